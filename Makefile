@@ -1,0 +1,132 @@
+# Copyright The Tripod Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+export CGO_ENABLED := 0
+# Without grpcnotrace, grpc links text/template, whose reflection keeps every method of every type:
+# the services would be a third larger. One set of flags everywhere shares the build cache.
+export GOFLAGS := -trimpath -tags=grpcnotrace -buildvcs=false
+BIN := bin
+ASSETS := $(BIN)/test-assets
+TOOLS := $(BIN)/tools
+
+# The version of Kubernetes is written once, in go.mod.
+KUBE_VERSION := $(shell sed -n 's|^.*k8s.io/kubernetes \(v[0-9.]*\).*|\1|p' go.mod)
+KUBE_MAJOR := $(word 1,$(subst ., ,$(KUBE_VERSION:v%=%)))
+KUBE_MINOR := $(word 2,$(subst ., ,$(KUBE_VERSION)))
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT := $(shell git rev-parse -q --verify HEAD || echo unknown)
+BUILD_DATE := $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null || echo 1970-01-01T00:00:00Z)
+
+kube_version_flags = $(foreach package,k8s.io/component-base/version k8s.io/client-go/pkg/version, \
+	-X $(package).gitVersion=$(KUBE_VERSION) -X $(package).gitMajor=$(KUBE_MAJOR) -X $(package).gitMinor=$(KUBE_MINOR) \
+	-X $(package).gitTreeState=clean -X $(package).gitCommit=$(COMMIT) -X $(package).buildDate=$(BUILD_DATE))
+LDFLAGS := -s -w $(strip $(kube_version_flags)) -X github.com/tripod-k8s/tripod/internal/version.Version=$(VERSION)
+GO_BUILD := go build -ldflags "$(LDFLAGS)"
+
+SERVICES := aggregator core extensions
+INTEGRATION_TESTS := ./test/...
+GOTESTSUM := $(TOOLS)/gotestsum --format pkgname --hide-summary=skipped --
+
+.PHONY: help
+help: ## List the targets.
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2} /^##@/ {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
+
+##@ Build and run
+
+.PHONY: build
+build: ## Build tripod, tripod-aggregator, tripod-core and tripod-extensions into bin/.
+	@mkdir -p $(BIN)
+	$(GO_BUILD) -o $(BIN)/tripod ./cmd/tripod
+	@$(foreach service,$(SERVICES),echo '$(BIN)/tripod-$(service)' && $(GO_BUILD) -o $(BIN)/tripod-$(service) ./services/$(service) &&) true
+
+.PHONY: up
+up: build ## Build, then run Tripod and an etcd on this machine until Ctrl-C (UP_ARGS="--port 7443 ...").
+	@exec $(BIN)/tripod up $(UP_ARGS)
+
+.PHONY: clean
+clean: ## Remove what was built; the data directory .tripod stays.
+	rm -rf $(BIN) artifacts
+
+##@ Test
+
+.PHONY: test
+test: test-unit test-integration ## Run all tests; builds what they need.
+
+.PHONY: test-unit
+test-unit: $(TOOLS)/gotestsum ## Run the unit tests.
+	$(GOTESTSUM) $$(go list ./... | grep -v /tripod/test/)
+
+# One package at a time: each starts clusters of real processes.
+.PHONY: test-integration
+test-integration: build test-assets $(TOOLS)/gotestsum ## Run the tests that start the real binaries (TESTS=./test/envtest/... for some).
+	$(GOTESTSUM) -count=1 -p 1 -timeout 20m $(or $(TESTS),$(INTEGRATION_TESTS))
+
+.PHONY: test-assets
+test-assets: $(ASSETS)/kwok ## Build the stock Kubernetes binaries that tests compare and run with; not shipped.
+	@mkdir -p $(ASSETS)
+	$(GO_BUILD) -o $(ASSETS)/ k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager \
+		k8s.io/kubernetes/cmd/kube-scheduler k8s.io/sample-apiserver ./test/assets/etcd
+
+##@ Check
+
+# Every check has a fix beside it: verify-X and fix-X.
+CHECKS := kubernetes tidy generated licences lint
+
+.PHONY: verify
+verify: $(CHECKS:%=verify-%) ## Check vet, lint, formatting, generated code, go.mod, replace lines and licence headers.
+
+.PHONY: fix
+fix: $(CHECKS:%=fix-%) ## Put right what `make verify` can complain about and a program can mend.
+
+.PHONY: verify-kubernetes fix-kubernetes
+verify-kubernetes: ## Check that each Kubernetes module has its replace line at the pinned version.
+	go run -trimpath ./hack/kubernetes-replaces
+fix-kubernetes:
+	go run -trimpath ./hack/kubernetes-replaces -fix
+
+MODULES := . $(patsubst %/go.mod,%,$(wildcard tools/*/go.mod))
+
+.PHONY: verify-tidy fix-tidy
+verify-tidy: ## Check that go.mod and go.sum of every module are tidy.
+	@$(foreach module,$(MODULES),echo 'go mod tidy -diff: $(module)' && go mod tidy -C $(module) -diff &&) true
+fix-tidy:
+	@$(foreach module,$(MODULES),go mod tidy -C $(module) &&) true
+
+PRIORITIES := services/aggregator/apiservices/priorities_generated.go
+
+.PHONY: verify-generated fix-generated
+verify-generated: ## Check that generated code is up to date.
+	hack/verify-generated.sh $(PRIORITIES) go run -trimpath ./hack/gen-apiservice-priorities -output
+fix-generated:
+	go run -trimpath ./hack/gen-apiservice-priorities -output $(PRIORITIES)
+
+.PHONY: verify-licences fix-licences
+verify-licences: ## Check that source files start with the licence header.
+	hack/licence-headers.sh
+fix-licences:
+	hack/licence-headers.sh --fix
+
+.PHONY: verify-lint fix-lint
+verify-lint: $(TOOLS)/golangci-lint ## Check formatting, go vet and lint.
+	go vet -trimpath ./...
+	$(TOOLS)/golangci-lint run ./...
+fix-lint: $(TOOLS)/golangci-lint
+	$(TOOLS)/golangci-lint fmt ./...
+	$(TOOLS)/golangci-lint run --fix ./...
+
+# Tools have modules of their own, so that their requirements do not bend those of Tripod.
+go_build_tool = go build -C tools/$(1) -trimpath -ldflags "-s -w" -o ../../$@ $(2)
+
+$(TOOLS)/gotestsum: tools/gotestsum/go.mod tools/gotestsum/go.sum
+	$(call go_build_tool,gotestsum,gotest.tools/gotestsum)
+
+$(TOOLS)/golangci-lint: tools/golangci-lint/go.mod tools/golangci-lint/go.sum
+	$(call go_build_tool,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
+
+$(ASSETS)/kwok: tools/kwok/go.mod tools/kwok/go.sum
+	$(call go_build_tool,kwok,sigs.k8s.io/kwok/cmd/kwok)

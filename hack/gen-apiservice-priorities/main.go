@@ -1,0 +1,51 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command gen-apiservice-priorities writes the table of APIService priorities that the
+// aggregator gives to built-in group-versions. The tables of the pinned Kubernetes are
+// literals in its source, one of them unexported, so they are read from the source.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// sources are the files of k8s.io/kubernetes that hold priorities. A later one overrides
+// an earlier one, as merge does in cmd/kube-apiserver/app/aggregator.go.
+var sources = []string{
+	"pkg/controlplane/apiserver/aggregator.go",
+	"cmd/kube-apiserver/app/aggregator.go",
+}
+
+func main() {
+	output := flag.String("output", "services/aggregator/apiservices/priorities_generated.go", "file to write")
+	packageName := flag.String("package", "apiservices", "package of the file")
+	flag.Parse()
+	if err := run(*output, *packageName); err != nil {
+		fmt.Fprintln(os.Stderr, "gen-apiservice-priorities:", err)
+		os.Exit(1)
+	}
+}
+
+func run(output, packageName string) error {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
+	if err != nil {
+		return fmt.Errorf("find the source of k8s.io/kubernetes: %w", err)
+	}
+	table := map[groupVersion]priority{}
+	for _, source := range sources {
+		if err := readPriorities(filepath.Join(strings.TrimSpace(string(out)), source), table); err != nil {
+			return err
+		}
+	}
+	content, err := render(packageName, table)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(output, content, 0o644)
+}

@@ -1,0 +1,92 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package etcdready waits for etcd. The storage of a generic API server gives up, with a stack trace, when etcd does
+// not answer while it is being built; a service that waits first can be started before etcd.
+package etcdready
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/server/options"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/klog/v2"
+)
+
+const (
+	retryInterval = time.Second
+	probeTimeout  = 3 * time.Second
+)
+
+// Wait returns when etcd has answered a read, or with an error when the context ends first or the files of the
+// configuration cannot be used. Meanwhile it answers on the port of serving that it is not ready, and why.
+// serving keeps the listener for the server to come.
+func Wait(ctx context.Context, config storagebackend.Config, serving *options.SecureServingOptions) error {
+	servers := strings.Join(config.Transport.ServerList, ",")
+	client, err := newClient(ctx, config.Transport)
+	if err != nil {
+		return fmt.Errorf("etcd at %s: %w", servers, err)
+	}
+	defer client.Close() //nolint:errcheck // nothing was written
+
+	if probe(ctx, client, config.Prefix) == nil {
+		return nil
+	}
+	stop, err := serveUnready(serving)
+	if err != nil {
+		return err
+	}
+	defer stop()
+
+	err = wait.PollUntilContextCancel(ctx, retryInterval, true, func(ctx context.Context) (bool, error) {
+		err := probe(ctx, client, config.Prefix)
+		if err != nil && ctx.Err() == nil {
+			klog.InfoS("Waiting for etcd", "servers", servers, "reason", err.Error())
+		}
+		return err == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("stopped while waiting for etcd at %s", servers)
+	}
+	return nil
+}
+
+// probe reads the key that the health check of kube-apiserver reads, so that it needs no other right in etcd.
+func probe(ctx context.Context, client *clientv3.Client, prefix string) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	_, err := client.Get(ctx, path.Join("/", prefix, "health"))
+	return err
+}
+
+func newClient(ctx context.Context, config storagebackend.TransportConfig) (*clientv3.Client, error) {
+	clientConfig := clientv3.Config{
+		Context:   ctx,
+		Endpoints: config.ServerList,
+		Logger:    zap.NewNop(),
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: retryInterval / 10, Multiplier: 1.6, Jitter: 0.2, MaxDelay: retryInterval},
+			MinConnectTimeout: probeTimeout,
+		})},
+	}
+	if config.CertFile != "" || config.KeyFile != "" || config.TrustedCAFile != "" {
+		files := transport.TLSInfo{CertFile: config.CertFile, KeyFile: config.KeyFile, TrustedCAFile: config.TrustedCAFile}
+		tlsConfig, err := files.ClientConfig()
+		if err != nil {
+			return nil, err
+		}
+		clientConfig.TLS = tlsConfig
+	}
+	return clientv3.New(clientConfig)
+}

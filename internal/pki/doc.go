@@ -1,0 +1,14 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pki makes and renews the certificates and keys that a Tripod instance runs with.
+//
+// A certificate authority and the certificates it issues live as PEM files in one directory:
+//
+//	store, err := pki.Open(dir)
+//	ca, err := store.Authority("ca", "tripod-ca")
+//	renewed, err := ca.Ensure("apiserver", pki.Leaf{CommonName: "kube-apiserver", Server: true, IPs: ips})
+//
+// Each call makes what is missing, renews what is about to expire or no longer says what is asked,
+// and leaves everything else alone, so the same calls serve the first start and every later one.
+package pki

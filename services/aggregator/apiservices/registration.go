@@ -1,0 +1,202 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package apiservices keeps the APIServices of core's and extensions' group-versions: it registers
+// them as kube-apiserver would, and says whether the backend behind them is available.
+package apiservices
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/client-go/tools/cache"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/backend"
+)
+
+// AutoRegistration is the part of kube-aggregator's auto-registration controller that is fed here.
+type AutoRegistration interface {
+	// AddAPIServiceToSyncOnStart registers an APIService once: a built-in one that a user deletes or changes stays so
+	// until the next start.
+	AddAPIServiceToSyncOnStart(in *apiregistrationv1.APIService)
+	// AddAPIServiceToSync registers an APIService and keeps it as it is.
+	AddAPIServiceToSync(in *apiregistrationv1.APIService)
+	// RemoveAPIServiceToSync removes an APIService that was registered before.
+	RemoveAPIServiceToSync(name string)
+	// Run syncs until the channel closes. It deletes registered APIServices that were not added
+	// before, so it must not start before everything was heard.
+	Run(workers int, stopCh <-chan struct{})
+}
+
+// Registrar tells the auto-registration controller which APIServices there should be.
+type Registrar struct {
+	registration AutoRegistration
+	// form makes APIServices of the service form when set.
+	serviceForm bool
+	crds        cache.SharedIndexInformer
+
+	mu sync.Mutex
+	// pending are the built-in APIServices that were not seen available yet.
+	pending map[string]bool
+	core    chan struct{} // closed when core's group-versions were heard
+}
+
+// NewRegistrar returns a registrar; crds are the CRDs of extensions.
+func NewRegistrar(registration AutoRegistration, serviceForm bool, crds cache.SharedIndexInformer) *Registrar {
+	return &Registrar{registration: registration, serviceForm: serviceForm, crds: crds, core: make(chan struct{})}
+}
+
+// Run registers until the channel closes. It starts only when core's group-versions and all CRDs
+// were heard once: what is missing from an incomplete list would be deleted.
+func (r *Registrar) Run(stop <-chan struct{}) {
+	select {
+	case <-r.core:
+	case <-stop:
+		return
+	}
+	// The builtin group of extensions is no CRD.
+	r.registerOnStart(schema.GroupVersion{Group: crdGroupVersion.Group, Version: crdGroupVersion.Version}, backend.Extensions)
+
+	registration, err := r.crds.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { r.syncCRD(obj) },
+		UpdateFunc: func(before, now any) { r.syncCRD(before); r.syncCRD(now) },
+		DeleteFunc: func(obj any) { r.syncCRD(obj) },
+	})
+	if err != nil || !cache.WaitForCacheSync(stop, registration.HasSynced) {
+		return
+	}
+	r.registration.Run(5, stop)
+}
+
+// SetCore registers the group-versions that core serves. Those without a priority in
+// kube-apiserver's table are left out, as there.
+func (r *Registrar) SetCore(served []schema.GroupVersion) {
+	for _, gv := range served {
+		if _, known := apiVersionPriorities[gv]; known {
+			r.registerOnStart(gv, backend.Core)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case <-r.core:
+	default:
+		close(r.core)
+	}
+}
+
+func (r *Registrar) registerOnStart(gv schema.GroupVersion, owner string) {
+	service := r.apiService(gv, owner)
+	r.mu.Lock()
+	if r.pending == nil {
+		r.pending = map[string]bool{}
+	}
+	if _, known := r.pending[service.Name]; !known {
+		r.pending[service.Name] = true
+	}
+	r.mu.Unlock()
+	r.registration.AddAPIServiceToSyncOnStart(service)
+}
+
+// syncCRD registers the group-versions that a CRD serves and removes those that no CRD serves any
+// more, by the rule of kube-apiserver's CRD registration controller.
+func (r *Registrar) syncCRD(obj any) {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	crd, ok := obj.(*CRD)
+	if !ok {
+		return
+	}
+	for _, version := range crd.Spec.Versions {
+		gv := schema.GroupVersion{Group: crd.Spec.Group, Version: version.Name}
+		service := r.apiService(gv, backend.Extensions)
+		if r.served(gv) {
+			r.registration.AddAPIServiceToSync(service)
+		} else {
+			r.registration.RemoveAPIServiceToSync(service.Name)
+		}
+	}
+}
+
+// served reports whether any CRD serves the group-version.
+func (r *Registrar) served(gv schema.GroupVersion) bool {
+	for _, obj := range r.crds.GetStore().List() {
+		crd := obj.(*CRD)
+		if crd.Spec.Group != gv.Group {
+			continue
+		}
+		for _, version := range crd.Spec.Versions {
+			if version.Name == gv.Version && version.Served {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// servicePort is the default of an APIService's spec.service.port; it is spelt out so that a
+// registered object compares equal to the stored one.
+const servicePort int32 = 443
+
+func (r *Registrar) apiService(gv schema.GroupVersion, owner string) *apiregistrationv1.APIService {
+	priority := PriorityOf(gv)
+	service := &apiregistrationv1.APIService{
+		ObjectMeta: metav1.ObjectMeta{Name: gv.Version + "." + gv.Group},
+		Spec: apiregistrationv1.APIServiceSpec{
+			Group:                gv.Group,
+			Version:              gv.Version,
+			GroupPriorityMinimum: priority.Group,
+			VersionPriority:      priority.Version,
+		},
+	}
+	if r.serviceForm {
+		port := servicePort
+		service.Spec.Service = &apiregistrationv1.ServiceReference{Namespace: backend.Namespace, Name: owner, Port: &port}
+	}
+	return service
+}
+
+// ReadyzCheck fails until every built-in APIService was seen available once.
+func (r *Registrar) ReadyzCheck(informer cache.SharedIndexInformer) (healthz.HealthChecker, error) {
+	seen := func(obj any) {
+		service, ok := obj.(*apiregistrationv1.APIService)
+		if !ok || !helper.IsAPIServiceConditionTrue(service, apiregistrationv1.Available) {
+			return
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.pending == nil {
+			r.pending = map[string]bool{}
+		}
+		r.pending[service.Name] = false
+	}
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    seen,
+		UpdateFunc: func(_, now any) { seen(now) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return healthz.NamedCheck("autoregister-completion", func(*http.Request) error {
+		select {
+		case <-r.core:
+		default:
+			return fmt.Errorf("the group-versions of core are not known yet")
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for name, waiting := range r.pending {
+			if waiting {
+				return fmt.Errorf("APIService %s is not available yet", name)
+			}
+		}
+		return nil
+	}), nil
+}

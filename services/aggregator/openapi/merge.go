@@ -1,0 +1,235 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package openapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// mergedKeys are the top-level objects of a v2 document whose entries are merged; all else is core's.
+var mergedKeys = []string{"paths", "definitions", "parameters"}
+
+type object = map[string]json.RawMessage
+
+// mergeJSON merges documents by the names of their paths, definitions and parameters. The first
+// document that has an entry gives it. Extensions' own copies of shared definitions (ObjectMeta,
+// DeleteOptions, ...) so give way to core's, which names the kinds of all groups. Local definitions
+// that differ from core's are renamed.
+func mergeJSON(core, extensions, local []byte) ([]byte, error) {
+	if local != nil {
+		var err error
+		if local, err = renameConflicts(local, core); err != nil {
+			return nil, err
+		}
+	}
+	var merged object
+	if err := json.Unmarshal(core, &merged); err != nil {
+		return nil, fmt.Errorf("document of core: %w", err)
+	}
+	entries := map[string]object{}
+	for _, doc := range [][]byte{core, extensions, local} {
+		if doc == nil {
+			continue
+		}
+		var top object
+		if err := json.Unmarshal(doc, &top); err != nil {
+			return nil, err
+		}
+		for _, key := range mergedKeys {
+			if err := addMissing(entries, key, top[key]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for key, object := range entries {
+		merged[key] = appendObject(nil, object)
+	}
+	return appendObject(nil, merged), nil
+}
+
+func addMissing(entries map[string]object, key string, raw json.RawMessage) error {
+	if raw == nil {
+		return nil
+	}
+	var from object
+	if err := json.Unmarshal(raw, &from); err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	if entries[key] == nil {
+		entries[key] = from
+		return nil
+	}
+	for name, value := range from {
+		if _, exists := entries[key][name]; !exists {
+			entries[key][name] = value
+		}
+	}
+	return nil
+}
+
+// appendObject writes an object with its keys in order, its values as they are: json.Marshal would
+// read all of them again.
+func appendObject(b []byte, o object) []byte {
+	b = append(b, '{')
+	for i, name := range slices.Sorted(maps.Keys(o)) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		quoted, _ := json.Marshal(name) // a string can always be marshalled
+		b = append(append(append(b, quoted...), ':'), o[name]...)
+	}
+	return append(b, '}')
+}
+
+// renameConflicts renames those definitions of a local document that core has with another
+// content, as kube-openapi does when it merges specs, and the references to them.
+func renameConflicts(local, core []byte) ([]byte, error) {
+	type definitions struct {
+		Definitions object `json:"definitions"`
+	}
+	var theirs, ours definitions
+	if err := json.Unmarshal(local, &theirs); err != nil {
+		return nil, fmt.Errorf("documents of third parties: %w", err)
+	}
+	if err := json.Unmarshal(core, &ours); err != nil {
+		return nil, fmt.Errorf("document of core: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(theirs.Definitions)) {
+		same, exists := ours.Definitions[name]
+		if !exists || equalButKinds(same, theirs.Definitions[name]) {
+			continue
+		}
+		renamed := freeName(name, ours.Definitions, theirs.Definitions)
+		local = bytes.ReplaceAll(local, quote("#/definitions/"+name), quote("#/definitions/"+renamed))
+		local = bytes.Replace(local, append(quote(name), ':'), append(quote(renamed), ':'), 1)
+	}
+	return local, nil
+}
+
+func quote(s string) []byte {
+	quoted, _ := json.Marshal(s) // a string can always be marshalled
+	return quoted
+}
+
+func freeName(name string, taken ...object) string {
+	for i := 2; ; i++ {
+		candidate := fmt.Sprintf("%s_v%d", name, i)
+		if !slices.ContainsFunc(taken, func(o object) bool { _, exists := o[candidate]; return exists }) {
+			return candidate
+		}
+	}
+}
+
+// equalButKinds compares definitions but for the list of kinds, which each server fills with its own.
+func equalButKinds(a, b json.RawMessage) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	var x, y map[string]any
+	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+		return false
+	}
+	delete(x, "x-kubernetes-group-version-kind")
+	delete(y, "x-kubernetes-group-version-kind")
+	return reflect.DeepEqual(x, y)
+}
+
+// Fields of openapi.v2.Document (github.com/google/gnostic-models/openapiv2/OpenAPIv2.proto) that
+// hold named entries, and the field of each that repeats them.
+var entryFields = map[protowire.Number]protowire.Number{
+	8:  2, // paths: Paths.path
+	9:  1, // definitions: Definitions.additional_properties
+	10: 1, // parameters: ParameterDefinitions.additional_properties
+}
+
+// mergeProtobuf appends to the first document the named entries of the others that it lacks. A
+// protobuf message that occurs twice in its parent is the merge of both, so this is a valid document.
+func mergeProtobuf(documents ...[]byte) ([]byte, error) {
+	type entryKey struct {
+		field protowire.Number
+		name  string
+	}
+	seen := map[entryKey]bool{}
+	var merged []byte
+	for i, doc := range documents {
+		err := eachField(doc, func(field protowire.Number, raw, value []byte) error {
+			entryField, named := entryFields[field]
+			if !named {
+				if i == 0 {
+					merged = append(merged, raw...)
+				}
+				return nil
+			}
+			var kept []byte
+			err := eachField(value, func(number protowire.Number, rawEntry, entry []byte) error {
+				if number != entryField {
+					return nil
+				}
+				name, err := entryName(entry)
+				if err != nil {
+					return err
+				}
+				if key := (entryKey{field, name}); !seen[key] {
+					seen[key] = true
+					kept = append(kept, rawEntry...)
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			merged = protowire.AppendTag(merged, field, protowire.BytesType)
+			merged = protowire.AppendBytes(merged, kept)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return merged, nil
+}
+
+// entryName returns field 1 of a named entry.
+func entryName(entry []byte) (string, error) {
+	name := ""
+	err := eachField(entry, func(number protowire.Number, _, value []byte) error {
+		if number == 1 {
+			name = string(value)
+		}
+		return nil
+	})
+	return name, err
+}
+
+// eachField calls the function with every field of a message: its number, its bytes with the tag,
+// and, for length-delimited ones, its value.
+func eachField(message []byte, visit func(number protowire.Number, raw, value []byte) error) error {
+	for len(message) > 0 {
+		number, wireType, tagLength := protowire.ConsumeTag(message)
+		if tagLength < 0 {
+			return fmt.Errorf("protobuf document: %w", protowire.ParseError(tagLength))
+		}
+		length := protowire.ConsumeFieldValue(number, wireType, message[tagLength:])
+		if length < 0 {
+			return fmt.Errorf("protobuf document: %w", protowire.ParseError(length))
+		}
+		raw := message[:tagLength+length]
+		var value []byte
+		if wireType == protowire.BytesType {
+			value, _ = protowire.ConsumeBytes(message[tagLength:])
+		}
+		if err := visit(number, raw, value); err != nil {
+			return err
+		}
+		message = message[tagLength+length:]
+	}
+	return nil
+}

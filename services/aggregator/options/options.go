@@ -1,0 +1,222 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package options holds the command-line flags of the aggregator.
+//
+// Flags that kube-apiserver has too keep its names, defaults and meaning; they come from the same
+// packages. Only the flags in the set "tripod" are the aggregator's own.
+package options
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+
+	"github.com/spf13/pflag"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/metrics"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	apiregistrationv1beta1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1beta1"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+
+	"github.com/tripod-k8s/tripod/internal/servicetrust"
+)
+
+// APIServiceForm is the shape of the APIService objects that the aggregator registers for the
+// group-versions of core and extensions.
+type APIServiceForm string
+
+const (
+	// FormService names the serving backend in spec.service.
+	FormService APIServiceForm = "service"
+	// FormLocal leaves spec.service empty, as kube-apiserver does, so that both can share an etcd.
+	FormLocal APIServiceForm = "local"
+)
+
+// defaultEtcdPathPrefix is kube-apiserver's, so that APIServices are found where it keeps them.
+const defaultEtcdPathPrefix = "/registry"
+
+// Options are the flags of the aggregator.
+type Options struct {
+	ServerRun      *genericoptions.ServerRunOptions
+	Etcd           *genericoptions.EtcdOptions
+	SecureServing  *genericoptions.SecureServingOptionsWithLoopback
+	Audit          *genericoptions.AuditOptions
+	Features       *genericoptions.FeatureOptions
+	Authentication *AuthenticationOptions
+	APIEnablement  *genericoptions.APIEnablementOptions
+	EgressSelector *genericoptions.EgressSelectorOptions
+	Traces         *genericoptions.TracingOptions
+	Metrics        *metrics.Options
+	Logs           *logs.Options
+
+	// ServiceTrust is the identity of the aggregator among Tripod's services.
+	ServiceTrust *servicetrust.Options
+	// CoreServers and ExtensionsServers are the URLs of the replicas of each backend.
+	CoreServers       []string
+	ExtensionsServers []string
+	// APIServiceForm is the form of the APIServices registered for the backends.
+	APIServiceForm string
+	// Replica distinguishes aggregators on one host.
+	Replica string
+
+	// ProxyClientCertFile and ProxyClientKeyFile identify the aggregator to third-party API servers.
+	ProxyClientCertFile string
+	ProxyClientKeyFile  string
+	// EnableAggregatorRouting sends third-party requests to endpoint addresses instead of cluster IPs.
+	EnableAggregatorRouting bool
+	// RejectForwardingRedirects refuses to pass redirects of third-party API servers on to clients.
+	RejectForwardingRedirects bool
+}
+
+// New returns the options with kube-apiserver's defaults.
+func New() *Options {
+	o := &Options{
+		ServerRun: genericoptions.NewServerRunOptions(),
+		Etcd: genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig(defaultEtcdPathPrefix,
+			aggregatorscheme.Codecs.LegacyCodec(apiregistrationv1.SchemeGroupVersion, apiregistrationv1beta1.SchemeGroupVersion))),
+		SecureServing:  newSecureServingOptions(),
+		Audit:          genericoptions.NewAuditOptions(),
+		Features:       genericoptions.NewFeatureOptions(),
+		Authentication: NewAuthenticationOptions(),
+		APIEnablement:  genericoptions.NewAPIEnablementOptions(),
+		EgressSelector: genericoptions.NewEgressSelectorOptions(),
+		Traces:         genericoptions.NewTracingOptions(),
+		Metrics:        metrics.NewOptions(),
+		Logs:           logs.NewOptions(),
+
+		ServiceTrust:              &servicetrust.Options{},
+		APIServiceForm:            string(FormService),
+		RejectForwardingRedirects: true,
+	}
+	// As kube-apiserver's CreateAggregatorConfig does.
+	o.Etcd.StorageConfig.EncodeVersioner = runtime.NewMultiGroupVersioner(apiregistrationv1.SchemeGroupVersion,
+		schema.GroupKind{Group: apiregistrationv1beta1.GroupName})
+	o.Etcd.DefaultStorageMediaType = "application/json"
+	// Requests that the aggregator answers itself are few, and those it proxies are limited where
+	// the capacity is: in the backends.
+	o.Features.EnablePriorityAndFairness = false
+	return o
+}
+
+// newSecureServingOptions returns kube-apiserver's defaults of the public endpoint.
+func newSecureServingOptions() *genericoptions.SecureServingOptionsWithLoopback {
+	return (&genericoptions.SecureServingOptions{
+		BindAddress: net.IPv4zero,
+		BindPort:    6443,
+		Required:    true,
+		ServerCert: genericoptions.GeneratableKeyCert{
+			PairName:      "apiserver",
+			CertDirectory: "/var/run/kubernetes",
+		},
+	}).WithLoopback()
+}
+
+// Flags returns the flags in named sets, as kube-apiserver groups them in its help.
+func (o *Options) Flags() cliflag.NamedFlagSets {
+	var fss cliflag.NamedFlagSets
+	o.ServerRun.AddUniversalFlags(fss.FlagSet("generic"))
+	o.Etcd.AddFlags(fss.FlagSet("etcd"))
+	o.SecureServing.AddFlags(fss.FlagSet("secure serving"))
+	o.Audit.AddFlags(fss.FlagSet("auditing"))
+	o.Features.AddFlags(fss.FlagSet("features"))
+	o.Authentication.AddFlags(fss.FlagSet("authentication"))
+	o.APIEnablement.AddFlags(fss.FlagSet("API enablement"))
+	o.EgressSelector.AddFlags(fss.FlagSet("egress selector"))
+	o.Metrics.AddFlags(fss.FlagSet("metrics"))
+	logsapi.AddFlags(o.Logs, fss.FlagSet("logs"))
+	o.Traces.AddFlags(fss.FlagSet("traces"))
+	o.addThirdPartyFlags(fss.FlagSet("third-party API servers"))
+	o.addOwnFlags(fss.FlagSet("tripod"))
+	return fss
+}
+
+func (o *Options) addThirdPartyFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.ProxyClientCertFile, "proxy-client-cert-file", o.ProxyClientCertFile,
+		"Client certificate that identifies the aggregator to third-party API servers. It must be signed by the CA in --requestheader-client-ca-file.")
+	fs.StringVar(&o.ProxyClientKeyFile, "proxy-client-key-file", o.ProxyClientKeyFile,
+		"Private key for --proxy-client-cert-file.")
+	fs.BoolVar(&o.EnableAggregatorRouting, "enable-aggregator-routing", o.EnableAggregatorRouting,
+		"Route requests for third-party API servers to endpoint addresses rather than cluster IPs.")
+	fs.BoolVar(&o.RejectForwardingRedirects, "aggregator-reject-forwarding-redirect", o.RejectForwardingRedirects,
+		"Reject redirects of third-party API servers instead of passing them to the client.")
+}
+
+func (o *Options) addOwnFlags(fs *pflag.FlagSet) {
+	o.ServiceTrust.AddFlags(fs)
+	fs.StringSliceVar(&o.CoreServers, "core-servers", o.CoreServers,
+		"URLs (https://host:port, comma separated) of the replicas of core.")
+	fs.StringSliceVar(&o.ExtensionsServers, "extensions-servers", o.ExtensionsServers,
+		"URLs (https://host:port, comma separated) of the replicas of extensions.")
+	fs.StringVar(&o.APIServiceForm, "apiservice-form", o.APIServiceForm,
+		"Form of the APIServices registered for core and extensions: \"service\" names the backend in spec.service, "+
+			"\"local\" leaves it empty as kube-apiserver does, so that both can share one etcd.")
+	fs.StringVar(&o.Replica, "replica", o.Replica,
+		"Name of this replica. Must be unique among the aggregators on one host.")
+}
+
+// Validate returns every problem found in the flags.
+func (o *Options) Validate() []error {
+	var errs []error
+	errs = append(errs, o.ServerRun.Validate()...)
+	errs = append(errs, o.Etcd.Validate()...)
+	errs = append(errs, o.SecureServing.Validate()...)
+	errs = append(errs, o.Audit.Validate()...)
+	errs = append(errs, o.Features.Validate()...)
+	errs = append(errs, o.Authentication.Validate()...)
+	errs = append(errs, o.EgressSelector.Validate()...)
+	errs = append(errs, o.Traces.Validate()...)
+	errs = append(errs, o.Metrics.Validate()...)
+	errs = append(errs, o.ServiceTrust.Validate()...)
+	errs = append(errs, validateServers("core-servers", o.CoreServers)...)
+	errs = append(errs, validateServers("extensions-servers", o.ExtensionsServers)...)
+	switch APIServiceForm(o.APIServiceForm) {
+	case FormService, FormLocal:
+	default:
+		errs = append(errs, fmt.Errorf("--apiservice-form must be %q or %q, not %q", FormService, FormLocal, o.APIServiceForm))
+	}
+	if (o.ProxyClientCertFile == "") != (o.ProxyClientKeyFile == "") {
+		errs = append(errs, fmt.Errorf("--proxy-client-cert-file and --proxy-client-key-file must be given together"))
+	}
+	return errs
+}
+
+func validateServers(flag string, servers []string) []error {
+	if len(servers) == 0 {
+		return []error{fmt.Errorf("--%s is required: give the URL of at least one replica, such as https://127.0.0.1:6444", flag)}
+	}
+	var errs []error
+	for _, server := range servers {
+		u, err := url.Parse(server)
+		if err != nil || u.Scheme != "https" || u.Host == "" || (u.Path != "" && u.Path != "/") {
+			errs = append(errs, fmt.Errorf("--%s: %q is not of the form https://host:port", flag, server))
+		}
+	}
+	return errs
+}
+
+// Complete fills in what can be derived; it makes a self-signed serving certificate in --cert-dir
+// where no certificate was given, as kube-apiserver does.
+func (o *Options) Complete() error {
+	if err := o.ServerRun.Complete(); err != nil {
+		return err
+	}
+	if err := o.ServerRun.DefaultAdvertiseAddress(o.SecureServing.SecureServingOptions); err != nil {
+		return err
+	}
+	alternateDNS := []string{"kubernetes.default.svc", "kubernetes.default", "kubernetes", "localhost"}
+	if err := o.SecureServing.MaybeDefaultWithSelfSignedCerts(o.ServerRun.AdvertiseAddress.String(), alternateDNS, nil); err != nil {
+		return fmt.Errorf("making a self-signed serving certificate: %w", err)
+	}
+	if o.ServerRun.ExternalHost == "" {
+		o.ServerRun.ExternalHost = o.ServerRun.AdvertiseAddress.String()
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package proxy forwards requests: to core and extensions, which authorize, audit and admit them
+// (Forwarder), and to API servers that users registered (ThirdParty).
+package proxy
+
+import (
+	"context"
+	"errors"
+	"log"
+	"net/http"
+	"net/http/httputil"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/backend"
+)
+
+// Forwarder passes authenticated requests to a backend, byte for byte: nothing is decoded, and
+// after the headers nothing is added. The user of the request's context becomes its identity;
+// identity that the client claims is removed, impersonation is left for the backend to judge.
+type Forwarder struct {
+	backend    *backend.Backend
+	serializer runtime.NegotiatedSerializer
+	proxy      *httputil.ReverseProxy
+}
+
+// NewForwarder returns a handler that forwards to the backend. The serializer renders errors.
+func NewForwarder(b *backend.Backend, s runtime.NegotiatedSerializer) *Forwarder {
+	f := &Forwarder{backend: b, serializer: s}
+	f.proxy = &httputil.ReverseProxy{
+		Rewrite:        rewrite,
+		Transport:      b,
+		BufferPool:     &copyBuffers,
+		ModifyResponse: dropDuplicates,
+		ErrorHandler:   f.fail,
+		ErrorLog:       log.New(klogWriter{}, "", 0),
+	}
+	return f
+}
+
+// ServeHTTP forwards the request.
+func (f *Forwarder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if _, ok := request.UserFrom(req.Context()); !ok {
+		// Fail closed: without an identity of its own a request would be taken for the aggregator's.
+		Unavailable(f.serializer, w, req, "the request was not authenticated")
+		return
+	}
+	f.proxy.ServeHTTP(w, req)
+}
+
+func rewrite(pr *httputil.ProxyRequest) {
+	user, _ := request.UserFrom(pr.In.Context())
+	setIdentity(pr.Out, user)
+	setForwardedFor(pr.Out, pr.In)
+	// As the client wrote it: the backend decides what a malformed query means.
+	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
+}
+
+// dropDuplicates removes what the aggregator's own handlers set on the response already.
+func dropDuplicates(resp *http.Response) error {
+	resp.Header.Del("Audit-Id")
+	resp.Header.Del("Strict-Transport-Security")
+	return nil
+}
+
+// fail answers a request that got no response.
+func (f *Forwarder) fail(w http.ResponseWriter, req *http.Request, err error) {
+	var unreachable *backend.UnreachableError
+	switch {
+	case errors.Is(req.Context().Err(), context.Canceled):
+		// The client is gone; nobody reads an answer.
+		panic(http.ErrAbortHandler)
+	case errors.As(err, &unreachable):
+		klog.V(2).InfoS("Backend unreachable", "backend", f.backend.Name(), "err", err)
+	default:
+		klog.InfoS("Request to backend failed", "backend", f.backend.Name(), "method", req.Method, "path", req.URL.Path, "err", err)
+	}
+	Unavailable(f.serializer, w, req, "%s is not available at the moment", f.backend.Name())
+}
+
+// copyBuffers are the buffers through which bodies pass.
+var copyBuffers bufferPool
+
+type bufferPool struct{ pool sync.Pool }
+
+const bufferSize = 32 << 10
+
+func (p *bufferPool) Get() []byte {
+	if b, ok := p.pool.Get().(*[]byte); ok {
+		return *b
+	}
+	return make([]byte, bufferSize)
+}
+
+func (p *bufferPool) Put(b []byte) { p.pool.Put(&b) }
+
+// klogWriter receives what httputil.ReverseProxy logs, such as a client that went away while a
+// body was copied.
+type klogWriter struct{}
+
+func (klogWriter) Write(p []byte) (int, error) {
+	klog.V(4).Info(string(p))
+	return len(p), nil
+}

@@ -1,0 +1,249 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package routing decides who answers a path.
+//
+// kube-apiserver hands a request down a chain of servers (aggregator, core, API extensions, 404)
+// until one has it. Here the owner is looked up:
+//
+//	/api, /api/...                    core, unless the APIService "v1." names another server
+//	/apis/GROUP/VERSION/...           whom the APIService VERSION.GROUP names: core, extensions or a third party;
+//	                                  without one: core for built-in group-versions, else extensions
+//	/apis, /apis/GROUP, /openapi/...  the aggregator, from what all servers offer
+//	/healthz, /metrics, /debug/...    the aggregator
+//	anything else (/version, ...)     core
+package routing
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/backend"
+)
+
+// Owner says who answers a request.
+type Owner int
+
+const (
+	// Aggregator serves the request itself.
+	Aggregator Owner = iota
+	// Core and Extensions get the request forwarded.
+	Core
+	Extensions
+	// ThirdParty is an API server that a user registered; Target.Handler proxies to it.
+	ThirdParty
+	// Unknown means that nothing can be said before every source was heard; the answer is 503,
+	// because a garbage collector takes 404 for "gone".
+	Unknown
+
+	// local stands in the table for an APIService that names no server.
+	local
+)
+
+// Target is where a request goes.
+type Target struct {
+	Owner Owner
+	// Handler is set for ThirdParty.
+	Handler http.Handler
+}
+
+// apiRegistrationGroup is the one group that the aggregator serves itself.
+const apiRegistrationGroup = "apiregistration.k8s.io"
+
+// apiExtensionsGroup is the one built-in group that extensions serves.
+const apiExtensionsGroup = "apiextensions.k8s.io"
+
+// Table maps group-versions to owners. Its zero value is not usable, see NewTable. It is safe for
+// concurrent use; a look-up takes no lock.
+type Table struct {
+	builtin func(schema.GroupVersion) bool
+
+	mu      sync.Mutex // serialises writers
+	current atomic.Pointer[snapshot]
+}
+
+// snapshot is immutable.
+type snapshot struct {
+	// services holds what APIServices say.
+	services map[schema.GroupVersion]Target
+	// groups counts the APIServices of each group.
+	groups map[string]int
+	// core holds the group-versions that core says it serves, and their groups with an empty
+	// version. It is nil until core was heard.
+	core map[schema.GroupVersion]bool
+	// complete is set when all APIServices were seen once.
+	complete bool
+}
+
+// NewTable returns an empty table. builtin tells the group-versions that a core of this Kubernetes
+// version may serve, so that these find their way before core was heard; it is also asked about
+// groups, with an empty version.
+func NewTable(builtin func(schema.GroupVersion) bool) *Table {
+	t := &Table{builtin: builtin}
+	t.current.Store(&snapshot{})
+	return t
+}
+
+// update replaces the snapshot by a changed copy.
+func (t *Table) update(change func(*snapshot)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old := t.current.Load()
+	next := &snapshot{
+		services: make(map[schema.GroupVersion]Target, len(old.services)+1),
+		groups:   make(map[string]int, len(old.groups)+1),
+		core:     old.core,
+		complete: old.complete,
+	}
+	for gv, target := range old.services {
+		next.services[gv] = target
+	}
+	change(next)
+	for gv := range next.services {
+		next.groups[gv.Group]++
+	}
+	t.current.Store(next)
+}
+
+// SetAPIService records who serves the group-version of an APIService. The handler is used when
+// that is a third party.
+func (t *Table) SetAPIService(service *apiregistrationv1.APIService, thirdParty http.Handler) {
+	gv := schema.GroupVersion{Group: service.Spec.Group, Version: service.Spec.Version}
+	t.update(func(s *snapshot) {
+		owner, named := BackendOf(service)
+		switch {
+		case !named:
+			s.services[gv] = Target{Owner: ThirdParty, Handler: thirdParty}
+		case owner == backend.Core:
+			s.services[gv] = Target{Owner: Core}
+		case owner == backend.Extensions:
+			s.services[gv] = Target{Owner: Extensions}
+		default:
+			// What is built in, and what core claims, decides at look-up.
+			s.services[gv] = Target{Owner: local}
+		}
+	})
+}
+
+// RemoveAPIService forgets the APIService of a group-version.
+func (t *Table) RemoveAPIService(gv schema.GroupVersion) {
+	t.update(func(s *snapshot) { delete(s.services, gv) })
+}
+
+// SetComplete records that all APIServices were seen.
+func (t *Table) SetComplete() {
+	t.update(func(s *snapshot) { s.complete = true })
+}
+
+// SetCore records the group-versions that core says it serves.
+func (t *Table) SetCore(served []schema.GroupVersion) {
+	core := make(map[schema.GroupVersion]bool, 2*len(served))
+	for _, gv := range served {
+		core[gv] = true
+		core[schema.GroupVersion{Group: gv.Group}] = true
+	}
+	t.update(func(s *snapshot) { s.core = core })
+}
+
+// BackendOf returns the backend that an APIService names: backend.Core, backend.Extensions, or ""
+// for the local form, which names none. It is false for an APIService of a third party.
+func BackendOf(service *apiregistrationv1.APIService) (name string, ours bool) {
+	ref := service.Spec.Service
+	switch {
+	case ref == nil:
+		return "", true
+	case ref.Namespace == backend.Namespace && (ref.Name == backend.Core || ref.Name == backend.Extensions):
+		return ref.Name, true
+	}
+	return "", false
+}
+
+// Route returns who answers a path.
+func (t *Table) Route(path string) Target {
+	if rest, ok := cutSegment(path, "/apis"); ok {
+		return t.routeGroup(rest, Target{Owner: Aggregator})
+	}
+	if _, ok := cutSegment(path, "/api"); ok {
+		return t.GroupVersion(schema.GroupVersion{Version: "v1"})
+	}
+	if rest, ok := cutSegment(path, "/openapi/v3/apis"); ok {
+		// A document of third parties and of the aggregator is served by the aggregator, that of
+		// a backend by the backend. The index of groups is core's.
+		target := t.routeGroup(rest, Target{Owner: Core})
+		if target.Owner == ThirdParty {
+			return Target{Owner: Aggregator}
+		}
+		return target
+	}
+	if rest, ok := cutSegment(path, "/openapi/v3"); ok && rest != "" {
+		return Target{Owner: Core}
+	}
+	for _, own := range ownPaths {
+		if _, ok := cutSegment(path, own); ok {
+			return Target{Owner: Aggregator}
+		}
+	}
+	if path == "/" || path == "/index.html" {
+		return Target{Owner: Aggregator}
+	}
+	return Target{Owner: Core}
+}
+
+// ownPaths are the paths, with everything below, that tell about the aggregator itself.
+var ownPaths = []string{"/openapi", "/healthz", "/livez", "/readyz", "/metrics", "/debug", "/configz", "/flagz", "/statusz"}
+
+// routeGroup routes what follows /apis: nothing, /GROUP or /GROUP/VERSION/....
+func (t *Table) routeGroup(rest string, index Target) Target {
+	group, rest, _ := strings.Cut(strings.TrimPrefix(rest, "/"), "/")
+	version, _, _ := strings.Cut(rest, "/")
+	switch {
+	case group == "":
+		return index
+	case group == apiRegistrationGroup:
+		return Target{Owner: Aggregator}
+	case version != "":
+		return t.GroupVersion(schema.GroupVersion{Group: group, Version: version})
+	}
+	if t.current.Load().groups[group] > 0 {
+		return Target{Owner: Aggregator}
+	}
+	return t.unnamed(t.current.Load(), schema.GroupVersion{Group: group})
+}
+
+// GroupVersion returns who serves a group-version.
+func (t *Table) GroupVersion(gv schema.GroupVersion) Target {
+	s := t.current.Load()
+	if target, ok := s.services[gv]; ok && target.Owner != local {
+		return target
+	}
+	return t.unnamed(s, gv)
+}
+
+// unnamed routes a group-version for which no APIService names a server.
+func (t *Table) unnamed(s *snapshot, gv schema.GroupVersion) Target {
+	switch {
+	case gv.Group == apiExtensionsGroup:
+		return Target{Owner: Extensions}
+	case s.core[gv] || t.builtin(gv):
+		return Target{Owner: Core}
+	case s.services[gv].Owner == local:
+		return Target{Owner: Extensions}
+	case !s.complete || s.core == nil:
+		return Target{Owner: Unknown}
+	}
+	return Target{Owner: Extensions}
+}
+
+// cutSegment cuts a prefix that ends at a segment boundary.
+func cutSegment(path, prefix string) (rest string, ok bool) {
+	rest, ok = strings.CutPrefix(path, prefix)
+	if !ok || (rest != "" && rest[0] != '/') {
+		return "", false
+	}
+	return rest, true
+}

@@ -1,0 +1,187 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	discoveryendpoint "k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/apiserver/pkg/server/egressselector"
+	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/apiserver/pkg/server/mux"
+	utilproxy "k8s.io/apiserver/pkg/util/proxy"
+	"k8s.io/client-go/transport"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/kube-aggregator/pkg/apiserver"
+	openapicontroller "k8s.io/kube-aggregator/pkg/controllers/openapi"
+	openapiaggregator "k8s.io/kube-aggregator/pkg/controllers/openapi/aggregator"
+	openapiv3controller "k8s.io/kube-aggregator/pkg/controllers/openapiv3"
+	openapiv3aggregator "k8s.io/kube-aggregator/pkg/controllers/openapiv3/aggregator"
+	localavailability "k8s.io/kube-aggregator/pkg/controllers/status/local"
+	availabilitymetrics "k8s.io/kube-aggregator/pkg/controllers/status/metrics"
+	remoteavailability "k8s.io/kube-aggregator/pkg/controllers/status/remote"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/apiservices"
+	"github.com/tripod-k8s/tripod/services/aggregator/discovery"
+	"github.com/tripod-k8s/tripod/services/aggregator/openapi"
+	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
+)
+
+// installAPIServices makes APIServices effective: in routing, discovery and OpenAPI.
+func (s *server) installAPIServices() error {
+	handlers := &apiServiceHandlers{
+		table:      s.table,
+		core:       s.coreDiscovery,
+		extensions: s.extensionsDiscovery,
+		thirdParty: s.thirdParty,
+		discovery:  apiserver.NewDiscoveryManager(s.generic.AggregatedDiscoveryGroupManager.WithSource(discoveryendpoint.AggregatorSource)),
+		proxied:    map[string]bool{},
+	}
+	if err := s.installOpenAPI(handlers); err != nil {
+		return err
+	}
+	controller := apiserver.NewAPIServiceRegistrationController(s.services, handlers)
+	if cert := s.proxyClientCert; cert != nil {
+		// A new certificate makes new transports.
+		cert.AddListener(controller)
+		s.run("aggregator-reload-proxy-client-cert", func(ctx context.Context) { go cert.Run(ctx, 1) })
+	}
+
+	// Until all APIServices are known, unknown paths are 503 and not 404.
+	initiated := make(chan struct{})
+	if err := s.generic.RegisterMuxAndDiscoveryCompleteSignal("APIServiceRegistrationControllerInitiated", initiated); err != nil {
+		return err
+	}
+	s.run("apiservice-registration-controller", func(ctx context.Context) {
+		go controller.Run(ctx.Done(), initiated)
+		await(ctx, initiated)
+		s.table.SetComplete()
+	})
+	s.run("apiservice-discovery-controller", func(ctx context.Context) {
+		await(ctx, initiated)
+		synced := make(chan struct{})
+		go handlers.discovery.Run(ctx.Done(), synced)
+		await(ctx, synced)
+	})
+	return nil
+}
+
+func await(ctx context.Context, done <-chan struct{}) {
+	select {
+	case <-ctx.Done():
+	case <-done:
+	}
+}
+
+// installOpenAPI serves the merged documents. kube-aggregator's controllers keep those of third
+// parties and of the aggregator's own group, on muxes that only the merge reads.
+func (s *server) installOpenAPI(handlers *apiServiceHandlers) error {
+	generic := s.config.generic
+	local := mux.NewPathRecorderMux("openapi-of-aggregator")
+
+	downloader := openapiaggregator.NewDownloader()
+	v2, err := openapiaggregator.BuildAndRegisterAggregator(&downloader, genericapiserver.NewEmptyDelegate(),
+		s.generic.Handler.GoRestfulContainer.RegisteredWebServices(), generic.OpenAPIConfig, local)
+	if err != nil {
+		return fmt.Errorf("OpenAPI v2: %w", err)
+	}
+	v3, err := openapiv3aggregator.BuildAndRegisterAggregator(openapiv3aggregator.NewDownloader(), genericapiserver.NewEmptyDelegate(),
+		s.generic.Handler.GoRestfulContainer, generic.OpenAPIV3Config, local)
+	if err != nil {
+		return fmt.Errorf("OpenAPI v3: %w", err)
+	}
+	handlers.openAPI = openapicontroller.NewAggregationController(&downloader, v2)
+	handlers.openAPIV3 = openapiv3controller.NewAggregationController(v3)
+	s.run("apiservice-openapi-controller", func(ctx context.Context) { go handlers.openAPI.RunWithContext(ctx) })
+	s.run("apiservice-openapiv3-controller", func(ctx context.Context) { go handlers.openAPIV3.RunWithContext(ctx) })
+
+	public := s.generic.Handler.NonGoRestfulMux
+	public.Handle("/openapi/v2", openapi.NewV2(s.config.core, s.config.extensions, local))
+	merged := openapi.NewV3(s.config.core, s.config.extensions, local)
+	public.Handle("/openapi/v3", merged)
+	public.UnlistedHandlePrefix("/openapi/v3/", merged)
+	return nil
+}
+
+// configureThirdParties decides how third-party API servers are found, by the Services and
+// EndpointSlices of core, and what the aggregator shows them.
+func (s *server) configureThirdParties() error {
+	o, generic := s.config.options, s.config.generic
+	services := generic.SharedInformerFactory.Core().V1().Services().Lister()
+	slices, err := utilproxy.NewEndpointSliceIndexerGetter(generic.SharedInformerFactory.Discovery().V1().EndpointSlices())
+	if err != nil {
+		return err
+	}
+	resolver := apiserver.NewClusterIPServiceResolver(services)
+	if o.EnableAggregatorRouting {
+		resolver = apiserver.NewEndpointServiceResolver(services, slices)
+	}
+	s.thirdParty = proxy.ThirdPartyConfig{
+		Resolver:        resolver,
+		ClientCert:      func() (cert, key []byte) { return nil, nil },
+		RejectRedirects: o.RejectForwardingRedirects,
+		Tracer:          generic.TracerProvider,
+		Serializer:      generic.Serializer,
+	}
+	if generic.EgressSelector != nil {
+		dial, err := generic.EgressSelector.Lookup(egressselector.Cluster.AsNetworkContext())
+		if err != nil {
+			return err
+		}
+		if dial != nil {
+			s.thirdParty.Dial = &transport.DialHolder{Dial: dial}
+		}
+	}
+	if o.ProxyClientCertFile == "" {
+		return nil
+	}
+	s.proxyClientCert, err = dynamiccertificates.NewDynamicServingContentFromFiles("aggregator-proxy-cert", o.ProxyClientCertFile, o.ProxyClientKeyFile)
+	if err != nil {
+		return fmt.Errorf("--proxy-client-cert-file: %w", err)
+	}
+	s.thirdParty.ClientCert = s.proxyClientCert.CurrentCertKeyContent
+	return nil
+}
+
+// installAvailability keeps the Available condition of all APIServices.
+func (s *server) installAvailability() error {
+	client := s.client.ApiregistrationV1()
+	metrics := availabilitymetrics.New()
+	if err := metrics.Register(legacyregistry.Register, legacyregistry.CustomRegister); err != nil {
+		return err
+	}
+	backends, err := apiservices.NewAvailability(s.services, client, s.config.core, s.config.extensions)
+	if err != nil {
+		return err
+	}
+	local, err := localavailability.New(s.services, client, metrics)
+	if err != nil {
+		return err
+	}
+	informers := s.config.generic.SharedInformerFactory
+	remote, err := remoteavailability.New(apiservices.ThirdParty(s.services), informers.Core().V1().Services(),
+		informers.Discovery().V1().EndpointSlices(), client, s.thirdParty.Dial, s.thirdParty.ClientCert, s.thirdParty.Resolver, metrics)
+	if err != nil {
+		return err
+	}
+	s.run("apiservice-status-backend-available-controller", func(ctx context.Context) { go backends.Run(ctx) })
+	s.run("apiservice-status-local-available-controller", func(ctx context.Context) { go local.Run(5, ctx.Done()) })
+	s.run("apiservice-status-remote-available-controller", func(ctx context.Context) { go remote.Run(5, ctx.Done()) })
+	return nil
+}
+
+// seenOnce fails until the discovery document of a backend was fetched once. Later the backend may
+// be away: what others serve must stay reachable.
+func seenOnce(name string, source *discovery.Source) healthz.HealthChecker {
+	return healthz.NamedCheck(name+"-seen", func(*http.Request) error {
+		if !source.Seen() {
+			return fmt.Errorf("%s was not reached yet", name)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,200 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/authorization/path"
+	authorizerunion "k8s.io/apiserver/pkg/authorization/union"
+	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/filters"
+	utilopenapi "k8s.io/apiserver/pkg/util/openapi"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/kube-aggregator/pkg/apiserver"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	generatedopenapi "k8s.io/kube-aggregator/pkg/generated/openapi"
+
+	"github.com/tripod-k8s/tripod/internal/etcdready"
+	"github.com/tripod-k8s/tripod/internal/replicaid"
+	"github.com/tripod-k8s/tripod/services/aggregator/authentication"
+	"github.com/tripod-k8s/tripod/services/aggregator/backend"
+	"github.com/tripod-k8s/tripod/services/aggregator/options"
+)
+
+// config is what the server is built from.
+type config struct {
+	options *options.Options
+	generic *genericapiserver.RecommendedConfig
+	core    *backend.Backend
+	// extensions is the backend of CRDs and custom resources.
+	extensions *backend.Backend
+}
+
+// newConfig builds the configuration. It waits for etcd.
+func newConfig(ctx context.Context, o *options.Options) (*config, error) {
+	if o.EgressSelector.ConfigFile == "" {
+		if err := etcdready.Wait(ctx, o.Etcd.StorageConfig, o.SecureServing.SecureServingOptions); err != nil {
+			return nil, err
+		}
+	}
+	c := &config{options: o, generic: genericapiserver.NewRecommendedConfig(aggregatorscheme.Codecs)}
+	var err error
+	identity := backend.Identity{CAFile: o.ServiceTrust.CAFile, CertFile: o.ServiceTrust.CertFile, KeyFile: o.ServiceTrust.KeyFile}
+	if c.core, err = backend.New(backend.Core, o.CoreServers, identity); err != nil {
+		return nil, err
+	}
+	if c.extensions, err = backend.New(backend.Extensions, o.ExtensionsServers, identity); err != nil {
+		return nil, err
+	}
+	if err := c.applyOptions(); err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(clientConfig(c.core))
+	if err != nil {
+		return nil, fmt.Errorf("client of core: %w", err)
+	}
+	c.generic.SharedInformerFactory = informers.NewSharedInformerFactory(client, 10*time.Minute)
+	if err := c.applyAuthentication(client); err != nil {
+		return nil, err
+	}
+	if err := c.applyAuthorization(client); err != nil {
+		return nil, err
+	}
+	if o.Replica != "" {
+		if c.generic.APIServerID, err = replicaid.New("aggregator", o.Replica); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// clientConfig returns the configuration of clients of a backend, in the aggregator's own name.
+func clientConfig(b *backend.Backend) *rest.Config {
+	return &rest.Config{
+		Host:      "https://" + b.Name() + "." + backend.Namespace + ".svc",
+		Transport: b,
+		UserAgent: "tripod-aggregator",
+		QPS:       -1, // a user waits for the answer; core limits by priority and fairness
+		ContentConfig: rest.ContentConfig{
+			ContentType:        "application/vnd.kubernetes.protobuf",
+			AcceptContentTypes: "application/vnd.kubernetes.protobuf,application/json",
+		},
+	}
+}
+
+func (c *config) applyOptions() error {
+	o, generic := c.options, &c.generic.Config
+	for _, apply := range []func() error{
+		func() error { return o.ServerRun.ApplyTo(generic) },
+		func() error { return o.SecureServing.ApplyToConfig(generic) },
+		func() error { return o.Features.ApplyTo(generic, nil, nil) },
+		func() error { return o.EgressSelector.ApplyTo(generic) },
+		func() error { return o.Traces.ApplyTo(generic.EgressSelector, generic) },
+		func() error { return o.Audit.ApplyTo(generic) },
+		func() error {
+			return o.APIEnablement.ApplyTo(generic, apiserver.DefaultAPIResourceConfigSource(), aggregatorscheme.Scheme)
+		},
+	} {
+		if err := apply(); err != nil {
+			return err
+		}
+	}
+	if generic.EgressSelector != nil {
+		o.Etcd.StorageConfig.Transport.EgressLookup = generic.EgressSelector.Lookup
+	}
+	o.Etcd.StorageConfig.Transport.TracerProvider = generic.TracerProvider
+	if err := o.Etcd.ApplyTo(generic); err != nil {
+		return err
+	}
+	o.Metrics.Apply()
+
+	generic.LongRunningFunc = filters.BasicLongRunningRequestCheck(
+		sets.NewString("watch", "proxy"),
+		sets.NewString("attach", "exec", "proxy", "log", "portforward"),
+	)
+	definitions := utilopenapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(generatedopenapi.GetOpenAPIDefinitions)
+	namer := openapinamer.NewDefinitionNamer(aggregatorscheme.Scheme)
+	generic.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, namer)
+	generic.OpenAPIConfig.Info.Title = "Kubernetes"
+	generic.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
+	generic.OpenAPIV3Config.Info.Title = "Kubernetes"
+	generic.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
+
+	// The documents over all servers take the place of the aggregator's own.
+	generic.SkipOpenAPIInstallation = true
+	generic.EnableDiscovery = false
+	generic.EnableIndex = false
+	return nil
+}
+
+func (c *config) applyAuthentication(client kubernetes.Interface) error {
+	o, generic := c.options.Authentication, &c.generic.Config
+	auth := authentication.Config{Tokens: client.AuthenticationV1()}
+
+	clientCA, err := o.ClientCert.GetClientCAContentProvider()
+	if err != nil {
+		return fmt.Errorf("--client-ca-file: %w", err)
+	}
+	if clientCA != nil {
+		if err := generic.Authentication.ApplyClientCert(clientCA, generic.SecureServing); err != nil {
+			return fmt.Errorf("--client-ca-file: %w", err)
+		}
+		auth.ClientCA = clientCA
+	}
+	if auth.RequestHeader, err = o.RequestHeader.ToAuthenticationRequestHeaderConfig(); err != nil {
+		return fmt.Errorf("--requestheader-client-ca-file: %w", err)
+	}
+	if auth.RequestHeader != nil {
+		generic.Authentication.RequestHeaderConfig = auth.RequestHeader
+		if err := generic.Authentication.ApplyClientCert(auth.RequestHeader.CAContentProvider, generic.SecureServing); err != nil {
+			return fmt.Errorf("--requestheader-client-ca-file: %w", err)
+		}
+	}
+	if auth.Anonymous, err = o.Anonymous(); err != nil {
+		return err
+	}
+	authenticator, err := auth.New()
+	if err != nil {
+		return err
+	}
+	generic.Authentication.Authenticator = authentication.NoteOutage(authenticator)
+	return nil
+}
+
+// healthPaths can be read without asking core, which may be what is unhealthy.
+var healthPaths = []string{"/healthz", "/healthz/*", "/livez", "/livez/*", "/readyz", "/readyz/*"}
+
+// reviewBackoff retries a question that got no answer while core restarts.
+var reviewBackoff = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 3}
+
+// applyAuthorization authorizes what the aggregator serves itself and what it sends to third
+// parties. Requests for core and extensions are authorized there.
+func (c *config) applyAuthorization(client kubernetes.Interface) error {
+	// Answers are not kept: policy must be in force at once.
+	reviews, err := authorizerfactory.DelegatingAuthorizerConfig{
+		SubjectAccessReviewClient: client.AuthorizationV1(),
+		WebhookRetryBackoff:       &reviewBackoff,
+	}.New()
+	if err != nil {
+		return fmt.Errorf("authorizer: %w", err)
+	}
+	health, err := path.NewAuthorizer(healthPaths)
+	if err != nil {
+		return err
+	}
+	c.generic.Authorization.Authorizer = authorizerunion.New(
+		authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup), health, reviews)
+	return nil
+}

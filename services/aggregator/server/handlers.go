@@ -1,0 +1,81 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
+	"k8s.io/kube-aggregator/pkg/apiserver"
+	openapicontroller "k8s.io/kube-aggregator/pkg/controllers/openapi"
+	openapiv3controller "k8s.io/kube-aggregator/pkg/controllers/openapiv3"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/discovery"
+	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
+)
+
+// apiServiceHandlers makes APIServices effective: kube-aggregator's registration controller calls
+// it, from one goroutine, for every APIService that is added, changed or removed.
+type apiServiceHandlers struct {
+	table            *routing.Table
+	core, extensions *discovery.Source
+	thirdParty       proxy.ThirdPartyConfig
+	discovery        apiserver.DiscoveryAggregationController
+	openAPI          *openapicontroller.AggregationController
+	openAPIV3        *openapiv3controller.AggregationController
+
+	// proxied are the APIServices of third parties that the OpenAPI controllers were told of.
+	proxied map[string]bool
+}
+
+var _ apiserver.APIHandlerManager = &apiServiceHandlers{}
+
+// AddAPIService routes the group-version of an APIService as the APIService says now.
+func (h *apiServiceHandlers) AddAPIService(service *apiregistrationv1.APIService) error {
+	if _, ours := routing.BackendOf(service); ours {
+		h.forget(service.Name)
+		h.table.SetAPIService(service, nil)
+		h.expect(schema.GroupVersion{Group: service.Spec.Group, Version: service.Spec.Version})
+		return nil
+	}
+	handler := proxy.NewThirdParty(service, h.thirdParty)
+	h.table.SetAPIService(service, handler)
+	h.discovery.AddAPIService(service, handler.AssumeAvailable())
+	if h.proxied[service.Name] {
+		h.openAPI.UpdateAPIService(handler, service)
+		h.openAPIV3.UpdateAPIService(handler, service)
+		return nil
+	}
+	h.proxied[service.Name] = true
+	h.openAPI.AddAPIService(handler, service)
+	h.openAPIV3.AddAPIService(handler, service)
+	return nil
+}
+
+// RemoveAPIService routes the group-version to whoever else has it.
+func (h *apiServiceHandlers) RemoveAPIService(name string) {
+	h.table.RemoveAPIService(helper.APIServiceNameToGroupVersion(name))
+	h.forget(name)
+}
+
+func (h *apiServiceHandlers) forget(name string) {
+	if !h.proxied[name] {
+		return
+	}
+	delete(h.proxied, name)
+	h.discovery.RemoveAPIService(name)
+	h.openAPI.RemoveAPIService(name)
+	h.openAPIV3.RemoveAPIService(name)
+}
+
+// expect keeps a group-version in discovery, as Stale, while its backend was not heard yet.
+func (h *apiServiceHandlers) expect(gv schema.GroupVersion) {
+	switch h.table.GroupVersion(gv).Owner {
+	case routing.Core:
+		h.core.Expect(gv)
+	case routing.Extensions:
+		h.extensions.Expect(gv)
+	}
+}

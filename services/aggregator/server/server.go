@@ -1,0 +1,213 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package server runs the aggregator. kube-aggregator's own server cannot be used as it is: it
+// proxies by one connection per APIService, and delegates in process. Its parts are composed here
+// around another proxy.
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	discoveryendpoint "k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/apiserver/pkg/util/notfoundhandler"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/version"
+	"k8s.io/klog/v2"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/kube-aggregator/pkg/apiserver"
+	"k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
+	aggregatorinformers "k8s.io/kube-aggregator/pkg/client/informers/externalversions"
+	apiserviceinformers "k8s.io/kube-aggregator/pkg/client/informers/externalversions/apiregistration/v1"
+	"k8s.io/kube-aggregator/pkg/controllers/autoregister"
+	apiservicerest "k8s.io/kube-aggregator/pkg/registry/apiservice/rest"
+
+	tripodversion "github.com/tripod-k8s/tripod/internal/version"
+	"github.com/tripod-k8s/tripod/services/aggregator/apiservices"
+	"github.com/tripod-k8s/tripod/services/aggregator/backend"
+	"github.com/tripod-k8s/tripod/services/aggregator/discovery"
+	"github.com/tripod-k8s/tripod/services/aggregator/options"
+	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
+)
+
+// Run serves until the context ends, and then shuts down as kube-apiserver does.
+func Run(ctx context.Context, o *options.Options) error {
+	klog.InfoS("Starting aggregator", "version", tripodversion.Version, "kubernetes", version.Get().GitVersion)
+	config, err := newConfig(ctx, o)
+	if err != nil {
+		return err
+	}
+	s, err := newServer(config)
+	if err != nil {
+		return err
+	}
+	if err := s.install(); err != nil {
+		return err
+	}
+	return s.generic.PrepareRun().RunWithContext(ctx)
+}
+
+// server is the aggregator between its construction and PrepareRun.
+type server struct {
+	config  *config
+	generic *genericapiserver.GenericAPIServer
+	table   *routing.Table
+
+	client    clientset.Interface
+	services  apiserviceinformers.APIServiceInformer
+	informers aggregatorinformers.SharedInformerFactory
+	crds      cache.SharedIndexInformer
+
+	// coreDiscovery and extensionsDiscovery know what the backends serve.
+	coreDiscovery, extensionsDiscovery *discovery.Source
+	registrar                          *apiservices.Registrar
+	thirdParty                         proxy.ThirdPartyConfig
+	// proxyClientCert is nil when none is configured.
+	proxyClientCert *dynamiccertificates.DynamicCertKeyPairContent
+	// versions are the served versions of the aggregator's own group.
+	versions []string
+}
+
+// resyncInterval is how often every APIService is looked at again without a change.
+const resyncInterval = 5 * time.Minute
+
+func newServer(c *config) (*server, error) {
+	s := &server{config: c, table: routing.NewTable(apiservices.Builtin)}
+	serializer := c.generic.Serializer
+	c.generic.BuildHandlerChainFunc = buildChain(s.table,
+		proxy.NewForwarder(c.core, serializer), proxy.NewForwarder(c.extensions, serializer))
+
+	notFound := notfoundhandler.New(serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
+	var err error
+	s.generic, err = c.generic.Complete().New("tripod-aggregator", genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
+	if err != nil {
+		return nil, err
+	}
+	group := apiservicerest.NewRESTStorage(c.generic.MergedResourceConfig, c.generic.RESTOptionsGetter, false)
+	if err := s.generic.InstallAPIGroup(&group); err != nil {
+		return nil, err
+	}
+	if _, enabled := group.VersionedResourcesStorageMap[apiregistrationv1.SchemeGroupVersion.Version]; !enabled {
+		return nil, fmt.Errorf("--runtime-config: %s cannot be disabled", apiregistrationv1.SchemeGroupVersion)
+	}
+	s.versions = []string{apiregistrationv1.SchemeGroupVersion.Version}
+
+	if s.client, err = clientset.NewForConfig(s.generic.LoopbackClientConfig); err != nil {
+		return nil, err
+	}
+	s.informers = aggregatorinformers.NewSharedInformerFactory(s.client, resyncInterval)
+	s.services = s.informers.Apiregistration().V1().APIServices()
+	if s.crds, err = apiservices.NewCRDInformer(clientConfig(c.extensions)); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// install adds handlers, controllers and checks to the generic server.
+func (s *server) install() error {
+	for _, install := range []func() error{
+		s.configureThirdParties, s.installDiscovery, s.installRegistration, s.installAPIServices, s.installAvailability, s.installReadiness,
+	} {
+		if err := install(); err != nil {
+			return err
+		}
+	}
+	s.run("start-tripod-aggregator-informers", func(ctx context.Context) {
+		s.informers.Start(ctx.Done())
+		s.config.generic.SharedInformerFactory.Start(ctx.Done())
+		go s.crds.RunWithContext(ctx)
+	})
+	s.run("probe-backends", func(ctx context.Context) {
+		go s.config.core.Run(ctx)
+		go s.config.extensions.Run(ctx)
+	})
+	return nil
+}
+
+// run adds a hook that starts something after the server listens.
+func (s *server) run(name string, start func(context.Context)) {
+	s.generic.AddPostStartHookOrDie(name, func(hook genericapiserver.PostStartHookContext) error {
+		start(hook.Context)
+		return nil
+	})
+}
+
+// installDiscovery merges the discovery documents of the backends, and serves them and the older forms.
+func (s *server) installDiscovery() error {
+	merged := s.generic.AggregatedDiscoveryGroupManager
+	merged.WithSource(discoveryendpoint.BuiltinSource).SetGroupVersionPriority(
+		apiserver.APIRegistrationGroupVersion, apiserver.APIRegistrationGroupPriority, 0)
+	s.coreDiscovery = discovery.NewSource(s.config.core, merged, s.coreChanged)
+	s.extensionsDiscovery = discovery.NewSource(s.config.extensions, merged, func([]schema.GroupVersion) {})
+	if _, err := s.crds.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { s.extensionsDiscovery.Kick() },
+		UpdateFunc: func(any, any) { s.extensionsDiscovery.Kick() },
+		DeleteFunc: func(any) { s.extensionsDiscovery.Kick() },
+	}); err != nil {
+		return err
+	}
+	s.run("merge-discovery", func(ctx context.Context) {
+		go s.coreDiscovery.Run(ctx)
+		go s.extensionsDiscovery.Run(ctx)
+	})
+
+	serializer := s.config.generic.Serializer
+	notFound := notfoundhandler.New(serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
+	legacy := discovery.NewLegacy(s.services.Lister(), serializer, s.versions, notFound)
+	mux := s.generic.Handler.NonGoRestfulMux
+	aggregated := discoveryendpoint.WrapAggregatedDiscoveryToHandler(legacy, merged, s.generic.PeerAggregatedDiscoveryManager)
+	mux.Handle("/apis", aggregated)
+	mux.UnlistedHandlePrefix("/apis/", legacy)
+	paths := &index{
+		own:      s.generic.Handler.ListedPaths,
+		services: s.services.Lister(),
+		backends: []http.RoundTripper{s.config.core, s.config.extensions},
+		table:    s.table,
+	}
+	mux.UnlistedHandle("/", paths)
+	mux.UnlistedHandle("/index.html", paths)
+	return nil
+}
+
+// coreChanged hears what core serves. /api/v1 is not part of the document at /apis.
+func (s *server) coreChanged(served []schema.GroupVersion) {
+	served = append(served, schema.GroupVersion{Version: "v1"})
+	s.table.SetCore(served)
+	s.registrar.SetCore(served)
+}
+
+// installRegistration registers the APIServices of the backends' group-versions.
+func (s *server) installRegistration() error {
+	controller := autoregister.NewAutoRegisterController(s.services, s.client.ApiregistrationV1())
+	serviceForm := options.APIServiceForm(s.config.options.APIServiceForm) == options.FormService
+	s.registrar = apiservices.NewRegistrar(controller, serviceForm, s.crds)
+	s.run("kube-apiserver-autoregistration", func(ctx context.Context) {
+		go s.registrar.Run(ctx.Done())
+	})
+	check, err := s.registrar.ReadyzCheck(s.services.Informer())
+	if err != nil {
+		return err
+	}
+	return s.generic.AddBootSequenceHealthChecks(check)
+}
+
+// installReadiness makes the server ready only when it knows enough not to mislead clients.
+func (s *server) installReadiness() error {
+	for _, b := range []struct {
+		name   string
+		source *discovery.Source
+	}{{backend.Core, s.coreDiscovery}, {backend.Extensions, s.extensionsDiscovery}} {
+		if err := s.generic.AddReadyzChecks(seenOnce(b.name, b.source)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

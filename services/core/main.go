@@ -1,0 +1,38 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command tripod-core serves the built-in API groups of Kubernetes. It is the authority on identity and policy for
+// Tripod's other services.
+package main
+
+import (
+	"context"
+	"os"
+
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	_ "k8s.io/component-base/metrics/prometheus/workqueue"
+
+	"github.com/tripod-k8s/tripod/internal/servicecommand"
+	"github.com/tripod-k8s/tripod/services/core/options"
+	"github.com/tripod-k8s/tripod/services/core/server"
+)
+
+func main() {
+	o := options.New()
+	flags := o.Flags()
+	cmd := servicecommand.New(servicecommand.Service{
+		Name:       "tripod-core",
+		Long:       "tripod-core serves the built-in API groups of Kubernetes, behind Tripod's aggregator.",
+		Flags:      flags,
+		Logs:       o.Logs,
+		Components: o.GenericServerRunOptions.ComponentGlobalsRegistry,
+		Run: func(ctx context.Context) error {
+			completed, err := o.Complete(ctx)
+			if err != nil {
+				return err
+			}
+			return server.Run(ctx, completed)
+		},
+	})
+	os.Exit(servicecommand.Run(genericapiserver.SetupSignalContext(), cmd, os.Stderr))
+}

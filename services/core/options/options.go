@@ -1,0 +1,80 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package options holds the flags of tripod-core: all of kube-apiserver's and a few of its own.
+package options
+
+import (
+	"context"
+	"fmt"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/server/flagz"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+
+	"github.com/tripod-k8s/tripod/internal/servicetrust"
+)
+
+// Options are the options of tripod-core before completion.
+type Options struct {
+	*options.ServerRunOptions
+	Own
+}
+
+// Own are the options that kube-apiserver does not have.
+type Own struct {
+	ServiceTrust servicetrust.Options
+
+	// AdvertisePort is the port that the kubernetes Service and discovery name. 0 means core's own.
+	AdvertisePort int
+	// Replica distinguishes replicas on one host. Empty means kube-apiserver's identity, one per host.
+	Replica string
+}
+
+// Completed are options that were completed and found valid.
+type Completed struct {
+	options.CompletedOptions
+	Own
+}
+
+// New returns options with kube-apiserver's defaults.
+func New() *Options {
+	return &Options{ServerRunOptions: options.NewServerRunOptions()}
+}
+
+// Flags returns the flags by section.
+func (o *Options) Flags() *cliflag.NamedFlagSets {
+	sets := o.ServerRunOptions.Flags()
+	own := sets.FlagSet("tripod")
+	o.ServiceTrust.AddFlags(own)
+	own.IntVar(&o.AdvertisePort, "advertise-port", o.AdvertisePort,
+		"Port of the aggregator, named in the kubernetes Service, its endpoints and discovery. 0 means --secure-port.")
+	own.StringVar(&o.Replica, "replica", o.Replica,
+		"Name of this replica, unique among the replicas of core on this host. It is part of the API server identity.")
+	o.Flagz = flagz.NamedFlagSetsReader{FlagSets: sets}
+	return &sets
+}
+
+// Complete fills in what can be derived and validates the result.
+func (o *Options) Complete(ctx context.Context) (*Completed, error) {
+	if errs := o.Own.validate(); len(errs) > 0 {
+		return nil, utilerrors.NewAggregate(errs)
+	}
+	completed, err := o.ServerRunOptions.Complete(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if errs := completed.Validate(); len(errs) > 0 {
+		return nil, utilerrors.NewAggregate(errs)
+	}
+	return &Completed{CompletedOptions: completed, Own: o.Own}, nil
+}
+
+func (o *Own) validate() []error {
+	errs := o.ServiceTrust.Validate()
+	if o.AdvertisePort < 0 || o.AdvertisePort > 65535 {
+		errs = append(errs, fmt.Errorf("--advertise-port: %d is not between 0 and 65535", o.AdvertisePort))
+	}
+	return errs
+}

@@ -1,0 +1,82 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apimachinery/pkg/runtime"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	restclient "k8s.io/client-go/rest"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/controlplane"
+	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
+	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
+
+	"github.com/tripod-k8s/tripod/internal/etcdready"
+	"github.com/tripod-k8s/tripod/internal/replicaid"
+	"github.com/tripod-k8s/tripod/services/core/options"
+)
+
+// newConfig builds the configuration that kube-apiserver builds for its built-in groups, and puts Tripod's services in
+// front of authentication and authorization. It waits for etcd.
+func newConfig(ctx context.Context, o *options.Completed) (*controlplane.Config, error) {
+	// Behind an egress proxy, etcd is waited for as kube-apiserver does it.
+	if o.EgressSelector.ConfigFile == "" {
+		if err := etcdready.Wait(ctx, o.Etcd.StorageConfig, o.SecureServing.SecureServingOptions); err != nil {
+			return nil, err
+		}
+	}
+	// The schemes decide the group-version-kinds in OpenAPI documents; kube-apiserver has these three.
+	schemes := []*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme}
+	genericConfig, informers, storageFactory, err := controlplaneapiserver.BuildGenericConfig(
+		o.CompletedOptions.CompletedOptions,
+		schemes,
+		controlplane.DefaultAPIResourceConfigSource(),
+		generatedopenapi.GetOpenAPIDefinitions,
+	)
+	if err != nil {
+		return nil, err
+	}
+	if err := applyOwn(o, genericConfig); err != nil {
+		return nil, err
+	}
+	config, _, _, err := app.CreateKubeAPIServerConfig(o.CompletedOptions, genericConfig, informers, storageFactory)
+	return config, err
+}
+
+// userAgent is kube-apiserver's. Field managers are named after it, and what one server wrote another may take over.
+func userAgent() string {
+	_, rest, _ := strings.Cut(restclient.DefaultKubernetesUserAgent(), "/")
+	return "kube-apiserver/" + rest
+}
+
+// applyOwn applies the options that kube-apiserver does not have. Admission and the storage of reviews take
+// authenticator, authorizer and identity from the configuration, so this must come before them.
+func applyOwn(o *options.Completed, config *genericapiserver.Config) error {
+	if err := o.ServiceTrust.ApplyTo(config); err != nil {
+		return err
+	}
+	config.LoopbackClientConfig.UserAgent = userAgent()
+	if o.Replica != "" {
+		id, err := replicaid.New("core", o.Replica)
+		if err != nil {
+			return fmt.Errorf("name this replica: %w", err)
+		}
+		config.APIServerID = id
+	}
+	if o.AdvertisePort != 0 {
+		if _, _, err := net.SplitHostPort(config.ExternalAddress); err != nil {
+			config.ExternalAddress = net.JoinHostPort(config.ExternalAddress, strconv.Itoa(o.AdvertisePort))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package corelink
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// retryInterval is the time between attempts while no server can be reached. It is short because informers, and so
+// readiness, follow at once.
+const retryInterval = 250 * time.Millisecond
+
+// failover sends requests to one of the servers of a link: to the next one when a connection cannot be made, and again
+// from the first after a while when none can. A request that may have reached a server is never sent twice.
+type failover struct {
+	link *Link
+	next http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (f *failover) RoundTrip(req *http.Request) (*http.Response, error) {
+	servers := f.link.servers
+	first := f.link.current.Load()
+	for attempt := uint32(0); ; attempt++ {
+		index := (first + attempt) % uint32(len(servers))
+		redirected, err := requestTo(req, servers[index], attempt > 0)
+		if err != nil {
+			return nil, err
+		}
+		response, err := f.next.RoundTrip(redirected)
+		if err == nil {
+			f.link.noteReached(index)
+			return response, nil
+		}
+		if !neverSent(err) || !replayable(req) {
+			return nil, err
+		}
+		if (attempt+1)%uint32(len(servers)) != 0 {
+			continue
+		}
+		f.link.noteAway(err)
+		select {
+		case <-req.Context().Done():
+			return nil, fmt.Errorf("no replica of core can be reached: %w", err)
+		case <-time.After(retryInterval):
+		}
+	}
+}
+
+// WrappedRoundTripper implements utilnet.RoundTripperWrapper, for those who look for what is below.
+func (f *failover) WrappedRoundTripper() http.RoundTripper {
+	return f.next
+}
+
+// requestTo returns req addressed to server, with a fresh body if the first was handed out already.
+func requestTo(req *http.Request, server *url.URL, again bool) (*http.Request, error) {
+	redirected := req.Clone(req.Context())
+	redirected.URL.Scheme = server.Scheme
+	redirected.URL.Host = server.Host
+	redirected.Host = server.Host
+	if again && req.GetBody != nil {
+		body, err := req.GetBody()
+		if err != nil {
+			return nil, err
+		}
+		redirected.Body = body
+	}
+	return redirected, nil
+}
+
+func replayable(req *http.Request) bool {
+	return req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
+}
+
+func neverSent(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}

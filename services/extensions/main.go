@@ -1,0 +1,37 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command tripod-extensions serves CustomResourceDefinitions and custom resources.
+package main
+
+import (
+	"context"
+	"os"
+
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	_ "k8s.io/component-base/metrics/prometheus/workqueue"
+
+	"github.com/tripod-k8s/tripod/internal/servicecommand"
+	"github.com/tripod-k8s/tripod/services/extensions/options"
+	"github.com/tripod-k8s/tripod/services/extensions/server"
+)
+
+func main() {
+	o := options.New()
+	flags := o.Flags()
+	cmd := servicecommand.New(servicecommand.Service{
+		Name:       "tripod-extensions",
+		Long:       "tripod-extensions serves CustomResourceDefinitions and custom resources, behind Tripod's aggregator.",
+		Flags:      flags,
+		Logs:       o.Logs,
+		Components: o.Generic.ComponentGlobalsRegistry,
+		Run: func(ctx context.Context) error {
+			completed, err := o.Complete()
+			if err != nil {
+				return err
+			}
+			return server.Run(ctx, completed)
+		},
+	})
+	os.Exit(servicecommand.Run(genericapiserver.SetupSignalContext(), cmd, os.Stderr))
+}

@@ -1,0 +1,190 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package options holds the flags of tripod-extensions.
+package options
+
+import (
+	"fmt"
+	"net/url"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/server/flagz"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/metrics"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	_ "k8s.io/kubernetes/pkg/features" // --feature-gates knows all that kube-apiserver knows
+
+	"github.com/tripod-k8s/tripod/internal/servicetrust"
+)
+
+// Options are the options of tripod-extensions. Where kube-apiserver has a flag of the same name, it means the same.
+type Options struct {
+	Generic       *genericoptions.ServerRunOptions
+	Etcd          *genericoptions.EtcdOptions
+	SecureServing *genericoptions.SecureServingOptionsWithLoopback
+	Audit         *genericoptions.AuditOptions
+	Features      *genericoptions.FeatureOptions
+	Admission     *genericoptions.AdmissionOptions
+	APIEnablement *genericoptions.APIEnablementOptions
+	Egress        *genericoptions.EgressSelectorOptions
+	Traces        *genericoptions.TracingOptions
+	Metrics       *metrics.Options
+	Logs          *logs.Options
+	Flagz         flagz.Reader
+
+	ServiceTrust servicetrust.Options
+	// CoreServers are the URLs of the replicas of core, in order of preference.
+	CoreServers []string
+	// Replica distinguishes replicas on one host.
+	Replica string
+	// EndpointRouting sends webhook calls to the endpoints of a Service instead of its cluster IP.
+	EndpointRouting bool
+}
+
+// Completed are options that were completed and found valid.
+type Completed struct {
+	*Options
+	// CoreURLs are the parsed CoreServers.
+	CoreURLs []*url.URL
+}
+
+// New returns options with kube-apiserver's defaults.
+func New() *Options {
+	o := &Options{
+		Generic:       genericoptions.NewServerRunOptions(),
+		Etcd:          genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig("/registry", nil)),
+		SecureServing: genericoptions.NewSecureServingOptions().WithLoopback(),
+		Audit:         genericoptions.NewAuditOptions(),
+		Features:      genericoptions.NewFeatureOptions(),
+		Admission:     genericoptions.NewAdmissionOptions(),
+		APIEnablement: genericoptions.NewAPIEnablementOptions(),
+		Egress:        genericoptions.NewEgressSelectorOptions(),
+		Traces:        genericoptions.NewTracingOptions(),
+		Metrics:       metrics.NewOptions(),
+		Logs:          logs.NewOptions(),
+	}
+	// v1beta1 is how kube-apiserver stores CustomResourceDefinitions: it is the more compact form.
+	// https://issue.k8s.io/82292
+	storage := &o.Etcd.StorageConfig
+	storage.Codec = apiextensionsapiserver.Codecs.LegacyCodec(apiextensionsv1beta1.SchemeGroupVersion, apiextensionsv1.SchemeGroupVersion)
+	storage.EncodeVersioner = runtime.NewMultiGroupVersioner(
+		apiextensionsv1beta1.SchemeGroupVersion, schema.GroupKind{Group: apiextensionsv1beta1.GroupName})
+	return o
+}
+
+// Flags returns the flags by section.
+func (o *Options) Flags() *cliflag.NamedFlagSets {
+	sets := cliflag.NamedFlagSets{}
+	o.Generic.AddUniversalFlags(sets.FlagSet("generic"))
+	o.Etcd.AddFlags(sets.FlagSet("etcd"))
+	o.SecureServing.AddFlags(sets.FlagSet("secure serving"))
+	o.Audit.AddFlags(sets.FlagSet("auditing"))
+	o.Features.AddFlags(sets.FlagSet("features"))
+	o.APIEnablement.AddFlags(sets.FlagSet("API enablement"))
+	o.Egress.AddFlags(sets.FlagSet("egress selector"))
+	o.Admission.AddFlags(sets.FlagSet("admission"))
+	o.Metrics.AddFlags(sets.FlagSet("metrics"))
+	logsapi.AddFlags(o.Logs, sets.FlagSet("logs"))
+	o.Traces.AddFlags(sets.FlagSet("traces"))
+
+	own := sets.FlagSet("tripod")
+	o.ServiceTrust.AddFlags(own)
+	own.StringSliceVar(&o.CoreServers, "core-servers", o.CoreServers,
+		"URLs of the replicas of core (https://host:port), comma separated. The first that can be reached is used.")
+	own.StringVar(&o.Replica, "replica", o.Replica,
+		"Name of this replica, unique among the replicas of extensions on this host. It is part of the API server identity.")
+	own.BoolVar(&o.EndpointRouting, "enable-aggregator-routing", o.EndpointRouting,
+		"Send webhook calls to endpoint IPs rather than cluster IPs.")
+	o.Flagz = flagz.NamedFlagSetsReader{FlagSets: sets}
+	return &sets
+}
+
+// Complete fills in what can be derived and validates the result.
+func (o *Options) Complete() (*Completed, error) {
+	completed := &Completed{Options: o}
+	if err := o.Generic.Complete(); err != nil {
+		return nil, err
+	}
+	// The certificate of the service is good for serving too.
+	certificate := &o.SecureServing.ServerCert.CertKey
+	if certificate.CertFile == "" && certificate.KeyFile == "" {
+		certificate.CertFile, certificate.KeyFile = o.ServiceTrust.CertFile, o.ServiceTrust.KeyFile
+	}
+	urls, errs := parseCoreServers(o.CoreServers)
+	completed.CoreURLs = urls
+	errs = append(errs, o.validate()...)
+	if len(errs) > 0 {
+		return nil, utilerrors.NewAggregate(errs)
+	}
+	if err := o.Generic.DefaultAdvertiseAddress(o.SecureServing.SecureServingOptions); err != nil {
+		return nil, err
+	}
+	return completed, nil
+}
+
+func (o *Options) validate() []error {
+	var errs []error
+	errs = append(errs, o.ServiceTrust.Validate()...)
+	errs = append(errs, o.Generic.Validate()...)
+	errs = append(errs, o.Etcd.Validate()...)
+	errs = append(errs, o.SecureServing.Validate()...)
+	errs = append(errs, o.Audit.Validate()...)
+	errs = append(errs, o.Features.Validate()...)
+	errs = append(errs, o.validateAdmission()...)
+	// --runtime-config is the same on all services, so it may name groups that others serve.
+	errs = append(errs, o.APIEnablement.Validate(apiextensionsapiserver.Scheme, clientgoscheme.Scheme, aggregatorscheme.Scheme)...)
+	errs = append(errs, o.Egress.Validate()...)
+	errs = append(errs, o.Traces.Validate()...)
+	errs = append(errs, o.Metrics.Validate()...)
+	return errs
+}
+
+// validateAdmission explains what Admission.Validate would only call unknown.
+func (o *Options) validateAdmission() []error {
+	known := map[string]bool{}
+	for _, name := range o.Admission.Plugins.Registered() {
+		known[name] = true
+	}
+	var errs []error
+	for _, name := range append(append([]string{}, o.Admission.EnablePlugins...), o.Admission.DisablePlugins...) {
+		if !known[name] {
+			errs = append(errs, fmt.Errorf("admission plugin %q does not exist for custom resources; these do: %v",
+				name, o.Admission.Plugins.Registered()))
+		}
+	}
+	if len(errs) > 0 {
+		return errs
+	}
+	return o.Admission.Validate()
+}
+
+func parseCoreServers(servers []string) ([]*url.URL, []error) {
+	if len(servers) == 0 {
+		return nil, []error{fmt.Errorf("--core-servers: required")}
+	}
+	var urls []*url.URL
+	var errs []error
+	for _, server := range servers {
+		u, err := url.Parse(server)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("--core-servers: %w", err))
+		case u.Scheme != "https" || u.Host == "" || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.User != nil:
+			errs = append(errs, fmt.Errorf("--core-servers: %q is not of the form https://host:port", server))
+		default:
+			urls = append(urls, u)
+		}
+	}
+	return urls, errs
+}

@@ -1,0 +1,76 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"fmt"
+	"net/url"
+
+	webhookinitializer "k8s.io/apiserver/pkg/admission/plugin/webhook/initializer"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/apiserver/pkg/util/proxy"
+	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/informers"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/tripod-k8s/tripod/services/extensions/corelink"
+	"github.com/tripod-k8s/tripod/services/extensions/options"
+)
+
+// applyAdmission sets up the admission plugins that concern custom resources. Policies may take parameters of any
+// kind, so their clients see the API of core and of this server as one.
+func applyAdmission(
+	o *options.Completed,
+	config *genericapiserver.RecommendedConfig,
+	core *rest.Config,
+	services webhook.ServiceResolver,
+	webhookClients webhook.AuthenticationInfoResolverWrapper,
+) error {
+	clientset, err := corelink.NewWholeClientset(core, config.LoopbackClientConfig)
+	if err != nil {
+		return fmt.Errorf("clients for admission: %w", err)
+	}
+	dynamicClient, err := corelink.NewWholeDynamicClient(core, config.LoopbackClientConfig)
+	if err != nil {
+		return fmt.Errorf("clients for admission: %w", err)
+	}
+	return o.Admission.ApplyTo(
+		&config.Config,
+		config.SharedInformerFactory,
+		clientset,
+		dynamicClient,
+		utilfeature.DefaultFeatureGate,
+		config.EffectiveVersion,
+		webhookinitializer.NewPluginInitializer(webhookClients, services),
+	)
+}
+
+// serviceResolver finds where webhooks are reached, by the Services of core.
+type serviceResolver struct {
+	services corelisters.ServiceLister
+	// endpoints is nil when cluster IPs are to be used.
+	endpoints proxy.EndpointSliceGetter
+}
+
+func newServiceResolver(factory informers.SharedInformerFactory, endpointRouting bool) (webhook.ServiceResolver, error) {
+	resolver := &serviceResolver{services: factory.Core().V1().Services().Lister()}
+	if endpointRouting {
+		endpoints, err := proxy.NewEndpointSliceIndexerGetter(factory.Discovery().V1().EndpointSlices())
+		if err != nil {
+			return nil, err
+		}
+		resolver.endpoints = endpoints
+	}
+	return resolver, nil
+}
+
+// ResolveEndpoint implements webhook.ServiceResolver.
+func (r *serviceResolver) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
+	if r.endpoints != nil {
+		return proxy.ResolveEndpoint(r.services, r.endpoints, namespace, name, port)
+	}
+	return proxy.ResolveCluster(r.services, namespace, name, port)
+}

@@ -1,0 +1,137 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	apiextensionsoptions "k8s.io/apiextensions-apiserver/pkg/cmd/server/options"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	genericfeatures "k8s.io/apiserver/pkg/features"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	genericfilters "k8s.io/apiserver/pkg/server/filters"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	metricsfeatures "k8s.io/component-base/metrics/features"
+
+	"github.com/tripod-k8s/tripod/internal/replicaid"
+	"github.com/tripod-k8s/tripod/services/extensions/corelink"
+	"github.com/tripod-k8s/tripod/services/extensions/options"
+)
+
+// resync is how often informers on core hand all objects to their handlers again, as in kube-apiserver.
+const resync = 10 * time.Minute
+
+// newConfig builds the configuration that kube-apiserver builds for its CRD server. What that takes from the same
+// process (namespaces, Services, webhooks, policies, flow schemas, authorization) comes from core.
+func newConfig(o *options.Completed, link *corelink.Link) (*apiextensionsapiserver.Config, error) {
+	config := genericapiserver.NewRecommendedConfig(apiextensionsapiserver.Codecs)
+	if err := applyServing(o, &config.Config); err != nil {
+		return nil, err
+	}
+	coreConfig := link.Config()
+	core, err := kubernetes.NewForConfig(coreConfig)
+	if err != nil {
+		return nil, fmt.Errorf("client for core: %w", err)
+	}
+	config.SharedInformerFactory = informers.NewSharedInformerFactoryWithOptions(core, resync, informers.WithTransform(dropManagedFields))
+	if err := o.Features.ApplyTo(&config.Config, core, config.SharedInformerFactory); err != nil {
+		return nil, err
+	}
+	if err := applyStorage(o, &config.Config); err != nil {
+		return nil, err
+	}
+	if err := applyAccess(o, &config.Config, coreConfig); err != nil {
+		return nil, err
+	}
+	if err := o.Audit.ApplyTo(&config.Config); err != nil {
+		return nil, err
+	}
+	applyDocuments(&config.Config)
+
+	services, err := newServiceResolver(config.SharedInformerFactory, o.EndpointRouting)
+	if err != nil {
+		return nil, err
+	}
+	webhookClients := webhook.NewDefaultAuthenticationInfoResolverWrapper(
+		nil, config.EgressSelector, config.LoopbackClientConfig, config.TracerProvider)
+	if err := applyAdmission(o, config, coreConfig, services, webhookClients); err != nil {
+		return nil, err
+	}
+	return &apiextensionsapiserver.Config{
+		GenericConfig: config,
+		ExtraConfig: apiextensionsapiserver.ExtraConfig{
+			CRDRESTOptionsGetter: apiextensionsoptions.NewCRDRESTOptionsGetter(
+				*o.Etcd, config.ResourceTransformers, config.StorageObjectCountTracker),
+			// With more than one, a CustomResourceDefinition would become Established seconds later.
+			MasterCount:         1,
+			ServiceResolver:     services,
+			AuthResolverWrapper: webhookClients,
+		},
+	}, nil
+}
+
+func applyServing(o *options.Completed, config *genericapiserver.Config) error {
+	config.Flagz = o.Flagz
+	if err := o.Generic.ApplyTo(config); err != nil {
+		return err
+	}
+	if err := o.SecureServing.ApplyToConfig(config); err != nil {
+		return err
+	}
+	config.LoopbackClientConfig.ContentType = runtime.ContentTypeProtobuf
+	config.LoopbackClientConfig.DisableCompression = true
+	config.LoopbackClientConfig.UserAgent = userAgent()
+	id, err := replicaid.New("extensions", o.Replica)
+	if err != nil {
+		return err
+	}
+	config.APIServerID = id
+	config.LongRunningFunc = genericfilters.BasicLongRunningRequestCheck(
+		sets.NewString("watch", "proxy"),
+		sets.NewString("attach", "exec", "proxy", "log", "portforward"),
+	)
+	metricsfeatures.ApplyFeatureGates(utilfeature.DefaultFeatureGate)
+	o.Metrics.Apply()
+	if err := o.Egress.ApplyTo(config); err != nil {
+		return err
+	}
+	if utilfeature.DefaultFeatureGate.Enabled(genericfeatures.APIServerTracing) {
+		return o.Traces.ApplyTo(config.EgressSelector, config)
+	}
+	return nil
+}
+
+// userAgent is kube-apiserver's. Field managers are named after it, and what one server wrote another may take over.
+func userAgent() string {
+	_, rest, _ := strings.Cut(rest.DefaultKubernetesUserAgent(), "/")
+	return "kube-apiserver/" + rest
+}
+
+func applyStorage(o *options.Completed, config *genericapiserver.Config) error {
+	transport := &o.Etcd.StorageConfig.Transport
+	if config.EgressSelector != nil {
+		transport.EgressLookup = config.EgressSelector.Lookup
+	}
+	transport.TracerProvider = config.TracerProvider
+	if err := o.Etcd.ApplyTo(config); err != nil {
+		return err
+	}
+	return o.APIEnablement.ApplyTo(config, apiextensionsapiserver.DefaultAPIResourceConfigSource(), apiextensionsapiserver.Scheme)
+}
+
+func dropManagedFields(object any) (any, error) {
+	if accessor, err := meta.Accessor(object); err == nil {
+		accessor.SetManagedFields(nil)
+	}
+	return object, nil
+}

@@ -1,0 +1,56 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package server runs extensions: the CRD server of kube-apiserver as an API server of its own.
+package server
+
+import (
+	"context"
+
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/util/notfoundhandler"
+	"k8s.io/component-base/version"
+	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/internal/etcdready"
+	tripodversion "github.com/tripod-k8s/tripod/internal/version"
+	"github.com/tripod-k8s/tripod/services/extensions/corelink"
+	"github.com/tripod-k8s/tripod/services/extensions/options"
+)
+
+// Run serves until the context ends, and then shuts down as kube-apiserver does.
+func Run(ctx context.Context, o *options.Completed) error {
+	klog.InfoS("Starting extensions", "version", tripodversion.Version, "kubernetes", version.Get().GitVersion)
+
+	// Behind an egress proxy, etcd is waited for as kube-apiserver does it.
+	if o.Egress.ConfigFile == "" {
+		if err := etcdready.Wait(ctx, o.Etcd.StorageConfig, o.SecureServing.SecureServingOptions); err != nil {
+			return err
+		}
+	}
+	core := corelink.New(o.CoreURLs, o.ServiceTrust)
+	config, err := newConfig(o, core)
+	if err != nil {
+		return err
+	}
+	server, err := newServer(config)
+	if err != nil {
+		return err
+	}
+	if err := server.GenericAPIServer.AddReadyzChecks(core); err != nil {
+		return err
+	}
+	return server.GenericAPIServer.PrepareRun().RunWithContext(ctx)
+}
+
+func newServer(config *apiextensionsapiserver.Config) (*apiextensionsapiserver.CustomResourceDefinitions, error) {
+	// Paths that nobody serves are 404 only once all CustomResourceDefinitions are known, and 503 before.
+	notFound := notfoundhandler.New(config.GenericConfig.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
+	server, err := config.Complete().New(genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
+	if err != nil {
+		return nil, err
+	}
+	return server, installRootDiscovery(server.GenericAPIServer)
+}
