@@ -27,6 +27,7 @@ const (
 type Child struct {
 	process Process
 	notify  func(Event)
+	failed  chan<- error
 	stop    context.CancelFunc
 	ready   chan struct{}
 	done    chan struct{}
@@ -39,14 +40,14 @@ type Child struct {
 	version   string
 	startTime time.Time
 	starts    int
-	err       error
 }
 
-func start(process Process, notify func(Event)) *Child {
+func start(process Process, notify func(Event), failed chan<- error) *Child {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Child{
 		process: process.withDefaults(),
 		notify:  notify,
+		failed:  failed,
 		stop:    cancel,
 		ready:   make(chan struct{}),
 		done:    make(chan struct{}),
@@ -60,13 +61,6 @@ func start(process Process, notify func(Event)) *Child {
 func (c *Child) Stop() {
 	c.stop()
 	<-c.done
-}
-
-// failure returns why the child was given up, once done is closed.
-func (c *Child) failure() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err
 }
 
 // Status returns the present state of the child.
@@ -126,9 +120,9 @@ func (c *Child) runOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer c.process.Output.Close()
+	defer c.process.Output.Close() //nolint:errcheck // a log that cannot be closed is no reason to fail
 
-	var asked time.Time
+	asked := time.Now()
 	cmd := exec.CommandContext(ctx, c.process.Path, c.process.Args...)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.SysProcAttr = childAttributes()
@@ -167,14 +161,14 @@ func (c *Child) watchReadiness(ctx context.Context) {
 	interval := startProbeInterval
 	for {
 		probe, cancel := context.WithTimeout(ctx, probeTimeout)
-		err := c.process.Probe.Ready(probe)
+		err := c.process.Ready(probe)
 		cancel()
 		if ctx.Err() != nil {
 			return
 		}
 		if c.setReady(err) {
-			c.setVersion(c.process.Probe.Version(ctx))
 			c.emit(Event{Type: Ready, After: time.Since(began)})
+			c.setVersion(c.process.Version(ctx))
 			interval = readyProbeInterval
 		}
 		select {
@@ -198,10 +192,11 @@ func (c *Child) wasReady() bool {
 
 func (c *Child) giveUp(err error) {
 	c.setDown(err.Error())
-	c.mu.Lock()
-	c.err = fmt.Errorf("%s cannot start: %w", c.process.Component, err)
-	c.mu.Unlock()
 	c.emit(Event{Type: GaveUp, Err: err})
+	select {
+	case c.failed <- fmt.Errorf("%s cannot start: %w", c.process.Component, err):
+	default: // another child failed first
+	}
 }
 
 func (c *Child) setStarted(pid int) {

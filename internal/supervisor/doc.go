@@ -6,7 +6,7 @@
 //
 //	group := supervisor.NewGroup(func(e supervisor.Event) { fmt.Println(e) })
 //	defer group.Stop()
-//	etcd := group.Start(supervisor.Process{Component: "etcd", Path: path, Args: args, Output: log, Probe: probe})
+//	etcd := group.Start(supervisor.Process{Component: "etcd", Path: path, Args: args, Output: log, Ready: probe.Ready})
 //	if err := group.WaitReady(ctx, etcd); err != nil {
 //		return err
 //	}

@@ -32,19 +32,10 @@ func NewGroup(notify func(Event)) *Group {
 
 // Start starts a child and keeps it running.
 func (g *Group) Start(process Process) *Child {
-	child := start(process, g.notify)
+	child := start(process, g.notify, g.failed)
 	g.mu.Lock()
 	g.children = append(g.children, child)
 	g.mu.Unlock()
-	go func() {
-		<-child.done
-		if err := child.failure(); err != nil {
-			select {
-			case g.failed <- err:
-			default: // only the first failure matters
-			}
-		}
-	}()
 	return child
 }
 

@@ -10,24 +10,44 @@ import (
 	"strings"
 )
 
-// maxLineLength bounds what is quoted of a child's log.
-const maxLineLength = 500
+const (
+	// maxLineLength bounds what is quoted of a child's log.
+	maxLineLength = 500
+	// failedCommandBlock ends the line before an error of several lines.
+	failedCommandBlock = `"command failed" err=<`
+)
 
 var (
 	// klogHeader is the start of a line of klog's text format.
 	klogHeader = regexp.MustCompile(`^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [^ ]+:\d+\] `)
 	// failedCommand is how k8s.io/component-base/cli logs the error of a command.
-	failedCommand = regexp.MustCompile(`^"command failed" err=("(?:[^"\\\\]|\\\\.)*")`)
+	failedCommand = regexp.MustCompile(`^"command failed" err=("(?:[^"\\]|\\.)*")`)
 )
 
 // errorLine returns the line of a log that says why a process gave up, or the last line when none says so.
 func errorLine(lines []string) string {
 	for i := len(lines) - 1; i >= 0; i-- {
+		if strings.HasSuffix(lines[i], failedCommandBlock) {
+			return shorten(block(lines[i+1:]))
+		}
 		if said := fatal(lines[i]); said != "" {
 			return shorten(said)
 		}
 	}
 	return lastLine(lines)
+}
+
+// block joins the lines that klog indents with a tab for a value of several lines.
+func block(lines []string) string {
+	var parts []string
+	for _, line := range lines {
+		part, ok := strings.CutPrefix(line, "\t")
+		if !ok {
+			break
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, " ")
 }
 
 // fatal returns the error that line reports when it is one that ends a process.

@@ -29,8 +29,10 @@ type Process struct {
 	BeforeStart func()
 	// Output takes what the child writes.
 	Output Output
-	// Probe tells whether the child is ready to serve.
-	Probe Probe
+	// Ready returns nil when the child serves, and otherwise an error that says what it waits for.
+	Ready func(context.Context) error
+	// Version returns the version of the running child, or "" when it cannot be told.
+	Version func(context.Context) string
 	// FailedStarts is how often in a row the child may exit before it was ever ready; then it is given up. A child
 	// that was ready once is restarted for as long as the group runs. The default is 3.
 	FailedStarts int
@@ -38,14 +40,6 @@ type Process struct {
 	StopTimeout time.Duration
 	// Backoff is the wait before the first restart; it doubles up to 30 s. The default is 500 ms.
 	Backoff time.Duration
-}
-
-// Probe asks a running child about itself.
-type Probe interface {
-	// Ready returns nil when the child serves, and otherwise an error that says what it waits for.
-	Ready(ctx context.Context) error
-	// Version returns the version that the child says it has, or "" when it does not say.
-	Version(ctx context.Context) string
 }
 
 func (p Process) withDefaults() Process {

@@ -7,6 +7,7 @@ package options
 import (
 	"context"
 	"fmt"
+	"time"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/server/flagz"
@@ -38,9 +39,15 @@ type Completed struct {
 	Own
 }
 
-// New returns options with kube-apiserver's defaults.
+// watchTermination is how long ending watches at shutdown may take. kube-apiserver's default is not to end them, and
+// then its shutdown lasts a minute when there are any. Here the other services always watch.
+const watchTermination = 10 * time.Second
+
+// New returns options with kube-apiserver's defaults, except that shutdown ends watches.
 func New() *Options {
-	return &Options{ServerRunOptions: options.NewServerRunOptions()}
+	o := &Options{ServerRunOptions: options.NewServerRunOptions()}
+	o.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = watchTermination
+	return o
 }
 
 // Flags returns the flags by section.

@@ -5,8 +5,10 @@
 package options
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
@@ -59,7 +61,11 @@ type Completed struct {
 	CoreURLs []*url.URL
 }
 
-// New returns options with kube-apiserver's defaults.
+// watchTermination is how long ending watches at shutdown may take. kube-apiserver's default is not to end them, and
+// then its shutdown lasts a minute when there are any.
+const watchTermination = 10 * time.Second
+
+// New returns options with kube-apiserver's defaults, except that shutdown ends watches.
 func New() *Options {
 	o := &Options{
 		Generic:       genericoptions.NewServerRunOptions(),
@@ -74,6 +80,7 @@ func New() *Options {
 		Metrics:       metrics.NewOptions(),
 		Logs:          logs.NewOptions(),
 	}
+	o.Generic.ShutdownWatchTerminationGracePeriod = watchTermination
 	// v1beta1 is how kube-apiserver stores CustomResourceDefinitions: it is the more compact form.
 	// https://issue.k8s.io/82292
 	storage := &o.Etcd.StorageConfig
@@ -171,7 +178,7 @@ func (o *Options) validateAdmission() []error {
 
 func parseCoreServers(servers []string) ([]*url.URL, []error) {
 	if len(servers) == 0 {
-		return nil, []error{fmt.Errorf("--core-servers: required")}
+		return nil, []error{errors.New("--core-servers: required")}
 	}
 	var urls []*url.URL
 	var errs []error

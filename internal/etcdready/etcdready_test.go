@@ -1,0 +1,170 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package etcdready
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/apiserver/pkg/server/options"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/client-go/util/cert"
+)
+
+func TestWaitAnswersUntilEtcdIsThere(t *testing.T) {
+	etcdURL, peerURL := freeURL(t), freeURL(t)
+	serving := newServing(t)
+	config := storagebackend.Config{Prefix: "/registry", Transport: storagebackend.TransportConfig{ServerList: []string{etcdURL.String()}}}
+
+	done := make(chan error, 1)
+	go func() { done <- Wait(t.Context(), config, serving) }()
+
+	base := fmt.Sprintf("https://127.0.0.1:%d", serving.BindPort)
+	eventually(t, func() bool {
+		code, body := get(base + "/readyz?verbose")
+		return code == http.StatusInternalServerError && strings.Contains(body, "[-]etcd failed")
+	})
+	if code, _ := get(base + "/livez"); code != http.StatusOK {
+		t.Errorf("/livez: %d", code)
+	}
+	if code, body := get(base + "/api/v1/pods"); code != http.StatusServiceUnavailable || !strings.Contains(body, "waiting for etcd") {
+		t.Errorf("/api/v1/pods: %d %s", code, body)
+	}
+
+	startEtcd(t, etcdURL, peerURL)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+
+	// The listener is the next server's.
+	go func() {
+		connection, err := serving.Listener.Accept()
+		if err == nil {
+			_, _ = io.WriteString(connection, "hello")
+			_ = connection.Close()
+		}
+	}()
+	connection, err := net.Dial("tcp", serving.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(connection); err != nil || string(got) != "hello" {
+		t.Errorf("got %q, %v from the next server", got, err)
+	}
+}
+
+func TestWaitLeavesThePortAloneWhenEtcdIsThere(t *testing.T) {
+	etcdURL := freeURL(t)
+	startEtcd(t, etcdURL, freeURL(t))
+	serving := newServing(t)
+	config := storagebackend.Config{Prefix: "/registry", Transport: storagebackend.TransportConfig{ServerList: []string{etcdURL.String()}}}
+	if err := Wait(t.Context(), config, serving); err != nil {
+		t.Fatal(err)
+	}
+	if serving.BindPort == 0 || serving.Listener == nil {
+		t.Error("the listener is gone")
+	}
+}
+
+func TestWaitEnds(t *testing.T) {
+	t.Run("with the context", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		config := storagebackend.Config{Transport: storagebackend.TransportConfig{ServerList: []string{freeURL(t).String()}}}
+		if err := Wait(ctx, config, newServing(t)); err == nil || !strings.Contains(err.Error(), "stopped while waiting for etcd") {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("at once when a file is missing", func(t *testing.T) {
+		config := storagebackend.Config{Transport: storagebackend.TransportConfig{
+			ServerList: []string{"https://127.0.0.1:1"}, TrustedCAFile: "/nonexistent",
+		}}
+		if err := Wait(t.Context(), config, newServing(t)); err == nil || !strings.Contains(err.Error(), "/nonexistent") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// newServing listens on a free port of this host.
+func newServing(t *testing.T) *options.SecureServingOptions {
+	t.Helper()
+	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	generated, err := dynamiccertificates.NewStaticSNICertKeyContent("test", certPEM, keyPEM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	o := options.NewSecureServingOptions()
+	o.Listener = listener
+	o.BindPort = listener.Addr().(*net.TCPAddr).Port
+	o.ServerCert.GeneratedCert = generated
+	return o
+}
+
+func startEtcd(t *testing.T, client, peer *url.URL) {
+	t.Helper()
+	config := embed.NewConfig()
+	config.Dir = t.TempDir()
+	config.LogLevel = "fatal"
+	config.UnsafeNoFsync = true
+	config.ListenClientUrls, config.AdvertiseClientUrls = []url.URL{*client}, []url.URL{*client}
+	config.ListenPeerUrls, config.AdvertisePeerUrls = []url.URL{*peer}, []url.URL{*peer}
+	config.InitialCluster = config.InitialClusterFromName("")
+	etcd, err := embed.StartEtcd(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(etcd.Close)
+	<-etcd.Server.ReadyNotify()
+}
+
+func freeURL(t *testing.T) *url.URL {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close() //nolint:errcheck // nothing was written
+	return &url.URL{Scheme: "http", Host: listener.Addr().String()}
+}
+
+func get(address string) (int, string) {
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	defer transport.CloseIdleConnections()
+	response, err := (&http.Client{Transport: transport}).Get(address)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer response.Body.Close() //nolint:errcheck // read to its end
+	body, _ := io.ReadAll(response.Body)
+	return response.StatusCode, string(body)
+}
+
+func eventually(t *testing.T, condition func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true,
+		func(context.Context) (bool, error) { return condition(), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,141 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package routing
+
+import (
+	"net/http"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+)
+
+func builtin(gv schema.GroupVersion) bool {
+	return gv.Group == "" || gv.Group == "apps" && (gv.Version == "v1" || gv.Version == "")
+}
+
+func apiService(group, version, namespace, name string) *apiregistrationv1.APIService {
+	service := &apiregistrationv1.APIService{
+		ObjectMeta: metav1.ObjectMeta{Name: version + "." + group},
+		Spec:       apiregistrationv1.APIServiceSpec{Group: group, Version: version},
+	}
+	if name != "" {
+		service.Spec.Service = &apiregistrationv1.ServiceReference{Namespace: namespace, Name: name}
+	}
+	return service
+}
+
+// heard is a table that has heard of everything there is.
+func heard() *Table {
+	table := NewTable(builtin)
+	table.SetAPIService(apiService("", "v1", "tripod-system", "core"), nil)
+	table.SetAPIService(apiService("apps", "v1", "tripod-system", "core"), nil)
+	table.SetAPIService(apiService("example.com", "v1", "tripod-system", "extensions"), nil)
+	table.SetAPIService(apiService("local.example.com", "v1", "", ""), nil)
+	table.SetAPIService(apiService("future", "v1", "", ""), nil)
+	table.SetAPIService(apiService("wardle.example.com", "v1", "wardle", "api"), http.NotFoundHandler())
+	table.SetCore([]schema.GroupVersion{{Version: "v1"}, {Group: "apps", Version: "v1"}, {Group: "future", Version: "v1"}})
+	table.SetComplete()
+	return table
+}
+
+func TestRouteByPath(t *testing.T) {
+	table := heard()
+	for path, want := range map[string]Owner{
+		"/":                                    Aggregator,
+		"/apis":                                Aggregator,
+		"/apis/":                               Aggregator,
+		"/api":                                 Core,
+		"/api/v1/namespaces/default/pods":      Core,
+		"/apis/apps/v1/deployments":            Core,
+		"/apis/apps":                           Aggregator,
+		"/apis/example.com/v1/foos":            Extensions,
+		"/apis/example.com":                    Aggregator,
+		"/apis/example.com/v2/foos":            Extensions,
+		"/apis/unheard.example.com/v1/foos":    Extensions,
+		"/apis/unheard.example.com":            Extensions,
+		"/apis/local.example.com/v1/foos":      Extensions,
+		"/apis/future/v1/things":               Core,
+		"/apis/wardle.example.com/v1/flunders": ThirdParty,
+		"/apis/apiregistration.k8s.io/v1/apiservices":             Aggregator,
+		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions": Extensions,
+		"/version":                               Core,
+		"/openid/v1/jwks":                        Core,
+		"/.well-known/openid-configuration":      Core,
+		"/logs":                                  Core,
+		"/nowhere":                               Core,
+		"/apiserver":                             Core,
+		"/apisandmore/x":                         Core,
+		"/healthz":                               Aggregator,
+		"/readyz/etcd":                           Aggregator,
+		"/livezx":                                Core,
+		"/metrics":                               Aggregator,
+		"/debug/pprof/profile":                   Aggregator,
+		"/openapi/v2":                            Aggregator,
+		"/openapi/v3":                            Aggregator,
+		"/openapi/v3/api/v1":                     Core,
+		"/openapi/v3/version":                    Core,
+		"/openapi/v3/apis":                       Core,
+		"/openapi/v3/apis/apps/v1":               Core,
+		"/openapi/v3/apis/example.com/v1":        Extensions,
+		"/openapi/v3/apis/wardle.example.com/v1": Aggregator,
+		"/openapi/v3/apis/apiregistration.k8s.io/v1": Aggregator,
+	} {
+		if got := table.Route(path).Owner; got != want {
+			t.Errorf("%s is routed to %d, want %d", path, got, want)
+		}
+	}
+}
+
+func TestUnknownPathsAreNotGuessedBeforeEverythingWasHeard(t *testing.T) {
+	const unheard, registered, local = "/apis/unheard.example.com/v1/foos", "/apis/example.com/v1/foos", "/apis/local.example.com/v1/foos"
+	table := NewTable(builtin)
+
+	expect := func(step string, want map[string]Owner) {
+		t.Helper()
+		for path, owner := range want {
+			if got := table.Route(path).Owner; got != owner {
+				t.Errorf("%s: %s is routed to %d, want %d", step, path, got, owner)
+			}
+		}
+	}
+	expect("nothing heard", map[string]Owner{unheard: Unknown, registered: Unknown, "/apis/apps/v1/deployments": Core, "/api/v1/pods": Core})
+
+	table.SetAPIService(apiService("example.com", "v1", "tripod-system", "extensions"), nil)
+	table.SetAPIService(apiService("local.example.com", "v1", "", ""), nil)
+	expect("some APIServices", map[string]Owner{unheard: Unknown, registered: Extensions, local: Extensions})
+
+	table.SetComplete()
+	expect("all APIServices", map[string]Owner{unheard: Unknown, registered: Extensions})
+
+	table.SetCore([]schema.GroupVersion{{Version: "v1"}})
+	expect("core too", map[string]Owner{unheard: Extensions, registered: Extensions})
+}
+
+func TestAPIServiceCanBeTakenOverAndGivenBack(t *testing.T) {
+	table := heard()
+	gv := schema.GroupVersion{Group: "apps", Version: "v1"}
+
+	table.SetAPIService(apiService("apps", "v1", "mine", "apps"), http.NotFoundHandler())
+	if got := table.GroupVersion(gv); got.Owner != ThirdParty || got.Handler == nil {
+		t.Errorf("taken over, apps/v1 is routed to %+v", got)
+	}
+	table.RemoveAPIService(gv)
+	if got := table.GroupVersion(gv).Owner; got != Core {
+		t.Errorf("without an APIService, apps/v1 is routed to %d, want core", got)
+	}
+	table.RemoveAPIService(schema.GroupVersion{Group: "wardle.example.com", Version: "v1"})
+	if got := table.Route("/apis/wardle.example.com/v1/flunders").Owner; got != Extensions {
+		t.Errorf("after its APIService is gone, a third party's group is routed to %d, want extensions", got)
+	}
+}
+
+func BenchmarkRoute(b *testing.B) {
+	table := heard()
+	b.ReportAllocs()
+	for b.Loop() {
+		table.Route("/apis/example.com/v1/namespaces/default/foos/bar")
+	}
+}

@@ -1,0 +1,157 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package corelink
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+var errRefused = &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+
+// servers answers requests by host, and remembers which were asked with what.
+type servers struct {
+	answers map[string]error
+	asked   []string
+	bodies  []string
+	// before is called before each request.
+	before func()
+}
+
+func (s *servers) RoundTrip(req *http.Request) (*http.Response, error) {
+	if s.before != nil {
+		s.before()
+	}
+	s.asked = append(s.asked, req.URL.Host)
+	if req.Body != nil {
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return nil, err
+		}
+		s.bodies = append(s.bodies, string(body))
+	}
+	if req.Host != req.URL.Host {
+		return nil, errors.New("wrong Host header: " + req.Host)
+	}
+	if err := s.answers[req.URL.Host]; err != nil {
+		return nil, err
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+}
+
+func newTestFailover(s *servers, hosts ...string) *failover {
+	link := &Link{}
+	for _, host := range hosts {
+		link.servers = append(link.servers, &url.URL{Scheme: "https", Host: host})
+	}
+	return &failover{link: link, next: s}
+}
+
+func send(t *testing.T, f *failover, ctx context.Context, body io.Reader) error {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://a/apis", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := f.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	return response.Body.Close()
+}
+
+func TestFailover(t *testing.T) {
+	broken := errors.New("connection reset")
+	tests := []struct {
+		name    string
+		answers map[string]error
+		body    io.Reader
+		asked   string
+		bodies  string
+		err     error
+	}{
+		{name: "the first server answers", asked: "a"},
+		{
+			name:    "the next server is asked when no connection can be made, with the same body",
+			answers: map[string]error{"a": errRefused}, body: strings.NewReader("body"),
+			asked: "a b", bodies: "body body",
+		},
+		{
+			name:    "a request that may have arrived is not repeated",
+			answers: map[string]error{"a": broken}, asked: "a", err: broken,
+		},
+		{
+			name:    "a body that cannot be read again is not repeated",
+			answers: map[string]error{"a": errRefused}, body: io.MultiReader(strings.NewReader("body")),
+			asked: "a", bodies: "body", err: errRefused,
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := &servers{answers: test.answers}
+			err := send(t, newTestFailover(s, "a", "b"), t.Context(), test.body)
+			if !errors.Is(err, test.err) {
+				t.Errorf("got error %v, want %v", err, test.err)
+			}
+			if got := strings.Join(s.asked, " "); got != test.asked {
+				t.Errorf("asked %q, want %q", got, test.asked)
+			}
+			if got := strings.Join(s.bodies, " "); got != test.bodies {
+				t.Errorf("bodies %q, want %q", got, test.bodies)
+			}
+		})
+	}
+}
+
+func TestFailoverKeepsToTheServerThatAnswered(t *testing.T) {
+	s := &servers{answers: map[string]error{"a": errRefused}}
+	f := newTestFailover(s, "a", "b")
+	for range 2 {
+		if err := send(t, f, t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := strings.Join(s.asked, " "), "a b b"; got != want {
+		t.Errorf("asked %q, want %q", got, want)
+	}
+}
+
+func TestFailoverWaitsForAServer(t *testing.T) {
+	s := &servers{answers: map[string]error{"a": errRefused, "b": errRefused}}
+	f := newTestFailover(s, "a", "b")
+	s.before = func() {
+		if f.link.Check(nil) == nil {
+			t.Error("healthy before any server answered")
+		}
+		if len(s.asked) == 4 {
+			delete(s.answers, "a")
+		}
+	}
+	if err := send(t, f, t.Context(), bytes.NewBufferString("body")); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Join(s.asked, " "), "a b a b a"; got != want {
+		t.Errorf("asked %q, want %q", got, want)
+	}
+	if err := f.link.Check(nil); err != nil {
+		t.Errorf("unhealthy after a server answered: %v", err)
+	}
+}
+
+func TestFailoverEndsWithTheContext(t *testing.T) {
+	s := &servers{answers: map[string]error{"a": errRefused}}
+	ctx, cancel := context.WithCancel(t.Context())
+	s.before = cancel
+	err := send(t, newTestFailover(s, "a"), ctx, nil)
+	if !errors.Is(err, errRefused) {
+		t.Errorf("got %v, want the reason why no server can be reached", err)
+	}
+}

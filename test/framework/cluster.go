@@ -1,0 +1,130 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/tripod-k8s/tripod/internal/pki"
+)
+
+// Cluster is a running Kubernetes API.
+type Cluster struct {
+	// Name tells clusters of one test apart: "tripod", "stock".
+	Name string
+	// URL is where clients reach it, https://127.0.0.1:PORT.
+	URL string
+	// DataDir holds its etcd data and certificates.
+	DataDir string
+	// PKI holds the certificates: ca, front-proxy-ca, admin and so on, as internal/pki lays them out.
+	PKI string
+	// Kubeconfig is the path of the administrator's kubeconfig.
+	Kubeconfig string
+
+	users *users
+}
+
+// CAFile returns the path of the CA bundle that the API serves under.
+func (c *Cluster) CAFile() string { return filepath.Join(c.PKI, "ca.crt") }
+
+// Admin returns a configuration for a user in the group system:masters.
+func (c *Cluster) Admin() *rest.Config {
+	return c.config(filepath.Join(c.PKI, "admin.crt"), filepath.Join(c.PKI, "admin.key"))
+}
+
+// Anonymous returns a configuration without credentials. With a BearerToken it is a token's.
+func (c *Cluster) Anonymous() *rest.Config { return c.config("", "") }
+
+// UserConfig returns a configuration for a user in groups, who shows a client certificate signed by the client CA.
+func (c *Cluster) UserConfig(name string, groups ...string) (*rest.Config, error) {
+	cert, key, err := c.users.certificate(name, groups)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make user %s: %w", name, err)
+	}
+	return c.config(cert, key), nil
+}
+
+// config returns a configuration that does not slow a test down.
+func (c *Cluster) config(cert, key string) *rest.Config {
+	return &rest.Config{
+		Host:            c.URL,
+		TLSClientConfig: rest.TLSClientConfig{CAFile: c.CAFile(), CertFile: cert, KeyFile: key},
+		QPS:             -1,
+		UserAgent:       "tripod-test",
+	}
+}
+
+// writeKubeconfig writes the administrator's kubeconfig to c.Kubeconfig.
+func (c *Cluster) writeKubeconfig() error {
+	admin := c.Admin()
+	config := clientcmdapi.NewConfig()
+	config.Clusters[c.Name] = &clientcmdapi.Cluster{Server: c.URL, CertificateAuthority: admin.CAFile}
+	config.AuthInfos[c.Name] = &clientcmdapi.AuthInfo{ClientCertificate: admin.CertFile, ClientKey: admin.KeyFile}
+	config.Contexts[c.Name] = &clientcmdapi.Context{Cluster: c.Name, AuthInfo: c.Name}
+	config.CurrentContext = c.Name
+	if err := clientcmd.WriteToFile(*config, c.Kubeconfig); err != nil {
+		return fmt.Errorf("cannot write kubeconfig: %w", err)
+	}
+	return nil
+}
+
+// users issues client certificates with a copy of the cluster's CA, so that the cluster's own directory stays as the
+// cluster made it.
+type users struct {
+	mu    sync.Mutex
+	store *pki.Store
+	ca    *pki.Authority
+}
+
+func newUsers(dir, clusterPKI string) (*users, error) {
+	store, err := pki.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"ca.crt", "ca.key"} {
+		if err := copyFile(filepath.Join(clusterPKI, name), filepath.Join(dir, name), 0o600); err != nil {
+			return nil, fmt.Errorf("cannot copy the CA: %w", err)
+		}
+	}
+	ca, err := store.Authority("ca", "")
+	if err != nil {
+		return nil, err
+	}
+	return &users{store: store, ca: ca}, nil
+}
+
+func (u *users) certificate(name string, groups []string) (certFile, keyFile string, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	file := strings.NewReplacer("/", "_", ":", "_").Replace(strings.Join(append([]string{"user", name}, groups...), "."))
+	_, err = u.ca.Ensure(file, pki.Leaf{CommonName: name, Organizations: groups, Client: true})
+	return u.store.CertFile(file), u.store.KeyFile(file), err
+}
+
+// FreePort returns a TCP port of the loopback address that nobody listens on.
+func FreePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("cannot find a free port: %w", err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port, nil
+}
+
+// mkdir makes a directory for its owner only, as etcd wants it.
+func mkdir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("cannot make a directory for the test: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// stopTimeout is how long a process may take to stop in order.
+	stopTimeout = time.Minute
+	// tailBytes is how much of a log is quoted where a process ended on its own.
+	tailBytes = 4 << 10
+)
+
+// Process is a child of the test: it is killed when the test dies.
+type Process struct {
+	// Log is the file that gets what the process writes.
+	Log string
+
+	name string
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error
+}
+
+// Command says which program to start as a [Process].
+type Command struct {
+	// Name is the name of the process in errors and of its log file.
+	Name string
+	Path string
+	Args []string
+	// Env is added to the environment of the test.
+	Env []string
+	// Dir is the directory of the log file.
+	Dir string
+	// Output gets what the process writes, beside the log file. It may be nil.
+	Output io.Writer
+}
+
+// Start starts the program.
+func (c Command) Start() (*Process, error) {
+	log, err := os.Create(filepath.Join(c.Dir, c.Name+".log"))
+	if err != nil {
+		return nil, fmt.Errorf("cannot start %s: %w", c.Name, err)
+	}
+	p := &Process{Log: log.Name(), name: c.Name, done: make(chan struct{}), cmd: exec.Command(c.Path, c.Args...)}
+	p.cmd.Env = append(os.Environ(), c.Env...)
+	p.cmd.Stdout = io.Writer(log)
+	if c.Output != nil {
+		p.cmd.Stdout = io.MultiWriter(log, c.Output)
+	}
+	p.cmd.Stderr = p.cmd.Stdout
+	p.cmd.SysProcAttr = dieWithParent()
+
+	started := make(chan error)
+	go func() {
+		// The parent-death signal is bound to the thread that started the process, so the thread has to live as long.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer log.Close()
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = p.cmd.Wait()
+			close(p.done)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("cannot start %s (make build test-assets?): %w", c.Name, err)
+	}
+	return p, nil
+}
+
+// PID returns the id of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// ExitCode returns the exit code of a process that has ended, -1 where a signal ended it.
+func (p *Process) ExitCode() int {
+	<-p.done
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// Signal sends the process a signal.
+func (p *Process) Signal(signal os.Signal) error { return p.cmd.Process.Signal(signal) }
+
+// Stop has the process stop in order, and kills it when it does not.
+func (p *Process) Stop() error {
+	if err := p.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("cannot stop %s: %w", p.name, err)
+	}
+	select {
+	case <-p.done:
+		return nil
+	case <-time.After(stopTimeout):
+		err := p.cmd.Process.Kill()
+		<-p.done
+		return errors.Join(fmt.Errorf("%s did not stop within %s of SIGTERM", p.name, stopTimeout), err)
+	}
+}
+
+// ended returns the error for a process that should be running and is not.
+func (p *Process) ended() error {
+	<-p.done
+	return fmt.Errorf("%s ended (%v):\n%s", p.name, p.cmd.ProcessState, tail(p.Log))
+}
+
+// until calls condition until it returns nil, and fails at once when the process ends.
+func (p *Process) until(ctx context.Context, what string, condition func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-p.done:
+			cancel(p.ended())
+		case <-ctx.Done():
+		}
+	})
+	err := Poll(ctx, what, condition)
+	if err != nil && context.Cause(ctx) != nil && !errors.Is(context.Cause(ctx), context.Canceled) {
+		err = context.Cause(ctx)
+	}
+	cancel(nil)
+	watching.Wait()
+	return err
+}
+
+// tail returns the end of a file, for people to read.
+func tail(path string) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	if len(data) > tailBytes {
+		data = data[len(data)-tailBytes:]
+	}
+	return strings.TrimSpace(string(data))
+}

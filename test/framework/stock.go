@@ -1,0 +1,190 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strconv"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/tripod-k8s/tripod/internal/pki"
+)
+
+// StockOptions says how to start a stock kube-apiserver.
+type StockOptions struct {
+	// Args are further flags of kube-apiserver.
+	Args []string
+}
+
+// Stock is a running stock kube-apiserver with an etcd of its own.
+type Stock struct {
+	*Cluster
+	Process *Process
+	// EtcdURL is where its etcd listens.
+	EtcdURL string
+}
+
+// StartStock starts an etcd and a stock kube-apiserver with flags that mean what `tripod up` means, and returns when
+// it is ready.
+func (e *Environment) StartStock(ctx context.Context, options StockOptions) (*Stock, error) {
+	dir, err := e.newDir("stock")
+	if err != nil {
+		return nil, err
+	}
+	port, err := FreePort()
+	if err != nil {
+		return nil, err
+	}
+	s := &Stock{Cluster: &Cluster{
+		Name:       "stock",
+		URL:        fmt.Sprintf("https://127.0.0.1:%d", port),
+		DataDir:    dir,
+		PKI:        filepath.Join(dir, "pki"),
+		Kubeconfig: filepath.Join(dir, "kubeconfig"),
+	}}
+	if err := makeStockPKI(s.PKI); err != nil {
+		return nil, err
+	}
+	if s.users, err = newUsers(filepath.Join(dir, "users"), s.PKI); err != nil {
+		return nil, err
+	}
+	if err := s.writeKubeconfig(); err != nil {
+		return nil, err
+	}
+	if s.EtcdURL, err = e.StartEtcd(ctx, dir); err != nil {
+		return nil, err
+	}
+	s.Process, err = e.Start(Command{
+		Name: "kube-apiserver", Path: e.Binary("test-assets/kube-apiserver"), Dir: dir,
+		Args: append(stockFlags(s.PKI, s.EtcdURL, port), options.Args...),
+	})
+	if err != nil {
+		return nil, err
+	}
+	client, err := rest.HTTPClientFor(s.Admin())
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a client: %w", err)
+	}
+	return s, s.Process.until(ctx, "kube-apiserver is ready", httpOK(client, s.URL+"/readyz"))
+}
+
+// StartEtcd starts an etcd with its data and log in dir and returns its URL when it is healthy.
+func (e *Environment) StartEtcd(ctx context.Context, dir string) (string, error) {
+	clientPort, err := FreePort()
+	if err != nil {
+		return "", err
+	}
+	peerPort, err := FreePort()
+	if err != nil {
+		return "", err
+	}
+	if err := mkdir(filepath.Join(dir, "etcd")); err != nil {
+		return "", err
+	}
+	client, peer := fmt.Sprintf("http://127.0.0.1:%d", clientPort), fmt.Sprintf("http://127.0.0.1:%d", peerPort)
+	process, err := e.Start(Command{
+		Name: "etcd", Path: e.Binary("test-assets/etcd"), Dir: dir,
+		Args: []string{
+			"--data-dir=" + filepath.Join(dir, "etcd"), "--unsafe-no-fsync", "--log-level=warn",
+			"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
+			"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=default=" + peer,
+		},
+	})
+	if err != nil {
+		return "", err
+	}
+	return client, process.until(ctx, "etcd is healthy", httpOK(http.DefaultClient, client+"/health"))
+}
+
+// makeStockPKI makes the certificates and keys under the names that Tripod's have.
+func makeStockPKI(dir string) error {
+	store, err := pki.Open(dir)
+	if err != nil {
+		return err
+	}
+	ca, err := store.Authority("ca", "tripod-ca")
+	if err != nil {
+		return err
+	}
+	frontProxy, err := store.Authority("front-proxy-ca", "tripod-front-proxy-ca")
+	if err != nil {
+		return err
+	}
+	names := []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"}
+	addresses := []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback, net.IPv4(10, 0, 0, 1)}
+	for _, certificate := range []struct {
+		authority *pki.Authority
+		name      string
+		leaf      pki.Leaf
+	}{
+		{ca, "apiserver", pki.Leaf{CommonName: "kube-apiserver", DNSNames: names, IPs: addresses, Server: true}},
+		{ca, "admin", pki.Leaf{CommonName: "admin", Organizations: []string{"system:masters"}, Client: true}},
+		{ca, "kubelet-client", pki.Leaf{CommonName: "kube-apiserver-kubelet-client", Client: true}},
+		{frontProxy, "front-proxy-client", pki.Leaf{CommonName: "front-proxy-client", Client: true}},
+	} {
+		if _, err := certificate.authority.Ensure(certificate.name, certificate.leaf); err != nil {
+			return err
+		}
+	}
+	return store.EnsureSigningKey("sa")
+}
+
+func stockFlags(pkiDir, etcd string, port int) []string {
+	file := func(name string) string { return filepath.Join(pkiDir, name) }
+	return []string{
+		"--etcd-servers=" + etcd,
+		"--bind-address=127.0.0.1",
+		"--secure-port=" + strconv.Itoa(port),
+		"--tls-cert-file=" + file("apiserver.crt"),
+		"--tls-private-key-file=" + file("apiserver.key"),
+		"--client-ca-file=" + file("ca.crt"),
+		"--requestheader-client-ca-file=" + file("front-proxy-ca.crt"),
+		"--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-uid-headers=X-Remote-Uid",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + file("front-proxy-client.crt"),
+		"--proxy-client-key-file=" + file("front-proxy-client.key"),
+		"--kubelet-client-certificate=" + file("kubelet-client.crt"),
+		"--kubelet-client-key=" + file("kubelet-client.key"),
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-key-file=" + file("sa.pub"),
+		"--service-account-signing-key-file=" + file("sa.key"),
+		"--service-cluster-ip-range=10.0.0.0/24",
+		"--authorization-mode=Node,RBAC",
+		"--enable-admission-plugins=NodeRestriction",
+		"--enable-bootstrap-token-auth",
+		"--allow-privileged",
+	}
+}
+
+// httpOK returns a condition that holds when url answers 200.
+func httpOK(client *http.Client, url string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err != nil {
+			return err
+		}
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s: %s: %s", url, response.Status, body)
+		}
+		return nil
+	}
+}

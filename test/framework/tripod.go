@@ -1,0 +1,201 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// readyLine is how the line starts that `tripod up` prints when everything is ready.
+const readyLine = "Tripod is ready"
+
+// TripodOptions says how to start Tripod.
+type TripodOptions struct {
+	// Args are further flags of `tripod up`.
+	Args []string
+	// DataDir is the data directory; a new one when empty. A second start finds the data of the first.
+	DataDir string
+	// Port is the port of the API; a free one when 0.
+	Port int
+	// Env is added to the environment.
+	Env []string
+}
+
+// Tripod is a running `tripod up`.
+type Tripod struct {
+	*Cluster
+	// Process is `tripod up` itself. Its log has what a user sees.
+	Process *Process
+
+	binary string
+}
+
+// ComponentStatus is one entry of `tripod status -o json`.
+type ComponentStatus struct {
+	Component           string    `json:"component"`
+	Replica             string    `json:"replica"`
+	PID                 int       `json:"pid"`
+	Address             string    `json:"address"`
+	Ready               bool      `json:"ready"`
+	Message             string    `json:"message"`
+	Version             string    `json:"version"`
+	StartTime           time.Time `json:"startTime"`
+	Restarts            int       `json:"restarts"`
+	ResidentMemoryBytes int64     `json:"residentMemoryBytes"`
+}
+
+// StartTripod runs `tripod up` and returns when it says that it is ready.
+func (e *Environment) StartTripod(ctx context.Context, options TripodOptions) (*Tripod, error) {
+	dir, err := e.newDir("tripod")
+	if err != nil {
+		return nil, err
+	}
+	if options.DataDir == "" {
+		options.DataDir = filepath.Join(dir, "data")
+	}
+	if options.Port == 0 {
+		if options.Port, err = FreePort(); err != nil {
+			return nil, err
+		}
+	}
+	t := &Tripod{binary: e.Binary("tripod"), Cluster: &Cluster{
+		Name:       "tripod",
+		URL:        fmt.Sprintf("https://127.0.0.1:%d", options.Port),
+		DataDir:    options.DataDir,
+		PKI:        filepath.Join(options.DataDir, "pki"),
+		Kubeconfig: filepath.Join(options.DataDir, "kubeconfig"),
+	}}
+	ready := newLineWatch(readyLine)
+	t.Process, err = e.Start(Command{
+		Name: "tripod", Path: t.binary, Dir: dir, Output: ready, Env: options.Env,
+		Args: append([]string{"up", "--data-dir", options.DataDir, "--port", strconv.Itoa(options.Port)}, options.Args...),
+	})
+	if err != nil {
+		return nil, err
+	}
+	e.own(func() error { return nil }, filepath.Base(dir), t.Log("*"))
+	select {
+	case <-ready.seen:
+	case <-t.Process.Done():
+		return nil, t.Process.ended()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("tripod is not ready: %w:\n%s", ctx.Err(), tail(t.Process.Log))
+	}
+	t.users, err = newUsers(filepath.Join(dir, "users"), t.PKI)
+	return t, err
+}
+
+// Log returns the path of a component's log.
+func (t *Tripod) Log(component string) string {
+	return filepath.Join(t.DataDir, "logs", component+".log")
+}
+
+// Stop stops Tripod in order, as its user does with Ctrl-C.
+func (t *Tripod) Stop() error { return t.Process.Stop() }
+
+// Status returns what `tripod status -o json` says.
+func (t *Tripod) Status(ctx context.Context) ([]ComponentStatus, error) {
+	command := exec.CommandContext(ctx, t.binary, "status", "-o", "json", "--data-dir", t.DataDir)
+	output, err := command.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			return nil, fmt.Errorf("tripod status: %w: %s", err, exit.Stderr)
+		}
+		return nil, fmt.Errorf("tripod status: %w", err)
+	}
+	var status []ComponentStatus
+	if err := json.Unmarshal(output, &status); err != nil {
+		return nil, fmt.Errorf("tripod status: %w in %s", err, output)
+	}
+	return status, nil
+}
+
+// Component returns the status of the only replica of a component.
+func (t *Tripod) Component(ctx context.Context, component string) (ComponentStatus, error) {
+	all, err := t.Status(ctx)
+	if err != nil {
+		return ComponentStatus{}, err
+	}
+	for _, status := range all {
+		if status.Component == component {
+			return status, nil
+		}
+	}
+	return ComponentStatus{}, fmt.Errorf("tripod status has no component %s: %v", component, all)
+}
+
+// Kill kills a component as kill -9 does, and returns when Tripod has noticed; WaitReady then waits for the restart.
+func (t *Tripod) Kill(ctx context.Context, component string) error {
+	before, err := t.Component(ctx, component)
+	if err != nil {
+		return err
+	}
+	if before.PID <= 0 {
+		return fmt.Errorf("%s is not running: %s", component, before.Message)
+	}
+	if err := syscall.Kill(before.PID, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("cannot kill %s: %w", component, err)
+	}
+	return t.Process.until(ctx, "death of "+component+" noticed", func(ctx context.Context) error {
+		now, err := t.Component(ctx, component)
+		if err == nil && now.PID == before.PID && now.Ready {
+			err = fmt.Errorf("pid %d is still shown as ready", now.PID)
+		}
+		return err
+	})
+}
+
+// WaitReady returns when every component is ready.
+func (t *Tripod) WaitReady(ctx context.Context) error {
+	return t.Process.until(ctx, "every component is ready", func(ctx context.Context) error {
+		all, err := t.Status(ctx)
+		if err != nil {
+			return err
+		}
+		for _, status := range all {
+			if !status.Ready {
+				return fmt.Errorf("%s is not ready: %s", status.Component, status.Message)
+			}
+		}
+		return nil
+	})
+}
+
+// lineWatch is a writer that sees a line start with a prefix.
+type lineWatch struct {
+	prefix string
+	seen   chan struct{}
+	once   sync.Once
+	line   []byte
+}
+
+func newLineWatch(prefix string) *lineWatch {
+	return &lineWatch{prefix: prefix, seen: make(chan struct{})}
+}
+
+func (w *lineWatch) Write(data []byte) (int, error) {
+	for chunk := range bytes.Lines(data) {
+		w.line = append(w.line, chunk...)
+		if !bytes.HasSuffix(chunk, []byte("\n")) {
+			break
+		}
+		if strings.HasPrefix(string(w.line), w.prefix) {
+			w.once.Do(func() { close(w.seen) })
+		}
+		w.line = w.line[:0]
+	}
+	return len(data), nil
+}

@@ -1,0 +1,61 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+)
+
+const (
+	pollInterval = 50 * time.Millisecond
+	// pollTimeout is only there to end a test that would never end; it says nothing about how fast anything is.
+	pollTimeout = 2 * time.Minute
+)
+
+// Poll calls condition until it returns nil. After a long time, or when ctx ends, it returns the last error.
+func Poll(ctx context.Context, what string, condition func(context.Context) error) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, pollTimeout, true, func(ctx context.Context) (bool, error) {
+		last = condition(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until %s: %w: %w", what, err, last)
+	}
+	return nil
+}
+
+// Eventually calls condition until it returns nil, and fails the test with the last error when it never does.
+func Eventually(t testing.TB, what string, condition func(context.Context) error) {
+	t.Helper()
+	if err := Poll(t.Context(), what, condition); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// UniqueName returns a name that no other test uses.
+func UniqueName(prefix string) string { return prefix + "-" + utilrand.String(6) }
+
+// CreateNamespace makes a namespace for a test. Nobody removes it: it goes with the cluster.
+func CreateNamespace(t testing.TB, cluster *Cluster) string {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(cluster.Admin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: UniqueName("test")}}
+	if _, err := client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return namespace.Name
+}
