@@ -8,6 +8,7 @@ package main
 import (
 	"context"
 	"os"
+	_ "time/tzdata" // time zones of CronJobs, where the system has none
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"

@@ -45,6 +45,8 @@ type Backend struct {
 	replicas []*replica
 	// next counts requests, for round robin.
 	next atomic.Uint64
+	// wasReady is whether a replica was ever found ready.
+	wasReady atomic.Bool
 
 	mu          sync.Mutex
 	subscribers []func()

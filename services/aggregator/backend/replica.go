@@ -84,6 +84,9 @@ func (b *Backend) Run(ctx context.Context) {
 
 func (b *Backend) observe(r *replica, now *replicaState) {
 	before := r.state.Swap(now)
+	if now.ready {
+		b.wasReady.Store(true)
+	}
 	if *before == *now {
 		return
 	}
@@ -116,4 +119,13 @@ func (b *Backend) Ready() (bool, string) {
 		reasons = append(reasons, r.host+": "+state.message)
 	}
 	return false, strings.Join(reasons, "; ")
+}
+
+// ReadyOnce returns nil when a replica was ever found ready, and otherwise why none is.
+func (b *Backend) ReadyOnce() error {
+	if b.wasReady.Load() {
+		return nil
+	}
+	_, why := b.Ready()
+	return fmt.Errorf("%s was not ready yet: %s", b.name, why)
 }

@@ -25,6 +25,7 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	apiregistrationv1beta1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1beta1"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	_ "k8s.io/kubernetes/pkg/features" // --feature-gates knows all that kube-apiserver knows
 
 	"github.com/tripod-k8s/tripod/internal/servicetrust"
 )

@@ -24,17 +24,18 @@ import (
 // after the headers nothing is added. The user of the request's context becomes its identity;
 // identity that the client claims is removed, impersonation is left for the backend to judge.
 type Forwarder struct {
-	backend    *backend.Backend
+	name       string
 	serializer runtime.NegotiatedSerializer
 	proxy      *httputil.ReverseProxy
 }
 
-// NewForwarder returns a handler that forwards to the backend. The serializer renders errors.
-func NewForwarder(b *backend.Backend, s runtime.NegotiatedSerializer) *Forwarder {
-	f := &Forwarder{backend: b, serializer: s}
+// NewForwarder returns a handler that forwards through the transport of the backend called name. The
+// serializer renders errors.
+func NewForwarder(name string, transport http.RoundTripper, s runtime.NegotiatedSerializer) *Forwarder {
+	f := &Forwarder{name: name, serializer: s}
 	f.proxy = &httputil.ReverseProxy{
 		Rewrite:        rewrite,
-		Transport:      b,
+		Transport:      transport,
 		BufferPool:     &copyBuffers,
 		ModifyResponse: dropDuplicates,
 		ErrorHandler:   f.fail,
@@ -76,11 +77,11 @@ func (f *Forwarder) fail(w http.ResponseWriter, req *http.Request, err error) {
 		// The client is gone; nobody reads an answer.
 		panic(http.ErrAbortHandler)
 	case errors.As(err, &unreachable):
-		klog.V(2).InfoS("Backend unreachable", "backend", f.backend.Name(), "err", err)
+		klog.V(2).InfoS("Backend unreachable", "backend", f.name, "err", err)
 	default:
-		klog.InfoS("Request to backend failed", "backend", f.backend.Name(), "method", req.Method, "path", req.URL.Path, "err", err)
+		klog.InfoS("Request to backend failed", "backend", f.name, "method", req.Method, "path", req.URL.Path, "err", err)
 	}
-	Unavailable(f.serializer, w, req, "%s is not available at the moment", f.backend.Name())
+	Unavailable(f.serializer, w, req, "%s is not available at the moment", f.name)
 }
 
 // copyBuffers are the buffers through which bodies pass.

@@ -27,6 +27,7 @@ import (
 	remoteavailability "k8s.io/kube-aggregator/pkg/controllers/status/remote"
 
 	"github.com/tripod-k8s/tripod/services/aggregator/apiservices"
+	"github.com/tripod-k8s/tripod/services/aggregator/backend"
 	"github.com/tripod-k8s/tripod/services/aggregator/discovery"
 	"github.com/tripod-k8s/tripod/services/aggregator/openapi"
 	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
@@ -175,8 +176,13 @@ func (s *server) installAvailability() error {
 	return nil
 }
 
-// seenOnce fails until the discovery document of a backend was fetched once. Later the backend may
-// be away: what others serve must stay reachable.
+// readyOnce fails until a backend was ready once. Clients that wait for a new cluster rely on what core makes at its
+// start, such as namespaces and roles. Later the backend may be away: what others serve must stay reachable.
+func readyOnce(b *backend.Backend) healthz.HealthChecker {
+	return healthz.NamedCheck(b.Name()+"-ready-once", func(*http.Request) error { return b.ReadyOnce() })
+}
+
+// seenOnce fails until the discovery document of a backend was fetched once.
 func seenOnce(name string, source *discovery.Source) healthz.HealthChecker {
 	return healthz.NamedCheck(name+"-seen", func(*http.Request) error {
 		if !source.Seen() {

@@ -83,8 +83,11 @@ func newServer(c *config) (*server, error) {
 	s := &server{config: c, table: routing.NewTable(apiservices.Builtin)}
 	serializer := c.generic.Serializer
 	c.generic.BuildHandlerChainFunc = buildChain(s.table,
-		proxy.NewForwarder(c.core, serializer), proxy.NewForwarder(c.extensions, serializer))
+		proxy.NewForwarder(backend.Core, c.core, serializer),
+		proxy.NewForwarder(backend.Extensions, c.extensions, serializer))
 
+	// Some clients wait for /healthz, which in kube-apiserver means that all of it has started.
+	c.generic.AddHealthzChecks(readyOnce(c.core), readyOnce(c.extensions))
 	notFound := notfoundhandler.New(serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
 	var err error
 	s.generic, err = c.generic.Complete().New("tripod-aggregator", genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
@@ -201,13 +204,8 @@ func (s *server) installRegistration() error {
 
 // installReadiness makes the server ready only when it knows enough not to mislead clients.
 func (s *server) installReadiness() error {
-	for _, b := range []struct {
-		name   string
-		source *discovery.Source
-	}{{backend.Core, s.coreDiscovery}, {backend.Extensions, s.extensionsDiscovery}} {
-		if err := s.generic.AddReadyzChecks(seenOnce(b.name, b.source)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.generic.AddReadyzChecks(
+		readyOnce(s.config.core), seenOnce(backend.Core, s.coreDiscovery),
+		readyOnce(s.config.extensions), seenOnce(backend.Extensions, s.extensionsDiscovery),
+	)
 }

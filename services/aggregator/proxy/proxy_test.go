@@ -1,0 +1,308 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/backend"
+)
+
+var jane = &user.DefaultInfo{
+	Name:   "jane",
+	UID:    "42",
+	Groups: []string{"devs", "system:authenticated"},
+	Extra:  map[string][]string{"example.com/Scopes": {"a", "b"}},
+}
+
+// toServer sends every request to one server, as the transport of a backend does.
+type toServer struct{ server *httptest.Server }
+
+func (t toServer) RoundTrip(req *http.Request) (*http.Response, error) {
+	target, err := url.Parse(t.server.URL)
+	if err != nil {
+		return nil, err
+	}
+	req.URL.Scheme, req.URL.Host = target.Scheme, target.Host
+	return http.DefaultTransport.RoundTrip(req)
+}
+
+// front is a server with a forwarder for authenticated requests to the handler behind it.
+func front(t *testing.T, u user.Info, behind http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	back := httptest.NewServer(behind)
+	t.Cleanup(back.Close)
+	forwarder := NewForwarder("core", toServer{back}, aggregatorscheme.Codecs)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if u != nil {
+			req = req.WithContext(request.WithUser(req.Context(), u))
+		}
+		forwarder.ServeHTTP(w, req)
+	}))
+	t.Cleanup(front.Close)
+	return front
+}
+
+func identityOf(h http.Header) http.Header {
+	identity := http.Header{}
+	for name, values := range h {
+		lower := strings.ReplaceAll(strings.ToLower(name), "_", "-")
+		if strings.HasPrefix(lower, "x-remote-") || lower == "authorization" {
+			identity[name] = values
+		}
+	}
+	return identity
+}
+
+func TestTheBackendSeesTheAuthenticatedUserAndNoOther(t *testing.T) {
+	want := http.Header{
+		"X-Remote-User":                       {"jane"},
+		"X-Remote-Uid":                        {"42"},
+		"X-Remote-Group":                      {"devs", "system:authenticated"},
+		"X-Remote-Extra-Example.com%2fscopes": {"a", "b"},
+	}
+	for name, claimed := range map[string]http.Header{
+		"nothing claimed": {},
+		"plain":           {"X-Remote-User": {"root"}, "X-Remote-Group": {"system:masters"}},
+		"uid and extra":   {"X-Remote-Uid": {"0"}, "X-Remote-Extra-Admin": {"yes"}},
+		"lower case":      {"x-remote-user": {"root"}, "x-remote-group": {"system:masters"}},
+		"underscores":     {"X_Remote_User": {"root"}, "X-Remote_Group": {"system:masters"}},
+		"token":           {"Authorization": {"Bearer secret"}},
+		"dropped by hop":  {"Connection": {"X-Remote-User"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := make(chan http.Header, 1)
+			server := front(t, jane, func(_ http.ResponseWriter, req *http.Request) { seen <- req.Header })
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/api/v1/pods", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header = claimed
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close() //nolint:errcheck // has no body
+			got := identityOf(<-seen)
+			if diff := cmp.Diff(lowerExtra(want), lowerExtra(got)); diff != "" {
+				t.Errorf("identity headers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// lowerExtra folds the case of extra keys, which HTTP does not keep.
+func lowerExtra(h http.Header) map[string][]string {
+	folded := map[string][]string{}
+	for name, values := range h {
+		folded[strings.ToLower(name)] = values
+	}
+	return folded
+}
+
+func TestImpersonationIsLeftToTheBackend(t *testing.T) {
+	seen := make(chan http.Header, 1)
+	server := front(t, jane, func(_ http.ResponseWriter, req *http.Request) { seen <- req.Header })
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Impersonate-User", "joe")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // has no body
+	if got := (<-seen).Get("Impersonate-User"); got != "joe" {
+		t.Errorf("Impersonate-User is %q", got)
+	}
+}
+
+func TestARequestWithoutAUserIsNotForwarded(t *testing.T) {
+	server := front(t, nil, func(http.ResponseWriter, *http.Request) { t.Error("it was forwarded") })
+	resp, err := http.Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // not read
+	if resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("answer is %s", resp.Status)
+	}
+}
+
+func TestTheRequestArrivesAsItWasSent(t *testing.T) {
+	type arrived struct{ Method, URI, Body, Agent, Forwarded string }
+	seen := make(chan arrived, 1)
+	server := front(t, jane, func(w http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		seen <- arrived{req.Method, req.RequestURI, string(body), req.UserAgent(), req.Header.Get("X-Forwarded-For")}
+		w.Header().Set("Audit-Id", "1")
+		w.WriteHeader(http.StatusTeapot)
+	})
+	const uri = "/api/v1/namespaces/a%2Fb/pods?labelSelector=a%3Db;c&watch"
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, server.URL+uri, strings.NewReader("content"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("User-Agent", "kubectl")
+	req.Header.Set("X-Forwarded-For", "10.0.0.1")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // has no body
+	want := arrived{http.MethodPatch, uri, "content", "kubectl", "10.0.0.1, 127.0.0.1"}
+	if diff := cmp.Diff(want, <-seen); diff != "" {
+		t.Errorf("(-sent +arrived):\n%s", diff)
+	}
+	if resp.StatusCode != http.StatusTeapot || resp.Header.Get("Audit-Id") != "" {
+		t.Errorf("answer is %s with Audit-Id %q, which the aggregator sets itself", resp.Status, resp.Header.Get("Audit-Id"))
+	}
+}
+
+func TestEventsAreForwardedOneByOne(t *testing.T) {
+	next := make(chan string)
+	server := front(t, jane, func(w http.ResponseWriter, _ *http.Request) {
+		for event := range next {
+			_, _ = io.WriteString(w, event+"\n") // the client waits for it
+			w.(http.Flusher).Flush()
+		}
+	})
+	defer close(next)
+	go func() { next <- "first" }()
+	resp, err := http.Get(server.URL + "/api/v1/pods?watch=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // the handler ends with the test
+	events := bufio.NewScanner(resp.Body)
+	for _, want := range []string{"first", "second"} {
+		if !events.Scan() || events.Text() != want {
+			t.Fatalf("event %q, error %v", events.Text(), events.Err())
+		}
+		if want == "first" {
+			next <- "second"
+		}
+	}
+}
+
+func TestUpgradedConnectionsPassInBothDirections(t *testing.T) {
+	server := front(t, jane, func(w http.ResponseWriter, req *http.Request) {
+		if req.Header.Get("X-Remote-User") != "jane" {
+			t.Errorf("user is %q", req.Header.Get("X-Remote-User"))
+		}
+		conn, buffer, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close() //nolint:errcheck // the client closes first
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n")
+		_, _ = io.Copy(conn, buffer) // the client reads its echo
+	})
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close() //nolint:errcheck // nothing is buffered
+	_, err = io.WriteString(conn, "POST /exec HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(reader, nil)
+	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("answer %v, error %v", resp, err)
+	}
+	if _, err := io.WriteString(conn, "ping\n"); err != nil {
+		t.Fatal(err)
+	}
+	if echo, err := reader.ReadString('\n'); err != nil || echo != "ping\n" {
+		t.Errorf("echo %q, error %v", echo, err)
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.err }
+
+func TestABackendThatIsAwayIsARetriableStatus(t *testing.T) {
+	for name, err := range map[string]error{
+		"unreachable": &backend.UnreachableError{Backend: "core", Failures: []string{"refused"}},
+		"broken off":  errors.New("connection reset"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			forwarder := NewForwarder("core", failing{err}, aggregatorscheme.Codecs)
+			w := httptest.NewRecorder()
+			req := httptest.NewRequest(http.MethodGet, "/api/v1/pods", nil)
+			forwarder.ServeHTTP(w, req.WithContext(request.WithUser(context.Background(), jane)))
+
+			var status metav1.Status
+			if err := json.Unmarshal(w.Body.Bytes(), &status); err != nil {
+				t.Fatalf("body is no Status: %s", w.Body)
+			}
+			if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" ||
+				status.Kind != "Status" || status.Reason != metav1.StatusReasonServiceUnavailable {
+				t.Errorf("%d, Retry-After %q, %+v", w.Code, w.Header().Get("Retry-After"), status)
+			}
+		})
+	}
+}
+
+func TestAClientThatWentAwayGetsNoAnswer(t *testing.T) {
+	ctx, cancel := context.WithCancel(request.WithUser(context.Background(), jane))
+	cancel()
+	defer func() {
+		if recovered := recover(); recovered != http.ErrAbortHandler { //nolint:errorlint // net/http compares so
+			t.Errorf("recovered %v, want http.ErrAbortHandler", recovered)
+		}
+	}()
+	NewForwarder("core", failing{context.Canceled}, aggregatorscheme.Codecs).
+		ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx))
+}
+
+func FuzzNoHeaderOfAClientBecomesAnIdentity(f *testing.F) {
+	f.Add("X-Remote-User", "root")
+	f.Add("x_remote_group", "system:masters")
+	f.Add("X-Remote-Extra-Key", "v")
+	f.Fuzz(func(t *testing.T, name, value string) {
+		req := httptest.NewRequest(http.MethodGet, "/", nil)
+		req.Header[name] = []string{value}
+		req.Header.Add(name, value)
+		setIdentity(req, jane)
+		for got, values := range identityOf(req.Header) {
+			switch http.CanonicalHeaderKey(got) {
+			case "X-Remote-User", "X-Remote-Uid":
+				if len(values) != 1 || values[0] != "jane" && values[0] != "42" {
+					t.Errorf("%s is %q", got, values)
+				}
+			case "X-Remote-Group":
+				if len(values) != 2 {
+					t.Errorf("groups are %q", values)
+				}
+			default:
+				if !strings.HasPrefix(strings.ToLower(got), "x-remote-extra-example.com") || len(values) != 2 {
+					t.Errorf("%s: %q", got, values)
+				}
+			}
+		}
+	})
+}
