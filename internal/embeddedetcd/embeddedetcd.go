@@ -14,7 +14,10 @@ import (
 	"syscall"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/version"
 	"go.etcd.io/etcd/server/v3/embed"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 const (
@@ -23,6 +26,9 @@ const (
 	// peerURL identifies the only member to itself; nothing listens there.
 	peerURL = "http://localhost:2380"
 )
+
+// Version is the version of etcd.
+var Version = version.Version
 
 // Options say how to run etcd.
 type Options struct {
@@ -43,11 +49,9 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	release, err := lock(o.DataDir)
-	if err != nil {
+	if err := awaitUnlocked(ctx, o.DataDir, lockTimeout); err != nil {
 		return err
 	}
-	defer release()
 	server, err := embed.StartEtcd(config)
 	if err != nil {
 		return explain(err, o)
@@ -76,6 +80,8 @@ func (o Options) config() (*embed.Config, error) {
 	config.Name = "tripod"
 	config.Dir = o.DataDir
 	config.LogLevel = o.LogLevel
+	// Zero would have every request logged.
+	config.WarningUnaryRequestDuration = embed.DefaultWarningUnaryRequestDuration
 	config.LogOutputs = []string{embed.StdErrLogOutput}
 	config.ListenClientUrls = []url.URL{*client}
 	config.AdvertiseClientUrls = []url.URL{*client}
@@ -89,31 +95,27 @@ func (o Options) config() (*embed.Config, error) {
 	return config, nil
 }
 
-// lock makes sure that no other etcd has the data open, because etcd itself would wait for it without an end. The lock
-// of the database is the one that bbolt takes.
-func lock(dataDir string) (release func(), err error) {
+// awaitUnlocked returns when no other process has the database in dataDir open. etcd itself would wait for that in
+// silence and without an end.
+func awaitUnlocked(ctx context.Context, dataDir string, timeout time.Duration) error {
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
-		return nil, fmt.Errorf("cannot make the data directory of etcd: %w", err)
+		return fmt.Errorf("cannot make the data directory of etcd: %w", err)
 	}
-	path := filepath.Join(dataDir, "member", "snap", "db")
-	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	db, err := os.OpenFile(filepath.Join(dataDir, "member", "snap", "db"), os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
-		return func() {}, nil
+		return nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot open the database of etcd: %w", err)
+		return fmt.Errorf("cannot open the database of etcd: %w", err)
 	}
-	defer file.Close() //nolint:errcheck // it was only opened to be locked
-	for deadline := time.Now().Add(lockTimeout); ; time.Sleep(50 * time.Millisecond) {
-		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil || time.Now().After(deadline) {
-			break
-		}
+	defer db.Close() //nolint:errcheck // nothing was written
+	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, timeout, true, func(context.Context) (bool, error) {
+		return syscall.Flock(int(db.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil, nil
+	})
+	if wait.Interrupted(err) {
+		return fmt.Errorf("another etcd uses the data in %s", dataDir)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("another etcd uses the data in %s", dataDir)
-	}
-	return func() {}, nil
+	return err
 }
 
 func explain(err error, o Options) error {

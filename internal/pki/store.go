@@ -17,6 +17,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/tripod-k8s/tripod/internal/atomicfile"
 )
 
 const (
@@ -84,7 +86,7 @@ func (s *Store) EnsureSigningKey(name string) error {
 	if err != nil {
 		return fmt.Errorf("cannot encode the public key of %s: %w", name, err)
 	}
-	return writeFile(s.PublicKeyFile(name), pem.EncodeToMemory(&pem.Block{Type: publicKeyBlock, Bytes: der}))
+	return atomicfile.Write(s.PublicKeyFile(name), pem.EncodeToMemory(&pem.Block{Type: publicKeyBlock, Bytes: der}))
 }
 
 // read returns the certificate and key called name, or an error that wraps fs.ErrNotExist when one of them is missing.
@@ -137,7 +139,7 @@ func (s *Store) write(name string, der []byte, key crypto.Signer) error {
 	if err := s.writeKey(name, key); err != nil {
 		return err
 	}
-	return writeFile(s.CertFile(name), pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: der}))
+	return atomicfile.Write(s.CertFile(name), pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: der}))
 }
 
 func (s *Store) writeKey(name string, key crypto.Signer) error {
@@ -145,7 +147,7 @@ func (s *Store) writeKey(name string, key crypto.Signer) error {
 	if err != nil {
 		return fmt.Errorf("cannot encode key %s: %w", name, err)
 	}
-	return writeFile(s.KeyFile(name), pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: der}))
+	return atomicfile.Write(s.KeyFile(name), pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: der}))
 }
 
 // remedy tells a user how to get rid of a file that cannot be used.
@@ -161,30 +163,4 @@ func exists(path string) bool {
 
 func newKey() (crypto.Signer, error) {
 	return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-}
-
-// writeFile replaces path at once, so that a reader never sees half a file.
-func writeFile(path string, data []byte) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // made with mode 0600
-	if err != nil {
-		return fmt.Errorf("cannot write %s: %w", path, err)
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(tmp.Name())
-			err = fmt.Errorf("cannot write %s: %w", path, err)
-		}
-	}()
-	if _, err = tmp.Write(data); err != nil {
-		tmp.Close()
-		return err
-	}
-	if err = tmp.Sync(); err != nil {
-		tmp.Close()
-		return err
-	}
-	if err = tmp.Close(); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), path)
 }

@@ -157,8 +157,8 @@ func (c *Child) runOnce(ctx context.Context) error {
 
 // watchReadiness keeps the readiness of the running process up to date.
 func (c *Child) watchReadiness(ctx context.Context) {
-	began := time.Now()
-	interval := startProbeInterval
+	since := time.Now() // when the process started, or was lost
+	ready, again := false, false
 	for {
 		probe, cancel := context.WithTimeout(ctx, probeTimeout)
 		err := c.process.Ready(probe)
@@ -166,9 +166,18 @@ func (c *Child) watchReadiness(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if c.setReady(err) {
-			c.emit(Event{Type: Ready, After: time.Since(began)})
+		c.setReady(err)
+		switch {
+		case err == nil && !ready:
+			ready = true
+			c.emit(Event{Type: Ready, After: time.Since(since), Again: again})
 			c.setVersion(c.process.Version(ctx))
+		case err != nil && ready:
+			ready, again, since = false, true, time.Now()
+			c.emit(Event{Type: NotReady, Err: err})
+		}
+		interval := startProbeInterval
+		if ready {
 			interval = readyProbeInterval
 		}
 		select {
@@ -218,39 +227,33 @@ func (c *Child) setVersion(version string) {
 	c.version = version
 }
 
-// setReady takes the answer of a probe and reports whether the child has just become ready.
-func (c *Child) setReady(err error) (became bool) {
+// setReady takes the answer of a probe.
+func (c *Child) setReady(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil {
 		c.isReady, c.message = false, err.Error()
-		return false
+		return
 	}
-	became = !c.isReady
 	c.isReady, c.message = true, ""
 	if !c.everReady {
 		c.everReady = true
 		close(c.ready)
 	}
-	return became
 }
 
-// exitError describes the end of a process in one line: what it said itself when it ended with an error, and
-// otherwise how it ended and its last words.
+// exitError describes the end of a process in one line: what it said itself when it gave up, and otherwise how it
+// ended. A process that was killed had no last words; whatever it logged before is not the reason.
 func exitError(err error, state *os.ProcessState, tail []string) error {
-	if state != nil && state.Exited() && state.ExitCode() != 0 {
+	switch {
+	case err == nil:
+		return errors.New("exited without an error")
+	case state != nil && state.Exited():
 		if said := errorLine(tail); said != "" {
 			return errors.New(said)
 		}
 	}
-	how := "exited without an error"
-	if err != nil {
-		how = err.Error()
-	}
-	if said := lastLine(tail); said != "" {
-		return fmt.Errorf("%s; its last words: %s", how, said)
-	}
-	return errors.New(how)
+	return err
 }
 
 // killed returns an error when the process had to be killed.

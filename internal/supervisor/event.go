@@ -15,6 +15,7 @@ type EventType int
 const (
 	Started EventType = iota
 	Ready
+	NotReady
 	Exited
 	GaveUp
 	Stopping
@@ -27,11 +28,14 @@ type Event struct {
 	Component, Replica string
 	// PID is set for Started.
 	PID int
-	// After is the time from the start of the process to Ready or Exited, or from the request to stop to Stopped.
+	// After is the time from the start of the process to its first Ready or to Exited, from NotReady to the next Ready,
+	// or from the request to stop to Stopped.
 	After time.Duration
+	// Again is set when a process is Ready that was so before.
+	Again bool
 	// RestartIn is the wait before the next start, for Exited.
 	RestartIn time.Duration
-	// Err says why a child exited or was given up, or that it had to be killed, for Stopped.
+	// Err says why a child exited, was given up or is NotReady any more, or that it had to be killed, for Stopped.
 	Err error
 }
 
@@ -41,7 +45,12 @@ func (e Event) String() string {
 	case Started:
 		return fmt.Sprintf("starting (pid %d)", e.PID)
 	case Ready:
+		if e.Again {
+			return "ready again after " + Seconds(e.After)
+		}
 		return "ready after " + Seconds(e.After)
+	case NotReady:
+		return fmt.Sprintf("not ready any more: %v", e.Err)
 	case Exited:
 		return fmt.Sprintf("died after %s and restarts in %s: %v", Seconds(e.After), Seconds(e.RestartIn), e.Err)
 	case GaveUp:

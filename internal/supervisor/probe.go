@@ -26,11 +26,12 @@ type HTTPProbe struct {
 	ignoreForbidden bool
 }
 
-// NewHTTPProbe returns a probe of the server at base, as in https://127.0.0.1:6443.
+// NewHTTPProbe returns a probe of the server at base, as in https://127.0.0.1:6443. It uses HTTP/1.1: an idle
+// connection of HTTP/2 would keep a server from stopping for the second that it gives its clients to leave.
 func NewHTTPProbe(base string, config *tls.Config) *HTTPProbe {
 	return &HTTPProbe{
 		url:    base + "/readyz?verbose",
-		client: &http.Client{Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}},
+		client: &http.Client{Transport: &http.Transport{TLSClientConfig: config}},
 	}
 }
 

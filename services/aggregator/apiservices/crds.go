@@ -23,8 +23,7 @@ type CRD struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 
-	Spec   CRDSpec   `json:"spec"`
-	Status CRDStatus `json:"status"`
+	Spec CRDSpec `json:"spec"`
 }
 
 // CRDSpec is the part of spec that says which group-versions are served.
@@ -39,36 +38,11 @@ type CRDVersion struct {
 	Served bool   `json:"served"`
 }
 
-// CRDStatus is the part of status that says whether the CRD is established, and under which names.
-type CRDStatus struct {
-	AcceptedNames struct {
-		Plural string `json:"plural"`
-	} `json:"acceptedNames"`
-	Conditions []CRDCondition `json:"conditions"`
-}
-
-// CRDCondition is a condition of a CRD.
-type CRDCondition struct {
-	Type   string `json:"type"`
-	Status string `json:"status"`
-}
-
-// Established reports whether extensions serves the custom resources of the CRD.
-func (c *CRD) Established() bool {
-	for _, condition := range c.Status.Conditions {
-		if condition.Type == "Established" {
-			return condition.Status == string(metav1.ConditionTrue)
-		}
-	}
-	return false
-}
-
 // DeepCopyObject makes a CRD a runtime.Object.
 func (c *CRD) DeepCopyObject() runtime.Object {
 	out := *c
 	c.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	out.Spec.Versions = append([]CRDVersion(nil), c.Spec.Versions...)
-	out.Status.Conditions = append([]CRDCondition(nil), c.Status.Conditions...)
 	return &out
 }
 

@@ -1,0 +1,35 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tripod-k8s/tripod/internal/dropin"
+)
+
+// newKubeAPIServerCommand returns the drop-in for kube-apiserver. Its flags are kube-apiserver's and are left to it.
+func newKubeAPIServerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   dropin.Name + " FLAGS",
+		Short: "Run in place of kube-apiserver, with its flags",
+		Long: `Runs core, extensions and aggregator as child processes behind one port, with the
+flags of kube-apiserver ("tripod kube-apiserver --help" lists them). Called through a
+symbolic link named kube-apiserver, tripod does the same.`,
+		DisableFlagParsing: true,
+		Run: func(_ *cobra.Command, args []string) {
+			os.Exit(runKubeAPIServer(args))
+		},
+	}
+}
+
+// runKubeAPIServer is kube-apiserver; it returns the exit code of the process.
+func runKubeAPIServer(args []string) int {
+	ctx, stop := untilSignal(context.Background())
+	defer stop()
+	return dropin.Main(ctx, args)
+}

@@ -1,0 +1,78 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // kubectl's ways to authenticate
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/component-base/cli"
+	"k8s.io/component-base/logs"
+	kubectl "k8s.io/kubectl/pkg/cmd"
+	"k8s.io/kubectl/pkg/cmd/util"
+
+	"github.com/tripod-k8s/tripod/internal/instance"
+)
+
+// noServer is the address that kubectl falls back to when it knows no server.
+const noServer = "localhost:8080"
+
+func newKubectlCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "kubectl",
+		Short: "Run kubectl against the instance",
+		Long: "Run kubectl, with the kubeconfig of the instance in $" + instance.DataDirVariable +
+			" or .tripod unless $KUBECONFIG or --kubeconfig names another.",
+		DisableFlagParsing: true,
+		Run: func(_ *cobra.Command, args []string) {
+			runKubectl(args)
+		},
+	}
+}
+
+// runKubectl is the whole of kubectl; it ends the process itself when it fails.
+func runKubectl(args []string) {
+	os.Args = append([]string{"kubectl"}, args...) // kubectl looks for plugins and aliases there
+	preferInstance(args)
+	if _, err := logs.GlogSetter(kubectl.GetLogVerbosity(os.Args)); err != nil {
+		util.CheckErr(err)
+	}
+	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
+		util.CheckErr(err)
+	}
+}
+
+// preferInstance makes the kubeconfig of the instance the default. It does so even when there is no instance: then a
+// command fails, and does not go to whatever cluster the user's own kubeconfig names.
+func preferInstance(args []string) {
+	if end := slices.Index(args, "--"); end >= 0 {
+		args = args[:end]
+	}
+	if os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" || slices.ContainsFunc(args, namesKubeconfig) {
+		return
+	}
+	dataDir := instance.DataDir(instance.DefaultDataDir())
+	if _, err := os.Stat(dataDir.Kubeconfig()); err != nil {
+		utilruntime.ErrorHandlers = nil // what follows says it better
+		util.BehaviorOnFatal(func(message string, code int) {
+			fmt.Fprintln(os.Stderr, strings.TrimSuffix(message, "\n"))
+			if strings.Contains(message, noServer) {
+				fmt.Fprintf(os.Stderr, "There is no instance of Tripod in %s: start one with `tripod up`, or set KUBECONFIG.\n", dataDir)
+			}
+			os.Exit(code)
+		})
+	}
+	os.Setenv(clientcmd.RecommendedConfigPathEnvVar, dataDir.Kubeconfig()) //nolint:errcheck // the name is valid
+}
+
+func namesKubeconfig(arg string) bool {
+	return arg == "--kubeconfig" || strings.HasPrefix(arg, "--kubeconfig=")
+}

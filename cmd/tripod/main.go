@@ -1,0 +1,24 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command tripod runs Tripod on this machine: all of it with `tripod up`, or in the place of a kube-apiserver binary
+// with `tripod kube-apiserver` and when it is called by that name.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/tripod-k8s/tripod/internal/dropin"
+)
+
+func main() {
+	if filepath.Base(os.Args[0]) == dropin.Name {
+		os.Exit(runKubeAPIServer(os.Args[1:]))
+	}
+	if err := newRootCommand().Execute(); err != nil {
+		fmt.Fprintf(os.Stderr, "Error: %v\n", err)
+		os.Exit(1)
+	}
+}

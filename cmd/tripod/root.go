@@ -1,0 +1,49 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tripod-k8s/tripod/internal/instance"
+)
+
+func newRootCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "tripod",
+		Short: "Run the Kubernetes API server as three services",
+		Long: `Tripod is the Kubernetes API server as three services: aggregator, core and extensions.
+
+  tripod up                    start an instance with its own etcd on this machine
+  tripod kubectl get pods -A   use it`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	// A library puts a --version on every command. This one takes its place and does something.
+	cmd.PersistentFlags().BoolFunc("version", "show the version and exit", func(string) error {
+		if err := printVersion(cmd.OutOrStdout()); err != nil {
+			return err
+		}
+		os.Exit(0)
+		return nil
+	})
+	cmd.AddCommand(
+		newUpCommand(),
+		newStatusCommand(),
+		newKubectlCommand(),
+		newKubeAPIServerCommand(),
+		newEtcdCommand(),
+		newVersionCommand(),
+	)
+	return cmd
+}
+
+// addDataDirFlag adds the flag that names the instance a command is about.
+func addDataDirFlag(cmd *cobra.Command, dataDir *string) {
+	cmd.Flags().StringVar(dataDir, "data-dir", instance.DefaultDataDir(),
+		"directory of the instance; the default can be set with $"+instance.DataDirVariable)
+}

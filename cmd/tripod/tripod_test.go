@@ -1,0 +1,157 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tripod-k8s/tripod/internal/instance"
+	"github.com/tripod-k8s/tripod/internal/supervisor"
+)
+
+// execute runs tripod with arguments and returns what it prints.
+func execute(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := newRootCommand()
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SetArgs(args)
+	err := cmd.Execute()
+	return out.String(), err
+}
+
+func TestWrongCommandLinesAreRefused(t *testing.T) {
+	t.Setenv(instance.DataDirVariable, t.TempDir())
+	for _, tc := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"unknown command", []string{"nope"}, `unknown command "nope"`},
+		{"unknown flag", []string{"up", "--nope"}, "unknown flag: --nope"},
+		{"argument for up", []string{"up", "nope"}, `unknown command "nope"`},
+		{"port out of range", []string{"up", "--port=70000"}, "--port 70000 is not between 0 and 65535"},
+		{"etcd that is no URL", []string{"up", "--etcd-servers=localhost"}, `etcd server "localhost" is not of the form`},
+		{"unknown format", []string{"status", "-o", "yaml"}, `--output must be table or json, not "yaml"`},
+		{"no instance", []string{"status"}, "tripod does not run in"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := execute(t, tc.args...)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error is %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestHelpNamesWhatIsForUsers(t *testing.T) {
+	help, err := execute(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"up", "status", "kubectl", "kube-apiserver", "version", "completion"} {
+		if !strings.Contains(help, "\n  "+command+" ") {
+			t.Errorf("help does not name %s:\n%s", command, help)
+		}
+	}
+	if strings.Contains(help, "\n  etcd ") {
+		t.Error("help names etcd, which is for tripod itself")
+	}
+}
+
+func TestVersionAsJSON(t *testing.T) {
+	out, err := execute(t, "version", "-o", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]string
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"tripod", "kubernetes", "goVersion", "platform"} {
+		if got[key] == "" {
+			t.Errorf("%s is missing in %s", key, out)
+		}
+	}
+}
+
+func TestCompletionKnowsTheShells(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		if out, err := execute(t, "completion", shell); err != nil || !strings.Contains(out, "tripod") {
+			t.Errorf("%s: err = %v, %d bytes", shell, err, len(out))
+		}
+	}
+}
+
+func TestStatusIsShownToPeopleAndPrograms(t *testing.T) {
+	statuses := []supervisor.Status{{
+		Component: "core", Replica: "core-0", PID: 42, Address: "https://127.0.0.1:20000", Ready: true,
+		Version: "v1.36.3", StartTime: time.Now().Add(-time.Hour), Restarts: 2, ResidentMemoryBytes: 256 << 20,
+	}, {Component: "extensions", Replica: "extensions-0", Message: "restarts in 1.0s"}}
+
+	var table bytes.Buffer
+	if err := printStatuses(&table, statuses); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(table.String()), "\n")
+	want := []string{"core", "core-0", "true", "42", "https://127.0.0.1:20000", "v1.36.3", "60m", "2", "256", "MiB"}
+	if got := strings.Fields(lines[1]); !slices.Equal(got, want) {
+		t.Errorf("line is %q, want %q", got, want)
+	}
+	if !strings.HasSuffix(lines[2], "restarts in 1.0s") {
+		t.Errorf("line %q does not say why extensions is not ready", lines[2])
+	}
+
+	var out bytes.Buffer
+	if err := printJSON(&out, statuses); err != nil {
+		t.Fatal(err)
+	}
+	var objects []map[string]any
+	if err := json.Unmarshal(out.Bytes(), &objects); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{
+		"component", "replica", "pid", "address", "ready", "message", "version", "startTime", "restarts", "residentMemoryBytes",
+	} {
+		if _, ok := objects[0][key]; !ok {
+			t.Errorf("key %s is missing", key)
+		}
+	}
+}
+
+func TestKubectlUsesTheInstanceUnlessAskedOtherwise(t *testing.T) {
+	dir := t.TempDir()
+	ours := filepath.Join(dir, "kubeconfig")
+	if err := os.WriteFile(ours, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name, variable string
+		args           []string
+		want           string
+	}{
+		{name: "by default", args: []string{"get", "pods"}, want: ours},
+		{name: "with KUBECONFIG", variable: "/other", args: []string{"get", "pods"}, want: "/other"},
+		{name: "with --kubeconfig FILE", args: []string{"--kubeconfig", "/other", "get", "pods"}},
+		{name: "with --kubeconfig=FILE", args: []string{"get", "pods", "--kubeconfig=/other"}},
+		{name: "with --kubeconfig for a program in a pod", args: []string{"exec", "pod", "--", "run", "--kubeconfig=/other"}, want: ours},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Setenv(instance.DataDirVariable, dir)
+			t.Setenv("KUBECONFIG", tc.variable)
+			preferInstance(tc.args)
+			if got := os.Getenv("KUBECONFIG"); got != tc.want {
+				t.Errorf("KUBECONFIG is %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

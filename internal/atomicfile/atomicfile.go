@@ -1,0 +1,47 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package atomicfile replaces files at once, so that a reader never sees half of one.
+package atomicfile
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Write makes data the content of the file at path, readable by its owner only.
+func Write(path string, data []byte) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("cannot write %s: %w", path, err)
+		}
+	}()
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // made with mode 0600
+	if err != nil {
+		return err
+	}
+	if err := fill(tmp, data); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp.Name(), path); err != nil {
+		os.Remove(tmp.Name()) //nolint:errcheck // the first error matters
+		return err
+	}
+	return nil
+}
+
+// fill writes and closes the temporary file, or removes it.
+func fill(tmp *os.File, data []byte) error {
+	_, err := tmp.Write(data)
+	if err == nil {
+		err = tmp.Sync()
+	}
+	if closed := tmp.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		os.Remove(tmp.Name()) //nolint:errcheck // the first error matters
+	}
+	return err
+}

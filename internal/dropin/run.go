@@ -1,0 +1,121 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dropin
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/internal/launch"
+	"github.com/tripod-k8s/tripod/internal/pki"
+	"github.com/tripod-k8s/tripod/internal/supervisor"
+)
+
+const (
+	// stopMargin is how much longer than its flags say a service may take to stop before it is killed.
+	stopMargin = 10 * time.Second
+	// renewInterval is how often it is looked whether the services need new certificates.
+	renewInterval = 24 * time.Hour
+)
+
+// run runs the services until ctx ends or one of them cannot start.
+func run(ctx context.Context, known *catalog, s *settings) error {
+	dir, remove, err := temporaryDir()
+	if err != nil {
+		return err
+	}
+	defer remove()
+	store, err := pki.Open(dir)
+	if err != nil {
+		return err
+	}
+	services, err := launch.NewServices(store)
+	if err != nil {
+		return err
+	}
+	defer services.Release()
+	certificate, err := s.certificateFiles(dir)
+	if err != nil {
+		return err
+	}
+
+	group := supervisor.NewGroup(logEvent)
+	defer group.Stop()
+	output := supervisor.NewStream(os.Stdout, os.Stderr)
+	// They stop in the opposite order: first the clients go, then what they used.
+	for _, process := range []supervisor.Process{
+		services.Core(s.securePort, s.arguments(core, known, certificate)),
+		services.Extensions(s.arguments(extensions, known, certificate)),
+		s.aggregator(services, s.arguments(aggregator, known, certificate)),
+	} {
+		process.Output = output.Output()
+		process.StopTimeout += s.drain + stopMargin
+		// kube-apiserver ends when it cannot start, and whoever runs it decides what next.
+		process.FailedStarts = 1
+		process.Version = func(context.Context) string { return "" } // nobody asks for it
+		group.Start(process)
+	}
+	return supervise(ctx, group, services)
+}
+
+// aggregator describes the process that serves in public.
+func (s *settings) aggregator(services *launch.Services, args []string) supervisor.Process {
+	url := "https://" + net.JoinHostPort(launch.ClientAddress(s.bindAddress).String(), strconv.Itoa(s.securePort))
+	// The certificate may be for any name and of any authority, and the probe has nothing to hide. A server that wants
+	// to know who asks is serving.
+	probe := supervisor.NewHTTPProbe(url, &tls.Config{InsecureSkipVerify: true}).IgnoreForbidden() //nolint:gosec // see above
+	process := services.Aggregator(url, probe, args)
+	process.StopTimeout = s.shutdownDelay + s.watchGrace
+	return process
+}
+
+// certificateFiles returns the files of the public certificate. One that exists in memory only, because --cert-dir is
+// empty, is written to dir.
+func (s *settings) certificateFiles(dir string) (genericoptions.CertKey, error) {
+	if s.certificate.GeneratedCert == nil {
+		return s.certificate.CertKey, nil
+	}
+	cert, key := s.certificate.GeneratedCert.CurrentCertKeyContent()
+	files := genericoptions.CertKey{
+		CertFile: filepath.Join(dir, s.certificate.PairName+".crt"),
+		KeyFile:  filepath.Join(dir, s.certificate.PairName+".key"),
+	}
+	for path, content := range map[string][]byte{files.CertFile: cert, files.KeyFile: key} {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			return files, fmt.Errorf("cannot write the serving certificate: %w", err)
+		}
+	}
+	return files, nil
+}
+
+// supervise returns when ctx ends or a service was given up, and keeps the certificates of the services valid.
+func supervise(ctx context.Context, group *supervisor.Group, services *launch.Services) error {
+	renewal := time.NewTicker(renewInterval)
+	defer renewal.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-group.Failed():
+			return err
+		case <-renewal.C:
+			if err := services.Renew(); err != nil {
+				klog.ErrorS(err, "Cannot renew the certificates of the services")
+			}
+		}
+	}
+}
+
+func logEvent(e supervisor.Event) {
+	klog.InfoS("Service "+e.String(), "service", e.Component)
+}

@@ -1,0 +1,134 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dropin
+
+import (
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+
+	aggregatoroptions "github.com/tripod-k8s/tripod/services/aggregator/options"
+)
+
+// settings are the flags as they were given, and what the services must know and cannot see in these themselves.
+type settings struct {
+	given []flagValue
+
+	bindAddress      net.IP
+	securePort       int
+	advertiseAddress net.IP
+	certificate      genericoptions.GeneratableKeyCert
+	// anonymous is whether requests without credentials are let in, or nil when a file given to the aggregator says so.
+	anonymous *bool
+	// readOnly and mutating are the limits of requests in flight. 0 is none.
+	readOnly, mutating int
+	// admissionControl is the complete list of admission plugins, if --admission-control gave one.
+	admissionControl []string
+	// gates are feature gates that every service gets after those that were given.
+	gates []flagValue
+	// shutdownDelay, watchGrace and drain bound how long a server may take to stop.
+	shutdownDelay, watchGrace, drain time.Duration
+}
+
+// newSettings takes the settings from valid options.
+func newSettings(given []flagValue, o options.CompletedOptions) (*settings, error) {
+	generic := o.GenericServerRunOptions
+	s := &settings{
+		given:            given,
+		bindAddress:      o.SecureServing.BindAddress,
+		securePort:       o.SecureServing.BindPort,
+		advertiseAddress: generic.AdvertiseAddress,
+		certificate:      o.SecureServing.ServerCert,
+		readOnly:         generic.MaxRequestsInFlight,
+		mutating:         generic.MaxMutatingRequestsInFlight,
+		admissionControl: o.Admission.PluginNames,
+		gates:            switchedOff(generic.ComponentGlobalsRegistry.FeatureGateFor(generic.ComponentName), given),
+		shutdownDelay:    generic.ShutdownDelayDuration,
+		watchGrace:       generic.ShutdownWatchTerminationGracePeriod,
+		drain:            generic.RequestTimeout,
+	}
+	// This also reads the files of authentication, and so finds what is wrong with them before anything is started.
+	authentication, err := o.Authentication.ToAuthenticationConfig()
+	if err != nil {
+		return nil, err
+	}
+	if authentication.AuthenticationConfig.Anonymous == nil {
+		s.anonymous = &authentication.Anonymous.Enabled
+	}
+	return s, nil
+}
+
+// arguments returns the arguments of a service, without those by which the services find and trust each other.
+func (s *settings) arguments(to service, known *catalog, certificate genericoptions.CertKey) []string {
+	flags := known.route(to, s.given)
+	flags = append(flags, flagValue{"advertise-address", s.advertiseAddress.String()})
+	switch to {
+	case core:
+		flags = append(flags, s.limits(coreShare)...)
+	case extensions:
+		flags = append(flags, s.limits(extensionsShare)...)
+		flags = append(flags, s.admission(known.plugins)...)
+	case aggregator:
+		flags = append(flags, s.limits(whole)...)
+		flags = append(flags, s.public(certificate)...)
+	}
+	flags = append(flags, s.gates...)
+
+	args := make([]string, 0, len(flags))
+	for _, flag := range flags {
+		args = append(args, flag.String())
+	}
+	return args
+}
+
+// public are the flags of the public endpoint.
+func (s *settings) public(certificate genericoptions.CertKey) []flagValue {
+	flags := []flagValue{
+		{"tls-cert-file", certificate.CertFile},
+		{"tls-private-key-file", certificate.KeyFile},
+		{"apiservice-form", string(aggregatoroptions.FormLocal)},
+	}
+	if s.anonymous != nil {
+		flags = append(flags, flagValue{"anonymous-auth", strconv.FormatBool(*s.anonymous)})
+	}
+	return flags
+}
+
+// limits tells a service its share of the requests in flight.
+func (s *settings) limits(share func(int) int) []flagValue {
+	return []flagValue{
+		{"max-requests-inflight", strconv.Itoa(share(s.readOnly))},
+		{"max-mutating-requests-inflight", strconv.Itoa(share(s.mutating))},
+	}
+}
+
+// coreShare is two thirds: core serves what nodes and most controllers work with.
+func coreShare(limit int) int { return limit - limit/3 }
+
+// extensionsShare is the rest. A limit of one must not become zero, which would be none.
+func extensionsShare(limit int) int { return max(limit/3, min(limit, 1)) }
+
+func whole(limit int) int { return limit }
+
+// admission translates --admission-control, as kube-apiserver does, into what is on and what is off.
+func (s *settings) admission(plugins sets.Set[string]) []flagValue {
+	if s.admissionControl == nil {
+		return nil
+	}
+	on := plugins.Intersection(sets.New(s.admissionControl...))
+	off := plugins.Difference(on)
+	var flags []flagValue
+	if on.Len() > 0 {
+		flags = append(flags, flagValue{"enable-admission-plugins", strings.Join(sets.List(on), ",")})
+	}
+	if off.Len() > 0 {
+		flags = append(flags, flagValue{"disable-admission-plugins", strings.Join(sets.List(off), ",")})
+	}
+	return flags
+}

@@ -1,0 +1,29 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package differential
+
+// health asks how the server does. Which checks there are is up to a server; that they can be asked, by whom and in
+// which form is not.
+var health = []request{
+	get("/healthz"), get("/healthz").as(anonymous), get("/healthz").as(nobody), get("/healthz").as(invalidToken),
+	get("/livez"), get("/livez").as(anonymous), get("/livez?verbose"), get("/livez?exclude=ping"), get("/livez/ping"),
+	get("/readyz"), get("/readyz").as(anonymous), get("/readyz?verbose"), get("/readyz?exclude=unknown"), get("/readyz/etcd"),
+	get("/healthz?verbose"), get("/healthz/ping"), get("/healthz/ping").as(anonymous), get("/healthz/etcd"), get("/healthz/log"),
+	get("/healthz/poststarthook/rbac/bootstrap-roles"),
+	get("/readyz/").called("readyz with a slash at its end"),
+	get("/readyz/unknown"),
+	get("/metrics").ignoringBody(),
+	get("/metrics").as(anonymous),
+	get("/metrics").as(nobody),
+	get("/metrics").accept("application/openmetrics-text;version=1.0.0").ignoringBody(),
+	get("/metrics/slis").ignoringBody(),
+	get("/statusz"), get("/statusz").accept("text/plain").ignoringBody(),
+	get("/flagz"), get("/flagz").accept("text/plain").ignoringBody(),
+	get("/debug/pprof/").ignoringBody(), get("/debug/pprof").ignoringBody(), get("/debug/pprof/cmdline").ignoringBody(),
+	get("/debug/pprof/").as(nobody),
+	put("/debug/flags/v", "nonsense").body("text/plain", "nonsense"),
+	get("/debug/api_priority_and_fairness/dump_priority_levels").ignoringBody(),
+	get("/debug/api_priority_and_fairness/dump_queues").ignoringBody(),
+	get("/configz"),
+}
