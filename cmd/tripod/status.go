@@ -64,13 +64,15 @@ func printJSON(out io.Writer, value any) error {
 }
 
 func printStatuses(out io.Writer, statuses []supervisor.Status) error {
+	const columns = "COMPONENT\tREPLICA\tREADY\tPID\tADDRESS\tVERSION\tAGE\tRESTARTS\tMEMORY\tMESSAGE"
 	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(table, "COMPONENT\tREPLICA\tREADY\tPID\tADDRESS\tVERSION\tAGE\tRESTARTS\tMEMORY\tMESSAGE")
+	fmt.Fprintln(table, columns) //nolint:errcheck // Flush tells
 	for _, s := range statuses {
 		age := "-"
 		if s.PID != 0 {
 			age = duration.HumanDuration(time.Since(s.StartTime))
 		}
+		//nolint:errcheck // Flush tells
 		fmt.Fprintf(table, "%s\t%s\t%t\t%d\t%s\t%s\t%s\t%d\t%d MiB\t%s\n", s.Component, s.Replica, s.Ready, s.PID, s.Address,
 			s.Version, age, s.Restarts, s.ResidentMemoryBytes>>20, s.Message)
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -51,23 +52,21 @@ func anyAnswers(ctx context.Context, client *http.Client, servers []string) erro
 	return last
 }
 
-// answers asks an etcd server for its version. What it says does not matter, and a proxy of etcd may not know; but
-// servers of HTTPS answer that they refuse when they are asked without TLS.
+// answers asks an etcd server for its version. What it says does not matter; a proxy of etcd may not know.
 func answers(ctx context.Context, client *http.Client, server string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/version", nil)
 	if err != nil {
 		return err
 	}
 	response, err := client.Do(req)
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("closes the connection, maybe because it is not to be spoken to by %s", req.URL.Scheme)
+	}
 	if outer := (*url.Error)(nil); errors.As(err, &outer) {
 		return outer.Err
 	}
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close() //nolint:errcheck // nothing depends on it
-	if response.StatusCode == http.StatusBadRequest {
-		return errors.New("refuses requests, is it https?")
-	}
-	return nil
+	return response.Body.Close()
 }

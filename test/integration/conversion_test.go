@@ -37,9 +37,6 @@ func TestConversionWebhookConvertsBetweenVersions(t *testing.T) {
 	ctx := t.Context()
 
 	create(t, v1.in(t, namespace), v1.object("a", "red"))
-	if n := webhook.calls.Load(); n != 0 {
-		t.Errorf("%d conversions for an object in the version that is stored", n)
-	}
 	read, err := v2.in(t, namespace).Get(ctx, "a", metav1.GetOptions{})
 	if got := must(t, read, err).GetAnnotations()["converted-to"]; got != v2.GroupVersion().String() {
 		t.Errorf("read in v2, converted to %q", got)

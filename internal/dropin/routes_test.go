@@ -1,0 +1,291 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dropin
+
+import (
+	"net"
+	"slices"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+)
+
+var services = []service{core, extensions, aggregator}
+
+// kubeFlags returns all flags of kube-apiserver.
+func kubeFlags() *pflag.FlagSet {
+	all := pflag.NewFlagSet(Name, pflag.ContinueOnError)
+	for _, set := range options.NewServerRunOptions().Flags().FlagSets {
+		all.AddFlagSet(set)
+	}
+	return all
+}
+
+// argumentsOf returns what each service is started with for args, with the defaults of kube-apiserver.
+func argumentsOf(t *testing.T, args []string, change func(*settings)) map[service][]string {
+	t.Helper()
+	given, err := parse(kubeFlags(), args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &settings{given: given, securePort: 6443, advertiseAddress: net.IPv4(192, 0, 2, 1), readOnly: 400, mutating: 200}
+	if change != nil {
+		change(s)
+	}
+	known := newCatalog()
+	result := map[service][]string{}
+	for _, to := range services {
+		result[to] = s.arguments(to, known, genericoptions.CertKey{CertFile: "public.crt", KeyFile: "public.key"})
+	}
+	return result
+}
+
+func TestServicesGetTheFlagsThatAreTheirs(t *testing.T) {
+	off := false
+	for _, tc := range []struct {
+		name   string
+		args   []string
+		change func(*settings)
+		// want are arguments that a service gets, and not those that it does not get.
+		want, not map[service][]string
+	}{
+		{
+			name: "storage, for everyone",
+			args: []string{"--etcd-servers=http://a,http://b", "--etcd-prefix", "/x"},
+			want: map[service][]string{
+				core:       {"--etcd-servers=http://a,http://b", "--etcd-prefix=/x"},
+				extensions: {"--etcd-servers=http://a,http://b", "--etcd-prefix=/x"},
+				aggregator: {"--etcd-servers=http://a,http://b", "--etcd-prefix=/x"},
+			},
+		},
+		{
+			name: "a flag that was given twice keeps its order",
+			args: []string{"--etcd-servers=http://b", "--etcd-servers=http://a"},
+			want: map[service][]string{core: {"--etcd-servers=http://b", "--etcd-servers=http://a"}},
+		},
+		{
+			name: "tokens, for core",
+			args: []string{"--service-account-issuer=https://issuer", "--enable-bootstrap-token-auth"},
+			want: map[service][]string{core: {"--service-account-issuer=https://issuer", "--enable-bootstrap-token-auth=true"}},
+			not: map[service][]string{
+				extensions: {"--service-account-issuer=https://issuer"},
+				aggregator: {"--service-account-issuer=https://issuer"},
+			},
+		},
+		{
+			name: "the public endpoint, for the aggregator",
+			args: []string{"--bind-address=192.0.2.9", "--secure-port=7443", "--tls-min-version=VersionTLS13", "--cert-dir=/certs"},
+			want: map[service][]string{aggregator: {
+				"--bind-address=192.0.2.9", "--secure-port=7443", "--tls-min-version=VersionTLS13",
+				"--tls-cert-file=public.crt", "--tls-private-key-file=public.key", "--apiservice-form=local",
+			}},
+			not: map[service][]string{
+				core:       {"--bind-address=192.0.2.9", "--secure-port=7443", "--tls-min-version=VersionTLS13", "--cert-dir=/certs"},
+				extensions: {"--bind-address=192.0.2.9", "--secure-port=7443", "--tls-min-version=VersionTLS13", "--cert-dir=/certs"},
+			},
+		},
+		{
+			name: "the certificate that was given is named once",
+			args: []string{"--tls-cert-file=given.crt", "--tls-private-key-file=given.key"},
+			not: map[service][]string{
+				core: {"--tls-cert-file=given.crt"}, extensions: {"--tls-cert-file=given.crt"}, aggregator: {"--tls-cert-file=given.crt"},
+			},
+		},
+		{
+			name: "feature gates and versions, for everyone",
+			args: []string{"--feature-gates=A=true", "--runtime-config=api/all=true", "--emulated-version=1.35"},
+			want: map[service][]string{
+				core:       {"--feature-gates=A=true", "--runtime-config=api/all=true", "--emulated-version=1.35"},
+				extensions: {"--feature-gates=A=true", "--runtime-config=api/all=true", "--emulated-version=1.35"},
+				aggregator: {"--feature-gates=A=true", "--runtime-config=api/all=true", "--emulated-version=1.35"},
+			},
+		},
+		{
+			name: "an audit log has one writer",
+			args: []string{"--audit-log-path=/var/log/audit.log", "--audit-policy-file=p.yaml"},
+			want: map[service][]string{
+				core:       {"--audit-log-path=/var/log/audit.log", "--audit-policy-file=p.yaml"},
+				extensions: {"--audit-log-path=/var/log/audit-extensions.log", "--audit-policy-file=p.yaml"},
+				aggregator: {"--audit-log-path=/var/log/audit-aggregator.log", "--audit-policy-file=p.yaml"},
+			},
+		},
+		{
+			name: "but all write to standard output",
+			args: []string{"--audit-log-path=-"},
+			want: map[service][]string{
+				core: {"--audit-log-path=-"}, extensions: {"--audit-log-path=-"}, aggregator: {"--audit-log-path=-"},
+			},
+		},
+		{
+			name: "extensions gets the admission plugins that it has",
+			args: []string{"--enable-admission-plugins=NodeRestriction,NamespaceLifecycle", "--disable-admission-plugins=ServiceAccount"},
+			want: map[service][]string{
+				core:       {"--enable-admission-plugins=NodeRestriction,NamespaceLifecycle", "--disable-admission-plugins=ServiceAccount"},
+				extensions: {"--enable-admission-plugins=NamespaceLifecycle"},
+			},
+			not: map[service][]string{
+				extensions: {"--disable-admission-plugins=ServiceAccount", "--disable-admission-plugins="},
+				aggregator: {"--disable-admission-plugins=ServiceAccount"},
+			},
+		},
+		{
+			name: "a client that connects is the aggregator's, and its shutdown is the one that is delayed",
+			args: []string{"--goaway-chance=0.01", "--shutdown-delay-duration=5s", "--cors-allowed-origins=//x$"},
+			want: map[service][]string{aggregator: {"--goaway-chance=0.01", "--shutdown-delay-duration=5s", "--cors-allowed-origins=//x$"}},
+			not: map[service][]string{
+				core:       {"--goaway-chance=0.01", "--shutdown-delay-duration=5s", "--cors-allowed-origins=//x$"},
+				extensions: {"--goaway-chance=0.01", "--shutdown-delay-duration=5s", "--cors-allowed-origins=//x$"},
+			},
+		},
+		{
+			name: "all advertise one address",
+			args: []string{"--advertise-address=192.0.2.1"},
+			want: map[service][]string{
+				core: {"--advertise-address=192.0.2.1"}, extensions: {"--advertise-address=192.0.2.1"}, aggregator: {"--advertise-address=192.0.2.1"},
+			},
+		},
+		{
+			name: "the limits are divided",
+			args: []string{"--max-requests-inflight=1000", "--enable-priority-and-fairness=true"},
+			change: func(s *settings) {
+				s.readOnly, s.mutating = 1000, 1
+			},
+			want: map[service][]string{
+				core:       {"--enable-priority-and-fairness=true", "--max-requests-inflight=667", "--max-mutating-requests-inflight=1"},
+				extensions: {"--enable-priority-and-fairness=true", "--max-requests-inflight=333", "--max-mutating-requests-inflight=1"},
+				aggregator: {"--max-requests-inflight=1000", "--max-mutating-requests-inflight=1"},
+			},
+			not: map[service][]string{aggregator: {"--enable-priority-and-fairness=true"}},
+		},
+		{
+			name:   "no limit is no limit",
+			change: func(s *settings) { s.readOnly = 0 },
+			want: map[service][]string{
+				core: {"--max-requests-inflight=0"}, extensions: {"--max-requests-inflight=0"},
+			},
+		},
+		{
+			name:   "who is anonymous was decided with --authorization-mode in view",
+			args:   []string{"--anonymous-auth=true"},
+			change: func(s *settings) { s.anonymous = &off },
+			want:   map[service][]string{aggregator: {"--anonymous-auth=false"}, core: {"--anonymous-auth=true"}},
+			not:    map[service][]string{aggregator: {"--anonymous-auth=true"}},
+		},
+		{
+			name: "--authentication-config may say who is anonymous",
+			args: []string{"--authentication-config=a.yaml"},
+			want: map[service][]string{aggregator: {"--authentication-config=a.yaml"}, core: {"--authentication-config=a.yaml"}},
+			not:  map[service][]string{aggregator: {"--anonymous-auth=true", "--anonymous-auth=false"}},
+		},
+		{
+			name:   "gates that are switched off come last",
+			args:   []string{"--feature-gates=AllAlpha=true"},
+			change: func(s *settings) { s.gates = []flagValue{{"feature-gates", "StorageVersionAPI=false"}} },
+			want: map[service][]string{
+				core:       {"--feature-gates=AllAlpha=true", "--feature-gates=StorageVersionAPI=false"},
+				extensions: {"--feature-gates=AllAlpha=true", "--feature-gates=StorageVersionAPI=false"},
+				aggregator: {"--feature-gates=AllAlpha=true", "--feature-gates=StorageVersionAPI=false"},
+			},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := argumentsOf(t, tc.args, tc.change)
+			for to, wanted := range tc.want {
+				if found := common(got[to], wanted); !slices.Equal(found, wanted) {
+					t.Errorf("%s gets %q of %q", to, found, wanted)
+				}
+			}
+			for to, unwanted := range tc.not {
+				if found := common(got[to], unwanted); len(found) > 0 {
+					t.Errorf("%s gets %q", to, found)
+				}
+			}
+		})
+	}
+}
+
+// common returns those of args that are among some, in their order.
+func common(args, some []string) []string {
+	var found []string
+	for _, arg := range args {
+		if slices.Contains(some, arg) {
+			found = append(found, arg)
+		}
+	}
+	return found
+}
+
+func TestAdmissionControlIsACompleteList(t *testing.T) {
+	s := &settings{admissionControl: []string{"NodeRestriction", "NamespaceLifecycle"}}
+	got := s.admission(sets.New("NamespaceLifecycle", "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"))
+	want := []flagValue{
+		{"enable-admission-plugins", "NamespaceLifecycle"},
+		{"disable-admission-plugins", "MutatingAdmissionWebhook,ValidatingAdmissionWebhook"},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	s.admissionControl = nil
+	if got := s.admission(sets.New("NamespaceLifecycle")); got != nil {
+		t.Errorf("without --admission-control got %v", got)
+	}
+}
+
+func TestEveryFlagReachesAService(t *testing.T) {
+	known := newCatalog()
+	kubeFlags().VisitAll(func(flag *pflag.Flag) {
+		if refusedFlags[flag.Name] != "" {
+			return
+		}
+		// A name of a plugin that all services have, and for all other flags some value.
+		given := []flagValue{{flag.Name, "NamespaceLifecycle"}}
+		reached := false
+		for _, to := range services {
+			for _, routed := range known.route(to, given) {
+				reached = true
+				if !known.flags[to].Has(routed.name) {
+					t.Errorf("%s gets --%s, which it does not have", to, routed.name)
+				}
+			}
+		}
+		if _, special := routes[flag.Name]; !reached && !special {
+			t.Errorf("nobody gets --%s", flag.Name)
+		}
+	})
+}
+
+func TestExceptionsAreFlagsOfKubeAPIServer(t *testing.T) {
+	flags := kubeFlags()
+	for name := range routes {
+		if flags.Lookup(name) == nil {
+			t.Errorf("--%s in routes is no flag of kube-apiserver", name)
+		}
+	}
+	for name := range refusedFlags {
+		if flags.Lookup(name) == nil {
+			t.Errorf("--%s in refusedFlags is no flag of kube-apiserver", name)
+		}
+	}
+}
+
+func TestFilesBesides(t *testing.T) {
+	for path, want := range map[string]string{
+		"/var/log/audit.log":      "/var/log/audit-core.log",
+		"/var/log/audit":          "/var/log/audit-core",
+		"/var/log.d/audit":        "/var/log.d/audit-core",
+		"/var/log/.audit":         "/var/log/.audit-core",
+		"audit.log":               "audit-core.log",
+		"./a.b/audit.json.log":    "./a.b/audit.json-core.log",
+		"@abstract.socket":        "@abstract-core.socket",
+		"/run/kube-apiserver.sck": "/run/kube-apiserver-core.sck",
+	} {
+		if got := besides(path, "core"); got != want {
+			t.Errorf("besides %s is %s, want %s", path, got, want)
+		}
+	}
+}
