@@ -29,6 +29,7 @@ var volatile = []struct {
 	{regexp.MustCompile(`apiserver-[a-z0-9]{26}`), "apiserver-HASH"},
 	{regexp.MustCompile(`\?hash=[0-9A-F]+`), "?hash=HASH"},
 	{regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]*`), "TOKEN"},
+	{regexp.MustCompile(`X509SHA256=[0-9a-f]{64}`), "X509SHA256=HASH"},
 	{regexp.MustCompile(`too old resource version: \d+ \(\d+\)`), "too old resource version: N (N)"},
 	{regexp.MustCompile(`10\.0\.0\.(\d{2,3}|[2-9])\b`), "CLUSTER-IP"}, // all but that of the Service kubernetes
 }

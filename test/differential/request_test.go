@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/yaml"
 )
@@ -35,6 +36,9 @@ const (
 	openAPIV3Protobuf  = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf"
 	defaultContentType = jsonType
 )
+
+// requestTimeout ends a watch whose events never come.
+const requestTimeout = time.Minute
 
 // request is one request that both clusters get. Its methods return a changed copy.
 type request struct {
@@ -140,7 +144,7 @@ type answer struct {
 
 // do sends the request to one of the clusters.
 func (r request) do(ctx context.Context, side *side) (*answer, error) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, r.method, side.cluster.URL+r.path, bytes.NewReader(r.content))
 	if err != nil {

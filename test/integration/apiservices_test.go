@@ -34,7 +34,7 @@ func TestAThirdPartyAPIServer(t *testing.T) {
 		server.register(t, server.apiService(server.externalName(t), server.port))
 		useFlunders(t, server)
 		framework.Eventually(t, "discovery and OpenAPI have its group", func(ctx context.Context) error {
-			return offered(ctx, server.cluster.Admin(), true)
+			err := offered(ctx, server.cluster.Admin(), true); fmt.Println("DEBUG", err); return err
 		})
 		doNotBelieveHeaders(t)
 		server.unregister(t)
@@ -49,8 +49,7 @@ func TestAThirdPartyAPIServer(t *testing.T) {
 	t.Run("is not used when its certificate is signed by somebody else", func(t *testing.T) {
 		service := server.apiService(server.externalName(t), server.port)
 		service.Spec.CABundle = newConversionWebhook(t).caBundle()
-		created, err := server.apiServices(t).Create(t.Context(), service, metav1.CreateOptions{})
-		must(t, created, err)
+		server.create(t, service)
 		server.awaitAvailable(t, apiregistrationv1.ConditionFalse)
 		server.refuses(t)
 		server.unregister(t)
@@ -101,9 +100,21 @@ func (s *sampleServer) apiServices(t testing.TB) apiregistrationclient.APIServic
 
 func (s *sampleServer) register(t testing.TB, service *apiregistrationv1.APIService) {
 	t.Helper()
+	s.create(t, service)
+	s.awaitAvailable(t, apiregistrationv1.ConditionTrue)
+}
+
+// create makes an APIService that does not outlive the test.
+func (s *sampleServer) create(t testing.TB, service *apiregistrationv1.APIService) {
+	t.Helper()
+	t.Cleanup(func() {
+		err := s.apiServices(t).Delete(context.Background(), flunderService, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	})
 	created, err := s.apiServices(t).Create(t.Context(), service, metav1.CreateOptions{})
 	must(t, created, err)
-	s.awaitAvailable(t, apiregistrationv1.ConditionTrue)
 }
 
 func (s *sampleServer) awaitAvailable(t testing.TB, want apiregistrationv1.ConditionStatus) {

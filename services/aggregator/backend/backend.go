@@ -110,7 +110,7 @@ func (b *Backend) RoundTrip(req *http.Request) (*http.Response, error) {
 		return b.try(req, order)
 	}
 	body := req.Body
-	defer body.Close()
+	defer body.Close() //nolint:errcheck // a request's body has no error that matters here
 	req = req.Clone(req.Context())
 	// A transport closes the body even when it could not connect; the next replica still needs it.
 	req.Body = unclosed{body}

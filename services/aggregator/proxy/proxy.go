@@ -8,6 +8,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"io"
 	"log"
 	"net/http"
 	"net/http/httputil"
@@ -37,7 +38,7 @@ func NewForwarder(name string, transport http.RoundTripper, s runtime.Negotiated
 		Rewrite:        rewrite,
 		Transport:      transport,
 		BufferPool:     &copyBuffers,
-		ModifyResponse: dropDuplicates,
+		ModifyResponse: adapt,
 		ErrorHandler:   f.fail,
 		ErrorLog:       log.New(klogWriter{}, "", 0),
 	}
@@ -62,11 +63,28 @@ func rewrite(pr *httputil.ProxyRequest) {
 	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
 }
 
-// dropDuplicates removes what the aggregator's own handlers set on the response already.
-func dropDuplicates(resp *http.Response) error {
+// adapt removes what the aggregator's own handlers set on the response already, and lets a watch end
+// as watches do.
+func adapt(resp *http.Response) error {
 	resp.Header.Del("Audit-Id")
 	resp.Header.Del("Strict-Transport-Security")
+	if info, ok := request.RequestInfoFrom(resp.Request.Context()); ok && info.Verb == "watch" && resp.StatusCode == http.StatusOK {
+		resp.Body = watchBody{resp.Body}
+	}
 	return nil
+}
+
+// watchBody ends when its backend, or the aggregator, goes away: the client resumes where it was. A
+// broken stream would be an error to report.
+type watchBody struct{ io.ReadCloser }
+
+func (b watchBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		klog.V(2).InfoS("A watch was cut off by its backend, ending it", "err", err)
+		err = io.EOF
+	}
+	return n, err
 }
 
 // fail answers a request that got no response.

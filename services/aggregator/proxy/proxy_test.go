@@ -204,6 +204,35 @@ func TestEventsAreForwardedOneByOne(t *testing.T) {
 	}
 }
 
+func TestAWatchEndsWithoutAnErrorWhenItsBackendGoesAway(t *testing.T) {
+	for verb, broken := range map[string]bool{"watch": false, "get": true} {
+		t.Run(verb, func(t *testing.T) {
+			back := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, "event\n") // the client reads it
+				w.(http.Flusher).Flush()
+				panic(http.ErrAbortHandler)
+			}))
+			defer back.Close()
+			forwarder := NewForwarder("core", toServer{back}, aggregatorscheme.Codecs)
+			front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+				ctx := request.WithUser(req.Context(), jane)
+				forwarder.ServeHTTP(w, req.WithContext(request.WithRequestInfo(ctx, &request.RequestInfo{Verb: verb})))
+			}))
+			defer front.Close()
+
+			resp, err := http.Get(front.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close() //nolint:errcheck // read to its end
+			body, err := io.ReadAll(resp.Body)
+			if string(body) != "event\n" || (err != nil) != broken {
+				t.Errorf("body %q, error %v; want an error: %v", body, err, broken)
+			}
+		})
+	}
+}
+
 func TestUpgradedConnectionsPassInBothDirections(t *testing.T) {
 	server := front(t, jane, func(w http.ResponseWriter, req *http.Request) {
 		if req.Header.Get("X-Remote-User") != "jane" {

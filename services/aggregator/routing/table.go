@@ -32,8 +32,9 @@ type Owner int
 const (
 	// Aggregator serves the request itself.
 	Aggregator Owner = iota
-	// Core and Extensions get the request forwarded.
+	// Core gets the request forwarded.
 	Core
+	// Extensions gets the request forwarded.
 	Extensions
 	// ThirdParty is an API server that a user registered; Target.Handler proxies to it.
 	ThirdParty

@@ -55,7 +55,7 @@ func newTestFailover(s *servers, hosts ...string) *failover {
 	return &failover{link: link, next: s}
 }
 
-func send(t *testing.T, f *failover, ctx context.Context, body io.Reader) error {
+func send(ctx context.Context, t *testing.T, f *failover, body io.Reader) error {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://a/apis", body)
 	if err != nil {
@@ -97,7 +97,7 @@ func TestFailover(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			s := &servers{answers: test.answers}
-			err := send(t, newTestFailover(s, "a", "b"), t.Context(), test.body)
+			err := send(t.Context(), t, newTestFailover(s, "a", "b"), test.body)
 			if !errors.Is(err, test.err) {
 				t.Errorf("got error %v, want %v", err, test.err)
 			}
@@ -115,7 +115,7 @@ func TestFailoverKeepsToTheServerThatAnswered(t *testing.T) {
 	s := &servers{answers: map[string]error{"a": errRefused}}
 	f := newTestFailover(s, "a", "b")
 	for range 2 {
-		if err := send(t, f, t.Context(), nil); err != nil {
+		if err := send(t.Context(), t, f, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -135,7 +135,7 @@ func TestFailoverWaitsForAServer(t *testing.T) {
 			delete(s.answers, "a")
 		}
 	}
-	if err := send(t, f, t.Context(), bytes.NewBufferString("body")); err != nil {
+	if err := send(t.Context(), t, f, bytes.NewBufferString("body")); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := strings.Join(s.asked, " "), "a b a b a"; got != want {
@@ -150,7 +150,7 @@ func TestFailoverEndsWithTheContext(t *testing.T) {
 	s := &servers{answers: map[string]error{"a": errRefused}}
 	ctx, cancel := context.WithCancel(t.Context())
 	s.before = cancel
-	err := send(t, newTestFailover(s, "a"), ctx, nil)
+	err := send(ctx, t, newTestFailover(s, "a"), nil)
 	if !errors.Is(err, errRefused) {
 		t.Errorf("got %v, want the reason why no server can be reached", err)
 	}

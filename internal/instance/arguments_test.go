@@ -1,0 +1,167 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package instance
+
+import (
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tripod-k8s/tripod/internal/launch"
+	"github.com/tripod-k8s/tripod/internal/pki"
+)
+
+// newArguments returns the arguments of an instance that has an embedded etcd and an address to advertise.
+func newArguments(t *testing.T, options Options) *arguments {
+	t.Helper()
+	store, err := pki.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := launch.ReservePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(port.Release)
+	if options.BindAddress == nil {
+		options.BindAddress = net.IPv4(127, 0, 0, 1)
+	}
+	return &arguments{options: &options, store: store, port: 6443, advertise: net.IPv4(192, 0, 2, 1), etcd: port}
+}
+
+// lastValue returns the value that counts when a flag is given several times.
+func lastValue(args []string, name string) (value string, given bool) {
+	for _, arg := range slices.Backward(args) {
+		if value, ok := strings.CutPrefix(arg, "--"+name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+func TestArguments(t *testing.T) {
+	const none = "(not given)"
+	for _, tc := range []struct {
+		name    string
+		options Options
+		change  func(*arguments)
+		want    map[string]map[string]string // by service and flag; DIR is the pki directory, ETCD the embedded etcd
+	}{
+		{
+			name:    "by default",
+			options: Options{APIServiceForm: "service"},
+			want: map[string]map[string]string{
+				launch.Core: {
+					"replica": "core-0", "advertise-address": "192.0.2.1", "endpoint-reconciler-type": none,
+					"etcd-servers": "ETCD", "etcd-cafile": "DIR/etcd-ca.crt",
+					"etcd-certfile": "DIR/apiserver-etcd-client.crt", "etcd-keyfile": "DIR/apiserver-etcd-client.key",
+					"client-ca-file": "DIR/ca.crt", "requestheader-client-ca-file": "DIR/front-proxy-ca.crt",
+					"requestheader-allowed-names": "front-proxy-client",
+					"service-cluster-ip-range":    "10.0.0.0/24", "authorization-mode": "Node,RBAC",
+					"enable-bootstrap-token-auth": "true", "allow-privileged": "true",
+					"enable-admission-plugins":         "NodeRestriction",
+					"service-account-issuer":           "https://kubernetes.default.svc.cluster.local",
+					"service-account-key-file":         "DIR/sa.pub",
+					"service-account-signing-key-file": "DIR/sa.key",
+					"kubelet-client-certificate":       "DIR/kubelet-client.crt", "kubelet-client-key": "DIR/kubelet-client.key",
+				},
+				launch.Extensions: {"replica": "extensions-0", "etcd-servers": "ETCD", "client-ca-file": none},
+				launch.Aggregator: {
+					"replica": "aggregator-0", "etcd-servers": "ETCD", "bind-address": "127.0.0.1", "secure-port": "6443",
+					"tls-cert-file": "DIR/apiserver.crt", "tls-private-key-file": "DIR/apiserver.key",
+					"client-ca-file": "DIR/ca.crt", "requestheader-client-ca-file": "DIR/front-proxy-ca.crt",
+					"proxy-client-cert-file": "DIR/front-proxy-client.crt", "proxy-client-key-file": "DIR/front-proxy-client.key",
+					"apiservice-form": "service",
+				},
+			},
+		},
+		{
+			name:    "one etcd for all, without TLS",
+			options: Options{EtcdServers: []string{"http://a:1", "http://b:2"}},
+			want: map[string]map[string]string{
+				launch.Core:       {"etcd-servers": "http://a:1,http://b:2", "etcd-cafile": none, "etcd-certfile": none, "etcd-keyfile": none},
+				launch.Extensions: {"etcd-servers": "http://a:1,http://b:2", "etcd-cafile": none},
+				launch.Aggregator: {"etcd-servers": "http://a:1,http://b:2", "etcd-cafile": none},
+			},
+		},
+		{
+			name: "an etcd for extensions, with TLS",
+			options: Options{
+				ExtensionsEtcdServers: []string{"https://a:1"}, EtcdCAFile: "/ca", EtcdCertFile: "/cert", EtcdKeyFile: "/key",
+			},
+			want: map[string]map[string]string{
+				launch.Core:       {"etcd-servers": "ETCD", "etcd-cafile": "DIR/etcd-ca.crt"},
+				launch.Extensions: {"etcd-servers": "https://a:1", "etcd-cafile": "/ca", "etcd-certfile": "/cert", "etcd-keyfile": "/key"},
+				launch.Aggregator: {"etcd-servers": "ETCD", "etcd-cafile": "DIR/etcd-ca.crt"},
+			},
+		},
+		{
+			name:    "an etcd for all but core",
+			options: Options{EtcdServers: []string{"http://a:1"}, CoreEtcdServers: []string{"http://b:2"}},
+			want: map[string]map[string]string{
+				launch.Core:       {"etcd-servers": "http://b:2"},
+				launch.Extensions: {"etcd-servers": "http://a:1"},
+				launch.Aggregator: {"etcd-servers": "http://a:1"},
+			},
+		},
+		{
+			name: "further flags come last",
+			options: Options{
+				CoreArgs: []string{"--authorization-mode=AlwaysAllow"}, ExtensionsArgs: []string{"--replica=x"},
+				AggregatorArgs: []string{"--secure-port=1"},
+			},
+			want: map[string]map[string]string{
+				launch.Core:       {"authorization-mode": "AlwaysAllow"},
+				launch.Extensions: {"replica": "x"},
+				launch.Aggregator: {"secure-port": "1"},
+			},
+		},
+		{
+			name:   "no address that endpoints may have",
+			change: func(a *arguments) { a.advertise = nil },
+			want: map[string]map[string]string{
+				launch.Core:       {"advertise-address": "127.0.0.1", "endpoint-reconciler-type": "none"},
+				launch.Aggregator: {"advertise-address": "127.0.0.1"},
+			},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a := newArguments(t, tc.options)
+			if tc.change != nil {
+				tc.change(a)
+			}
+			dir := strings.TrimSuffix(a.store.CertFile("x"), "/x.crt")
+			got := map[string][]string{launch.Core: a.core(), launch.Extensions: a.extensions(), launch.Aggregator: a.aggregator()}
+			for service, flags := range tc.want {
+				for name, want := range flags {
+					value, given := lastValue(got[service], name)
+					if !given {
+						value = none
+					}
+					want = strings.ReplaceAll(strings.ReplaceAll(want, "DIR", dir), "ETCD", a.etcd.URL())
+					if value != want {
+						t.Errorf("%s has --%s %s, want %s", service, name, value, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestEmbeddedEtcdArguments(t *testing.T) {
+	a := newArguments(t, Options{})
+	args := a.embeddedEtcd("/data")
+	if args[0] != "etcd" {
+		t.Errorf("the command is %q", args[0])
+	}
+	for name, want := range map[string]string{
+		"data-dir": "/data/etcd", "client-url": a.etcd.URL(), "cert-file": a.store.CertFile("etcd-server"),
+		"key-file": a.store.KeyFile("etcd-server"), "trusted-ca-file": a.store.CertFile("etcd-ca"),
+	} {
+		if value, _ := lastValue(args, name); value != want {
+			t.Errorf("--%s is %q, want %q", name, value, want)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package instance
+
+import (
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// validOptions returns options as `tripod up` has them without flags.
+func validOptions(t *testing.T) Options {
+	t.Helper()
+	return Options{DataDir: t.TempDir(), BindAddress: net.IPv4(127, 0, 0, 1), Port: 6443, APIServiceForm: "service"}
+}
+
+func TestValidate(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*Options)
+		want   string // part of the error, or nothing
+	}{
+		{name: "defaults", change: func(*Options) {}},
+		{name: "free port", change: func(o *Options) { o.Port = 0 }},
+		{name: "negative port", change: func(o *Options) { o.Port = -1 }, want: "--port -1"},
+		{name: "large port", change: func(o *Options) { o.Port = 65536 }, want: "--port 65536"},
+		{name: "no address", change: func(o *Options) { o.BindAddress = nil }, want: "--bind-address"},
+		{name: "local form", change: func(o *Options) { o.APIServiceForm = "local" }},
+		{name: "unknown form", change: func(o *Options) { o.APIServiceForm = "x" }, want: `--apiservice-form must be "service" or "local", not "x"`},
+		{name: "etcd", change: func(o *Options) { o.EtcdServers = []string{"http://127.0.0.1:2379", "https://etcd:2379"} }},
+		{name: "etcd without scheme", change: func(o *Options) { o.EtcdServers = []string{"127.0.0.1:2379"} }, want: `"127.0.0.1:2379"`},
+		{name: "etcd without port", change: func(o *Options) { o.CoreEtcdServers = []string{"http://etcd"} }, want: `"http://etcd"`},
+		{name: "etcd of another scheme", change: func(o *Options) { o.AggregatorEtcdServers = []string{"unix://etcd:1"} }, want: "unix"},
+		{name: "certificate without key", change: func(o *Options) { o.EtcdCertFile = "x" }, want: "--etcd-keyfile"},
+		{name: "key without certificate", change: func(o *Options) { o.EtcdKeyFile = "x" }, want: "--etcd-certfile"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			o := validOptions(t)
+			tc.change(&o)
+			err := o.Validate()
+			switch {
+			case tc.want == "" && err != nil:
+				t.Errorf("error %v", err)
+			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+				t.Errorf("error is %v, want something with %s", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestEmbeddedEtcdIsForServicesWithoutAnother(t *testing.T) {
+	one := []string{"http://127.0.0.1:2379"}
+	for _, tc := range []struct {
+		name    string
+		options Options
+		want    bool
+	}{
+		{name: "none has another", want: true},
+		{name: "all have another", options: Options{EtcdServers: one}},
+		{name: "each has its own", options: Options{CoreEtcdServers: one, ExtensionsEtcdServers: one, AggregatorEtcdServers: one}},
+		{name: "one has its own", options: Options{ExtensionsEtcdServers: one}, want: true},
+		{name: "two have their own", options: Options{CoreEtcdServers: one, ExtensionsEtcdServers: one}, want: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := tc.options.needsEmbeddedEtcd(); got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestPathsBecomeAbsolute(t *testing.T) {
+	o := Options{DataDir: ".tripod", EtcdCAFile: "ca.crt", EtcdKeyFile: "/etc/key"}
+	if err := o.complete(); err != nil {
+		t.Fatal(err)
+	}
+	if !filepath.IsAbs(o.DataDir) || !filepath.IsAbs(o.EtcdCAFile) || o.EtcdKeyFile != "/etc/key" || o.EtcdCertFile != "" {
+		t.Errorf("options are %+v", o)
+	}
+}
