@@ -81,10 +81,10 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 
 // unlessStopped returns err unless it is the consequence of being asked to stop.
 func unlessStopped(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // instance is a Tripod on this machine.

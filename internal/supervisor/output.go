@@ -5,6 +5,7 @@ package supervisor
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -66,7 +67,7 @@ func (l *LogFile) Tail() []string {
 	from := max(l.begin, info.Size()-tailSize)
 	data := make([]byte, info.Size()-from)
 	n, err := l.file.ReadAt(data, from)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil
 	}
 	return strings.Split(string(data[:n]), "\n")

@@ -156,7 +156,9 @@ func TestBackoffDoubles(t *testing.T) {
 	process, _ := shell(t, "core", "exit 1")
 	process.FailedStarts = 5
 	group.Start(process)
-	<-group.Failed()
+	if err := <-group.Failed(); err == nil {
+		t.Error("given up without an error")
+	}
 	var waits []time.Duration
 	for _, e := range events.of(Exited) {
 		waits = append(waits, e.RestartIn)

@@ -6,6 +6,7 @@ package differential
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -71,6 +72,8 @@ func startOther(ctx context.Context, env *framework.Environment) (*framework.Clu
 type area struct {
 	name     string
 	requests []request
+	// succeed says that requests which fail are mistakes of the test.
+	succeed bool
 	// more gives further requests that are known only when the others have been answered.
 	more func(context.Context, *comparison) ([]request, error)
 	// then waits for what the requests have started.
@@ -82,7 +85,7 @@ type area struct {
 func TestTripodAnswersLikeStock(t *testing.T) {
 	areas := []area{
 		{name: "bootstrap", requests: bootstrap},
-		{name: "fixtures", requests: fixtures, then: (*side).afterFixtures},
+		{name: "fixtures", requests: fixtures, succeed: true, then: (*side).afterFixtures},
 		{name: "discovery", requests: discovery, more: discoveryDocuments},
 		{name: "openapi", requests: openAPI, more: openAPIDocuments},
 		{name: "identity", requests: identities},
@@ -124,10 +127,16 @@ func (c *comparison) compareArea(t *testing.T, area area) bool {
 				t.Errorf("two requests are called %q; give one of them a name", r)
 			}
 			names[r.String()] = true
-			c.compareRequest(t, r)
+			stock := c.compareRequest(t, r)
+			if area.succeed && stock != nil && stock.status >= http.StatusMultipleChoices {
+				t.Errorf("%s: %d: %s", r, stock.status, stock.body)
+			}
 		}
 	}
 	compare(area.requests)
+	if area.succeed && t.Failed() {
+		return false
+	}
 	if area.more != nil {
 		more, err := area.more(t.Context(), c)
 		if err != nil {
@@ -146,8 +155,9 @@ func (c *comparison) compareArea(t *testing.T, area area) bool {
 	return true
 }
 
-// compareRequest sends a request to both and fails the test for every difference that is not accepted.
-func (c *comparison) compareRequest(t *testing.T, r request) {
+// compareRequest sends a request to both and fails the test for every difference that is not accepted. It returns
+// the answer of stock.
+func (c *comparison) compareRequest(t *testing.T, r request) *answer {
 	var stock, tripod *answer
 	err := c.both(t.Context(), func(ctx context.Context, s *side) error {
 		a, err := r.do(ctx, s)
@@ -163,7 +173,7 @@ func (c *comparison) compareRequest(t *testing.T, r request) {
 	})
 	if err != nil {
 		t.Error(err)
-		return
+		return stock
 	}
 	var unexpected []string
 	for _, difference := range c.differences(r, stock, tripod) {
@@ -178,6 +188,7 @@ func (c *comparison) compareRequest(t *testing.T, r request) {
 	if len(unexpected) > 0 {
 		t.Errorf("%s\n    %s", r, strings.Join(unexpected, "\n    "))
 	}
+	return stock
 }
 
 func (c *comparison) differences(r request, stock, tripod *answer) []difference {

@@ -34,7 +34,7 @@ func TestAThirdPartyAPIServer(t *testing.T) {
 		server.register(t, server.apiService(server.externalName(t), server.port))
 		useFlunders(t, server)
 		framework.Eventually(t, "discovery and OpenAPI have its group", func(ctx context.Context) error {
-			err := offered(ctx, server.cluster.Admin(), true); fmt.Println("DEBUG", err); return err
+			return offered(ctx, server.cluster.Admin(), true)
 		})
 		doNotBelieveHeaders(t)
 		server.unregister(t)

@@ -74,17 +74,15 @@ func New(name string, servers []string, identity Identity) (*Backend, error) {
 }
 
 // newTransport returns a transport that verifies the backend by name and presents the aggregator's
-// certificate. Certificates are read again when their files change.
+// certificate. Files are read again when they change; the CA's only where ClientsAllowCARotation is on.
 func newTransport(name string, identity Identity, protocols ...string) (http.RoundTripper, error) {
 	rt, err := transport.New(&transport.Config{
 		TLS: transport.TLSConfig{
 			CAFile:         identity.CAFile,
 			CertFile:       identity.CertFile,
 			KeyFile:        identity.KeyFile,
-			ReloadTLSFiles: true,
-			ReloadCAFiles:  true,
-			ServerName:     name + "." + Namespace + ".svc",
-			NextProtos:     protocols,
+			ServerName:    name + "." + Namespace + ".svc",
+			NextProtos:    protocols,
 		},
 		// The client's Accept-Encoding is the one that counts.
 		DisableCompression: true,

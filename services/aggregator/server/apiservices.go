@@ -41,7 +41,7 @@ func (s *server) installAPIServices() error {
 		extensions: s.extensionsDiscovery,
 		thirdParty: s.thirdParty,
 		discovery:  apiserver.NewDiscoveryManager(s.generic.AggregatedDiscoveryGroupManager.WithSource(discoveryendpoint.AggregatorSource)),
-		proxied:    map[string]bool{},
+		proxied:    map[string]*currentProxy{},
 	}
 	if err := s.installOpenAPI(handlers); err != nil {
 		return err

@@ -4,6 +4,9 @@
 package server
 
 import (
+	"net/http"
+	"sync/atomic"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
@@ -27,7 +30,17 @@ type apiServiceHandlers struct {
 	openAPIV3        *openapiv3controller.AggregationController
 
 	// proxied are the APIServices of third parties that the OpenAPI controllers were told of.
-	proxied map[string]bool
+	proxied map[string]*currentProxy
+}
+
+// currentProxy is the proxy of an APIService as it says now: the OpenAPI controllers keep the
+// handler that they are given first.
+type currentProxy struct {
+	atomic.Pointer[proxy.ThirdParty]
+}
+
+func (c *currentProxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	c.Load().ServeHTTP(w, req)
 }
 
 var _ apiserver.APIHandlerManager = &apiServiceHandlers{}
@@ -43,14 +56,17 @@ func (h *apiServiceHandlers) AddAPIService(service *apiregistrationv1.APIService
 	handler := proxy.NewThirdParty(service, h.thirdParty)
 	h.table.SetAPIService(service, handler)
 	h.discovery.AddAPIService(service, handler.AssumeAvailable())
-	if h.proxied[service.Name] {
-		h.openAPI.UpdateAPIService(handler, service)
-		h.openAPIV3.UpdateAPIService(handler, service)
+	if current, known := h.proxied[service.Name]; known {
+		current.Store(handler)
+		h.openAPI.UpdateAPIService(current, service)
+		h.openAPIV3.UpdateAPIService(current, service)
 		return nil
 	}
-	h.proxied[service.Name] = true
-	h.openAPI.AddAPIService(handler, service)
-	h.openAPIV3.AddAPIService(handler, service)
+	current := &currentProxy{}
+	current.Store(handler)
+	h.proxied[service.Name] = current
+	h.openAPI.AddAPIService(current, service)
+	h.openAPIV3.AddAPIService(current, service)
 	return nil
 }
 
@@ -61,7 +77,7 @@ func (h *apiServiceHandlers) RemoveAPIService(name string) {
 }
 
 func (h *apiServiceHandlers) forget(name string) {
-	if !h.proxied[name] {
+	if h.proxied[name] == nil {
 		return
 	}
 	delete(h.proxied, name)
