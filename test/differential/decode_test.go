@@ -138,7 +138,7 @@ func readEvents(body io.Reader, n int) ([][]byte, error) {
 			return events, nil
 		}
 		if err != nil {
-			return nil, err
+			return events, err
 		}
 		events = append(events, line)
 	}

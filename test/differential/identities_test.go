@@ -64,9 +64,8 @@ var identities = append(forEveryUser(), []request{
 	get("/api/v1/secrets").as(node),
 	get(coreNamespaced + "/secrets/unknown").as(node),
 	post("/api/v1/nodes", `{"apiVersion":"v1","kind":"Node","metadata":{"name":"node-2"}}`).as(node),
-	post("/api/v1/nodes", `{"apiVersion":"v1","kind":"Node","metadata":{"name":"node-1"}}`).as(node),
+	post("/api/v1/nodes", `{"apiVersion":"v1","kind":"Node","metadata":{"name":"node-1"}}`).as(node).called("a node registers itself"),
 	get("/api/v1/nodes/node-1").as(node),
-	get("/apis/example.com/v1/widgets").as(node),
 
 	get("/.well-known/openid-configuration"),
 	get("/.well-known/openid-configuration").as(serviceAccount),

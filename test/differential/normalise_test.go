@@ -29,6 +29,7 @@ var volatile = []struct {
 	{regexp.MustCompile(`apiserver-[a-z0-9]{26}`), "apiserver-HASH"},
 	{regexp.MustCompile(`\?hash=[0-9A-F]+`), "?hash=HASH"},
 	{regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]*`), "TOKEN"},
+	{regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`), "kube-api-access-RANDOM"},
 	{regexp.MustCompile(`X509SHA256=[0-9a-f]{64}`), "X509SHA256=HASH"},
 	{regexp.MustCompile(`too old resource version: \d+ \(\d+\)`), "too old resource version: N (N)"},
 	{regexp.MustCompile(`10\.0\.0\.(\d{2,3}|[2-9])\b`), "CLUSTER-IP"}, // all but that of the Service kubernetes
@@ -36,6 +37,9 @@ var volatile = []struct {
 
 // age is how long ago something was, in the cell of a table.
 var age = regexp.MustCompile(`^(\d+[dhms])+$|^<invalid>$`)
+
+// ports are those of a Service, in the cell of a table.
+var ports = regexp.MustCompile(`^(\d+):\d+/TCP$`)
 
 // certificate is a PEM block in a string.
 var certificate = regexp.MustCompile(`(?s)-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----`)
@@ -46,6 +50,9 @@ var volatileFields = map[string]string{
 	"continue":        "CONTINUE",
 	"nodePort":        "NODE-PORT",
 }
+
+// sets are lists whose order is random: the rules of a SelfSubjectRulesReview.
+var sets = []string{"resourceRules", "nonResourceRules"}
 
 // normaliser removes from answers of one cluster what differs between any two.
 type normaliser struct {
@@ -113,8 +120,14 @@ func (n normaliser) field(name string, value any) any {
 			return with
 		}
 	}
-	if cells, isList := value.([]any); isList && name == "cells" {
-		return n.cells(cells)
+	list, isList := value.([]any)
+	switch {
+	case isList && name == "cells":
+		return n.cells(list)
+	case isList && slices.Contains(sets, name):
+		normal := n.value(list).([]any)
+		slices.SortFunc(normal, func(a, b any) int { return strings.Compare(inWords(a), inWords(b)) })
+		return normal
 	}
 	return n.value(value)
 }
@@ -125,6 +138,8 @@ func (n normaliser) cells(cells []any) []any {
 		if text, isString := cell.(string); isString && age.MatchString(text) {
 			result[i] = "AGE"
 			continue
+		} else if isString {
+			cell = ports.ReplaceAllString(text, "$1:NODE-PORT/TCP")
 		}
 		result[i] = n.value(cell)
 	}

@@ -6,6 +6,7 @@ package differential
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/http2"
 	"sigs.k8s.io/yaml"
 )
 
@@ -38,7 +40,7 @@ const (
 )
 
 // requestTimeout ends a watch whose events never come.
-const requestTimeout = time.Minute
+const requestTimeout = 20*time.Second
 
 // request is one request that both clusters get. Its methods return a changed copy.
 type request struct {
@@ -159,6 +161,9 @@ func (r request) do(ctx context.Context, side *side) (*answer, error) {
 		return nil, err
 	}
 	response, err := client.Do(req)
+	if isBroken(err) {
+		return &answer{body: []byte("no answer, the connection broke")}, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r, err)
 	}
@@ -170,7 +175,13 @@ func (r request) do(ctx context.Context, side *side) (*answer, error) {
 		a.body, err = io.ReadAll(response.Body)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: reading the answer: %w", r, err)
+		return nil, fmt.Errorf("%s: reading the answer: %w after %d events: %s", r, err, len(a.events), a.events)
 	}
 	return a, nil
+}
+
+// isBroken reports whether a server gave a request up without an answer, which is how a panic of it looks.
+func isBroken(err error) bool {
+	var stream http2.StreamError
+	return errors.As(err, &stream) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }

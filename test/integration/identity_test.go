@@ -197,8 +197,7 @@ func TestServiceAccountTokensWorkUntilTheAccountIsGone(t *testing.T) {
 	accounts := client.CoreV1().ServiceAccounts(namespace)
 	account, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}, metav1.CreateOptions{})
 	must(t, account, err)
-	request, err := accounts.CreateToken(ctx, "robot", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	config := withToken(must(t, request, err).Status.Token)
+	config := withToken(serviceAccountToken(t, namespace, "robot"))
 
 	info, err := whoAmI(ctx, config)
 	must(t, info, err)
@@ -231,10 +230,7 @@ func TestTokensForAnotherAudienceAreUnauthorized(t *testing.T) {
 	accounts := kubeClient(t, cluster.Admin()).CoreV1().ServiceAccounts(namespace)
 	account, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}, metav1.CreateOptions{})
 	must(t, account, err)
-	request, err := accounts.CreateToken(ctx, "robot", &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"vault"}},
-	}, metav1.CreateOptions{})
-	if _, err := whoAmI(ctx, withToken(must(t, request, err).Status.Token)); !apierrors.IsUnauthorized(err) {
+	if _, err := whoAmI(ctx, withToken(serviceAccountToken(t, namespace, "robot", "vault"))); !apierrors.IsUnauthorized(err) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -284,6 +280,15 @@ func withToken(token string) *rest.Config {
 	config := cluster.Anonymous()
 	config.BearerToken = token
 	return config
+}
+
+// serviceAccountToken returns a token for audiences, by default the API's own.
+func serviceAccountToken(t testing.TB, namespace, name string, audiences ...string) string {
+	t.Helper()
+	request, err := kubeClient(t, cluster.Admin()).CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), name, &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{Audiences: audiences},
+	}, metav1.CreateOptions{})
+	return must(t, request, err).Status.Token
 }
 
 // bind gives a subject the rules, everywhere.

@@ -78,11 +78,11 @@ func New(name string, servers []string, identity Identity) (*Backend, error) {
 func newTransport(name string, identity Identity, protocols ...string) (http.RoundTripper, error) {
 	rt, err := transport.New(&transport.Config{
 		TLS: transport.TLSConfig{
-			CAFile:         identity.CAFile,
-			CertFile:       identity.CertFile,
-			KeyFile:        identity.KeyFile,
-			ServerName:    name + "." + Namespace + ".svc",
-			NextProtos:    protocols,
+			CAFile:     identity.CAFile,
+			CertFile:   identity.CertFile,
+			KeyFile:    identity.KeyFile,
+			ServerName: name + "." + Namespace + ".svc",
+			NextProtos: protocols,
 		},
 		// The client's Accept-Encoding is the one that counts.
 		DisableCompression: true,
