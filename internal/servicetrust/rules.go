@@ -23,6 +23,7 @@ var serviceRules = map[string][]rbacv1.PolicyRule{
 		{Verbs: read, APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}},
 		// Each group-version of a CRD gets an APIService.
 		{Verbs: read, APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}},
+		readFlowControl, updateFlowControlStatus,
 		// Discovery and OpenAPI of the backends are merged, and their health decides where requests go.
 		{Verbs: []string{"get"}, NonResourceURLs: discoveryPaths},
 		{Verbs: []string{"get"}, NonResourceURLs: []string{
@@ -46,18 +47,24 @@ var serviceRules = map[string][]rbacv1.PolicyRule{
 		// Policies most often take their parameters from ConfigMaps. For other built-in kinds of parameters an
 		// administrator binds a role to the user of this service.
 		{Verbs: read, APIGroups: []string{""}, Resources: []string{"configmaps"}},
-		// API Priority and Fairness follows the configuration in core, and reports dangling references in its status.
-		{Verbs: read, APIGroups: []string{"flowcontrol.apiserver.k8s.io"}, Resources: []string{
-			"flowschemas", "prioritylevelconfigurations",
-		}},
-		{Verbs: []string{"update", "patch"}, APIGroups: []string{"flowcontrol.apiserver.k8s.io"}, Resources: []string{
-			"flowschemas/status", "prioritylevelconfigurations/status",
-		}},
+		readFlowControl, updateFlowControlStatus,
 		// Policies map kinds to resources by discovery, and mutating ones apply patches by OpenAPI schemas.
 		{Verbs: []string{"get"}, NonResourceURLs: discoveryPaths},
 	},
 	Core: {},
 }
+
+// API Priority and Fairness follows the configuration in core, and reports dangling references in its status.
+var (
+	readFlowControl = rbacv1.PolicyRule{
+		Verbs: read, APIGroups: []string{"flowcontrol.apiserver.k8s.io"},
+		Resources: []string{"flowschemas", "prioritylevelconfigurations"},
+	}
+	updateFlowControlStatus = rbacv1.PolicyRule{
+		Verbs: []string{"update", "patch"}, APIGroups: []string{"flowcontrol.apiserver.k8s.io"},
+		Resources: []string{"flowschemas/status", "prioritylevelconfigurations/status"},
+	}
+)
 
 var discoveryPaths = []string{
 	"/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", "/version", "/version/",

@@ -101,9 +101,6 @@ func New() *Options {
 	o.Etcd.StorageConfig.EncodeVersioner = runtime.NewMultiGroupVersioner(apiregistrationv1.SchemeGroupVersion,
 		schema.GroupKind{Group: apiregistrationv1beta1.GroupName})
 	o.Etcd.DefaultStorageMediaType = "application/json"
-	// Requests that the aggregator answers itself are few, and those it proxies are limited where
-	// the capacity is: in the backends.
-	o.Features.EnablePriorityAndFairness = false
 	return o
 }
 

@@ -27,6 +27,7 @@ import (
 	generatedopenapi "k8s.io/kube-aggregator/pkg/generated/openapi"
 
 	"github.com/tripod-k8s/tripod/internal/etcdready"
+	"github.com/tripod-k8s/tripod/internal/loopback"
 	"github.com/tripod-k8s/tripod/internal/replicaid"
 	"github.com/tripod-k8s/tripod/services/aggregator/authentication"
 	"github.com/tripod-k8s/tripod/services/aggregator/backend"
@@ -58,14 +59,14 @@ func newConfig(ctx context.Context, o *options.Options) (*config, error) {
 	if c.extensions, err = backend.New(backend.Extensions, o.ExtensionsServers, identity); err != nil {
 		return nil, err
 	}
-	if err := c.applyOptions(); err != nil {
-		return nil, err
-	}
 	client, err := kubernetes.NewForConfig(clientConfig(c.core))
 	if err != nil {
 		return nil, fmt.Errorf("client of core: %w", err)
 	}
 	c.generic.SharedInformerFactory = informers.NewSharedInformerFactory(client, 10*time.Minute)
+	if err := c.applyOptions(client); err != nil {
+		return nil, err
+	}
 	if err := c.applyAuthentication(client); err != nil {
 		return nil, err
 	}
@@ -94,12 +95,12 @@ func clientConfig(b *backend.Backend) *rest.Config {
 	}
 }
 
-func (c *config) applyOptions() error {
+func (c *config) applyOptions(client kubernetes.Interface) error {
 	o, generic := c.options, &c.generic.Config
 	for _, apply := range []func() error{
 		func() error { return o.ServerRun.ApplyTo(generic) },
 		func() error { return o.SecureServing.ApplyToConfig(generic) },
-		func() error { return o.Features.ApplyTo(generic, nil, nil) },
+		func() error { return o.Features.ApplyTo(generic, client, c.generic.SharedInformerFactory) },
 		func() error { return o.EgressSelector.ApplyTo(generic) },
 		func() error { return o.Traces.ApplyTo(generic.EgressSelector, generic) },
 		func() error { return o.Audit.ApplyTo(generic) },
@@ -119,6 +120,7 @@ func (c *config) applyOptions() error {
 		return err
 	}
 	o.Metrics.Apply()
+	generic.LoopbackClientConfig.UserAgent = loopback.UserAgent()
 
 	generic.LongRunningFunc = filters.BasicLongRunningRequestCheck(
 		sets.NewString("watch", "proxy"),

@@ -8,12 +8,10 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"strings"
 
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	restclient "k8s.io/client-go/rest"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -22,6 +20,7 @@ import (
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 
 	"github.com/tripod-k8s/tripod/internal/etcdready"
+	"github.com/tripod-k8s/tripod/internal/loopback"
 	"github.com/tripod-k8s/tripod/internal/replicaid"
 	"github.com/tripod-k8s/tripod/services/core/options"
 )
@@ -53,19 +52,13 @@ func newConfig(ctx context.Context, o *options.Completed) (*controlplane.Config,
 	return config, err
 }
 
-// userAgent is kube-apiserver's. Field managers are named after it, and what one server wrote another may take over.
-func userAgent() string {
-	_, rest, _ := strings.Cut(restclient.DefaultKubernetesUserAgent(), "/")
-	return "kube-apiserver/" + rest
-}
-
 // applyOwn applies the options that kube-apiserver does not have. Admission and the storage of reviews take
 // authenticator, authorizer and identity from the configuration, so this must come before them.
 func applyOwn(o *options.Completed, config *genericapiserver.Config) error {
 	if err := o.ServiceTrust.ApplyTo(config); err != nil {
 		return err
 	}
-	config.LoopbackClientConfig.UserAgent = userAgent()
+	config.LoopbackClientConfig.UserAgent = loopback.UserAgent()
 	if o.Replica != "" {
 		id, err := replicaid.New("core", o.Replica)
 		if err != nil {
