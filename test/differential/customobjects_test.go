@@ -10,7 +10,7 @@ metadata: {name: first, labels: {a: b}}
 spec:
   color: red
   replicas: 2
-  parts: [{name: x, weight: 1}, {name: y, weight: 2kg}]
+  parts: [{name: left, weight: 1}, {name: right, weight: 2kg}]
   free: {anything: [1, two]}
 status: {phase: ignored}
 `
@@ -59,10 +59,10 @@ var customObjects = []request{
 	put(widgets+"/first/scale", `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"first","namespace":"compared"},"spec":{"replicas":7}}`),
 	patch(mergePatch, widgets+"/first/scale", `{"spec":{"replicas":8}}`),
 	patch(mergePatch, widgets+"/first/scale", `{"spec":{"replicas":-1}}`).called("scale to less than nothing"),
-	apply("one", widgets+"/first", "apiVersion: example.com/v1\nkind: Widget\nspec: {color: green, parts: [{name: z}]}\n").called("apply conflict with an update"),
-	apply("one", widgets+"/first?force=true", "apiVersion: example.com/v1\nkind: Widget\nspec: {color: green, parts: [{name: z}]}\n"),
-	apply("two", widgets+"/first", "apiVersion: example.com/v1\nkind: Widget\nspec: {color: blue, parts: [{name: w}]}\n"),
-	apply("two", "/apis/example.com/v1beta1/namespaces/compared/widgets/first", "apiVersion: example.com/v1beta1\nkind: Widget\nspec: {color: green}\n"),
+	apply("one", widgets+"/first", "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: first}\nspec: {color: green, parts: [{name: top}]}\n").called("apply conflict with an update"),
+	apply("one", widgets+"/first?force=true", "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: first}\nspec: {color: green, parts: [{name: top}]}\n"),
+	apply("two", widgets+"/first", "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: first}\nspec: {color: blue, parts: [{name: bottom}]}\n"),
+	apply("two", "/apis/example.com/v1beta1/namespaces/compared/widgets/first", "apiVersion: example.com/v1beta1\nkind: Widget\nmetadata: {name: first}\nspec: {color: green}\n"),
 	get(widgets),
 	del(widgets + "/second"),
 	del(widgets + "/second?propagationPolicy=Foreground").called("delete again"),

@@ -158,7 +158,7 @@ func failuresOfKinds() []request {
 		add("unsupported media type", post(k.path, k.valid).body("text/csv", k.valid))
 		add("CBOR is off", post(k.path, k.valid).body(cborType, "\xd9\xd9\xf7\xa0"))
 		add("protobuf that is none", post(k.path, k.valid).body(protobufType, "nonsense"))
-		add("no media type", post(k.path, k.valid).body("", k.valid))
+		add("no media type", post(k.path+"?dryRun=All", k.valid).body("", k.valid))
 		add("too large", post(k.path, k.valid).body(jsonType, `{"a":"`+tooLarge+`"}`))
 		add("unknown dry run", post(k.path+"?dryRun=Some", k.valid))
 		add("unknown field validation", post(k.path+"?fieldValidation=Some", k.valid))

@@ -40,7 +40,7 @@ const (
 )
 
 // requestTimeout ends a watch whose events never come.
-const requestTimeout = 20*time.Second
+const requestTimeout = 20 * time.Second
 
 // request is one request that both clusters get. Its methods return a changed copy.
 type request struct {
@@ -52,6 +52,7 @@ type request struct {
 	content     []byte
 	events      int
 	withoutBody bool
+	fails       bool
 }
 
 func newRequest(method, path string) request {
@@ -115,6 +116,12 @@ func (r request) firstEvents(n int) request {
 // ignoringBody compares status and headers only.
 func (r request) ignoringBody() request {
 	r.withoutBody = true
+	return r
+}
+
+// failing says that even stock refuses it, where other requests are meant to succeed.
+func (r request) failing() request {
+	r.fails = true
 	return r
 }
 

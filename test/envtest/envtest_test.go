@@ -1,0 +1,175 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package envtest runs a controller under controller-runtime's envtest, with the drop-in in the place of kube-apiserver.
+package envtest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/tripod-k8s/tripod/test/framework"
+)
+
+var boat = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Boat"}
+
+// useDropIn makes envtest start the drop-in, found by the name that it is called by, and an etcd.
+func useDropIn(t *testing.T) {
+	t.Helper()
+	env := framework.ForTest(t)
+	dir := t.TempDir()
+	apiserver := filepath.Join(dir, "kube-apiserver")
+	if err := os.Symlink(env.Binary("tripod"), apiserver); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TEST_ASSET_KUBE_APISERVER", apiserver)
+	t.Setenv("TEST_ASSET_ETCD", env.Binary("test-assets/etcd"))
+	t.Setenv("TEST_ASSET_KUBECTL", env.Binary("tripod"))
+}
+
+func boatCRD() *apiextensionsv1.CustomResourceDefinition {
+	preserve := true
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "boats.example.com"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: boat.Group,
+			Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "boats", Singular: "boat", Kind: "Boat", ListKind: "BoatList"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: boat.Version, Served: true, Storage: true,
+				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+					Type: "object", XPreserveUnknownFields: &preserve,
+				}},
+			}},
+		},
+	}
+}
+
+// harbour gives every boat a ConfigMap that belongs to it, and says so in the boat's status.
+type harbour struct{ client.Client }
+
+func (h harbour) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	b := newBoat(req.Namespace, req.Name)
+	if err := h.Get(ctx, req.NamespacedName, b); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	berth := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: req.Namespace, Name: req.Name + "-berth"}}
+	_, err := controllerutil.CreateOrUpdate(ctx, h.Client, berth, func() error {
+		berth.Data = map[string]string{"boat": req.Name}
+		return controllerutil.SetControllerReference(b, berth, h.Scheme())
+	})
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := unstructured.SetNestedField(b.Object, berth.Name, "status", "berth"); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, h.Status().Update(ctx, b)
+}
+
+func newBoat(namespace, name string) *unstructured.Unstructured {
+	b := &unstructured.Unstructured{}
+	b.SetGroupVersionKind(boat)
+	b.SetNamespace(namespace)
+	b.SetName(name)
+	return b
+}
+
+func TestAControllerWorksUnderEnvtestWithTheDropIn(t *testing.T) {
+	useDropIn(t)
+	ctrl.SetLogger(zap.New(zap.UseDevMode(true), zap.WriteTo(os.Stderr)))
+	environment := &envtest.Environment{CRDs: []*apiextensionsv1.CustomResourceDefinition{boatCRD()}}
+	config, err := environment.Start()
+	if err != nil {
+		t.Fatalf("envtest did not start: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := environment.Stop(); err != nil {
+			t.Errorf("envtest did not stop: %v", err)
+		}
+	})
+
+	manager, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme.Scheme, Metrics: server.Options{BindAddress: "0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ctrl.NewControllerManagedBy(manager).For(newBoat("", "")).Owns(&corev1.ConfigMap{}).Complete(harbour{manager.GetClient()}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- manager.Start(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("the manager ended with: %v", err)
+		}
+	})
+
+	c, err := client.New(config, client.Options{Scheme: scheme.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dinghy := newBoat("default", "dinghy")
+	if err := c.Create(ctx, dinghy); err != nil {
+		t.Fatalf("the custom resource could not be created right after envtest had started: %v", err)
+	}
+	key := client.ObjectKey{Namespace: "default", Name: "dinghy-berth"}
+	expectBerth := func(ctx context.Context) error { return c.Get(ctx, key, &corev1.ConfigMap{}) }
+	framework.Eventually(t, "the controller makes a ConfigMap for the boat", expectBerth)
+	framework.Eventually(t, "the boat's status names the ConfigMap", func(ctx context.Context) error {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(dinghy), dinghy); err != nil {
+			return err
+		}
+		if berth, _, _ := unstructured.NestedString(dinghy.Object, "status", "berth"); berth != key.Name {
+			return apierrors.NewNotFound(schema.GroupResource{Resource: "berth"}, berth)
+		}
+		return nil
+	})
+
+	if err := c.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}); err != nil {
+		t.Fatal(err)
+	}
+	framework.Eventually(t, "the controller makes the ConfigMap again", expectBerth)
+}
+
+func TestEnvtestAddsUsers(t *testing.T) {
+	useDropIn(t)
+	environment := &envtest.Environment{}
+	if _, err := environment.Start(); err != nil {
+		t.Fatalf("envtest did not start: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := environment.Stop(); err != nil {
+			t.Errorf("envtest did not stop: %v", err)
+		}
+	})
+	user, err := environment.AddUser(envtest.User{Name: "jane", Groups: []string{"devs"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(user.Config(), client.Options{Scheme: scheme.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.List(t.Context(), &corev1.SecretList{}); !apierrors.IsForbidden(err) {
+		t.Errorf("a user without rights lists Secrets: %v", err)
+	}
+}
