@@ -80,7 +80,7 @@ var kinds = []kind{
 	{
 		name: "Widget", apiVersion: "example.com/v1", path: widgets,
 		valid:   `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"failing"},"spec":{"color":"red"}}`,
-		invalid: `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"failing"},"spec":{"color":"pink","size":0,"minimum":2,"maximum":1}}`,
+		invalid: `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"failing"},"spec":{"color":"pink","minimum":2,"maximum":1}}`,
 		wrong:   `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"failing"},"spec":[1]}`,
 	},
 	{

@@ -14,7 +14,7 @@ import (
 )
 
 // presenceOnly are headers whose values differ between any two clusters.
-var presenceOnly = []string{"Audit-Id", "Date", "Etag", "Last-Modified", "Content-Length"}
+var presenceOnly = []string{"Audit-Id", "Date", "Etag", "Last-Modified", "Process-Start-Time-Unix"}
 
 // unstable are headers that need not even be there on both sides: a server may send any answer in chunks.
 var unstable = []string{"Content-Length"}
@@ -49,6 +49,7 @@ var volatileFields = map[string]string{
 	"resourceVersion": "RESOURCE-VERSION",
 	"continue":        "CONTINUE",
 	"nodePort":        "NODE-PORT",
+	"gitCommit":       "COMMIT",
 }
 
 // sets are lists whose order is random: the rules of a SelfSubjectRulesReview.

@@ -10,6 +10,7 @@ import (
 
 // paths asks for paths that are not, or not quite, those of an API.
 var paths = append(unusualMethods(), []request{
+	post("/", `{}`),
 	get("/unknown"),
 	get("/unknown").accept(protobufType),
 	get("/unknown").accept("application/yaml"),
@@ -82,7 +83,7 @@ func unusualMethods() []request {
 		http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodTrace, "PURGE",
 	}
 	targets := []string{
-		"/", "/unknown", "/version", "/healthz", "/openid/v1/jwks", "/apis/apps/v1", "/apis/example.com/v1", "/apis/unknown.example.com/v1",
+		"/unknown", "/version", "/healthz", "/openid/v1/jwks", "/apis/apps/v1", "/apis/example.com/v1", "/apis/unknown.example.com/v1",
 		"/api/v1/pods", "/api/v1/namespaces/unknown/configmaps/unknown", "/api/v1/unknown",
 		"/apis/example.com/v1/namespaces/unknown/widgets/unknown", "/apis/example.com/v1/widgets",
 		"/apis/example.com/v1/namespaces/unknown/widgets/unknown/scale", "/apis/example.com/v1/unknown",

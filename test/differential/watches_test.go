@@ -15,7 +15,7 @@ var watches = []request{
 	get("/apis/example.com/v1beta1/namespaces/compared/widgets?" + initialEvents + "&fieldSelector=metadata.name%3Dfirst").firstEvents(2),
 	get(widgets + "/first?watch=1&timeoutSeconds=30").firstEvents(1).called("watch of one object"),
 	get(widgets + "?watch=1&timeoutSeconds=1&fieldSelector=metadata.name%3Dunknown").called("watch that ends"),
-	get(widgets + "?watch=1&timeoutSeconds=1&fieldSelector=metadata.name%3Dunknown").accept("application/yaml"),
+	get(widgets + "?watch=1&timeoutSeconds=1&fieldSelector=metadata.name%3Dunknown").accept("application/yaml").failing(),
 	get(configMaps + "?" + initialEvents + "&fieldSelector=metadata.name%3Dapplied").firstEvents(2),
 	get(configMaps + "?" + initialEvents + "&fieldSelector=metadata.name%3Dapplied").accept(tableType).firstEvents(2),
 	get(configMaps + "?watch=1&timeoutSeconds=1&fieldSelector=metadata.name%3Dunknown").called("watch that ends, core"),

@@ -109,11 +109,11 @@ func makeStockPKI(dir string) error {
 	if err != nil {
 		return err
 	}
-	ca, err := store.Authority("ca", "tripod-ca")
+	ca, err := store.Authority("ca", "kubernetes")
 	if err != nil {
 		return err
 	}
-	frontProxy, err := store.Authority("front-proxy-ca", "tripod-front-proxy-ca")
+	frontProxy, err := store.Authority("front-proxy-ca", "front-proxy-ca")
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func makeStockPKI(dir string) error {
 		leaf      pki.Leaf
 	}{
 		{ca, "apiserver", pki.Leaf{CommonName: "kube-apiserver", DNSNames: names, IPs: addresses, Server: true}},
-		{ca, "admin", pki.Leaf{CommonName: "admin", Organizations: []string{"system:masters"}, Client: true}},
+		{ca, "admin", pki.Leaf{CommonName: "kubernetes-admin", Organizations: []string{"system:masters"}, Client: true}},
 		{ca, "kubelet-client", pki.Leaf{CommonName: "kube-apiserver-kubelet-client", Client: true}},
 		{frontProxy, "front-proxy-client", pki.Leaf{CommonName: "front-proxy-client", Client: true}},
 	} {

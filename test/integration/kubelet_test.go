@@ -123,6 +123,7 @@ func (k *fakeKubelet) portForward(w http.ResponseWriter, req *http.Request) {
 
 // logs sends the lines as they come.
 func (k *fakeKubelet) logs(w http.ResponseWriter, req *http.Request) {
+	w.(http.Flusher).Flush()
 	for {
 		select {
 		case line, ok := <-k.logLines:

@@ -6,6 +6,7 @@ package integration
 import (
 	"bufio"
 	"bytes"
+	"encoding/base64"
 	"io"
 	"net"
 	"net/http"
@@ -67,7 +68,7 @@ func TestATokenInTheWebSocketProtocolIsTheUsers(t *testing.T) {
 	token := serviceAccountToken(t, namespace, "default")
 	resp := request(t, cluster.Anonymous(), http.MethodGet, url.RequestURI(), map[string][]string{
 		"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-WebSocket-Version": {"13"}, "Sec-WebSocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="},
-		"Sec-WebSocket-Protocol": {"base64url.bearer.authorization.k8s.io." + token + ", v5.channel.k8s.io"},
+		"Sec-WebSocket-Protocol": {"base64url.bearer.authorization.k8s.io." + base64.RawURLEncoding.EncodeToString([]byte(token)) + ", v5.channel.k8s.io"},
 	}, nil)
 	if resp.Code != http.StatusSwitchingProtocols || resp.Header.Get("Sec-WebSocket-Protocol") != "v5.channel.k8s.io" {
 		t.Errorf("got %d, protocol %q: %s", resp.Code, resp.Header.Get("Sec-WebSocket-Protocol"), resp.Body)

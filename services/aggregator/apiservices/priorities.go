@@ -27,14 +27,9 @@ func PriorityOf(gv schema.GroupVersion) Priority {
 	return crdPriority
 }
 
-// Builtin reports whether a group-version, or with an empty version a group, is in kube-apiserver's
-// table of built-in APIs.
-func Builtin(gv schema.GroupVersion) bool {
-	if gv.Version != "" {
-		_, ok := apiVersionPriorities[gv]
-		return ok
-	}
-	return builtinGroups[gv.Group]
+// Builtin reports whether a group is in kube-apiserver's table of built-in APIs.
+func Builtin(group string) bool {
+	return builtinGroups[group]
 }
 
 var builtinGroups = func() map[string]bool {

@@ -222,7 +222,7 @@ func (s *Source) put(group string, version apidiscoveryv2.APIVersionDiscovery) {
 // origin is the part of the merged document that kube-apiserver keeps the group-version in: where
 // two have the same one, the built-in wins over the CRD.
 func (s *Source) origin(gv metav1.GroupVersion) discoveryendpoint.ResourceManager {
-	if s.backend.Name() == backend.Extensions && !apiservices.Builtin(schema.GroupVersion(gv)) {
+	if s.backend.Name() == backend.Extensions && !apiservices.Builtin(gv.Group) {
 		return s.merged.WithSource(discoveryendpoint.CRDSource)
 	}
 	return s.merged.WithSource(discoveryendpoint.BuiltinSource)

@@ -23,6 +23,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
+// userAgent tells backends who reads their documents.
+const userAgent = "tripod-aggregator/openapi"
+
 // part is what one server contributes to a document. It keeps the last known good.
 type part struct {
 	name  string
@@ -65,7 +68,7 @@ func (p *part) tryRefresh(ctx context.Context, path, accept string) error {
 		return err
 	}
 	req.Header.Set("Accept", accept)
-	req.Header.Set("User-Agent", "tripod-aggregator/openapi")
+	req.Header.Set("User-Agent", userAgent)
 	if p.etag != "" {
 		req.Header.Set("If-None-Match", p.etag)
 	}

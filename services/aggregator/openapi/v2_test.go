@@ -140,9 +140,16 @@ func TestV3IndexIsMergedAndOthersDocumentsAreTheirs(t *testing.T) {
 	if w.Body.String() != want {
 		t.Errorf("index is %s, want %s", w.Body, want)
 	}
-	w = httptest.NewRecorder()
-	v3.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/openapi/v3/apis/wardle/v1", nil))
-	if w.Code != http.StatusTeapot {
-		t.Errorf("the document of a third party answers %d", w.Code)
+	for path, want := range map[string]int{
+		"/openapi/v3/apis/wardle/v1":  http.StatusTeapot,
+		"/openapi/v3/version":         http.StatusOK,
+		"/openapi/v3/apis/unknown/v1": http.StatusNotFound,
+		"/openapi/v3/":                http.StatusNotFound,
+	} {
+		w = httptest.NewRecorder()
+		v3.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code != want {
+			t.Errorf("%s answers %d, want %d", path, w.Code, want)
+		}
 	}
 }

@@ -7,75 +7,131 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/http/httputil"
+	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/klog/v2"
 )
 
-// V3 serves the index /openapi/v3. The documents that it points to are served by whom they describe.
+// V3 serves /openapi/v3: an index over all servers, and the documents that it points to, from the
+// servers that have them.
 type V3 struct {
 	mu    sync.Mutex
 	parts []*part
-	local http.Handler
 }
 
 // NewV3 merges the indexes of core and extensions with that of local, a handler of /openapi/v3 for
 // the aggregator's own group and for third parties.
 func NewV3(core, extensions http.RoundTripper, local http.Handler) *V3 {
-	return &V3{
-		parts: []*part{
-			backendPart("core", core),
-			backendPart("extensions", extensions),
-			handlerPart("aggregator", local),
-		},
-		local: local,
-	}
+	return &V3{parts: []*part{
+		backendPart("core", core),
+		backendPart("extensions", extensions),
+		handlerPart("aggregator", local),
+	}}
 }
 
-// ServeHTTP answers the index, and the documents that are neither core's nor extensions'.
+// entry is where a document of the index is.
+type entry struct {
+	location json.RawMessage
+	part     *part
+}
+
+// ServeHTTP answers the index, and documents by passing the request on.
 func (v *V3) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if req.URL.Path != "/openapi/v3" {
-		v.local.ServeHTTP(w, req)
-		return
-	}
 	index, err := v.index(req.Context())
 	if err != nil {
 		klog.ErrorS(err, "OpenAPI v3 index could not be merged")
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
-	// Stock sets the time of the request, so that no client takes its copy for current.
-	http.ServeContent(w, req, "/openapi/v3", time.Now(), bytes.NewReader(index))
+	name, isDocument := strings.CutPrefix(req.URL.Path, "/openapi/v3/")
+	if isDocument {
+		document, exists := index[name]
+		if !exists {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		document.part.proxy().ServeHTTP(w, req)
+		return
+	}
+	paths := object{}
+	for name, document := range index {
+		paths[name] = document.location
+	}
+	body := appendObject(nil, object{"paths": appendObject(nil, paths)})
+	// The time of the request, as in kube-aggregator: no client may take its copy for current.
+	http.ServeContent(w, req, "/openapi/v3", time.Now(), bytes.NewReader(body))
 }
 
-func (v *V3) index(ctx context.Context) ([]byte, error) {
+// index returns the documents of all servers by name, such as apis/apps/v1. The first server that
+// has one of a name gives it.
+func (v *V3) index(ctx context.Context) (map[string]entry, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
 	defer cancel()
-	paths := object{}
+	merged := map[string]entry{}
 	for _, p := range v.parts {
 		p.refresh(ctx, "/openapi/v3", mediaJSON)
-		doc, err := p.document()
+		document, err := p.document()
 		if err != nil {
 			return nil, err
 		}
-		if doc == nil {
+		if document == nil {
 			continue
 		}
 		var index struct {
 			Paths object `json:"paths"`
 		}
-		if err := json.Unmarshal(doc, &index); err != nil {
-			return nil, err
+		if err := json.Unmarshal(document, &index); err != nil {
+			return nil, fmt.Errorf("index of %s: %w", p.name, err)
 		}
-		for path, entry := range index.Paths {
-			if _, exists := paths[path]; !exists {
-				paths[path] = entry
+		for name, location := range index.Paths {
+			if _, exists := merged[name]; !exists {
+				merged[name] = entry{location, p}
 			}
 		}
 	}
-	return appendObject(nil, object{"paths": appendObject(nil, paths)}), nil
+	return merged, nil
 }
+
+// ownHeaders are set by the aggregator's handlers before a document is passed on.
+var ownHeaders = []string{
+	"Audit-Id", "Cache-Control", "Strict-Transport-Security",
+	"X-Kubernetes-Pf-Flowschema-Uid", "X-Kubernetes-Pf-Prioritylevel-Uid",
+}
+
+// proxy passes requests for documents on in the aggregator's own name: it has authorized them.
+func (p *part) proxy() http.Handler {
+	return &httputil.ReverseProxy{
+		Rewrite: func(pr *httputil.ProxyRequest) {
+			header := http.Header{"User-Agent": {userAgent}}
+			for _, name := range []string{"Accept", "Accept-Encoding", "If-None-Match", "Range"} {
+				if values, ok := pr.In.Header[name]; ok {
+					header[name] = values
+				}
+			}
+			pr.Out.Method, pr.Out.Header, pr.Out.Body, pr.Out.ContentLength = http.MethodGet, header, nil, 0
+		},
+		Transport: roundTripper(p.fetch),
+		ModifyResponse: func(resp *http.Response) error {
+			for _, name := range ownHeaders {
+				resp.Header.Del(name)
+			}
+			return nil
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			klog.V(2).InfoS("OpenAPI document could not be fetched", "server", p.name, "err", err)
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		},
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

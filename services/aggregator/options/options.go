@@ -16,6 +16,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/server/flagz"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -73,6 +74,8 @@ type Options struct {
 	ProxyClientKeyFile  string
 	// EnableAggregatorRouting sends third-party requests to endpoint addresses instead of cluster IPs.
 	EnableAggregatorRouting bool
+	// Flagz shows the flags at /flagz. It is set by Flags.
+	Flagz flagz.Reader
 	// RejectForwardingRedirects refuses to pass redirects of third-party API servers on to clients.
 	RejectForwardingRedirects bool
 }
@@ -133,6 +136,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	o.Traces.AddFlags(fss.FlagSet("traces"))
 	o.addThirdPartyFlags(fss.FlagSet("third-party API servers"))
 	o.addOwnFlags(fss.FlagSet("tripod"))
+	o.Flagz = flagz.NamedFlagSetsReader{FlagSets: fss}
 	return fss
 }
 

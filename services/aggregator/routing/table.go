@@ -8,7 +8,7 @@
 //
 //	/api, /api/...                    core, unless the APIService "v1." names another server
 //	/apis/GROUP/VERSION/...           whom the APIService VERSION.GROUP names: core, extensions or a third party;
-//	                                  without one: core for built-in group-versions, else extensions
+//	                                  without one: core for built-in groups, else extensions
 //	/apis, /apis/GROUP, /openapi/...  the aggregator, from what all servers offer
 //	/healthz, /metrics, /debug/...    the aggregator
 //	anything else (/version, ...)     core
@@ -62,7 +62,7 @@ const apiExtensionsGroup = "apiextensions.k8s.io"
 // Table maps group-versions to owners. Its zero value is not usable, see NewTable. It is safe for
 // concurrent use; a look-up takes no lock.
 type Table struct {
-	builtin func(schema.GroupVersion) bool
+	builtin func(group string) bool
 
 	mu      sync.Mutex // serialises writers
 	current atomic.Pointer[snapshot]
@@ -74,17 +74,15 @@ type snapshot struct {
 	services map[schema.GroupVersion]Target
 	// groups counts the APIServices of each group.
 	groups map[string]int
-	// core holds the group-versions that core says it serves, and their groups with an empty
-	// version. It is nil until core was heard.
-	core map[schema.GroupVersion]bool
+	// core holds the groups that core says it serves. It is nil until core was heard.
+	core map[string]bool
 	// complete is set when all APIServices were seen once.
 	complete bool
 }
 
-// NewTable returns an empty table. builtin tells the group-versions that a core of this Kubernetes
-// version may serve, so that these find their way before core was heard; it is also asked about
-// groups, with an empty version.
-func NewTable(builtin func(schema.GroupVersion) bool) *Table {
+// NewTable returns an empty table. builtin tells the groups that a core of this Kubernetes version may
+// serve, so that these find their way before core was heard.
+func NewTable(builtin func(group string) bool) *Table {
 	t := &Table{builtin: builtin}
 	t.current.Store(&snapshot{})
 	return t
@@ -143,10 +141,9 @@ func (t *Table) SetComplete() {
 
 // SetCore records the group-versions that core says it serves.
 func (t *Table) SetCore(served []schema.GroupVersion) {
-	core := make(map[schema.GroupVersion]bool, 2*len(served))
+	core := make(map[string]bool, len(served))
 	for _, gv := range served {
-		core[gv] = true
-		core[schema.GroupVersion{Group: gv.Group}] = true
+		core[gv.Group] = true
 	}
 	t.update(func(s *snapshot) { s.core = core })
 }
@@ -167,22 +164,10 @@ func BackendOf(service *apiregistrationv1.APIService) (name string, ours bool) {
 // Route returns who answers a path.
 func (t *Table) Route(path string) Target {
 	if rest, ok := cutSegment(path, "/apis"); ok {
-		return t.routeGroup(rest, Target{Owner: Aggregator})
+		return t.routeGroup(rest)
 	}
 	if _, ok := cutSegment(path, "/api"); ok {
 		return t.GroupVersion(schema.GroupVersion{Version: "v1"})
-	}
-	if rest, ok := cutSegment(path, "/openapi/v3/apis"); ok {
-		// A document of third parties and of the aggregator is served by the aggregator, that of
-		// a backend by the backend. The index of groups is core's.
-		target := t.routeGroup(rest, Target{Owner: Core})
-		if target.Owner == ThirdParty {
-			return Target{Owner: Aggregator}
-		}
-		return target
-	}
-	if rest, ok := cutSegment(path, "/openapi/v3"); ok && rest != "" {
-		return Target{Owner: Core}
 	}
 	for _, own := range ownPaths {
 		if _, ok := cutSegment(path, own); ok {
@@ -199,13 +184,11 @@ func (t *Table) Route(path string) Target {
 var ownPaths = []string{"/openapi", "/healthz", "/livez", "/readyz", "/metrics", "/debug", "/configz", "/flagz", "/statusz"}
 
 // routeGroup routes what follows /apis: nothing, /GROUP or /GROUP/VERSION/....
-func (t *Table) routeGroup(rest string, index Target) Target {
+func (t *Table) routeGroup(rest string) Target {
 	group, rest, _ := strings.Cut(strings.TrimPrefix(rest, "/"), "/")
 	version, _, _ := strings.Cut(rest, "/")
 	switch {
-	case group == "":
-		return index
-	case group == apiRegistrationGroup:
+	case group == "" || group == apiRegistrationGroup:
 		return Target{Owner: Aggregator}
 	case version != "":
 		return t.GroupVersion(schema.GroupVersion{Group: group, Version: version})
@@ -227,10 +210,12 @@ func (t *Table) GroupVersion(gv schema.GroupVersion) Target {
 
 // unnamed routes a group-version for which no APIService names a server.
 func (t *Table) unnamed(s *snapshot, gv schema.GroupVersion) Target {
+	group := gv.Group
 	switch {
 	case gv.Group == apiExtensionsGroup:
 		return Target{Owner: Extensions}
-	case s.core[gv] || t.builtin(gv):
+	case s.core[group] || t.builtin(group):
+		// All of a built-in group is core's, versions that it does not have included.
 		return Target{Owner: Core}
 	case s.services[gv].Owner == local:
 		return Target{Owner: Extensions}

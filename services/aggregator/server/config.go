@@ -14,11 +14,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/authorization/path"
 	authorizerunion "k8s.io/apiserver/pkg/authorization/union"
-	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
-	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/filters"
-	utilopenapi "k8s.io/apiserver/pkg/util/openapi"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -26,6 +23,7 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	generatedopenapi "k8s.io/kube-aggregator/pkg/generated/openapi"
 
+	"github.com/tripod-k8s/tripod/internal/apidocs"
 	"github.com/tripod-k8s/tripod/internal/etcdready"
 	"github.com/tripod-k8s/tripod/internal/loopback"
 	"github.com/tripod-k8s/tripod/internal/replicaid"
@@ -122,17 +120,12 @@ func (c *config) applyOptions(client kubernetes.Interface) error {
 	o.Metrics.Apply()
 	generic.LoopbackClientConfig.UserAgent = loopback.UserAgent()
 
+	generic.Flagz = o.Flagz
 	generic.LongRunningFunc = filters.BasicLongRunningRequestCheck(
 		sets.NewString("watch", "proxy"),
 		sets.NewString("attach", "exec", "proxy", "log", "portforward"),
 	)
-	definitions := utilopenapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(generatedopenapi.GetOpenAPIDefinitions)
-	namer := openapinamer.NewDefinitionNamer(aggregatorscheme.Scheme)
-	generic.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, namer)
-	generic.OpenAPIConfig.Info.Title = "Kubernetes"
-	generic.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
-	generic.OpenAPIV3Config.Info.Title = "Kubernetes"
-	generic.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
+	apidocs.Apply(generic, generatedopenapi.GetOpenAPIDefinitions)
 
 	// The documents over all servers take the place of the aggregator's own.
 	generic.SkipOpenAPIInstallation = true

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -55,7 +56,7 @@ func (i *index) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		}
 		for _, path := range listed {
 			// The health and metrics that a backend lists are not those that a client gets there.
-			if i.table.Route(path).Owner != routing.Aggregator {
+			if strings.HasPrefix(path, "/apis") || i.table.Route(path).Owner != routing.Aggregator {
 				paths[path] = true
 			}
 		}

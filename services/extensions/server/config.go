@@ -10,6 +10,7 @@ import (
 
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	apiextensionsoptions "k8s.io/apiextensions-apiserver/pkg/cmd/server/options"
+	generatedopenapi "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 	metricsfeatures "k8s.io/component-base/metrics/features"
 
+	"github.com/tripod-k8s/tripod/internal/apidocs"
 	"github.com/tripod-k8s/tripod/internal/replicaid"
 	"github.com/tripod-k8s/tripod/services/extensions/corelink"
 	"github.com/tripod-k8s/tripod/services/extensions/options"
@@ -56,7 +58,7 @@ func newConfig(o *options.Completed, link *corelink.Link) (*apiextensionsapiserv
 	if err := o.Audit.ApplyTo(&config.Config); err != nil {
 		return nil, err
 	}
-	applyDocuments(&config.Config)
+	apidocs.Apply(&config.Config, generatedopenapi.GetOpenAPIDefinitions)
 
 	services, err := newServiceResolver(config.SharedInformerFactory, o.EndpointRouting)
 	if err != nil {

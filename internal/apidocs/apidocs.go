@@ -1,14 +1,15 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package server
+// Package apidocs makes a service's discovery and OpenAPI documents those of kube-apiserver, so that documents of
+// several services merge into what one kube-apiserver has.
+package apidocs
 
 import (
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionv1beta1 "k8s.io/api/admission/v1beta1"
 	imagepolicyv1alpha1 "k8s.io/api/imagepolicy/v1alpha1"
-	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
-	generatedopenapi "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/util/openapi"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	openapicommon "k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
@@ -26,11 +28,11 @@ const (
 	bearerTokenScheme = "BearerToken"
 )
 
-// applyDocuments sets up discovery, and OpenAPI documents that are the same as kube-apiserver's.
-func applyDocuments(config *genericapiserver.Config) {
+// Apply sets up discovery, and OpenAPI documents for the given definitions.
+func Apply(config *genericapiserver.Config, generated openapicommon.GetOpenAPIDefinitions) {
 	config.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
 
-	definitions := openapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(generatedopenapi.GetOpenAPIDefinitions)
+	definitions := openapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(generated)
 	namer := openapinamer.NewDefinitionNamer(documentSchemes()...)
 	bearerToken := &spec.SecurityScheme{SecuritySchemeProps: spec.SecuritySchemeProps{
 		Type:        "apiKey",
@@ -58,11 +60,12 @@ func applyDocuments(config *genericapiserver.Config) {
 }
 
 // documentSchemes are the schemes with all group-versions of kube-apiserver: documents list each of them as
-// one that DeleteOptions and WatchEvent belong to. Three are not in the scheme of client-go.
+// one that DeleteOptions and WatchEvent belong to. Some are not in the scheme of client-go.
 func documentSchemes() []*runtime.Scheme {
 	internal := runtime.NewScheme()
 	utilruntime.Must(admissionv1.AddToScheme(internal))
 	utilruntime.Must(admissionv1beta1.AddToScheme(internal))
 	utilruntime.Must(imagepolicyv1alpha1.AddToScheme(internal))
-	return []*runtime.Scheme{clientgoscheme.Scheme, internal, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme}
+	apiextensions.Install(internal)
+	return []*runtime.Scheme{clientgoscheme.Scheme, internal, aggregatorscheme.Scheme}
 }
