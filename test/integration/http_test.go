@@ -40,6 +40,9 @@ func send(ctx context.Context, config *rest.Config, method, path string, header 
 		return response{}, err
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return response{resp.StatusCode, resp.Header, nil}, nil
+	}
 	data, err := io.ReadAll(resp.Body)
 	return response{resp.StatusCode, resp.Header, data}, err
 }

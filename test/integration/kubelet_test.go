@@ -85,8 +85,12 @@ func (k *fakeKubelet) exec(w http.ResponseWriter, req *http.Request) {
 	defer connection.Close()
 	byType := map[string]httpstream.Stream{}
 	for len(byType) < 3 { // error, stdin, stdout
-		stream := <-accepted
-		byType[stream.Headers().Get(corev1.StreamType)] = stream
+		select {
+		case stream := <-accepted:
+			byType[stream.Headers().Get(corev1.StreamType)] = stream
+		case <-connection.CloseChan():
+			return
+		}
 	}
 	fmt.Fprintf(byType[corev1.StreamTypeStdout], "%s: ", req.URL.Query()["command"])
 	if _, err := io.Copy(byType[corev1.StreamTypeStdout], byType[corev1.StreamTypeStdin]); err != nil {

@@ -35,5 +35,6 @@ func badGateway(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http
 }
 
 func writeStatus(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request, status *apierrors.StatusError) {
+	w.Header().Set("Cache-Control", "no-cache, private")
 	responsewriters.ErrorNegotiated(status, s, schema.GroupVersion{Version: "v1"}, w, req)
 }

@@ -168,8 +168,9 @@ func (c *config) applyAuthentication(client kubernetes.Interface) error {
 	return nil
 }
 
-// healthPaths can be read without asking core, which may be what is unhealthy.
-var healthPaths = []string{"/healthz", "/healthz/*", "/livez", "/livez/*", "/readyz", "/readyz/*"}
+// healthPaths can be read without asking core, which may be what is unhealthy. They are those that
+// kube-apiserver's system:public-info-viewer opens to everybody.
+var healthPaths = []string{"/healthz", "/livez", "/readyz"}
 
 // reviewBackoff retries a question that got no answer while core restarts.
 var reviewBackoff = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 3}
