@@ -10,12 +10,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/internal/etcdready"
 	"github.com/tripod-k8s/tripod/internal/launch"
 	"github.com/tripod-k8s/tripod/internal/pki"
 	"github.com/tripod-k8s/tripod/internal/supervisor"
@@ -24,12 +26,17 @@ import (
 const (
 	// stopMargin is how much longer than its flags say a service may take to stop before it is killed.
 	stopMargin = 10 * time.Second
+	// etcdTimeout is how long kube-apiserver waits for etcd when it starts.
+	etcdTimeout = 20 * time.Second
 	// renewInterval is how often it is looked whether the services need new certificates.
 	renewInterval = 24 * time.Hour
 )
 
 // run runs the services until ctx ends or one of them cannot start.
 func run(ctx context.Context, known *catalog, s *settings) error {
+	if err := checkEtcd(ctx, s); err != nil {
+		return err
+	}
 	dir, remove, err := temporaryDir()
 	if err != nil {
 		return err
@@ -66,6 +73,20 @@ func run(ctx context.Context, known *catalog, s *settings) error {
 		group.Start(process)
 	}
 	return supervise(ctx, group, services)
+}
+
+// checkEtcd fails when etcd does not answer at the start, after as long as kube-apiserver tries. Afterwards the services
+// wait for it themselves. Behind an egress proxy it cannot be asked from here.
+func checkEtcd(ctx context.Context, s *settings) error {
+	if slices.ContainsFunc(s.given, func(f flagValue) bool { return f.name == "egress-selector-config-file" }) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
+	defer cancel()
+	if err := etcdready.Check(ctx, s.etcd); err != nil {
+		return fmt.Errorf("%w: look at --etcd-servers, --etcd-cafile, --etcd-certfile and --etcd-keyfile", err)
+	}
+	return nil
 }
 
 // aggregator describes the process that serves in public.

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
 	aggregatoroptions "github.com/tripod-k8s/tripod/services/aggregator/options"
@@ -32,6 +33,8 @@ type settings struct {
 	admissionControl []string
 	// gates are feature gates that every service gets after those that were given.
 	gates []flagValue
+	// etcd is where the data is.
+	etcd storagebackend.Config
 	// shutdownDelay, watchGrace and drain bound how long a server may take to stop.
 	shutdownDelay, watchGrace, drain time.Duration
 }
@@ -49,6 +52,7 @@ func newSettings(given []flagValue, o options.CompletedOptions) (*settings, erro
 		mutating:         generic.MaxMutatingRequestsInFlight,
 		admissionControl: o.Admission.PluginNames,
 		gates:            switchedOff(generic.ComponentGlobalsRegistry.FeatureGateFor(generic.ComponentName), given),
+		etcd:             o.Etcd.StorageConfig,
 		shutdownDelay:    generic.ShutdownDelayDuration,
 		watchGrace:       generic.ShutdownWatchTerminationGracePeriod,
 		drain:            generic.RequestTimeout,

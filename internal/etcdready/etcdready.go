@@ -62,6 +62,29 @@ func Wait(ctx context.Context, config storagebackend.Config, serving *options.Se
 	return nil
 }
 
+// Check returns when etcd has answered a read, or with the reason why it has not when the context ends.
+func Check(ctx context.Context, config storagebackend.Config) error {
+	servers := strings.Join(config.Transport.ServerList, ",")
+	client, err := newClient(ctx, config.Transport)
+	if err != nil {
+		return fmt.Errorf("etcd at %s: %w", servers, err)
+	}
+	defer client.Close() //nolint:errcheck // nothing was written
+	var last error
+	err = wait.PollUntilContextCancel(ctx, retryInterval, true, func(ctx context.Context) (bool, error) {
+		if err := probe(ctx, client, config.Prefix); err == nil {
+			return true, nil
+		} else if last == nil || ctx.Err() == nil {
+			last = err
+		}
+		return false, nil
+	})
+	if err != nil {
+		return fmt.Errorf("etcd at %s does not answer: %w", servers, last)
+	}
+	return nil
+}
+
 // probe reads the key that the health check of kube-apiserver reads, so that it needs no other right in etcd.
 func probe(ctx context.Context, client *clientv3.Client, prefix string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)

@@ -26,8 +26,11 @@ const (
 func Poll(ctx context.Context, what string, condition func(context.Context) error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, pollTimeout, true, func(ctx context.Context) (bool, error) {
-		last = condition(ctx)
-		return last == nil, nil
+		err := condition(ctx)
+		if err == nil || ctx.Err() == nil || last == nil { // an error of the end itself says less than the one before
+			last = err
+		}
+		return err == nil, nil
 	})
 	if err != nil {
 		return fmt.Errorf("waiting until %s: %w: %w", what, err, last)

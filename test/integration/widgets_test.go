@@ -142,7 +142,12 @@ func (r resource) object(name, color string) *unstructured.Unstructured {
 // in returns a client of the administrator for the objects in a namespace of the shared cluster.
 func (r resource) in(t testing.TB, namespace string) dynamic.ResourceInterface {
 	t.Helper()
-	return dynamicClient(t, cluster.Admin()).Resource(r.GroupVersionResource).Namespace(namespace)
+	return r.of(t, cluster, namespace)
+}
+
+func (r resource) of(t testing.TB, c *framework.Cluster, namespace string) dynamic.ResourceInterface {
+	t.Helper()
+	return dynamicClient(t, c.Admin()).Resource(r.GroupVersionResource).Namespace(namespace)
 }
 
 // path returns the URL path of the objects in a namespace.
