@@ -73,6 +73,12 @@ var coreObjects = []request{
 	post(pods+"/lonely/exec?command=ls", ``).failing(),
 	get(pods + "/lonely/portforward").failing(),
 	get(pods + "/lonely/proxy/").failing(),
+	upgrade(pods+"/lonely/exec?command=ls&stdout=1", "SPDY/3.1"),
+	upgrade(pods+"/lonely/exec?command=ls&stdout=1", "websocket"),
+	upgrade(pods+"/unknown/attach", "websocket"),
+	upgrade(pods+"/lonely/portforward?ports=80", "SPDY/3.1"),
+	upgrade(configMaps, "websocket"),
+	upgrade(widgets, "websocket"),
 	post(pods+"/lonely/binding", `{"apiVersion":"v1","kind":"Binding","metadata":{"name":"lonely"},"target":{"kind":"Node","name":"nowhere"}}`),
 	get(pods + "/lonely/log").called("log of a pod on a node that is not there").failing(),
 	post(pods+"/lonely/eviction", `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"lonely"}}`),
@@ -112,7 +118,7 @@ var coreObjects = []request{
 	patch(mergePatch, "/api/v1/namespaces/limited/resourcequotas/q/status",
 		`{"status":{"hard":{"count/configmaps":"1","count/widgets.example.com":"1"},"used":{"count/configmaps":"1","count/widgets.example.com":"1"}}}`),
 	post("/api/v1/namespaces/limited/configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"over"}}`).failing(),
-	post("/apis/example.com/v1/namespaces/limited/widgets", `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"over"},"spec":{"color":"red"}}`).failing(),
+	post("/apis/example.com/v1/namespaces/limited/widgets?dryRun=All", `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"over"},"spec":{"color":"red"}}`).failing(),
 
 	// A namespace that goes away keeps what is new out.
 	post("/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"ending"}}`).called("create a namespace that ends"),
@@ -123,4 +129,13 @@ var coreObjects = []request{
 
 	del(configMaps + "?labelSelector=unknown%3Dlabel"),
 	del(configMaps + "/first"),
+}
+
+// upgrade asks for another protocol than HTTP, in vain: no pod runs, and objects know no other.
+func upgrade(path, protocol string) request {
+	r := get(path).as(http1).header("Connection", "Upgrade").header("Upgrade", protocol)
+	if protocol == "websocket" {
+		r = r.header("Sec-WebSocket-Version", "13").header("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
+	}
+	return r
 }

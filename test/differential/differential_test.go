@@ -97,6 +97,8 @@ func TestTripodAnswersLikeStock(t *testing.T) {
 		{name: "health", requests: health},
 		{name: "apiservices", requests: apiServices, succeed: true, then: (*side).afterAPIServices},
 		{name: "an API server that is missing", requests: missingServer},
+		{name: "removal of definitions", requests: removal, succeed: true, then: (*side).afterRemoval},
+		{name: "removed definitions", requests: removed},
 	}
 	ran := 0
 	for _, area := range areas {

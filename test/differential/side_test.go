@@ -29,6 +29,7 @@ const (
 	basicAuth      = "a password"
 	serviceAccount = "a service account"
 	bootstrapToken = "a bootstrap token"
+	http1          = "an administrator with HTTP/1.1"
 )
 
 // bootstrapTokenValue is the token of the secret in bootstrapTokenSecret.
@@ -79,6 +80,9 @@ func (s *side) config(user string) (*rest.Config, error) {
 	switch user {
 	case admin:
 		return s.cluster.Admin(), nil
+	case http1:
+		config = s.cluster.Admin()
+		config.NextProtos = []string{"http/1.1"}
 	case nobody:
 		return s.cluster.UserConfig("nobody", "developers")
 	case reader:

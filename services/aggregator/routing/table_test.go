@@ -94,14 +94,14 @@ func TestUnknownPathsAreNotGuessedBeforeEverythingWasHeard(t *testing.T) {
 			}
 		}
 	}
-	expect("nothing heard", map[string]Owner{unheard: Unknown, registered: Unknown, "/apis/apps/v1/deployments": Core, "/api/v1/pods": Core})
+	expect("nothing heard", map[string]Owner{unheard: Unknown, registered: Unknown, "/apis": Unknown, "/apis/apps/v1/deployments": Core, "/api/v1/pods": Core})
 
 	table.SetAPIService(apiService("example.com", "v1", "tripod-system", "extensions"), nil)
 	table.SetAPIService(apiService("local.example.com", "v1", "", ""), nil)
 	expect("some APIServices", map[string]Owner{unheard: Unknown, registered: Extensions, local: Extensions})
 
 	table.SetComplete()
-	expect("all APIServices", map[string]Owner{unheard: Unknown, registered: Extensions})
+	expect("all APIServices", map[string]Owner{unheard: Unknown, "/apis": Aggregator, registered: Extensions})
 
 	table.SetCore([]schema.GroupVersion{{Version: "v1"}})
 	expect("core too", map[string]Owner{unheard: Extensions, registered: Extensions})

@@ -105,7 +105,7 @@ func (s *server) installOpenAPI(handlers *apiServiceHandlers) error {
 	public.Handle("/openapi/v2", openapi.NewV2(s.config.core, s.config.extensions, local))
 	merged := openapi.NewV3(s.config.core, s.config.extensions, local)
 	public.Handle("/openapi/v3", merged)
-	public.UnlistedHandlePrefix("/openapi/v3/", merged)
+	public.HandlePrefix("/openapi/v3/", merged)
 	return nil
 }
 
