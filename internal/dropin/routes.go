@@ -40,10 +40,9 @@ var routes = map[string]rule{
 	// Who is anonymous is the aggregator's business, but --authorization-mode has a say in it.
 	"anonymous-auth": only(core),
 
-	// Core and extensions own the capacity and share the limits. The aggregator does without priority and fairness.
+	// Core and extensions own the capacity and share the limits.
 	"max-requests-inflight":          derived,
 	"max-mutating-requests-inflight": derived,
-	"enable-priority-and-fairness":   only(core, extensions),
 
 	// A file, or socket, has one owner.
 	"audit-log-path":    ownFile,
