@@ -158,9 +158,8 @@ func TestServicesGetTheFlagsThatAreTheirs(t *testing.T) {
 			want: map[service][]string{
 				core:       {"--enable-priority-and-fairness=true", "--max-requests-inflight=667", "--max-mutating-requests-inflight=1"},
 				extensions: {"--enable-priority-and-fairness=true", "--max-requests-inflight=333", "--max-mutating-requests-inflight=1"},
-				aggregator: {"--max-requests-inflight=1000", "--max-mutating-requests-inflight=1"},
+				aggregator: {"--enable-priority-and-fairness=true", "--max-requests-inflight=1000", "--max-mutating-requests-inflight=1"},
 			},
-			not: map[service][]string{aggregator: {"--enable-priority-and-fairness=true"}},
 		},
 		{
 			name:   "no limit is no limit",

@@ -8,6 +8,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -87,7 +88,9 @@ func (b watchBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// fail answers a request that got no response.
+// fail answers a request that got no response. Clients repeat a request that is answered with
+// Retry-After, so that is said only where a repetition does no harm: the request never left, or it
+// only reads.
 func (f *Forwarder) fail(w http.ResponseWriter, req *http.Request, err error) {
 	var unreachable *backend.UnreachableError
 	switch {
@@ -98,8 +101,16 @@ func (f *Forwarder) fail(w http.ResponseWriter, req *http.Request, err error) {
 		klog.V(2).InfoS("Backend unreachable", "backend", f.name, "err", err)
 	default:
 		klog.InfoS("Request to backend failed", "backend", f.name, "method", req.Method, "path", req.URL.Path, "err", err)
+		if !onlyReads(req.Method) {
+			badGateway(f.serializer, w, req, fmt.Sprintf("the connection to %s broke before it answered; the request may have been carried out", f.name))
+			return
+		}
 	}
 	Unavailable(f.serializer, w, req, "%s is not available at the moment", f.name)
+}
+
+func onlyReads(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
 // copyBuffers are the buffers through which bodies pass.

@@ -273,24 +273,34 @@ type failing struct{ err error }
 
 func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.err }
 
-func TestABackendThatIsAwayIsARetriableStatus(t *testing.T) {
-	for name, err := range map[string]error{
-		"unreachable": &backend.UnreachableError{Backend: "core", Failures: []string{"refused"}},
-		"broken off":  errors.New("connection reset"),
+func TestClientsAreToldToRetryOnlyWhatCannotHappenTwice(t *testing.T) {
+	unreachable := &backend.UnreachableError{Backend: "core", Failures: []string{"refused"}}
+	broken := errors.New("connection reset")
+	for name, test := range map[string]struct {
+		method string
+		err    error
+		code   int
+		retry  string
+	}{
+		"a read never left":   {http.MethodGet, unreachable, http.StatusServiceUnavailable, "1"},
+		"a write never left":  {http.MethodPost, unreachable, http.StatusServiceUnavailable, "1"},
+		"a read broke off":    {http.MethodGet, broken, http.StatusServiceUnavailable, "1"},
+		"a create broke off":  {http.MethodPost, broken, http.StatusBadGateway, ""},
+		"a patch broke off":   {http.MethodPatch, broken, http.StatusBadGateway, ""},
+		"a removal broke off": {http.MethodDelete, broken, http.StatusBadGateway, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			forwarder := NewForwarder("core", failing{err}, aggregatorscheme.Codecs)
+			forwarder := NewForwarder("core", failing{test.err}, aggregatorscheme.Codecs)
 			w := httptest.NewRecorder()
-			req := httptest.NewRequest(http.MethodGet, "/api/v1/pods", nil)
+			req := httptest.NewRequest(test.method, "/api/v1/pods", nil)
 			forwarder.ServeHTTP(w, req.WithContext(request.WithUser(context.Background(), jane)))
 
 			var status metav1.Status
-			if err := json.Unmarshal(w.Body.Bytes(), &status); err != nil {
+			if err := json.Unmarshal(w.Body.Bytes(), &status); err != nil || status.Kind != "Status" {
 				t.Fatalf("body is no Status: %s", w.Body)
 			}
-			if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" ||
-				status.Kind != "Status" || status.Reason != metav1.StatusReasonServiceUnavailable {
-				t.Errorf("%d, Retry-After %q, %+v", w.Code, w.Header().Get("Retry-After"), status)
+			if w.Code != test.code || int(status.Code) != test.code || w.Header().Get("Retry-After") != test.retry {
+				t.Errorf("%d with Retry-After %q (%+v), want %d with %q", w.Code, w.Header().Get("Retry-After"), status, test.code, test.retry)
 			}
 		})
 	}

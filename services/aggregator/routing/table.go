@@ -188,7 +188,12 @@ func (t *Table) routeGroup(rest string) Target {
 	group, rest, _ := strings.Cut(strings.TrimPrefix(rest, "/"), "/")
 	version, _, _ := strings.Cut(rest, "/")
 	switch {
-	case group == "" || group == apiRegistrationGroup:
+	case group == apiRegistrationGroup:
+		return Target{Owner: Aggregator}
+	case group == "" && !t.current.Load().complete:
+		// Clients take a group that the list of groups leaves out for one that does not exist.
+		return Target{Owner: Unknown}
+	case group == "":
 		return Target{Owner: Aggregator}
 	case version != "":
 		return t.GroupVersion(schema.GroupVersion{Group: group, Version: version})
