@@ -122,7 +122,7 @@ func (b *Backend) try(req *http.Request, order []*replica) (*http.Response, erro
 		if err == nil {
 			return resp, nil
 		}
-		if !neverLeft(err) || req.Context().Err() != nil {
+		if !NeverLeft(err) || req.Context().Err() != nil {
 			return nil, err
 		}
 		failures = append(failures, err.Error())
@@ -141,8 +141,8 @@ func (e *UnreachableError) Error() string {
 	return fmt.Sprintf("no replica of %s can be reached: %s", e.Backend, strings.Join(e.Failures, "; "))
 }
 
-// neverLeft reports whether a request failed before any byte of it was sent.
-func neverLeft(err error) bool {
+// NeverLeft reports whether a request failed before any byte of it was sent: no connection could be made.
+func NeverLeft(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }

@@ -9,6 +9,7 @@ import (
 	"net/url"
 
 	"go.opentelemetry.io/otel/trace"
+
 	"k8s.io/apimachinery/pkg/runtime"
 	utilproxy "k8s.io/apimachinery/pkg/util/proxy"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -20,6 +21,8 @@ import (
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
 	"k8s.io/kube-aggregator/pkg/controllers/status/remote"
 	"k8s.io/streaming/pkg/httpstream"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/backend"
 )
 
 // ServiceResolver finds an address of a Service.
@@ -114,5 +117,10 @@ func (p *ThirdParty) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 type errorResponder struct{ p *ThirdParty }
 
 func (r errorResponder) Error(w http.ResponseWriter, req *http.Request, err error) {
-	Unavailable(r.p.config.Serializer, w, req, "error trying to reach service %s/%s: %v", r.p.service.Namespace, r.p.service.Name, err)
+	name := r.p.service.Namespace + "/" + r.p.service.Name
+	if !onlyReads(req.Method) && !backend.NeverLeft(err) {
+		badGateway(r.p.config.Serializer, w, req, fmt.Sprintf("the connection to service %s broke before it answered: %v", name, err))
+		return
+	}
+	Unavailable(r.p.config.Serializer, w, req, "error trying to reach service %s: %v", name, err)
 }
