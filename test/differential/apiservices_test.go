@@ -25,10 +25,6 @@ var apiServices = []request{
 	post(apiServicesPath, missingService),
 	post(apiServicesPath, `{"apiVersion":"apiregistration.k8s.io/v1","kind":"APIService","metadata":{"name":"v1.local.example.com"},
 		"spec":{"group":"local.example.com","version":"v1","groupPriorityMinimum":1000,"versionPriority":10}}`).called("create a local APIService of an unknown group"),
-	patch(mergePatch, apiServicesPath+"/v1.missing.example.com?dryRun=All", `{"spec":{"versionPriority":0}}`).failing(),
-	patch(mergePatch, apiServicesPath+"/v1.missing.example.com?dryRun=All", `{"spec":{"group":"other.example.com"}}`).called("change the group of an APIService").failing(),
-	patch(mergePatch, apiServicesPath+"/v1.missing.example.com?dryRun=All&fieldValidation=Warn", `{"spec":{"unknown":1}}`),
-	apply("me", apiServicesPath+"/v1.missing.example.com?dryRun=All&force=true", "apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nspec: {versionPriority: 11}\n"),
 	del(apiServicesPath + "/v1.batch?dryRun=All").ignoringBody(),
 }
 
@@ -42,6 +38,10 @@ var missingServer = []request{
 	get(apiServicesPath + "/v1.missing.example.com"),
 	get(apiServicesPath + "/v1.missing.example.com").accept(tableType),
 	get(apiServicesPath + "/v1.local.example.com"),
+	patch(mergePatch, apiServicesPath+"/v1.missing.example.com?dryRun=All", `{"spec":{"versionPriority":0}}`),
+	patch(mergePatch, apiServicesPath+"/v1.missing.example.com?dryRun=All", `{"spec":{"group":"other.example.com"}}`).called("change the group of an APIService"),
+	patch(mergePatch, apiServicesPath+"/v1.missing.example.com?dryRun=All&fieldValidation=Warn", `{"spec":{"unknown":1}}`),
+	apply("me", apiServicesPath+"/v1.missing.example.com?dryRun=All&force=true", "apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nspec: {versionPriority: 11}\n"),
 	get("/apis/missing.example.com"),
 	get("/apis/missing.example.com/v1"),
 	get("/apis/missing.example.com/v1/things"),

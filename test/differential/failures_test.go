@@ -4,7 +4,9 @@
 package differential
 
 import (
+	"context"
 	"fmt"
+	"net/http"
 	"strings"
 )
 
@@ -38,7 +40,7 @@ var failures = append(failuresOfKinds(), []request{
 	get(configMaps + "?resourceVersionMatch=Exact"),
 	get(widgets + "?resourceVersionMatch=Unknown&resourceVersion=1"),
 	get(configMaps + "?watch=1&resourceVersion=1&timeoutSeconds=5").firstEvents(1).called("watch from a resource version that is too old"),
-	get(widgets+"?watch=1&resourceVersion=1&timeoutSeconds=5").firstEvents(1).called("watch from a resource version that is too old, custom resource"),
+	get(widgets + "?watch=1&resourceVersion=1&timeoutSeconds=5").firstEvents(1).called("watch from a resource version that is too old, custom resource"),
 	get(configMaps + "?watch=1&sendInitialEvents=true").called("initial events without bookmarks"),
 	get(widgets + "?watch=1&sendInitialEvents=true").called("initial events without bookmarks, custom resource"),
 
@@ -187,11 +189,20 @@ func failuresOfKinds() []request {
 		add("delete with wrong options", del(named).body(jsonType, `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Unknown"}`))
 		add("delete with options that are none", del(named).body(jsonType, `{`))
 		add("delete with a query that is none", del(named+"?gracePeriodSeconds=soon"))
+		if k.path == crds { // their status comes by and by, and they go when their objects are gone
+			add("delete", del(named).ignoringBody())
+			continue
+		}
 		add("delete, dry run", del(named+"?dryRun=All"))
 		add("delete", del(named))
-		add("gone", get(named).ignoringBody()) // unless something is still to be done about it
+		add("gone", get(named))
 	}
 	return requests
+}
+
+// afterFailures returns when the CustomResourceDefinition is gone.
+func (s *side) afterFailures(ctx context.Context) error {
+	return s.waitForStatus(ctx, crds+"/failings.failing.example.com", http.StatusNotFound)
 }
 
 func nameOf(k kind) string {

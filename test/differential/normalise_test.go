@@ -52,8 +52,9 @@ var volatileFields = map[string]string{
 	"gitCommit":       "COMMIT",
 }
 
-// sets are lists whose order is random: the rules of a SelfSubjectRulesReview.
-var sets = []string{"resourceRules", "nonResourceRules"}
+// sets are lists without an order to compare: that of the rules of a SelfSubjectRulesReview is random, and managed
+// fields are sorted by the second in which they were written.
+var sets = []string{"resourceRules", "nonResourceRules", "managedFields"}
 
 // normaliser removes from answers of one cluster what differs between any two.
 type normaliser struct {

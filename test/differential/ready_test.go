@@ -54,6 +54,17 @@ func (s *side) waitForOK(ctx context.Context, path, text string) error {
 	})
 }
 
+// waitForStatus returns when a path answers with a status.
+func (s *side) waitForStatus(ctx context.Context, path string, status int) error {
+	return framework.Poll(ctx, fmt.Sprintf("%s answers %d to %s", s.cluster.Name, status, path), func(ctx context.Context) error {
+		a, err := get(path).do(ctx, s)
+		if err == nil && a.status != status {
+			err = fmt.Errorf("answer %d", a.status)
+		}
+		return err
+	})
+}
+
 type condition struct{ Type, Status string }
 
 func isTrue(conditions []condition, kind string) bool {
@@ -90,7 +101,7 @@ func (s *side) waitAPIServicesAvailable(ctx context.Context) error {
 
 // waitCustomResources returns when the custom resources of the fixtures are served and documented.
 func (s *side) waitCustomResources(ctx context.Context) error {
-	for _, name := range []string{"widgets.example.com", "planets.space.example.com"} {
+	for _, name := range []string{"widgets.example.com", "planets.space.example.com", "ghosts.unseen.example.com"} {
 		err := framework.Poll(ctx, s.cluster.Name+" has established "+name, func(ctx context.Context) error {
 			var crd struct {
 				Status struct{ Conditions []condition }

@@ -25,29 +25,29 @@ func (s *side) afterRemoval(ctx context.Context) error {
 		apiServicesPath + "/v2beta1.space.example.com",
 		apiServicesPath + "/v1beta1.example.com",
 	} {
-		err := framework.Poll(ctx, s.cluster.Name+" has no "+path, func(ctx context.Context) error {
-			a, err := get(path).do(ctx, s)
-			if err == nil && a.status != http.StatusNotFound {
-				err = fmt.Errorf("answer %d", a.status)
-			}
-			return err
-		})
-		if err != nil {
+		if err := s.waitForStatus(ctx, path, http.StatusNotFound); err != nil {
 			return err
 		}
 	}
-	documents := []request{
-		get("/apis"), get("/apis").accept(discoveryV2), get("/apis/example.com"), get("/openapi/v2"), get("/openapi/v3"),
+	documents := []struct {
+		request request
+		removed []string
+	}{
+		{get("/apis"), []string{"space.example.com", "example.com/v1beta1"}},
+		{get("/apis").accept(discoveryV2), []string{"space.example.com", "example.com/v1beta1"}},
+		{get("/apis/example.com"), []string{"example.com/v1beta1"}},
+		{get("/openapi/v2"), []string{"com.example.space", "com.example.v1beta1"}},
+		{get("/openapi/v3"), []string{"space.example.com"}}, // stock keeps documents of versions that are no longer served
 	}
 	return framework.Poll(ctx, s.cluster.Name+" documents no removed resources", func(ctx context.Context) error {
-		for _, r := range documents {
-			a, err := r.do(ctx, s)
+		for _, document := range documents {
+			a, err := document.request.do(ctx, s)
 			if err != nil {
 				return err
 			}
-			for _, text := range []string{"space.example.com", "example.com/v1beta1", "com.example.v1beta1"} {
+			for _, text := range document.removed {
 				if strings.Contains(string(a.body), text) {
-					return fmt.Errorf("%s still has %s", r, text)
+					return fmt.Errorf("%s still has %s", document.request, text)
 				}
 			}
 		}

@@ -117,7 +117,7 @@ func FreePort() (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("cannot find a free port: %w", err)
 	}
-	defer listener.Close()
+	defer listener.Close() //nolint:errcheck // nothing was sent
 	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 

@@ -70,7 +70,7 @@ func (c Command) Start() (*Process, error) {
 		// The parent-death signal is bound to the thread that started the process, so the thread has to live as long.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		defer log.Close()
+		defer log.Close() //nolint:errcheck // what the process wrote is on disk
 		err := p.cmd.Start()
 		started <- err
 		if err == nil {

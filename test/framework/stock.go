@@ -177,7 +177,7 @@ func httpOK(client *http.Client, url string) func(context.Context) error {
 		if err != nil {
 			return err
 		}
-		defer response.Body.Close()
+		defer response.Body.Close() //nolint:errcheck // what counts is what was read
 		body, err := io.ReadAll(response.Body)
 		if err != nil {
 			return err

@@ -65,7 +65,7 @@ func start(ctx context.Context, flags ...string) (*framework.Cluster, error) {
 }
 
 // giveUp ends a wait that would never end; it says nothing about how fast anything is.
-const giveUp = 2 * time.Minute
+const giveUp = time.Minute
 
 // must returns value where it is not interesting how a call failed.
 func must[T any](t testing.TB, value T, err error) T {

@@ -39,6 +39,7 @@ func startControllers(ctx context.Context, env *framework.Environment) error {
 			"--cluster-signing-cert-file=" + tripod.CAFile(),
 			"--cluster-signing-key-file=" + filepath.Join(tripod.PKI, "ca.key"),
 			"--controllers=*",
+			"--flex-volume-plugin-dir=" + filepath.Join(env.Dir, "flexvolume"),
 			"--leader-elect=false",
 			"--secure-port=0",
 		}},
