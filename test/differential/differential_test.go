@@ -187,7 +187,6 @@ func (c *comparison) compareRequest(t *testing.T, r request) *answer {
 	if len(unexpected) > 0 {
 		t.Errorf("%s\n    %s", r, strings.Join(unexpected, "\n    "))
 	}
-	t.Logf("COUNTED")
 	return stock
 }
 
