@@ -7,6 +7,7 @@ package etcdready
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -28,6 +29,9 @@ const (
 	retryInterval = time.Second
 	probeTimeout  = 3 * time.Second
 )
+
+// ErrStopped is what Wait returns when its context ended first.
+var ErrStopped = errors.New("stopped while waiting for etcd")
 
 // Wait returns when etcd has answered a read, or with an error when the context ends first or the files of the
 // configuration cannot be used. Meanwhile it answers on the port of serving that it is not ready, and why.
@@ -57,7 +61,7 @@ func Wait(ctx context.Context, config storagebackend.Config, serving *options.Se
 		return err == nil, nil
 	})
 	if err != nil {
-		return fmt.Errorf("stopped while waiting for etcd at %s", servers)
+		return fmt.Errorf("%w at %s", ErrStopped, servers)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ package servicecommand
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -27,6 +28,8 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/version"  // kubernetes_build_info
 	"k8s.io/component-base/term"
 	"k8s.io/component-base/version/verflag"
+
+	"github.com/tripod-k8s/tripod/internal/etcdready"
 )
 
 // The gates of logging must be known before --feature-gates is defined.
@@ -76,7 +79,10 @@ func New(s Service) *cobra.Command {
 				mutable.AddMetrics()
 			}
 			s.Components.AddMetrics()
-			return s.Run(cmd.Context())
+			if err := s.Run(cmd.Context()); err != nil && !errors.Is(err, etcdready.ErrStopped) {
+				return err
+			}
+			return nil
 		},
 	}
 

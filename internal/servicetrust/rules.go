@@ -44,6 +44,9 @@ var serviceRules = map[string][]rbacv1.PolicyRule{
 			"mutatingadmissionpolicies", "mutatingadmissionpolicybindings",
 			"validatingadmissionpolicies", "validatingadmissionpolicybindings",
 		}},
+		// Custom resources count against the quota of their namespace.
+		{Verbs: read, APIGroups: []string{""}, Resources: []string{"resourcequotas"}},
+		{Verbs: []string{"update", "patch"}, APIGroups: []string{""}, Resources: []string{"resourcequotas/status"}},
 		// Policies most often take their parameters from ConfigMaps. For other built-in kinds of parameters an
 		// administrator binds a role to the user of this service.
 		{Verbs: read, APIGroups: []string{""}, Resources: []string{"configmaps"}},

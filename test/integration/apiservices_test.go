@@ -5,7 +5,6 @@ package integration
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -242,8 +241,10 @@ func offered(ctx context.Context, config *rest.Config, want bool) error {
 // hasDiscoveryOfTheRest fails when discovery lacks what has nothing to do with a third party.
 func hasDiscoveryOfTheRest(ctx context.Context, config *rest.Config) error {
 	resp, err := send(ctx, config, http.MethodGet, "/apis", nil, nil)
-	if err == nil && !(strings.Contains(string(resp.Body), `"apps/v1"`) && strings.Contains(string(resp.Body), `"apiextensions.k8s.io/v1"`)) {
-		err = errors.New("/apis has not every group: " + string(resp.Body))
+	for _, want := range []string{`"apps/v1"`, `"apiextensions.k8s.io/v1"`} {
+		if err == nil && !strings.Contains(string(resp.Body), want) {
+			err = fmt.Errorf("/apis is without %s: %s", want, resp.Body)
+		}
 	}
 	return err
 }

@@ -234,8 +234,9 @@ func TestVersionsAppearAndVanishAsTheyAreServed(t *testing.T) {
 	})
 	setServed("false")
 	framework.Eventually(t, "v2 is not served any more", func(ctx context.Context) error {
-		if _, err := v2.in(t, namespace).Get(ctx, "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("got %w", err)
+		_, err := v2.in(t, namespace).Get(ctx, "a", metav1.GetOptions{})
+		if err := unless(apierrors.IsNotFound, err); err != nil {
+			return err
 		}
 		return hasAPIService(ctx, v2.GroupVersion(), false)
 	})
@@ -271,10 +272,8 @@ func TestDeletingADefinitionDeletesItsObjects(t *testing.T) {
 	}
 	release(t, client, "held")
 	framework.Eventually(t, "the CRD is gone", func(ctx context.Context) error {
-		if _, err := definitions.Get(ctx, crd.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("got %w", err)
-		}
-		return nil
+		_, err := definitions.Get(ctx, crd.Name, metav1.GetOptions{})
+		return unless(apierrors.IsNotFound, err)
 	})
 }
 

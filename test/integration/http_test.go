@@ -39,7 +39,7 @@ func send(ctx context.Context, config *rest.Config, method, path string, header 
 	if err != nil {
 		return response{}, err
 	}
-	defer resp.Body.Close()
+	defer closing(resp.Body)
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return response{resp.StatusCode, resp.Header, nil}, nil
 	}

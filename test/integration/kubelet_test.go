@@ -82,7 +82,7 @@ func (k *fakeKubelet) exec(w http.ResponseWriter, req *http.Request) {
 	if connection == nil {
 		return
 	}
-	defer connection.Close()
+	defer closing(connection)
 	byType := map[string]httpstream.Stream{}
 	for len(byType) < 3 { // error, stdin, stdout
 		select {
@@ -107,14 +107,14 @@ func (k *fakeKubelet) portForward(w http.ResponseWriter, req *http.Request) {
 	if connection == nil {
 		return
 	}
-	defer connection.Close()
+	defer closing(connection)
 	var echoing sync.WaitGroup
 	defer echoing.Wait()
 	for {
 		select {
 		case stream := <-accepted:
 			echoing.Go(func() {
-				defer stream.Close()
+				defer closing(stream)
 				if stream.Headers().Get(corev1.StreamType) == corev1.StreamTypeData {
 					io.Copy(stream, stream) //nolint:errcheck // the client may go away
 				}

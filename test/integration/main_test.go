@@ -5,6 +5,8 @@ package integration
 
 import (
 	"context"
+	"errors"
+	"io"
 	"os"
 	"sync"
 	"testing"
@@ -99,3 +101,17 @@ func create(t testing.TB, client dynamic.ResourceInterface, object *unstructured
 	created, err := client.Create(t.Context(), object, metav1.CreateOptions{})
 	return must(t, created, err)
 }
+
+// unless returns nil where an error is the expected one.
+func unless(expected func(error) bool, err error) error {
+	switch {
+	case expected(err):
+		return nil
+	case err == nil:
+		return errors.New("no error")
+	}
+	return err
+}
+
+// closing closes what was only read.
+func closing(c io.Closer) { _ = c.Close() }

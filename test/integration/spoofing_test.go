@@ -92,13 +92,13 @@ func roundTrip(t testing.TB, config *rest.Config, method, path string, lines []s
 	tlsConfig, err := rest.TLSConfigFor(config)
 	must(t, tlsConfig, err).NextProtos = []string{"http/1.1"}
 	connection, err := tls.Dial("tcp", strings.TrimPrefix(config.Host, "https://"), tlsConfig)
-	defer must(t, connection, err).Close()
+	defer closing(must(t, connection, err))
 	message := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: kubernetes\r\nAccept: application/json\r\nContent-Length: %d\r\n%s\r\n\r\n%s",
 		method, path, len(body), strings.Join(lines, "\r\n"), body)
 	_, err = io.WriteString(connection, message)
 	must(t, connection, err)
 	answer, err := http.ReadResponse(bufio.NewReader(connection), &http.Request{Method: method})
-	defer must(t, answer, err).Body.Close()
+	defer closing(must(t, answer, err).Body)
 	data, err := io.ReadAll(answer.Body)
 	return response{answer.StatusCode, answer.Header, must(t, data, err)}
 }

@@ -184,7 +184,13 @@ func TestServicesMayStartInAnyOrder(t *testing.T) {
 					services.startEtcd(t)
 					continue
 				}
-				services.start(t, name)
+				process := services.start(t, name)
+				// Before etcd is: without it core does not end its watches.
+				t.Cleanup(func() {
+					if err := process.Stop(); err != nil {
+						t.Error(err)
+					}
+				})
 				framework.Eventually(t, name+" listens", func(ctx context.Context) error {
 					_, err := services.readyz(ctx, name)
 					return err

@@ -79,7 +79,7 @@ func TestLogsAreFollowedLineByLine(t *testing.T) {
 	t.Parallel()
 	kubelet, namespace, pod := newPod(t)
 	stream, err := kubeClient(t, cluster.Admin()).CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{Follow: true}).Stream(t.Context())
-	defer must(t, stream, err).Close()
+	defer closing(must(t, stream, err))
 	lines := bufio.NewScanner(stream)
 	for _, want := range []string{"one", "two", "three"} {
 		// A line is sent only when the one before has arrived.
@@ -132,7 +132,7 @@ func TestPortsAreForwarded(t *testing.T) {
 func echo(t testing.TB, address string) {
 	t.Helper()
 	connection, err := net.Dial("tcp", address)
-	defer must(t, connection, err).Close()
+	defer closing(must(t, connection, err))
 	const message = "marco polo"
 	if _, err := io.WriteString(connection, message); err != nil {
 		t.Fatal(err)

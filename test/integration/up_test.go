@@ -63,11 +63,11 @@ func TestNothingSurvivesTheDeathOfTripod(t *testing.T) {
 		address := strings.TrimPrefix(strings.TrimPrefix(component.Address, "https://"), "http://")
 		framework.Eventually(t, component.Component+" is gone", func(ctx context.Context) error {
 			var dialer net.Dialer
-			connection, err := dialer.DialContext(ctx, "tcp", address)
-			if err != nil {
-				return nil
+			if connection, err := dialer.DialContext(ctx, "tcp", address); err == nil {
+				closing(connection)
+				return fmt.Errorf("%s still listens", address)
 			}
-			return fmt.Errorf("%s still listens: %w", address, connection.Close())
+			return nil
 		})
 	}
 	world.tripod = startTripod(t, framework.TripodOptions{DataDir: dir})
@@ -159,7 +159,7 @@ func TestCustomResourcesMayHaveAnEtcdOfTheirOwn(t *testing.T) {
 func hasKeys(t testing.TB, etcd, prefix string) bool {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd}})
-	defer must(t, client, err).Close()
+	defer closing(must(t, client, err))
 	resp, err := client.Get(t.Context(), prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
 	return must(t, resp, err).Count > 0
 }

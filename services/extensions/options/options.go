@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
 	"k8s.io/apiserver/pkg/server/flagz"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
@@ -73,7 +74,7 @@ func New() *Options {
 		SecureServing: genericoptions.NewSecureServingOptions().WithLoopback(),
 		Audit:         genericoptions.NewAuditOptions(),
 		Features:      genericoptions.NewFeatureOptions(),
-		Admission:     genericoptions.NewAdmissionOptions(),
+		Admission:     newAdmissionOptions(),
 		APIEnablement: genericoptions.NewAPIEnablementOptions(),
 		Egress:        genericoptions.NewEgressSelectorOptions(),
 		Traces:        genericoptions.NewTracingOptions(),
@@ -155,6 +156,15 @@ func (o *Options) validate() []error {
 	errs = append(errs, o.Traces.Validate()...)
 	errs = append(errs, o.Metrics.Validate()...)
 	return errs
+}
+
+// newAdmissionOptions returns the plugins of generic API servers, and those of kube-apiserver that concern custom
+// resources too. The order is kube-apiserver's: quota is charged last.
+func newAdmissionOptions() *genericoptions.AdmissionOptions {
+	o := genericoptions.NewAdmissionOptions()
+	resourcequota.Register(o.Plugins)
+	o.RecommendedPluginOrder = append(o.RecommendedPluginOrder, resourcequota.PluginName)
+	return o
 }
 
 // validateAdmission explains what Admission.Validate would only call unknown.

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"net/url"
 
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/initializer"
 	webhookinitializer "k8s.io/apiserver/pkg/admission/plugin/webhook/initializer"
+	"k8s.io/apiserver/pkg/quota/v1/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/apiserver/pkg/util/proxy"
@@ -45,7 +48,18 @@ func applyAdmission(
 		utilfeature.DefaultFeatureGate,
 		config.EffectiveVersion,
 		webhookinitializer.NewPluginInitializer(webhookClients, services),
+		countQuota{},
 	)
+}
+
+// countQuota configures the ResourceQuota plugin for objects that are only counted: count/<plural>.<group>.
+type countQuota struct{}
+
+// Initialize implements admission.PluginInitializer.
+func (countQuota) Initialize(plugin admission.Interface) {
+	if wants, ok := plugin.(initializer.WantsQuotaConfiguration); ok {
+		wants.SetQuotaConfiguration(generic.NewConfiguration(nil, nil))
+	}
 }
 
 // serviceResolver finds where webhooks are reached, by the Services of core.

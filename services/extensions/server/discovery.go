@@ -45,10 +45,14 @@ func installRootDiscovery(server *genericapiserver.GenericAPIServer) error {
 	err = server.AddPostStartHook("custom-resource-discovery-complete", func(hook genericapiserver.PostStartHookContext) error {
 		defer close(complete)
 		// The hook of the CRD server ends when its discovery is complete, and tells nobody but its health check.
-		return wait.PollUntilContextCancel(hook, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		err := wait.PollUntilContextCancel(hook, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 			err := client.Get().AbsPath("/readyz/poststarthook/" + controllersHook).Do(ctx).Error()
 			return err == nil, nil
 		})
+		if hook.Err() != nil {
+			return nil // to be stopped while waiting is no failure
+		}
+		return err
 	})
 	if err != nil {
 		return err
