@@ -36,6 +36,7 @@ func TestAThirdPartyAPIServer(t *testing.T) {
 			return offered(ctx, server.cluster.Admin(), true)
 		})
 		doNotBelieveHeaders(t)
+		impersonate(t)
 		server.unregister(t)
 	})
 	t.Run("is used by name without verification", func(t *testing.T) {
@@ -202,6 +203,21 @@ func useFlunders(t testing.TB, s *sampleServer) {
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `User "bob" cannot list`) {
 		t.Errorf("somebody without the role: %v", err)
 	}
+}
+
+// impersonate has users act as others, of which the server hears only the others.
+func impersonate(t *testing.T) {
+	t.Run("sees whom a user impersonates", func(t *testing.T) {
+		as := map[string][]string{"Impersonate-User": {"somebody"}}
+		resp := request(t, cluster.Admin(), http.MethodGet, flunders.path("default"), as, nil)
+		if resp.Code != http.StatusForbidden || !strings.Contains(resp.status(t).Message, `User "somebody" cannot list`) {
+			t.Errorf("an administrator as somebody got %d: %s", resp.Code, resp.Body)
+		}
+		resp = request(t, user(t, "mallory"), http.MethodGet, flunders.path("default"), as, nil)
+		if resp.Code != http.StatusForbidden || !strings.Contains(resp.status(t).Message, `User "mallory" cannot impersonate`) {
+			t.Errorf("a user without permission got %d: %s", resp.Code, resp.Body)
+		}
+	})
 }
 
 // doNotBelieveHeaders sends the server headers that claim another user than the certificate.

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -102,6 +103,38 @@ func TestAnonymousRequestsGetOnlyWhatIsPublic(t *testing.T) {
 	for _, path := range []string{"/apis", "/api", "/openapi/v2", "/openapi/v3", "/metrics", "/"} {
 		if resp := get(t, cluster.Anonymous(), path); resp.Code != http.StatusForbidden {
 			t.Errorf("%s answers %d: %s", path, resp.Code, resp.Body)
+		}
+	}
+}
+
+// kube-apiserver closes the HTTP/2 connection of a client that it does not know (CVE-2023-44487). That has to be the
+// client's own, not one that others share.
+func TestUnknownClientsDoNotDisturbOthers(t *testing.T) {
+	t.Parallel()
+	unknown := []*rest.Config{cluster.Anonymous(), withToken("not.a.token")}
+	ctx, cancel := context.WithCancel(t.Context())
+	var disturbing sync.WaitGroup
+	defer disturbing.Wait()
+	defer cancel()
+	for _, path := range servedBy(t) {
+		for _, config := range unknown {
+			disturbing.Go(func() {
+				for ctx.Err() == nil {
+					if _, err := send(ctx, config, http.MethodGet, path, nil, nil); err != nil && ctx.Err() == nil {
+						t.Errorf("GET %s: %v", path, err)
+						return
+					}
+				}
+			})
+		}
+	}
+	body, err := configMaps.object("a", "red").MarshalJSON()
+	must(t, body, err)
+	path := configMaps.path(createNamespace(t)) + "?dryRun=All"
+	for range 300 {
+		resp, err := send(t.Context(), cluster.Admin(), http.MethodPost, path, map[string][]string{"Content-Type": {"application/json"}}, body)
+		if err != nil || resp.Code != http.StatusCreated {
+			t.Fatalf("creating: %v, %d: %s", err, resp.Code, resp.Body)
 		}
 	}
 }

@@ -6,6 +6,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"flag"
 	"io"
 	"os"
 	"sync"
@@ -33,6 +34,10 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	// Most of the time tests wait for servers, not for a processor. The command line may say otherwise.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	framework.Main(m, func(ctx context.Context, env *framework.Environment) (err error) {
 		environment = env
 		cluster, err = start(ctx)

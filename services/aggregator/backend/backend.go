@@ -65,7 +65,7 @@ func New(name string, servers []string, identity Identity) (*Backend, error) {
 		if r.multiplexed, err = newTransport(name, identity, "h2", "http/1.1"); err != nil {
 			return nil, err
 		}
-		if r.upgradable, err = newTransport(name, identity, "http/1.1"); err != nil {
+		if r.separate, err = newTransport(name, identity, "http/1.1"); err != nil {
 			return nil, err
 		}
 		b.replicas = append(b.replicas, r)

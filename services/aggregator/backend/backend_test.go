@@ -114,6 +114,28 @@ func TestARequestThatNeverLeftGoesToTheNextReplicaWithItsBody(t *testing.T) {
 	}
 }
 
+func TestAnonymousRequestsDoNotShareAConnectionThatTheirServerCloses(t *testing.T) {
+	w := newWorld(t)
+	server := w.serve(t, Core, func(w http.ResponseWriter, req *http.Request) { _, _ = io.WriteString(w, req.Proto) })
+	b := w.backend(t, server)
+	for user, want := range map[string]string{"": "HTTP/2.0", "jane": "HTTP/2.0", "system:anonymous": "HTTP/1.1"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/path", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Remote-User", user)
+		resp, err := b.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || string(got) != want {
+			t.Errorf("user %q goes over %s (%v), want %s", user, got, err, want)
+		}
+	}
+}
+
 func TestNoReplicaIsSaidPlainly(t *testing.T) {
 	w := newWorld(t)
 	_, err := do(t, w.backend(t, closedPort(t), closedPort(t)), http.MethodGet, "")

@@ -13,8 +13,11 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/klog/v2"
 	"k8s.io/streaming/pkg/httpstream"
+
+	"github.com/tripod-k8s/tripod/internal/servicetrust"
 )
 
 const (
@@ -29,8 +32,10 @@ type replica struct {
 	host string
 	// multiplexed carries plain requests, over HTTP/2.
 	multiplexed http.RoundTripper
-	// upgradable carries requests that turn into a tunnel, over HTTP/1.1.
-	upgradable http.RoundTripper
+	// separate carries requests over HTTP/1.1 that must not share a connection with others: those that
+	// turn into a tunnel, and anonymous ones, after which an API server closes an HTTP/2 connection
+	// (CVE-2023-44487). The aggregator does the latter to the client's own.
+	separate http.RoundTripper
 
 	state atomic.Pointer[replicaState]
 }
@@ -46,8 +51,8 @@ func (r *replica) roundTrip(req *http.Request) (*http.Response, error) {
 	target := *req.URL
 	target.Scheme, target.Host = "https", r.host
 	out.URL, out.Host = &target, r.host
-	if httpstream.IsUpgradeRequest(req) {
-		return r.upgradable.RoundTrip(&out)
+	if httpstream.IsUpgradeRequest(req) || req.Header.Get(servicetrust.UserHeader) == user.Anonymous {
+		return r.separate.RoundTrip(&out)
 	}
 	return r.multiplexed.RoundTrip(&out)
 }
