@@ -97,7 +97,23 @@ func probe(ctx context.Context, client *clientv3.Client, prefix string) error {
 	return err
 }
 
+// checkServer refuses what the client would take for an address that never answers.
+func checkServer(server string) error {
+	if u, err := url.Parse(server); err == nil && u.Scheme != "" && (u.Host != "" || u.Path != "") {
+		return nil
+	}
+	if _, port, err := net.SplitHostPort(server); err == nil && port != "" {
+		return nil
+	}
+	return fmt.Errorf("--etcd-servers: %q is not a URL such as https://127.0.0.1:2379", server)
+}
+
 func newClient(ctx context.Context, config storagebackend.TransportConfig) (*clientv3.Client, error) {
+	for _, server := range config.ServerList {
+		if err := checkServer(server); err != nil {
+			return nil, err
+		}
+	}
 	clientConfig := clientv3.Config{
 		Context:   ctx,
 		Endpoints: config.ServerList,

@@ -168,3 +168,20 @@ func eventually(t *testing.T, condition func() bool) {
 		t.Fatal(err)
 	}
 }
+
+func TestServersThatAreNoAddressAreRefused(t *testing.T) {
+	for server, good := range map[string]bool{
+		"https://127.0.0.1:2379":     true,
+		"http://etcd.example.com":    true,
+		"127.0.0.1:2379":             true,
+		"unix:///run/etcd.sock":      true,
+		":::":                        false,
+		"":                           false,
+		"etcd.example.com":           false,
+		"https//etcd.example.com:23": false,
+	} {
+		if err := checkServer(server); (err == nil) != good {
+			t.Errorf("%q: %v", server, err)
+		}
+	}
+}
