@@ -104,7 +104,7 @@ func checkServer(server string) error {
 	if u, err := url.Parse(server); err == nil && u.Scheme != "" && (u.Host != "" || u.Path != "") {
 		return nil
 	}
-	if _, port, err := net.SplitHostPort(server); err == nil && port != "" {
+	if host, port, err := net.SplitHostPort(server); err == nil && port != "" && !strings.Contains(host, "/") {
 		return nil
 	}
 	return fmt.Errorf("--etcd-servers: %q is not a URL such as https://127.0.0.1:2379", server)
