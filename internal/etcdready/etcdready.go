@@ -55,12 +55,8 @@ func Wait(ctx context.Context, config storagebackend.Config, serving *options.Se
 	}
 	defer stop()
 
-	err = wait.PollUntilContextCancel(ctx, retryInterval, true, func(ctx context.Context) (bool, error) {
-		err := probe(ctx, client, config.Prefix)
-		if err != nil && ctx.Err() == nil {
-			klog.InfoS("Waiting for etcd", "servers", servers, "reason", err.Error())
-		}
-		return err == nil, nil
+	err = poll(ctx, client, config.Prefix, func(err error) {
+		klog.InfoS("Waiting for etcd", "servers", servers, "reason", err.Error())
 	})
 	if err != nil {
 		return fmt.Errorf("%w at %s", ErrStopped, servers)
@@ -76,19 +72,24 @@ func Check(ctx context.Context, config storagebackend.Config) error {
 		return fmt.Errorf("etcd at %s: %w", servers, err)
 	}
 	defer client.Close() //nolint:errcheck // nothing was written
-	var last error
-	err = wait.PollUntilContextCancel(ctx, retryInterval, true, func(ctx context.Context) (bool, error) {
-		if err := probe(ctx, client, config.Prefix); err == nil {
-			return true, nil
-		} else if last == nil || ctx.Err() == nil {
-			last = err
-		}
-		return false, nil
-	})
+	last := context.DeadlineExceeded
+	err = poll(ctx, client, config.Prefix, func(err error) { last = err })
 	if err != nil {
 		return fmt.Errorf("etcd at %s does not answer: %w", servers, last)
 	}
 	return nil
+}
+
+// poll returns when etcd has answered a read, or with an error when the context ends. It reports why etcd did not
+// answer, as long as that is not because the context ended.
+func poll(ctx context.Context, client *clientv3.Client, prefix string, failed func(error)) error {
+	return wait.PollUntilContextCancel(ctx, retryInterval, true, func(ctx context.Context) (bool, error) {
+		err := probe(ctx, client, prefix)
+		if err != nil && ctx.Err() == nil {
+			failed(err)
+		}
+		return err == nil, nil
+	})
 }
 
 // probe reads the key that the health check of kube-apiserver reads, so that it needs no other right in etcd.

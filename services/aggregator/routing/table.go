@@ -139,7 +139,7 @@ func (t *Table) SetComplete() {
 	t.update(func(s *snapshot) { s.complete = true })
 }
 
-// SetCore records the group-versions that core says it serves.
+// SetCore records the groups of the group-versions that core says it serves.
 func (t *Table) SetCore(served []schema.GroupVersion) {
 	core := make(map[string]bool, len(served))
 	for _, gv := range served {
