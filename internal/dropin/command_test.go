@@ -233,29 +233,6 @@ func TestCertificateWithoutADirectoryIsWrittenToThePrivateOne(t *testing.T) {
 	}
 }
 
-func TestAnonymousIsOffWhereEverythingIsAllowed(t *testing.T) {
-	for _, tc := range []struct {
-		args []string
-		want bool
-	}{
-		{[]string{"--authorization-mode=RBAC"}, true},
-		{[]string{"--authorization-mode=RBAC", "--anonymous-auth=false"}, false},
-		{[]string{"--authorization-mode=AlwaysAllow"}, false},
-		{[]string{"--authorization-mode=AlwaysAllow", "--anonymous-auth=true"}, false},
-		{nil, false},
-	} {
-		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
-			s, err := started(t, append(required(t), tc.args...))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if s.anonymous == nil || *s.anonymous != tc.want {
-				t.Errorf("anonymous is %v, want %v", s.anonymous, tc.want)
-			}
-		})
-	}
-}
-
 func TestAddressesFollowTheFlags(t *testing.T) {
 	s, err := started(t, append(required(t), "--secure-port=7443", "--bind-address=127.0.0.1"))
 	if err != nil {

@@ -37,9 +37,6 @@ var routes = map[string]rule{
 	// All services advertise one address, which may follow from --bind-address.
 	"advertise-address": derived,
 
-	// Who is anonymous is the aggregator's business, but --authorization-mode has a say in it.
-	"anonymous-auth": only(core),
-
 	// Core and extensions own the capacity and share the limits.
 	"max-requests-inflight":          derived,
 	"max-mutating-requests-inflight": derived,

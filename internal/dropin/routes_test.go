@@ -46,7 +46,6 @@ func argumentsOf(t *testing.T, args []string, change func(*settings)) map[servic
 }
 
 func TestServicesGetTheFlagsThatAreTheirs(t *testing.T) {
-	off := false
 	for _, tc := range []struct {
 		name   string
 		args   []string
@@ -169,17 +168,22 @@ func TestServicesGetTheFlagsThatAreTheirs(t *testing.T) {
 			},
 		},
 		{
-			name:   "who is anonymous was decided with --authorization-mode in view",
-			args:   []string{"--anonymous-auth=true"},
-			change: func(s *settings) { s.anonymous = &off },
-			want:   map[service][]string{aggregator: {"--anonymous-auth=false"}, core: {"--anonymous-auth=true"}},
-			not:    map[service][]string{aggregator: {"--anonymous-auth=true"}},
+			name: "policy, for everyone",
+			args: []string{"--authorization-mode=Node,Webhook", "--authorization-webhook-config-file=w.yaml", "--authorization-webhook-cache-authorized-ttl=1s"},
+			want: map[service][]string{
+				core:       {"--authorization-mode=Node,Webhook", "--authorization-webhook-config-file=w.yaml", "--authorization-webhook-cache-authorized-ttl=1s"},
+				extensions: {"--authorization-mode=Node,Webhook", "--authorization-webhook-config-file=w.yaml", "--authorization-webhook-cache-authorized-ttl=1s"},
+				aggregator: {"--authorization-mode=Node,Webhook", "--authorization-webhook-config-file=w.yaml", "--authorization-webhook-cache-authorized-ttl=1s"},
+			},
 		},
 		{
-			name: "--authentication-config may say who is anonymous",
-			args: []string{"--authentication-config=a.yaml"},
-			want: map[service][]string{aggregator: {"--authentication-config=a.yaml"}, core: {"--authentication-config=a.yaml"}},
-			not:  map[service][]string{aggregator: {"--anonymous-auth=true", "--anonymous-auth=false"}},
+			name: "who is anonymous, for those who may be asked without credentials",
+			args: []string{"--anonymous-auth=true", "--authentication-config=a.yaml"},
+			want: map[service][]string{
+				aggregator: {"--anonymous-auth=true", "--authentication-config=a.yaml"},
+				core:       {"--anonymous-auth=true", "--authentication-config=a.yaml"},
+			},
+			not: map[service][]string{extensions: {"--anonymous-auth=true"}},
 		},
 		{
 			name:   "gates that are switched off come last",

@@ -25,8 +25,6 @@ type settings struct {
 	securePort       int
 	advertiseAddress net.IP
 	certificate      genericoptions.GeneratableKeyCert
-	// anonymous is whether requests without credentials are let in, or nil when a file given to the aggregator says so.
-	anonymous *bool
 	// readOnly and mutating are the limits of requests in flight. 0 is none.
 	readOnly, mutating int
 	// admissionControl is the complete list of admission plugins, if --admission-control gave one.
@@ -57,15 +55,9 @@ func newSettings(given []flagValue, o options.CompletedOptions) (*settings, erro
 		watchGrace:       generic.ShutdownWatchTerminationGracePeriod,
 		drain:            generic.RequestTimeout,
 	}
-	// This also reads the files of authentication, and so finds what is wrong with them before anything is started.
-	authentication, err := o.Authentication.ToAuthenticationConfig()
-	if err != nil {
-		return nil, err
-	}
-	if authentication.AuthenticationConfig.Anonymous == nil {
-		s.anonymous = &authentication.Anonymous.Enabled
-	}
-	return s, nil
+	// This reads the files of authentication, and so finds what is wrong with them before anything is started.
+	_, err := o.Authentication.ToAuthenticationConfig()
+	return s, err
 }
 
 // arguments returns the arguments of a service, without those by which the services find and trust each other.
@@ -80,7 +72,7 @@ func (s *settings) arguments(to service, known *catalog, certificate genericopti
 		flags = append(flags, s.admission(known.plugins)...)
 	case aggregator:
 		flags = append(flags, s.limits(whole)...)
-		flags = append(flags, s.public(certificate)...)
+		flags = append(flags, public(certificate)...)
 	}
 	flags = append(flags, s.gates...)
 
@@ -92,16 +84,12 @@ func (s *settings) arguments(to service, known *catalog, certificate genericopti
 }
 
 // public are the flags of the public endpoint.
-func (s *settings) public(certificate genericoptions.CertKey) []flagValue {
-	flags := []flagValue{
+func public(certificate genericoptions.CertKey) []flagValue {
+	return []flagValue{
 		{"tls-cert-file", certificate.CertFile},
 		{"tls-private-key-file", certificate.KeyFile},
 		{"apiservice-form", string(aggregatoroptions.FormLocal)},
 	}
-	if s.anonymous != nil {
-		flags = append(flags, flagValue{"anonymous-auth", strconv.FormatBool(*s.anonymous)})
-	}
-	return flags
 }
 
 // limits tells a service its share of the requests in flight.

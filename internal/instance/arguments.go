@@ -37,7 +37,6 @@ func (a *arguments) core() []string {
 		"--proxy-client-cert-file="+a.store.CertFile(frontProxyClient),
 		"--proxy-client-key-file="+a.store.KeyFile(frontProxyClient),
 		"--service-cluster-ip-range="+serviceClusterIPRange,
-		"--authorization-mode=Node,RBAC",
 		"--enable-bootstrap-token-auth=true",
 		"--enable-admission-plugins=NodeRestriction",
 		"--allow-privileged=true",
@@ -86,13 +85,17 @@ func (a *arguments) requestHeader() []string {
 	}
 }
 
-// shared returns the flags that every service has: its name, address and etcd.
+// shared returns the flags that every service has: its name, address, policy and etcd.
 func (a *arguments) shared(service string) []string {
 	advertise := a.advertise
 	if advertise == nil {
 		advertise = launch.ClientAddress(a.options.BindAddress)
 	}
-	args := []string{"--replica=" + replica(service), "--advertise-address=" + advertise.String()}
+	args := []string{
+		"--replica=" + replica(service),
+		"--advertise-address=" + advertise.String(),
+		"--authorization-mode=Node,RBAC",
+	}
 	servers := a.options.etcdServers(service)
 	if len(servers) == 0 {
 		return append(args,

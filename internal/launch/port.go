@@ -45,6 +45,9 @@ func (p *Port) Release() {
 // URL returns the address of the port as in https://127.0.0.1:20000.
 func (p *Port) URL() string { return "https://" + p.address }
 
+// Address returns the address of the port as in 127.0.0.1:20000.
+func (p *Port) Address() string { return p.address }
+
 // Number returns the port as in "20000".
 func (p *Port) Number() string {
 	_, number, _ := net.SplitHostPort(p.address)

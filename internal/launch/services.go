@@ -4,7 +4,6 @@
 package launch
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/tripod-k8s/tripod/internal/pki"
@@ -16,13 +15,14 @@ type Services struct {
 	store            *pki.Store
 	binaries         map[string]string
 	core, extensions *Port
-	probes           map[string]func(context.Context) error
+	// probes are the ports on which core and extensions answer probes.
+	probes map[string]*Port
 }
 
 // NewServices finds the binaries, makes the certificates that are missing in store, and takes ports for core and
 // extensions, which serve on loopback only.
 func NewServices(store *pki.Store) (*Services, error) {
-	s := &Services{store: store, binaries: map[string]string{}, probes: map[string]func(context.Context) error{}}
+	s := &Services{store: store, binaries: map[string]string{}, probes: map[string]*Port{}}
 	for _, name := range []string{Core, Extensions, Aggregator} {
 		path, err := binary("tripod-" + name)
 		if err != nil {
@@ -33,25 +33,31 @@ func NewServices(store *pki.Store) (*Services, error) {
 	if err := ensureTrust(store); err != nil {
 		return nil, err
 	}
-	asAggregator, err := ClientTLS(store, serviceCA, Aggregator)
-	if err != nil {
-		return nil, err
-	}
-	if s.core, err = ReservePort(); err != nil {
-		return nil, err
-	}
-	if s.extensions, err = ReservePort(); err != nil {
+	if err := s.reservePorts(); err != nil {
 		s.Release()
 		return nil, err
 	}
-	s.probes[Core] = supervisor.NewHTTPProbe(s.core.URL(), asAggregator).Ready
-	s.probes[Extensions] = supervisor.NewHTTPProbe(s.extensions.URL(), asAggregator).Ready
 	return s, nil
+}
+
+func (s *Services) reservePorts() (err error) {
+	if s.core, err = ReservePort(); err != nil {
+		return err
+	}
+	if s.extensions, err = ReservePort(); err != nil {
+		return err
+	}
+	for _, name := range []string{Core, Extensions} {
+		if s.probes[name], err = ReservePort(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Release gives back the ports of services that were not started.
 func (s *Services) Release() {
-	for _, port := range []*Port{s.core, s.extensions} {
+	for _, port := range []*Port{s.core, s.extensions, s.probes[Core], s.probes[Extensions]} {
 		if port != nil {
 			port.Release()
 		}
@@ -84,14 +90,18 @@ func (s *Services) Aggregator(url string, probe *supervisor.HTTPProbe, args []st
 }
 
 func (s *Services) process(component string, port *Port, args []string) supervisor.Process {
+	probe := s.probes[component]
 	return supervisor.Process{
-		Component:   component,
-		Path:        s.binaries[component],
-		Args:        args,
-		Address:     port.URL(),
-		BeforeStart: port.Release,
-		Ready:       s.probes[component],
-		Version:     binaryVersion(s.binaries[component]),
+		Component: component,
+		Path:      s.binaries[component],
+		Args:      args,
+		Address:   port.URL(),
+		BeforeStart: func() {
+			port.Release()
+			probe.Release()
+		},
+		Ready:   supervisor.NewHTTPProbe("http://"+probe.Address(), nil).Ready,
+		Version: binaryVersion(s.binaries[component]),
 	}
 }
 
@@ -109,6 +119,7 @@ func (s *Services) serving(component string, port *Port) []string {
 	return append(s.identity(component),
 		"--bind-address=127.0.0.1",
 		"--secure-port="+port.Number(),
+		"--probe-bind-address="+s.probes[component].Address(),
 		"--tls-cert-file="+s.store.CertFile(component),
 		"--tls-private-key-file="+s.store.KeyFile(component),
 	)

@@ -129,12 +129,9 @@ func TestClientUsesRenewedCertificate(t *testing.T) {
 }
 
 func TestServicesFindEachOther(t *testing.T) {
-	services := &Services{store: openStore(t), binaries: map[string]string{}}
-	for _, port := range []**Port{&services.core, &services.extensions} {
-		var err error
-		if *port, err = ReservePort(); err != nil {
-			t.Fatal(err)
-		}
+	services := &Services{store: openStore(t), binaries: map[string]string{}, probes: map[string]*Port{}}
+	if err := services.reservePorts(); err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(services.Release)
 	extra := []string{"--v=4"}
@@ -160,12 +157,11 @@ func TestServicesFindEachOther(t *testing.T) {
 }
 
 func TestPortsOfServicesAreFreeWhenTheyStart(t *testing.T) {
-	services := &Services{store: openStore(t), binaries: map[string]string{}}
-	var err error
-	if services.core, err = ReservePort(); err != nil {
+	services := &Services{store: openStore(t), binaries: map[string]string{}, probes: map[string]*Port{}}
+	if err := services.reservePorts(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(services.core.Release)
+	t.Cleanup(services.Release)
 	services.Core(6443, nil).BeforeStart()
 	listener, err := net.Listen("tcp", services.core.address)
 	if err != nil {

@@ -4,15 +4,24 @@
 package servicetrust
 
 import (
+	"context"
 	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
 	"slices"
 
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
-	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
-	"k8s.io/apiserver/pkg/authentication/request/union"
 	requestx509 "k8s.io/apiserver/pkg/authentication/request/x509"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/apiserver/pkg/warning"
+
+	"github.com/tripod-k8s/tripod/internal/clientcert"
+	"github.com/tripod-k8s/tripod/internal/envelope"
+	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
 // User names of the services: the common names of their certificates.
@@ -22,36 +31,27 @@ const (
 	Extensions = "system:tripod:extensions"
 )
 
-// Headers in which the aggregator names the user of a request. They are what kube-apiserver sends to
-// aggregated API servers.
-const (
-	UserHeader        = "X-Remote-User"
-	UIDHeader         = "X-Remote-Uid"
-	GroupHeader       = "X-Remote-Group"
-	ExtraHeaderPrefix = "X-Remote-Extra-"
-)
-
 var services = []string{Aggregator, Core, Extensions}
 
-// NewAuthenticator returns an authenticator of requests that come from Tripod's services, and the CA bundle that it
-// verifies them with, read from caFile. The bundle is reloaded when the file changes, once somebody runs it: a
-// generic API server does so for the client CAs of its listener.
-func NewAuthenticator(caFile string) (authenticator.Request, dynamiccertificates.CAContentProvider, error) {
+// senders finds out who sent a request, by the certificate of the service that it comes from.
+type senders struct {
+	certificates authenticator.Request
+}
+
+// newSenders returns senders that verify certificates with the CA bundle in caFile. It is reloaded when the file
+// changes, once somebody runs the provider: a generic API server does so for the client CAs of its listener.
+func newSenders(caFile string) (*senders, dynamiccertificates.CAContentProvider, error) {
 	ca, err := dynamiccertificates.NewDynamicCAContentFromFile("service-ca", caFile)
 	if err != nil {
 		return nil, nil, err
 	}
-	forwarded := headerrequest.NewDynamicVerifyOptionsSecure(
-		ca.VerifyOptions,
-		headerrequest.StaticStringSlice{Aggregator},
-		headerrequest.StaticStringSlice{UserHeader},
-		headerrequest.StaticStringSlice{UIDHeader},
-		headerrequest.StaticStringSlice{GroupHeader},
-		headerrequest.StaticStringSlice{ExtraHeaderPrefix},
-	)
-	own := requestx509.NewDynamic(ca.VerifyOptions, requestx509.UserConversionFunc(serviceUser))
-	return union.New(forwarded, own), ca, nil
+	certificates := clientcert.NewAuthenticator(ca.VerifyOptions, requestx509.UserConversionFunc(serviceUser))
+	return &senders{certificates: certificates}, ca, nil
 }
+
+// service is the user of a request that a service sends in its own name. What a service may do goes with this type and
+// not with the name, which a client's certificate may have, too, and which can be impersonated.
+type service struct{ user.DefaultInfo }
 
 // serviceUser gives a service its user. The groups of the certificate are ignored: what a service may do follows from
 // its name alone. It is in system:authenticated because the flow schemas of API Priority and Fairness look for that.
@@ -63,10 +63,103 @@ func serviceUser(chain []*x509.Certificate) (*authenticator.Response, bool, erro
 	if err != nil || !ok {
 		return nil, false, err
 	}
-	response.User = &user.DefaultInfo{
+	response.User = &service{user.DefaultInfo{
 		Name:   response.User.GetName(),
 		Groups: []string{user.AllAuthenticated},
 		Extra:  response.User.GetExtra(),
-	}
+	}}
 	return response, true, nil
+}
+
+// ownEnvelope names the aggregator itself.
+var ownEnvelope = func() string {
+	value, err := envelope.Encode(&identityv1.Envelope{Self: true})
+	utilruntime.Must(err)
+	return value
+}()
+
+// SpeakAsAggregator makes the aggregator itself the sender of a request to a backend. The headers are changed.
+func SpeakAsAggregator(req *http.Request) {
+	if req.Header == nil {
+		req.Header = http.Header{}
+	}
+	req.Header[envelope.Header] = []string{ownEnvelope}
+}
+
+// sender is who sent a request, as far as the services are concerned. At most one of its fields is set; none is when it
+// came from somebody else.
+type sender struct {
+	// envelope is what the aggregator says about its client.
+	envelope *identityv1.Envelope
+	// service is the user of a service that speaks for itself.
+	service *authenticator.Response
+	// refused says why nobody is believed to have sent it.
+	refused error
+}
+
+var (
+	errNotAggregator = errors.New("only the aggregator may say who sent a request")
+	errNoEnvelope    = errors.New("a request of the aggregator must say who sent it")
+)
+
+// of returns the sender, and removes the envelope from the request.
+func (s *senders) of(req *http.Request) sender {
+	values, enclosed := req.Header[envelope.Header]
+	delete(req.Header, envelope.Header)
+
+	// A certificate that is not one of a service is the business of whoever comes next.
+	response, isService, _ := s.certificates.AuthenticateRequest(req)
+	fromAggregator := isService && response.User.GetName() == Aggregator
+	switch {
+	case enclosed && !fromAggregator:
+		return sender{refused: errNotAggregator}
+	case enclosed && len(values) != 1:
+		return sender{refused: fmt.Errorf("a request has one sender, and not %d", len(values))}
+	case enclosed:
+		e, err := envelope.Decode(values[0])
+		if e.GetSelf() {
+			return sender{service: response}
+		}
+		return sender{envelope: e, refused: err}
+	case fromAggregator:
+		return sender{refused: errNoEnvelope}
+	case isService:
+		return sender{service: response}
+	}
+	return sender{}
+}
+
+type senderKey struct{}
+
+// withSender finds out who sent a request before anything else is done with it, so that all handlers see the address
+// of the client and none sees the envelope.
+func (s *senders) withSender(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		from := s.of(req)
+		req = req.WithContext(context.WithValue(req.Context(), senderKey{}, from))
+		if address := from.envelope.GetClientAddress(); address != "" {
+			req.RemoteAddr = address
+		}
+		handler.ServeHTTP(w, req)
+	})
+}
+
+// authenticate is the authenticator for what withSender found. It has no opinion on requests of others.
+func authenticate(req *http.Request) (*authenticator.Response, bool, error) {
+	from, _ := req.Context().Value(senderKey{}).(sender)
+	switch {
+	case from.refused != nil:
+		return nil, false, from.refused
+	case from.service != nil:
+		return from.service, true, nil
+	case from.envelope != nil:
+		if annotations := from.envelope.GetAuditAnnotations(); len(annotations) > 0 {
+			audit.AddAuditAnnotationsMap(req.Context(), annotations)
+		}
+		for _, w := range from.envelope.GetWarnings() {
+			warning.AddWarning(req.Context(), w.GetAgent(), w.GetText())
+		}
+		return &authenticator.Response{User: envelope.ToUser(from.envelope.GetUser())}, true, nil
+	}
+	return nil, false, nil
 }

@@ -7,139 +7,190 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/rest"
+
+	"github.com/tripod-k8s/tripod/internal/envelope"
+	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-func TestAuthenticator(t *testing.T) {
-	service, other := newAuthority(t), newAuthority(t)
-	admin := http.Header{
-		"X-Remote-User":            {"admin"},
-		"X-Remote-Uid":             {"42"},
-		"X-Remote-Group":           {"system:masters", "other"},
-		"X-Remote-Extra-Acme%2fId": {"a", "b"},
+const (
+	ownPath       = "/own"
+	loopbackToken = "secret"
+)
+
+// admin is somebody whom a header must not make out of nobody.
+var admin = &identityv1.User{
+	Name: "admin", Uid: "42", Groups: []string{"system:masters", " other "},
+	Extra: map[string]*identityv1.ExtraValues{"Acme/Id": {Values: []string{"a", ""}}},
+}
+
+func sealed(t *testing.T, e *identityv1.Envelope) []string {
+	t.Helper()
+	value, err := envelope.Encode(e)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return []string{value}
+}
+
+// seen is what the handlers of a backend see of a request.
+type seen struct {
+	User        user.Info
+	Address     string
+	Annotations map[string]string
+	Header      http.Header
+}
+
+func TestSenders(t *testing.T) {
+	own, other := newAuthority(t), newAuthority(t)
+	aggregator := own.issue(t, pkix.Name{CommonName: Aggregator})
+	envelopeOfAdmin := sealed(t, &identityv1.Envelope{
+		User: admin, ClientAddress: "192.0.2.1:99", AuditAnnotations: map[string]string{"example.com/a": "b"},
+		Warnings: []*identityv1.Warning{{Text: "careful"}},
+	})
+	enclosed := http.Header{envelope.Header: envelopeOfAdmin}
+	itself := func(name string) user.Info {
+		return &service{user.DefaultInfo{Name: name, Groups: []string{user.AllAuthenticated}}}
+	}
+	adminUser := envelope.ToUser(admin)
+
 	tests := []struct {
 		name    string
 		client  *tls.Certificate
 		headers http.Header
-		// want is nil when the authenticator must have no answer.
+		// direct is whether direct clients are allowed.
+		direct bool
+		// want is nil when the request must be unauthorized.
 		want user.Info
 	}{
-		{
-			name:    "the aggregator names a user, who is taken verbatim",
-			client:  service.issue(t, pkix.Name{CommonName: Aggregator}),
-			headers: admin,
-			want: &user.DefaultInfo{
-				Name: "admin", UID: "42", Groups: []string{"system:masters", "other"},
-				Extra: map[string][]string{"acme/id": {"a", "b"}},
-			},
-		},
-		{
-			name:    "the aggregator names a user without groups, who gets none",
-			client:  service.issue(t, pkix.Name{CommonName: Aggregator}),
-			headers: http.Header{"X-Remote-User": {"jane"}},
-			want:    &user.DefaultInfo{Name: "jane"},
-		},
-		{
-			name:   "the aggregator names nobody and is itself",
-			client: service.issue(t, pkix.Name{CommonName: Aggregator}),
-			want:   &user.DefaultInfo{Name: Aggregator, Groups: []string{user.AllAuthenticated}},
-		},
-		{
-			name:    "groups without a user are nothing",
-			client:  service.issue(t, pkix.Name{CommonName: Aggregator}),
-			headers: http.Header{"X-Remote-Group": {"system:masters"}},
-			want:    &user.DefaultInfo{Name: Aggregator, Groups: []string{user.AllAuthenticated}},
-		},
-		{
-			name:    "another service cannot name a user",
-			client:  service.issue(t, pkix.Name{CommonName: Extensions}),
-			headers: admin,
-			want:    &user.DefaultInfo{Name: Extensions, Groups: []string{user.AllAuthenticated}},
-		},
-		{
-			name:   "groups in a service's certificate are ignored",
-			client: service.issue(t, pkix.Name{CommonName: Core, Organization: []string{"system:masters"}}),
-			want:   &user.DefaultInfo{Name: Core, Groups: []string{user.AllAuthenticated}},
-		},
-		{
-			name:    "a certificate of the service CA that is not a service's is nobody",
-			client:  service.issue(t, pkix.Name{CommonName: "admin", Organization: []string{"system:masters"}}),
-			headers: admin,
-		},
-		{
-			name:    "the name of the aggregator on another CA's certificate is nobody",
-			client:  other.issue(t, pkix.Name{CommonName: Aggregator}),
-			headers: admin,
-		},
-		{
-			name:    "headers without a certificate are nobody",
-			headers: admin,
-		},
+		{name: "the aggregator names a user", client: aggregator, headers: enclosed, want: adminUser},
+		{name: "whatever the client says besides", client: aggregator, headers: http.Header{
+			envelope.Header: envelopeOfAdmin, "X-Remote-User": {"root"}, "Authorization": {"Bearer " + loopbackToken},
+		}, want: adminUser},
+		{name: "the aggregator names somebody without a name", client: aggregator,
+			headers: http.Header{envelope.Header: sealed(t, &identityv1.Envelope{User: &identityv1.User{}})}, want: &user.DefaultInfo{}},
+		{name: "the aggregator names itself", client: aggregator, headers: http.Header{envelope.Header: {ownEnvelope}}, want: itself(Aggregator)},
+		{name: "a user who is called like the aggregator", client: aggregator,
+			headers: http.Header{envelope.Header: sealed(t, &identityv1.Envelope{User: &identityv1.User{Name: Aggregator}})}, want: &user.DefaultInfo{Name: Aggregator}},
+		{name: "the aggregator names nobody", client: aggregator},
+		{name: "the aggregator names nobody, directly", client: aggregator, direct: true},
+		{name: "the aggregator names nobody but has a token", client: aggregator, headers: http.Header{"Authorization": {"Bearer " + loopbackToken}}},
+		{name: "the aggregator names two", client: aggregator, headers: http.Header{envelope.Header: {envelopeOfAdmin[0], envelopeOfAdmin[0]}}},
+		{name: "the aggregator sends garbage", client: aggregator, headers: http.Header{envelope.Header: {"garbage"}}},
+		{name: "the aggregator sends nothing as envelope", client: aggregator, headers: http.Header{envelope.Header: {""}}},
+		{name: "X-Remote-User of the aggregator means nothing", client: aggregator, headers: http.Header{"X-Remote-User": {"admin"}}},
+		{name: "another service cannot name a user", client: own.issue(t, pkix.Name{CommonName: Extensions}), headers: enclosed},
+		{name: "a service speaks for itself", client: own.issue(t, pkix.Name{CommonName: Extensions}), want: itself(Extensions)},
+		{name: "a service's X-Remote-User means nothing", client: own.issue(t, pkix.Name{CommonName: Extensions}),
+			headers: http.Header{"X-Remote-User": {"admin"}, "X-Remote-Group": {"system:masters"}}, want: itself(Extensions)},
+		{name: "groups in a service's certificate are ignored",
+			client: own.issue(t, pkix.Name{CommonName: Core, Organization: []string{"system:masters"}}), want: itself(Core)},
+		{name: "a certificate of the service CA that is not a service's", client: own.issue(t, pkix.Name{CommonName: "admin", Organization: []string{"system:masters"}})},
+		{name: "the same with an envelope", client: own.issue(t, pkix.Name{CommonName: "admin"}), headers: enclosed},
+		{name: "the name of the aggregator on another CA's certificate", client: other.issue(t, pkix.Name{CommonName: Aggregator}), headers: enclosed},
+		{name: "the same where direct clients are allowed", client: other.issue(t, pkix.Name{CommonName: Aggregator}), headers: enclosed, direct: true},
+		{name: "an envelope without a certificate", headers: enclosed},
+		{name: "an envelope and a good token", headers: http.Header{envelope.Header: envelopeOfAdmin, "Authorization": {"Bearer " + loopbackToken}}},
+		{name: "a direct client", headers: http.Header{"Direct": {"jane"}}},
+		{name: "a direct client where these are allowed", headers: http.Header{"Direct": {"jane"}}, direct: true, want: &user.DefaultInfo{Name: "jane"}},
+		{name: "the loopback client", headers: http.Header{"Authorization": {"Bearer " + loopbackToken}},
+			want: &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.AllAuthenticated, user.SystemPrivilegedGroup}}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, remaining := authenticate(t, service, test.client, test.headers)
-			if diff := cmp.Diff(describe(test.want), describe(got)); diff != "" {
+			backend := newBackend(t, own, test.direct)
+			status, got, warning := backend.get(t, test.client, test.headers)
+			if test.want == nil {
+				if status != http.StatusUnauthorized || got != nil {
+					t.Errorf("answer is %d, seen as %+v", status, got)
+				}
+				return
+			}
+			if got == nil {
+				t.Fatalf("answer is %d", status)
+			}
+			if diff := cmp.Diff(describe(test.want), describe(got.User)); diff != "" {
 				t.Errorf("user (-want +got):\n%s", diff)
 			}
-			if test.want != nil && test.want.GetName() == test.headers.Get(UserHeader) {
-				for name := range remaining {
-					if strings.HasPrefix(name, "X-Remote-") {
-						t.Errorf("header %s is left for the handlers", name)
-					}
+			if _, left := got.Header[envelope.Header]; left {
+				t.Error("the envelope is left for the handlers")
+			}
+			if test.want == adminUser {
+				if got.Address != "192.0.2.1:99" || got.Annotations["example.com/a"] != "b" || warning != `299 - "careful"` {
+					t.Errorf("the envelope arrives with address %q, annotations %v, warning %q", got.Address, got.Annotations, warning)
 				}
 			}
 		})
 	}
 }
 
-// authenticate sends a request with the certificate and headers over TLS, and returns what the authenticator makes of
-// it and the headers that it leaves.
-func authenticate(t *testing.T, service *authority, client *tls.Certificate, headers http.Header) (user.Info, http.Header) {
+// backend is a server with the chain of a generic API server and one handler.
+type backend struct {
+	server *httptest.Server
+	ca     *authority
+	seen   *seen
+}
+
+func newBackend(t *testing.T, ca *authority, direct bool) *backend {
 	t.Helper()
-	authenticator, _, err := NewAuthenticator(service.file(t))
-	if err != nil {
+	b := &backend{ca: ca}
+	config := newServerConfig()
+	config.LoopbackClientConfig = &rest.Config{BearerToken: loopbackToken}
+	config.Authentication.Authenticator = authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
+		name := req.Header.Get("Direct")
+		return &authenticator.Response{User: &user.DefaultInfo{Name: name}}, name != "", nil
+	})
+	config.Authorization.Authorizer = allowAll{}
+	options := BackendOptions{Options: Options{CAFile: ca.file(t)}, AllowDirectClients: direct}
+	if err := options.ApplyTo(config); err != nil {
 		t.Fatal(err)
 	}
-	var got user.Info
-	var remaining http.Header
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
-		response, ok, _ := authenticator.AuthenticateRequest(req)
-		if ok {
-			got = response.User
-		}
-		remaining = req.Header
-	}))
-	server.TLS = &tls.Config{
-		Certificates: []tls.Certificate{*service.issue(t, pkix.Name{CommonName: Core})},
+	handler := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		_, _ = io.WriteString(w, "ok") // else no header is sent
+		u, _ := request.UserFrom(req.Context())
+		b.seen = &seen{u, req.RemoteAddr, audit.AuditContextFrom(req.Context()).GetEventAnnotations(), req.Header}
+	})
+	b.server = httptest.NewUnstartedServer(config.BuildHandlerChainFunc(handler, config))
+	b.server.TLS = &tls.Config{
+		Certificates: []tls.Certificate{*ca.issue(t, pkix.Name{CommonName: Core})},
 		ClientAuth:   tls.RequestClientCert,
 	}
-	server.StartTLS()
-	defer server.Close()
+	b.server.StartTLS()
+	t.Cleanup(b.server.Close)
+	return b
+}
 
+// get returns the status of the answer, what the handlers saw if they were reached, and the warning.
+func (b *backend) get(t *testing.T, client *tls.Certificate, headers http.Header) (int, *seen, string) {
+	t.Helper()
 	roots := x509.NewCertPool()
-	roots.AddCert(service.certificate)
+	roots.AddCert(b.ca.certificate)
 	config := &tls.Config{RootCAs: roots}
 	if client != nil {
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return client, nil }
 	}
 	transport := &http.Transport{TLSClientConfig: config}
 	defer transport.CloseIdleConnections()
-
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.server.URL+ownPath, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, values := range headers {
-		req.Header[name] = values
+	req.Header = headers.Clone()
+	if req.Header == nil {
+		req.Header = http.Header{}
 	}
 	response, err := transport.RoundTrip(req)
 	if err != nil {
@@ -148,7 +199,16 @@ func authenticate(t *testing.T, service *authority, client *tls.Certificate, hea
 	if err := response.Body.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return got, remaining
+	return response.StatusCode, b.seen, response.Header.Get("Warning")
+}
+
+// newServerConfig returns as much of a configuration as the handler chain needs.
+func newServerConfig() *genericapiserver.Config {
+	config := genericapiserver.NewConfig(codecs)
+	config.RequestInfoResolver = genericapiserver.NewRequestInfoResolver(config)
+	config.FeatureGate = utilfeature.DefaultFeatureGate
+	config.SecureServing = &genericapiserver.SecureServingInfo{}
+	return config
 }
 
 // describe makes users comparable, without the fingerprint of their certificates.
@@ -162,7 +222,6 @@ func describe(u user.Info) map[string]any {
 			extra[key] = values
 		}
 	}
-	return map[string]any{
-		"name": u.GetName(), "uid": u.GetUID(), "groups": append([]string{}, u.GetGroups()...), "extra": extra,
-	}
+	_, isService := u.(*service)
+	return map[string]any{"service": isService, "name": u.GetName(), "groups": append([]string{}, u.GetGroups()...), "extra": extra}
 }

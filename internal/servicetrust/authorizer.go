@@ -13,23 +13,19 @@ import (
 )
 
 // NewAuthorizer returns an authorizer that allows Tripod's services what they need, and has no opinion on anything
-// else: it never denies.
+// else: it never denies. It knows services by what BackendOptions.ApplyTo makes of their connections.
 func NewAuthorizer() authorizer.Authorizer {
 	policy := staticPolicy{}
 	return &serviceAuthorizer{rbac: rbac.New(policy, policy, policy, policy)}
 }
 
-// serviceAuthorizer spares requests of ordinary users the evaluation of rules that cannot match.
+// serviceAuthorizer applies the rules to services alone, and not to users that only have their names.
 type serviceAuthorizer struct {
 	rbac authorizer.Authorizer
 }
 
 func (a *serviceAuthorizer) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
-	u := attributes.GetUser()
-	if u == nil {
-		return authorizer.DecisionNoOpinion, "", nil
-	}
-	if _, ok := serviceRules[u.GetName()]; !ok {
+	if _, ok := attributes.GetUser().(*service); !ok {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
 	return a.rbac.Authorize(ctx, attributes)

@@ -32,7 +32,8 @@ func TestAuthorizer(t *testing.T) {
 		allowed bool
 	}{
 		{"the aggregator checks tokens", Aggregator, resource("create", "authentication.k8s.io", "tokenreviews"), true},
-		{"the aggregator asks for authorization", Aggregator, resource("create", "authorization.k8s.io", "subjectaccessreviews"), true},
+		{"the aggregator watches role bindings", Aggregator, resource("watch", "rbac.authorization.k8s.io", "rolebindings"), true},
+		{"the aggregator does not write role bindings", Aggregator, resource("create", "rbac.authorization.k8s.io", "rolebindings"), false},
 		{"the aggregator watches Services", Aggregator, resource("watch", "", "services"), true},
 		{"the aggregator lists EndpointSlices", Aggregator, resource("list", "discovery.k8s.io", "endpointslices"), true},
 		{"the aggregator watches CRDs", Aggregator, resource("watch", "apiextensions.k8s.io", "customresourcedefinitions"), true},
@@ -45,7 +46,9 @@ func TestAuthorizer(t *testing.T) {
 		{"the aggregator does not impersonate", Aggregator, resource("impersonate", "", "users"), false},
 		{"the aggregator does not post to discovery", Aggregator, path("post", "/apis"), false},
 
-		{"extensions asks for authorization", Extensions, resource("create", "authorization.k8s.io", "subjectaccessreviews"), true},
+		{"extensions watches cluster roles", Extensions, resource("watch", "rbac.authorization.k8s.io", "clusterroles"), true},
+		{"extensions does not bind roles", Extensions, resource("bind", "rbac.authorization.k8s.io", "clusterroles"), false},
+		{"extensions does not ask for authorization", Extensions, resource("create", "authorization.k8s.io", "subjectaccessreviews"), false},
 		{"extensions gets namespaces", Extensions, resource("get", "", "namespaces"), true},
 		{"extensions watches webhooks", Extensions, resource("watch", "admissionregistration.k8s.io", "validatingwebhookconfigurations"), true},
 		{"extensions lists policies", Extensions, resource("list", "admissionregistration.k8s.io", "mutatingadmissionpolicies"), true},
@@ -64,7 +67,7 @@ func TestAuthorizer(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			request := test.request
-			request.User = &user.DefaultInfo{Name: test.user, Groups: []string{user.AllAuthenticated}}
+			request.User = &service{user.DefaultInfo{Name: test.user, Groups: []string{user.AllAuthenticated}}}
 			decision, reason, err := a.Authorize(t.Context(), request)
 			if err != nil {
 				t.Fatal(err)
@@ -81,8 +84,8 @@ func TestAuthorizer(t *testing.T) {
 }
 
 func TestAuthorizerLeavesTheReasonToOthers(t *testing.T) {
-	for _, u := range []user.Info{nil, &user.DefaultInfo{Name: "jane"}} {
-		request := resource("get", "", "pods")
+	for _, u := range []user.Info{nil, &user.DefaultInfo{Name: "jane"}, &user.DefaultInfo{Name: Aggregator}} {
+		request := resource("list", "", "services")
 		request.User = u
 		decision, reason, err := NewAuthorizer().Authorize(t.Context(), request)
 		if decision != authorizer.DecisionNoOpinion || reason != "" || err != nil {

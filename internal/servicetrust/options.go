@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -56,6 +57,29 @@ func validateCA(file string) error {
 	}
 	if _, err := cert.CertsFromFile(file); err != nil {
 		return err
+	}
+	return nil
+}
+
+// ValidateApart returns an error when the bundle in file, that of a flag by which clients are known, shares a CA with the
+// service CA: whoever gets a client certificate with the name of a service would be that service. No file is no error.
+func (o *Options) ValidateApart(flag, file string) []error {
+	if file == "" {
+		return nil
+	}
+	clients, err := cert.CertsFromFile(file)
+	if err != nil {
+		return nil // whoever uses the file says so
+	}
+	services, err := cert.CertsFromFile(o.CAFile)
+	if err != nil {
+		return nil // Validate says so
+	}
+	for _, ca := range services {
+		if slices.ContainsFunc(clients, ca.Equal) {
+			return []error{fmt.Errorf("--%s: the CA %q is in --%s, too: a client with a certificate of it could pass for a service; give the services a CA of their own",
+				caFileFlag, ca.Subject.CommonName, flag)}
+		}
 	}
 	return nil
 }

@@ -24,6 +24,23 @@ func TestOptionsFromFlags(t *testing.T) {
 	}
 }
 
+func TestServicesHaveACAOfTheirOwn(t *testing.T) {
+	service, client := newAuthority(t), newAuthority(t)
+	both := writeFile(t, "both.crt", append(certificatePEM(client.certificate.Raw), certificatePEM(service.certificate.Raw)...))
+	options := Options{CAFile: service.file(t)}
+	for name, test := range map[string]struct {
+		file   string
+		shared bool
+	}{
+		"none": {"", false}, "missing": {"/nonexistent", false}, "another": {client.file(t), false},
+		"the same": {service.file(t), true}, "the same and another": {both, true},
+	} {
+		if errs := options.ValidateApart("client-ca-file", test.file); (len(errs) > 0) != test.shared {
+			t.Errorf("%s: errors are %v", name, errs)
+		}
+	}
+}
+
 func TestOptionsValidate(t *testing.T) {
 	ca := newAuthority(t)
 	certificate := ca.issue(t, pkix.Name{CommonName: Core})

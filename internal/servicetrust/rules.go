@@ -7,68 +7,89 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// read is what an informer needs.
-var read = []string{"get", "list", "watch"}
+// grant is something that a service may do in its own name, and what it needs that for. docs/secure.md lists them.
+type grant struct {
+	rule rbacv1.PolicyRule
+	why  string
+}
 
-// serviceRules is all that services may do in their own name, by user name. Every service evaluates the whole of it,
-// so a rule applies wherever the resource is served.
-var serviceRules = map[string][]rbacv1.PolicyRule{
+// verbs of rules.
+var (
+	// read is what an informer needs.
+	read   = []string{"get", "list", "watch"}
+	get    = []string{"get"}
+	create = []string{"create"}
+	change = []string{"update", "patch"}
+)
+
+func resources(verbs []string, group string, names ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{Verbs: verbs, APIGroups: []string{group}, Resources: names}
+}
+
+func paths(verbs []string, paths ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{Verbs: verbs, NonResourceURLs: paths}
+}
+
+// grants are all that services may do in their own name, by user name. Every service evaluates the whole of it, so a rule
+// applies wherever the resource is served.
+var grants = map[string][]grant{
 	Aggregator: {
-		// Bearer tokens are checked by core.
-		{Verbs: []string{"create"}, APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}},
-		// What the aggregator serves itself is authorized by core.
-		{Verbs: []string{"create"}, APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}},
-		// Third-party API servers are found by the Service that their APIService names.
-		{Verbs: read, APIGroups: []string{""}, Resources: []string{"services"}},
-		{Verbs: read, APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}},
-		// Each group-version of a CRD gets an APIService.
-		{Verbs: read, APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}},
-		readFlowControl, updateFlowControlStatus,
-		// Discovery and OpenAPI of the backends are merged, and their health decides where requests go.
-		{Verbs: []string{"get"}, NonResourceURLs: discoveryPaths},
-		{Verbs: []string{"get"}, NonResourceURLs: []string{
-			"/", "/healthz", "/healthz/*", "/livez", "/livez/*", "/readyz", "/readyz/*", "/metrics",
-		}},
+		{resources(create, "authentication.k8s.io", "tokenreviews"), "bearer tokens are checked by core"},
+		{readPolicy, "what it serves itself, and requests for third parties, are authorized by the policy of core"},
+		{resources(read, "", "services"), "third-party API servers are found by the Service that their APIService names"},
+		{resources(read, "discovery.k8s.io", "endpointslices"), "and reached at its endpoints"},
+		{resources(read, "apiextensions.k8s.io", "customresourcedefinitions"), "each group-version of a CustomResourceDefinition gets an APIService"},
+		readFlowControl, writeFlowControlStatus,
+		{paths(get, discoveryPaths...), "discovery and OpenAPI of the backends are merged"},
+		{paths(get, "/", "/healthz", "/healthz/*", "/livez", "/livez/*", "/readyz", "/readyz/*", "/metrics"),
+			"requests go to backends that are ready"},
 	},
 	Extensions: {
-		// Requests for custom resources are authorized by core.
-		{Verbs: []string{"create"}, APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}},
-		// Namespaces decide whether objects may be created in them; webhooks and policies select by their labels.
-		{Verbs: read, APIGroups: []string{""}, Resources: []string{"namespaces"}},
-		// Admission and conversion webhooks are found by the Service that their configuration names.
-		{Verbs: read, APIGroups: []string{""}, Resources: []string{"services"}},
-		{Verbs: read, APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}},
-		// Admission of custom resources obeys the same webhooks and policies as that of built-in ones.
-		{Verbs: read, APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{
+		{readPolicy, "custom resources are authorized by the policy of core"},
+		{resources(read, "", "namespaces"), "they decide whether objects may be created in them, and webhooks and policies select by their labels"},
+		{resources(read, "", "services"), "webhooks are found by the Service that their configuration names"},
+		{resources(read, "discovery.k8s.io", "endpointslices"), "and reached at its endpoints"},
+		{resources(read, "admissionregistration.k8s.io",
 			"mutatingwebhookconfigurations", "validatingwebhookconfigurations",
 			"mutatingadmissionpolicies", "mutatingadmissionpolicybindings",
 			"validatingadmissionpolicies", "validatingadmissionpolicybindings",
-		}},
-		// Custom resources count against the quota of their namespace.
-		{Verbs: read, APIGroups: []string{""}, Resources: []string{"resourcequotas"}},
-		{Verbs: []string{"update", "patch"}, APIGroups: []string{""}, Resources: []string{"resourcequotas/status"}},
-		// Policies most often take their parameters from ConfigMaps. For other built-in kinds of parameters an
-		// administrator binds a role to the user of this service.
-		{Verbs: read, APIGroups: []string{""}, Resources: []string{"configmaps"}},
-		readFlowControl, updateFlowControlStatus,
-		// Policies map kinds to resources by discovery, and mutating ones apply patches by OpenAPI schemas.
-		{Verbs: []string{"get"}, NonResourceURLs: discoveryPaths},
+		), "admission of custom resources obeys the same webhooks and policies as that of built-in ones"},
+		{resources(read, "", "resourcequotas"), "custom resources count against the quota of their namespace"},
+		{resources(change, "", "resourcequotas/status"), "and what they use of it is written there"},
+		{resources(read, "", "configmaps"),
+			"admission policies most often take their parameters from there; for other built-in kinds bind a role to the user of this service"},
+		readFlowControl, writeFlowControlStatus,
+		{paths(get, discoveryPaths...), "admission policies map kinds to resources by discovery, and apply patches by OpenAPI schemas"},
 	},
 	Core: {},
 }
 
-// API Priority and Fairness follows the configuration in core, and reports dangling references in its status.
 var (
-	readFlowControl = rbacv1.PolicyRule{
-		Verbs: read, APIGroups: []string{"flowcontrol.apiserver.k8s.io"},
-		Resources: []string{"flowschemas", "prioritylevelconfigurations"},
+	// readPolicy is what authorizers follow.
+	readPolicy = resources(read, rbacv1.GroupName, "roles", "rolebindings", "clusterroles", "clusterrolebindings")
+
+	readFlowControl = grant{
+		resources(read, "flowcontrol.apiserver.k8s.io", "flowschemas", "prioritylevelconfigurations"),
+		"API Priority and Fairness follows its configuration",
 	}
-	updateFlowControlStatus = rbacv1.PolicyRule{
-		Verbs: []string{"update", "patch"}, APIGroups: []string{"flowcontrol.apiserver.k8s.io"},
-		Resources: []string{"flowschemas/status", "prioritylevelconfigurations/status"},
+	writeFlowControlStatus = grant{
+		resources(change, "flowcontrol.apiserver.k8s.io", "flowschemas/status", "prioritylevelconfigurations/status"),
+		"and dangling references in it are reported in its status",
 	}
+
+	discoveryPaths = []string{"/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", "/version", "/version/"}
 )
 
-var discoveryPaths = []string{
-	"/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", "/version", "/version/",
+// serviceRules are the rules of grants.
+var serviceRules = rulesOf(grants)
+
+func rulesOf(grants map[string][]grant) map[string][]rbacv1.PolicyRule {
+	rules := map[string][]rbacv1.PolicyRule{}
+	for service, list := range grants {
+		rules[service] = []rbacv1.PolicyRule{}
+		for _, g := range list {
+			rules[service] = append(rules[service], g.rule)
+		}
+	}
+	return rules
 }

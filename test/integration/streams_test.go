@@ -83,12 +83,12 @@ func TestLogsAreFollowedLineByLine(t *testing.T) {
 	lines := bufio.NewScanner(stream)
 	for _, want := range []string{"one", "two", "three"} {
 		// A line is sent only when the one before has arrived.
-		kubelet.logLines <- want
+		kubelet.LogLines <- want
 		if !lines.Scan() || lines.Text() != want {
 			t.Fatalf("got %q (%v), want %q", lines.Text(), lines.Err(), want)
 		}
 	}
-	close(kubelet.logLines)
+	close(kubelet.LogLines)
 	if lines.Scan() {
 		t.Errorf("after the end: %q", lines.Text())
 	}

@@ -6,7 +6,9 @@
 package authentication
 
 import (
+	cryptox509 "crypto/x509"
 	"fmt"
+	"net/http"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -24,6 +26,8 @@ import (
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	webhooktoken "k8s.io/apiserver/plugin/pkg/authenticator/token/webhook"
 	authenticationv1client "k8s.io/client-go/kubernetes/typed/authentication/v1"
+
+	"github.com/tripod-k8s/tripod/internal/clientcert"
 )
 
 const (
@@ -50,11 +54,11 @@ type Config struct {
 func (c Config) New() (authenticator.Request, error) {
 	var requests []authenticator.Request
 	if h := c.RequestHeader; h != nil {
-		requests = append(requests, headerrequest.NewDynamicVerifyOptionsSecure(h.CAContentProvider.VerifyOptions,
-			h.AllowedClientNames, h.UsernameHeaders, h.UIDHeaders, h.GroupHeaders, h.ExtraHeaderPrefixes))
+		headers := headerrequest.NewDynamic(h.UsernameHeaders, h.UIDHeaders, h.GroupHeaders, h.ExtraHeaderPrefixes)
+		requests = append(requests, clientcert.NewVerifier(h.CAContentProvider.VerifyOptions, h.AllowedClientNames, headers))
 	}
 	if c.ClientCA != nil {
-		requests = append(requests, x509.NewDynamic(c.ClientCA.VerifyOptions, x509.CommonNameUserConversion))
+		requests = append(requests, clientcert.NewAuthenticator(c.ClientCA.VerifyOptions, x509.UserConversionFunc(certificateUser)))
 	}
 	reviews, err := webhooktoken.NewFromInterface(c.Tokens, nil, tokenReviewBackoff, tokenReviewTimeout, webhooktoken.AuthenticatorMetrics{
 		RecordRequestTotal:   authenticatorfactory.RecordRequestTotal,
@@ -71,4 +75,15 @@ func (c Config) New() (authenticator.Request, error) {
 		return authenticated, nil
 	}
 	return unionauth.NewFailOnError(authenticated, anonymous.NewAuthenticator(c.Anonymous.Conditions)), nil
+}
+
+// certificateUser is the user that a certificate names, already in the group of authenticated users: a connection's user
+// is made once and used for all its requests.
+func certificateUser(chain []*cryptox509.Certificate) (*authenticator.Response, bool, error) {
+	response, ok, err := x509.CommonNameUserConversion(chain)
+	if err != nil || !ok {
+		return nil, ok, err
+	}
+	named := authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) { return response, true, nil })
+	return group.NewAuthenticatedGroupAdder(named).AuthenticateRequest(nil)
 }

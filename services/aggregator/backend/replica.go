@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
 	"k8s.io/streaming/pkg/httpstream"
 
@@ -51,10 +53,16 @@ func (r *replica) roundTrip(req *http.Request) (*http.Response, error) {
 	target := *req.URL
 	target.Scheme, target.Host = "https", r.host
 	out.URL, out.Host = &target, r.host
-	if httpstream.IsUpgradeRequest(req) || req.Header.Get(servicetrust.UserHeader) == user.Anonymous {
+	if httpstream.IsUpgradeRequest(req) || isAnonymous(req) {
 		return r.separate.RoundTrip(&out)
 	}
 	return r.multiplexed.RoundTrip(&out)
+}
+
+// isAnonymous reports whether an API server takes the sender for unauthenticated, by its rule.
+func isAnonymous(req *http.Request) bool {
+	sender, ok := request.UserFrom(req.Context())
+	return ok && (sender.GetName() == user.Anonymous || slices.Contains(sender.GetGroups(), user.AllUnauthenticated))
 }
 
 // probe asks the replica whether it is ready.
@@ -65,6 +73,7 @@ func (r *replica) probe(ctx context.Context) *replicaState {
 	if err != nil {
 		return &replicaState{message: err.Error()}
 	}
+	servicetrust.SpeakAsAggregator(req)
 	resp, err := r.roundTrip(req)
 	if err != nil {
 		return &replicaState{message: err.Error()}

@@ -160,7 +160,7 @@ func (s *Source) fetch(ctx context.Context) error {
 	if s.etag != "" {
 		req.Header.Set("If-None-Match", s.etag)
 	}
-	resp, err := s.backend.RoundTrip(req)
+	resp, err := s.backend.Own().RoundTrip(req)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/sha512"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -113,14 +114,12 @@ func (d *document) serve(w http.ResponseWriter, req *http.Request, contentType s
 	}
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Etag", strconv.Quote(etag))
-	body := compressed
+	var body io.ReadSeeker = newInflated(compressed)
 	if strings.Contains(req.Header.Get("Accept-Encoding"), "gzip") {
 		w.Header().Set("Content-Encoding", "gzip")
-	} else if body, err = decompress(compressed); err != nil {
-		w.WriteHeader(http.StatusInternalServerError)
-		return
+		body = bytes.NewReader(compressed)
 	}
-	http.ServeContent(w, req, "/openapi/v2", modified, bytes.NewReader(body))
+	http.ServeContent(w, req, "/openapi/v2", modified, body)
 }
 
 // current returns the merged document, made anew if one of its parts changed.

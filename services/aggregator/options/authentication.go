@@ -14,6 +14,9 @@ import (
 	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/apis/apiserver/install"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/internal/policy"
 )
 
 // AuthenticationOptions are the ways of authentication that are the aggregator's own business:
@@ -53,6 +56,14 @@ func (o *AuthenticationOptions) Validate() []error {
 		errs = append(errs, err)
 	}
 	return errs
+}
+
+// applyAuthorization lets no anonymous clients in where everybody may do everything, as kube-apiserver does.
+func (o *AuthenticationOptions) applyAuthorization(authorization *policy.Options) {
+	if o.AllowAnonymous && authorization.AlwaysAllow() {
+		klog.InfoS("Anonymous requests are unauthorized, because --authorization-mode=AlwaysAllow would allow them everything")
+		o.AllowAnonymous = false
+	}
 }
 
 // Anonymous returns the configuration of anonymous requests, by the rule of kube-apiserver: the

@@ -28,6 +28,8 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	_ "k8s.io/kubernetes/pkg/features" // --feature-gates knows all that kube-apiserver knows
 
+	"github.com/tripod-k8s/tripod/internal/policy"
+	"github.com/tripod-k8s/tripod/internal/probes"
 	"github.com/tripod-k8s/tripod/internal/servicetrust"
 )
 
@@ -53,6 +55,7 @@ type Options struct {
 	Audit          *genericoptions.AuditOptions
 	Features       *genericoptions.FeatureOptions
 	Authentication *AuthenticationOptions
+	Authorization  *policy.Options
 	APIEnablement  *genericoptions.APIEnablementOptions
 	EgressSelector *genericoptions.EgressSelectorOptions
 	Traces         *genericoptions.TracingOptions
@@ -61,6 +64,8 @@ type Options struct {
 
 	// ServiceTrust is the identity of the aggregator among Tripod's services.
 	ServiceTrust *servicetrust.Options
+	// Probes is where health is served to everybody.
+	Probes probes.Options
 	// CoreServers and ExtensionsServers are the URLs of the replicas of each backend.
 	CoreServers       []string
 	ExtensionsServers []string
@@ -90,6 +95,7 @@ func New() *Options {
 		Audit:          genericoptions.NewAuditOptions(),
 		Features:       genericoptions.NewFeatureOptions(),
 		Authentication: NewAuthenticationOptions(),
+		Authorization:  policy.NewOptions(),
 		APIEnablement:  genericoptions.NewAPIEnablementOptions(),
 		EgressSelector: genericoptions.NewEgressSelectorOptions(),
 		Traces:         genericoptions.NewTracingOptions(),
@@ -129,6 +135,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	o.Audit.AddFlags(fss.FlagSet("auditing"))
 	o.Features.AddFlags(fss.FlagSet("features"))
 	o.Authentication.AddFlags(fss.FlagSet("authentication"))
+	o.Authorization.AddFlags(fss.FlagSet("authorization"))
 	o.APIEnablement.AddFlags(fss.FlagSet("API enablement"))
 	o.EgressSelector.AddFlags(fss.FlagSet("egress selector"))
 	o.Metrics.AddFlags(fss.FlagSet("metrics"))
@@ -153,6 +160,7 @@ func (o *Options) addThirdPartyFlags(fs *pflag.FlagSet) {
 
 func (o *Options) addOwnFlags(fs *pflag.FlagSet) {
 	o.ServiceTrust.AddFlags(fs)
+	o.Probes.AddFlags(fs)
 	fs.StringSliceVar(&o.CoreServers, "core-servers", o.CoreServers,
 		"URLs (https://host:port, comma separated) of the replicas of core.")
 	fs.StringSliceVar(&o.ExtensionsServers, "extensions-servers", o.ExtensionsServers,
@@ -173,10 +181,14 @@ func (o *Options) Validate() []error {
 	errs = append(errs, o.Audit.Validate()...)
 	errs = append(errs, o.Features.Validate()...)
 	errs = append(errs, o.Authentication.Validate()...)
+	errs = append(errs, o.Authorization.Validate()...)
 	errs = append(errs, o.EgressSelector.Validate()...)
 	errs = append(errs, o.Traces.Validate()...)
 	errs = append(errs, o.Metrics.Validate()...)
 	errs = append(errs, o.ServiceTrust.Validate()...)
+	errs = append(errs, o.Probes.Validate()...)
+	errs = append(errs, o.ServiceTrust.ValidateApart("client-ca-file", o.Authentication.ClientCert.ClientCA)...)
+	errs = append(errs, o.ServiceTrust.ValidateApart("requestheader-client-ca-file", o.Authentication.RequestHeader.ClientCAFile)...)
 	errs = append(errs, validateServers("core-servers", o.CoreServers)...)
 	errs = append(errs, validateServers("extensions-servers", o.ExtensionsServers)...)
 	switch APIServiceForm(o.APIServiceForm) {
@@ -217,6 +229,8 @@ func (o *Options) Complete() error {
 	if err := o.SecureServing.MaybeDefaultWithSelfSignedCerts(o.ServerRun.AdvertiseAddress.String(), alternateDNS, nil); err != nil {
 		return fmt.Errorf("making a self-signed serving certificate: %w", err)
 	}
+	o.Authorization.Complete()
+	o.Authentication.applyAuthorization(o.Authorization)
 	if o.ServerRun.ExternalHost == "" {
 		o.ServerRun.ExternalHost = o.ServerRun.AdvertiseAddress.String()
 	}

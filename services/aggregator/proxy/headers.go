@@ -4,39 +4,63 @@
 package proxy
 
 import (
+	"context"
 	"net/http"
-	"strings"
+	"slices"
 
-	utilnet "k8s.io/apimachinery/pkg/util/net"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/transport"
+
+	"github.com/tripod-k8s/tripod/internal/envelope"
+	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// remotePrefix begins every header that carries an identity between API servers.
-const remotePrefix = "X-Remote-"
-
-// setIdentity replaces whatever identity the client put into the headers by the authenticated one.
-func setIdentity(out *http.Request, u user.Info) {
-	stripIdentity(out.Header)
-	transport.SetAuthProxyHeaders(out, u.GetName(), u.GetUID(), u.GetGroups(), u.GetExtra())
+// seal returns the envelope that tells a backend all that the aggregator found out about the sender of a request.
+func seal(req *http.Request, sender user.Info) (string, error) {
+	e := identityv1.Envelope{
+		User:          envelope.FromUser(sender),
+		ClientAddress: req.RemoteAddr,
+		Warnings:      warningsFrom(req.Context()),
+	}
+	if event := audit.AuditContextFrom(req.Context()); event != nil {
+		e.AuditAnnotations = event.GetEventAnnotations()
+	}
+	return envelope.Encode(&e)
 }
 
-// stripIdentity removes the identity headers in every spelling: servers that turn headers into
-// variables take "_" for "-".
+// setUser replaces whatever identity the client put into the headers by the authenticated one, for a third party.
+func setUser(out *http.Request, sender user.Info) {
+	stripIdentity(out.Header)
+	transport.SetAuthProxyHeaders(out, sender.GetName(), sender.GetUID(), sender.GetGroups(), sender.GetExtra())
+}
+
 func stripIdentity(header http.Header) {
-	for name := range header {
-		if len(name) >= len(remotePrefix) && strings.EqualFold(strings.ReplaceAll(name[:len(remotePrefix)], "_", "-"), remotePrefix) {
-			delete(header, name)
-		}
-	}
+	envelope.Strip(header)
 	header.Del("Authorization")
 }
 
-// setForwardedFor appends the client's address, from where the backend's audit reads it
-// (k8s.io/apimachinery/pkg/util/net.SourceIPs).
-func setForwardedFor(out, in *http.Request) {
-	if prior, ok := in.Header["X-Forwarded-For"]; ok {
-		out.Header["X-Forwarded-For"] = prior
+// hopByHop are the headers that belong to one connection (RFC 9110, section 7.6.1).
+var hopByHop = []string{
+	"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer",
+	"Transfer-Encoding", "Upgrade",
+}
+
+// keepHeaders restores what httputil.ReverseProxy takes away but the backend would see if the client had come to it: where
+// the request was before (k8s.io/apimachinery/pkg/util/net.SourceIPs), and what the client lists in its Connection header.
+// API servers ignore that list. Who obeys it lets somebody behind an impersonating proxy drop Impersonate-User.
+func keepHeaders(out, in http.Header) {
+	for name, values := range in {
+		if _, kept := out[name]; !kept && !slices.Contains(hopByHop, name) {
+			out[name] = values
+		}
 	}
-	utilnet.AppendForwardedForHeader(out)
+}
+
+// setAuditID makes the backend's audit events have the ID that the client is told.
+func setAuditID(ctx context.Context, header http.Header) {
+	if id, ok := audit.AuditIDFrom(ctx); ok {
+		header.Set(auditinternal.HeaderAuditID, string(id))
+	}
 }

@@ -16,9 +16,11 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/internal/envelope"
 	"github.com/tripod-k8s/tripod/services/aggregator/backend"
 )
 
@@ -48,18 +50,24 @@ func NewForwarder(name string, transport http.RoundTripper, s runtime.Negotiated
 
 // ServeHTTP forwards the request.
 func (f *Forwarder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if _, ok := request.UserFrom(req.Context()); !ok {
-		// Fail closed: without an identity of its own a request would be taken for the aggregator's.
+	sender, ok := request.UserFrom(req.Context())
+	if !ok {
 		Unavailable(f.serializer, w, req, "the request was not authenticated")
 		return
 	}
+	sealed, err := seal(req, sender)
+	if err != nil {
+		responsewriters.InternalError(w, req, err)
+		return
+	}
+	stripIdentity(req.Header)
+	req.Header[envelope.Header] = []string{sealed}
 	f.proxy.ServeHTTP(w, req)
 }
 
 func rewrite(pr *httputil.ProxyRequest) {
-	user, _ := request.UserFrom(pr.In.Context())
-	setIdentity(pr.Out, user)
-	setForwardedFor(pr.Out, pr.In)
+	keepHeaders(pr.Out.Header, pr.In.Header)
+	setAuditID(pr.In.Context(), pr.Out.Header)
 	// As the client wrote it: the backend decides what a malformed query means.
 	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
 }

@@ -99,13 +99,15 @@ func (p *ThirdParty) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 	out, cancel := apiserverproxyutil.NewRequestForProxy(location, req)
 	defer cancel()
-	// An upgraded connection does not pass the transport's round tripper, so the headers are set here.
-	setIdentity(out, user)
+	// An upgraded connection does not pass the transport's round tripper, so the headers are set here. For others
+	// they are set again there: the proxy takes away what the client lists in its Connection header.
+	setUser(out, user)
 
 	upgrade := httpstream.IsUpgradeRequest(req)
 	roundTripper := p.transport
 	if !upgrade {
-		roundTripper = tracing.WrapperFor(p.config.Tracer)(roundTripper)
+		roundTripper = transport.NewAuthProxyRoundTripper(user.GetName(), user.GetUID(), user.GetGroups(), user.GetExtra(),
+			tracing.WrapperFor(p.config.Tracer)(roundTripper))
 	}
 	handler := utilproxy.NewUpgradeAwareHandler(location, roundTripper, true, upgrade, errorResponder{p})
 	handler.RejectForwardingRedirects = p.config.RejectRedirects

@@ -102,8 +102,8 @@ func (s *server) installOpenAPI(handlers *apiServiceHandlers) error {
 	s.run("apiservice-openapiv3-controller", func(ctx context.Context) { go handlers.openAPIV3.RunWithContext(ctx) })
 
 	public := s.generic.Handler.NonGoRestfulMux
-	public.Handle("/openapi/v2", openapi.NewV2(s.config.core, s.config.extensions, local))
-	merged := openapi.NewV3(s.config.core, s.config.extensions, local)
+	public.Handle("/openapi/v2", openapi.NewV2(s.config.core.Own(), s.config.extensions.Own(), local))
+	merged := openapi.NewV3(s.config.core.Own(), s.config.extensions.Own(), local)
 	public.Handle("/openapi/v3", merged)
 	public.HandlePrefix("/openapi/v3/", merged)
 	return nil

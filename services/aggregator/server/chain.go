@@ -12,6 +12,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
 
+	"github.com/tripod-k8s/tripod/internal/policy"
 	"github.com/tripod-k8s/tripod/services/aggregator/authentication"
 	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
@@ -30,11 +31,10 @@ func targetFrom(ctx context.Context) routing.Target {
 //   - short, for what core and extensions serve: who sent it, and forward. They run kube-apiserver's whole chain, with
 //     audit, impersonation, priority and fairness, authorization and admission, once.
 //   - full, kube-apiserver's, for what the aggregator serves and what it proxies to third parties.
-func buildChain(table *routing.Table, core, extensions http.Handler) func(http.Handler, *genericapiserver.Config) http.Handler {
+func buildChain(table *routing.Table, decides *policy.Policy, traces bool, core, extensions http.Handler) func(http.Handler, *genericapiserver.Config) http.Handler {
 	return func(own http.Handler, c *genericapiserver.Config) http.Handler {
-		full := genericapiserver.DefaultBuildHandlerChain(withThirdParties(own), c)
-		full = authentication.RejectDuringOutage(full, c.Authentication.Authenticator, c.Serializer)
-		short := shortChain(forward(core, extensions, c), c)
+		full := fullChain(own, decides, c)
+		short := shortChain(forward(core, extensions, c), traces, c)
 		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			target := table.Route(req.URL.Path)
 			req = req.WithContext(context.WithValue(req.Context(), targetKey{}, target))
@@ -48,15 +48,33 @@ func buildChain(table *routing.Table, core, extensions http.Handler) func(http.H
 	}
 }
 
+// fullChain is kube-apiserver's chain, behind what that has no place for: while it cannot be known who sent a request, or
+// what policy says, the answer is 503.
+func fullChain(own http.Handler, decides *policy.Policy, c *genericapiserver.Config) http.Handler {
+	handler := genericapiserver.DefaultBuildHandlerChain(withThirdParties(own), c)
+	handler = decides.Gate(handler, c)
+	handler = authentication.RejectDuringOutage(handler, c.Authentication.Authenticator, c.Serializer)
+	// These are in the chain as well, where they find their work done.
+	handler = genericapifilters.WithWarningRecorder(handler)
+	handler = genericfilters.WithHSTS(handler, c.HSTSDirectives)
+	handler = genericapifilters.WithRequestInfo(handler, c.RequestInfoResolver)
+	handler = genericapifilters.WithRequestReceivedTimestamp(handler)
+	handler = genericfilters.WithPanicRecovery(handler, c.RequestInfoResolver)
+	return genericapifilters.WithAuditInit(handler)
+}
+
 // shortChain wraps what every request needs before it is forwarded. Innermost is first.
-func shortChain(handler http.Handler, c *genericapiserver.Config) http.Handler {
+func shortChain(handler http.Handler, traces bool, c *genericapiserver.Config) http.Handler {
 	failed := genericapifilters.WithFailedAuthenticationAudit(
 		authentication.FailedHandler(c.Serializer, genericapifilters.Unauthorized(c.Serializer)),
 		c.AuditBackend, c.AuditPolicyRuleEvaluator)
-	failed = genericapifilters.WithCacheControl(failed)
+	failed = proxy.TellWarnings(genericapifilters.WithCacheControl(failed))
+	if traces {
+		handler = genericapifilters.WithTracing(handler, c.TracerProvider)
+	}
 	handler = genericapifilters.WithAuthentication(handler, c.Authentication.Authenticator, failed,
 		c.Authentication.APIAudiences, c.Authentication.RequestHeaderConfig)
-	handler = authentication.WithOutage(handler)
+	handler = proxy.WithWarnings(authentication.WithOutage(handler))
 	handler = genericfilters.WithCORS(handler, c.CorsAllowedOriginList, nil, nil, nil, "true")
 	handler = withShutdown(handler, c.LongRunningFunc, c.DrainedNotify())
 	handler = genericfilters.WithWaitGroup(handler, c.LongRunningFunc, c.NonLongRunningRequestWaitGroup)

@@ -6,12 +6,10 @@ package server
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/authorization/path"
 	authorizerunion "k8s.io/apiserver/pkg/authorization/union"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -19,6 +17,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/component-base/tracing"
 	"k8s.io/kube-aggregator/pkg/apiserver"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	generatedopenapi "k8s.io/kube-aggregator/pkg/generated/openapi"
@@ -26,6 +25,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/apidocs"
 	"github.com/tripod-k8s/tripod/internal/etcdready"
 	"github.com/tripod-k8s/tripod/internal/loopback"
+	"github.com/tripod-k8s/tripod/internal/policy"
 	"github.com/tripod-k8s/tripod/internal/replicaid"
 	"github.com/tripod-k8s/tripod/services/aggregator/authentication"
 	"github.com/tripod-k8s/tripod/services/aggregator/backend"
@@ -39,6 +39,7 @@ type config struct {
 	core    *backend.Backend
 	// extensions is the backend of CRDs and custom resources.
 	extensions *backend.Backend
+	policy     *policy.Policy
 }
 
 // newConfig builds the configuration. It waits for etcd.
@@ -65,16 +66,16 @@ func newConfig(ctx context.Context, o *options.Options) (*config, error) {
 	if err := c.applyOptions(client); err != nil {
 		return nil, err
 	}
-	if err := c.applyAuthentication(client); err != nil {
-		return nil, err
-	}
-	if err := c.applyAuthorization(client); err != nil {
-		return nil, err
-	}
 	if o.Replica != "" {
 		if c.generic.APIServerID, err = replicaid.New("aggregator", o.Replica); err != nil {
 			return nil, err
 		}
+	}
+	if err := c.applyAuthentication(client); err != nil {
+		return nil, err
+	}
+	if err := c.applyAuthorization(ctx); err != nil {
+		return nil, err
 	}
 	return c, nil
 }
@@ -83,7 +84,7 @@ func newConfig(ctx context.Context, o *options.Options) (*config, error) {
 func clientConfig(b *backend.Backend) *rest.Config {
 	return &rest.Config{
 		Host:      "https://" + b.Name() + "." + backend.Namespace + ".svc",
-		Transport: b,
+		Transport: b.Own(),
 		UserAgent: "tripod-aggregator",
 		QPS:       -1, // a user waits for the answer; core limits by priority and fairness
 		ContentConfig: rest.ContentConfig{
@@ -168,29 +169,36 @@ func (c *config) applyAuthentication(client kubernetes.Interface) error {
 	return nil
 }
 
-// healthPaths can be read without asking core, which may be what is unhealthy. They are those that
-// kube-apiserver's system:public-info-viewer opens to everybody.
-var healthPaths = []string{"/healthz", "/livez", "/readyz"}
+// traces reports whether requests are traced.
+func (c *config) traces() bool { return c.options.Traces.ConfigFile != "" }
 
-// reviewBackoff retries a question that got no answer while core restarts.
-var reviewBackoff = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 3}
+// traced makes a trace go on in the backend, where requests are traced.
+func (c *config) traced(transport http.RoundTripper) http.RoundTripper {
+	if !c.traces() {
+		return transport
+	}
+	return tracing.WrapperFor(c.generic.TracerProvider)(transport)
+}
+
+// healthPaths can be read before policy is known: whoever waits for this server or restarts it asks there. They are
+// those that kube-apiserver's system:public-info-viewer opens to everybody.
+var healthPaths = []string{"/healthz", "/livez", "/readyz"}
 
 // applyAuthorization authorizes what the aggregator serves itself and what it sends to third
 // parties. Requests for core and extensions are authorized there.
-func (c *config) applyAuthorization(client kubernetes.Interface) error {
-	// Answers are not kept: policy must be in force at once.
-	reviews, err := authorizerfactory.DelegatingAuthorizerConfig{
-		SubjectAccessReviewClient: client.AuthorizationV1(),
-		WebhookRetryBackoff:       &reviewBackoff,
-	}.New()
+func (c *config) applyAuthorization(ctx context.Context) error {
+	var err error
+	c.policy, err = policy.New(ctx, c.options.Authorization, clientConfig(c.core), c.generic.APIServerID, c.generic.EgressSelector)
 	if err != nil {
-		return fmt.Errorf("authorizer: %w", err)
+		return err
+	}
+	if err := c.policy.ApplyTo(&c.generic.Config); err != nil {
+		return err
 	}
 	health, err := path.NewAuthorizer(healthPaths)
 	if err != nil {
 		return err
 	}
-	c.generic.Authorization.Authorizer = authorizerunion.New(
-		authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup), health, reviews)
+	c.generic.Authorization.Authorizer = authorizerunion.New(c.policy.UntilSynced(health), c.policy)
 	return nil
 }

@@ -41,6 +41,10 @@ import (
 // Run serves until the context ends, and then shuts down as kube-apiserver does.
 func Run(ctx context.Context, o *options.Options) error {
 	klog.InfoS("Starting aggregator", "version", tripodversion.Version, "kubernetes", version.Get().GitVersion)
+	probes, err := o.Probes.Start("etcd")
+	if err != nil {
+		return err
+	}
 	config, err := newConfig(ctx, o)
 	if err != nil {
 		return err
@@ -52,7 +56,9 @@ func Run(ctx context.Context, o *options.Options) error {
 	if err := s.install(); err != nil {
 		return err
 	}
-	return s.generic.PrepareRun().RunWithContext(ctx)
+	prepared := s.generic.PrepareRun()
+	probes.Serve(s.generic.Handler.NonGoRestfulMux)
+	return prepared.RunWithContext(ctx)
 }
 
 // server is the aggregator between its construction and PrepareRun.
@@ -82,9 +88,9 @@ const resyncInterval = 5 * time.Minute
 func newServer(c *config) (*server, error) {
 	s := &server{config: c, table: routing.NewTable(apiservices.Builtin)}
 	serializer := c.generic.Serializer
-	c.generic.BuildHandlerChainFunc = buildChain(s.table,
-		proxy.NewForwarder(backend.Core, c.core, serializer),
-		proxy.NewForwarder(backend.Extensions, c.extensions, serializer))
+	c.generic.BuildHandlerChainFunc = buildChain(s.table, c.policy, c.traces(),
+		proxy.NewForwarder(backend.Core, c.traced(c.core), serializer),
+		proxy.NewForwarder(backend.Extensions, c.traced(c.extensions), serializer))
 
 	// Some clients wait for /healthz, which in kube-apiserver means that all of it has started.
 	c.generic.AddHealthzChecks(readyOnce(c.core), readyOnce(c.extensions))
@@ -172,7 +178,7 @@ func (s *server) installDiscovery() error {
 	paths := &index{
 		own:      s.generic.Handler.ListedPaths,
 		services: s.services.Lister(),
-		backends: []http.RoundTripper{s.config.core, s.config.extensions},
+		backends: []http.RoundTripper{s.config.core.Own(), s.config.extensions.Own()},
 		table:    s.table,
 	}
 	mux.UnlistedHandle("/", paths)

@@ -14,6 +14,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
+	"github.com/tripod-k8s/tripod/internal/probes"
 	"github.com/tripod-k8s/tripod/internal/servicetrust"
 )
 
@@ -25,7 +26,8 @@ type Options struct {
 
 // Own are the options that kube-apiserver does not have.
 type Own struct {
-	ServiceTrust servicetrust.Options
+	ServiceTrust servicetrust.BackendOptions
+	Probes       probes.Options
 
 	// AdvertisePort is the port that the kubernetes Service and discovery name. 0 means core's own.
 	AdvertisePort int
@@ -55,6 +57,7 @@ func (o *Options) Flags() *cliflag.NamedFlagSets {
 	sets := o.ServerRunOptions.Flags()
 	own := sets.FlagSet("tripod")
 	o.ServiceTrust.AddFlags(own)
+	o.Probes.AddFlags(own)
 	own.IntVar(&o.AdvertisePort, "advertise-port", o.AdvertisePort,
 		"Port of the aggregator, named in the kubernetes Service, its endpoints and discovery. 0 means --secure-port.")
 	own.StringVar(&o.Replica, "replica", o.Replica,
@@ -65,7 +68,10 @@ func (o *Options) Flags() *cliflag.NamedFlagSets {
 
 // Complete fills in what can be derived and validates the result.
 func (o *Options) Complete(ctx context.Context) (*Completed, error) {
-	if errs := o.Own.validate(); len(errs) > 0 {
+	errs := o.Own.validate()
+	errs = append(errs, o.ServiceTrust.ValidateApart("client-ca-file", o.Authentication.ClientCert.ClientCA)...)
+	errs = append(errs, o.ServiceTrust.ValidateApart("requestheader-client-ca-file", o.Authentication.RequestHeader.ClientCAFile)...)
+	if len(errs) > 0 {
 		return nil, utilerrors.NewAggregate(errs)
 	}
 	completed, err := o.ServerRunOptions.Complete(ctx)
@@ -79,7 +85,7 @@ func (o *Options) Complete(ctx context.Context) (*Completed, error) {
 }
 
 func (o *Own) validate() []error {
-	errs := o.ServiceTrust.Validate()
+	errs := append(o.ServiceTrust.Validate(), o.Probes.Validate()...)
 	if o.AdvertisePort < 0 || o.AdvertisePort > 65535 {
 		errs = append(errs, fmt.Errorf("--advertise-port: %d is not between 0 and 65535", o.AdvertisePort))
 	}

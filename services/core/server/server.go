@@ -23,6 +23,10 @@ import (
 func Run(ctx context.Context, o *options.Completed) error {
 	klog.InfoS("Starting core", "version", tripodversion.Version, "kubernetes", version.Get().GitVersion)
 
+	probes, err := o.Probes.Start("etcd")
+	if err != nil {
+		return err
+	}
 	config, err := newConfig(ctx, o)
 	if err != nil {
 		return err
@@ -31,7 +35,10 @@ func Run(ctx context.Context, o *options.Completed) error {
 	if err != nil {
 		return err
 	}
-	return instance.ControlPlane.GenericAPIServer.PrepareRun().RunWithContext(ctx)
+	generic := instance.ControlPlane.GenericAPIServer
+	prepared := generic.PrepareRun()
+	probes.Serve(generic.Handler.NonGoRestfulMux)
+	return prepared.RunWithContext(ctx)
 }
 
 func newInstance(config *controlplane.Config, port int) (*controlplane.Instance, error) {

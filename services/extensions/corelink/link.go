@@ -47,6 +47,8 @@ func (l *Link) Config() *rest.Config {
 			CAFile:   l.trust.CAFile,
 			CertFile: l.trust.CertFile,
 			KeyFile:  l.trust.KeyFile,
+			// Every service may be on this host, with a certificate that says so.
+			ServerName: servicetrust.ServerName("core"),
 		},
 		DisableCompression: true,
 		QPS:                -1,

@@ -28,6 +28,8 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	_ "k8s.io/kubernetes/pkg/features" // --feature-gates knows all that kube-apiserver knows
 
+	"github.com/tripod-k8s/tripod/internal/policy"
+	"github.com/tripod-k8s/tripod/internal/probes"
 	"github.com/tripod-k8s/tripod/internal/servicetrust"
 )
 
@@ -38,6 +40,7 @@ type Options struct {
 	SecureServing *genericoptions.SecureServingOptionsWithLoopback
 	Audit         *genericoptions.AuditOptions
 	Features      *genericoptions.FeatureOptions
+	Authorization *policy.Options
 	Admission     *genericoptions.AdmissionOptions
 	APIEnablement *genericoptions.APIEnablementOptions
 	Egress        *genericoptions.EgressSelectorOptions
@@ -46,7 +49,10 @@ type Options struct {
 	Logs          *logs.Options
 	Flagz         flagz.Reader
 
-	ServiceTrust servicetrust.Options
+	ServiceTrust servicetrust.BackendOptions
+	// ClientCert is how direct clients are authenticated, where these are allowed.
+	ClientCert genericoptions.ClientCertAuthenticationOptions
+	Probes     probes.Options
 	// CoreServers are the URLs of the replicas of core, in order of preference.
 	CoreServers []string
 	// Replica distinguishes replicas on one host.
@@ -74,6 +80,7 @@ func New() *Options {
 		SecureServing: genericoptions.NewSecureServingOptions().WithLoopback(),
 		Audit:         genericoptions.NewAuditOptions(),
 		Features:      genericoptions.NewFeatureOptions(),
+		Authorization: policy.NewOptions(),
 		Admission:     newAdmissionOptions(),
 		APIEnablement: genericoptions.NewAPIEnablementOptions(),
 		Egress:        genericoptions.NewEgressSelectorOptions(),
@@ -99,6 +106,8 @@ func (o *Options) Flags() *cliflag.NamedFlagSets {
 	o.SecureServing.AddFlags(sets.FlagSet("secure serving"))
 	o.Audit.AddFlags(sets.FlagSet("auditing"))
 	o.Features.AddFlags(sets.FlagSet("features"))
+	o.ClientCert.AddFlags(sets.FlagSet("authentication"))
+	o.Authorization.AddFlags(sets.FlagSet("authorization"))
 	o.APIEnablement.AddFlags(sets.FlagSet("API enablement"))
 	o.Egress.AddFlags(sets.FlagSet("egress selector"))
 	o.Admission.AddFlags(sets.FlagSet("admission"))
@@ -108,6 +117,7 @@ func (o *Options) Flags() *cliflag.NamedFlagSets {
 
 	own := sets.FlagSet("tripod")
 	o.ServiceTrust.AddFlags(own)
+	o.Probes.AddFlags(own)
 	own.StringSliceVar(&o.CoreServers, "core-servers", o.CoreServers,
 		"URLs of the replicas of core (https://host:port), comma separated. The first that can be reached is used.")
 	own.StringVar(&o.Replica, "replica", o.Replica,
@@ -124,6 +134,7 @@ func (o *Options) Complete() (*Completed, error) {
 	if err := o.Generic.Complete(); err != nil {
 		return nil, err
 	}
+	o.Authorization.Complete()
 	// The certificate of the service is good for serving too.
 	certificate := &o.SecureServing.ServerCert.CertKey
 	if certificate.CertFile == "" && certificate.KeyFile == "" {
@@ -144,11 +155,14 @@ func (o *Options) Complete() (*Completed, error) {
 func (o *Options) validate() []error {
 	var errs []error
 	errs = append(errs, o.ServiceTrust.Validate()...)
+	errs = append(errs, o.Probes.Validate()...)
+	errs = append(errs, o.ServiceTrust.ValidateApart("client-ca-file", o.ClientCert.ClientCA)...)
 	errs = append(errs, o.Generic.Validate()...)
 	errs = append(errs, o.Etcd.Validate()...)
 	errs = append(errs, o.SecureServing.Validate()...)
 	errs = append(errs, o.Audit.Validate()...)
 	errs = append(errs, o.Features.Validate()...)
+	errs = append(errs, o.Authorization.Validate()...)
 	errs = append(errs, o.validateAdmission()...)
 	// --runtime-config is the same on all services, so it may name groups that others serve.
 	errs = append(errs, o.APIEnablement.Validate(apiextensionsapiserver.Scheme, clientgoscheme.Scheme, aggregatorscheme.Scheme)...)

@@ -4,63 +4,51 @@
 package server
 
 import (
+	"context"
 	"fmt"
-	"time"
+	"net/http"
 
-	apiserverapi "k8s.io/apiserver/pkg/apis/apiserver"
-	"k8s.io/apiserver/pkg/authentication/request/anonymous"
-	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
-	"k8s.io/apiserver/pkg/authorization/path"
-	"k8s.io/apiserver/pkg/authorization/union"
+	"k8s.io/apiserver/pkg/authentication/group"
+	"k8s.io/apiserver/pkg/authentication/request/x509"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	genericoptions "k8s.io/apiserver/pkg/server/options"
-	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/tripod-k8s/tripod/internal/clientcert"
+	"github.com/tripod-k8s/tripod/internal/policy"
 	"github.com/tripod-k8s/tripod/services/extensions/options"
 )
 
-// reviewTimeout is how long core may take to answer whether a request is allowed.
-const reviewTimeout = 10 * time.Second
-
-// healthPaths need no credentials, so that probes need none.
-var healthPaths = []string{"/healthz", "/livez", "/readyz"}
-
-// applyAccess sets up who may do what: users come from the aggregator, and core decides about them.
-func applyAccess(o *options.Completed, config *genericapiserver.Config, core *rest.Config) error {
-	var conditions []apiserverapi.AnonymousAuthCondition
-	for _, p := range healthPaths {
-		conditions = append(conditions, apiserverapi.AnonymousAuthCondition{Path: p})
+// applyAccess sets up who may do what: users come from the aggregator, and policy from core. It is in the handler chain
+// and, by config, in the CEL variable "authorizer" of admission policies. The loopback clients of this server are in
+// system:masters, which every policy allows everything.
+func applyAccess(ctx context.Context, o *options.Completed, config *genericapiserver.Config, core *rest.Config) error {
+	if err := applyDirectClients(o, config); err != nil {
+		return err
 	}
-	config.Authentication.Authenticator = anonymous.NewAuthenticator(conditions)
-
-	health, err := path.NewAuthorizer(healthPaths)
+	decides, err := policy.New(ctx, o.Authorization, core, config.APIServerID, config.EgressSelector)
 	if err != nil {
 		return err
 	}
-	reviews, err := newReviewAuthorizer(core)
-	if err != nil {
-		return fmt.Errorf("authorization by core: %w", err)
+	if err := decides.ApplyTo(config); err != nil {
+		return err
 	}
-	// system:masters includes the loopback clients of this server, which must work while core is away.
-	masters := authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)
-	config.Authorization.Authorizer = union.New(masters, health, reviews)
+	build := config.BuildHandlerChainFunc
+	config.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
+		return decides.Gate(build(handler, c), c)
+	}
 	return o.ServiceTrust.ApplyTo(config)
 }
 
-// newReviewAuthorizer returns an authorizer that asks core. It remembers nothing, so that a change of policy is in
-// force at once, and fails when core cannot be asked: a request is then neither allowed nor denied.
-func newReviewAuthorizer(core *rest.Config) (authorizer.Authorizer, error) {
-	core = rest.CopyConfig(core)
-	core.Timeout = reviewTimeout
-	client, err := authorizationclient.NewForConfig(core)
+// applyDirectClients sets up how clients that do not come through the aggregator are known, if there may be any.
+func applyDirectClients(o *options.Completed, config *genericapiserver.Config) error {
+	ca, err := o.ClientCert.GetClientCAContentProvider()
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("--client-ca-file: %w", err)
 	}
-	return authorizerfactory.DelegatingAuthorizerConfig{
-		SubjectAccessReviewClient: client,
-		WebhookRetryBackoff:       genericoptions.DefaultAuthWebhookRetryBackoff(),
-	}.New()
+	if ca == nil || !o.ServiceTrust.AllowDirectClients {
+		return nil
+	}
+	config.Authentication.Authenticator = group.NewAuthenticatedGroupAdder(
+		clientcert.NewAuthenticator(ca.VerifyOptions, x509.CommonNameUserConversion))
+	return config.Authentication.ApplyClientCert(ca, config.SecureServing)
 }

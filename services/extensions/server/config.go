@@ -4,6 +4,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -35,7 +36,7 @@ const resync = 10 * time.Minute
 
 // newConfig builds the configuration that kube-apiserver builds for its CRD server. What that takes from the same
 // process (namespaces, Services, webhooks, policies, flow schemas, authorization) comes from core.
-func newConfig(o *options.Completed, link *corelink.Link) (*apiextensionsapiserver.Config, error) {
+func newConfig(ctx context.Context, o *options.Completed, link *corelink.Link) (*apiextensionsapiserver.Config, error) {
 	config := genericapiserver.NewRecommendedConfig(apiextensionsapiserver.Codecs)
 	if err := applyServing(o, &config.Config); err != nil {
 		return nil, err
@@ -52,7 +53,7 @@ func newConfig(o *options.Completed, link *corelink.Link) (*apiextensionsapiserv
 	if err := applyStorage(o, &config.Config); err != nil {
 		return nil, err
 	}
-	if err := applyAccess(o, &config.Config, coreConfig); err != nil {
+	if err := applyAccess(ctx, o, &config.Config, coreConfig); err != nil {
 		return nil, err
 	}
 	if err := o.Audit.ApplyTo(&config.Config); err != nil {

@@ -24,14 +24,18 @@ import (
 func Run(ctx context.Context, o *options.Completed) error {
 	klog.InfoS("Starting extensions", "version", tripodversion.Version, "kubernetes", version.Get().GitVersion)
 
+	probes, err := o.Probes.Start("etcd")
+	if err != nil {
+		return err
+	}
 	// Behind an egress proxy, etcd is waited for as kube-apiserver does it.
 	if o.Egress.ConfigFile == "" {
 		if err := etcdready.Wait(ctx, o.Etcd.StorageConfig, o.SecureServing.SecureServingOptions); err != nil {
 			return err
 		}
 	}
-	core := corelink.New(o.CoreURLs, o.ServiceTrust)
-	config, err := newConfig(o, core)
+	core := corelink.New(o.CoreURLs, o.ServiceTrust.Options)
+	config, err := newConfig(ctx, o, core)
 	if err != nil {
 		return err
 	}
@@ -42,7 +46,9 @@ func Run(ctx context.Context, o *options.Completed) error {
 	if err := server.GenericAPIServer.AddReadyzChecks(core); err != nil {
 		return err
 	}
-	return server.GenericAPIServer.PrepareRun().RunWithContext(ctx)
+	prepared := server.GenericAPIServer.PrepareRun()
+	probes.Serve(server.GenericAPIServer.Handler.NonGoRestfulMux)
+	return prepared.RunWithContext(ctx)
 }
 
 func newServer(config *apiextensionsapiserver.Config) (*apiextensionsapiserver.CustomResourceDefinitions, error) {

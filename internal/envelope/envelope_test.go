@@ -1,0 +1,185 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package envelope
+
+import (
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
+)
+
+var complete = &identityv1.Envelope{
+	User: FromUser(&user.DefaultInfo{
+		Name: "system:serviceaccount:shop:cart", UID: "3f1c", Groups: []string{"system:serviceaccounts", "", "système:ünïcode", "a,b"},
+		Extra: map[string][]string{
+			"authentication.kubernetes.io/credential-id": {"JTI=1"},
+			"Acme.com/Scopes": {"", "a b", "%"}, "acme.com/scopes": {"lower"}, "empty": {},
+		},
+	}),
+	ClientAddress:    "[2001:db8::1]:4711",
+	AuditAnnotations: map[string]string{"authentication.k8s.io/legacy-token": "system:serviceaccount:shop:cart"},
+	Warnings:         []*identityv1.Warning{{Agent: "", Text: "old \"token\"\n"}, {Agent: "a", Text: "b"}},
+}
+
+func TestEnvelopeIsLossless(t *testing.T) {
+	for name, e := range map[string]*identityv1.Envelope{
+		"everything": complete,
+		"anonymous":  {User: FromUser(&user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}})},
+		"no name":    {User: &identityv1.User{}},
+		"itself":     {Self: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			value, err := Encode(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := Decode(value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(e, got, protocmp.Transform()); diff != "" {
+				t.Errorf("what arrives differs (-sent +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestUserIsKept(t *testing.T) {
+	want := &user.DefaultInfo{
+		Name: "jane", UID: "1", Groups: []string{"b", "a"},
+		Extra: map[string][]string{"Key": {"", "v"}, "key": {"w"}},
+	}
+	if got := ToUser(FromUser(want)); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %#v, want %#v", got, want)
+	}
+	if got := ToUser(nil); got != nil {
+		t.Errorf("no user becomes %#v", got)
+	}
+}
+
+func TestThereIsOneSender(t *testing.T) {
+	for name, e := range map[string]*identityv1.Envelope{
+		"nothing": nil, "no user": {ClientAddress: "1.2.3.4:5"}, "two": {User: &identityv1.User{Name: "a"}, Self: true},
+	} {
+		if _, err := Encode(e); err == nil {
+			t.Errorf("%s is encoded", name)
+		}
+	}
+	if _, err := Encode(&identityv1.Envelope{User: &identityv1.User{Name: "\xff"}}); err == nil {
+		t.Error("a name that is not UTF-8 is encoded")
+	}
+}
+
+func TestGarbageIsNobody(t *testing.T) {
+	noUser := encoding.EncodeToString([]byte{0x12, 1, 'a'})
+	two := encoding.EncodeToString([]byte{0x0a, 0, 0x28, 1})
+	for _, value := range []string{"", "!", "AA", "Cg", "CgE=", noUser, two, strings.Repeat("A", 1<<16)} {
+		if e, err := Decode(value); err == nil {
+			t.Errorf("%.20q is decoded to %v", value, e)
+		}
+	}
+}
+
+func TestStrip(t *testing.T) {
+	header := http.Header{
+		"Tripod-Envelope": {"a"}, "tripod-envelope": {"a"}, "Tripod_envelope": {"a"}, "TRIPOD-ENVELOPE": {"a"},
+		"X-Remote-User": {"a"}, "X_remote_user": {"a"}, "x-Remote_Group": {"a"}, "X-Remote-Extra-A_b": {"a"}, "X-Remote-": {"a"},
+		"X-Remote": {"kept"}, "X-Remotes-User": {"kept"}, "Tripod-Envelopes": {"kept"}, "Impersonate-User": {"kept"}, "X": {"kept"},
+	}
+	Strip(header)
+	for name, values := range header {
+		if values[0] != "kept" {
+			t.Errorf("%s is left", name)
+		}
+	}
+	if len(header) != 5 {
+		t.Errorf("what is left is %v", header)
+	}
+}
+
+// FuzzDecode looks for values that are taken for an identity but do not mean exactly one.
+func FuzzDecode(f *testing.F) {
+	value, err := Encode(complete)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(value)
+	f.Add("CgA")
+	f.Fuzz(func(t *testing.T, value string) {
+		e, err := Decode(value)
+		if err != nil {
+			return
+		}
+		again, err := Encode(e)
+		if err != nil {
+			t.Fatalf("decoded, but cannot be encoded: %v", err)
+		}
+		second, err := Decode(again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(e, second, protocmp.Transform()); diff != "" {
+			t.Errorf("two meanings:\n%s", diff)
+		}
+	})
+}
+
+// FuzzUser looks for users that arrive as somebody else.
+func FuzzUser(f *testing.F) {
+	f.Add("jane", "1", "group", "key", "value", "10.0.0.1:1")
+	f.Add("", "", "", "", "", "")
+	f.Add("a\x00b", "\n", "system:masters", "%2f", "\xff", "::")
+	f.Fuzz(func(t *testing.T, name, uid, group, key, value, address string) {
+		want := &user.DefaultInfo{Name: name, UID: uid, Groups: []string{group, ""}, Extra: map[string][]string{key: {value, ""}}}
+		sent, err := Encode(&identityv1.Envelope{User: FromUser(want), ClientAddress: address})
+		if err != nil {
+			return // refused: not UTF-8
+		}
+		e, err := Decode(sent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := ToUser(e.GetUser()); !reflect.DeepEqual(got, want) || e.GetClientAddress() != address {
+			t.Errorf("got %#v at %q, want %#v at %q", got, e.GetClientAddress(), want, address)
+		}
+	})
+}
+
+var typical = &identityv1.Envelope{
+	User: FromUser(&user.DefaultInfo{
+		Name: "system:serviceaccount:kube-system:deployment-controller", UID: "0b0f6c1e-8f5a-4b36-a2a6-0c4d3b3f9d11",
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"},
+		Extra:  map[string][]string{"authentication.kubernetes.io/credential-id": {"JTI=0b0f6c1e-8f5a-4b36-a2a6-0c4d3b3f9d11"}},
+	}),
+	ClientAddress: "10.1.2.3:45678",
+}
+
+func BenchmarkEncode(b *testing.B) {
+	for b.Loop() {
+		if _, err := Encode(typical); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	value, err := Encode(typical)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		e, err := Decode(value)
+		if err != nil || ToUser(e.GetUser()) == nil {
+			b.Fatal(err)
+		}
+	}
+}

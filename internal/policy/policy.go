@@ -1,0 +1,166 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync/atomic"
+
+	"k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/egressselector"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	kubeauthorizer "k8s.io/kubernetes/pkg/kubeapiserver/authorizer"
+	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
+)
+
+// errNotSynced is why a request can be neither allowed nor denied.
+var errNotSynced = errors.New("the RBAC objects of core were not all received yet")
+
+// Policy decides what users may do. It is an authorizer, a rule resolver and a health check of readiness.
+type Policy struct {
+	authorizer authorizer.Authorizer
+	rules      authorizer.RuleResolver
+	informers  informers.SharedInformerFactory
+	// pending are the informers that decisions depend on.
+	pending []cache.InformerSynced
+	synced  atomic.Bool
+}
+
+var (
+	_ authorizer.Authorizer   = &Policy{}
+	_ authorizer.RuleResolver = &Policy{}
+)
+
+// New returns the policy of options that are complete and valid. RBAC objects, if they are used, are read from core, once
+// the policy runs. The file of --authorization-config is followed until ctx ends. serverID is in the metrics of
+// that; webhooks are called through egress, which may be nil.
+func New(
+	ctx context.Context,
+	o *Options,
+	core *rest.Config,
+	serverID string,
+	egress *egressselector.EgressSelector,
+) (*Policy, error) {
+	config, err := o.authorizerConfig()
+	if err != nil {
+		return nil, fmt.Errorf("invalid authorization config: %w", err)
+	}
+	if egress != nil {
+		if config.CustomDial, err = egress.Lookup(egressselector.ControlPlane.AsNetworkContext()); err != nil {
+			return nil, fmt.Errorf("way to authorization webhooks: %w", err)
+		}
+	}
+	p := &Policy{}
+	if p.informers, err = newInformers(core); err != nil {
+		return nil, fmt.Errorf("client of core: %w", err)
+	}
+	config.VersionedInformerFactory = rbacOnly{p.informers}
+	if p.authorizer, p.rules, err = config.New(ctx, serverID); err != nil {
+		return nil, fmt.Errorf("invalid authorization config: %w", err)
+	}
+	// A changed file cannot add RBAC nor remove it: the authorizers of kube-apiserver refuse that.
+	if usesRBAC(config) {
+		rbac := p.informers.Rbac().V1()
+		p.pending = []cache.InformerSynced{
+			rbac.Roles().Informer().HasSynced,
+			rbac.RoleBindings().Informer().HasSynced,
+			rbac.ClusterRoles().Informer().HasSynced,
+			rbac.ClusterRoleBindings().Informer().HasSynced,
+		}
+	}
+	return p, nil
+}
+
+func usesRBAC(config *kubeauthorizer.Config) bool {
+	return slices.ContainsFunc(config.AuthorizationConfiguration.Authorizers, func(a apiserver.AuthorizerConfiguration) bool {
+		return a.Type == apiserver.AuthorizerType(modes.ModeRBAC)
+	})
+}
+
+// ApplyTo makes the policy decide for a server, run with it, and keep it unready until the policy is synced. It does not
+// put the gate into the handler chain.
+func (p *Policy) ApplyTo(config *server.Config) error {
+	config.Authorization.Authorizer = p
+	config.RuleResolver = p
+	config.AddReadyzChecks(p)
+	return config.AddPostStartHook("start-policy-informers", func(hook server.PostStartHookContext) error {
+		go p.Run(hook)
+		return nil
+	})
+}
+
+// Run follows the RBAC objects of core until the context ends.
+func (p *Policy) Run(ctx context.Context) {
+	p.informers.StartWithContext(ctx)
+	<-ctx.Done()
+	p.informers.Shutdown()
+}
+
+// Synced reports whether everything that decisions depend on was received once. It stays so while core is away: what is
+// known then stays in force.
+func (p *Policy) Synced() bool {
+	if p.synced.Load() {
+		return true
+	}
+	for _, synced := range p.pending {
+		if !synced() {
+			return false
+		}
+	}
+	p.synced.Store(true)
+	return true
+}
+
+// Authorize implements authorizer.Authorizer. Before the policy is synced it fails, unless the request is allowed already:
+// RBAC objects only ever allow, so what was received of them cannot allow too much.
+func (p *Policy) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
+	synced := p.Synced() // as the decision must not be older than the answer to this
+	decision, reason, err := p.authorizer.Authorize(ctx, attributes)
+	if synced || decision == authorizer.DecisionAllow {
+		return decision, reason, err
+	}
+	return authorizer.DecisionNoOpinion, "", errNotSynced
+}
+
+// RulesFor implements authorizer.RuleResolver. Before the policy is synced its answer is incomplete.
+func (p *Policy) RulesFor(ctx context.Context, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+	synced := p.Synced()
+	resources, paths, incomplete, err := p.rules.RulesFor(ctx, u, namespace)
+	if !synced {
+		return resources, paths, true, errors.Join(err, errNotSynced)
+	}
+	return resources, paths, incomplete, err
+}
+
+// UntilSynced returns an authorizer with the opinion of another until the policy is synced, and none afterwards.
+func (p *Policy) UntilSynced(other authorizer.Authorizer) authorizer.Authorizer {
+	return authorizer.AuthorizerFunc(func(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
+		if p.Synced() {
+			return authorizer.DecisionNoOpinion, "", nil
+		}
+		return other.Authorize(ctx, attributes)
+	})
+}
+
+// Name implements healthz.HealthChecker.
+func (p *Policy) Name() string {
+	return "policy"
+}
+
+// Check implements healthz.HealthChecker. It fails until the policy is synced.
+func (p *Policy) Check(*http.Request) error {
+	if p.Synced() {
+		return nil
+	}
+	return errNotSynced
+}

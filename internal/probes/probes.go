@@ -1,0 +1,97 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package probes serves the health endpoints of a service on a port of their own, over plain HTTP and to everybody who
+// reaches it. Nothing else is served there. So a kubelet can ask without credentials, and gets an answer even when nobody
+// can be authenticated or authorized.
+package probes
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
+)
+
+const bindAddressFlag = "probe-bind-address"
+
+// Options say where probes are answered.
+type Options struct {
+	// BindAddress is host:port. Empty is nowhere.
+	BindAddress string
+}
+
+// AddFlags adds --probe-bind-address.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.BindAddress, bindAddressFlag, o.BindAddress,
+		"Address (host:port) that serves /livez, /readyz and /healthz over plain HTTP without authentication, for probes. Empty serves them nowhere but at --secure-port.")
+}
+
+// Validate returns what is wrong with the flags.
+func (o *Options) Validate() []error {
+	if o.BindAddress == "" {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(o.BindAddress); err != nil {
+		return []error{fmt.Errorf("--%s: %w", bindAddressFlag, err)}
+	}
+	return nil
+}
+
+// Server answers probes as long as the process lives, also while it starts and stops.
+type Server struct {
+	health atomic.Pointer[http.Handler]
+	// waitsFor is what the service needs before it knows its own health.
+	waitsFor string
+}
+
+// Start listens and answers: alive, and not ready before Serve because of what the service waits for. It returns nil where
+// probes are not wanted.
+func (o *Options) Start(waitsFor string) (*Server, error) {
+	if o.BindAddress == "" {
+		return nil, nil
+	}
+	listener, err := net.Listen("tcp", o.BindAddress)
+	if err != nil {
+		return nil, fmt.Errorf("--%s: %w", bindAddressFlag, err)
+	}
+	s := &Server{waitsFor: waitsFor}
+	server := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			klog.ErrorS(err, "Probes are not answered any more", "address", o.BindAddress)
+		}
+	}()
+	return s, nil
+}
+
+// Serve answers with what health says from now on.
+func (s *Server) Serve(health http.Handler) {
+	if s != nil {
+		s.health.Store(&health)
+	}
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	check, _, _ := strings.Cut(strings.TrimPrefix(req.URL.Path, "/"), "/")
+	if check != "livez" && check != "readyz" && check != "healthz" {
+		http.NotFound(w, req)
+		return
+	}
+	switch health := s.health.Load(); {
+	case health != nil:
+		(*health).ServeHTTP(w, req)
+	case check == "livez":
+		_, _ = io.WriteString(w, "ok")
+	default:
+		http.Error(w, "[-]"+s.waitsFor+" failed: not reached yet\n"+check+" check failed", http.StatusInternalServerError)
+	}
+}
