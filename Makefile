@@ -75,10 +75,10 @@ test-assets: $(ASSETS)/kwok ## Build the stock Kubernetes binaries that tests co
 ##@ Check
 
 # Every check has a fix beside it: verify-X and fix-X.
-CHECKS := kubernetes tidy generated licences lint
+CHECKS := kubernetes tidy proto generated licences lint
 
 .PHONY: verify
-verify: $(CHECKS:%=verify-%) ## Check vet, lint, formatting, generated code, go.mod, replace lines and licence headers.
+verify: $(CHECKS:%=verify-%) ## Check vet, lint, formatting, contracts, generated code, go.mod, replace lines and licence headers.
 
 .PHONY: fix
 fix: $(CHECKS:%=fix-%) ## Put right what `make verify` can complain about and a program can mend.
@@ -97,13 +97,32 @@ verify-tidy: ## Check that go.mod and go.sum of every module are tidy.
 fix-tidy:
 	@$(foreach module,$(MODULES),go mod tidy -C $(module) &&) true
 
+# The contracts of the last release, without comments.
+PROTO_RELEASED := proto/released.yaml
+
+.PHONY: verify-proto fix-proto
+verify-proto: $(TOOLS)/buf ## Check that contracts are documented, formatted, and compatible with the last release.
+	$(TOOLS)/buf lint proto
+	$(TOOLS)/buf format --diff --exit-code proto
+	$(TOOLS)/buf breaking proto --against $(PROTO_RELEASED)
+fix-proto: $(TOOLS)/buf
+	$(TOOLS)/buf format --write proto
+
+.PHONY: release-proto
+release-proto: $(TOOLS)/buf ## Hold later changes of the contracts against what they are now; for a release.
+	$(TOOLS)/buf build proto --exclude-source-info --output $(PROTO_RELEASED)
+
 PRIORITIES := services/aggregator/apiservices/priorities_generated.go
+PROTO_TOOLS := $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc
 
 .PHONY: verify-generated fix-generated
-verify-generated: ## Check that generated code is up to date.
+verify-generated: $(PROTO_TOOLS) ## Check that generated code is up to date.
 	hack/verify-generated.sh $(PRIORITIES) go run -trimpath ./hack/gen-apiservice-priorities -output
-fix-generated:
+	hack/verify-generated.sh proto hack/generate-proto.sh
+fix-generated: $(PROTO_TOOLS)
 	go run -trimpath ./hack/gen-apiservice-priorities -output $(PRIORITIES)
+	hack/generate-proto.sh proto
+	go test ./internal/servicetrust -run Page -update
 
 .PHONY: verify-licences fix-licences
 verify-licences: ## Check that source files start with the licence header.
@@ -127,6 +146,16 @@ $(TOOLS)/gotestsum: tools/gotestsum/go.mod tools/gotestsum/go.sum
 
 $(TOOLS)/golangci-lint: tools/golangci-lint/go.mod tools/golangci-lint/go.sum
 	$(call go_build_tool,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
+
+$(TOOLS)/buf: tools/buf/go.mod tools/buf/go.sum
+	$(call go_build_tool,buf,github.com/bufbuild/buf/cmd/buf)
+
+$(TOOLS)/protoc-gen-go-grpc: tools/protoc-gen-go-grpc/go.mod tools/protoc-gen-go-grpc/go.sum
+	$(call go_build_tool,protoc-gen-go-grpc,google.golang.org/grpc/cmd/protoc-gen-go-grpc)
+
+# From the main module: what it generates is for the very protobuf runtime that the services link.
+$(TOOLS)/protoc-gen-go: go.mod
+	go build -trimpath -ldflags "-s -w" -o $@ google.golang.org/protobuf/cmd/protoc-gen-go
 
 $(ASSETS)/kwok: tools/kwok/go.mod tools/kwok/go.sum
 	$(call go_build_tool,kwok,sigs.k8s.io/kwok/cmd/kwok)

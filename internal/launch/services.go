@@ -15,6 +15,8 @@ type Services struct {
 	store            *pki.Store
 	binaries         map[string]string
 	core, extensions *Port
+	// tokens is the port on which core is asked about tokens.
+	tokens *Port
 	// probes are the ports on which core and extensions answer probes.
 	probes map[string]*Port
 }
@@ -47,6 +49,9 @@ func (s *Services) reservePorts() (err error) {
 	if s.extensions, err = ReservePort(); err != nil {
 		return err
 	}
+	if s.tokens, err = ReservePort(); err != nil {
+		return err
+	}
 	for _, name := range []string{Core, Extensions} {
 		if s.probes[name], err = ReservePort(); err != nil {
 			return err
@@ -57,7 +62,7 @@ func (s *Services) reservePorts() (err error) {
 
 // Release gives back the ports of services that were not started.
 func (s *Services) Release() {
-	for _, port := range []*Port{s.core, s.extensions, s.probes[Core], s.probes[Extensions]} {
+	for _, port := range []*Port{s.core, s.extensions, s.tokens, s.probes[Core], s.probes[Extensions]} {
 		if port != nil {
 			port.Release()
 		}
@@ -66,19 +71,20 @@ func (s *Services) Release() {
 
 // Core returns the process of core. Clients reach it by way of the aggregator at advertisePort.
 func (s *Services) Core(advertisePort int, args []string) supervisor.Process {
-	own := append(s.serving(Core, s.core), fmt.Sprintf("--advertise-port=%d", advertisePort))
-	return s.process(Core, s.core, append(own, args...))
+	own := append(s.serving(Core, s.core), fmt.Sprintf("--advertise-port=%d", advertisePort), "--grpc-bind-address="+s.tokens.Address())
+	return s.process(Core, []*Port{s.core, s.tokens}, append(own, args...))
 }
 
 // Extensions returns the process of extensions.
 func (s *Services) Extensions(args []string) supervisor.Process {
 	own := append(s.serving(Extensions, s.extensions), "--core-servers="+s.core.URL())
-	return s.process(Extensions, s.extensions, append(own, args...))
+	return s.process(Extensions, []*Port{s.extensions}, append(own, args...))
 }
 
 // Aggregator returns the process of the aggregator, which serves at url and is asked for its readiness with probe.
 func (s *Services) Aggregator(url string, probe *supervisor.HTTPProbe, args []string) supervisor.Process {
-	own := append(s.identity(Aggregator), "--core-servers="+s.core.URL(), "--extensions-servers="+s.extensions.URL())
+	own := append(s.identity(Aggregator),
+		"--core-servers="+s.core.URL(), "--core-grpc-servers="+s.tokens.Address(), "--extensions-servers="+s.extensions.URL())
 	return supervisor.Process{
 		Component: Aggregator,
 		Path:      s.binaries[Aggregator],
@@ -89,16 +95,18 @@ func (s *Services) Aggregator(url string, probe *supervisor.HTTPProbe, args []st
 	}
 }
 
-func (s *Services) process(component string, port *Port, args []string) supervisor.Process {
+// process returns the process of a service that serves on the first of the ports.
+func (s *Services) process(component string, ports []*Port, args []string) supervisor.Process {
 	probe := s.probes[component]
 	return supervisor.Process{
 		Component: component,
 		Path:      s.binaries[component],
 		Args:      args,
-		Address:   port.URL(),
+		Address:   ports[0].URL(),
 		BeforeStart: func() {
-			port.Release()
-			probe.Release()
+			for _, port := range append(ports, probe) {
+				port.Release()
+			}
 		},
 		Ready:   supervisor.NewHTTPProbe("http://"+probe.Address(), nil).Ready,
 		Version: binaryVersion(s.binaries[component]),

@@ -21,7 +21,6 @@ import (
 	"k8s.io/apiserver/pkg/authorization/union"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/server"
-	"k8s.io/client-go/tools/cache"
 )
 
 // gated is a server whose policy allows system:masters everything and others nothing. The header Sender names the group
@@ -36,7 +35,7 @@ func newGated(t *testing.T) *gated {
 	g := &gated{}
 	p := &Policy{
 		authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup),
-		pending:    []cache.InformerSynced{g.synced.Load},
+		received:   g.synced.Load,
 	}
 	probes, err := path.NewAuthorizer([]string{"/readyz"})
 	if err != nil {

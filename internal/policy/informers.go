@@ -4,14 +4,18 @@
 package policy
 
 import (
+	"context"
 	"net/http"
+	"reflect"
+	"sync"
 
-	"k8s.io/apimachinery/pkg/api/meta"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/informers/certificates"
 	coreinformers "k8s.io/client-go/informers/core"
 	"k8s.io/client-go/informers/internalinterfaces"
+	"k8s.io/client-go/informers/rbac"
 	"k8s.io/client-go/informers/resource"
 	"k8s.io/client-go/informers/storage"
 	"k8s.io/client-go/kubernetes"
@@ -19,53 +23,69 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// informerName is what metrics of the informers, such as informer_store_resource_version, have in their label "name".
-const informerName = "policy"
+// factory makes the informers that authorizers of kube-apiserver ask for: those of RBAC objects follow core, and those that
+// would fill the graph of mode Node are idle. No authorizer asks for anything else, which the embedded factory would have
+// to answer: it is nil.
+type factory struct {
+	informers.SharedInformerFactory
+	client    kubernetes.Interface
+	followers map[reflect.Type]*follower
+}
 
-// newInformers returns informers on RBAC objects that keep of each what decides.
-func newInformers(core *rest.Config) (informers.SharedInformerFactory, error) {
+func newFactory(core *rest.Config) (*factory, error) {
 	core = rest.CopyConfig(core)
 	core.Wrap(func(next http.RoundTripper) http.RoundTripper { return &patient{next: next} })
 	client, err := kubernetes.NewForConfig(core)
 	if err != nil {
 		return nil, err
 	}
-	options := []informers.SharedInformerOption{informers.WithTransform(trim)}
-	// The name can be taken by another policy in the same process, and then this one has no metrics.
-	if name, err := cache.NewInformerName(informerName); err == nil {
-		options = append(options, informers.WithInformerName(name))
+	return &factory{client: client, followers: map[reflect.Type]*follower{}}, nil
+}
+
+func (f *factory) Rbac() rbac.Interface                 { return rbac.New(f, "", nil) }
+func (f *factory) Core() coreinformers.Interface        { return coreinformers.New(f, "", nil) }
+func (f *factory) Storage() storage.Interface           { return storage.New(f, "", nil) }
+func (f *factory) Resource() resource.Interface         { return resource.New(f, "", nil) }
+func (f *factory) Certificates() certificates.Interface { return certificates.New(f, "", nil) }
+
+// resources are those of RBAC objects.
+var resources = map[reflect.Type]string{
+	reflect.TypeFor[*rbacv1.Role]():               "roles",
+	reflect.TypeFor[*rbacv1.RoleBinding]():        "rolebindings",
+	reflect.TypeFor[*rbacv1.ClusterRole]():        "clusterroles",
+	reflect.TypeFor[*rbacv1.ClusterRoleBinding](): "clusterrolebindings",
+}
+
+// InformerFor implements internalinterfaces.SharedInformerFactory.
+func (f *factory) InformerFor(object runtime.Object, _ internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+	kind := reflect.TypeOf(object)
+	name, followed := resources[kind]
+	if !followed {
+		return idleInformer{}
 	}
-	return informers.NewSharedInformerFactoryWithOptions(client, 0, options...), nil
-}
-
-func trim(object any) (any, error) {
-	if accessor, err := meta.Accessor(object); err == nil {
-		accessor.SetManagedFields(nil)
-		accessor.SetAnnotations(nil)
-		accessor.SetLabels(nil)
+	if _, exists := f.followers[kind]; !exists {
+		f.followers[kind] = newFollower(f.client, name, object)
 	}
-	return object, nil
+	return f.followers[kind]
 }
 
-// rbacOnly is a factory whose informers are idle where they would fill the graph of mode Node.
-type rbacOnly struct {
-	informers.SharedInformerFactory
+// synced reports whether all followers have received their objects.
+func (f *factory) synced() bool {
+	for _, follower := range f.followers {
+		if !follower.HasSynced() {
+			return false
+		}
+	}
+	return true
 }
 
-func (rbacOnly) Core() coreinformers.Interface { return coreinformers.New(idleFactory{}, "", nil) }
-func (rbacOnly) Storage() storage.Interface    { return storage.New(idleFactory{}, "", nil) }
-func (rbacOnly) Resource() resource.Interface  { return resource.New(idleFactory{}, "", nil) }
-func (rbacOnly) Certificates() certificates.Interface {
-	return certificates.New(idleFactory{}, "", nil)
-}
-
-type idleFactory struct{}
-
-func (idleFactory) Start(<-chan struct{})             {}
-func (idleFactory) InformerName() *cache.InformerName { return nil }
-
-func (idleFactory) InformerFor(runtime.Object, internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
-	return idleInformer{}
+// run runs the followers until the context ends.
+func (f *factory) run(ctx context.Context) {
+	var running sync.WaitGroup
+	for _, follower := range f.followers {
+		running.Go(func() { follower.reflector.RunWithContext(ctx) })
+	}
+	running.Wait()
 }
 
 // idleInformer never has an object. Only what the graph asks of an informer is there.

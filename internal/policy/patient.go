@@ -14,9 +14,8 @@ import (
 // patience is the time between attempts while core cannot be reached.
 const patience = 250 * time.Millisecond
 
-// patient sends the requests of informers, which only read, again and again until core answers. An informer whose requests
-// fail asks less and less often, up to every minute, and for so long a core that is back would know a policy that this
-// service does not.
+// patient sends requests, which only read, again and again until core answers, so that who follows core does so as soon as
+// it is back, and the log says once that it is away.
 type patient struct {
 	next http.RoundTripper
 	// away is true while core cannot be reached.

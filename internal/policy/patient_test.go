@@ -16,19 +16,37 @@ import (
 
 var errAway = errors.New("connection refused")
 
+// answer is what a RoundTripper returns.
+type answer struct {
+	status int
+	err    error
+}
+
+func (a answer) roundTrip() (*http.Response, error) {
+	if a.err != nil {
+		return nil, a.err
+	}
+	return &http.Response{StatusCode: a.status, Status: http.StatusText(a.status), Body: http.NoBody}, nil
+}
+
 func TestPatience(t *testing.T) {
+	away := answer{err: errAway}
 	for _, tc := range []struct {
-		name     string
-		failures int
-		body     io.Reader
-		timeout  time.Duration
-		want     int
-		err      error
+		name string
+		// answers are given in turn; the last one is given again and again.
+		answers []answer
+		body    io.Reader
+		timeout time.Duration
+		// want is the number of attempts.
+		want   int
+		status int
+		err    error
 	}{
-		{name: "an answer is an answer", want: 1},
-		{name: "an informer waits until core is back", failures: 1000, want: 1001},
-		{name: "until it stops", failures: 1000, timeout: patience + 1, want: 2, err: errAway},
-		{name: "who sends something does not wait", failures: 1, body: strings.NewReader("body"), want: 1, err: errAway},
+		{name: "an answer is an answer", answers: []answer{{status: 200}}, want: 1, status: 200},
+		{name: "an informer waits until core is back", answers: []answer{away, away, away, {status: 200}}, want: 4, status: 200},
+		{name: "a bad answer is an answer", answers: []answer{{status: 503}}, want: 1, status: 503},
+		{name: "until the informer stops", answers: []answer{away}, timeout: patience + 1, want: 2, err: errAway},
+		{name: "who sends something does not wait", answers: []answer{away}, body: strings.NewReader("body"), want: 1, err: errAway},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -40,21 +58,19 @@ func TestPatience(t *testing.T) {
 				}
 				attempts := 0
 				p := &patient{next: roundTripper(func(*http.Request) (*http.Response, error) {
-					if attempts++; attempts <= tc.failures {
-						return nil, errAway
-					}
-					return &http.Response{Body: http.NoBody}, nil
+					attempts++
+					return tc.answers[min(attempts, len(tc.answers))-1].roundTrip()
 				})}
 				req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://core/", tc.body)
 				if err != nil {
 					t.Fatal(err)
 				}
 				resp, err := p.RoundTrip(req)
-				if err == nil {
-					resp.Body.Close()
-				}
 				if !errors.Is(err, tc.err) || attempts != tc.want {
-					t.Errorf("%d attempts, %v; want %d, %v", attempts, err, tc.want, tc.err)
+					t.Fatalf("%d attempts, %v; want %d, %v", attempts, err, tc.want, tc.err)
+				}
+				if err == nil && resp.StatusCode != tc.status {
+					t.Errorf("status %d, want %d", resp.StatusCode, tc.status)
 				}
 			})
 		})

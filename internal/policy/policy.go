@@ -8,19 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"sync/atomic"
 
-	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/egressselector"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
-	kubeauthorizer "k8s.io/kubernetes/pkg/kubeapiserver/authorizer"
-	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
 )
 
 // errNotSynced is why a request can be neither allowed nor denied.
@@ -30,10 +24,10 @@ var errNotSynced = errors.New("the RBAC objects of core were not all received ye
 type Policy struct {
 	authorizer authorizer.Authorizer
 	rules      authorizer.RuleResolver
-	informers  informers.SharedInformerFactory
-	// pending are the informers that decisions depend on.
-	pending []cache.InformerSynced
-	synced  atomic.Bool
+	// follow runs what the decisions depend on until the context ends, and received says whether all of it was received.
+	follow   func(context.Context)
+	received func() bool
+	synced   atomic.Bool
 }
 
 var (
@@ -60,31 +54,17 @@ func New(
 			return nil, fmt.Errorf("way to authorization webhooks: %w", err)
 		}
 	}
-	p := &Policy{}
-	if p.informers, err = newInformers(core); err != nil {
+	informers, err := newFactory(core)
+	if err != nil {
 		return nil, fmt.Errorf("client of core: %w", err)
 	}
-	config.VersionedInformerFactory = rbacOnly{p.informers}
+	// Informers are asked for here, and never when the file changes: one cannot add RBAC.
+	config.VersionedInformerFactory = informers
+	p := &Policy{follow: informers.run, received: informers.synced}
 	if p.authorizer, p.rules, err = config.New(ctx, serverID); err != nil {
 		return nil, fmt.Errorf("invalid authorization config: %w", err)
 	}
-	// A changed file cannot add RBAC nor remove it: the authorizers of kube-apiserver refuse that.
-	if usesRBAC(config) {
-		rbac := p.informers.Rbac().V1()
-		p.pending = []cache.InformerSynced{
-			rbac.Roles().Informer().HasSynced,
-			rbac.RoleBindings().Informer().HasSynced,
-			rbac.ClusterRoles().Informer().HasSynced,
-			rbac.ClusterRoleBindings().Informer().HasSynced,
-		}
-	}
 	return p, nil
-}
-
-func usesRBAC(config *kubeauthorizer.Config) bool {
-	return slices.ContainsFunc(config.AuthorizationConfiguration.Authorizers, func(a apiserver.AuthorizerConfiguration) bool {
-		return a.Type == apiserver.AuthorizerType(modes.ModeRBAC)
-	})
 }
 
 // ApplyTo makes the policy decide for a server, run with it, and keep it unready until the policy is synced. It does not
@@ -101,9 +81,7 @@ func (p *Policy) ApplyTo(config *server.Config) error {
 
 // Run follows the RBAC objects of core until the context ends.
 func (p *Policy) Run(ctx context.Context) {
-	p.informers.StartWithContext(ctx)
-	<-ctx.Done()
-	p.informers.Shutdown()
+	p.follow(ctx)
 }
 
 // Synced reports whether everything that decisions depend on was received once. It stays so while core is away: what is
@@ -112,13 +90,11 @@ func (p *Policy) Synced() bool {
 	if p.synced.Load() {
 		return true
 	}
-	for _, synced := range p.pending {
-		if !synced() {
-			return false
-		}
+	synced := p.received()
+	if synced {
+		p.synced.Store(true)
 	}
-	p.synced.Store(true)
-	return true
+	return synced
 }
 
 // Authorize implements authorizer.Authorizer. Before the policy is synced it fails, unless the request is allowed already:

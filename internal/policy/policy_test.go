@@ -7,16 +7,22 @@ import (
 	"context"
 	"errors"
 	"os"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/component-base/metrics/testutil"
+	"k8s.io/kubernetes/pkg/features"
 
 	"github.com/tripod-k8s/tripod/internal/atomicfile"
 )
@@ -210,6 +216,48 @@ func TestModes(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestModeNodeNeedsNothingOfCoreWithAllItsGates(t *testing.T) {
+	// The other gate that makes it ask for informers, DynamicResourceAllocation, is always on.
+	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.PodCertificateRequest, true)
+	if !run(t, withModes("Node"), newFakeCore(t)).Synced() {
+		t.Error("waits for core")
+	}
+}
+
+func TestObjectsAreKeptWithWhatDecides(t *testing.T) {
+	core := newFakeCore(t)
+	binding := bindingOf("jane")
+	binding.Labels = map[string]string{"a": "b"}
+	binding.Annotations = map[string]string{"a": "b"}
+	binding.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "test"}}
+	core.emit("ADDED", "rolebindings", binding)
+	core.start()
+	factory, err := newFactory(core.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lister := factory.Rbac().V1().RoleBindings().Lister()
+	go factory.run(t.Context())
+	eventually(t, "objects are received", factory.synced)
+	got, err := lister.RoleBindings("default").Get("jane")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := bindingOf("jane")
+	want.ResourceVersion = "1"
+	want.TypeMeta = got.TypeMeta
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	eventually(t, "the metric says how far policy has come", func() bool {
+		reached, err := testutil.GetGaugeMetricValue(reached.WithLabelValues("rolebindings"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reached == 1
+	})
 }
 
 func TestAFileIsFollowed(t *testing.T) {

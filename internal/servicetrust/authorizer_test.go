@@ -31,7 +31,7 @@ func TestAuthorizer(t *testing.T) {
 		request authorizer.AttributesRecord
 		allowed bool
 	}{
-		{"the aggregator checks tokens", Aggregator, resource("create", "authentication.k8s.io", "tokenreviews"), true},
+		{"the aggregator checks no tokens", Aggregator, resource("create", "authentication.k8s.io", "tokenreviews"), false},
 		{"the aggregator watches role bindings", Aggregator, resource("watch", "rbac.authorization.k8s.io", "rolebindings"), true},
 		{"the aggregator does not write role bindings", Aggregator, resource("create", "rbac.authorization.k8s.io", "rolebindings"), false},
 		{"the aggregator watches Services", Aggregator, resource("watch", "", "services"), true},

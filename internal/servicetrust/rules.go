@@ -18,7 +18,6 @@ var (
 	// read is what an informer needs.
 	read   = []string{"get", "list", "watch"}
 	get    = []string{"get"}
-	create = []string{"create"}
 	change = []string{"update", "patch"}
 )
 
@@ -34,7 +33,6 @@ func paths(verbs []string, paths ...string) rbacv1.PolicyRule {
 // applies wherever the resource is served.
 var grants = map[string][]grant{
 	Aggregator: {
-		{resources(create, "authentication.k8s.io", "tokenreviews"), "bearer tokens are checked by core"},
 		{readPolicy, "what it serves itself, and requests for third parties, are authorized by the policy of core"},
 		{resources(read, "", "services"), "third-party API servers are found by the Service that their APIService names"},
 		{resources(read, "discovery.k8s.io", "endpointslices"), "and reached at its endpoints"},

@@ -6,16 +6,17 @@ package authentication
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	"k8s.io/apiserver/pkg/authentication/request/union"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/identity"
 )
 
 // answers are what core can say about a token, and what a client must be told.
@@ -23,16 +24,16 @@ var answers = map[string]struct {
 	err  error
 	want int
 }{
-	"token is good":            {nil, http.StatusOK},
-	"token is bad":             {errors.New("token expired"), http.StatusUnauthorized},
-	"core refuses connections": {&url.Error{Op: "Post", Err: errors.New("connection refused")}, http.StatusServiceUnavailable},
-	"core is overloaded":       {apierrors.NewTooManyRequests("busy", 1), http.StatusServiceUnavailable},
-	"core does not answer":     {context.DeadlineExceeded, http.StatusServiceUnavailable},
+	"token is good":        {nil, http.StatusOK},
+	"token is bad":         {errors.New("token expired"), http.StatusUnauthorized},
+	"core cannot be asked": {&identity.UnavailableError{}, http.StatusServiceUnavailable},
+	"and somebody adds to": {fmt.Errorf("look up: %w", &identity.UnavailableError{}), http.StatusServiceUnavailable},
 }
 
-// asking is an authenticator of bearer tokens that gets the given answer from core.
-func asking(err error) authenticator.Request {
+// asking is an authenticator of bearer tokens that gets the given answer from core, and counts its questions.
+func asking(err error, questions *int) authenticator.Request {
 	tokens := authenticator.TokenFunc(func(context.Context, string) (*authenticator.Response, bool, error) {
+		*questions++
 		if err != nil {
 			return nil, false, err
 		}
@@ -42,7 +43,7 @@ func asking(err error) authenticator.Request {
 	other := authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
 		return nil, false, errors.New("no certificate")
 	})
-	return NoteOutage(union.New(other, bearertoken.New(outageRecorder{tokens})))
+	return Once(union.New(other, bearertoken.New(tokens)))
 }
 
 func ask(handler http.Handler) *httptest.ResponseRecorder {
@@ -54,25 +55,48 @@ func ask(handler http.Handler) *httptest.ResponseRecorder {
 }
 
 func TestAnOutageOfCoreIsNotTakenForABadToken(t *testing.T) {
-	served := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	served := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Header.Get("Authorization") != "" {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
 	codecs := aggregatorscheme.Codecs
+	unauthorized := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+	chains := map[string]func(authenticator.Request) http.Handler{
+		"short": func(auth authenticator.Request) http.Handler {
+			return WithOutcome(authenticated(served, auth, FailedHandler(codecs, unauthorized)))
+		},
+		"full": func(auth authenticator.Request) http.Handler {
+			return RejectDuringOutage(authenticated(served, auth, unauthorized), auth, codecs)
+		},
+	}
 	for name, test := range answers {
-		auth := asking(test.err)
-		unauthorized := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
-		for chain, handler := range map[string]http.Handler{
-			"short": WithOutage(authenticated(served, auth, FailedHandler(codecs, unauthorized))),
-			"full":  RejectDuringOutage(authenticated(served, auth, unauthorized), auth, codecs),
-		} {
+		for chain, build := range chains {
 			t.Run(name+"/"+chain, func(t *testing.T) {
-				w := ask(handler)
+				questions := 0
+				w := ask(build(asking(test.err, &questions)))
 				if w.Code != test.want {
 					t.Errorf("answer is %d, want %d", w.Code, test.want)
 				}
 				if w.Code == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
 					t.Error("503 without Retry-After")
 				}
+				if questions != 1 {
+					t.Errorf("core was asked %d times", questions)
+				}
 			})
 		}
+	}
+}
+
+func TestEveryRequestIsAuthenticatedOnItsOwn(t *testing.T) {
+	questions := 0
+	auth := asking(nil, &questions)
+	handler := WithOutcome(authenticated(http.NotFoundHandler(), auth, http.NotFoundHandler()))
+	ask(handler)
+	ask(handler)
+	if questions != 2 {
+		t.Errorf("core was asked %d times for two requests", questions)
 	}
 }
 

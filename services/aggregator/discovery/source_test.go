@@ -93,6 +93,7 @@ func newSource(t *testing.T, name string, r *replica, merged discoveryendpoint.R
 	}
 	server := httptest.NewUnstartedServer(r)
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
+	server.EnableHTTP2 = true
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	b, err := backend.New(name, []string{server.URL}, backend.Identity{

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strconv"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -47,6 +49,9 @@ const (
 // defaultEtcdPathPrefix is kube-apiserver's, so that APIServices are found where it keeps them.
 const defaultEtcdPathPrefix = "/registry"
 
+// defaultIdentityGrace is long enough for core to restart.
+const defaultIdentityGrace = 30 * time.Second
+
 // Options are the flags of the aggregator.
 type Options struct {
 	ServerRun      *genericoptions.ServerRunOptions
@@ -69,6 +74,10 @@ type Options struct {
 	// CoreServers and ExtensionsServers are the URLs of the replicas of each backend.
 	CoreServers       []string
 	ExtensionsServers []string
+	// CoreGRPCServers are the addresses (host:port) at which the replicas of core are asked about tokens.
+	CoreGRPCServers []string
+	// IdentityGrace is how long known tokens are let in while no replica of core can be asked.
+	IdentityGrace time.Duration
 	// APIServiceForm is the form of the APIServices registered for the backends.
 	APIServiceForm string
 	// Replica distinguishes aggregators on one host.
@@ -103,6 +112,7 @@ func New() *Options {
 		Logs:           logs.NewOptions(),
 
 		ServiceTrust:              &servicetrust.Options{},
+		IdentityGrace:             defaultIdentityGrace,
 		APIServiceForm:            string(FormService),
 		RejectForwardingRedirects: true,
 	}
@@ -165,6 +175,10 @@ func (o *Options) addOwnFlags(fs *pflag.FlagSet) {
 		"URLs (https://host:port, comma separated) of the replicas of core.")
 	fs.StringSliceVar(&o.ExtensionsServers, "extensions-servers", o.ExtensionsServers,
 		"URLs (https://host:port, comma separated) of the replicas of extensions.")
+	fs.StringSliceVar(&o.CoreGRPCServers, "core-grpc-servers", o.CoreGRPCServers,
+		"Addresses (host:port, comma separated) at which the replicas of core serve gRPC (--grpc-bind-address there). One of them at a time is asked about bearer tokens.")
+	fs.DurationVar(&o.IdentityGrace, "identity-grace", o.IdentityGrace,
+		"How long bearer tokens that are known are let in while no replica of core can be asked about them. Then, and for other tokens, requests are answered with 503.")
 	fs.StringVar(&o.APIServiceForm, "apiservice-form", o.APIServiceForm,
 		"Form of the APIServices registered for core and extensions: \"service\" names the backend in spec.service, "+
 			"\"local\" leaves it empty as kube-apiserver does, so that both can share one etcd.")
@@ -191,6 +205,10 @@ func (o *Options) Validate() []error {
 	errs = append(errs, o.ServiceTrust.ValidateApart("requestheader-client-ca-file", o.Authentication.RequestHeader.ClientCAFile)...)
 	errs = append(errs, validateServers("core-servers", o.CoreServers)...)
 	errs = append(errs, validateServers("extensions-servers", o.ExtensionsServers)...)
+	errs = append(errs, validateAddresses("core-grpc-servers", o.CoreGRPCServers)...)
+	if o.IdentityGrace < 0 {
+		errs = append(errs, fmt.Errorf("--identity-grace must not be negative"))
+	}
 	switch APIServiceForm(o.APIServiceForm) {
 	case FormService, FormLocal:
 	default:
@@ -211,6 +229,20 @@ func validateServers(flag string, servers []string) []error {
 		u, err := url.Parse(server)
 		if err != nil || u.Scheme != "https" || u.Host == "" || (u.Path != "" && u.Path != "/") {
 			errs = append(errs, fmt.Errorf("--%s: %q is not of the form https://host:port", flag, server))
+		}
+	}
+	return errs
+}
+
+func validateAddresses(flag string, addresses []string) []error {
+	if len(addresses) == 0 {
+		return []error{fmt.Errorf("--%s is required: give the address of at least one replica, such as 127.0.0.1:7444", flag)}
+	}
+	var errs []error
+	for _, address := range addresses {
+		host, port, err := net.SplitHostPort(address)
+		if number, notNumber := strconv.ParseUint(port, 10, 16); err != nil || host == "" || notNumber != nil || number == 0 {
+			errs = append(errs, fmt.Errorf("--%s: %q is not of the form host:port", flag, address))
 		}
 	}
 	return errs

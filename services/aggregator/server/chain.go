@@ -32,7 +32,9 @@ func targetFrom(ctx context.Context) routing.Target {
 //     audit, impersonation, priority and fairness, authorization and admission, once.
 //   - full, kube-apiserver's, for what the aggregator serves and what it proxies to third parties.
 func buildChain(table *routing.Table, decides *policy.Policy, traces bool, core, extensions http.Handler) func(http.Handler, *genericapiserver.Config) http.Handler {
-	return func(own http.Handler, c *genericapiserver.Config) http.Handler {
+	return func(own http.Handler, config *genericapiserver.Config) http.Handler {
+		c := new(*config)
+		c.Authentication.Authenticator = authentication.Once(c.Authentication.Authenticator)
 		full := fullChain(own, decides, c)
 		short := shortChain(forward(core, extensions, c), traces, c)
 		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -74,7 +76,7 @@ func shortChain(handler http.Handler, traces bool, c *genericapiserver.Config) h
 	}
 	handler = genericapifilters.WithAuthentication(handler, c.Authentication.Authenticator, failed,
 		c.Authentication.APIAudiences, c.Authentication.RequestHeaderConfig)
-	handler = proxy.WithWarnings(authentication.WithOutage(handler))
+	handler = proxy.WithWarnings(authentication.WithOutcome(handler))
 	handler = genericfilters.WithCORS(handler, c.CorsAllowedOriginList, nil, nil, nil, "true")
 	handler = withShutdown(handler, c.LongRunningFunc, c.DrainedNotify())
 	handler = genericfilters.WithWaitGroup(handler, c.LongRunningFunc, c.NonLongRunningRequestWaitGroup)

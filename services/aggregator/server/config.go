@@ -27,8 +27,10 @@ import (
 	"github.com/tripod-k8s/tripod/internal/loopback"
 	"github.com/tripod-k8s/tripod/internal/policy"
 	"github.com/tripod-k8s/tripod/internal/replicaid"
+	"github.com/tripod-k8s/tripod/internal/servicegrpc"
 	"github.com/tripod-k8s/tripod/services/aggregator/authentication"
 	"github.com/tripod-k8s/tripod/services/aggregator/backend"
+	"github.com/tripod-k8s/tripod/services/aggregator/identity"
 	"github.com/tripod-k8s/tripod/services/aggregator/options"
 )
 
@@ -40,6 +42,8 @@ type config struct {
 	// extensions is the backend of CRDs and custom resources.
 	extensions *backend.Backend
 	policy     *policy.Policy
+	// identity asks core about tokens.
+	identity *identity.Client
 }
 
 // newConfig builds the configuration. It waits for etcd.
@@ -71,7 +75,7 @@ func newConfig(ctx context.Context, o *options.Options) (*config, error) {
 			return nil, err
 		}
 	}
-	if err := c.applyAuthentication(client); err != nil {
+	if err := c.applyAuthentication(); err != nil {
 		return nil, err
 	}
 	if err := c.applyAuthorization(ctx); err != nil {
@@ -135,9 +139,16 @@ func (c *config) applyOptions(client kubernetes.Interface) error {
 	return nil
 }
 
-func (c *config) applyAuthentication(client kubernetes.Interface) error {
+func (c *config) applyAuthentication() error {
 	o, generic := c.options.Authentication, &c.generic.Config
-	auth := authentication.Config{Tokens: client.AuthenticationV1()}
+	c.identity = identity.New(identity.Config{
+		Addresses: c.options.CoreGRPCServers,
+		Dial: func(address string) (identity.Conn, error) {
+			return servicegrpc.Dial(address, backend.Core, c.options.ServiceTrust, generic.TracerProvider)
+		},
+		Grace: c.options.IdentityGrace,
+	})
+	auth := authentication.Config{Tokens: c.identity}
 
 	clientCA, err := o.ClientCert.GetClientCAContentProvider()
 	if err != nil {
@@ -161,11 +172,7 @@ func (c *config) applyAuthentication(client kubernetes.Interface) error {
 	if auth.Anonymous, err = o.Anonymous(); err != nil {
 		return err
 	}
-	authenticator, err := auth.New()
-	if err != nil {
-		return err
-	}
-	generic.Authentication.Authenticator = authentication.NoteOutage(authenticator)
+	generic.Authentication.Authenticator = auth.New()
 	return nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -93,7 +94,7 @@ func newServer(c *config) (*server, error) {
 		proxy.NewForwarder(backend.Extensions, c.traced(c.extensions), serializer))
 
 	// Some clients wait for /healthz, which in kube-apiserver means that all of it has started.
-	c.generic.AddHealthzChecks(readyOnce(c.core), readyOnce(c.extensions))
+	c.generic.AddHealthzChecks(readyOnce(c.core), readyOnce(c.extensions), c.identity)
 	notFound := notfoundhandler.New(serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
 	var err error
 	s.generic, err = c.generic.Complete().New("tripod-aggregator", genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
@@ -123,7 +124,7 @@ func newServer(c *config) (*server, error) {
 // install adds handlers, controllers and checks to the generic server.
 func (s *server) install() error {
 	for _, install := range []func() error{
-		s.configureThirdParties, s.installDiscovery, s.installRegistration, s.installAPIServices, s.installAvailability, s.installReadiness,
+		s.configureThirdParties, s.installDiscovery, s.installRegistration, s.installAPIServices, s.installAvailability, s.installIdentity, s.installReadiness,
 	} {
 		if err := install(); err != nil {
 			return err
@@ -208,10 +209,16 @@ func (s *server) installRegistration() error {
 	return s.generic.AddBootSequenceHealthChecks(check)
 }
 
+// installIdentity follows core, which knows whose tokens they are.
+func (s *server) installIdentity() error {
+	s.run("follow-core", func(ctx context.Context) { go s.config.identity.Run(ctx) })
+	return s.config.identity.RegisterMetrics(legacyregistry.Register, legacyregistry.CustomRegister)
+}
+
 // installReadiness makes the server ready only when it knows enough not to mislead clients.
 func (s *server) installReadiness() error {
 	return s.generic.AddReadyzChecks(
-		readyOnce(s.config.core), seenOnce(backend.Core, s.coreDiscovery),
+		readyOnce(s.config.core), seenOnce(backend.Core, s.coreDiscovery), s.config.identity,
 		readyOnce(s.config.extensions), seenOnce(backend.Extensions, s.extensionsDiscovery),
 	)
 }

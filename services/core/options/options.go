@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
 	"github.com/tripod-k8s/tripod/internal/probes"
+	"github.com/tripod-k8s/tripod/internal/servicegrpc"
 	"github.com/tripod-k8s/tripod/internal/servicetrust"
 )
 
@@ -28,6 +29,7 @@ type Options struct {
 type Own struct {
 	ServiceTrust servicetrust.BackendOptions
 	Probes       probes.Options
+	GRPC         servicegrpc.Options
 
 	// AdvertisePort is the port that the kubernetes Service and discovery name. 0 means core's own.
 	AdvertisePort int
@@ -49,6 +51,8 @@ const watchTermination = 10 * time.Second
 func New() *Options {
 	o := &Options{ServerRunOptions: options.NewServerRunOptions()}
 	o.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = watchTermination
+	// Aggregators keep answers about tokens, and are told when these hold no longer. A cache here would answer as before.
+	o.Authentication.TokenSuccessCacheTTL = 0
 	return o
 }
 
@@ -58,6 +62,7 @@ func (o *Options) Flags() *cliflag.NamedFlagSets {
 	own := sets.FlagSet("tripod")
 	o.ServiceTrust.AddFlags(own)
 	o.Probes.AddFlags(own)
+	o.GRPC.AddFlags(own)
 	own.IntVar(&o.AdvertisePort, "advertise-port", o.AdvertisePort,
 		"Port of the aggregator, named in the kubernetes Service, its endpoints and discovery. 0 means --secure-port.")
 	own.StringVar(&o.Replica, "replica", o.Replica,
@@ -86,6 +91,7 @@ func (o *Options) Complete(ctx context.Context) (*Completed, error) {
 
 func (o *Own) validate() []error {
 	errs := append(o.ServiceTrust.Validate(), o.Probes.Validate()...)
+	errs = append(errs, o.GRPC.Validate()...)
 	if o.AdvertisePort < 0 || o.AdvertisePort > 65535 {
 		errs = append(errs, fmt.Errorf("--advertise-port: %d is not between 0 and 65535", o.AdvertisePort))
 	}

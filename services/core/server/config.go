@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"time"
 
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,18 +23,30 @@ import (
 	"github.com/tripod-k8s/tripod/internal/etcdready"
 	"github.com/tripod-k8s/tripod/internal/loopback"
 	"github.com/tripod-k8s/tripod/internal/replicaid"
+	"github.com/tripod-k8s/tripod/services/core/identity"
 	"github.com/tripod-k8s/tripod/services/core/options"
 )
 
+// config is what core is built from.
+type config struct {
+	*controlplane.Config
+	// dependencies are those of tokens.
+	dependencies *identity.Dependencies
+	// webhookFreshness is how long aggregators may use answers of the authentication webhook. It is nil without one.
+	webhookFreshness *time.Duration
+}
+
 // newConfig builds the configuration that kube-apiserver builds for its built-in groups, and puts Tripod's services in
 // front of authentication and authorization. It waits for etcd.
-func newConfig(ctx context.Context, o *options.Completed) (*controlplane.Config, error) {
+func newConfig(ctx context.Context, o *options.Completed) (*config, error) {
 	// Behind an egress proxy, etcd is waited for as kube-apiserver does it.
 	if o.EgressSelector.ConfigFile == "" {
 		if err := etcdready.Wait(ctx, o.Etcd.StorageConfig, o.SecureServing.SecureServingOptions); err != nil {
 			return nil, err
 		}
 	}
+	webhookFreshness, restore := shareWebhookCache(o.Authentication.WebHook)
+	defer restore()
 	// The schemes decide the group-version-kinds in OpenAPI documents; kube-apiserver has these three.
 	schemes := []*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme}
 	genericConfig, informers, storageFactory, err := controlplaneapiserver.BuildGenericConfig(
@@ -45,11 +58,18 @@ func newConfig(ctx context.Context, o *options.Completed) (*controlplane.Config,
 	if err != nil {
 		return nil, err
 	}
+	dependencies, err := identity.Follow(informers, o.Authentication.ServiceAccounts)
+	if err != nil {
+		return nil, err
+	}
 	if err := applyOwn(o, genericConfig); err != nil {
 		return nil, err
 	}
-	config, _, _, err := app.CreateKubeAPIServerConfig(o.CompletedOptions, genericConfig, informers, storageFactory)
-	return config, err
+	kubeConfig, _, _, err := app.CreateKubeAPIServerConfig(o.CompletedOptions, genericConfig, informers, storageFactory)
+	if err != nil {
+		return nil, err
+	}
+	return &config{Config: kubeConfig, dependencies: dependencies, webhookFreshness: webhookFreshness}, nil
 }
 
 // applyOwn applies the options that kube-apiserver does not have. Admission and the storage of reviews take

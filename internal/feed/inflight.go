@@ -1,0 +1,45 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package feed
+
+import (
+	"net/http"
+	"sync/atomic"
+
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/server"
+)
+
+// Counter counts the requests that a server works on.
+type Counter struct{ requests atomic.Int64 }
+
+// InFlight returns how many there are. Watches and other long-running requests are not counted once they run.
+func (c *Counter) InFlight() int { return int(c.requests.Load()) }
+
+// ApplyTo makes the counter count the requests of the server: those that wait for their turn, too.
+func (c *Counter) ApplyTo(config *server.Config) {
+	build := config.BuildHandlerChainFunc
+	config.BuildHandlerChainFunc = func(handler http.Handler, config *server.Config) http.Handler {
+		return c.count(build(c.exempt(handler, config.LongRunningFunc), config))
+	}
+}
+
+func (c *Counter) count(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		c.requests.Add(1)
+		defer c.requests.Add(-1)
+		next.ServeHTTP(w, req)
+	})
+}
+
+// exempt takes long-running requests out of the count again.
+func (c *Counter) exempt(next http.Handler, longRunning request.LongRunningRequestCheck) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if info, ok := request.RequestInfoFrom(req.Context()); ok && longRunning(req, info) {
+			c.requests.Add(-1)
+			defer c.requests.Add(1)
+		}
+		next.ServeHTTP(w, req)
+	})
+}

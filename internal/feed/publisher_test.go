@@ -1,0 +1,144 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
+)
+
+const (
+	notReady = backendv1.WatchResponse_PHASE_NOT_READY
+	serving  = backendv1.WatchResponse_PHASE_SERVING
+	draining = backendv1.WatchResponse_PHASE_DRAINING
+)
+
+// stream is the server's end of a stream, with a client that reads when the test wants.
+type stream struct {
+	grpc.ServerStreamingServer[backendv1.WatchResponse]
+	ctx  context.Context
+	sent chan *backendv1.WatchResponse
+}
+
+func (s *stream) Context() context.Context { return s.ctx }
+
+func (s *stream) Send(m *backendv1.WatchResponse) error {
+	select {
+	case s.sent <- m:
+		return nil
+	case <-s.ctx.Done():
+		return s.ctx.Err()
+	}
+}
+
+// watch starts to watch, and returns the stream and where it says how it ended.
+func watch(t *testing.T, p *Publisher) (*stream, <-chan error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	s := &stream{ctx: ctx, sent: make(chan *backendv1.WatchResponse)}
+	ended := make(chan error, 1)
+	go func() { ended <- p.Watch(nil, s) }()
+	return s, ended
+}
+
+func (s *stream) expect(t *testing.T, want *backendv1.WatchResponse) {
+	t.Helper()
+	got := <-s.sent
+	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+		t.Errorf("message (-want +got):\n%s", diff)
+	}
+}
+
+func resource(n int) *backendv1.Established {
+	return &backendv1.Established{Group: "example.com", Resource: fmt.Sprintf("r%d", n), Uid: fmt.Sprintf("u%d", n)}
+}
+
+func TestAWatcherIsToldEverythingOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPublisher(func() int { return 7 })
+		message := func(phase backendv1.WatchResponse_Phase, change func(*backendv1.WatchResponse)) *backendv1.WatchResponse {
+			m := &backendv1.WatchResponse{Run: p.run, Phase: phase, RequestsInFlight: 7}
+			if change != nil {
+				change(m)
+			}
+			return m
+		}
+		catalog := &backendv1.Catalog{GroupVersions: []*backendv1.GroupVersion{{Version: "v1"}}, DiscoveryDigest: "a"}
+		p.SetReady([]string{"etcd"})
+		p.Establish(resource(1))
+		first, _ := watch(t, p)
+		first.expect(t, message(notReady, func(m *backendv1.WatchResponse) {
+			m.FailingChecks, m.Established = []string{"etcd"}, []*backendv1.Established{resource(1)}
+		}))
+
+		p.SetCatalog(catalog)
+		first.expect(t, message(notReady, func(m *backendv1.WatchResponse) { m.FailingChecks, m.Catalog = []string{"etcd"}, catalog }))
+		p.SetReady(nil)
+		first.expect(t, message(serving, nil))
+
+		// Nothing that is said again is told again, and so the next message is a sign of life.
+		began := time.Now()
+		p.SetReady(nil)
+		p.Establish(resource(1))
+		p.Forget("unknown")
+		first.expect(t, message(serving, nil))
+		if waited := time.Since(began); waited != signOfLife {
+			t.Errorf("a sign of life after %s", waited)
+		}
+
+		// What happens while a message is on its way to a client that does not read comes at once in the next.
+		p.Establish(resource(2))
+		synctest.Wait()
+		p.Establish(resource(3))
+		p.Establish(resource(4))
+		p.Forget("u3")
+		p.Drain()
+		p.SetReady([]string{"shutdown"})
+		first.expect(t, message(serving, func(m *backendv1.WatchResponse) { m.Established = []*backendv1.Established{resource(2)} }))
+		first.expect(t, message(draining, func(m *backendv1.WatchResponse) {
+			m.FailingChecks, m.Established = []string{"shutdown"}, []*backendv1.Established{resource(4)}
+		}))
+
+		second, _ := watch(t, p)
+		second.expect(t, message(draining, func(m *backendv1.WatchResponse) {
+			m.FailingChecks, m.Catalog = []string{"shutdown"}, catalog
+			m.Established = []*backendv1.Established{resource(1), resource(2), resource(4)}
+		}))
+	})
+}
+
+func TestStreamsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPublisher(func() int { return 0 })
+		cancelled, cancelledEnd := watch(t, p)
+		<-cancelled.sent
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := &stream{ctx: ctx, sent: make(chan *backendv1.WatchResponse)}
+		goneEnd := make(chan error, 1)
+		go func() { goneEnd <- p.Watch(nil, gone) }()
+		<-gone.sent
+		cancel()
+		if err := <-goneEnd; !errors.Is(err, context.Canceled) {
+			t.Errorf("the stream of a client that is gone ends with %v", err)
+		}
+		p.Stop()
+		p.Stop()
+		if err := <-cancelledEnd; status.Code(err) != codes.Unavailable {
+			t.Errorf("the stream of a replica that stops ends with %v", err)
+		}
+	})
+}

@@ -1,0 +1,97 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package identity
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
+
+	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
+)
+
+// Follow returns the dependencies that are known from the informers of core's own authenticators, which are made with those
+// options for tokens of service accounts. The informers must not have been started.
+func Follow(factory informers.SharedInformerFactory, tokens *kubeoptions.ServiceAccountAuthenticationOptions) (*Dependencies, error) {
+	objects := factory.Core().V1()
+	d := &Dependencies{
+		invalidations: newInvalidations(),
+		tokens:        tokens,
+		accounts:      objects.ServiceAccounts().Lister(),
+		secrets:       objects.Secrets().Lister(),
+		pods:          objects.Pods().Lister(),
+		nodes:         objects.Nodes().Lister(),
+	}
+	for kind, informer := range map[identityv1.Dependency_Kind]cache.SharedIndexInformer{
+		identityv1.Dependency_KIND_SERVICE_ACCOUNT: objects.ServiceAccounts().Informer(),
+		identityv1.Dependency_KIND_SECRET:          objects.Secrets().Informer(),
+		identityv1.Dependency_KIND_POD:             objects.Pods().Informer(),
+		identityv1.Dependency_KIND_NODE:            objects.Nodes().Informer(),
+	} {
+		registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			UpdateFunc: func(before, after any) { d.updated(kind, before.(metav1.Object), after.(metav1.Object)) },
+			DeleteFunc: func(deleted any) { d.deleted(kind, deleted) },
+		})
+		if err != nil {
+			return nil, fmt.Errorf("follow what tokens depend on: %w", err)
+		}
+		d.synced = append(d.synced, registration.HasSynced)
+	}
+	return d, nil
+}
+
+// updated hears of a change, and also of an object that was replaced while the informer was not watching.
+func (d *Dependencies) updated(kind identityv1.Dependency_Kind, before, after metav1.Object) {
+	replaced := before.GetUID() != after.GetUID()
+	// Its tokens end some time after that (pkg/serviceaccount/claims.go). It can be moved, too: that of a Pod that is deleted
+	// again with less grace.
+	ending := !before.GetDeletionTimestamp().Equal(after.GetDeletionTimestamp())
+	if replaced || ending || changedToken(before, after) {
+		d.invalidate(kind, before, after.GetResourceVersion())
+	}
+}
+
+// secretTypes are those of Secrets that are tokens, so that what is in them matters.
+var secretTypes = sets.New(corev1.SecretTypeServiceAccountToken, bootstrapapi.SecretTypeBootstrapToken)
+
+// changedToken reports whether a Secret was changed that is a token. Informers repeat objects that did not change.
+func changedToken(before, after metav1.Object) bool {
+	secret, isSecret := before.(*corev1.Secret)
+	return isSecret && secretTypes.Has(secret.Type) && before.GetResourceVersion() != after.GetResourceVersion()
+}
+
+func (d *Dependencies) deleted(kind identityv1.Dependency_Kind, deleted any) {
+	// Its end was not seen, but it is gone.
+	if unknown, ok := deleted.(cache.DeletedFinalStateUnknown); ok {
+		deleted = unknown.Obj
+	}
+	if object, ok := deleted.(metav1.Object); ok {
+		d.invalidate(kind, object, object.GetResourceVersion())
+	}
+}
+
+func (d *Dependencies) invalidate(kind identityv1.Dependency_Kind, object metav1.Object, resourceVersion string) {
+	d.tell(kind, string(object.GetUID()), resourceVersion)
+	id, isBootstrap := strings.CutPrefix(object.GetName(), bootstrapapi.BootstrapTokenSecretPrefix)
+	if kind == identityv1.Dependency_KIND_SECRET && isBootstrap && object.GetNamespace() == metav1.NamespaceSystem {
+		d.tell(identityv1.Dependency_KIND_BOOTSTRAP_TOKEN, id, resourceVersion)
+	}
+}
+
+func (d *Dependencies) tell(kind identityv1.Dependency_Kind, id, resourceVersion string) {
+	d.invalidations.add(&identityv1.Dependency{Kind: kind, Id: id}, resourceVersion)
+	told.WithLabelValues(label(kind)).Inc()
+}
+
+// label returns a kind as in service_account.
+func label(kind identityv1.Dependency_Kind) string {
+	return strings.ToLower(strings.TrimPrefix(kind.String(), "KIND_"))
+}

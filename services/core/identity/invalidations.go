@@ -1,0 +1,76 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package identity
+
+import (
+	"sync"
+
+	"github.com/google/uuid"
+
+	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
+)
+
+// keptInvalidations is how many are kept for watchers that read slowly: many seconds' worth in a large cluster.
+const keptInvalidations = 8192
+
+// invalidations is the log of what changed. The first has the number 1.
+type invalidations struct {
+	run string
+
+	mu     sync.Mutex
+	kept   []*identityv1.Invalidation
+	latest uint64
+	// more is closed, and replaced, when another comes.
+	more chan struct{}
+}
+
+func newInvalidations() *invalidations {
+	return &invalidations{run: uuid.NewString(), more: make(chan struct{})}
+}
+
+func (i *invalidations) add(dependency *identityv1.Dependency, resourceVersion string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.latest++
+	if len(i.kept) == keptInvalidations {
+		i.kept = append(i.kept[:0:0], i.kept[keptInvalidations/2:]...)
+	}
+	i.kept = append(i.kept, &identityv1.Invalidation{Sequence: i.latest, Dependency: dependency, ResourceVersion: resourceVersion})
+	close(i.more)
+	i.more = make(chan struct{})
+}
+
+// last returns the number of the latest, or 0.
+func (i *invalidations) last() uint64 {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.latest
+}
+
+// after returns a channel that is closed once there is one after number.
+func (i *invalidations) after(number uint64) <-chan struct{} {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.latest > number {
+		return closed
+	}
+	return i.more
+}
+
+// since returns those after number, and whether none is missing.
+func (i *invalidations) since(number uint64) ([]*identityv1.Invalidation, bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	count := i.latest - number
+	if count > uint64(len(i.kept)) {
+		return nil, false
+	}
+	return append([]*identityv1.Invalidation(nil), i.kept[uint64(len(i.kept))-count:]...), true
+}
+
+var closed = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()

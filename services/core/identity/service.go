@@ -1,0 +1,257 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package identity
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/warning"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tripod-k8s/tripod/internal/envelope"
+	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
+)
+
+// freshness is how long an answer may be used again. It is the life of answers in kube-apiserver's own cache of good tokens
+// (TokenSuccessCacheTTL in pkg/kubeapiserver/options), so that what no invalidation tells of, such as a reload of
+// --authentication-config, is noticed as soon as there.
+const freshness = 10 * time.Second
+
+// signOfLife is how often a watcher is told something when nothing changes.
+const signOfLife = time.Second
+
+// Config is what the service works with.
+type Config struct {
+	// Authenticator is that of requests to core. Its tokens must not be cached, because a cache outlives an invalidation.
+	Authenticator authenticator.Request
+	// APIAudiences are the audiences of the API server.
+	APIAudiences authenticator.Audiences
+	// Dependencies knows what tokens depend on.
+	Dependencies *Dependencies
+	// WebhookFreshness is how long an answer that may be a webhook's may be used again, instead of freshness. It is nil where
+	// there is no webhook.
+	WebhookFreshness *time.Duration
+}
+
+// Service implements tripod.identity.v1.Identity.
+type Service struct {
+	identityv1.UnimplementedIdentityServer
+	config  Config
+	stopped chan struct{}
+	stop    func()
+}
+
+// NewService returns the service of this run of core.
+func NewService(config Config) *Service {
+	registerMetrics()
+	stopped := make(chan struct{})
+	return &Service{config: config, stopped: stopped, stop: sync.OnceFunc(func() { close(stopped) })}
+}
+
+// Register makes a gRPC server serve it.
+func (s *Service) Register(r grpc.ServiceRegistrar) { identityv1.RegisterIdentityServer(r, s) }
+
+// Stop ends all streams and answers no more questions, so that callers follow another replica.
+func (s *Service) Stop() { s.stop() }
+
+// WaitReady waits until questions can be answered, and reports whether they can: not when the context ends before.
+func (s *Service) WaitReady(ctx context.Context) bool {
+	return cache.WaitForCacheSync(ctx.Done(), s.config.Dependencies.synced...)
+}
+
+// check returns an error when questions cannot be answered.
+func (s *Service) check() error {
+	select {
+	case <-s.stopped:
+		return status.Error(codes.Unavailable, "this replica of core stops")
+	default:
+	}
+	if !s.config.Dependencies.Synced() {
+		return status.Error(codes.Unavailable, "this replica of core does not know yet what tokens depend on")
+	}
+	return nil
+}
+
+// Authenticate implements identityv1.IdentityServer.
+func (s *Service) Authenticate(ctx context.Context, req *identityv1.AuthenticateRequest) (*identityv1.AuthenticateResponse, error) {
+	if req.GetToken() == "" {
+		return nil, status.Error(codes.InvalidArgument, "no token is given")
+	}
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	// Before the token is looked at: see the package comment.
+	sequence := s.config.Dependencies.invalidations.last()
+	notes := &notes{}
+	ctx = warning.WithWarningRecorder(audit.WithAuditContext(ctx), notes)
+	response, err := s.authenticate(ctx, req.GetToken(), req.GetAudiences())
+	if ctx.Err() != nil {
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+	answer := &identityv1.AuthenticateResponse{Run: s.config.Dependencies.invalidations.run, Sequence: sequence}
+	if response == nil {
+		if err := s.check(); err != nil {
+			// What the authenticator works with may have stopped already.
+			return nil, err
+		}
+		answer.Error = reason(err)
+		observe(resultBad, began)
+		return answer, nil
+	}
+	answer.User = envelope.FromUser(response.User)
+	answer.Audiences = response.Audiences
+	// Only of good tokens: the cache of kube-apiserver's authenticators drops those of others.
+	answer.AuditAnnotations = audit.AuditContextFrom(ctx).GetEventAnnotations()
+	answer.Warnings = notes.recorded()
+	s.limit(answer, req.GetToken(), response.User)
+	observe(resultGood, began)
+	return answer, nil
+}
+
+// authenticate returns nil for a token that is not good.
+func (s *Service) authenticate(ctx context.Context, token string, audiences []string) (*authenticator.Response, error) {
+	wanted := authenticator.Audiences(audiences)
+	if len(wanted) == 0 {
+		wanted = s.config.APIAudiences
+	}
+	if len(wanted) > 0 {
+		ctx = authenticator.WithAudiences(ctx, wanted)
+	}
+	response, ok, err := s.config.Authenticator.AuthenticateRequest(requestWith(ctx, token))
+	switch {
+	case err != nil || !ok:
+		return nil, err
+	case isAnonymous(response.User):
+		// What the last authenticator says about requests without credentials that anybody knows.
+		return nil, nil
+	case !acceptable(wanted, response.Audiences, len(audiences) > 0):
+		return nil, fmt.Errorf("the token is for the audiences %q, not for any of %q", response.Audiences, wanted)
+	}
+	return response, nil
+}
+
+// reason returns why a token is not good.
+func reason(err error) string {
+	if err == nil {
+		return "the token is not good"
+	}
+	// It may quote from the token, and a message holds only UTF-8.
+	return strings.ToValidUTF8(err.Error(), "\uFFFD")
+}
+
+// requestWith returns a request with nothing but a token. It is in the protocols of a WebSocket and not in an Authorization
+// header, because only there it can be any string: a header is split at blanks.
+func requestWith(ctx context.Context, token string) *http.Request {
+	req := &http.Request{
+		Method: http.MethodGet,
+		URL:    &url.URL{Path: "/"},
+		Header: http.Header{
+			"Connection":             {"Upgrade"},
+			"Upgrade":                {"websocket"},
+			"Sec-Websocket-Protocol": {"base64url.bearer.authorization.k8s.io." + base64.RawURLEncoding.EncodeToString([]byte(token)) + ",none"},
+		},
+	}
+	return req.WithContext(ctx)
+}
+
+func isAnonymous(u user.Info) bool {
+	return u.GetName() == user.Anonymous || slices.Contains(u.GetGroups(), user.AllUnauthenticated)
+}
+
+// acceptable is the rule of kube-apiserver: a request may have a token that says nothing of audiences, a review for certain
+// audiences may not.
+func acceptable(wanted, got authenticator.Audiences, certain bool) bool {
+	if len(wanted) == 0 || len(got) == 0 && !certain {
+		return true
+	}
+	return len(wanted.Intersect(got)) > 0
+}
+
+// limit says how long the answer holds and what it depends on.
+func (s *Service) limit(answer *identityv1.AuthenticateResponse, token string, u user.Info) {
+	found := s.config.Dependencies.of(token, u)
+	fresh := freshness
+	if found.kind == otherToken && s.config.WebhookFreshness != nil {
+		fresh = *s.config.WebhookFreshness
+	}
+	if !found.complete {
+		fresh = 0
+	}
+	if !found.ends.IsZero() {
+		left := max(time.Until(found.ends), 0)
+		answer.ValidFor = durationpb.New(left)
+		fresh = min(fresh, left)
+	}
+	answer.FreshFor = durationpb.New(fresh)
+	answer.Dependencies = found.dependencies
+}
+
+// Watch implements identityv1.IdentityServer.
+func (s *Service) Watch(_ *identityv1.WatchRequest, stream grpc.ServerStreamingServer[identityv1.WatchResponse]) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	watchers.Inc()
+	defer watchers.Dec()
+	log := s.config.Dependencies.invalidations
+	told := log.last()
+	var news []*identityv1.Invalidation
+	beat := time.NewTicker(signOfLife)
+	defer beat.Stop()
+	for {
+		if err := stream.Send(&identityv1.WatchResponse{Run: log.run, Sequence: told, Invalidations: news}); err != nil {
+			return err
+		}
+		select {
+		case <-log.after(told):
+		case <-beat.C:
+		case <-s.stopped:
+			return status.Error(codes.Unavailable, "this replica of core stops")
+		case <-stream.Context().Done():
+			return context.Cause(stream.Context())
+		}
+		var complete bool
+		if news, complete = log.since(told); !complete {
+			slowWatchers.Inc()
+			return status.Error(codes.ResourceExhausted, "invalidations come faster than they are read")
+		}
+		told += uint64(len(news))
+	}
+}
+
+// notes are the warnings for one client.
+type notes struct {
+	mu       sync.Mutex
+	warnings []*identityv1.Warning
+}
+
+// AddWarning implements warning.Recorder.
+func (n *notes) AddWarning(agent, text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.warnings = append(n.warnings, &identityv1.Warning{Agent: agent, Text: text})
+}
+
+func (n *notes) recorded() []*identityv1.Warning {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.warnings
+}

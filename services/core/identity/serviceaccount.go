@@ -1,0 +1,120 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package identity
+
+import (
+	"crypto/subtle"
+	"slices"
+
+	"gopkg.in/go-jose/go-jose.v2/jwt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	serviceaccountuser "k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/kubernetes/pkg/serviceaccount"
+
+	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
+)
+
+// boundClaims are those of pkg/serviceaccount/claims.go.
+type boundClaims struct {
+	Kubernetes struct {
+		Namespace string     `json:"namespace"`
+		Account   reference  `json:"serviceaccount"`
+		Pod       *reference `json:"pod"`
+		Secret    *reference `json:"secret"`
+		Node      *reference `json:"node"`
+	} `json:"kubernetes.io"`
+}
+
+type reference struct {
+	Name string `json:"name"`
+	UID  string `json:"uid"`
+}
+
+// legacyClaims are those of pkg/serviceaccount/legacy.go.
+type legacyClaims struct {
+	Namespace string `json:"kubernetes.io/serviceaccount/namespace"`
+	Name      string `json:"kubernetes.io/serviceaccount/service-account.name"`
+	UID       string `json:"kubernetes.io/serviceaccount/service-account.uid"`
+	Secret    string `json:"kubernetes.io/serviceaccount/secret.name"`
+}
+
+// ofServiceAccount returns what is known of the token if core issued it for the user. Somebody else may give such names to
+// users: a webhook that knows those of another cluster, for instance.
+func (d *Dependencies) ofServiceAccount(t *jsonWebToken, u user.Info) (found, bool) {
+	var legacy legacyClaims
+	if t.Issuer == serviceaccount.LegacyIssuer && t.parsed.UnsafeClaimsWithoutVerification(&legacy) == nil &&
+		isAccount(u, legacy.Namespace, legacy.Name, legacy.UID) {
+		return d.ofLegacy(t.raw, legacy), true
+	}
+	var bound boundClaims
+	if slices.Contains(d.tokens.Issuers, t.Issuer) && t.parsed.UnsafeClaimsWithoutVerification(&bound) == nil &&
+		isAccount(u, bound.Kubernetes.Namespace, bound.Kubernetes.Account.Name, bound.Kubernetes.Account.UID) {
+		return d.ofBound(t, bound), true
+	}
+	return found{}, false
+}
+
+func isAccount(u user.Info, namespace, name, uid string) bool {
+	return uid != "" && u.GetUID() == uid && serviceaccountuser.MatchesUsername(namespace, name, u.GetName())
+}
+
+func (d *Dependencies) ofBound(t *jsonWebToken, c boundClaims) found {
+	result := found{kind: serviceAccountToken, complete: true}
+	if t.Expires != nil {
+		result.endBy(t.Expires.Time().Add(jwt.DefaultLeeway))
+	}
+	namespace, bound := c.Kubernetes.Namespace, c.Kubernetes
+	account, err := d.accounts.ServiceAccounts(namespace).Get(bound.Account.Name)
+	result.dependOn(identityv1.Dependency_KIND_SERVICE_ACCOUNT, bound.Account, account, err)
+	if bound.Secret != nil {
+		secret, err := d.secrets.Secrets(namespace).Get(bound.Secret.Name)
+		result.dependOn(identityv1.Dependency_KIND_SECRET, *bound.Secret, secret, err)
+	}
+	if bound.Pod != nil {
+		pod, err := d.pods.Pods(namespace).Get(bound.Pod.Name)
+		result.dependOn(identityv1.Dependency_KIND_POD, *bound.Pod, pod, err)
+	}
+	// With a Pod it only says where that ran.
+	if bound.Node != nil && bound.Pod == nil {
+		node, err := d.nodes.Get(bound.Node.Name)
+		result.dependOn(identityv1.Dependency_KIND_NODE, *bound.Node, node, err)
+	}
+	return result
+}
+
+// dependOn takes in an object that the informer has, or has not. The authenticator asks the API for an object that is too
+// new for the informer; if such a one is deleted while the informer does not watch, no invalidation will tell of it.
+func (f *found) dependOn(kind identityv1.Dependency_Kind, named reference, object metav1.Object, err error) {
+	f.depend(kind, named.UID)
+	switch {
+	case err != nil || string(object.GetUID()) != named.UID:
+		f.complete = false
+	case object.GetDeletionTimestamp() != nil:
+		f.endBy(object.GetDeletionTimestamp().Add(jwt.DefaultLeeway))
+	}
+}
+
+// ofLegacy: such a token ends only with its Secret or account, and as soon as either is being deleted.
+func (d *Dependencies) ofLegacy(token string, c legacyClaims) found {
+	result := found{kind: serviceAccountToken, complete: true}
+	if !d.tokens.Lookup {
+		return result
+	}
+	account, err := d.accounts.ServiceAccounts(c.Namespace).Get(c.Name)
+	result.dependOn(identityv1.Dependency_KIND_SERVICE_ACCOUNT, reference{UID: c.UID}, account, err)
+	// The token does not say which Secret of that name it was looked for in. If it is in this one, that does not matter.
+	secret, err := d.secrets.Secrets(c.Namespace).Get(c.Secret)
+	if err != nil || subtle.ConstantTimeCompare(secret.Data[corev1.ServiceAccountTokenKey], []byte(token)) != 1 {
+		result.complete = false
+		return result
+	}
+	result.dependOn(identityv1.Dependency_KIND_SECRET, reference{UID: string(secret.UID)}, secret, nil)
+	if !result.ends.IsZero() {
+		result.complete = false
+	}
+	return result
+}

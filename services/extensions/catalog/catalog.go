@@ -1,0 +1,154 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package catalog tells aggregators, by the feed of a replica, which custom resources it serves.
+package catalog
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	apihelpers "k8s.io/apiextensions-apiserver/pkg/apihelpers"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
+)
+
+// Publisher is told what the replica serves.
+type Publisher interface {
+	SetCatalog(*backendv1.Catalog)
+	Establish(*backendv1.Established)
+	Forget(uid string)
+}
+
+// own is what the replica serves besides custom resources.
+var own = apiextensionsv1.SchemeGroupVersion
+
+// Catalog follows the CustomResourceDefinitions that a replica knows. The informer is the one by which the replica serves
+// them, so that it serves what it tells of: an informer's store is changed before its handlers hear of it.
+type Catalog struct {
+	publisher Publisher
+	// build changes with everything else that determines the documents.
+	build string
+
+	mu sync.Mutex
+	// complete is whether all were seen once. Before that nothing is told but what is usable.
+	complete bool
+	entries  map[types.UID]entry
+}
+
+// entry is what the documents have of one CustomResourceDefinition.
+type entry struct {
+	groupVersions []schema.GroupVersion
+	// state determines what is in the documents.
+	state string
+}
+
+// Follow tells publisher what informer knows from now on. build names the version of this program.
+func Follow(informer cache.SharedIndexInformer, build string, publisher Publisher) (*Catalog, error) {
+	c := &Catalog{publisher: publisher, build: build, entries: map[types.UID]entry{}}
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(added any) { c.put(added.(*apiextensionsv1.CustomResourceDefinition)) },
+		UpdateFunc: func(_, updated any) { c.put(updated.(*apiextensionsv1.CustomResourceDefinition)) },
+		DeleteFunc: c.remove,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("follow CustomResourceDefinitions: %w", err)
+	}
+	go func() {
+		<-registration.HasSyncedChecker().Done()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.complete = true
+		c.publish()
+	}()
+	return c, nil
+}
+
+func (c *Catalog) put(crd *apiextensionsv1.CustomResourceDefinition) {
+	now := describe(crd)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if before, known := c.entries[crd.UID]; !known || before.state != now.state {
+		c.entries[crd.UID] = now
+		c.publish()
+	}
+	if apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established) {
+		c.publisher.Establish(&backendv1.Established{
+			Group: crd.Spec.Group, Resource: crd.Status.AcceptedNames.Plural, Uid: string(crd.UID),
+		})
+	}
+}
+
+func (c *Catalog) remove(removed any) {
+	if unknown, ok := removed.(cache.DeletedFinalStateUnknown); ok {
+		removed = unknown.Obj
+	}
+	crd, ok := removed.(*apiextensionsv1.CustomResourceDefinition)
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.entries, crd.UID)
+	c.publisher.Forget(string(crd.UID))
+	c.publish()
+}
+
+// publish tells what is served. It is called with the lock held.
+func (c *Catalog) publish() {
+	if !c.complete {
+		return
+	}
+	served := map[schema.GroupVersion]bool{own: true}
+	digest := sha256.New()
+	fmt.Fprintln(digest, c.build)
+	for _, uid := range slices.Sorted(maps.Keys(c.entries)) {
+		fmt.Fprintln(digest, uid, c.entries[uid].state)
+		for _, gv := range c.entries[uid].groupVersions {
+			served[gv] = true
+		}
+	}
+	sum := hex.EncodeToString(digest.Sum(nil))
+	catalog := &backendv1.Catalog{DiscoveryDigest: sum, OpenapiDigest: sum}
+	for _, gv := range slices.SortedFunc(maps.Keys(served), compare) {
+		catalog.GroupVersions = append(catalog.GroupVersions, &backendv1.GroupVersion{Group: gv.Group, Version: gv.Version})
+	}
+	c.publisher.SetCatalog(catalog)
+}
+
+func compare(a, b schema.GroupVersion) int {
+	if by := strings.Compare(a.Group, b.Group); by != 0 {
+		return by
+	}
+	return strings.Compare(a.Version, b.Version)
+}
+
+// describe returns what the documents have of a CustomResourceDefinition. The generation stands for its spec, which may be
+// megabytes. A version is named by an APIService as soon as it is served, before the CustomResourceDefinition is established,
+// as in kube-apiserver (crdregistration).
+func describe(crd *apiextensionsv1.CustomResourceDefinition) entry {
+	var e entry
+	for _, version := range crd.Spec.Versions {
+		if version.Served {
+			e.groupVersions = append(e.groupVersions, schema.GroupVersion{Group: crd.Spec.Group, Version: version.Name})
+		}
+	}
+	names, _ := json.Marshal(crd.Status.AcceptedNames) // strings can always be marshalled
+	e.state = fmt.Sprint(crd.Generation, string(names),
+		apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.NamesAccepted),
+		apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established),
+		apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Terminating),
+		apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.NonStructuralSchema),
+		apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.KubernetesAPIApprovalPolicyConformant))
+	return e
+}
