@@ -93,6 +93,10 @@ func ToUser(message *identityv1.User) user.Info {
 		u.Extra = make(map[string][]string, len(extra))
 		for key, values := range extra {
 			u.Extra[key] = values.GetValues()
+			if u.Extra[key] == nil {
+				// In JSON, and so for policies, no list is not the same as an empty one.
+				u.Extra[key] = []string{}
+			}
 		}
 	}
 	return u

@@ -56,9 +56,17 @@ func TestEnvelopeIsLossless(t *testing.T) {
 func TestUserIsKept(t *testing.T) {
 	want := &user.DefaultInfo{
 		Name: "jane", UID: "1", Groups: []string{"b", "a"},
-		Extra: map[string][]string{"Key": {"", "v"}, "key": {"w"}},
+		Extra: map[string][]string{"Key": {"", "v"}, "key": {"w"}, "none": {}},
 	}
-	if got := ToUser(FromUser(want)); !reflect.DeepEqual(got, want) {
+	sent, err := Encode(&identityv1.Envelope{User: FromUser(want)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	received, err := Decode(sent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := ToUser(received.GetUser()); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %#v, want %#v", got, want)
 	}
 	if got := ToUser(nil); got != nil {

@@ -5,26 +5,22 @@ package launch
 
 import (
 	"fmt"
+	"strings"
 
+	"github.com/tripod-k8s/tripod/internal/backendsfile"
 	"github.com/tripod-k8s/tripod/internal/pki"
 	"github.com/tripod-k8s/tripod/internal/supervisor"
 )
 
-// Services are the three services of one machine, each a single replica, ready to be started.
+// Services are the services of one machine.
 type Services struct {
-	store            *pki.Store
-	binaries         map[string]string
-	core, extensions *Port
-	// tokens is the port on which core is asked about tokens.
-	tokens *Port
-	// probes are the ports on which core and extensions answer probes.
-	probes map[string]*Port
+	store    *pki.Store
+	binaries map[string]string
 }
 
-// NewServices finds the binaries, makes the certificates that are missing in store, and takes ports for core and
-// extensions, which serve on loopback only.
+// NewServices finds the binaries and makes the certificates that are missing in store.
 func NewServices(store *pki.Store) (*Services, error) {
-	s := &Services{store: store, binaries: map[string]string{}, probes: map[string]*Port{}}
+	s := &Services{store: store, binaries: map[string]string{}}
 	for _, name := range []string{Core, Extensions, Aggregator} {
 		path, err := binary("tripod-" + name)
 		if err != nil {
@@ -32,103 +28,72 @@ func NewServices(store *pki.Store) (*Services, error) {
 		}
 		s.binaries[name] = path
 	}
-	if err := ensureTrust(store); err != nil {
-		return nil, err
-	}
-	if err := s.reservePorts(); err != nil {
-		s.Release()
-		return nil, err
-	}
-	return s, nil
+	return s, ensureTrust(store)
 }
 
-func (s *Services) reservePorts() (err error) {
-	if s.core, err = ReservePort(); err != nil {
-		return err
-	}
-	if s.extensions, err = ReservePort(); err != nil {
-		return err
-	}
-	if s.tokens, err = ReservePort(); err != nil {
-		return err
-	}
-	for _, name := range []string{Core, Extensions} {
-		if s.probes[name], err = ReservePort(); err != nil {
-			return err
-		}
-	}
-	return nil
+// Core returns the process of a replica of core. Clients reach it by way of the aggregator at advertisePort.
+func (s *Services) Core(r *Replica, advertisePort int, args []string) supervisor.Process {
+	own := append(s.serving(r), fmt.Sprintf("--advertise-port=%d", advertisePort))
+	return s.process(r, r.URL(), append(own, args...))
 }
 
-// Release gives back the ports of services that were not started.
-func (s *Services) Release() {
-	for _, port := range []*Port{s.core, s.extensions, s.tokens, s.probes[Core], s.probes[Extensions]} {
-		if port != nil {
-			port.Release()
-		}
-	}
+// Extensions returns the process of a replica of extensions. Flags that say where core is are among args.
+func (s *Services) Extensions(r *Replica, args []string) supervisor.Process {
+	return s.process(r, r.URL(), append(s.serving(r), args...))
 }
 
-// Core returns the process of core. Clients reach it by way of the aggregator at advertisePort.
-func (s *Services) Core(advertisePort int, args []string) supervisor.Process {
-	own := append(s.serving(Core, s.core), fmt.Sprintf("--advertise-port=%d", advertisePort), "--grpc-bind-address="+s.tokens.Address())
-	return s.process(Core, []*Port{s.core, s.tokens}, append(own, args...))
+// Aggregator returns the process of a replica of the aggregator that clients reach at url. Flags that say so, and where
+// its backends are, are among args.
+func (s *Services) Aggregator(r *Replica, url string, args []string) supervisor.Process {
+	return s.process(r, url, append(s.common(r), args...))
 }
 
-// Extensions returns the process of extensions.
-func (s *Services) Extensions(args []string) supervisor.Process {
-	own := append(s.serving(Extensions, s.extensions), "--core-servers="+s.core.URL())
-	return s.process(Extensions, []*Port{s.extensions}, append(own, args...))
-}
-
-// Aggregator returns the process of the aggregator, which serves at url and is asked for its readiness with probe.
-func (s *Services) Aggregator(url string, probe *supervisor.HTTPProbe, args []string) supervisor.Process {
-	own := append(s.identity(Aggregator),
-		"--core-servers="+s.core.URL(), "--core-grpc-servers="+s.tokens.Address(), "--extensions-servers="+s.extensions.URL())
+func (s *Services) process(r *Replica, url string, args []string) supervisor.Process {
+	path := s.binaries[r.Service]
 	return supervisor.Process{
-		Component: Aggregator,
-		Path:      s.binaries[Aggregator],
-		Args:      append(own, args...),
-		Address:   url,
-		Ready:     probe.Ready,
-		Version:   binaryVersion(s.binaries[Aggregator]),
+		Component:   r.Service,
+		Replica:     r.Name,
+		Path:        path,
+		Args:        args,
+		Address:     url,
+		BeforeStart: r.Release,
+		Ready:       supervisor.NewHTTPProbe("http://"+r.probes.Address(), nil).Ready,
+		Version:     binaryVersion(path),
 	}
 }
 
-// process returns the process of a service that serves on the first of the ports.
-func (s *Services) process(component string, ports []*Port, args []string) supervisor.Process {
-	probe := s.probes[component]
-	return supervisor.Process{
-		Component: component,
-		Path:      s.binaries[component],
-		Args:      args,
-		Address:   ports[0].URL(),
-		BeforeStart: func() {
-			for _, port := range append(ports, probe) {
-				port.Release()
-			}
-		},
-		Ready:   supervisor.NewHTTPProbe("http://"+probe.Address(), nil).Ready,
-		Version: binaryVersion(s.binaries[component]),
-	}
-}
-
-// identity returns the flags that tell a service who it is among the services.
-func (s *Services) identity(component string) []string {
+// common returns the flags that tell a service who it is among the services, and where it is asked whether it is ready.
+func (s *Services) common(r *Replica) []string {
 	return []string{
 		"--service-ca-file=" + s.store.CertFile(serviceCA),
-		"--service-cert-file=" + s.store.CertFile(component),
-		"--service-key-file=" + s.store.KeyFile(component),
+		"--service-cert-file=" + s.store.CertFile(r.Service),
+		"--service-key-file=" + s.store.KeyFile(r.Service),
+		"--probe-bind-address=" + r.probes.Address(),
 	}
 }
 
 // serving returns the flags of a service that only the other services reach.
-func (s *Services) serving(component string, port *Port) []string {
-	return append(s.identity(component),
+func (s *Services) serving(r *Replica) []string {
+	return append(s.common(r),
 		"--bind-address=127.0.0.1",
-		"--secure-port="+port.Number(),
-		"--probe-bind-address="+s.probes[component].Address(),
-		"--tls-cert-file="+s.store.CertFile(component),
-		"--tls-private-key-file="+s.store.KeyFile(component),
+		"--secure-port="+r.serving.Number(),
+		"--grpc-bind-address="+r.grpc.Address(),
+		"--tls-cert-file="+s.store.CertFile(r.Service),
+		"--tls-private-key-file="+s.store.KeyFile(r.Service),
 	)
+}
+
+// WhereCoreIs returns the flags by which a replica of extensions finds core, as long as that does not change.
+func WhereCoreIs(core backendsfile.Replicas) []string {
+	return []string{"--core-servers=" + strings.Join(core.Servers, ",")}
+}
+
+// WhereBackendsAre returns the flags by which an aggregator finds its backends, as long as that does not change.
+func WhereBackendsAre(b backendsfile.Backends) []string {
+	return []string{
+		"--core-servers=" + strings.Join(b.Core.Servers, ","),
+		"--core-grpc-servers=" + strings.Join(b.Core.GRPC, ","),
+		"--extensions-servers=" + strings.Join(b.Extensions.Servers, ","),
+		"--extensions-grpc-servers=" + strings.Join(b.Extensions.GRPC, ","),
+	}
 }

@@ -129,7 +129,7 @@ func TestClientUsesRenewedCertificate(t *testing.T) {
 }
 
 func TestServicesFindEachOther(t *testing.T) {
-	services := &Services{store: openStore(t), binaries: map[string]string{}, probes: map[string]*Port{}}
+	services := &Services{store: openStore(t), binaries: map[string]string{}, grpc: map[string]*Port{}, probes: map[string]*Port{}}
 	if err := services.reservePorts(); err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestServicesFindEachOther(t *testing.T) {
 }
 
 func TestPortsOfServicesAreFreeWhenTheyStart(t *testing.T) {
-	services := &Services{store: openStore(t), binaries: map[string]string{}, probes: map[string]*Port{}}
+	services := &Services{store: openStore(t), binaries: map[string]string{}, grpc: map[string]*Port{}, probes: map[string]*Port{}}
 	if err := services.reservePorts(); err != nil {
 		t.Fatal(err)
 	}

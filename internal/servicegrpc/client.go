@@ -41,6 +41,7 @@ func Dial(address, service string, trust *servicetrust.Options, tracer trace.Tra
 	}
 	return grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(files),
+		grpc.WithAuthority(files.serverName),
 		grpc.WithStatsHandler(otelgrpc.NewClientHandler(otelgrpc.WithTracerProvider(tracer), otelgrpc.WithPropagators(tracing.Propagators()))),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 		grpc.WithConnectParams(grpc.ConnectParams{
@@ -92,7 +93,7 @@ func (f *clientFiles) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo,
 
 // Info implements credentials.TransportCredentials.
 func (f *clientFiles) Info() credentials.ProtocolInfo {
-	return credentials.ProtocolInfo{SecurityProtocol: "tls", ServerName: f.serverName}
+	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
 }
 
 // Clone implements credentials.TransportCredentials.

@@ -5,6 +5,7 @@ package servicegrpc
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,12 +14,17 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace/noop"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
+	"k8s.io/client-go/util/cert"
+
 	"github.com/tripod-k8s/tripod/internal/pki"
 	"github.com/tripod-k8s/tripod/internal/servicetrust"
+	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
 // authority is a service CA with certificates for services.
@@ -55,11 +61,20 @@ func (a *authority) trust(t *testing.T, service string) *servicetrust.Options {
 // serve runs a server of core for aggregators, and returns its address and how to stop it.
 func serve(t *testing.T, trust *servicetrust.Options) (address string, stop func() error) {
 	t.Helper()
-	listener, err := (&Options{BindAddress: "127.0.0.1:0"}).Listen()
+	return serveAt(t, "127.0.0.1:0", trust, nil)
+}
+
+// serveAt serves the identity service, too, if there is one.
+func serveAt(t *testing.T, address string, trust *servicetrust.Options, service identityv1.IdentityServer) (at string, stop func() error) {
+	t.Helper()
+	listener, err := (&Options{BindAddress: address}).Listen()
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := NewServer(trust, []string{servicetrust.Aggregator}, noop.NewTracerProvider())
+	if service != nil {
+		identityv1.RegisterIdentityServer(server, service)
+	}
 	server.Health.SetServingStatus("", healthv1.HealthCheckResponse_SERVING)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -73,46 +88,128 @@ func serve(t *testing.T, trust *servicetrust.Options) (address string, stop func
 
 func dial(t *testing.T, address, service string, trust *servicetrust.Options) healthv1.HealthClient {
 	t.Helper()
+	return healthv1.NewHealthClient(connect(t, address, service, trust))
+}
+
+func connect(t *testing.T, address, service string, trust *servicetrust.Options) *grpc.ClientConn {
+	t.Helper()
 	connection, err := Dial(address, service, trust, noop.NewTracerProvider())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { connection.Close() }) //nolint:errcheck // only for this test
-	return healthv1.NewHealthClient(connection)
+	return connection
 }
 
 func TestWhoMayCall(t *testing.T) {
 	own, other := newAuthority(t), newAuthority(t)
 	address, _ := serve(t, own.trust(t, "core"))
-	noCertificate := *own.trust(t, "aggregator")
-	noCertificate.CertFile = filepath.Join(t.TempDir(), "missing")
 	strange := *other.trust(t, "aggregator")
 	strange.CAFile = own.trust(t, "core").CAFile
 
 	for name, test := range map[string]struct {
 		trust   *servicetrust.Options
 		service string
-		// refused is part of the error, empty if there must be none.
-		refused string
+		refused bool
+		// why is part of the error, if it is the client that refuses. What a client sees of a server that does is what its
+		// socket has left.
+		why string
 	}{
-		"the aggregator":           {own.trust(t, "aggregator"), "core", ""},
-		"another service":          {own.trust(t, "extensions"), "core", "certificate"},
-		"nobody":                   {&noCertificate, "core", "missing"},
-		"the name with another CA": {&strange, "core", "certificate"},
-		"who trusts another CA":    {other.trust(t, "aggregator"), "core", "unknown authority"},
-		"who looks for extensions": {own.trust(t, "aggregator"), "extensions", "core.tripod-system.svc"},
+		"the aggregator":           {own.trust(t, "aggregator"), "core", false, ""},
+		"another service":          {own.trust(t, "extensions"), "core", true, ""},
+		"the name with another CA": {&strange, "core", true, ""},
+		"who trusts another CA":    {other.trust(t, "aggregator"), "core", true, "unknown authority"},
+		"who looks for extensions": {own.trust(t, "aggregator"), "extensions", true, "core.tripod-system.svc"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			_, err := dial(t, address, test.service, test.trust).Check(ctx, &healthv1.HealthCheckRequest{})
 			switch {
-			case test.refused == "" && err != nil:
+			case !test.refused && err != nil:
 				t.Error(err)
-			case test.refused != "" && (status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), test.refused)):
+			case test.refused && (status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), test.why)):
 				t.Errorf("error is %v", err)
 			}
 		})
+	}
+}
+
+func TestNobodyWithoutCertificateOrWithOldTLSMayCall(t *testing.T) {
+	own := newAuthority(t)
+	address, _ := serve(t, own.trust(t, "core"))
+	trust := own.trust(t, "aggregator")
+	certificate, err := tls.LoadX509KeyPair(trust.CertFile, trust.KeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cas, err := cert.NewPool(trust.CAFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, config := range map[string]*tls.Config{
+		"no certificate": {MinVersion: tls.VersionTLS13},
+		"TLS 1.2":        {MaxVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config.RootCAs, config.ServerName = cas, servicetrust.ServerName("core")
+			connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(credentials.NewTLS(config)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer connection.Close()
+			_, err = healthv1.NewHealthClient(connection).Check(t.Context(), &healthv1.HealthCheckRequest{})
+			if status.Code(err) != codes.Unavailable {
+				t.Errorf("error is %v", err)
+			}
+		})
+	}
+}
+
+func TestFilesThatCannotBeReadAreAnErrorAtOnce(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	for _, change := range []func(*servicetrust.Options){
+		func(o *servicetrust.Options) { o.CertFile = missing },
+		func(o *servicetrust.Options) { o.CAFile = missing },
+	} {
+		trust := *newAuthority(t).trust(t, "aggregator")
+		change(&trust)
+		if _, err := Dial("127.0.0.1:1", "core", &trust, noop.NewTracerProvider()); err == nil || !strings.Contains(err.Error(), missing) {
+			t.Errorf("error is %v", err)
+		}
+	}
+}
+
+// A client may live longer than the CA that it knew first.
+func TestAConnectionIsMadeAgainWithNewFiles(t *testing.T) {
+	before, after := newAuthority(t), newAuthority(t)
+	address, stop := serve(t, before.trust(t, "core"))
+	trust := before.trust(t, "aggregator")
+	client := dial(t, address, "core", trust)
+	if _, err := client.Check(t.Context(), &healthv1.HealthCheckRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	replace(t, trust, after.trust(t, "aggregator"))
+	serveAt(t, address, after.trust(t, "core"), nil)
+	if _, err := client.Check(t.Context(), &healthv1.HealthCheckRequest{}, grpc.WaitForReady(true)); err != nil {
+		t.Error(err)
+	}
+}
+
+// replace gives the files of one service the content of others.
+func replace(t *testing.T, files, by *servicetrust.Options) {
+	t.Helper()
+	for from, to := range map[string]string{by.CAFile: files.CAFile, by.CertFile: files.CertFile, by.KeyFile: files.KeyFile} {
+		content, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(to, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -124,16 +221,7 @@ func TestNewCertificatesAndCAsAreInForceWithoutRestart(t *testing.T) {
 	if _, err := dial(t, address, "core", newClient).Check(t.Context(), &healthv1.HealthCheckRequest{}); err == nil {
 		t.Fatal("a certificate of a CA that nobody knows is taken")
 	}
-	newServer := after.trust(t, "core")
-	for from, to := range map[string]string{newServer.CAFile: server.CAFile, newServer.CertFile: server.CertFile, newServer.KeyFile: server.KeyFile} {
-		content, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(to, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	replace(t, server, after.trust(t, "core"))
 	if _, err := dial(t, address, "core", newClient).Check(t.Context(), &healthv1.HealthCheckRequest{}); err != nil {
 		t.Error(err)
 	}

@@ -26,7 +26,7 @@ type services struct {
 	pki         string
 	urls        map[string]string
 	probes      map[string]string
-	tokens      string
+	grpc        map[string]string
 	etcd        string
 	flags       map[string][]string
 }
@@ -36,15 +36,15 @@ func newServices(t testing.TB) *services {
 	if againstStock {
 		t.Skip("this is about the processes of Tripod")
 	}
-	s := &services{environment: framework.ForTest(t), pki: cluster.PKI, urls: map[string]string{}, probes: map[string]string{}, flags: map[string][]string{}}
+	s := &services{environment: framework.ForTest(t), pki: cluster.PKI, urls: map[string]string{}, probes: map[string]string{}, grpc: map[string]string{}, flags: map[string][]string{}}
 	for _, name := range []string{"core", "extensions", "aggregator", "etcd"} {
 		port, err := framework.FreePort()
 		s.urls[name] = fmt.Sprintf("https://127.0.0.1:%d", must(t, port, err))
 		port, err = framework.FreePort()
 		s.probes[name] = fmt.Sprintf("127.0.0.1:%d", must(t, port, err))
+		port, err = framework.FreePort()
+		s.grpc[name] = fmt.Sprintf("127.0.0.1:%d", must(t, port, err))
 	}
-	port, err := framework.FreePort()
-	s.tokens = fmt.Sprintf("127.0.0.1:%d", must(t, port, err))
 	s.etcd = strings.Replace(s.urls["etcd"], "https", "http", 1)
 	authentication := []string{
 		"--client-ca-file=" + s.file("ca.crt"),
@@ -53,11 +53,12 @@ func newServices(t testing.TB) *services {
 		"--proxy-client-cert-file=" + s.file("front-proxy-client.crt"), "--proxy-client-key-file=" + s.file("front-proxy-client.key"),
 	}
 	s.flags["core"] = append(s.common("core", "core"), append(authentication,
-		"--grpc-bind-address="+s.tokens, "--service-cluster-ip-range=10.0.0.0/24", "--endpoint-reconciler-type=none",
+		"--grpc-bind-address="+s.grpc["core"], "--service-cluster-ip-range=10.0.0.0/24", "--endpoint-reconciler-type=none",
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file="+s.file("sa.pub"), "--service-account-signing-key-file="+s.file("sa.key"))...)
-	s.flags["extensions"] = append(s.common("extensions", "extensions"), "--core-servers="+s.urls["core"])
+	s.flags["extensions"] = append(s.common("extensions", "extensions"), "--core-servers="+s.urls["core"], "--grpc-bind-address="+s.grpc["extensions"])
 	s.flags["aggregator"] = append(s.common("aggregator", "apiserver"), append(authentication,
-		"--core-servers="+s.urls["core"], "--core-grpc-servers="+s.tokens, "--extensions-servers="+s.urls["extensions"])...)
+		"--core-servers="+s.urls["core"], "--core-grpc-servers="+s.grpc["core"],
+		"--extensions-servers="+s.urls["extensions"], "--extensions-grpc-servers="+s.grpc["extensions"])...)
 	return s
 }
 

@@ -8,6 +8,7 @@ package apiservices
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,37 +40,33 @@ type Registrar struct {
 	registration AutoRegistration
 	// form makes APIServices of the service form when set.
 	serviceForm bool
-	crds        cache.SharedIndexInformer
 
 	mu sync.Mutex
 	// pending are the built-in APIServices that were not seen available yet.
 	pending map[string]bool
-	core    chan struct{} // closed when core's group-versions were heard
+	// custom are the group-versions of CRDs.
+	custom []schema.GroupVersion
+	// core and extensions are closed when the group-versions of each were heard.
+	core, extensions chan struct{}
 }
 
-// NewRegistrar returns a registrar; crds are the CRDs of extensions.
-func NewRegistrar(registration AutoRegistration, serviceForm bool, crds cache.SharedIndexInformer) *Registrar {
-	return &Registrar{registration: registration, serviceForm: serviceForm, crds: crds, core: make(chan struct{})}
-}
-
-// Run registers until the channel closes. It starts only when core's group-versions and all CRDs
-// were heard once: what is missing from an incomplete list would be deleted.
-func (r *Registrar) Run(stop <-chan struct{}) {
-	select {
-	case <-r.core:
-	case <-stop:
-		return
+// NewRegistrar returns a registrar.
+func NewRegistrar(registration AutoRegistration, serviceForm bool) *Registrar {
+	return &Registrar{
+		registration: registration, serviceForm: serviceForm,
+		pending: map[string]bool{}, core: make(chan struct{}), extensions: make(chan struct{}),
 	}
-	// The builtin group of extensions is no CRD.
-	r.registerOnStart(schema.GroupVersion{Group: crdGroupVersion.Group, Version: crdGroupVersion.Version}, backend.Extensions)
+}
 
-	registration, err := r.crds.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { r.syncCRD(obj) },
-		UpdateFunc: func(before, now any) { r.syncCRD(before); r.syncCRD(now) },
-		DeleteFunc: func(obj any) { r.syncCRD(obj) },
-	})
-	if err != nil || !cache.WaitForCacheSync(stop, registration.HasSynced) {
-		return
+// Run registers until the channel closes. It starts only when the group-versions of core and those of all CRDs were heard
+// once: what is missing from an incomplete list would be deleted.
+func (r *Registrar) Run(stop <-chan struct{}) {
+	for _, heard := range []chan struct{}{r.core, r.extensions} {
+		select {
+		case <-heard:
+		case <-stop:
+			return
+		}
 	}
 	r.registration.Run(5, stop)
 }
@@ -84,61 +81,50 @@ func (r *Registrar) SetCore(served []schema.GroupVersion) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	closeOnce(r.core)
+}
+
+// SetExtensions registers the group-versions that extensions serves, and removes those that it does not serve any more. All
+// but that of CRDs themselves are CRDs'.
+func (r *Registrar) SetExtensions(served []schema.GroupVersion) {
+	var custom []schema.GroupVersion
+	for _, gv := range served {
+		if gv == crdGroupVersion {
+			r.registerOnStart(gv, backend.Extensions)
+			continue
+		}
+		custom = append(custom, gv)
+		r.registration.AddAPIServiceToSync(r.apiService(gv, backend.Extensions))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, gv := range r.custom {
+		if !slices.Contains(custom, gv) {
+			r.registration.RemoveAPIServiceToSync(r.apiService(gv, backend.Extensions).Name)
+		}
+	}
+	r.custom = custom
+	closeOnce(r.extensions)
+}
+
+var crdGroupVersion = schema.GroupVersion{Group: "apiextensions.k8s.io", Version: "v1"}
+
+func closeOnce(c chan struct{}) {
 	select {
-	case <-r.core:
+	case <-c:
 	default:
-		close(r.core)
+		close(c)
 	}
 }
 
 func (r *Registrar) registerOnStart(gv schema.GroupVersion, owner string) {
 	service := r.apiService(gv, owner)
 	r.mu.Lock()
-	if r.pending == nil {
-		r.pending = map[string]bool{}
-	}
 	if _, known := r.pending[service.Name]; !known {
 		r.pending[service.Name] = true
 	}
 	r.mu.Unlock()
 	r.registration.AddAPIServiceToSyncOnStart(service)
-}
-
-// syncCRD registers the group-versions that a CRD serves and removes those that no CRD serves any
-// more, by the rule of kube-apiserver's CRD registration controller.
-func (r *Registrar) syncCRD(obj any) {
-	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = tombstone.Obj
-	}
-	crd, ok := obj.(*CRD)
-	if !ok {
-		return
-	}
-	for _, version := range crd.Spec.Versions {
-		gv := schema.GroupVersion{Group: crd.Spec.Group, Version: version.Name}
-		service := r.apiService(gv, backend.Extensions)
-		if r.served(gv) {
-			r.registration.AddAPIServiceToSync(service)
-		} else {
-			r.registration.RemoveAPIServiceToSync(service.Name)
-		}
-	}
-}
-
-// served reports whether any CRD serves the group-version.
-func (r *Registrar) served(gv schema.GroupVersion) bool {
-	for _, obj := range r.crds.GetStore().List() {
-		crd := obj.(*CRD)
-		if crd.Spec.Group != gv.Group {
-			continue
-		}
-		for _, version := range crd.Spec.Versions {
-			if version.Name == gv.Version && version.Served {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // servicePort is the default of an APIService's spec.service.port; it is spelt out so that a
@@ -172,9 +158,6 @@ func (r *Registrar) ReadyzCheck(informer cache.SharedIndexInformer) (healthz.Hea
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.pending == nil {
-			r.pending = map[string]bool{}
-		}
 		r.pending[service.Name] = false
 	}
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{

@@ -4,22 +4,15 @@
 package apiservices
 
 import (
-	"encoding/json"
 	"maps"
-	"net/http"
-	"net/http/httptest"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
@@ -68,47 +61,27 @@ func (r *recorder) names() []string {
 	return slices.Sorted(maps.Keys(r.synced))
 }
 
-func crd(name, group string, versions ...CRDVersion) *CRD {
-	return &CRD{
-		TypeMeta:   metav1.TypeMeta{Kind: "CustomResourceDefinition", APIVersion: crdGroupVersion.String()},
-		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1"},
-		Spec:       CRDSpec{Group: group, Versions: versions},
+func custom(versions ...string) []schema.GroupVersion {
+	all := []schema.GroupVersion{{Group: "apiextensions.k8s.io", Version: "v1"}}
+	for _, version := range versions {
+		all = append(all, schema.GroupVersion{Group: "example.com", Version: version})
 	}
+	return all
 }
 
-func storeOf(crds ...*CRD) cache.SharedIndexInformer {
-	informer := cache.NewSharedIndexInformer(&cache.ListWatch{}, &CRD{}, 0, cache.Indexers{})
-	for _, crd := range crds {
-		_ = informer.GetStore().Add(crd) // the key function knows a CRD
-	}
-	return informer
-}
-
-func TestCRDVersionsAreRegisteredAsLongAsOneCRDServesThem(t *testing.T) {
-	foos := crd("foos.example.com", "example.com", CRDVersion{"v1", true}, CRDVersion{"v1beta1", false})
-	bars := crd("bars.example.com", "example.com", CRDVersion{"v1", true})
+func TestGroupVersionsOfCRDsAreRegisteredAsLongAsTheyAreServed(t *testing.T) {
 	registration := newRecorder()
-	crds := storeOf(foos, bars)
-	r := NewRegistrar(registration, true, crds)
-	r.syncCRD(foos)
-	r.syncCRD(bars)
-	if diff := cmp.Diff([]string{"v1.example.com"}, registration.names()); diff != "" {
-		t.Errorf("registered (-want +got):\n%s", diff)
-	}
-
-	if err := crds.GetStore().Delete(foos); err != nil {
-		t.Fatal(err)
-	}
-	r.syncCRD(cache.DeletedFinalStateUnknown{Key: foos.Name, Obj: foos})
-	if diff := cmp.Diff([]string{"v1.example.com"}, registration.names()); diff != "" {
-		t.Errorf("with bars left, registered (-want +got):\n%s", diff)
-	}
-	if err := crds.GetStore().Delete(bars); err != nil {
-		t.Fatal(err)
-	}
-	r.syncCRD(bars)
-	if names := registration.names(); len(names) != 0 {
-		t.Errorf("without a CRD, registered: %v", names)
+	r := NewRegistrar(registration, true)
+	for _, step := range []struct{ served, want []string }{
+		{[]string{"v1", "v1beta1"}, []string{"v1.example.com", "v1beta1.example.com"}},
+		{[]string{"v1"}, []string{"v1.example.com"}},
+		{[]string{"v1", "v2"}, []string{"v1.example.com", "v2.example.com"}},
+		{nil, nil},
+	} {
+		r.SetExtensions(custom(step.served...))
+		if diff := cmp.Diff(step.want, registration.names()); diff != "" {
+			t.Errorf("with %q served, registered (-want +got):\n%s", step.served, diff)
+		}
 	}
 }
 
@@ -123,7 +96,7 @@ func TestAPIServicesHaveTheFormThatIsAskedFor(t *testing.T) {
 		"local":   {false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := NewRegistrar(newRecorder(), test.serviceForm, storeOf()).apiService(gv, "core")
+			got := NewRegistrar(newRecorder(), test.serviceForm).apiService(gv, "core")
 			want := apiregistrationv1.APIServiceSpec{
 				Group: "apps", Version: "v1", GroupPriorityMinimum: 17800, VersionPriority: 15, Service: test.want,
 			}
@@ -134,57 +107,35 @@ func TestAPIServicesHaveTheFormThatIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestNothingIsRegisteredBeforeCoreAndAllCRDsWereHeard(t *testing.T) {
-	list := make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if strings.Contains(req.URL.RawQuery, "sendInitialEvents") {
-			status := apierrors.NewInvalid(schema.GroupKind{}, "watch", nil).Status()
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(int(status.Code))
-			_ = json.NewEncoder(w).Encode(status) // the informer has its own error
-			return
-		}
-		if strings.Contains(req.URL.RawQuery, "watch=") {
-			<-req.Context().Done()
-			return
-		}
-		<-list
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(CRDList{ // the informer has its own error
-			TypeMeta: metav1.TypeMeta{Kind: "CustomResourceDefinitionList", APIVersion: crdGroupVersion.String()},
-			ListMeta: metav1.ListMeta{ResourceVersion: "1"},
-			Items:    []CRD{*crd("foos.example.com", "example.com", CRDVersion{"v1", true})},
+func TestNothingIsRegisteredBeforeBothWereHeard(t *testing.T) {
+	core := func(r *Registrar) {
+		r.SetCore([]schema.GroupVersion{{Group: "apps", Version: "v1"}, {Group: "unheard.example.com", Version: "v1"}})
+	}
+	extensions := func(r *Registrar) { r.SetExtensions(custom("v1")) }
+	for name, order := range map[string][]func(*Registrar){"core first": {core, extensions}, "extensions first": {extensions, core}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				stop := make(chan struct{})
+				defer close(stop)
+				registration := newRecorder()
+				r := NewRegistrar(registration, true)
+				go r.Run(stop)
+				order[0](r)
+				synctest.Wait()
+				select {
+				case <-registration.running:
+					t.Error("registration runs before everything was heard: it would delete APIServices")
+				default:
+				}
+				order[1](r)
+				<-registration.running
+				if diff := cmp.Diff([]string{"v1.apiextensions.k8s.io", "v1.apps"}, slices.Sorted(maps.Keys(registration.onStart))); diff != "" {
+					t.Errorf("registered on start (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff([]string{"v1.example.com"}, registration.names()); diff != "" {
+					t.Errorf("kept registered (-want +got):\n%s", diff)
+				}
+			})
 		})
-	}))
-	defer server.Close()
-	crds, err := NewCRDInformer(&rest.Config{Host: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stop := make(chan struct{})
-	var running sync.WaitGroup
-	running.Go(func() { crds.Run(stop) })
-	registration := newRecorder()
-	r := NewRegistrar(registration, true, crds)
-	running.Go(func() { r.Run(stop) })
-	defer running.Wait()
-	defer close(stop)
-	defer server.CloseClientConnections()
-
-	r.SetCore([]schema.GroupVersion{{Group: "apps", Version: "v1"}, {Group: "unheard.example.com", Version: "v1"}})
-	select {
-	case <-registration.running:
-		t.Error("registration runs before the CRDs were listed: it would delete their APIServices")
-	default:
-	}
-	close(list)
-	<-registration.running
-	registration.mu.Lock()
-	defer registration.mu.Unlock()
-	if diff := cmp.Diff([]string{"v1.apiextensions.k8s.io", "v1.apps"}, slices.Sorted(maps.Keys(registration.onStart))); diff != "" {
-		t.Errorf("registered on start (-want +got):\n%s", diff)
-	}
-	if _, ok := registration.synced["v1.example.com"]; !ok {
-		t.Error("the CRD's group-version is not registered")
 	}
 }

@@ -1,22 +1,28 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package backend knows the replicas of core and of extensions: which of them are ready, and how a
-// request gets to one.
+// Package backend is the way to the replicas of core and of extensions. It knows where they are and
+// how they are, chooses one for each request, and sends a request that did not get through to
+// another one, where that can do no harm.
+//
+// A request is never sent again when a replica may have processed it, unless it only reads
+// (call.go). Which replica is best is decided by package balance, among those of the best rank
+// (health.go); what can be known about a request without an answer is said by package connections.
 package backend
 
 import (
-	"errors"
+	"context"
 	"fmt"
-	"net"
-	"net/http"
-	"net/url"
-	"strings"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"k8s.io/client-go/transport"
+	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/internal/servicetrust"
+	"github.com/tripod-k8s/tripod/services/aggregator/balance"
+	"github.com/tripod-k8s/tripod/services/aggregator/connections"
 )
 
 // Names of the two backends. They are also the names of the Services that APIServices of the
@@ -26,7 +32,7 @@ const (
 	Extensions = "extensions"
 
 	// Namespace is the namespace that APIServices of the service form name.
-	Namespace = "tripod-system"
+	Namespace = servicetrust.Namespace
 )
 
 // Identity is what the aggregator shows to its backends, and how it knows them.
@@ -37,138 +43,220 @@ type Identity struct {
 	CertFile, KeyFile string
 }
 
-// Backend is a service with one or more replicas. It is an http.RoundTripper: a request for it
-// needs only a path, and goes to a replica that is ready. A request that never left, because no
-// connection could be made, goes to the next replica.
+// Backend is a service with any number of replicas. It is an http.RoundTripper: a request for it
+// needs only a path.
 type Backend struct {
-	name     string
-	replicas []*replica
-	// next counts requests, for round robin.
-	next atomic.Uint64
+	name   string
+	policy balance.Policy
+	trust  *connections.Trust
+	budget *budget
+	lookup func(ctx context.Context, host string) ([]string, error)
+
+	// roster is what requests see.
+	roster atomic.Pointer[roster]
 	// wasReady is whether a replica was ever found ready.
 	wasReady atomic.Bool
 
-	mu          sync.Mutex
+	mu      sync.Mutex
+	servers servers
+	// resolved are the addresses that names stand for.
+	resolved  map[string][]string
+	endpoints map[string]*endpoint
+	// strangers are endpoints that Run does not look after yet.
+	strangers   []*endpoint
 	subscribers []func()
+	// changed is signalled when there are strangers, and resolveNow when names should be looked up.
+	changed, resolveNow chan struct{}
 }
 
-// New returns the backend of that name with a replica at each of the URLs.
+// New returns the backend of that name with its replicas at the servers (see SetServers).
 func New(name string, servers []string, identity Identity) (*Backend, error) {
-	b := &Backend{name: name}
-	for _, server := range servers {
-		u, err := url.Parse(server)
-		if err != nil {
-			return nil, fmt.Errorf("replica of %s: %w", name, err)
-		}
-		r := &replica{host: u.Host}
-		r.state.Store(&replicaState{message: "not reached yet"})
-		if r.multiplexed, err = newTransport(name, identity, "h2", "http/1.1"); err != nil {
-			return nil, err
-		}
-		if r.separate, err = newTransport(name, identity, "http/1.1"); err != nil {
-			return nil, err
-		}
-		b.replicas = append(b.replicas, r)
+	registerMetrics()
+	trust, err := connections.NewTrust(servicetrust.ServerName(name), connections.Files{CA: identity.CAFile, Cert: identity.CertFile, Key: identity.KeyFile})
+	if err != nil {
+		return nil, fmt.Errorf("connections to %s: %w", name, err)
+	}
+	b := &Backend{
+		name:       name,
+		policy:     policyOf(name),
+		trust:      trust,
+		budget:     newBudget(),
+		lookup:     lookup,
+		resolved:   map[string][]string{},
+		endpoints:  map[string]*endpoint{},
+		changed:    make(chan struct{}, 1),
+		resolveNow: make(chan struct{}, 1),
+	}
+	b.roster.Store(&roster{})
+	if err := b.SetServers(servers); err != nil {
+		return nil, err
 	}
 	return b, nil
 }
 
-// newTransport returns a transport that verifies the backend by name and presents the aggregator's
-// certificate. Files are read again when they change; the CA's only where ClientsAllowCARotation is on.
-func newTransport(name string, identity Identity, protocols ...string) (http.RoundTripper, error) {
-	rt, err := transport.New(&transport.Config{
-		TLS: transport.TLSConfig{
-			CAFile:     identity.CAFile,
-			CertFile:   identity.CertFile,
-			KeyFile:    identity.KeyFile,
-			ServerName: name + "." + Namespace + ".svc",
-			NextProtos: protocols,
-		},
-		// The client's Accept-Encoding is the one that counts.
-		DisableCompression: true,
-		Proxy:              func(*http.Request) (*url.URL, error) { return nil, nil },
-		DialHolder:         &transport.DialHolder{Dial: (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("transport to %s: %w", name, err)
+// policyOf returns how a backend's requests are spread. A replica of extensions keeps a storage and a
+// watch cache for each custom resource that it is asked for.
+func policyOf(name string) balance.Policy {
+	if name == Extensions {
+		return balance.Rendezvous{}
 	}
-	return rt, nil
+	return balance.TwoChoices{}
 }
-
-// dialTimeout bounds the time that a request waits for a replica whose host does not answer.
-const dialTimeout = 3 * time.Second
 
 // Name returns the name of the backend.
 func (b *Backend) Name() string { return b.name }
 
-// RoundTrip sends the request to a replica.
-func (b *Backend) RoundTrip(req *http.Request) (*http.Response, error) {
-	order := b.order()
-	if req.Body == nil || req.Body == http.NoBody {
-		return b.try(req, order)
+// SetServers says where the replicas are. Each server is the URL of a replica, https://host:port, or
+// a name whose addresses are those of replicas, dns:///host:port. A replica that is no longer among
+// them finishes its requests.
+func (b *Backend) SetServers(list []string) error {
+	parsed, err := parseServers(list)
+	if err != nil {
+		return fmt.Errorf("replicas of %s: %w", b.name, err)
 	}
-	body := req.Body
-	defer body.Close() //nolint:errcheck // a request's body has no error that matters here
-	req = req.Clone(req.Context())
-	// A transport closes the body even when it could not connect; the next replica still needs it.
-	req.Body = unclosed{body}
-	return b.try(req, order)
+	b.mu.Lock()
+	b.servers = parsed
+	maps.DeleteFunc(b.resolved, func(name string, _ []string) bool { return !slices.Contains(parsed.names, name) })
+	changed := b.updateEndpoints()
+	b.mu.Unlock()
+	signal(b.resolveNow)
+	b.notifyIf(changed)
+	return nil
 }
 
-func (b *Backend) try(req *http.Request, order []*replica) (*http.Response, error) {
-	var failures []string
-	for _, r := range order {
-		resp, err := r.roundTrip(req)
-		if err == nil {
-			return resp, nil
-		}
-		if !NeverLeft(err) || req.Context().Err() != nil {
-			return nil, err
-		}
-		failures = append(failures, err.Error())
+// setResolved says what a name stands for. That it stands for nothing is not believed while replicas
+// are ready at what it stood for before.
+func (b *Backend) setResolved(name string, addresses []string) {
+	b.mu.Lock()
+	changed := false
+	if slices.Contains(b.servers.names, name) && (len(addresses) > 0 || !b.anyReady(b.resolved[name])) {
+		b.resolved[name] = addresses
+		changed = b.updateEndpoints()
 	}
-	return nil, &UnreachableError{Backend: b.name, Failures: failures}
+	b.mu.Unlock()
+	b.notifyIf(changed)
 }
 
-// UnreachableError says that no replica of a backend could be connected to. No byte of the request
-// was sent.
-type UnreachableError struct {
-	Backend  string
-	Failures []string
+func (b *Backend) anyReady(addresses []string) bool {
+	return slices.ContainsFunc(addresses, func(address string) bool {
+		e := b.endpoints[address]
+		return e != nil && e.health.condition == ready
+	})
 }
 
-func (e *UnreachableError) Error() string {
-	return fmt.Sprintf("no replica of %s can be reached: %s", e.Backend, strings.Join(e.Failures, "; "))
-}
-
-// NeverLeft reports whether a request failed before any byte of it was sent: no connection could be made.
-func NeverLeft(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
-}
-
-// order returns the replicas in the order in which to try them: round robin over those that are
-// ready, then the others, because a check can be wrong.
-func (b *Backend) order() []*replica {
-	if len(b.replicas) == 1 {
-		return b.replicas
+// updateEndpoints makes the endpoints those of the servers.
+func (b *Backend) updateEndpoints() (changed bool) {
+	wanted := map[string]bool{}
+	for _, address := range b.servers.addresses {
+		wanted[address] = true
 	}
-	start := int(b.next.Add(1) % uint64(len(b.replicas)))
-	order := make([]*replica, 0, len(b.replicas))
-	for _, wantReady := range []bool{true, false} {
-		for i := range b.replicas {
-			r := b.replicas[(start+i)%len(b.replicas)]
-			if r.state.Load().ready == wantReady {
-				order = append(order, r)
-			}
+	for _, addresses := range b.resolved {
+		for _, address := range addresses {
+			wanted[address] = true
 		}
 	}
-	return order
+	for address, e := range b.endpoints {
+		if !wanted[address] {
+			delete(b.endpoints, address)
+			close(e.removed)
+			changed = true
+			klog.InfoS("Replica removed", "backend", b.name, "replica", address)
+		}
+	}
+	for address := range wanted {
+		if b.endpoints[address] == nil {
+			e := newEndpoint(b.name, address, b.trust)
+			b.endpoints[address] = e
+			b.strangers = append(b.strangers, e)
+			changed = true
+			klog.InfoS("Replica added", "backend", b.name, "replica", address)
+		}
+	}
+	if changed {
+		b.updateRoster()
+		signal(b.changed)
+	}
+	return changed
 }
 
-type unclosed struct {
-	body interface{ Read([]byte) (int, error) }
+// updateRoster lets requests see how the endpoints are now.
+func (b *Backend) updateRoster() {
+	r := newRoster(b.endpoints)
+	b.roster.Store(r)
+	var counts [ranks]int
+	for _, t := range r.tiers {
+		counts[t.rank] = len(t.endpoints)
+	}
+	for i, n := range counts {
+		endpointsByState.WithLabelValues(b.name, rank(i).String()).Set(float64(n))
+	}
 }
 
-func (u unclosed) Read(p []byte) (int, error) { return u.body.Read(p) }
-func (unclosed) Close() error                 { return nil }
+// SetDraining says that the replica at an address, host:port, is about to stop, or that it is not. One
+// that is gets no new requests while there is another, and keeps those that it has.
+func (b *Backend) SetDraining(address string, draining bool) {
+	b.mu.Lock()
+	e := b.endpoints[address]
+	b.mu.Unlock()
+	if e != nil {
+		b.update(e, rankDraining.String(), func(h *health) { h.draining = draining })
+	}
+}
+
+// update changes what is known about a replica. It reports whether that took the replica out, for
+// a reason that is counted.
+func (b *Backend) update(e *endpoint, reason string, change func(*health)) (ejected bool) {
+	b.mu.Lock()
+	before := e.health
+	change(&e.health)
+	now := e.health
+	was, is := before.rank(), now.rank()
+	if was != is {
+		b.updateRoster()
+	}
+	b.mu.Unlock()
+
+	if now.condition == ready {
+		b.wasReady.Store(true)
+	}
+	if was != is && (was == rankServing || is == rankServing) {
+		klog.InfoS("Replica changed", "backend", b.name, "replica", e.address, "state", is, "reason", reason, "message", now.message)
+	}
+	b.notifyIf(now.condition != before.condition || now.message != before.message || now.draining != before.draining)
+
+	ejected = was == rankServing && slices.Contains(ejectionReasons, reason) && is != rankServing
+	if ejected {
+		e.metrics.ejected(reason)
+	}
+	return ejected
+}
+
+// Run looks after the replicas until the context ends, and tells subscribers of changes.
+func (b *Backend) Run(ctx context.Context) {
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	tasks.Go(func() { b.trust.Run(ctx) })
+	tasks.Go(func() { b.resolve(ctx) })
+	for {
+		b.mu.Lock()
+		strangers := b.strangers
+		b.strangers = nil
+		b.mu.Unlock()
+		for _, e := range strangers {
+			tasks.Go(func() { b.lookAfter(ctx, e) })
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.changed:
+		}
+	}
+}
+
+// signal wakes up whoever waits, now or later.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -4,7 +4,7 @@
 // Package discovery tells clients which groups, versions and resources there are, over all servers.
 //
 // The aggregated form (KEP-3352) is merged from the documents of core and extensions, each fetched
-// when there is reason to think that it changed; third parties are added by kube-aggregator's own
+// when a feed says that it may have changed; third parties are added by kube-aggregator's own
 // discovery manager. The legacy form follows from the APIServices alone.
 //
 // While a backend is away, its last known document stays as it was: client-go drops groups that are
@@ -35,8 +35,8 @@ const acceptAggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 
 const (
 	fetchTimeout = 10 * time.Second
-	// refreshInterval is how often a document is revalidated without a reason.
-	refreshInterval = 5 * time.Second
+	// refreshInterval is how often a document is revalidated without a reason. There is one whenever it changes.
+	refreshInterval = 30 * time.Second
 	// retryInterval is how soon a backend that did not answer is asked again.
 	retryInterval = 250 * time.Millisecond
 )
@@ -49,9 +49,7 @@ var kickSchedule = []time.Duration{20 * time.Millisecond, 80 * time.Millisecond,
 type Source struct {
 	backend *backend.Backend
 	merged  discoveryendpoint.ResourceManager
-	// onChange hears all group-versions whenever they may have changed.
-	onChange func([]schema.GroupVersion)
-	kicked   chan struct{}
+	kicked  chan struct{}
 
 	mu   sync.Mutex
 	seen bool
@@ -61,13 +59,12 @@ type Source struct {
 }
 
 // NewSource returns the source of a backend's document.
-func NewSource(b *backend.Backend, merged discoveryendpoint.ResourceManager, onChange func([]schema.GroupVersion)) *Source {
+func NewSource(b *backend.Backend, merged discoveryendpoint.ResourceManager) *Source {
 	s := &Source{
-		backend:  b,
-		merged:   merged,
-		onChange: onChange,
-		kicked:   make(chan struct{}, 1),
-		served:   map[metav1.GroupVersion]bool{},
+		backend: b,
+		merged:  merged,
+		kicked:  make(chan struct{}, 1),
+		served:  map[metav1.GroupVersion]bool{},
 	}
 	b.Subscribe(s.Kick)
 	return s
@@ -191,13 +188,12 @@ func (s *Source) fetch(ctx context.Context) error {
 // merge replaces what this backend has in the merged document.
 func (s *Source) merge(list *apidiscoveryv2.APIGroupDiscoveryList) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	before := s.served
 	s.served = make(map[metav1.GroupVersion]bool, len(before))
-	served := []schema.GroupVersion{}
 	for _, group := range list.Items {
 		for _, version := range group.Versions {
 			s.put(group.Name, version)
-			served = append(served, schema.GroupVersion{Group: group.Name, Version: version.Version})
 		}
 	}
 	for gv := range before {
@@ -206,8 +202,6 @@ func (s *Source) merge(list *apidiscoveryv2.APIGroupDiscoveryList) {
 		}
 	}
 	s.seen = true
-	s.mu.Unlock()
-	s.onChange(served)
 }
 
 func (s *Source) put(group string, version apidiscoveryv2.APIVersionDiscovery) {

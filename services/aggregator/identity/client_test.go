@@ -442,10 +442,9 @@ func TestASilentReplicaIsLost(t *testing.T) {
 		config := Config{Addresses: []string{"replica"}, Grace: 30 * time.Second, Dial: func(string) (Conn, error) {
 			conn := core.dial()
 			conn.watch = func(ctx context.Context) (receiver, error) {
-				first := true
+				messages := 0
 				return func() (*identityv1.WatchResponse, error) {
-					if first {
-						first = false
+					if messages++; messages <= 2 {
 						return &identityv1.WatchResponse{Run: "run"}, nil
 					}
 					<-ctx.Done()

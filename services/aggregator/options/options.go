@@ -10,7 +10,6 @@ package options
 import (
 	"fmt"
 	"net"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -33,6 +32,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/policy"
 	"github.com/tripod-k8s/tripod/internal/probes"
 	"github.com/tripod-k8s/tripod/internal/servicetrust"
+	"github.com/tripod-k8s/tripod/services/aggregator/backend"
 )
 
 // APIServiceForm is the shape of the APIService objects that the aggregator registers for the
@@ -76,6 +76,8 @@ type Options struct {
 	ExtensionsServers []string
 	// CoreGRPCServers are the addresses (host:port) at which the replicas of core are asked about tokens.
 	CoreGRPCServers []string
+	// ExtensionsGRPCServers are the addresses (host:port) at which the replicas of extensions tell of themselves.
+	ExtensionsGRPCServers []string
 	// IdentityGrace is how long known tokens are let in while no replica of core can be asked.
 	IdentityGrace time.Duration
 	// APIServiceForm is the form of the APIServices registered for the backends.
@@ -172,11 +174,15 @@ func (o *Options) addOwnFlags(fs *pflag.FlagSet) {
 	o.ServiceTrust.AddFlags(fs)
 	o.Probes.AddFlags(fs)
 	fs.StringSliceVar(&o.CoreServers, "core-servers", o.CoreServers,
-		"URLs (https://host:port, comma separated) of the replicas of core.")
+		"URLs (https://host:port, comma separated) of the replicas of core, or a name whose addresses are replicas "+
+			"(dns:///host:port), such as that of a headless Service.")
 	fs.StringSliceVar(&o.ExtensionsServers, "extensions-servers", o.ExtensionsServers,
-		"URLs (https://host:port, comma separated) of the replicas of extensions.")
+		"URLs (https://host:port, comma separated) of the replicas of extensions, or a name whose addresses are replicas "+
+			"(dns:///host:port), such as that of a headless Service.")
 	fs.StringSliceVar(&o.CoreGRPCServers, "core-grpc-servers", o.CoreGRPCServers,
-		"Addresses (host:port, comma separated) at which the replicas of core serve gRPC (--grpc-bind-address there). One of them at a time is asked about bearer tokens.")
+		"Addresses (host:port, comma separated) at which the replicas of core serve gRPC (--grpc-bind-address there), in the order of --core-servers. One of them at a time is asked about bearer tokens.")
+	fs.StringSliceVar(&o.ExtensionsGRPCServers, "extensions-grpc-servers", o.ExtensionsGRPCServers,
+		"Addresses (host:port, comma separated) at which the replicas of extensions serve gRPC (--grpc-bind-address there), in the order of --extensions-servers.")
 	fs.DurationVar(&o.IdentityGrace, "identity-grace", o.IdentityGrace,
 		"How long bearer tokens that are known are let in while no replica of core can be asked about them. Then, and for other tokens, requests are answered with 503.")
 	fs.StringVar(&o.APIServiceForm, "apiservice-form", o.APIServiceForm,
@@ -206,6 +212,7 @@ func (o *Options) Validate() []error {
 	errs = append(errs, validateServers("core-servers", o.CoreServers)...)
 	errs = append(errs, validateServers("extensions-servers", o.ExtensionsServers)...)
 	errs = append(errs, validateAddresses("core-grpc-servers", o.CoreGRPCServers)...)
+	errs = append(errs, validateAddresses("extensions-grpc-servers", o.ExtensionsGRPCServers)...)
 	if o.IdentityGrace < 0 {
 		errs = append(errs, fmt.Errorf("--identity-grace must not be negative"))
 	}
@@ -226,9 +233,8 @@ func validateServers(flag string, servers []string) []error {
 	}
 	var errs []error
 	for _, server := range servers {
-		u, err := url.Parse(server)
-		if err != nil || u.Scheme != "https" || u.Host == "" || (u.Path != "" && u.Path != "/") {
-			errs = append(errs, fmt.Errorf("--%s: %q is not of the form https://host:port", flag, server))
+		if err := backend.ValidateServer(server); err != nil {
+			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
 		}
 	}
 	return errs

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authorization/path"
 	authorizerunion "k8s.io/apiserver/pkg/authorization/union"
@@ -30,6 +31,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/servicegrpc"
 	"github.com/tripod-k8s/tripod/services/aggregator/authentication"
 	"github.com/tripod-k8s/tripod/services/aggregator/backend"
+	"github.com/tripod-k8s/tripod/services/aggregator/feeds"
 	"github.com/tripod-k8s/tripod/services/aggregator/identity"
 	"github.com/tripod-k8s/tripod/services/aggregator/options"
 )
@@ -174,6 +176,23 @@ func (c *config) applyAuthentication() error {
 	}
 	generic.Authentication.Authenticator = auth.New()
 	return nil
+}
+
+// newFeeds returns a follower of a backend's feeds.
+func (c *config) newFeeds(b *backend.Backend, servers, addresses []string, onServed func([]schema.GroupVersion), onDocuments func()) (*feeds.Follower, error) {
+	locate, err := feeds.Locator(servers, addresses)
+	if err != nil {
+		return nil, err
+	}
+	return feeds.New(feeds.Config{
+		Backend: b,
+		Locate:  locate,
+		Dial: func(address string) (feeds.Conn, error) {
+			return servicegrpc.Dial(address, b.Name(), c.options.ServiceTrust, c.generic.TracerProvider)
+		},
+		OnServed:    onServed,
+		OnDocuments: onDocuments,
+	}), nil
 }
 
 // traces reports whether requests are traced.

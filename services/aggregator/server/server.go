@@ -18,7 +18,6 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
@@ -71,7 +70,6 @@ type server struct {
 	client    clientset.Interface
 	services  apiserviceinformers.APIServiceInformer
 	informers aggregatorinformers.SharedInformerFactory
-	crds      cache.SharedIndexInformer
 
 	// coreDiscovery and extensionsDiscovery know what the backends serve.
 	coreDiscovery, extensionsDiscovery *discovery.Source
@@ -115,16 +113,13 @@ func newServer(c *config) (*server, error) {
 	}
 	s.informers = aggregatorinformers.NewSharedInformerFactory(s.client, resyncInterval)
 	s.services = s.informers.Apiregistration().V1().APIServices()
-	if s.crds, err = apiservices.NewCRDInformer(clientConfig(c.extensions)); err != nil {
-		return nil, err
-	}
 	return s, nil
 }
 
 // install adds handlers, controllers and checks to the generic server.
 func (s *server) install() error {
 	for _, install := range []func() error{
-		s.configureThirdParties, s.installDiscovery, s.installRegistration, s.installAPIServices, s.installAvailability, s.installIdentity, s.installReadiness,
+		s.configureThirdParties, s.installDiscovery, s.installRegistration, s.installFeeds, s.installAPIServices, s.installAvailability, s.installIdentity, s.installReadiness,
 	} {
 		if err := install(); err != nil {
 			return err
@@ -133,7 +128,6 @@ func (s *server) install() error {
 	s.run("start-tripod-aggregator-informers", func(ctx context.Context) {
 		s.informers.Start(ctx.Done())
 		s.config.generic.SharedInformerFactory.Start(ctx.Done())
-		go s.crds.RunWithContext(ctx)
 	})
 	s.run("probe-backends", func(ctx context.Context) {
 		go s.config.core.Run(ctx)
@@ -155,15 +149,8 @@ func (s *server) installDiscovery() error {
 	merged := s.generic.AggregatedDiscoveryGroupManager
 	merged.WithSource(discoveryendpoint.BuiltinSource).SetGroupVersionPriority(
 		apiserver.APIRegistrationGroupVersion, apiserver.APIRegistrationGroupPriority, 0)
-	s.coreDiscovery = discovery.NewSource(s.config.core, merged, s.coreChanged)
-	s.extensionsDiscovery = discovery.NewSource(s.config.extensions, merged, func([]schema.GroupVersion) {})
-	if _, err := s.crds.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { s.extensionsDiscovery.Kick() },
-		UpdateFunc: func(any, any) { s.extensionsDiscovery.Kick() },
-		DeleteFunc: func(any) { s.extensionsDiscovery.Kick() },
-	}); err != nil {
-		return err
-	}
+	s.coreDiscovery = discovery.NewSource(s.config.core, merged)
+	s.extensionsDiscovery = discovery.NewSource(s.config.extensions, merged)
 	s.run("merge-discovery", func(ctx context.Context) {
 		go s.coreDiscovery.Run(ctx)
 		go s.extensionsDiscovery.Run(ctx)
@@ -187,18 +174,33 @@ func (s *server) installDiscovery() error {
 	return nil
 }
 
-// coreChanged hears what core serves. /api/v1 is not part of the document at /apis.
-func (s *server) coreChanged(served []schema.GroupVersion) {
-	served = append(served, schema.GroupVersion{Version: "v1"})
-	s.table.SetCore(served)
-	s.registrar.SetCore(served)
+// installFeeds follows what the replicas of the backends tell of themselves.
+func (s *server) installFeeds() error {
+	core, err := s.config.newFeeds(s.config.core, s.config.options.CoreServers, s.config.options.CoreGRPCServers,
+		func(served []schema.GroupVersion) {
+			s.table.SetCore(served)
+			s.registrar.SetCore(served)
+		}, s.coreDiscovery.Kick)
+	if err != nil {
+		return fmt.Errorf("--core-grpc-servers: %w", err)
+	}
+	extensions, err := s.config.newFeeds(s.config.extensions, s.config.options.ExtensionsServers, s.config.options.ExtensionsGRPCServers,
+		s.registrar.SetExtensions, s.extensionsDiscovery.Kick)
+	if err != nil {
+		return fmt.Errorf("--extensions-grpc-servers: %w", err)
+	}
+	s.run("follow-backends", func(ctx context.Context) {
+		go core.Run(ctx)
+		go extensions.Run(ctx)
+	})
+	return nil
 }
 
 // installRegistration registers the APIServices of the backends' group-versions.
 func (s *server) installRegistration() error {
 	controller := autoregister.NewAutoRegisterController(s.services, s.client.ApiregistrationV1())
 	serviceForm := options.APIServiceForm(s.config.options.APIServiceForm) == options.FormService
-	s.registrar = apiservices.NewRegistrar(controller, serviceForm, s.crds)
+	s.registrar = apiservices.NewRegistrar(controller, serviceForm)
 	s.run("kube-apiserver-autoregistration", func(ctx context.Context) {
 		go s.registrar.Run(ctx.Done())
 	})

@@ -4,7 +4,6 @@
 package identity
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -13,8 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
@@ -27,6 +24,8 @@ func TestChangesThatInvalidate(t *testing.T) {
 	}
 	ending := meta("shop", "a", "1", "2")
 	ending.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	sooner := ending
+	sooner.DeletionTimestamp = &metav1.Time{Time: ending.DeletionTimestamp.Add(-time.Second)}
 	opaque := func(m metav1.ObjectMeta) *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: m, Type: corev1.SecretTypeOpaque}
 	}
@@ -50,9 +49,16 @@ func TestChangesThatInvalidate(t *testing.T) {
 		}, []string{"KIND_SECRET 1"}},
 		{"ending", func(d *Dependencies) { d.updated(kind, opaque(meta("shop", "a", "1", "1")), opaque(ending)) }, []string{"KIND_SECRET 1"}},
 		{"still ending", func(d *Dependencies) { d.updated(kind, opaque(ending), opaque(ending)) }, nil},
-		{"changed", func(d *Dependencies) { d.updated(kind, opaque(meta("shop", "a", "1", "1")), opaque(meta("shop", "a", "1", "2"))) }, nil},
-		{"a token changed", func(d *Dependencies) { d.updated(kind, token(meta("shop", "a", "1", "1")), token(meta("shop", "a", "1", "2"))) }, []string{"KIND_SECRET 1"}},
-		{"a token repeated", func(d *Dependencies) { d.updated(kind, token(meta("shop", "a", "1", "1")), token(meta("shop", "a", "1", "1"))) }, nil},
+		{"ending sooner", func(d *Dependencies) { d.updated(kind, opaque(ending), opaque(sooner)) }, []string{"KIND_SECRET 1"}},
+		{"changed", func(d *Dependencies) {
+			d.updated(kind, opaque(meta("shop", "a", "1", "1")), opaque(meta("shop", "a", "1", "2")))
+		}, nil},
+		{"a token changed", func(d *Dependencies) {
+			d.updated(kind, token(meta("shop", "a", "1", "1")), token(meta("shop", "a", "1", "2")))
+		}, []string{"KIND_SECRET 1"}},
+		{"a token repeated", func(d *Dependencies) {
+			d.updated(kind, token(meta("shop", "a", "1", "1")), token(meta("shop", "a", "1", "1")))
+		}, nil},
 		{"a bootstrap token changed", func(d *Dependencies) { d.updated(kind, bootstrap("1"), bootstrap("2")) }, []string{"KIND_SECRET b", "KIND_BOOTSTRAP_TOKEN abcdef"}},
 		{"a bootstrap token deleted", func(d *Dependencies) { d.deleted(kind, bootstrap("1")) }, []string{"KIND_SECRET b", "KIND_BOOTSTRAP_TOKEN abcdef"}},
 		{"the name of one elsewhere", func(d *Dependencies) { d.deleted(kind, opaque(meta("shop", "bootstrap-token-abcdef", "1", "1"))) }, []string{"KIND_SECRET 1"}},
@@ -81,43 +87,4 @@ func inWords(t *testing.T, log *invalidations, after uint64) []string {
 		words = append(words, i.GetDependency().GetKind().String()+" "+i.GetDependency().GetId())
 	}
 	return words
-}
-
-func TestObjectsAreFollowed(t *testing.T) {
-	meta := metav1.ObjectMeta{Namespace: "shop", Name: "a"}
-	with := func(uid types.UID) metav1.ObjectMeta { m := meta; m.UID = uid; return m }
-	client := fake.NewClientset(
-		&corev1.ServiceAccount{ObjectMeta: with("account")}, &corev1.Secret{ObjectMeta: with("secret")},
-		&corev1.Pod{ObjectMeta: with("pod")}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "node"}})
-	factory := informers.NewSharedInformerFactory(client, 0)
-	d, err := Follow(factory)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d.Synced() {
-		t.Error("it is synced before it starts")
-	}
-	factory.Start(t.Context().Done())
-	s := NewService(Config{Dependencies: d})
-	if !s.WaitReady(t.Context()) {
-		t.Fatal("it is never synced")
-	}
-	for _, step := range []struct {
-		remove func(context.Context, string, metav1.DeleteOptions) error
-		want   string
-	}{
-		{client.CoreV1().ServiceAccounts("shop").Delete, "KIND_SERVICE_ACCOUNT account"},
-		{client.CoreV1().Secrets("shop").Delete, "KIND_SECRET secret"},
-		{client.CoreV1().Pods("shop").Delete, "KIND_POD pod"},
-		{client.CoreV1().Nodes().Delete, "KIND_NODE node"},
-	} {
-		before := d.invalidations.last()
-		if err := step.remove(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		<-d.invalidations.after(before)
-		if diff := cmp.Diff([]string{step.want}, inWords(t, d.invalidations, before)); diff != "" {
-			t.Errorf("invalidations (-want +got):\n%s", diff)
-		}
-	}
 }

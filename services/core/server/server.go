@@ -2,26 +2,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package server runs core: the control plane of kube-apiserver without the CRD server before it and the aggregator
-// around it, and the identity service for aggregators.
+// around it, and what aggregators ask and hear of it.
 package server
 
 import (
 	"context"
-	"net"
 
-	"golang.org/x/sync/errgroup"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
 	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controlplane"
 
+	"github.com/tripod-k8s/tripod/internal/feed"
 	"github.com/tripod-k8s/tripod/internal/servicegrpc"
 	"github.com/tripod-k8s/tripod/internal/servicetrust"
 	tripodversion "github.com/tripod-k8s/tripod/internal/version"
+	"github.com/tripod-k8s/tripod/services/core/catalog"
 	"github.com/tripod-k8s/tripod/services/core/identity"
 	"github.com/tripod-k8s/tripod/services/core/options"
 )
@@ -42,6 +43,8 @@ func Run(ctx context.Context, o *options.Completed) error {
 	if err != nil {
 		return err
 	}
+	counter := &feed.Counter{}
+	counter.ApplyTo(config.ControlPlane.Generic)
 	instance, err := newInstance(config.Config, o.AdvertisePort)
 	if err != nil {
 		return err
@@ -50,32 +53,39 @@ func Run(ctx context.Context, o *options.Completed) error {
 	prepared := generic.PrepareRun()
 	probes.Serve(generic.Handler.NonGoRestfulMux)
 
-	running, ctx := errgroup.WithContext(ctx)
-	running.Go(func() error { return prepared.RunWithContext(ctx) })
-	if listener != nil {
-		generic := config.ControlPlane.Generic
-		service := identity.NewService(identity.Config{
-			Authenticator:    generic.Authentication.Authenticator,
-			APIAudiences:     generic.Authentication.APIAudiences,
-			Dependencies:     config.dependencies,
-			WebhookFreshness: config.webhookFreshness,
-		})
-		server := servicegrpc.NewServer(&o.ServiceTrust.Options, []string{servicetrust.Aggregator}, generic.TracerProvider)
-		running.Go(func() error { return serveIdentity(ctx, server, service, listener) })
-	}
-	return running.Wait()
-}
-
-// serveIdentity serves until the context ends. It stops at once, before the API does: its callers have other replicas.
-func serveIdentity(ctx context.Context, server *servicegrpc.Server, service *identity.Service, listener net.Listener) error {
-	service.Register(server)
+	authenticates := newIdentity(config)
+	publisher := feed.NewPublisher(counter.InFlight)
+	publisher.SetCatalog(catalog.Of(generic.ListedPaths(), version.Get().GitVersion, utilfeature.DefaultMutableFeatureGate))
+	server := servicegrpc.NewServer(&o.ServiceTrust.Options, []string{servicetrust.Aggregator}, config.ControlPlane.Generic.TracerProvider)
+	authenticates.Register(server)
+	publisher.Register(server)
+	go publisher.FollowReadiness(ctx, generic.Handler.NonGoRestfulMux)
 	go func() {
-		if service.WaitReady(ctx) {
+		if authenticates.WaitReady(ctx) {
 			server.Health.SetServingStatus("", healthv1.HealthCheckResponse_SERVING)
 		}
 	}()
-	defer context.AfterFunc(ctx, service.Stop)()
-	return server.Serve(ctx, listener)
+	return servicegrpc.Beside{
+		API:      prepared.RunWithContext,
+		Server:   server,
+		Listener: listener,
+		// Aggregators move their requests, and ask another replica about tokens.
+		Drain: func() {
+			publisher.Drain()
+			authenticates.Stop()
+		},
+		Stop: publisher.Stop,
+	}.Run(ctx)
+}
+
+func newIdentity(c *config) *identity.Service {
+	authentication := c.ControlPlane.Generic.Authentication
+	return identity.NewService(identity.Config{
+		Authenticator:    authentication.Authenticator,
+		APIAudiences:     authentication.APIAudiences,
+		Dependencies:     c.dependencies,
+		WebhookFreshness: c.webhookFreshness,
+	})
 }
 
 func newInstance(config *controlplane.Config, port int) (*controlplane.Instance, error) {

@@ -33,9 +33,8 @@ type Publisher interface {
 // own is what the replica serves besides custom resources.
 var own = apiextensionsv1.SchemeGroupVersion
 
-// Catalog follows the CustomResourceDefinitions that a replica knows. The informer is the one by which the replica serves
-// them, so that it serves what it tells of: an informer's store is changed before its handlers hear of it.
-type Catalog struct {
+// catalog is made of the CustomResourceDefinitions that a replica knows.
+type catalog struct {
 	publisher Publisher
 	// build changes with everything else that determines the documents.
 	build string
@@ -53,16 +52,18 @@ type entry struct {
 	state string
 }
 
-// Follow tells publisher what informer knows from now on. build names the version of this program.
-func Follow(informer cache.SharedIndexInformer, build string, publisher Publisher) (*Catalog, error) {
-	c := &Catalog{publisher: publisher, build: build, entries: map[types.UID]entry{}}
+// Follow tells publisher what informer knows from now on. The informer must be the one by which the replica serves custom
+// resources; then it serves what is told: an informer's store is changed before its handlers hear of it. build names the
+// version of this program.
+func Follow(informer cache.SharedIndexInformer, build string, publisher Publisher) error {
+	c := &catalog{publisher: publisher, build: build, entries: map[types.UID]entry{}}
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(added any) { c.put(added.(*apiextensionsv1.CustomResourceDefinition)) },
 		UpdateFunc: func(_, updated any) { c.put(updated.(*apiextensionsv1.CustomResourceDefinition)) },
 		DeleteFunc: c.remove,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("follow CustomResourceDefinitions: %w", err)
+		return fmt.Errorf("follow CustomResourceDefinitions: %w", err)
 	}
 	go func() {
 		<-registration.HasSyncedChecker().Done()
@@ -71,10 +72,10 @@ func Follow(informer cache.SharedIndexInformer, build string, publisher Publishe
 		c.complete = true
 		c.publish()
 	}()
-	return c, nil
+	return nil
 }
 
-func (c *Catalog) put(crd *apiextensionsv1.CustomResourceDefinition) {
+func (c *catalog) put(crd *apiextensionsv1.CustomResourceDefinition) {
 	now := describe(crd)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,7 +90,7 @@ func (c *Catalog) put(crd *apiextensionsv1.CustomResourceDefinition) {
 	}
 }
 
-func (c *Catalog) remove(removed any) {
+func (c *catalog) remove(removed any) {
 	if unknown, ok := removed.(cache.DeletedFinalStateUnknown); ok {
 		removed = unknown.Obj
 	}
@@ -105,7 +106,7 @@ func (c *Catalog) remove(removed any) {
 }
 
 // publish tells what is served. It is called with the lock held.
-func (c *Catalog) publish() {
+func (c *catalog) publish() {
 	if !c.complete {
 		return
 	}
@@ -119,11 +120,11 @@ func (c *Catalog) publish() {
 		}
 	}
 	sum := hex.EncodeToString(digest.Sum(nil))
-	catalog := &backendv1.Catalog{DiscoveryDigest: sum, OpenapiDigest: sum}
+	message := &backendv1.Catalog{DiscoveryDigest: sum, OpenapiDigest: sum}
 	for _, gv := range slices.SortedFunc(maps.Keys(served), compare) {
-		catalog.GroupVersions = append(catalog.GroupVersions, &backendv1.GroupVersion{Group: gv.Group, Version: gv.Version})
+		message.GroupVersions = append(message.GroupVersions, &backendv1.GroupVersion{Group: gv.Group, Version: gv.Version})
 	}
-	c.publisher.SetCatalog(catalog)
+	c.publisher.SetCatalog(message)
 }
 
 func compare(a, b schema.GroupVersion) int {

@@ -30,6 +30,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/internal/policy"
 	"github.com/tripod-k8s/tripod/internal/probes"
+	"github.com/tripod-k8s/tripod/internal/servicegrpc"
 	"github.com/tripod-k8s/tripod/internal/servicetrust"
 )
 
@@ -53,6 +54,7 @@ type Options struct {
 	// ClientCert is how direct clients are authenticated, where these are allowed.
 	ClientCert genericoptions.ClientCertAuthenticationOptions
 	Probes     probes.Options
+	GRPC       servicegrpc.Options
 	// CoreServers are the URLs of the replicas of core, in order of preference.
 	CoreServers []string
 	// Replica distinguishes replicas on one host.
@@ -118,6 +120,7 @@ func (o *Options) Flags() *cliflag.NamedFlagSets {
 	own := sets.FlagSet("tripod")
 	o.ServiceTrust.AddFlags(own)
 	o.Probes.AddFlags(own)
+	o.GRPC.AddFlags(own)
 	own.StringSliceVar(&o.CoreServers, "core-servers", o.CoreServers,
 		"URLs of the replicas of core (https://host:port), comma separated. The first that can be reached is used.")
 	own.StringVar(&o.Replica, "replica", o.Replica,
@@ -156,6 +159,7 @@ func (o *Options) validate() []error {
 	var errs []error
 	errs = append(errs, o.ServiceTrust.Validate()...)
 	errs = append(errs, o.Probes.Validate()...)
+	errs = append(errs, o.GRPC.Validate()...)
 	errs = append(errs, o.ServiceTrust.ValidateApart("client-ca-file", o.ClientCert.ClientCA)...)
 	errs = append(errs, o.Generic.Validate()...)
 	errs = append(errs, o.Etcd.Validate()...)

@@ -7,6 +7,8 @@ package server
 import (
 	"context"
 
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -15,7 +17,11 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/internal/etcdready"
+	"github.com/tripod-k8s/tripod/internal/feed"
+	"github.com/tripod-k8s/tripod/internal/servicegrpc"
+	"github.com/tripod-k8s/tripod/internal/servicetrust"
 	tripodversion "github.com/tripod-k8s/tripod/internal/version"
+	"github.com/tripod-k8s/tripod/services/extensions/catalog"
 	"github.com/tripod-k8s/tripod/services/extensions/corelink"
 	"github.com/tripod-k8s/tripod/services/extensions/options"
 )
@@ -25,6 +31,10 @@ func Run(ctx context.Context, o *options.Completed) error {
 	klog.InfoS("Starting extensions", "version", tripodversion.Version, "kubernetes", version.Get().GitVersion)
 
 	probes, err := o.Probes.Start("etcd")
+	if err != nil {
+		return err
+	}
+	listener, err := o.GRPC.Listen()
 	if err != nil {
 		return err
 	}
@@ -39,8 +49,15 @@ func Run(ctx context.Context, o *options.Completed) error {
 	if err != nil {
 		return err
 	}
+	counter := &feed.Counter{}
+	counter.ApplyTo(&config.GenericConfig.Config)
 	server, err := newServer(config)
 	if err != nil {
+		return err
+	}
+	publisher := feed.NewPublisher(counter.InFlight)
+	definitions := server.Informers.Apiextensions().V1().CustomResourceDefinitions().Informer()
+	if err := catalog.Follow(definitions, version.Get().GitVersion, publisher); err != nil {
 		return err
 	}
 	if err := server.GenericAPIServer.AddReadyzChecks(core); err != nil {
@@ -48,7 +65,18 @@ func Run(ctx context.Context, o *options.Completed) error {
 	}
 	prepared := server.GenericAPIServer.PrepareRun()
 	probes.Serve(server.GenericAPIServer.Handler.NonGoRestfulMux)
-	return prepared.RunWithContext(ctx)
+
+	grpc := servicegrpc.NewServer(&o.ServiceTrust.Options, []string{servicetrust.Aggregator}, config.GenericConfig.TracerProvider)
+	publisher.Register(grpc)
+	grpc.Health.SetServingStatus("", healthv1.HealthCheckResponse_SERVING)
+	go publisher.FollowReadiness(ctx, server.GenericAPIServer.Handler.NonGoRestfulMux)
+	return servicegrpc.Beside{
+		API:      prepared.RunWithContext,
+		Server:   grpc,
+		Listener: listener,
+		Drain:    publisher.Drain,
+		Stop:     publisher.Stop,
+	}.Run(ctx)
 }
 
 func newServer(config *apiextensionsapiserver.Config) (*apiextensionsapiserver.CustomResourceDefinitions, error) {

@@ -1,0 +1,55 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package feed
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// readyInterval is how often a replica looks whether it is ready. The check asks etcd.
+const readyInterval = 500 * time.Millisecond
+
+// FollowReadiness tells what /readyz of health says, until the context ends.
+func (p *Publisher) FollowReadiness(ctx context.Context, health http.Handler) {
+	wait.UntilWithContext(ctx, func(ctx context.Context) { p.SetReady(failingChecks(ctx, health)) }, readyInterval)
+}
+
+// failingChecks returns the names of the checks that fail, or "readyz" when there is an answer but no names in it.
+func failingChecks(ctx context.Context, health http.Handler) []string {
+	req := (&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/readyz"}, Header: http.Header{}}).WithContext(ctx)
+	answer := &answer{header: http.Header{}, code: http.StatusOK}
+	health.ServeHTTP(answer, req)
+	if answer.code == http.StatusOK {
+		return nil
+	}
+	var failing []string
+	for line := range strings.Lines(answer.body.String()) {
+		if check, fails := strings.CutPrefix(line, "[-]"); fails {
+			name, _, _ := strings.Cut(check, " ")
+			failing = append(failing, name)
+		}
+	}
+	if len(failing) == 0 {
+		failing = []string{"readyz"}
+	}
+	return failing
+}
+
+// answer is an http.ResponseWriter that keeps what is written.
+type answer struct {
+	header http.Header
+	code   int
+	body   bytes.Buffer
+}
+
+func (a *answer) Header() http.Header         { return a.header }
+func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
+func (a *answer) WriteHeader(code int)        { a.code = code }

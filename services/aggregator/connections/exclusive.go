@@ -1,0 +1,250 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package connections
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// maxWarm bounds the connections that are made in advance, for reads that find none idle, and
+	// those that stay when they are idle.
+	maxWarm = 64
+	// maxWarming bounds how many are made in advance at a time.
+	maxWarming = 4
+)
+
+// exclusive is the HTTP/1.1 connections of a pool.
+type exclusive struct {
+	pool      *Pool
+	transport *http.Transport
+
+	mu sync.Mutex
+	// idle are the connections without a request. The last one was used last.
+	idle []*connection
+	// open counts all connections but tunnels, and warming those that are being made in advance.
+	open, warming int
+}
+
+// connection is an HTTP/1.1 connection.
+type connection struct {
+	*http.ClientConn
+	socket  *socket
+	counted *counted
+	// idleSince is when its last request ended.
+	idleSince time.Time
+}
+
+type dialedKey struct{}
+
+func (e *exclusive) init(p *Pool) {
+	e.pool = p
+	e.transport = &http.Transport{
+		// The client's Accept-Encoding is the one that counts.
+		DisableCompression: true,
+		// The connection goes to the address of the pool, and what it is made of to the caller.
+		DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			s, conn, err := p.dial(ctx, protocolHTTP1)
+			if err != nil {
+				return nil, err
+			}
+			c, _ := ctx.Value(dialedKey{}).(*connection)
+			c.socket, c.counted = s, &counted{Conn: conn}
+			return c.counted, nil
+		},
+	}
+}
+
+// get returns a connection for one request.
+func (e *exclusive) get(ctx context.Context) (*connection, error) {
+	if c := e.take(); c != nil {
+		return c, nil
+	}
+	return e.connect(ctx)
+}
+
+// idleOrLater returns an idle connection for one request. If there is none it returns nil, and has one
+// made for another time.
+func (e *exclusive) idleOrLater() *connection {
+	if c := e.take(); c != nil {
+		return c
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.open < maxWarm && e.warming < maxWarming {
+		e.warming++
+		e.open++
+		go e.warm() // ends by its timeouts
+	}
+	return nil
+}
+
+func (e *exclusive) take() *connection {
+	for {
+		e.mu.Lock()
+		last := len(e.idle) - 1
+		if last < 0 {
+			e.mu.Unlock()
+			return nil
+		}
+		c := e.idle[last]
+		e.idle[last] = nil
+		e.idle = e.idle[:last]
+		e.mu.Unlock()
+		if e.pool.usable(c.socket) && c.Reserve() == nil {
+			return c
+		}
+		e.drop(c)
+	}
+}
+
+func (e *exclusive) warm() {
+	c, err := e.dial(context.Background())
+	e.mu.Lock()
+	e.warming--
+	if err != nil {
+		e.open--
+	}
+	e.mu.Unlock()
+	if err == nil {
+		e.put(c)
+	}
+}
+
+func (e *exclusive) connect(ctx context.Context) (*connection, error) {
+	c, err := e.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	e.open++
+	e.mu.Unlock()
+	if err := c.Reserve(); err != nil {
+		e.drop(c)
+		return nil, &Error{Reason: Unsent, Err: err}
+	}
+	return c, nil
+}
+
+func (e *exclusive) dial(ctx context.Context) (*connection, error) {
+	c := &connection{}
+	var err error
+	if c.ClientConn, err = e.transport.NewClientConn(context.WithValue(ctx, dialedKey{}, c), "https", e.pool.address); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// put makes the connection available to the next request, if it can take one.
+func (e *exclusive) put(c *connection) {
+	if c.Available() == 0 || !e.pool.usable(c.socket) || e.pool.retiring() {
+		e.drop(c)
+		return
+	}
+	c.idleSince = time.Now()
+	e.mu.Lock()
+	enough := len(e.idle) >= maxWarm
+	if !enough {
+		e.idle = append(e.idle, c)
+	}
+	e.mu.Unlock()
+	if enough {
+		e.drop(c)
+	}
+}
+
+func (e *exclusive) drop(c *connection) {
+	_ = c.Close() // nobody uses it
+	e.forget()
+}
+
+func (e *exclusive) forget() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.open--
+}
+
+func (e *exclusive) roundTrip(c *connection, req *http.Request) (*http.Response, error) {
+	if hasBlank(req) {
+		req = withoutBlanks(req)
+	}
+	before := c.counted.sent.Load()
+	resp, err := c.RoundTrip(req)
+	if err != nil {
+		sent := c.counted.sent.Load() != before
+		e.drop(c)
+		switch {
+		case req.Context().Err() != nil:
+			return nil, &Error{Reason: Unknown, Err: req.Context().Err()}
+		case !sent:
+			return nil, &Error{Reason: Unsent, Err: err}
+		}
+		return nil, &Error{Reason: Broken, Err: err}
+	}
+	switch {
+	case resp.StatusCode == http.StatusSwitchingProtocols:
+		e.forget() // the connection is a tunnel now, and closed with the body
+	case resp.Body == http.NoBody:
+		e.put(c)
+	default:
+		resp.Body = &content{ReadCloser: resp.Body, over: func() { e.put(c) }}
+	}
+	return resp, nil
+}
+
+// withoutBlanks returns the request with a query that means the same.
+func withoutBlanks(req *http.Request) *http.Request {
+	escaped, target := *req, *req.URL
+	target.RawQuery = strings.ReplaceAll(target.RawQuery, " ", "%20")
+	escaped.URL = &target
+	return &escaped
+}
+
+// tidy closes what was idle for too long, or is not to be used any more.
+func (e *exclusive) tidy() {
+	now := time.Now()
+	var unused []*connection
+	e.mu.Lock()
+	kept := e.idle[:0]
+	for _, c := range e.idle {
+		if e.pool.retiring() || !e.pool.usable(c.socket) || now.Sub(c.idleSince) > idleTimeout {
+			unused = append(unused, c)
+		} else {
+			kept = append(kept, c)
+		}
+	}
+	clear(e.idle[len(kept):])
+	e.idle = kept
+	e.mu.Unlock()
+	for _, c := range unused {
+		e.drop(c)
+	}
+}
+
+// content is the body of an answer. Its end makes the connection available again.
+type content struct {
+	io.ReadCloser
+	once sync.Once
+	over func()
+}
+
+func (b *content) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.once.Do(b.over)
+	}
+	return n, err
+}
+
+func (b *content) Close() error {
+	err := b.ReadCloser.Close()
+	b.once.Do(b.over)
+	return err
+}

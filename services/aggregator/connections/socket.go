@@ -1,0 +1,62 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package connections
+
+import (
+	"crypto/tls"
+	"net"
+	"sync"
+	"sync/atomic"
+)
+
+// socket is the TCP connection below TLS. It tells how it ended, and can be closed without asking
+// the other end, which may not answer.
+type socket struct {
+	net.Conn
+	// material is that of its handshake.
+	material *material
+	// broken is set when the other end, or the network, has ended it.
+	broken atomic.Bool
+	closed atomic.Bool
+	once   sync.Once
+	// onClose is called once.
+	onClose func(*socket)
+}
+
+func (s *socket) Read(p []byte) (int, error) {
+	n, err := s.Conn.Read(p)
+	if err != nil {
+		s.broken.Store(true)
+	}
+	return n, err
+}
+
+func (s *socket) Write(p []byte) (int, error) {
+	n, err := s.Conn.Write(p)
+	if err != nil {
+		s.broken.Store(true)
+	}
+	return n, err
+}
+
+func (s *socket) Close() error {
+	s.closed.Store(true)
+	s.once.Do(func() { s.onClose(s) })
+	return s.Conn.Close()
+}
+
+// gone reports whether nothing can be sent any more.
+func (s *socket) gone() bool { return s.closed.Load() || s.broken.Load() }
+
+// counted is a TLS connection that counts what is sent, without what TLS itself sends.
+type counted struct {
+	*tls.Conn
+	sent atomic.Int64
+}
+
+func (c *counted) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.sent.Add(int64(n))
+	return n, err
+}

@@ -1,0 +1,232 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package feeds follows what the replicas of a backend tell of themselves: tripod.backend.v1.
+//
+// A feed makes known at once what probes and polls would find out in time: that a replica drains or is lost, that what it
+// serves changed, which replica has a new custom resource first. Nothing is taken away because a feed is lost.
+package feeds
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
+
+	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
+)
+
+// Backend is what there is to know, and to say, about the replicas of a backend. Replicas are named by their address,
+// host:port.
+type Backend interface {
+	Name() string
+	// Addresses are those of all replicas.
+	Addresses() []string
+	// Subscribe calls the function when these may have changed. It must not block.
+	Subscribe(func())
+	// SetDraining says whether a replica is about to stop.
+	SetDraining(address string, draining bool)
+	// ProbeNow says that a replica's state may have changed.
+	ProbeNow(address string)
+}
+
+// Conn is a connection to a replica.
+type Conn interface {
+	grpc.ClientConnInterface
+	Close() error
+}
+
+// Config says what to follow, and who hears of it.
+type Config struct {
+	Backend Backend
+	// Locate returns the address at which the replica at an address serves gRPC, or false if it does not.
+	Locate func(address string) (string, bool)
+	// Dial returns a connection to an address. It does not wait for it.
+	Dial func(address string) (Conn, error)
+	// OnServed hears all group-versions that the backend serves, whenever they changed and once at the start: never before a
+	// replica has told all of its own.
+	OnServed func([]schema.GroupVersion)
+	// OnDocuments hears that discovery or OpenAPI documents may have changed at a replica.
+	OnDocuments func()
+}
+
+// Follower follows the feeds of one backend.
+type Follower struct {
+	config  Config
+	changed chan struct{}
+
+	// telling keeps what OnServed hears in order.
+	telling sync.Mutex
+
+	mu       sync.Mutex
+	replicas map[string]*replica
+	// served is what OnServed heard last. It is nil before.
+	served []schema.GroupVersion
+	// firsts is which replica had a custom resource first.
+	firsts map[schema.GroupResource]first
+}
+
+// replica is what is known of a replica that is followed.
+type replica struct {
+	stop context.CancelFunc
+	// live is whether its feed can be read, and catalog what it said last.
+	live    bool
+	catalog *backendv1.Catalog
+}
+
+type first struct {
+	address string
+	uid     string
+	since   time.Time
+}
+
+// New returns a follower that does nothing before Run.
+func New(config Config) *Follower {
+	f := &Follower{
+		config:   config,
+		changed:  make(chan struct{}, 1),
+		replicas: map[string]*replica{},
+		firsts:   map[schema.GroupResource]first{},
+	}
+	config.Backend.Subscribe(func() {
+		select {
+		case f.changed <- struct{}{}:
+		default:
+		}
+	})
+	return f
+}
+
+// Run follows every replica until the context ends.
+func (f *Follower) Run(ctx context.Context) {
+	var following sync.WaitGroup
+	defer following.Wait()
+	for {
+		f.mu.Lock()
+		now := f.config.Backend.Addresses()
+		for address, r := range f.replicas {
+			if !slices.Contains(now, address) {
+				r.stop()
+				delete(f.replicas, address)
+			}
+		}
+		for _, address := range now {
+			if f.replicas[address] != nil {
+				continue
+			}
+			if at, ok := f.config.Locate(address); ok {
+				followed, stop := context.WithCancel(ctx)
+				r := &replica{stop: stop}
+				f.replicas[address] = r
+				following.Go(func() { f.follow(followed, address, at, r) })
+			}
+		}
+		f.mu.Unlock()
+		f.tell()
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.changed:
+		}
+	}
+}
+
+// FirstWith returns the replica that had a custom resource first, if that was not long ago. Later all have it.
+func (f *Follower) FirstWith(resource schema.GroupResource) (address string, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	had, ok := f.firsts[resource]
+	if !ok || time.Since(had.since) > freshFor {
+		return "", false
+	}
+	return had.address, true
+}
+
+// freshFor is how long other replicas may take to have a custom resource: much longer than they do.
+const freshFor = 30 * time.Second
+
+// Live reports whether a feed of a replica can be read.
+func (f *Follower) Live() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range f.replicas {
+		if r.live {
+			return true
+		}
+	}
+	return false
+}
+
+// hear takes over a message.
+func (f *Follower) hear(address string, r *replica, message *backendv1.WatchResponse) {
+	f.config.Backend.SetDraining(address, message.GetPhase() == backendv1.WatchResponse_PHASE_DRAINING)
+	f.mu.Lock()
+	r.live = true
+	before := r.catalog
+	catalog := message.GetCatalog()
+	if catalog != nil {
+		r.catalog = catalog
+	}
+	for _, e := range message.GetEstablished() {
+		resource := schema.GroupResource{Group: e.GetGroup(), Resource: e.GetResource()}
+		if f.firsts[resource].uid != e.GetUid() {
+			f.firsts[resource] = first{address: address, uid: e.GetUid(), since: time.Now()}
+		}
+	}
+	f.mu.Unlock()
+	if catalog == nil {
+		return
+	}
+	f.tell()
+	if before.GetDiscoveryDigest() != catalog.GetDiscoveryDigest() || before.GetOpenapiDigest() != catalog.GetOpenapiDigest() {
+		f.config.OnDocuments()
+	}
+}
+
+// lose notes that nothing is heard of a replica.
+func (f *Follower) lose(address string, r *replica, err error) {
+	f.mu.Lock()
+	was := r.live
+	r.live = false
+	f.mu.Unlock()
+	if was {
+		klog.InfoS("Feed of a replica lost", "backend", f.config.Backend.Name(), "replica", address, "err", err)
+		f.config.Backend.ProbeNow(address)
+		// What is about to stop stops, or was restarted: then its new feed says how it is.
+		f.config.Backend.SetDraining(address, false)
+	}
+}
+
+// tell says what is served, if that changed. While a feed is lost, what its replica told stays true; only what a replica
+// does not serve any more while it is heard, or while it is no replica any more and others are heard, is gone.
+func (f *Follower) tell() {
+	f.telling.Lock()
+	defer f.telling.Unlock()
+	f.mu.Lock()
+	served := map[schema.GroupVersion]bool{}
+	heard := false
+	for _, r := range f.replicas {
+		heard = heard || r.catalog != nil
+		for _, gv := range r.catalog.GetGroupVersions() {
+			served[schema.GroupVersion{Group: gv.GetGroup(), Version: gv.GetVersion()}] = true
+		}
+	}
+	now := slices.SortedFunc(maps.Keys(served), func(a, b schema.GroupVersion) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version))
+	})
+	news := heard && (f.served == nil || !slices.Equal(now, f.served))
+	if news {
+		f.served = now
+	}
+	f.mu.Unlock()
+	if news {
+		f.config.OnServed(now)
+	}
+}

@@ -1,0 +1,63 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package feeds
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+)
+
+// Locator returns where replicas serve gRPC. servers and addresses are lists of the same order: the URL of a replica,
+// https://host:port, goes with host:port, and a name of replicas, dns:///name:port, with dns:///name:port. Where there are no
+// addresses no replica does.
+func Locator(servers, addresses []string) (func(address string) (string, bool), error) {
+	if len(addresses) == 0 {
+		return func(string) (string, bool) { return "", false }, nil
+	}
+	if len(addresses) != len(servers) {
+		return nil, fmt.Errorf("there are %d addresses for %d servers", len(addresses), len(servers))
+	}
+	single := map[string]string{}
+	// byPort are the ports of names. Replicas behind a name have the same port at different addresses.
+	byPort := map[string]string{}
+	for i, server := range servers {
+		u, err := url.Parse(server)
+		if err != nil {
+			return nil, err
+		}
+		name, isName := strings.CutPrefix(addresses[i], "dns:///")
+		_, port, err := net.SplitHostPort(name)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%q: %w", addresses[i], err)
+		case isName != (u.Scheme == "dns"):
+			return nil, fmt.Errorf("%q does not go with %q", addresses[i], server)
+		case !isName:
+			own := u.Port()
+			if own == "" {
+				own = "443"
+			}
+			single[net.JoinHostPort(u.Hostname(), own)] = addresses[i]
+			continue
+		}
+		_, serverPort, err := net.SplitHostPort(strings.TrimPrefix(u.Path, "/"))
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", server, err)
+		}
+		byPort[serverPort] = port
+	}
+	return func(address string) (string, bool) {
+		if at, ok := single[address]; ok {
+			return at, true
+		}
+		host, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return "", false
+		}
+		at, ok := byPort[port]
+		return net.JoinHostPort(host, at), ok
+	}, nil
+}

@@ -1,0 +1,103 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
+	"k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
+)
+
+// told is a publisher that passes on what it is told.
+type told struct {
+	catalogs    chan *backendv1.Catalog
+	established chan string
+	forgotten   chan string
+}
+
+func (t *told) SetCatalog(c *backendv1.Catalog) { t.catalogs <- c }
+func (t *told) Establish(e *backendv1.Established) {
+	t.established <- e.GetResource() + "." + e.GetGroup()
+}
+func (t *told) Forget(uid string) { t.forgotten <- uid }
+
+func widgets(established bool) *apiextensionsv1.CustomResourceDefinition {
+	crd := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "widgets.example.com", UID: "1", Generation: 1},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "example.com",
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{
+				{Name: "v1", Served: true}, {Name: "v2", Served: true}, {Name: "v3"},
+			},
+		},
+	}
+	if established {
+		crd.Status.AcceptedNames.Plural = "widgets"
+		crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
+	}
+	return crd
+}
+
+func TestCustomResourcesAreTold(t *testing.T) {
+	client := fake.NewClientset(widgets(false))
+	informer := externalversions.NewSharedInformerFactory(client, 0).Apiextensions().V1().CustomResourceDefinitions().Informer()
+	heard := &told{make(chan *backendv1.Catalog, 10), make(chan string, 10), make(chan string, 10)}
+	if err := Follow(informer, "build", heard); err != nil {
+		t.Fatal(err)
+	}
+	go informer.RunWithContext(t.Context())
+
+	// Nothing is told before all is known.
+	first := <-heard.catalogs
+	expect(t, first, "apiextensions.k8s.io/v1", "example.com/v1", "example.com/v2")
+
+	crds := client.ApiextensionsV1().CustomResourceDefinitions()
+	if _, err := crds.Update(t.Context(), widgets(true), metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	second := <-heard.catalogs
+	expect(t, second, "apiextensions.k8s.io/v1", "example.com/v1", "example.com/v2")
+	if first.GetDiscoveryDigest() == second.GetDiscoveryDigest() {
+		t.Error("the digest does not change when a CustomResourceDefinition is established")
+	}
+	if got := <-heard.established; got != "widgets.example.com" {
+		t.Errorf("%s is established", got)
+	}
+
+	relabelled := widgets(true)
+	relabelled.Labels = map[string]string{"a": "b"}
+	if _, err := crds.Update(t.Context(), relabelled, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	<-heard.established // it is told with every change
+	if len(heard.catalogs) > 0 {
+		t.Error("a label makes a new catalog")
+	}
+
+	if err := crds.Delete(t.Context(), "widgets.example.com", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, <-heard.catalogs, "apiextensions.k8s.io/v1")
+	if got := <-heard.forgotten; got != "1" {
+		t.Errorf("%s is forgotten", got)
+	}
+}
+
+func expect(t *testing.T, catalog *backendv1.Catalog, want ...string) {
+	t.Helper()
+	var got []string
+	for _, gv := range catalog.GetGroupVersions() {
+		got = append(got, gv.GetGroup()+"/"+gv.GetVersion())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("group-versions (-want +got):\n%s", diff)
+	}
+}

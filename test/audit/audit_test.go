@@ -1,0 +1,102 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package audit
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
+)
+
+func TestTheAuditLogIsThatOfKubeAPIServer(t *testing.T) {
+	all := requests()
+	names := map[string]bool{}
+	for _, r := range all {
+		if names[r.name] {
+			t.Errorf("two requests are called %q", r.name)
+		}
+		names[r.name] = true
+	}
+
+	// The logs are complete when the processes have ended.
+	var logs [2]events
+	working, ctx := errgroup.WithContext(t.Context())
+	for i, s := range sides {
+		working.Go(func() (err error) {
+			if err := s.sendAll(ctx, all); err != nil {
+				return fmt.Errorf("%s: %w", s.cluster.Name, err)
+			}
+			if err := s.stop(); err != nil {
+				return err
+			}
+			logs[i], err = s.read()
+			return err
+		})
+	}
+	if err := working.Wait(); err != nil {
+		t.Fatal(err)
+	}
+
+	written := map[string]int{}
+	for i, r := range all {
+		t.Run(r.name, func(t *testing.T) {
+			stock, tested := logs[0][auditID(i)], logs[1][auditID(i)]
+			if len(stock) == 0 {
+				t.Fatal("stock wrote nothing")
+			}
+			by := writers(tested)
+			if len(by) > 1 {
+				t.Errorf("%s write about it", strings.Join(by, " and "))
+			}
+			for _, writer := range by {
+				written[writer]++
+			}
+			want, err := texts(stock, port(sides[0]), !r.ownAnswer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := texts(tested, port(sides[1]), !r.ownAnswer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(want) != len(got) {
+				t.Errorf("%d events instead of %d", len(got), len(want))
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("written by %s, - kube-apiserver, + here:\n%s", by, diff)
+			}
+		})
+	}
+	t.Logf("%d requests, written by %v", len(all), written)
+}
+
+func auditID(i int) string { return fmt.Sprintf("%s%d", testsPrefix, i) }
+
+func (s *side) sendAll(ctx context.Context, all []request) error {
+	for i, r := range all {
+		if r.settles != "" {
+			settled := func(a answer) bool { return strings.Contains(string(a.body), r.settles) }
+			if err := s.until(ctx, get(r.name, admin, r.path), settled); err != nil {
+				return err
+			}
+		}
+		if _, err := s.send(ctx, r, auditID(i)); err != nil && !r.breaks {
+			return fmt.Errorf("%s: %w", r.name, err)
+		}
+	}
+	return nil
+}
+
+func port(s *side) string {
+	u, err := url.Parse(s.cluster.URL)
+	if err != nil {
+		return s.cluster.URL
+	}
+	return u.Port()
+}

@@ -1,0 +1,77 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+)
+
+var crdKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+
+// Create makes the objects of a YAML stream, in order, as the administrator. After a CustomResourceDefinition it waits
+// until its resource is served.
+func (c *Cluster) Create(ctx context.Context, manifests string) error {
+	client, err := dynamic.NewForConfig(c.Admin())
+	if err != nil {
+		return fmt.Errorf("cannot make a client: %w", err)
+	}
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewBufferString(manifests), len(manifests))
+	for {
+		object := &unstructured.Unstructured{}
+		switch err := decoder.Decode(object); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("cannot read the manifests: %w", err)
+		}
+		if err := createObject(ctx, client, object); err != nil {
+			return fmt.Errorf("cannot create %s %s in %s: %w", object.GetKind(), object.GetName(), c.Name, err)
+		}
+	}
+}
+
+func createObject(ctx context.Context, client dynamic.Interface, object *unstructured.Unstructured) error {
+	gvk := object.GroupVersionKind()
+	resource, _ := meta.UnsafeGuessKindToResource(gvk)
+	_, err := client.Resource(resource).Namespace(object.GetNamespace()).Create(ctx, object, metav1.CreateOptions{})
+	if err != nil || gvk.GroupKind() != crdKind {
+		return err
+	}
+	served, err := resourceOf(object)
+	if err != nil {
+		return err
+	}
+	return Poll(ctx, served.String()+" is served", func(ctx context.Context) error {
+		_, err := client.Resource(served).List(ctx, metav1.ListOptions{})
+		return err
+	})
+}
+
+// resourceOf returns the resource that a CustomResourceDefinition defines, in the first of its versions.
+func resourceOf(crd *unstructured.Unstructured) (schema.GroupVersionResource, error) {
+	var resource schema.GroupVersionResource
+	group, _, err1 := unstructured.NestedString(crd.Object, "spec", "group")
+	plural, _, err2 := unstructured.NestedString(crd.Object, "spec", "names", "plural")
+	versions, _, err3 := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return resource, err
+	}
+	if len(versions) > 0 {
+		version, _ := versions[0].(map[string]any)
+		resource.Version, _, _ = unstructured.NestedString(version, "name")
+	}
+	resource.Group, resource.Resource = group, plural
+	return resource, nil
+}

@@ -1,0 +1,160 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package identity
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/tripod-k8s/tripod/internal/envelope"
+	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
+	"github.com/tripod-k8s/tripod/test/framework"
+)
+
+// identityGrace is for how long an aggregator of the fleet believes what it knows of tokens while it finds no core.
+const identityGrace = 3 * time.Second
+
+// fleet is Tripod with several replicas.
+type fleet struct {
+	*framework.Fleet
+	side
+	// slow holds back what etcd says to core-1.
+	slow *delayProxy
+	etcd string
+}
+
+// theFleet is shared by tests that do not run at the same time. It is started by the first.
+//
+// extensions-1 and aggregator-1 know no other core than core-1.
+var theFleet = sync.OnceValues(func() (*fleet, error) {
+	f := &fleet{}
+	var err error
+	if f.etcd, err = environment.StartEtcd(context.Background(), environment.Dir); err != nil {
+		return nil, err
+	}
+	if f.slow, err = newDelayProxy(f.etcd); err != nil {
+		return nil, err
+	}
+	// core-1 is slow for a time, not sick.
+	patience := []string{"--etcd-healthcheck-timeout=30s", "--etcd-readycheck-timeout=30s"}
+	oidc := []string{
+		"--oidc-issuer-url=" + authorities.plain.url(), "--oidc-ca-file=" + filepath.Join(environment.Dir, "oidc-ca.crt"),
+		"--oidc-client-id=tripod-test", "--oidc-username-claim=nick", "--oidc-username-prefix=oidc:", "--oidc-groups-claim=groups",
+		"--oidc-groups-prefix=oidc:", "--oidc-required-claim=tenant=t1", "--oidc-signing-algs=RS256",
+	}
+	grace := []string{fmt.Sprintf("--identity-grace=%s", identityGrace)}
+	if err := writeFile("oidc-ca.crt", authorities.plain.ca()); err != nil {
+		return nil, err
+	}
+	f.Fleet, err = environment.StartFleet(context.Background(), framework.FleetOptions{EtcdURL: f.etcd, Replicas: []framework.ReplicaOptions{
+		{Name: "core-0", Args: oidc},
+		{Name: "core-1", Args: append(oidc, patience...), EtcdURL: f.slow.url()},
+		{Name: "extensions-0"},
+		{Name: "extensions-1", Cores: []string{"core-1"}},
+		{Name: "aggregator-0", Args: grace},
+		{Name: "aggregator-1", Args: grace, Cores: []string{"core-1"}},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	f.side = side{cluster: f.Fleet.Cluster}
+	return f, f.prepare(context.Background())
+})
+
+// needFleet returns the fleet.
+func needFleet(t testing.TB) *fleet {
+	t.Helper()
+	if againstStock {
+		t.Skip("this is about the processes of Tripod")
+	}
+	f, err := theFleet()
+	return must(t, f, err)
+}
+
+// as returns a configuration by which a test is to a replica of core or extensions what the aggregator is: it tells
+// who sends its requests.
+func (f *fleet) as(replica string, sender user.Info) *rest.Config {
+	config := f.backend(replica, "aggregator")
+	config.WrapTransport = func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			value, err := envelope.Encode(&identityv1.Envelope{User: envelope.FromUser(sender), ClientAddress: "192.0.2.1:1234"})
+			if err != nil {
+				return nil, err
+			}
+			r = r.Clone(r.Context())
+			r.Header.Set(envelope.Header, value)
+			return next.RoundTrip(r)
+		})
+	}
+	return config
+}
+
+// backend returns a configuration for a replica of core or extensions with the certificate of a service, or with none.
+func (f *fleet) backend(replica, certificate string) *rest.Config {
+	service, _, _ := strings.Cut(replica, "-")
+	config := &rest.Config{Host: f.Replica(replica).URL, QPS: -1, TLSClientConfig: rest.TLSClientConfig{
+		CAFile: filepath.Join(f.PKI, "service-ca.crt"), ServerName: service + ".tripod-system.svc",
+	}}
+	if certificate != "" {
+		config.CertFile, config.KeyFile = filepath.Join(f.PKI, certificate+".crt"), filepath.Join(f.PKI, certificate+".key")
+	}
+	return config
+}
+
+// master is a user who may do everything.
+var master = &user.DefaultInfo{Name: "master", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
+
+// named returns a user without rights of his own.
+func named(name string) user.Info {
+	return &user.DefaultInfo{Name: name, Groups: []string{user.AllAuthenticated}}
+}
+
+// promptly returns a client of the administrator that is not slowed down when core-1 is.
+func (f *fleet) promptly(t testing.TB) kubernetes.Interface {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(f.as("core-0", master))
+	return must(t, client, err)
+}
+
+// metric returns the value of a metric of a replica, by the beginning of its line.
+func (f *fleet) metric(ctx context.Context, replica, prefix string) (float64, error) {
+	config := f.as(replica, master)
+	if strings.HasPrefix(replica, "aggregator") {
+		config = f.Through(replica).Admin()
+	}
+	a, err := send(ctx, config, http.MethodGet, "/metrics", nil, "")
+	if err != nil {
+		return 0, err
+	}
+	lines := bufio.NewScanner(bytes.NewReader(a.Body))
+	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), prefix) {
+			return strconv.ParseFloat(lines.Text()[strings.LastIndex(lines.Text(), " ")+1:], 64)
+		}
+	}
+	return 0, fmt.Errorf("%s has no metric %s", replica, prefix)
+}
+
+// writeFile writes a file into the directory of the environment.
+func writeFile(name, content string) error {
+	return os.WriteFile(filepath.Join(environment.Dir, name), []byte(content), 0o600)
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -1,0 +1,274 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package identity
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/tripod-k8s/tripod/test/framework"
+)
+
+// binding is a kind of role bindings, in one namespace or everywhere.
+type binding struct {
+	resource string
+	create   func(ctx context.Context, client kubernetes.Interface, name string) (metav1.Object, error)
+	delete   func(ctx context.Context, client kubernetes.Interface, name string) error
+	watch    func(ctx context.Context, client kubernetes.Interface, options metav1.ListOptions) (watch.Interface, error)
+	// decides has the replicas that look for bindings of this kind, with a path that each of them serves.
+	decides map[string]string
+}
+
+// reading is the role that bindings give to the user of their name.
+const readingRole = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: reading}
+rules: [{apiGroups: ["", example.com, apiregistration.k8s.io], resources: [secrets, gadgets, apiservices], verbs: [list]}]
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: gadgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: gadgets, singular: gadget, kind: Gadget, listKind: GadgetList}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+`
+
+// Paths that are served without a look into etcd, which may be slow.
+const (
+	secretsPath = "/api/v1/namespaces/test/secrets?resourceVersion=0"
+	gadgetsPath = "/apis/example.com/v1/namespaces/test/gadgets?resourceVersion=0"
+)
+
+var (
+	roleRef  = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "reading"}
+	bindings = []binding{{
+		resource: "rolebindings",
+		create: func(ctx context.Context, client kubernetes.Interface, name string) (metav1.Object, error) {
+			return client.RbacV1().RoleBindings("test").Create(ctx, &rbacv1.RoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: roleRef, Subjects: subject(name),
+			}, metav1.CreateOptions{})
+		},
+		delete: func(ctx context.Context, client kubernetes.Interface, name string) error {
+			return client.RbacV1().RoleBindings("test").Delete(ctx, name, metav1.DeleteOptions{})
+		},
+		watch: func(ctx context.Context, client kubernetes.Interface, options metav1.ListOptions) (watch.Interface, error) {
+			return client.RbacV1().RoleBindings("test").Watch(ctx, options)
+		},
+		decides: map[string]string{
+			"core-0": secretsPath, "core-1": secretsPath, "extensions-0": gadgetsPath, "extensions-1": gadgetsPath,
+		},
+	}, {
+		resource: "clusterrolebindings",
+		create: func(ctx context.Context, client kubernetes.Interface, name string) (metav1.Object, error) {
+			return client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: roleRef, Subjects: subject(name),
+			}, metav1.CreateOptions{})
+		},
+		delete: func(ctx context.Context, client kubernetes.Interface, name string) error {
+			return client.RbacV1().ClusterRoleBindings().Delete(ctx, name, metav1.DeleteOptions{})
+		},
+		watch: func(ctx context.Context, client kubernetes.Interface, options metav1.ListOptions) (watch.Interface, error) {
+			return client.RbacV1().ClusterRoleBindings().Watch(ctx, options)
+		},
+		decides: map[string]string{
+			"core-0": secretsPath, "core-1": secretsPath, "extensions-0": gadgetsPath, "extensions-1": gadgetsPath,
+			"aggregator-0": apiServicesPath + "?resourceVersion=0", "aggregator-1": apiServicesPath + "?resourceVersion=0",
+		},
+	}}
+)
+
+func subject(name string) []rbacv1.Subject {
+	return []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}}
+}
+
+// doors returns the doors of a user to all replicas that decide.
+func (b binding) doors(t testing.TB, f *fleet, name string) map[string]door {
+	t.Helper()
+	doors := map[string]door{}
+	for replica, path := range b.decides {
+		config := f.as(replica, named(name))
+		if strings.HasPrefix(replica, "aggregator") {
+			var err error
+			config, err = f.Through(replica).UserConfig(name)
+			must(t, config, err)
+		}
+		doors[replica] = newDoor(t, replica, config, path)
+	}
+	return doors
+}
+
+// revoke deletes a binding and returns when the request was sent and the resourceVersion of the deletion.
+func (b binding) revoke(t testing.TB, client kubernetes.Interface, object metav1.Object) (sent time.Time, version int64) {
+	t.Helper()
+	watcher, err := b.watch(t.Context(), client, metav1.ListOptions{
+		FieldSelector: "metadata.name=" + object.GetName(), ResourceVersion: object.GetResourceVersion(),
+	})
+	defer must(t, watcher, err).Stop()
+	sent = time.Now()
+	if err := b.delete(t.Context(), client, object.GetName()); err != nil {
+		t.Fatal(err)
+	}
+	return sent, deletedAt(t, watcher)
+}
+
+// deletedAt returns the resourceVersion of the first deletion that a watch tells of.
+func deletedAt(t testing.TB, watcher watch.Interface) int64 {
+	t.Helper()
+	for event := range watcher.ResultChan() {
+		if event.Type == watch.Deleted {
+			return versionOf(t, event.Object)
+		}
+	}
+	t.Fatal("the watch ended")
+	return 0
+}
+
+func versionOf(t testing.TB, object runtime.Object) int64 {
+	t.Helper()
+	accessor, err := meta.Accessor(object)
+	version, err := strconv.ParseInt(must(t, accessor, err).GetResourceVersion(), 10, 64)
+	return must(t, version, err)
+}
+
+// A service that has seen the end of a binding allows nothing by it, while requests come in all the time. What it has
+// seen is known by a second binding, made after the first was deleted: one informer gets both, in order.
+func TestNothingIsAllowedByABindingThatAServiceHasSeenDeleted(t *testing.T) {
+	f := needFleet(t)
+	f.needReading(t)
+	for _, b := range bindings {
+		t.Run(b.resource, func(t *testing.T) {
+			for name, v := range f.revokeUnderLoad(t, b) {
+				t.Logf("%-12s refuses %s after the delete was sent; %d requests were let in meanwhile", name, v.after, v.allowed)
+			}
+		})
+	}
+}
+
+// needReading makes the role and the custom resource that tests of bindings are about, once.
+func (f *fleet) needReading(t testing.TB) {
+	t.Helper()
+	client := f.promptly(t)
+	if _, err := client.RbacV1().ClusterRoles().Get(t.Context(), "reading", metav1.GetOptions{}); err == nil {
+		return
+	}
+	if err := f.cluster.Create(t.Context(), readingRole); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// revocation is how a revocation came into force at one replica.
+type revocation struct {
+	verdict
+	// after is the time from the request to delete to the first request that was refused.
+	after string
+	// sent is when that request was sent.
+	sent time.Time
+}
+
+// revokeUnderLoad binds a user, has the user read at all replicas that decide, and deletes the binding.
+func (f *fleet) revokeUnderLoad(t testing.TB, b binding) map[string]revocation {
+	t.Helper()
+	client := f.promptly(t)
+	victim, sentinel := framework.UniqueName("victim"), framework.UniqueName("sentinel")
+	object, err := b.create(t.Context(), client, victim)
+	must(t, object, err)
+	hammers := map[string]*hammer{}
+	for name, d := range b.doors(t, f, victim) {
+		if err := d.becomes(t.Context(), http.StatusOK); err != nil {
+			t.Fatal(err)
+		}
+		hammers[name] = hammerAt(t, d)
+	}
+	for _, h := range hammers {
+		if err := h.hits(t.Context(), 10, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	sent, version := b.revoke(t, client, object)
+	later, err := b.create(t.Context(), client, sentinel)
+	must(t, later, err)
+	if laterVersion, err := strconv.ParseInt(later.GetResourceVersion(), 10, 64); err != nil || laterVersion <= version {
+		t.Fatalf("the sentinel has version %s, the deletion %d", later.GetResourceVersion(), version)
+	}
+	var seeing errgroup.Group
+	for name, d := range b.doors(t, f, sentinel) {
+		seeing.Go(func() error {
+			if err := d.becomes(t.Context(), http.StatusOK); err != nil {
+				return err
+			}
+			seen := time.Now()
+			if err := hammers[name].hits(t.Context(), 20, seen); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			hammers[name].seen = seen
+			return nil
+		})
+	}
+	if err := seeing.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	revocations := map[string]revocation{}
+	for name, h := range hammers {
+		v := judge(t, name, h.stop(), http.StatusForbidden, sent, h.seen)
+		revocations[name] = revocation{verdict: v, after: milliseconds(v.refused.Sub(sent)), sent: sent}
+	}
+	return revocations
+}
+
+// Services learn of it without being asked anything: the first request after the resourceVersion of the deletion has
+// arrived is refused.
+func TestServicesSeeADeletedBindingWithoutRequests(t *testing.T) {
+	f := needFleet(t)
+	f.needReading(t)
+	for _, b := range bindings {
+		t.Run(b.resource, func(t *testing.T) {
+			client, victim := f.promptly(t), framework.UniqueName("victim")
+			object, err := b.create(t.Context(), client, victim)
+			must(t, object, err)
+			doors := b.doors(t, f, victim)
+			for _, d := range doors {
+				if err := d.becomes(t.Context(), http.StatusOK); err != nil {
+					t.Fatal(err)
+				}
+			}
+			sent, version := b.revoke(t, client, object)
+			for name, d := range doors {
+				if strings.HasPrefix(name, "core") {
+					continue // its informers have no such metric
+				}
+				metric := fmt.Sprintf(`tripod_policy_resource_version{resource=%q}`, b.resource)
+				framework.Eventually(t, name+" has seen the deletion", func(ctx context.Context) error {
+					seen, err := f.metric(ctx, name, metric)
+					if err == nil && int64(seen) < version {
+						err = fmt.Errorf("it has seen %.0f, the deletion is %d", seen, version)
+					}
+					return err
+				})
+				after := time.Since(sent)
+				a, err := d.try(t.Context())
+				if must(t, a, err).code != http.StatusForbidden {
+					t.Errorf("%s answers %d after it has seen the deletion", name, a.code)
+				}
+				t.Logf("%-12s has seen version %d after %s at most", name, version, milliseconds(after))
+			}
+		})
+	}
+}

@@ -1,0 +1,129 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package identity
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+)
+
+// mirrors are API servers of third parties that answer with the headers that they got.
+const mirrors = `
+apiVersion: v1
+kind: Service
+metadata: {name: mirror, namespace: test}
+spec: {type: ExternalName, externalName: localhost}
+---
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1.mirror.example.com}
+spec:
+  group: mirror.example.com
+  version: v1
+  groupPriorityMinimum: 100
+  versionPriority: 10
+  insecureSkipTLSVerify: true
+  service: {namespace: test, name: mirror, port: %s}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: mirror}
+rules: [{apiGroups: [mirror.example.com], resources: ["*"], verbs: ["*"]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: mirror}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: mirror}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: Group, name: system:authenticated}
+- {apiGroup: rbac.authorization.k8s.io, kind: Group, name: system:unauthenticated}
+`
+
+const mirrorPath = "/apis/mirror.example.com/v1/things"
+
+// Servers of third parties are told who the user is as kube-apiserver tells them, and nothing that a client says of
+// itself.
+func TestServersOfThirdPartiesAreToldTheUserAsByKubeAPIServer(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { writeJSON(w, r.Header) }))
+	defer server.Close()
+	address, err := url.Parse(server.URL)
+	must(t, address, err)
+	for _, s := range []*side{stock, tested} {
+		if err := s.cluster.Create(t.Context(), fmt.Sprintf(mirrors, address.Port())); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.poll(t.Context(), "the mirror is there", func(ctx context.Context) error {
+			a, err := send(ctx, s.cluster.Anonymous(), http.MethodGet, mirrorPath, nil, "")
+			if err == nil && a.Code != http.StatusOK {
+				err = fmt.Errorf("it answers %v", a)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	users := map[string]func(s *side) (*rest.Config, error){
+		"nobody":        func(s *side) (*rest.Config, error) { return s.cluster.Anonymous(), nil },
+		"a certificate": func(s *side) (*rest.Config, error) { return s.cluster.UserConfig("mallory", "clowns") },
+	}
+	for _, token := range tokens {
+		if token.good && !strings.Contains(token.name, "of a secret") {
+			users["a token, "+token.name] = func(s *side) (*rest.Config, error) {
+				value, err := token.make(t.Context(), s)
+				return withToken(s.cluster, value), err
+			}
+		}
+	}
+	for who, config := range users {
+		t.Run(who, func(t *testing.T) {
+			same(t, "what the server is told", func(_ context.Context, s *side) (string, error) {
+				config, err := config(s)
+				if err != nil {
+					return "", err
+				}
+				return told(roundTrip(t, config, http.MethodGet, mirrorPath, nil, "")), nil
+			})
+		})
+	}
+	if againstStock {
+		return // it does not know all the headers
+	}
+	for name, lines := range claims(t) {
+		t.Run(name, func(t *testing.T) {
+			mallory, err := tested.cluster.UserConfig("mallory", "clowns")
+			must(t, mallory, err)
+			want, got := told(roundTrip(t, mallory, http.MethodGet, mirrorPath, nil, "")), told(roundTrip(t, mallory, http.MethodGet, mirrorPath, lines, ""))
+			if want != got {
+				t.Errorf("with %q: %s, without: %s", lines, got, want)
+			}
+		})
+	}
+}
+
+// told returns what a mirror was told of the user.
+func told(a answer) string {
+	var header http.Header
+	if err := json.Unmarshal(a.Body, &header); err != nil {
+		return a.String()
+	}
+	var lines []string
+	for name, values := range header {
+		plain := strings.ReplaceAll(strings.ToLower(name), "_", "-")
+		if strings.HasPrefix(plain, "x-remote") || strings.HasPrefix(plain, "tripod-envelope") || strings.HasPrefix(plain, "impersonate") || plain == "authorization" {
+			lines = append(lines, fmt.Sprintf("%s: %q", name, values))
+		}
+	}
+	slices.Sort(lines)
+	return normal(strings.Join(lines, "\n"))
+}
