@@ -79,6 +79,17 @@ type replica struct {
 	// live is whether its feed can be read, and catalog what it said last.
 	live    bool
 	catalog *backendv1.Catalog
+	// lost is since when it cannot be read.
+	lost time.Time
+}
+
+// remembered is how long what a replica said counts beside what others say. One that is away longer may have missed
+// something.
+const remembered = 30 * time.Second
+
+// counts reports whether what the replica said is still to be believed, when others are heard.
+func (r *replica) counts() bool {
+	return r.catalog != nil && (r.live || time.Since(r.lost) < remembered)
 }
 
 type first struct {
@@ -194,7 +205,10 @@ func (f *Follower) hear(address string, r *replica, message *backendv1.WatchResp
 func (f *Follower) lose(address string, r *replica, err error) {
 	f.mu.Lock()
 	was := r.live
-	r.live = false
+	if was {
+		r.live, r.lost = false, time.Now()
+		time.AfterFunc(remembered, f.tell)
+	}
 	f.mu.Unlock()
 	if was {
 		klog.InfoS("Feed of a replica lost", "backend", f.config.Backend.Name(), "replica", address, "err", err)
@@ -204,8 +218,8 @@ func (f *Follower) lose(address string, r *replica, err error) {
 	}
 }
 
-// tell says what is served, if that changed. While a feed is lost, what its replica told stays true; only what a replica
-// does not serve any more while it is heard, or while it is no replica any more and others are heard, is gone.
+// tell says what is served, if that changed: what any replica says, or said a moment ago. While none is heard, nothing
+// changes.
 func (f *Follower) tell() {
 	f.telling.Lock()
 	defer f.telling.Unlock()
@@ -213,7 +227,10 @@ func (f *Follower) tell() {
 	served := map[schema.GroupVersion]bool{}
 	heard := false
 	for _, r := range f.replicas {
-		heard = heard || r.catalog != nil
+		if !r.counts() {
+			continue
+		}
+		heard = heard || r.live
 		for _, gv := range r.catalog.GetGroupVersions() {
 			served[schema.GroupVersion{Group: gv.GetGroup(), Version: gv.GetVersion()}] = true
 		}

@@ -117,15 +117,19 @@ func (f *follower) run(ctx context.Context) {
 }
 
 // round tries to follow each of the replicas once, beginning with that number next. It returns nil as soon as one was lost
-// that had been followed for a while, and otherwise why there was none.
+// that had been followed for a while, and otherwise why there was none. When one is lost that was followed for a moment, the
+// others are tried once more: they may have come up meanwhile.
 func (f *follower) round(ctx context.Context, next *int) error {
 	var failures []error
-	for range f.addresses {
+	for again := false; len(failures) < len(f.addresses); {
 		address := f.addresses[*next]
 		*next = (*next + 1) % len(f.addresses)
 		followed, err := f.follow(ctx, address)
 		if followed > steady {
 			return nil
+		}
+		if followed > 0 && !again {
+			again, failures = true, nil
 		}
 		failures = append(failures, fmt.Errorf("%s: %w", address, err))
 	}

@@ -1,0 +1,344 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package feeds
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
+)
+
+const (
+	serving  = backendv1.WatchResponse_PHASE_SERVING
+	draining = backendv1.WatchResponse_PHASE_DRAINING
+)
+
+// backend is a backend with replicas that the test drives.
+type backend struct {
+	mu         sync.Mutex
+	replicas   map[string]*process
+	subscriber func()
+	draining   map[string]bool
+	probed     []string
+}
+
+func (b *backend) Name() string { return "extensions" }
+
+func (b *backend) Addresses() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var addresses []string
+	for address := range b.replicas {
+		addresses = append(addresses, address)
+	}
+	slices.Sort(addresses)
+	return addresses
+}
+
+func (b *backend) Subscribe(notify func()) { b.subscriber = notify }
+
+func (b *backend) SetDraining(address string, draining bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.draining[address] = draining
+}
+
+func (b *backend) ProbeNow(address string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.probed = append(b.probed, address)
+}
+
+func (b *backend) set(addresses ...string) {
+	b.mu.Lock()
+	before := b.replicas
+	b.replicas = map[string]*process{}
+	for _, address := range addresses {
+		if b.replicas[address] = before[address]; before[address] == nil {
+			b.replicas[address] = &process{}
+		}
+	}
+	b.mu.Unlock()
+	if b.subscriber != nil {
+		b.subscriber()
+	}
+}
+
+// process is one replica: what it says goes to whoever watches it.
+type process struct {
+	mu      sync.Mutex
+	streams []*stream
+	down    bool
+}
+
+func (p *process) say(m *backendv1.WatchResponse) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.streams {
+		s.messages <- m
+	}
+}
+
+// die ends all streams, and refuses others.
+func (p *process) die(down bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.streams {
+		close(s.messages)
+	}
+	p.streams, p.down = nil, down
+}
+
+// Invoke and NewStream make a process its own connection.
+func (p *process) Invoke(context.Context, string, any, any, ...grpc.CallOption) error {
+	return errors.New("there is nothing to invoke")
+}
+
+func (p *process) NewStream(ctx context.Context, _ *grpc.StreamDesc, _ string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.down {
+		return nil, errors.New("connection refused")
+	}
+	s := &stream{ctx: ctx, messages: make(chan *backendv1.WatchResponse, 100)}
+	p.streams = append(p.streams, s)
+	return s, nil
+}
+
+func (p *process) Close() error { return nil }
+
+type stream struct {
+	ctx      context.Context
+	messages chan *backendv1.WatchResponse
+}
+
+func (s *stream) Header() (metadata.MD, error) { return nil, nil }
+func (s *stream) Trailer() metadata.MD         { return nil }
+func (s *stream) CloseSend() error             { return nil }
+func (s *stream) Context() context.Context     { return s.ctx }
+func (s *stream) SendMsg(any) error            { return nil }
+
+func (s *stream) RecvMsg(into any) error {
+	select {
+	case m, ok := <-s.messages:
+		if !ok {
+			return errors.New("connection reset")
+		}
+		message := into.(*backendv1.WatchResponse)
+		message.Run, message.Phase, message.Catalog, message.Established = m.GetRun(), m.GetPhase(), m.GetCatalog(), m.GetEstablished()
+		return nil
+	case <-s.ctx.Done():
+		return s.ctx.Err()
+	}
+}
+
+func catalog(digest string, groups ...string) *backendv1.Catalog {
+	c := &backendv1.Catalog{DiscoveryDigest: digest, OpenapiDigest: digest}
+	for _, group := range groups {
+		c.GroupVersions = append(c.GroupVersions, &backendv1.GroupVersion{Group: group, Version: "v1"})
+	}
+	return c
+}
+
+// heard is what a follower told.
+type heard struct {
+	served    []string
+	documents int
+}
+
+// follow follows a backend with replicas at the addresses until the test ends.
+func follow(t *testing.T, addresses ...string) (*backend, *Follower, *heard) {
+	t.Helper()
+	b := &backend{draining: map[string]bool{}}
+	b.set(addresses...)
+	h := &heard{}
+	f := New(Config{
+		Backend: b,
+		Locate:  func(address string) (string, bool) { return address, true },
+		Dial: func(address string) (Conn, error) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return b.replicas[address], nil
+		},
+		OnServed: func(served []schema.GroupVersion) {
+			var groups []string
+			for _, gv := range served {
+				groups = append(groups, gv.Group)
+			}
+			h.served = append(h.served, strings.Join(groups, " "))
+		},
+		OnDocuments: func() { h.documents++ },
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { f.Run(ctx); close(done) }()
+	t.Cleanup(func() { cancel(); <-done })
+	synctest.Wait()
+	return b, f, h
+}
+
+func TestWhatIsServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _, h := follow(t, "a", "b")
+		expect := func(documents int, served ...string) {
+			t.Helper()
+			synctest.Wait()
+			if !slices.Equal(h.served, served) || h.documents != documents {
+				t.Errorf("heard %q and %d changes of documents, want %q and %d", h.served, h.documents, served, documents)
+			}
+		}
+		beats := func(seconds int, who ...string) {
+			for range seconds {
+				for _, address := range who {
+					b.replicas[address].say(&backendv1.WatchResponse{Phase: serving})
+				}
+				time.Sleep(time.Second)
+			}
+		}
+		a := b.replicas["a"]
+		a.say(&backendv1.WatchResponse{Phase: serving})
+		expect(0) // it does not know all yet
+		a.say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("1", "x")})
+		expect(1, "x")
+		b.replicas["b"].say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("1", "x")})
+		expect(2, "x") // its documents may differ from those that were fetched of nobody
+		a.say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("2", "x", "y")})
+		expect(3, "x", "x y")
+		// b follows a moment later, and then both forget x.
+		b.replicas["b"].say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("2", "x", "y")})
+		a.say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("3", "y")})
+		expect(5, "x", "x y")
+		b.replicas["b"].say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("3", "y")})
+		expect(6, "x", "x y", "y")
+
+		// a is lost with something that b does not know yet. It is not gone at once.
+		a.say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("4", "y", "z")})
+		synctest.Wait()
+		a.die(true)
+		beats(20, "b")
+		expect(7, "x", "x y", "y", "y z")
+		beats(20, "b")
+		expect(7, "x", "x y", "y", "y z", "y")
+
+		// Both are lost: nothing is gone, however long.
+		b.replicas["b"].die(true)
+		time.Sleep(time.Hour)
+		expect(7, "x", "x y", "y", "y z", "y")
+	})
+}
+
+func TestAReplicaThatDrainsOrIsLostIsKnownAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, f, _ := follow(t, "a")
+		a := b.replicas["a"]
+		a.say(&backendv1.WatchResponse{Phase: serving})
+		synctest.Wait()
+		if !f.Live() || b.draining["a"] {
+			t.Errorf("live %v, draining %v", f.Live(), b.draining["a"])
+		}
+		a.say(&backendv1.WatchResponse{Phase: draining})
+		synctest.Wait()
+		if !b.draining["a"] {
+			t.Error("it is not known that it drains")
+		}
+		a.die(false)
+		synctest.Wait()
+		if f.Live() || b.draining["a"] || !slices.Equal(b.probed, []string{"a"}) {
+			t.Errorf("after its end: live %v, draining %v, probed %q", f.Live(), b.draining["a"], b.probed)
+		}
+		// It comes back, says something once, and hangs.
+		time.Sleep(2 * time.Second)
+		a.say(&backendv1.WatchResponse{Phase: serving})
+		synctest.Wait()
+		if !f.Live() {
+			t.Error("it is not followed again")
+		}
+		time.Sleep(silence + time.Millisecond)
+		synctest.Wait()
+		if f.Live() || len(b.probed) != 2 {
+			t.Errorf("after its silence: live %v, probed %q", f.Live(), b.probed)
+		}
+	})
+}
+
+func TestReplicasComeAndGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, f, h := follow(t)
+		b.set("a")
+		synctest.Wait()
+		b.replicas["a"].say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("1", "x")})
+		synctest.Wait()
+		if !slices.Equal(h.served, []string{"x"}) {
+			t.Errorf("heard %q", h.served)
+		}
+		b.set()
+		synctest.Wait()
+		if f.Live() || len(h.served) != 1 {
+			t.Errorf("without replicas: live %v, heard %q", f.Live(), h.served)
+		}
+	})
+}
+
+func TestWhoHadACustomResourceFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, f, _ := follow(t, "a", "b")
+		foos := schema.GroupResource{Group: "x", Resource: "foos"}
+		say := func(address, uid string) {
+			b.replicas[address].say(&backendv1.WatchResponse{Phase: serving, Established: []*backendv1.Established{{Group: "x", Resource: "foos", Uid: uid}}})
+			synctest.Wait()
+		}
+		expect := func(want string) {
+			t.Helper()
+			if got, ok := f.FirstWith(foos); got != want || ok != (want != "") {
+				t.Errorf("%q had it first, want %q", got, want)
+			}
+		}
+		expect("")
+		say("b", "1")
+		say("a", "1")
+		expect("b")
+		// It is deleted and made again.
+		say("a", "2")
+		say("b", "2")
+		expect("a")
+		time.Sleep(freshFor + time.Second)
+		expect("")
+	})
+}
+
+func TestLocator(t *testing.T) {
+	locate, err := Locator([]string{"https://a:1", "dns:///cores:6443", "https://b"}, []string{"a:2", "dns:///cores:8443", "b:3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for address, want := range map[string]string{"a:1": "a:2", "b:443": "b:3", "10.0.0.1:6443": "10.0.0.1:8443", "[::1]:6443": "[::1]:8443", "c:9": "", "c": ""} {
+		if got, ok := locate(address); ok != (want != "") || ok && got != want {
+			t.Errorf("%s is at %q, want %q", address, got, want)
+		}
+	}
+	if nowhere, err := Locator([]string{"https://a:1"}, nil); err != nil {
+		t.Error(err)
+	} else if _, ok := nowhere("a:1"); ok {
+		t.Error("it is somewhere without addresses")
+	}
+	for _, lists := range [][2][]string{
+		{{"https://a:1", "https://b:1"}, {"a:2"}}, {{"https://a:1"}, {"dns:///a:2"}}, {{"dns:///a:1"}, {"a:2"}}, {{"https://a:1"}, {"a"}},
+	} {
+		if _, err := Locator(lists[0], lists[1]); err == nil {
+			t.Errorf("%q go with %q", lists[0], lists[1])
+		}
+	}
+}
