@@ -18,6 +18,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/internal/servicetrust"
@@ -51,6 +52,8 @@ type Backend struct {
 	trust  *connections.Trust
 	budget *budget
 	lookup func(ctx context.Context, host string) ([]string, error)
+	// firstWith is set by SetFirstWith.
+	firstWith func(schema.GroupResource) (address string, ok bool)
 
 	// roster is what requests see.
 	roster atomic.Pointer[roster]

@@ -25,7 +25,9 @@ const maxSent = 3
 //   - any request where no connection could be made, where it was closed before anything was sent,
 //     and where the replica says that it did not process the request;
 //   - a request that only reads also when the connection breaks before there is an answer;
-//   - one that is answered 429 with a Retry-After once, if there is another replica.
+//   - one that is answered 429 with a Retry-After once, if there is another replica;
+//   - one that is answered 404 once, if it is for a custom resource that is new and another replica
+//     had it first.
 //
 // The body must not have been sent in parts that are forgotten, and there is a budget for requests
 // that a replica has seen.
@@ -54,6 +56,8 @@ type call struct {
 	// tried are the replicas that the request was given to, and unreachable those of them that
 	// could not be connected to.
 	tried, unreachable []*endpoint
+	// first is the replica that had the custom resource first, once it is to be asked.
+	first *endpoint
 	// waited is set when one of them did not answer: there is no time to wait for another such.
 	waited bool
 	sent   int
@@ -75,6 +79,9 @@ func (c *call) send() (*http.Response, error) {
 		case err == nil && c.mayAskAnother(resp):
 			c.throttled = resp
 			c.retry("throttled")
+		case err == nil && c.mayAskFirst(e, resp):
+			forget(resp)
+			c.retry("fresh")
 		case err == nil:
 			c.forgetThrottled()
 			return resp, nil
@@ -89,6 +96,9 @@ func (c *call) send() (*http.Response, error) {
 func (c *call) choose() *endpoint {
 	b := c.backend
 	r := b.roster.Load()
+	if c.first != nil && !slices.Contains(c.tried, c.first) {
+		return c.first
+	}
 	if len(c.tried) == 0 {
 		return r.pick(b.policy, c.about.balance, nil)
 	}
@@ -158,6 +168,23 @@ func (c *call) mayAskAnother(resp *http.Response) bool {
 	return another != nil && c.mayBeSentAgain()
 }
 
+// mayAskFirst decides whether the replica is asked that had the custom resource first, because this
+// one does not know it, or did not when it answered. It did nothing else with the request.
+func (c *call) mayAskFirst(e *endpoint, resp *http.Response) bool {
+	if resp.StatusCode != http.StatusNotFound || c.first != nil || c.backend.firstWith == nil || !c.about.isCustom() {
+		return false
+	}
+	if !c.body.Complete() || !c.body.Replayable() {
+		return false
+	}
+	address, ok := c.backend.firstWith(c.about.resource)
+	if !ok || address == e.address {
+		return false
+	}
+	c.first = c.backend.endpointAt(address)
+	return c.first != nil && c.mayBeSentAgain()
+}
+
 // mayBeSentAgain takes from what is allowed to be sent again.
 func (c *call) mayBeSentAgain() bool {
 	if c.sent++; c.sent >= maxSent {
@@ -188,12 +215,16 @@ func (c *call) giveUp(err error) (*http.Response, error) {
 }
 
 func (c *call) forgetThrottled() {
-	if c.throttled == nil {
-		return
+	if c.throttled != nil {
+		forget(c.throttled)
 	}
+}
+
+// forget drops an answer that nobody wants.
+func forget(resp *http.Response) {
 	// Short answers are read, so that their connection can be used again.
-	_, _ = io.CopyN(io.Discard, c.throttled.Body, 4<<10)
-	_ = c.throttled.Body.Close() // nobody wants it
+	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
+	_ = resp.Body.Close()
 }
 
 // UnreachableError says that no replica of a backend has processed a request: none could be reached,

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/streaming/pkg/httpstream"
@@ -22,6 +23,8 @@ type description struct {
 	wire    connections.Wire
 	// safe is set when the request only reads, so that it may be processed twice.
 	safe bool
+	// resource is that of a request for a custom resource.
+	resource schema.GroupResource
 	// answers429 is set when 429 is an answer to the request, and not for want of capacity.
 	answers429 bool
 }
@@ -48,6 +51,7 @@ func (b *Backend) describe(req *http.Request) description {
 		}
 		if info.IsResourceRequest && b.name == Extensions && info.APIGroup != crdGroup {
 			d.balance.Key = balance.Key(info.APIGroup, info.Resource)
+			d.resource = schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
 		}
 	} else if strings.Contains(req.URL.RawQuery, "watch=true") || strings.Contains(req.URL.RawQuery, "watch=1") {
 		// One of the aggregator's own.
@@ -65,6 +69,8 @@ func (b *Backend) describe(req *http.Request) description {
 	}
 	return d
 }
+
+func (d *description) isCustom() bool { return d.resource.Resource != "" }
 
 // isAnonymous reports whether an API server takes the sender for unauthenticated, by its rule.
 func isAnonymous(req *http.Request) bool {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -20,6 +21,7 @@ import (
 func TestDescribe(t *testing.T) {
 	short, watch := balance.Request{}, balance.Request{Kind: balance.Watch}
 	things := balance.Key("example.com", "things")
+	resource := schema.GroupResource{Group: "example.com", Resource: "things"}
 	tests := []struct {
 		name string
 		// backend is core unless it is said.
@@ -45,11 +47,11 @@ func TestDescribe(t *testing.T) {
 		{name: "anonymous", path: "/version", anonymous: true, want: description{balance: short, wire: connections.Exclusive, safe: true}},
 		{name: "discovery", path: "/apis", want: description{balance: short, wire: connections.Either, safe: true}},
 		{name: "custom resource", backend: Extensions, path: "/apis/example.com/v1/namespaces/a/things/b",
-			want: description{balance: balance.Request{Key: things}, wire: connections.Either, safe: true}},
+			want: description{balance: balance.Request{Key: things}, resource: resource, wire: connections.Either, safe: true}},
 		{name: "its status", backend: Extensions, method: http.MethodPut, path: "/apis/example.com/v1/namespaces/a/things/b/status",
-			want: description{balance: balance.Request{Key: things}}},
+			want: description{balance: balance.Request{Key: things}, resource: resource}},
 		{name: "all of its versions", backend: Extensions, path: "/apis/example.com/v2/things?watch=true",
-			want: description{balance: balance.Request{Key: things, Kind: balance.Watch}, safe: true}},
+			want: description{balance: balance.Request{Key: things, Kind: balance.Watch}, resource: resource, safe: true}},
 		{name: "discovery of its group", backend: Extensions, path: "/apis/example.com/v1", want: description{balance: short, wire: connections.Either, safe: true}},
 		{name: "definition", backend: Extensions, path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/a",
 			want: description{balance: short, wire: connections.Either, safe: true}},

@@ -54,6 +54,12 @@ func TestMetrics(t *testing.T) {
 		<-release
 		_, _ = io.WriteString(w, "answer")
 	})
+	// Other tests may have had the same ports.
+	requestsTotal.Reset()
+	inFlight.Reset()
+	requestDuration.Reset()
+	ejectionsTotal.Reset()
+	connectionsOpen.Reset()
 	b := newBackend(t, pki, broken.Address, address)
 	b.find(broken.Address, ready)
 	expect := func(want float64, name string, labels ...string) {

@@ -6,9 +6,7 @@ package backend
 import (
 	"context"
 	"errors"
-	"maps"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -42,12 +40,6 @@ func (n *names) lookup(_ context.Context, host string) ([]string, error) {
 	return n.addresses, n.err
 }
 
-func (b *Backend) addresses() []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Sorted(maps.Keys(b.endpoints))
-}
-
 func TestNamesStandForTheirAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registerMetrics()
@@ -68,7 +60,7 @@ func TestNamesStandForTheirAddresses(t *testing.T) {
 		expect := func(what string, want ...string) {
 			t.Helper()
 			synctest.Wait()
-			if diff := cmp.Diff(append(want, "10.1.0.1:6444"), b.addresses()); diff != "" {
+			if diff := cmp.Diff(append(want, "10.1.0.1:6444"), b.Addresses()); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", what, diff)
 			}
 		}
@@ -79,7 +71,7 @@ func TestNamesStandForTheirAddresses(t *testing.T) {
 		time.Sleep(resolveInterval)
 		want := []string{"10.0.0.2:6443", "10.1.0.1:6444", "[fd00::3]:6443"}
 		synctest.Wait()
-		if diff := cmp.Diff(want, b.addresses()); diff != "" {
+		if diff := cmp.Diff(want, b.Addresses()); diff != "" {
 			t.Errorf("after a change (-want +got):\n%s", diff)
 		}
 		seen := changes.Load()
@@ -87,7 +79,7 @@ func TestNamesStandForTheirAddresses(t *testing.T) {
 		dns.set(errors.New("no answer"))
 		time.Sleep(resolveInterval)
 		synctest.Wait()
-		if diff := cmp.Diff(want, b.addresses()); diff != "" {
+		if diff := cmp.Diff(want, b.Addresses()); diff != "" {
 			t.Errorf("without an answer (-want +got):\n%s", diff)
 		}
 		if changes.Load() != seen {

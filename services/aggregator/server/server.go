@@ -189,6 +189,7 @@ func (s *server) installFeeds() error {
 	if err != nil {
 		return fmt.Errorf("--extensions-grpc-servers: %w", err)
 	}
+	s.config.extensions.SetFirstWith(extensions.FirstWith)
 	s.run("follow-backends", func(ctx context.Context) {
 		go core.Run(ctx)
 		go extensions.Run(ctx)
