@@ -33,7 +33,10 @@ func (b Beside) Run(ctx context.Context) error {
 		return b.API(ctx)
 	})
 	running.Go(func() error { return b.Server.Serve(served, b.Listener) })
-	defer context.AfterFunc(ctx, b.Drain)()
+	defer context.AfterFunc(ctx, func() {
+		b.Server.Health.Shutdown()
+		b.Drain()
+	})()
 	defer context.AfterFunc(served, b.Stop)()
 	return running.Wait()
 }

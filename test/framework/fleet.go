@@ -47,6 +47,8 @@ type ReplicaOptions struct {
 	Cores []string
 	// Args are further flags.
 	Args []string
+	// Later leaves the start to the test. The others know the address of this one nevertheless.
+	Later bool
 }
 
 // Fleet is Tripod with as many replicas of each service as a test wants. Unlike `tripod up` it does not restart what
@@ -94,12 +96,13 @@ func (e *Environment) StartFleet(ctx context.Context, options FleetOptions) (*Fl
 	); err != nil {
 		return nil, err
 	}
-	for _, replica := range options.Replicas {
+	now := slices.DeleteFunc(slices.Clone(options.Replicas), func(replica ReplicaOptions) bool { return replica.Later })
+	for _, replica := range now {
 		if err := f.replicas[replica.Name].Start(); err != nil {
 			return nil, err
 		}
 	}
-	for _, replica := range options.Replicas {
+	for _, replica := range now {
 		if err := f.replicas[replica.Name].WaitReady(ctx); err != nil {
 			return nil, err
 		}

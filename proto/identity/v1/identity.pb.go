@@ -417,9 +417,9 @@ type AuthenticateResponse struct {
 	User *User `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
 	// Those of the audiences asked for that the token is meant for. May be empty: not every kind of token has some.
 	Audiences []string `protobuf:"bytes,2,rep,name=audiences,proto3" json:"audiences,omitempty"`
-	// Annotations for the audit event of the request, good token or not.
+	// Annotations for the audit event of the request. None unless the token is good.
 	AuditAnnotations map[string]string `protobuf:"bytes,3,rep,name=audit_annotations,json=auditAnnotations,proto3" json:"audit_annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Warnings for the client, good token or not.
+	// Warnings for the client. None unless the token is good.
 	Warnings []*Warning `protobuf:"bytes,4,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	// Why the token is not good, for the log. Never part of an answer to a client.
 	Error string `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`

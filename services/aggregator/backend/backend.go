@@ -59,6 +59,8 @@ type Backend struct {
 	roster atomic.Pointer[roster]
 	// wasReady is whether a replica was ever found ready.
 	wasReady atomic.Bool
+	// holding is how many answers are held back (see hold).
+	holding atomic.Int64
 
 	mu      sync.Mutex
 	servers servers

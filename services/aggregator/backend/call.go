@@ -24,7 +24,8 @@ const maxSent = 3
 //
 //   - any request where no connection could be made, where it was closed before anything was sent,
 //     and where the replica says that it did not process the request;
-//   - a request that only reads also when the connection breaks before there is an answer;
+//   - a request that only reads also when the connection breaks before there is an answer, or while a
+//     short one is on its way;
 //   - one that is answered 429 with a Retry-After once, if there is another replica;
 //   - one that is answered 404 once, if it is for a custom resource that is new and another replica
 //     had it first.
@@ -75,6 +76,9 @@ func (c *call) send() (*http.Response, error) {
 			return c.giveUp(nil)
 		}
 		resp, err := c.sendTo(e)
+		if err == nil {
+			err = c.hold(resp)
+		}
 		switch {
 		case err == nil && c.mayAskAnother(resp):
 			c.throttled = resp

@@ -81,9 +81,8 @@ func TestNothingIsProcessedTwice(t *testing.T) {
 						}
 						repeatable := safe || (fault.SaysUnprocessed() && len(request.body) <= replay.Limit)
 						switch {
-						case fault == connectionstest.AmidAnswer:
-							// What has begun is not sent again, and the end of an answer without a body is not missed.
-							if err == nil && request.method != http.MethodHead {
+						case fault == connectionstest.AmidAnswer && !safe:
+							if err == nil {
 								t.Error("half an answer is taken for a whole one")
 							}
 						case fault.Answers() || repeatable:

@@ -63,6 +63,11 @@ func ReasonOf(err error) Reason {
 	return Unknown
 }
 
+// Break returns the *Error of an answer that broke off with an error.
+func Break(err error) error {
+	return &Error{Reason: multiplexedReason(err, true), Err: err}
+}
+
 // Silent reports whether the replica did not answer in time, rather than refusing.
 func Silent(err error) bool {
 	var timeout net.Error

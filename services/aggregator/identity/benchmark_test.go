@@ -21,7 +21,7 @@ import (
 // cachedClient returns a client that knows tokens of 1 KB: as long as those of service accounts are.
 func cachedClient(b *testing.B, tokens int) (*Client, []string) {
 	b.Helper()
-	c := New(Config{Addresses: []string{"unused"}, Grace: time.Minute})
+	c := New(Config{Addresses: at([]string{"unused"}...), Grace: time.Minute})
 	registry := metrics.NewKubeRegistry()
 	if err := c.RegisterMetrics(registry.Register, registry.CustomRegister); err != nil {
 		b.Fatal(err)

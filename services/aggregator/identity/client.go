@@ -26,8 +26,8 @@ const questionTimeout = 10 * time.Second
 
 // Config says which core to ask.
 type Config struct {
-	// Addresses are those of the replicas of core, host:port. There must be one.
-	Addresses []string
+	// Addresses returns those of the replicas of core, host:port, as they are now.
+	Addresses func() []string
 	// Dial returns a connection to the replica at one of the addresses. It does not wait for it.
 	Dial func(address string) (Conn, error)
 	// Grace is how long answers in the cache are used while no replica is followed.

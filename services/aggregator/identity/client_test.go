@@ -439,7 +439,7 @@ func TestASilentReplicaIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core := newTestCore("run")
 		core.answer(token, is("jane", "1"))
-		config := Config{Addresses: []string{"replica"}, Grace: 30 * time.Second, Dial: func(string) (Conn, error) {
+		config := Config{Addresses: at([]string{"replica"}...), Grace: 30 * time.Second, Dial: func(string) (Conn, error) {
 			conn := core.dial()
 			conn.watch = func(ctx context.Context) (receiver, error) {
 				messages := 0
@@ -595,7 +595,7 @@ func TestNobodyWaitsLongForAReplica(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := New(Config{Addresses: []string{"a", "b"}, Dial: test.dial})
+				c := New(Config{Addresses: at([]string{"a", "b"}...), Dial: test.dial})
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
 				go c.Run(ctx)
@@ -650,7 +650,7 @@ func TestAStreamThatLeavesSomethingOutIsNotFollowed(t *testing.T) {
 func TestTheClientStopsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core := newTestCore("run")
-		c := New(Config{Addresses: []string{"a"}, Dial: func(string) (Conn, error) { return core.dial(), nil }})
+		c := New(Config{Addresses: at([]string{"a"}...), Dial: func(string) (Conn, error) { return core.dial(), nil }})
 		ctx, stop := context.WithCancel(t.Context())
 		stopped := make(chan struct{})
 		go func() { c.Run(ctx); close(stopped) }()

@@ -259,12 +259,13 @@ func (c *testCore) start(run string) {
 // newTestClient returns a client of the replicas that runs until the test ends. It must be called in a bubble.
 func newTestClient(t *testing.T, grace time.Duration, replicas ...*testCore) *Client {
 	t.Helper()
-	config := Config{Grace: grace}
+	var addresses []string
 	for i := range replicas {
-		config.Addresses = append(config.Addresses, fmt.Sprintf("replica-%d", i))
+		addresses = append(addresses, fmt.Sprintf("replica-%d", i))
 	}
+	config := Config{Grace: grace, Addresses: at(addresses...)}
 	config.Dial = func(address string) (Conn, error) {
-		for i, known := range config.Addresses {
+		for i, known := range addresses {
 			if known == address {
 				return replicas[i].dial(), nil
 			}
@@ -284,4 +285,9 @@ func newTestClient(t *testing.T, grace time.Duration, replicas ...*testCore) *Cl
 	})
 	synctest.Wait()
 	return c
+}
+
+// at says that the replicas are always at these addresses.
+func at(addresses ...string) func() []string {
+	return func() []string { return addresses }
 }

@@ -65,7 +65,7 @@ type search struct {
 
 // follower follows one replica of core after the other.
 type follower struct {
-	addresses []string
+	addresses func() []string
 	dial      func(address string) (Conn, error)
 	cache     *cache
 	metrics   *clientMetrics
@@ -92,7 +92,7 @@ var errStopped = errors.New("the aggregator stops")
 // run follows until the context ends. A search must have begun.
 func (f *follower) run(ctx context.Context) {
 	// Aggregators that start together spread over the replicas.
-	next := rand.IntN(len(f.addresses))
+	next := rand.IntN(max(len(f.addresses()), 1))
 	pause := newBackoff()
 	for failed := false; ; {
 		err := f.round(ctx, &next)
@@ -120,10 +120,15 @@ func (f *follower) run(ctx context.Context) {
 // that had been followed for a while, and otherwise why there was none. When one is lost that was followed for a moment, the
 // others are tried once more: they may have come up meanwhile.
 func (f *follower) round(ctx context.Context, next *int) error {
+	addresses := f.addresses()
+	if len(addresses) == 0 {
+		return errNone
+	}
 	var failures []error
-	for again := false; len(failures) < len(f.addresses); {
-		address := f.addresses[*next]
-		*next = (*next + 1) % len(f.addresses)
+	for again := false; len(failures) < len(addresses); {
+		*next %= len(addresses)
+		address := addresses[*next]
+		*next++
 		followed, err := f.follow(ctx, address)
 		if followed > steady {
 			return nil
@@ -137,6 +142,7 @@ func (f *follower) round(ctx context.Context, next *int) error {
 }
 
 var (
+	errNone   = errors.New("no replica of core is known")
 	errSilent = errors.New("it was silent for too long")
 	errNoRun  = errors.New("it does not say which run it is")
 )

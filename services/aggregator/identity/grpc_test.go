@@ -71,7 +71,7 @@ func TestAQuestionSurvivesTheServerThatItWasSentTo(t *testing.T) {
 		}()
 		t.Cleanup(func() { server.Stop(); <-served })
 	}
-	c := New(Config{Addresses: addresses, Dial: func(address string) (Conn, error) {
+	c := New(Config{Addresses: at(addresses...), Dial: func(address string) (Conn, error) {
 		return grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	}})
 	ctx, stop := context.WithCancel(t.Context())

@@ -74,10 +74,11 @@ type model struct {
 
 // live sends requests from so many senders, and after that time checks that all is well when nothing bad happens.
 func (m *model) live(duration time.Duration, senders int) {
-	config := Config{Grace: modelGrace, Dial: m.dial}
+	var addresses []string
 	for _, r := range m.replicas {
-		config.Addresses = append(config.Addresses, r.address)
+		addresses = append(addresses, r.address)
 	}
+	config := Config{Grace: modelGrace, Addresses: at(addresses...), Dial: m.dial}
 	c := New(config)
 	ctx, stop := context.WithCancel(m.Context())
 	m.start(ctx)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -29,10 +30,12 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	_ "k8s.io/kubernetes/pkg/features" // --feature-gates knows all that kube-apiserver knows
 
+	"github.com/tripod-k8s/tripod/internal/backendsfile"
 	"github.com/tripod-k8s/tripod/internal/policy"
 	"github.com/tripod-k8s/tripod/internal/probes"
 	"github.com/tripod-k8s/tripod/internal/servicetrust"
 	"github.com/tripod-k8s/tripod/services/aggregator/backend"
+	"github.com/tripod-k8s/tripod/services/aggregator/feeds"
 )
 
 // APIServiceForm is the shape of the APIService objects that the aggregator registers for the
@@ -71,6 +74,8 @@ type Options struct {
 	ServiceTrust *servicetrust.Options
 	// Probes is where health is served to everybody.
 	Probes probes.Options
+	// BackendsFile says where the replicas of the backends are, instead of the lists below.
+	BackendsFile string
 	// CoreServers and ExtensionsServers are the URLs of the replicas of each backend.
 	CoreServers       []string
 	ExtensionsServers []string
@@ -173,6 +178,7 @@ func (o *Options) addThirdPartyFlags(fs *pflag.FlagSet) {
 func (o *Options) addOwnFlags(fs *pflag.FlagSet) {
 	o.ServiceTrust.AddFlags(fs)
 	o.Probes.AddFlags(fs)
+	backendsfile.AddFlag(fs, &o.BackendsFile, "--core-servers, --core-grpc-servers, --extensions-servers and --extensions-grpc-servers")
 	fs.StringSliceVar(&o.CoreServers, "core-servers", o.CoreServers,
 		"URLs (https://host:port, comma separated) of the replicas of core, or a name whose addresses are replicas "+
 			"(dns:///host:port), such as that of a headless Service.")
@@ -209,10 +215,7 @@ func (o *Options) Validate() []error {
 	errs = append(errs, o.Probes.Validate()...)
 	errs = append(errs, o.ServiceTrust.ValidateApart("client-ca-file", o.Authentication.ClientCert.ClientCA)...)
 	errs = append(errs, o.ServiceTrust.ValidateApart("requestheader-client-ca-file", o.Authentication.RequestHeader.ClientCAFile)...)
-	errs = append(errs, validateServers("core-servers", o.CoreServers)...)
-	errs = append(errs, validateServers("extensions-servers", o.ExtensionsServers)...)
-	errs = append(errs, validateAddresses("core-grpc-servers", o.CoreGRPCServers)...)
-	errs = append(errs, validateAddresses("extensions-grpc-servers", o.ExtensionsGRPCServers)...)
+	errs = append(errs, o.validateBackends()...)
 	if o.IdentityGrace < 0 {
 		errs = append(errs, fmt.Errorf("--identity-grace must not be negative"))
 	}
@@ -225,6 +228,40 @@ func (o *Options) Validate() []error {
 		errs = append(errs, fmt.Errorf("--proxy-client-cert-file and --proxy-client-key-file must be given together"))
 	}
 	return errs
+}
+
+// Backends returns where the replicas of the backends are, from the file if there is one.
+func (o *Options) Backends() (*backendsfile.Backends, error) {
+	if o.BackendsFile == "" {
+		return &backendsfile.Backends{
+			Core:       backendsfile.Replicas{Servers: o.CoreServers, GRPC: o.CoreGRPCServers},
+			Extensions: backendsfile.Replicas{Servers: o.ExtensionsServers, GRPC: o.ExtensionsGRPCServers},
+		}, nil
+	}
+	backends, err := backendsfile.Load(o.BackendsFile)
+	if err != nil {
+		return nil, fmt.Errorf("--backends-file: %w", err)
+	}
+	if len(backends.Core.GRPC) == 0 || len(backends.Extensions.GRPC) == 0 {
+		return nil, fmt.Errorf("--backends-file: %s does not say where core and extensions serve gRPC", o.BackendsFile)
+	}
+	return backends, nil
+}
+
+func (o *Options) validateBackends() []error {
+	if o.BackendsFile != "" {
+		if len(o.CoreServers)+len(o.CoreGRPCServers)+len(o.ExtensionsServers)+len(o.ExtensionsGRPCServers) > 0 {
+			return []error{fmt.Errorf("--backends-file takes the place of --core-servers, --core-grpc-servers, --extensions-servers and --extensions-grpc-servers")}
+		}
+		if _, err := o.Backends(); err != nil {
+			return []error{err}
+		}
+		return nil
+	}
+	errs := validateServers("core-servers", o.CoreServers)
+	errs = append(errs, validateServers("extensions-servers", o.ExtensionsServers)...)
+	errs = append(errs, validateAddresses("core-grpc-servers", o.CoreGRPCServers, o.CoreServers)...)
+	return append(errs, validateAddresses("extensions-grpc-servers", o.ExtensionsGRPCServers, o.ExtensionsServers)...)
 }
 
 func validateServers(flag string, servers []string) []error {
@@ -240,15 +277,20 @@ func validateServers(flag string, servers []string) []error {
 	return errs
 }
 
-func validateAddresses(flag string, addresses []string) []error {
+func validateAddresses(flag string, addresses, servers []string) []error {
 	if len(addresses) == 0 {
 		return []error{fmt.Errorf("--%s is required: give the address of at least one replica, such as 127.0.0.1:7444", flag)}
 	}
 	var errs []error
 	for _, address := range addresses {
-		host, port, err := net.SplitHostPort(address)
+		host, port, err := net.SplitHostPort(strings.TrimPrefix(address, "dns:///"))
 		if number, notNumber := strconv.ParseUint(port, 10, 16); err != nil || host == "" || notNumber != nil || number == 0 {
-			errs = append(errs, fmt.Errorf("--%s: %q is not of the form host:port", flag, address))
+			errs = append(errs, fmt.Errorf("--%s: %q is not of the form host:port or dns:///host:port", flag, address))
+		}
+	}
+	if len(errs) == 0 {
+		if _, err := feeds.Locator(servers, addresses); err != nil {
+			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
 		}
 	}
 	return errs

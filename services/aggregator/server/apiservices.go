@@ -156,7 +156,7 @@ func (s *server) installAvailability() error {
 	if err := metrics.Register(legacyregistry.Register, legacyregistry.CustomRegister); err != nil {
 		return err
 	}
-	backends, err := apiservices.NewAvailability(s.services, client, s.config.core, s.config.extensions)
+	backends, err := apiservices.NewAvailability(s.services, client, s.config.core.Backend, s.config.extensions.Backend)
 	if err != nil {
 		return err
 	}

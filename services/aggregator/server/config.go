@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authorization/path"
 	authorizerunion "k8s.io/apiserver/pkg/authorization/union"
@@ -24,6 +23,7 @@ import (
 	generatedopenapi "k8s.io/kube-aggregator/pkg/generated/openapi"
 
 	"github.com/tripod-k8s/tripod/internal/apidocs"
+	"github.com/tripod-k8s/tripod/internal/backendsfile"
 	"github.com/tripod-k8s/tripod/internal/etcdready"
 	"github.com/tripod-k8s/tripod/internal/loopback"
 	"github.com/tripod-k8s/tripod/internal/policy"
@@ -31,7 +31,6 @@ import (
 	"github.com/tripod-k8s/tripod/internal/servicegrpc"
 	"github.com/tripod-k8s/tripod/services/aggregator/authentication"
 	"github.com/tripod-k8s/tripod/services/aggregator/backend"
-	"github.com/tripod-k8s/tripod/services/aggregator/feeds"
 	"github.com/tripod-k8s/tripod/services/aggregator/identity"
 	"github.com/tripod-k8s/tripod/services/aggregator/options"
 )
@@ -40,9 +39,11 @@ import (
 type config struct {
 	options *options.Options
 	generic *genericapiserver.RecommendedConfig
-	core    *backend.Backend
+	// backends says where the replicas were at the start.
+	backends *backendsfile.Backends
+	core     *located
 	// extensions is the backend of CRDs and custom resources.
-	extensions *backend.Backend
+	extensions *located
 	policy     *policy.Policy
 	// identity asks core about tokens.
 	identity *identity.Client
@@ -58,13 +59,16 @@ func newConfig(ctx context.Context, o *options.Options) (*config, error) {
 	c := &config{options: o, generic: genericapiserver.NewRecommendedConfig(aggregatorscheme.Codecs)}
 	var err error
 	identity := backend.Identity{CAFile: o.ServiceTrust.CAFile, CertFile: o.ServiceTrust.CertFile, KeyFile: o.ServiceTrust.KeyFile}
-	if c.core, err = backend.New(backend.Core, o.CoreServers, identity); err != nil {
+	if c.backends, err = o.Backends(); err != nil {
 		return nil, err
 	}
-	if c.extensions, err = backend.New(backend.Extensions, o.ExtensionsServers, identity); err != nil {
+	if c.core, err = newLocated(backend.Core, c.backends.Core, identity); err != nil {
 		return nil, err
 	}
-	client, err := kubernetes.NewForConfig(clientConfig(c.core))
+	if c.extensions, err = newLocated(backend.Extensions, c.backends.Extensions, identity); err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(clientConfig(c.core.Backend))
 	if err != nil {
 		return nil, fmt.Errorf("client of core: %w", err)
 	}
@@ -144,7 +148,7 @@ func (c *config) applyOptions(client kubernetes.Interface) error {
 func (c *config) applyAuthentication() error {
 	o, generic := c.options.Authentication, &c.generic.Config
 	c.identity = identity.New(identity.Config{
-		Addresses: c.options.CoreGRPCServers,
+		Addresses: c.core.grpcAddresses,
 		Dial: func(address string) (identity.Conn, error) {
 			return servicegrpc.Dial(address, backend.Core, c.options.ServiceTrust, generic.TracerProvider)
 		},
@@ -178,23 +182,6 @@ func (c *config) applyAuthentication() error {
 	return nil
 }
 
-// newFeeds returns a follower of a backend's feeds.
-func (c *config) newFeeds(b *backend.Backend, servers, addresses []string, onServed func([]schema.GroupVersion), onDocuments func()) (*feeds.Follower, error) {
-	locate, err := feeds.Locator(servers, addresses)
-	if err != nil {
-		return nil, err
-	}
-	return feeds.New(feeds.Config{
-		Backend: b,
-		Locate:  locate,
-		Dial: func(address string) (feeds.Conn, error) {
-			return servicegrpc.Dial(address, b.Name(), c.options.ServiceTrust, c.generic.TracerProvider)
-		},
-		OnServed:    onServed,
-		OnDocuments: onDocuments,
-	}), nil
-}
-
 // traces reports whether requests are traced.
 func (c *config) traces() bool { return c.options.Traces.ConfigFile != "" }
 
@@ -214,7 +201,7 @@ var healthPaths = []string{"/healthz", "/livez", "/readyz"}
 // parties. Requests for core and extensions are authorized there.
 func (c *config) applyAuthorization(ctx context.Context) error {
 	var err error
-	c.policy, err = policy.New(ctx, c.options.Authorization, clientConfig(c.core), c.generic.APIServerID, c.generic.EgressSelector)
+	c.policy, err = policy.New(ctx, c.options.Authorization, clientConfig(c.core.Backend), c.generic.APIServerID, c.generic.EgressSelector)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	discoveryendpoint "k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -92,7 +91,7 @@ func newServer(c *config) (*server, error) {
 		proxy.NewForwarder(backend.Extensions, c.traced(c.extensions), serializer))
 
 	// Some clients wait for /healthz, which in kube-apiserver means that all of it has started.
-	c.generic.AddHealthzChecks(readyOnce(c.core), readyOnce(c.extensions), c.identity)
+	c.generic.AddHealthzChecks(readyOnce(c.core.Backend), readyOnce(c.extensions.Backend), c.identity)
 	notFound := notfoundhandler.New(serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
 	var err error
 	s.generic, err = c.generic.Complete().New("tripod-aggregator", genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
@@ -149,8 +148,8 @@ func (s *server) installDiscovery() error {
 	merged := s.generic.AggregatedDiscoveryGroupManager
 	merged.WithSource(discoveryendpoint.BuiltinSource).SetGroupVersionPriority(
 		apiserver.APIRegistrationGroupVersion, apiserver.APIRegistrationGroupPriority, 0)
-	s.coreDiscovery = discovery.NewSource(s.config.core, merged)
-	s.extensionsDiscovery = discovery.NewSource(s.config.extensions, merged)
+	s.coreDiscovery = discovery.NewSource(s.config.core.Backend, merged)
+	s.extensionsDiscovery = discovery.NewSource(s.config.extensions.Backend, merged)
 	s.run("merge-discovery", func(ctx context.Context) {
 		go s.coreDiscovery.Run(ctx)
 		go s.extensionsDiscovery.Run(ctx)
@@ -171,29 +170,6 @@ func (s *server) installDiscovery() error {
 	}
 	mux.UnlistedHandle("/", paths)
 	mux.UnlistedHandle("/index.html", paths)
-	return nil
-}
-
-// installFeeds follows what the replicas of the backends tell of themselves.
-func (s *server) installFeeds() error {
-	core, err := s.config.newFeeds(s.config.core, s.config.options.CoreServers, s.config.options.CoreGRPCServers,
-		func(served []schema.GroupVersion) {
-			s.table.SetCore(served)
-			s.registrar.SetCore(served)
-		}, s.coreDiscovery.Kick)
-	if err != nil {
-		return fmt.Errorf("--core-grpc-servers: %w", err)
-	}
-	extensions, err := s.config.newFeeds(s.config.extensions, s.config.options.ExtensionsServers, s.config.options.ExtensionsGRPCServers,
-		s.registrar.SetExtensions, s.extensionsDiscovery.Kick)
-	if err != nil {
-		return fmt.Errorf("--extensions-grpc-servers: %w", err)
-	}
-	s.config.extensions.SetFirstWith(extensions.FirstWith)
-	s.run("follow-backends", func(ctx context.Context) {
-		go core.Run(ctx)
-		go extensions.Run(ctx)
-	})
 	return nil
 }
 
@@ -221,7 +197,7 @@ func (s *server) installIdentity() error {
 // installReadiness makes the server ready only when it knows enough not to mislead clients.
 func (s *server) installReadiness() error {
 	return s.generic.AddReadyzChecks(
-		readyOnce(s.config.core), seenOnce(backend.Core, s.coreDiscovery), s.config.identity,
-		readyOnce(s.config.extensions), seenOnce(backend.Extensions, s.extensionsDiscovery),
+		readyOnce(s.config.core.Backend), seenOnce(backend.Core, s.coreDiscovery), s.config.identity,
+		readyOnce(s.config.extensions.Backend), seenOnce(backend.Extensions, s.extensionsDiscovery),
 	)
 }

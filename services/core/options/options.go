@@ -7,7 +7,6 @@ package options
 import (
 	"context"
 	"fmt"
-	"time"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/server/flagz"
@@ -43,14 +42,10 @@ type Completed struct {
 	Own
 }
 
-// watchTermination is how long ending watches at shutdown may take. kube-apiserver's default is not to end them, and
-// then its shutdown lasts a minute when there are any. Here the other services always watch.
-const watchTermination = 10 * time.Second
-
 // New returns options with kube-apiserver's defaults, except that shutdown ends watches.
 func New() *Options {
 	o := &Options{ServerRunOptions: options.NewServerRunOptions()}
-	o.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = watchTermination
+	servicetrust.SetShutdownDefaults(o.GenericServerRunOptions)
 	// Aggregators keep answers about tokens, and are told when these hold no longer. A cache here would answer as before.
 	o.Authentication.TokenSuccessCacheTTL = 0
 	return o

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
@@ -70,10 +69,6 @@ type Completed struct {
 	CoreURLs []*url.URL
 }
 
-// watchTermination is how long ending watches at shutdown may take. kube-apiserver's default is not to end them, and
-// then its shutdown lasts a minute when there are any.
-const watchTermination = 10 * time.Second
-
 // New returns options with kube-apiserver's defaults, except that shutdown ends watches.
 func New() *Options {
 	o := &Options{
@@ -90,7 +85,7 @@ func New() *Options {
 		Metrics:       metrics.NewOptions(),
 		Logs:          logs.NewOptions(),
 	}
-	o.Generic.ShutdownWatchTerminationGracePeriod = watchTermination
+	servicetrust.SetShutdownDefaults(o.Generic)
 	// v1beta1 is how kube-apiserver stores CustomResourceDefinitions: it is the more compact form.
 	// https://issue.k8s.io/82292
 	storage := &o.Etcd.StorageConfig

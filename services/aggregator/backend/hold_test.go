@@ -1,0 +1,114 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/connections/connectionstest"
+)
+
+func TestReadUpTo(t *testing.T) {
+	const limit = 10000
+	broken := errors.New("broken")
+	for _, length := range []int{0, 1, 4095, 4096, 4097, 8191, limit - 1, limit, limit + 1, 3 * limit} {
+		for _, known := range []int{-1, length} {
+			if known > limit {
+				continue // is not read
+			}
+			content := strings.Repeat("x", length)
+			for name, reader := range map[string]io.Reader{
+				"at once":      strings.NewReader(content),
+				"byte by byte": iotest.OneByteReader(strings.NewReader(content)),
+				"with its end": iotest.DataErrReader(strings.NewReader(content)),
+			} {
+				begin, complete, err := readUpTo(reader, known, limit)
+				rest, _ := io.ReadAll(reader)
+				if err != nil || string(begin)+string(rest) != content {
+					t.Errorf("%d bytes %s: %d and %d bytes, error %v", length, name, len(begin), len(rest), err)
+				}
+				if len(begin) > limit || (complete && len(rest) > 0) || (!complete && length < limit) {
+					t.Errorf("%d bytes %s: %d bytes, complete is %v", length, name, len(begin), complete)
+				}
+			}
+			if length == 0 {
+				continue
+			}
+			reader := io.MultiReader(strings.NewReader(content[1:]), iotest.ErrReader(broken))
+			if _, _, err := readUpTo(reader, known, limit); length <= limit && !errors.Is(err, broken) {
+				t.Errorf("%d bytes that break off: %v", length, err)
+			}
+		}
+	}
+}
+
+func TestAnswersOfAnyLengthArrive(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	address := serve(t, pki, func(w http.ResponseWriter, req *http.Request) {
+		n, _ := strconv.Atoi(req.URL.Query().Get("n"))
+		if req.URL.Query().Has("known") {
+			w.Header().Set("Content-Length", strconv.Itoa(n))
+		}
+		_, _ = io.WriteString(w, strings.Repeat("x", n))
+	})
+	b := newBackend(t, pki, address)
+	for _, n := range []int{0, 1, 5000, maxHeld - 1, maxHeld, maxHeld + 1, 3 * maxHeld} {
+		for _, query := range []string{"", "&known"} {
+			for range 3 { // over both protocols
+				req := newRequest(t, http.MethodGet, "")
+				req.URL.RawQuery = "n=" + strconv.Itoa(n) + query
+				if got, err := do(t, b, req); err != nil || len(got) != n {
+					t.Errorf("%d bytes%s: got %d, error %v", n, query, len(got), err)
+				}
+			}
+		}
+	}
+	if n := b.holding.Load(); n != 0 {
+		t.Errorf("%d answers are still held", n)
+	}
+}
+
+func TestAnAnswerThatIsNotReadIsReleased(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	b := newBackend(t, pki, serveEcho(t, pki))
+	resp, err := b.RoundTrip(newRequest(t, http.MethodGet, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := b.holding.Load(); n != 1 {
+		t.Errorf("%d answers are held", n)
+	}
+	_ = resp.Body.Close()
+	if n := b.holding.Load(); n != 0 {
+		t.Errorf("%d answers are still held", n)
+	}
+	if _, err := resp.Body.Read(make([]byte, 1)); err == nil {
+		t.Error("it can be read after Close")
+	}
+}
+
+func TestWatchesAreNotHeld(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	b := newBackend(t, pki, serve(t, pki, func(w http.ResponseWriter, req *http.Request) {
+		_, _ = io.WriteString(w, "event")
+		w.(http.Flusher).Flush()
+		<-req.Context().Done()
+	}))
+	req := newRequest(t, http.MethodGet, "")
+	req.URL.RawQuery = "watch=1"
+	resp, err := b.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.ReadFull(resp.Body, make([]byte, len("event"))); err != nil {
+		t.Error(err)
+	}
+}
