@@ -34,6 +34,7 @@ func newRootCommand() *cobra.Command {
 	cmd.AddCommand(
 		newUpCommand(),
 		newStatusCommand(),
+		newScaleCommand(),
 		newKubectlCommand(),
 		newKubeAPIServerCommand(),
 		newEtcdCommand(),

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -15,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/tripod-k8s/tripod/internal/instance"
-	"github.com/tripod-k8s/tripod/internal/supervisor"
 )
 
 // Formats of output.
@@ -26,15 +26,24 @@ const (
 
 func newStatusCommand() *cobra.Command {
 	var dataDir, format string
+	var over time.Duration
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the processes of a running instance",
-		Args:  cobra.NoArgs,
+		Long: `Show the processes of a running instance.
+
+REQUESTS counts what aggregators have sent to a replica of core or extensions since they started, and for an aggregator
+what it has sent. SHARE is the replica's part of the requests of its service. With --over, requests are counted as long
+as that from now on.`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkFormat(format, formatTable); err != nil {
 				return err
 			}
-			statuses, err := instance.Status(cmd.Context(), instance.DataDir(dataDir))
+			if over < 0 {
+				return fmt.Errorf("--over %s is negative", over)
+			}
+			statuses, err := instance.GetStatus(cmd.Context(), instance.DataDir(dataDir), over)
 			if err != nil {
 				return err
 			}
@@ -46,6 +55,7 @@ func newStatusCommand() *cobra.Command {
 	}
 	addDataDirFlag(cmd, &dataDir)
 	cmd.Flags().StringVarP(&format, "output", "o", formatTable, "format of the output: table or json")
+	cmd.Flags().DurationVar(&over, "over", 0, "count requests for this time, as in 10s, instead of since the start")
 	return cmd
 }
 
@@ -63,18 +73,24 @@ func printJSON(out io.Writer, value any) error {
 	return encoder.Encode(value)
 }
 
-func printStatuses(out io.Writer, statuses []supervisor.Status) error {
-	const columns = "COMPONENT\tREPLICA\tREADY\tPID\tADDRESS\tVERSION\tAGE\tRESTARTS\tMEMORY\tMESSAGE"
+func printStatuses(out io.Writer, statuses []instance.Status) error {
+	const columns = "COMPONENT\tREPLICA\tREADY\tPID\tADDRESS\tVERSION\tAGE\tRESTARTS\tMEMORY\tREQUESTS\tSHARE\tMESSAGE"
 	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
 	fmt.Fprintln(table, columns) //nolint:errcheck // Flush tells
 	for _, s := range statuses {
-		age := "-"
+		age, requests, share := "-", "-", "-"
 		if s.PID != 0 {
 			age = duration.HumanDuration(time.Since(s.StartTime))
 		}
+		if s.Requests != nil {
+			requests = strconv.FormatInt(*s.Requests, 10)
+		}
+		if s.Share != nil {
+			share = fmt.Sprintf("%.1f%%", 100**s.Share)
+		}
 		//nolint:errcheck // Flush tells
-		fmt.Fprintf(table, "%s\t%s\t%t\t%d\t%s\t%s\t%s\t%d\t%d MiB\t%s\n", s.Component, s.Replica, s.Ready, s.PID, s.Address,
-			s.Version, age, s.Restarts, s.ResidentMemoryBytes>>20, s.Message)
+		fmt.Fprintf(table, "%s\t%s\t%t\t%d\t%s\t%s\t%s\t%d\t%d MiB\t%s\t%s\t%s\n", s.Component, s.Replica, s.Ready, s.PID, s.Address,
+			s.Version, age, s.Restarts, s.ResidentMemoryBytes>>20, requests, share, s.Message)
 	}
 	return table.Flush()
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/tripod-k8s/tripod/internal/instance"
 	"github.com/tripod-k8s/tripod/internal/supervisor"
 )
@@ -43,6 +45,12 @@ func TestWrongCommandLinesAreRefused(t *testing.T) {
 		{"etcd that is no URL", []string{"up", "--etcd-servers=localhost"}, `etcd server "localhost" is not of the form`},
 		{"unknown format", []string{"status", "-o", "yaml"}, `--output must be table or json, not "yaml"`},
 		{"no instance", []string{"status"}, "tripod does not run in"},
+		{"negative time", []string{"status", "--over=-1s"}, "--over -1s is negative"},
+		{"no replica to start with", []string{"up", "--core-replicas=0"}, "--core-replicas 0 is not between 1 and 20"},
+		{"scale nothing", []string{"scale", "--replicas=2"}, "accepts 1 arg(s), received 0"},
+		{"scale what is no service", []string{"scale", "etcd", "--replicas=2"}, `invalid argument "etcd"`},
+		{"scale to an unknown number", []string{"scale", "core"}, `required flag(s) "replicas" not set`},
+		{"scale without an instance", []string{"scale", "core", "--replicas=2"}, "tripod does not run in"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := execute(t, tc.args...)
@@ -58,7 +66,7 @@ func TestHelpNamesWhatIsForUsers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range []string{"up", "status", "kubectl", "kube-apiserver", "version", "completion"} {
+	for _, command := range []string{"up", "status", "scale", "kubectl", "kube-apiserver", "version", "completion"} {
 		if !strings.Contains(help, "\n  "+command+" ") {
 			t.Errorf("help does not name %s:\n%s", command, help)
 		}
@@ -93,21 +101,24 @@ func TestCompletionKnowsTheShells(t *testing.T) {
 }
 
 func TestStatusIsShownToPeopleAndPrograms(t *testing.T) {
-	statuses := []supervisor.Status{{
-		Component: "core", Replica: "core-0", PID: 42, Address: "https://127.0.0.1:20000", Ready: true,
-		Version: "v1.36.3", StartTime: time.Now().Add(-time.Hour), Restarts: 2, ResidentMemoryBytes: 256 << 20,
-	}, {Component: "extensions", Replica: "extensions-0", Message: "restarts in 1.0s"}}
+	statuses := []instance.Status{{
+		Status: supervisor.Status{
+			Component: "core", Replica: "core-0", PID: 42, Address: "https://127.0.0.1:20000", Ready: true,
+			Version: "v1.36.3", StartTime: time.Now().Add(-time.Hour), Restarts: 2, ResidentMemoryBytes: 256 << 20,
+		},
+		Requests: ptr.To[int64](1234), Share: ptr.To(0.333),
+	}, {Status: supervisor.Status{Component: "extensions", Replica: "extensions-0", Message: "restarts in 1.0s"}}}
 
 	var table bytes.Buffer
 	if err := printStatuses(&table, statuses); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(table.String()), "\n")
-	want := []string{"core", "core-0", "true", "42", "https://127.0.0.1:20000", "v1.36.3", "60m", "2", "256", "MiB"}
+	want := []string{"core", "core-0", "true", "42", "https://127.0.0.1:20000", "v1.36.3", "60m", "2", "256", "MiB", "1234", "33.3%"}
 	if got := strings.Fields(lines[1]); !slices.Equal(got, want) {
 		t.Errorf("line is %q, want %q", got, want)
 	}
-	if !strings.HasSuffix(lines[2], "restarts in 1.0s") {
+	if words := strings.Fields(lines[2]); !strings.HasSuffix(lines[2], "restarts in 1.0s") || !slices.Contains(words, "-") {
 		t.Errorf("line %q does not say why extensions is not ready", lines[2])
 	}
 

@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"io"
-	"net"
 	"os"
 	"os/signal"
 	"syscall"
@@ -19,13 +18,18 @@ import (
 )
 
 func newUpCommand() *cobra.Command {
-	o := instance.Options{BindAddress: net.IPv4(127, 0, 0, 1), Port: 6443, APIServiceForm: "service"}
+	o := instance.DefaultOptions()
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start an instance on this machine and keep it running until Ctrl-C",
 		Long: `Start an instance on this machine and keep it running until Ctrl-C: aggregator, core and extensions, and an etcd
 unless all three have one already. Everything it needs and its data are in the data directory, so the next start
-continues where this one ended.`,
+continues where this one ended.
+
+Each service can have several replicas, and ` + "`tripod scale`" + ` changes how many while they run. They share what --core-arg and
+the like give them. Where each needs its own, as a file that it writes does, {replica} stands for its name:
+
+  tripod up --core-replicas 2 --core-arg=--audit-log-path=/tmp/audit-{replica}.log --core-arg=--audit-policy-file=policy.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.Validate(); err != nil {
@@ -43,6 +47,12 @@ continues where this one ended.`,
 	fs := cmd.Flags()
 	fs.IntVar(&o.Port, "port", o.Port, "port for clients; 0 takes a free one")
 	fs.IPVar(&o.BindAddress, "bind-address", o.BindAddress, "address for clients")
+	fs.IntVar(&o.CoreReplicas, "core-replicas", o.CoreReplicas, "number of replicas of core to start with")
+	fs.IntVar(&o.ExtensionsReplicas, "extensions-replicas", o.ExtensionsReplicas, "number of replicas of extensions to start with")
+	fs.IntVar(&o.AggregatorReplicas, "aggregator-replicas", o.AggregatorReplicas,
+		"number of replicas of the aggregator to start with; the first serves at --port, the next one at the port after it, and so on")
+	fs.BoolVar(&o.LoadBalancer, "lb", false,
+		"serve at --port with a small balancer that spreads TCP connections over the aggregators, which then have ports of their own on loopback")
 	fs.StringSliceVar(&o.EtcdServers, "etcd-servers", nil, "URLs of an etcd for all services, instead of the embedded one")
 	fs.StringSliceVar(&o.CoreEtcdServers, "core-etcd-servers", nil, "URLs of an etcd for core")
 	fs.StringSliceVar(&o.ExtensionsEtcdServers, "extensions-etcd-servers", nil, "URLs of an etcd for extensions")
@@ -52,9 +62,9 @@ continues where this one ended.`,
 	fs.StringVar(&o.EtcdKeyFile, "etcd-keyfile", "", "client key for the etcds that are not embedded")
 	fs.StringVar(&o.APIServiceForm, "apiservice-form", o.APIServiceForm,
 		"form of the APIServices of core and extensions: service, or local as in kube-apiserver")
-	fs.StringArrayVar(&o.CoreArgs, "core-arg", nil, "further flag for core, as in --core-arg=--v=4; can be repeated")
-	fs.StringArrayVar(&o.ExtensionsArgs, "extensions-arg", nil, "further flag for extensions; can be repeated")
-	fs.StringArrayVar(&o.AggregatorArgs, "aggregator-arg", nil, "further flag for the aggregator; can be repeated")
+	fs.StringArrayVar(&o.CoreArgs, "core-arg", nil, "further flag for each replica of core, as in --core-arg=--v=4; can be repeated")
+	fs.StringArrayVar(&o.ExtensionsArgs, "extensions-arg", nil, "further flag for each replica of extensions; can be repeated")
+	fs.StringArrayVar(&o.AggregatorArgs, "aggregator-arg", nil, "further flag for each aggregator; can be repeated")
 	return cmd
 }
 

@@ -5,7 +5,6 @@ package dropin
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"net"
 	"os"
@@ -17,6 +16,7 @@ import (
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/internal/backendsfile"
 	"github.com/tripod-k8s/tripod/internal/etcdready"
 	"github.com/tripod-k8s/tripod/internal/launch"
 	"github.com/tripod-k8s/tripod/internal/pki"
@@ -50,21 +50,19 @@ func run(ctx context.Context, known *catalog, s *settings) error {
 	if err != nil {
 		return err
 	}
-	defer services.Release()
 	certificate, err := s.certificateFiles(dir)
 	if err != nil {
 		return err
 	}
 
+	processes, err := s.processes(services, known, certificate, filepath.Join(dir, "backends.yaml"))
+	if err != nil {
+		return err
+	}
 	group := supervisor.NewGroup(logEvent)
 	defer group.Stop()
 	output := supervisor.NewStream(os.Stdout, os.Stderr)
-	// They stop in the opposite order: first the clients go, then what they used.
-	for _, process := range []supervisor.Process{
-		services.Core(s.securePort, s.arguments(core, known, certificate)),
-		services.Extensions(s.arguments(extensions, known, certificate)),
-		s.aggregator(services, s.arguments(aggregator, known, certificate)),
-	} {
+	for _, process := range processes {
 		process.Output = output.Output()
 		process.StopTimeout += s.drain + stopMargin
 		// kube-apiserver ends when it cannot start, and whoever runs it decides what next.
@@ -89,15 +87,35 @@ func checkEtcd(ctx context.Context, s *settings) error {
 	return nil
 }
 
-// aggregator describes the process that serves in public.
-func (s *settings) aggregator(services *launch.Services, args []string) supervisor.Process {
+// processes returns the services in the order in which they start, and writes the file by which they find each other. They
+// stop in the opposite order: first the clients go, then what they used.
+func (s *settings) processes(
+	services *launch.Services, known *catalog, certificate genericoptions.CertKey, where string,
+) ([]supervisor.Process, error) {
+	replicas := map[service]*launch.Replica{}
+	args := map[service][]string{}
+	for _, name := range []service{core, extensions, aggregator} {
+		var err error
+		if replicas[name], err = launch.NewReplica(string(name), string(name)); err != nil {
+			return nil, err
+		}
+		args[name] = s.arguments(name, known, certificate)
+	}
+	backends := backendsfile.Backends{
+		Core:       launch.Locate([]*launch.Replica{replicas[core]}),
+		Extensions: launch.Locate([]*launch.Replica{replicas[extensions]}),
+	}
+	if err := backends.Write(where); err != nil {
+		return nil, err
+	}
 	url := "https://" + net.JoinHostPort(launch.ClientAddress(s.bindAddress).String(), strconv.Itoa(s.securePort))
-	// The certificate may be for any name and of any authority, and the probe has nothing to hide. A server that wants
-	// to know who asks is serving.
-	probe := supervisor.NewHTTPProbe(url, &tls.Config{InsecureSkipVerify: true}).IgnoreForbidden() //nolint:gosec // see above
-	process := services.Aggregator(url, probe, args)
-	process.StopTimeout = s.shutdownDelay + s.watchGrace
-	return process
+	public := services.Aggregator(replicas[aggregator], url, where, args[aggregator])
+	public.StopTimeout = s.shutdownDelay + s.watchGrace
+	return []supervisor.Process{
+		services.Core(replicas[core], s.securePort, args[core]),
+		services.Extensions(replicas[extensions], where, args[extensions]),
+		public,
+	}, nil
 }
 
 // certificateFiles returns the files of the public certificate. One that exists in memory only, because --cert-dir is

@@ -33,7 +33,6 @@ func Encode(e *identityv1.Envelope) (string, error) {
 	}
 	message, err := proto.Marshal(e)
 	if err != nil {
-		// A string that is not UTF-8, in a certificate for instance.
 		return "", fmt.Errorf("encode identity: %w", err)
 	}
 	return encoding.EncodeToString(message), nil
@@ -74,11 +73,8 @@ func Decode(value string) (*identityv1.Envelope, error) {
 // FromUser returns the user as a message. They share their groups and the values of their extra.
 func FromUser(u user.Info) *identityv1.User {
 	message := &identityv1.User{Name: u.GetName(), Uid: u.GetUID(), Groups: u.GetGroups()}
-	if extra := u.GetExtra(); len(extra) > 0 {
-		message.Extra = make(map[string]*identityv1.ExtraValues, len(extra))
-		for key, values := range extra {
-			message.Extra[key] = &identityv1.ExtraValues{Values: values}
-		}
+	for key, values := range u.GetExtra() {
+		message.Extra = append(message.Extra, &identityv1.Extra{Key: key, Values: values})
 	}
 	return message
 }
@@ -91,12 +87,13 @@ func ToUser(message *identityv1.User) user.Info {
 	u := &user.DefaultInfo{Name: message.GetName(), UID: message.GetUid(), Groups: message.GetGroups()}
 	if extra := message.GetExtra(); len(extra) > 0 {
 		u.Extra = make(map[string][]string, len(extra))
-		for key, values := range extra {
-			u.Extra[key] = values.GetValues()
-			if u.Extra[key] == nil {
+		for _, e := range extra {
+			values := e.GetValues()
+			if values == nil {
 				// In JSON, and so for policies, no list is not the same as an empty one.
-				u.Extra[key] = []string{}
+				values = []string{}
 			}
+			u.Extra[e.GetKey()] = values
 		}
 	}
 	return u

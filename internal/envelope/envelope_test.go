@@ -55,7 +55,7 @@ func TestEnvelopeIsLossless(t *testing.T) {
 
 func TestUserIsKept(t *testing.T) {
 	want := &user.DefaultInfo{
-		Name: "jane", UID: "1", Groups: []string{"b", "a"},
+		Name: "latin \xfc", UID: "\xff", Groups: []string{"b", "a", " \x00 "},
 		Extra: map[string][]string{"Key": {"", "v"}, "key": {"w"}, "none": {}},
 	}
 	sent, err := Encode(&identityv1.Envelope{User: FromUser(want)})
@@ -81,9 +81,6 @@ func TestThereIsOneSender(t *testing.T) {
 		if _, err := Encode(e); err == nil {
 			t.Errorf("%s is encoded", name)
 		}
-	}
-	if _, err := Encode(&identityv1.Envelope{User: &identityv1.User{Name: "\xff"}}); err == nil {
-		t.Error("a name that is not UTF-8 is encoded")
 	}
 }
 
@@ -150,7 +147,7 @@ func FuzzUser(f *testing.F) {
 		want := &user.DefaultInfo{Name: name, UID: uid, Groups: []string{group, ""}, Extra: map[string][]string{key: {value, ""}}}
 		sent, err := Encode(&identityv1.Envelope{User: FromUser(want), ClientAddress: address})
 		if err != nil {
-			return // refused: not UTF-8
+			t.Fatal(err)
 		}
 		e, err := Decode(sent)
 		if err != nil {

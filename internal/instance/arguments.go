@@ -4,7 +4,6 @@
 package instance
 
 import (
-	"fmt"
 	"net"
 	"strings"
 
@@ -22,16 +21,17 @@ var kubernetesServiceIP = net.IPv4(10, 0, 0, 1)
 
 // arguments builds the flags of the services of an instance.
 type arguments struct {
-	options   *Options
-	store     *pki.Store
+	options *Options
+	store   *pki.Store
+	// port is where clients reach the instance.
 	port      int
 	advertise net.IP
 	// etcd is the embedded etcd, if there is one.
 	etcd *launch.Port
 }
 
-func (a *arguments) core() []string {
-	args := append(a.shared(launch.Core), a.requestHeader()...)
+func (a *arguments) core(replica string) []string {
+	args := append(a.shared(launch.Core, replica), a.requestHeader()...)
 	args = append(args,
 		"--client-ca-file="+a.store.CertFile(clusterCA),
 		"--proxy-client-cert-file="+a.store.CertFile(frontProxyClient),
@@ -50,18 +50,19 @@ func (a *arguments) core() []string {
 	if a.advertise == nil {
 		args = append(args, "--endpoint-reconciler-type=none")
 	}
-	return append(args, a.options.CoreArgs...)
+	return append(args, forReplica(replica, a.options.CoreArgs)...)
 }
 
-func (a *arguments) extensions() []string {
-	return append(a.shared(launch.Extensions), a.options.ExtensionsArgs...)
+func (a *arguments) extensions(replica string) []string {
+	return append(a.shared(launch.Extensions, replica), forReplica(replica, a.options.ExtensionsArgs)...)
 }
 
-func (a *arguments) aggregator() []string {
-	args := append(a.shared(launch.Aggregator), a.requestHeader()...)
+// aggregator returns the flags of an aggregator that serves at address and port.
+func (a *arguments) aggregator(replica string, address net.IP, port string) []string {
+	args := append(a.shared(launch.Aggregator, replica), a.requestHeader()...)
 	args = append(args,
-		"--bind-address="+a.options.BindAddress.String(),
-		fmt.Sprintf("--secure-port=%d", a.port),
+		"--bind-address="+address.String(),
+		"--secure-port="+port,
 		"--tls-cert-file="+a.store.CertFile(apiserver),
 		"--tls-private-key-file="+a.store.KeyFile(apiserver),
 		"--client-ca-file="+a.store.CertFile(clusterCA),
@@ -69,7 +70,7 @@ func (a *arguments) aggregator() []string {
 		"--proxy-client-key-file="+a.store.KeyFile(frontProxyClient),
 		"--apiservice-form="+a.options.APIServiceForm,
 	)
-	return append(args, a.options.AggregatorArgs...)
+	return append(args, forReplica(replica, a.options.AggregatorArgs)...)
 }
 
 // requestHeader returns the flags by which an authenticating proxy, and the aggregator to third-party API servers, is
@@ -86,13 +87,13 @@ func (a *arguments) requestHeader() []string {
 }
 
 // shared returns the flags that every service has: its name, address, policy and etcd.
-func (a *arguments) shared(service string) []string {
+func (a *arguments) shared(service, replica string) []string {
 	advertise := a.advertise
 	if advertise == nil {
 		advertise = launch.ClientAddress(a.options.BindAddress)
 	}
 	args := []string{
-		"--replica=" + replica(service),
+		"--replica=" + replica,
 		"--advertise-address=" + advertise.String(),
 		"--authorization-mode=Node,RBAC",
 	}
@@ -127,5 +128,14 @@ func (a *arguments) embeddedEtcd(dataDir DataDir) []string {
 	}
 }
 
-// replica names the only replica of a component.
-func replica(component string) string { return component + "-0" }
+// replicaPlaceholder stands for the name of a replica in flags of the user.
+const replicaPlaceholder = "{replica}"
+
+// forReplica returns flags of the user as they are for one replica.
+func forReplica(replica string, flags []string) []string {
+	own := make([]string, 0, len(flags))
+	for _, flag := range flags {
+		own = append(own, strings.ReplaceAll(flag, replicaPlaceholder, replica))
+	}
+	return own
+}

@@ -54,7 +54,7 @@ func TestArguments(t *testing.T) {
 			options: Options{APIServiceForm: "service"},
 			want: map[string]map[string]string{
 				launch.Core: {
-					"replica": "core-0", "advertise-address": "192.0.2.1", "endpoint-reconciler-type": none,
+					"replica": "core-1", "advertise-address": "192.0.2.1", "endpoint-reconciler-type": none,
 					"etcd-servers": "ETCD", "etcd-cafile": "DIR/etcd-ca.crt",
 					"etcd-certfile": "DIR/apiserver-etcd-client.crt", "etcd-keyfile": "DIR/apiserver-etcd-client.key",
 					"client-ca-file": "DIR/ca.crt", "requestheader-client-ca-file": "DIR/front-proxy-ca.crt",
@@ -67,9 +67,9 @@ func TestArguments(t *testing.T) {
 					"service-account-signing-key-file": "DIR/sa.key",
 					"kubelet-client-certificate":       "DIR/kubelet-client.crt", "kubelet-client-key": "DIR/kubelet-client.key",
 				},
-				launch.Extensions: {"replica": "extensions-0", "etcd-servers": "ETCD", "client-ca-file": none, "authorization-mode": "Node,RBAC"},
+				launch.Extensions: {"replica": "extensions-2", "etcd-servers": "ETCD", "client-ca-file": none, "authorization-mode": "Node,RBAC"},
 				launch.Aggregator: {
-					"replica": "aggregator-0", "etcd-servers": "ETCD", "bind-address": "127.0.0.1", "secure-port": "6443",
+					"replica": "aggregator-3", "etcd-servers": "ETCD", "bind-address": "127.0.0.1", "secure-port": "6446",
 					"tls-cert-file": "DIR/apiserver.crt", "tls-private-key-file": "DIR/apiserver.key",
 					"client-ca-file": "DIR/ca.crt", "requestheader-client-ca-file": "DIR/front-proxy-ca.crt",
 					"proxy-client-cert-file": "DIR/front-proxy-client.crt", "proxy-client-key-file": "DIR/front-proxy-client.key",
@@ -119,6 +119,17 @@ func TestArguments(t *testing.T) {
 			},
 		},
 		{
+			name: "further flags that differ between replicas",
+			options: Options{
+				CoreArgs:       []string{"--audit-log-path=/var/log/{replica}.log"},
+				AggregatorArgs: []string{"--debug-socket-path=/run/{replica}/{replica}"},
+			},
+			want: map[string]map[string]string{
+				launch.Core:       {"audit-log-path": "/var/log/core-1.log"},
+				launch.Aggregator: {"debug-socket-path": "/run/aggregator-3/aggregator-3"},
+			},
+		},
+		{
 			name:   "no address that endpoints may have",
 			change: func(a *arguments) { a.advertise = nil },
 			want: map[string]map[string]string{
@@ -133,7 +144,10 @@ func TestArguments(t *testing.T) {
 				tc.change(a)
 			}
 			dir := strings.TrimSuffix(a.store.CertFile("x"), "/x.crt")
-			got := map[string][]string{launch.Core: a.core(), launch.Extensions: a.extensions(), launch.Aggregator: a.aggregator()}
+			got := map[string][]string{
+				launch.Core: a.core("core-1"), launch.Extensions: a.extensions("extensions-2"),
+				launch.Aggregator: a.aggregator("aggregator-3", net.IPv4(127, 0, 0, 1), "6446"),
+			}
 			for service, flags := range tc.want {
 				for name, want := range flags {
 					value, given := lastValue(got[service], name)

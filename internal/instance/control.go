@@ -13,27 +13,51 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"syscall"
 	"time"
-
-	"github.com/tripod-k8s/tripod/internal/supervisor"
 )
 
 const (
-	statusPath    = "/status"
-	statusTimeout = 5 * time.Second
+	statusPath = "/status"
+	// overParameter says over which time requests are to be counted.
+	overParameter = "over"
+	scalePath     = "/scale"
+
+	headerTimeout = 5 * time.Second
 	// maxSocketPath is how long the path of a Unix socket may be on all systems.
 	maxSocketPath = 100
+	// pendingLines is how many lines wait for a client that is slow to read them. Others are lost: what runs does not
+	// wait for those who look on.
+	pendingLines = 1000
 )
 
-// control answers questions about a running instance over a Unix socket.
-type control struct {
-	server *http.Server
-	served chan struct{}
+// controlled is what can be asked of an instance.
+type controlled interface {
+	statuses(ctx context.Context, over time.Duration) []Status
+	scale(ctx context.Context, wanted scaleRequest, tell func(line string)) error
 }
 
-// startControl serves at the socket of the data directory, which the caller has locked.
-func startControl(dataDir DataDir, statuses func() []supervisor.Status) (*control, error) {
+// scaleRequest is the body of a request to scale a service.
+type scaleRequest struct {
+	Service  string `json:"service"`
+	Replicas int    `json:"replicas"`
+}
+
+// scaleMessage is one of those that answer it. The last one is Done, or has an Error.
+type scaleMessage struct {
+	Line  string `json:"line,omitempty"`
+	Error string `json:"error,omitempty"`
+	Done  bool   `json:"done,omitempty"`
+}
+
+// control answers questions about a running instance, and obeys, over a Unix socket.
+type control struct {
+	instance controlled
+	server   *http.Server
+	served   chan struct{}
+}
+
+// startControl serves at the socket of the data directory, which the caller has locked. What was asked for ends with ctx.
+func startControl(ctx context.Context, dataDir DataDir, i controlled) (*control, error) {
 	if err := os.Remove(dataDir.socket()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("cannot replace the control socket: %w", err)
 	}
@@ -49,12 +73,14 @@ func startControl(dataDir DataDir, statuses func() []supervisor.Status) (*contro
 	if err := os.Chmod(dataDir.socket(), 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot protect the control socket: %w", err), listener.Close())
 	}
+	c := &control{instance: i, served: make(chan struct{})}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+statusPath, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(statuses()) // the client has gone when this fails
-	})
-	c := &control{server: &http.Server{Handler: mux, ReadHeaderTimeout: statusTimeout}, served: make(chan struct{})}
+	mux.HandleFunc("GET "+statusPath, c.status)
+	mux.HandleFunc("POST "+scalePath, c.scale)
+	c.server = &http.Server{
+		Handler: mux, ReadHeaderTimeout: headerTimeout,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
 	go func() {
 		defer close(c.served)
 		_ = c.server.Serve(listener) // ends with close
@@ -68,40 +94,60 @@ func (c *control) close(dataDir DataDir) {
 	_ = os.Remove(dataDir.socket())
 }
 
-// Status asks the instance that runs in the data directory for the state of its processes.
-func Status(ctx context.Context, dataDir DataDir) ([]supervisor.Status, error) {
-	path, release, err := shortSocketPath(dataDir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("tripod does not run in %s", dataDir)
+func (c *control) status(w http.ResponseWriter, req *http.Request) {
+	var over time.Duration
+	if value := req.URL.Query().Get(overParameter); value != "" {
+		var err error
+		if over, err = time.ParseDuration(value); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
 	}
-	if err != nil {
-		return nil, err
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(c.instance.statuses(req.Context(), over)) // the client has gone when this fails
+}
+
+// scale does what was asked for, and answers with what happens meanwhile. When the client goes, it ends (see
+// fleet.Scale).
+func (c *control) scale(w http.ResponseWriter, req *http.Request) {
+	var wanted scaleRequest
+	if err := json.NewDecoder(req.Body).Decode(&wanted); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
 	}
-	defer release()
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var dialer net.Dialer
-		return dialer.DialContext(ctx, "unix", path)
-	}}
-	defer transport.CloseIdleConnections()
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://tripod"+statusPath, nil)
-	if err != nil {
-		return nil, err
+	lines := make(chan string, pendingLines)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- c.instance.scale(req.Context(), wanted, func(line string) {
+			select {
+			case lines <- line:
+			default:
+			}
+		})
+	}()
+	w.Header().Set("Content-Type", "application/json")
+	encoder, flusher := json.NewEncoder(w), http.NewResponseController(w)
+	send := func(message scaleMessage) { // the client has gone when this fails, and then the context ends
+		_ = encoder.Encode(message)
+		_ = flusher.Flush()
 	}
-	response, err := transport.RoundTrip(req)
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, fmt.Errorf("tripod does not run in %s", dataDir)
+	for {
+		select {
+		case line := <-lines:
+			send(scaleMessage{Line: line})
+			continue
+		case err := <-ended:
+			for len(lines) > 0 {
+				send(scaleMessage{Line: <-lines})
+			}
+			if err != nil {
+				send(scaleMessage{Error: err.Error()})
+				return
+			}
+			send(scaleMessage{Done: true})
+			return
+		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot ask the instance in %s: %w", dataDir, err)
-	}
-	defer response.Body.Close() //nolint:errcheck // nothing depends on it
-	var statuses []supervisor.Status
-	if err := json.NewDecoder(response.Body).Decode(&statuses); err != nil {
-		return nil, fmt.Errorf("cannot read the answer of the instance in %s: %w", dataDir, err)
-	}
-	return statuses, nil
 }
 
 // shortSocketPath returns a path of the socket that is short enough for the operating system, valid until release is

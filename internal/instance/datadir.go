@@ -30,12 +30,13 @@ type DataDir string
 // Kubeconfig returns the path of the kubeconfig of the instance.
 func (d DataDir) Kubeconfig() string { return filepath.Join(string(d), "kubeconfig") }
 
-func (d DataDir) pki() string                 { return filepath.Join(string(d), "pki") }
-func (d DataDir) etcd() string                { return filepath.Join(string(d), "etcd") }
-func (d DataDir) logs() string                { return filepath.Join(string(d), "logs") }
-func (d DataDir) log(component string) string { return filepath.Join(d.logs(), component+".log") }
-func (d DataDir) lockFile() string            { return filepath.Join(string(d), "lock") }
-func (d DataDir) socket() string              { return filepath.Join(string(d), "tripod.sock") }
+func (d DataDir) pki() string               { return filepath.Join(string(d), "pki") }
+func (d DataDir) etcd() string              { return filepath.Join(string(d), "etcd") }
+func (d DataDir) logs() string              { return filepath.Join(string(d), "logs") }
+func (d DataDir) log(replica string) string { return filepath.Join(d.logs(), replica+".log") }
+func (d DataDir) backends() string          { return filepath.Join(string(d), "backends.yaml") }
+func (d DataDir) lockFile() string          { return filepath.Join(string(d), "lock") }
+func (d DataDir) socket() string            { return filepath.Join(string(d), "tripod.sock") }
 
 // open makes the directory and takes it for this process. The lock ends with the process at the latest.
 func (d DataDir) open() (lock *os.File, err error) {

@@ -11,28 +11,25 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/component-base/version"
 
-	"github.com/tripod-k8s/tripod/internal/embeddedetcd"
+	"github.com/tripod-k8s/tripod/internal/balancer"
+	"github.com/tripod-k8s/tripod/internal/fleet"
 	"github.com/tripod-k8s/tripod/internal/launch"
 	"github.com/tripod-k8s/tripod/internal/pki"
 	"github.com/tripod-k8s/tripod/internal/supervisor"
 	tripodversion "github.com/tripod-k8s/tripod/internal/version"
 )
 
-const (
-	etcd = "etcd"
-	// waitingInterval is how often to say what a start still waits for.
-	waitingInterval = 15 * time.Second
-	// renewInterval is how often to look whether certificates are near their end.
-	renewInterval = 24 * time.Hour
-)
+// renewInterval is how often to look whether certificates are near their end.
+const renewInterval = 24 * time.Hour
 
-// Run runs an instance until ctx ends, and tells on out what happens. An error means that it could not start, or that
-// a process of it cannot be kept running; then nothing of it is left.
+// Run runs an instance until ctx ends, and tells on out what happens. An error means that it could not start; then
+// nothing of it is left.
 func Run(ctx context.Context, options Options, out io.Writer) error {
 	began := time.Now()
 	if err := options.complete(); err != nil {
@@ -50,33 +47,7 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 	if err := i.prepare(ctx); err != nil {
 		return unlessStopped(ctx, err)
 	}
-	defer i.services.Release()
-
-	i.group = supervisor.NewGroup(i.report)
-	control, err := startControl(i.dataDir, i.group.Statuses)
-	if err != nil {
-		return err
-	}
-	defer control.close(i.dataDir)
-	renewing := wait.Group{}
-	defer renewing.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	renewing.StartWithContext(ctx, i.keepCertificates)
-	defer i.group.Stop()
-
-	if err := i.start(ctx); err != nil {
-		return unlessStopped(ctx, fmt.Errorf("%w; logs are in %s", err, i.dataDir.logs()))
-	}
-	fmt.Fprintf(out, "\nTripod is ready after %s at %s\n\n    export KUBECONFIG=%s\n\nCtrl-C stops it; its data stays.\n",
-		supervisor.Seconds(time.Since(began)), i.url(), i.dataDir.Kubeconfig())
-	select {
-	case <-ctx.Done():
-		fmt.Fprintln(out, "\nStopping")
-		return nil
-	case err := <-i.group.Failed():
-		return err
-	}
+	return i.run(ctx, began)
 }
 
 // unlessStopped returns err unless it is the consequence of being asked to stop.
@@ -96,13 +67,21 @@ type instance struct {
 	services *launch.Services
 	args     *arguments
 	group    *supervisor.Group
+	fleet    *fleet.Fleet
+	// balancer is nil where the aggregators serve clients themselves.
+	balancer *balancer.Balancer
+	// started is set when everything was ready once.
+	started atomic.Bool
+
 	// saying keeps lines of different goroutines apart.
 	saying sync.Mutex
+	// listener is told what is said while the instance is scaled.
+	listener func(line string)
 }
 
 // prepare does everything that can fail before the first process starts.
 func (i *instance) prepare(ctx context.Context) error {
-	port, err := choosePort(i.options.BindAddress, i.options.Port)
+	port, err := i.takePorts()
 	if err != nil {
 		return err
 	}
@@ -120,6 +99,18 @@ func (i *instance) prepare(ctx context.Context) error {
 	}
 	i.services, err = launch.NewServices(i.store)
 	return err
+}
+
+// takePorts finds out whether clients can be served, and returns where.
+func (i *instance) takePorts() (port int, err error) {
+	if !i.options.LoadBalancer {
+		return choosePorts(i.options.BindAddress, i.options.Port, i.options.AggregatorReplicas)
+	}
+	i.balancer, err = balancer.Listen(net.JoinHostPort(i.options.BindAddress.String(), strconv.Itoa(i.options.Port)))
+	if err != nil {
+		return 0, cannotListen(i.options.BindAddress, i.options.Port, err)
+	}
+	return i.balancer.Port(), nil
 }
 
 // ensureCertificates makes and renews certificates and what is made of them.
@@ -140,8 +131,47 @@ func (i *instance) keepCertificates(ctx context.Context) {
 	}, renewInterval)
 }
 
-func (i *instance) url() string {
-	return "https://" + net.JoinHostPort(launch.ClientAddress(i.options.BindAddress).String(), strconv.Itoa(i.args.port))
+func (i *instance) url() string { return clientURL(i.options.BindAddress, strconv.Itoa(i.args.port)) }
+
+// clientURL returns where clients reach what serves at an address.
+func clientURL(address net.IP, port string) string {
+	return "https://" + net.JoinHostPort(launch.ClientAddress(address).String(), port)
+}
+
+// run starts what was prepared, and keeps it running until ctx ends.
+func (i *instance) run(ctx context.Context, began time.Time) error {
+	i.group = supervisor.NewGroup(i.report)
+	i.fleet = fleet.New(i.group, fleet.Config{Process: i.process, Use: i.use, Say: i.say, Notice: noticeTime})
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	control, err := startControl(ctx, i.dataDir, i)
+	if err != nil {
+		return err
+	}
+	defer control.close(i.dataDir)
+
+	renewing, balancing := wait.Group{}, wait.Group{}
+	defer renewing.Wait()
+	renewing.StartWithContext(ctx, i.keepCertificates)
+	if i.balancer != nil {
+		// It goes on for those who are connected until the aggregators have stopped.
+		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		defer balancing.Wait()
+		defer cancel()
+		balancing.StartWithContext(ctx, i.balancer.Serve)
+	}
+	defer i.fleet.Stop()
+	defer cancel()
+
+	if err := i.start(ctx); err != nil {
+		return unlessStopped(ctx, fmt.Errorf("%w; logs are in %s", err, i.dataDir.logs()))
+	}
+	i.started.Store(true)
+	fmt.Fprintf(i.out, "\nTripod is ready after %s at %s\n\n    export KUBECONFIG=%s\n\nCtrl-C stops it; its data stays.\n",
+		supervisor.Seconds(time.Since(began)), i.url(), i.dataDir.Kubeconfig())
+	<-ctx.Done()
+	fmt.Fprintln(i.out, "\nStopping")
+	return nil
 }
 
 // start starts all processes and returns when they are ready. The services wait for what they need by themselves;
@@ -152,77 +182,63 @@ func (i *instance) start(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := i.awaitReady(ctx, i.run(process)); err != nil {
+		if err := i.fleet.AwaitReady(ctx, i.group.Start(process)); err != nil {
 			return err
 		}
 	}
-	asAdmin, err := launch.ClientTLS(i.store, clusterCA, admin)
+	var wanted []fleet.Service
+	for _, service := range services {
+		wanted = append(wanted, fleet.Service{Name: service, Replicas: i.options.replicas(service)})
+	}
+	children, err := i.fleet.Start(wanted)
 	if err != nil {
 		return err
 	}
-	return i.awaitReady(ctx,
-		i.run(i.services.Core(i.args.port, i.args.core())),
-		i.run(i.services.Extensions(i.args.extensions())),
-		i.run(i.services.Aggregator(i.url(), supervisor.NewHTTPProbe(i.url(), asAdmin), i.args.aggregator())),
-	)
-}
-
-func (i *instance) embeddedEtcd() (supervisor.Process, error) {
-	self, err := launch.Self()
-	if err != nil {
-		return supervisor.Process{}, err
-	}
-	if i.args.etcd, err = launch.ReservePort(); err != nil {
-		return supervisor.Process{}, err
-	}
-	asClient, err := launch.ClientTLS(i.store, etcdCA, etcdClient)
-	if err != nil {
-		return supervisor.Process{}, err
-	}
-	return supervisor.Process{
-		Component:   etcd,
-		Path:        self,
-		Args:        i.args.embeddedEtcd(i.dataDir),
-		Address:     i.args.etcd.URL(),
-		BeforeStart: i.args.etcd.Release,
-		Ready:       supervisor.NewHTTPProbe(i.args.etcd.URL(), asClient).Ready,
-		Version:     func(context.Context) string { return embeddedetcd.Version },
-	}, nil
-}
-
-// run starts a process of the instance.
-func (i *instance) run(process supervisor.Process) *supervisor.Child {
-	process.Replica = replica(process.Component)
-	process.Output = supervisor.NewLogFile(i.dataDir.log(process.Component))
-	return i.group.Start(process)
-}
-
-// awaitReady returns when the processes are ready, and says from time to time what they wait for.
-func (i *instance) awaitReady(ctx context.Context, children ...*supervisor.Child) error {
-	for {
-		waiting, cancel := context.WithTimeout(ctx, waitingInterval)
-		err := i.group.WaitReady(waiting, children...)
-		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
-			return err
-		}
-		for _, child := range children {
-			if status := child.Status(); !status.Ready {
-				i.say(status.Component, "not ready yet: "+status.Message)
-			}
-		}
-	}
+	return i.fleet.AwaitReady(ctx, children...)
 }
 
 // report tells of an event, except of those that somebody else tells of.
 func (i *instance) report(e supervisor.Event) {
-	if e.Type != supervisor.Stopping && e.Type != supervisor.GaveUp {
-		i.say(e.Component, e.String())
+	if e.Component == launch.Aggregator {
+		i.balance()
+	}
+	stops := e.Type == supervisor.Stopping || e.Type == supervisor.GaveUp
+	if !stops || i.scaling() {
+		i.say(e.Replica, e.String())
 	}
 }
 
-func (i *instance) say(component, what string) {
+// say tells what happens to a replica.
+func (i *instance) say(name, what string) {
 	i.saying.Lock()
 	defer i.saying.Unlock()
-	fmt.Fprintf(i.out, "  %-11s %s\n", component, what)
+	line := fmt.Sprintf("  %-12s  %s", name, what)
+	fmt.Fprintln(i.out, line)
+	if i.listener != nil {
+		i.listener(line)
+	}
+}
+
+// listen has what is said from now on told to a listener too. There can be one.
+func (i *instance) listen(listener func(line string)) (ok bool) {
+	i.saying.Lock()
+	defer i.saying.Unlock()
+	if i.listener != nil {
+		return false
+	}
+	i.listener = listener
+	return true
+}
+
+func (i *instance) listenNoMore() {
+	i.saying.Lock()
+	defer i.saying.Unlock()
+	i.listener = nil
+}
+
+// scaling reports whether somebody listens to how the instance is scaled.
+func (i *instance) scaling() bool {
+	i.saying.Lock()
+	defer i.saying.Unlock()
+	return i.listener != nil
 }

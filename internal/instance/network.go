@@ -14,19 +14,53 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// choosePort checks that clients can be served on the port, or finds a free one when it is 0.
-func choosePort(address net.IP, port int) (int, error) {
-	listener, err := net.Listen("tcp", net.JoinHostPort(address.String(), strconv.Itoa(port)))
+// freePortTries is how often a place for several ports in a row is looked for.
+const freePortTries = 100
+
+// choosePorts checks that clients can be served on a port and those that follow it, n in all, and returns the first. When
+// it is 0, free ones are found.
+func choosePorts(address net.IP, port, n int) (int, error) {
+	tries := 1
+	if port == 0 {
+		tries = freePortTries
+	}
+	var taken int
+	var err error
+	for range tries {
+		if taken, err = tryPorts(address, port, n); err == nil {
+			return taken, nil
+		}
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return 0, fmt.Errorf("%w: give another --port", cannotListen(address, taken, err))
+	}
+	return 0, cannotListen(address, taken, err)
+}
+
+// tryPorts takes ports in a row, gives them back and returns the first, or that which cannot be taken and why.
+func tryPorts(address net.IP, first, n int) (int, error) {
+	for i := range n {
+		listener, err := net.Listen("tcp", net.JoinHostPort(address.String(), strconv.Itoa(first+i)))
+		if err != nil {
+			return first + i, err
+		}
+		defer listener.Close() //nolint:errcheck // it was only to know
+		if i == 0 {
+			first = listener.Addr().(*net.TCPAddr).Port
+		}
+	}
+	return first, nil
+}
+
+// cannotListen says why a port cannot be taken.
+func cannotListen(address net.IP, port int, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return 0, fmt.Errorf("port %d of %s is already in use: give another --port", port, address)
+		return fmt.Errorf("port %d of %s is already in use", port, address)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return 0, fmt.Errorf("--bind-address %s is not an address of this machine", address)
-	case err != nil:
-		return 0, fmt.Errorf("cannot serve on port %d of %s: %w", port, address, err)
+		return fmt.Errorf("--bind-address %s is not an address of this machine", address)
 	}
-	defer listener.Close() //nolint:errcheck // it was only to know
-	return listener.Addr().(*net.TCPAddr).Port, nil
+	return fmt.Errorf("cannot serve on port %d of %s: %w", port, address, err)
 }
 
 // advertiseAddress returns the address that the endpoints of the kubernetes Service name, by the rule of

@@ -7,11 +7,10 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strings"
 	"testing"
 )
 
-func TestChoosePort(t *testing.T) {
+func TestChoosePorts(t *testing.T) {
 	loopback := net.IPv4(127, 0, 0, 1)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -20,15 +19,23 @@ func TestChoosePort(t *testing.T) {
 	defer listener.Close() //nolint:errcheck // only held
 	busy := listener.Addr().(*net.TCPAddr).Port
 
-	if port, err := choosePort(loopback, 0); err != nil || port == 0 {
-		t.Errorf("for 0: %d, %v", port, err)
+	for _, n := range []int{1, 5} {
+		first, err := choosePorts(loopback, 0, n)
+		if err != nil || first == 0 {
+			t.Errorf("%d for 0: %d, %v", n, first, err)
+		}
+		if taken, err := tryPorts(loopback, first, n); err != nil {
+			t.Errorf("port %d is not free: %v", taken, err)
+		}
 	}
-	want := fmt.Sprintf("port %d of 127.0.0.1 is already in use", busy)
-	if _, err := choosePort(loopback, busy); err == nil || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("error is %v, want %s", err, want)
+	want := fmt.Sprintf("port %d of 127.0.0.1 is already in use: give another --port", busy)
+	for first, n := range map[int]int{busy: 1, busy - 1: 2} {
+		if _, err := choosePorts(loopback, first, n); err == nil || err.Error() != want {
+			t.Errorf("error for %d ports from %d on is %v, want %s", n, first, err, want)
+		}
 	}
 	want = "--bind-address 192.0.2.77 is not an address of this machine"
-	if _, err := choosePort(net.IPv4(192, 0, 2, 77), 0); err == nil || err.Error() != want {
+	if _, err := choosePorts(net.IPv4(192, 0, 2, 77), 0, 1); err == nil || err.Error() != want {
 		t.Errorf("error is %v, want %s", err, want)
 	}
 }

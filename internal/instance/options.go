@@ -31,19 +31,48 @@ type Options struct {
 	// EtcdCAFile, EtcdCertFile and EtcdKeyFile secure the connections to etcds that are not embedded.
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
 
+	// CoreReplicas, ExtensionsReplicas and AggregatorReplicas are how many processes of each service to start with.
+	CoreReplicas, ExtensionsReplicas, AggregatorReplicas int
+	// LoadBalancer has a balancer of TCP connections serve at Port. Without it the aggregators serve clients themselves:
+	// the first at Port, the next one at the port after it, and so on.
+	LoadBalancer bool
+
 	// APIServiceForm is the aggregator's --apiservice-form.
 	APIServiceForm string
-	// CoreArgs, ExtensionsArgs and AggregatorArgs are further flags for the services.
+	// CoreArgs, ExtensionsArgs and AggregatorArgs are further flags for the services. In each, {replica} stands for the
+	// name of the replica.
 	CoreArgs, ExtensionsArgs, AggregatorArgs []string
 }
+
+// DefaultOptions are the options of an instance that nobody has wishes for.
+func DefaultOptions() Options {
+	return Options{
+		BindAddress: net.IPv4(127, 0, 0, 1), Port: 6443,
+		CoreReplicas: 1, ExtensionsReplicas: 1, AggregatorReplicas: 1,
+		APIServiceForm: string(aggregator.FormService),
+	}
+}
+
+// maxReplicas is how many replicas of a service an instance may have. One machine has no use for more.
+const maxReplicas = 20
+
+const maxPort = 65535
 
 // Validate returns what is wrong with the options.
 func (o *Options) Validate() error {
 	if o.BindAddress == nil {
 		return errors.New("--bind-address is not an IP address")
 	}
-	if o.Port < 0 || o.Port > 65535 {
-		return fmt.Errorf("--port %d is not between 0 and 65535", o.Port)
+	if o.Port < 0 || o.Port > maxPort {
+		return fmt.Errorf("--port %d is not between 0 and %d", o.Port, maxPort)
+	}
+	for _, service := range services {
+		if n := o.replicas(service); n < 1 || n > maxReplicas {
+			return fmt.Errorf("--%s-replicas %d is not between 1 and %d", service, n, maxReplicas)
+		}
+	}
+	if last := o.Port + o.AggregatorReplicas - 1; last > maxPort && !o.LoadBalancer {
+		return fmt.Errorf("--port %d with --aggregator-replicas %d would need port %d", o.Port, o.AggregatorReplicas, last)
 	}
 	if (o.EtcdCertFile == "") != (o.EtcdKeyFile == "") {
 		return errors.New("--etcd-certfile and --etcd-keyfile must be given together")
@@ -75,6 +104,13 @@ func (o *Options) complete() error {
 		*path = absolute
 	}
 	return nil
+}
+
+// replicas returns how many replicas of a service to start with.
+func (o *Options) replicas(service string) int {
+	return map[string]int{
+		launch.Core: o.CoreReplicas, launch.Extensions: o.ExtensionsReplicas, launch.Aggregator: o.AggregatorReplicas,
+	}[service]
 }
 
 // etcdServers returns the etcd servers of a service; there are none when it uses the embedded etcd.

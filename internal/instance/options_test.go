@@ -4,7 +4,6 @@
 package instance
 
 import (
-	"net"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,7 +12,9 @@ import (
 // validOptions returns options as `tripod up` has them without flags.
 func validOptions(t *testing.T) Options {
 	t.Helper()
-	return Options{DataDir: t.TempDir(), BindAddress: net.IPv4(127, 0, 0, 1), Port: 6443, APIServiceForm: "service"}
+	o := DefaultOptions()
+	o.DataDir = t.TempDir()
+	return o
 }
 
 func TestValidate(t *testing.T) {
@@ -27,6 +28,12 @@ func TestValidate(t *testing.T) {
 		{name: "negative port", change: func(o *Options) { o.Port = -1 }, want: "--port -1"},
 		{name: "large port", change: func(o *Options) { o.Port = 65536 }, want: "--port 65536"},
 		{name: "no address", change: func(o *Options) { o.BindAddress = nil }, want: "--bind-address"},
+		{name: "many replicas", change: func(o *Options) { o.CoreReplicas, o.ExtensionsReplicas, o.AggregatorReplicas = 20, 2, 3 }},
+		{name: "no replica", change: func(o *Options) { o.ExtensionsReplicas = 0 }, want: "--extensions-replicas 0 is not between 1 and 20"},
+		{name: "too many replicas", change: func(o *Options) { o.AggregatorReplicas = 21 }, want: "--aggregator-replicas 21 is not between 1 and 20"},
+		{name: "more replicas than ports", change: func(o *Options) { o.Port, o.AggregatorReplicas = 65535, 2 },
+			want: "--port 65535 with --aggregator-replicas 2 would need port 65536"},
+		{name: "balancer on the last port", change: func(o *Options) { o.Port, o.AggregatorReplicas, o.LoadBalancer = 65535, 2, true }},
 		{name: "local form", change: func(o *Options) { o.APIServiceForm = "local" }},
 		{name: "unknown form", change: func(o *Options) { o.APIServiceForm = "x" }, want: `--apiservice-form must be "service" or "local", not "x"`},
 		{name: "etcd", change: func(o *Options) { o.EtcdServers = []string{"http://127.0.0.1:2379", "https://etcd:2379"} }},

@@ -38,10 +38,7 @@ func (r *Replica) Release() {
 // URL returns where the replica serves, as in https://127.0.0.1:20000. An aggregator may serve elsewhere.
 func (r *Replica) URL() string { return r.serving.URL() }
 
-// Address returns where the replica serves, as in 127.0.0.1:20000. An aggregator may serve elsewhere.
-func (r *Replica) Address() string { return r.serving.Address() }
-
-// Port returns the port at which the replica serves, as in "20000". An aggregator may serve elsewhere.
+// Port returns the port of the URL.
 func (r *Replica) Port() string { return r.serving.Number() }
 
 // Locate returns where the replicas of a backend are.

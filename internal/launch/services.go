@@ -5,7 +5,6 @@ package launch
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/tripod-k8s/tripod/internal/backendsfile"
 	"github.com/tripod-k8s/tripod/internal/pki"
@@ -37,15 +36,17 @@ func (s *Services) Core(r *Replica, advertisePort int, args []string) supervisor
 	return s.process(r, r.URL(), append(own, args...))
 }
 
-// Extensions returns the process of a replica of extensions. Flags that say where core is are among args.
-func (s *Services) Extensions(r *Replica, args []string) supervisor.Process {
-	return s.process(r, r.URL(), append(s.serving(r), args...))
+// Extensions returns the process of a replica of extensions, which finds core by a file (see package backendsfile).
+func (s *Services) Extensions(r *Replica, backends string, args []string) supervisor.Process {
+	own := append(s.serving(r), "--"+backendsfile.Flag+"="+backends)
+	return s.process(r, r.URL(), append(own, args...))
 }
 
-// Aggregator returns the process of a replica of the aggregator that clients reach at url. Flags that say so, and where
-// its backends are, are among args.
-func (s *Services) Aggregator(r *Replica, url string, args []string) supervisor.Process {
-	return s.process(r, url, append(s.common(r), args...))
+// Aggregator returns the process of a replica of the aggregator, which finds core and extensions by a file (see package
+// backendsfile). Clients reach it at url, and the flags that make it so are among args.
+func (s *Services) Aggregator(r *Replica, url, backends string, args []string) supervisor.Process {
+	own := append(s.common(r), "--"+backendsfile.Flag+"="+backends)
+	return s.process(r, url, append(own, args...))
 }
 
 func (s *Services) process(r *Replica, url string, args []string) supervisor.Process {
@@ -81,19 +82,4 @@ func (s *Services) serving(r *Replica) []string {
 		"--tls-cert-file="+s.store.CertFile(r.Service),
 		"--tls-private-key-file="+s.store.KeyFile(r.Service),
 	)
-}
-
-// WhereCoreIs returns the flags by which a replica of extensions finds core, as long as that does not change.
-func WhereCoreIs(core backendsfile.Replicas) []string {
-	return []string{"--core-servers=" + strings.Join(core.Servers, ",")}
-}
-
-// WhereBackendsAre returns the flags by which an aggregator finds its backends, as long as that does not change.
-func WhereBackendsAre(b backendsfile.Backends) []string {
-	return []string{
-		"--core-servers=" + strings.Join(b.Core.Servers, ","),
-		"--core-grpc-servers=" + strings.Join(b.Core.GRPC, ","),
-		"--extensions-servers=" + strings.Join(b.Extensions.Servers, ","),
-		"--extensions-grpc-servers=" + strings.Join(b.Extensions.GRPC, ","),
-	}
 }

@@ -8,12 +8,15 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/tripod-k8s/tripod/internal/backendsfile"
 	"github.com/tripod-k8s/tripod/internal/pki"
 	"github.com/tripod-k8s/tripod/internal/supervisor"
 )
@@ -128,47 +131,104 @@ func TestClientUsesRenewedCertificate(t *testing.T) {
 	}
 }
 
-func TestServicesFindEachOther(t *testing.T) {
-	services := &Services{store: openStore(t), binaries: map[string]string{}, grpc: map[string]*Port{}, probes: map[string]*Port{}}
-	if err := services.reservePorts(); err != nil {
+func newReplica(t *testing.T, service, name string) *Replica {
+	t.Helper()
+	r, err := NewReplica(service, name)
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(services.Release)
-	extra := []string{"--v=4"}
-	core, extensions := services.Core(6443, extra), services.Extensions(extra)
-	aggregator := services.Aggregator("https://127.0.0.1:6443", supervisor.NewHTTPProbe("", nil), extra)
+	t.Cleanup(r.Release)
+	return r
+}
+
+func TestServicesFindEachOther(t *testing.T) {
+	services := &Services{store: openStore(t), binaries: map[string]string{}}
+	cores := []*Replica{newReplica(t, Core, "core-0"), newReplica(t, Core, "core-1")}
+	extensions, aggregator := newReplica(t, Extensions, "extensions-0"), newReplica(t, Aggregator, "aggregator-0")
+	backends := backendsfile.Backends{Core: Locate(cores), Extensions: Locate([]*Replica{extensions})}
+	file := filepath.Join(t.TempDir(), "backends.yaml")
+	if err := backends.Write(file); err != nil {
+		t.Errorf("where the backends are cannot be said in a file: %v", err)
+	}
+
+	const clients = "https://127.0.0.1:6443"
+	args := []string{"--v=4"}
+	first, second := services.Core(cores[0], 6443, args), services.Core(cores[1], 6443, args)
+	custom, public := services.Extensions(extensions, file, args), services.Aggregator(aggregator, clients, file, args)
+	if servers := []string{first.Address, second.Address}; !slices.Equal(backends.Core.Servers, servers) {
+		t.Errorf("core is said to be at %q, and is at %q", backends.Core.Servers, servers)
+	}
 	for _, want := range []struct {
 		process supervisor.Process
+		name    string
+		address string
 		args    []string
 	}{
-		{core, []string{"--secure-port=" + services.core.Number(), "--bind-address=127.0.0.1", "--advertise-port=6443"}},
-		{extensions, []string{"--secure-port=" + services.extensions.Number(), "--core-servers=" + core.Address}},
-		{aggregator, []string{"--core-servers=" + core.Address, "--extensions-servers=" + extensions.Address}},
+		{first, "core-0", cores[0].URL(), []string{
+			"--secure-port=" + cores[0].Port(), "--grpc-bind-address=" + backends.Core.GRPC[0], "--bind-address=127.0.0.1", "--advertise-port=6443",
+		}},
+		{second, "core-1", cores[1].URL(), []string{"--secure-port=" + cores[1].Port(), "--grpc-bind-address=" + backends.Core.GRPC[1]}},
+		{custom, "extensions-0", extensions.URL(), []string{
+			"--secure-port=" + extensions.Port(), "--grpc-bind-address=" + backends.Extensions.GRPC[0],
+			"--backends-file=" + file,
+		}},
+		{public, "aggregator-0", clients, []string{"--backends-file=" + file}},
 	} {
+		if want.process.Replica != want.name || want.process.Address != want.address {
+			t.Errorf("%s is at %s, want %s at %s", want.process.Replica, want.process.Address, want.name, want.address)
+		}
 		for _, arg := range append(want.args, "--service-ca-file="+services.store.CertFile(serviceCA)) {
 			if !slices.Contains(want.process.Args, arg) {
-				t.Errorf("%s is started without %s: %q", want.process.Component, arg, want.process.Args)
+				t.Errorf("%s is started without %s: %q", want.name, arg, want.process.Args)
 			}
 		}
 		if last := want.process.Args[len(want.process.Args)-1]; last != "--v=4" {
-			t.Errorf("%s has %q after the flags that were asked for", want.process.Component, last)
+			t.Errorf("%s has %q after the flags that were asked for", want.name, last)
 		}
 	}
 }
 
-func TestPortsOfServicesAreFreeWhenTheyStart(t *testing.T) {
-	services := &Services{store: openStore(t), binaries: map[string]string{}, grpc: map[string]*Port{}, probes: map[string]*Port{}}
-	if err := services.reservePorts(); err != nil {
-		t.Fatal(err)
+func TestReplicasAreProbedAtAPortOfTheirOwn(t *testing.T) {
+	services := &Services{store: openStore(t), binaries: map[string]string{}}
+	replica := newReplica(t, Aggregator, "aggregator-0")
+	process := services.Aggregator(replica, "https://127.0.0.1:6443", "backends.yaml", nil)
+	if !slices.Contains(process.Args, "--probe-bind-address="+replica.probes.Address()) {
+		t.Errorf("no port for probes in %q", process.Args)
 	}
-	t.Cleanup(services.Release)
-	services.Core(6443, nil).BeforeStart()
-	listener, err := net.Listen("tcp", services.core.address)
+	replica.Release()
+	listener, err := net.Listen("tcp", replica.probes.Address())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := listener.Close(); err != nil {
+	server := http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), ReadHeaderTimeout: time.Second}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	if err := process.Ready(t.Context()); err != nil {
+		t.Errorf("not ready: %v", err)
+	}
+	if err := server.Close(); err != nil {
 		t.Error(err)
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		t.Error(err)
+	}
+	if err := process.Ready(t.Context()); err == nil {
+		t.Error("ready although nobody answers")
+	}
+}
+
+func TestPortsOfReplicasAreFreeWhenTheyStart(t *testing.T) {
+	services := &Services{store: openStore(t), binaries: map[string]string{}}
+	replica := newReplica(t, Core, "core-0")
+	services.Core(replica, 6443, nil).BeforeStart()
+	for _, port := range []*Port{replica.serving, replica.grpc, replica.probes} {
+		listener, err := net.Listen("tcp", port.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := listener.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

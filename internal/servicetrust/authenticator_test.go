@@ -34,7 +34,7 @@ const (
 // admin is somebody whom a header must not make out of nobody.
 var admin = &identityv1.User{
 	Name: "admin", Uid: "42", Groups: []string{"system:masters", " other "},
-	Extra: map[string]*identityv1.ExtraValues{"Acme/Id": {Values: []string{"a", ""}}},
+	Extra: []*identityv1.Extra{{Key: "Acme/Id", Values: []string{"a", ""}}},
 }
 
 func sealed(t *testing.T, e *identityv1.Envelope) []string {

@@ -4,6 +4,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,8 +30,8 @@ type Child struct {
 	notify  func(Event)
 	failed  chan<- error
 	stop    context.CancelFunc
-	ready   chan struct{}
-	done    chan struct{}
+	// ready is closed when the child is ready for the first time, gaveUp when it is given up, and done when it has stopped.
+	ready, gaveUp, done chan struct{}
 
 	mu        sync.Mutex
 	pid       int
@@ -40,6 +41,8 @@ type Child struct {
 	version   string
 	startTime time.Time
 	starts    int
+	// failure is why the child was given up.
+	failure error
 }
 
 func start(process Process, notify func(Event), failed chan<- error) *Child {
@@ -50,6 +53,7 @@ func start(process Process, notify func(Event), failed chan<- error) *Child {
 		failed:  failed,
 		stop:    cancel,
 		ready:   make(chan struct{}),
+		gaveUp:  make(chan struct{}),
 		done:    make(chan struct{}),
 		message: "starting",
 	}
@@ -171,6 +175,7 @@ func (c *Child) watchReadiness(ctx context.Context) {
 		case err == nil && !ready:
 			ready = true
 			c.emit(Event{Type: Ready, After: time.Since(since), Again: again})
+			c.setEverReady()
 			c.setVersion(c.process.Version(ctx))
 		case err != nil && ready:
 			ready, again, since = false, true, time.Now()
@@ -200,11 +205,30 @@ func (c *Child) wasReady() bool {
 }
 
 func (c *Child) giveUp(err error) {
+	failure := fmt.Errorf("%s cannot start: %w", cmp.Or(c.process.Replica, c.process.Component), err)
 	c.setDown(err.Error())
+	c.mu.Lock()
+	c.failure = failure
+	c.mu.Unlock()
+	close(c.gaveUp)
 	c.emit(Event{Type: GaveUp, Err: err})
 	select {
-	case c.failed <- fmt.Errorf("%s cannot start: %w", c.process.Component, err):
+	case c.failed <- failure:
 	default: // another child failed first
+	}
+}
+
+// waitReady returns when the child was ready, or with an error when it was given up or ctx ends.
+func (c *Child) waitReady(ctx context.Context) error {
+	select {
+	case <-c.ready:
+		return nil
+	case <-c.gaveUp:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.failure
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -236,6 +260,12 @@ func (c *Child) setReady(err error) {
 		return
 	}
 	c.isReady, c.message = true, ""
+}
+
+// setEverReady lets those go on who wait for the child.
+func (c *Child) setEverReady() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if !c.everReady {
 		c.everReady = true
 		close(c.ready)

@@ -5,7 +5,10 @@ package supervisor
 
 import (
 	"context"
+	"slices"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Group is a set of children that stop together.
@@ -13,7 +16,8 @@ type Group struct {
 	notify func(Event)
 	failed chan error
 
-	mu       sync.Mutex
+	mu sync.Mutex
+	// children are in the order in which components, and in a component children, were started.
 	children []*Child
 }
 
@@ -34,39 +38,57 @@ func NewGroup(notify func(Event)) *Group {
 func (g *Group) Start(process Process) *Child {
 	child := start(process, g.notify, g.failed)
 	g.mu.Lock()
-	g.children = append(g.children, child)
-	g.mu.Unlock()
+	defer g.mu.Unlock()
+	place := len(g.children)
+	for i, other := range slices.Backward(g.children) {
+		if other.process.Component == process.Component {
+			place = i + 1
+			break
+		}
+	}
+	g.children = slices.Insert(g.children, place, child)
 	return child
 }
 
-// WaitReady returns when all given children are ready, when any child of the group was given up, or when ctx ends.
+// Remove stops a child, if it runs, and forgets it.
+func (g *Group) Remove(child *Child) {
+	child.Stop()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.children = slices.DeleteFunc(g.children, func(c *Child) bool { return c == child })
+}
+
+// WaitReady returns when each of the children has been ready, when one of them was given up, or when ctx ends.
 func (g *Group) WaitReady(ctx context.Context, children ...*Child) error {
+	waiting, ctx := errgroup.WithContext(ctx)
 	for _, child := range children {
-		select {
-		case <-child.ready:
-		case err := <-g.failed:
-			return err
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+		waiting.Go(func() error { return child.waitReady(ctx) })
 	}
-	return nil
+	return waiting.Wait()
 }
 
 // Failed delivers the error of the first child that was given up.
 func (g *Group) Failed() <-chan error { return g.failed }
 
-// Stop stops the children one after the other, the last started first, and returns when none is left.
+// Stop stops the children and returns when none is left: all of a component at once, those of the component that was
+// started last first.
 func (g *Group) Stop() {
 	g.mu.Lock()
-	children := g.children
+	children := slices.Clone(g.children)
 	g.mu.Unlock()
-	for i := len(children) - 1; i >= 0; i-- {
-		children[i].Stop()
+	for len(children) > 0 {
+		last := children[len(children)-1].process.Component
+		first := slices.IndexFunc(children, func(c *Child) bool { return c.process.Component == last })
+		var stopping sync.WaitGroup
+		for _, child := range children[first:] {
+			stopping.Go(child.Stop)
+		}
+		stopping.Wait()
+		children = children[:first]
 	}
 }
 
-// Statuses returns the states of all children in the order in which they were started.
+// Statuses returns the states of all children, those of a component together, in the order in which they were started.
 func (g *Group) Statuses() []Status {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -22,8 +22,6 @@ const maxReadyzSize = 64 << 10
 type HTTPProbe struct {
 	url    string
 	client *http.Client
-	// ignoreForbidden takes a server that refuses to tell as ready.
-	ignoreForbidden bool
 }
 
 // NewHTTPProbe returns a probe of the server at base, as in https://127.0.0.1:6443. It uses HTTP/1.1: an idle
@@ -33,13 +31,6 @@ func NewHTTPProbe(base string, config *tls.Config) *HTTPProbe {
 		url:    base + "/readyz?verbose",
 		client: &http.Client{Transport: &http.Transport{TLSClientConfig: config}},
 	}
-}
-
-// IgnoreForbidden makes the probe take a server as ready when it serves but does not tell the readiness to a client
-// without rights.
-func (p *HTTPProbe) IgnoreForbidden() *HTTPProbe {
-	p.ignoreForbidden = true
-	return p
 }
 
 // Ready returns nil when the server says that it is ready, and otherwise what it waits for.
@@ -57,13 +48,8 @@ func (p *HTTPProbe) Ready(ctx context.Context) error {
 	if err != nil {
 		return notServing(err)
 	}
-	switch response.StatusCode {
-	case http.StatusOK:
+	if response.StatusCode == http.StatusOK {
 		return nil
-	case http.StatusUnauthorized, http.StatusForbidden:
-		if p.ignoreForbidden {
-			return nil
-		}
 	}
 	if failed := failedChecks(string(body)); failed != "" {
 		return errors.New("waits for " + failed)

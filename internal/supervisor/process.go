@@ -18,7 +18,7 @@ const (
 
 // Process says how to run one child.
 type Process struct {
-	// Component and Replica name the child, as in "core" and "core-0".
+	// Component and Replica name the child, as in "core" and "core-0". Replica may be empty where there is one only.
 	Component, Replica string
 	// Path is the binary, Args are its arguments without the name of the program.
 	Path string

@@ -172,11 +172,11 @@ func TestChildThatCannotStartIsGivenUpWithItsOwnError(t *testing.T) {
 	for _, tc := range []struct {
 		name, path, script, want string
 	}{
-		{name: "says why", script: "echo 'Error: unknown flag: --nope' >&2; exit 1", want: "core cannot start: unknown flag: --nope"},
-		{name: "says nothing", script: "exit 3", want: "core cannot start: exit status 3"},
-		{name: "is killed", script: "echo 'all is well' >&2; kill -9 $$", want: "core cannot start: signal: killed"},
-		{name: "does not stay", script: "echo 'all is well' >&2", want: "core cannot start: exited without an error"},
-		{name: "does not exist", path: "/nowhere/tripod-core", want: "core cannot start: cannot run /nowhere/tripod-core: fork/exec /nowhere/tripod-core: no such file or directory"},
+		{name: "says why", script: "echo 'Error: unknown flag: --nope' >&2; exit 1", want: "core-0 cannot start: unknown flag: --nope"},
+		{name: "says nothing", script: "exit 3", want: "core-0 cannot start: exit status 3"},
+		{name: "is killed", script: "echo 'all is well' >&2; kill -9 $$", want: "core-0 cannot start: signal: killed"},
+		{name: "does not stay", script: "echo 'all is well' >&2", want: "core-0 cannot start: exited without an error"},
+		{name: "does not exist", path: "/nowhere/tripod-core", want: "core-0 cannot start: cannot run /nowhere/tripod-core: fork/exec /nowhere/tripod-core: no such file or directory"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			group, events := newGroup(t)
@@ -258,6 +258,79 @@ func TestGroupStopsTheLastStartedFirst(t *testing.T) {
 	if exited := events.of(Exited); len(exited) != 0 {
 		t.Errorf("a process that was asked to stop counts as dead: %v", exited)
 	}
+}
+
+func TestReplicasOfAComponentBelongTogether(t *testing.T) {
+	group, events := newGroup(t)
+	startReplica := func(component, replica, script string) *Child {
+		process, _ := shell(t, component, script)
+		process.Replica = replica
+		return group.Start(process)
+	}
+	// Each of them stops only when the other one is asked to.
+	dir := t.TempDir()
+	together := func(own, other string) string {
+		return `trap 'touch ` + dir + `/` + own + `; while ! test -e ` + dir + `/` + other + `; do sleep 0.01; done; exit 0' TERM
+			touch $0/ready; while :; do sleep 0.01; done`
+	}
+	children := []*Child{
+		startReplica("core", "core-0", together("a", "b")),
+		startReplica("aggregator", "aggregator-0", serving),
+		startReplica("core", "core-1", together("b", "a")),
+	}
+	waitReady(t, group, children...)
+	var order []string
+	for _, status := range group.Statuses() {
+		order = append(order, status.Replica)
+	}
+	if want := []string{"core-0", "core-1", "aggregator-0"}; !slices.Equal(order, want) {
+		t.Errorf("statuses are of %v, want %v", order, want)
+	}
+	group.Stop()
+	stopped := events.of(Stopped)
+	if len(stopped) != 3 || stopped[0].Component != "aggregator" {
+		t.Errorf("stops are %v, want the aggregator first", stopped)
+	}
+	for _, e := range stopped {
+		if e.Err != nil {
+			t.Errorf("%s: %v", e.Replica, e.Err)
+		}
+	}
+}
+
+func TestChildCanBeRemoved(t *testing.T) {
+	group, _ := newGroup(t)
+	process, _ := shell(t, "core", serving)
+	stays, goes := group.Start(process), group.Start(process)
+	waitReady(t, group, stays, goes)
+	pid := goes.Status().PID
+	group.Remove(goes)
+	if running(pid) {
+		t.Errorf("process %d still runs", pid)
+	}
+	if statuses := group.Statuses(); len(statuses) != 1 || statuses[0].PID != stays.Status().PID {
+		t.Errorf("statuses are %v", statuses)
+	}
+	if !stays.Status().Ready {
+		t.Error("the other child is not ready any more")
+	}
+}
+
+func TestChildThatWasGivenUpIsNoReasonNotToWaitForOthers(t *testing.T) {
+	group, _ := newGroup(t)
+	process, _ := shell(t, "core", "exit 1")
+	process.FailedStarts = 1
+	failing := group.Start(process)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for range 2 { // it stays so
+		if err := group.WaitReady(ctx, failing); err == nil || ctx.Err() != nil {
+			t.Fatalf("error is %v", err)
+		}
+	}
+	group.Remove(failing)
+	process, _ = shell(t, "core", serving)
+	waitReady(t, group, group.Start(process))
 }
 
 func TestChildThatDoesNotStopIsKilled(t *testing.T) {

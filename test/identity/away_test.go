@@ -47,11 +47,14 @@ func (f *fleet) withoutCore(t *testing.T, stop func(*framework.Replica) error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*giveUp)
 	defer cancel()
 
+	// What is known of tokens is what the last core says.
+	if err := stop(f.Replica("core-1")); err != nil {
+		t.Fatal(err)
+	}
+	o.know(ctx, t)
 	began := time.Now()
 	var stopping errgroup.Group
-	for _, name := range []string{"core-0", "core-1"} {
-		stopping.Go(func() error { return stop(f.Replica(name)) })
-	}
+	stopping.Go(func() error { return stop(f.Replica("core-0")) })
 	defer f.returnOfCore(t, o, &stopping)
 	// Good tokens are good until core is gone, and unknown after that.
 	for {
@@ -69,6 +72,11 @@ func (f *fleet) withoutCore(t *testing.T, stop func(*framework.Replica) error) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Logf("core is known to be gone after %s", milliseconds(time.Since(began)))
+
+	// A core that stops answers requests for a moment longer than questions.
+	if err := o.ofCore.becomes(ctx, http.StatusServiceUnavailable); err != nil {
+		t.Fatal(err)
+	}
 
 	// While what is known of tokens counts.
 	expect(ctx, t, "a known token", o.byToken, http.StatusOK)
@@ -95,7 +103,7 @@ func (f *fleet) withoutCore(t *testing.T, stop func(*framework.Replica) error) {
 	f.restartExtensions(ctx, t)
 }
 
-// newOutage makes tokens, has the aggregator know some, and returns when certificates have their rights.
+// newOutage makes tokens, and doors for their owners and for others.
 func (f *fleet) newOutage(t testing.TB) outage {
 	t.Helper()
 	client := f.promptly(t)
@@ -119,13 +127,19 @@ func (f *fleet) newOutage(t testing.TB) outage {
 	}
 	fresh := f.freshTokens(t)
 	o.fresh = func() door { return newDoor(t, "a new token", withToken(through, fresh()), widgetsPath) }
+	return o
+}
+
+// know has the aggregator ask about tokens that are to be known.
+func (o outage) know(ctx context.Context, t testing.TB) {
+	t.Helper()
 	for _, d := range []door{o.byCertificate, o.byToken, o.ofCore, o.voided} {
-		if err := d.becomes(t.Context(), http.StatusOK); err != nil {
+		if err := d.becomes(ctx, http.StatusOK); err != nil {
 			t.Fatal(err)
 		}
 	}
-	expect(t.Context(), t, "a bad token", o.bad, http.StatusUnauthorized)
-	return o
+	expect(ctx, t, "a known token without rights", o.strangerByToken, http.StatusForbidden)
+	expect(ctx, t, "a bad token", o.bad, http.StatusUnauthorized)
 }
 
 // deleteAccount deletes a service account as nothing that watches core can see.

@@ -169,6 +169,9 @@ func TestBackendsNeedAnEnvelopeOfTheAggregator(t *testing.T) {
 	f := needFleet(t)
 	value := masterEnvelope(t)
 	for replica, path := range map[string]string{"core-0": configMapsPath, "extensions-0": widgetsPath} {
+		if err := newDoor(t, replica, f.as(replica, master), path).becomes(t.Context(), http.StatusOK); err != nil {
+			t.Fatal(err)
+		}
 		config := f.backend(replica, "aggregator")
 		for name, test := range map[string]struct {
 			header http.Header

@@ -120,6 +120,7 @@ func told(a answer) string {
 	var lines []string
 	for name, values := range header {
 		plain := strings.ReplaceAll(strings.ToLower(name), "_", "-")
+		slices.Sort(values) // those of keys that differ in case come in any order
 		if strings.HasPrefix(plain, "x-remote") || strings.HasPrefix(plain, "tripod-envelope") || strings.HasPrefix(plain, "impersonate") || plain == "authorization" {
 			lines = append(lines, fmt.Sprintf("%s: %q", name, values))
 		}

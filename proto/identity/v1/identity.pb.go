@@ -102,15 +102,15 @@ func (Dependency_Kind) EnumDescriptor() ([]byte, []int) {
 type Envelope struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The user that was authenticated: an anonymous one is a user, too. Absent only where self is set.
-	User *User `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	User *User `protobuf:"bytes,1,opt,name=user" json:"user,omitempty"`
 	// Address of the client, host:port, as the aggregator's listener saw it.
-	ClientAddress string `protobuf:"bytes,2,opt,name=client_address,json=clientAddress,proto3" json:"client_address,omitempty"`
+	ClientAddress string `protobuf:"bytes,2,opt,name=client_address,json=clientAddress" json:"client_address,omitempty"`
 	// Annotations that authentication adds to the audit event.
-	AuditAnnotations map[string]string `protobuf:"bytes,3,rep,name=audit_annotations,json=auditAnnotations,proto3" json:"audit_annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	AuditAnnotations map[string]string `protobuf:"bytes,3,rep,name=audit_annotations,json=auditAnnotations" json:"audit_annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Warnings that authentication has for the client.
-	Warnings []*Warning `protobuf:"bytes,4,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	Warnings []*Warning `protobuf:"bytes,4,rep,name=warnings" json:"warnings,omitempty"`
 	// The aggregator itself sends the request. No client can be taken for it, whatever the client's name.
-	Self          bool `protobuf:"varint,5,opt,name=self,proto3" json:"self,omitempty"`
+	Self          bool `protobuf:"varint,5,opt,name=self" json:"self,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -184,13 +184,13 @@ func (x *Envelope) GetSelf() bool {
 type User struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, such as system:serviceaccount:default:builder.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,1,opt,name=name" json:"name,omitempty"`
 	// UID distinguishes users that had the name at different times. May be empty.
-	Uid string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
+	Uid string `protobuf:"bytes,2,opt,name=uid" json:"uid,omitempty"`
 	// Groups, in order.
-	Groups []string `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
-	// Extra information by key. Keys are kept as they are, and a key may be without values.
-	Extra         map[string]*ExtraValues `protobuf:"bytes,4,rep,name=extra,proto3" json:"extra,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Groups []string `protobuf:"bytes,3,rep,name=groups" json:"groups,omitempty"`
+	// Extra information. No key occurs twice.
+	Extra         []*Extra `protobuf:"bytes,4,rep,name=extra" json:"extra,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -246,36 +246,38 @@ func (x *User) GetGroups() []string {
 	return nil
 }
 
-func (x *User) GetExtra() map[string]*ExtraValues {
+func (x *User) GetExtra() []*Extra {
 	if x != nil {
 		return x.Extra
 	}
 	return nil
 }
 
-// ExtraValues are the values of one key of User.extra.
-type ExtraValues struct {
+// Extra is what is known of a user under one key.
+type Extra struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Values, in order. They may be empty strings.
-	Values        []string `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty"`
+	// Key, as it is.
+	Key string `protobuf:"bytes,1,opt,name=key" json:"key,omitempty"`
+	// Values, in order. There may be none, and they may be empty strings.
+	Values        []string `protobuf:"bytes,2,rep,name=values" json:"values,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ExtraValues) Reset() {
-	*x = ExtraValues{}
+func (x *Extra) Reset() {
+	*x = Extra{}
 	mi := &file_identity_v1_identity_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ExtraValues) String() string {
+func (x *Extra) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ExtraValues) ProtoMessage() {}
+func (*Extra) ProtoMessage() {}
 
-func (x *ExtraValues) ProtoReflect() protoreflect.Message {
+func (x *Extra) ProtoReflect() protoreflect.Message {
 	mi := &file_identity_v1_identity_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -287,12 +289,19 @@ func (x *ExtraValues) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ExtraValues.ProtoReflect.Descriptor instead.
-func (*ExtraValues) Descriptor() ([]byte, []int) {
+// Deprecated: Use Extra.ProtoReflect.Descriptor instead.
+func (*Extra) Descriptor() ([]byte, []int) {
 	return file_identity_v1_identity_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *ExtraValues) GetValues() []string {
+func (x *Extra) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Extra) GetValues() []string {
 	if x != nil {
 		return x.Values
 	}
@@ -303,9 +312,9 @@ func (x *ExtraValues) GetValues() []string {
 type Warning struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Agent that warns. Empty for the default, "-".
-	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Agent string `protobuf:"bytes,1,opt,name=agent" json:"agent,omitempty"`
 	// Text of the warning.
-	Text          string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	Text          string `protobuf:"bytes,2,opt,name=text" json:"text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -358,10 +367,10 @@ func (x *Warning) GetText() string {
 type AuthenticateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The bearer token. Must not be logged.
-	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	Token string `protobuf:"bytes,1,opt,name=token" json:"token,omitempty"`
 	// Audiences that the token must be meant for, one of them at least. None stands for those of the API server
 	// (--api-audiences).
-	Audiences     []string `protobuf:"bytes,2,rep,name=audiences,proto3" json:"audiences,omitempty"`
+	Audiences     []string `protobuf:"bytes,2,rep,name=audiences" json:"audiences,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -414,27 +423,27 @@ func (x *AuthenticateRequest) GetAudiences() []string {
 type AuthenticateResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whose token it is. Absent when it is not good.
-	User *User `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	User *User `protobuf:"bytes,1,opt,name=user" json:"user,omitempty"`
 	// Those of the audiences asked for that the token is meant for. May be empty: not every kind of token has some.
-	Audiences []string `protobuf:"bytes,2,rep,name=audiences,proto3" json:"audiences,omitempty"`
+	Audiences []string `protobuf:"bytes,2,rep,name=audiences" json:"audiences,omitempty"`
 	// Annotations for the audit event of the request. None unless the token is good.
-	AuditAnnotations map[string]string `protobuf:"bytes,3,rep,name=audit_annotations,json=auditAnnotations,proto3" json:"audit_annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	AuditAnnotations map[string]string `protobuf:"bytes,3,rep,name=audit_annotations,json=auditAnnotations" json:"audit_annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Warnings for the client. None unless the token is good.
-	Warnings []*Warning `protobuf:"bytes,4,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	Warnings []*Warning `protobuf:"bytes,4,rep,name=warnings" json:"warnings,omitempty"`
 	// Why the token is not good, for the log. Never part of an answer to a client.
-	Error string `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
+	Error string `protobuf:"bytes,5,opt,name=error" json:"error,omitempty"`
 	// How long the answer may be used again without asking, from when the question was sent. Zero: not at all.
-	FreshFor *durationpb.Duration `protobuf:"bytes,6,opt,name=fresh_for,json=freshFor,proto3" json:"fresh_for,omitempty"`
+	FreshFor *durationpb.Duration `protobuf:"bytes,6,opt,name=fresh_for,json=freshFor" json:"fresh_for,omitempty"`
 	// How long the token stays good by itself, from when the question was sent: its own end, or that of something it
 	// depends on. Absent when it has no end. An answer is not used after that, not even when core cannot be asked.
-	ValidFor *durationpb.Duration `protobuf:"bytes,7,opt,name=valid_for,json=validFor,proto3" json:"valid_for,omitempty"`
+	ValidFor *durationpb.Duration `protobuf:"bytes,7,opt,name=valid_for,json=validFor" json:"valid_for,omitempty"`
 	// What the answer depends on. An invalidation of any of these ends its use.
-	Dependencies []*Dependency `protobuf:"bytes,8,rep,name=dependencies,proto3" json:"dependencies,omitempty"`
+	Dependencies []*Dependency `protobuf:"bytes,8,rep,name=dependencies" json:"dependencies,omitempty"`
 	// The replica run that answers. An answer must not be kept when it is of another run than the one that is watched.
-	Run string `protobuf:"bytes,9,opt,name=run,proto3" json:"run,omitempty"`
+	Run string `protobuf:"bytes,9,opt,name=run" json:"run,omitempty"`
 	// The last invalidation of that run (WatchResponse.sequence) before the token was looked at. An answer must not be
 	// kept when a later one names one of its dependencies.
-	Sequence      uint64 `protobuf:"varint,10,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Sequence      uint64 `protobuf:"varint,10,opt,name=sequence" json:"sequence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -543,9 +552,9 @@ func (x *AuthenticateResponse) GetSequence() uint64 {
 type Dependency struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Kind of the thing.
-	Kind Dependency_Kind `protobuf:"varint,1,opt,name=kind,proto3,enum=tripod.identity.v1.Dependency_Kind" json:"kind,omitempty"`
+	Kind Dependency_Kind `protobuf:"varint,1,opt,name=kind,enum=tripod.identity.v1.Dependency_Kind" json:"kind,omitempty"`
 	// Which one of its kind.
-	Id            string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	Id            string `protobuf:"bytes,2,opt,name=id" json:"id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -635,12 +644,12 @@ func (*WatchRequest) Descriptor() ([]byte, []int) {
 type WatchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Random name of this run of this replica. The same in all messages of a stream.
-	Run string `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Run string `protobuf:"bytes,1,opt,name=run" json:"run,omitempty"`
 	// Number of the last invalidation of this run. Counts from 1; 0 before the first.
-	Sequence uint64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Sequence uint64 `protobuf:"varint,2,opt,name=sequence" json:"sequence,omitempty"`
 	// What changed or ended since the previous message: invalidations up to sequence, and none is left out. Empty in the
 	// first message and in a sign of life.
-	Invalidations []*Invalidation `protobuf:"bytes,3,rep,name=invalidations,proto3" json:"invalidations,omitempty"`
+	Invalidations []*Invalidation `protobuf:"bytes,3,rep,name=invalidations" json:"invalidations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -700,11 +709,11 @@ func (x *WatchResponse) GetInvalidations() []*Invalidation {
 type Invalidation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number in this run.
-	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Sequence uint64 `protobuf:"varint,1,opt,name=sequence" json:"sequence,omitempty"`
 	// What changed or ended.
-	Dependency *Dependency `protobuf:"bytes,2,opt,name=dependency,proto3" json:"dependency,omitempty"`
+	Dependency *Dependency `protobuf:"bytes,2,opt,name=dependency" json:"dependency,omitempty"`
 	// The resourceVersion of the change, where it is one of an object. For tests and logs.
-	ResourceVersion string `protobuf:"bytes,3,opt,name=resource_version,json=resourceVersion,proto3" json:"resource_version,omitempty"`
+	ResourceVersion string `protobuf:"bytes,3,opt,name=resource_version,json=resourceVersion" json:"resource_version,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -773,18 +782,15 @@ const file_identity_v1_identity_proto_rawDesc = "" +
 	"\x04self\x18\x05 \x01(\bR\x04self\x1aC\n" +
 	"\x15AuditAnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xda\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"u\n" +
 	"\x04User\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x16\n" +
-	"\x06groups\x18\x03 \x03(\tR\x06groups\x129\n" +
-	"\x05extra\x18\x04 \x03(\v2#.tripod.identity.v1.User.ExtraEntryR\x05extra\x1aY\n" +
-	"\n" +
-	"ExtraEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x125\n" +
-	"\x05value\x18\x02 \x01(\v2\x1f.tripod.identity.v1.ExtraValuesR\x05value:\x028\x01\"%\n" +
-	"\vExtraValues\x12\x16\n" +
-	"\x06values\x18\x01 \x03(\tR\x06values\"3\n" +
+	"\x06groups\x18\x03 \x03(\tR\x06groups\x12/\n" +
+	"\x05extra\x18\x04 \x03(\v2\x19.tripod.identity.v1.ExtraR\x05extra\"1\n" +
+	"\x05Extra\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
+	"\x06values\x18\x02 \x03(\tR\x06values\"3\n" +
 	"\aWarning\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"I\n" +
@@ -831,7 +837,7 @@ const file_identity_v1_identity_proto_rawDesc = "" +
 	"\x10resource_version\x18\x03 \x01(\tR\x0fresourceVersion2\xbd\x01\n" +
 	"\bIdentity\x12a\n" +
 	"\fAuthenticate\x12'.tripod.identity.v1.AuthenticateRequest\x1a(.tripod.identity.v1.AuthenticateResponse\x12N\n" +
-	"\x05Watch\x12 .tripod.identity.v1.WatchRequest\x1a!.tripod.identity.v1.WatchResponse0\x01B;Z9github.com/tripod-k8s/tripod/proto/identity/v1;identityv1b\x06proto3"
+	"\x05Watch\x12 .tripod.identity.v1.WatchRequest\x1a!.tripod.identity.v1.WatchResponse0\x01BBZ9github.com/tripod-k8s/tripod/proto/identity/v1;identityv1\x92\x03\x04\b\x02 \x03b\beditionsp\xe8\a"
 
 var (
 	file_identity_v1_identity_proto_rawDescOnce sync.Once
@@ -846,12 +852,12 @@ func file_identity_v1_identity_proto_rawDescGZIP() []byte {
 }
 
 var file_identity_v1_identity_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_identity_v1_identity_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_identity_v1_identity_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_identity_v1_identity_proto_goTypes = []any{
 	(Dependency_Kind)(0),         // 0: tripod.identity.v1.Dependency.Kind
 	(*Envelope)(nil),             // 1: tripod.identity.v1.Envelope
 	(*User)(nil),                 // 2: tripod.identity.v1.User
-	(*ExtraValues)(nil),          // 3: tripod.identity.v1.ExtraValues
+	(*Extra)(nil),                // 3: tripod.identity.v1.Extra
 	(*Warning)(nil),              // 4: tripod.identity.v1.Warning
 	(*AuthenticateRequest)(nil),  // 5: tripod.identity.v1.AuthenticateRequest
 	(*AuthenticateResponse)(nil), // 6: tripod.identity.v1.AuthenticateResponse
@@ -860,34 +866,32 @@ var file_identity_v1_identity_proto_goTypes = []any{
 	(*WatchResponse)(nil),        // 9: tripod.identity.v1.WatchResponse
 	(*Invalidation)(nil),         // 10: tripod.identity.v1.Invalidation
 	nil,                          // 11: tripod.identity.v1.Envelope.AuditAnnotationsEntry
-	nil,                          // 12: tripod.identity.v1.User.ExtraEntry
-	nil,                          // 13: tripod.identity.v1.AuthenticateResponse.AuditAnnotationsEntry
-	(*durationpb.Duration)(nil),  // 14: google.protobuf.Duration
+	nil,                          // 12: tripod.identity.v1.AuthenticateResponse.AuditAnnotationsEntry
+	(*durationpb.Duration)(nil),  // 13: google.protobuf.Duration
 }
 var file_identity_v1_identity_proto_depIdxs = []int32{
 	2,  // 0: tripod.identity.v1.Envelope.user:type_name -> tripod.identity.v1.User
 	11, // 1: tripod.identity.v1.Envelope.audit_annotations:type_name -> tripod.identity.v1.Envelope.AuditAnnotationsEntry
 	4,  // 2: tripod.identity.v1.Envelope.warnings:type_name -> tripod.identity.v1.Warning
-	12, // 3: tripod.identity.v1.User.extra:type_name -> tripod.identity.v1.User.ExtraEntry
+	3,  // 3: tripod.identity.v1.User.extra:type_name -> tripod.identity.v1.Extra
 	2,  // 4: tripod.identity.v1.AuthenticateResponse.user:type_name -> tripod.identity.v1.User
-	13, // 5: tripod.identity.v1.AuthenticateResponse.audit_annotations:type_name -> tripod.identity.v1.AuthenticateResponse.AuditAnnotationsEntry
+	12, // 5: tripod.identity.v1.AuthenticateResponse.audit_annotations:type_name -> tripod.identity.v1.AuthenticateResponse.AuditAnnotationsEntry
 	4,  // 6: tripod.identity.v1.AuthenticateResponse.warnings:type_name -> tripod.identity.v1.Warning
-	14, // 7: tripod.identity.v1.AuthenticateResponse.fresh_for:type_name -> google.protobuf.Duration
-	14, // 8: tripod.identity.v1.AuthenticateResponse.valid_for:type_name -> google.protobuf.Duration
+	13, // 7: tripod.identity.v1.AuthenticateResponse.fresh_for:type_name -> google.protobuf.Duration
+	13, // 8: tripod.identity.v1.AuthenticateResponse.valid_for:type_name -> google.protobuf.Duration
 	7,  // 9: tripod.identity.v1.AuthenticateResponse.dependencies:type_name -> tripod.identity.v1.Dependency
 	0,  // 10: tripod.identity.v1.Dependency.kind:type_name -> tripod.identity.v1.Dependency.Kind
 	10, // 11: tripod.identity.v1.WatchResponse.invalidations:type_name -> tripod.identity.v1.Invalidation
 	7,  // 12: tripod.identity.v1.Invalidation.dependency:type_name -> tripod.identity.v1.Dependency
-	3,  // 13: tripod.identity.v1.User.ExtraEntry.value:type_name -> tripod.identity.v1.ExtraValues
-	5,  // 14: tripod.identity.v1.Identity.Authenticate:input_type -> tripod.identity.v1.AuthenticateRequest
-	8,  // 15: tripod.identity.v1.Identity.Watch:input_type -> tripod.identity.v1.WatchRequest
-	6,  // 16: tripod.identity.v1.Identity.Authenticate:output_type -> tripod.identity.v1.AuthenticateResponse
-	9,  // 17: tripod.identity.v1.Identity.Watch:output_type -> tripod.identity.v1.WatchResponse
-	16, // [16:18] is the sub-list for method output_type
-	14, // [14:16] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	5,  // 13: tripod.identity.v1.Identity.Authenticate:input_type -> tripod.identity.v1.AuthenticateRequest
+	8,  // 14: tripod.identity.v1.Identity.Watch:input_type -> tripod.identity.v1.WatchRequest
+	6,  // 15: tripod.identity.v1.Identity.Authenticate:output_type -> tripod.identity.v1.AuthenticateResponse
+	9,  // 16: tripod.identity.v1.Identity.Watch:output_type -> tripod.identity.v1.WatchResponse
+	15, // [15:17] is the sub-list for method output_type
+	13, // [13:15] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_identity_v1_identity_proto_init() }
@@ -901,7 +905,7 @@ func file_identity_v1_identity_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_identity_v1_identity_proto_rawDesc), len(file_identity_v1_identity_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   13,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

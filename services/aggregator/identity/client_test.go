@@ -96,7 +96,7 @@ func TestAnswersReachEveryRequestWithAllThatBelongsToThem(t *testing.T) {
 			name: "a good token",
 			response: &identityv1.AuthenticateResponse{
 				User: &identityv1.User{Name: "jane", Uid: "42", Groups: []string{"a", "b"},
-					Extra: map[string]*identityv1.ExtraValues{"Acme/Id": {Values: []string{"", "x"}}}},
+					Extra: []*identityv1.Extra{{Key: "Acme/Id", Values: []string{"", "x"}}}},
 				Audiences: []string{"here"}, AuditAnnotations: annotations, Warnings: warnings, FreshFor: durationpb.New(time.Second),
 			},
 			want: seen{

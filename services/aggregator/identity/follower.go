@@ -30,6 +30,8 @@ const (
 	hesitation = 200 * time.Millisecond
 	// steady is how long a replica must have been followed for its loss to be news, rather than one more failure.
 	steady = 5 * time.Second
+	// brief is how long it must have been followed for others to be tried once more before there is none.
+	brief = time.Second
 )
 
 // newBackoff returns the pauses between rounds of dialling all replicas. Together the aggregators must not hinder a
@@ -133,7 +135,8 @@ func (f *follower) round(ctx context.Context, next *int) error {
 		if followed > steady {
 			return nil
 		}
-		if followed > 0 && !again {
+		// One that is lost again and again at once does not count: there must be pauses.
+		if followed > brief || followed > 0 && !again {
 			again, failures = true, nil
 		}
 		failures = append(failures, fmt.Errorf("%s: %w", address, err))

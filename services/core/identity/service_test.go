@@ -116,7 +116,7 @@ func TestWhoseTokenItIs(t *testing.T) {
 		}
 	}
 	answer := authenticate(t, s, "good")
-	want := &identityv1.User{Name: "jane", Uid: "1", Groups: []string{"g"}, Extra: map[string]*identityv1.ExtraValues{"K": {Values: []string{""}}}}
+	want := &identityv1.User{Name: "jane", Uid: "1", Groups: []string{"g"}, Extra: []*identityv1.Extra{{Key: "K", Values: []string{""}}}}
 	if diff := cmp.Diff(want, answer.GetUser(), protocmp.Transform()); diff != "" {
 		t.Errorf("user (-want +got):\n%s", diff)
 	}

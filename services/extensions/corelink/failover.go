@@ -25,29 +25,29 @@ type failover struct {
 
 // RoundTrip implements http.RoundTripper.
 func (f *failover) RoundTrip(req *http.Request) (*http.Response, error) {
-	servers := f.link.servers
-	first := f.link.current.Load()
-	for attempt := uint32(0); ; attempt++ {
-		index := (first + attempt) % uint32(len(servers))
-		redirected, err := requestTo(req, servers[index], attempt > 0)
-		if err != nil {
-			return nil, err
+	again := false
+	for {
+		var unreachable error
+		for _, server := range f.link.inOrder() {
+			redirected, err := requestTo(req, server, again)
+			if err != nil {
+				return nil, err
+			}
+			again = true
+			response, err := f.next.RoundTrip(redirected)
+			if err == nil {
+				f.link.noteReached(server)
+				return response, nil
+			}
+			if !neverSent(err) || !replayable(req) {
+				return nil, err
+			}
+			unreachable = err
 		}
-		response, err := f.next.RoundTrip(redirected)
-		if err == nil {
-			f.link.noteReached(index)
-			return response, nil
-		}
-		if !neverSent(err) || !replayable(req) {
-			return nil, err
-		}
-		if (attempt+1)%uint32(len(servers)) != 0 {
-			continue
-		}
-		f.link.noteAway(err)
+		f.link.noteAway(unreachable)
 		select {
 		case <-req.Context().Done():
-			return nil, fmt.Errorf("no replica of core can be reached: %w", err)
+			return nil, fmt.Errorf("no replica of core can be reached: %w", unreachable)
 		case <-time.After(retryInterval):
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/tripod-k8s/tripod/internal/servicetrust"
 )
 
 var errRefused = &net.OpError{Op: "dial", Err: errors.New("connection refused")}
@@ -48,11 +50,15 @@ func (s *servers) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func newTestFailover(s *servers, hosts ...string) *failover {
-	link := &Link{}
+	return &failover{link: New(serversOf(hosts...), servicetrust.Options{}), next: s}
+}
+
+func serversOf(hosts ...string) []*url.URL {
+	var list []*url.URL
 	for _, host := range hosts {
-		link.servers = append(link.servers, &url.URL{Scheme: "https", Host: host})
+		list = append(list, &url.URL{Scheme: "https", Host: host})
 	}
-	return &failover{link: link, next: s}
+	return list
 }
 
 func send(ctx context.Context, t *testing.T, f *failover, body io.Reader) error {
@@ -153,5 +159,41 @@ func TestFailoverEndsWithTheContext(t *testing.T) {
 	err := send(ctx, t, newTestFailover(s, "a"), nil)
 	if !errors.Is(err, errRefused) {
 		t.Errorf("got %v, want the reason why no server can be reached", err)
+	}
+}
+
+func TestFailoverFollowsTheServers(t *testing.T) {
+	s := &servers{answers: map[string]error{"a": errRefused}}
+	f := newTestFailover(s, "a", "b")
+	for _, step := range []struct {
+		name  string
+		hosts []string // the servers from then on
+		asked string
+	}{
+		{name: "at first", hosts: []string{"a", "b"}, asked: "a b"},
+		{name: "the one that answered stays the first", hosts: []string{"c", "b"}, asked: "b"},
+		{name: "the one that answered is gone", hosts: []string{"a", "c"}, asked: "a c"},
+		{name: "in another order", hosts: []string{"b", "c"}, asked: "c"},
+	} {
+		f.link.SetServers(serversOf(step.hosts...))
+		s.asked = nil
+		if err := send(t.Context(), t, f, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(s.asked, " "); got != step.asked {
+			t.Errorf("%s: asked %q, want %q", step.name, got, step.asked)
+		}
+	}
+}
+
+func TestFailoverFindsServersThatAppearWhileItWaits(t *testing.T) {
+	s := &servers{answers: map[string]error{"a": errRefused}}
+	f := newTestFailover(s, "a")
+	s.before = func() { f.link.SetServers(serversOf("b")) }
+	if err := send(t.Context(), t, f, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Join(s.asked, " "), "a b"; got != want {
+		t.Errorf("asked %q, want %q", got, want)
 	}
 }

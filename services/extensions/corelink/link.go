@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -19,11 +20,12 @@ import (
 
 // Link knows the replicas of core, and which of them answered last. All clients made from it share that.
 type Link struct {
-	servers []*url.URL
-	trust   servicetrust.Options
+	trust servicetrust.Options
 
-	// current is the index of the server to try first.
-	current atomic.Uint32
+	// servers are tried in this order. The list is never changed, and never empty.
+	servers atomic.Pointer[[]*url.URL]
+	// current is the server that answered last.
+	current atomic.Pointer[url.URL]
 	// reached is true once a server has answered.
 	reached atomic.Bool
 	// away is true while no server can be reached.
@@ -32,14 +34,29 @@ type Link struct {
 
 // New returns a link to the replicas of core at servers, which are tried in this order.
 func New(servers []*url.URL, trust servicetrust.Options) *Link {
-	return &Link{servers: servers, trust: trust}
+	l := &Link{trust: trust}
+	l.SetServers(servers)
+	return l
+}
+
+// SetServers says where the replicas of core are now. There must be one. What was begun with others goes on.
+func (l *Link) SetServers(servers []*url.URL) { l.servers.Store(&servers) }
+
+// inOrder returns the servers, beginning with the one that answered last if it is still among them.
+func (l *Link) inOrder() []*url.URL {
+	servers, current := *l.servers.Load(), l.current.Load()
+	first := slices.IndexFunc(servers, func(server *url.URL) bool { return current != nil && server.Host == current.Host })
+	if first <= 0 {
+		return servers
+	}
+	return slices.Concat(servers[first:], servers[:first])
 }
 
 // Config returns a client configuration for core. It speaks Protobuf and has no rate limit of its own, as the loopback
 // configuration of kube-apiserver. While no replica can be reached, requests wait until one can or their context ends.
 func (l *Link) Config() *rest.Config {
 	config := &rest.Config{
-		Host: l.servers[0].String(),
+		Host: (*l.servers.Load())[0].String(),
 		ContentConfig: rest.ContentConfig{
 			ContentType: runtime.ContentTypeProtobuf,
 		},
@@ -73,11 +90,11 @@ func (l *Link) Check(*http.Request) error {
 	return errors.New("no replica of core has answered yet")
 }
 
-func (l *Link) noteReached(index uint32) {
-	l.current.Store(index)
+func (l *Link) noteReached(server *url.URL) {
+	l.current.Store(server)
 	l.reached.Store(true)
 	if l.away.Swap(false) {
-		klog.InfoS("Core can be reached", "server", l.servers[index].Host)
+		klog.InfoS("Core can be reached", "server", server.Host)
 	}
 }
 
@@ -88,8 +105,8 @@ func (l *Link) noteAway(err error) {
 }
 
 func (l *Link) hosts() []string {
-	hosts := make([]string, 0, len(l.servers))
-	for _, server := range l.servers {
+	var hosts []string
+	for _, server := range *l.servers.Load() {
 		hosts = append(hosts, server.Host)
 	}
 	return hosts

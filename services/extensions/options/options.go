@@ -5,7 +5,6 @@
 package options
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 
@@ -27,6 +26,7 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	_ "k8s.io/kubernetes/pkg/features" // --feature-gates knows all that kube-apiserver knows
 
+	"github.com/tripod-k8s/tripod/internal/backendsfile"
 	"github.com/tripod-k8s/tripod/internal/policy"
 	"github.com/tripod-k8s/tripod/internal/probes"
 	"github.com/tripod-k8s/tripod/internal/servicegrpc"
@@ -56,6 +56,8 @@ type Options struct {
 	GRPC       servicegrpc.Options
 	// CoreServers are the URLs of the replicas of core, in order of preference.
 	CoreServers []string
+	// BackendsFile says where they are instead of CoreServers.
+	BackendsFile string
 	// Replica distinguishes replicas on one host.
 	Replica string
 	// EndpointRouting sends webhook calls to the endpoints of a Service instead of its cluster IP.
@@ -65,7 +67,9 @@ type Options struct {
 // Completed are options that were completed and found valid.
 type Completed struct {
 	*Options
-	// CoreURLs are the parsed CoreServers.
+	// Backends is what BackendsFile said, if there is one.
+	Backends *backendsfile.Backends
+	// CoreURLs are where core is.
 	CoreURLs []*url.URL
 }
 
@@ -116,6 +120,7 @@ func (o *Options) Flags() *cliflag.NamedFlagSets {
 	o.ServiceTrust.AddFlags(own)
 	o.Probes.AddFlags(own)
 	o.GRPC.AddFlags(own)
+	backendsfile.AddFlag(own, &o.BackendsFile, "--core-servers")
 	own.StringSliceVar(&o.CoreServers, "core-servers", o.CoreServers,
 		"URLs of the replicas of core (https://host:port), comma separated. The first that can be reached is used.")
 	own.StringVar(&o.Replica, "replica", o.Replica,
@@ -138,9 +143,7 @@ func (o *Options) Complete() (*Completed, error) {
 	if certificate.CertFile == "" && certificate.KeyFile == "" {
 		certificate.CertFile, certificate.KeyFile = o.ServiceTrust.CertFile, o.ServiceTrust.KeyFile
 	}
-	urls, errs := parseCoreServers(o.CoreServers)
-	completed.CoreURLs = urls
-	errs = append(errs, o.validate()...)
+	errs := append(completed.findCore(), o.validate()...)
 	if len(errs) > 0 {
 		return nil, utilerrors.NewAggregate(errs)
 	}
@@ -199,9 +202,35 @@ func (o *Options) validateAdmission() []error {
 	return o.Admission.Validate()
 }
 
-func parseCoreServers(servers []string) ([]*url.URL, []error) {
+// findCore sets where core is.
+func (o *Completed) findCore() (errs []error) {
+	if o.BackendsFile == "" {
+		o.CoreURLs, errs = parseCoreServers("--core-servers", o.CoreServers)
+		return errs
+	}
+	if len(o.CoreServers) > 0 {
+		return []error{fmt.Errorf("--%s takes the place of --core-servers", backendsfile.Flag)}
+	}
+	var err error
+	if o.Backends, err = backendsfile.Load(o.BackendsFile); err != nil {
+		return []error{fmt.Errorf("--%s: %w", backendsfile.Flag, err)}
+	}
+	o.CoreURLs, err = CoreIn(o.Backends)
+	if err != nil {
+		return []error{err}
+	}
+	return nil
+}
+
+// CoreIn returns where core is by a backends file. Names whose addresses are replicas are not looked up here.
+func CoreIn(backends *backendsfile.Backends) ([]*url.URL, error) {
+	urls, errs := parseCoreServers("--"+backendsfile.Flag+": servers of core", backends.Core.Servers)
+	return urls, utilerrors.NewAggregate(errs)
+}
+
+func parseCoreServers(where string, servers []string) ([]*url.URL, []error) {
 	if len(servers) == 0 {
-		return nil, []error{errors.New("--core-servers: required")}
+		return nil, []error{fmt.Errorf("%s: required", where)}
 	}
 	var urls []*url.URL
 	var errs []error
@@ -209,9 +238,9 @@ func parseCoreServers(servers []string) ([]*url.URL, []error) {
 		u, err := url.Parse(server)
 		switch {
 		case err != nil:
-			errs = append(errs, fmt.Errorf("--core-servers: %w", err))
+			errs = append(errs, fmt.Errorf("%s: %w", where, err))
 		case u.Scheme != "https" || u.Host == "" || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.User != nil:
-			errs = append(errs, fmt.Errorf("--core-servers: %q is not of the form https://host:port", server))
+			errs = append(errs, fmt.Errorf("%s: %q is not of the form https://host:port", where, server))
 		default:
 			urls = append(urls, u)
 		}

@@ -5,6 +5,7 @@ package options
 
 import (
 	"maps"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,6 +13,8 @@ import (
 
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
+
+	"github.com/tripod-k8s/tripod/internal/backendsfile"
 )
 
 // goodFlags returns the flags that are required, with files that are good.
@@ -82,6 +85,38 @@ func TestCompleteAcceptsWhatConcernsOtherServices(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+func TestCoreIsFoundByAFile(t *testing.T) {
+	write := func(servers ...string) (path string) {
+		path = filepath.Join(t.TempDir(), "backends.yaml")
+		b := backendsfile.Backends{
+			Core: backendsfile.Replicas{Servers: servers}, Extensions: backendsfile.Replicas{Servers: []string{"https://127.0.0.1:1"}},
+		}
+		if err := b.Write(path); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	completed, err := complete(t, map[string]string{"core-servers": "", "backends-file": write("https://127.0.0.1:6444", "https://127.0.0.1:6445")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(completed.CoreURLs) != 2 || completed.CoreURLs[1].Host != "127.0.0.1:6445" || completed.Backends == nil {
+		t.Errorf("servers of core: %v of %v", completed.CoreURLs, completed.Backends)
+	}
+	for _, test := range []struct {
+		name, path, list, want string
+	}{
+		{"a list too", write("https://127.0.0.1:6444"), "https://127.0.0.1:6444", "--backends-file takes the place of --core-servers"},
+		{"no file", filepath.Join(t.TempDir(), "missing"), "", "--backends-file: cannot read"},
+		{"a name", write("dns:///core:6444"), "", `--backends-file: servers of core: "dns:///core:6444" is not of the form https://host:port`},
+	} {
+		_, err := complete(t, map[string]string{"core-servers": test.list, "backends-file": test.path})
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got error %v, want %q", test.name, err, test.want)
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/internal/backendsfile"
 	"github.com/tripod-k8s/tripod/internal/etcdready"
 	"github.com/tripod-k8s/tripod/internal/feed"
 	"github.com/tripod-k8s/tripod/internal/servicegrpc"
@@ -45,6 +46,9 @@ func Run(ctx context.Context, o *options.Completed) error {
 		}
 	}
 	core := corelink.New(o.CoreURLs, o.ServiceTrust.Options)
+	if o.BackendsFile != "" {
+		go backendsfile.Watch(ctx, o.BackendsFile, o.Backends, func(now *backendsfile.Backends) { followCore(core, now) })
+	}
 	config, err := newConfig(ctx, o, core)
 	if err != nil {
 		return err
@@ -77,6 +81,16 @@ func Run(ctx context.Context, o *options.Completed) error {
 		Drain:    publisher.Drain,
 		Stop:     publisher.Stop,
 	}.Run(ctx)
+}
+
+// followCore tells the link where core is now.
+func followCore(link *corelink.Link, backends *backendsfile.Backends) {
+	servers, err := options.CoreIn(backends)
+	if err != nil {
+		klog.ErrorS(err, "Core stays where it was")
+		return
+	}
+	link.SetServers(servers)
 }
 
 func newServer(config *apiextensionsapiserver.Config) (*apiextensionsapiserver.CustomResourceDefinitions, error) {

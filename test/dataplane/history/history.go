@@ -4,12 +4,12 @@
 // Package history judges what clients of a Kubernetes API saw of objects: is there an order of their requests, true to
 // the times at which they were sent and answered, in which every answer is right (linearizability)?
 //
-// Objects are grouped into collections of a few, which can be listed. A collection is judged for itself.
+// Objects are grouped into collections of a few, which can be listed. A collection is judged for itself. Clients know
+// versions from reads, and from answers to their own writes.
 package history
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -115,27 +115,6 @@ func Draw(requests []Request, timeout time.Duration, path string) error {
 		return fmt.Errorf("cannot draw a history: %w", err)
 	}
 	return nil
-}
-
-// operations returns requests as the checker wants them: all of Request is its input. What is unknown ends last: it
-// takes place before the end and has an effect, or it takes place afterwards and has none. Were it allowed to have none
-// before, there would be too many orders to try.
-func operations(requests []Request) []porcupine.Operation {
-	operations := make([]porcupine.Operation, 0, len(requests))
-	ends := map[string]time.Duration{}
-	for _, r := range requests {
-		answered := int64(r.Answered)
-		if r.Outcome == Unknown {
-			answered = math.MaxInt64
-		}
-		ends[r.Collection] = max(ends[r.Collection], r.Answered)
-		operations = append(operations, porcupine.Operation{ClientId: r.Client, Input: r, Call: int64(r.Sent), Return: answered})
-	}
-	for collection, last := range ends {
-		r := Request{Collection: collection, Verb: end, Sent: last + 1, Answered: last + 2}
-		operations = append(operations, porcupine.Operation{Input: r, Call: int64(r.Sent), Return: int64(r.Answered)})
-	}
-	return operations
 }
 
 // state is that of a collection.

@@ -188,7 +188,8 @@ func simulate(random *rand.Rand, clients, each int) []Request {
 		told[r.Version] = true
 		requests = append(requests, r)
 	}
-	return requests
+	last := time.Duration(10 * clients * each * 2)
+	return append(requests, Request{Collection: "c", Verb: List, Sent: last, Answered: last + 1, Seen: now.objects, Version: version})
 }
 
 func (o *Object) apply(r Request, version uint64) (Outcome, uint64) {

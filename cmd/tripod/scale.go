@@ -1,0 +1,67 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tripod-k8s/tripod/internal/instance"
+	"github.com/tripod-k8s/tripod/internal/launch"
+	"github.com/tripod-k8s/tripod/internal/supervisor"
+)
+
+func newScaleCommand() *cobra.Command {
+	var dataDir string
+	var replicas int
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "scale {core|extensions|aggregator} --replicas N",
+		Short: "Change the number of replicas of a service of a running instance",
+		Long: `Change the number of replicas of a service of a running instance. A new replica gets requests once it is ready. Of
+replicas that are too many the last one stops first, when it gets no new requests any more and has finished those that
+it had. The command returns when that is done; Ctrl-C leaves what was done until then as it is.
+
+The number holds until the instance stops; ` + "`tripod up`" + ` has flags for the numbers to start with.`,
+		Example: `  tripod scale core --replicas 3
+  tripod scale core --replicas 1`,
+		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		ValidArgs: []string{launch.Core, launch.Extensions, launch.Aggregator},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+			defer stop()
+			ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not done within %s", timeout))
+			defer cancel()
+			began, out := time.Now(), cmd.OutOrStdout()
+			err := instance.Scale(ctx, instance.DataDir(dataDir), args[0], replicas, func(line string) { fmt.Fprintln(out, line) })
+			if err != nil && ctx.Err() != nil {
+				err = fmt.Errorf("%w; `tripod status` shows what there is", context.Cause(ctx))
+			}
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(out, "%s has %s after %s\n", args[0], plural(replicas, "replica"), supervisor.Seconds(time.Since(began)))
+			return err
+		},
+	}
+	addDataDirFlag(cmd, &dataDir)
+	cmd.Flags().IntVar(&replicas, "replicas", 0, "number of replicas to have")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long it may take")
+	if err := cmd.MarkFlagRequired("replicas"); err != nil {
+		panic(err) // there is no such flag
+	}
+	return cmd
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

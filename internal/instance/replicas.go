@@ -1,0 +1,131 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package instance
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tripod-k8s/tripod/internal/backendsfile"
+	"github.com/tripod-k8s/tripod/internal/embeddedetcd"
+	"github.com/tripod-k8s/tripod/internal/fleet"
+	"github.com/tripod-k8s/tripod/internal/launch"
+	"github.com/tripod-k8s/tripod/internal/supervisor"
+)
+
+const (
+	etcd = "etcd"
+	// stopTimeout is longer than a service takes that ends watches in time.
+	stopTimeout = 30 * time.Second
+	// noticeTime is longer than it takes until the backends file is read again.
+	noticeTime = 1500 * time.Millisecond
+)
+
+// process returns how to run a replica.
+func (i *instance) process(r *launch.Replica, number int) (supervisor.Process, error) {
+	var process supervisor.Process
+	switch r.Service {
+	case launch.Core:
+		process = i.services.Core(r, i.args.port, i.args.core(r.Name))
+	case launch.Extensions:
+		process = i.services.Extensions(r, i.dataDir.backends(), i.args.extensions(r.Name))
+	case launch.Aggregator:
+		address, port, err := i.place(r, number)
+		if err != nil {
+			return process, err
+		}
+		process = i.services.Aggregator(r, clientURL(address, port), i.dataDir.backends(), i.args.aggregator(r.Name, address, port))
+	}
+	process.Output = supervisor.NewLogFile(i.dataDir.log(r.Name))
+	process.StopTimeout = stopTimeout
+	return process, nil
+}
+
+// place returns where an aggregator serves.
+func (i *instance) place(r *launch.Replica, number int) (address net.IP, port string, err error) {
+	if i.balancer != nil {
+		return net.IPv4(127, 0, 0, 1), r.Port(), nil
+	}
+	public := i.args.port + number
+	if taken, err := tryPorts(i.options.BindAddress, public, 1); err != nil {
+		return nil, "", cannotListen(i.options.BindAddress, taken, err)
+	}
+	return i.options.BindAddress, strconv.Itoa(public), nil
+}
+
+// use has the replicas used that are to be used.
+func (i *instance) use() error {
+	i.balance()
+	backends := backendsfile.Backends{
+		Core:       launch.Locate(i.fleet.Used(launch.Core)),
+		Extensions: launch.Locate(i.fleet.Used(launch.Extensions)),
+	}
+	return backends.Write(i.dataDir.backends())
+}
+
+// balance tells the balancer, if there is one, where the aggregators are.
+func (i *instance) balance() {
+	if i.balancer == nil {
+		return
+	}
+	ready, unready := i.fleet.Ready(launch.Aggregator)
+	i.balancer.SetServers(addresses(ready), addresses(unready))
+}
+
+func addresses(replicas []*launch.Replica) []string {
+	var list []string
+	for _, r := range replicas {
+		list = append(list, strings.TrimPrefix(r.URL(), "https://"))
+	}
+	return list
+}
+
+// scale changes the number of replicas of a service, and tells what happens until that is done.
+func (i *instance) scale(ctx context.Context, wanted scaleRequest, tell func(line string)) error {
+	if !slices.Contains(services, wanted.Service) {
+		return fmt.Errorf("there is no service %q: give one of %s", wanted.Service, strings.Join(services, ", "))
+	}
+	if wanted.Replicas < 1 || wanted.Replicas > maxReplicas {
+		return fmt.Errorf("%d replicas are not between 1 and %d", wanted.Replicas, maxReplicas)
+	}
+	if !i.started.Load() {
+		return fmt.Errorf("the instance in %s is not ready yet", i.dataDir)
+	}
+	if !i.listen(tell) {
+		return fleet.ErrBusy
+	}
+	defer i.listenNoMore()
+	return i.fleet.Scale(ctx, wanted.Service, wanted.Replicas)
+}
+
+func (i *instance) embeddedEtcd() (supervisor.Process, error) {
+	self, err := launch.Self()
+	if err != nil {
+		return supervisor.Process{}, err
+	}
+	if i.args.etcd, err = launch.ReservePort(); err != nil {
+		return supervisor.Process{}, err
+	}
+	asClient, err := launch.ClientTLS(i.store, etcdCA, etcdClient)
+	if err != nil {
+		return supervisor.Process{}, err
+	}
+	const name = etcd + "-0"
+	return supervisor.Process{
+		Component:   etcd,
+		Replica:     name,
+		Path:        self,
+		Args:        i.args.embeddedEtcd(i.dataDir),
+		Output:      supervisor.NewLogFile(i.dataDir.log(name)),
+		Address:     i.args.etcd.URL(),
+		BeforeStart: i.args.etcd.Release,
+		Ready:       supervisor.NewHTTPProbe(i.args.etcd.URL(), asClient).Ready,
+		Version:     func(context.Context) string { return embeddedetcd.Version },
+	}, nil
+}
