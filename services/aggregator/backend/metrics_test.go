@@ -50,6 +50,7 @@ func TestMetrics(t *testing.T) {
 			w.WriteHeader(http.StatusConflict)
 			return
 		}
+		_, _ = w.Write(make([]byte, maxHeld)) // more is not waited for
 		w.(http.Flusher).Flush()
 		<-release
 		_, _ = io.WriteString(w, "answer")
