@@ -109,6 +109,8 @@ func (s *Source) Run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
+			// How long a failure took says nothing about what a document costs.
+			took = 0
 			klog.V(2).InfoS("Discovery of a backend could not be fetched", "backend", s.backend.Name(), "err", err)
 			pause = retryInterval
 		case len(pending) > 0:
