@@ -74,7 +74,7 @@ func printJSON(out io.Writer, value any) error {
 }
 
 func printStatuses(out io.Writer, statuses []instance.Status) error {
-	const columns = "COMPONENT\tREPLICA\tREADY\tPID\tADDRESS\tVERSION\tAGE\tRESTARTS\tMEMORY\tREQUESTS\tSHARE\tMESSAGE"
+	const columns = "REPLICA\tREADY\tPID\tADDRESS\tVERSION\tAGE\tRESTARTS\tMEMORY\tREQUESTS\tSHARE\tMESSAGE"
 	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
 	fmt.Fprintln(table, columns) //nolint:errcheck // Flush tells
 	for _, s := range statuses {
@@ -89,7 +89,7 @@ func printStatuses(out io.Writer, statuses []instance.Status) error {
 			share = fmt.Sprintf("%.1f%%", 100**s.Share)
 		}
 		//nolint:errcheck // Flush tells
-		fmt.Fprintf(table, "%s\t%s\t%t\t%d\t%s\t%s\t%s\t%d\t%d MiB\t%s\t%s\t%s\n", s.Component, s.Replica, s.Ready, s.PID, s.Address,
+		fmt.Fprintf(table, "%s\t%t\t%d\t%s\t%s\t%s\t%d\t%d MiB\t%s\t%s\t%s\n", s.Replica, s.Ready, s.PID, s.Address,
 			s.Version, age, s.Restarts, s.ResidentMemoryBytes>>20, requests, share, s.Message)
 	}
 	return table.Flush()

@@ -114,7 +114,7 @@ func TestStatusIsShownToPeopleAndPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(table.String()), "\n")
-	want := []string{"core", "core-0", "true", "42", "https://127.0.0.1:20000", "v1.36.3", "60m", "2", "256", "MiB", "1234", "33.3%"}
+	want := []string{"core-0", "true", "42", "https://127.0.0.1:20000", "v1.36.3", "60m", "2", "256", "MiB", "1234", "33.3%"}
 	if got := strings.Fields(lines[1]); !slices.Equal(got, want) {
 		t.Errorf("line is %q, want %q", got, want)
 	}

@@ -76,7 +76,7 @@ func (b *Balancer) Serve(ctx context.Context) {
 	}
 }
 
-// Close gives the address back where Serve was not called.
+// Close gives the address back. Serve does so too when it ends.
 func (b *Balancer) Close() error { return b.listener.Close() }
 
 // serve passes one connection on. Without a server it is closed.

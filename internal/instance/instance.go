@@ -44,7 +44,11 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(out, "Tripod %s with Kubernetes %s, data in %s\n", tripodversion.Version, version.Get().GitVersion, i.dataDir)
-	if err := i.prepare(ctx); err != nil {
+	err = i.prepare(ctx)
+	if i.balancer != nil {
+		defer i.balancer.Close() //nolint:errcheck // it is closed already where it has served
+	}
+	if err != nil {
 		return unlessStopped(ctx, err)
 	}
 	return i.run(ctx, began)

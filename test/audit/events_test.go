@@ -96,6 +96,7 @@ var volatile = []struct {
 	{regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]*`), "TOKEN"},
 	{regexp.MustCompile(`\?hash=[0-9A-F]+`), "?hash=HASH"},
 	{regexp.MustCompile(`0x[0-9a-f]+`), "POINTER"},
+	{regexp.MustCompile(`^\d+s$`), "AGE"}, // in a table
 	{regexp.MustCompile(`warning threshold: \d+`), "warning threshold: SECONDS"},
 	// Both allow some paths; RBAC takes the first that it finds.
 	{regexp.MustCompile(`Binding "system:(discovery|public-info-viewer)" of ClusterRole "system:(discovery|public-info-viewer)" to Group "system:authenticated"`), "Binding of discovery"},

@@ -5,6 +5,7 @@ package framework
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -113,13 +114,30 @@ func (u *users) certificate(name string, groups []string) (certFile, keyFile str
 
 // FreePort returns a TCP port of the loopback address that nobody listens on.
 func FreePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("cannot find a free port: %w", err)
+	const tries = 200
+	var err error
+	for range tries {
+		port := firstPort + rand.IntN(lastPort-firstPort+1)
+		if _, given := givenPorts.LoadOrStore(port, true); given {
+			continue
+		}
+		var listener net.Listener
+		if listener, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return port, listener.Close()
+		}
 	}
-	defer listener.Close() //nolint:errcheck // nothing was sent
-	return listener.Addr().(*net.TCPAddr).Port, nil
+	return 0, fmt.Errorf("cannot find a free port: %w", err)
 }
+
+// Ports are taken from below those that a system gives to connections, and those that Tripod takes itself: a process may
+// start long after its port was chosen, and start again.
+const (
+	firstPort = 10000
+	lastPort  = 19999
+)
+
+// givenPorts are not given twice.
+var givenPorts sync.Map
 
 // mkdir makes a directory for its owner only, as etcd wants it.
 func mkdir(dir string) error {

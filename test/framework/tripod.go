@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -54,6 +55,9 @@ type ComponentStatus struct {
 	StartTime           time.Time `json:"startTime"`
 	Restarts            int       `json:"restarts"`
 	ResidentMemoryBytes int64     `json:"residentMemoryBytes"`
+	// Requests and Share are nil where they are not known.
+	Requests *int64   `json:"requests"`
+	Share    *float64 `json:"share"`
 }
 
 // StartTripod runs `tripod up` and returns when it says that it is ready.
@@ -97,9 +101,9 @@ func (e *Environment) StartTripod(ctx context.Context, options TripodOptions) (*
 	return t, err
 }
 
-// Log returns the path of a component's log.
-func (t *Tripod) Log(component string) string {
-	return filepath.Join(t.DataDir, "logs", component+".log")
+// Log returns the path of the log of a replica, such as core-0.
+func (t *Tripod) Log(replica string) string {
+	return filepath.Join(t.DataDir, "logs", replica+".log")
 }
 
 // Stop stops Tripod in order, as its user does with Ctrl-C.
@@ -107,14 +111,9 @@ func (t *Tripod) Stop() error { return t.Process.Stop() }
 
 // Status returns what `tripod status -o json` says.
 func (t *Tripod) Status(ctx context.Context) ([]ComponentStatus, error) {
-	command := exec.CommandContext(ctx, t.binary, "status", "-o", "json", "--data-dir", t.DataDir)
-	output, err := command.Output()
+	output, err := t.command(ctx, "status", "-o", "json")
 	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			return nil, fmt.Errorf("tripod status: %w: %s", err, exit.Stderr)
-		}
-		return nil, fmt.Errorf("tripod status: %w", err)
+		return nil, err
 	}
 	var status []ComponentStatus
 	if err := json.Unmarshal(output, &status); err != nil {
@@ -123,21 +122,47 @@ func (t *Tripod) Status(ctx context.Context) ([]ComponentStatus, error) {
 	return status, nil
 }
 
-// Component returns the status of the only replica of a component.
+// Scale runs `tripod scale`, which returns when there are n replicas of the service.
+func (t *Tripod) Scale(ctx context.Context, service string, n int) error {
+	_, err := t.command(ctx, "scale", service, "--replicas", strconv.Itoa(n))
+	return err
+}
+
+// command runs a command of tripod for this instance.
+func (t *Tripod) command(ctx context.Context, args ...string) ([]byte, error) {
+	output, err := exec.CommandContext(ctx, t.binary, append(args, "--data-dir", t.DataDir)...).Output()
+	if err == nil {
+		return output, nil
+	}
+	what := "tripod " + strings.Join(args, " ")
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return nil, fmt.Errorf("%s: %w: %s", what, err, exit.Stderr)
+	}
+	return nil, fmt.Errorf("%s: %w", what, err)
+}
+
+// Replicas returns the status of all replicas of a component.
+func (t *Tripod) Replicas(ctx context.Context, component string) ([]ComponentStatus, error) {
+	all, err := t.Status(ctx)
+	return slices.DeleteFunc(all, func(s ComponentStatus) bool { return s.Component != component }), err
+}
+
+// Component returns the status of a replica, such as core-1, or of the first one of a component.
 func (t *Tripod) Component(ctx context.Context, component string) (ComponentStatus, error) {
 	all, err := t.Status(ctx)
 	if err != nil {
 		return ComponentStatus{}, err
 	}
 	for _, status := range all {
-		if status.Component == component {
+		if status.Component == component || status.Replica == component {
 			return status, nil
 		}
 	}
 	return ComponentStatus{}, fmt.Errorf("tripod status has no component %s: %v", component, all)
 }
 
-// Kill kills a component as kill -9 does, and returns when Tripod has noticed; WaitReady then waits for the restart.
+// Kill kills a component (see Component) as kill -9 does, and returns when Tripod has noticed; WaitReady then waits for the restart.
 func (t *Tripod) Kill(ctx context.Context, component string) error {
 	before, err := t.Component(ctx, component)
 	if err != nil {
@@ -167,7 +192,7 @@ func (t *Tripod) WaitReady(ctx context.Context) error {
 		}
 		for _, status := range all {
 			if !status.Ready {
-				return fmt.Errorf("%s is not ready: %s", status.Component, status.Message)
+				return fmt.Errorf("%s is not ready: %s", status.Replica, status.Message)
 			}
 		}
 		return nil

@@ -133,6 +133,28 @@ func tokenReview(ctx context.Context, s *side, token string, audiences []string)
 	return normal(string(data)), err
 }
 
+// The flags for an issuer exclude an AuthenticationConfiguration, which the shared clusters have.
+func (f *fleet) issuersMayBeGivenByFlags(t *testing.T) {
+	for _, test := range []struct {
+		claims map[string]any
+		want   string
+	}{
+		{map[string]any{"nick": "jim", "tenant": "t1", "groups": []string{"g1", "g2"}}, "name oidc:jim; uid ; groups oidc:g1,oidc:g2,system:authenticated"},
+		{map[string]any{"nick": "jim", "tenant": "t1"}, "name oidc:jim; uid ; groups system:authenticated"},
+		{map[string]any{"nick": "jim", "tenant": "t2"}, "401 Unauthorized"},
+		{map[string]any{"nick": "jim", "tenant": "t1", "aud": "others"}, "401 Unauthorized"},
+		{map[string]any{"tenant": "t1"}, "401 Unauthorized"},
+	} {
+		token, err := authorities.plain.token(test.claims)
+		must(t, token, err)
+		for path := range servers {
+			if who, err := f.whoAt(t.Context(), withToken(f.cluster, token), path); err != nil || who != test.want {
+				t.Errorf("%v at %s: %s, %v, want %s", test.claims, path, who, err, test.want)
+			}
+		}
+	}
+}
+
 // A browser cannot set headers on a WebSocket: it sends its token as a protocol.
 func TestTokensAreReadFromTheProtocolsOfWebSockets(t *testing.T) {
 	t.Parallel()

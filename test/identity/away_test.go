@@ -18,8 +18,7 @@ import (
 
 // With no core at all, custom resources are there for those who are known, for a while, and nothing is open that was
 // not. Those whom nobody knows are told to come back, not that they are nobody.
-func TestCustomResourcesGoOnWithoutAnyCore(t *testing.T) {
-	f := needFleet(t)
+func (f *fleet) customResourcesGoOnWithoutAnyCore(t *testing.T) {
 	for _, end := range []struct {
 		name string
 		stop func(*framework.Replica) error

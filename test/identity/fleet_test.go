@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -38,30 +37,58 @@ type fleet struct {
 	etcd string
 }
 
-// theFleet is shared by tests that do not run at the same time. It is started by the first.
-//
-// extensions-1 and aggregator-1 know no other core than core-1.
-var theFleet = sync.OnceValues(func() (*fleet, error) {
+// Tests of several replicas run one after the other, each with the same fleet. In the last ones replicas end.
+func TestSeveralReplicas(t *testing.T) {
+	if againstStock {
+		t.Skip("this is about the processes of Tripod")
+	}
+	t.Parallel()
+	f, err := startFleet(t.Context())
+	must(t, f, err)
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"backends believe only the aggregator", f.backendsBelieveOnlyTheAggregator},
+		{"backends need an envelope of the aggregator", f.backendsNeedAnEnvelopeOfTheAggregator},
+		{"services speak for nobody else", f.servicesSpeakForNobodyElse},
+		{"only the aggregator may ask core about tokens", f.onlyTheAggregatorMayAskCoreAboutTokens},
+		{"an issuer may be given to core by flags", f.issuersMayBeGivenByFlags},
+		{"core names what a token depends on", f.coreNamesWhatATokenDependsOn},
+		{"nothing is allowed by a binding that a service has seen deleted", f.nothingIsAllowedByADeletedBinding},
+		{"services see a deleted binding without requests", f.deletedBindingsAreSeenWithoutRequests},
+		{"a token ends everywhere with what keeps it good", f.tokensEndWithWhatKeepsThemGood},
+		{"revocations are as late as the core that is followed", f.revocationsAreAsLateAsTheCoreThatIsFollowed},
+		{"tokens go on when any core ends", f.tokensGoOnWhenAnyCoreEnds},
+		{"custom resources go on without any core", f.customResourcesGoOnWithoutAnyCore},
+	} {
+		t.Run(test.name, test.run)
+	}
+}
+
+// startFleet starts two replicas of each service. extensions-0 asks core-0 first; extensions-1 and aggregator-1 know no
+// other core than core-1.
+func startFleet(ctx context.Context) (*fleet, error) {
 	f := &fleet{}
 	var err error
-	if f.etcd, err = environment.StartEtcd(context.Background(), environment.Dir); err != nil {
+	if f.etcd, err = environment.StartEtcd(ctx, environment.Dir); err != nil {
 		return nil, err
 	}
 	if f.slow, err = newDelayProxy(f.etcd); err != nil {
 		return nil, err
 	}
-	// core-1 is slow for a time, not sick.
-	patience := []string{"--etcd-healthcheck-timeout=30s", "--etcd-readycheck-timeout=30s"}
+	if err := writeFile("oidc-ca.crt", authorities.plain.ca()); err != nil {
+		return nil, err
+	}
 	oidc := []string{
 		"--oidc-issuer-url=" + authorities.plain.url(), "--oidc-ca-file=" + filepath.Join(environment.Dir, "oidc-ca.crt"),
 		"--oidc-client-id=tripod-test", "--oidc-username-claim=nick", "--oidc-username-prefix=oidc:", "--oidc-groups-claim=groups",
 		"--oidc-groups-prefix=oidc:", "--oidc-required-claim=tenant=t1", "--oidc-signing-algs=RS256",
 	}
+	// core-1 is slow for a time, not sick.
+	patience := []string{"--etcd-healthcheck-timeout=30s", "--etcd-readycheck-timeout=30s"}
 	grace := []string{fmt.Sprintf("--identity-grace=%s", identityGrace)}
-	if err := writeFile("oidc-ca.crt", authorities.plain.ca()); err != nil {
-		return nil, err
-	}
-	f.Fleet, err = environment.StartFleet(context.Background(), framework.FleetOptions{EtcdURL: f.etcd, Replicas: []framework.ReplicaOptions{
+	f.Fleet, err = environment.StartFleet(ctx, framework.FleetOptions{EtcdURL: f.etcd, Replicas: []framework.ReplicaOptions{
 		{Name: "core-0", Args: oidc},
 		{Name: "core-1", Args: append(oidc, patience...), EtcdURL: f.slow.url()},
 		{Name: "extensions-0"},
@@ -73,17 +100,10 @@ var theFleet = sync.OnceValues(func() (*fleet, error) {
 		return nil, err
 	}
 	f.side = side{cluster: f.Fleet.Cluster}
-	return f, f.prepare(context.Background())
-})
-
-// needFleet returns the fleet.
-func needFleet(t testing.TB) *fleet {
-	t.Helper()
-	if againstStock {
-		t.Skip("this is about the processes of Tripod")
+	if err := f.prepare(ctx); err != nil {
+		return nil, err
 	}
-	f, err := theFleet()
-	return must(t, f, err)
+	return f, f.cluster.Create(ctx, readingRole)
 }
 
 // as returns a configuration by which a test is to a replica of core or extensions what the aggregator is: it tells

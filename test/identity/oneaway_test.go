@@ -17,8 +17,7 @@ import (
 
 // An aggregator follows one replica of core, and another when that one ends. Nobody notices: neither who is known, nor
 // who comes for the first time.
-func TestTokensGoOnWhenAnyCoreEnds(t *testing.T) {
-	f := needFleet(t)
+func (f *fleet) tokensGoOnWhenAnyCoreEnds(t *testing.T) {
 	fresh := f.freshTokens(t)
 	for _, end := range []struct {
 		name string

@@ -149,37 +149,25 @@ func versionOf(t testing.TB, object runtime.Object) int64 {
 
 // A service that has seen the end of a binding allows nothing by it, while requests come in all the time. What it has
 // seen is known by a second binding, made after the first was deleted: one informer gets both, in order.
-func TestNothingIsAllowedByABindingThatAServiceHasSeenDeleted(t *testing.T) {
-	f := needFleet(t)
-	f.needReading(t)
+func (f *fleet) nothingIsAllowedByADeletedBinding(t *testing.T) {
 	for _, b := range bindings {
 		t.Run(b.resource, func(t *testing.T) {
-			for name, v := range f.revokeUnderLoad(t, b) {
-				t.Logf("%-12s refuses %s after the delete was sent; %d requests were let in meanwhile", name, v.after, v.allowed)
+			for name, r := range f.revokeUnderLoad(t, b) {
+				t.Logf("%-12s %v", name, r)
 			}
 		})
-	}
-}
-
-// needReading makes the role and the custom resource that tests of bindings are about, once.
-func (f *fleet) needReading(t testing.TB) {
-	t.Helper()
-	client := f.promptly(t)
-	if _, err := client.RbacV1().ClusterRoles().Get(t.Context(), "reading", metav1.GetOptions{}); err == nil {
-		return
-	}
-	if err := f.cluster.Create(t.Context(), readingRole); err != nil {
-		t.Fatal(err)
 	}
 }
 
 // revocation is how a revocation came into force at one replica.
 type revocation struct {
 	verdict
-	// after is the time from the request to delete to the first request that was refused.
-	after string
-	// sent is when that request was sent.
+	// sent is when the request to delete was sent.
 	sent time.Time
+}
+
+func (r revocation) String() string {
+	return fmt.Sprintf("refuses %s after the end was asked for; %d requests were let in meanwhile", milliseconds(r.refused.Sub(r.sent)), r.allowed)
 }
 
 // revokeUnderLoad binds a user, has the user read at all replicas that decide, and deletes the binding.
@@ -227,17 +215,14 @@ func (f *fleet) revokeUnderLoad(t testing.TB, b binding) map[string]revocation {
 	}
 	revocations := map[string]revocation{}
 	for name, h := range hammers {
-		v := judge(t, name, h.stop(), http.StatusForbidden, sent, h.seen)
-		revocations[name] = revocation{verdict: v, after: milliseconds(v.refused.Sub(sent)), sent: sent}
+		revocations[name] = revocation{judge(t, name, h.stop(), http.StatusForbidden, sent, h.seen), sent}
 	}
 	return revocations
 }
 
 // Services learn of it without being asked anything: the first request after the resourceVersion of the deletion has
 // arrived is refused.
-func TestServicesSeeADeletedBindingWithoutRequests(t *testing.T) {
-	f := needFleet(t)
-	f.needReading(t)
+func (f *fleet) deletedBindingsAreSeenWithoutRequests(t *testing.T) {
 	for _, b := range bindings {
 		t.Run(b.resource, func(t *testing.T) {
 			client, victim := f.promptly(t), framework.UniqueName("victim")

@@ -131,8 +131,7 @@ func roundTrip(t testing.TB, config *rest.Config, method, path string, lines []s
 
 // A backend hears on its own port only those who have the certificate of a service, and believes what a header says of
 // the sender only of the aggregator.
-func TestBackendsBelieveOnlyTheAggregator(t *testing.T) {
-	f := needFleet(t)
+func (f *fleet) backendsBelieveOnlyTheAggregator(t *testing.T) {
 	certificates := f.otherCertificates(t)
 	headers := map[string]http.Header{
 		"an envelope":           {envelope.Header: {masterEnvelope(t)}},
@@ -165,8 +164,7 @@ func TestBackendsBelieveOnlyTheAggregator(t *testing.T) {
 }
 
 // Of the aggregator everything is believed that can be read, and nothing without an envelope.
-func TestBackendsNeedAnEnvelopeOfTheAggregator(t *testing.T) {
-	f := needFleet(t)
+func (f *fleet) backendsNeedAnEnvelopeOfTheAggregator(t *testing.T) {
 	value := masterEnvelope(t)
 	for replica, path := range map[string]string{"core-0": configMapsPath, "extensions-0": widgetsPath} {
 		if err := newDoor(t, replica, f.as(replica, master), path).becomes(t.Context(), http.StatusOK); err != nil {
@@ -228,9 +226,7 @@ func (f *fleet) otherCertificates(t testing.TB) map[string]keyPair {
 }
 
 // A service other than the aggregator is itself, whatever its headers say, and may do what is meant for it.
-func TestServicesSpeakForNobodyElse(t *testing.T) {
-	f := needFleet(t)
-	f.needReading(t)
+func (f *fleet) servicesSpeakForNobodyElse(t *testing.T) {
 	for _, test := range []struct{ replica, certificate, refused string }{
 		{"core-0", "extensions", secretsPath},
 		{"extensions-0", "core", gadgetsPath},
@@ -256,8 +252,7 @@ func TestServicesSpeakForNobodyElse(t *testing.T) {
 }
 
 // Only aggregators may ask about tokens.
-func TestOnlyTheAggregatorMayAskCoreAboutTokens(t *testing.T) {
-	f := needFleet(t)
+func (f *fleet) onlyTheAggregatorMayAskCoreAboutTokens(t *testing.T) {
 	token := issue(t, f.promptly(t), "robot", "", "")
 	for _, certificate := range []string{"", "extensions", "core", "admin", "front-proxy-client"} {
 		client := identityv1.NewIdentityClient(f.dial(t, "core-0", certificate))
