@@ -43,7 +43,10 @@ const (
 
 // kickSchedule are the pauses between the fetches after a reason to think that the document
 // changed: the reason can reach the aggregator before the backend has rendered the change.
-var kickSchedule = []time.Duration{20 * time.Millisecond, 80 * time.Millisecond, 320 * time.Millisecond, time.Second}
+var kickSchedule = []time.Duration{
+	10 * time.Millisecond, 20 * time.Millisecond, 40 * time.Millisecond, 80 * time.Millisecond, 160 * time.Millisecond,
+	320 * time.Millisecond, 640 * time.Millisecond,
+}
 
 // Source keeps the discovery document of one backend in the merged one.
 type Source struct {
@@ -54,6 +57,8 @@ type Source struct {
 	mu   sync.Mutex
 	seen bool
 	etag string
+	// changed is closed, and replaced, when the document is merged anew.
+	changed chan struct{}
 	// served are the group-versions in the merged document on account of this backend.
 	served map[metav1.GroupVersion]bool
 }
@@ -64,6 +69,7 @@ func NewSource(b *backend.Backend, merged discoveryendpoint.ResourceManager) *So
 		backend: b,
 		merged:  merged,
 		kicked:  make(chan struct{}, 1),
+		changed: make(chan struct{}),
 		served:  map[metav1.GroupVersion]bool{},
 	}
 	b.Subscribe(s.Kick)
@@ -83,6 +89,30 @@ func (s *Source) Seen() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seen
+}
+
+// awaitTimeout bounds the time for which one form of discovery waits for another.
+const awaitTimeout = time.Second
+
+// Await waits until a group-version that the backend serves is in the merged document, for a moment at most. A client that
+// was told of it in one form of discovery takes it for wrong not to find it in another.
+func (s *Source) Await(ctx context.Context, gv schema.GroupVersion) {
+	ctx, cancel := context.WithTimeout(ctx, awaitTimeout)
+	defer cancel()
+	for {
+		s.mu.Lock()
+		there, changed := !s.seen || s.served[metav1.GroupVersion(gv)], s.changed
+		s.mu.Unlock()
+		if there {
+			return
+		}
+		s.Kick()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // Expect lists a group-version as Stale until the document was fetched once: clients must know
@@ -204,6 +234,8 @@ func (s *Source) merge(list *apidiscoveryv2.APIGroupDiscoveryList) {
 		}
 	}
 	s.seen = true
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
 func (s *Source) put(group string, version apidiscoveryv2.APIVersionDiscovery) {

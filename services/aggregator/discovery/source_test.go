@@ -154,6 +154,14 @@ func TestTheMergedDocumentFollowsTheBackend(t *testing.T) {
 	r.set(`"2"`, group("example.com", "v2"), group("other.example.com", "v1"))
 	source.Kick()
 	expect("example.com/v2", "other.example.com/v1")
+
+	// Who waits for one that is served finds it then, and nobody waits long for one that is not.
+	r.set(`"3"`, group("new.example.com", "v1"))
+	source.Await(t.Context(), schema.GroupVersion{Group: "new.example.com", Version: "v1"})
+	if _, there := list(t, merged)["new.example.com/v1"]; !there {
+		t.Error("it was not waited for")
+	}
+	source.Await(t.Context(), schema.GroupVersion{Group: "missing.example.com", Version: "v1"})
 	stop()
 	<-done
 }

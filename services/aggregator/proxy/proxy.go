@@ -13,9 +13,11 @@ import (
 	"log"
 	"net/http"
 	"net/http/httputil"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
@@ -31,6 +33,8 @@ type Forwarder struct {
 	name       string
 	serializer runtime.NegotiatedSerializer
 	proxy      *httputil.ReverseProxy
+	// onGroupVersion is set by OnGroupVersion.
+	onGroupVersion func(context.Context, schema.GroupVersion)
 }
 
 // NewForwarder returns a handler that forwards through the transport of the backend called name. The
@@ -41,11 +45,17 @@ func NewForwarder(name string, transport http.RoundTripper, s runtime.Negotiated
 		Rewrite:        rewrite,
 		Transport:      transport,
 		BufferPool:     &copyBuffers,
-		ModifyResponse: adapt,
+		ModifyResponse: f.adapt,
 		ErrorHandler:   f.fail,
 		ErrorLog:       log.New(klogWriter{}, "", 0),
 	}
 	return f
+}
+
+// OnGroupVersion calls the function before a client is told, with the discovery document of a group-version, that there is
+// that group-version. It is called before requests are forwarded.
+func (f *Forwarder) OnGroupVersion(told func(context.Context, schema.GroupVersion)) {
+	f.onGroupVersion = told
 }
 
 // ServeHTTP forwards the request.
@@ -74,11 +84,20 @@ func rewrite(pr *httputil.ProxyRequest) {
 
 // adapt removes what the aggregator's own handlers set on the response already, and lets a watch end
 // as watches do.
-func adapt(resp *http.Response) error {
+func (f *Forwarder) adapt(resp *http.Response) error {
 	resp.Header.Del("Audit-Id")
 	resp.Header.Del("Strict-Transport-Security")
-	if info, ok := request.RequestInfoFrom(resp.Request.Context()); ok && info.Verb == "watch" && resp.StatusCode == http.StatusOK {
+	info, ok := request.RequestInfoFrom(resp.Request.Context())
+	if !ok || resp.StatusCode != http.StatusOK {
+		return nil
+	}
+	if info.Verb == "watch" {
 		resp.Body = watchBody{resp.Body}
+	}
+	if f.onGroupVersion != nil && !info.IsResourceRequest {
+		if parts := strings.Split(strings.Trim(info.Path, "/"), "/"); len(parts) == 3 && parts[0] == "apis" {
+			f.onGroupVersion(resp.Request.Context(), schema.GroupVersion{Group: parts[1], Version: parts[2]})
+		}
 	}
 	return nil
 }

@@ -65,6 +65,8 @@ type server struct {
 	config  *config
 	generic *genericapiserver.GenericAPIServer
 	table   *routing.Table
+	// toExtensions forwards to extensions.
+	toExtensions *proxy.Forwarder
 
 	client    clientset.Interface
 	services  apiserviceinformers.APIServiceInformer
@@ -86,9 +88,9 @@ const resyncInterval = 5 * time.Minute
 func newServer(c *config) (*server, error) {
 	s := &server{config: c, table: routing.NewTable(apiservices.Builtin)}
 	serializer := c.generic.Serializer
+	s.toExtensions = proxy.NewForwarder(backend.Extensions, c.traced(c.extensions), serializer)
 	c.generic.BuildHandlerChainFunc = buildChain(s.table, c.policy, c.traces(),
-		proxy.NewForwarder(backend.Core, c.traced(c.core), serializer),
-		proxy.NewForwarder(backend.Extensions, c.traced(c.extensions), serializer))
+		proxy.NewForwarder(backend.Core, c.traced(c.core), serializer), s.toExtensions)
 
 	// Some clients wait for /healthz, which in kube-apiserver means that all of it has started.
 	c.generic.AddHealthzChecks(readyOnce(c.core.Backend), readyOnce(c.extensions.Backend), c.identity)
@@ -150,6 +152,7 @@ func (s *server) installDiscovery() error {
 		apiserver.APIRegistrationGroupVersion, apiserver.APIRegistrationGroupPriority, 0)
 	s.coreDiscovery = discovery.NewSource(s.config.core.Backend, merged)
 	s.extensionsDiscovery = discovery.NewSource(s.config.extensions.Backend, merged)
+	s.toExtensions.OnGroupVersion(s.extensionsDiscovery.Await)
 	s.run("merge-discovery", func(ctx context.Context) {
 		go s.coreDiscovery.Run(ctx)
 		go s.extensionsDiscovery.Run(ctx)
