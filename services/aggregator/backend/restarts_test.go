@@ -95,9 +95,11 @@ func comeAndGo(t *testing.T, rounds int, end func(*process)) int64 {
 	var load sync.WaitGroup
 	stopped := make(chan struct{})
 	var answered, unanswered, refused atomic.Int64
+	progress := make([]atomic.Int64, clients)
 	for client := range clients {
 		load.Go(func() {
 			for i := 0; ; i++ {
+				progress[client].Store(int64(i))
 				select {
 				case <-stopped:
 					return
@@ -130,12 +132,26 @@ func comeAndGo(t *testing.T, rounds int, end func(*process)) int64 {
 	for round := range rounds {
 		p := processes[round%replicas]
 		end(p)
-		time.Sleep(20 * time.Millisecond)
+		awaitProgress(progress)
 		p.start()
-		time.Sleep(20 * time.Millisecond)
+		awaitProgress(progress)
 	}
 	close(stopped)
 	load.Wait()
 	t.Logf("%d writes answered, %d not known to be processed, %d not processed", answered.Load(), unanswered.Load(), refused.Load())
 	return unanswered.Load() + refused.Load()
+}
+
+// awaitProgress waits until every client has done all that it was doing, so that no request meets the end
+// of more than one replica, however slow the machine is.
+func awaitProgress(clients []atomic.Int64) {
+	before := make([]int64, len(clients))
+	for i := range clients {
+		before[i] = clients[i].Load()
+	}
+	for i := range clients {
+		for clients[i].Load() < before[i]+2 {
+			time.Sleep(time.Millisecond)
+		}
+	}
 }
