@@ -29,6 +29,8 @@ import (
 	"github.com/tripod-k8s/tripod/internal/policy"
 	"github.com/tripod-k8s/tripod/internal/replicaid"
 	"github.com/tripod-k8s/tripod/internal/servicegrpc"
+	"github.com/tripod-k8s/tripod/internal/servicetrust"
+	"github.com/tripod-k8s/tripod/internal/watchhistory"
 	"github.com/tripod-k8s/tripod/services/aggregator/authentication"
 	"github.com/tripod-k8s/tripod/services/aggregator/backend"
 	"github.com/tripod-k8s/tripod/services/aggregator/identity"
@@ -93,7 +95,7 @@ func newConfig(ctx context.Context, o *options.Options) (*config, error) {
 // clientConfig returns the configuration of clients of a backend, in the aggregator's own name.
 func clientConfig(b *backend.Backend) *rest.Config {
 	return &rest.Config{
-		Host:      "https://" + b.Name() + "." + backend.Namespace + ".svc",
+		Host:      "https://" + servicetrust.ServerName(b.Name()),
 		Transport: b.Own(),
 		UserAgent: "tripod-aggregator",
 		QPS:       -1, // a user waits for the answer; core limits by priority and fairness
@@ -128,6 +130,7 @@ func (c *config) applyOptions(client kubernetes.Interface) error {
 	if err := o.Etcd.ApplyTo(generic); err != nil {
 		return err
 	}
+	watchhistory.Apply(generic)
 	o.Metrics.Apply()
 	generic.LoopbackClientConfig.UserAgent = loopback.UserAgent()
 

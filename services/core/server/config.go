@@ -23,6 +23,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/etcdready"
 	"github.com/tripod-k8s/tripod/internal/loopback"
 	"github.com/tripod-k8s/tripod/internal/replicaid"
+	"github.com/tripod-k8s/tripod/internal/watchhistory"
 	"github.com/tripod-k8s/tripod/services/core/identity"
 	"github.com/tripod-k8s/tripod/services/core/options"
 )
@@ -78,6 +79,7 @@ func applyOwn(o *options.Completed, config *genericapiserver.Config) error {
 	if err := o.ServiceTrust.ApplyTo(config); err != nil {
 		return err
 	}
+	watchhistory.Apply(config)
 	config.LoopbackClientConfig.UserAgent = loopback.UserAgent()
 	if o.Replica != "" {
 		id, err := replicaid.New("core", o.Replica)

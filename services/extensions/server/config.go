@@ -6,7 +6,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
@@ -22,13 +21,15 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	metricsfeatures "k8s.io/component-base/metrics/features"
 
 	"github.com/tripod-k8s/tripod/internal/apidocs"
+	"github.com/tripod-k8s/tripod/internal/loopback"
 	"github.com/tripod-k8s/tripod/internal/replicaid"
+	"github.com/tripod-k8s/tripod/internal/watchhistory"
 	"github.com/tripod-k8s/tripod/services/extensions/corelink"
 	"github.com/tripod-k8s/tripod/services/extensions/options"
+	"github.com/tripod-k8s/tripod/services/extensions/storages"
 )
 
 // resync is how often informers on core hand all objects to their handlers again, as in kube-apiserver.
@@ -73,8 +74,8 @@ func newConfig(ctx context.Context, o *options.Completed, link *corelink.Link) (
 	return &apiextensionsapiserver.Config{
 		GenericConfig: config,
 		ExtraConfig: apiextensionsapiserver.ExtraConfig{
-			CRDRESTOptionsGetter: apiextensionsoptions.NewCRDRESTOptionsGetter(
-				*o.Etcd, config.ResourceTransformers, config.StorageObjectCountTracker),
+			CRDRESTOptionsGetter: storages.Getter(apiextensionsoptions.NewCRDRESTOptionsGetter(
+				*o.Etcd, config.ResourceTransformers, config.StorageObjectCountTracker), o.Etcd.EnableWatchCache),
 			// With more than one, a CustomResourceDefinition would become Established seconds later.
 			MasterCount:         1,
 			ServiceResolver:     services,
@@ -93,7 +94,7 @@ func applyServing(o *options.Completed, config *genericapiserver.Config) error {
 	}
 	config.LoopbackClientConfig.ContentType = runtime.ContentTypeProtobuf
 	config.LoopbackClientConfig.DisableCompression = true
-	config.LoopbackClientConfig.UserAgent = userAgent()
+	config.LoopbackClientConfig.UserAgent = loopback.UserAgent()
 	id, err := replicaid.New("extensions", o.Replica)
 	if err != nil {
 		return err
@@ -114,12 +115,6 @@ func applyServing(o *options.Completed, config *genericapiserver.Config) error {
 	return nil
 }
 
-// userAgent is kube-apiserver's. Field managers are named after it, and what one server wrote another may take over.
-func userAgent() string {
-	_, rest, _ := strings.Cut(rest.DefaultKubernetesUserAgent(), "/")
-	return "kube-apiserver/" + rest
-}
-
 func applyStorage(o *options.Completed, config *genericapiserver.Config) error {
 	transport := &o.Etcd.StorageConfig.Transport
 	if config.EgressSelector != nil {
@@ -129,6 +124,7 @@ func applyStorage(o *options.Completed, config *genericapiserver.Config) error {
 	if err := o.Etcd.ApplyTo(config); err != nil {
 		return err
 	}
+	watchhistory.Apply(config)
 	return o.APIEnablement.ApplyTo(config, apiextensionsapiserver.DefaultAPIResourceConfigSource(), apiextensionsapiserver.Scheme)
 }
 

@@ -1,0 +1,137 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package storages makes the storages of custom resources, one for each version of a CustomResourceDefinition that this replica
+// was asked for: over one etcd client, with a watch cache, continuing watches that are older than that.
+package storages
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/cacher"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/tripod-k8s/tripod/internal/sharedetcd"
+	"github.com/tripod-k8s/tripod/internal/watchhistory"
+)
+
+var materialised = metrics.NewGauge(&metrics.GaugeOpts{
+	Name:           "tripod_custom_resource_storages",
+	Help:           "Storages of custom resources, each with a watch cache, that this replica has made and keeps: one for each version of a CustomResourceDefinition that it was asked for.",
+	StabilityLevel: metrics.ALPHA,
+})
+
+func init() {
+	legacyregistry.MustRegister(materialised)
+}
+
+// Getter returns the options of getter with storages that share an etcd client. They have a watch cache if cached says so.
+func Getter(getter generic.RESTOptionsGetter, cached bool) generic.RESTOptionsGetter {
+	clients := &sharedetcd.Clients{}
+	decorate := counted(undecorated(clients))
+	if cached {
+		decorate = counted(watchhistory.Decorate(withCache(clients), clients.NewStorage))
+	}
+	return sharing{getter: getter, decorate: decorate}
+}
+
+type sharing struct {
+	getter   generic.RESTOptionsGetter
+	decorate generic.StorageDecorator
+}
+
+// GetRESTOptions implements generic.RESTOptionsGetter.
+func (s sharing) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	options, err := s.getter.GetRESTOptions(resource, example)
+	if err == nil {
+		options.Decorator = s.decorate
+	}
+	return options, err
+}
+
+// counted counts the storages that decorate makes until they are destroyed.
+func counted(decorate generic.StorageDecorator) generic.StorageDecorator {
+	return func(
+		config *storagebackend.ConfigForResource,
+		resourcePrefix string,
+		keyFunc func(runtime.Object) (string, error),
+		newFunc, newListFunc func() runtime.Object,
+		getAttrs storage.AttrFunc,
+		trigger storage.IndexerFuncs,
+		indexers *cache.Indexers,
+	) (storage.Interface, factory.DestroyFunc, error) {
+		made, destroy, err := decorate(config, resourcePrefix, keyFunc, newFunc, newListFunc, getAttrs, trigger, indexers)
+		if err != nil {
+			return nil, nil, err
+		}
+		materialised.Inc()
+		return made, sync.OnceFunc(func() {
+			destroy()
+			materialised.Dec()
+		}), nil
+	}
+}
+
+func undecorated(clients *sharedetcd.Clients) generic.StorageDecorator {
+	return func(
+		config *storagebackend.ConfigForResource,
+		resourcePrefix string,
+		_ func(runtime.Object) (string, error),
+		newFunc, newListFunc func() runtime.Object,
+		_ storage.AttrFunc,
+		_ storage.IndexerFuncs,
+		_ *cache.Indexers,
+	) (storage.Interface, factory.DestroyFunc, error) {
+		return clients.NewStorage(config, newFunc, newListFunc, resourcePrefix)
+	}
+}
+
+// withCache makes storages as registry.StorageWithCacher of k8s.io/apiserver does, which always takes a client of its own.
+func withCache(clients *sharedetcd.Clients) generic.StorageDecorator {
+	return func(
+		config *storagebackend.ConfigForResource,
+		resourcePrefix string,
+		keyFunc func(runtime.Object) (string, error),
+		newFunc, newListFunc func() runtime.Object,
+		getAttrs storage.AttrFunc,
+		trigger storage.IndexerFuncs,
+		indexers *cache.Indexers,
+	) (storage.Interface, factory.DestroyFunc, error) {
+		raw, destroy, err := clients.NewStorage(config, newFunc, newListFunc, resourcePrefix)
+		if err != nil {
+			return nil, nil, err
+		}
+		cached, err := cacher.NewCacherFromConfig(cacher.Config{
+			Storage:             raw,
+			Versioner:           storage.APIObjectVersioner{},
+			GroupResource:       config.GroupResource,
+			EventsHistoryWindow: config.EventsHistoryWindow,
+			ResourcePrefix:      resourcePrefix,
+			KeyFunc:             keyFunc,
+			NewFunc:             newFunc,
+			NewListFunc:         newListFunc,
+			GetAttrsFunc:        getAttrs,
+			IndexerFuncs:        trigger,
+			Indexers:            indexers,
+			Codec:               config.Codec,
+		})
+		if err != nil {
+			destroy()
+			return nil, nil, err
+		}
+		delegator := cacher.NewCacheDelegator(cached, raw)
+		return delegator, func() {
+			delegator.Stop()
+			cached.Stop()
+			destroy()
+		}, nil
+	}
+}
