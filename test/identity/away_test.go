@@ -245,7 +245,7 @@ func (f *fleet) restartExtensions(ctx context.Context, t testing.TB) {
 	if err := replica.Start(); err != nil {
 		t.Fatal(err)
 	}
-	d := newDoor(t, "extensions-1", f.as("extensions-1", named("carl")), widgetsPath)
+	d := newDoor(t, "extensions-1", f.As("extensions-1", named("carl")), widgetsPath)
 	framework.Eventually(t, "extensions-1 listens", func(ctx context.Context) error {
 		_, err := d.ask(ctx)
 		return err

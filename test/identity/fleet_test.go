@@ -4,24 +4,16 @@
 package identity
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
-	"github.com/tripod-k8s/tripod/internal/envelope"
-	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
@@ -106,39 +98,6 @@ func startFleet(ctx context.Context) (*fleet, error) {
 	return f, f.cluster.Create(ctx, readingRole)
 }
 
-// as returns a configuration by which a test is to a replica of core or extensions what the aggregator is: it tells
-// who sends its requests.
-func (f *fleet) as(replica string, sender user.Info) *rest.Config {
-	config := f.backend(replica, "aggregator")
-	config.WrapTransport = func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			value, err := envelope.Encode(&identityv1.Envelope{User: envelope.FromUser(sender), ClientAddress: "192.0.2.1:1234"})
-			if err != nil {
-				return nil, err
-			}
-			r = r.Clone(r.Context())
-			r.Header.Set(envelope.Header, value)
-			return next.RoundTrip(r)
-		})
-	}
-	return config
-}
-
-// backend returns a configuration for a replica of core or extensions with the certificate of a service, or with none.
-func (f *fleet) backend(replica, certificate string) *rest.Config {
-	service, _, _ := strings.Cut(replica, "-")
-	config := &rest.Config{Host: f.Replica(replica).URL, QPS: -1, TLSClientConfig: rest.TLSClientConfig{
-		CAFile: filepath.Join(f.PKI, "service-ca.crt"), ServerName: service + ".tripod-system.svc",
-	}}
-	if certificate != "" {
-		config.CertFile, config.KeyFile = filepath.Join(f.PKI, certificate+".crt"), filepath.Join(f.PKI, certificate+".key")
-	}
-	return config
-}
-
-// master is a user who may do everything.
-var master = &user.DefaultInfo{Name: "master", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
-
 // named returns a user without rights of his own.
 func named(name string) user.Info {
 	return &user.DefaultInfo{Name: name, Groups: []string{user.AllAuthenticated}}
@@ -147,34 +106,11 @@ func named(name string) user.Info {
 // promptly returns a client of the administrator that is not slowed down when core-1 is.
 func (f *fleet) promptly(t testing.TB) kubernetes.Interface {
 	t.Helper()
-	client, err := kubernetes.NewForConfig(f.as("core-0", master))
+	client, err := kubernetes.NewForConfig(f.As("core-0", framework.Master))
 	return must(t, client, err)
-}
-
-// metric returns the value of a metric of a replica, by the beginning of its line.
-func (f *fleet) metric(ctx context.Context, replica, prefix string) (float64, error) {
-	config := f.as(replica, master)
-	if strings.HasPrefix(replica, "aggregator") {
-		config = f.Through(replica).Admin()
-	}
-	a, err := send(ctx, config, http.MethodGet, "/metrics", nil, "")
-	if err != nil {
-		return 0, err
-	}
-	lines := bufio.NewScanner(bytes.NewReader(a.Body))
-	for lines.Scan() {
-		if strings.HasPrefix(lines.Text(), prefix) {
-			return strconv.ParseFloat(lines.Text()[strings.LastIndex(lines.Text(), " ")+1:], 64)
-		}
-	}
-	return 0, fmt.Errorf("%s has no metric %s", replica, prefix)
 }
 
 // writeFile writes a file into the directory of the environment.
 func writeFile(name, content string) error {
 	return os.WriteFile(filepath.Join(environment.Dir, name), []byte(content), 0o600)
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

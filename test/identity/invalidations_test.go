@@ -21,7 +21,7 @@ import (
 // dial connects to the gRPC port of a replica of core with a certificate of the PKI, or with none.
 func (f *fleet) dial(t testing.TB, replica, certificate string) *grpc.ClientConn {
 	t.Helper()
-	tlsConfig, err := rest.TLSConfigFor(f.backend(replica, certificate))
+	tlsConfig, err := rest.TLSConfigFor(f.Backend(replica, certificate))
 	must(t, tlsConfig, err).NextProtos = nil
 	connection, err := grpc.NewClient(f.Replica(replica).GRPCAddress, grpc.WithTransportCredentials(credentials.NewTLS(tlsConfig)))
 	must(t, connection, err)

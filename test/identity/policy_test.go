@@ -103,7 +103,7 @@ func (b binding) doors(t testing.TB, f *fleet, name string) map[string]door {
 	t.Helper()
 	doors := map[string]door{}
 	for replica, path := range b.decides {
-		config := f.as(replica, named(name))
+		config := f.As(replica, named(name))
 		if strings.HasPrefix(replica, "aggregator") {
 			var err error
 			config, err = f.Through(replica).UserConfig(name)
@@ -239,9 +239,8 @@ func (f *fleet) deletedBindingsAreSeenWithoutRequests(t *testing.T) {
 				if strings.HasPrefix(name, "core") {
 					continue // its informers have no such metric
 				}
-				metric := fmt.Sprintf(`tripod_policy_resource_version{resource=%q}`, b.resource)
 				framework.Eventually(t, name+" has seen the deletion", func(ctx context.Context) error {
-					seen, err := f.metric(ctx, name, metric)
+					seen, err := f.Metric(ctx, name, "tripod_policy_resource_version", "resource="+b.resource)
 					if err == nil && int64(seen) < version {
 						err = fmt.Errorf("it has seen %.0f, the deletion is %d", seen, version)
 					}

@@ -24,12 +24,13 @@ import (
 	"github.com/tripod-k8s/tripod/internal/pki"
 	"github.com/tripod-k8s/tripod/internal/servicetrust"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
+	"github.com/tripod-k8s/tripod/test/framework"
 )
 
 // masterEnvelope is what a client would like a backend to believe.
 func masterEnvelope(t testing.TB) string {
 	t.Helper()
-	value, err := envelope.Encode(&identityv1.Envelope{User: envelope.FromUser(master), ClientAddress: "192.0.2.1:1"})
+	value, err := envelope.Encode(&identityv1.Envelope{User: envelope.FromUser(framework.Master), ClientAddress: "192.0.2.1:1"})
 	return must(t, value, err)
 }
 
@@ -146,7 +147,7 @@ func (f *fleet) backendsBelieveOnlyTheAggregator(t *testing.T) {
 	}
 	for _, replica := range []string{"core-0", "extensions-0"} {
 		for _, who := range slices.Sorted(maps.Keys(certificates)) {
-			config := f.backend(replica, "")
+			config := f.Backend(replica, "")
 			config.CertFile, config.KeyFile = certificates[who].cert, certificates[who].key
 			for _, header := range slices.Sorted(maps.Keys(headers)) {
 				t.Run(fmt.Sprintf("%s, %s with %s", replica, who, header), func(t *testing.T) {
@@ -167,10 +168,10 @@ func (f *fleet) backendsBelieveOnlyTheAggregator(t *testing.T) {
 func (f *fleet) backendsNeedAnEnvelopeOfTheAggregator(t *testing.T) {
 	value := masterEnvelope(t)
 	for replica, path := range map[string]string{"core-0": configMapsPath, "extensions-0": widgetsPath} {
-		if err := newDoor(t, replica, f.as(replica, master), path).becomes(t.Context(), http.StatusOK); err != nil {
+		if err := newDoor(t, replica, f.As(replica, framework.Master), path).becomes(t.Context(), http.StatusOK); err != nil {
 			t.Fatal(err)
 		}
-		config := f.backend(replica, "aggregator")
+		config := f.Backend(replica, "aggregator")
 		for name, test := range map[string]struct {
 			header http.Header
 			good   bool
@@ -231,7 +232,7 @@ func (f *fleet) servicesSpeakForNobodyElse(t *testing.T) {
 		{"core-0", "extensions", secretsPath},
 		{"extensions-0", "core", gadgetsPath},
 	} {
-		config := f.backend(test.replica, test.certificate)
+		config := f.Backend(test.replica, test.certificate)
 		for name, header := range map[string]http.Header{
 			"nothing":              {},
 			"an envelope":          {envelope.Header: {masterEnvelope(t)}},
@@ -245,7 +246,7 @@ func (f *fleet) servicesSpeakForNobodyElse(t *testing.T) {
 			}
 		}
 	}
-	a, err := send(t.Context(), f.backend("core-0", "extensions"), http.MethodGet, "/api/v1/namespaces", nil, "")
+	a, err := send(t.Context(), f.Backend("core-0", "extensions"), http.MethodGet, "/api/v1/namespaces", nil, "")
 	if must(t, a, err).Code != http.StatusOK {
 		t.Errorf("extensions reading namespaces: %v", a)
 	}

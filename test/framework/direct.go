@@ -1,0 +1,108 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/tripod-k8s/tripod/internal/envelope"
+	"github.com/tripod-k8s/tripod/internal/servicetrust"
+	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
+)
+
+// Master is a user who may do everything.
+var Master = &user.DefaultInfo{Name: "master", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
+
+// Backend returns a configuration for a replica of core or extensions itself, with the certificate of a service or, if
+// that is empty, with none.
+func (f *Fleet) Backend(replica, certificate string) *rest.Config {
+	config := &rest.Config{Host: f.replicas[replica].URL, QPS: -1, TLSClientConfig: rest.TLSClientConfig{
+		CAFile: f.file("service-ca.crt"), ServerName: servicetrust.ServerName(f.replicas[replica].service),
+	}}
+	if certificate != "" {
+		config.CertFile, config.KeyFile = f.file(certificate+".crt"), f.file(certificate+".key")
+	}
+	return config
+}
+
+// As returns a configuration by which a test is to a replica of core or extensions what the aggregator is: it tells
+// who sends its requests.
+func (f *Fleet) As(replica string, sender user.Info) *rest.Config {
+	config := f.Backend(replica, aggregator)
+	config.WrapTransport = func(next http.RoundTripper) http.RoundTripper {
+		return withEnvelope{sender: sender, next: next}
+	}
+	return config
+}
+
+type withEnvelope struct {
+	sender user.Info
+	next   http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t withEnvelope) RoundTrip(r *http.Request) (*http.Response, error) {
+	value, err := envelope.Encode(&identityv1.Envelope{User: envelope.FromUser(t.sender), ClientAddress: "192.0.2.1:1234"})
+	if err != nil {
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	r.Header.Set(envelope.Header, value)
+	return t.next.RoundTrip(r)
+}
+
+// Metric returns the sum over the series of a counter or gauge of a replica that have all these labels (as name=value). It is
+// 0 if there is none.
+func (f *Fleet) Metric(ctx context.Context, replica, name string, labels ...string) (float64, error) {
+	config := f.Through(replica).Admin()
+	if f.replicas[replica].service != aggregator {
+		config = f.As(replica, Master)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return 0, err
+	}
+	body, err := client.RESTClient().Get().AbsPath("/metrics").Stream(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("metrics of %s: %w", replica, err)
+	}
+	defer body.Close() //nolint:errcheck // it was only read
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(body)
+	if err != nil {
+		return 0, fmt.Errorf("metrics of %s: %w", replica, err)
+	}
+	sum := 0.0
+	for _, series := range families[name].GetMetric() {
+		if hasLabels(series, labels) {
+			sum += series.GetCounter().GetValue() + series.GetGauge().GetValue()
+		}
+	}
+	return sum, nil
+}
+
+func hasLabels(series *dto.Metric, labels []string) bool {
+	has := map[string]string{}
+	for _, pair := range series.GetLabel() {
+		has[pair.GetName()] = pair.GetValue()
+	}
+	for _, label := range labels {
+		name, value, _ := strings.Cut(label, "=")
+		if has[name] != value {
+			return false
+		}
+	}
+	return true
+}
