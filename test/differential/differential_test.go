@@ -44,6 +44,10 @@ func start(ctx context.Context, env *framework.Environment) (*comparison, error)
 		if err := s.waitBootstrapped(ctx); err != nil {
 			return err
 		}
+		// As in a cluster that is some minutes old: see "watch from a resource version that is too old".
+		if err := s.cluster.ForgetHistory(ctx); err != nil {
+			return err
+		}
 		return s.learnUIDs(ctx)
 	})
 }

@@ -4,6 +4,7 @@
 package framework
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -33,6 +35,8 @@ type Cluster struct {
 	Kubeconfig string
 
 	users *users
+	// etcd says how to reach the etcd.
+	etcd func(context.Context) (clientv3.Config, error)
 }
 
 // CAFile returns the path of the CA bundle that the API serves under.

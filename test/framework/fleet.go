@@ -87,6 +87,7 @@ func (e *Environment) StartFleet(ctx context.Context, options FleetOptions) (*Fl
 		Cluster:     &Cluster{Name: "fleet", DataDir: dir, PKI: filepath.Join(dir, "pki"), Kubeconfig: filepath.Join(dir, "kubeconfig")},
 		environment: e, options: options, replicas: map[string]*Replica{},
 	}
+	f.etcd = plainEtcd(options.EtcdURL)
 	if err := errorsOf(
 		func() error { return makeStockPKI(f.PKI) },
 		func() error { return makeServicePKI(f.PKI) },

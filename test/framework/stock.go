@@ -61,6 +61,7 @@ func (e *Environment) StartStock(ctx context.Context, options StockOptions) (*St
 	if s.EtcdURL, err = e.StartEtcd(ctx, dir); err != nil {
 		return nil, err
 	}
+	s.etcd = plainEtcd(s.EtcdURL)
 	s.Process, err = e.Start(Command{
 		Name: "kube-apiserver", Path: e.Binary("test-assets/kube-apiserver"), Dir: dir,
 		Args: append(stockFlags(s.PKI, s.EtcdURL, port), options.Args...),

@@ -81,6 +81,7 @@ func (e *Environment) StartTripod(ctx context.Context, options TripodOptions) (*
 		PKI:        filepath.Join(options.DataDir, "pki"),
 		Kubeconfig: filepath.Join(options.DataDir, "kubeconfig"),
 	}}
+	t.etcd = t.embeddedEtcd
 	ready := newLineWatch(readyLine)
 	t.Process, err = e.Start(Command{
 		Name: "tripod", Path: t.binary, Dir: dir, Output: ready, Env: options.Env,

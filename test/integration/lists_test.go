@@ -118,6 +118,9 @@ func TestWatchFromAResourceVersionThatIsGoneIsRefused(t *testing.T) {
 	t.Parallel()
 	gvr, err := sharedWidgets()
 	r := resource{must(t, gvr, err), "Widget"}
+	if err := cluster.ForgetHistory(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	watcher, err := r.in(t, createNamespace(t)).Watch(t.Context(), metav1.ListOptions{ResourceVersion: "1"})
 	must(t, watcher, err)
 	defer watcher.Stop()
