@@ -38,6 +38,7 @@ func newRootCommand() *cobra.Command {
 		newKubectlCommand(),
 		newKubeAPIServerCommand(),
 		newEtcdCommand(),
+		newMigrateCommand(),
 		newVersionCommand(),
 	)
 	return cmd

@@ -1,0 +1,107 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/grpclog"
+
+	"github.com/tripod-k8s/tripod/internal/splitetcd"
+	"github.com/tripod-k8s/tripod/internal/supervisor"
+)
+
+func newMigrateCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "migrate",
+		Short: "Move data between etcds",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newSplitEtcdCommand())
+	return cmd
+}
+
+func newSplitEtcdCommand() *cobra.Command {
+	var format string
+	o := splitetcd.Options{Source: splitetcd.Etcd{Flag: "from"}, Target: splitetcd.Etcd{Flag: "extensions-to"}}
+	cmd := &cobra.Command{
+		Use:   "split-etcd --from URL --extensions-to URL",
+		Short: "Give custom resources an etcd of their own",
+		Long: `Copy CustomResourceDefinitions and custom resources from the etcd of a whole API to one that extensions has for itself,
+compare the two, and leave the source as it is. Afterwards start extensions with the --etcd-servers of the target.
+
+Stop extensions (or kube-apiserver) first: what is copied must not change meanwhile. That is checked at the end. Built-in
+APIs go on. The resourceVersions of custom resources do not go back, and clients that watch them list again.
+
+When it is interrupted, run it again. A later run with --delete-source deletes what was copied from the source, unless
+that has changed there since.`,
+		Example: `  tripod migrate split-etcd --from https://10.0.0.1:2379 --extensions-to https://10.0.0.2:2379 \
+    --from-cafile ca.crt --from-certfile client.crt --from-keyfile client.key \
+    --extensions-to-cafile ca2.crt --extensions-to-certfile client2.crt --extensions-to-keyfile client2.key`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkFormat(format, formatTable); err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) // errors are told once
+			began := time.Now()
+			o.Progress = func(line string) {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%7s  %s\n", supervisor.Seconds(time.Since(began)), line) //nolint:errcheck // it is only news
+			}
+			report, err := splitetcd.Run(ctx, o)
+			if err != nil && ctx.Err() != nil {
+				return errors.New("interrupted; run the same command again to go on")
+			}
+			if err != nil {
+				return err
+			}
+			if format == formatJSON {
+				return printJSON(cmd.OutOrStdout(), report)
+			}
+			return printSplit(cmd.OutOrStdout(), report)
+		},
+	}
+	addEtcdFlags(cmd, &o.Source, "the etcd that has everything")
+	addEtcdFlags(cmd, &o.Target, "the etcd that extensions is to have; it must be empty")
+	cmd.Flags().StringVar(&o.Prefix, "etcd-prefix", "/registry", "prefix of all keys, as the services have it")
+	cmd.Flags().BoolVar(&o.DeleteSource, "delete-source", false, "delete what was copied from the source")
+	cmd.Flags().StringVarP(&format, "output", "o", formatTable, "format of the output: table or json")
+	return cmd
+}
+
+// addEtcdFlags adds the flags that say where an etcd is.
+func addEtcdFlags(cmd *cobra.Command, etcd *splitetcd.Etcd, what string) {
+	cmd.Flags().StringSliceVar(&etcd.Servers, etcd.Flag, nil, "URLs of "+what)
+	cmd.Flags().StringVar(&etcd.CAFile, etcd.Flag+"-cafile", "", "CA of its certificate")
+	cmd.Flags().StringVar(&etcd.CertFile, etcd.Flag+"-certfile", "", "client certificate for it")
+	cmd.Flags().StringVar(&etcd.KeyFile, etcd.Flag+"-keyfile", "", "key of the client certificate")
+	if err := cmd.MarkFlagRequired(etcd.Flag); err != nil {
+		panic(err) // there is no such flag
+	}
+}
+
+func printSplit(out io.Writer, report *splitetcd.Report) error {
+	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
+	fmt.Fprintln(table, "RESOURCE\tOBJECTS\tSHA-256") //nolint:errcheck // Flush tells
+	for _, resource := range report.Resources {
+		fmt.Fprintf(table, "%s\t%d\t%s\n", resource.Name, resource.Objects, resource.Checksum) //nolint:errcheck // Flush tells
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "\n%d objects written, %d were there, %d removed; %d deleted from the source\n",
+		report.Written, report.Unchanged, report.Removed, report.DeletedFromSource)
+	return err
+}

@@ -1,0 +1,198 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package splitetcd gives CustomResourceDefinitions and custom resources an etcd of their own: it copies them, as they are stored,
+// from the etcd of a whole API. Meanwhile nobody may write them.
+//
+// Clients must not notice that they talk to another etcd but for a new list. So the target's revision is raised above the source's
+// before anything is copied: no resourceVersion goes back. When everything is copied, the target is compacted: watches from before are
+// told to list again, instead of missing what happened in the source.
+//
+// A run that was interrupted is continued by the next one. What is finished is not done again, because the target may have
+// changed since.
+package splitetcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Options say what to copy, from where to where.
+type Options struct {
+	// Source is the etcd of the whole API, Target the one for extensions.
+	Source, Target Etcd
+	// Prefix is the --etcd-prefix of the services, /registry.
+	Prefix string
+	// DeleteSource has what was copied deleted from the source. It is compared first.
+	DeleteSource bool
+	// Progress is told what begins and how far it is.
+	Progress func(line string)
+}
+
+// Report is what a run has done.
+type Report struct {
+	// SourceRevision and TargetRevision are the etcds' when everything was compared.
+	SourceRevision int64 `json:"sourceRevision"`
+	TargetRevision int64 `json:"targetRevision"`
+	// Resources are what was copied, in this or an earlier run, definitions first.
+	Resources []Resource `json:"resources"`
+	// Written, Unchanged and Removed count the objects that this run has written to the target, found there, and removed there because the
+	// source has them no more.
+	Written   int64 `json:"written"`
+	Unchanged int64 `json:"unchanged"`
+	Removed   int64 `json:"removed"`
+	// DeletedFromSource counts the objects that are in the source no more.
+	DeletedFromSource int64 `json:"deletedFromSource"`
+}
+
+// Resource is what is stored of one resource.
+type Resource struct {
+	// Name is as in widgets.example.com.
+	Name    string `json:"name"`
+	Objects int64  `json:"objects"`
+	// Checksum is the SHA-256 of all keys and values, in hexadecimal digits.
+	Checksum string `json:"checksum"`
+}
+
+// split is one run.
+type split struct {
+	Options
+	source, target *clientv3.Client
+	report         Report
+}
+
+// Run copies. The report tells what was done also when there is an error.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	source, err := o.Source.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer source.Close() //nolint:errcheck // nothing is pending
+	target, err := o.Target.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer target.Close() //nolint:errcheck // nothing is pending
+	s := &split{Options: o, source: source, target: target}
+	return &s.report, s.run(ctx)
+}
+
+func (s *split) run(ctx context.Context) error {
+	done, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	if done == nil {
+		if done, err = s.copyAll(ctx); err != nil {
+			return err
+		}
+	} else {
+		s.Progress("everything was copied by an earlier run")
+	}
+	s.report.Resources = done.Resources
+	if !s.DeleteSource {
+		return nil
+	}
+	return s.deleteSource(ctx, done.Resources)
+}
+
+// copyAll copies, compares, and notes that this is done.
+func (s *split) copyAll(ctx context.Context) (*record, error) {
+	began, err := revision(ctx, s.source)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.raise(ctx, began); err != nil {
+		return nil, err
+	}
+	resources, err := s.resources(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, resource := range resources {
+		if err := s.copy(ctx, resource); err != nil {
+			return nil, fmt.Errorf("cannot copy %s: %w", resource.name, err)
+		}
+	}
+	copied, err := s.compare(ctx, resources, began)
+	if err != nil {
+		return nil, err
+	}
+	ended, err := revision(ctx, s.source)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.raise(ctx, ended); err != nil {
+		return nil, err
+	}
+	done := &record{Source: s.Source.id, Resources: copied, Done: true}
+	if err := s.finish(ctx, done); err != nil {
+		return nil, err
+	}
+	s.report.SourceRevision = ended
+	s.report.TargetRevision, err = revision(ctx, s.target)
+	return done, err
+}
+
+// compare returns what there is of each resource, which must be the same in source and target.
+func (s *split) compare(ctx context.Context, resources []resource, since int64) ([]Resource, error) {
+	s.Progress("comparing source and target")
+	var same []Resource
+	for _, resource := range resources {
+		source, latest, err := sum(ctx, s.source, resource)
+		if err != nil {
+			return nil, err
+		}
+		if latest > since {
+			return nil, fmt.Errorf("%s changed in the source while it was copied: stop what writes custom resources (extensions, or kube-apiserver), "+
+				"and run this again", resource.name)
+		}
+		target, _, err := sum(ctx, s.target, resource)
+		if err != nil {
+			return nil, err
+		}
+		if source != target {
+			return nil, fmt.Errorf("%s differs: %d objects in the source with checksum %s, %d in the target with %s; "+
+				"stop what writes custom resources, and run this again", resource.name, source.Objects, source.Checksum, target.Objects, target.Checksum)
+		}
+		same = append(same, source)
+	}
+	now, err := s.resources(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(now) != len(resources) {
+		return nil, errors.New("there are other CustomResourceDefinitions in the source than when this began: " +
+			"stop what writes them (extensions, or kube-apiserver), and run this again")
+	}
+	return same, nil
+}
+
+// deleteSource deletes what was copied from the source, if it has not changed since.
+func (s *split) deleteSource(ctx context.Context, copied []Resource) error {
+	resources := make([]resource, 0, len(copied))
+	for _, was := range copied {
+		resource := s.resource(was.Name)
+		now, _, err := sum(ctx, s.source, resource)
+		if err != nil {
+			return err
+		}
+		if now.Objects > 0 && now != was {
+			return fmt.Errorf("%s has changed in the source since it was copied; nothing was deleted", was.Name)
+		}
+		resources = append(resources, resource)
+	}
+	// Definitions last: they say what there is to delete, should this be interrupted.
+	for i := len(resources) - 1; i >= 0; i-- {
+		s.Progress("deleting " + resources[i].name + " from the source")
+		deleted, err := s.source.Delete(ctx, resources[i].prefix, clientv3.WithPrefix())
+		if err != nil {
+			return fmt.Errorf("cannot delete %s from the source: %w", resources[i].name, err)
+		}
+		s.report.DeletedFromSource += deleted.Deleted
+	}
+	return nil
+}
