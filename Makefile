@@ -34,7 +34,7 @@ GOTESTSUM := $(TOOLS)/gotestsum --format pkgname --hide-summary=skipped --
 
 .PHONY: help
 help: ## List the targets.
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2} /^##@/ {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2} /^##@/ {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
 
 ##@ Build and run
 
@@ -72,6 +72,27 @@ test-assets: $(ASSETS)/kwok ## Build the stock Kubernetes binaries that tests co
 	$(GO_BUILD) -o $(ASSETS)/ k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager \
 		k8s.io/kubernetes/cmd/kube-scheduler k8s.io/sample-apiserver ./test/assets/etcd
 
+##@ Compare with Kubernetes' own suites
+
+.PHONY: conformance
+conformance: build suite-assets ## Run the conformance specs of Kubernetes on stock, once, and on Tripod (CONFORMANCE_ARGS="-sig sig-auth").
+	go run ./test/conformance $(CONFORMANCE_ARGS)
+
+.PHONY: conformance-refresh
+conformance-refresh: suite-assets ## Find the conformance specs that pass on stock, for a new version of Kubernetes; an hour.
+	go run ./test/conformance -refresh $(CONFORMANCE_ARGS)
+
+.PHONY: kubectl-suite
+kubectl-suite: build suite-assets ## Run kubectl's own tests on stock, once, and on Tripod (KUBECTL_SUITE_ARGS="-only run_pod_tests").
+	go run ./test/kubectlsuite $(KUBECTL_SUITE_ARGS)
+
+# A module of its own, because the end-to-end tests require much that nothing else here does.
+.PHONY: suite-assets
+suite-assets: test-assets
+	go build -C tools/e2e -ldflags "$(LDFLAGS)" -o $(abspath $(ASSETS))/ k8s.io/kubernetes/cmd/kubectl k8s.io/kubernetes/cmd/kubectl-convert
+	go build -C tools/e2e -o $(abspath $(TOOLS))/ginkgo github.com/onsi/ginkgo/v2/ginkgo
+	go test -C tools/e2e -c -ldflags "$(LDFLAGS)" -o $(abspath $(ASSETS))/e2e.test k8s.io/kubernetes/test/e2e
+
 ##@ Check
 
 # Every check has a fix beside it: verify-X and fix-X.
@@ -85,9 +106,9 @@ fix: $(CHECKS:%=fix-%) ## Put right what `make verify` can complain about and a 
 
 .PHONY: verify-kubernetes fix-kubernetes
 verify-kubernetes: ## Check that each Kubernetes module has its replace line at the pinned version.
-	go run -trimpath ./hack/kubernetes-replaces
+	go run -trimpath ./hack/kubernetes-replaces tools/e2e
 fix-kubernetes:
-	go run -trimpath ./hack/kubernetes-replaces -fix
+	go run -trimpath ./hack/kubernetes-replaces -fix tools/e2e
 
 MODULES := . $(patsubst %/go.mod,%,$(wildcard tools/*/go.mod))
 
@@ -123,6 +144,7 @@ fix-generated: $(PROTO_TOOLS)
 	go run -trimpath ./hack/gen-apiservice-priorities -output $(PRIORITIES)
 	hack/generate-proto.sh proto
 	go test ./internal/servicetrust -run Page -update
+	go test ./internal/dropin -run Page -update
 
 .PHONY: verify-licences fix-licences
 verify-licences: ## Check that source files start with the licence header.

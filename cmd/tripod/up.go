@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -62,10 +63,28 @@ the like give them. Where each needs its own, as a file that it writes does, {re
 	fs.StringVar(&o.EtcdKeyFile, "etcd-keyfile", "", "client key for the etcds that are not embedded")
 	fs.StringVar(&o.APIServiceForm, "apiservice-form", o.APIServiceForm,
 		"form of the APIServices of core and extensions: service, or local as in kube-apiserver")
+	o.Shared = map[string][]string{}
+	for _, name := range instance.SharedFlags {
+		fs.Var(&sharedFlag{name, o.Shared}, name, "as kube-apiserver's, for all services; can be repeated")
+	}
 	fs.StringArrayVar(&o.CoreArgs, "core-arg", nil, "further flag for each replica of core, as in --core-arg=--v=4; can be repeated")
 	fs.StringArrayVar(&o.ExtensionsArgs, "extensions-arg", nil, "further flag for each replica of extensions; can be repeated")
 	fs.StringArrayVar(&o.AggregatorArgs, "aggregator-arg", nil, "further flag for each aggregator; can be repeated")
 	return cmd
+}
+
+// sharedFlag collects the values of a flag that all services get.
+type sharedFlag struct {
+	name   string
+	values map[string][]string
+}
+
+func (f *sharedFlag) String() string { return strings.Join(f.values[f.name], " ") }
+func (f *sharedFlag) Type() string   { return "string" }
+
+func (f *sharedFlag) Set(value string) error {
+	f.values[f.name] = append(f.values[f.name], value)
+	return nil
 }
 
 // untilSignal returns a context that ends with the first signal to stop. A second signal ends the process at once.

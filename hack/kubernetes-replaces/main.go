@@ -4,6 +4,8 @@
 // Command kubernetes-replaces keeps one replace line in go.mod for each module that is
 // developed in the Kubernetes repository. Kubernetes requires these at v0.0.0 and replaces
 // them by folders; a replace line works only in the main module, so ours must be complete.
+// Its arguments are folders of further modules, which have the same lines and the same
+// version of Kubernetes.
 package main
 
 import (
@@ -31,47 +33,72 @@ type goMod struct {
 func main() {
 	fix := flag.Bool("fix", false, "correct go.mod")
 	flag.Parse()
-	if err := run(*fix); err != nil {
+	if err := run(append([]string{"."}, flag.Args()...), *fix); err != nil {
 		fmt.Fprintln(os.Stderr, "kubernetes-replaces:", err)
 		os.Exit(1)
 	}
 }
 
-func run(fix bool) error {
-	ours, err := readGoMod("go.mod")
-	if err != nil {
-		return err
+func run(folders []string, fix bool) error {
+	var version string
+	var theirs *goMod
+	for _, folder := range folders {
+		path := filepath.Join(folder, "go.mod")
+		ours, err := readGoMod(path)
+		if err != nil {
+			return err
+		}
+		required, err := kubernetesVersion(ours)
+		if err != nil {
+			return fmt.Errorf("%s %w", path, err)
+		}
+		var edits []string
+		if theirs == nil {
+			version = required
+			if theirs, err = kubernetesGoMod(); err != nil {
+				return err
+			}
+		} else if required != version {
+			edits = append(edits, "-require="+kubernetes+"@"+version)
+		}
+		edits = append(edits, replaceEdits(ours.Replace, theirs.Replace, "v0."+strings.TrimPrefix(version, "v1."))...)
+		if len(edits) == 0 {
+			continue
+		}
+		if !fix {
+			return fmt.Errorf("%s needs %s; run `make fix-kubernetes`", path, strings.Join(edits, " "))
+		}
+		if _, err := output("go", slices.Concat([]string{"mod", "edit"}, edits, []string{path})...); err != nil {
+			return err
+		}
 	}
-	i := slices.IndexFunc(ours.Require, func(m module) bool { return m.Path == kubernetes })
-	if i < 0 {
-		return fmt.Errorf("go.mod does not require %s", kubernetes)
-	}
-	stagingVersion, found := strings.CutPrefix(ours.Require[i].Version, "v1.")
-	if !found {
-		return fmt.Errorf("%s %s is not v1", kubernetes, ours.Require[i].Version)
-	}
-	dir, err := output("go", "list", "-m", "-f", "{{.Dir}}", kubernetes)
-	if err != nil {
-		return err
-	}
-	theirs, err := readGoMod(filepath.Join(strings.TrimSpace(string(dir)), "go.mod"))
-	if err != nil {
-		return err
-	}
-	edits := edits(ours.Replace, theirs.Replace, "v0."+stagingVersion)
-	if len(edits) == 0 {
-		return nil
-	}
-	if !fix {
-		return fmt.Errorf("go.mod needs %s; run `make fix-kubernetes`", strings.Join(edits, " "))
-	}
-	_, err = output("go", append([]string{"mod", "edit"}, edits...)...)
-	return err
+	return nil
 }
 
-// edits returns the arguments of `go mod edit` that make a replace line to version for each
+// kubernetesVersion returns the version of Kubernetes that a module requires.
+func kubernetesVersion(m *goMod) (string, error) {
+	i := slices.IndexFunc(m.Require, func(m module) bool { return m.Path == kubernetes })
+	if i < 0 {
+		return "", fmt.Errorf("does not require %s", kubernetes)
+	}
+	if version := m.Require[i].Version; strings.HasPrefix(version, "v1.") {
+		return version, nil
+	}
+	return "", fmt.Errorf("requires %s %s, which is not v1", kubernetes, m.Require[i].Version)
+}
+
+// kubernetesGoMod returns the go.mod of the Kubernetes that Tripod requires.
+func kubernetesGoMod() (*goMod, error) {
+	dir, err := output("go", "list", "-m", "-f", "{{.Dir}}", kubernetes)
+	if err != nil {
+		return nil, err
+	}
+	return readGoMod(filepath.Join(strings.TrimSpace(string(dir)), "go.mod"))
+}
+
+// replaceEdits returns the arguments of `go mod edit` that make a replace line to version for each
 // module that Kubernetes replaces, and drop those lines of ours it no longer has.
-func edits(ours, theirs []replacement, version string) []string {
+func replaceEdits(ours, theirs []replacement, version string) []string {
 	current := map[string]module{}
 	for _, r := range ours {
 		current[r.Old.Path] = r.New

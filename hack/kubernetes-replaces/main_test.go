@@ -38,7 +38,7 @@ func TestEdits(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := edits(test.ours, []replacement{staging("k8s.io/api")}, "v0.36.3"); !slices.Equal(got, test.want) {
+			if got := replaceEdits(test.ours, []replacement{staging("k8s.io/api")}, "v0.36.3"); !slices.Equal(got, test.want) {
 				t.Errorf("edits = %q, want %q", got, test.want)
 			}
 		})

@@ -1,36 +1,38 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package backendsfile is a file that says where the replicas of core and extensions are, for those who cannot be told by
-// flags because it changes while they run. It is YAML or JSON:
+// Package backendsfile is a file that says where the replicas of the services are, for those who cannot be told by flags
+// because it changes while they run. It is YAML or JSON:
 //
 //	core:
 //	  servers: ["https://127.0.0.1:20001", "https://127.0.0.1:20002"]
 //	  grpc: ["127.0.0.1:20003", "127.0.0.1:20004"]
 //	extensions:
 //	  servers: ["https://127.0.0.1:20005"]
+//	aggregator:
+//	  servers: ["https://127.0.0.1:6443"]
 //
-// The elements are those of the flags of services: --core-servers, --core-grpc-servers and --extensions-servers.
+// The elements are those of the flags of services: --core-servers, --core-grpc-servers, --extensions-servers and
+// --aggregator-servers.
 package backendsfile
 
 import (
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
 	"os"
-	"strconv"
-	"strings"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/tripod-k8s/tripod/internal/atomicfile"
+	"github.com/tripod-k8s/tripod/internal/location"
 )
 
-// Backends says where the replicas of both backends are.
+// Backends says where the replicas of both backends are, and those of the aggregator, which the backends need in turn.
 type Backends struct {
 	Core       Replicas `json:"core"`
 	Extensions Replicas `json:"extensions"`
+	// Aggregator may have no servers. These cannot be names whose addresses are replicas, and there is nothing about gRPC.
+	Aggregator Replicas `json:"aggregator,omitzero"`
 }
 
 // Replicas says where the replicas of a backend are.
@@ -76,7 +78,16 @@ func (b *Backends) Write(path string) error {
 }
 
 func (b *Backends) validate() error {
-	return errors.Join(b.Core.validate("core"), b.Extensions.validate("extensions"))
+	errs := []error{b.Core.validate("core"), b.Extensions.validate("extensions")}
+	for _, server := range b.Aggregator.Servers {
+		if at, err := location.OfServer(server); err != nil || at.IsName {
+			errs = append(errs, fmt.Errorf("aggregator: server %q is not of the form https://host:port", server))
+		}
+	}
+	if len(b.Aggregator.GRPC) > 0 {
+		errs = append(errs, errors.New("aggregator: it does not serve gRPC"))
+	}
+	return errors.Join(errs...)
 }
 
 func (r *Replicas) validate(backend string) error {
@@ -87,39 +98,20 @@ func (r *Replicas) validate(backend string) error {
 		return fmt.Errorf("%s has %d servers, but %d addresses for grpc", backend, len(r.Servers), len(r.GRPC))
 	}
 	for i, server := range r.Servers {
-		if !isServer(server) {
-			return fmt.Errorf("%s: server %q is not of the form https://host:port or dns:///host:port", backend, server)
+		at, err := location.OfServer(server)
+		if err != nil {
+			return fmt.Errorf("%s: server %w", backend, err)
 		}
 		if len(r.GRPC) == 0 {
 			continue
 		}
-		address, isName := strings.CutPrefix(r.GRPC[i], dnsPrefix)
-		if !isHostPort(address) {
-			return fmt.Errorf("%s: grpc %q is not of the form host:port or dns:///host:port", backend, r.GRPC[i])
+		grpc, err := location.OfGRPC(r.GRPC[i])
+		if err != nil {
+			return fmt.Errorf("%s: grpc %w", backend, err)
 		}
-		if isName != strings.HasPrefix(server, dnsPrefix) {
+		if grpc.IsName != at.IsName {
 			return fmt.Errorf("%s: grpc %q cannot be of the same replicas as %q", backend, r.GRPC[i], server)
 		}
 	}
 	return nil
-}
-
-// dnsPrefix is before names whose addresses are replicas.
-const dnsPrefix = "dns:///"
-
-func isServer(server string) bool {
-	if name, ok := strings.CutPrefix(server, dnsPrefix); ok {
-		return isHostPort(name)
-	}
-	u, err := url.Parse(server)
-	return err == nil && u.Scheme == "https" && u.Hostname() != "" && u.User == nil && (u.Path == "" || u.Path == "/") && u.RawQuery == ""
-}
-
-func isHostPort(address string) bool {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil || host == "" || strings.Contains(host, "/") {
-		return false
-	}
-	number, err := strconv.ParseUint(port, 10, 16)
-	return err == nil && number > 0
 }

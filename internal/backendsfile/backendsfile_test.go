@@ -32,6 +32,7 @@ func TestWhatIsWrittenIsLoaded(t *testing.T) {
 			GRPC:    []string{"127.0.0.1:20003", "[::1]:20004", "dns:///core.tripod-system.svc:7443"},
 		},
 		Extensions: Replicas{Servers: []string{"https://extensions"}},
+		Aggregator: Replicas{Servers: []string{"https://127.0.0.1:6443"}},
 	}
 	if err := want.Write(path); err != nil {
 		t.Fatal(err)
@@ -59,6 +60,10 @@ func TestWrongFilesAreRefused(t *testing.T) {
 		{"grpc that is a URL", `{"core": {"servers": ["https://h:1"], "grpc": ["https://h:1"]}, ` + extensions + `}`, "is not of the form host:port"},
 		{"grpc of a name for an address", `{"core": {"servers": ["https://h:1"], "grpc": ["dns:///h:1"]}, ` + extensions + `}`,
 			"cannot be of the same replicas"},
+		{"name of the aggregator's replicas", `{"core": {"servers": ["https://h:1"]}, ` + extensions + `, "aggregator": {"servers": ["dns:///h:1"]}}`,
+			`aggregator: server "dns:///h:1" is not of the form https://host:port`},
+		{"grpc of the aggregator", `{"core": {"servers": ["https://h:1"]}, ` + extensions + `, "aggregator": {"servers": ["https://h:1"], "grpc": ["h:1"]}}`,
+			"aggregator: it does not serve gRPC"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "backends.yaml")

@@ -11,5 +11,5 @@ const Flag = "backends-file"
 // AddFlag adds --backends-file. The lists of servers that it stands for are flags too, as in "--core-servers".
 func AddFlag(fs *pflag.FlagSet, path *string, insteadOf string) {
 	fs.StringVar(path, Flag, *path,
-		"File (YAML or JSON) that says where the replicas of core and extensions are, instead of "+insteadOf+". It is read again when it changes.")
+		"File (YAML or JSON) that says where the replicas of the services are, instead of "+insteadOf+". It is read again when it changes.")
 }

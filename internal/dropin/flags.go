@@ -5,6 +5,7 @@ package dropin
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	cliflag "k8s.io/component-base/cli/flag"
 
+	"github.com/tripod-k8s/tripod/internal/admissionplugins"
 	"github.com/tripod-k8s/tripod/internal/launch"
 	aggregatoroptions "github.com/tripod-k8s/tripod/services/aggregator/options"
 	coreoptions "github.com/tripod-k8s/tripod/services/core/options"
@@ -48,20 +50,16 @@ func parse(flags *pflag.FlagSet, args []string) ([]flagValue, error) {
 // catalog is what the services can be told.
 type catalog struct {
 	flags map[service]sets.Set[string]
-	// plugins are the admission plugins of extensions.
-	plugins sets.Set[string]
 }
 
 func newCatalog() *catalog {
 	aggregatorFlags := aggregatoroptions.New().Flags()
-	extensionsOptions := extensionsoptions.New()
 	return &catalog{
 		flags: map[service]sets.Set[string]{
 			core:       names(coreoptions.New().Flags()),
-			extensions: names(extensionsOptions.Flags()),
+			extensions: names(extensionsoptions.New().Flags()),
 			aggregator: names(&aggregatorFlags),
 		},
-		plugins: sets.New(extensionsOptions.Admission.Plugins.Registered()...),
 	}
 }
 
@@ -124,19 +122,20 @@ func besides(path, suffix string) string {
 	return path[:dot] + "-" + suffix + path[dot:]
 }
 
-// knownPlugins keeps from extensions the names of admission plugins that it does not have.
-func knownPlugins(c *catalog, to service, flag flagValue) []flagValue {
+// ownPlugins keeps from extensions the names of admission plugins that decide about built-in kinds only.
+func ownPlugins(c *catalog, to service, flag flagValue) []flagValue {
 	if to != extensions {
 		return only(core)(c, to, flag)
 	}
-	var known []string
+	plugins, _ := admissionplugins.AnyKind()
+	var own []string
 	for _, name := range strings.Split(flag.value, ",") {
-		if c.plugins.Has(name) {
-			known = append(known, name)
+		if slices.Contains(plugins, name) {
+			own = append(own, name)
 		}
 	}
-	if len(known) == 0 {
+	if len(own) == 0 {
 		return nil
 	}
-	return []flagValue{{flag.name, strings.Join(known, ",")}}
+	return []flagValue{{flag.name, strings.Join(own, ",")}}
 }

@@ -11,23 +11,21 @@ import (
 	"k8s.io/apiserver/pkg/features"
 	"k8s.io/component-base/compatibility"
 	"k8s.io/component-base/featuregate"
+
+	"github.com/tripod-k8s/tripod/internal/sharedsettings"
 )
 
 // refusedFlags are the flags that only a kube-apiserver in one process can obey, and why.
 var refusedFlags = map[string]string{
-	"peer-ca-file":        noPeers,
-	"peer-advertise-ip":   noPeers,
-	"peer-advertise-port": noPeers,
+	"peer-ca-file":        sharedsettings.NoPeers,
+	"peer-advertise-ip":   sharedsettings.NoPeers,
+	"peer-advertise-port": sharedsettings.NoPeers,
 }
-
-const noPeers = "requests are not passed on to API servers of other versions, because core and extensions would each " +
-	"have to find a peer of their own kind"
 
 // refusedGates are the feature gates that only a kube-apiserver in one process can obey, and why.
 var refusedGates = map[featuregate.Feature]string{
-	features.StorageVersionAPI: "storage versions are agreed upon by servers that each serve all groups in one process, " +
-		"and here each service serves some",
-	features.UnknownVersionInteroperabilityProxy: noPeers,
+	features.StorageVersionAPI:                   sharedsettings.NoStorageVersions,
+	features.UnknownVersionInteroperabilityProxy: sharedsettings.NoPeers,
 }
 
 // refuse returns an error when something was asked for that needs one process.

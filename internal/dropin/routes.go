@@ -46,8 +46,9 @@ var routes = map[string]rule{
 	"debug-socket-path": ownFile,
 
 	// Extensions refuses the name of an admission plugin that it does not have. The old --admission-control, a
-	// complete list, is translated in the plan.
-	"enable-admission-plugins":  knownPlugins,
-	"disable-admission-plugins": knownPlugins,
+	// complete list, is translated in the plan. Both read the file of --admission-control-config-file, and each its own
+	// part of it.
+	"enable-admission-plugins":  ownPlugins,
+	"disable-admission-plugins": ownPlugins,
 	"admission-control":         only(core),
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"k8s.io/apimachinery/pkg/util/sets"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 )
@@ -122,10 +121,16 @@ func TestServicesGetTheFlagsThatAreTheirs(t *testing.T) {
 		},
 		{
 			name: "extensions gets the admission plugins that it has",
-			args: []string{"--enable-admission-plugins=NodeRestriction,NamespaceLifecycle", "--disable-admission-plugins=ServiceAccount"},
+			args: []string{
+				"--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement,AlwaysDeny", "--disable-admission-plugins=ServiceAccount",
+				"--admission-control-config-file=a.yaml",
+			},
 			want: map[service][]string{
-				core:       {"--enable-admission-plugins=NodeRestriction,NamespaceLifecycle", "--disable-admission-plugins=ServiceAccount"},
-				extensions: {"--enable-admission-plugins=NamespaceLifecycle"},
+				core: {
+					"--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement,AlwaysDeny", "--disable-admission-plugins=ServiceAccount",
+					"--admission-control-config-file=a.yaml",
+				},
+				extensions: {"--enable-admission-plugins=OwnerReferencesPermissionEnforcement,AlwaysDeny", "--admission-control-config-file=a.yaml"},
 			},
 			not: map[service][]string{
 				extensions: {"--disable-admission-plugins=ServiceAccount", "--disable-admission-plugins="},
@@ -225,16 +230,17 @@ func common(args, some []string) []string {
 
 func TestAdmissionControlIsACompleteList(t *testing.T) {
 	s := &settings{admissionControl: []string{"NodeRestriction", "NamespaceLifecycle"}}
-	got := s.admission(sets.New("NamespaceLifecycle", "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"))
+	got := s.admission()
 	want := []flagValue{
 		{"enable-admission-plugins", "NamespaceLifecycle"},
-		{"disable-admission-plugins", "MutatingAdmissionWebhook,ValidatingAdmissionWebhook"},
+		{"disable-admission-plugins", "AlwaysAdmit,AlwaysDeny,MutatingAdmissionPolicy,MutatingAdmissionWebhook,NamespaceAutoProvision,NamespaceExists," +
+			"OwnerReferencesPermissionEnforcement,ResourceQuota,ValidatingAdmissionPolicy,ValidatingAdmissionWebhook"},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	s.admissionControl = nil
-	if got := s.admission(sets.New("NamespaceLifecycle")); got != nil {
+	if got := s.admission(); got != nil {
 		t.Errorf("without --admission-control got %v", got)
 	}
 }

@@ -101,18 +101,19 @@ func (s *settings) processes(
 		}
 		args[name] = s.arguments(name, known, certificate)
 	}
+	url := "https://" + net.JoinHostPort(launch.ClientAddress(s.bindAddress).String(), strconv.Itoa(s.securePort))
 	backends := backendsfile.Backends{
 		Core:       launch.Locate([]*launch.Replica{replicas[core]}),
 		Extensions: launch.Locate([]*launch.Replica{replicas[extensions]}),
+		Aggregator: backendsfile.Replicas{Servers: []string{url}},
 	}
 	if err := backends.Write(where); err != nil {
 		return nil, err
 	}
-	url := "https://" + net.JoinHostPort(launch.ClientAddress(s.bindAddress).String(), strconv.Itoa(s.securePort))
 	public := services.Aggregator(replicas[aggregator], url, where, args[aggregator])
 	public.StopTimeout = s.shutdownDelay + s.watchGrace
 	return []supervisor.Process{
-		services.Core(replicas[core], s.securePort, args[core]),
+		services.Core(replicas[core], s.securePort, where, args[core]),
 		services.Extensions(replicas[extensions], where, args[extensions]),
 		public,
 	}, nil

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
+	"github.com/tripod-k8s/tripod/internal/admissionplugins"
 	aggregatoroptions "github.com/tripod-k8s/tripod/services/aggregator/options"
 )
 
@@ -35,6 +36,8 @@ type settings struct {
 	etcd storagebackend.Config
 	// shutdownDelay, watchGrace and drain bound how long a server may take to stop.
 	shutdownDelay, watchGrace, drain time.Duration
+	// sendRetryAfter is whether a server that stops listens until requests are done.
+	sendRetryAfter bool
 }
 
 // newSettings takes the settings from valid options.
@@ -54,6 +57,7 @@ func newSettings(given []flagValue, o options.CompletedOptions) (*settings, erro
 		shutdownDelay:    generic.ShutdownDelayDuration,
 		watchGrace:       generic.ShutdownWatchTerminationGracePeriod,
 		drain:            generic.RequestTimeout,
+		sendRetryAfter:   generic.ShutdownSendRetryAfter,
 	}
 	// This reads the files of authentication, and so finds what is wrong with them before anything is started.
 	_, err := o.Authentication.ToAuthenticationConfig()
@@ -69,10 +73,11 @@ func (s *settings) arguments(to service, known *catalog, certificate genericopti
 		flags = append(flags, s.limits(coreShare)...)
 	case extensions:
 		flags = append(flags, s.limits(extensionsShare)...)
-		flags = append(flags, s.admission(known.plugins)...)
+		flags = append(flags, s.admission()...)
 	case aggregator:
 		flags = append(flags, s.limits(whole)...)
 		flags = append(flags, public(certificate)...)
+		flags = append(flags, s.shutdown()...)
 	}
 	flags = append(flags, s.gates...)
 
@@ -92,6 +97,15 @@ func public(certificate genericoptions.CertKey) []flagValue {
 	}
 }
 
+// shutdown is how kube-apiserver stops, which is not how the aggregator does by default.
+func (s *settings) shutdown() []flagValue {
+	return []flagValue{
+		{"shutdown-delay-duration", s.shutdownDelay.String()},
+		{"shutdown-watch-termination-grace-period", s.watchGrace.String()},
+		{"shutdown-send-retry-after", strconv.FormatBool(s.sendRetryAfter)},
+	}
+}
+
 // limits tells a service its share of the requests in flight.
 func (s *settings) limits(share func(int) int) []flagValue {
 	return []flagValue{
@@ -108,11 +122,13 @@ func extensionsShare(limit int) int { return max(limit/3, min(limit, 1)) }
 
 func whole(limit int) int { return limit }
 
-// admission translates --admission-control, as kube-apiserver does, into what is on and what is off.
-func (s *settings) admission(plugins sets.Set[string]) []flagValue {
+// admission translates --admission-control for extensions, as kube-apiserver does, into what is on and what is off.
+func (s *settings) admission() []flagValue {
 	if s.admissionControl == nil {
 		return nil
 	}
+	names, _ := admissionplugins.AnyKind()
+	plugins := sets.New(names...)
 	on := plugins.Intersection(sets.New(s.admissionControl...))
 	off := plugins.Difference(on)
 	var flags []flagValue

@@ -40,18 +40,24 @@ func Encode(e *identityv1.Envelope) (string, error) {
 
 var (
 	errNobody = errors.New("the envelope names no sender")
-	errTwo    = errors.New("the envelope names a user and the aggregator itself")
+	errTwo    = errors.New("the envelope names more than one sender")
 )
 
 // check returns an error unless there is exactly one sender.
 func check(e *identityv1.Envelope) error {
-	switch hasUser := e.GetUser() != nil; {
-	case hasUser && e.GetSelf():
-		return errTwo
-	case !hasUser && !e.GetSelf():
-		return errNobody
+	senders := 0
+	for _, names := range []bool{e.GetUser() != nil, e.GetSelf(), e.GetService() != ""} {
+		if names {
+			senders++
+		}
 	}
-	return nil
+	switch senders {
+	case 0:
+		return errNobody
+	case 1:
+		return nil
+	}
+	return errTwo
 }
 
 // Decode returns what Encode was given.

@@ -36,6 +36,7 @@ func TestEnvelopeIsLossless(t *testing.T) {
 		"anonymous":  {User: FromUser(&user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}})},
 		"no name":    {User: &identityv1.User{}},
 		"itself":     {Self: true},
+		"a service":  {Service: "system:tripod:core", ClientAddress: "192.0.2.1:99"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			value, err := Encode(e)
@@ -77,6 +78,7 @@ func TestUserIsKept(t *testing.T) {
 func TestThereIsOneSender(t *testing.T) {
 	for name, e := range map[string]*identityv1.Envelope{
 		"nothing": nil, "no user": {ClientAddress: "1.2.3.4:5"}, "two": {User: &identityv1.User{Name: "a"}, Self: true},
+		"a user and a service": {User: &identityv1.User{Name: "a"}, Service: "b"}, "itself and a service": {Self: true, Service: "b"},
 	} {
 		if _, err := Encode(e); err == nil {
 			t.Errorf("%s is encoded", name)

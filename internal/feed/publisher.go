@@ -27,6 +27,7 @@ const signOfLife = time.Second
 type Publisher struct {
 	backendv1.UnimplementedBackendServer
 	run      string
+	settings *backendv1.Settings
 	inFlight func() int
 	stopped  chan struct{}
 	stop     func()
@@ -61,6 +62,9 @@ func NewPublisher(inFlight func() int) *Publisher {
 		established: map[string]numbered{},
 	}
 }
+
+// SetSettings says how the replica was started. It is called before anybody watches.
+func (p *Publisher) SetSettings(settings *backendv1.Settings) { p.settings = settings }
 
 // Register makes a gRPC server serve the feed.
 func (p *Publisher) Register(s grpc.ServiceRegistrar) { backendv1.RegisterBackendServer(s, p) }
@@ -151,7 +155,9 @@ func (p *Publisher) Watch(_ *backendv1.WatchRequest, stream grpc.ServerStreaming
 // watcher knows what one watcher was told. There is no queue: who reads slowly gets fewer messages.
 type watcher struct {
 	publisher *Publisher
-	catalog   *backendv1.Catalog
+	// begun is set after the first message.
+	begun   bool
+	catalog *backendv1.Catalog
 	// number is that of the last custom resource that was told.
 	number uint64
 }
@@ -170,6 +176,9 @@ func (w *watcher) next() (*backendv1.WatchResponse, <-chan struct{}) {
 	}
 	if p.draining {
 		message.Phase = backendv1.WatchResponse_PHASE_DRAINING
+	}
+	if !w.begun {
+		message.Settings, w.begun = p.settings, true
 	}
 	if p.catalog != w.catalog {
 		message.Catalog, w.catalog = p.catalog, p.catalog

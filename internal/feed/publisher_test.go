@@ -78,11 +78,13 @@ func TestAWatcherIsToldEverythingOnce(t *testing.T) {
 			return m
 		}
 		catalog := &backendv1.Catalog{GroupVersions: []*backendv1.GroupVersion{{Version: "v1"}}, DiscoveryDigest: "a"}
+		settings := &backendv1.Settings{EmulationVersion: "1.35"}
+		p.SetSettings(settings)
 		p.SetReady([]string{"etcd"})
 		p.Establish(resource(1))
 		first, _ := watch(t, p)
 		first.expect(t, message(notReady, func(m *backendv1.WatchResponse) {
-			m.FailingChecks, m.Established = []string{"etcd"}, []*backendv1.Established{resource(1)}
+			m.FailingChecks, m.Established, m.Settings = []string{"etcd"}, []*backendv1.Established{resource(1)}, settings
 		}))
 
 		p.SetCatalog(catalog)
@@ -115,7 +117,7 @@ func TestAWatcherIsToldEverythingOnce(t *testing.T) {
 
 		second, _ := watch(t, p)
 		second.expect(t, message(draining, func(m *backendv1.WatchResponse) {
-			m.FailingChecks, m.Catalog = []string{"shutdown"}, catalog
+			m.FailingChecks, m.Catalog, m.Settings = []string{"shutdown"}, catalog, settings
 			m.Established = []*backendv1.Established{resource(1), resource(2), resource(4)}
 		}))
 	})

@@ -97,6 +97,7 @@ func (a *arguments) shared(service, replica string) []string {
 		"--advertise-address=" + advertise.String(),
 		"--authorization-mode=Node,RBAC",
 	}
+	args = append(args, a.options.sharedArguments()...)
 	servers := a.options.etcdServers(service)
 	if len(servers) == 0 {
 		return append(args,

@@ -39,6 +39,8 @@ type Options struct {
 
 	// APIServiceForm is the aggregator's --apiservice-form.
 	APIServiceForm string
+	// Shared are values of SharedFlags, by the name of the flag.
+	Shared map[string][]string
 	// CoreArgs, ExtensionsArgs and AggregatorArgs are further flags for the services. In each, {replica} stands for the
 	// name of the replica.
 	CoreArgs, ExtensionsArgs, AggregatorArgs []string
@@ -73,6 +75,9 @@ func (o *Options) Validate() error {
 	}
 	if last := o.Port + o.AggregatorReplicas - 1; last > maxPort && !o.LoadBalancer {
 		return fmt.Errorf("--port %d with --aggregator-replicas %d would need port %d", o.Port, o.AggregatorReplicas, last)
+	}
+	if err := o.validateShared(); err != nil {
+		return err
 	}
 	if (o.EtcdCertFile == "") != (o.EtcdKeyFile == "") {
 		return errors.New("--etcd-certfile and --etcd-keyfile must be given together")

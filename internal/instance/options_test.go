@@ -41,6 +41,16 @@ func TestValidate(t *testing.T) {
 		{name: "etcd without port", change: func(o *Options) { o.CoreEtcdServers = []string{"http://etcd"} }, want: `"http://etcd"`},
 		{name: "etcd of another scheme", change: func(o *Options) { o.AggregatorEtcdServers = []string{"unix://etcd:1"} }, want: "unix"},
 		{name: "certificate without key", change: func(o *Options) { o.EtcdCertFile = "x" }, want: "--etcd-keyfile"},
+		{name: "gates for all", change: func(o *Options) { o.Shared = map[string][]string{"feature-gates": {"X=true"}} }},
+		{name: "the same gates for each", change: func(o *Options) {
+			o.CoreArgs, o.ExtensionsArgs = []string{"--feature-gates=X=true"}, []string{"--v=4", "--feature-gates", "X=true"}
+			o.AggregatorArgs = []string{"--feature-gates=X=true"}
+		}},
+		{name: "a gate for some", change: func(o *Options) {
+			o.CoreArgs, o.ExtensionsArgs = []string{"--feature-gates=X=true"}, []string{"--feature-gates=X=true"}
+		}, want: "--feature-gates must be the same for all services"},
+		{name: "other groups in one", change: func(o *Options) { o.ExtensionsArgs = []string{"--runtime-config=api/all=true"} },
+			want: "--runtime-config must be the same for all services"},
 		{name: "key without certificate", change: func(o *Options) { o.EtcdKeyFile = "x" }, want: "--etcd-certfile"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -32,7 +32,7 @@ func (i *instance) process(r *launch.Replica, number int) (supervisor.Process, e
 	var process supervisor.Process
 	switch r.Service {
 	case launch.Core:
-		process = i.services.Core(r, i.args.port, i.args.core(r.Name))
+		process = i.services.Core(r, i.args.port, i.dataDir.backends(), i.args.core(r.Name))
 	case launch.Extensions:
 		process = i.services.Extensions(r, i.dataDir.backends(), i.args.extensions(r.Name))
 	case launch.Aggregator:
@@ -49,14 +49,30 @@ func (i *instance) process(r *launch.Replica, number int) (supervisor.Process, e
 
 // place returns where an aggregator serves.
 func (i *instance) place(r *launch.Replica, number int) (address net.IP, port string, err error) {
+	if i.balancer == nil {
+		if taken, err := tryPorts(i.options.BindAddress, i.args.port+number, 1); err != nil {
+			return nil, "", cannotListen(i.options.BindAddress, taken, err)
+		}
+	}
+	address, port = i.aggregatorAt(r, number)
+	return address, port, nil
+}
+
+func (i *instance) aggregatorAt(r *launch.Replica, number int) (address net.IP, port string) {
 	if i.balancer != nil {
-		return net.IPv4(127, 0, 0, 1), r.Port(), nil
+		return net.IPv4(127, 0, 0, 1), r.Port()
 	}
-	public := i.args.port + number
-	if taken, err := tryPorts(i.options.BindAddress, public, 1); err != nil {
-		return nil, "", cannotListen(i.options.BindAddress, taken, err)
+	return i.options.BindAddress, strconv.Itoa(i.args.port + number)
+}
+
+// aggregators returns where the backends find the aggregators.
+func (i *instance) aggregators() backendsfile.Replicas {
+	var located backendsfile.Replicas
+	// Those that are used are the first ones.
+	for number, r := range i.fleet.Used(launch.Aggregator) {
+		located.Servers = append(located.Servers, clientURL(i.aggregatorAt(r, number)))
 	}
-	return i.options.BindAddress, strconv.Itoa(public), nil
+	return located
 }
 
 // use has the replicas used that are to be used.
@@ -65,6 +81,7 @@ func (i *instance) use() error {
 	backends := backendsfile.Backends{
 		Core:       launch.Locate(i.fleet.Used(launch.Core)),
 		Extensions: launch.Locate(i.fleet.Used(launch.Extensions)),
+		Aggregator: i.aggregators(),
 	}
 	return backends.Write(i.dataDir.backends())
 }

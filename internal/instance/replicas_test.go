@@ -119,7 +119,9 @@ func TestReplicasInUseAreInTheBackendsFile(t *testing.T) {
 	i.fleet = fleet.New(i.group, fleet.Config{
 		Process: func(*launch.Replica, int) (supervisor.Process, error) { return supervisor.Process{}, errStop }, Use: i.use, Say: i.say,
 	})
-	_, err := i.fleet.Start([]fleet.Service{{Name: launch.Core, Replicas: 2}, {Name: launch.Extensions, Replicas: 1}})
+	_, err := i.fleet.Start([]fleet.Service{
+		{Name: launch.Core, Replicas: 2}, {Name: launch.Extensions, Replicas: 1}, {Name: launch.Aggregator, Replicas: 2},
+	})
 	if !errors.Is(err, errStop) {
 		t.Fatal(err)
 	}
@@ -129,6 +131,9 @@ func TestReplicasInUseAreInTheBackendsFile(t *testing.T) {
 	}
 	want := &backendsfile.Backends{
 		Core: launch.Locate(i.fleet.Used(launch.Core)), Extensions: launch.Locate(i.fleet.Used(launch.Extensions)),
+	}
+	for number := range 2 {
+		want.Aggregator.Servers = append(want.Aggregator.Servers, fmt.Sprintf("https://127.0.0.1:%d", i.args.port+number))
 	}
 	if len(want.Core.Servers) != 2 || !reflect.DeepEqual(got, want) {
 		t.Errorf("the file says %+v, want %+v", got, want)

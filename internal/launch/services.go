@@ -30,13 +30,14 @@ func NewServices(store *pki.Store) (*Services, error) {
 	return s, ensureTrust(store)
 }
 
-// Core returns the process of a replica of core. Clients reach it by way of the aggregator at advertisePort.
-func (s *Services) Core(r *Replica, advertisePort int, args []string) supervisor.Process {
-	own := append(s.serving(r), fmt.Sprintf("--advertise-port=%d", advertisePort))
+// Core returns the process of a replica of core, which finds the aggregator by a file (see package backendsfile). Clients
+// reach it by way of the aggregator at advertisePort.
+func (s *Services) Core(r *Replica, advertisePort int, backends string, args []string) supervisor.Process {
+	own := append(s.serving(r), fmt.Sprintf("--advertise-port=%d", advertisePort), "--"+backendsfile.Flag+"="+backends)
 	return s.process(r, r.URL(), append(own, args...))
 }
 
-// Extensions returns the process of a replica of extensions, which finds core by a file (see package backendsfile).
+// Extensions returns the process of a replica of extensions, which finds core and the aggregator by a file (see package backendsfile).
 func (s *Services) Extensions(r *Replica, backends string, args []string) supervisor.Process {
 	own := append(s.serving(r), "--"+backendsfile.Flag+"="+backends)
 	return s.process(r, r.URL(), append(own, args...))

@@ -153,7 +153,7 @@ func TestServicesFindEachOther(t *testing.T) {
 
 	const clients = "https://127.0.0.1:6443"
 	args := []string{"--v=4"}
-	first, second := services.Core(cores[0], 6443, args), services.Core(cores[1], 6443, args)
+	first, second := services.Core(cores[0], 6443, file, args), services.Core(cores[1], 6443, file, args)
 	custom, public := services.Extensions(extensions, file, args), services.Aggregator(aggregator, clients, file, args)
 	if servers := []string{first.Address, second.Address}; !slices.Equal(backends.Core.Servers, servers) {
 		t.Errorf("core is said to be at %q, and is at %q", backends.Core.Servers, servers)
@@ -166,6 +166,7 @@ func TestServicesFindEachOther(t *testing.T) {
 	}{
 		{first, "core-0", cores[0].URL(), []string{
 			"--secure-port=" + cores[0].Port(), "--grpc-bind-address=" + backends.Core.GRPC[0], "--bind-address=127.0.0.1", "--advertise-port=6443",
+			"--backends-file=" + file,
 		}},
 		{second, "core-1", cores[1].URL(), []string{"--secure-port=" + cores[1].Port(), "--grpc-bind-address=" + backends.Core.GRPC[1]}},
 		{custom, "extensions-0", extensions.URL(), []string{
@@ -220,7 +221,7 @@ func TestReplicasAreProbedAtAPortOfTheirOwn(t *testing.T) {
 func TestPortsOfReplicasAreFreeWhenTheyStart(t *testing.T) {
 	services := &Services{store: openStore(t), binaries: map[string]string{}}
 	replica := newReplica(t, Core, "core-0")
-	services.Core(replica, 6443, nil).BeforeStart()
+	services.Core(replica, 6443, "backends.yaml", nil).BeforeStart()
 	for _, port := range []*Port{replica.serving, replica.grpc, replica.probes} {
 		listener, err := net.Listen("tcp", port.Address())
 		if err != nil {

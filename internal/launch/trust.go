@@ -36,7 +36,7 @@ func ensureTrust(store *pki.Store) error {
 	for name, user := range users {
 		if _, err := ca.Ensure(name, pki.Leaf{
 			CommonName: user,
-			DNSNames:   []string{"localhost", name + ".tripod-system.svc"},
+			DNSNames:   []string{"localhost", servicetrust.ServerName(name)},
 			IPs:        []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 			Server:     true,
 			Client:     true,

@@ -8,41 +8,24 @@ package probes
 
 import (
 	"errors"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/internal/bindaddress"
 )
 
-const bindAddressFlag = "probe-bind-address"
-
-// Options say where probes are answered.
-type Options struct {
-	// BindAddress is host:port. Empty is nowhere.
-	BindAddress string
-}
-
-// AddFlags adds --probe-bind-address.
-func (o *Options) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.BindAddress, bindAddressFlag, o.BindAddress,
-		"Address (host:port) that serves /livez, /readyz and /healthz over plain HTTP without authentication, for probes. Empty serves them nowhere but at --secure-port.")
-}
-
-// Validate returns what is wrong with the flags.
-func (o *Options) Validate() []error {
-	if o.BindAddress == "" {
-		return nil
+// NewFlag returns the flag --probe-bind-address, which says where probes are answered.
+func NewFlag() bindaddress.Flag {
+	return bindaddress.Flag{
+		Name: "probe-bind-address",
+		Usage: "Address (host:port) that serves /livez, /readyz and /healthz over plain HTTP without authentication, for probes. " +
+			"Empty serves them nowhere but at --secure-port.",
 	}
-	if _, _, err := net.SplitHostPort(o.BindAddress); err != nil {
-		return []error{fmt.Errorf("--%s: %w", bindAddressFlag, err)}
-	}
-	return nil
 }
 
 // Server answers probes as long as the process lives, also while it starts and stops.
@@ -54,19 +37,16 @@ type Server struct {
 
 // Start listens and answers: alive, and not ready before Serve because of what the service waits for. It returns nil where
 // probes are not wanted.
-func (o *Options) Start(waitsFor string) (*Server, error) {
-	if o.BindAddress == "" {
-		return nil, nil
-	}
-	listener, err := net.Listen("tcp", o.BindAddress)
-	if err != nil {
-		return nil, fmt.Errorf("--%s: %w", bindAddressFlag, err)
+func Start(where *bindaddress.Flag, waitsFor string) (*Server, error) {
+	listener, err := where.Listen()
+	if listener == nil {
+		return nil, err
 	}
 	s := &Server{waitsFor: waitsFor}
 	server := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			klog.ErrorS(err, "Probes are not answered any more", "address", o.BindAddress)
+			klog.ErrorS(err, "Probes are not answered any more", "address", where.Address)
 		}
 	}()
 	return s, nil

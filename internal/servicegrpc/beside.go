@@ -14,7 +14,7 @@ import (
 type Beside struct {
 	// API runs the API until its context ends.
 	API func(context.Context) error
-	// Server serves on Listener for as long as the API runs. There is none where Listener is nil.
+	// Server serves on Listener for as long as the API runs.
 	Server   *Server
 	Listener net.Listener
 	// Drain is called when the API begins to stop, and Stop when it has: it must end all streams.
@@ -23,9 +23,6 @@ type Beside struct {
 
 // Run runs both until the context ends or one fails.
 func (b Beside) Run(ctx context.Context) error {
-	if b.Listener == nil {
-		return b.API(ctx)
-	}
 	running, ctx := errgroup.WithContext(ctx)
 	served, stopped := context.WithCancel(context.WithoutCancel(ctx))
 	running.Go(func() error {

@@ -67,7 +67,7 @@ func serve(t *testing.T, trust *servicetrust.Options) (address string, stop func
 // serveAt serves the identity service, too, if there is one.
 func serveAt(t *testing.T, address string, trust *servicetrust.Options, service identityv1.IdentityServer) (at string, stop func() error) {
 	t.Helper()
-	listener, err := (&Options{BindAddress: address}).Listen()
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,22 +247,5 @@ func TestTheServerStopsWithStreamsThatGoOn(t *testing.T) {
 	expect(healthv1.HealthCheckResponse_NOT_SERVING)
 	if _, err := stream.Recv(); err == nil {
 		t.Error("the stream goes on")
-	}
-}
-
-func TestBusyPortIsOneError(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close() //nolint:errcheck // nothing was written
-	if _, err := (&Options{BindAddress: listener.Addr().String()}).Listen(); err == nil || !strings.Contains(err.Error(), "--grpc-bind-address") {
-		t.Errorf("error is %v", err)
-	}
-	if nothing, err := (&Options{}).Listen(); nothing != nil || err != nil {
-		t.Errorf("without an address: %v, %v", nothing, err)
-	}
-	if errs := (&Options{BindAddress: "7444"}).Validate(); len(errs) != 1 {
-		t.Errorf("errors for no host:port are %v", errs)
 	}
 }

@@ -63,12 +63,41 @@ func serviceUser(chain []*x509.Certificate) (*authenticator.Response, bool, erro
 	if err != nil || !ok {
 		return nil, false, err
 	}
-	response.User = &service{user.DefaultInfo{
-		Name:   response.User.GetName(),
-		Groups: []string{user.AllAuthenticated},
-		Extra:  response.User.GetExtra(),
-	}}
+	response.User = newService(response.User.GetName(), response.User.GetExtra())
 	return response, true, nil
+}
+
+func newService(name string, extra map[string][]string) *service {
+	return &service{user.DefaultInfo{Name: name, Groups: []string{user.AllAuthenticated}, Extra: extra}}
+}
+
+// ServiceOf returns the user name of the service that a user is, and an empty string for everybody else, whatever the name.
+func ServiceOf(u user.Info) string {
+	if s, ok := u.(*service); ok {
+		return s.Name
+	}
+	return ""
+}
+
+// backends are the services that send requests by way of the aggregator.
+var backends = []string{Core, Extensions}
+
+// NewBackendAuthenticator returns how the aggregator knows core and extensions: by their certificates of the CA bundle in
+// caFile, which must be among the client CAs of its listener. It has no opinion on anybody else, the aggregator included:
+// what that wants of itself does not come over the network.
+func NewBackendAuthenticator(caFile string) (authenticator.Request, dynamiccertificates.CAContentProvider, error) {
+	known, ca, err := newSenders(caFile)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--%s: %w", caFileFlag, err)
+	}
+	return authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
+		// A certificate that is not one of a service is the business of whoever comes next.
+		response, ok, _ := known.certificates.AuthenticateRequest(req)
+		if !ok || !slices.Contains(backends, response.User.GetName()) {
+			return nil, false, nil
+		}
+		return response, true, nil
+	}), ca, nil
 }
 
 // ownEnvelope names the aggregator itself.
@@ -86,8 +115,8 @@ func SpeakAsAggregator(req *http.Request) {
 	req.Header[envelope.Header] = []string{ownEnvelope}
 }
 
-// sender is who sent a request, as far as the services are concerned. At most one of its fields is set; none is when it
-// came from somebody else.
+// sender is who sent a request, as far as the services are concerned. At most one of envelope, service and refused is set;
+// none is when it came from somebody else.
 type sender struct {
 	// envelope is what the aggregator says about its client.
 	envelope *identityv1.Envelope
@@ -95,6 +124,8 @@ type sender struct {
 	service *authenticator.Response
 	// refused says why nobody is believed to have sent it.
 	refused error
+	// address is where it came from to the aggregator. It may be empty.
+	address string
 }
 
 var (
@@ -116,17 +147,30 @@ func (s *senders) of(req *http.Request) sender {
 	case enclosed && len(values) != 1:
 		return sender{refused: fmt.Errorf("a request has one sender, and not %d", len(values))}
 	case enclosed:
-		e, err := envelope.Decode(values[0])
-		if e.GetSelf() {
-			return sender{service: response}
-		}
-		return sender{envelope: e, refused: err}
+		return opened(values[0], response)
 	case fromAggregator:
 		return sender{refused: errNoEnvelope}
 	case isService:
 		return sender{service: response}
 	}
 	return sender{}
+}
+
+// opened returns the sender that an envelope of the aggregator names.
+func opened(value string, aggregator *authenticator.Response) sender {
+	e, err := envelope.Decode(value)
+	switch name := e.GetService(); {
+	case err != nil:
+		return sender{refused: err}
+	case e.GetSelf():
+		return sender{service: aggregator}
+	case name == "":
+		return sender{envelope: e, address: e.GetClientAddress()}
+	case slices.Contains(backends, name):
+		return sender{service: &authenticator.Response{User: newService(name, nil)}, address: e.GetClientAddress()}
+	default:
+		return sender{refused: fmt.Errorf("%q is no service that sends requests by way of the aggregator", name)}
+	}
 }
 
 type senderKey struct{}
@@ -137,8 +181,8 @@ func (s *senders) withSender(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		from := s.of(req)
 		req = req.WithContext(context.WithValue(req.Context(), senderKey{}, from))
-		if address := from.envelope.GetClientAddress(); address != "" {
-			req.RemoteAddr = address
+		if from.address != "" {
+			req.RemoteAddr = from.address
 		}
 		handler.ServeHTTP(w, req)
 	})

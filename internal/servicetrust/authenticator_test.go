@@ -85,6 +85,14 @@ func TestSenders(t *testing.T) {
 		{name: "the aggregator names itself", client: aggregator, headers: http.Header{envelope.Header: {ownEnvelope}}, want: itself(Aggregator)},
 		{name: "a user who is called like the aggregator", client: aggregator,
 			headers: http.Header{envelope.Header: sealed(t, &identityv1.Envelope{User: &identityv1.User{Name: Aggregator}})}, want: &user.DefaultInfo{Name: Aggregator}},
+		{name: "the aggregator names another service", client: aggregator,
+			headers: http.Header{envelope.Header: sealed(t, &identityv1.Envelope{Service: Core})}, want: itself(Core)},
+		{name: "the aggregator names itself as a service", client: aggregator,
+			headers: http.Header{envelope.Header: sealed(t, &identityv1.Envelope{Service: Aggregator})}},
+		{name: "the aggregator names a service that there is not", client: aggregator,
+			headers: http.Header{envelope.Header: sealed(t, &identityv1.Envelope{Service: "system:masters"})}},
+		{name: "a service names another", client: own.issue(t, pkix.Name{CommonName: Extensions}),
+			headers: http.Header{envelope.Header: sealed(t, &identityv1.Envelope{Service: Core})}},
 		{name: "the aggregator names nobody", client: aggregator},
 		{name: "the aggregator names nobody, directly", client: aggregator, direct: true},
 		{name: "the aggregator names nobody but has a token", client: aggregator, headers: http.Header{"Authorization": {"Bearer " + loopbackToken}}},
@@ -154,7 +162,9 @@ func newBackend(t *testing.T, ca *authority, direct bool) *backend {
 		return &authenticator.Response{User: &user.DefaultInfo{Name: name}}, name != "", nil
 	})
 	config.Authorization.Authorizer = allowAll{}
-	options := BackendOptions{Options: Options{CAFile: ca.file(t)}, AllowDirectClients: direct}
+	own := ca.issue(t, pkix.Name{CommonName: Core})
+	certFile := writeFile(t, "core.crt", certificatePEM(own.Certificate[0]))
+	options := BackendOptions{Options: Options{CAFile: ca.file(t), CertFile: certFile}, AllowDirectClients: direct}
 	if err := options.ApplyTo(config); err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +175,7 @@ func newBackend(t *testing.T, ca *authority, direct bool) *backend {
 	})
 	b.server = httptest.NewUnstartedServer(config.BuildHandlerChainFunc(handler, config))
 	b.server.TLS = &tls.Config{
-		Certificates: []tls.Certificate{*ca.issue(t, pkix.Name{CommonName: Core})},
+		Certificates: []tls.Certificate{*own},
 		ClientAuth:   tls.RequestClientCert,
 	}
 	b.server.StartTLS()
@@ -224,4 +234,43 @@ func describe(u user.Info) map[string]any {
 	}
 	_, isService := u.(*service)
 	return map[string]any{"service": isService, "name": u.GetName(), "groups": append([]string{}, u.GetGroups()...), "extra": extra}
+}
+
+func TestTheAggregatorKnowsBackends(t *testing.T) {
+	own, other := newAuthority(t), newAuthority(t)
+	backends, _, err := NewBackendAuthenticator(own.file(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name   string
+		client *tls.Certificate
+		want   string
+	}{
+		{"core", own.issue(t, pkix.Name{CommonName: Core}), Core},
+		{"extensions", own.issue(t, pkix.Name{CommonName: Extensions, Organization: []string{"system:masters"}}), Extensions},
+		{"an aggregator", own.issue(t, pkix.Name{CommonName: Aggregator}), ""},
+		{"another name", own.issue(t, pkix.Name{CommonName: "jane"}), ""},
+		{"another CA", other.issue(t, pkix.Name{CommonName: Core}), ""},
+	} {
+		leaf, err := x509.ParseCertificate(test.client.Certificate[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := &http.Request{TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}}}
+		response, ok, err := backends.AuthenticateRequest(req)
+		if err != nil || ok != (test.want != "") {
+			t.Errorf("%s: known is %v, error %v", test.name, ok, err)
+			continue
+		}
+		if ok && (ServiceOf(response.User) != test.want || len(response.User.GetGroups()) != 1) {
+			t.Errorf("%s is %v", test.name, response.User)
+		}
+	}
+	if _, ok, err := backends.AuthenticateRequest(&http.Request{}); ok || err != nil {
+		t.Errorf("a client without certificate: known is %v, error %v", ok, err)
+	}
+	if name := ServiceOf(&user.DefaultInfo{Name: Core}); name != "" {
+		t.Errorf("a user with the name of a service is service %q", name)
+	}
 }

@@ -12,20 +12,27 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 )
 
-// NewAuthorizer returns an authorizer that allows Tripod's services what they need, and has no opinion on anything
-// else: it never denies. It knows services by what BackendOptions.ApplyTo makes of their connections.
-func NewAuthorizer() authorizer.Authorizer {
+// NewAuthorizer returns the authorizer of a service, named by its user, that allows Tripod's other services what they need,
+// and has no opinion on anything else: it never denies. It knows services by what BackendOptions.ApplyTo makes of their
+// connections. Replicas of the service itself have nothing to ask here, and are allowed nothing.
+func NewAuthorizer(self string) authorizer.Authorizer {
 	policy := staticPolicy{}
-	return &serviceAuthorizer{rbac: rbac.New(policy, policy, policy, policy)}
+	return &serviceAuthorizer{self: self, rbac: rbac.New(policy, policy, policy, policy)}
 }
 
 // serviceAuthorizer applies the rules to services alone, and not to users that only have their names.
 type serviceAuthorizer struct {
+	self string
 	rbac authorizer.Authorizer
 }
 
 func (a *serviceAuthorizer) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
-	if _, ok := attributes.GetUser().(*service); !ok {
+	name := ServiceOf(attributes.GetUser())
+	if name == "" || name == a.self {
+		return authorizer.DecisionNoOpinion, "", nil
+	}
+	// What core may read is said with a wildcard, which for RBAC stands for subresources too: for logs, and for proxies.
+	if name == Core && attributes.GetSubresource() != "" {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
 	return a.rbac.Authorize(ctx, attributes)

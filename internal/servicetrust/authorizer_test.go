@@ -59,11 +59,16 @@ func TestAuthorizer(t *testing.T) {
 		{"extensions does not write namespaces", Extensions, resource("update", "", "namespaces"), false},
 		{"extensions does not read Secrets", Extensions, resource("list", "", "secrets"), false},
 
-		{"core needs nothing", Core, resource("get", "", "namespaces"), false},
+		{"core watches custom resources", Core, resource("watch", "example.com", "widgets"), true},
+		{"core reads no subresources", Core, subresource("get", "", "nodes", "proxy"), false},
+		{"core writes nothing", Core, resource("create", "example.com", "widgets"), false},
+		{"core does not impersonate", Core, resource("impersonate", "", "users"), false},
+		{"core reads discovery", Core, path("get", "/apis"), true},
+		{"core reads no metrics", Core, path("get", "/metrics"), false},
 		{"others get nothing", "jane", resource("get", "", "namespaces"), false},
 		{"others do not read discovery by this", "jane", path("get", "/apis"), false},
 	}
-	a := NewAuthorizer()
+	a := NewAuthorizer("")
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			request := test.request
@@ -87,9 +92,21 @@ func TestAuthorizerLeavesTheReasonToOthers(t *testing.T) {
 	for _, u := range []user.Info{nil, &user.DefaultInfo{Name: "jane"}, &user.DefaultInfo{Name: Aggregator}} {
 		request := resource("list", "", "services")
 		request.User = u
-		decision, reason, err := NewAuthorizer().Authorize(t.Context(), request)
+		decision, reason, err := NewAuthorizer(Core).Authorize(t.Context(), request)
 		if decision != authorizer.DecisionNoOpinion || reason != "" || err != nil {
 			t.Errorf("user %v: got (%v, %q, %v)", u, decision, reason, err)
+		}
+	}
+}
+
+func TestAServiceHasNothingToAskOfItself(t *testing.T) {
+	request := resource("list", "", "secrets")
+	request.User = newService(Core, nil)
+	for at, want := range map[string]authorizer.Decision{
+		Core: authorizer.DecisionNoOpinion, Extensions: authorizer.DecisionAllow, Aggregator: authorizer.DecisionAllow,
+	} {
+		if decision, _, err := NewAuthorizer(at).Authorize(t.Context(), request); decision != want || err != nil {
+			t.Errorf("core is told %v by %s, error %v; want %v", decision, at, err, want)
 		}
 	}
 }

@@ -43,7 +43,11 @@ func (o *BackendOptions) ApplyTo(config *server.Config) error {
 	if err := config.Authentication.ApplyClientCert(ca, config.SecureServing); err != nil {
 		return fmt.Errorf("--%s: %w", caFileFlag, err)
 	}
-	config.Authorization.Authorizer = authorizerunion.New(NewAuthorizer(), config.Authorization.Authorizer)
+	self, err := o.user()
+	if err != nil {
+		return err
+	}
+	config.Authorization.Authorizer = authorizerunion.New(NewAuthorizer(self), config.Authorization.Authorizer)
 	build := config.BuildHandlerChainFunc
 	config.BuildHandlerChainFunc = func(handler http.Handler, c *server.Config) http.Handler {
 		own := *c

@@ -84,6 +84,15 @@ func (o *Options) ValidateApart(flag, file string) []error {
 	return nil
 }
 
+// user returns the user name that the service has by its certificate.
+func (o *Options) user() (string, error) {
+	chain, err := cert.CertsFromFile(o.CertFile)
+	if err != nil {
+		return "", fmt.Errorf("--%s: %w", certFileFlag, err)
+	}
+	return chain[0].Subject.CommonName, nil
+}
+
 func (o *Options) validateKeyPair() []error {
 	var errs []error
 	certPEM, err := readRequired(o.CertFile)

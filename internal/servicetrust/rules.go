@@ -18,6 +18,7 @@ var (
 	// read is what an informer needs.
 	read   = []string{"get", "list", "watch"}
 	get    = []string{"get"}
+	create = []string{"create"}
 	change = []string{"update", "patch"}
 )
 
@@ -37,6 +38,8 @@ var grants = map[string][]grant{
 		{resources(read, "", "services"), "third-party API servers are found by the Service that their APIService names"},
 		{resources(read, "discovery.k8s.io", "endpointslices"), "and reached at its endpoints"},
 		{resources(read, "apiextensions.k8s.io", "customresourcedefinitions"), "each group-version of a CustomResourceDefinition gets an APIService"},
+		{resources(read, "admissionregistration.k8s.io", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
+			"core and extensions may call third parties only at the paths of webhooks"},
 		readFlowControl, writeFlowControlStatus,
 		{paths(get, discoveryPaths...), "discovery and OpenAPI of the backends are merged"},
 		{paths(get, "/", "/healthz", "/healthz/*", "/livez", "/livez/*", "/readyz", "/readyz/*", "/metrics"),
@@ -45,6 +48,7 @@ var grants = map[string][]grant{
 	Extensions: {
 		{readPolicy, "custom resources are authorized by the policy of core"},
 		{resources(read, "", "namespaces"), "they decide whether objects may be created in them, and webhooks and policies select by their labels"},
+		{resources(create, "", "namespaces"), "where NamespaceAutoProvision is on, they are made for custom resources as for built-in ones"},
 		{resources(read, "", "services"), "webhooks are found by the Service that their configuration names"},
 		{resources(read, "discovery.k8s.io", "endpointslices"), "and reached at its endpoints"},
 		{resources(read, "admissionregistration.k8s.io",
@@ -59,7 +63,11 @@ var grants = map[string][]grant{
 		readFlowControl, writeFlowControlStatus,
 		{paths(get, discoveryPaths...), "admission policies map kinds to resources by discovery, and apply patches by OpenAPI schemas"},
 	},
-	Core: {},
+	Core: {
+		{resources(read, "*", "*"),
+			"admission policies may take parameters of any kind; in core itself, which reads its own without a certificate, this counts for nothing"},
+		{paths(get, "/apis", "/apis/*"), "admission maps kinds to resources by discovery"},
+	},
 }
 
 var (

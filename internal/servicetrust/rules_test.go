@@ -60,6 +60,9 @@ func table() string {
 }
 
 func may(rule rbacv1.PolicyRule) string {
+	if slices.Contains(rule.Resources, rbacv1.ResourceAll) && slices.Contains(rule.APIGroups, rbacv1.APIGroupAll) {
+		return strings.Join(rule.Verbs, ", ") + " all resources of all groups"
+	}
 	text := fmt.Sprintf("%s `%s`", strings.Join(rule.Verbs, ", "), strings.Join(slices.Concat(rule.Resources, rule.NonResourceURLs), "`, `"))
 	if group := strings.Join(rule.APIGroups, ""); group != "" {
 		text += " of " + group

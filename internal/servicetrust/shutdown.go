@@ -9,14 +9,16 @@ import (
 	"k8s.io/apiserver/pkg/server/options"
 )
 
-// drainDelay is how long a backend serves on after it has said that it will stop: longer than that takes to be heard.
+// drainDelay is how long a service goes on after it has said that it will stop: longer than aggregators take to hear it. What
+// stands before aggregators may take longer to see that one is not ready.
 const drainDelay = time.Second
 
 // watchTermination is how long ending watches may take when a backend stops. kube-apiserver's default is not to end them, and
 // then its shutdown lasts a minute when there are any. Here other services always watch.
 const watchTermination = 10 * time.Second
 
-// SetShutdownDefaults makes a backend stop in the way that its clients, the aggregators, lose nothing by.
+// SetShutdownDefaults makes a service stop in the way that its clients lose nothing by: those of a backend are aggregators, and
+// those of an aggregator go where it is ready, or come to the next one by a balancer.
 func SetShutdownDefaults(o *options.ServerRunOptions) {
 	o.ShutdownDelayDuration = drainDelay
 	o.ShutdownWatchTerminationGracePeriod = watchTermination

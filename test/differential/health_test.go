@@ -3,14 +3,14 @@
 
 package differential
 
-// health asks how the server does. Which checks there are is up to a server; that they can be asked, by whom and in
-// which form is not.
+// health asks how the server does. Package introspection asks the same of each path and service, as more users.
 var health = []request{
 	get("/healthz"), get("/healthz").as(anonymous), get("/healthz").as(nobody), get("/healthz").as(invalidToken),
 	get("/livez"), get("/livez").as(anonymous), get("/livez?verbose"), get("/livez?exclude=ping"), get("/livez/ping"),
 	get("/readyz"), get("/readyz").as(anonymous), get("/readyz?verbose"), get("/readyz?exclude=unknown"), get("/readyz/etcd"),
 	get("/healthz?verbose"), get("/healthz/ping"), get("/healthz/ping").as(anonymous), get("/healthz/etcd"), get("/healthz/log"),
-	get("/healthz/poststarthook/rbac/bootstrap-roles"),
+	get("/healthz/poststarthook/rbac/bootstrap-roles"), get("/readyz/poststarthook/crd-informer-synced"),
+	get("/readyz?verbose&exclude=poststarthook/rbac/bootstrap-roles&exclude=unknown").ignoringBody(),
 	get("/readyz/").called("readyz with a slash at its end"),
 	get("/readyz/unknown"),
 	get("/metrics").ignoringBody(),

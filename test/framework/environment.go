@@ -48,7 +48,7 @@ func run(m *testing.M, setup func(context.Context, *Environment) error) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	env, err := newEnvironment(filepath.Base(wd))
+	env, err := New(filepath.Base(wd))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -59,7 +59,7 @@ func run(m *testing.M, setup func(context.Context, *Environment) error) int {
 	if err = setup(ctx, env); err == nil {
 		code = m.Run()
 	}
-	if err := errors.Join(err, env.close(code != 0)); err != nil {
+	if err := errors.Join(err, env.Close(code != 0)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -69,19 +69,20 @@ func run(m *testing.M, setup func(context.Context, *Environment) error) int {
 // ForTest returns an environment that ends with the test.
 func ForTest(t testing.TB) *Environment {
 	t.Helper()
-	env, err := newEnvironment(t.Name())
+	env, err := New(t.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := env.close(t.Failed()); err != nil {
+		if err := env.Close(t.Failed()); err != nil {
 			t.Error(err)
 		}
 	})
 	return env
 }
 
-func newEnvironment(name string) (*Environment, error) {
+// New returns an environment for a program that is not a test; name is that of its folder in artifacts/.
+func New(name string) (*Environment, error) {
 	root, err := repositoryRoot()
 	if err != nil {
 		return nil, err
@@ -143,7 +144,8 @@ func (e *Environment) own(stop func() error, name string, logs ...string) {
 	e.logs[name] = append(e.logs[name], logs...)
 }
 
-func (e *Environment) close(failed bool) error {
+// Close stops everything, last things first, and keeps the logs when something has failed.
+func (e *Environment) Close(failed bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var errs []error

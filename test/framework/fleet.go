@@ -180,10 +180,10 @@ func (f *Fleet) flags(r *Replica, options ReplicaOptions) []string {
 	}
 	switch r.service {
 	case core:
-		return slices.Concat(flags, f.serving(core), f.requestHeader(), f.coreFlags(), []string{"--grpc-bind-address=" + r.GRPCAddress})
+		return slices.Concat(flags, f.serving(core), f.requestHeader(), f.coreFlags(), f.backend(r))
 	case extensions:
-		return slices.Concat(flags, f.serving(extensions), []string{
-			"--core-servers=" + f.list(cores, (*Replica).url), "--grpc-bind-address=" + r.GRPCAddress, "--authorization-mode=RBAC",
+		return slices.Concat(flags, f.serving(extensions), f.backend(r), []string{
+			"--core-servers=" + f.list(cores, (*Replica).url), "--authorization-mode=RBAC",
 		})
 	}
 	return slices.Concat(flags, f.serving("apiserver"), f.requestHeader(), []string{
@@ -192,6 +192,15 @@ func (f *Fleet) flags(r *Replica, options ReplicaOptions) []string {
 		"--extensions-servers=" + f.list(f.names(extensions), (*Replica).url),
 		"--extensions-grpc-servers=" + f.list(f.names(extensions), (*Replica).grpcAddress),
 	})
+}
+
+// backend returns the flags of a service that is behind the aggregator.
+func (f *Fleet) backend(r *Replica) []string {
+	flags := []string{"--grpc-bind-address=" + r.GRPCAddress}
+	if aggregators := f.names(aggregator); len(aggregators) > 0 {
+		flags = append(flags, "--aggregator-servers="+f.list(aggregators, (*Replica).url))
+	}
+	return flags
 }
 
 func (f *Fleet) coreFlags() []string {

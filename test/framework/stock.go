@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"k8s.io/client-go/rest"
@@ -21,6 +22,8 @@ import (
 type StockOptions struct {
 	// Args are further flags of kube-apiserver.
 	Args []string
+	// DropIn has `tripod kube-apiserver` take its place.
+	DropIn bool
 }
 
 // Stock is a running stock kube-apiserver with an etcd of its own.
@@ -29,12 +32,19 @@ type Stock struct {
 	Process *Process
 	// EtcdURL is where its etcd listens.
 	EtcdURL string
+
+	environment *Environment
+	command     Command
 }
 
 // StartStock starts an etcd and a stock kube-apiserver with flags that mean what `tripod up` means, and returns when
 // it is ready.
 func (e *Environment) StartStock(ctx context.Context, options StockOptions) (*Stock, error) {
-	dir, err := e.newDir("stock")
+	name := "stock"
+	if options.DropIn {
+		name = "dropin"
+	}
+	dir, err := e.newDir(name)
 	if err != nil {
 		return nil, err
 	}
@@ -42,8 +52,8 @@ func (e *Environment) StartStock(ctx context.Context, options StockOptions) (*St
 	if err != nil {
 		return nil, err
 	}
-	s := &Stock{Cluster: &Cluster{
-		Name:       "stock",
+	s := &Stock{environment: e, Cluster: &Cluster{
+		Name:       name,
 		URL:        fmt.Sprintf("https://127.0.0.1:%d", port),
 		DataDir:    dir,
 		PKI:        filepath.Join(dir, "pki"),
@@ -62,18 +72,37 @@ func (e *Environment) StartStock(ctx context.Context, options StockOptions) (*St
 		return nil, err
 	}
 	s.etcd = plainEtcd(s.EtcdURL)
-	s.Process, err = e.Start(Command{
+	s.command = Command{
 		Name: "kube-apiserver", Path: e.Binary("test-assets/kube-apiserver"), Dir: dir,
-		Args: append(stockFlags(s.PKI, s.EtcdURL, port), options.Args...),
-	})
-	if err != nil {
-		return nil, err
+		Args: stockFlags(s.PKI, s.EtcdURL, port),
+	}
+	if options.DropIn {
+		s.command.Path = e.Binary("tripod")
+		s.command.Args = append([]string{"kube-apiserver"}, s.command.Args...)
+	}
+	return s, s.start(ctx, options.Args)
+}
+
+// Restart stops kube-apiserver and starts it again, on its etcd and its port, with other further flags.
+func (s *Stock) Restart(ctx context.Context, args ...string) error {
+	if err := s.Process.Stop(); err != nil {
+		return err
+	}
+	s.command.Name += "-again"
+	return s.start(ctx, args)
+}
+
+func (s *Stock) start(ctx context.Context, args []string) (err error) {
+	command := s.command
+	command.Args = slices.Concat(command.Args, args)
+	if s.Process, err = s.environment.Start(command); err != nil {
+		return err
 	}
 	client, err := rest.HTTPClientFor(s.Admin())
 	if err != nil {
-		return nil, fmt.Errorf("cannot make a client: %w", err)
+		return fmt.Errorf("cannot make a client: %w", err)
 	}
-	return s, s.Process.until(ctx, "kube-apiserver is ready", httpOK(client, s.URL+"/readyz"))
+	return s.Process.until(ctx, s.Name+" is ready", httpOK(client, s.URL+"/readyz"))
 }
 
 // StartEtcd starts an etcd with its data and log in dir and returns its URL when it is healthy.

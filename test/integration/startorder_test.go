@@ -53,9 +53,9 @@ func newServices(t testing.TB) *services {
 		"--proxy-client-cert-file=" + s.file("front-proxy-client.crt"), "--proxy-client-key-file=" + s.file("front-proxy-client.key"),
 	}
 	s.flags["core"] = append(s.common("core", "core"), append(authentication,
-		"--grpc-bind-address="+s.grpc["core"], "--service-cluster-ip-range=10.0.0.0/24", "--endpoint-reconciler-type=none",
+		"--grpc-bind-address="+s.grpc["core"], "--aggregator-servers="+s.urls["aggregator"], "--service-cluster-ip-range=10.0.0.0/24", "--endpoint-reconciler-type=none",
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file="+s.file("sa.pub"), "--service-account-signing-key-file="+s.file("sa.key"))...)
-	s.flags["extensions"] = append(s.common("extensions", "extensions"), "--core-servers="+s.urls["core"], "--grpc-bind-address="+s.grpc["extensions"])
+	s.flags["extensions"] = append(s.common("extensions", "extensions"), "--core-servers="+s.urls["core"], "--grpc-bind-address="+s.grpc["extensions"], "--aggregator-servers="+s.urls["aggregator"])
 	s.flags["aggregator"] = append(s.common("aggregator", "apiserver"), append(authentication,
 		"--core-servers="+s.urls["core"], "--core-grpc-servers="+s.grpc["core"],
 		"--extensions-servers="+s.urls["extensions"], "--extensions-grpc-servers="+s.grpc["extensions"])...)

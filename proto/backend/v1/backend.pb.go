@@ -135,7 +135,9 @@ type WatchResponse struct {
 	Catalog *Catalog `protobuf:"bytes,5,opt,name=catalog,proto3" json:"catalog,omitempty"`
 	// Custom resources that became usable at this replica since the previous message. In the first message of a stream all that
 	// are.
-	Established   []*Established `protobuf:"bytes,6,rep,name=established,proto3" json:"established,omitempty"`
+	Established []*Established `protobuf:"bytes,6,rep,name=established,proto3" json:"established,omitempty"`
+	// How the replica was started. In the first message of a stream. A replica that does not tell is taken to agree with everybody.
+	Settings      *Settings `protobuf:"bytes,7,opt,name=settings,proto3" json:"settings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -212,6 +214,95 @@ func (x *WatchResponse) GetEstablished() []*Established {
 	return nil
 }
 
+func (x *WatchResponse) GetSettings() *Settings {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
+// Settings are what all services must have in common, because each serves a part of one API.
+type Settings struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Version of Kubernetes that the replica is built from, as in 1.36.3. It differs while services are upgraded.
+	BinaryVersion string `protobuf:"bytes,1,opt,name=binary_version,json=binaryVersion,proto3" json:"binary_version,omitempty"`
+	// Version that it emulates, as in 1.36.
+	EmulationVersion string `protobuf:"bytes,2,opt,name=emulation_version,json=emulationVersion,proto3" json:"emulation_version,omitempty"`
+	// Oldest version that it is compatible with, as in 1.35.
+	MinCompatibilityVersion string `protobuf:"bytes,3,opt,name=min_compatibility_version,json=minCompatibilityVersion,proto3" json:"min_compatibility_version,omitempty"`
+	// Feature gates that are not as they are by default in the emulated version.
+	FeatureGates map[string]bool `protobuf:"bytes,4,rep,name=feature_gates,json=featureGates,proto3" json:"feature_gates,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// What --runtime-config says.
+	RuntimeConfig map[string]string `protobuf:"bytes,5,rep,name=runtime_config,json=runtimeConfig,proto3" json:"runtime_config,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Settings) Reset() {
+	*x = Settings{}
+	mi := &file_backend_v1_backend_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Settings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Settings) ProtoMessage() {}
+
+func (x *Settings) ProtoReflect() protoreflect.Message {
+	mi := &file_backend_v1_backend_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Settings.ProtoReflect.Descriptor instead.
+func (*Settings) Descriptor() ([]byte, []int) {
+	return file_backend_v1_backend_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Settings) GetBinaryVersion() string {
+	if x != nil {
+		return x.BinaryVersion
+	}
+	return ""
+}
+
+func (x *Settings) GetEmulationVersion() string {
+	if x != nil {
+		return x.EmulationVersion
+	}
+	return ""
+}
+
+func (x *Settings) GetMinCompatibilityVersion() string {
+	if x != nil {
+		return x.MinCompatibilityVersion
+	}
+	return ""
+}
+
+func (x *Settings) GetFeatureGates() map[string]bool {
+	if x != nil {
+		return x.FeatureGates
+	}
+	return nil
+}
+
+func (x *Settings) GetRuntimeConfig() map[string]string {
+	if x != nil {
+		return x.RuntimeConfig
+	}
+	return nil
+}
+
 // Catalog says what a replica serves, and names the documents about it.
 type Catalog struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -228,7 +319,7 @@ type Catalog struct {
 
 func (x *Catalog) Reset() {
 	*x = Catalog{}
-	mi := &file_backend_v1_backend_proto_msgTypes[2]
+	mi := &file_backend_v1_backend_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -240,7 +331,7 @@ func (x *Catalog) String() string {
 func (*Catalog) ProtoMessage() {}
 
 func (x *Catalog) ProtoReflect() protoreflect.Message {
-	mi := &file_backend_v1_backend_proto_msgTypes[2]
+	mi := &file_backend_v1_backend_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -253,7 +344,7 @@ func (x *Catalog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalog.ProtoReflect.Descriptor instead.
 func (*Catalog) Descriptor() ([]byte, []int) {
-	return file_backend_v1_backend_proto_rawDescGZIP(), []int{2}
+	return file_backend_v1_backend_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Catalog) GetGroupVersions() []*GroupVersion {
@@ -290,7 +381,7 @@ type GroupVersion struct {
 
 func (x *GroupVersion) Reset() {
 	*x = GroupVersion{}
-	mi := &file_backend_v1_backend_proto_msgTypes[3]
+	mi := &file_backend_v1_backend_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -302,7 +393,7 @@ func (x *GroupVersion) String() string {
 func (*GroupVersion) ProtoMessage() {}
 
 func (x *GroupVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_backend_v1_backend_proto_msgTypes[3]
+	mi := &file_backend_v1_backend_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -315,7 +406,7 @@ func (x *GroupVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupVersion.ProtoReflect.Descriptor instead.
 func (*GroupVersion) Descriptor() ([]byte, []int) {
-	return file_backend_v1_backend_proto_rawDescGZIP(), []int{3}
+	return file_backend_v1_backend_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GroupVersion) GetGroup() string {
@@ -347,7 +438,7 @@ type Established struct {
 
 func (x *Established) Reset() {
 	*x = Established{}
-	mi := &file_backend_v1_backend_proto_msgTypes[4]
+	mi := &file_backend_v1_backend_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -359,7 +450,7 @@ func (x *Established) String() string {
 func (*Established) ProtoMessage() {}
 
 func (x *Established) ProtoReflect() protoreflect.Message {
-	mi := &file_backend_v1_backend_proto_msgTypes[4]
+	mi := &file_backend_v1_backend_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -372,7 +463,7 @@ func (x *Established) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Established.ProtoReflect.Descriptor instead.
 func (*Established) Descriptor() ([]byte, []int) {
-	return file_backend_v1_backend_proto_rawDescGZIP(), []int{4}
+	return file_backend_v1_backend_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Established) GetGroup() string {
@@ -401,19 +492,32 @@ var File_backend_v1_backend_proto protoreflect.FileDescriptor
 const file_backend_v1_backend_proto_rawDesc = "" +
 	"\n" +
 	"\x18backend/v1/backend.proto\x12\x11tripod.backend.v1\"\x0e\n" +
-	"\fWatchRequest\"\x88\x03\n" +
+	"\fWatchRequest\"\xc1\x03\n" +
 	"\rWatchResponse\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12<\n" +
 	"\x05phase\x18\x02 \x01(\x0e2&.tripod.backend.v1.WatchResponse.PhaseR\x05phase\x12%\n" +
 	"\x0efailing_checks\x18\x03 \x03(\tR\rfailingChecks\x12,\n" +
 	"\x12requests_in_flight\x18\x04 \x01(\rR\x10requestsInFlight\x124\n" +
 	"\acatalog\x18\x05 \x01(\v2\x1a.tripod.backend.v1.CatalogR\acatalog\x12@\n" +
-	"\vestablished\x18\x06 \x03(\v2\x1e.tripod.backend.v1.EstablishedR\vestablished\"Z\n" +
+	"\vestablished\x18\x06 \x03(\v2\x1e.tripod.backend.v1.EstablishedR\vestablished\x127\n" +
+	"\bsettings\x18\a \x01(\v2\x1b.tripod.backend.v1.SettingsR\bsettings\"Z\n" +
 	"\x05Phase\x12\x15\n" +
 	"\x11PHASE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fPHASE_NOT_READY\x10\x01\x12\x11\n" +
 	"\rPHASE_SERVING\x10\x02\x12\x12\n" +
-	"\x0ePHASE_DRAINING\x10\x03\"\xa3\x01\n" +
+	"\x0ePHASE_DRAINING\x10\x03\"\xc8\x03\n" +
+	"\bSettings\x12%\n" +
+	"\x0ebinary_version\x18\x01 \x01(\tR\rbinaryVersion\x12+\n" +
+	"\x11emulation_version\x18\x02 \x01(\tR\x10emulationVersion\x12:\n" +
+	"\x19min_compatibility_version\x18\x03 \x01(\tR\x17minCompatibilityVersion\x12R\n" +
+	"\rfeature_gates\x18\x04 \x03(\v2-.tripod.backend.v1.Settings.FeatureGatesEntryR\ffeatureGates\x12U\n" +
+	"\x0eruntime_config\x18\x05 \x03(\v2..tripod.backend.v1.Settings.RuntimeConfigEntryR\rruntimeConfig\x1a?\n" +
+	"\x11FeatureGatesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\bR\x05value:\x028\x01\x1a@\n" +
+	"\x12RuntimeConfigEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa3\x01\n" +
 	"\aCatalog\x12F\n" +
 	"\x0egroup_versions\x18\x01 \x03(\v2\x1f.tripod.backend.v1.GroupVersionR\rgroupVersions\x12)\n" +
 	"\x10discovery_digest\x18\x02 \x01(\tR\x0fdiscoveryDigest\x12%\n" +
@@ -441,27 +545,33 @@ func file_backend_v1_backend_proto_rawDescGZIP() []byte {
 }
 
 var file_backend_v1_backend_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_backend_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_backend_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_backend_v1_backend_proto_goTypes = []any{
 	(WatchResponse_Phase)(0), // 0: tripod.backend.v1.WatchResponse.Phase
 	(*WatchRequest)(nil),     // 1: tripod.backend.v1.WatchRequest
 	(*WatchResponse)(nil),    // 2: tripod.backend.v1.WatchResponse
-	(*Catalog)(nil),          // 3: tripod.backend.v1.Catalog
-	(*GroupVersion)(nil),     // 4: tripod.backend.v1.GroupVersion
-	(*Established)(nil),      // 5: tripod.backend.v1.Established
+	(*Settings)(nil),         // 3: tripod.backend.v1.Settings
+	(*Catalog)(nil),          // 4: tripod.backend.v1.Catalog
+	(*GroupVersion)(nil),     // 5: tripod.backend.v1.GroupVersion
+	(*Established)(nil),      // 6: tripod.backend.v1.Established
+	nil,                      // 7: tripod.backend.v1.Settings.FeatureGatesEntry
+	nil,                      // 8: tripod.backend.v1.Settings.RuntimeConfigEntry
 }
 var file_backend_v1_backend_proto_depIdxs = []int32{
 	0, // 0: tripod.backend.v1.WatchResponse.phase:type_name -> tripod.backend.v1.WatchResponse.Phase
-	3, // 1: tripod.backend.v1.WatchResponse.catalog:type_name -> tripod.backend.v1.Catalog
-	5, // 2: tripod.backend.v1.WatchResponse.established:type_name -> tripod.backend.v1.Established
-	4, // 3: tripod.backend.v1.Catalog.group_versions:type_name -> tripod.backend.v1.GroupVersion
-	1, // 4: tripod.backend.v1.Backend.Watch:input_type -> tripod.backend.v1.WatchRequest
-	2, // 5: tripod.backend.v1.Backend.Watch:output_type -> tripod.backend.v1.WatchResponse
-	5, // [5:6] is the sub-list for method output_type
-	4, // [4:5] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	4, // 1: tripod.backend.v1.WatchResponse.catalog:type_name -> tripod.backend.v1.Catalog
+	6, // 2: tripod.backend.v1.WatchResponse.established:type_name -> tripod.backend.v1.Established
+	3, // 3: tripod.backend.v1.WatchResponse.settings:type_name -> tripod.backend.v1.Settings
+	7, // 4: tripod.backend.v1.Settings.feature_gates:type_name -> tripod.backend.v1.Settings.FeatureGatesEntry
+	8, // 5: tripod.backend.v1.Settings.runtime_config:type_name -> tripod.backend.v1.Settings.RuntimeConfigEntry
+	5, // 6: tripod.backend.v1.Catalog.group_versions:type_name -> tripod.backend.v1.GroupVersion
+	1, // 7: tripod.backend.v1.Backend.Watch:input_type -> tripod.backend.v1.WatchRequest
+	2, // 8: tripod.backend.v1.Backend.Watch:output_type -> tripod.backend.v1.WatchResponse
+	8, // [8:9] is the sub-list for method output_type
+	7, // [7:8] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_backend_v1_backend_proto_init() }
@@ -475,7 +585,7 @@ func file_backend_v1_backend_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_backend_v1_backend_proto_rawDesc), len(file_backend_v1_backend_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   5,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

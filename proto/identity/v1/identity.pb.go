@@ -101,7 +101,7 @@ func (Dependency_Kind) EnumDescriptor() ([]byte, []int) {
 // base64 (RFC 4648, section 5).
 type Envelope struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The user that was authenticated: an anonymous one is a user, too. Absent only where self is set.
+	// The user that was authenticated: an anonymous one is a user, too. Absent only where self or service is set.
 	User *User `protobuf:"bytes,1,opt,name=user" json:"user,omitempty"`
 	// Address of the client, host:port, as the aggregator's listener saw it.
 	ClientAddress string `protobuf:"bytes,2,opt,name=client_address,json=clientAddress" json:"client_address,omitempty"`
@@ -110,7 +110,10 @@ type Envelope struct {
 	// Warnings that authentication has for the client.
 	Warnings []*Warning `protobuf:"bytes,4,rep,name=warnings" json:"warnings,omitempty"`
 	// The aggregator itself sends the request. No client can be taken for it, whatever the client's name.
-	Self          bool `protobuf:"varint,5,opt,name=self" json:"self,omitempty"`
+	Self bool `protobuf:"varint,5,opt,name=self" json:"self,omitempty"`
+	// The service that sends the request in its own name, by way of the aggregator: the common name of its certificate. No
+	// client can be taken for it, whatever the client's name.
+	Service       string `protobuf:"bytes,6,opt,name=service" json:"service,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -178,6 +181,13 @@ func (x *Envelope) GetSelf() bool {
 		return x.Self
 	}
 	return false
+}
+
+func (x *Envelope) GetService() string {
+	if x != nil {
+		return x.Service
+	}
+	return ""
 }
 
 // User is k8s.io/apiserver/pkg/authentication/user.Info.
@@ -773,13 +783,14 @@ var File_identity_v1_identity_proto protoreflect.FileDescriptor
 
 const file_identity_v1_identity_proto_rawDesc = "" +
 	"\n" +
-	"\x1aidentity/v1/identity.proto\x12\x12tripod.identity.v1\x1a\x1egoogle/protobuf/duration.proto\"\xd2\x02\n" +
+	"\x1aidentity/v1/identity.proto\x12\x12tripod.identity.v1\x1a\x1egoogle/protobuf/duration.proto\"\xec\x02\n" +
 	"\bEnvelope\x12,\n" +
 	"\x04user\x18\x01 \x01(\v2\x18.tripod.identity.v1.UserR\x04user\x12%\n" +
 	"\x0eclient_address\x18\x02 \x01(\tR\rclientAddress\x12_\n" +
 	"\x11audit_annotations\x18\x03 \x03(\v22.tripod.identity.v1.Envelope.AuditAnnotationsEntryR\x10auditAnnotations\x127\n" +
 	"\bwarnings\x18\x04 \x03(\v2\x1b.tripod.identity.v1.WarningR\bwarnings\x12\x12\n" +
-	"\x04self\x18\x05 \x01(\bR\x04self\x1aC\n" +
+	"\x04self\x18\x05 \x01(\bR\x04self\x12\x18\n" +
+	"\aservice\x18\x06 \x01(\tR\aservice\x1aC\n" +
 	"\x15AuditAnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"u\n" +

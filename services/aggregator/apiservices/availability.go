@@ -5,6 +5,7 @@ package apiservices
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,39 +19,77 @@ import (
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
 	apiregistrationclient "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/typed/apiregistration/v1"
 	informers "k8s.io/kube-aggregator/pkg/client/informers/externalversions/apiregistration/v1"
-	listers "k8s.io/kube-aggregator/pkg/client/listers/apiregistration/v1"
+	availabilitymetrics "k8s.io/kube-aggregator/pkg/controllers/status/metrics"
 
 	"github.com/tripod-k8s/tripod/services/aggregator/backend"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
+	"github.com/tripod-k8s/tripod/services/aggregator/thirdparty"
 )
 
-// Availability keeps the Available condition of APIServices that name core or extensions. Those
-// that name nobody, and those of third parties, are kept by kube-aggregator's own controllers.
+// patience is how long an aggregator waits before it contradicts what another one says of a server. Most contradictions are
+// between one that knows already and one that will in a moment; others must not be fought out at full speed.
+const patience = 10 * time.Second
+
+// ThirdParties knows the API servers of third parties.
+type ThirdParties interface {
+	// HasSynced reports whether all Services were seen.
+	HasSynced() bool
+	// State is false while nothing is known, as before all Services were seen.
+	State(apiService string) (thirdparty.State, bool)
+	// Subscribe calls the function when the state of a server changes. It must not block.
+	Subscribe(notify func(apiService string))
+}
+
+// AvailabilityConfig is what Availability needs.
+type AvailabilityConfig struct {
+	Informer     informers.APIServiceInformer
+	Client       apiregistrationclient.APIServicesGetter
+	Backends     []*backend.Backend
+	ThirdParties ThirdParties
+	Metrics      *availabilitymetrics.Metrics
+}
+
+// Availability keeps the Available condition of APIServices that name a server: core, extensions or a third party. Those that
+// name nobody are kept by kube-aggregator's own controller.
 type Availability struct {
+	AvailabilityConfig
 	backends map[string]*backend.Backend
-	client   apiregistrationclient.APIServicesGetter
-	lister   listers.APIServiceLister
 	synced   cache.InformerSynced
 	queue    workqueue.TypedRateLimitingInterface[string]
+
+	mu sync.Mutex
+	// said is what this aggregator said last of each APIService.
+	said map[string]saying
+}
+
+// saying is a verdict that was written.
+type saying struct {
+	verdict
+	at time.Time
 }
 
 // NewAvailability returns the controller.
-func NewAvailability(informer informers.APIServiceInformer, client apiregistrationclient.APIServicesGetter, backends ...*backend.Backend) (*Availability, error) {
+func NewAvailability(config AvailabilityConfig) (*Availability, error) {
 	a := &Availability{
-		backends: map[string]*backend.Backend{},
-		client:   client,
-		lister:   informer.Lister(),
+		AvailabilityConfig: config,
+		backends:           map[string]*backend.Backend{},
+		said:               map[string]saying{},
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, 30*time.Second),
-			workqueue.TypedRateLimitingQueueConfig[string]{Name: "BackendAvailability"}),
+			workqueue.TypedRateLimitingQueueConfig[string]{Name: "RemoteAvailability"}),
 	}
-	for _, b := range backends {
+	for _, b := range config.Backends {
 		a.backends[b.Name()] = b
 		b.Subscribe(func() { a.enqueueAll(b.Name()) })
 	}
-	registration, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    a.enqueue,
-		UpdateFunc: func(_, now any) { a.enqueue(now) },
+	config.ThirdParties.Subscribe(a.queue.Add)
+	enqueue := func(obj any) {
+		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+			a.queue.Add(key)
+		}
+	}
+	registration, err := config.Informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: enqueue, UpdateFunc: func(_, now any) { enqueue(now) }, DeleteFunc: enqueue,
 	})
 	if err != nil {
 		return nil, err
@@ -68,19 +107,16 @@ func (a *Availability) Run(ctx context.Context) {
 	for range 5 {
 		go wait.UntilWithContext(ctx, a.work, time.Second)
 	}
+	// Services are seen when core is there, which the condition of core's own APIServices must not wait for.
+	if cache.WaitForCacheSync(ctx.Done(), a.ThirdParties.HasSynced) {
+		a.enqueueAll("")
+	}
 	<-ctx.Done()
 }
 
-func (a *Availability) enqueue(obj any) {
-	if service, ok := obj.(*apiregistrationv1.APIService); ok {
-		if name, ours := routing.BackendOf(service); ours && name != "" {
-			a.queue.Add(service.Name)
-		}
-	}
-}
-
+// enqueueAll looks at the APIServices of a backend, or of those that name none of them.
 func (a *Availability) enqueueAll(backendName string) {
-	services, err := a.lister.List(labels.Everything())
+	services, err := a.Informer.Lister().List(labels.Everything())
 	if err != nil {
 		return // a lister reads memory and has no errors
 	}
@@ -108,80 +144,98 @@ func (a *Availability) work(ctx context.Context) {
 }
 
 func (a *Availability) sync(ctx context.Context, name string) error {
-	service, err := a.lister.Get(name)
+	service, err := a.Informer.Lister().Get(name)
 	if apierrors.IsNotFound(err) {
+		a.forget(name)
+		a.Metrics.ForgetAPIService(name)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	owner, _ := routing.BackendOf(service)
-	b, ok := a.backends[owner]
+	now, ok := a.judge(service)
 	if !ok {
 		return nil
 	}
 	updated := service.DeepCopy()
-	helper.SetAPIServiceCondition(updated, condition(b))
-	before := helper.GetAPIServiceConditionByType(service, apiregistrationv1.Available)
-	now := helper.GetAPIServiceConditionByType(updated, apiregistrationv1.Available)
-	if before != nil && before.Status == now.Status && before.Reason == now.Reason {
+	helper.SetAPIServiceCondition(updated, now.condition())
+	a.Metrics.SetUnavailableGauge(updated)
+	if !a.shouldSay(service, now) {
 		return nil
 	}
-	_, err = a.client.APIServices().UpdateStatus(ctx, updated, metav1.UpdateOptions{})
-	if apierrors.IsNotFound(err) {
+	_, err = a.Client.APIServices().UpdateStatus(ctx, updated, metav1.UpdateOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
 		return nil
+	case err != nil:
+		return err
 	}
-	return err
+	a.Metrics.SetUnavailableCounter(service, updated)
+	a.note(name, saying{now, time.Now()})
+	return nil
 }
 
-func condition(b *backend.Backend) apiregistrationv1.APIServiceCondition {
-	c := apiregistrationv1.APIServiceCondition{
-		Type:               apiregistrationv1.Available,
-		Status:             apiregistrationv1.ConditionTrue,
-		LastTransitionTime: metav1.Now(),
-		Reason:             "Passed",
-		Message:            "all checks passed",
-	}
-	if ready, why := b.Ready(); !ready {
-		c.Status = apiregistrationv1.ConditionFalse
-		c.Reason = "NoReplicaReady"
-		c.Message = "no replica of " + b.Name() + " is ready: " + why
-	}
-	return c
-}
-
-// ThirdParty returns an informer whose lister knows only the APIServices of third parties, for
-// kube-aggregator's controllers that would otherwise look for the Service behind core.
-func ThirdParty(informer informers.APIServiceInformer) informers.APIServiceInformer {
-	return thirdPartyInformer{informer}
-}
-
-type thirdPartyInformer struct{ informers.APIServiceInformer }
-
-func (i thirdPartyInformer) Lister() listers.APIServiceLister {
-	return thirdPartyLister{i.APIServiceInformer.Lister()}
-}
-
-type thirdPartyLister struct{ listers.APIServiceLister }
-
-func (l thirdPartyLister) Get(name string) (*apiregistrationv1.APIService, error) {
-	service, err := l.APIServiceLister.Get(name)
-	if err != nil {
-		return nil, err
-	}
-	if _, ours := routing.BackendOf(service); ours {
-		return nil, apierrors.NewNotFound(apiregistrationv1.Resource("apiservices"), name)
-	}
-	return service, nil
-}
-
-func (l thirdPartyLister) List(selector labels.Selector) ([]*apiregistrationv1.APIService, error) {
-	services, err := l.APIServiceLister.List(selector)
-	var filtered []*apiregistrationv1.APIService
-	for _, service := range services {
-		if _, ours := routing.BackendOf(service); !ours {
-			filtered = append(filtered, service)
+// judge is false for an APIService of which there is nothing to say.
+func (a *Availability) judge(service *apiregistrationv1.APIService) (verdict, bool) {
+	switch owner, ours := routing.BackendOf(service); {
+	case !ours:
+		if state, known := a.ThirdParties.State(service.Name); known {
+			return ofThirdParty(state)
 		}
+	case a.backends[owner] != nil:
+		return ofBackend(owner, a.backends[owner].Replicas())
 	}
-	return filtered, err
+	return verdict{}, false
+}
+
+// shouldSay decides whether a verdict is written. What another aggregator wrote is left for a while if this one has said
+// already what it thinks, and for good if only the words differ.
+func (a *Availability) shouldSay(service *apiregistrationv1.APIService, now verdict) bool {
+	before := helper.GetAPIServiceConditionByType(service, apiregistrationv1.Available)
+	said := a.lastSaid(service.Name)
+	news := said.verdict.status != now.status || said.reason != now.reason || said.facts != now.facts
+	switch {
+	case before == nil:
+		return true
+	case before.Status == now.status && before.Reason == now.reason:
+		if before.Message != now.message && news {
+			return true
+		}
+		if news {
+			// It was said by another one.
+			a.note(service.Name, saying{now, time.Now()})
+		}
+		return false
+	case news:
+		return true
+	}
+	if left := patience - time.Since(said.at); left > 0 {
+		a.queue.AddAfter(service.Name, left)
+		return false
+	}
+	return true
+}
+
+func (a *Availability) lastSaid(name string) saying {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.said[name]
+}
+
+func (a *Availability) note(name string, s saying) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.said[name] = s
+}
+
+func (a *Availability) forget(name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.said, name)
+}
+
+func (v *verdict) condition() apiregistrationv1.APIServiceCondition {
+	return apiregistrationv1.APIServiceCondition{
+		Type: apiregistrationv1.Available, Status: v.status, Reason: v.reason, Message: v.message, LastTransitionTime: metav1.Now(),
+	}
 }

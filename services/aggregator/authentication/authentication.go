@@ -26,6 +26,8 @@ import (
 
 // Config are the ways of authentication that are in use. Nil ones are not.
 type Config struct {
+	// Services knows the backends, which come first: what they are does not depend on anything a client may send.
+	Services      authenticator.Request
 	ClientCA      dynamiccertificates.CAContentProvider
 	RequestHeader *authenticatorfactory.RequestHeaderConfig
 	Anonymous     *apiserver.AnonymousAuthConfig
@@ -37,6 +39,9 @@ type Config struct {
 // certificate, bearer token, anonymous.
 func (c Config) New() authenticator.Request {
 	var requests []authenticator.Request
+	if c.Services != nil {
+		requests = append(requests, c.Services)
+	}
 	if h := c.RequestHeader; h != nil {
 		headers := headerrequest.NewDynamic(h.UsernameHeaders, h.UIDHeaders, h.GroupHeaders, h.ExtraHeaderPrefixes)
 		requests = append(requests, clientcert.NewVerifier(h.CAContentProvider.VerifyOptions, h.AllowedClientNames, headers))

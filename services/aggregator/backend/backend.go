@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package backend is the way to the replicas of core and of extensions. It knows where they are and
+// Package backend is the way to the replicas of core, of extensions and of third-party API servers. It knows where they are and
 // how they are, chooses one for each request, and sends a request that did not get through to
 // another one, where that can do no harm.
 //
@@ -44,7 +44,7 @@ type Identity struct {
 	CertFile, KeyFile string
 }
 
-// Backend is a service with any number of replicas. It is an http.RoundTripper: a request for it
+// Backend is a server with any number of replicas. It is an http.RoundTripper: a request for it
 // needs only a path.
 type Backend struct {
 	name   string
@@ -52,6 +52,11 @@ type Backend struct {
 	trust  *connections.Trust
 	budget *budget
 	lookup func(ctx context.Context, host string) ([]string, error)
+	checks checks
+	// dial is nil for the network's own.
+	dial connections.Dial
+	// holds is set when short answers are held back until they are complete (see hold).
+	holds bool
 	// firstWith is set by SetFirstWith.
 	firstWith func(schema.GroupResource) (address string, ok bool)
 
@@ -76,27 +81,35 @@ type Backend struct {
 
 // New returns the backend of that name with its replicas at the servers (see SetServers).
 func New(name string, servers []string, identity Identity) (*Backend, error) {
-	registerMetrics()
 	trust, err := connections.NewTrust(servicetrust.ServerName(name), connections.Files{CA: identity.CAFile, Cert: identity.CertFile, Key: identity.KeyFile})
 	if err != nil {
 		return nil, fmt.Errorf("connections to %s: %w", name, err)
 	}
+	b := empty(name, trust)
+	if err := b.SetServers(servers); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// empty returns a backend without replicas.
+func empty(name string, trust *connections.Trust) *Backend {
+	registerMetrics()
 	b := &Backend{
 		name:       name,
 		policy:     policyOf(name),
 		trust:      trust,
 		budget:     newBudget(),
 		lookup:     lookup,
+		checks:     ownChecks(),
+		holds:      true,
 		resolved:   map[string][]string{},
 		endpoints:  map[string]*endpoint{},
 		changed:    make(chan struct{}, 1),
 		resolveNow: make(chan struct{}, 1),
 	}
 	b.roster.Store(&roster{})
-	if err := b.SetServers(servers); err != nil {
-		return nil, err
-	}
-	return b, nil
+	return b
 }
 
 // policyOf returns how a backend's requests are spread. A replica of extensions keeps a storage and a
@@ -119,14 +132,18 @@ func (b *Backend) SetServers(list []string) error {
 	if err != nil {
 		return fmt.Errorf("replicas of %s: %w", b.name, err)
 	}
+	b.setServers(parsed)
+	return nil
+}
+
+func (b *Backend) setServers(now servers) {
 	b.mu.Lock()
-	b.servers = parsed
-	maps.DeleteFunc(b.resolved, func(name string, _ []string) bool { return !slices.Contains(parsed.names, name) })
+	b.servers = now
+	maps.DeleteFunc(b.resolved, func(name string, _ []string) bool { return !slices.Contains(now.names, name) })
 	changed := b.updateEndpoints()
 	b.mu.Unlock()
 	signal(b.resolveNow)
 	b.notifyIf(changed)
-	return nil
 }
 
 // setResolved says what a name stands for. That it stands for nothing is not believed while replicas
@@ -170,7 +187,7 @@ func (b *Backend) updateEndpoints() (changed bool) {
 	}
 	for address := range wanted {
 		if b.endpoints[address] == nil {
-			e := newEndpoint(b.name, address, b.trust)
+			e := b.newEndpoint(address)
 			b.endpoints[address] = e
 			b.strangers = append(b.strangers, e)
 			changed = true

@@ -275,26 +275,3 @@ func TestAReplicaThatIsRemovedFinishesItsRequests(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 }
-
-func TestServersAreValidated(t *testing.T) {
-	for server, want := range map[string]bool{
-		"https://127.0.0.1:6444":                   true,
-		"https://127.0.0.1:6444/":                  true,
-		"https://host":                             true,
-		"https://[::1]:6444":                       true,
-		"dns:///core.tripod-system.svc:6443":       true,
-		"http://127.0.0.1:6444":                    false,
-		"https://127.0.0.1:6444/path":              false,
-		"127.0.0.1:6444":                           false,
-		"dns:///core.tripod-system.svc":            false,
-		"dns://core.tripod-system.svc:6443":        false,
-		"dns://8.8.8.8/core.tripod-system.svc:643": false,
-		"dns:///:6443":                             false,
-		"":                                         false,
-		"://":                                      false,
-	} {
-		if err := ValidateServer(server); (err == nil) != want {
-			t.Errorf("%q: %v", server, err)
-		}
-	}
-}

@@ -4,10 +4,8 @@
 package backend
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -35,8 +33,12 @@ const maxSent = 3
 //
 // An error is an *UnreachableError when no replica has processed the request.
 func (b *Backend) RoundTrip(req *http.Request) (*http.Response, error) {
+	pinned, err := b.pinned(req.Context())
+	if err != nil {
+		return nil, err
+	}
 	b.budget.deposit()
-	c := &call{backend: b, req: req, body: replay.New(req), about: b.describe(req)}
+	c := &call{backend: b, req: req, body: replay.New(req), about: b.describe(req), pinned: pinned}
 	resp, err := c.send()
 	if err != nil {
 		c.body.Close()
@@ -57,6 +59,8 @@ type call struct {
 	// tried are the replicas that the request was given to, and unreachable those of them that
 	// could not be connected to.
 	tried, unreachable []*endpoint
+	// pinned is the only replica that may be asked, or nil.
+	pinned *endpoint
 	// first is the replica that had the custom resource first, once it is to be asked.
 	first *endpoint
 	// waited is set when one of them did not answer: there is no time to wait for another such.
@@ -98,6 +102,9 @@ func (c *call) send() (*http.Response, error) {
 // choose returns the replica to try next: one that was not tried, or else one that could at least be
 // connected to.
 func (c *call) choose() *endpoint {
+	if c.pinned != nil {
+		return c.pinnedAgain()
+	}
 	b := c.backend
 	r := b.roster.Load()
 	if c.first != nil && !slices.Contains(c.tried, c.first) {
@@ -123,7 +130,11 @@ func (c *call) sendTo(e *endpoint) (*http.Response, error) {
 		wire = connections.Multiplexed
 	}
 	c.tried = append(c.tried, e)
-	return e.roundTrip(c.req, c.body.Next(), c.about.balance.Kind, wire)
+	resp, err := e.roundTrip(c.req, c.body.Next(), c.about.balance.Kind, wire)
+	if err == nil && resp.StatusCode == http.StatusServiceUnavailable && c.backend.checks.byConnection {
+		signal(e.doubted)
+	}
+	return resp, err
 }
 
 // mayRepeat decides whether a request that got no answer is sent again.
@@ -244,11 +255,4 @@ func (e *UnreachableError) Error() string {
 		return fmt.Sprintf("no replica of %s is known", e.Backend)
 	}
 	return fmt.Sprintf("no replica of %s can be reached: %s", e.Backend, strings.Join(e.Failures, "; "))
-}
-
-// NeverLeft reports whether a request failed before any byte of it was sent: no connection could be
-// made. It is for requests that were sent by other means than a Backend.
-func NeverLeft(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
 }

@@ -29,15 +29,19 @@ type endpoint struct {
 	removed chan struct{}
 }
 
-func newEndpoint(backend, address string, trust *connections.Trust) *endpoint {
+func (b *Backend) newEndpoint(address string) *endpoint {
 	e := &endpoint{
 		address: address,
 		load:    balance.NewEndpoint(address),
-		metrics: newEndpointMetrics(backend, address),
+		metrics: newEndpointMetrics(b.name, address),
 		doubted: make(chan struct{}, 1),
 		removed: make(chan struct{}),
 	}
-	e.pool = connections.New(address, trust, e.metrics.connection)
+	options := connections.Options{Dial: b.dial, Observe: e.metrics.connection}
+	if b.checks.byConnection {
+		options.Closed = func() { signal(e.doubted) }
+	}
+	e.pool = connections.New(address, b.trust, options)
 	return e
 }
 

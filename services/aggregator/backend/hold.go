@@ -25,7 +25,7 @@ const (
 // client has got nothing, and if the connection breaks the request can be sent again. The error is one
 // of package connections; the answer is closed then.
 func (c *call) hold(resp *http.Response) error {
-	if !c.about.safe || c.about.balance.Kind != balance.Short || resp.Body == http.NoBody || resp.ContentLength > maxHeld {
+	if !c.backend.holds || !c.about.safe || c.about.balance.Kind != balance.Short || resp.Body == http.NoBody || resp.ContentLength > maxHeld {
 		return nil
 	}
 	holding := &c.backend.holding

@@ -13,27 +13,19 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/tripod-k8s/tripod/internal/servicetrust"
 	"github.com/tripod-k8s/tripod/services/aggregator/connections"
 )
 
-const (
-	// probeInterval is how often a replica is asked whether it is ready.
-	probeInterval = 500 * time.Millisecond
-	// probePause is the least time between two probes, however often a replica is doubted.
-	probePause = 20 * time.Millisecond
-	// probeTimeout is when a replica that does not answer is taken for silent, and answerTimeout how
-	// long it has then to show a sign of life before its connections are given up.
-	probeTimeout  = 2 * time.Second
-	answerTimeout = 2 * time.Second
-)
+// answerTimeout is how long a replica that was found silent has to show a sign of life before its connections are given up.
+const answerTimeout = 2 * time.Second
 
 // lookAfter probes a replica until the context ends or the replica is removed, which it waits for to
 // finish its requests.
 func (b *Backend) lookAfter(ctx context.Context, e *endpoint) {
-	for !e.isRemoved() {
+	pause, doubted := b.checks.pause, false
+	for was := unprobed; !e.isRemoved(); {
 		sent := time.Now()
-		found := e.probe(ctx)
+		found := e.probe(ctx, &b.checks)
 		if ctx.Err() != nil {
 			return
 		}
@@ -42,7 +34,13 @@ func (b *Backend) lookAfter(ctx context.Context, e *endpoint) {
 			e.giveUpIfFrozen(ctx)
 		}
 		e.pool.Tidy()
-		e.rest(ctx)
+		if doubted && found.condition == was {
+			pause = min(2*pause, b.checks.maxPause)
+		} else {
+			pause = b.checks.pause
+		}
+		was = found.condition
+		doubted = b.rest(ctx, e, pause)
 	}
 	e.pool.Retire(ctx)
 	b.mu.Lock()
@@ -62,57 +60,65 @@ func (e *endpoint) isRemoved() bool {
 	}
 }
 
-// rest waits until the next probe is due.
-func (e *endpoint) rest(ctx context.Context) {
-	pause := time.NewTimer(probePause)
+// rest waits until the next probe is due, which is not before the end of a pause. It reports whether it is because of a doubt.
+func (b *Backend) rest(ctx context.Context, e *endpoint, least time.Duration) (doubted bool) {
+	next := b.checks.interval
+	b.mu.Lock()
+	if e.health.rank() == rankServing {
+		next = b.checks.servingInterval
+	}
+	b.mu.Unlock()
+	pause := time.NewTimer(least)
 	defer pause.Stop()
-	interval := time.NewTimer(probeInterval)
+	interval := time.NewTimer(next)
 	defer interval.Stop()
 	select {
 	case <-ctx.Done():
-		return
+		return false
 	case <-pause.C:
 	}
 	select {
 	case <-ctx.Done():
 	case <-e.removed:
 	case <-e.doubted:
+		return true
 	case <-interval.C:
 	}
+	return false
 }
 
 // probe asks the replica whether it is ready.
-func (e *endpoint) probe(ctx context.Context) finding {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+func (e *endpoint) probe(ctx context.Context, c *checks) finding {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	found, err := e.ask(ctx)
+	found, err := e.ask(ctx, c)
 	if err != nil && connections.ReasonOf(err) != connections.Unreachable && ctx.Err() == nil {
 		// The connection may have been an old one.
-		found, err = e.ask(ctx)
+		found, err = e.ask(ctx, c)
 	}
 	switch {
 	case err == nil:
 		return found
 	case connections.Silent(err):
-		return finding{silent, fmt.Sprintf("no answer within %s", probeTimeout)}
+		return finding{silent, fmt.Sprintf("no answer within %s", c.timeout)}
 	}
 	return finding{refusing, err.Error()}
 }
 
-func (e *endpoint) ask(ctx context.Context) (finding, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+e.address+"/readyz", nil)
+func (e *endpoint) ask(ctx context.Context, c *checks) (finding, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+e.address+c.path, nil)
 	if err != nil {
 		return finding{}, err
 	}
 	req.Header.Set("User-Agent", "tripod-aggregator/probe")
-	servicetrust.SpeakAsAggregator(req)
+	c.sign(req)
 	resp, err := e.pool.RoundTrip(req, connections.Multiplexed)
 	if err != nil {
 		return finding{}, err
 	}
 	defer resp.Body.Close() //nolint:errcheck // nothing is lost with an unread probe
-	if resp.StatusCode != http.StatusOK {
-		return finding{unready, "/readyz answers " + resp.Status}, nil
+	if !c.isWell(resp.StatusCode) {
+		return finding{unready, c.path + " answers " + resp.Status}, nil
 	}
 	// Read, so that the request ends well.
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil && !errors.Is(err, io.EOF) {

@@ -29,24 +29,50 @@ func (b *Backend) notifyIf(changed bool) {
 	}
 }
 
-// Ready reports whether at least one replica is ready, and if none is, why not, replica by replica.
-// It goes by the probes alone: that a request did not get through is a reason to probe.
-func (b *Backend) Ready() (bool, string) {
+// Replica is what is known of one.
+type Replica struct {
+	// Address is host:port.
+	Address string
+	// Probed is false while it was not asked yet, Ready whether it was found ready last.
+	Probed, Ready bool
+	// State is what was found, as logs call it.
+	State string
+	// Message says why it is not ready.
+	Message string
+}
+
+// Replicas returns what is known of the replicas, by address. It goes by the probes alone: that a request did not get through
+// is a reason to probe.
+func (b *Backend) Replicas() []Replica {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.endpoints) == 0 {
-		return false, "no replica is known"
-	}
-	var reasons []string
+	replicas := make([]Replica, 0, len(b.endpoints))
 	for _, address := range slices.Sorted(maps.Keys(b.endpoints)) {
-		switch h := b.endpoints[address].health; h.condition {
-		case ready:
+		h := b.endpoints[address].health
+		replicas = append(replicas, Replica{
+			Address: address, Probed: h.condition != unprobed, Ready: h.condition == ready,
+			State: h.condition.String(), Message: h.message,
+		})
+	}
+	return replicas
+}
+
+// Ready reports whether at least one replica is ready, and if none is, why not, replica by replica.
+// It goes by Replicas.
+func (b *Backend) Ready() (bool, string) {
+	var reasons []string
+	for _, r := range b.Replicas() {
+		switch {
+		case r.Ready:
 			return true, ""
-		case unprobed:
-			reasons = append(reasons, address+": not reached yet")
+		case !r.Probed:
+			reasons = append(reasons, r.Address+": not reached yet")
 		default:
-			reasons = append(reasons, address+": "+h.message)
+			reasons = append(reasons, r.Address+": "+r.Message)
 		}
+	}
+	if len(reasons) == 0 {
+		return false, "no replica is known"
 	}
 	return false, strings.Join(reasons, "; ")
 }

@@ -47,15 +47,14 @@ const (
 	protocolHTTP2 = "h2"
 )
 
-// Protocols are the names by which the function given to New hears of them.
+// Protocols are the names by which Options.Observe hears of them.
 var Protocols = []string{protocolHTTP1, protocolHTTP2}
 
 // Pool is the connections to one replica.
 type Pool struct {
 	address string
 	trust   *Trust
-	// observe hears of each connection that is made (1) and closed (-1).
-	observe func(protocol string, change int)
+	options Options
 
 	multiplexed multiplexed
 	exclusive   exclusive
@@ -68,10 +67,32 @@ type Pool struct {
 	retired bool
 }
 
-// New returns a pool without connections to a replica at an address, host:port. The function hears
-// of each connection that is made (1) and closed (-1).
-func New(address string, trust *Trust, observe func(protocol string, change int)) *Pool {
-	p := &Pool{address: address, trust: trust, observe: observe, sockets: map[*socket]struct{}{}}
+// Dial makes a TCP connection, as net.Dialer.DialContext does.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Options are what a pool can do without.
+type Options struct {
+	// Dial makes TCP connections, if not the network's own is to.
+	Dial Dial
+	// Observe hears of each connection that is made (1) and closed (-1).
+	Observe func(protocol string, change int)
+	// Closed hears of each connection that is closed, by whom ever: not always is it known. It must not block.
+	Closed func()
+}
+
+// New returns a pool without connections to a replica at an address, host:port.
+func New(address string, trust *Trust, options Options) *Pool {
+	if options.Dial == nil {
+		dialer := net.Dialer{KeepAlive: keepAlive}
+		options.Dial = dialer.DialContext
+	}
+	if options.Observe == nil {
+		options.Observe = func(string, int) {}
+	}
+	if options.Closed == nil {
+		options.Closed = func() {}
+	}
+	p := &Pool{address: address, trust: trust, options: options, sockets: map[*socket]struct{}{}}
 	p.multiplexed.init(p)
 	p.exclusive.init(p)
 	return p
@@ -134,8 +155,9 @@ func (p *Pool) dial(ctx context.Context, protocol string) (*socket, *tls.Conn, e
 }
 
 func (p *Pool) connect(ctx context.Context, protocol string) (*socket, *tls.Conn, error) {
-	dialer := net.Dialer{Timeout: connectTimeout, KeepAlive: keepAlive}
-	raw, err := dialer.DialContext(ctx, "tcp", p.address)
+	connecting, cancel := context.WithTimeout(ctx, connectTimeout)
+	raw, err := p.options.Dial(connecting, "tcp", p.address)
+	cancel()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -144,8 +166,8 @@ func (p *Pool) connect(ctx context.Context, protocol string) (*socket, *tls.Conn
 		_ = raw.Close() // nothing was sent
 		return nil, nil, err
 	}
-	conn := tls.Client(s, p.trust.config(s.material, protocol))
-	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	conn := tls.Client(s, s.material.configFor(protocol))
+	ctx, cancel = context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	if err := conn.HandshakeContext(ctx); err != nil {
 		_ = s.Close() // what counts is the error before
@@ -165,7 +187,8 @@ func (p *Pool) register(raw net.Conn, protocol string) (*socket, error) {
 		p.mu.Lock()
 		delete(p.sockets, s)
 		p.mu.Unlock()
-		p.observe(protocol, -1)
+		p.options.Observe(protocol, -1)
+		p.options.Closed()
 	}}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -173,7 +196,7 @@ func (p *Pool) register(raw net.Conn, protocol string) (*socket, error) {
 		return nil, errRetired
 	}
 	p.sockets[s] = struct{}{}
-	p.observe(protocol, 1)
+	p.options.Observe(protocol, 1)
 	return s, nil
 }
 

@@ -46,7 +46,7 @@ func newTrust(t testing.TB, pki *connectionstest.PKI) *connections.Trust {
 func newPool(t testing.TB, pki *connectionstest.PKI, address string) (*connections.Pool, *counts) {
 	t.Helper()
 	open := &counts{}
-	pool := connections.New(address, newTrust(t, pki), open.observe)
+	pool := connections.New(address, newTrust(t, pki), connections.Options{Observe: open.observe})
 	t.Cleanup(pool.Break)
 	return pool, open
 }
@@ -457,7 +457,7 @@ func TestConnectionsWithOldCertificatesTakeNoNewRequests(t *testing.T) {
 		seen <- req.TLS.PeerCertificates[0].SerialNumber.String()
 	})
 	trust := newTrust(t, pki)
-	pool := connections.New(address, trust, func(string, int) {})
+	pool := connections.New(address, trust, connections.Options{})
 	t.Cleanup(pool.Break)
 	running := make(chan struct{})
 	ctx, stop := context.WithCancel(t.Context())

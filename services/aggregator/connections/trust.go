@@ -6,7 +6,6 @@ package connections
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -23,21 +22,33 @@ type Files struct {
 	Cert, Key string
 }
 
-// Trust makes the TLS configuration of connections to the servers of one service. While Run runs,
-// files that change are read again; connections made before take no new requests then.
+// Trust makes the TLS configuration of connections to the servers of one service. When it changes,
+// connections made before take no new requests.
 type Trust struct {
+	current atomic.Pointer[material]
+
+	// What follows is nil, or not used, for a trust that is set and not read from files.
+
 	serverName string
 	ca         *dynamiccertificates.DynamicFileCAContent
 	pair       *dynamiccertificates.DynamicCertKeyPairContent
-	current    atomic.Pointer[material]
 	// reading is held while the files' content is taken over.
 	reading sync.Mutex
 }
 
-// material is the content of the files at one time. Each change makes another one.
-type material struct {
-	roots       *x509.CertPool
-	certificate *tls.Certificate
+// material is what a trust consists of at one time. Each change makes another one.
+type material struct{ config *tls.Config }
+
+// NewFixedTrust returns a trust that is what it was last Set to.
+func NewFixedTrust(config *tls.Config) *Trust {
+	t := &Trust{}
+	t.Set(config)
+	return t
+}
+
+// Set changes the trust. The configuration's protocols (NextProtos) mean nothing here.
+func (t *Trust) Set(config *tls.Config) {
+	t.current.Store(&material{config})
 }
 
 // NewTrust returns the trust in servers whose certificate has that DNS name, whatever their address is.
@@ -58,8 +69,11 @@ func NewTrust(serverName string, files Files) (*Trust, error) {
 	return t, nil
 }
 
-// Run watches the files until the context ends.
+// Run watches the files until the context ends, and takes over what they change to.
 func (t *Trust) Run(ctx context.Context) {
+	if t.ca == nil {
+		return
+	}
 	var watches sync.WaitGroup
 	watches.Go(func() { t.ca.Run(ctx, 1) })
 	watches.Go(func() { t.pair.Run(ctx, 1) })
@@ -84,23 +98,23 @@ func (t *Trust) read() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", t.pair.Name(), err)
 	}
-	t.current.Store(&material{roots: options.Roots, certificate: &pair})
-	return nil
-}
-
-// config returns the configuration of a connection that speaks the protocol.
-func (t *Trust) config(m *material, protocol string) *tls.Config {
-	protocols := []string{protocol}
-	if protocol == protocolHTTP2 {
-		protocols = append(protocols, protocolHTTP1) // to be told, instead of being refused
-	}
-	return &tls.Config{
-		RootCAs:    m.roots,
+	t.Set(&tls.Config{
+		RootCAs:    options.Roots,
 		ServerName: t.serverName,
-		NextProtos: protocols,
 		MinVersion: tls.VersionTLS12,
 		// Not Certificates: the client's is shown even where the server names other CAs, so that
 		// the server can say what is wrong with it.
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return m.certificate, nil },
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil },
+	})
+	return nil
+}
+
+// configFor returns the configuration of a connection that speaks the protocol.
+func (m *material) configFor(protocol string) *tls.Config {
+	config := m.config.Clone()
+	config.NextProtos = []string{protocol}
+	if protocol == protocolHTTP2 {
+		config.NextProtos = append(config.NextProtos, protocolHTTP1) // to be told, instead of being refused
 	}
+	return config
 }

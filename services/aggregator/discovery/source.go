@@ -26,6 +26,7 @@ import (
 	discoveryendpoint "k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/internal/pause"
 	"github.com/tripod-k8s/tripod/services/aggregator/apiservices"
 	"github.com/tripod-k8s/tripod/services/aggregator/backend"
 )
@@ -134,7 +135,7 @@ func (s *Source) Run(ctx context.Context) {
 		err := s.fetch(ctx)
 		took := time.Since(started)
 
-		pause := refreshInterval
+		wait := refreshInterval
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -142,14 +143,14 @@ func (s *Source) Run(ctx context.Context) {
 			// How long a failure took says nothing about what a document costs.
 			took = 0
 			klog.V(2).InfoS("Discovery of a backend could not be fetched", "backend", s.backend.Name(), "err", err)
-			pause = retryInterval
+			wait = retryInterval
 		case len(pending) > 0:
-			pause, pending = pending[0], pending[1:]
+			wait, pending = pending[0], pending[1:]
 		}
 		// A quarter of the time at most goes into fetching, whatever happens to the backend.
-		pause = max(pause, 3*took)
+		wait = max(wait, 3*took)
 
-		timer := time.NewTimer(pause)
+		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -158,21 +159,10 @@ func (s *Source) Run(ctx context.Context) {
 		case <-s.kicked:
 			timer.Stop()
 			pending = kickSchedule
-			if !sleep(ctx, 3*took) {
+			if !pause.For(ctx, 3*took) {
 				return
 			}
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
 

@@ -50,6 +50,8 @@ type Config struct {
 	Locate func(address string) (string, bool)
 	// Dial returns a connection to an address. It does not wait for it.
 	Dial func(address string) (Conn, error)
+	// Settings are those of this process, which those of the replicas are compared with.
+	Settings *backendv1.Settings
 	// OnServed hears all group-versions that the backend serves, whenever they changed and once at the start: never before a
 	// replica has told all of its own.
 	OnServed func([]schema.GroupVersion)
@@ -71,6 +73,8 @@ type Follower struct {
 	served []schema.GroupVersion
 	// firsts is which replica had a custom resource first.
 	firsts map[schema.GroupResource]first
+	// agreed is whether a replica ever had the settings of this process.
+	agreed bool
 }
 
 // replica is what is known of a replica that is followed.
@@ -79,6 +83,8 @@ type replica struct {
 	// live is whether its feed can be read, and catalog what it said last.
 	live    bool
 	catalog *backendv1.Catalog
+	// differences are those of its settings, while it is live.
+	differences []string
 	// lost is since when it cannot be read.
 	lost time.Time
 }
@@ -163,22 +169,13 @@ func (f *Follower) FirstWith(resource schema.GroupResource) (address string, ok 
 // freshFor is how long other replicas may take to have a custom resource: much longer than they do.
 const freshFor = 30 * time.Second
 
-// Live reports whether a feed of a replica can be read.
-func (f *Follower) Live() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, r := range f.replicas {
-		if r.live {
-			return true
-		}
-	}
-	return false
-}
-
 // hear takes over a message.
 func (f *Follower) hear(address string, r *replica, message *backendv1.WatchResponse) {
 	f.config.Backend.SetDraining(address, message.GetPhase() == backendv1.WatchResponse_PHASE_DRAINING)
 	f.mu.Lock()
+	if !r.live {
+		f.compare(address, r, message.GetSettings())
+	}
 	r.live = true
 	before := r.catalog
 	catalog := message.GetCatalog()

@@ -139,6 +139,7 @@ func (s *stream) RecvMsg(into any) error {
 		}
 		message := into.(*backendv1.WatchResponse)
 		message.Run, message.Phase, message.Catalog, message.Established = m.GetRun(), m.GetPhase(), m.GetCatalog(), m.GetEstablished()
+		message.Settings = m.GetSettings()
 		return nil
 	case <-s.ctx.Done():
 		return s.ctx.Err()
@@ -166,8 +167,9 @@ func follow(t *testing.T, addresses ...string) (*backend, *Follower, *heard) {
 	b.set(addresses...)
 	h := &heard{}
 	f := New(Config{
-		Backend: b,
-		Locate:  func(address string) (string, bool) { return address, true },
+		Backend:  b,
+		Settings: ownSettings,
+		Locate:   func(address string) (string, bool) { return address, true },
 		Dial: func(address string) (Conn, error) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -242,12 +244,12 @@ func TestWhatIsServed(t *testing.T) {
 
 func TestAReplicaThatDrainsOrIsLostIsKnownAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, f, _ := follow(t, "a")
+		b, _, _ := follow(t, "a")
 		a := b.replicas["a"]
 		a.say(&backendv1.WatchResponse{Phase: serving})
 		synctest.Wait()
-		if !f.Live() || b.draining["a"] {
-			t.Errorf("live %v, draining %v", f.Live(), b.draining["a"])
+		if b.draining["a"] {
+			t.Error("it is taken to drain")
 		}
 		a.say(&backendv1.WatchResponse{Phase: draining})
 		synctest.Wait()
@@ -256,38 +258,44 @@ func TestAReplicaThatDrainsOrIsLostIsKnownAtOnce(t *testing.T) {
 		}
 		a.die(false)
 		synctest.Wait()
-		if f.Live() || b.draining["a"] || !slices.Equal(b.probed, []string{"a"}) {
-			t.Errorf("after its end: live %v, draining %v, probed %q", f.Live(), b.draining["a"], b.probed)
+		if b.draining["a"] || !slices.Equal(b.probed, []string{"a"}) {
+			t.Errorf("after its end: draining %v, probed %q", b.draining["a"], b.probed)
 		}
 		// It comes back, says something once, and hangs.
 		time.Sleep(2 * time.Second)
-		a.say(&backendv1.WatchResponse{Phase: serving})
+		a.say(&backendv1.WatchResponse{Phase: draining})
 		synctest.Wait()
-		if !f.Live() {
+		if !b.draining["a"] {
 			t.Error("it is not followed again")
 		}
 		time.Sleep(silence + time.Millisecond)
 		synctest.Wait()
-		if f.Live() || len(b.probed) != 2 {
-			t.Errorf("after its silence: live %v, probed %q", f.Live(), b.probed)
+		if b.draining["a"] || len(b.probed) != 2 {
+			t.Errorf("after its silence: draining %v, probed %q", b.draining["a"], b.probed)
 		}
 	})
 }
 
 func TestReplicasComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, f, h := follow(t)
+		b, _, h := follow(t)
 		b.set("a")
 		synctest.Wait()
-		b.replicas["a"].say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("1", "x")})
+		a := b.replicas["a"]
+		a.say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("1", "x")})
 		synctest.Wait()
 		if !slices.Equal(h.served, []string{"x"}) {
 			t.Errorf("heard %q", h.served)
 		}
 		b.set()
 		synctest.Wait()
-		if f.Live() || len(h.served) != 1 {
-			t.Errorf("without replicas: live %v, heard %q", f.Live(), h.served)
+		for _, s := range a.streams {
+			if s.ctx.Err() == nil {
+				t.Error("what is no replica any more is followed")
+			}
+		}
+		if len(h.served) != 1 {
+			t.Errorf("without replicas heard %q", h.served)
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/tripod-k8s/tripod/internal/pause"
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
@@ -23,7 +24,7 @@ func pauses() wait.Backoff {
 
 // follow reads the feed of the replica at an address until the context ends. It is served elsewhere, at another port.
 func (f *Follower) follow(ctx context.Context, address, at string, r *replica) {
-	pause := pauses()
+	backoff := pauses()
 	for ctx.Err() == nil {
 		heard, err := f.read(ctx, address, at, r)
 		if ctx.Err() != nil {
@@ -31,9 +32,9 @@ func (f *Follower) follow(ctx context.Context, address, at string, r *replica) {
 		}
 		f.lose(address, r, err)
 		if heard {
-			pause = pauses()
+			backoff = pauses()
 		}
-		if !sleep(ctx, pause.Step()) {
+		if !pause.For(ctx, backoff.Step()) {
 			return
 		}
 	}
@@ -66,15 +67,4 @@ func (f *Follower) read(ctx context.Context, address, at string, r *replica) (he
 		err = cause
 	}
 	return heard, err
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

@@ -6,8 +6,8 @@ package feeds
 import (
 	"fmt"
 	"net"
-	"net/url"
-	"strings"
+
+	"github.com/tripod-k8s/tripod/internal/location"
 )
 
 // Locator returns where replicas serve gRPC. servers and addresses are lists of the same order: the URL of a replica,
@@ -24,30 +24,21 @@ func Locator(servers, addresses []string) (func(address string) (string, bool), 
 	// byPort are the ports of names. Replicas behind a name have the same port at different addresses.
 	byPort := map[string]string{}
 	for i, server := range servers {
-		u, err := url.Parse(server)
+		at, err := location.OfServer(server)
 		if err != nil {
 			return nil, err
 		}
-		name, isName := strings.CutPrefix(addresses[i], "dns:///")
-		_, port, err := net.SplitHostPort(name)
+		grpc, err := location.OfGRPC(addresses[i])
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("%q: %w", addresses[i], err)
-		case isName != (u.Scheme == "dns"):
+			return nil, err
+		case grpc.IsName != at.IsName:
 			return nil, fmt.Errorf("%q does not go with %q", addresses[i], server)
-		case !isName:
-			own := u.Port()
-			if own == "" {
-				own = "443"
-			}
-			single[net.JoinHostPort(u.Hostname(), own)] = addresses[i]
-			continue
+		case at.IsName:
+			byPort[at.Port] = grpc.Port
+		default:
+			single[at.Address()] = grpc.Address()
 		}
-		_, serverPort, err := net.SplitHostPort(strings.TrimPrefix(u.Path, "/"))
-		if err != nil {
-			return nil, fmt.Errorf("%q: %w", server, err)
-		}
-		byPort[serverPort] = port
 	}
 	return func(address string) (string, bool) {
 		if at, ok := single[address]; ok {

@@ -10,8 +10,6 @@ package options
 import (
 	"fmt"
 	"net"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -25,16 +23,19 @@ import (
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/metrics"
+	_ "k8s.io/controller-manager/pkg/features/register" // a gate that kube-apiserver knows, too
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	apiregistrationv1beta1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1beta1"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	_ "k8s.io/kubernetes/pkg/features" // --feature-gates knows all that kube-apiserver knows
 
 	"github.com/tripod-k8s/tripod/internal/backendsfile"
+	"github.com/tripod-k8s/tripod/internal/bindaddress"
+	"github.com/tripod-k8s/tripod/internal/location"
 	"github.com/tripod-k8s/tripod/internal/policy"
 	"github.com/tripod-k8s/tripod/internal/probes"
 	"github.com/tripod-k8s/tripod/internal/servicetrust"
-	"github.com/tripod-k8s/tripod/services/aggregator/backend"
+	"github.com/tripod-k8s/tripod/internal/sharedsettings"
 	"github.com/tripod-k8s/tripod/services/aggregator/feeds"
 )
 
@@ -73,7 +74,7 @@ type Options struct {
 	// ServiceTrust is the identity of the aggregator among Tripod's services.
 	ServiceTrust *servicetrust.Options
 	// Probes is where health is served to everybody.
-	Probes probes.Options
+	Probes bindaddress.Flag
 	// BackendsFile says where the replicas of the backends are, instead of the lists below.
 	BackendsFile string
 	// CoreServers and ExtensionsServers are the URLs of the replicas of each backend.
@@ -101,7 +102,7 @@ type Options struct {
 	RejectForwardingRedirects bool
 }
 
-// New returns the options with kube-apiserver's defaults.
+// New returns the options with kube-apiserver's defaults, except that a shutdown moves clients elsewhere first.
 func New() *Options {
 	o := &Options{
 		ServerRun: genericoptions.NewServerRunOptions(),
@@ -119,10 +120,12 @@ func New() *Options {
 		Logs:           logs.NewOptions(),
 
 		ServiceTrust:              &servicetrust.Options{},
+		Probes:                    probes.NewFlag(),
 		IdentityGrace:             defaultIdentityGrace,
 		APIServiceForm:            string(FormService),
 		RejectForwardingRedirects: true,
 	}
+	servicetrust.SetShutdownDefaults(o.ServerRun)
 	// As kube-apiserver's CreateAggregatorConfig does.
 	o.Etcd.StorageConfig.EncodeVersioner = runtime.NewMultiGroupVersioner(apiregistrationv1.SchemeGroupVersion,
 		schema.GroupKind{Group: apiregistrationv1beta1.GroupName})
@@ -201,6 +204,9 @@ func (o *Options) addOwnFlags(fs *pflag.FlagSet) {
 // Validate returns every problem found in the flags.
 func (o *Options) Validate() []error {
 	var errs []error
+	if err := sharedsettings.Refuse(o.ServerRun.ComponentGlobalsRegistry); err != nil {
+		errs = append(errs, err)
+	}
 	errs = append(errs, o.ServerRun.Validate()...)
 	errs = append(errs, o.Etcd.Validate()...)
 	errs = append(errs, o.SecureServing.Validate()...)
@@ -270,7 +276,7 @@ func validateServers(flag string, servers []string) []error {
 	}
 	var errs []error
 	for _, server := range servers {
-		if err := backend.ValidateServer(server); err != nil {
+		if _, err := location.OfServer(server); err != nil {
 			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
 		}
 	}
@@ -283,9 +289,8 @@ func validateAddresses(flag string, addresses, servers []string) []error {
 	}
 	var errs []error
 	for _, address := range addresses {
-		host, port, err := net.SplitHostPort(strings.TrimPrefix(address, "dns:///"))
-		if number, notNumber := strconv.ParseUint(port, 10, 16); err != nil || host == "" || notNumber != nil || number == 0 {
-			errs = append(errs, fmt.Errorf("--%s: %q is not of the form host:port or dns:///host:port", flag, address))
+		if _, err := location.OfGRPC(address); err != nil {
+			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
 		}
 	}
 	if len(errs) == 0 {

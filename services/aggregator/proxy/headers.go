@@ -14,15 +14,18 @@ import (
 	"k8s.io/client-go/transport"
 
 	"github.com/tripod-k8s/tripod/internal/envelope"
+	"github.com/tripod-k8s/tripod/internal/servicetrust"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
 // seal returns the envelope that tells a backend all that the aggregator found out about the sender of a request.
 func seal(req *http.Request, sender user.Info) (string, error) {
 	e := identityv1.Envelope{
-		User:          envelope.FromUser(sender),
 		ClientAddress: req.RemoteAddr,
 		Warnings:      warningsFrom(req.Context()),
+	}
+	if e.Service = servicetrust.ServiceOf(sender); e.Service == "" {
+		e.User = envelope.FromUser(sender)
 	}
 	if event := audit.AuditContextFrom(req.Context()); event != nil {
 		e.AuditAnnotations = event.GetEventAnnotations()

@@ -120,10 +120,14 @@ func (b watchBody) Read(p []byte) (int, error) {
 // only reads.
 func (f *Forwarder) fail(w http.ResponseWriter, req *http.Request, err error) {
 	var unreachable *backend.UnreachableError
+	var unknown *backend.UnknownReplicaError
 	switch {
-	case errors.Is(req.Context().Err(), context.Canceled):
+	case errors.Is(context.Cause(req.Context()), context.Canceled):
 		// The client is gone; nobody reads an answer.
 		panic(http.ErrAbortHandler)
+	case errors.As(err, &unknown):
+		notFound(f.serializer, w, req, unknown.Error())
+		return
 	case errors.As(err, &unreachable):
 		klog.V(2).InfoS("Backend unreachable", "backend", f.name, "err", err)
 	default:

@@ -6,6 +6,7 @@ package proxy
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io"
@@ -32,6 +33,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/internal/envelope"
 	"github.com/tripod-k8s/tripod/services/aggregator/backend"
+	"github.com/tripod-k8s/tripod/services/aggregator/connections"
 )
 
 var jane = &user.DefaultInfo{
@@ -159,9 +161,7 @@ func frontOfThirdParty(t *testing.T, u user.Info, behind *httptest.Server) *http
 			Conditions: []apiregistrationv1.APIServiceCondition{{Type: apiregistrationv1.Available, Status: apiregistrationv1.ConditionTrue}},
 		},
 	}
-	third := NewThirdParty(service, ThirdPartyConfig{
-		Resolver:   resolved(behind.URL),
-		ClientCert: func() (cert, key []byte) { return nil, nil },
+	third := NewThirdParty(service, upstream(t, behind.Listener.Addr().String()), ThirdPartyConfig{
 		Tracer:     noop.NewTracerProvider(),
 		Serializer: aggregatorscheme.Codecs,
 	})
@@ -173,11 +173,23 @@ func frontOfThirdParty(t *testing.T, u user.Info, behind *httptest.Server) *http
 	return server
 }
 
-// resolved is where every Service is.
-type resolved string
+// endpoints is an API server at some addresses.
+type endpoints struct{ *backend.Backend }
 
-func (r resolved) ResolveEndpoint(string, string, int32) (*url.URL, error) {
-	return url.Parse(string(r))
+func (e endpoints) Ready() bool {
+	ready, _ := e.Backend.Ready()
+	return ready
+}
+
+// upstream returns the way to an API server at addresses. Nobody looks after it.
+func upstream(t *testing.T, addresses ...string) endpoints {
+	t.Helper()
+	third := backend.NewThirdParty(backend.ThirdParty{
+		Name:  "v1.third.example.com",
+		Trust: connections.NewFixedTrust(&tls.Config{InsecureSkipVerify: true}), //nolint:gosec // the server is the test's
+	})
+	third.SetAddresses(addresses)
+	return endpoints{third}
 }
 
 // identityOf returns the headers by which somebody could be taken for somebody, in lower case: HTTP does not keep it.

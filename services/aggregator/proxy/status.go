@@ -34,6 +34,15 @@ func badGateway(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http
 	}})
 }
 
+func notFound(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request, message string) {
+	writeStatus(s, w, req, &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status:  metav1.StatusFailure,
+		Code:    http.StatusNotFound,
+		Reason:  metav1.StatusReasonNotFound,
+		Message: message,
+	}})
+}
+
 func writeStatus(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request, status *apierrors.StatusError) {
 	w.Header().Set("Cache-Control", "no-cache, private")
 	responsewriters.ErrorNegotiated(status, s, schema.GroupVersion{Version: "v1"}, w, req)

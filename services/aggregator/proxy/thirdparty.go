@@ -4,14 +4,19 @@
 package proxy
 
 import (
+	"errors"
 	"fmt"
+	"log"
 	"net/http"
+	"net/http/httputil"
 	"net/url"
 
 	"go.opentelemetry.io/otel/trace"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	utilproxy "k8s.io/apimachinery/pkg/util/proxy"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
 	apiserverproxyutil "k8s.io/apiserver/pkg/util/proxy"
@@ -19,51 +24,43 @@ import (
 	"k8s.io/component-base/tracing"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
-	"k8s.io/kube-aggregator/pkg/controllers/status/remote"
 	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/tripod-k8s/tripod/services/aggregator/backend"
 )
 
-// ServiceResolver finds an address of a Service.
-type ServiceResolver interface {
-	ResolveEndpoint(namespace, name string, port int32) (*url.URL, error)
-}
-
 // ThirdPartyConfig is what all proxies to third-party API servers share.
 type ThirdPartyConfig struct {
-	Resolver ServiceResolver
-	// ClientCert returns the certificate and key (PEM) that identify the aggregator.
-	ClientCert func() (cert, key []byte)
-	// Dial is nil for the network's own, or that of an egress selector.
-	Dial            *transport.DialHolder
 	RejectRedirects bool
 	Tracer          trace.TracerProvider
 	Serializer      runtime.NegotiatedSerializer
 }
 
+// Upstream is the way to a third-party API server, which shows it the aggregator's front-proxy certificate. A request for it
+// needs only a path. Its errors are those of backend.Backend.
+type Upstream interface {
+	http.RoundTripper
+	// Ready reports whether it was found to answer.
+	Ready() bool
+}
+
 // ThirdParty proxies to the API server that an APIService names, the way kube-aggregator does: the
-// user travels in X-Remote-* headers over a connection with the aggregator's front-proxy certificate.
+// user travels in X-Remote-* headers.
 type ThirdParty struct {
 	config    ThirdPartyConfig
 	service   apiregistrationv1.ServiceReference
-	transport http.RoundTripper
-	// broken says why no transport could be made.
-	broken    error
+	upstream  Upstream
 	available bool
 }
 
-// NewThirdParty returns the proxy for an APIService with a spec.service. A trust bundle that
-// cannot be used is reported to clients, not here.
-func NewThirdParty(service *apiregistrationv1.APIService, config ThirdPartyConfig) *ThirdParty {
-	p := &ThirdParty{
+// NewThirdParty returns the proxy for an APIService with a spec.service.
+func NewThirdParty(service *apiregistrationv1.APIService, upstream Upstream, config ThirdPartyConfig) *ThirdParty {
+	return &ThirdParty{
 		config:    config,
 		service:   *service.Spec.Service,
+		upstream:  upstream,
 		available: helper.IsAPIServiceConditionTrue(service, apiregistrationv1.Available),
 	}
-	cert, key := config.ClientCert()
-	p.transport, p.broken = transport.New(remote.BuildTransportConfig(config.Dial, cert, key, service))
-	return p
 }
 
 // AssumeAvailable returns the proxy without regard to the APIService's Available condition:
@@ -74,55 +71,82 @@ func (p *ThirdParty) AssumeAvailable() *ThirdParty {
 	return &assumed
 }
 
+func (p *ThirdParty) name() string { return p.service.Namespace + "/" + p.service.Name }
+
 // ServeHTTP proxies the request on behalf of the user in its context.
 func (p *ThirdParty) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	name := p.service.Namespace + "/" + p.service.Name
-	if !p.available {
-		Unavailable(p.config.Serializer, w, req, "the API server behind service %s is not available", name)
+	// The condition says what some aggregator has found, a moment ago.
+	if !p.available && !p.upstream.Ready() {
+		Unavailable(p.config.Serializer, w, req, "the API server behind service %s is not available", p.name())
 		return
 	}
-	if p.broken != nil {
-		badGateway(p.config.Serializer, w, req, fmt.Sprintf("no connection can be made to service %s: %v", name, p.broken))
-		return
-	}
-	user, ok := request.UserFrom(req.Context())
+	sender, ok := request.UserFrom(req.Context())
 	if !ok {
 		Unavailable(p.config.Serializer, w, req, "the request was not authenticated")
 		return
 	}
-	location, err := p.config.Resolver.ResolveEndpoint(p.service.Namespace, p.service.Name, *p.service.Port)
-	if err != nil {
-		Unavailable(p.config.Serializer, w, req, "service %s has no address: %v", name, err)
-		return
-	}
-	location = &url.URL{Scheme: "https", Host: location.Host, Path: req.URL.Path, RawQuery: req.URL.Query().Encode()}
-
+	location := &url.URL{Scheme: "https", Host: p.service.Name + "." + p.service.Namespace + ".svc", Path: req.URL.Path, RawQuery: req.URL.Query().Encode()}
 	out, cancel := apiserverproxyutil.NewRequestForProxy(location, req)
 	defer cancel()
-	// An upgraded connection does not pass the transport's round tripper, so the headers are set here. For others
-	// they are set again there: the proxy takes away what the client lists in its Connection header.
-	setUser(out, user)
-
-	upgrade := httpstream.IsUpgradeRequest(req)
-	roundTripper := p.transport
-	if !upgrade {
-		roundTripper = transport.NewAuthProxyRoundTripper(user.GetName(), user.GetUID(), user.GetGroups(), user.GetExtra(),
-			tracing.WrapperFor(p.config.Tracer)(roundTripper))
-	}
-	handler := utilproxy.NewUpgradeAwareHandler(location, roundTripper, true, upgrade, errorResponder{p})
-	handler.RejectForwardingRedirects = p.config.RejectRedirects
 	utilflowcontrol.RequestDelegated(req.Context())
+	if httpstream.IsUpgradeRequest(req) {
+		p.upgrade(w, out, sender)
+		return
+	}
+	setUser(out, sender)
+	// They are set once more: the proxy takes away what the client lists in its Connection header.
+	sent := &sending{to: p}
+	roundTripper := transport.NewAuthProxyRoundTripper(sender.GetName(), sender.GetUID(), sender.GetGroups(), sender.GetExtra(),
+		tracing.WrapperFor(p.config.Tracer)(sent))
+	handler := utilproxy.NewUpgradeAwareHandler(location, roundTripper, true, false, sent)
+	handler.RejectForwardingRedirects = p.config.RejectRedirects
 	handler.ServeHTTP(w, out)
 }
 
-// errorResponder answers when the API server could not be reached.
-type errorResponder struct{ p *ThirdParty }
+// upgrade tunnels. utilproxy.UpgradeAwareHandler would do so to one address, so this sends what that does, by the upstream.
+func (p *ThirdParty) upgrade(w http.ResponseWriter, req *http.Request, sender user.Info) {
+	tunnel := &httputil.ReverseProxy{
+		Rewrite: func(pr *httputil.ProxyRequest) {
+			keepHeaders(pr.Out.Header, pr.In.Header)
+			setUser(pr.Out, sender)
+			utilnet.AppendForwardedForHeader(pr.Out)
+		},
+		Transport:    p.upstream,
+		ErrorHandler: (&sending{to: p}).Error,
+		ErrorLog:     log.New(klogWriter{}, "", 0),
+	}
+	tunnel.ServeHTTP(w, req)
+}
 
-func (r errorResponder) Error(w http.ResponseWriter, req *http.Request, err error) {
-	name := r.p.service.Namespace + "/" + r.p.service.Name
-	if !onlyReads(req.Method) && !backend.NeverLeft(err) {
-		badGateway(r.p.config.Serializer, w, req, fmt.Sprintf("the connection to service %s broke before it answered: %v", name, err))
+// sending is one request on its way to the API server.
+type sending struct {
+	to *ThirdParty
+	// failed is why there is no answer. utilproxy passes on only what it says.
+	failed error
+}
+
+// RoundTrip sends the request. A watch ends as watches do when its server goes away.
+func (s *sending) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := s.to.upstream.RoundTrip(req)
+	if err != nil {
+		s.failed = err
+		return nil, err
+	}
+	if info, ok := request.RequestInfoFrom(req.Context()); ok && info.Verb == "watch" && resp.StatusCode == http.StatusOK {
+		resp.Body = watchBody{resp.Body}
+	}
+	return resp, nil
+}
+
+// Error answers a request that got no response.
+func (s *sending) Error(w http.ResponseWriter, req *http.Request, err error) {
+	if s.failed != nil {
+		err = s.failed
+	}
+	var unreachable *backend.UnreachableError
+	if !onlyReads(req.Method) && !errors.As(err, &unreachable) {
+		badGateway(s.to.config.Serializer, w, req, fmt.Sprintf("the connection to service %s broke before it answered: %v", s.to.name(), err))
 		return
 	}
-	Unavailable(r.p.config.Serializer, w, req, "error trying to reach service %s: %v", name, err)
+	Unavailable(s.to.config.Serializer, w, req, "error trying to reach service %s: %v", s.to.name(), err)
 }

@@ -10,7 +10,8 @@
 //	/apis/GROUP/VERSION/...           whom the APIService VERSION.GROUP names: core, extensions or a third party;
 //	                                  without one: core for built-in groups, else extensions
 //	/apis, /apis/GROUP, /openapi/...  the aggregator, from what all servers offer
-//	/healthz, /metrics, /debug/...    the aggregator
+//	/healthz, /metrics, /debug/...    the aggregator, or who ?service= names
+//	/debug/api_priority_and_fairness  core, likewise
 //	anything else (/version, ...)     core
 package routing
 
@@ -51,6 +52,8 @@ type Target struct {
 	Owner Owner
 	// Handler is set for ThirdParty.
 	Handler http.Handler
+	// Replica is the address, host:port, of the only replica that may answer. Any may when it is empty.
+	Replica string
 }
 
 // apiRegistrationGroup is the one group that the aggregator serves itself.
@@ -169,19 +172,20 @@ func (t *Table) Route(path string) Target {
 	if _, ok := cutSegment(path, "/api"); ok {
 		return t.GroupVersion(schema.GroupVersion{Version: "v1"})
 	}
-	for _, own := range ownPaths {
-		if _, ok := cutSegment(path, own); ok {
-			return Target{Owner: Aggregator}
-		}
-	}
 	if path == "/" || path == "/index.html" {
+		return Target{Owner: Aggregator}
+	}
+	if _, ok := cutSegment(path, "/openapi"); ok {
+		return Target{Owner: Aggregator}
+	}
+	if _, ok := cutSegment(path, fairnessPath); ok {
+		return Target{Owner: Core}
+	}
+	if Introspects(path) {
 		return Target{Owner: Aggregator}
 	}
 	return Target{Owner: Core}
 }
-
-// ownPaths are the paths, with everything below, that tell about the aggregator itself.
-var ownPaths = []string{"/openapi", "/healthz", "/livez", "/readyz", "/metrics", "/debug", "/configz", "/flagz", "/statusz"}
 
 // routeGroup routes what follows /apis: nothing, /GROUP or /GROUP/VERSION/....
 func (t *Table) routeGroup(rest string) Target {

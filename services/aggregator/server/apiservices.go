@@ -14,8 +14,6 @@ import (
 	"k8s.io/apiserver/pkg/server/egressselector"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/server/mux"
-	utilproxy "k8s.io/apiserver/pkg/util/proxy"
-	"k8s.io/client-go/transport"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/kube-aggregator/pkg/apiserver"
 	openapicontroller "k8s.io/kube-aggregator/pkg/controllers/openapi"
@@ -24,13 +22,14 @@ import (
 	openapiv3aggregator "k8s.io/kube-aggregator/pkg/controllers/openapiv3/aggregator"
 	localavailability "k8s.io/kube-aggregator/pkg/controllers/status/local"
 	availabilitymetrics "k8s.io/kube-aggregator/pkg/controllers/status/metrics"
-	remoteavailability "k8s.io/kube-aggregator/pkg/controllers/status/remote"
 
 	"github.com/tripod-k8s/tripod/services/aggregator/apiservices"
 	"github.com/tripod-k8s/tripod/services/aggregator/backend"
+	"github.com/tripod-k8s/tripod/services/aggregator/connections"
 	"github.com/tripod-k8s/tripod/services/aggregator/discovery"
 	"github.com/tripod-k8s/tripod/services/aggregator/openapi"
 	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
+	"github.com/tripod-k8s/tripod/services/aggregator/thirdparty"
 )
 
 // installAPIServices makes APIServices effective: in routing, discovery and OpenAPI.
@@ -40,6 +39,7 @@ func (s *server) installAPIServices() error {
 		core:       s.coreDiscovery,
 		extensions: s.extensionsDiscovery,
 		thirdParty: s.thirdParty,
+		directory:  s.directory,
 		discovery:  apiserver.NewDiscoveryManager(s.generic.AggregatedDiscoveryGroupManager.WithSource(discoveryendpoint.AggregatorSource)),
 		proxied:    map[string]*currentProxy{},
 	}
@@ -113,21 +113,16 @@ func (s *server) installOpenAPI(handlers *apiServiceHandlers) error {
 // EndpointSlices of core, and what the aggregator shows them.
 func (s *server) configureThirdParties() error {
 	o, generic := s.config.options, s.config.generic
-	services := generic.SharedInformerFactory.Core().V1().Services().Lister()
-	slices, err := utilproxy.NewEndpointSliceIndexerGetter(generic.SharedInformerFactory.Discovery().V1().EndpointSlices())
-	if err != nil {
-		return err
-	}
-	resolver := apiserver.NewClusterIPServiceResolver(services)
-	if o.EnableAggregatorRouting {
-		resolver = apiserver.NewEndpointServiceResolver(services, slices)
-	}
 	s.thirdParty = proxy.ThirdPartyConfig{
-		Resolver:        resolver,
-		ClientCert:      func() (cert, key []byte) { return nil, nil },
 		RejectRedirects: o.RejectForwardingRedirects,
 		Tracer:          generic.TracerProvider,
 		Serializer:      generic.Serializer,
+	}
+	config := thirdparty.Config{
+		Services:       generic.SharedInformerFactory.Core().V1().Services(),
+		EndpointSlices: generic.SharedInformerFactory.Discovery().V1().EndpointSlices(),
+		ByEndpoint:     o.EnableAggregatorRouting,
+		ClientCert:     func() (cert, key []byte) { return nil, nil },
 	}
 	if generic.EgressSelector != nil {
 		dial, err := generic.EgressSelector.Lookup(egressselector.Cluster.AsNetworkContext())
@@ -135,18 +130,20 @@ func (s *server) configureThirdParties() error {
 			return err
 		}
 		if dial != nil {
-			s.thirdParty.Dial = &transport.DialHolder{Dial: dial}
+			config.Dial = connections.Dial(dial)
 		}
 	}
-	if o.ProxyClientCertFile == "" {
-		return nil
+	var err error
+	if o.ProxyClientCertFile != "" {
+		s.proxyClientCert, err = dynamiccertificates.NewDynamicServingContentFromFiles("aggregator-proxy-cert", o.ProxyClientCertFile, o.ProxyClientKeyFile)
+		if err != nil {
+			return fmt.Errorf("--proxy-client-cert-file: %w", err)
+		}
+		config.ClientCert = s.proxyClientCert.CurrentCertKeyContent
 	}
-	s.proxyClientCert, err = dynamiccertificates.NewDynamicServingContentFromFiles("aggregator-proxy-cert", o.ProxyClientCertFile, o.ProxyClientKeyFile)
-	if err != nil {
-		return fmt.Errorf("--proxy-client-cert-file: %w", err)
-	}
-	s.thirdParty.ClientCert = s.proxyClientCert.CurrentCertKeyContent
-	return nil
+	s.directory, err = thirdparty.New(config)
+	s.run("check-third-parties", func(ctx context.Context) { go s.directory.Run(ctx) })
+	return err
 }
 
 // installAvailability keeps the Available condition of all APIServices.
@@ -156,7 +153,13 @@ func (s *server) installAvailability() error {
 	if err := metrics.Register(legacyregistry.Register, legacyregistry.CustomRegister); err != nil {
 		return err
 	}
-	backends, err := apiservices.NewAvailability(s.services, client, s.config.core.Backend, s.config.extensions.Backend)
+	remote, err := apiservices.NewAvailability(apiservices.AvailabilityConfig{
+		Informer:     s.services,
+		Client:       client,
+		Backends:     []*backend.Backend{s.config.core.Backend, s.config.extensions.Backend},
+		ThirdParties: s.directory,
+		Metrics:      metrics,
+	})
 	if err != nil {
 		return err
 	}
@@ -164,15 +167,8 @@ func (s *server) installAvailability() error {
 	if err != nil {
 		return err
 	}
-	informers := s.config.generic.SharedInformerFactory
-	remote, err := remoteavailability.New(apiservices.ThirdParty(s.services), informers.Core().V1().Services(),
-		informers.Discovery().V1().EndpointSlices(), client, s.thirdParty.Dial, s.thirdParty.ClientCert, s.thirdParty.Resolver, metrics)
-	if err != nil {
-		return err
-	}
-	s.run("apiservice-status-backend-available-controller", func(ctx context.Context) { go backends.Run(ctx) })
 	s.run("apiservice-status-local-available-controller", func(ctx context.Context) { go local.Run(5, ctx.Done()) })
-	s.run("apiservice-status-remote-available-controller", func(ctx context.Context) { go remote.Run(5, ctx.Done()) })
+	s.run("apiservice-status-remote-available-controller", func(ctx context.Context) { go remote.Run(ctx) })
 	return nil
 }
 

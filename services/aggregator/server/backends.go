@@ -12,6 +12,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/internal/backendsfile"
 	"github.com/tripod-k8s/tripod/internal/servicegrpc"
+	"github.com/tripod-k8s/tripod/internal/sharedsettings"
 	"github.com/tripod-k8s/tripod/services/aggregator/backend"
 	"github.com/tripod-k8s/tripod/services/aggregator/feeds"
 )
@@ -65,6 +66,7 @@ func (c *config) newFeeds(l *located, onServed func([]schema.GroupVersion), onDo
 		Dial: func(address string) (feeds.Conn, error) {
 			return servicegrpc.Dial(address, l.Name(), c.options.ServiceTrust, c.generic.TracerProvider)
 		},
+		Settings:    sharedsettings.Of(c.options.ServerRun.ComponentGlobalsRegistry, c.options.APIEnablement.RuntimeConfig),
 		OnServed:    onServed,
 		OnDocuments: onDocuments,
 	})
@@ -78,6 +80,7 @@ func (s *server) installFeeds() error {
 	}, s.coreDiscovery.Kick)
 	extensions := s.config.newFeeds(s.config.extensions, s.registrar.SetExtensions, s.extensionsDiscovery.Kick)
 	s.config.extensions.SetFirstWith(extensions.FirstWith)
+	s.followers = []*feeds.Follower{core, extensions}
 	s.run("follow-backends", func(ctx context.Context) {
 		go core.Run(ctx)
 		go extensions.Run(ctx)

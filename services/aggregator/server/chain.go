@@ -8,12 +8,12 @@ import (
 	"net/http"
 
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
-	"k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
 
 	"github.com/tripod-k8s/tripod/internal/policy"
 	"github.com/tripod-k8s/tripod/services/aggregator/authentication"
+	"github.com/tripod-k8s/tripod/services/aggregator/backend"
 	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
@@ -31,29 +31,29 @@ func targetFrom(ctx context.Context) routing.Target {
 //   - short, for what core and extensions serve: who sent it, and forward. They run kube-apiserver's whole chain, with
 //     audit, impersonation, priority and fairness, authorization and admission, once.
 //   - full, kube-apiserver's, for what the aggregator serves and what it proxies to third parties.
-func buildChain(table *routing.Table, decides *policy.Policy, traces bool, core, extensions http.Handler) func(http.Handler, *genericapiserver.Config) http.Handler {
+func buildChain(table *routing.Table, decides *policy.Policy, traces bool, stop *shutdown, core, extensions http.Handler) func(http.Handler, *genericapiserver.Config) http.Handler {
 	return func(own http.Handler, config *genericapiserver.Config) http.Handler {
 		c := new(*config)
 		c.Authentication.Authenticator = authentication.Once(c.Authentication.Authenticator)
-		full := fullChain(own, decides, c)
-		short := shortChain(forward(core, extensions, c), traces, c)
-		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-			target := table.Route(req.URL.Path)
-			req = req.WithContext(context.WithValue(req.Context(), targetKey{}, target))
+		full := fullChain(withThirdParties(own, stop, c), decides, c)
+		short := shortChain(forward(core, extensions, c), traces, stop, c)
+		return stop.moveConnections(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			target := table.RouteURL(req.URL)
+			req = req.WithContext(backend.WithReplica(context.WithValue(req.Context(), targetKey{}, target), target.Replica))
 			switch target.Owner {
 			case routing.Aggregator, routing.ThirdParty:
 				full.ServeHTTP(w, req)
 			default:
 				short.ServeHTTP(w, req)
 			}
-		})
+		}))
 	}
 }
 
 // fullChain is kube-apiserver's chain, behind what that has no place for: while it cannot be known who sent a request, or
 // what policy says, the answer is 503.
 func fullChain(own http.Handler, decides *policy.Policy, c *genericapiserver.Config) http.Handler {
-	handler := genericapiserver.DefaultBuildHandlerChain(withThirdParties(own), c)
+	handler := genericapiserver.DefaultBuildHandlerChain(own, c)
 	handler = decides.Gate(handler, c)
 	handler = authentication.RejectDuringOutage(handler, c.Authentication.Authenticator, c.Serializer)
 	// These are in the chain as well, where they find their work done.
@@ -66,7 +66,7 @@ func fullChain(own http.Handler, decides *policy.Policy, c *genericapiserver.Con
 }
 
 // shortChain wraps what every request needs before it is forwarded. Innermost is first.
-func shortChain(handler http.Handler, traces bool, c *genericapiserver.Config) http.Handler {
+func shortChain(handler http.Handler, traces bool, stop *shutdown, c *genericapiserver.Config) http.Handler {
 	failed := genericapifilters.WithFailedAuthenticationAudit(
 		authentication.FailedHandler(c.Serializer, genericapifilters.Unauthorized(c.Serializer)),
 		c.AuditBackend, c.AuditPolicyRuleEvaluator)
@@ -78,12 +78,18 @@ func shortChain(handler http.Handler, traces bool, c *genericapiserver.Config) h
 		c.Authentication.APIAudiences, c.Authentication.RequestHeaderConfig)
 	handler = proxy.WithWarnings(authentication.WithOutcome(handler))
 	handler = genericfilters.WithCORS(handler, c.CorsAllowedOriginList, nil, nil, nil, "true")
-	handler = withShutdown(handler, c.LongRunningFunc, c.DrainedNotify())
+	handler = stop.endLongRunning(handler, c.LongRunningFunc)
 	handler = genericfilters.WithWaitGroup(handler, c.LongRunningFunc, c.NonLongRunningRequestWaitGroup)
+	if c.ShutdownWatchTerminationGracePeriod > 0 {
+		handler = genericfilters.WithWatchTerminationDuringShutdown(handler, stop, c.WatchRequestWaitGroup)
+	}
 	if c.SecureServing != nil && !c.SecureServing.DisableHTTP2 && c.GoawayChance > 0 {
 		handler = genericfilters.WithProbabilisticGoaway(handler, c.GoawayChance)
 	}
 	handler = genericfilters.WithHSTS(handler, c.HSTSDirectives)
+	if c.ShutdownSendRetryAfter {
+		handler = genericfilters.WithRetryAfter(handler, stop.ShuttingDown())
+	}
 	handler = genericfilters.WithHTTPLogging(handler)
 	handler = genericapifilters.WithRequestInfo(handler, c.RequestInfoResolver)
 	handler = genericapifilters.WithRequestReceivedTimestamp(handler)
@@ -106,33 +112,15 @@ func forward(core, extensions http.Handler, c *genericapiserver.Config) http.Han
 }
 
 // withThirdParties proxies what third parties serve, past the aggregator's own handlers.
-func withThirdParties(own http.Handler) http.Handler {
+func withThirdParties(own http.Handler, stop *shutdown, c *genericapiserver.Config) http.Handler {
+	proxied := stop.endLongRunning(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		targetFrom(req.Context()).Handler.ServeHTTP(w, asKubeAPIServer(req))
+	}), c.LongRunningFunc)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if target := targetFrom(req.Context()); target.Owner == routing.ThirdParty {
-			target.Handler.ServeHTTP(w, req)
+		if targetFrom(req.Context()).Owner == routing.ThirdParty {
+			proxied.ServeHTTP(w, req)
 			return
 		}
 		own.ServeHTTP(w, req)
-	})
-}
-
-// withShutdown ends watches and tunnels when all other requests are done and the server stops:
-// their clients would keep it waiting, as the backend has no reason to end them.
-func withShutdown(handler http.Handler, longRunning request.LongRunningRequestCheck, drained <-chan struct{}) http.Handler {
-	shutdown, cancel := context.WithCancel(context.Background())
-	go func() {
-		<-drained
-		cancel()
-	}()
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		info, ok := request.RequestInfoFrom(req.Context())
-		if !ok || !longRunning(req, info) {
-			handler.ServeHTTP(w, req)
-			return
-		}
-		ctx, cancel := context.WithCancel(req.Context())
-		defer cancel()
-		defer context.AfterFunc(shutdown, cancel)()
-		handler.ServeHTTP(w, req.WithContext(ctx))
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authorization/path"
 	authorizerunion "k8s.io/apiserver/pkg/authorization/union"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -49,6 +50,8 @@ type config struct {
 	policy     *policy.Policy
 	// identity asks core about tokens.
 	identity *identity.Client
+	// services knows core and extensions by their certificates.
+	services authenticator.Request
 }
 
 // newConfig builds the configuration. It waits for etcd.
@@ -82,6 +85,9 @@ func newConfig(ctx context.Context, o *options.Options) (*config, error) {
 		if c.generic.APIServerID, err = replicaid.New("aggregator", o.Replica); err != nil {
 			return nil, err
 		}
+	}
+	if err := c.serveServices(); err != nil {
+		return nil, err
 	}
 	if err := c.applyAuthentication(); err != nil {
 		return nil, err
@@ -157,7 +163,7 @@ func (c *config) applyAuthentication() error {
 		},
 		Grace: c.options.IdentityGrace,
 	})
-	auth := authentication.Config{Tokens: c.identity}
+	auth := authentication.Config{Services: c.services, Tokens: c.identity}
 
 	clientCA, err := o.ClientCert.GetClientCAContentProvider()
 	if err != nil {
@@ -215,6 +221,7 @@ func (c *config) applyAuthorization(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.generic.Authorization.Authorizer = authorizerunion.New(c.policy.UntilSynced(health), c.policy)
+	c.generic.Authorization.Authorizer = authorizerunion.New(
+		servicetrust.NewAuthorizer(servicetrust.Aggregator), newWebhookCalls(c.generic.SharedInformerFactory), c.policy.UntilSynced(health), c.policy)
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/discovery"
 	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
+	"github.com/tripod-k8s/tripod/services/aggregator/thirdparty"
 )
 
 // apiServiceHandlers makes APIServices effective: kube-aggregator's registration controller calls
@@ -25,6 +26,7 @@ type apiServiceHandlers struct {
 	table            *routing.Table
 	core, extensions *discovery.Source
 	thirdParty       proxy.ThirdPartyConfig
+	directory        *thirdparty.Directory
 	discovery        apiserver.DiscoveryAggregationController
 	openAPI          *openapicontroller.AggregationController
 	openAPIV3        *openapiv3controller.AggregationController
@@ -53,7 +55,7 @@ func (h *apiServiceHandlers) AddAPIService(service *apiregistrationv1.APIService
 		h.expect(schema.GroupVersion{Group: service.Spec.Group, Version: service.Spec.Version})
 		return nil
 	}
-	handler := proxy.NewThirdParty(service, h.thirdParty)
+	handler := proxy.NewThirdParty(service, h.directory.Set(service), h.thirdParty)
 	h.table.SetAPIService(service, handler)
 	h.discovery.AddAPIService(service, handler.AssumeAvailable())
 	if current, known := h.proxied[service.Name]; known {
@@ -81,6 +83,7 @@ func (h *apiServiceHandlers) forget(name string) {
 		return
 	}
 	delete(h.proxied, name)
+	h.directory.Remove(name)
 	h.discovery.RemoveAPIService(name)
 	h.openAPI.RemoveAPIService(name)
 	h.openAPIV3.RemoveAPIService(name)

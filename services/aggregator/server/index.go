@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 	listers "k8s.io/kube-aggregator/pkg/client/listers/apiregistration/v1"
 
+	"github.com/tripod-k8s/tripod/services/aggregator/health"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 
@@ -55,8 +56,7 @@ func (i *index) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			continue
 		}
 		for _, path := range listed {
-			// The health and metrics that a backend lists are not those that a client gets there.
-			if strings.HasPrefix(path, "/apis") || i.table.Route(path).Owner != routing.Aggregator {
+			if strings.HasPrefix(path, "/apis") || health.Shows(path) || i.table.Route(path).Owner != routing.Aggregator {
 				paths[path] = true
 			}
 		}

@@ -28,19 +28,23 @@ import (
 	"k8s.io/kube-aggregator/pkg/controllers/autoregister"
 	apiservicerest "k8s.io/kube-aggregator/pkg/registry/apiservice/rest"
 
+	"github.com/tripod-k8s/tripod/internal/probes"
 	tripodversion "github.com/tripod-k8s/tripod/internal/version"
 	"github.com/tripod-k8s/tripod/services/aggregator/apiservices"
 	"github.com/tripod-k8s/tripod/services/aggregator/backend"
 	"github.com/tripod-k8s/tripod/services/aggregator/discovery"
+	"github.com/tripod-k8s/tripod/services/aggregator/feeds"
+	"github.com/tripod-k8s/tripod/services/aggregator/health"
 	"github.com/tripod-k8s/tripod/services/aggregator/options"
 	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
+	"github.com/tripod-k8s/tripod/services/aggregator/thirdparty"
 )
 
 // Run serves until the context ends, and then shuts down as kube-apiserver does.
 func Run(ctx context.Context, o *options.Options) error {
 	klog.InfoS("Starting aggregator", "version", tripodversion.Version, "kubernetes", version.Get().GitVersion)
-	probes, err := o.Probes.Start("etcd")
+	probing, err := probes.Start(&o.Probes, "etcd")
 	if err != nil {
 		return err
 	}
@@ -56,7 +60,7 @@ func Run(ctx context.Context, o *options.Options) error {
 		return err
 	}
 	prepared := s.generic.PrepareRun()
-	probes.Serve(s.generic.Handler.NonGoRestfulMux)
+	probing.Serve(s.health.Wrap(s.generic.Handler.NonGoRestfulMux))
 	return prepared.RunWithContext(ctx)
 }
 
@@ -76,6 +80,10 @@ type server struct {
 	coreDiscovery, extensionsDiscovery *discovery.Source
 	registrar                          *apiservices.Registrar
 	thirdParty                         proxy.ThirdPartyConfig
+	directory                          *thirdparty.Directory
+	// followers follow the feeds of core and extensions.
+	followers []*feeds.Follower
+	health    *health.Handler
 	// proxyClientCert is nil when none is configured.
 	proxyClientCert *dynamiccertificates.DynamicCertKeyPairContent
 	// versions are the served versions of the aggregator's own group.
@@ -89,8 +97,13 @@ func newServer(c *config) (*server, error) {
 	s := &server{config: c, table: routing.NewTable(apiservices.Builtin)}
 	serializer := c.generic.Serializer
 	s.toExtensions = proxy.NewForwarder(backend.Extensions, c.traced(c.extensions), serializer)
-	c.generic.BuildHandlerChainFunc = buildChain(s.table, c.policy, c.traces(),
+	stop := newShutdown(c.generic.ShutdownWatchTerminationGracePeriod, c.generic.DrainedNotify())
+	s.health = s.newHealth()
+	build := buildChain(s.table, c.policy, c.traces(), stop,
 		proxy.NewForwarder(backend.Core, c.traced(c.core), serializer), s.toExtensions)
+	c.generic.BuildHandlerChainFunc = func(own http.Handler, config *genericapiserver.Config) http.Handler {
+		return build(refuseUnknownServices(s.health.Wrap(own), serializer), config)
+	}
 
 	// Some clients wait for /healthz, which in kube-apiserver means that all of it has started.
 	c.generic.AddHealthzChecks(readyOnce(c.core.Backend), readyOnce(c.extensions.Backend), c.identity)
@@ -98,6 +111,9 @@ func newServer(c *config) (*server, error) {
 	var err error
 	s.generic, err = c.generic.Complete().New("tripod-aggregator", genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
 	if err != nil {
+		return nil, err
+	}
+	if err := s.generic.AddPreShutdownHook("move-connections", func() error { return stop.begin(s.generic.ShutdownDelayDuration) }); err != nil {
 		return nil, err
 	}
 	group := apiservicerest.NewRESTStorage(c.generic.MergedResourceConfig, c.generic.RESTOptionsGetter, false)
@@ -126,7 +142,7 @@ func (s *server) install() error {
 			return err
 		}
 	}
-	s.run("start-tripod-aggregator-informers", func(ctx context.Context) {
+	s.run("start-kube-aggregator-informers", func(ctx context.Context) {
 		s.informers.Start(ctx.Done())
 		s.config.generic.SharedInformerFactory.Start(ctx.Done())
 	})
@@ -163,7 +179,7 @@ func (s *server) installDiscovery() error {
 	legacy := discovery.NewLegacy(s.services.Lister(), serializer, s.versions, notFound)
 	mux := s.generic.Handler.NonGoRestfulMux
 	aggregated := discoveryendpoint.WrapAggregatedDiscoveryToHandler(legacy, merged, s.generic.PeerAggregatedDiscoveryManager)
-	mux.Handle("/apis", aggregated)
+	mux.Handle("/apis", s.untilSeen(aggregated))
 	mux.UnlistedHandlePrefix("/apis/", legacy)
 	paths := &index{
 		own:      s.generic.Handler.ListedPaths,
@@ -201,6 +217,6 @@ func (s *server) installIdentity() error {
 func (s *server) installReadiness() error {
 	return s.generic.AddReadyzChecks(
 		readyOnce(s.config.core.Backend), seenOnce(backend.Core, s.coreDiscovery), s.config.identity,
-		readyOnce(s.config.extensions.Backend), seenOnce(backend.Extensions, s.extensionsDiscovery),
+		readyOnce(s.config.extensions.Backend), seenOnce(backend.Extensions, s.extensionsDiscovery), s.agreedOnce(),
 	)
 }

@@ -100,8 +100,8 @@ func (s *Service) Authenticate(ctx context.Context, req *identityv1.Authenticate
 	began := time.Now()
 	// Before the token is looked at: see the package comment.
 	sequence := s.config.Dependencies.invalidations.last()
-	notes := &notes{}
-	ctx = warning.WithWarningRecorder(audit.WithAuditContext(ctx), notes)
+	warnings := &envelope.Warnings{}
+	ctx = warning.WithWarningRecorder(audit.WithAuditContext(ctx), warnings)
 	response, err := s.authenticate(ctx, req.GetToken(), req.GetAudiences())
 	if ctx.Err() != nil {
 		return nil, status.FromContextError(ctx.Err()).Err()
@@ -120,7 +120,7 @@ func (s *Service) Authenticate(ctx context.Context, req *identityv1.Authenticate
 	answer.Audiences = response.Audiences
 	// Only of good tokens: the cache of kube-apiserver's authenticators drops those of others.
 	answer.AuditAnnotations = audit.AuditContextFrom(ctx).GetEventAnnotations()
-	answer.Warnings = notes.recorded()
+	answer.Warnings = warnings.Recorded()
 	s.limit(answer, req.GetToken(), response.User)
 	observe(resultGood, began)
 	return answer, nil
@@ -235,23 +235,4 @@ func (s *Service) Watch(_ *identityv1.WatchRequest, stream grpc.ServerStreamingS
 		}
 		told += uint64(len(news))
 	}
-}
-
-// notes are the warnings for one client.
-type notes struct {
-	mu       sync.Mutex
-	warnings []*identityv1.Warning
-}
-
-// AddWarning implements warning.Recorder.
-func (n *notes) AddWarning(agent, text string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.warnings = append(n.warnings, &identityv1.Warning{Agent: agent, Text: text})
-}
-
-func (n *notes) recorded() []*identityv1.Warning {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.warnings
 }

@@ -7,15 +7,20 @@ package options
 import (
 	"context"
 	"fmt"
+	"net/url"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/server/flagz"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
+	"github.com/tripod-k8s/tripod/internal/backendsfile"
+	"github.com/tripod-k8s/tripod/internal/bindaddress"
 	"github.com/tripod-k8s/tripod/internal/probes"
 	"github.com/tripod-k8s/tripod/internal/servicegrpc"
+	"github.com/tripod-k8s/tripod/internal/servicelink"
 	"github.com/tripod-k8s/tripod/internal/servicetrust"
+	"github.com/tripod-k8s/tripod/internal/sharedsettings"
 )
 
 // Options are the options of tripod-core before completion.
@@ -27,9 +32,12 @@ type Options struct {
 // Own are the options that kube-apiserver does not have.
 type Own struct {
 	ServiceTrust servicetrust.BackendOptions
-	Probes       probes.Options
-	GRPC         servicegrpc.Options
+	Probes       bindaddress.Flag
+	GRPC         bindaddress.Flag
 
+	// Aggregator is where the aggregator is, unless BackendsFile says it.
+	Aggregator   servicelink.AggregatorOptions
+	BackendsFile string
 	// AdvertisePort is the port that the kubernetes Service and discovery name. 0 means core's own.
 	AdvertisePort int
 	// Replica distinguishes replicas on one host. Empty means kube-apiserver's identity, one per host.
@@ -40,11 +48,18 @@ type Own struct {
 type Completed struct {
 	options.CompletedOptions
 	Own
+	// Backends is what BackendsFile said, if there is one.
+	Backends *backendsfile.Backends
+	// AggregatorURLs are where the aggregator is. There may be none.
+	AggregatorURLs []*url.URL
 }
 
 // New returns options with kube-apiserver's defaults, except that shutdown ends watches.
 func New() *Options {
-	o := &Options{ServerRunOptions: options.NewServerRunOptions()}
+	o := &Options{
+		ServerRunOptions: options.NewServerRunOptions(),
+		Own:              Own{Probes: probes.NewFlag(), GRPC: servicegrpc.NewFlag()},
+	}
 	servicetrust.SetShutdownDefaults(o.GenericServerRunOptions)
 	// Aggregators keep answers about tokens, and are told when these hold no longer. A cache here would answer as before.
 	o.Authentication.TokenSuccessCacheTTL = 0
@@ -58,6 +73,8 @@ func (o *Options) Flags() *cliflag.NamedFlagSets {
 	o.ServiceTrust.AddFlags(own)
 	o.Probes.AddFlags(own)
 	o.GRPC.AddFlags(own)
+	o.Aggregator.AddFlags(own)
+	backendsfile.AddFlag(own, &o.BackendsFile, "--aggregator-servers")
 	own.IntVar(&o.AdvertisePort, "advertise-port", o.AdvertisePort,
 		"Port of the aggregator, named in the kubernetes Service, its endpoints and discovery. 0 means --secure-port.")
 	own.StringVar(&o.Replica, "replica", o.Replica,
@@ -68,7 +85,9 @@ func (o *Options) Flags() *cliflag.NamedFlagSets {
 
 // Complete fills in what can be derived and validates the result.
 func (o *Options) Complete(ctx context.Context) (*Completed, error) {
-	errs := o.Own.validate()
+	result := &Completed{Own: o.Own}
+	errs := append(o.Own.validate(), result.findAggregator()...)
+	errs = append(errs, o.refuse()...)
 	errs = append(errs, o.ServiceTrust.ValidateApart("client-ca-file", o.Authentication.ClientCert.ClientCA)...)
 	errs = append(errs, o.ServiceTrust.ValidateApart("requestheader-client-ca-file", o.Authentication.RequestHeader.ClientCAFile)...)
 	if len(errs) > 0 {
@@ -81,7 +100,31 @@ func (o *Options) Complete(ctx context.Context) (*Completed, error) {
 	if errs := completed.Validate(); len(errs) > 0 {
 		return nil, utilerrors.NewAggregate(errs)
 	}
-	return &Completed{CompletedOptions: completed, Own: o.Own}, nil
+	result.CompletedOptions = completed
+	return result, nil
+}
+
+// refuse returns what was asked for that only a kube-apiserver in one process can do.
+func (o *Options) refuse() (errs []error) {
+	if err := sharedsettings.Refuse(o.GenericServerRunOptions.ComponentGlobalsRegistry); err != nil {
+		errs = append(errs, err)
+	}
+	if o.PeerCAFile != "" || o.PeerAdvertiseAddress.PeerAdvertiseIP != "" || o.PeerAdvertiseAddress.PeerAdvertisePort != "" {
+		errs = append(errs, fmt.Errorf("--peer-ca-file, --peer-advertise-ip and --peer-advertise-port cannot be used with Tripod: %s", sharedsettings.NoPeers))
+	}
+	return errs
+}
+
+// findAggregator sets where the aggregator is.
+func (o *Completed) findAggregator() (errs []error) {
+	if o.BackendsFile != "" {
+		var err error
+		if o.Backends, err = backendsfile.Load(o.BackendsFile); err != nil {
+			return []error{fmt.Errorf("--%s: %w", backendsfile.Flag, err)}
+		}
+	}
+	o.AggregatorURLs, errs = o.Aggregator.Find(o.Backends)
+	return errs
 }
 
 func (o *Own) validate() []error {

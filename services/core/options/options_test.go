@@ -28,7 +28,8 @@ func names(sets cliflag.NamedFlagSets) []string {
 
 func TestFlagsAreThoseOfKubeAPIServerAndOwn(t *testing.T) {
 	want := append(names(options.NewServerRunOptions().Flags()),
-		"service-ca-file", "service-cert-file", "service-key-file", "allow-direct-clients", "probe-bind-address", "grpc-bind-address", "advertise-port", "replica")
+		"service-ca-file", "service-cert-file", "service-key-file", "allow-direct-clients", "probe-bind-address", "grpc-bind-address", "advertise-port", "replica",
+		"aggregator-servers", "backends-file")
 	slices.Sort(want)
 	if got := names(*New().Flags()); !slices.Equal(got, want) {
 		t.Errorf("flags:\n%v\nwant\n%v", got, want)

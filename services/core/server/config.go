@@ -33,6 +33,8 @@ type config struct {
 	*controlplane.Config
 	// dependencies are those of tokens.
 	dependencies *identity.Dependencies
+	// served is what the loopback clients find here.
+	served *loopback.Served
 	// webhookFreshness is how long aggregators may use answers of the authentication webhook. It is nil without one.
 	webhookFreshness *time.Duration
 }
@@ -66,11 +68,15 @@ func newConfig(ctx context.Context, o *options.Completed) (*config, error) {
 	if err := applyOwn(o, genericConfig); err != nil {
 		return nil, err
 	}
+	served, err := applyLoopback(ctx, o, genericConfig)
+	if err != nil {
+		return nil, err
+	}
 	kubeConfig, _, _, err := app.CreateKubeAPIServerConfig(o.CompletedOptions, genericConfig, informers, storageFactory)
 	if err != nil {
 		return nil, err
 	}
-	return &config{Config: kubeConfig, dependencies: dependencies, webhookFreshness: webhookFreshness}, nil
+	return &config{Config: kubeConfig, dependencies: dependencies, served: served, webhookFreshness: webhookFreshness}, nil
 }
 
 // applyOwn applies the options that kube-apiserver does not have. Admission and the storage of reviews take
@@ -80,7 +86,6 @@ func applyOwn(o *options.Completed, config *genericapiserver.Config) error {
 		return err
 	}
 	watchhistory.Apply(config)
-	config.LoopbackClientConfig.UserAgent = loopback.UserAgent()
 	if o.Replica != "" {
 		id, err := replicaid.New("core", o.Replica)
 		if err != nil {

@@ -19,8 +19,10 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane"
 
 	"github.com/tripod-k8s/tripod/internal/feed"
+	"github.com/tripod-k8s/tripod/internal/probes"
 	"github.com/tripod-k8s/tripod/internal/servicegrpc"
 	"github.com/tripod-k8s/tripod/internal/servicetrust"
+	"github.com/tripod-k8s/tripod/internal/sharedsettings"
 	tripodversion "github.com/tripod-k8s/tripod/internal/version"
 	"github.com/tripod-k8s/tripod/services/core/catalog"
 	"github.com/tripod-k8s/tripod/services/core/identity"
@@ -31,7 +33,7 @@ import (
 func Run(ctx context.Context, o *options.Completed) error {
 	klog.InfoS("Starting core", "version", tripodversion.Version, "kubernetes", version.Get().GitVersion)
 
-	probes, err := o.Probes.Start("etcd")
+	probing, err := probes.Start(&o.Probes, "etcd")
 	if err != nil {
 		return err
 	}
@@ -51,11 +53,17 @@ func Run(ctx context.Context, o *options.Completed) error {
 	}
 	generic := instance.ControlPlane.GenericAPIServer
 	prepared := generic.PrepareRun()
-	probes.Serve(generic.Handler.NonGoRestfulMux)
+	probing.Serve(generic.Handler.NonGoRestfulMux)
 
+	serves := catalog.Of(generic.ListedPaths(), version.Get().GitVersion, utilfeature.DefaultMutableFeatureGate)
+	config.served.Set(serves)
+	if listener == nil {
+		return prepared.RunWithContext(ctx)
+	}
 	authenticates := newIdentity(config)
 	publisher := feed.NewPublisher(counter.InFlight)
-	publisher.SetCatalog(catalog.Of(generic.ListedPaths(), version.Get().GitVersion, utilfeature.DefaultMutableFeatureGate))
+	publisher.SetCatalog(serves)
+	publisher.SetSettings(sharedsettings.Of(o.GenericServerRunOptions.ComponentGlobalsRegistry, o.APIEnablement.RuntimeConfig))
 	server := servicegrpc.NewServer(&o.ServiceTrust.Options, []string{servicetrust.Aggregator}, config.ControlPlane.Generic.TracerProvider)
 	authenticates.Register(server)
 	publisher.Register(server)

@@ -6,6 +6,7 @@ package options
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -14,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
 	"k8s.io/apiserver/pkg/server/flagz"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
@@ -23,14 +23,18 @@ import (
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/metrics"
+	_ "k8s.io/controller-manager/pkg/features/register" // a gate that kube-apiserver knows, too
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	_ "k8s.io/kubernetes/pkg/features" // --feature-gates knows all that kube-apiserver knows
 
 	"github.com/tripod-k8s/tripod/internal/backendsfile"
+	"github.com/tripod-k8s/tripod/internal/bindaddress"
 	"github.com/tripod-k8s/tripod/internal/policy"
 	"github.com/tripod-k8s/tripod/internal/probes"
 	"github.com/tripod-k8s/tripod/internal/servicegrpc"
+	"github.com/tripod-k8s/tripod/internal/servicelink"
 	"github.com/tripod-k8s/tripod/internal/servicetrust"
+	"github.com/tripod-k8s/tripod/internal/sharedsettings"
 )
 
 // Options are the options of tripod-extensions. Where kube-apiserver has a flag of the same name, it means the same.
@@ -52,11 +56,13 @@ type Options struct {
 	ServiceTrust servicetrust.BackendOptions
 	// ClientCert is how direct clients are authenticated, where these are allowed.
 	ClientCert genericoptions.ClientCertAuthenticationOptions
-	Probes     probes.Options
-	GRPC       servicegrpc.Options
+	Probes     bindaddress.Flag
+	GRPC       bindaddress.Flag
 	// CoreServers are the URLs of the replicas of core, in order of preference.
 	CoreServers []string
-	// BackendsFile says where they are instead of CoreServers.
+	// Aggregator is where the aggregator is.
+	Aggregator servicelink.AggregatorOptions
+	// BackendsFile says where they are instead of CoreServers and Aggregator.
 	BackendsFile string
 	// Replica distinguishes replicas on one host.
 	Replica string
@@ -67,10 +73,14 @@ type Options struct {
 // Completed are options that were completed and found valid.
 type Completed struct {
 	*Options
+	// RuntimeConfig is --runtime-config with all that it says, also about what others serve.
+	RuntimeConfig cliflag.ConfigurationMap
 	// Backends is what BackendsFile said, if there is one.
 	Backends *backendsfile.Backends
 	// CoreURLs are where core is.
 	CoreURLs []*url.URL
+	// AggregatorURLs are where the aggregator is. There may be none.
+	AggregatorURLs []*url.URL
 }
 
 // New returns options with kube-apiserver's defaults, except that shutdown ends watches.
@@ -88,6 +98,8 @@ func New() *Options {
 		Traces:        genericoptions.NewTracingOptions(),
 		Metrics:       metrics.NewOptions(),
 		Logs:          logs.NewOptions(),
+		Probes:        probes.NewFlag(),
+		GRPC:          servicegrpc.NewFlag(),
 	}
 	servicetrust.SetShutdownDefaults(o.Generic)
 	// v1beta1 is how kube-apiserver stores CustomResourceDefinitions: it is the more compact form.
@@ -120,7 +132,8 @@ func (o *Options) Flags() *cliflag.NamedFlagSets {
 	o.ServiceTrust.AddFlags(own)
 	o.Probes.AddFlags(own)
 	o.GRPC.AddFlags(own)
-	backendsfile.AddFlag(own, &o.BackendsFile, "--core-servers")
+	o.Aggregator.AddFlags(own)
+	backendsfile.AddFlag(own, &o.BackendsFile, "--core-servers and --aggregator-servers")
 	own.StringSliceVar(&o.CoreServers, "core-servers", o.CoreServers,
 		"URLs of the replicas of core (https://host:port), comma separated. The first that can be reached is used.")
 	own.StringVar(&o.Replica, "replica", o.Replica,
@@ -133,17 +146,18 @@ func (o *Options) Flags() *cliflag.NamedFlagSets {
 
 // Complete fills in what can be derived and validates the result.
 func (o *Options) Complete() (*Completed, error) {
-	completed := &Completed{Options: o}
+	completed := &Completed{Options: o, RuntimeConfig: maps.Clone(o.APIEnablement.RuntimeConfig)}
 	if err := o.Generic.Complete(); err != nil {
 		return nil, err
 	}
 	o.Authorization.Complete()
+	sharedsettings.RenameCoreGroup(o.APIEnablement.RuntimeConfig)
 	// The certificate of the service is good for serving too.
 	certificate := &o.SecureServing.ServerCert.CertKey
 	if certificate.CertFile == "" && certificate.KeyFile == "" {
 		certificate.CertFile, certificate.KeyFile = o.ServiceTrust.CertFile, o.ServiceTrust.KeyFile
 	}
-	errs := append(completed.findCore(), o.validate()...)
+	errs := append(completed.findOthers(), o.validate()...)
 	if len(errs) > 0 {
 		return nil, utilerrors.NewAggregate(errs)
 	}
@@ -159,6 +173,9 @@ func (o *Options) validate() []error {
 	errs = append(errs, o.Probes.Validate()...)
 	errs = append(errs, o.GRPC.Validate()...)
 	errs = append(errs, o.ServiceTrust.ValidateApart("client-ca-file", o.ClientCert.ClientCA)...)
+	if err := sharedsettings.Refuse(o.Generic.ComponentGlobalsRegistry); err != nil {
+		errs = append(errs, err)
+	}
 	errs = append(errs, o.Generic.Validate()...)
 	errs = append(errs, o.Etcd.Validate()...)
 	errs = append(errs, o.SecureServing.Validate()...)
@@ -174,39 +191,13 @@ func (o *Options) validate() []error {
 	return errs
 }
 
-// newAdmissionOptions returns the plugins of generic API servers, and those of kube-apiserver that concern custom
-// resources too. The order is kube-apiserver's: quota is charged last.
-func newAdmissionOptions() *genericoptions.AdmissionOptions {
-	o := genericoptions.NewAdmissionOptions()
-	resourcequota.Register(o.Plugins)
-	o.RecommendedPluginOrder = append(o.RecommendedPluginOrder, resourcequota.PluginName)
-	return o
-}
-
-// validateAdmission explains what Admission.Validate would only call unknown.
-func (o *Options) validateAdmission() []error {
-	known := map[string]bool{}
-	for _, name := range o.Admission.Plugins.Registered() {
-		known[name] = true
-	}
-	var errs []error
-	for _, name := range append(append([]string{}, o.Admission.EnablePlugins...), o.Admission.DisablePlugins...) {
-		if !known[name] {
-			errs = append(errs, fmt.Errorf("admission plugin %q does not exist for custom resources; these do: %v",
-				name, o.Admission.Plugins.Registered()))
-		}
-	}
-	if len(errs) > 0 {
-		return errs
-	}
-	return o.Admission.Validate()
-}
-
-// findCore sets where core is.
-func (o *Completed) findCore() (errs []error) {
+// findOthers sets where core and the aggregator are.
+func (o *Completed) findOthers() []error {
 	if o.BackendsFile == "" {
-		o.CoreURLs, errs = parseCoreServers("--core-servers", o.CoreServers)
-		return errs
+		var core, aggregator []error
+		o.CoreURLs, core = parseCoreServers("--core-servers", o.CoreServers)
+		o.AggregatorURLs, aggregator = o.Aggregator.Find(nil)
+		return append(core, aggregator...)
 	}
 	if len(o.CoreServers) > 0 {
 		return []error{fmt.Errorf("--%s takes the place of --core-servers", backendsfile.Flag)}
@@ -219,7 +210,9 @@ func (o *Completed) findCore() (errs []error) {
 	if err != nil {
 		return []error{err}
 	}
-	return nil
+	var errs []error
+	o.AggregatorURLs, errs = o.Aggregator.Find(o.Backends)
+	return errs
 }
 
 // CoreIn returns where core is by a backends file. Names whose addresses are replicas are not looked up here.
@@ -232,18 +225,5 @@ func parseCoreServers(where string, servers []string) ([]*url.URL, []error) {
 	if len(servers) == 0 {
 		return nil, []error{fmt.Errorf("%s: required", where)}
 	}
-	var urls []*url.URL
-	var errs []error
-	for _, server := range servers {
-		u, err := url.Parse(server)
-		switch {
-		case err != nil:
-			errs = append(errs, fmt.Errorf("%s: %w", where, err))
-		case u.Scheme != "https" || u.Host == "" || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.User != nil:
-			errs = append(errs, fmt.Errorf("%s: %q is not of the form https://host:port", where, server))
-		default:
-			urls = append(urls, u)
-		}
-	}
-	return urls, errs
+	return servicelink.ParseServers(where, servers)
 }

@@ -80,7 +80,7 @@ func TestCompleteWithGoodFlags(t *testing.T) {
 
 func TestCompleteAcceptsWhatConcernsOtherServices(t *testing.T) {
 	_, err := complete(t, map[string]string{
-		"runtime-config": "batch/v1=true,apiregistration.k8s.io/v1=true,api/all=true",
+		"runtime-config": "batch/v1=true,apiregistration.k8s.io/v1=true,api/all=true,api/v1=true,v1/pods=true,api/legacy=false",
 		"feature-gates":  "PodLevelResources=true",
 	})
 	if err != nil {
@@ -132,7 +132,9 @@ func TestCompleteRefuses(t *testing.T) {
 		{"a server of core that is no URL", "core-servers", "://", "--core-servers"},
 		{"no etcd", "etcd-servers", "", "--etcd-servers must be specified"},
 		{"no service CA", "service-ca-file", "", "--service-ca-file: required"},
-		{"an admission plugin for built-in resources", "enable-admission-plugins", "LimitRanger", `admission plugin "LimitRanger" does not exist for custom resources`},
+		{"an admission plugin for built-in resources", "enable-admission-plugins", "LimitRanger", "--enable-admission-plugins: LimitRanger does not belong here but to core"},
+		{"that it is off", "disable-admission-plugins", "ServiceAccount", "--disable-admission-plugins: ServiceAccount does not belong here but to core"},
+		{"an unknown admission plugin", "enable-admission-plugins", "Nope", `enable-admission-plugins plugin "Nope" is unknown`},
 		{"an unknown group", "runtime-config", "nope.io/v1=true", "unknown api groups"},
 	}
 	for _, test := range tests {

@@ -15,11 +15,13 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/apiserver/pkg/util/proxy"
 	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
+	kubeapiserveradmission "k8s.io/kubernetes/pkg/kubeapiserver/admission"
 
-	"github.com/tripod-k8s/tripod/services/extensions/corelink"
 	"github.com/tripod-k8s/tripod/services/extensions/options"
 )
 
@@ -28,18 +30,19 @@ import (
 func applyAdmission(
 	o *options.Completed,
 	config *genericapiserver.RecommendedConfig,
-	core *rest.Config,
+	whole *rest.Config,
 	services webhook.ServiceResolver,
 	webhookClients webhook.AuthenticationInfoResolverWrapper,
 ) error {
-	clientset, err := corelink.NewWholeClientset(core, config.LoopbackClientConfig)
+	clientset, err := kubernetes.NewForConfig(whole)
 	if err != nil {
 		return fmt.Errorf("clients for admission: %w", err)
 	}
-	dynamicClient, err := corelink.NewWholeDynamicClient(core, config.LoopbackClientConfig)
+	dynamicClient, err := dynamic.NewForConfig(whole)
 	if err != nil {
 		return fmt.Errorf("clients for admission: %w", err)
 	}
+	o.Admission.Decorators = append(o.Admission.Decorators, admission.DecoratorFunc(withRetry))
 	return o.Admission.ApplyTo(
 		&config.Config,
 		config.SharedInformerFactory,
@@ -49,6 +52,7 @@ func applyAdmission(
 		config.EffectiveVersion,
 		webhookinitializer.NewPluginInitializer(webhookClients, services),
 		countQuota{},
+		kubeapiserveradmission.NewPluginInitializer(), // for configuration by manifests
 	)
 }
 

@@ -27,7 +27,6 @@ import (
 	"github.com/tripod-k8s/tripod/internal/loopback"
 	"github.com/tripod-k8s/tripod/internal/replicaid"
 	"github.com/tripod-k8s/tripod/internal/watchhistory"
-	"github.com/tripod-k8s/tripod/services/extensions/corelink"
 	"github.com/tripod-k8s/tripod/services/extensions/options"
 	"github.com/tripod-k8s/tripod/services/extensions/storages"
 )
@@ -37,12 +36,12 @@ const resync = 10 * time.Minute
 
 // newConfig builds the configuration that kube-apiserver builds for its CRD server. What that takes from the same
 // process (namespaces, Services, webhooks, policies, flow schemas, authorization) comes from core.
-func newConfig(ctx context.Context, o *options.Completed, link *corelink.Link) (*apiextensionsapiserver.Config, error) {
+func newConfig(ctx context.Context, o *options.Completed, others *links) (*apiextensionsapiserver.Config, error) {
 	config := genericapiserver.NewRecommendedConfig(apiextensionsapiserver.Codecs)
 	if err := applyServing(o, &config.Config); err != nil {
 		return nil, err
 	}
-	coreConfig := link.Config()
+	coreConfig := others.core.Config()
 	core, err := kubernetes.NewForConfig(coreConfig)
 	if err != nil {
 		return nil, fmt.Errorf("client for core: %w", err)
@@ -66,9 +65,13 @@ func newConfig(ctx context.Context, o *options.Completed, link *corelink.Link) (
 	if err != nil {
 		return nil, err
 	}
+	whole, err := others.wholeConfig(&config.Config)
+	if err != nil {
+		return nil, err
+	}
 	webhookClients := webhook.NewDefaultAuthenticationInfoResolverWrapper(
-		nil, config.EgressSelector, config.LoopbackClientConfig, config.TracerProvider)
-	if err := applyAdmission(o, config, coreConfig, services, webhookClients); err != nil {
+		nil, config.EgressSelector, whole, config.TracerProvider)
+	if err := applyAdmission(o, config, whole, services, webhookClients); err != nil {
 		return nil, err
 	}
 	return &apiextensionsapiserver.Config{

@@ -19,11 +19,13 @@ import (
 	"github.com/tripod-k8s/tripod/internal/backendsfile"
 	"github.com/tripod-k8s/tripod/internal/etcdready"
 	"github.com/tripod-k8s/tripod/internal/feed"
+	"github.com/tripod-k8s/tripod/internal/probes"
 	"github.com/tripod-k8s/tripod/internal/servicegrpc"
+	"github.com/tripod-k8s/tripod/internal/servicelink"
 	"github.com/tripod-k8s/tripod/internal/servicetrust"
+	"github.com/tripod-k8s/tripod/internal/sharedsettings"
 	tripodversion "github.com/tripod-k8s/tripod/internal/version"
 	"github.com/tripod-k8s/tripod/services/extensions/catalog"
-	"github.com/tripod-k8s/tripod/services/extensions/corelink"
 	"github.com/tripod-k8s/tripod/services/extensions/options"
 )
 
@@ -31,7 +33,7 @@ import (
 func Run(ctx context.Context, o *options.Completed) error {
 	klog.InfoS("Starting extensions", "version", tripodversion.Version, "kubernetes", version.Get().GitVersion)
 
-	probes, err := o.Probes.Start("etcd")
+	probing, err := probes.Start(&o.Probes, "etcd")
 	if err != nil {
 		return err
 	}
@@ -45,11 +47,16 @@ func Run(ctx context.Context, o *options.Completed) error {
 			return err
 		}
 	}
-	core := corelink.New(o.CoreURLs, o.ServiceTrust.Options)
-	if o.BackendsFile != "" {
-		go backendsfile.Watch(ctx, o.BackendsFile, o.Backends, func(now *backendsfile.Backends) { followCore(core, now) })
+	others := &links{
+		core:       servicelink.New(coreService, o.CoreURLs, o.ServiceTrust.Options),
+		asked:      servicelink.NewImpatient(coreService, o.CoreURLs, o.ServiceTrust.Options),
+		aggregator: servicelink.NewAggregator(o.AggregatorURLs, o.ServiceTrust.Options),
+		served:     newServed(),
 	}
-	config, err := newConfig(ctx, o, core)
+	if o.BackendsFile != "" {
+		go backendsfile.Watch(ctx, o.BackendsFile, o.Backends, others.follow)
+	}
+	config, err := newConfig(ctx, o, others)
 	if err != nil {
 		return err
 	}
@@ -59,18 +66,22 @@ func Run(ctx context.Context, o *options.Completed) error {
 	if err != nil {
 		return err
 	}
-	publisher := feed.NewPublisher(counter.InFlight)
+	if err := server.GenericAPIServer.AddReadyzChecks(others.core); err != nil {
+		return err
+	}
+	prepared := server.GenericAPIServer.PrepareRun()
+	probing.Serve(server.GenericAPIServer.Handler.NonGoRestfulMux)
+
+	publisher := publisher{Publisher: feed.NewPublisher(counter.InFlight), served: others.served}
 	definitions := server.Informers.Apiextensions().V1().CustomResourceDefinitions().Informer()
 	if err := catalog.Follow(definitions, version.Get().GitVersion, publisher); err != nil {
 		return err
 	}
-	if err := server.GenericAPIServer.AddReadyzChecks(core); err != nil {
-		return err
+	if listener == nil {
+		return prepared.RunWithContext(ctx)
 	}
-	prepared := server.GenericAPIServer.PrepareRun()
-	probes.Serve(server.GenericAPIServer.Handler.NonGoRestfulMux)
-
 	grpc := servicegrpc.NewServer(&o.ServiceTrust.Options, []string{servicetrust.Aggregator}, config.GenericConfig.TracerProvider)
+	publisher.SetSettings(sharedsettings.Of(o.Generic.ComponentGlobalsRegistry, o.RuntimeConfig))
 	publisher.Register(grpc)
 	grpc.Health.SetServingStatus("", healthv1.HealthCheckResponse_SERVING)
 	go publisher.FollowReadiness(ctx, server.GenericAPIServer.Handler.NonGoRestfulMux)
@@ -83,14 +94,16 @@ func Run(ctx context.Context, o *options.Completed) error {
 	}.Run(ctx)
 }
 
-// followCore tells the link where core is now.
-func followCore(link *corelink.Link, backends *backendsfile.Backends) {
+// follow tells where the other services are now.
+func (l *links) follow(backends *backendsfile.Backends) {
+	l.aggregator.FollowAggregator(backends)
 	servers, err := options.CoreIn(backends)
 	if err != nil {
 		klog.ErrorS(err, "Core stays where it was")
 		return
 	}
-	link.SetServers(servers)
+	l.core.SetServers(servers)
+	l.asked.SetServers(servers)
 }
 
 func newServer(config *apiextensionsapiserver.Config) (*apiextensionsapiserver.CustomResourceDefinitions, error) {

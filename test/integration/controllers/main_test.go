@@ -20,6 +20,9 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
+// nodeName is the name of the fake node.
+const nodeName = "fake"
+
 var (
 	// tripod is shared by the tests, and so are the controllers that run against it.
 	tripod *framework.Tripod
@@ -39,7 +42,7 @@ func TestMain(m *testing.M) {
 		if objects, err = dynamic.NewForConfig(tripod.Admin()); err != nil {
 			return err
 		}
-		return startControllers(ctx, env)
+		return env.StartControllers(ctx, tripod.Cluster, framework.ControllersOptions{Nodes: []string{nodeName}})
 	})
 }
 

@@ -1,15 +1,16 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package corelink
+package servicelink
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/tripod-k8s/tripod/internal/pause"
 )
 
 // retryInterval is the time between attempts while no server can be reached. It is short because informers, and so
@@ -17,7 +18,7 @@ import (
 const retryInterval = 250 * time.Millisecond
 
 // failover sends requests to one of the servers of a link: to the next one when a connection cannot be made, and again
-// from the first after a while when none can. A request that may have reached a server is never sent twice.
+// from the first after a while when none can, if the link waits. A request that may have reached a server is never sent twice.
 type failover struct {
 	link *Link
 	next http.RoundTripper
@@ -27,7 +28,7 @@ type failover struct {
 func (f *failover) RoundTrip(req *http.Request) (*http.Response, error) {
 	again := false
 	for {
-		var unreachable error
+		unreachable := errNowhere
 		for _, server := range f.link.inOrder() {
 			redirected, err := requestTo(req, server, again)
 			if err != nil {
@@ -45,13 +46,14 @@ func (f *failover) RoundTrip(req *http.Request) (*http.Response, error) {
 			unreachable = err
 		}
 		f.link.noteAway(unreachable)
-		select {
-		case <-req.Context().Done():
-			return nil, fmt.Errorf("no replica of core can be reached: %w", unreachable)
-		case <-time.After(retryInterval):
+		if !f.link.waits || !pause.For(req.Context(), retryInterval) {
+			return nil, &unreachableError{service: f.link.service, cause: unreachable}
 		}
 	}
 }
+
+// errNowhere is why a service cannot be reached that has no servers.
+var errNowhere = errors.New("it is not known where it is")
 
 // WrappedRoundTripper implements utilnet.RoundTripperWrapper, for those who look for what is below.
 func (f *failover) WrappedRoundTripper() http.RoundTripper {

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package corelink
+package servicelink
 
 import (
 	"bytes"
@@ -50,7 +50,7 @@ func (s *servers) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func newTestFailover(s *servers, hosts ...string) *failover {
-	return &failover{link: New(serversOf(hosts...), servicetrust.Options{}), next: s}
+	return &failover{link: New("core", serversOf(hosts...), servicetrust.Options{}), next: s}
 }
 
 func serversOf(hosts ...string) []*url.URL {
@@ -159,6 +159,28 @@ func TestFailoverEndsWithTheContext(t *testing.T) {
 	err := send(ctx, t, newTestFailover(s, "a"), nil)
 	if !errors.Is(err, errRefused) {
 		t.Errorf("got %v, want the reason why no server can be reached", err)
+	}
+}
+
+func TestAnImpatientLinkDoesNotWait(t *testing.T) {
+	s := &servers{answers: map[string]error{"a": errRefused, "b": errRefused}}
+	link := NewImpatient("aggregator", serversOf("a", "b"), servicetrust.Options{})
+	for _, step := range []struct {
+		name  string
+		hosts []string
+		asked string
+	}{
+		{name: "servers that cannot be reached", hosts: []string{"a", "b"}, asked: "a b"},
+		{name: "no servers"},
+	} {
+		link.SetServers(serversOf(step.hosts...))
+		s.asked = nil
+		if err := send(t.Context(), t, &failover{link: link, next: s}, nil); !IsUnreachable(err) {
+			t.Errorf("%s: got %v, want an error that says that nobody can be reached", step.name, err)
+		}
+		if got := strings.Join(s.asked, " "); got != step.asked {
+			t.Errorf("%s: asked %q, want %q", step.name, got, step.asked)
+		}
 	}
 }
 

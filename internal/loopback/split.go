@@ -1,0 +1,116 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package loopback
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// Split says where the requests of a service's own clients go.
+type Split struct {
+	// Self is the configuration of clients of the service itself.
+	Self *rest.Config
+	// Serves reports whether the service serves a group-version. It may change its mind while it runs.
+	Serves func(schema.GroupVersion) bool
+	// Direct returns how others than the service are reached that serve a group-version, or nil where that is by way of the
+	// aggregator. It may be nil.
+	Direct func(schema.GroupVersion) http.RoundTripper
+	// Aggregator reaches the aggregator. Its errors are those of servicelink.
+	Aggregator http.RoundTripper
+	// OwnOpenAPI is set where clients need OpenAPI documents only of what the service itself serves.
+	OwnOpenAPI bool
+}
+
+// Config returns the configuration of clients that see what all servers serve. It is that of Self in everything else.
+func (s Split) Config() (*rest.Config, error) {
+	self, err := rest.TransportFor(s.Self)
+	if err != nil {
+		return nil, fmt.Errorf("loopback client: %w", err)
+	}
+	host, err := url.Parse(s.Self.Host)
+	if err != nil || host.Host == "" {
+		return nil, fmt.Errorf("loopback client: %q is no URL", s.Self.Host)
+	}
+	config := rest.CopyConfig(s.Self)
+	splits := &splitter{Split: s, self: self, host: host}
+	// What would connect to the host of the configuration is not used: of webhooks at kubernetes.default.svc that is
+	// the name of the aggregator.
+	config.Wrap(func(http.RoundTripper) http.RoundTripper { return splits })
+	return config, nil
+}
+
+// splitter is the transport.
+type splitter struct {
+	Split
+	self http.RoundTripper
+	host *url.URL
+	// heard is set once the aggregator has answered.
+	heard atomic.Bool
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *splitter) RoundTrip(req *http.Request) (*http.Response, error) {
+	is := parse(req.URL.Path)
+	switch {
+	case is.document:
+		return s.sharedDocument(req, is.openAPI)
+	case is.local || (is.versioned && s.Serves(is.groupVersion)):
+		return s.toSelf(req)
+	case is.versioned && s.Direct != nil:
+		if direct := s.Direct(is.groupVersion); direct != nil {
+			return direct.RoundTrip(asService(req))
+		}
+	}
+	return s.toAggregator(req)
+}
+
+// sharedDocument answers a request for a document that describes all servers.
+func (s *splitter) sharedDocument(req *http.Request, openAPI bool) (*http.Response, error) {
+	if openAPI && s.OwnOpenAPI {
+		return s.toSelf(req)
+	}
+	response, err := s.toAggregator(req)
+	if s.heard.Load() || req.Context().Err() != nil {
+		return response, err
+	}
+	// Until the aggregator was heard, the own document is better than none: policies whose parameters are kinds of this service
+	// must be in force, or this service might not start, and then the aggregator does not either.
+	if err == nil {
+		response.Body.Close() //nolint:errcheck // nobody reads it
+	}
+	return s.toSelf(req)
+}
+
+func (s *splitter) toSelf(req *http.Request) (*http.Response, error) {
+	own := req.Clone(req.Context())
+	own.URL.Scheme, own.URL.Host, own.Host = s.host.Scheme, s.host.Host, s.host.Host
+	return s.self.RoundTrip(own)
+}
+
+func (s *splitter) toAggregator(req *http.Request) (*http.Response, error) {
+	response, err := sendPatiently(s.Aggregator, asService(req), patience(req))
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode < http.StatusInternalServerError {
+		s.heard.Store(true)
+		return response, nil
+	}
+	// Clients that are told to would try again, up to ten times, while a user waits for admission.
+	response.Header.Del("Retry-After")
+	return response, nil
+}
+
+// asService returns the request without the credentials of the loopback client, which are good for this server alone.
+func asService(req *http.Request) *http.Request {
+	other := req.Clone(req.Context())
+	other.Header.Del("Authorization")
+	return other
+}

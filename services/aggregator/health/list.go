@@ -1,0 +1,113 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// line is what a server says about one of its checks, as in "[+]ping ok".
+type line struct {
+	name string
+	fine bool
+	// said is the line.
+	said string
+	// exclusion is what it was excluded by: its own name or that of its group. Empty when it was not.
+	exclusion string
+}
+
+// parse reads what a server answers to ?verbose.
+func parse(answer string) []line {
+	var lines []line
+	for text := range strings.Lines(answer) {
+		text = strings.TrimSuffix(text, "\n")
+		rest, fine := strings.CutPrefix(text, "[+]")
+		if !fine {
+			var fails bool
+			if rest, fails = strings.CutPrefix(text, "[-]"); !fails {
+				continue
+			}
+		}
+		name, outcome, _ := strings.Cut(rest, " ")
+		l := line{name: name, fine: fine, said: text}
+		if with, ok := strings.CutPrefix(outcome, "excluded with "); ok {
+			l.exclusion = strings.TrimSuffix(with, ": ok")
+		} else if outcome == "excluded: ok" {
+			l.exclusion = name
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// list is the checks of all servers: each name once.
+type list struct {
+	lines []line
+	// excluded is what the client wants to be excluded, and unknown what of it was not found.
+	excluded, unknown sets.Set[string]
+}
+
+func newList(excluded []string) *list {
+	return &list{excluded: sets.New(excluded...), unknown: sets.New(excluded...)}
+}
+
+func (l *list) add(one line) {
+	l.unknown.Delete(one.exclusion)
+	l.lines = append(l.lines, one)
+}
+
+func (l *list) addOwn(lines []line) {
+	for _, one := range lines {
+		l.add(one)
+	}
+}
+
+// addBackend adds the checks of a backend. Where the aggregator, or another backend, has one of that name, it passes if it does
+// everywhere.
+func (l *list) addBackend(backend string, lines []line) {
+	for _, one := range lines {
+		if !one.fine {
+			one.said = fmt.Sprintf("[-]%s failed in %s: reason withheld, ignored", one.name, backend)
+		}
+		known := slices.IndexFunc(l.lines, func(k line) bool { return k.name == one.name })
+		switch {
+		case known < 0:
+			l.add(one)
+		case !one.fine && l.lines[known].fine && !slices.Contains(alone, one.name):
+			l.lines[known] = one
+		}
+	}
+}
+
+// addNote adds a check that does not count.
+func (l *list) addNote(name string, err error) {
+	one := line{name: name, fine: err == nil, said: "[+]" + name + " ok"}
+	switch {
+	case l.excluded.Has(name):
+		one.fine, one.said, one.exclusion = true, "[+]"+name+" excluded: ok", name
+	case err != nil:
+		one.said = "[-]" + name + " failed: reason withheld, ignored"
+	}
+	l.add(one)
+}
+
+// String returns the list as servers give it.
+func (l *list) String() string {
+	var b strings.Builder
+	for _, one := range l.lines {
+		b.WriteString(one.said + "\n")
+	}
+	if l.unknown.Len() > 0 {
+		var quoted []string
+		for _, name := range sets.List(l.unknown) {
+			quoted = append(quoted, fmt.Sprintf("%q", name))
+		}
+		fmt.Fprintf(&b, "warn: some health checks cannot be excluded: no matches for %s\n", strings.Join(quoted, ","))
+	}
+	return b.String()
+}

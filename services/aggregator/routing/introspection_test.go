@@ -1,0 +1,58 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package routing
+
+import (
+	"net/url"
+	"testing"
+)
+
+func TestServersTellAboutThemselves(t *testing.T) {
+	table := NewTable(func(string) bool { return false })
+	for in, want := range map[string]Target{
+		"/metrics":                                     {Owner: Aggregator},
+		"/metrics?service=core":                        {Owner: Core},
+		"/metrics/slis?service=extensions":             {Owner: Extensions},
+		"/metrics?service=core&replica=127.0.0.1:6444": {Owner: Core, Replica: "127.0.0.1:6444"},
+		"/metrics?service=aggregator":                  {Owner: Aggregator},
+		"/metrics?service=other":                       {Owner: Aggregator},
+		"/metrics?replica=127.0.0.1:6444":              {Owner: Aggregator},
+		"/readyz/etcd?service=core":                    {Owner: Core},
+		"/statusz?service=core":                        {Owner: Core},
+		"/flagz?service=core":                          {Owner: Core},
+		"/debug/pprof/heap?service=extensions":         {Owner: Extensions},
+		"/debug/flags/v?service=core":                  {Owner: Core},
+		"/debug/pprof/heap":                            {Owner: Aggregator},
+
+		"/debug/api_priority_and_fairness/dump_queues":                    {Owner: Core},
+		"/debug/api_priority_and_fairness/dump_queues?service=aggregator": {Owner: Aggregator},
+		"/debug/api_priority_and_fairness/dump_queues?service=extensions": {Owner: Extensions},
+
+		"/version?service=extensions":                  {Owner: Core},
+		"/openapi/v2?service=core":                     {Owner: Aggregator},
+		"/?service=core":                               {Owner: Aggregator},
+		"/api/v1/pods?service=extensions":              {Owner: Unknown},
+		"/apis/apiextensions.k8s.io/v1/x?service=core": {Owner: Extensions},
+	} {
+		u, err := url.Parse(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := table.RouteURL(u); got.Owner != want.Owner || got.Replica != want.Replica {
+			t.Errorf("%s goes to %d %q, want %d %q", in, got.Owner, got.Replica, want.Owner, want.Replica)
+		}
+	}
+}
+
+func TestServicesThatThereAre(t *testing.T) {
+	for query, want := range map[string]bool{"": true, "a=b": true, "service=core": true, "service=aggregator": true, "service=": false, "service=etcd": false} {
+		values, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := KnowsService(values); got != want {
+			t.Errorf("%q: %t", query, got)
+		}
+	}
+}

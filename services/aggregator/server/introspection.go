@@ -1,0 +1,63 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"errors"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/server/healthz"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/backend"
+	"github.com/tripod-k8s/tripod/services/aggregator/feeds"
+	"github.com/tripod-k8s/tripod/services/aggregator/health"
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
+)
+
+// newHealth returns the health of all services, with what does not make this server unready but should be known.
+func (s *server) newHealth() *health.Handler {
+	return health.New([]health.Backend{s.config.core, s.config.extensions},
+		available(s.config.core.Backend), available(s.config.extensions.Backend),
+		healthz.NamedCheck("same-settings", func(*http.Request) error { return s.ofFollowers((*feeds.Follower).Agree) }))
+}
+
+// available fails while no replica of a backend is ready.
+func available(b *backend.Backend) healthz.HealthChecker {
+	return healthz.NamedCheck(b.Name()+"-available", func(*http.Request) error {
+		if ok, why := b.Ready(); !ok {
+			return errors.New(why)
+		}
+		return nil
+	})
+}
+
+// agreedOnce fails until each backend had a replica that was started with the settings of this server. Later, replicas may
+// differ for as long as it takes to start all of them anew.
+func (s *server) agreedOnce() healthz.HealthChecker {
+	return healthz.NamedCheck("same-settings-once", func(*http.Request) error { return s.ofFollowers((*feeds.Follower).AgreedOnce) })
+}
+
+func (s *server) ofFollowers(check func(*feeds.Follower) error) error {
+	var errs []error
+	for _, f := range s.followers {
+		errs = append(errs, check(f))
+	}
+	return errors.Join(errs...)
+}
+
+// refuseUnknownServices answers requests that ask about a service that there is not.
+func refuseUnknownServices(next http.Handler, s runtime.NegotiatedSerializer) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if routing.Introspects(req.URL.Path) && !routing.KnowsService(req.URL.Query()) {
+			refused := apierrors.NewBadRequest("service: must be aggregator, core or extensions")
+			responsewriters.ErrorNegotiated(refused, s, schema.GroupVersion{Version: "v1"}, w, req)
+			return
+		}
+		next.ServeHTTP(w, req)
+	})
+}

@@ -1,0 +1,75 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"fmt"
+	"net/http"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+
+	"github.com/tripod-k8s/tripod/internal/servicetrust"
+	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
+)
+
+// What core and extensions want of what others serve, their admission mostly, comes to the same address as the requests of
+// clients. They ask for the aggregator by its name as a service, and are known by their own certificates.
+
+// serveServices makes the aggregator known to core and extensions, and them to it.
+func (c *config) serveServices() error {
+	trust := c.options.ServiceTrust
+	own, err := dynamiccertificates.NewDynamicSNIContentFromFiles("service-cert", trust.CertFile, trust.KeyFile,
+		servicetrust.ServerName("aggregator"))
+	if err != nil {
+		return fmt.Errorf("--service-cert-file: %w", err)
+	}
+	generic := &c.generic.Config
+	generic.SecureServing.SNICerts = append(generic.SecureServing.SNICerts, own)
+	backends, ca, err := servicetrust.NewBackendAuthenticator(trust.CAFile)
+	if err != nil {
+		return err
+	}
+	c.services = backends
+	return generic.Authentication.ApplyClientCert(ca, generic.SecureServing)
+}
+
+// kubeAPIServer is who third parties see when kube-apiserver's loopback client calls them.
+var kubeAPIServer = &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.AllAuthenticated, user.SystemPrivilegedGroup}}
+
+// asKubeAPIServer gives a request of a service to a third party the user that it has with kube-apiserver.
+// What the service may ask for was decided before.
+func asKubeAPIServer(req *http.Request) *http.Request {
+	sender, ok := request.UserFrom(req.Context())
+	if !ok || servicetrust.ServiceOf(sender) == "" {
+		return req
+	}
+	return req.WithContext(request.WithUser(req.Context(), kubeAPIServer))
+}
+
+// untilSeen answers 503 to services until the discovery documents of the backends were seen: a service would take a kind that
+// is missing for one that does not exist, and remember it.
+func (s *server) untilSeen(discovery http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		sender, ok := request.UserFrom(req.Context())
+		if !ok {
+			discovery.ServeHTTP(w, req)
+			return
+		}
+		seen := true
+		switch servicetrust.ServiceOf(sender) {
+		case servicetrust.Core:
+			// Not of extensions, too: core's own kinds must be known while that is away.
+			seen = s.coreDiscovery.Seen()
+		case servicetrust.Extensions:
+			seen = s.coreDiscovery.Seen() && s.extensionsDiscovery.Seen()
+		}
+		if !seen {
+			proxy.Unavailable(s.config.generic.Serializer, w, req, "the API groups are not all known yet")
+			return
+		}
+		discovery.ServeHTTP(w, req)
+	})
+}

@@ -1,0 +1,61 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+
+	"github.com/tripod-k8s/tripod/internal/servicetrust"
+	"github.com/tripod-k8s/tripod/services/aggregator/discovery"
+)
+
+func TestThirdPartiesSeeKubeAPIServerInPlaceOfServices(t *testing.T) {
+	for _, test := range []struct {
+		sender user.Info
+		want   string
+	}{
+		{coreItself(t), "system:apiserver"},
+		{&user.DefaultInfo{Name: servicetrust.Core}, servicetrust.Core},
+		{&user.DefaultInfo{Name: "jane"}, "jane"},
+	} {
+		req := httptest.NewRequestWithContext(request.WithUser(t.Context(), test.sender), http.MethodGet, "/", nil)
+		if seen, _ := request.UserFrom(asKubeAPIServer(req).Context()); seen.GetName() != test.want {
+			t.Errorf("%v is seen as %v, want %s", test.sender, seen, test.want)
+		}
+	}
+}
+
+func TestServicesAreNotToldWhatIsNotWhole(t *testing.T) {
+	s := &server{
+		config:        &config{generic: genericapiserver.NewRecommendedConfig(aggregatorscheme.Codecs)},
+		coreDiscovery: &discovery.Source{}, extensionsDiscovery: &discovery.Source{},
+	}
+	handler := s.untilSeen(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for _, test := range []struct {
+		sender user.Info
+		want   int
+	}{
+		{coreItself(t), http.StatusServiceUnavailable},
+		{&user.DefaultInfo{Name: servicetrust.Core}, http.StatusOK},
+		{&user.DefaultInfo{Name: "jane"}, http.StatusOK},
+		{nil, http.StatusOK},
+	} {
+		ctx := t.Context()
+		if test.sender != nil {
+			ctx = request.WithUser(ctx, test.sender)
+		}
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, httptest.NewRequestWithContext(ctx, http.MethodGet, "/apis", nil))
+		if recorder.Code != test.want {
+			t.Errorf("%v is answered %d, want %d", test.sender, recorder.Code, test.want)
+		}
+	}
+}

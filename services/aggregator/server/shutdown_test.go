@@ -1,0 +1,169 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apiserver/pkg/endpoints/request"
+	genericfilters "k8s.io/apiserver/pkg/server/filters"
+)
+
+func isLongRunning(_ *http.Request, info *request.RequestInfo) bool {
+	return info.Verb == "watch" || info.Subresource == "exec"
+}
+
+// asked returns a request with what is known of it.
+func asked(verb, subresource string) *http.Request {
+	req := httptest.NewRequest(http.MethodGet, "/api/v1/pods", nil)
+	return req.WithContext(request.WithRequestInfo(req.Context(), &request.RequestInfo{Verb: verb, Subresource: subresource}))
+}
+
+// untilEnd serves until the request is ended, and notes when and why that was.
+func untilEnd(ended chan<- error) http.Handler {
+	return http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		<-req.Context().Done()
+		ended <- context.Cause(req.Context())
+	})
+}
+
+func TestShutdownGoesByItsSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		drained := make(chan struct{})
+		s := newShutdown(10*time.Second, drained)
+		handler := s.moveConnections(genericfilters.WithRetryAfter(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusOK)
+		}), s.ShuttingDown()))
+		answer := func() *http.Response {
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, asked("get", ""))
+			return w.Result() //nolint:bodyclose // a recorder's needs no closing
+		}
+		tunnel, watch := make(chan error, 1), make(chan error, 1)
+		go s.endLongRunning(untilEnd(tunnel), isLongRunning).ServeHTTP(httptest.NewRecorder(), asked("create", "exec"))
+		go s.endLongRunning(untilEnd(watch), isLongRunning).ServeHTTP(httptest.NewRecorder(), asked("watch", ""))
+
+		go s.begin(time.Second) //nolint:errcheck // it has none
+		for _, step := range []struct {
+			name, connection string
+			at               time.Duration
+			code             int
+		}{
+			{"at first it serves", "", 400 * time.Millisecond, http.StatusOK},
+			{"then it moves connections", "close", 600 * time.Millisecond, http.StatusOK},
+			{"then it refuses", "close", 1100 * time.Millisecond, http.StatusTooManyRequests},
+		} {
+			time.Sleep(step.at - time.Since(begin(t)))
+			got := answer()
+			if got.StatusCode != step.code || got.Header.Get("Connection") != step.connection {
+				t.Errorf("%s: %s, Connection: %q", step.name, got.Status, got.Header.Get("Connection"))
+			}
+		}
+		synctest.Wait()
+		select {
+		case err := <-watch:
+			if !errors.Is(err, errStopping) {
+				t.Errorf("the watch ended with %v", err)
+			}
+		default:
+			t.Error("the watch goes on")
+		}
+		select {
+		case err := <-tunnel:
+			t.Error("the tunnel ended before others were done: ", err)
+		default:
+		}
+		close(drained)
+		if err := <-tunnel; !errors.Is(err, errStopping) {
+			t.Errorf("the tunnel ended with %v", err)
+		}
+	})
+}
+
+// begin returns when the bubble of a test began.
+func begin(t *testing.T) time.Time {
+	t.Helper()
+	return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // says testing/synctest
+}
+
+func TestWatchesEndSpreadOverTheGrace(t *testing.T) {
+	const (
+		grace   = 10 * time.Second
+		watches = 4000
+	)
+	synctest.Test(t, func(t *testing.T) {
+		drained := make(chan struct{})
+		defer close(drained)
+		s := newShutdown(grace, drained)
+		var mu sync.Mutex
+		bySecond := map[int]int{}
+		var refused time.Time
+		var serving sync.WaitGroup
+		handler := s.endLongRunning(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+			<-req.Context().Done()
+			mu.Lock()
+			defer mu.Unlock()
+			bySecond[int(time.Since(refused)/time.Second)]++
+		}), isLongRunning)
+		for range watches {
+			serving.Go(func() { handler.ServeHTTP(httptest.NewRecorder(), asked("watch", "")) })
+		}
+		synctest.Wait()
+		refused = time.Now()
+		s.refuse()
+		serving.Wait()
+		for second := range int(grace / time.Second) {
+			if n := bySecond[second]; n < watches/20 || n > watches/5 {
+				t.Errorf("%d of %d watches ended in second %d", n, watches, second)
+			}
+		}
+		if len(bySecond) != int(grace/time.Second) {
+			t.Errorf("watches ended in %d seconds", len(bySecond))
+		}
+	})
+}
+
+func TestFewWatchesEndAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		drained := make(chan struct{})
+		defer close(drained)
+		s := newShutdown(10*time.Second, drained)
+		ended := make(chan error)
+		go s.endLongRunning(untilEnd(ended), isLongRunning).ServeHTTP(httptest.NewRecorder(), asked("watch", ""))
+		synctest.Wait()
+		before := time.Now()
+		s.refuse()
+		if err := <-ended; !errors.Is(err, errStopping) {
+			t.Errorf("it ended with %v", err)
+		}
+		if took := time.Since(before); took > time.Second/leastEnding {
+			t.Errorf("it took %s", took)
+		}
+	})
+}
+
+func TestWithoutAGraceWatchesEndWithTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		drained := make(chan struct{})
+		s := newShutdown(0, drained)
+		ended := make(chan error, 1)
+		go s.endLongRunning(untilEnd(ended), isLongRunning).ServeHTTP(httptest.NewRecorder(), asked("watch", ""))
+		s.refuse()
+		synctest.Wait()
+		if len(ended) > 0 {
+			t.Error("the watch ended before other requests")
+		}
+		close(drained)
+		if err := <-ended; !errors.Is(err, errStopping) {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+}

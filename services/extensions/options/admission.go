@@ -1,0 +1,40 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package options
+
+import (
+	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/kubernetes/plugin/pkg/admission/admit"
+	"k8s.io/kubernetes/plugin/pkg/admission/deny"
+	"k8s.io/kubernetes/plugin/pkg/admission/gc"
+	"k8s.io/kubernetes/plugin/pkg/admission/namespace/autoprovision"
+	"k8s.io/kubernetes/plugin/pkg/admission/namespace/exists"
+
+	"github.com/tripod-k8s/tripod/internal/admissionplugins"
+)
+
+// newAdmissionOptions returns the plugins of kube-apiserver that concern custom resources, with its order and defaults.
+func newAdmissionOptions() *genericoptions.AdmissionOptions {
+	// It has the plugins of all generic API servers.
+	o := genericoptions.NewAdmissionOptions()
+	admit.Register(o.Plugins)
+	autoprovision.Register(o.Plugins)
+	exists.Register(o.Plugins)
+	gc.Register(o.Plugins)
+	resourcequota.Register(o.Plugins)
+	deny.Register(o.Plugins)
+	o.RecommendedPluginOrder, o.DefaultOffPlugins = admissionplugins.AnyKind()
+	return o
+}
+
+// validateAdmission explains what Admission.Validate would only call unknown.
+func (o *Options) validateAdmission() []error {
+	errs := admissionplugins.RefuseBuiltin("enable-admission-plugins", o.Admission.EnablePlugins)
+	errs = append(errs, admissionplugins.RefuseBuiltin("disable-admission-plugins", o.Admission.DisablePlugins)...)
+	if len(errs) > 0 {
+		return errs
+	}
+	return o.Admission.Validate()
+}

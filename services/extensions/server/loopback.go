@@ -1,0 +1,75 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"fmt"
+	"net/http"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/component-base/tracing"
+
+	"github.com/tripod-k8s/tripod/internal/feed"
+	"github.com/tripod-k8s/tripod/internal/loopback"
+	"github.com/tripod-k8s/tripod/internal/servicelink"
+	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
+	"github.com/tripod-k8s/tripod/services/extensions/catalog"
+)
+
+// links are how extensions reaches the other services.
+type links struct {
+	core, aggregator *servicelink.Link
+	// asked is core for admission, which must not wait for it: what it asks for may be too late for the request that is admitted.
+	asked *servicelink.Link
+	// served is what clients find here.
+	served *loopback.Served
+}
+
+func newServed() *loopback.Served {
+	return loopback.NewServed(func(gv schema.GroupVersion) bool { return gv == apiextensionsv1.SchemeGroupVersion })
+}
+
+// wholeConfig returns the configuration of the clients of admission, which see what all services serve: custom resources
+// here, built-in resources at core, and everything else by way of the aggregator.
+func (l *links) wholeConfig(config *genericapiserver.Config) (*rest.Config, error) {
+	core, err := rest.TransportFor(l.asked.Config())
+	if err != nil {
+		return nil, fmt.Errorf("client of core: %w", err)
+	}
+	client := l.aggregator.Config()
+	client.Wrap(tracing.WrapperFor(config.TracerProvider))
+	aggregator, err := rest.TransportFor(client)
+	if err != nil {
+		return nil, fmt.Errorf("client of the aggregator: %w", err)
+	}
+	return loopback.Split{
+		Self:   config.LoopbackClientConfig,
+		Serves: l.served.Has,
+		Direct: func(gv schema.GroupVersion) http.RoundTripper {
+			if clientgoscheme.Scheme.IsVersionRegistered(gv) {
+				return core
+			}
+			return nil
+		},
+		Aggregator: aggregator,
+	}.Config()
+}
+
+// publisher tells the loopback clients, too, what is served.
+type publisher struct {
+	*feed.Publisher
+	served *loopback.Served
+}
+
+var _ catalog.Publisher = publisher{}
+
+// SetCatalog implements catalog.Publisher.
+func (p publisher) SetCatalog(served *backendv1.Catalog) {
+	p.served.Set(served)
+	p.Publisher.SetCatalog(served)
+}

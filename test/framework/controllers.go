@@ -1,0 +1,169 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// stages tell kwok what becomes of nodes and pods.
+//
+//go:embed stages.yaml
+var stages []byte
+
+// fakeNode marks the nodes that kwok looks after. Tests may have others.
+const fakeNode = "kwok.x-k8s.io/node"
+
+// ControllersOptions says what to start beside a cluster.
+type ControllersOptions struct {
+	// Nodes are the names of the nodes that there are then.
+	Nodes []string
+	// Stages are files with stages for kwok, beside those by which a pod runs at once, and is gone at once when it is deleted.
+	Stages []string
+}
+
+// StartControllers starts the unmodified controllers of Kubernetes, with the rights that the bootstrap RBAC objects give
+// them, and kwok in place of kubelets. It returns when there are nodes that pods can run on.
+func (e *Environment) StartControllers(ctx context.Context, cluster *Cluster, options ControllersOptions) error {
+	dir, err := e.newDir("controllers")
+	if err != nil {
+		return err
+	}
+	commands, err := cluster.controllerCommands(dir, options.Stages)
+	if err != nil {
+		return err
+	}
+	var processes []*Process
+	for _, command := range commands {
+		command.Dir, command.Path = dir, e.Binary("test-assets/"+command.Name)
+		process, err := e.Start(command)
+		if err != nil {
+			return err
+		}
+		processes = append(processes, process)
+	}
+	client, err := kubernetes.NewForConfig(cluster.Admin())
+	if err != nil {
+		return err
+	}
+	for _, name := range options.Nodes {
+		if err := createFakeNode(ctx, client, name); err != nil {
+			return err
+		}
+	}
+	return Poll(ctx, "the nodes take pods", func(ctx context.Context) error {
+		errs := []error{running(processes)}
+		for _, name := range options.Nodes {
+			errs = append(errs, nodeTakesPods(ctx, client, name))
+		}
+		return errors.Join(errs...)
+	})
+}
+
+func (c *Cluster) controllerCommands(dir string, moreStages []string) ([]Command, error) {
+	manager, err := c.userKubeconfig(dir, "system:kube-controller-manager")
+	if err != nil {
+		return nil, err
+	}
+	scheduler, err := c.userKubeconfig(dir, "system:kube-scheduler")
+	if err != nil {
+		return nil, err
+	}
+	ourStages := filepath.Join(dir, "stages.yaml")
+	if err := os.WriteFile(ourStages, stages, 0o600); err != nil {
+		return nil, fmt.Errorf("cannot write the stages for kwok: %w", err)
+	}
+	kwok := []string{
+		"--kubeconfig=" + c.Kubeconfig,
+		"--config=" + ourStages,
+		"--manage-all-nodes=false",
+		"--manage-nodes-with-annotation-selector=" + fakeNode + "=fake",
+		"--node-lease-duration-seconds=40",
+		"--node-ip=192.0.2.1",
+	}
+	for _, file := range moreStages {
+		kwok = append(kwok, "--config="+file)
+	}
+	return []Command{
+		{Name: "kube-controller-manager", Args: []string{
+			"--kubeconfig=" + manager,
+			"--use-service-account-credentials=true",
+			"--service-account-private-key-file=" + filepath.Join(c.PKI, "sa.key"),
+			"--root-ca-file=" + c.CAFile(),
+			"--cluster-signing-cert-file=" + c.CAFile(),
+			"--cluster-signing-key-file=" + filepath.Join(c.PKI, "ca.key"),
+			"--controllers=*",
+			"--flex-volume-plugin-dir=" + filepath.Join(dir, "flexvolume"),
+			"--leader-elect=false",
+			"--secure-port=0",
+		}},
+		{Name: "kube-scheduler", Args: []string{"--kubeconfig=" + scheduler, "--leader-elect=false", "--secure-port=0"}},
+		{Name: "kwok", Args: kwok},
+	}, nil
+}
+
+// userKubeconfig writes a kubeconfig for a user to dir and returns its path.
+func (c *Cluster) userKubeconfig(dir, user string) (string, error) {
+	config, err := c.UserConfig(user)
+	if err != nil {
+		return "", err
+	}
+	kubeconfig := clientcmdapi.NewConfig()
+	kubeconfig.Clusters[c.Name] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthority: config.CAFile}
+	kubeconfig.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificate: config.CertFile, ClientKey: config.KeyFile}
+	kubeconfig.Contexts[c.Name] = &clientcmdapi.Context{Cluster: c.Name, AuthInfo: user}
+	kubeconfig.CurrentContext = c.Name
+	path := filepath.Join(dir, user+".kubeconfig")
+	if err := clientcmd.WriteToFile(*kubeconfig, path); err != nil {
+		return "", fmt.Errorf("cannot write a kubeconfig for %s: %w", user, err)
+	}
+	return path, nil
+}
+
+func createFakeNode(ctx context.Context, client kubernetes.Interface, name string) error {
+	_, err := client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name:        name,
+		Labels:      map[string]string{corev1.LabelHostname: name, corev1.LabelOSStable: "linux"},
+		Annotations: map[string]string{fakeNode: "fake"},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("cannot make a node: %w", err)
+	}
+	return nil
+}
+
+// nodeTakesPods returns nil when kwok has made the node ready and kube-controller-manager has seen it.
+func nodeTakesPods(ctx context.Context, client kubernetes.Interface, name string) error {
+	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if len(node.Spec.Taints) > 0 || len(node.Status.Allocatable) == 0 {
+		return fmt.Errorf("node %s has taints %v and allocatable %v", node.Name, node.Spec.Taints, node.Status.Allocatable)
+	}
+	return nil
+}
+
+// running returns an error for a program that has ended on its own.
+func running(processes []*Process) error {
+	for _, process := range processes {
+		select {
+		case <-process.Done():
+			return process.ended()
+		default:
+		}
+	}
+	return nil
+}
