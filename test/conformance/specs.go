@@ -1,0 +1,73 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const listHeader = `# The conformance specs that pass on a stock kube-apiserver where no container really runs.
+# Generated: make conformance-refresh
+`
+
+// readList returns the specs in a file, one a line.
+func readList(path string) ([]string, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the list of specs: %w", err)
+	}
+	var specs []string
+	for line := range strings.Lines(string(data)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			specs = append(specs, line)
+		}
+	}
+	return specs, nil
+}
+
+func writeList(path string, specs []string) error {
+	slices.Sort(specs)
+	text := listHeader + strings.Join(slices.Compact(specs), "\n") + "\n"
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		return fmt.Errorf("write the list of specs: %w", err)
+	}
+	return nil
+}
+
+// selected returns the specs of a group that match focus.
+func selected(specs []string, group string, focus *regexp.Regexp) []string {
+	var result []string
+	for _, spec := range specs {
+		if groupOf(spec) == group && focus.MatchString(spec) {
+			result = append(result, spec)
+		}
+	}
+	return result
+}
+
+// groupOf returns sig-apps for "[sig-apps] Deployment should ...".
+func groupOf(spec string) string {
+	group, _, _ := strings.Cut(strings.TrimPrefix(spec, "["), "]")
+	return group
+}
+
+// exactly returns a pattern for ginkgo that matches these specs only.
+func exactly(specs []string) string {
+	quoted := make([]string, 0, len(specs))
+	for _, spec := range specs {
+		quoted = append(quoted, regexp.QuoteMeta(spec))
+	}
+	// Ginkgo puts the name of the suite before that of the spec.
+	return " (" + strings.Join(quoted, "|") + ")$"
+}
+
+// replaced returns the list with the entries that a run was about replaced by those that passed in it.
+func replaced(list, ran, passed []string) []string {
+	result := slices.DeleteFunc(slices.Clone(list), func(spec string) bool { return slices.Contains(ran, spec) })
+	return append(result, passed...)
+}
