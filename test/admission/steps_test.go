@@ -1,0 +1,253 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/tripod-k8s/tripod/test/framework"
+)
+
+// settleTimeout is for what takes effect late: a kind that is new is found after half a minute (the RESTMapper of admission).
+const settleTimeout = 90 * time.Second
+
+// requestTimeout ends a request that is never answered.
+const requestTimeout = 70 * time.Second
+
+// step is a request that both get. In path and body "{ns}" stands for the namespace of the test, and "{hook}" and "{ca}" for
+// where webhooks are.
+type step struct {
+	user, method, path, contentType, body string
+	// want is the status of the answer, and says a part of it.
+	want int
+	says string
+	// settles has the request repeated until the answer is as wanted.
+	settles bool
+}
+
+func (s step) String() string { return strings.TrimSpace(s.method + " " + s.path + " " + s.user) }
+
+// The requests. Bodies are YAML.
+
+func post(path, body string) step {
+	return step{method: http.MethodPost, path: path, body: body, contentType: "application/yaml", want: http.StatusCreated}
+}
+
+func put(path, body string) step {
+	return step{method: http.MethodPut, path: path, body: body, contentType: "application/yaml", want: http.StatusOK}
+}
+
+func patch(path, body string) step {
+	return step{method: http.MethodPatch, path: path, body: body, contentType: "application/merge-patch+json", want: http.StatusOK}
+}
+
+// apply is a server-side apply.
+func apply(path, body string) step {
+	return step{method: http.MethodPatch, path: path + "?fieldManager=test&force=true", body: body, contentType: "application/apply-patch+yaml", want: http.StatusOK}
+}
+
+func del(path string) step { return step{method: http.MethodDelete, path: path, want: http.StatusOK} }
+func get(path string) step { return step{method: http.MethodGet, path: path, want: http.StatusOK} }
+
+func (s step) as(user string) step { s.user = user; return s }
+
+// refused says with which status, and that the message has a text in it.
+func (s step) refused(status int, says string) step {
+	s.want, s.says = status, says
+	return s
+}
+
+// saying says that the answer has a text in it.
+func (s step) saying(text string) step { s.says = text; return s }
+
+// settle makes steps that are repeated until they are answered as wanted.
+func settle(steps ...step) []step {
+	for i := range steps {
+		steps[i].settles = true
+	}
+	return steps
+}
+
+// answer is what a side said, without what differs between any two.
+type answer struct {
+	Status   int
+	Warnings []string
+	Body     any
+}
+
+// side is one of the two.
+type side struct {
+	name   string
+	server *framework.Stock
+
+	mu      sync.Mutex
+	clients map[string]*http.Client
+}
+
+func (s *side) client(user string) (*http.Client, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if client := s.clients[user]; client != nil {
+		return client, nil
+	}
+	config := s.server.Admin()
+	if user != "" {
+		var err error
+		if config, err = s.server.UserConfig(user); err != nil {
+			return nil, err
+		}
+	}
+	client, err := rest.HTTPClientFor(config)
+	s.clients[user] = client
+	return client, err
+}
+
+// do sends a request once.
+func (s *side) do(ctx context.Context, r step) (*answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	body := []byte(r.body)
+	if strings.HasPrefix(r.contentType, "application/merge-patch") {
+		var err error
+		if body, err = yaml.YAMLToJSON(body); err != nil {
+			return nil, err
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, s.server.URL+r.path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", r.contentType)
+	req.Header.Set("Accept", "application/json")
+	client, err := s.client(r.user)
+	if err != nil {
+		return nil, err
+	}
+	response, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	a := &answer{Status: response.StatusCode, Body: normalText(string(data))}
+	for _, warning := range response.Header.Values("Warning") {
+		a.Warnings = append(a.Warnings, normalText(warning))
+	}
+	slices.Sort(a.Warnings)
+	var object any
+	if err := json.Unmarshal(data, &object); err == nil {
+		a.Body = normal(object)
+	}
+	return a, nil
+}
+
+// take takes a step, as often as needed where it settles something, and returns the last answer with what is wrong with it.
+func (s *side) take(ctx context.Context, r step) (*answer, error) {
+	if !r.settles {
+		a, err := s.do(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		return a, r.check(a)
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	var last *answer
+	err := framework.Poll(ctx, "it is in force", func(ctx context.Context) error {
+		a, err := s.do(ctx, r)
+		if err != nil {
+			return err
+		}
+		last = a
+		return r.check(a)
+	})
+	return last, err
+}
+
+func (s step) check(a *answer) error {
+	if a.Status != s.want || !strings.Contains(inWords(a.Body)+strings.Join(a.Warnings, " "), s.says) {
+		return fmt.Errorf("answer is %d %s %q, want %d %q", a.Status, inWords(a.Body), a.Warnings, s.want, s.says)
+	}
+	return nil
+}
+
+func inWords(value any) string {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// run takes the steps on both sides at the same time, in a namespace of that name, and compares the answers and what webhooks
+// were asked.
+func (p *pair) run(t *testing.T, namespace string, steps ...[]step) {
+	t.Helper()
+	all := slices.Concat(append([][]step{{post("/api/v1/namespaces", `{apiVersion: v1, kind: Namespace, metadata: {name: "{ns}", labels: {team: "{ns}"}}}`)}}, steps...)...)
+	p.take(t, namespace, all)
+	for _, difference := range differences(hooks.asked(p[0].name, namespace), hooks.asked(p[1].name, namespace)) {
+		t.Errorf("webhooks are asked differently: %s", difference)
+	}
+}
+
+// take takes steps on both sides and compares the answers.
+func (p *pair) take(t *testing.T, namespace string, steps []step) {
+	t.Helper()
+	var answers [2][]*answer
+	var taking sync.WaitGroup
+	for i, s := range p {
+		taking.Go(func() {
+			for _, r := range steps {
+				for _, text := range []*string{&r.path, &r.body} {
+					*text = strings.ReplaceAll(hooks.fillFor(s.name, *text), "{ns}", namespace)
+				}
+				a, err := s.take(t.Context(), r)
+				if err != nil {
+					t.Errorf("%s: %s: %v", s.name, r, err)
+				}
+				answers[i] = append(answers[i], a)
+			}
+		})
+	}
+	taking.Wait()
+	for i, r := range steps {
+		if stock, tripod := inWords(answers[0][i]), inWords(answers[1][i]); stock != tripod {
+			t.Errorf("%s is answered differently\n stock:  %s\n tripod: %s", r, stock, tripod)
+		}
+	}
+}
+
+// differences are the elements that only one of two sorted lists has.
+func differences(stock, tripod []string) []string {
+	var found []string
+	for _, element := range stock {
+		if !slices.Contains(tripod, element) {
+			found = append(found, "only by stock:  "+element)
+		}
+	}
+	for _, element := range tripod {
+		if !slices.Contains(stock, element) {
+			found = append(found, "only by tripod: "+element)
+		}
+	}
+	return found
+}

@@ -1,0 +1,93 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package loopback
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tripod-k8s/tripod/test/framework"
+)
+
+// reviewers are an API server of a third party, and a webhook that is there.
+const reviewers = `
+apiVersion: v1
+kind: Service
+metadata: {name: reviewers, namespace: NAME}
+spec: {type: ExternalName, externalName: localhost}
+---
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1.NAME.reviewers.example.com}
+spec:
+  group: NAME.reviewers.example.com
+  version: v1
+  groupPriorityMinimum: 100
+  versionPriority: 10
+  insecureSkipTLSVerify: true
+  service: {namespace: NAME, name: reviewers, port: %s}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: NAME}
+webhooks:
+- name: reviews.NAME.example.com
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  clientConfig: {service: {namespace: default, name: kubernetes, path: /apis/NAME.reviewers.example.com/v1/reviews}}
+  rules: [{apiGroups: ["", NAME.example.com], apiVersions: [v1], operations: [CREATE], resources: [configmaps, widgets]}]
+  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAME}}
+`
+
+// review denies everything, and says who asked.
+func review(w http.ResponseWriter, req *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	if req.Method != http.MethodPost {
+		fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"x","resources":[]}`) //nolint:errcheck // nobody waits
+		return
+	}
+	var asked admissionv1.AdmissionReview
+	if err := json.NewDecoder(req.Body).Decode(&asked); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	groups := slices.Sorted(slices.Values(req.Header.Values("X-Remote-Group")))
+	asked.Response = &admissionv1.AdmissionResponse{UID: asked.Request.UID, Result: &metav1.Status{
+		Message: fmt.Sprintf("%s of %s asked by %s of %v for %s", req.URL.Path, asked.Request.UserInfo.Username,
+			req.Header.Get("X-Remote-User"), groups, asked.Request.Kind),
+	}}
+	asked.Request = nil
+	json.NewEncoder(w).Encode(asked) //nolint:errcheck // nobody waits
+}
+
+func TestWebhooksAtTheKubernetesService(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewTLSServer(http.HandlerFunc(review))
+	defer server.Close()
+	address, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compare(t, func(t *testing.T, cluster *framework.Cluster) (seen []string) {
+		s := newScene(t, cluster, "webhooks")
+		s.create(t, widgets)
+		s.create(t, strings.ReplaceAll(reviewers, "%s", address.Port()))
+		for _, manifest := range []string{
+			`{apiVersion: v1, kind: ConfigMap, metadata: {}}`,
+			`{apiVersion: NAME.example.com/v1, kind: Widget, metadata: {}}`,
+		} {
+			seen = append(seen, s.refused(t, s.Admin(), "asked by", manifest))
+		}
+		return seen
+	})
+}
