@@ -18,8 +18,9 @@ const recordKey = "/tripod/split-etcd"
 type record struct {
 	// Source is the etcd cluster that is copied from.
 	Source uint64 `json:"source"`
-	// Done says that everything was copied, namely Resources.
+	// Done says that everything was copied, namely Resources. Deleting says that the source may have lost some of it since.
 	Done      bool       `json:"done"`
+	Deleting  bool       `json:"deleting,omitempty"`
 	Resources []Resource `json:"resources,omitempty"`
 }
 

@@ -37,13 +37,13 @@ func (s *split) resource(name string) resource {
 	return resource{name: name, prefix: s.Prefix + "/" + group + "/" + plural + "/"}
 }
 
-// resources returns what is to be copied: CustomResourceDefinitions, and what each of them defines.
-func (s *split) resources(ctx context.Context) ([]resource, error) {
+// resources returns what an etcd has that extensions should have: CustomResourceDefinitions, and what each of them defines.
+func (s *split) resources(ctx context.Context, client *clientv3.Client) ([]resource, error) {
 	all := []resource{s.resource(definitions)}
 	prefix := all[0].prefix
-	answer, err := s.source.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	answer, err := client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
-		return nil, fmt.Errorf("cannot read CustomResourceDefinitions from the source: %w", err)
+		return nil, fmt.Errorf("cannot read CustomResourceDefinitions: %w", err)
 	}
 	for _, entry := range answer.Kvs {
 		all = append(all, s.resource(strings.TrimPrefix(string(entry.Key), prefix)))

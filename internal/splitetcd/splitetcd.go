@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -26,7 +27,7 @@ type Options struct {
 	Source, Target Etcd
 	// Prefix is the --etcd-prefix of the services, /registry.
 	Prefix string
-	// DeleteSource has what was copied deleted from the source. It is compared first.
+	// DeleteSource has what was copied deleted from the source, unless that has changed there since.
 	DeleteSource bool
 	// Progress is told what begins and how far it is.
 	Progress func(line string)
@@ -85,6 +86,11 @@ func (s *split) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if done != nil {
+		if done, err = s.stillDone(ctx, done); err != nil {
+			return err
+		}
+	}
 	if done == nil {
 		if done, err = s.copyAll(ctx); err != nil {
 			return err
@@ -96,7 +102,7 @@ func (s *split) run(ctx context.Context) error {
 	if !s.DeleteSource {
 		return nil
 	}
-	return s.deleteSource(ctx, done.Resources)
+	return s.deleteSource(ctx, done)
 }
 
 // copyAll copies, compares, and notes that this is done.
@@ -108,7 +114,7 @@ func (s *split) copyAll(ctx context.Context) (*record, error) {
 	if err := s.raise(ctx, began); err != nil {
 		return nil, err
 	}
-	resources, err := s.resources(ctx)
+	resources, err := s.resources(ctx, s.source)
 	if err != nil {
 		return nil, err
 	}
@@ -137,6 +143,48 @@ func (s *split) copyAll(ctx context.Context) (*record, error) {
 	return done, err
 }
 
+// stillDone returns the record of an earlier run if the source is as it was then, or is being deleted. It returns nil when the source was
+// changed, because that run was too early, and the target was not: then everything can be copied again.
+func (s *split) stillDone(ctx context.Context, done *record) (*record, error) {
+	if done.Deleting {
+		return done, nil // what the source has left does not matter
+	}
+	source, err := s.sums(ctx, s.source)
+	if err != nil {
+		return nil, err
+	}
+	if slices.Equal(source, done.Resources) {
+		return done, nil
+	}
+	target, err := s.sums(ctx, s.target)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Equal(target, done.Resources) {
+		return nil, errors.New("everything was copied by an earlier run, and since then custom resources were changed in the source and in the target: " +
+			"extensions must use only one of them; empty the target to begin anew")
+	}
+	s.Progress("the source has changed since an earlier run copied it")
+	return nil, nil //nolint:nilnil // no finished run
+}
+
+// sums returns what an etcd has of CustomResourceDefinitions, and of each resource that they define.
+func (s *split) sums(ctx context.Context, client *clientv3.Client) ([]Resource, error) {
+	resources, err := s.resources(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Resource, 0, len(resources))
+	for _, resource := range resources {
+		one, _, err := sum(ctx, client, resource)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
 // compare returns what there is of each resource, which must be the same in source and target.
 func (s *split) compare(ctx context.Context, resources []resource, since int64) ([]Resource, error) {
 	s.Progress("comparing source and target")
@@ -160,7 +208,7 @@ func (s *split) compare(ctx context.Context, resources []resource, since int64) 
 		}
 		same = append(same, source)
 	}
-	now, err := s.resources(ctx)
+	now, err := s.resources(ctx, s.source)
 	if err != nil {
 		return nil, err
 	}
@@ -171,26 +219,17 @@ func (s *split) compare(ctx context.Context, resources []resource, since int64) 
 	return same, nil
 }
 
-// deleteSource deletes what was copied from the source, if it has not changed since.
-func (s *split) deleteSource(ctx context.Context, copied []Resource) error {
-	resources := make([]resource, 0, len(copied))
-	for _, was := range copied {
-		resource := s.resource(was.Name)
-		now, _, err := sum(ctx, s.source, resource)
-		if err != nil {
-			return err
-		}
-		if now.Objects > 0 && now != was {
-			return fmt.Errorf("%s has changed in the source since it was copied; nothing was deleted", was.Name)
-		}
-		resources = append(resources, resource)
+// deleteSource deletes what was copied from the source, which is as it was then.
+func (s *split) deleteSource(ctx context.Context, done *record) error {
+	done.Deleting = true
+	if err := s.write(ctx, done); err != nil {
+		return err
 	}
-	// Definitions last: they say what there is to delete, should this be interrupted.
-	for i := len(resources) - 1; i >= 0; i-- {
-		s.Progress("deleting " + resources[i].name + " from the source")
-		deleted, err := s.source.Delete(ctx, resources[i].prefix, clientv3.WithPrefix())
+	for _, copied := range done.Resources {
+		s.Progress("deleting " + copied.Name + " from the source")
+		deleted, err := s.source.Delete(ctx, s.resource(copied.Name).prefix, clientv3.WithPrefix())
 		if err != nil {
-			return fmt.Errorf("cannot delete %s from the source: %w", resources[i].name, err)
+			return fmt.Errorf("cannot delete %s from the source: %w", copied.Name, err)
 		}
 		s.report.DeletedFromSource += deleted.Deleted
 	}

@@ -153,6 +153,47 @@ func TestSplitGoesOnWhereItWasInterrupted(t *testing.T) {
 	}
 }
 
+func TestSplitThatWasTooEarlyIsDoneAgain(t *testing.T) {
+	p := newPair(t)
+	if _, err := p.run(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	p.put(t, crds+"late.example.com", "{}")
+	p.put(t, "/registry/example.com/late/object", "late")
+	if _, err := p.run(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	p.check(t)
+}
+
+func TestWhatIsDeletedFromTheSourceStaysInTheTarget(t *testing.T) {
+	p := newPair(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := p.run(ctx, func(o *Options) {
+		o.DeleteSource = true
+		o.Progress = func(line string) {
+			if strings.HasPrefix(line, "deleting gadgets") || strings.HasPrefix(line, "deleting widgets") {
+				cancel()
+			}
+		}
+	})
+	if err == nil {
+		t.Fatal("it was not interrupted")
+	}
+	before := contents(t, p.target, "/registry/")
+	for _, deletes := range []bool{false, true} {
+		if _, err := p.run(t.Context(), func(o *Options) { o.DeleteSource = deletes }); err != nil {
+			t.Fatal(err)
+		}
+		if !maps.Equal(contents(t, p.target, "/registry/"), before) {
+			t.Error("the target was changed")
+		}
+	}
+	if left := contents(t, p.source, "/registry/"); len(left) != 50 {
+		t.Errorf("%d keys are left in the source", len(left))
+	}
+}
+
 func TestFinishedSplitIsNotDoneAgain(t *testing.T) {
 	p := newPair(t)
 	if _, err := p.run(t.Context(), nil); err != nil {
@@ -213,16 +254,19 @@ func TestSplitRefuses(t *testing.T) {
 			},
 			want: "widgets.example.com differs",
 		},
-		"a source that changed before its objects are deleted": {
+		"a source and a target that changed after it was done": {
 			before: func(t *testing.T, p *pair) {
 				t.Helper()
 				if _, err := p.run(t.Context(), nil); err != nil {
 					t.Fatal(err)
 				}
 				p.put(t, widgetsP+"default/w-1", "late")
+				if _, err := p.target.Put(t.Context(), widgetsP+"default/w-2", "newer"); err != nil {
+					t.Fatal(err)
+				}
 			},
 			change: func(_ *pair, o *Options) { o.DeleteSource = true },
-			want:   "widgets.example.com has changed in the source since it was copied; nothing was deleted",
+			want:   "were changed in the source and in the target",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
