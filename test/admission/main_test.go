@@ -48,7 +48,7 @@ func start(ctx context.Context, env *framework.Environment, args ...string) (*pa
 			if err != nil {
 				return err
 			}
-			p[i] = &side{name: []string{"stock", "tripod"}[i], server: cluster, clients: map[string]*http.Client{}}
+			p[i] = &side{name: []string{"stock", "tripod"}[i], server: cluster.Cluster, process: cluster, clients: map[string]*http.Client{}}
 			return cluster.Create(ctx, definitions)
 		})
 	}

@@ -3,7 +3,11 @@
 
 package admission
 
-import "regexp"
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
 
 // volatile is what differs between any two clusters, wherever it is.
 var volatile = []struct {
@@ -34,6 +38,10 @@ func normal(value any) any {
 				field = "RESOURCE-VERSION"
 			}
 			result[name] = normal(field)
+			if list, isList := result[name].([]any); isList && name == "managedFields" {
+				// They are in the order of seconds.
+				slices.SortFunc(list, func(a, b any) int { return strings.Compare(inWords(a), inWords(b)) })
+			}
 		}
 		return result
 	case []any:

@@ -23,7 +23,7 @@ func TestPluginsByFlags(t *testing.T) {
 		t.Helper()
 		starting, ctx := errgroup.WithContext(t.Context())
 		for _, s := range own {
-			starting.Go(func() error { return s.server.Restart(ctx, args...) })
+			starting.Go(func() error { return s.process.Restart(ctx, args...) })
 		}
 		if err := starting.Wait(); err != nil {
 			t.Fatal(err)
@@ -59,7 +59,7 @@ func TestPluginsByFlags(t *testing.T) {
 		// kube-apiserver does not stop while it may not say in its endpoints that it does.
 		t.Cleanup(func() {
 			for _, s := range own {
-				if err := s.server.Process.Signal(syscall.SIGKILL); err != nil {
+				if err := s.process.Process.Signal(syscall.SIGKILL); err != nil {
 					t.Error(err)
 				}
 			}

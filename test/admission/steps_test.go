@@ -92,7 +92,9 @@ type answer struct {
 // side is one of the two.
 type side struct {
 	name   string
-	server *framework.Stock
+	server *framework.Cluster
+	// process is nil where there are several.
+	process *framework.Stock
 
 	mu      sync.Mutex
 	clients map[string]*http.Client
@@ -181,6 +183,24 @@ func (s *side) take(ctx context.Context, r step) (*answer, error) {
 	return last, err
 }
 
+// mustTake takes steps that nobody else takes.
+func (s *side) mustTake(t *testing.T, namespace string, steps []step) {
+	t.Helper()
+	for _, r := range steps {
+		if _, err := s.take(t.Context(), r.in(namespace)); err != nil {
+			t.Fatalf("%s: %v", r, err)
+		}
+	}
+}
+
+// in returns the step for a namespace.
+func (s step) in(namespace string) step {
+	for _, text := range []*string{&s.path, &s.body} {
+		*text = strings.ReplaceAll(*text, "{ns}", namespace)
+	}
+	return s
+}
+
 func (s step) check(a *answer) error {
 	if a.Status != s.want || !strings.Contains(inWords(a.Body)+strings.Join(a.Warnings, " "), s.says) {
 		return fmt.Errorf("answer is %d %s %q, want %d %q", a.Status, inWords(a.Body), a.Warnings, s.want, s.says)
@@ -217,10 +237,8 @@ func (p *pair) take(t *testing.T, namespace string, steps []step) {
 	for i, s := range p {
 		taking.Go(func() {
 			for _, r := range steps {
-				for _, text := range []*string{&r.path, &r.body} {
-					*text = strings.ReplaceAll(hooks.fillFor(s.name, *text), "{ns}", namespace)
-				}
-				a, err := s.take(t.Context(), r)
+				r.body = hooks.fillFor(s.name, r.body)
+				a, err := s.take(t.Context(), r.in(namespace))
 				if err != nil {
 					t.Errorf("%s: %s: %v", s.name, r, err)
 				}

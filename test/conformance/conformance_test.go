@@ -141,7 +141,7 @@ func TestReportCountsWhatPassesOnStockOnly(t *testing.T) {
 }
 
 func TestProgressIsALineForEachSpec(t *testing.T) {
-	const ginkgo = `[SynchronizedBeforeSuite] PASSED [0.005 seconds]
+	const parallel = `[SynchronizedBeforeSuite] PASSED [0.005 seconds]
 ------------------------------
 • [0.078 seconds]
 [sig-auth] one [Conformance] [sig-auth, Conformance]
@@ -152,15 +152,28 @@ k8s.io/kubernetes/test/e2e/auth/one.go:1
 • [FAILED] [4.404 seconds]
 [sig-auth] tokens [It] two [Conformance] [sig-auth, Conformance]
 `
-	var output strings.Builder
-	// Output comes in pieces.
-	p := struct{ io.Writer }{newProgress(&output, "stock")}
-	if _, err := io.CopyBuffer(p, struct{ io.Reader }{strings.NewReader(ginkgo)}, make([]byte, 5)); err != nil {
-		t.Fatal(err)
-	}
+	const serial = `[sig-auth] one [Conformance] [sig-auth, Conformance]
+k8s.io/kubernetes/test/e2e/auth/one.go:1
+• [0.078 seconds]
+------------------------------
+[sig-auth] tokens two [Conformance] [sig-auth, Conformance]
+k8s.io/kubernetes/test/e2e/auth/two.go:1
+• [FAILED] [4.404 seconds]
+[sig-auth] tokens [It] two [Conformance] [sig-auth, Conformance]
+`
 	want := "stock   1 [0.078 seconds] [sig-auth] one\nstock   2 [FAILED] [4.404 seconds] [sig-auth] tokens two\n"
-	if diff := cmp.Diff(want, output.String()); diff != "" {
-		t.Error(diff)
+	for name, ginkgo := range map[string]string{"parallel": parallel, "serial": serial} {
+		t.Run(name, func(t *testing.T) {
+			var output strings.Builder
+			// Output comes in pieces.
+			p := struct{ io.Writer }{newProgress(&output, "stock")}
+			if _, err := io.CopyBuffer(p, struct{ io.Reader }{strings.NewReader(ginkgo)}, make([]byte, 5)); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, output.String()); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 

@@ -11,8 +11,11 @@ import (
 )
 
 const (
-	// bullet starts the line with which `ginkgo -v` says how a spec ended. The next line has its name.
+	// bullet starts the line with which `ginkgo -v` says how a spec ended. The next line has its name, or, where specs run
+	// one after the other and the spec has passed, an earlier line.
 	bullet = "•"
+	// nameStart is how the name of a spec starts.
+	nameStart = "[sig-"
 	// nameEnd is where the name of a conformance spec ends; its labels follow.
 	nameEnd = "[Conformance]"
 )
@@ -22,7 +25,9 @@ type progress struct {
 	output io.Writer
 	title  string
 
-	done    int
+	done int
+	// name is the last one that was seen.
+	name    string
 	outcome string
 	partial []byte
 }
@@ -50,11 +55,13 @@ func (p *progress) line(line string) {
 		p.outcome = strings.TrimSpace(outcome)
 		return
 	}
-	if p.outcome == "" {
-		return
+	if strings.HasPrefix(line, nameStart) {
+		name, _, _ := strings.Cut(strings.ReplaceAll(line, "[It] ", ""), nameEnd)
+		p.name = strings.TrimSpace(name)
 	}
-	name, _, _ := strings.Cut(strings.ReplaceAll(line, "[It] ", ""), nameEnd)
-	p.done++
-	fmt.Fprintf(p.output, "%s %3d %s %s\n", p.title, p.done, p.outcome, strings.TrimSpace(name))
-	p.outcome = ""
+	if p.outcome != "" {
+		p.done++
+		fmt.Fprintf(p.output, "%s %3d %s %s\n", p.title, p.done, p.outcome, p.name)
+		p.outcome = ""
+	}
 }

@@ -1,0 +1,55 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/tripod-k8s/tripod/test/framework"
+)
+
+// There is nothing to compare this with: without core, kube-apiserver is not there.
+func TestAdmissionThatNeedsCoreIsRefusedWhileThatIsAway(t *testing.T) {
+	env := framework.ForTest(t)
+	etcd, err := env.StartEtcd(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fleet, err := env.StartFleet(t.Context(), framework.FleetOptions{EtcdURL: etcd, Replicas: []framework.ReplicaOptions{
+		{Name: "core-0"}, {Name: "extensions-0", Args: []string{"--enable-admission-plugins=NamespaceAutoProvision"}}, {Name: "aggregator-0"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := fleet.Create(t.Context(), definitions); err != nil {
+		t.Fatal(err)
+	}
+	s := &side{name: "tripod", server: fleet.Cluster, clients: map[string]*http.Client{}}
+	s.mustTake(t, "counted", []step{post("/api/v1/namespaces", "{apiVersion: v1, kind: Namespace, metadata: {name: counted}}")})
+	s.mustTake(t, "counted", quota("widgets", `{"count/widgets.example.com": "5"}`, `{"count/widgets.example.com": "0"}`))
+	s.mustTake(t, "counted", settle(post(widgets, probe("{}")), get(inNamespace+"resourcequotas/widgets").saying(`"used":{"count/widgets.example.com":"1"}`)))
+
+	core := fleet.Replica("core-0")
+	if err := core.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	const cannotAsk = "admission cannot ask core"
+	s.mustTake(t, "default", []step{post(widgets, anyWidget("{}"))})
+	s.mustTake(t, "counted", []step{post(widgets, anyWidget("{}")).refused(http.StatusServiceUnavailable, cannotAsk)})
+	s.mustTake(t, "new", []step{post(widgets, anyWidget("{}")).refused(http.StatusServiceUnavailable, cannotAsk)})
+
+	if err := core.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := core.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// What was refused has no effect later.
+	s.mustTake(t, "counted", settle(get(inNamespace+"resourcequotas/widgets").saying(`"used":{"count/widgets.example.com":"1"}`)))
+	s.mustTake(t, "new", settle(get("/api/v1/namespaces/{ns}").refused(http.StatusNotFound, "not found")))
+	s.mustTake(t, "new", settle(post(widgets, anyWidget("{}"))))
+	s.mustTake(t, "counted", settle(post(widgets, anyWidget("{}"))))
+	s.mustTake(t, "counted", []step{get(inNamespace + "resourcequotas/widgets").saying(`"used":{"count/widgets.example.com":"2"}`)})
+}
