@@ -17,8 +17,9 @@ import (
 // readiness, follow at once.
 const retryInterval = 250 * time.Millisecond
 
-// failover sends requests to one of the servers of a link: to the next one when a connection cannot be made, and again
-// from the first after a while when none can, if the link waits. A request that may have reached a server is never sent twice.
+// failover sends requests to one of the servers of a link: to the next one when a connection cannot be made or, for what only reads, is
+// lost before the answer, and again from the first after a while when none can be reached, if the link waits. No other request that may have
+// reached a server is sent twice.
 type failover struct {
 	link *Link
 	next http.RoundTripper
@@ -40,10 +41,13 @@ func (f *failover) RoundTrip(req *http.Request) (*http.Response, error) {
 				f.link.noteReached(server)
 				return response, nil
 			}
-			if !neverSent(err) || !replayable(req) {
+			if req.Context().Err() != nil || !mayRepeat(req, err) {
 				return nil, err
 			}
 			unreachable = err
+		}
+		if !neverSent(unreachable) && !errors.Is(unreachable, errNowhere) {
+			return nil, unreachable // a server that can be connected to is not waited for
 		}
 		f.link.noteAway(unreachable)
 		if !f.link.waits || !pause.For(req.Context(), retryInterval) {
@@ -76,8 +80,12 @@ func requestTo(req *http.Request, server *url.URL, again bool) (*http.Request, e
 	return redirected, nil
 }
 
-func replayable(req *http.Request) bool {
-	return req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
+// mayRepeat says whether a request that failed so may be sent to another server: one that only reads always, others when they never left.
+func mayRepeat(req *http.Request, err error) bool {
+	if req.Method == http.MethodGet || req.Method == http.MethodHead {
+		return req.Body == nil || req.Body == http.NoBody
+	}
+	return neverSent(err) && (req.Body == nil || req.Body == http.NoBody || req.GetBody != nil)
 }
 
 func neverSent(err error) bool {

@@ -5,6 +5,7 @@ package servicelink
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -63,7 +64,12 @@ func serversOf(hosts ...string) []*url.URL {
 
 func send(ctx context.Context, t *testing.T, f *failover, body io.Reader) error {
 	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://a/apis", body)
+	return sendBy(ctx, t, f, http.MethodPost, body)
+}
+
+func sendBy(ctx context.Context, t *testing.T, f *failover, method string, body io.Reader) error {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, "https://a/apis", body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,6 +84,7 @@ func TestFailover(t *testing.T) {
 	broken := errors.New("connection reset")
 	tests := []struct {
 		name    string
+		method  string // POST unless said
 		answers map[string]error
 		body    io.Reader
 		asked   string
@@ -95,6 +102,14 @@ func TestFailover(t *testing.T) {
 			answers: map[string]error{"a": broken}, asked: "a", err: broken,
 		},
 		{
+			name: "what only reads is repeated", method: http.MethodGet,
+			answers: map[string]error{"a": broken}, asked: "a b",
+		},
+		{
+			name: "what only reads is not repeated for ever", method: http.MethodGet,
+			answers: map[string]error{"a": broken, "b": broken}, asked: "a b", err: broken,
+		},
+		{
 			name:    "a body that cannot be read again is not repeated",
 			answers: map[string]error{"a": errRefused}, body: io.MultiReader(strings.NewReader("body")),
 			asked: "a", bodies: "body", err: errRefused,
@@ -103,7 +118,7 @@ func TestFailover(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			s := &servers{answers: test.answers}
-			err := send(t.Context(), t, newTestFailover(s, "a", "b"), test.body)
+			err := sendBy(t.Context(), t, newTestFailover(s, "a", "b"), cmp.Or(test.method, http.MethodPost), test.body)
 			if !errors.Is(err, test.err) {
 				t.Errorf("got error %v, want %v", err, test.err)
 			}
