@@ -228,9 +228,9 @@ func (f *fleet) otherCertificates(t testing.TB) map[string]keyPair {
 
 // A service other than the aggregator is itself, whatever its headers say, and may do what is meant for it.
 func (f *fleet) servicesSpeakForNobodyElse(t *testing.T) {
-	for _, test := range []struct{ replica, certificate, refused string }{
-		{"core-0", "extensions", secretsPath},
-		{"extensions-0", "core", gadgetsPath},
+	for _, test := range []struct{ replica, certificate, method, path string }{
+		{"core-0", "extensions", http.MethodGet, secretsPath},
+		{"extensions-0", "core", http.MethodDelete, gadgetsPath},
 	} {
 		config := f.Backend(test.replica, test.certificate)
 		for name, header := range map[string]http.Header{
@@ -240,15 +240,20 @@ func (f *fleet) servicesSpeakForNobodyElse(t *testing.T) {
 			"remote headers":       {"X-Remote-User": {"admin"}, "X-Remote-Group": {"system:masters"}},
 			"an impersonated user": {"Impersonate-User": {"admin"}, "Impersonate-Group": {"system:masters"}},
 		} {
-			a, err := send(t.Context(), config, http.MethodGet, test.refused, header, "")
+			a, err := send(t.Context(), config, test.method, test.path, header, "")
 			if must(t, a, err); a.Code != http.StatusForbidden && a.Code != http.StatusUnauthorized && a.Code != http.StatusBadRequest {
 				t.Errorf("%s with the certificate of %s and %s: %v", test.replica, test.certificate, name, a)
 			}
 		}
 	}
-	a, err := send(t.Context(), f.Backend("core-0", "extensions"), http.MethodGet, "/api/v1/namespaces", nil, "")
-	if must(t, a, err).Code != http.StatusOK {
-		t.Errorf("extensions reading namespaces: %v", a)
+	for _, test := range []struct{ replica, certificate, path string }{
+		{"core-0", "extensions", "/api/v1/namespaces"},
+		{"extensions-0", "core", gadgetsPath},
+	} {
+		a, err := send(t.Context(), f.Backend(test.replica, test.certificate), http.MethodGet, test.path, nil, "")
+		if must(t, a, err).Code != http.StatusOK {
+			t.Errorf("%s reading %s: %v", test.certificate, test.path, a)
+		}
 	}
 }
 

@@ -1,0 +1,140 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"testing"
+)
+
+// watcher watches a collection, and goes on where it was when a watch ends, as clients do. Unlike these it does not list
+// again: it should never have to.
+type watcher struct {
+	client    *client
+	resource  resource
+	path      string
+	bookmarks bool
+	// started is closed when the first watch has begun.
+	started chan struct{}
+	start   sync.Once
+	// done is closed when the last object was seen, and lost when the watcher watches no more.
+	done, lost chan struct{}
+
+	// What follows is for the watcher's own goroutine, and for others when it is lost.
+
+	// at is the version up to which everything was seen.
+	at     string
+	events []event
+	// ends is how many watches ended, and torn how many of them within an event.
+	ends, torn int
+	// problem is what clients should never see. The watcher does not go on after it.
+	problem error
+}
+
+func newWatcher(t testing.TB, c *client, r resource, namespace string, bookmarks bool) *watcher {
+	t.Helper()
+	w := &watcher{
+		client: c, resource: r, path: r.collection(namespace), bookmarks: bookmarks,
+		started: make(chan struct{}), done: make(chan struct{}), lost: make(chan struct{}),
+	}
+	w.at = c.need(t, http.MethodGet, w.path, nil).Metadata.ResourceVersion
+	return w
+}
+
+// event is an event of a watch.
+type event struct {
+	Type   string `json:"type"`
+	Object object `json:"object"`
+}
+
+// run watches until the context ends, or there is a problem.
+func (w *watcher) run(ctx context.Context) {
+	defer close(w.lost)
+	for ctx.Err() == nil {
+		err := w.watch(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		w.ends++
+		switch {
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			w.torn++
+		case !errors.Is(err, io.EOF):
+			w.problem = err
+			return
+		}
+	}
+}
+
+// watch watches once, and returns why it ended: io.EOF where it ended well.
+func (w *watcher) watch(ctx context.Context) error {
+	url := fmt.Sprintf("%s%s?watch=true&timeoutSeconds=3600&resourceVersion=%s", w.client.url, w.path, w.at)
+	if w.bookmarks {
+		url += "&allowWatchBookmarks=true"
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := w.client.connection().Do(req)
+	if err != nil {
+		return errors.New("no watch: " + cause(err)) // not wrapped: it may be an io.EOF
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(resp.Body) //nolint:errcheck // the code is what counts
+		status, err := decode(body)
+		return errors.Join(fmt.Errorf("no watch: status %d: %s", resp.StatusCode, status.Message), err)
+	}
+	w.start.Do(func() { close(w.started) })
+	for events := json.NewDecoder(resp.Body); ; {
+		var e event
+		if err := events.Decode(&e); err != nil {
+			return err
+		}
+		if err := w.take(e); err != nil {
+			return err
+		}
+	}
+}
+
+// cause returns what is wrong with a request, without its URL.
+func cause(err error) string {
+	for errors.Unwrap(err) != nil {
+		err = errors.Unwrap(err)
+	}
+	return err.Error()
+}
+
+// take takes over an event.
+func (w *watcher) take(e event) error {
+	switch e.Type {
+	case "ADDED", "MODIFIED", "DELETED", "BOOKMARK":
+	case "ERROR":
+		return fmt.Errorf("an event that says %d %s", e.Object.Code, e.Object.Reason)
+	default:
+		return fmt.Errorf("an event of type %q", e.Type)
+	}
+	w.events = append(w.events, e)
+	w.at = e.Object.Metadata.ResourceVersion
+	if e.Object.Metadata.Name == theEnd {
+		close(w.done)
+	}
+	return nil
+}
+
+// awaitEnd returns when the last object was seen, or never will be.
+func (w *watcher) awaitEnd(ctx context.Context) {
+	select {
+	case <-w.done:
+	case <-w.lost:
+	case <-ctx.Done():
+	}
+}

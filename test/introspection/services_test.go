@@ -1,0 +1,158 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package introspection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tripod-k8s/tripod/test/framework"
+)
+
+func TestEachServiceTellsAboutItself(t *testing.T) {
+	for _, tc := range []struct {
+		path string
+		// has is something that only this service says.
+		has string
+	}{
+		{"/metrics", "tripod_backend_requests_total"},
+		{"/metrics?service=aggregator", "tripod_backend_requests_total"},
+		{"/metrics?service=core", `apiserver_storage_objects{resource="pods"}`},
+		{"/metrics?service=extensions", `apiserver_storage_objects{resource="customresourcedefinitions.apiextensions.k8s.io"}`},
+		{"/metrics/slis?service=extensions", "poststarthook/crd-informer-synced"},
+		{"/statusz?service=core", "Binary version"},
+		{"/flagz?service=core", "service-cluster-ip-range"},
+		{"/flagz?service=extensions", "core-servers"},
+		{"/readyz?service=core&verbose", "poststarthook/rbac/bootstrap-roles"},
+		{"/readyz/poststarthook/crd-informer-synced?service=extensions", "ok"},
+		{"/debug/pprof/heap?debug=1&service=core", "k8s.io/kubernetes/pkg/controlplane"},
+		{"/debug/api_priority_and_fairness/dump_priority_levels?service=extensions", "catch-all"},
+	} {
+		if got := ask(t, fleet.Cluster, admin, get(tc.path)); got.code != http.StatusOK || !strings.Contains(got.body, tc.has) {
+			t.Errorf("%s: %d without %s", tc.path, got.code, tc.has)
+		}
+	}
+	for path, want := range map[string]int{"/metrics?service=etcd": 400, "/metrics?service=core&replica=127.0.0.1:1": 404, "/readyz/unknown?service=core": 404} {
+		if got := ask(t, fleet.Cluster, admin, get(path)); got.code != want {
+			t.Errorf("%s: %d, want %d", path, got.code, want)
+		}
+	}
+}
+
+func TestServicesTellThoseWhomStockWouldTell(t *testing.T) {
+	for _, path := range []string{
+		"/metrics", "/metrics/slis", "/statusz", "/flagz", "/readyz", "/readyz/etcd", "/debug/pprof/heap", "/debug/flags/v",
+		"/debug/api_priority_and_fairness/dump_queues",
+	} {
+		for _, service := range []string{"core", "extensions"} {
+			for _, user := range users {
+				want, got := ask(t, stock, user, get(path)), ask(t, fleet.Cluster, user, get(path+"?service="+service))
+				if got.code != want.code {
+					t.Errorf("%s of %s for %s: %d, want %d", path, service, user, got.code, want.code)
+				}
+			}
+		}
+	}
+}
+
+func TestAReplicaTellsAboutItself(t *testing.T) {
+	for _, name := range []string{"core-0", "core-1"} {
+		path := "/flagz?service=core&replica=" + strings.TrimPrefix(fleet.Replica(name).URL, "https://")
+		for range 5 {
+			if got := ask(t, fleet.Cluster, admin, get(path)); got.code != http.StatusOK || !replicaFlag(name).MatchString(got.body) {
+				t.Errorf("%s is not told by %s, but %d: %s", path, name, got.code, got.body)
+			}
+		}
+	}
+}
+
+// replicaFlag finds the flag --replica in /flagz, which delimits names and values as it likes.
+func replicaFlag(name string) *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^replica[ =:]+` + name + "$")
+}
+
+func TestABackendThatIsAwayIsShownAndTheRestIsReady(t *testing.T) {
+	extensions := fleet.Replica("extensions-0")
+	if err := extensions.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(extensions.Start(), extensions.WaitReady(context.WithoutCancel(t.Context()))); err != nil {
+			t.Error(err)
+		}
+		expectEventually(t, "/readyz?verbose", 200, "[+]extensions-available ok")
+	})
+	expectEventually(t, "/readyz?verbose", 200, "[-]extensions-available failed: reason withheld, ignored")
+	for path, want := range map[string]struct {
+		code int
+		has  string
+	}{
+		"/readyz":         {200, "ok"},
+		"/livez":          {200, "ok"},
+		"/readyz?verbose": {200, "[+]poststarthook/rbac/bootstrap-roles ok"},
+		"/readyz/etcd":    {200, "ok"},
+		"/readyz/poststarthook/rbac/bootstrap-roles":   {200, "ok"},
+		"/readyz/poststarthook/crd-informer-synced":    {500, "extensions cannot be asked"},
+		"/readyz/extensions-available":                 {500, "internal server error"},
+		"/readyz/core-available":                       {200, "ok"},
+		"/readyz?verbose&exclude=extensions-available": {200, "[+]extensions-available excluded: ok"},
+		"/metrics?service=extensions":                  {503, "extensions is not available"},
+		"/metrics?service=core":                        {200, "process_start_time_seconds"},
+	} {
+		if got := ask(t, fleet.Cluster, admin, get(path)); got.code != want.code || !strings.Contains(got.body, want.has) {
+			t.Errorf("%s: %d, want %d and %s in\n%s", path, got.code, want.code, want.has, got.body)
+		}
+	}
+}
+
+func expectEventually(t *testing.T, path string, code int, has string) {
+	t.Helper()
+	err := framework.Poll(context.WithoutCancel(t.Context()), path+" says "+has, func(context.Context) error {
+		if got := ask(t, fleet.Cluster, admin, get(path)); got.code != code || !strings.Contains(got.body, has) {
+			return fmt.Errorf("%d %s", got.code, got.body)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestProbesNeedNoCredentials(t *testing.T) {
+	for _, replica := range []string{"aggregator-0", "core-0", "extensions-0"} {
+		for path, want := range map[string]int{
+			"/livez": 200, "/readyz": 200, "/healthz": 200, "/readyz/etcd": 200, "/readyz/unknown": 404, "/metrics": 404, "/debug/pprof/": 404, "/": 404,
+			"/readyz?verbose&exclude=etcd": 200,
+		} {
+			got := probe(t, replica, path)
+			if got.code != want {
+				t.Errorf("%s%s: %d, want %d", replica, path, got.code, want)
+			}
+			if strings.Contains(path, "exclude") && !strings.Contains(got.body, "[+]etcd excluded: ok") {
+				t.Errorf("%s%s: %s", replica, path, got.body)
+			}
+		}
+	}
+	if got := probe(t, "aggregator-0", "/readyz?verbose"); !strings.Contains(got.body, "[+]poststarthook/crd-informer-synced ok") {
+		t.Errorf("the aggregator does not show all services: %s", got.body)
+	}
+}
+
+func probe(t *testing.T, replica, path string) answer {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fleet.Replica(replica).ProbeURL+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read(t, resp)
+}
