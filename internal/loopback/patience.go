@@ -25,9 +25,6 @@ const (
 	resourcePatience = 30 * time.Second
 )
 
-// errSilent ends a request that was not answered.
-var errSilent = errors.New("the aggregator does not answer")
-
 func patience(req *http.Request) time.Duration {
 	if is := parse(req.URL.Path); is.document || !is.versioned {
 		return documentPatience
@@ -39,17 +36,17 @@ func patience(req *http.Request) time.Duration {
 // watch, may take longer. If it was not answered, or nobody is there, the answer is 503.
 func sendPatiently(to http.RoundTripper, req *http.Request, patience time.Duration) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
-	timer := time.AfterFunc(patience, func() { cancel(errSilent) })
+	timer := time.AfterFunc(patience, func() { cancel(servicelink.ErrSilent) })
 	response, err := to.RoundTrip(req.WithContext(ctx))
 	timer.Stop()
 	if err == nil {
 		response.Body = &cancelling{ReadCloser: response.Body, cancel: cancel}
 		return response, nil
 	}
-	silent := errors.Is(context.Cause(ctx), errSilent)
+	silent := errors.Is(context.Cause(ctx), servicelink.ErrSilent)
 	cancel(nil)
 	if silent {
-		return unavailable(req, errSilent), nil
+		return unavailable(req, errors.New("the aggregator does not answer")), nil
 	}
 	if servicelink.IsUnreachable(err) && req.Context().Err() == nil {
 		return unavailable(req, err), nil

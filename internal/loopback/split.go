@@ -77,8 +77,15 @@ func (s *splitter) sharedDocument(req *http.Request, openAPI bool) (*http.Respon
 		return s.toSelf(req)
 	}
 	response, err := s.toAggregator(req)
-	if s.heard.Load() || req.Context().Err() != nil {
+	if err == nil && (response.StatusCode == http.StatusOK || response.StatusCode == http.StatusNotModified) {
+		s.heard.Store(true)
+		return response, nil
+	}
+	if req.Context().Err() != nil {
 		return response, err
+	}
+	if s.heard.Load() {
+		return asAbsence(req, response), err
 	}
 	// Until the aggregator was heard, the own document is better than none: policies whose parameters are kinds of this service
 	// must be in force, or this service might not start, and then the aggregator does not either.
@@ -99,13 +106,25 @@ func (s *splitter) toAggregator(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if response.StatusCode < http.StatusInternalServerError {
-		s.heard.Store(true)
-		return response, nil
+	if response.StatusCode >= http.StatusInternalServerError || response.StatusCode == http.StatusTooManyRequests {
+		// Clients that are told to would try again, up to ten times, while a user waits for admission.
+		response.Header.Del("Retry-After")
 	}
-	// Clients that are told to would try again, up to ten times, while a user waits for admission.
-	response.Header.Del("Retry-After")
 	return response, nil
+}
+
+// asAbsence returns 503 for an answer by which the aggregator refuses a service what every service may read: it does not know this one, as
+// while certificates are exchanged. Taken literally it would deny what users ask for.
+func asAbsence(req *http.Request, response *http.Response) *http.Response {
+	if response == nil {
+		return nil
+	}
+	switch response.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
+		response.Body.Close() //nolint:errcheck // nobody reads it
+		return unavailable(req, fmt.Errorf("the aggregator answers %s", http.StatusText(response.StatusCode)))
+	}
+	return response
 }
 
 // asService returns the request without the credentials of the loopback client, which are good for this server alone.

@@ -145,6 +145,7 @@ func TestWithoutTheAggregator(t *testing.T) {
 		resp.Header.Set("Retry-After", "1")
 		return resp, nil
 	})
+	refuses := roundTripper(func(*http.Request) (*http.Response, error) { return response(http.StatusForbidden, ""), nil })
 	hangsUp := roundTripper(func(*http.Request) (*http.Response, error) { return nil, io.EOF })
 	for _, step := range []struct {
 		name       string
@@ -156,10 +157,13 @@ func TestWithoutTheAggregator(t *testing.T) {
 		{"discovery, never reached", unreachable(t), "/apis", http.StatusOK},
 		{"discovery, starting", unavailable, "/apis", http.StatusOK},
 		{"discovery, behind a balancer without servers", hangsUp, "/apis", http.StatusOK},
+		{"discovery, refused before it was heard", refuses, "/apis", http.StatusOK},
 		{"OpenAPI, starting", unavailable, "/openapi/v3", http.StatusOK},
 		{"discovery, there", answers("aggregator"), "/apis", http.StatusOK},
 		{"discovery, away", unreachable(t), "/apis", http.StatusServiceUnavailable},
 		{"discovery, away for it", unavailable, "/apis", http.StatusServiceUnavailable},
+		{"discovery, refused", refuses, "/apis", http.StatusServiceUnavailable},
+		{"resources of others, refused", refuses, "/apis/example.com/v1/widgets", http.StatusForbidden},
 		{"resources of others, away for it", unavailable, "/apis/example.com/v1/widgets", http.StatusServiceUnavailable},
 		{"own resources", unreachable(t), "/apis/apps/v1/deployments", http.StatusOK},
 	} {

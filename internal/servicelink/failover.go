@@ -4,6 +4,7 @@
 package servicelink
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -39,7 +40,13 @@ func (f *failover) RoundTrip(req *http.Request) (*http.Response, error) {
 			response, err := f.next.RoundTrip(redirected)
 			if err == nil {
 				f.link.noteReached(server)
+				if response.StatusCode == http.StatusServiceUnavailable {
+					f.link.leave(server)
+				}
 				return response, nil
+			}
+			if errors.Is(context.Cause(req.Context()), ErrSilent) {
+				f.link.leave(server)
 			}
 			if req.Context().Err() != nil || !mayRepeat(req, err) {
 				return nil, err
@@ -55,6 +62,9 @@ func (f *failover) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 }
+
+// ErrSilent is the cause with which a context ends whose request was not answered for too long. The next one goes to another server.
+var ErrSilent = errors.New("it does not answer")
 
 // errNowhere is why a service cannot be reached that has no servers.
 var errNowhere = errors.New("it is not known where it is")

@@ -234,3 +234,41 @@ func TestFailoverFindsServersThatAppearWhileItWaits(t *testing.T) {
 		t.Errorf("asked %q, want %q", got, want)
 	}
 }
+
+func TestAServerThatDoesNotServeIsLeft(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer func(context.CancelCauseFunc) (*http.Response, error)
+	}{
+		"because it says so": {func(context.CancelCauseFunc) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody}, nil
+		}},
+		"because it says nothing": {func(cancel context.CancelCauseFunc) (*http.Response, error) {
+			cancel(ErrSilent)
+			return nil, context.Canceled
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked []string
+			ctx, cancel := context.WithCancelCause(t.Context())
+			f := newTestFailover(nil, "a", "b")
+			f.next = roundTripper(func(req *http.Request) (*http.Response, error) {
+				asked = append(asked, req.URL.Host)
+				if req.URL.Host == "a" {
+					return test.answer(cancel)
+				}
+				return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+			})
+			_ = send(ctx, t, f, nil) // whatever becomes of this one
+			if err := send(t.Context(), t, f, nil); err != nil {
+				t.Error(err)
+			}
+			if got, want := strings.Join(asked, " "), "a b"; got != want {
+				t.Errorf("asked %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

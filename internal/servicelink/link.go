@@ -149,6 +149,15 @@ func (l *Link) noteReached(server *url.URL) {
 	}
 }
 
+// leave has requests begin with the server after this one: it can be connected to, but does not serve.
+func (l *Link) leave(server *url.URL) {
+	servers := *l.servers.Load()
+	at := slices.IndexFunc(servers, func(other *url.URL) bool { return other.Host == server.Host })
+	if at >= 0 {
+		l.current.Store(servers[(at+1)%len(servers)])
+	}
+}
+
 func (l *Link) noteAway(err error) {
 	if !l.away.Swap(true) {
 		klog.InfoS("Service cannot be reached", "service", l.service, "servers", strings.Join(l.hosts(), ","), "reason", err.Error())

@@ -5,6 +5,7 @@ package splitetcd
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 
@@ -14,20 +15,25 @@ import (
 // recordKey is where the target keeps what was done. It is outside of what API servers see.
 const recordKey = "/tripod/split-etcd"
 
+// markKey is written to see whether source and target are the same.
+const markKey = recordKey + "/mark"
+
 // record is what the target knows of earlier runs.
 type record struct {
 	// Source is the etcd cluster that is copied from.
 	Source uint64 `json:"source"`
-	// Done says that everything was copied, namely Resources. Deleting says that the source may have lost some of it since.
+	// Done says that everything was copied, namely Resources as they were at Revision. Deleting says that the source may have lost some of
+	// it since.
 	Done      bool       `json:"done"`
+	Revision  int64      `json:"revision,omitempty"`
 	Deleting  bool       `json:"deleting,omitempty"`
 	Resources []Resource `json:"resources,omitempty"`
 }
 
 // begin notes in the target that it is being copied to. It returns the record of an earlier run that has finished, or nil.
 func (s *split) begin(ctx context.Context) (*record, error) {
-	if s.Source.id == s.Target.id {
-		return nil, fmt.Errorf("--%s and --%s are the same etcd", s.Source.Flag, s.Target.Flag)
+	if err := s.checkApart(ctx); err != nil {
+		return nil, err
 	}
 	answer, err := s.target.Get(ctx, recordKey)
 	if err != nil {
@@ -57,16 +63,36 @@ func (s *split) begin(ctx context.Context) (*record, error) {
 	return nil, s.write(ctx, &record{Source: s.Source.id})
 }
 
-// finish notes that everything was copied, and has the target forget how it came about.
-func (s *split) finish(ctx context.Context, done *record) error {
-	if err := s.write(ctx, done); err != nil {
-		return err
+// checkApart returns an error when source and target are the same etcd. The ids of clusters do not tell: those that are started alike have
+// the same.
+func (s *split) checkApart(ctx context.Context) error {
+	mark := rand.Text()
+	if _, err := s.target.Put(ctx, markKey, mark); err != nil {
+		return fmt.Errorf("cannot write to the target: %w", err)
 	}
+	seen, err := s.source.Get(ctx, markKey)
+	if err != nil {
+		return fmt.Errorf("cannot read from the source: %w", err)
+	}
+	if _, err := s.target.Delete(ctx, markKey); err != nil {
+		return fmt.Errorf("cannot write to the target: %w", err)
+	}
+	if len(seen.Kvs) == 1 && string(seen.Kvs[0].Value) == mark {
+		return fmt.Errorf("--%s and --%s are the same etcd", s.Source.Flag, s.Target.Flag)
+	}
+	return nil
+}
+
+// finish has the target forget how everything was copied, and notes that it was.
+func (s *split) finish(ctx context.Context, done *record) error {
 	now, err := revision(ctx, s.target)
 	if err != nil {
 		return err
 	}
-	return compact(ctx, s.target, now)
+	if err := compact(ctx, s.target, now); err != nil {
+		return err
+	}
+	return s.write(ctx, done)
 }
 
 func (s *split) write(ctx context.Context, r *record) error {

@@ -16,9 +16,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
+	"sync/atomic"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
 )
 
 // Options say what to copy, from where to where.
@@ -76,7 +80,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer target.Close() //nolint:errcheck // nothing is pending
+	defer target.Close()                //nolint:errcheck // nothing is pending
+	o.Prefix = path.Join("/", o.Prefix) // as API servers do
 	s := &split{Options: o, source: source, target: target}
 	return &s.report, s.run(ctx)
 }
@@ -118,6 +123,9 @@ func (s *split) copyAll(ctx context.Context) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(resources) == 1 {
+		return nil, fmt.Errorf("the source has no CustomResourceDefinitions below %s: is --etcd-prefix right?", s.Prefix)
+	}
 	for _, resource := range resources {
 		if err := s.copy(ctx, resource); err != nil {
 			return nil, fmt.Errorf("cannot copy %s: %w", resource.name, err)
@@ -134,7 +142,7 @@ func (s *split) copyAll(ctx context.Context) (*record, error) {
 	if err := s.raise(ctx, ended); err != nil {
 		return nil, err
 	}
-	done := &record{Source: s.Source.id, Resources: copied, Done: true}
+	done := &record{Source: s.Source.id, Revision: began, Resources: copied, Done: true}
 	if err := s.finish(ctx, done); err != nil {
 		return nil, err
 	}
@@ -146,17 +154,18 @@ func (s *split) copyAll(ctx context.Context) (*record, error) {
 // stillDone returns the record of an earlier run if the source is as it was then, or is being deleted. It returns nil when the source was
 // changed, because that run was too early, and the target was not: then everything can be copied again.
 func (s *split) stillDone(ctx context.Context, done *record) (*record, error) {
-	if done.Deleting {
-		return done, nil // what the source has left does not matter
-	}
-	source, err := s.sums(ctx, s.source)
+	source, latest, err := s.sums(ctx, s.source)
 	if err != nil {
 		return nil, err
 	}
-	if slices.Equal(source, done.Resources) {
+	unchanged := latest <= done.Revision
+	if unchanged && (done.Deleting || slices.Equal(source, done.Resources)) {
 		return done, nil
 	}
-	target, err := s.sums(ctx, s.target)
+	if done.Deleting || s.DeleteSource {
+		return nil, errors.New("the source has changed since it was copied: nothing is deleted")
+	}
+	target, _, err := s.sums(ctx, s.target)
 	if err != nil {
 		return nil, err
 	}
@@ -165,24 +174,24 @@ func (s *split) stillDone(ctx context.Context, done *record) (*record, error) {
 			"extensions must use only one of them; empty the target to begin anew")
 	}
 	s.Progress("the source has changed since an earlier run copied it")
-	return nil, nil //nolint:nilnil // no finished run
+	return nil, s.write(ctx, &record{Source: s.Source.id})
 }
 
-// sums returns what an etcd has of CustomResourceDefinitions, and of each resource that they define.
-func (s *split) sums(ctx context.Context, client *clientv3.Client) ([]Resource, error) {
+// sums returns what an etcd has of CustomResourceDefinitions, and of each resource that they define, and the revision of the latest change
+// that is still to be seen.
+func (s *split) sums(ctx context.Context, client *clientv3.Client) (all []Resource, latest int64, err error) {
 	resources, err := s.resources(ctx, client)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	all := make([]Resource, 0, len(resources))
 	for _, resource := range resources {
-		one, _, err := sum(ctx, client, resource)
+		one, changed, err := sum(ctx, client, resource)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		all = append(all, one)
+		all, latest = append(all, one), max(latest, changed)
 	}
-	return all, nil
+	return all, latest, nil
 }
 
 // compare returns what there is of each resource, which must be the same in source and target.
@@ -219,7 +228,7 @@ func (s *split) compare(ctx context.Context, resources []resource, since int64) 
 	return same, nil
 }
 
-// deleteSource deletes what was copied from the source, which is as it was then.
+// deleteSource deletes what was copied from the source, and nothing that was written since.
 func (s *split) deleteSource(ctx context.Context, done *record) error {
 	done.Deleting = true
 	if err := s.write(ctx, done); err != nil {
@@ -227,11 +236,35 @@ func (s *split) deleteSource(ctx context.Context, done *record) error {
 	}
 	for _, copied := range done.Resources {
 		s.Progress("deleting " + copied.Name + " from the source")
-		deleted, err := s.source.Delete(ctx, s.resource(copied.Name).prefix, clientv3.WithPrefix())
-		if err != nil {
-			return fmt.Errorf("cannot delete %s from the source: %w", copied.Name, err)
+		if err := s.deleteResource(ctx, s.resource(copied.Name), done.Revision); err != nil {
+			return err
 		}
-		s.report.DeletedFromSource += deleted.Deleted
 	}
 	return nil
+}
+
+// deleteResource deletes the objects of a resource that are not newer than a revision. They are deleted one by one, because the source serves
+// others, which would wait for all of them.
+func (s *split) deleteResource(ctx context.Context, r resource, revision int64) error {
+	return pages(ctx, s.source, r, func(page []*mvccpb.KeyValue) error {
+		deleting, ctx := errgroup.WithContext(ctx)
+		deleting.SetLimit(writers)
+		for _, entry := range page {
+			deleting.Go(func() error {
+				key := string(entry.Key)
+				answer, err := s.source.Txn(ctx).
+					If(clientv3.Compare(clientv3.ModRevision(key), "<", revision+1)).
+					Then(clientv3.OpDelete(key)).Commit()
+				switch {
+				case err != nil:
+					return fmt.Errorf("cannot delete %s from the source: %w", r.name, err)
+				case !answer.Succeeded:
+					return fmt.Errorf("%s was written in the source since it was copied: the rest of it is left there", key)
+				}
+				atomic.AddInt64(&s.report.DeletedFromSource, 1)
+				return nil
+			})
+		}
+		return deleting.Wait()
+	})
 }

@@ -58,7 +58,7 @@ func (p *pair) put(t *testing.T, key, value string) {
 func (p *pair) run(ctx context.Context, change func(*Options)) (*Report, error) {
 	o := Options{
 		Source: Etcd{Flag: "from", Servers: p.source.Endpoints()}, Target: Etcd{Flag: "extensions-to", Servers: p.target.Endpoints()},
-		Prefix: "/registry", Progress: func(line string) { p.lines = append(p.lines, line) },
+		Prefix: "registry/", Progress: func(line string) { p.lines = append(p.lines, line) },
 	}
 	if change != nil {
 		change(&o)
@@ -225,6 +225,44 @@ func TestSplitRefuses(t *testing.T) {
 			change: func(p *pair, o *Options) { o.Target.Servers = p.source.Endpoints() },
 			want:   "--from and --extensions-to are the same etcd",
 		},
+		"a prefix below which there is nothing": {
+			change: func(_ *pair, o *Options) { o.Prefix = "/other" },
+			want:   "no CustomResourceDefinitions below /other",
+		},
+		"a source that changed before its objects are deleted": {
+			before: func(t *testing.T, p *pair) {
+				t.Helper()
+				if _, err := p.run(t.Context(), nil); err != nil {
+					t.Fatal(err)
+				}
+				p.put(t, widgetsP+"default/w-1", "late")
+			},
+			change: func(_ *pair, o *Options) { o.DeleteSource = true },
+			want:   "the source has changed since it was copied: nothing is deleted",
+		},
+		"a source that is written while its objects are deleted": {
+			change: func(p *pair, o *Options) {
+				o.DeleteSource = true
+				o.Progress = func(line string) {
+					if strings.HasPrefix(line, "deleting widgets") {
+						p.source.Put(context.Background(), widgetsP+"default/w-1", "late") //nolint:errcheck // then nothing is refused
+					}
+				}
+			},
+			want: "/registry/example.com/widgets/default/w-1 was written in the source since it was copied",
+		},
+		"a source that is in use again after its objects were deleted": {
+			before: func(t *testing.T, p *pair) {
+				t.Helper()
+				if _, err := p.run(t.Context(), func(o *Options) { o.DeleteSource = true }); err != nil {
+					t.Fatal(err)
+				}
+				p.put(t, crds+"widgets.example.com", "{}")
+				p.put(t, widgetsP+"default/again", "")
+			},
+			change: func(_ *pair, o *Options) { o.DeleteSource = true },
+			want:   "the source has changed since it was copied: nothing is deleted",
+		},
 		"a target in use": {
 			before: func(t *testing.T, p *pair) {
 				t.Helper()
@@ -265,8 +303,7 @@ func TestSplitRefuses(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			change: func(_ *pair, o *Options) { o.DeleteSource = true },
-			want:   "were changed in the source and in the target",
+			want: "were changed in the source and in the target",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

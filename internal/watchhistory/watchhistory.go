@@ -11,6 +11,7 @@ package watchhistory
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -92,8 +93,8 @@ func Decorate(decorate generic.StorageDecorator, newRaw NewRawStorage) generic.S
 type continuing struct {
 	*cacher.CacheDelegator
 	history lazyStorage
-	// filled says that the cache was ready once.
-	filled atomic.Bool
+	// awaited says that the cache was ready once, or was waited for in vain.
+	awaited atomic.Bool
 }
 
 // GetList waits for a cache that was just made: lists are served from it.
@@ -123,17 +124,17 @@ func (s *continuing) Watch(ctx context.Context, key string, opts storage.ListOpt
 	return resume(ctx, source{history: history, cache: s.CacheDelegator, key: key, opts: opts, refusal: *refusal}), nil
 }
 
-// awaitFirstFill returns when the cache is or was ready, the context ends, or it takes long. A cache that is being filled again,
-// because etcd was away, is not waited for: everybody would.
+// awaitFirstFill returns when the cache is or was ready, the context ends, or it takes long. That is done once: when etcd is away, a request
+// is told to come again, as by kube-apiserver, and does not keep others from being served.
 func (s *continuing) awaitFirstFill(ctx context.Context) {
-	if s.filled.Load() {
+	if s.awaited.Load() {
 		return
 	}
-	err := wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, firstFill, true, func(context.Context) (bool, error) {
-		return s.filled.Load() || s.ReadinessCheck() == nil, nil
+	err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, firstFill, true, func(context.Context) (bool, error) {
+		return s.awaited.Load() || s.ReadinessCheck() == nil, nil
 	})
-	if err == nil {
-		s.filled.Store(true)
+	if err == nil || ctx.Err() == nil {
+		s.awaited.Store(true)
 	}
 }
 
@@ -174,7 +175,10 @@ type lazyStorage struct {
 func (l *lazyStorage) get() (storage.Interface, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.made != nil || l.retired {
+	if l.retired {
+		return nil, errors.New("the storage is being destroyed")
+	}
+	if l.made != nil {
 		return l.made, nil
 	}
 	made, unmake, err := l.make()

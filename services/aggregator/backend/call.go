@@ -174,6 +174,10 @@ func (c *call) mayAskAnother(resp *http.Response) bool {
 	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" || c.throttled != nil || c.about.answers429 {
 		return false
 	}
+	// What a third party has done before it says so is not known.
+	if !c.about.safe && c.backend.checks.byConnection {
+		return false
+	}
 	if !c.body.Complete() || !c.body.Replayable() {
 		return false
 	}

@@ -156,6 +156,32 @@ func TestWhatAThirdPartyStreamsIsNotHeldBack(t *testing.T) {
 	}
 }
 
+func TestAThirdPartyThatHasTooMuchToDoIsSentOnlyReadsElsewhere(t *testing.T) {
+	for method, want := range map[string]int64{http.MethodPost: 1, http.MethodGet: 2} {
+		var asked atomic.Int64
+		busy := func(w http.ResponseWriter, req *http.Request) {
+			if req.URL.Path != "/apis/example.com/v1/widgets" {
+				return // a check
+			}
+			asked.Add(1)
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+		first, second := serveThirdParty(t, true, busy).Listener.Addr().String(), serveThirdParty(t, true, busy).Listener.Addr().String()
+		b := newThirdParty(t, first, second)
+		b.find(first, ready)
+		b.find(second, ready)
+		req := newRequest(t, method, "")
+		req.URL.Path = "/apis/example.com/v1/widgets"
+		if _, err := do(t, b, req); err != nil {
+			t.Error(err)
+		}
+		if got := asked.Load(); got != want {
+			t.Errorf("%s was sent %d times, want %d", method, got, want)
+		}
+	}
+}
+
 func TestAThirdPartyIsSentNoWriteTwice(t *testing.T) {
 	for _, fault := range connectionstest.HTTP2Faults {
 		t.Run(string(fault), func(t *testing.T) {

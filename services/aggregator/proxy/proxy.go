@@ -21,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
+	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/tripod-k8s/tripod/internal/envelope"
 	"github.com/tripod-k8s/tripod/services/aggregator/backend"
@@ -72,6 +73,10 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	stripIdentity(req.Header)
 	req.Header[envelope.Header] = []string{sealed}
+	if httpstream.IsUpgradeRequest(req) {
+		serveUpgrade(*f.proxy, w, req)
+		return
+	}
 	f.proxy.ServeHTTP(w, req)
 }
 

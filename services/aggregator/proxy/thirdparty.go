@@ -105,17 +105,26 @@ func (p *ThirdParty) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 // upgrade tunnels. utilproxy.UpgradeAwareHandler would do so to one address, so this sends what that does, by the upstream.
 func (p *ThirdParty) upgrade(w http.ResponseWriter, req *http.Request, sender user.Info) {
-	tunnel := &httputil.ReverseProxy{
+	serveUpgrade(httputil.ReverseProxy{
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			keepHeaders(pr.Out.Header, pr.In.Header)
 			setUser(pr.Out, sender)
 			utilnet.AppendForwardedForHeader(pr.Out)
 		},
-		Transport:    p.upstream,
-		ErrorHandler: (&sending{to: p}).Error,
-		ErrorLog:     log.New(klogWriter{}, "", 0),
+		Transport:      p.upstream,
+		ModifyResponse: refuseRedirects,
+		ErrorHandler:   (&sending{to: p}).Error,
+		ErrorLog:       log.New(klogWriter{}, "", 0),
+	}, w, req)
+}
+
+// refuseRedirects lets an API server agree to an upgrade or refuse it, and nothing else: a client that follows it elsewhere would take its
+// credentials along (CVE-2022-3172). utilproxy.UpgradeAwareHandler has the same rule.
+func refuseRedirects(resp *http.Response) error {
+	if resp.StatusCode != http.StatusSwitchingProtocols && resp.StatusCode < http.StatusBadRequest {
+		return fmt.Errorf("the API server answered a request to upgrade with %s", resp.Status)
 	}
-	tunnel.ServeHTTP(w, req)
+	return nil
 }
 
 // sending is one request on its way to the API server.

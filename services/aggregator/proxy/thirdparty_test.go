@@ -129,6 +129,37 @@ func (a answering) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("here"))}, nil
 }
 
+func TestATunnelIsNotRedirected(t *testing.T) {
+	evil := redirecting("https://evil.example.com/")
+	front := serveThird(t, third(evil, apiregistrationv1.ConditionTrue), "create")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, front.URL+"/exec", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Connection", "Upgrade")
+	req.Header.Set("Upgrade", "websocket")
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // it is not read
+	if resp.StatusCode < http.StatusInternalServerError || resp.Header.Get("Location") != "" {
+		t.Errorf("got %s to %q", resp.Status, resp.Header.Get("Location"))
+	}
+}
+
+// redirecting is an API server that sends clients elsewhere.
+type redirecting string
+
+func (r redirecting) Ready() bool { return true }
+
+func (r redirecting) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{
+		Status: "307 Temporary Redirect", StatusCode: http.StatusTemporaryRedirect,
+		Header: http.Header{"Location": {string(r)}}, Body: http.NoBody,
+	}, nil
+}
+
 func TestAThirdPartyIsAskedWhenItsConditionOrAnEndpointIsGood(t *testing.T) {
 	for name, test := range map[string]struct {
 		condition apiregistrationv1.ConditionStatus

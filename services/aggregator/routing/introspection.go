@@ -43,6 +43,9 @@ func (t *Table) RouteURL(u *url.URL) Target {
 	}
 	query := u.Query()
 	if owner, known := serviceOwners[query.Get(serviceParameter)]; known {
+		if owner == Aggregator {
+			return Target{Owner: owner} // it has no others to choose from
+		}
 		return Target{Owner: owner, Replica: query.Get(replicaParameter)}
 	}
 	return t.Route(u.Path)

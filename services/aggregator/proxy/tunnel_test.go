@@ -1,0 +1,172 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+)
+
+// backendConn is a backend that switches protocols, and the connection with it.
+type backendConn struct {
+	// Reader has what it says, and Writer takes what the client says.
+	io.Reader
+	io.Writer
+	// toldAll is set when the client has said all.
+	toldAll bool
+}
+
+func (b *backendConn) Close() error      { return nil }
+func (b *backendConn) CloseWrite() error { b.toldAll = true; return nil }
+
+// RoundTrip switches protocols.
+func (b *backendConn) RoundTrip(req *http.Request) (*http.Response, error) {
+	return &http.Response{
+		StatusCode: http.StatusSwitchingProtocols, ProtoMajor: 1, ProtoMinor: 1, Request: req, Body: b,
+		Header: http.Header{"Connection": {"Upgrade"}, "Upgrade": {"test"}},
+	}, nil
+}
+
+// clientConn is the server's end of the connection with a client, of which each direction can be closed alone.
+type clientConn struct {
+	net.Conn
+	said *io.PipeReader
+	tell *io.PipeWriter
+}
+
+func (c clientConn) Read(p []byte) (int, error)  { return c.said.Read(p) }
+func (c clientConn) Write(p []byte) (int, error) { return c.tell.Write(p) }
+func (c clientConn) CloseWrite() error           { return c.tell.Close() }
+func (c clientConn) Close() error                { return errors.Join(c.said.Close(), c.tell.Close()) }
+
+type hijackable struct {
+	*httptest.ResponseRecorder
+	conn net.Conn
+}
+
+func (h hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return h.conn, bufio.NewReadWriter(bufio.NewReader(h.conn), bufio.NewWriter(h.conn)), nil
+}
+
+// client is the other end of a tunnel.
+type client struct {
+	say   *io.PipeWriter
+	heard *bufio.Reader
+	// ended is closed when the tunnel is no more.
+	ended chan struct{}
+}
+
+// openTunnel returns a client whose connection with the backend is a tunnel now.
+func openTunnel(t *testing.T, b *backendConn) client {
+	t.Helper()
+	said, say := io.Pipe()
+	heard, tell := io.Pipe()
+	c := client{say: say, heard: bufio.NewReader(heard), ended: make(chan struct{})}
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+	req.Header.Set("Connection", "Upgrade")
+	req.Header.Set("Upgrade", "test")
+	go func() {
+		defer close(c.ended)
+		serveUpgrade(httputil.ReverseProxy{Rewrite: func(*httputil.ProxyRequest) {}, Transport: b},
+			hijackable{httptest.NewRecorder(), clientConn{said: said, tell: tell}}, req)
+	}()
+	resp, err := http.ReadResponse(c.heard, req)
+	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("got %v: %v", resp, err)
+	}
+	return c
+}
+
+// deaf is a connection of which the other end is closed.
+var deaf = writerFunc(func([]byte) (int, error) { return 0, errors.New("broken pipe") })
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestWhatABackendHasSaidArrivesThoughTheClientStillTalks(t *testing.T) {
+	for name, end := range map[string]error{"ended": io.EOF, "broken": errors.New("connection reset by peer")} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				words := strings.Repeat("the answer\n", 10_000)
+				c := openTunnel(t, &backendConn{Reader: io.MultiReader(strings.NewReader(words), iotest.ErrReader(end)), Writer: deaf})
+				for range 3 {
+					if _, err := io.WriteString(c.say, "more"); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait()
+				}
+				if got, err := io.ReadAll(c.heard); err != nil || string(got) != words {
+					t.Errorf("got %d bytes of %d: %v", len(got), len(words), err)
+				}
+				_ = c.say.Close()
+				<-c.ended
+			})
+		})
+	}
+}
+
+func TestAClientThatDoesNotCloseIsCutOff(t *testing.T) {
+	for name, talk := range map[string]func(io.Writer){
+		"silent": func(io.Writer) {},
+		"talking": func(w io.Writer) {
+			for err := error(nil); err == nil; time.Sleep(time.Second) {
+				_, err = io.WriteString(w, "x")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := openTunnel(t, &backendConn{Reader: strings.NewReader(""), Writer: deaf})
+				var talking sync.WaitGroup
+				talking.Go(func() { talk(c.say) })
+				defer talking.Wait()
+				start := time.Now()
+				<-c.ended
+				if waited := time.Since(start); waited != tunnelLinger {
+					t.Errorf("after %v, want %v", waited, tunnelLinger)
+				}
+			})
+		})
+	}
+}
+
+func TestABackendMayAnswerWhenTheClientHasSaidAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer, answering := io.Pipe()
+		var told bytes.Buffer
+		backend := &backendConn{Reader: answer, Writer: &told}
+		c := openTunnel(t, backend)
+		if _, err := io.WriteString(c.say, "question"); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.say.Close()
+		go func() {
+			for range 5 { // as long as it goes on, it may take its time
+				time.Sleep(tunnelLinger - time.Second)
+				_, _ = io.WriteString(answering, "part ")
+			}
+			_ = answering.Close()
+		}()
+		if got, err := io.ReadAll(c.heard); err != nil || string(got) != "part part part part part " {
+			t.Errorf("got %q: %v", got, err)
+		}
+		<-c.ended
+		if told.String() != "question" || !backend.toldAll {
+			t.Errorf("the backend was told %q, all of it: %t", told.String(), backend.toldAll)
+		}
+	})
+}
