@@ -11,8 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/component-base/cli"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"github.com/tripod-k8s/tripod/internal/servicecommand"
 )
@@ -73,6 +76,10 @@ func newCommand(args []string, start func(context.Context, *catalog, *settings) 
 	cmd.SetArgs(args)
 	return cmd
 }
+
+// What is refused in --runtime-config are groups that the scheme does not have. This process serves none of them, so it does not link
+// them all, but it knows their names.
+func init() { utilruntime.Must(clientgoscheme.AddToScheme(legacyscheme.Scheme)) }
 
 // complete does what kube-apiserver does with its options before it starts, and so makes a certificate in --cert-dir
 // where none was given.

@@ -242,3 +242,17 @@ func TestAddressesFollowTheFlags(t *testing.T) {
 		t.Errorf("serves on %v port %d as %v", s.bindAddress, s.securePort, s.advertiseAddress)
 	}
 }
+
+func TestGroupsInRuntimeConfigAreThoseOfKubernetes(t *testing.T) {
+	for _, group := range []string{
+		"v1", "storagemigration.k8s.io/v1beta1", "resource.k8s.io/v1beta1", "networking.k8s.io/v1beta1", "internal.apiserver.k8s.io/v1alpha1",
+		"apiregistration.k8s.io/v1", "apiextensions.k8s.io/v1", "api/all",
+	} {
+		if _, err := started(t, append(required(t), "--runtime-config="+group+"=true")); err != nil {
+			t.Errorf("%s: %v", group, err)
+		}
+	}
+	if _, err := started(t, append(required(t), "--runtime-config=nobody.example.org/v1=true")); err == nil {
+		t.Error("a group that nobody has is not refused")
+	}
+}

@@ -58,7 +58,12 @@ var notes = map[string]string{
 	"max-requests-inflight":          "core gets two thirds, extensions the rest; the aggregator has the whole for what it serves itself",
 	"max-mutating-requests-inflight": "as --max-requests-inflight",
 
-	"audit-log-path":    "extensions and the aggregator write beside it: `audit-extensions.log`, `audit-aggregator.log`",
+	"audit-log-path":      "`tripod kube-apiserver` itself writes the file, for all services",
+	"audit-log-maxage":    "as --audit-log-path",
+	"audit-log-maxbackup": "as --audit-log-path",
+	"audit-log-maxsize":   "as --audit-log-path",
+	"audit-log-compress":  "as --audit-log-path",
+
 	"debug-socket-path": "extensions and the aggregator listen beside it",
 
 	"enable-admission-plugins":  "extensions gets those of the plugins that also decide about custom resources",

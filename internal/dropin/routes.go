@@ -41,8 +41,14 @@ var routes = map[string]rule{
 	"max-requests-inflight":          derived,
 	"max-mutating-requests-inflight": derived,
 
-	// A file, or socket, has one owner.
-	"audit-log-path":    ownFile,
+	// The audit log has one writer, which is none of the services.
+	"audit-log-path":      derived,
+	"audit-log-maxage":    derived,
+	"audit-log-maxbackup": derived,
+	"audit-log-maxsize":   derived,
+	"audit-log-compress":  derived,
+
+	// A socket has one owner.
 	"debug-socket-path": ownFile,
 
 	// Extensions refuses the name of an admission plugin that it does not have. The old --admission-control, a

@@ -39,7 +39,7 @@ func argumentsOf(t *testing.T, args []string, change func(*settings)) map[servic
 	known := newCatalog()
 	result := map[service][]string{}
 	for _, to := range services {
-		result[to] = s.arguments(to, known, genericoptions.CertKey{CertFile: "public.crt", KeyFile: "public.key"})
+		result[to] = s.arguments(to, known, genericoptions.CertKey{CertFile: "public.crt", KeyFile: "public.key"}, "audit.sock")
 	}
 	return result
 }
@@ -105,18 +105,18 @@ func TestServicesGetTheFlagsThatAreTheirs(t *testing.T) {
 		},
 		{
 			name: "an audit log has one writer",
-			args: []string{"--audit-log-path=/var/log/audit.log", "--audit-policy-file=p.yaml"},
-			want: map[service][]string{
-				core:       {"--audit-log-path=/var/log/audit.log", "--audit-policy-file=p.yaml"},
-				extensions: {"--audit-log-path=/var/log/audit-extensions.log", "--audit-policy-file=p.yaml"},
-				aggregator: {"--audit-log-path=/var/log/audit-aggregator.log", "--audit-policy-file=p.yaml"},
+			args: []string{
+				"--audit-log-path=/var/log/audit.log", "--audit-log-maxsize=5", "--audit-log-maxage=6", "--audit-log-maxbackup=7", "--audit-log-compress",
+				"--audit-log-mode=batch", "--audit-policy-file=p.yaml",
 			},
-		},
-		{
-			name: "but all write to standard output",
-			args: []string{"--audit-log-path=-"},
+			change: func(s *settings) { s.auditLog.Path = "/var/log/audit.log" },
 			want: map[service][]string{
-				core: {"--audit-log-path=-"}, extensions: {"--audit-log-path=-"}, aggregator: {"--audit-log-path=-"},
+				core:       {"--audit-log-mode=batch", "--audit-policy-file=p.yaml", "--audit-log-socket=audit.sock"},
+				extensions: {"--audit-log-mode=batch", "--audit-policy-file=p.yaml", "--audit-log-socket=audit.sock"},
+				aggregator: {"--audit-log-mode=batch", "--audit-policy-file=p.yaml", "--audit-log-socket=audit.sock"},
+			},
+			not: map[service][]string{
+				core: {"--audit-log-path=/var/log/audit.log"}, extensions: {"--audit-log-maxsize=5"}, aggregator: {"--audit-log-compress=true"},
 			},
 		},
 		{

@@ -16,6 +16,7 @@ import (
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/internal/auditlog"
 	"github.com/tripod-k8s/tripod/internal/backendsfile"
 	"github.com/tripod-k8s/tripod/internal/etcdready"
 	"github.com/tripod-k8s/tripod/internal/launch"
@@ -55,10 +56,15 @@ func run(ctx context.Context, known *catalog, s *settings) error {
 		return err
 	}
 
-	processes, err := s.processes(services, known, certificate, filepath.Join(dir, "backends.yaml"))
+	processes, err := s.processes(services, known, certificate, dir)
 	if err != nil {
 		return err
 	}
+	closeLog, err := s.startAuditLog(dir)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
 	group := supervisor.NewGroup(logEvent)
 	defer group.Stop()
 	output := supervisor.NewStream(os.Stdout, os.Stderr)
@@ -87,11 +93,31 @@ func checkEtcd(ctx context.Context, s *settings) error {
 	return nil
 }
 
-// processes returns the services in the order in which they start, and writes the file by which they find each other. They
-// stop in the opposite order: first the clients go, then what they used.
+// auditSocket is where the services write the audit log.
+func auditSocket(dir string) string { return filepath.Join(dir, "audit.sock") }
+
+// startAuditLog starts the writer of the audit log, if there is to be one. The result ends it, when the services have stopped.
+func (s *settings) startAuditLog(dir string) (end func(), err error) {
+	if s.auditLog.Path == "" {
+		return func() {}, nil
+	}
+	writer, err := auditlog.Start(auditSocket(dir), &s.auditLog, os.Stdout)
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		if err := writer.Close(); err != nil {
+			klog.ErrorS(err, "Cannot end the audit log", "path", s.auditLog.Path)
+		}
+	}, nil
+}
+
+// processes returns the services in the order in which they start, and writes the file by which they find each other to dir.
+// They stop in the opposite order: first the clients go, then what they used.
 func (s *settings) processes(
-	services *launch.Services, known *catalog, certificate genericoptions.CertKey, where string,
+	services *launch.Services, known *catalog, certificate genericoptions.CertKey, dir string,
 ) ([]supervisor.Process, error) {
+	where := filepath.Join(dir, "backends.yaml")
 	replicas := map[service]*launch.Replica{}
 	args := map[service][]string{}
 	for _, name := range []service{core, extensions, aggregator} {
@@ -99,7 +125,7 @@ func (s *settings) processes(
 		if replicas[name], err = launch.NewReplica(string(name), string(name)); err != nil {
 			return nil, err
 		}
-		args[name] = s.arguments(name, known, certificate)
+		args[name] = s.arguments(name, known, certificate, auditSocket(dir))
 	}
 	url := "https://" + net.JoinHostPort(launch.ClientAddress(s.bindAddress).String(), strconv.Itoa(s.securePort))
 	backends := backendsfile.Backends{

@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
 	"github.com/tripod-k8s/tripod/internal/admissionplugins"
+	"github.com/tripod-k8s/tripod/internal/auditlog"
 	aggregatoroptions "github.com/tripod-k8s/tripod/services/aggregator/options"
 )
 
@@ -30,6 +31,8 @@ type settings struct {
 	readOnly, mutating int
 	// admissionControl is the complete list of admission plugins, if --admission-control gave one.
 	admissionControl []string
+	// auditLog is what the audit log is to be.
+	auditLog genericoptions.AuditLogOptions
 	// gates are feature gates that every service gets after those that were given.
 	gates []flagValue
 	// etcd is where the data is.
@@ -52,6 +55,7 @@ func newSettings(given []flagValue, o options.CompletedOptions) (*settings, erro
 		readOnly:         generic.MaxRequestsInFlight,
 		mutating:         generic.MaxMutatingRequestsInFlight,
 		admissionControl: o.Admission.PluginNames,
+		auditLog:         o.Audit.LogOptions,
 		gates:            switchedOff(generic.ComponentGlobalsRegistry.FeatureGateFor(generic.ComponentName), given),
 		etcd:             o.Etcd.StorageConfig,
 		shutdownDelay:    generic.ShutdownDelayDuration,
@@ -64,8 +68,9 @@ func newSettings(given []flagValue, o options.CompletedOptions) (*settings, erro
 	return s, err
 }
 
-// arguments returns the arguments of a service, without those by which the services find and trust each other.
-func (s *settings) arguments(to service, known *catalog, certificate genericoptions.CertKey) []string {
+// arguments returns the arguments of a service, without those by which the services find and trust each other. auditSocket
+// is where they reach the writer of the audit log.
+func (s *settings) arguments(to service, known *catalog, certificate genericoptions.CertKey, auditSocket string) []string {
 	flags := known.route(to, s.given)
 	flags = append(flags, flagValue{"advertise-address", s.advertiseAddress.String()})
 	switch to {
@@ -78,6 +83,9 @@ func (s *settings) arguments(to service, known *catalog, certificate genericopti
 		flags = append(flags, s.limits(whole)...)
 		flags = append(flags, public(certificate)...)
 		flags = append(flags, s.shutdown()...)
+	}
+	if s.auditLog.Path != "" {
+		flags = append(flags, flagValue{auditlog.Flag, auditSocket})
 	}
 	flags = append(flags, s.gates...)
 

@@ -179,3 +179,16 @@ func TestEmbeddedEtcdArguments(t *testing.T) {
 		}
 	}
 }
+
+func TestSharedFlagsAreThoseOfAllServices(t *testing.T) {
+	a := newArguments(t, Options{Shared: map[string][]string{"feature-gates": {"A=true", "B=false"}, "emulated-version": {"1.35"}}})
+	for service, args := range map[string][]string{
+		launch.Core: a.core("core-0"), launch.Extensions: a.extensions("extensions-0"), launch.Aggregator: a.aggregator("aggregator-0", net.IPv4zero, "6443"),
+	} {
+		for _, want := range []string{"--feature-gates=A=true", "--feature-gates=B=false", "--emulated-version=1.35"} {
+			if !slices.Contains(args, want) {
+				t.Errorf("%s gets %q without %s", service, args, want)
+			}
+		}
+	}
+}

@@ -180,7 +180,7 @@ type senderKey struct{}
 func (s *senders) withSender(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		from := s.of(req)
-		req = req.WithContext(context.WithValue(req.Context(), senderKey{}, from))
+		req = req.WithContext(from.traceOf(context.WithValue(req.Context(), senderKey{}, from), req.Header))
 		if from.address != "" {
 			req.RemoteAddr = from.address
 		}

@@ -52,6 +52,9 @@ func (o *BackendOptions) ApplyTo(config *server.Config) error {
 	config.BuildHandlerChainFunc = func(handler http.Handler, c *server.Config) http.Handler {
 		own := *c
 		own.Authentication = o.authentication(c)
+		if c.TracerProvider != nil {
+			own.TracerProvider = Traces(c.TracerProvider)
+		}
 		return senders.withSender(build(handler, &own))
 	}
 	return nil

@@ -41,6 +41,7 @@ type Client struct {
 	cache     *cache
 	follower  *follower
 	questions singleflight.Group
+	turns     *turns
 	metrics   *clientMetrics
 }
 
@@ -51,7 +52,7 @@ var (
 
 // New returns a client. Its metrics are collected once they are registered.
 func New(config Config) *Client {
-	c := &Client{keyer: newKeyer(), cache: newCache(config.Grace), metrics: newMetrics()}
+	c := &Client{keyer: newKeyer(), cache: newCache(config.Grace), turns: newTurns(), metrics: newMetrics()}
 	c.follower = &follower{addresses: config.Addresses, dial: config.Dial, cache: c.cache, metrics: c.metrics}
 	c.follower.begin()
 	return c
@@ -151,6 +152,12 @@ var errOtherRun = errors.New("another run answers than the one that is followed"
 func (c *Client) ask(ctx context.Context, k key, request *identityv1.AuthenticateRequest) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
 	defer cancel()
+	done, err := c.turns.take(ctx)
+	if err != nil {
+		c.metrics.refused.Inc()
+		return nil, &UnavailableError{err}
+	}
+	defer done()
 	r, err := c.follower.followed(ctx)
 	if err != nil {
 		return nil, &UnavailableError{err}

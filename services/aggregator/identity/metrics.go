@@ -30,6 +30,7 @@ type clientMetrics struct {
 	invalidations *metrics.Counter
 	invalidated   *metrics.Counter
 	follows       *metrics.Counter
+	refused       *metrics.Counter
 }
 
 func newMetrics() *clientMetrics {
@@ -51,6 +52,8 @@ func newMetrics() *clientMetrics {
 			"Answers that were dropped because something that they depend on changed.")),
 		follows: metrics.NewCounter(counter("follows_total",
 			"How often a replica of core was begun to be followed. Each time the cache is empty.")),
+		refused: metrics.NewCounter(counter("questions_refused_total",
+			"Questions about tokens that were not asked, because too many others were being asked or waited to be.")),
 	}
 }
 
@@ -65,7 +68,7 @@ func (m *clientMetrics) asked(ended outcome, at time.Time) {
 // RegisterMetrics registers the metrics of the client. It is called before Run.
 func (c *Client) RegisterMetrics(register func(metrics.Registerable) error, registerCustom func(metrics.StableCollector) error) error {
 	m := c.metrics
-	for _, metric := range []metrics.Registerable{m.questions, m.lookups, m.invalidations, m.invalidated, m.follows} {
+	for _, metric := range []metrics.Registerable{m.questions, m.lookups, m.invalidations, m.invalidated, m.follows, m.refused} {
 		if err := register(metric); err != nil {
 			return err
 		}

@@ -29,6 +29,7 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	_ "k8s.io/kubernetes/pkg/features" // --feature-gates knows all that kube-apiserver knows
 
+	"github.com/tripod-k8s/tripod/internal/auditlog"
 	"github.com/tripod-k8s/tripod/internal/backendsfile"
 	"github.com/tripod-k8s/tripod/internal/bindaddress"
 	"github.com/tripod-k8s/tripod/internal/location"
@@ -73,6 +74,8 @@ type Options struct {
 
 	// ServiceTrust is the identity of the aggregator among Tripod's services.
 	ServiceTrust *servicetrust.Options
+	// AuditSocket is where the writer of the audit log is, if it is another process.
+	AuditSocket string
 	// Probes is where health is served to everybody.
 	Probes bindaddress.Flag
 	// BackendsFile says where the replicas of the backends are, instead of the lists below.
@@ -181,6 +184,7 @@ func (o *Options) addThirdPartyFlags(fs *pflag.FlagSet) {
 func (o *Options) addOwnFlags(fs *pflag.FlagSet) {
 	o.ServiceTrust.AddFlags(fs)
 	o.Probes.AddFlags(fs)
+	auditlog.AddFlag(fs, &o.AuditSocket)
 	backendsfile.AddFlag(fs, &o.BackendsFile, "--core-servers, --core-grpc-servers, --extensions-servers and --extensions-grpc-servers")
 	fs.StringSliceVar(&o.CoreServers, "core-servers", o.CoreServers,
 		"URLs (https://host:port, comma separated) of the replicas of core, or a name whose addresses are replicas "+
@@ -211,6 +215,7 @@ func (o *Options) Validate() []error {
 	errs = append(errs, o.Etcd.Validate()...)
 	errs = append(errs, o.SecureServing.Validate()...)
 	errs = append(errs, o.Audit.Validate()...)
+	errs = append(errs, auditlog.Validate(o.AuditSocket, o.Audit)...)
 	errs = append(errs, o.Features.Validate()...)
 	errs = append(errs, o.Authentication.Validate()...)
 	errs = append(errs, o.Authorization.Validate()...)

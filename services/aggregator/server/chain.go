@@ -6,12 +6,16 @@ package server
 import (
 	"context"
 	"net/http"
+	"slices"
 
+	"k8s.io/apiserver/pkg/authentication/user"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
 
 	"github.com/tripod-k8s/tripod/internal/policy"
+	"github.com/tripod-k8s/tripod/internal/servicetrust"
 	"github.com/tripod-k8s/tripod/services/aggregator/authentication"
 	"github.com/tripod-k8s/tripod/services/aggregator/backend"
 	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
@@ -34,6 +38,7 @@ func targetFrom(ctx context.Context) routing.Target {
 func buildChain(table *routing.Table, decides *policy.Policy, traces bool, stop *shutdown, core, extensions http.Handler) func(http.Handler, *genericapiserver.Config) http.Handler {
 	return func(own http.Handler, config *genericapiserver.Config) http.Handler {
 		c := new(*config)
+		c.TracerProvider = servicetrust.Traces(config.TracerProvider)
 		c.Authentication.Authenticator = authentication.Once(c.Authentication.Authenticator)
 		full := fullChain(withThirdParties(own, stop, c), decides, c)
 		short := shortChain(forward(core, extensions, c), traces, stop, c)
@@ -73,6 +78,8 @@ func shortChain(handler http.Handler, traces bool, stop *shutdown, c *genericapi
 	failed = proxy.TellWarnings(genericapifilters.WithCacheControl(failed))
 	if traces {
 		handler = genericapifilters.WithTracing(handler, c.TracerProvider)
+	} else {
+		handler = withoutTraceOfAnybody(handler)
 	}
 	handler = genericapifilters.WithAuthentication(handler, c.Authentication.Authenticator, failed,
 		c.Authentication.APIAudiences, c.Authentication.RequestHeaderConfig)
@@ -95,6 +102,25 @@ func shortChain(handler http.Handler, traces bool, stop *shutdown, c *genericapi
 	handler = genericapifilters.WithRequestReceivedTimestamp(handler)
 	handler = genericfilters.WithPanicRecovery(handler, c.RequestInfoResolver)
 	return genericapifilters.WithAuditInit(handler)
+}
+
+// withoutTraceOfAnybody leaves it to the backends which requests to trace, but for those clients whose decision kube-apiserver
+// respects, too. Backends take it that the aggregator has seen to that.
+func withoutTraceOfAnybody(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if _, traced := req.Header["Traceparent"]; traced && !tracesDecided(req.Context()) {
+			req.Header.Del("Traceparent")
+			req.Header.Del("Tracestate")
+		}
+		handler.ServeHTTP(w, req)
+	})
+}
+
+// tracesDecided reports whether the sender of a request decides whether it is traced.
+func tracesDecided(ctx context.Context) bool {
+	sender, ok := request.UserFrom(ctx)
+	return ok && (servicetrust.ServiceOf(sender) != "" ||
+		slices.Contains(sender.GetGroups(), user.SystemPrivilegedGroup) || slices.Contains(sender.GetGroups(), user.MonitoringGroup))
 }
 
 // forward sends a request to the backend that owns it.

@@ -24,6 +24,7 @@ import (
 	generatedopenapi "k8s.io/kube-aggregator/pkg/generated/openapi"
 
 	"github.com/tripod-k8s/tripod/internal/apidocs"
+	"github.com/tripod-k8s/tripod/internal/auditlog"
 	"github.com/tripod-k8s/tripod/internal/backendsfile"
 	"github.com/tripod-k8s/tripod/internal/etcdready"
 	"github.com/tripod-k8s/tripod/internal/loopback"
@@ -73,6 +74,11 @@ func newConfig(ctx context.Context, o *options.Options) (*config, error) {
 	if c.extensions, err = newLocated(backend.Extensions, c.backends.Extensions, identity); err != nil {
 		return nil, err
 	}
+	if o.Replica != "" { // before the options, which tell it the collector of traces
+		if c.generic.APIServerID, err = replicaid.New("aggregator", o.Replica); err != nil {
+			return nil, err
+		}
+	}
 	client, err := kubernetes.NewForConfig(clientConfig(c.core.Backend))
 	if err != nil {
 		return nil, fmt.Errorf("client of core: %w", err)
@@ -80,11 +86,6 @@ func newConfig(ctx context.Context, o *options.Options) (*config, error) {
 	c.generic.SharedInformerFactory = informers.NewSharedInformerFactory(client, 10*time.Minute)
 	if err := c.applyOptions(client); err != nil {
 		return nil, err
-	}
-	if o.Replica != "" {
-		if c.generic.APIServerID, err = replicaid.New("aggregator", o.Replica); err != nil {
-			return nil, err
-		}
 	}
 	if err := c.serveServices(); err != nil {
 		return nil, err
@@ -121,6 +122,7 @@ func (c *config) applyOptions(client kubernetes.Interface) error {
 		func() error { return o.EgressSelector.ApplyTo(generic) },
 		func() error { return o.Traces.ApplyTo(generic.EgressSelector, generic) },
 		func() error { return o.Audit.ApplyTo(generic) },
+		func() error { auditlog.Apply(generic, o.AuditSocket, o.Audit); return nil },
 		func() error {
 			return o.APIEnablement.ApplyTo(generic, apiserver.DefaultAPIResourceConfigSource(), aggregatorscheme.Scheme)
 		},

@@ -113,7 +113,15 @@ func newServer(c *config) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.generic.AddPreShutdownHook("move-connections", func() error { return stop.begin(s.generic.ShutdownDelayDuration) }); err != nil {
+	advertised, err := s.installAdvertising()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.generic.AddPreShutdownHook("move-connections", func() error {
+		withdraw(advertised)
+		stop.begin(s.generic.ShutdownDelayDuration)
+		return nil
+	}); err != nil {
 		return nil, err
 	}
 	group := apiservicerest.NewRESTStorage(c.generic.MergedResourceConfig, c.generic.RESTOptionsGetter, false)

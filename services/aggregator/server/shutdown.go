@@ -16,42 +16,62 @@ import (
 )
 
 // shutdown tells handlers how far the server is with its graceful termination (k8s.io/apiserver/pkg/server), which has these
-// steps: not ready; after half of --shutdown-delay-duration clients are asked to connect elsewhere; after all of it new
-// requests are refused and watches end one after the other; when these and other requests are done tunnels end, and the server.
+// steps:
+//
+//   - it is not ready;
+//   - leaving, after half of --shutdown-delay-duration: clients are told to make another connection for their next request,
+//     which a balancer makes elsewhere, and watches end one after the other;
+//   - refusing, after the rest of that and when these watches have ended: new requests are refused, and watches end that
+//     began meanwhile;
+//   - drained, when all requests are done: tunnels end, and the server.
 type shutdown struct {
-	leaving, refusing context.Context
-	leave, refuse     context.CancelFunc
-	// drained ends when all requests but tunnels have.
-	drained context.Context
-	// grace is how long watches may take to end. If it is 0 they end with tunnels.
+	leaving, refusing, drained *stage
+	// grace is how long watches may take to end, each time. If it is 0 they end with tunnels.
 	grace time.Duration
 	// watches counts those that go on.
 	watches atomic.Int64
 }
 
+// stage is one of the steps.
+type stage struct {
+	context.Context
+	reach context.CancelFunc
+	// span is the time over which watches end that end from then on. It is set before the stage is reached.
+	span time.Duration
+}
+
+func newStage() *stage {
+	ctx, reach := context.WithCancel(context.Background())
+	return &stage{Context: ctx, reach: reach}
+}
+
 // newShutdown returns the shutdown of a server that waits for its watches for a grace. The channel closes when all requests
 // are done.
 func newShutdown(grace time.Duration, drained <-chan struct{}) *shutdown {
-	s := &shutdown{grace: grace}
-	s.leaving, s.leave = context.WithCancel(context.Background())
-	s.refusing, s.refuse = context.WithCancel(context.Background())
-	var drain context.CancelFunc
-	s.drained, drain = context.WithCancel(context.Background())
+	s := &shutdown{grace: grace, leaving: newStage(), refusing: newStage(), drained: newStage()}
 	go func() {
 		<-drained
-		drain()
+		s.drained.reach()
 	}()
 	return s
 }
 
 // begin goes through the steps up to the refusal of requests. The server refuses none before it returns, as what it does is a
-// hook of its: so nobody is refused without being told to go elsewhere.
-func (s *shutdown) begin(delay time.Duration) error {
+// hook of its: so nobody is refused who was not told to go elsewhere.
+func (s *shutdown) begin(delay time.Duration) {
 	time.Sleep(delay / 2)
-	s.leave()
-	time.Sleep(delay - delay/2)
-	s.refuse()
-	return nil
+	s.endWatchesFrom(s.leaving)
+	time.Sleep(max(delay-delay/2, s.leaving.span))
+	s.endWatchesFrom(s.refusing)
+}
+
+// leastEnding is how many watches end in a second at least, as in kube-apiserver: clients that have to watch elsewhere are not
+// to come all at once.
+const leastEnding = 200
+
+func (s *shutdown) endWatchesFrom(next *stage) {
+	next.span = min(s.grace, time.Duration(s.watches.Load())*time.Second/leastEnding)
+	next.reach()
 }
 
 // ShuttingDown implements request.ServerShutdownSignal.
@@ -86,8 +106,14 @@ func (s *shutdown) endLongRunning(next http.Handler, longRunning request.LongRun
 		if info.Verb == "watch" && s.grace > 0 {
 			s.watches.Add(1)
 			defer s.watches.Add(-1)
-			defer context.AfterFunc(s.refusing, func() {
-				s.awaitTurn(ctx)
+			from := s.leaving
+			if from.Err() != nil {
+				// It came by a connection from before, or has no other server. It gets a connection that it will not use
+				// again.
+				from = s.refusing
+			}
+			defer context.AfterFunc(from, func() {
+				from.awaitTurn(ctx)
 				end()
 			})()
 		} else {
@@ -97,17 +123,12 @@ func (s *shutdown) endLongRunning(next http.Handler, longRunning request.LongRun
 	})
 }
 
-// leastEnding is how many watches end in a second at least, as in kube-apiserver: clients that have to watch elsewhere are not
-// to come all at once.
-const leastEnding = 200
-
 // awaitTurn waits until it is time for one of the watches to end.
-func (s *shutdown) awaitTurn(watch context.Context) {
-	window := min(s.grace, time.Duration(s.watches.Load())*time.Second/leastEnding)
-	if window <= 0 {
+func (s *stage) awaitTurn(watch context.Context) {
+	if s.span <= 0 {
 		return
 	}
-	turn := time.NewTimer(rand.N(window))
+	turn := time.NewTimer(rand.N(s.span))
 	defer turn.Stop()
 	select {
 	case <-watch.Done():

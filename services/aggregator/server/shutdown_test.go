@@ -47,52 +47,51 @@ func TestShutdownGoesByItsSteps(t *testing.T) {
 			handler.ServeHTTP(w, asked("get", ""))
 			return w.Result() //nolint:bodyclose // a recorder's needs no closing
 		}
-		tunnel, watch := make(chan error, 1), make(chan error, 1)
-		go s.endLongRunning(untilEnd(tunnel), isLongRunning).ServeHTTP(httptest.NewRecorder(), asked("create", "exec"))
-		go s.endLongRunning(untilEnd(watch), isLongRunning).ServeHTTP(httptest.NewRecorder(), asked("watch", ""))
+		longRunning := func(verb, subresource string) <-chan error {
+			ended := make(chan error, 1)
+			go s.endLongRunning(untilEnd(ended), isLongRunning).ServeHTTP(httptest.NewRecorder(), asked(verb, subresource))
+			synctest.Wait()
+			return ended
+		}
+		tunnel, old := longRunning("create", "exec"), longRunning("watch", "")
 
-		go s.begin(time.Second) //nolint:errcheck // it has none
+		go s.begin(time.Second)
+		var young <-chan error
 		for _, step := range []struct {
-			name, connection string
-			at               time.Duration
-			code             int
+			name, connection     string
+			at                   time.Duration
+			code                 int
+			oldEnded, youngEnded bool
 		}{
-			{"at first it serves", "", 400 * time.Millisecond, http.StatusOK},
-			{"then it moves connections", "close", 600 * time.Millisecond, http.StatusOK},
-			{"then it refuses", "close", 1100 * time.Millisecond, http.StatusTooManyRequests},
+			{name: "at first it serves", at: 400 * time.Millisecond, code: http.StatusOK},
+			{name: "then it moves clients", at: 600 * time.Millisecond, code: http.StatusOK, connection: "close", oldEnded: true},
+			{name: "which takes a while", at: 900 * time.Millisecond, code: http.StatusOK, connection: "close", oldEnded: true},
+			{name: "then it refuses", at: 1100 * time.Millisecond, code: http.StatusTooManyRequests, connection: "close", oldEnded: true, youngEnded: true},
 		} {
-			time.Sleep(step.at - time.Since(begin(t)))
+			time.Sleep(step.at - time.Since(begin))
+			synctest.Wait()
 			got := answer()
 			if got.StatusCode != step.code || got.Header.Get("Connection") != step.connection {
 				t.Errorf("%s: %s, Connection: %q", step.name, got.Status, got.Header.Get("Connection"))
 			}
-		}
-		synctest.Wait()
-		select {
-		case err := <-watch:
-			if !errors.Is(err, errStopping) {
-				t.Errorf("the watch ended with %v", err)
+			if len(old) > 0 != step.oldEnded || len(young) > 0 != step.youngEnded || len(tunnel) > 0 {
+				t.Errorf("%s: ended are %d old watches, %d young ones, %d tunnels", step.name, len(old), len(young), len(tunnel))
 			}
-		default:
-			t.Error("the watch goes on")
-		}
-		select {
-		case err := <-tunnel:
-			t.Error("the tunnel ended before others were done: ", err)
-		default:
+			if young == nil && step.oldEnded {
+				young = longRunning("watch", "")
+			}
 		}
 		close(drained)
-		if err := <-tunnel; !errors.Is(err, errStopping) {
-			t.Errorf("the tunnel ended with %v", err)
+		for _, ended := range []<-chan error{old, young, tunnel} {
+			if err := <-ended; !errors.Is(err, errStopping) {
+				t.Errorf("the cause of the end is %v", err)
+			}
 		}
 	})
 }
 
-// begin returns when the bubble of a test began.
-func begin(t *testing.T) time.Time {
-	t.Helper()
-	return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // says testing/synctest
-}
+// begin is when the bubble of a test begins, says testing/synctest.
+var begin = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func TestWatchesEndSpreadOverTheGrace(t *testing.T) {
 	const (
@@ -105,21 +104,31 @@ func TestWatchesEndSpreadOverTheGrace(t *testing.T) {
 		s := newShutdown(grace, drained)
 		var mu sync.Mutex
 		bySecond := map[int]int{}
-		var refused time.Time
+		var left time.Time
 		var serving sync.WaitGroup
 		handler := s.endLongRunning(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 			<-req.Context().Done()
 			mu.Lock()
 			defer mu.Unlock()
-			bySecond[int(time.Since(refused)/time.Second)]++
+			bySecond[int(time.Since(left)/time.Second)]++
 		}), isLongRunning)
 		for range watches {
 			serving.Go(func() { handler.ServeHTTP(httptest.NewRecorder(), asked("watch", "")) })
 		}
 		synctest.Wait()
-		refused = time.Now()
-		s.refuse()
+		left = time.Now()
+		refused := make(chan struct{})
+		go func() {
+			defer close(refused)
+			s.begin(0)
+		}()
 		serving.Wait()
+		select {
+		case <-refused:
+			t.Error("requests were refused before all watches had moved")
+		default:
+		}
+		<-refused
 		for second := range int(grace / time.Second) {
 			if n := bySecond[second]; n < watches/20 || n > watches/5 {
 				t.Errorf("%d of %d watches ended in second %d", n, watches, second)
@@ -140,7 +149,7 @@ func TestFewWatchesEndAtOnce(t *testing.T) {
 		go s.endLongRunning(untilEnd(ended), isLongRunning).ServeHTTP(httptest.NewRecorder(), asked("watch", ""))
 		synctest.Wait()
 		before := time.Now()
-		s.refuse()
+		s.endWatchesFrom(s.leaving)
 		if err := <-ended; !errors.Is(err, errStopping) {
 			t.Errorf("it ended with %v", err)
 		}
@@ -156,7 +165,7 @@ func TestWithoutAGraceWatchesEndWithTheServer(t *testing.T) {
 		s := newShutdown(0, drained)
 		ended := make(chan error, 1)
 		go s.endLongRunning(untilEnd(ended), isLongRunning).ServeHTTP(httptest.NewRecorder(), asked("watch", ""))
-		s.refuse()
+		s.begin(time.Second)
 		synctest.Wait()
 		if len(ended) > 0 {
 			t.Error("the watch ended before other requests")

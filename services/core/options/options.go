@@ -14,6 +14,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
+	"github.com/tripod-k8s/tripod/internal/auditlog"
 	"github.com/tripod-k8s/tripod/internal/backendsfile"
 	"github.com/tripod-k8s/tripod/internal/bindaddress"
 	"github.com/tripod-k8s/tripod/internal/probes"
@@ -40,6 +41,8 @@ type Own struct {
 	BackendsFile string
 	// AdvertisePort is the port that the kubernetes Service and discovery name. 0 means core's own.
 	AdvertisePort int
+	// AuditSocket is where the writer of the audit log is, if it is another process.
+	AuditSocket string
 	// Replica distinguishes replicas on one host. Empty means kube-apiserver's identity, one per host.
 	Replica string
 }
@@ -77,6 +80,7 @@ func (o *Options) Flags() *cliflag.NamedFlagSets {
 	backendsfile.AddFlag(own, &o.BackendsFile, "--aggregator-servers")
 	own.IntVar(&o.AdvertisePort, "advertise-port", o.AdvertisePort,
 		"Port of the aggregator, named in the kubernetes Service, its endpoints and discovery. 0 means --secure-port.")
+	auditlog.AddFlag(own, &o.AuditSocket)
 	own.StringVar(&o.Replica, "replica", o.Replica,
 		"Name of this replica, unique among the replicas of core on this host. It is part of the API server identity.")
 	o.Flagz = flagz.NamedFlagSetsReader{FlagSets: sets}
@@ -88,6 +92,7 @@ func (o *Options) Complete(ctx context.Context) (*Completed, error) {
 	result := &Completed{Own: o.Own}
 	errs := append(o.Own.validate(), result.findAggregator()...)
 	errs = append(errs, o.refuse()...)
+	errs = append(errs, auditlog.Validate(o.AuditSocket, o.Audit)...)
 	errs = append(errs, o.ServiceTrust.ValidateApart("client-ca-file", o.Authentication.ClientCert.ClientCA)...)
 	errs = append(errs, o.ServiceTrust.ValidateApart("requestheader-client-ca-file", o.Authentication.RequestHeader.ClientCAFile)...)
 	if len(errs) > 0 {

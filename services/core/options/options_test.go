@@ -29,7 +29,7 @@ func names(sets cliflag.NamedFlagSets) []string {
 func TestFlagsAreThoseOfKubeAPIServerAndOwn(t *testing.T) {
 	want := append(names(options.NewServerRunOptions().Flags()),
 		"service-ca-file", "service-cert-file", "service-key-file", "allow-direct-clients", "probe-bind-address", "grpc-bind-address", "advertise-port", "replica",
-		"aggregator-servers", "backends-file")
+		"aggregator-servers", "backends-file", "audit-log-socket")
 	slices.Sort(want)
 	if got := names(*New().Flags()); !slices.Equal(got, want) {
 		t.Errorf("flags:\n%v\nwant\n%v", got, want)
@@ -86,6 +86,8 @@ func TestComplete(t *testing.T) {
 		{name: "no service CA", flags: map[string]string{"service-ca-file": ""}, want: "--service-ca-file: required"},
 		{name: "port too high", flags: map[string]string{"advertise-port": "65536"}, want: "--advertise-port: 65536 is not between 0 and 65535"},
 		{name: "negative port", flags: map[string]string{"advertise-port": "-1"}, want: "--advertise-port: -1"},
+		{name: "a peer", flags: map[string]string{"peer-advertise-ip": "192.0.2.1"}, want: "cannot be used with Tripod"},
+		{name: "the CA of peers", flags: map[string]string{"peer-ca-file": "ca.crt"}, want: "cannot be used with Tripod"},
 		{name: "kube-apiserver's validation", flags: map[string]string{"etcd-servers": ""}, want: "--etcd-servers must be specified"},
 		{name: "kube-apiserver's completion", flags: map[string]string{"service-cluster-ip-range": "nonsense"}, want: "service-cluster-ip-range"},
 	}

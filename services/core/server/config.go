@@ -20,6 +20,7 @@ import (
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 
+	"github.com/tripod-k8s/tripod/internal/auditlog"
 	"github.com/tripod-k8s/tripod/internal/etcdready"
 	"github.com/tripod-k8s/tripod/internal/loopback"
 	"github.com/tripod-k8s/tripod/internal/replicaid"
@@ -86,6 +87,7 @@ func applyOwn(o *options.Completed, config *genericapiserver.Config) error {
 		return err
 	}
 	watchhistory.Apply(config)
+	auditlog.Apply(config, o.AuditSocket, o.Audit)
 	if o.Replica != "" {
 		id, err := replicaid.New("core", o.Replica)
 		if err != nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/sharedsettings"
 	tripodversion "github.com/tripod-k8s/tripod/internal/version"
 	"github.com/tripod-k8s/tripod/services/core/catalog"
+	"github.com/tripod-k8s/tripod/services/core/endpoints"
 	"github.com/tripod-k8s/tripod/services/core/identity"
 	"github.com/tripod-k8s/tripod/services/core/options"
 )
@@ -47,6 +48,10 @@ func Run(ctx context.Context, o *options.Completed) error {
 	}
 	counter := &feed.Counter{}
 	counter.ApplyTo(config.ControlPlane.Generic)
+	kept, err := endpoints.Apply(config.Config, o.AdvertisePort)
+	if err != nil {
+		return err
+	}
 	instance, err := newInstance(config.Config, o.AdvertisePort)
 	if err != nil {
 		return err
@@ -67,6 +72,8 @@ func Run(ctx context.Context, o *options.Completed) error {
 	server := servicegrpc.NewServer(&o.ServiceTrust.Options, []string{servicetrust.Aggregator}, config.ControlPlane.Generic.TracerProvider)
 	authenticates.Register(server)
 	publisher.Register(server)
+	advertises := endpoints.NewService(kept)
+	advertises.Register(server)
 	go publisher.FollowReadiness(ctx, generic.Handler.NonGoRestfulMux)
 	go func() {
 		if authenticates.WaitReady(ctx) {
@@ -82,7 +89,10 @@ func Run(ctx context.Context, o *options.Completed) error {
 			publisher.Drain()
 			authenticates.Stop()
 		},
-		Stop: publisher.Stop,
+		Stop: func() {
+			publisher.Stop()
+			advertises.Stop()
+		},
 	}.Run(ctx)
 }
 

@@ -27,6 +27,7 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	_ "k8s.io/kubernetes/pkg/features" // --feature-gates knows all that kube-apiserver knows
 
+	"github.com/tripod-k8s/tripod/internal/auditlog"
 	"github.com/tripod-k8s/tripod/internal/backendsfile"
 	"github.com/tripod-k8s/tripod/internal/bindaddress"
 	"github.com/tripod-k8s/tripod/internal/policy"
@@ -43,6 +44,8 @@ type Options struct {
 	Etcd          *genericoptions.EtcdOptions
 	SecureServing *genericoptions.SecureServingOptionsWithLoopback
 	Audit         *genericoptions.AuditOptions
+	// AuditSocket is where the writer of the audit log is, if it is another process.
+	AuditSocket   string
 	Features      *genericoptions.FeatureOptions
 	Authorization *policy.Options
 	Admission     *genericoptions.AdmissionOptions
@@ -133,6 +136,7 @@ func (o *Options) Flags() *cliflag.NamedFlagSets {
 	o.Probes.AddFlags(own)
 	o.GRPC.AddFlags(own)
 	o.Aggregator.AddFlags(own)
+	auditlog.AddFlag(own, &o.AuditSocket)
 	backendsfile.AddFlag(own, &o.BackendsFile, "--core-servers and --aggregator-servers")
 	own.StringSliceVar(&o.CoreServers, "core-servers", o.CoreServers,
 		"URLs of the replicas of core (https://host:port), comma separated. The first that can be reached is used.")
@@ -180,6 +184,7 @@ func (o *Options) validate() []error {
 	errs = append(errs, o.Etcd.Validate()...)
 	errs = append(errs, o.SecureServing.Validate()...)
 	errs = append(errs, o.Audit.Validate()...)
+	errs = append(errs, auditlog.Validate(o.AuditSocket, o.Audit)...)
 	errs = append(errs, o.Features.Validate()...)
 	errs = append(errs, o.Authorization.Validate()...)
 	errs = append(errs, o.validateAdmission()...)

@@ -24,6 +24,7 @@ import (
 	metricsfeatures "k8s.io/component-base/metrics/features"
 
 	"github.com/tripod-k8s/tripod/internal/apidocs"
+	"github.com/tripod-k8s/tripod/internal/auditlog"
 	"github.com/tripod-k8s/tripod/internal/loopback"
 	"github.com/tripod-k8s/tripod/internal/replicaid"
 	"github.com/tripod-k8s/tripod/internal/watchhistory"
@@ -59,6 +60,7 @@ func newConfig(ctx context.Context, o *options.Completed, others *links) (*apiex
 	if err := o.Audit.ApplyTo(&config.Config); err != nil {
 		return nil, err
 	}
+	auditlog.Apply(&config.Config, o.AuditSocket, o.Audit)
 	apidocs.Apply(&config.Config, generatedopenapi.GetOpenAPIDefinitions)
 
 	services, err := newServiceResolver(config.SharedInformerFactory, o.EndpointRouting)

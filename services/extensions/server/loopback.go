@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"go.opentelemetry.io/otel/trace"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -37,7 +38,7 @@ func newServed() *loopback.Served {
 // wholeConfig returns the configuration of the clients of admission, which see what all services serve: custom resources
 // here, built-in resources at core, and everything else by way of the aggregator.
 func (l *links) wholeConfig(config *genericapiserver.Config) (*rest.Config, error) {
-	core, err := rest.TransportFor(l.asked.Config())
+	core, err := l.coreForAdmission(config.TracerProvider)
 	if err != nil {
 		return nil, fmt.Errorf("client of core: %w", err)
 	}
@@ -59,6 +60,31 @@ func (l *links) wholeConfig(config *genericapiserver.Config) (*rest.Config, erro
 		Aggregator: aggregator,
 	}.Config()
 }
+
+// coreForAdmission returns how admission reaches core. Informers wait for it, and what requests wait for does not.
+func (l *links) coreForAdmission(tracer trace.TracerProvider) (http.RoundTripper, error) {
+	watches, err := rest.TransportFor(l.core.Config())
+	if err != nil {
+		return nil, err
+	}
+	asked := l.asked.Config()
+	asked.Wrap(tracing.WrapperFor(tracer))
+	others, err := rest.TransportFor(asked)
+	if err != nil {
+		return nil, err
+	}
+	return roundTripper(func(req *http.Request) (*http.Response, error) {
+		if req.URL.Query().Has("watch") {
+			return watches.RoundTrip(req)
+		}
+		return others.RoundTrip(req)
+	}), nil
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // publisher tells the loopback clients, too, what is served.
 type publisher struct {

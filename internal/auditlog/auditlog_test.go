@@ -1,0 +1,221 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package auditlog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/audit/policy"
+	"k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/options"
+)
+
+// socketPath returns a path that is short enough for a socket.
+func socketPath(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "audit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return filepath.Join(dir, "socket")
+}
+
+func start(t *testing.T, change func(*options.AuditLogOptions)) (w *Writer, socket, path string) {
+	t.Helper()
+	o := options.NewAuditOptions().LogOptions
+	o.Path = filepath.Join(t.TempDir(), "new", "audit.log")
+	if change != nil {
+		change(&o)
+	}
+	socket = socketPath(t)
+	w, err := Start(socket, &o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, socket, o.Path
+}
+
+// newEvents returns what a server does with events when it writes to a socket.
+func newEvents(t *testing.T, socket string, change func(*options.AuditOptions)) audit.Backend {
+	t.Helper()
+	o := options.NewAuditOptions()
+	if change != nil {
+		change(o)
+	}
+	if errs := Validate(socket, o); len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	config := &server.Config{AuditPolicyRuleEvaluator: policy.NewFakePolicyRuleEvaluator(auditinternal.LevelMetadata, nil)}
+	Apply(config, socket, o)
+	return config.AuditBackend
+}
+
+func event(id string) *auditinternal.Event {
+	return &auditinternal.Event{AuditID: "id", RequestURI: "/" + id, Level: auditinternal.LevelMetadata, Stage: auditinternal.StageResponseComplete}
+}
+
+func TestLinesOfSeveralServicesAreWhole(t *testing.T) {
+	w, socket, path := start(t, nil)
+	const each = 200
+	var writing sync.WaitGroup
+	for service := range 3 {
+		backend := newEvents(t, socket, nil)
+		for range 4 {
+			writing.Go(func() {
+				for i := range each {
+					long := strings.Repeat("a", 1+(i*997)%20000)
+					if !backend.ProcessEvents(event(fmt.Sprintf("%d/%s", service, long))) {
+						t.Error("an event was not taken")
+					}
+				}
+			})
+		}
+	}
+	writing.Wait()
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.SplitAfter(content, []byte("\n"))
+	if got := len(lines) - 1; got != 3*4*each || len(lines[got]) > 0 {
+		t.Errorf("%d lines and %q", got, lines[len(lines)-1])
+	}
+	for _, line := range lines[:len(lines)-1] {
+		if !bytes.HasPrefix(line, []byte(`{"kind":"Event"`)) || !bytes.HasSuffix(line, []byte("}\n")) {
+			t.Fatalf("a line is %.200s", line)
+		}
+	}
+}
+
+func TestTheLogIsRotated(t *testing.T) {
+	w, socket, path := start(t, func(o *options.AuditLogOptions) { o.MaxSize = 1 })
+	backend := newEvents(t, socket, nil)
+	for range 30 {
+		backend.ProcessEvents(event(strings.Repeat("a", 100_000)))
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "audit*.log"))
+	if err != nil || len(files) < 3 {
+		t.Errorf("the files are %q: %v", files, err)
+	}
+}
+
+func TestTheLogMayBeStandardOutput(t *testing.T) {
+	var stdout bytes.Buffer
+	o := options.NewAuditOptions().LogOptions
+	o.Path = "-"
+	socket := socketPath(t)
+	w, err := Start(socket, &o, &stdout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newEvents(t, socket, func(o *options.AuditOptions) { o.LogOptions.Format = "legacy" }).ProcessEvents(event("here"))
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := stdout.String(); !strings.Contains(got, `uri="/here"`) || strings.Count(got, "\n") != 1 {
+		t.Errorf("stdout has %q", got)
+	}
+}
+
+// full is a file on a disk that is full.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+func (full) Close() error              { return nil }
+
+func TestAModeSaysWhatBecomesOfARequestWhoseEventIsLost(t *testing.T) {
+	for mode, goesOn := range map[string]bool{options.ModeBlocking: true, options.ModeBlockingStrict: false, options.ModeBatch: true} {
+		t.Run(mode, func(t *testing.T) {
+			w, socket, _ := start(t, nil)
+			w.file = full{}
+			backend := newEvents(t, socket, func(o *options.AuditOptions) { o.LogOptions.BatchOptions.Mode = mode })
+			stop := make(chan struct{})
+			if err := backend.Run(stop); err != nil {
+				t.Fatal(err)
+			}
+			if got := backend.ProcessEvents(event("lost")); got != goesOn {
+				t.Errorf("the request goes on: %t", got)
+			}
+			close(stop)
+			backend.Shutdown()
+			if err := w.Close(); err != nil {
+				t.Error(err)
+			}
+			if got := newEvents(t, socket, func(o *options.AuditOptions) { o.LogOptions.BatchOptions.Mode = options.ModeBlockingStrict }).ProcessEvents(event("lost")); got {
+				t.Error("an event was taken by nobody")
+			}
+		})
+	}
+}
+
+func TestABatchIsWrittenBeforeAServerEnds(t *testing.T) {
+	w, socket, path := start(t, nil)
+	backend := newEvents(t, socket, func(o *options.AuditOptions) { o.LogOptions.BatchOptions.Mode = options.ModeBatch })
+	stop := make(chan struct{})
+	if err := backend.Run(stop); err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		backend.ProcessEvents(event("batched"))
+	}
+	close(stop)
+	backend.Shutdown()
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil || bytes.Count(content, []byte("\n")) != 1000 {
+		t.Errorf("%d lines: %v", bytes.Count(content, []byte("\n")), err)
+	}
+}
+
+func TestHalfAnEventIsNotWritten(t *testing.T) {
+	w, socket, path := start(t, nil)
+	killed, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := killed.Write([]byte{0, 0, 1, 0, '{'}); err != nil {
+		t.Fatal(err)
+	}
+	if err := killed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	newEvents(t, socket, nil).ProcessEvents(event("whole"))
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil || bytes.Count(content, []byte("{\"kind")) != 1 || content[0] != '{' || content[1] != '"' {
+		t.Errorf("the log is %q: %v", content, err)
+	}
+}
+
+func TestOptionsAreValidatedAsWithAFile(t *testing.T) {
+	o := options.NewAuditOptions()
+	o.LogOptions.BatchOptions.Mode = "sometimes"
+	if errs := Validate("/socket", o); len(errs) != 1 {
+		t.Errorf("problems: %v", errs)
+	}
+	if errs := Validate("", o); len(errs) != 0 {
+		t.Errorf("without a socket: %v", errs)
+	}
+}

@@ -1,0 +1,78 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/internal/servicegrpc"
+	"github.com/tripod-k8s/tripod/services/aggregator/advertise"
+)
+
+const (
+	// readyInterval is how often it is looked whether this aggregator is ready to be an endpoint, as kube-apiserver does.
+	readyInterval = 100 * time.Millisecond
+	// withdrawTimeout bounds how long core may take to remove this aggregator from the endpoints: it stops even without that.
+	withdrawTimeout = 5 * time.Second
+)
+
+// installAdvertising makes this aggregator an endpoint of the kubernetes Service when it is ready.
+func (s *server) installAdvertising() (*advertise.Advertiser, error) {
+	generic := &s.config.generic.Config
+	ip, ok := netip.AddrFromSlice(generic.PublicAddress)
+	if !ok {
+		return nil, fmt.Errorf("--advertise-address: %s is no IP address", generic.PublicAddress)
+	}
+	_, port, err := generic.SecureServing.HostPort()
+	if err != nil {
+		return nil, fmt.Errorf("address of the listener: %w", err)
+	}
+	client, err := kubernetes.NewForConfig(s.generic.LoopbackClientConfig)
+	if err != nil {
+		return nil, err
+	}
+	core := s.config.core
+	advertiser := advertise.New(advertise.Config{
+		Address:   netip.AddrPortFrom(ip.Unmap(), uint16(port)), //nolint:gosec // a port
+		Cores:     core.grpcAddresses,
+		Subscribe: core.Subscribe,
+		Dial: func(address string) (advertise.Conn, error) {
+			return servicegrpc.Dial(address, core.Name(), s.config.options.ServiceTrust, generic.TracerProvider)
+		},
+	})
+	s.run("advertise", func(ctx context.Context) {
+		go func() {
+			if untilReady(ctx, client) == nil {
+				advertiser.Run(ctx)
+			}
+		}()
+	})
+	return advertiser, nil
+}
+
+func untilReady(ctx context.Context, client kubernetes.Interface) error {
+	return wait.PollUntilContextCancel(ctx, readyInterval, true, func(ctx context.Context) (bool, error) {
+		code := 0
+		client.CoreV1().RESTClient().Get().AbsPath("/readyz").Do(ctx).StatusCode(&code)
+		return code == http.StatusOK, nil
+	})
+}
+
+// withdraw ends being an endpoint, before anything else of a shutdown: clients are to come no more.
+func withdraw(advertised *advertise.Advertiser) {
+	ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
+	defer cancel()
+	advertised.Leave(ctx)
+	if ctx.Err() != nil {
+		klog.InfoS("Stopping without having been removed from the endpoints of the kubernetes Service", "after", withdrawTimeout)
+	}
+}
