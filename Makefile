@@ -29,7 +29,6 @@ LDFLAGS := -s -w $(strip $(kube_version_flags)) -X github.com/tripod-k8s/tripod/
 GO_BUILD := go build -ldflags "$(LDFLAGS)"
 
 SERVICES := aggregator core extensions
-INTEGRATION_TESTS := ./test/...
 GOTESTSUM := $(TOOLS)/gotestsum --format pkgname --hide-summary=skipped --
 
 .PHONY: help
@@ -61,10 +60,16 @@ test: test-unit test-integration ## Run all tests; builds what they need.
 test-unit: $(TOOLS)/gotestsum ## Run the unit tests.
 	$(GOTESTSUM) $$(go list ./... | grep -v /tripod/test/)
 
-# One package at a time: each starts clusters of real processes.
+# Those that measure shares of load, or keep the machine busy, run alone, one package at a time. The others mostly wait.
+BUSY_TESTS := ./test/dataplane ./test/linearizability ./test/storages
 .PHONY: test-integration
 test-integration: build test-assets $(TOOLS)/gotestsum ## Run the tests that start the real binaries (TESTS=./test/envtest/... for some).
-	$(GOTESTSUM) -count=1 -p 1 -timeout 20m $(or $(TESTS),$(INTEGRATION_TESTS))
+ifdef TESTS
+	$(GOTESTSUM) -count=1 -p 1 -timeout 20m $(TESTS)
+else
+	$(GOTESTSUM) -count=1 -p 2 -timeout 20m $$(go list ./test/... | grep -v $(BUSY_TESTS:./%=-e /%$$))
+	$(GOTESTSUM) -count=1 -p 1 -timeout 20m $(BUSY_TESTS)
+endif
 
 .PHONY: test-assets
 test-assets: $(ASSETS)/kwok ## Build the stock Kubernetes binaries that tests compare and run with; not shipped.

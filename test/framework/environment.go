@@ -144,6 +144,18 @@ func (e *Environment) own(stop func() error, name string, logs ...string) {
 	e.logs[name] = append(e.logs[name], logs...)
 }
 
+// NewKept makes a directory whose files are kept after a failure, and says where they will be.
+func (e *Environment) NewKept(name string) (dir, kept string, err error) {
+	if dir, err = e.newDir(name); err != nil {
+		return "", "", err
+	}
+	e.own(func() error { return nil }, name, filepath.Join(dir, "*"))
+	return dir, filepath.Join(e.artifacts(), name), nil
+}
+
+// artifacts is where logs are kept.
+func (e *Environment) artifacts() string { return filepath.Join(e.root, "artifacts", e.name) }
+
 // Close stops everything, last things first, and keeps the logs when something has failed.
 func (e *Environment) Close(failed bool) error {
 	e.mu.Lock()
@@ -160,7 +172,7 @@ func (e *Environment) Close(failed bool) error {
 
 // keepLogs copies the logs to artifacts/NAME in the repository.
 func (e *Environment) keepLogs() error {
-	target := filepath.Join(e.root, "artifacts", e.name)
+	target := e.artifacts()
 	if err := os.RemoveAll(target); err != nil {
 		return fmt.Errorf("cannot keep logs: %w", err)
 	}

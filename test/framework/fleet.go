@@ -285,6 +285,19 @@ func (r *Replica) Kill() error {
 	return nil
 }
 
+// Pause has the process do nothing until Resume.
+func (r *Replica) Pause() error { return r.signal(syscall.SIGSTOP) }
+
+// Resume has the process go on after Pause.
+func (r *Replica) Resume() error { return r.signal(syscall.SIGCONT) }
+
+func (r *Replica) signal(signal syscall.Signal) error {
+	if err := r.process.Signal(signal); err != nil {
+		return fmt.Errorf("cannot send %s to %s: %w", signal, r.Name, err)
+	}
+	return nil
+}
+
 // makeServicePKI makes the certificates by which the services know each other.
 func makeServicePKI(dir string) error {
 	store, err := pki.Open(dir)

@@ -5,128 +5,144 @@ package framework
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
-	"sync"
+	"net/url"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilproxy "k8s.io/apimachinery/pkg/util/proxy"
+	apiserverproxy "k8s.io/apiserver/pkg/util/proxy"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/streaming/pkg/httpstream"
-	"k8s.io/streaming/pkg/httpstream/spdy"
+	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
 )
 
-// Kubelet serves what an API server asks of a node. Commands that it runs, and ports that it forwards to, echo.
+// Kubelet serves what an API server asks of a node, as kubelets do: streams go on to a container runtime, by the
+// handlers that a kubelet has. What runs in the containers is said by its fields, which are not changed once there is a
+// node.
 type Kubelet struct {
 	// LogLines are the lines of every container's log, as they come.
 	LogLines chan string
+	// Programs are the commands that containers have: cat, and what a test adds.
+	Programs map[string]Program
+	// Main is what clients attach to: cat, or what a test has there.
+	Main Program
+	// WebSockets is set when it understands WebSockets (the gate ExtendWebSocketsToKubelet), and a node says so. An
+	// API server translates them for one that does not.
+	WebSockets bool
+	// Asked is called for each request, if it is not nil.
+	Asked func(*http.Request)
+	// Other answers what is none of this, if it is not nil.
+	Other http.Handler
 
-	server *httptest.Server
-	failed func(error)
+	server, runtime *httptest.Server
+	connections     connections
+	failed          func(error)
 }
 
 // NewKubelet returns a kubelet that calls failed with what goes wrong in it.
 func NewKubelet(failed func(error)) *Kubelet {
-	k := &Kubelet{LogLines: make(chan string), failed: failed}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(fmt.Sprintf("cannot listen for a kubelet: %v", err)) // as httptest does
+	}
+	return NewKubeletOn(listener, failed)
+}
+
+// NewKubeletOn returns a kubelet with a listener. Proxies do not go to one with a loopback address.
+func NewKubeletOn(listener net.Listener, failed func(error)) *Kubelet {
+	k := &Kubelet{LogLines: make(chan string), Programs: map[string]Program{"cat": Cat}, Main: Cat, failed: failed}
+	k.runtime = httptest.NewUnstartedServer(k.newRuntime())
+	k.runtime.Listener = k.connections.of(k.runtime.Listener)
+	k.runtime.Start()
 	mux := http.NewServeMux()
-	mux.HandleFunc("/exec/", k.exec)
-	mux.HandleFunc("/portForward/", k.portForward)
+	mux.HandleFunc("/exec/", k.stream)
+	mux.HandleFunc("/attach/", k.stream)
+	mux.HandleFunc("/portForward/", k.stream)
 	mux.HandleFunc("/containerLogs/", k.logs)
-	k.server = httptest.NewTLSServer(mux)
+	mux.HandleFunc("/", func(w http.ResponseWriter, req *http.Request) {
+		if k.Other == nil {
+			http.NotFound(w, req)
+			return
+		}
+		k.Other.ServeHTTP(w, req)
+	})
+	k.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if k.Asked != nil {
+			k.Asked(req)
+		}
+		mux.ServeHTTP(w, req)
+	}))
+	_ = k.server.Listener.Close() // it has not been used
+	k.server.Listener = k.connections.of(listener)
+	k.server.StartTLS()
 	return k
 }
 
-// Close stops the kubelet.
-func (k *Kubelet) Close() { k.server.Close() }
+// Close stops the kubelet and its containers.
+func (k *Kubelet) Close() {
+	k.CutOff()
+	k.server.Close()
+	k.runtime.Close()
+}
+
+// CutOff closes all connections, as a node does that goes down.
+func (k *Kubelet) CutOff() {
+	k.connections.close()
+}
 
 // AddNode makes a node on which it is the kubelet.
 func (k *Kubelet) AddNode(ctx context.Context, client kubernetes.Interface, name string) error {
-	_, portText, err := net.SplitHostPort(k.server.Listener.Addr().String())
-	if err != nil {
-		return err
-	}
-	port, err := strconv.ParseInt(portText, 10, 32)
-	if err != nil {
-		return err
-	}
-	_, err = client.CoreV1().Nodes().Create(ctx, &corev1.Node{
+	address := k.server.Listener.Addr().(*net.TCPAddr)
+	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Status: corev1.NodeStatus{
-			Addresses:       []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}},
-			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: int32(port)}},
+			Addresses:       []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address.IP.String()}},
+			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: int32(address.Port)}},
 		},
-	}, metav1.CreateOptions{})
-	if err != nil {
+	}
+	if k.WebSockets {
+		node.Status.DeclaredFeatures = []string{"ExtendWebSocketsToKubelet"}
+	}
+	if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("cannot make a node: %w", err)
 	}
 	return nil
 }
 
-// streams accepts the streams of a connection, until it is closed.
-func (k *Kubelet) streams(w http.ResponseWriter, req *http.Request, protocol string) (<-chan httpstream.Stream, httpstream.Connection) {
-	if _, err := httpstream.Handshake(req, w, []string{protocol}); err != nil {
-		k.failed(err)
-		return nil, nil
-	}
-	streams := make(chan httpstream.Stream, 8)
-	return streams, spdy.NewResponseUpgrader().UpgradeResponse(w, req, func(stream httpstream.Stream, _ <-chan struct{}) error {
-		streams <- stream
-		return nil
-	})
-}
-
-// exec echoes from stdin to stdout, and exits with 0 at the end of stdin.
-func (k *Kubelet) exec(w http.ResponseWriter, req *http.Request) {
-	accepted, connection := k.streams(w, req, "v4.channel.k8s.io")
-	if connection == nil {
+// stream passes a connection on to the container runtime. A WebSocket becomes SPDY on the way, as in a kubelet.
+func (k *Kubelet) stream(w http.ResponseWriter, req *http.Request) {
+	location, err := url.Parse(k.runtime.URL)
+	if err != nil {
+		k.Error(w, req, err)
 		return
 	}
-	defer connection.Close() //nolint:errcheck // the client has what it needs
-	byType := map[string]httpstream.Stream{}
-	for len(byType) < 3 { // error, stdin, stdout
-		select {
-		case stream := <-accepted:
-			byType[stream.Headers().Get(corev1.StreamType)] = stream
-		case <-connection.CloseChan():
+	location.Path, location.RawQuery = req.URL.Path, req.URL.RawQuery
+	tunnel := utilproxy.NewUpgradeAwareHandler(location, nil, false, true, k)
+	switch {
+	case k.WebSockets && wsstream.IsWebSocketRequestWithStreamCloseProtocol(req):
+		options, err := remotecommand.NewOptions(req)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-	}
-	fmt.Fprintf(byType[corev1.StreamTypeStdout], "%s: ", req.URL.Query()["command"])
-	if _, err := io.Copy(byType[corev1.StreamTypeStdout], byType[corev1.StreamTypeStdin]); err != nil {
-		k.failed(err)
-	}
-	if err := json.NewEncoder(byType[corev1.StreamTypeError]).Encode(metav1.Status{Status: metav1.StatusSuccess}); err != nil {
-		k.failed(err)
+		apiserverproxy.NewStreamTranslatorHandler(location, nil, 0, apiserverproxy.Options{
+			Stdin: options.Stdin, Stdout: options.Stdout, Stderr: options.Stderr, Tty: options.TTY,
+		}).ServeHTTP(w, req)
+	case k.WebSockets && wsstream.IsWebSocketRequestWithTunnelingProtocol(req):
+		apiserverproxy.NewTunnelingHandler(tunnel).ServeHTTP(w, req)
+	default:
+		tunnel.ServeHTTP(w, req)
 	}
 }
 
-// portForward echoes on every forwarded connection.
-func (k *Kubelet) portForward(w http.ResponseWriter, req *http.Request) {
-	accepted, connection := k.streams(w, req, "portforward.k8s.io")
-	if connection == nil {
-		return
-	}
-	defer connection.Close() //nolint:errcheck // it is closed already, or of no use
-	var echoing sync.WaitGroup
-	defer echoing.Wait()
-	for {
-		select {
-		case stream := <-accepted:
-			echoing.Go(func() {
-				defer stream.Close() //nolint:errcheck // the client may have gone away
-				if stream.Headers().Get(corev1.StreamType) == corev1.StreamTypeData {
-					io.Copy(stream, stream) //nolint:errcheck // the client may go away
-				}
-			})
-		case <-connection.CloseChan():
-			return
-		}
-	}
+// Error answers where the container runtime does not.
+func (k *Kubelet) Error(w http.ResponseWriter, _ *http.Request, err error) {
+	k.failed(err)
+	http.Error(w, err.Error(), http.StatusInternalServerError)
 }
 
 // logs sends the lines as they come.

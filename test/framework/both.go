@@ -1,0 +1,51 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// OnBoth runs a test on a stock kube-apiserver and on `tripod kube-apiserver` at the same time, so that what it demands of Tripod is
+// what kube-apiserver does. The test starts what dropIn says, in an environment that ends with it.
+func OnBoth(t *testing.T, test func(t *testing.T, env *Environment, dropIn bool)) {
+	for name, dropIn := range map[string]bool{"stock": false, "tripod": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, ForTest(t), dropIn)
+		})
+	}
+}
+
+// Etcd returns a client of an etcd that [Environment.StartEtcd] has started. It is closed with the test.
+func Etcd(t testing.TB, url string) *clientv3.Client {
+	t.Helper()
+	config, err := plainEtcd(url)(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := clientv3.New(config)
+	if err != nil {
+		t.Fatalf("cannot make a client for etcd: %v", err)
+	}
+	t.Cleanup(func() { client.Close() }) //nolint:errcheck // nothing is pending
+	return client
+}
+
+// Stored returns what an etcd has under the keys that begin with prefix.
+func Stored(ctx context.Context, etcd *clientv3.Client, prefix string) (map[string][]byte, error) {
+	answer, err := etcd.Get(ctx, prefix, clientv3.WithPrefix())
+	if err != nil {
+		return nil, fmt.Errorf("cannot read what is stored: %w", err)
+	}
+	stored := make(map[string][]byte, len(answer.Kvs))
+	for _, pair := range answer.Kvs {
+		stored[string(pair.Key)] = pair.Value
+	}
+	return stored, nil
+}

@@ -1,0 +1,60 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"net"
+	"sync"
+)
+
+// connections are those of servers, also when a handler has taken them over.
+type connections struct {
+	mu   sync.Mutex
+	open map[net.Conn]struct{}
+}
+
+// of returns the listener of a server whose connections they are.
+func (c *connections) of(listener net.Listener) net.Listener { return remembering{listener, c} }
+
+// close closes all that are open.
+func (c *connections) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for connection := range c.open {
+		_ = connection.Close() // nobody uses it any more
+	}
+	c.open = nil
+}
+
+type remembering struct {
+	net.Listener
+	connections *connections
+}
+
+func (r remembering) Accept() (net.Conn, error) {
+	accepted, err := r.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	connection := remembered{accepted.(*net.TCPConn), r.connections}
+	r.connections.mu.Lock()
+	defer r.connections.mu.Unlock()
+	if r.connections.open == nil {
+		r.connections.open = map[net.Conn]struct{}{}
+	}
+	r.connections.open[connection.TCPConn] = struct{}{}
+	return connection, nil
+}
+
+type remembered struct {
+	*net.TCPConn
+	connections *connections
+}
+
+func (r remembered) Close() error {
+	r.connections.mu.Lock()
+	delete(r.connections.open, net.Conn(r.TCPConn))
+	r.connections.mu.Unlock()
+	return r.TCPConn.Close()
+}

@@ -1,0 +1,119 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package streaming
+
+import (
+	"context"
+	"flag"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/tripod-k8s/tripod/test/framework"
+)
+
+var (
+	// clusters are a stock kube-apiserver and Tripod.
+	clusters [2]*framework.Cluster
+	// environment owns them.
+	environment *framework.Environment
+)
+
+func TestMain(m *testing.M) {
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+	// Most of the time tests wait for servers, not for a processor. The command line may say otherwise.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
+	framework.Main(m, func(ctx context.Context, env *framework.Environment) error {
+		environment = env
+		starting, startingCtx := errgroup.WithContext(ctx)
+		starting.Go(func() error {
+			stock, err := env.StartStock(startingCtx, framework.StockOptions{})
+			if err == nil {
+				clusters[0] = stock.Cluster
+			}
+			return err
+		})
+		starting.Go(func() error {
+			tripod, err := env.StartTripod(startingCtx, framework.TripodOptions{})
+			if err == nil {
+				clusters[1] = tripod.Cluster
+			}
+			return err
+		})
+		return starting.Wait()
+	})
+}
+
+// onEach runs a test on each cluster.
+func onEach(t *testing.T, test func(t *testing.T, cluster *framework.Cluster)) {
+	t.Parallel()
+	for _, cluster := range clusters {
+		t.Run(cluster.Name, func(t *testing.T) {
+			t.Parallel()
+			test(t, cluster)
+		})
+	}
+}
+
+// giveUp ends a wait that would never end; it says nothing about how fast anything is.
+const giveUp = 2 * time.Minute
+
+// limited returns a context that ends a test that would never end.
+func limited(t testing.TB) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(t.Context(), giveUp)
+}
+
+// must returns value where it is not interesting how a call failed.
+func must[T any](t testing.TB, value T, err error) T {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// receive returns what is next in a channel.
+func receive[T any](t testing.TB, what string, from <-chan T) (value T) {
+	t.Helper()
+	select {
+	case value = <-from:
+	case <-time.After(giveUp):
+		t.Fatalf("waited in vain for %s", what)
+	}
+	return value
+}
+
+func kubeClient(t testing.TB, config *rest.Config) kubernetes.Interface {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(config)
+	return must[kubernetes.Interface](t, client, err)
+}
+
+// standsStill waits until a count does not change any more, and returns it.
+func standsStill(t testing.TB, count *atomic.Int64) int64 {
+	t.Helper()
+	const interval, calm = 50 * time.Millisecond, 30
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for last, unchanged := count.Load(), 0; ; {
+		select {
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		case <-ticker.C:
+		}
+		now := count.Load()
+		if unchanged++; now != last || now == 0 {
+			last, unchanged = now, 0
+		}
+		if unchanged == calm {
+			return now
+		}
+	}
+}

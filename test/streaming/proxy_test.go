@@ -1,0 +1,250 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package streaming
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/tripod-k8s/tripod/test/framework"
+)
+
+// application is a web server that is reached by the proxy of nodes, pods and services.
+type application struct {
+	// lines are sent to who asks for /lines.
+	lines chan string
+	mux   *http.ServeMux
+}
+
+const (
+	downloadSize = 32 * mib
+	tunnelSize   = 4 * mib
+)
+
+func newApplication() *application {
+	a := &application{lines: make(chan string), mux: http.NewServeMux()}
+	a.mux.HandleFunc("/lines", func(w http.ResponseWriter, req *http.Request) {
+		w.(http.Flusher).Flush()
+		for {
+			select {
+			case line := <-a.lines:
+				fmt.Fprintln(w, line)
+				w.(http.Flusher).Flush()
+			case <-req.Context().Done():
+				return
+			}
+		}
+	})
+	a.mux.HandleFunc("/download", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, noise("download", downloadSize)) })
+	a.mux.HandleFunc("/upload", func(w http.ResponseWriter, req *http.Request) { fmt.Fprint(w, digestOf(req.Body)) })
+	a.mux.HandleFunc("/request", func(w http.ResponseWriter, req *http.Request) {
+		w.WriteHeader(http.StatusTeapot) // passed on also where an upgrade was asked for
+		fmt.Fprintln(w, req.Method, req.RequestURI, req.Proto)
+		var headers []string
+		for name, values := range req.Header {
+			if name == "Audit-Id" {
+				continue // the aggregator tells core, whose proxy passes it on
+			}
+			headers = append(headers, fmt.Sprintf("%s: %q\n", name, values))
+		}
+		sort.Strings(headers)
+		fmt.Fprint(w, strings.Join(headers, ""))
+	})
+	a.mux.HandleFunc("/tunnel", func(w http.ResponseWriter, req *http.Request) {
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", req.Header.Get("Upgrade"))
+		w.WriteHeader(http.StatusSwitchingProtocols)
+		connection, buffered, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		defer connection.Close() //nolint:errcheck // all is said
+		_ = converse(struct {
+			io.Reader
+			io.Writer
+		}{buffered, connection}, "server", "client", tunnelSize)
+	})
+	return a
+}
+
+// publish makes an application the web server of a pod on the test's machine, of a service and of a node, and returns the
+// paths at which an API server proxies it.
+func (a *application) publish(t *testing.T, cluster *framework.Cluster) map[string]string {
+	t.Helper()
+	address := hostAddress(t)
+	kubelet := framework.NewKubeletOn(listenOn(t, address), func(err error) { t.Log("kubelet:", err) })
+	kubelet.Other = a.mux
+	p := newPodOf(t, cluster, kubelet)
+	server := httptest.NewUnstartedServer(a.mux)
+	_ = server.Listener.Close() // it has not been used
+	server.Listener = listenOn(t, address)
+	server.Start()
+	t.Cleanup(server.Close)
+	port := server.Listener.Addr().(*net.TCPAddr).Port
+
+	client := kubeClient(t, cluster.Admin())
+	created, err := client.CoreV1().Pods(p.namespace).Get(t.Context(), p.name, metav1.GetOptions{})
+	must(t, created, err).Status.PodIPs = []corev1.PodIP{{IP: address}}
+	created.Status.PodIP = address
+	created, err = client.CoreV1().Pods(p.namespace).UpdateStatus(t.Context(), created, metav1.UpdateOptions{})
+	must(t, created, err)
+	service, err := client.CoreV1().Services(p.namespace).Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "service"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "web", Port: 80}}},
+	}, metav1.CreateOptions{})
+	must(t, service, err)
+	//nolint:staticcheck // The proxy of services goes by Endpoints.
+	endpoints, err := client.CoreV1().Endpoints(p.namespace).Create(t.Context(), &corev1.Endpoints{
+		ObjectMeta: metav1.ObjectMeta{Name: "service"},
+		Subsets: []corev1.EndpointSubset{{
+			Addresses: []corev1.EndpointAddress{{IP: address, TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: p.namespace, Name: p.name}}},
+			Ports:     []corev1.EndpointPort{{Name: "web", Port: int32(port)}},
+		}},
+	}, metav1.CreateOptions{})
+	must(t, endpoints, err)
+	return map[string]string{
+		"node":    "/api/v1/nodes/" + p.node + "/proxy",
+		"pod":     "/api/v1/namespaces/" + p.namespace + "/pods/" + p.name + ":" + strconv.Itoa(port) + "/proxy",
+		"service": "/api/v1/namespaces/" + p.namespace + "/services/service:web/proxy",
+	}
+}
+
+// hostAddress returns an address of this machine that an API server takes for a pod's.
+func hostAddress(t *testing.T) string {
+	t.Helper()
+	addresses, err := net.InterfaceAddrs()
+	for _, address := range must(t, addresses, err) {
+		if network, ok := address.(*net.IPNet); ok && network.IP.IsGlobalUnicast() && network.IP.To4() != nil {
+			return network.IP.String()
+		}
+	}
+	t.Skip("this machine has only loopback addresses, which an API server does not proxy to")
+	return ""
+}
+
+func listenOn(t *testing.T, address string) net.Listener {
+	t.Helper()
+	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+	return must(t, listener, err)
+}
+
+// send sends a request by a protocol.
+func send(t *testing.T, cluster *framework.Cluster, protocol, method, path string, body io.Reader, header http.Header) *http.Response {
+	t.Helper()
+	config := cluster.Admin()
+	config.NextProtos = []string{protocol}
+	transport, err := rest.TransportFor(config)
+	must(t, transport, err)
+	req, err := http.NewRequestWithContext(t.Context(), method, cluster.URL+path, body)
+	must(t, req, err)
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	resp, err := transport.RoundTrip(req)
+	return must(t, resp, err)
+}
+
+func TestWhatIsProxiedStreams(t *testing.T) {
+	onEach(t, func(t *testing.T, cluster *framework.Cluster) {
+		for _, protocol := range []string{"h2", "http/1.1"} {
+			app := newApplication()
+			for kind, path := range app.publish(t, cluster) {
+				t.Run(kind+" by "+protocol, func(t *testing.T) {
+					resp := send(t, cluster, protocol, http.MethodGet, path+"/download", nil, nil)
+					defer resp.Body.Close()
+					if got, want := digestOf(resp.Body), digestOf(noise("download", downloadSize)); got != want {
+						t.Errorf("download: %s: got %s, want %s", resp.Status, got, want)
+					}
+
+					// Of unknown length: it is sent in chunks.
+					resp = send(t, cluster, protocol, http.MethodPost, path+"/upload", io.MultiReader(noise("upload", downloadSize)), nil)
+					defer resp.Body.Close()
+					got, err := io.ReadAll(resp.Body)
+					if want := digestOf(noise("upload", downloadSize)); err != nil || string(got) != want {
+						t.Errorf("upload: %s: got %s, want %s: %v", resp.Status, got, want, err)
+					}
+
+					resp = send(t, cluster, protocol, http.MethodGet, path+"/lines", nil, nil)
+					defer resp.Body.Close()
+					lines := bufio.NewScanner(resp.Body)
+					for _, want := range []string{"one", "two"} {
+						if resp.StatusCode == http.StatusOK {
+							app.lines <- want
+						}
+						if !lines.Scan() || lines.Text() != want {
+							t.Fatalf("lines: %s: got %q (%v), want %q", resp.Status, lines.Text(), lines.Err(), want)
+						}
+					}
+				})
+			}
+		}
+	})
+}
+
+func TestWhatIsProxiedMayUpgrade(t *testing.T) {
+	onEach(t, func(t *testing.T, cluster *framework.Cluster) {
+		for kind, path := range newApplication().publish(t, cluster) {
+			for _, protocol := range []string{"websocket", "anything/1.0"} {
+				t.Run(kind+" to "+protocol, func(t *testing.T) {
+					resp := send(t, cluster, "http/1.1", http.MethodGet, path+"/tunnel", nil, http.Header{"Connection": {"Upgrade"}, "Upgrade": {protocol}})
+					defer resp.Body.Close()
+					connection, ok := resp.Body.(io.ReadWriter)
+					if !ok || resp.Header.Get("Upgrade") != protocol {
+						t.Fatalf("got %s, %v", resp.Status, resp.Header)
+					}
+					if err := converse(connection, "client", "server", tunnelSize); err != nil {
+						t.Error(err)
+					}
+					if n, err := connection.Read(make([]byte, 1)); n > 0 || err == nil {
+						t.Error("there is more when the server has ended the connection")
+					}
+				})
+			}
+		}
+	})
+}
+
+// TestProxiedRequestsAreTheSame compares what a node, a pod and a service are asked by each cluster.
+func TestProxiedRequestsAreTheSame(t *testing.T) {
+	t.Parallel()
+	header := http.Header{
+		"Authorization": {""}, "X-Forwarded-For": {"192.0.2.1"}, "X-Forwarded-Proto": {"gopher"}, "X-Custom": {"one", "two"},
+		"Accept-Encoding": {"br"}, "Cookie": {"a=b"}, "X-Remote-User": {"root"}, "Impersonate-Nothing": {"x"},
+	}
+	for _, upgrade := range []bool{false, true} {
+		header := header.Clone()
+		if upgrade {
+			header.Set("Connection", "Upgrade")
+			header.Set("Upgrade", "anything")
+		}
+		var answers [2]map[string]string
+		for i, cluster := range clusters {
+			answers[i] = map[string]string{}
+			app := newApplication()
+			for kind, path := range app.publish(t, cluster) {
+				resp := send(t, cluster, "http/1.1", http.MethodGet, path+"/request?a=b%20c;d", nil, header)
+				body, err := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				text := fmt.Sprintf("%s\n%s", resp.Status, must(t, body, err))
+				text = strings.ReplaceAll(text, path, "PATH")
+				answers[i][kind] = text
+			}
+		}
+		if diff := cmp.Diff(answers[0], answers[1]); diff != "" {
+			t.Errorf("upgrade: %t: stock -, Tripod +:\n%s", upgrade, diff)
+		}
+	}
+}
