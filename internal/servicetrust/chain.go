@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	authenticatorunion "k8s.io/apiserver/pkg/authentication/request/union"
 	authorizerunion "k8s.io/apiserver/pkg/authorization/union"
@@ -55,9 +56,18 @@ func (o *BackendOptions) ApplyTo(config *server.Config) error {
 		if c.TracerProvider != nil {
 			own.TracerProvider = Traces(c.TracerProvider)
 		}
-		return senders.withSender(build(handler, &own))
+		return senders.withSender(build(withoutAuditID(handler), &own))
 	}
 	return nil
+}
+
+// withoutAuditID takes away the header by which the aggregator has told the audit filter the ID of a request. Nodes, pods and services that the
+// handler proxies to would see it.
+func withoutAuditID(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		req.Header.Del(auditinternal.HeaderAuditID)
+		handler.ServeHTTP(w, req)
+	})
 }
 
 // authentication returns the authentication of requests.

@@ -41,9 +41,6 @@ func startFleet(ctx context.Context, env *framework.Environment) (*dataPlane, er
 		replica := framework.ReplicaOptions{
 			Name: name, Later: name == "core-2", Args: []string{"--shutdown-watch-termination-grace-period=" + watchGrace},
 		}
-		if strings.HasPrefix(name, "core-") {
-			replica.Args = append(replica.Args, "--allow-direct-clients") // tests ask how many requests it has served
-		}
 		options.Replicas = append(options.Replicas, replica)
 		d.running[name] = !replica.Later
 	}
@@ -93,7 +90,7 @@ func (d *dataPlane) serving(ctx context.Context, aggregator, service string) err
 			want++
 		}
 	}
-	got, err := d.metric(ctx, aggregator, "tripod_backend_endpoints", `backend="`+service+`"`, `state="serving"`)
+	got, err := d.Metric(ctx, aggregator, "tripod_backend_endpoints", "backend="+service, "state=serving")
 	if err == nil && int(got) != want {
 		err = fmt.Errorf("%s has %v replicas of %s, not %d", aggregator, got, service, want)
 	}

@@ -90,7 +90,7 @@ func served(t testing.TB) []float64 {
 		if !fleet.running[replica] {
 			continue
 		}
-		n, err := fleet.metric(t.Context(), replica, "apiserver_request_total", `resource="configmaps"`, `verb="GET"`)
+		n, err := fleet.Metric(t.Context(), replica, "apiserver_request_total", "resource=configmaps", "verb=GET")
 		counts[i] = must(t, n, err)
 	}
 	return counts

@@ -8,40 +8,21 @@ import (
 	"net"
 	"testing"
 
-	"k8s.io/client-go/rest"
-
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
-
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
 // served returns how many requests the aggregators have sent to an endpoint and got an answer to.
 func (s *server) served(t testing.TB, e *endpoint) float64 {
 	t.Helper()
-	sum := 0.0
+	answered := 0.0
 	for _, name := range aggregators {
-		config := fleet.Through(name).Admin()
-		client, err := rest.HTTPClientFor(config)
-		resp, err := must(t, client, err).Get(config.Host + "/metrics")
-		must(t, resp, err)
-		parser := expfmt.NewTextParser(model.UTF8Validation)
-		families, err := parser.TextToMetricFamilies(resp.Body)
-		must(t, families, err)
-		if err := resp.Body.Close(); err != nil {
-			t.Error(err)
-		}
-		for _, m := range families["tripod_backend_requests_total"].GetMetric() {
-			labels := map[string]string{}
-			for _, l := range m.GetLabel() {
-				labels[l.GetName()] = l.GetValue()
-			}
-			if labels["backend"] == apiService && labels["endpoint"] == e.address && labels["code"] != "error" {
-				sum += m.GetCounter().GetValue()
-			}
-		}
+		labels := []string{"backend=" + apiService, "endpoint=" + e.address}
+		sent, err := fleet.Metric(t.Context(), name, "tripod_backend_requests_total", labels...)
+		must(t, sent, err)
+		failed, err := fleet.Metric(t.Context(), name, "tripod_backend_requests_total", append(labels, "code=error")...)
+		answered += sent - must(t, failed, err)
 	}
-	return sum
+	return answered
 }
 
 // awaitListening returns when somebody listens at the endpoint's address.

@@ -20,6 +20,8 @@ type endpoint struct {
 	pool    *connections.Pool
 	load    *balance.Endpoint
 	metrics *endpointMetrics
+	// hidesHost is set when the replica is asked by its address, and not by the name that the client has used.
+	hidesHost bool
 
 	// health is guarded by the backend's lock.
 	health health
@@ -37,6 +39,9 @@ func (b *Backend) newEndpoint(address string) *endpoint {
 		doubted: make(chan struct{}, 1),
 		removed: make(chan struct{}),
 	}
+	// Third parties see the address that they have here, as kube-aggregator's. Own backends know the client's: core passes it on to pods, and
+	// makes links of it.
+	e.hidesHost = b.checks.byConnection
 	options := connections.Options{Dial: b.dial, Observe: e.metrics.connection}
 	if b.checks.byConnection {
 		options.Closed = func() { signal(e.doubted) }
@@ -51,7 +56,10 @@ func (e *endpoint) roundTrip(req *http.Request, body io.ReadCloser, kind balance
 	out := *req
 	target := *req.URL
 	target.Scheme, target.Host = "https", e.address
-	out.URL, out.Host = &target, e.address
+	out.URL = &target
+	if e.hidesHost || out.Host == "" {
+		out.Host = e.address
+	}
 	if body != nil {
 		// Without a GetBody: nobody else repeats a request.
 		out.Body, out.GetBody = body, nil
