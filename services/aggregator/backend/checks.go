@@ -23,8 +23,9 @@ type checks struct {
 	// pause is the least time between two probes, however often a replica is doubted. It grows up to maxPause while the doubts
 	// have no reason: a server may end every connection that a probe makes.
 	pause, maxPause time.Duration
-	// interval is how often a replica is asked that is not serving, and servingInterval one that is.
-	interval, servingInterval time.Duration
+	// interval is how often a replica is asked that is not serving, growing up to maxInterval while nothing changes, and
+	// servingInterval one that is.
+	interval, maxInterval, servingInterval time.Duration
 	// byConnection is set when a replica is also asked when a connection to it ends, or it answers 503: there is no feed that
 	// tells of it, and it is not asked often.
 	byConnection bool
@@ -40,6 +41,7 @@ func ownChecks() checks {
 		pause:           20 * time.Millisecond,
 		maxPause:        20 * time.Millisecond,
 		interval:        500 * time.Millisecond,
+		maxInterval:     500 * time.Millisecond,
 		servingInterval: 500 * time.Millisecond,
 	}
 }
@@ -71,6 +73,7 @@ func NewThirdParty(t ThirdParty) *Backend {
 		pause:           100 * time.Millisecond,
 		maxPause:        time.Second,
 		interval:        250 * time.Millisecond,
+		maxInterval:     time.Second,
 		servingInterval: 5 * time.Second,
 		byConnection:    true,
 	}

@@ -22,7 +22,7 @@ const answerTimeout = 2 * time.Second
 // lookAfter probes a replica until the context ends or the replica is removed, which it waits for to
 // finish its requests.
 func (b *Backend) lookAfter(ctx context.Context, e *endpoint) {
-	pause, doubted := b.checks.pause, false
+	pause, interval, doubted := b.checks.pause, b.checks.interval, false
 	for was := unprobed; !e.isRemoved(); {
 		sent := time.Now()
 		found := e.probe(ctx, &b.checks)
@@ -39,8 +39,13 @@ func (b *Backend) lookAfter(ctx context.Context, e *endpoint) {
 		} else {
 			pause = b.checks.pause
 		}
+		if found.condition == was {
+			interval = min(2*interval, b.checks.maxInterval)
+		} else {
+			interval = b.checks.interval
+		}
 		was = found.condition
-		doubted = b.rest(ctx, e, pause)
+		doubted = b.rest(ctx, e, pause, interval)
 	}
 	e.pool.Retire(ctx)
 	b.mu.Lock()
@@ -61,8 +66,7 @@ func (e *endpoint) isRemoved() bool {
 }
 
 // rest waits until the next probe is due, which is not before the end of a pause. It reports whether it is because of a doubt.
-func (b *Backend) rest(ctx context.Context, e *endpoint, least time.Duration) (doubted bool) {
-	next := b.checks.interval
+func (b *Backend) rest(ctx context.Context, e *endpoint, least, next time.Duration) (doubted bool) {
 	b.mu.Lock()
 	if e.health.rank() == rankServing {
 		next = b.checks.servingInterval
