@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 	"k8s.io/streaming/pkg/httpstream"
 )
 
@@ -112,9 +113,11 @@ func (s *shutdown) endLongRunning(next http.Handler, longRunning request.LongRun
 				// again.
 				from = s.refusing
 			}
+			events := &wholeEvents{ResponseWriter: w, end: end}
+			w = responsewriter.WrapForHTTP1Or2(events)
 			defer context.AfterFunc(from, func() {
 				from.awaitTurn(ctx)
-				end()
+				events.finish()
 			})()
 		} else {
 			defer context.AfterFunc(s.drained, end)()
