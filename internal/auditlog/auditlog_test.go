@@ -187,6 +187,17 @@ func TestABatchIsWrittenBeforeAServerEnds(t *testing.T) {
 	}
 }
 
+func TestTooLongAPathOfTheSocketIsSaid(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "audit.log")
+	_, err := Start(filepath.Join(t.TempDir(), strings.Repeat("x", maxSocketPath)), &options.AuditLogOptions{Path: file}, nil)
+	if err == nil || !strings.Contains(err.Error(), "TMPDIR") {
+		t.Errorf("error is %v", err)
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("a log was made nevertheless")
+	}
+}
+
 func TestHalfAnEventIsNotWritten(t *testing.T) {
 	w, socket, path := start(t, nil)
 	killed, err := net.Dial("unix", socket)

@@ -18,6 +18,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
+// maxSocketPath is how long the path of a Unix socket may be, in bytes (unix(7); sun_path ends with a zero byte).
+const maxSocketPath = 107
+
 // Writer writes the log of several services.
 type Writer struct {
 	file     io.WriteCloser
@@ -31,6 +34,10 @@ type Writer struct {
 
 // Start opens the log that the options name and listens at a new socket. stdout is where "-" writes.
 func Start(socket string, o *options.AuditLogOptions, stdout io.Writer) (*Writer, error) {
+	if len(socket) > maxSocketPath {
+		return nil, fmt.Errorf("listen for audit events: the path %s is longer than the %d bytes that a Unix socket may have: set TMPDIR to a shorter directory",
+			socket, maxSocketPath)
+	}
 	file, err := open(o, stdout)
 	if err != nil {
 		return nil, fmt.Errorf("--audit-log-path: %w", err)

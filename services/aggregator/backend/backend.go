@@ -75,6 +75,8 @@ type Backend struct {
 	// strangers are endpoints that Run does not look after yet.
 	strangers   []*endpoint
 	subscribers []func()
+	// lookedAfter is how many endpoints Run looks after, those that were removed and finish their requests among them.
+	lookedAfter int
 	// changed is signalled when there are strangers, and resolveNow when names should be looked up.
 	changed, resolveNow chan struct{}
 }
@@ -263,9 +265,15 @@ func (b *Backend) Run(ctx context.Context) {
 		b.mu.Lock()
 		strangers := b.strangers
 		b.strangers = nil
+		b.lookedAfter += len(strangers)
 		b.mu.Unlock()
 		for _, e := range strangers {
-			tasks.Go(func() { b.lookAfter(ctx, e) })
+			tasks.Go(func() {
+				b.lookAfter(ctx, e)
+				b.mu.Lock()
+				b.lookedAfter--
+				b.mu.Unlock()
+			})
 		}
 		select {
 		case <-ctx.Done():
@@ -273,6 +281,13 @@ func (b *Backend) Run(ctx context.Context) {
 		case <-b.changed:
 		}
 	}
+}
+
+// Finished reports whether there are no replicas, and none that were removed have requests to finish.
+func (b *Backend) Finished() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.endpoints)+len(b.strangers)+b.lookedAfter == 0
 }
 
 // signal wakes up whoever waits, now or later.

@@ -84,3 +84,12 @@ func NewThirdParty(t ThirdParty) *Backend {
 func (b *Backend) SetAddresses(addresses []string) {
 	b.setServers(servers{addresses: addresses})
 }
+
+// Forget ends the metrics of a backend that is Finished and will not be used again.
+func (b *Backend) Forget() {
+	for i := range ranks {
+		endpointsByState.DeleteLabelValues(b.name, i.String())
+	}
+	retriesTotal.DeletePartialMatch(map[string]string{"backend": b.name})
+	retriesDeniedTotal.DeleteLabelValues(b.name)
+}

@@ -10,6 +10,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,6 +35,9 @@ type Config struct {
 	Dial connections.Dial
 }
 
+// forgetInterval is how often servers are looked for that were removed and have finished.
+const forgetInterval = time.Minute
+
 // Directory is the API servers of third parties.
 type Directory struct {
 	config   Config
@@ -44,7 +48,7 @@ type Directory struct {
 	ordering sync.Mutex
 
 	mu sync.Mutex
-	// servers are by the names of their APIServices. One that is removed stays without endpoints, to finish its requests.
+	// servers are by the names of their APIServices. One that is removed stays without endpoints until it has finished its requests.
 	servers map[string]*Server
 	// strangers are servers that Run does not look after yet.
 	strangers   []*Server
@@ -146,6 +150,7 @@ func (d *Directory) Set(service *apiregistrationv1.APIService) *Server {
 		d.strangers = append(d.strangers, s)
 		s.backend.Subscribe(func() { d.notify(s.name) })
 	}
+	s.revive()
 	d.mu.Unlock()
 	s.set(service, cert, key)
 	d.locate(s)
@@ -156,7 +161,7 @@ func (d *Directory) Set(service *apiregistrationv1.APIService) *Server {
 	return s
 }
 
-// Remove forgets the server of an APIService. It finishes its requests.
+// Remove takes the endpoints from the server of an APIService. It finishes its requests, and is then forgotten.
 func (d *Directory) Remove(apiService string) {
 	d.mu.Lock()
 	s := d.servers[apiService]
@@ -179,22 +184,39 @@ func (d *Directory) State(apiService string) (State, bool) {
 	return s.state()
 }
 
+// forget drops the servers that were removed and have finished their requests.
+func (d *Directory) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name, s := range d.servers {
+		if s.finished() && !slices.Contains(d.strangers, s) {
+			delete(d.servers, name)
+			close(s.forgotten)
+			s.backend.Forget()
+		}
+	}
+}
+
 // Run looks after the servers until the context ends.
 func (d *Directory) Run(ctx context.Context) {
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
+	forget := time.NewTicker(forgetInterval)
+	defer forget.Stop()
 	for {
 		d.mu.Lock()
 		strangers := d.strangers
 		d.strangers = nil
 		d.mu.Unlock()
 		for _, s := range strangers {
-			tasks.Go(func() { s.backend.Run(ctx) })
+			tasks.Go(func() { s.run(ctx) })
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-d.changed:
+		case <-forget.C:
+			d.forget()
 		}
 	}
 }

@@ -282,6 +282,51 @@ func TestEndpointsComeAndGoWithTheService(t *testing.T) {
 	f.await(t, endpointsAre([]string{second.address}))
 }
 
+func TestServersAreForgottenWhenTheyHaveFinished(t *testing.T) {
+	f := newFixture(t)
+	only := f.serve(t)
+	f.setEndpoints(t, only.address)
+	server := f.Set(f.apiService(read(t, f.pki.CAFile)))
+	f.await(t, endpointsAre([]string{only.address}))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/apis/third.example.com/v1/things", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := server.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := func() int {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return len(f.servers)
+	}
+	f.Remove(name)
+	f.forget()
+	if count() != 1 {
+		t.Error("it is forgotten before its last request has ended")
+	}
+	f.Set(f.apiService(read(t, f.pki.CAFile)))
+	f.await(t, endpointsAre([]string{only.address}))
+	f.forget()
+	if count() != 1 {
+		t.Error("it is forgotten although its APIService is back")
+	}
+	f.Remove(name)
+	if err := resp.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.After(giveUp); count() != 0; f.forget() {
+		select {
+		case <-deadline:
+			t.Fatal("it is not forgotten")
+		case <-time.After(time.Millisecond):
+		}
+	}
+	f.Set(f.apiService(read(t, f.pki.CAFile)))
+	f.await(t, endpointsAre([]string{only.address}))
+}
+
 func TestConnectionsAreMadeOfWhatTheAPIServiceSaysNow(t *testing.T) {
 	f := newFixture(t)
 	only := f.serve(t)

@@ -5,6 +5,7 @@ package thirdparty
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"net/http"
 	"slices"
@@ -24,6 +25,8 @@ type Server struct {
 	name    string
 	trust   *connections.Trust
 	backend *backend.Backend
+	// forgotten is closed when nobody can come to the server any more.
+	forgotten chan struct{}
 
 	mu      sync.Mutex
 	removed bool
@@ -57,7 +60,11 @@ type State struct {
 }
 
 func newServer(service *apiregistrationv1.APIService, dial connections.Dial) *Server {
-	s := &Server{name: service.Name, trust: connections.NewFixedTrust(&tls.Config{MinVersion: tls.VersionTLS12})}
+	s := &Server{
+		name:      service.Name,
+		trust:     connections.NewFixedTrust(&tls.Config{MinVersion: tls.VersionTLS12}),
+		forgotten: make(chan struct{}),
+	}
 	s.backend = backend.NewThirdParty(backend.ThirdParty{
 		Name: service.Name, Trust: s.trust, Dial: dial, Path: discoveryPath(service), Sign: signCheck,
 	})
@@ -91,7 +98,6 @@ func (s *Server) set(service *apiregistrationv1.APIService, cert, key []byte) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.removed = false
 	s.service = *service.Spec.Service
 	if s.shown.equal(&now) {
 		return
@@ -123,6 +129,34 @@ func (s *Server) locate(r *resolver) bool {
 	s.mu.Unlock()
 	s.backend.SetAddresses(addresses)
 	return changed
+}
+
+// revive keeps a server from being forgotten whose APIService is there again.
+func (s *Server) revive() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.removed = false
+}
+
+// finished reports whether the server was removed and has no requests left.
+func (s *Server) finished() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.removed && s.backend.Finished()
+}
+
+// run looks after the endpoints until the context ends or the server is forgotten.
+func (s *Server) run(ctx context.Context) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var backend sync.WaitGroup
+	defer backend.Wait()
+	backend.Go(func() { s.backend.Run(ctx) })
+	select {
+	case <-ctx.Done():
+	case <-s.forgotten:
+		stop()
+	}
 }
 
 func (s *Server) remove() {
