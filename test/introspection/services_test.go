@@ -43,6 +43,13 @@ func TestEachServiceTellsAboutItself(t *testing.T) {
 			t.Errorf("%s: %d, want %d", path, got.code, want)
 		}
 	}
+	// Which replicas there are is nothing for those without credentials.
+	for _, replica := range []string{"127.0.0.1:1", strings.TrimPrefix(fleet.Replica("core-0").URL, "https://")} {
+		path := "/livez?service=core&replica=" + replica
+		if got := ask(t, fleet.Cluster, anonymous, get(path)); got.code != http.StatusOK {
+			t.Errorf("%s for %s: %d, want %d", path, anonymous, got.code, http.StatusOK)
+		}
+	}
 }
 
 func TestServicesTellThoseWhomStockWouldTell(t *testing.T) {

@@ -44,7 +44,7 @@ func buildChain(table *routing.Table, decides *policy.Policy, traces bool, stop 
 		short := shortChain(forward(core, extensions, c), traces, stop, c)
 		return stop.moveConnections(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			target := table.RouteURL(req.URL)
-			req = req.WithContext(backend.WithReplica(context.WithValue(req.Context(), targetKey{}, target), target.Replica))
+			req = req.WithContext(context.WithValue(req.Context(), targetKey{}, target))
 			switch target.Owner {
 			case routing.Aggregator, routing.ThirdParty:
 				full.ServeHTTP(w, req)
@@ -126,7 +126,11 @@ func tracesDecided(ctx context.Context) bool {
 // forward sends a request to the backend that owns it.
 func forward(core, extensions http.Handler, c *genericapiserver.Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		switch targetFrom(req.Context()).Owner {
+		target := targetFrom(req.Context())
+		if target.Replica != "" && isSomebody(req.Context()) {
+			req = req.WithContext(backend.WithReplica(req.Context(), target.Replica))
+		}
+		switch target.Owner {
 		case routing.Core:
 			core.ServeHTTP(w, req)
 		case routing.Extensions:
@@ -135,6 +139,12 @@ func forward(core, extensions http.Handler, c *genericapiserver.Config) http.Han
 			proxy.Unavailable(c.Serializer, w, req, "the server does not know all API services yet")
 		}
 	})
+}
+
+// isSomebody reports whether it is known who sent a request. To anybody else no replica is shown to be there or not.
+func isSomebody(ctx context.Context) bool {
+	sender, ok := request.UserFrom(ctx)
+	return ok && !slices.Contains(sender.GetGroups(), user.AllUnauthenticated)
 }
 
 // withThirdParties proxies what third parties serve, past the aggregator's own handlers.
