@@ -43,6 +43,13 @@ build: ## Build tripod, tripod-aggregator, tripod-core and tripod-extensions int
 	$(GO_BUILD) -o $(BIN)/tripod ./cmd/tripod
 	@$(foreach service,$(SERVICES),echo '$(BIN)/tripod-$(service)' && $(GO_BUILD) -o $(BIN)/tripod-$(service) ./services/$(service) &&) true
 
+# Where an image is to be pushed belongs to its name: IMAGE_REPOSITORY=ghcr.io/you.
+IMAGE_REPOSITORY ?= tripod-k8s
+.PHONY: images
+images: build ## Pack the binaries into container images, bin/images/NAME.tar (IMAGE_REPOSITORY=tripod-k8s); the tag is in bin/images/tag.
+	go run -C tools/images . -binaries $(abspath $(BIN)) -output $(abspath $(BIN))/images -repository $(IMAGE_REPOSITORY) \
+		-version $(VERSION) -revision $(COMMIT) -created $$(git log -1 --format=%ct 2>/dev/null || echo 0)
+
 .PHONY: up
 up: build ## Build, then run Tripod and an etcd on this machine until Ctrl-C (UP_ARGS="--port 7443 ...").
 	@exec $(BIN)/tripod up $(UP_ARGS)
@@ -59,6 +66,7 @@ test: test-unit test-integration ## Run all tests; builds what they need.
 .PHONY: test-unit
 test-unit: $(TOOLS)/gotestsum ## Run the unit tests.
 	$(GOTESTSUM) $$(go list ./... | grep -v /tripod/test/)
+	go test -C tools/images ./...
 
 # Those that measure shares of load, or keep the machine busy, run alone, one package at a time. The others mostly wait.
 BUSY_TESTS := ./test/dataplane ./test/linearizability ./test/storages
@@ -161,9 +169,11 @@ fix-licences:
 verify-lint: $(TOOLS)/golangci-lint ## Check formatting, go vet and lint.
 	go vet -trimpath ./...
 	$(TOOLS)/golangci-lint run ./...
+	cd tools/images && $(abspath $(TOOLS))/golangci-lint run ./...
 fix-lint: $(TOOLS)/golangci-lint
 	$(TOOLS)/golangci-lint fmt ./...
 	$(TOOLS)/golangci-lint run --fix ./...
+	cd tools/images && $(abspath $(TOOLS))/golangci-lint run --fix ./...
 
 # Tools have modules of their own, so that their requirements do not bend those of Tripod.
 go_build_tool = go build -C tools/$(1) -trimpath -ldflags "-s -w" -o ../../$@ $(2)

@@ -1,0 +1,140 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"path/filepath"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// binaryDir is where binaries are in the images.
+const binaryDir = "/usr/local/bin/"
+
+// spec says what is in an image.
+type spec struct {
+	name, title, description string
+	// binaries are in binaryDir; the first is the entrypoint.
+	binaries []string
+	// links are further names of the entrypoint.
+	links []string
+	// user runs the processes; without one, it is root.
+	user string
+}
+
+var images = []spec{
+	{
+		name: "tripod-aggregator", title: "Tripod aggregator",
+		description: "The public endpoint of Tripod: APIServices, discovery, OpenAPI and the proxy to the other services",
+		binaries:    []string{"tripod-aggregator"},
+		user:        nonroot,
+	},
+	{
+		name: "tripod-core", title: "Tripod core",
+		description: "The built-in APIs of Kubernetes, as a service of Tripod",
+		binaries:    []string{"tripod-core"},
+		user:        nonroot,
+	},
+	{
+		name: "tripod-extensions", title: "Tripod extensions",
+		description: "CustomResourceDefinitions and custom resources, as a service of Tripod",
+		binaries:    []string{"tripod-extensions"},
+		user:        nonroot,
+	},
+	{
+		name: "tripod", title: "Tripod",
+		description: "The command line of Tripod, and all of it in the place of kube-apiserver",
+		// In the place of kube-apiserver it starts the services.
+		binaries: []string{"tripod", "tripod-aggregator", "tripod-core", "tripod-extensions"},
+		// For static pods: their command is `kube-apiserver`. They have no user of their own, and keys on the node
+		// that only root can read, so this image has no user, as kube-apiserver's has none.
+		links: []string{"kube-apiserver"},
+	},
+}
+
+// build is what all images have in common.
+type build struct {
+	binaries   string
+	repository string
+	version    string
+	revision   string
+	created    time.Time
+}
+
+// reference returns the full name of the image, as container runtimes have it.
+func (b build) reference(s spec) reference {
+	return newReference(b.repository+"/"+s.name, tag(b.version))
+}
+
+// image puts the image together. Layers that are made already are taken from layers.
+func (b build) image(s spec, layers layers) (v1.Image, error) {
+	base, err := layers.get("base", func() (tarball, error) { return baseFiles(b.created) })
+	if err != nil {
+		return nil, err
+	}
+	stack := []v1.Layer{base}
+	var platform v1.Platform
+	for i, name := range s.binaries {
+		path := filepath.Join(b.binaries, name)
+		built, err := binaryPlatform(path)
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			platform = built
+		}
+		layer, err := layers.get(name, func() (tarball, error) { return binaryFile(path, binaryDir+name, b.created) })
+		if err != nil {
+			return nil, err
+		}
+		stack = append(stack, layer)
+	}
+	if len(s.links) > 0 {
+		layer, err := layers.get("links of "+s.name, func() (tarball, error) { return links(s, b.created) })
+		if err != nil {
+			return nil, err
+		}
+		stack = append(stack, layer)
+	}
+	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	if image, err = mutate.ConfigFile(image, b.config(s, platform)); err != nil {
+		return nil, err
+	}
+	for _, layer := range stack {
+		history := v1.History{Created: v1.Time{Time: b.created}, CreatedBy: "make images"}
+		if image, err = mutate.Append(image, mutate.Addendum{Layer: layer, History: history}); err != nil {
+			return nil, err
+		}
+	}
+	return image, nil
+}
+
+func (b build) config(s spec, platform v1.Platform) *v1.ConfigFile {
+	return &v1.ConfigFile{
+		Architecture: platform.Architecture,
+		OS:           platform.OS,
+		Created:      v1.Time{Time: b.created},
+		RootFS:       v1.RootFS{Type: "layers"},
+		Config: v1.Config{
+			User:       s.user,
+			Entrypoint: []string{binaryDir + s.binaries[0]},
+			// The one directory in which everybody may write, where the root of a container is writable at all.
+			Env:        []string{"PATH=" + filepath.Clean(binaryDir), "HOME=/tmp"},
+			WorkingDir: "/",
+			Labels: map[string]string{
+				"org.opencontainers.image.title":       s.title,
+				"org.opencontainers.image.description": s.description,
+				"org.opencontainers.image.version":     b.version,
+				"org.opencontainers.image.revision":    b.revision,
+				"org.opencontainers.image.created":     b.created.Format(time.RFC3339),
+				"org.opencontainers.image.licenses":    "Apache-2.0",
+				"org.opencontainers.image.source":      "https://github.com/tripod-k8s/tripod",
+			},
+		},
+	}
+}

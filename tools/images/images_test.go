@@ -1,0 +1,251 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+var committed = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// testBuild has the test's own binary in place of each of Tripod's.
+func testBuild(t *testing.T) build {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"tripod", "tripod-aggregator", "tripod-core", "tripod-extensions"} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return build{binaries: dir, repository: "tripod-k8s", version: "v1.2.3+4", revision: "abc", created: committed}
+}
+
+func imageNamed(t *testing.T, name string) spec {
+	t.Helper()
+	i := slices.IndexFunc(images, func(s spec) bool { return s.name == name })
+	if i < 0 {
+		t.Fatalf("there is no image %s", name)
+	}
+	return images[i]
+}
+
+func archiveOf(t *testing.T, b build, s spec) []byte {
+	t.Helper()
+	image, err := b.image(s, layers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "image.tar")
+	size, err := writeArchive(path, b.reference(s), image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size != int64(len(content)) {
+		t.Errorf("size is said to be %d and is %d", size, len(content))
+	}
+	return content
+}
+
+func TestSameBinariesGiveSameBytes(t *testing.T) {
+	for _, s := range images {
+		t.Run(s.name, func(t *testing.T) {
+			// Two directories: their files have other times and other owners can have made them.
+			first, second := testBuild(t), testBuild(t)
+			old := committed.Add(-time.Hour)
+			if err := os.Chtimes(filepath.Join(first.binaries, s.binaries[0]), old, old); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(filepath.Join(first.binaries, s.binaries[0]), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(archiveOf(t, first, s), archiveOf(t, second, s)) {
+				t.Error("archives differ")
+			}
+		})
+	}
+}
+
+func TestFilesBelongToRootAndHaveTheTimeOfTheCommit(t *testing.T) {
+	image, err := testBuild(t).image(imageNamed(t, "tripod"), layers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := filesOf(t, image)
+	for name, header := range files {
+		if header.Uid != 0 || header.Gid != 0 || header.Uname != "" || !header.ModTime.Equal(committed) {
+			t.Errorf("%s: owner %d:%d %q, time %s", name, header.Uid, header.Gid, header.Uname, header.ModTime)
+		}
+	}
+	for name, mode := range map[string]int64{
+		"tmp/": 0o1777, "etc/ssl/certs/ca-certificates.crt": 0o644, "etc/passwd": 0o644,
+		"usr/local/bin/tripod": 0o755, "usr/local/bin/tripod-core": 0o755,
+		"usr/local/bin/tripod-aggregator": 0o755, "usr/local/bin/tripod-extensions": 0o755,
+	} {
+		if header := files[name]; header == nil || header.Mode != mode {
+			t.Errorf("%s is %+v, want mode %o", name, header, mode)
+		}
+	}
+	if link := files["usr/local/bin/kube-apiserver"]; link == nil || link.Linkname != "tripod" {
+		t.Errorf("kube-apiserver is %+v, want a link to tripod", link)
+	}
+}
+
+func filesOf(t *testing.T, image v1.Image) map[string]*tar.Header {
+	t.Helper()
+	stack, err := image.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]*tar.Header{}
+	for _, layer := range stack {
+		content, err := layer.Uncompressed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for reader := tar.NewReader(content); ; {
+			header, err := reader.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[header.Name] = header
+		}
+	}
+	return files
+}
+
+func TestServicesDoNotRunAsRoot(t *testing.T) {
+	b := testBuild(t)
+	for _, s := range images {
+		image, err := b.image(s, layers{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := image.ConfigFile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantUser := "65532:65532"
+		if s.name == "tripod" {
+			wantUser = "" // the node's keys are root's
+		}
+		if config.Config.User != wantUser {
+			t.Errorf("%s runs as %q, want %q", s.name, config.Config.User, wantUser)
+		}
+		if want := []string{"/usr/local/bin/" + s.name}; !slices.Equal(config.Config.Entrypoint, want) {
+			t.Errorf("%s runs %v, want %v", s.name, config.Config.Entrypoint, want)
+		}
+		if config.OS != "linux" || config.Architecture == "" {
+			t.Errorf("%s is for %s/%s", s.name, config.OS, config.Architecture)
+		}
+		for label, want := range map[string]string{"version": "v1.2.3+4", "revision": "abc", "licenses": "Apache-2.0", "title": s.title} {
+			if got := config.Config.Labels["org.opencontainers.image."+label]; got != want {
+				t.Errorf("%s: label %s is %q, want %q", s.name, label, got, want)
+			}
+		}
+	}
+}
+
+func TestEveryLoaderFindsTheName(t *testing.T) {
+	entries := map[string][]byte{}
+	reader := tar.NewReader(bytes.NewReader(archiveOf(t, testBuild(t), imageNamed(t, "tripod-core"))))
+	for {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if entries[header.Name], err = io.ReadAll(reader); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var index v1.IndexManifest
+	if err := json.Unmarshal(entries["index.json"], &index); err != nil {
+		t.Fatal(err)
+	}
+	if got := index.Manifests[0].Annotations["io.containerd.image.name"]; got != "docker.io/tripod-k8s/tripod-core:v1.2.3_4" {
+		t.Errorf("to containerd it is %q", got)
+	}
+	var manifest v1.Manifest
+	if err := json.Unmarshal(entries[blob(index.Manifests[0].Digest)], &manifest); err != nil {
+		t.Fatal(err)
+	}
+	var docker []dockerManifest
+	if err := json.Unmarshal(entries["manifest.json"], &docker); err != nil {
+		t.Fatal(err)
+	}
+	if got := docker[0].RepoTags; !slices.Equal(got, []string{"tripod-k8s/tripod-core:v1.2.3_4"}) {
+		t.Errorf("to Docker it is %q", got)
+	}
+	for i, layer := range manifest.Layers {
+		path := blob(layer.Digest)
+		if docker[0].Layers[i] != path || int64(len(entries[path])) != layer.Size {
+			t.Errorf("layer %d is %s with %d bytes, to Docker %s", i, path, len(entries[path]), docker[0].Layers[i])
+		}
+	}
+	if docker[0].Config != blob(manifest.Config.Digest) || len(entries[docker[0].Config]) == 0 {
+		t.Errorf("config is %s, to Docker %s", blob(manifest.Config.Digest), docker[0].Config)
+	}
+}
+
+func TestReference(t *testing.T) {
+	for repository, want := range map[string]string{
+		"tripod-k8s":              "docker.io/tripod-k8s/tripod:v1",
+		"ghcr.io/tripod-k8s":      "ghcr.io/tripod-k8s/tripod:v1",
+		"localhost:5000/anything": "localhost:5000/anything/tripod:v1",
+		"localhost/anything":      "localhost/anything/tripod:v1",
+	} {
+		if got := newReference(repository+"/tripod", "v1").String(); got != want {
+			t.Errorf("%s: %s, want %s", repository, got, want)
+		}
+	}
+}
+
+func TestTag(t *testing.T) {
+	for version, want := range map[string]string{
+		"v0.1.0": "v0.1.0", "v0.1.0-3-gabc1234-dirty": "v0.1.0-3-gabc1234-dirty", "v1.36.3+tripod.1": "v1.36.3_tripod.1",
+	} {
+		if got := tag(version); got != want {
+			t.Errorf("%s: %s, want %s", version, got, want)
+		}
+	}
+}
+
+func TestBinaryOfAnotherKindIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tripod")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := binaryPlatform(path); err == nil || !strings.Contains(err.Error(), "make build") {
+		t.Errorf("error is %v", err)
+	}
+}

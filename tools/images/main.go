@@ -1,0 +1,71 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command images packs the binaries of Tripod into container images, one archive per image, without a base image, a
+// registry or a container engine. The same binaries, version and commit give the same bytes.
+//
+// An archive is an OCI image layout with the manifest.json of `docker save` beside it, so that containerd, kind, skopeo,
+// podman and Docker all load it, and under the same name.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintf(os.Stderr, "images: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	var created int64
+	var b build
+	output := flag.String("output", "", "directory to write NAME.tar and the file tag to")
+	version := flag.String("version", "dev", "version of Tripod, which becomes the tag")
+	flag.StringVar(&b.binaries, "binaries", "bin", "directory of the binaries")
+	flag.StringVar(&b.repository, "repository", "tripod-k8s", "what image names begin with, with a registry or without")
+	flag.StringVar(&b.revision, "revision", "", "commit that the binaries were built from")
+	flag.Int64Var(&created, "created", 0, "time of that commit in seconds since 1970, the time of everything in the images")
+	flag.Parse()
+	b.version, b.created = *version, time.Unix(created, 0).UTC()
+
+	if err := os.MkdirAll(*output, 0o755); err != nil {
+		return err
+	}
+	layers := layers{}
+	for _, spec := range images {
+		image, err := b.image(spec, layers)
+		if err != nil {
+			return fmt.Errorf("image %s: %w", spec.name, err)
+		}
+		path := filepath.Join(*output, spec.name+".tar")
+		size, err := writeArchive(path, b.reference(spec), image)
+		if err != nil {
+			return fmt.Errorf("cannot write %s: %w", path, err)
+		}
+		digest, err := image.Digest()
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%s  %s@%s  %d MiB\n", path, b.reference(spec), digest, size>>20)
+	}
+	return os.WriteFile(filepath.Join(*output, "tag"), []byte(tag(b.version)+"\n"), 0o644)
+}
+
+// tag returns version as it can stand in the name of an image.
+func tag(version string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= '0' && r <= '9', r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r == '.', r == '-', r == '_':
+			return r
+		}
+		return '_'
+	}, version)
+}
