@@ -5,13 +5,10 @@ package pki
 
 import (
 	"crypto"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
 	"fmt"
-	"io/fs"
-	"math/big"
 	"net"
 	"slices"
 	"time"
@@ -19,10 +16,11 @@ import (
 
 // Authority issues certificates.
 type Authority struct {
-	store *Store
-	name  string
-	cert  *x509.Certificate
-	key   crypto.Signer
+	issuer *Issuer
+	name   string
+	pair   Pair
+	cert   *x509.Certificate
+	key    crypto.Signer
 }
 
 // Leaf says what a certificate issued by an authority is for.
@@ -38,93 +36,96 @@ type Leaf struct {
 }
 
 // Authority returns the certificate authority called name and makes it when it is missing. An authority is never
-// renewed by itself, because everything it has issued would be void: its end is an error that says so.
-func (s *Store) Authority(name, commonName string) (*Authority, error) {
-	cert, key, err := s.read(name)
+// renewed by itself, because everything it has issued would be void: its end is an error that says so. See Rotate.
+func (i *Issuer) Authority(name, commonName string) (*Authority, error) {
+	pair, err := i.storage.Read(name)
+	if err != nil {
+		return nil, err
+	}
+	cert, key, err := i.decode(name, pair)
+	where := i.storage.Names(name)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if err := s.refuseHalf(name); err != nil {
-			return nil, err
+	case errors.Is(err, errMissing):
+		// One that lacks only its key or only its certificate is not overwritten.
+		if pair.Key != nil {
+			return nil, i.incomplete("certificate authority", name, where.Certificate)
 		}
-		return s.newAuthority(name, commonName)
+		if pair.Certificate != nil {
+			return nil, i.incomplete("certificate authority", name, where.Key)
+		}
+		return i.newAuthority(name, commonName)
 	case err != nil:
 		return nil, err
 	case !cert.IsCA:
-		return nil, fmt.Errorf("certificate %s is not a certificate authority: %w", s.CertFile(name), remedy(s.dir, name))
-	case s.now().After(cert.NotAfter):
+		return nil, fmt.Errorf("certificate %s is not a certificate authority: %w", where.Certificate, i.remedy(name))
+	case i.now().After(cert.NotAfter):
 		return nil, fmt.Errorf("certificate authority %s expired on %s: %w",
-			s.CertFile(name), cert.NotAfter.Format(time.DateOnly), remedy(s.dir, name))
+			where.Certificate, cert.NotAfter.Format(time.DateOnly), i.remedy(name))
 	}
-	return &Authority{store: s, name: name, cert: cert, key: key}, nil
+	a := &Authority{issuer: i, name: name, pair: pair, cert: cert, key: key}
+	if !contains(pair.Trusted, cert) {
+		// Somebody brought an authority without saying whom to trust.
+		a.pair.Trusted = slices.Concat(encodeCertificate(cert), pair.Trusted)
+		return a, i.storage.Write(name, a.pair)
+	}
+	return a, nil
 }
 
-// refuseHalf keeps an authority from being overwritten when only its key or only its certificate is gone.
-func (s *Store) refuseHalf(name string) error {
-	certMissing, keyMissing := !exists(s.CertFile(name)), !exists(s.KeyFile(name))
-	if certMissing == keyMissing {
-		return nil
-	}
-	missing := s.CertFile(name)
-	if keyMissing {
-		missing = s.KeyFile(name)
-	}
-	return fmt.Errorf("certificate authority is incomplete, %s is missing: %w", missing, remedy(s.dir, name))
-}
-
-func (s *Store) newAuthority(name, commonName string) (*Authority, error) {
+func (i *Issuer) newAuthority(name, commonName string) (*Authority, error) {
 	key, err := newKey()
 	if err != nil {
 		return nil, fmt.Errorf("cannot make key %s: %w", name, err)
 	}
-	serial, err := newSerial()
+	certificate, err := i.selfSign(name, &x509.Certificate{
+		Subject:  pkix.Name{CommonName: commonName},
+		DNSNames: []string{commonName},
+		NotAfter: i.now().Add(i.lifetimes.Authority),
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
+		IsCA:     true,
+	}, key)
 	if err != nil {
 		return nil, err
 	}
-	now := s.now()
-	template := &x509.Certificate{
-		SerialNumber:          serial,
-		Subject:               pkix.Name{CommonName: commonName},
-		DNSNames:              []string{commonName},
-		NotBefore:             now.Add(-backdate),
-		NotAfter:              now.Add(AuthorityLifetime),
-		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
-		BasicConstraintsValid: true,
-		IsCA:                  true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	encoded, err := encodeKey(key)
 	if err != nil {
-		return nil, fmt.Errorf("cannot make certificate authority %s: %w", name, err)
+		return nil, fmt.Errorf("cannot encode key %s: %w", name, err)
 	}
-	if err := s.write(name, der, key); err != nil {
+	a := &Authority{issuer: i, name: name, pair: Pair{Certificate: certificate, Key: encoded, Trusted: certificate}}
+	if a.cert, a.key, err = i.decode(name, a.pair); err != nil {
 		return nil, err
 	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, fmt.Errorf("cannot make certificate authority %s: %w", name, err)
-	}
-	return &Authority{store: s, name: name, cert: cert, key: key}, nil
+	return a, i.storage.Write(name, a.pair)
 }
 
-// File returns the path of the authority's certificate.
-func (a *Authority) File() string { return a.store.CertFile(a.name) }
+// File returns the path of the authority's certificates, where authorities are files.
+func (a *Authority) File() string { return a.issuer.storage.Names(a.name).Certificate }
+
+// Certificate returns the certificate by which the authority issues others.
+func (a *Authority) Certificate() *x509.Certificate { return a.cert }
 
 // Ensure makes the certificate called name, or makes it anew when it expires within RenewBefore, was not issued by
-// this authority or does not cover what leaf asks. It reports whether it did.
+// this authority or does not cover what leaf asks. It reports whether it did. Which authorities to trust is kept up
+// to date beside it.
 func (a *Authority) Ensure(name string, leaf Leaf) (issued bool, err error) {
-	cert, _, err := a.store.read(name)
+	pair, err := a.issuer.storage.Read(name)
+	if err != nil {
+		return false, err
+	}
+	cert, _, err := a.issuer.decode(name, pair)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errMismatch):
+	case errors.Is(err, errMissing), errors.Is(err, errMismatch):
 	case err != nil:
 		return false, err
 	case a.covers(cert, leaf):
-		return false, nil
+		pair.Trusted = a.pair.Trusted
+		return false, a.issuer.storage.Write(name, pair)
 	}
-	return true, a.issue(name, leaf)
+	return true, a.Renew(name, leaf)
 }
 
 // covers reports whether cert is still good for leaf.
 func (a *Authority) covers(cert *x509.Certificate, leaf Leaf) bool {
-	if a.store.now().Add(RenewBefore).After(cert.NotAfter) || cert.CheckSignatureFrom(a.cert) != nil {
+	if a.issuer.now().Add(a.issuer.lifetimes.RenewBefore).After(cert.NotAfter) || cert.CheckSignatureFrom(a.cert) != nil {
 		return false
 	}
 	if cert.Subject.CommonName != leaf.CommonName || !slices.Equal(cert.Subject.Organization, leaf.Organizations) {
@@ -148,36 +149,31 @@ func (a *Authority) covers(cert *x509.Certificate, leaf Leaf) bool {
 	return true
 }
 
-func (a *Authority) issue(name string, leaf Leaf) error {
+// Renew makes the certificate called name anew, whether it is due or not.
+func (a *Authority) Renew(name string, leaf Leaf) error {
 	key, err := newKey()
 	if err != nil {
 		return fmt.Errorf("cannot make key %s: %w", name, err)
 	}
-	serial, err := newSerial()
-	if err != nil {
-		return err
-	}
-	now := a.store.now()
-	end := now.Add(LeafLifetime)
+	end := a.issuer.now().Add(a.issuer.lifetimes.Leaf)
 	if end.After(a.cert.NotAfter) {
 		end = a.cert.NotAfter
 	}
-	template := &x509.Certificate{
-		SerialNumber:          serial,
-		Subject:               pkix.Name{CommonName: leaf.CommonName, Organization: leaf.Organizations},
-		DNSNames:              leaf.DNSNames,
-		IPAddresses:           leaf.IPs,
-		NotBefore:             now.Add(-backdate),
-		NotAfter:              end,
-		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
-		ExtKeyUsage:           leaf.usages(),
-		BasicConstraintsValid: true,
+	pair := Pair{Trusted: a.pair.Trusted}
+	if pair.Key, err = encodeKey(key); err != nil {
+		return fmt.Errorf("cannot encode key %s: %w", name, err)
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
-	if err != nil {
-		return fmt.Errorf("cannot issue certificate %s: %w", name, err)
+	if pair.Certificate, err = a.issuer.sign(name, &x509.Certificate{
+		Subject:     pkix.Name{CommonName: leaf.CommonName, Organization: leaf.Organizations},
+		DNSNames:    leaf.DNSNames,
+		IPAddresses: leaf.IPs,
+		NotAfter:    end,
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
+		ExtKeyUsage: leaf.usages(),
+	}, a.cert, key.Public(), a.key); err != nil {
+		return err
 	}
-	return a.store.write(name, der, key)
+	return a.issuer.storage.Write(name, pair)
 }
 
 func (l Leaf) usages() []x509.ExtKeyUsage {
@@ -189,12 +185,4 @@ func (l Leaf) usages() []x509.ExtKeyUsage {
 		usages = append(usages, x509.ExtKeyUsageClientAuth)
 	}
 	return usages
-}
-
-func newSerial() (*big.Int, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
-	if err != nil {
-		return nil, fmt.Errorf("cannot make a serial number: %w", err)
-	}
-	return serial.Add(serial, big.NewInt(1)), nil
 }

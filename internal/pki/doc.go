@@ -3,12 +3,13 @@
 
 // Package pki makes and renews the certificates and keys that a Tripod instance runs with.
 //
-// A certificate authority and the certificates it issues live as PEM files in one directory:
+// A certificate authority and the certificates it issues live in a Storage: as PEM files in one directory, or elsewhere:
 //
 //	store, err := pki.Open(dir)
 //	ca, err := store.Authority("ca", "tripod-ca")
 //	renewed, err := ca.Ensure("apiserver", pki.Leaf{CommonName: "kube-apiserver", Server: true, IPs: ips})
 //
 // Each call makes what is missing, renews what is about to expire or no longer says what is asked,
-// and leaves everything else alone, so the same calls serve the first start and every later one.
+// and leaves everything else alone, so the same calls serve the first start and every later one. An authority is exchanged
+// for a new one in steps (Rotate), so that nobody who is a step behind is refused.
 package pki

@@ -89,7 +89,7 @@ func TestFilesAreForTheOwnerOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]os.FileMode{
-		store.dir: 0o700, store.KeyFile("ca"): 0o600, store.KeyFile("leaf"): 0o600, store.KeyFile("sa"): 0o600,
+		filepath.Dir(store.KeyFile("ca")): 0o700, store.KeyFile("ca"): 0o600, store.KeyFile("leaf"): 0o600, store.KeyFile("sa"): 0o600,
 	} {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -175,13 +175,17 @@ func TestCrashBetweenKeyAndCertificateIsHealed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.writeKey("leaf", other); err != nil {
+	key, err := encodeKey(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(store.KeyFile("leaf"), key, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if renewed, err := ca.Ensure("leaf", leaf); err != nil || !renewed {
 		t.Errorf("renewed = %v, err = %v", renewed, err)
 	}
-	if _, _, err := store.read("leaf"); err != nil {
+	if _, err := tls.LoadX509KeyPair(store.CertFile("leaf"), store.KeyFile("leaf")); err != nil {
 		t.Error(err)
 	}
 }
@@ -189,7 +193,7 @@ func TestCrashBetweenKeyAndCertificateIsHealed(t *testing.T) {
 func TestDamagedFilesAreSaidClearly(t *testing.T) {
 	overwrite := func(name, content string) func(*testing.T, *Store) {
 		return func(t *testing.T, s *Store) {
-			if err := os.WriteFile(filepath.Join(s.dir, name), []byte(content), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(string(s.dir), name), []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
