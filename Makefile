@@ -184,6 +184,9 @@ $(TOOLS)/gotestsum: tools/gotestsum/go.mod tools/gotestsum/go.sum
 $(TOOLS)/golangci-lint: tools/golangci-lint/go.mod tools/golangci-lint/go.sum
 	$(call go_build_tool,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
 
+$(TOOLS)/helm: tools/helm/go.mod tools/helm/go.sum
+	$(call go_build_tool,helm,helm.sh/helm/v3/cmd/helm)
+
 $(TOOLS)/buf: tools/buf/go.mod tools/buf/go.sum
 	$(call go_build_tool,buf,github.com/bufbuild/buf/cmd/buf)
 

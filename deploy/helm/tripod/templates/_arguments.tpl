@@ -1,0 +1,209 @@
+{{- /*
+Copyright The Tripod Authors.
+SPDX-License-Identifier: Apache-2.0
+*/ -}}
+
+{{- /* Flags of a service: dict root, component, values. Lines that a YAML list is made of. */ -}}
+{{- define "tripod.arguments" -}}
+{{- include (printf "tripod.arguments.%s" .component) . }}
+{{- include "tripod.arguments.shared" . }}
+{{- include "tripod.arguments.etcd" . }}
+{{- include "tripod.arguments.audit" . }}
+{{- range .values.extraArgs }}
+- {{ . | quote }}
+{{- end }}
+{{- end -}}
+
+{{- define "tripod.arguments.core" -}}
+{{- $values := .root.Values -}}
+{{- include "tripod.arguments.backend" . }}
+{{- include "tripod.arguments.clients" . }}
+- --aggregator-servers=https://{{ include "tripod.host" .root }}:{{ $values.service.port }}
+- --advertise-port=6443
+- --service-cluster-ip-range={{ $values.serviceClusterIPRange }}
+- --service-account-issuer={{ $values.serviceAccounts.issuer }}
+- --service-account-key-file=/etc/tripod/pki/service-account/tls.crt
+- --service-account-signing-key-file=/etc/tripod/pki/service-account/tls.key
+{{- with $values.serviceAccounts.apiAudiences }}
+- --api-audiences={{ join "," (prepend . $values.serviceAccounts.issuer) }}
+{{- end }}
+{{- with $values.serviceAccounts.jwksURI }}
+- --service-account-jwks-uri={{ . }}
+{{- end }}
+{{- with $values.serviceAccounts.maxTokenExpiration }}
+- --service-account-max-token-expiration={{ . }}
+{{- end }}
+- --kubelet-client-certificate=/etc/tripod/pki/kubelet-client/tls.crt
+- --kubelet-client-key=/etc/tripod/pki/kubelet-client/tls.key
+- --kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname
+- --allow-privileged=true
+- --enable-bootstrap-token-auth={{ $values.authentication.bootstrapTokens }}
+{{- include "tripod.arguments.oidc" $values.authentication }}
+{{- include "tripod.arguments.admission" (dict "admission" $values.admission "enabled" $values.admission.enabledPlugins "disabled" $values.admission.disabledPlugins) }}
+{{- end -}}
+
+{{- define "tripod.arguments.extensions" -}}
+{{- $values := .root.Values -}}
+{{- include "tripod.arguments.backend" . }}
+- --core-servers=https://{{ include "tripod.fullname" .root }}-core-ready.{{ .root.Release.Namespace }}.svc:6443
+- --aggregator-servers=https://{{ include "tripod.host" .root }}:{{ $values.service.port }}
+{{- /* The plugins that extensions has; the others decide about built-in objects alone. */ -}}
+{{- $known := list "AlwaysAdmit" "AlwaysDeny" "MutatingAdmissionPolicy" "MutatingAdmissionWebhook" "NamespaceAutoProvision" "NamespaceExists" "NamespaceLifecycle" "OwnerReferencesPermissionEnforcement" "ResourceQuota" "ValidatingAdmissionPolicy" "ValidatingAdmissionWebhook" }}
+{{- $enabled := list }}
+{{- range $values.admission.enabledPlugins }}{{ if has . $known }}{{ $enabled = append $enabled . }}{{ end }}{{ end }}
+{{- $disabled := list }}
+{{- range $values.admission.disabledPlugins }}{{ if has . $known }}{{ $disabled = append $disabled . }}{{ end }}{{ end }}
+{{- include "tripod.arguments.admission" (dict "admission" $values.admission "enabled" $enabled "disabled" $disabled) }}
+{{- end -}}
+
+{{- define "tripod.arguments.aggregator" -}}
+{{- $fullname := include "tripod.fullname" .root }}
+- --advertise-address=$(POD_IP)
+- --tls-cert-file=/etc/tripod/pki/apiserver/tls.crt
+- --tls-private-key-file=/etc/tripod/pki/apiserver/tls.key
+{{- include "tripod.arguments.clients" . }}
+{{- range list "core" "extensions" }}
+- --{{ . }}-servers=dns:///{{ $fullname }}-{{ . }}.{{ $.root.Release.Namespace }}.svc:6443
+- --{{ . }}-grpc-servers=dns:///{{ $fullname }}-{{ . }}.{{ $.root.Release.Namespace }}.svc:6444
+{{- end }}
+{{- end -}}
+
+{{- /* Flags of services that only other services reach. */ -}}
+{{- define "tripod.arguments.backend" }}
+- --grpc-bind-address=:6444
+- --tls-cert-file=/etc/tripod/pki/service/tls.crt
+- --tls-private-key-file=/etc/tripod/pki/service/tls.key
+{{- end -}}
+
+{{- /* Flags that say how clients are known: core publishes them for the aggregator. */ -}}
+{{- define "tripod.arguments.clients" }}
+- --client-ca-file=/etc/tripod/pki/client-ca.crt
+- --requestheader-client-ca-file=/etc/tripod/pki/front-proxy-ca.crt
+- --requestheader-allowed-names=front-proxy-client
+- --requestheader-username-headers=X-Remote-User
+- --requestheader-uid-headers=X-Remote-Uid
+- --requestheader-group-headers=X-Remote-Group
+- --requestheader-extra-headers-prefix=X-Remote-Extra-
+- --proxy-client-cert-file=/etc/tripod/pki/front-proxy-client/tls.crt
+- --proxy-client-key-file=/etc/tripod/pki/front-proxy-client/tls.key
+{{- with .root.Values.authentication }}
+{{- if .config }}
+- --authentication-config=/etc/tripod/config/authentication.yaml
+{{- else }}
+- --anonymous-auth={{ .anonymous }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- /* Flags of every service: how others find and know it, what it does together with them, how it stops. */ -}}
+{{- define "tripod.arguments.shared" }}
+{{- $values := .root.Values }}
+- --secure-port=6443
+- --probe-bind-address=:6445
+- --external-hostname={{ default (printf "%s:%v" (include "tripod.host" .root) $values.service.port) $values.externalHostname }}
+- --service-ca-file=/etc/tripod/pki/service-ca.crt
+- --service-cert-file=/etc/tripod/pki/service/tls.crt
+- --service-key-file=/etc/tripod/pki/service/tls.key
+{{- if $values.authorization.config }}
+- --authorization-config=/etc/tripod/config/authorization.yaml
+{{- else }}
+- --authorization-mode={{ join "," $values.authorization.modes }}
+{{- end }}
+{{- with $values.featureGates }}
+- --feature-gates={{ include "tripod.arguments.pairs" . }}
+{{- end }}
+{{- with $values.runtimeConfig }}
+- --runtime-config={{ include "tripod.arguments.pairs" . }}
+{{- end }}
+{{- with $values.emulatedVersion }}
+- --emulated-version={{ . }}
+{{- end }}
+- --shutdown-delay-duration={{ .values.shutdown.delay }}s
+- --shutdown-watch-termination-grace-period={{ .values.shutdown.watches }}s
+- --logging-format={{ $values.logging.format }}
+- --v={{ $values.logging.verbosity }}
+{{- end -}}
+
+{{- define "tripod.arguments.pairs" -}}
+{{- $pairs := list -}}
+{{- range $key, $value := . -}}
+{{- $pairs = append $pairs (printf "%s=%v" $key $value) -}}
+{{- end -}}
+{{- join "," $pairs -}}
+{{- end -}}
+
+{{- define "tripod.arguments.etcd" }}
+- --etcd-servers={{ include "tripod.etcd.servers" . }}
+{{- if include "tripod.etcd.secret" . }}
+- --etcd-cafile=/etc/tripod/pki/etcd-ca.crt
+- --etcd-certfile=/etc/tripod/pki/etcd-client/tls.crt
+- --etcd-keyfile=/etc/tripod/pki/etcd-client/tls.key
+{{- end }}
+- --etcd-prefix={{ .root.Values.etcd.prefix }}
+{{- if include "tripod.encryption.secret" .root }}
+- --encryption-provider-config=/etc/tripod/encryption/config.yaml
+- --encryption-provider-config-automatic-reload=true
+{{- end }}
+{{- end -}}
+
+{{- define "tripod.arguments.audit" }}
+{{- with .root.Values.audit }}
+{{- if .policy }}
+- --audit-policy-file=/etc/tripod/config/audit-policy.yaml
+{{- with .log }}
+{{- if .path }}
+- --audit-log-path={{ .path }}
+{{- if ne .path "-" }}
+- --audit-log-maxage={{ .maxAge }}
+- --audit-log-maxbackup={{ .maxBackups }}
+- --audit-log-maxsize={{ .maxSize }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if .webhook.secret }}
+- --audit-webhook-config-file=/etc/tripod/audit-webhook/kubeconfig
+- --audit-webhook-mode={{ .webhook.mode }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "tripod.arguments.oidc" }}
+{{- if and .oidc.issuerURL (not .config) }}
+{{- with .oidc }}
+- --oidc-issuer-url={{ .issuerURL }}
+- --oidc-client-id={{ required "authentication.oidc.clientID is needed where authentication.oidc.issuerURL is given" .clientID }}
+- --oidc-username-claim={{ .usernameClaim }}
+{{- with .usernamePrefix }}
+- --oidc-username-prefix={{ . }}
+{{- end }}
+{{- with .groupsClaim }}
+- --oidc-groups-claim={{ . }}
+{{- end }}
+{{- with .groupsPrefix }}
+- --oidc-groups-prefix={{ . }}
+{{- end }}
+{{- range $claim, $value := .requiredClaims }}
+- {{ printf "--oidc-required-claim=%s=%s" $claim $value | quote }}
+{{- end }}
+{{- with .signingAlgorithms }}
+- --oidc-signing-algs={{ join "," . }}
+{{- end }}
+{{- if .caSecret }}
+- --oidc-ca-file=/etc/tripod/oidc/ca.crt
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "tripod.arguments.admission" }}
+{{- with .enabled }}
+- --enable-admission-plugins={{ join "," . }}
+{{- end }}
+{{- with .disabled }}
+- --disable-admission-plugins={{ join "," . }}
+{{- end }}
+{{- if .admission.config }}
+- --admission-control-config-file=/etc/tripod/config/admission.yaml
+{{- end }}
+{{- end -}}

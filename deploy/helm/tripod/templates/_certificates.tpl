@@ -1,0 +1,191 @@
+{{- /*
+Copyright The Tripod Authors.
+SPDX-License-Identifier: Apache-2.0
+*/ -}}
+
+{{- /* Certificate authorities: their Secrets are called like this after the fullname. */ -}}
+{{- define "tripod.authorities" -}}
+{{- $names := list "ca" "front-proxy-ca" "service-ca" -}}
+{{- if .Values.etcd.enabled -}}{{- $names = append $names "etcd-ca" -}}{{- end -}}
+{{- toJson $names -}}
+{{- end -}}
+
+{{- /* Certificates of the release, as a JSON list. Names of Secrets are without the fullname. */ -}}
+{{- define "tripod.certificates" -}}
+{{- $values := .Values -}}
+{{- $fullname := include "tripod.fullname" . -}}
+{{- $public := list "kubernetes" "kubernetes.default" "kubernetes.default.svc" (printf "kubernetes.default.svc.%s" $values.clusterDomain) "localhost"
+  $fullname (printf "%s.%s" $fullname .Release.Namespace) (include "tripod.host" .) (printf "%s.%s" (include "tripod.host" .) $values.clusterDomain) -}}
+{{- $addresses := concat (list "127.0.0.1" "::1") (fromJsonArray (include "tripod.certificates.serviceIPs" .)) $values.certificates.extraIPs -}}
+{{- $client := list "client" -}}
+{{- $both := list "server" "client" -}}
+{{- $list := list
+  (dict "name" "apiserver" "authority" "ca" "commonName" "kube-apiserver" "usages" (list "server")
+    "dnsNames" (concat $public $values.certificates.extraNames | uniq) "ipAddresses" (uniq $addresses))
+  (dict "name" "kubelet-client" "authority" "ca" "commonName" "kube-apiserver-kubelet-client" "organizations" (list "system:masters") "usages" $client)
+  (dict "name" "admin" "authority" "ca" "commonName" "kubernetes-admin" "organizations" (list "system:masters") "usages" $client)
+  (dict "name" "front-proxy-client" "authority" "front-proxy-ca" "commonName" "front-proxy-client" "usages" $client) -}}
+{{- range $component := list "core" "extensions" "aggregator" -}}
+{{- $list = append $list (dict "name" $component "authority" "service-ca" "commonName" (printf "system:tripod:%s" $component) "usages" $both
+  "dnsNames" (list (printf "%s.tripod-system.svc" $component))) -}}
+{{- end -}}
+{{- if $values.etcd.enabled -}}
+{{- $list = append $list (dict "name" "etcd-server" "authority" "etcd-ca" "commonName" "etcd" "usages" $both "ipAddresses" (list "127.0.0.1" "::1")
+  "dnsNames" (fromJsonArray (include "tripod.certificates.etcdNames" .))) -}}
+{{- $list = append $list (dict "name" "etcd-client" "authority" "etcd-ca" "commonName" "tripod" "usages" $client) -}}
+{{- end -}}
+{{- if $values.metrics.serviceMonitor.enabled -}}
+{{- $list = append $list (dict "name" "metrics-client" "authority" "ca" "commonName" "tripod:metrics" "organizations" (list "system:monitoring") "usages" $client) -}}
+{{- end -}}
+{{- toJson $list -}}
+{{- end -}}
+
+{{- /* The addresses of the kubernetes Service: the first ones of the ranges. */ -}}
+{{- define "tripod.certificates.serviceIPs" -}}
+{{- $addresses := list -}}
+{{- range splitList "," .Values.serviceClusterIPRange -}}
+{{- $network := first (splitList "/" (trim .)) -}}
+{{- if contains ":" $network -}}
+{{- $addresses = append $addresses (printf "%s1" $network) -}}
+{{- else -}}
+{{- $octets := splitList "." $network -}}
+{{- $addresses = append $addresses (printf "%s.%d" (join "." (initial $octets)) (add1 (int (last $octets)))) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $addresses -}}
+{{- end -}}
+
+{{- /* Names of members of etcd. Each is there on its own, because a member looks up the names of a certificate to see whether it came
+from there. */ -}}
+{{- define "tripod.certificates.etcdNames" -}}
+{{- $names := list "localhost" -}}
+{{- range $etcd := fromJsonArray (include "tripod.etcd.names" .) -}}
+{{- $set := printf "%s-%s" (include "tripod.fullname" $) $etcd -}}
+{{- $service := printf "%s.%s.svc" $set $.Release.Namespace -}}
+{{- $names = concat $names (list $service (printf "%s.%s" $service $.Values.clusterDomain)) -}}
+{{- range $i := until (int $.Values.etcd.replicas) -}}
+{{- $names = append $names (printf "%s-%d.%s" $set $i $service) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $names -}}
+{{- end -}}
+
+{{- /* All Secrets that are made for the release, as a JSON list. */ -}}
+{{- define "tripod.certificates.secrets" -}}
+{{- $fullname := include "tripod.fullname" . -}}
+{{- $secrets := list -}}
+{{- range fromJsonArray (include "tripod.authorities" .) -}}{{- $secrets = append $secrets (printf "%s-%s" $fullname .) -}}{{- end -}}
+{{- range fromJsonArray (include "tripod.certificates" .) -}}{{- $secrets = append $secrets (printf "%s-%s" $fullname .name) -}}{{- end -}}
+{{- concat $secrets (list (printf "%s-service-account" $fullname) (printf "%s-kubeconfig" $fullname)) | toJson -}}
+{{- end -}}
+
+{{- /* What `tripod certs secrets` is told. */ -}}
+{{- define "tripod.certificates.config" -}}
+{{- $fullname := include "tripod.fullname" . -}}
+namespace: {{ .Release.Namespace }}
+labels:
+  {{- include "tripod.podLabels" (dict "root" . "component" "certificates") | nindent 2 }}
+{{- if eq .Values.certificates.provider "job" }}
+duration: {{ .Values.certificates.duration }}
+renewBefore: {{ .Values.certificates.renewBefore }}
+authorityDuration: {{ .Values.certificates.authorityDuration }}
+authorities:
+  {{- range fromJsonArray (include "tripod.authorities" .) }}
+  - secret: {{ $fullname }}-{{ . }}
+    commonName: {{ $fullname }}-{{ . }}
+  {{- end }}
+certificates:
+  {{- range fromJsonArray (include "tripod.certificates" .) }}
+  - secret: {{ $fullname }}-{{ .name }}
+    authority: {{ $fullname }}-{{ .authority }}
+    {{- omit . "name" "authority" | toYaml | nindent 4 }}
+  {{- end }}
+serviceAccountKey:
+  secret: {{ $fullname }}-service-account
+{{- end }}
+kubeconfig:
+  secret: {{ $fullname }}-kubeconfig
+  name: {{ $fullname }}
+  server: {{ default (printf "https://%s:%v" (include "tripod.host" .) .Values.service.port) .Values.kubeconfig.server }}
+  authority: {{ $fullname }}-ca
+  client: {{ $fullname }}-admin
+{{- end -}}
+
+{{- /* The pod that looks after certificates: dict root, config, the name of the ConfigMap, which is also that of the ServiceAccount. */ -}}
+{{- define "tripod.certificates.pod" -}}
+metadata:
+  labels:
+    {{- include "tripod.podLabels" . | nindent 4 }}
+spec:
+  {{- include "tripod.pod.common" (merge (dict "account" .config "token" true) .) | nindent 2 }}
+  restartPolicy: OnFailure
+  containers:
+    - name: certificates
+      image: {{ include "tripod.image" (merge (dict "name" "tripod") .) }}
+      imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+      args: [certs, secrets, --config=/etc/tripod/certificates/config.yaml]
+      resources:
+        {{- toYaml .root.Values.certificates.resources | nindent 8 }}
+      securityContext:
+        {{- include "tripod.container.security" . | nindent 8 }}
+      volumeMounts:
+        - {name: config, mountPath: /etc/tripod/certificates, readOnly: true}
+  volumes:
+    - name: config
+      configMap:
+        name: {{ include "tripod.fullname" .root }}-{{ .config }}
+{{- end -}}
+
+{{- /* What that pod needs: dict root, component, config, annotations. */ -}}
+{{- define "tripod.certificates.access" -}}
+{{- $context := merge (dict "name" .config) . -}}
+{{- $name := printf "%s-%s" (include "tripod.fullname" .root) .config -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  {{- include "tripod.metadata" $context | nindent 2 }}
+automountServiceAccountToken: false
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  {{- include "tripod.metadata" $context | nindent 2 }}
+data:
+  config.yaml: |
+    {{- include "tripod.certificates.config" .root | nindent 4 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  {{- include "tripod.metadata" $context | nindent 2 }}
+rules:
+  - apiGroups: [""]
+    resources: [secrets]
+    verbs: [get, update]
+    resourceNames:
+      {{- include "tripod.certificates.secrets" .root | fromJsonArray | toYaml | nindent 6 }}
+  {{- /* Nobody knows the name of what is created when it is authorized. */}}
+  - apiGroups: [""]
+    resources: [secrets]
+    verbs: [create]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  {{- include "tripod.metadata" $context | nindent 2 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: {{ $name }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ $name }}
+    namespace: {{ .root.Release.Namespace }}
+{{- end -}}
+
+{{- /* Annotations of a hook: list of events, weight. What it leaves is removed when it succeeded, and kept for a look when not. */ -}}
+{{- define "tripod.hook" -}}
+helm.sh/hook: {{ first . }}
+helm.sh/hook-weight: {{ last . | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end -}}

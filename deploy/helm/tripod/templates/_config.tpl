@@ -1,0 +1,65 @@
+{{- /*
+Copyright The Tripod Authors.
+SPDX-License-Identifier: Apache-2.0
+*/ -}}
+
+{{- /* Files of a service that are no certificates: dict root, component. JSON of file name to content. */ -}}
+{{- define "tripod.config.files" -}}
+{{- $values := .root.Values -}}
+{{- $files := dict -}}
+{{- with $values.audit.policy -}}{{- $_ := set $files "audit-policy.yaml" . -}}{{- end -}}
+{{- with $values.authorization.config -}}{{- $_ := set $files "authorization.yaml" . -}}{{- end -}}
+{{- if ne .component "extensions" -}}
+{{- with $values.authentication.config -}}{{- $_ := set $files "authentication.yaml" . -}}{{- end -}}
+{{- end -}}
+{{- if ne .component "aggregator" -}}
+{{- with $values.admission.config -}}{{- $_ := set $files "admission.yaml" . -}}{{- end -}}
+{{- end -}}
+{{- toJson $files -}}
+{{- end -}}
+
+{{- /* Of these, what services read only at their start. */ -}}
+{{- define "tripod.config.checksum" -}}
+{{- $files := fromJson (include "tripod.config.files" .) -}}
+{{- pick $files "audit-policy.yaml" "admission.yaml" | toJson | sha256sum -}}
+{{- end -}}
+
+{{- /* Name of the Secret with the encryption configuration, or nothing. */ -}}
+{{- define "tripod.encryption.secret" -}}
+{{- with .Values.encryption -}}
+{{- if .existingSecret -}}
+{{ .existingSecret }}
+{{- else if .config -}}
+{{ include "tripod.fullname" $ }}-encryption
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Volumes with files of a service, and where they are mounted, as JSON {volumes, mounts}: dict root, component. */ -}}
+{{- define "tripod.config.volumes" -}}
+{{- $values := .root.Values -}}
+{{- $volumes := list (include "tripod.pki.volume" . | fromYaml) (dict "name" "tmp" "emptyDir" (dict)) -}}
+{{- $mounts := list (dict "name" "pki" "mountPath" "/etc/tripod/pki" "readOnly" true) (dict "name" "tmp" "mountPath" "/tmp") -}}
+{{- if fromJson (include "tripod.config.files" .) -}}
+{{- $volumes = append $volumes (dict "name" "config" "configMap" (dict "name" (printf "%s-%s" (include "tripod.fullname" .root) .component))) -}}
+{{- $mounts = append $mounts (dict "name" "config" "mountPath" "/etc/tripod/config" "readOnly" true) -}}
+{{- end -}}
+{{- $secrets := dict "encryption" (include "tripod.encryption.secret" .root) -}}
+{{- if $values.audit.policy -}}
+{{- $_ := set $secrets "audit-webhook" $values.audit.webhook.secret -}}
+{{- if hasPrefix "/var/log/tripod/" $values.audit.log.path -}}
+{{- $volumes = append $volumes (merge (dict "name" "audit-log") (default (dict "emptyDir" (dict)) $values.audit.log.volume)) -}}
+{{- $mounts = append $mounts (dict "name" "audit-log" "mountPath" "/var/log/tripod") -}}
+{{- end -}}
+{{- end -}}
+{{- if and (eq .component "core") $values.authentication.oidc.issuerURL -}}
+{{- $_ := set $secrets "oidc" $values.authentication.oidc.caSecret -}}
+{{- end -}}
+{{- range $name, $secret := $secrets -}}
+{{- if $secret -}}
+{{- $volumes = append $volumes (dict "name" $name "secret" (dict "secretName" $secret "defaultMode" 0440)) -}}
+{{- $mounts = append $mounts (dict "name" $name "mountPath" (printf "/etc/tripod/%s" $name) "readOnly" true) -}}
+{{- end -}}
+{{- end -}}
+{{- dict "volumes" (concat $volumes (get $values .component).volumes) "mounts" (concat $mounts (get $values .component).volumeMounts) | toJson -}}
+{{- end -}}

@@ -1,0 +1,159 @@
+{{- /*
+Copyright The Tripod Authors.
+SPDX-License-Identifier: Apache-2.0
+*/ -}}
+
+{{- define "tripod.etcd.selector" -}}
+{{ include "tripod.selector" . }}
+tripod-k8s.io/etcd: {{ .name }}
+{{- end -}}
+
+{{- /* The members that an etcd begins with, as etcd wants them: dict root, name. */ -}}
+{{- define "tripod.etcd.initial" -}}
+{{- $set := printf "%s-%s" (include "tripod.fullname" .root) .name -}}
+{{- $members := list -}}
+{{- range $i := until (int .root.Values.etcd.replicas) -}}
+{{- $members = append $members (printf "%s-%d=https://%s-%d.%s.%s.svc:2380" $set $i $set $i $set $.root.Release.Namespace) -}}
+{{- end -}}
+{{- join "," $members -}}
+{{- end -}}
+
+{{- /*
+The number of members is in the selector, which cannot be changed: members that are added by a larger number would begin an etcd of
+their own, without the data of the others.
+*/ -}}
+{{- define "tripod.etcd.statefulset" -}}
+{{- $etcd := .root.Values.etcd -}}
+{{- $set := printf "%s-%s" (include "tripod.fullname" .root) .name -}}
+{{- $member := printf "$(POD_NAME).%s.%s.svc" $set .root.Release.Namespace -}}
+{{- with lookup "apps/v1" "StatefulSet" .root.Release.Namespace $set -}}
+{{- if ne (int .spec.replicas) (int $etcd.replicas) -}}
+{{- fail (printf "etcd.replicas cannot be changed from %d to %d: install a new release and restore a snapshot there (docs/install.md)" (int .spec.replicas) (int $etcd.replicas)) -}}
+{{- end -}}
+{{- end -}}
+apiVersion: apps/v1
+kind: StatefulSet
+metadata:
+  {{- include "tripod.metadata" . | nindent 2 }}
+spec:
+  replicas: {{ $etcd.replicas }}
+  serviceName: {{ $set }}
+  podManagementPolicy: Parallel
+  revisionHistoryLimit: 3
+  selector:
+    matchLabels:
+      {{- include "tripod.etcd.selector" . | nindent 6 }}
+      tripod-k8s.io/etcd-members: {{ $etcd.replicas | quote }}
+  template:
+    metadata:
+      labels:
+        {{- include "tripod.podLabels" . | nindent 8 }}
+        tripod-k8s.io/etcd: {{ .name }}
+        tripod-k8s.io/etcd-members: {{ $etcd.replicas | quote }}
+        {{- with $etcd.podLabels }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- with $etcd.podAnnotations }}
+      annotations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+    spec:
+      {{- include "tripod.pod.common" (merge (dict "account" "etcd") .) | nindent 6 }}
+      {{- include "tripod.pod.scheduling" (merge (dict "values" $etcd) .) | trim | nindent 6 }}
+      terminationGracePeriodSeconds: 30
+      containers:
+        - name: etcd
+          image: {{ with $etcd.image }}{{ if .registry }}{{ .registry }}/{{ end }}{{ .repository }}:{{ .tag }}{{ end }}
+          imagePullPolicy: {{ $etcd.image.pullPolicy }}
+          command: [etcd]
+          args:
+            - --name=$(POD_NAME)
+            - --data-dir=/var/lib/etcd/data
+            - --listen-client-urls=https://0.0.0.0:2379
+            - --advertise-client-urls=https://{{ $member }}:2379
+            - --listen-peer-urls=https://0.0.0.0:2380
+            - --initial-advertise-peer-urls=https://{{ $member }}:2380
+            - --initial-cluster={{ include "tripod.etcd.initial" . }}
+            - --initial-cluster-token={{ $set }}.{{ .root.Release.Namespace }}
+            - --initial-cluster-state=new
+            - --listen-metrics-urls=http://0.0.0.0:2381
+            - --client-cert-auth=true
+            - --cert-file=/etc/etcd/pki/tls.crt
+            - --key-file=/etc/etcd/pki/tls.key
+            - --trusted-ca-file=/etc/etcd/pki/ca.crt
+            - --peer-client-cert-auth=true
+            - --peer-cert-file=/etc/etcd/pki/tls.crt
+            - --peer-key-file=/etc/etcd/pki/tls.key
+            - --peer-trusted-ca-file=/etc/etcd/pki/ca.crt
+            - --quota-backend-bytes={{ int64 $etcd.quotaBackendBytes }}
+            - --watch-progress-notify-interval=5s
+            {{- range $etcd.extraArgs }}
+            - {{ . | quote }}
+            {{- end }}
+          env:
+            {{- include "tripod.env" (dict "container" "etcd" "resources" $etcd.resources) | nindent 12 }}
+            {{- with $etcd.env }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
+          ports:
+            - {name: client, containerPort: 2379}
+            - {name: peer, containerPort: 2380}
+            - {name: metrics, containerPort: 2381}
+          startupProbe:
+            httpGet: {path: /readyz, port: metrics}
+            periodSeconds: 2
+            timeoutSeconds: 5
+            failureThreshold: 300
+          readinessProbe:
+            httpGet: {path: /readyz, port: metrics}
+            periodSeconds: 5
+            timeoutSeconds: 5
+            failureThreshold: 3
+          livenessProbe:
+            httpGet: {path: /livez, port: metrics}
+            periodSeconds: 10
+            timeoutSeconds: 15
+            failureThreshold: 8
+          resources:
+            {{- toYaml $etcd.resources | nindent 12 }}
+          securityContext:
+            {{- include "tripod.container.security" . | nindent 12 }}
+          volumeMounts:
+            - {name: data, mountPath: /var/lib/etcd}
+            - {name: pki, mountPath: /etc/etcd/pki, readOnly: true}
+      volumes:
+        - name: pki
+          projected:
+            defaultMode: 0440
+            sources:
+              - secret:
+                  name: {{ include "tripod.fullname" .root }}-etcd-server
+                  items:
+                    - {key: tls.crt, path: tls.crt}
+                    - {key: tls.key, path: tls.key}
+              {{- include "tripod.pki.ca" (dict "secret" (printf "%s-etcd-ca" (include "tripod.fullname" .root)) "file" "ca.crt") | nindent 14 }}
+        {{- if not $etcd.persistence.enabled }}
+        - name: data
+          emptyDir: {}
+        {{- end }}
+  {{- if $etcd.persistence.enabled }}
+  persistentVolumeClaimRetentionPolicy:
+    whenDeleted: {{ $etcd.persistence.whenDeleted }}
+    whenScaled: Retain
+  volumeClaimTemplates:
+    - apiVersion: v1
+      kind: PersistentVolumeClaim
+      metadata:
+        name: data
+        labels:
+          {{- include "tripod.etcd.selector" . | nindent 10 }}
+      spec:
+        accessModes: [ReadWriteOnce]
+        {{- with $etcd.persistence.storageClassName }}
+        storageClassName: {{ . }}
+        {{- end }}
+        resources:
+          requests:
+            storage: {{ $etcd.persistence.size }}
+  {{- end }}
+{{- end -}}

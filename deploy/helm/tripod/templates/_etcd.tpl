@@ -1,0 +1,58 @@
+{{- /*
+Copyright The Tripod Authors.
+SPDX-License-Identifier: Apache-2.0
+*/ -}}
+
+{{- /* Names of the etcds of the release, after the fullname, as a JSON list. */ -}}
+{{- define "tripod.etcd.names" -}}
+{{- if not .Values.etcd.enabled -}}
+{{- list | toJson -}}
+{{- else if eq .Values.etcd.mode "perService" -}}
+{{- list "etcd" "etcd-extensions" | toJson -}}
+{{- else -}}
+{{- list "etcd" | toJson -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The name of the etcd that a component uses, after the fullname: dict root, component. */ -}}
+{{- define "tripod.etcd.name" -}}
+{{- if and (eq .root.Values.etcd.mode "perService") (eq .component "extensions") -}}
+etcd-extensions
+{{- else -}}
+etcd
+{{- end -}}
+{{- end -}}
+
+{{- /* URLs of the members of an etcd of the release for clients: dict root, name. */ -}}
+{{- define "tripod.etcd.members" -}}
+{{- $set := printf "%s-%s" (include "tripod.fullname" .root) .name -}}
+{{- $urls := list -}}
+{{- range $i := until (int .root.Values.etcd.replicas) -}}
+{{- $urls = append $urls (printf "https://%s-%d.%s.%s.svc:2379" $set $i $set $.root.Release.Namespace) -}}
+{{- end -}}
+{{- join "," $urls -}}
+{{- end -}}
+
+{{- /* URLs of the etcd that a component uses: dict root, component. */ -}}
+{{- define "tripod.etcd.servers" -}}
+{{- $etcd := .root.Values.etcd -}}
+{{- if $etcd.enabled -}}
+{{- include "tripod.etcd.members" (dict "root" .root "name" (include "tripod.etcd.name" .)) -}}
+{{- else if and (eq $etcd.mode "perService") (eq .component "extensions") -}}
+{{- join "," (required "etcd.external.extensionsServers is needed where etcd.mode is perService and etcd.enabled is false" $etcd.external.extensionsServers) -}}
+{{- else -}}
+{{- join "," (required "etcd.external.servers is needed where etcd.enabled is false" $etcd.external.servers) -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Name of the Secret with which a component is a client of its etcd, or nothing: dict root, component. */ -}}
+{{- define "tripod.etcd.secret" -}}
+{{- $etcd := .root.Values.etcd -}}
+{{- if $etcd.enabled -}}
+{{- include "tripod.fullname" .root }}-etcd-client
+{{- else if and (eq $etcd.mode "perService") (eq .component "extensions") -}}
+{{- $etcd.external.extensionsSecret -}}
+{{- else -}}
+{{- $etcd.external.secret -}}
+{{- end -}}
+{{- end -}}

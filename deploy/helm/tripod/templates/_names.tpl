@@ -1,0 +1,76 @@
+{{- /*
+Copyright The Tripod Authors.
+SPDX-License-Identifier: Apache-2.0
+*/ -}}
+
+{{- define "tripod.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- /* All objects begin with this. Names of pods of etcd and of jobs are longer by up to 23 characters. */ -}}
+{{- define "tripod.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else if contains (include "tripod.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "tripod.name" .) | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The host of the Service of the aggregator. */ -}}
+{{- define "tripod.host" -}}
+{{ include "tripod.fullname" . }}.{{ .Release.Namespace }}.svc
+{{- end -}}
+
+{{- define "tripod.tag" -}}
+{{- default .Chart.AppVersion .Values.image.tag -}}
+{{- end -}}
+
+{{- /* An image of Tripod: dict root, name. */ -}}
+{{- define "tripod.image" -}}
+{{- with .root.Values.image -}}
+{{- if .registry }}{{ .registry }}/{{ end }}{{ if .repository }}{{ .repository }}/{{ end }}{{ $.name }}:{{ include "tripod.tag" $.root }}
+{{- end -}}
+{{- end -}}
+
+{{- define "tripod.selector" -}}
+app.kubernetes.io/name: {{ include "tripod.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+{{- with .component }}
+app.kubernetes.io/component: {{ . }}
+{{- end }}
+{{- end -}}
+
+{{- /* Labels of an object: dict root, component. */ -}}
+{{- define "tripod.labels" -}}
+{{ include "tripod.selector" . }}
+app.kubernetes.io/part-of: tripod
+app.kubernetes.io/version: {{ include "tripod.tag" .root | trunc 63 | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" | trunc 63 }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- /* Labels of pods, without those that change with each version of the chart: they would start all pods anew. */ -}}
+{{- define "tripod.podLabels" -}}
+{{ include "tripod.selector" . }}
+app.kubernetes.io/part-of: tripod
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- /* The metadata of an object: dict root, name (after the fullname), component, annotations. */ -}}
+{{- define "tripod.metadata" -}}
+name: {{ include "tripod.fullname" .root }}{{ with .name }}-{{ . }}{{ end }}
+namespace: {{ .root.Release.Namespace }}
+labels:
+  {{- include "tripod.labels" . | nindent 2 }}
+{{- with merge (dict) (default (dict) .annotations) .root.Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}

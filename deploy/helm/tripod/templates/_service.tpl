@@ -1,0 +1,88 @@
+{{- /*
+Copyright The Tripod Authors.
+SPDX-License-Identifier: Apache-2.0
+*/ -}}
+
+{{- /* The Deployment of a service: dict root, component. */ -}}
+{{- define "tripod.deployment" -}}
+{{- $values := get .root.Values .component -}}
+{{- $context := merge (dict "values" $values "name" .component) . -}}
+{{- $files := fromJson (include "tripod.config.volumes" $context) -}}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  {{- include "tripod.metadata" $context | nindent 2 }}
+spec:
+  {{- if and (not $values.autoscaling.enabled) (not (kindIs "invalid" $values.replicas)) }}
+  replicas: {{ $values.replicas }}
+  {{- end }}
+  {{- /* A replica goes when another one is ready, so that none of one is missing. */}}
+  strategy:
+    type: RollingUpdate
+    rollingUpdate:
+      maxSurge: 1
+      maxUnavailable: 0
+  revisionHistoryLimit: 3
+  selector:
+    matchLabels:
+      {{- include "tripod.selector" . | nindent 6 }}
+  template:
+    metadata:
+      labels:
+        {{- include "tripod.podLabels" . | nindent 8 }}
+        {{- with $values.podLabels }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      annotations:
+        kubectl.kubernetes.io/default-container: {{ .component }}
+        checksum/config: {{ include "tripod.config.checksum" . }}
+        {{- with $values.podAnnotations }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+    spec:
+      {{- include "tripod.pod.common" (merge (dict "account" .component) .) | nindent 6 }}
+      {{- include "tripod.pod.scheduling" $context | trim | nindent 6 }}
+      terminationGracePeriodSeconds: {{ add $values.shutdown.delay $values.shutdown.watches $values.shutdown.requests }}
+      containers:
+        - name: {{ .component }}
+          image: {{ include "tripod.image" (merge (dict "name" (printf "tripod-%s" .component)) .) }}
+          imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+          args:
+            {{- include "tripod.arguments" $context | trim | nindent 12 }}
+          env:
+            {{- include "tripod.env" (dict "container" .component "resources" $values.resources "goGC" $values.goGC) | nindent 12 }}
+            {{- with $values.env }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
+          ports:
+            - {name: https, containerPort: 6443}
+            {{- if ne .component "aggregator" }}
+            - {name: grpc, containerPort: 6444}
+            {{- end }}
+            - {name: probes, containerPort: 6445}
+          {{- /* No preStop: from SIGTERM on, a service says that it is not ready and goes on serving for --shutdown-delay-duration. */}}
+          startupProbe:
+            httpGet: {path: /livez, port: probes}
+            periodSeconds: 2
+            timeoutSeconds: 5
+            failureThreshold: 150
+          readinessProbe:
+            httpGet: {path: /readyz, port: probes}
+            periodSeconds: 2
+            timeoutSeconds: 5
+            failureThreshold: 2
+          {{- /* To start anew mends no etcd. */}}
+          livenessProbe:
+            httpGet: {path: "/livez?exclude=etcd", port: probes}
+            periodSeconds: 10
+            timeoutSeconds: 10
+            failureThreshold: 6
+          resources:
+            {{- toYaml $values.resources | nindent 12 }}
+          securityContext:
+            {{- include "tripod.container.security" . | nindent 12 }}
+          volumeMounts:
+            {{- toYaml $files.mounts | nindent 12 }}
+      volumes:
+        {{- toYaml $files.volumes | nindent 8 }}
+{{- end -}}
