@@ -35,6 +35,7 @@ func newRootCommand() *cobra.Command {
 		newUpCommand(),
 		newStatusCommand(),
 		newScaleCommand(),
+		newCheckCommand(),
 		newKubectlCommand(),
 		newKubeAPIServerCommand(),
 		newEtcdCommand(),

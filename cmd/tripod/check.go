@@ -1,0 +1,75 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/tripod-k8s/tripod/internal/apicheck"
+	"github.com/tripod-k8s/tripod/internal/instance"
+)
+
+func newCheckCommand() *cobra.Command {
+	var kubeconfig, server, namespace string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Try whether the API works",
+		Long: `Create, read, change, watch and delete an object of a built-in kind and one of a custom resource, which is defined for that.
+What was made is deleted, also when something fails.
+
+The instance is the one in $` + instance.DataDirVariable + ` or .tripod unless $KUBECONFIG or --kubeconfig names another.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config, err := checkedConfig(kubeconfig, server)
+			if err != nil {
+				return err
+			}
+			client, err := dynamic.NewForConfig(config)
+			if err != nil {
+				return err
+			}
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it took longer than %s", timeout))
+			defer cancel()
+			check := apicheck.Check{
+				Client: client, Namespace: namespace, Name: "tripod-check-" + utilrand.String(8), Out: cmd.OutOrStdout(),
+			}
+			return check.Run(ctx)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&kubeconfig, "kubeconfig", "", "file that says where the API is")
+	fs.StringVar(&server, "server", "", "URL of the API, instead of that in the kubeconfig")
+	fs.StringVarP(&namespace, "namespace", "n", "default", "namespace of the objects")
+	fs.DurationVar(&timeout, "timeout", time.Minute, "time that all of it may take")
+	return cmd
+}
+
+func checkedConfig(kubeconfig, server string) (*rest.Config, error) {
+	if kubeconfig == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
+		kubeconfig = instance.DataDir(instance.DefaultDataDir()).Kubeconfig()
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	overrides := &clientcmd.ConfigOverrides{}
+	overrides.ClusterInfo.Server = server
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	if errors.Is(err, os.ErrNotExist) || clientcmd.IsEmptyConfig(err) {
+		return nil, fmt.Errorf("there is no instance: start one with `tripod up`, or name a kubeconfig: %w", err)
+	}
+	return config, err
+}

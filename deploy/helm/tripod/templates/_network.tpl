@@ -1,0 +1,41 @@
+{{- /*
+Copyright The Tripod Authors.
+SPDX-License-Identifier: Apache-2.0
+*/ -}}
+
+{{- define "tripod.network.peer" -}}
+- podSelector:
+    matchLabels:
+      {{- include "tripod.selector" . | nindent 6 }}
+{{- end -}}
+
+{{- /* The way to the etcd of a component. A foreign one may be anywhere, at the ports that its URLs have. */ -}}
+{{- define "tripod.network.etcd" -}}
+{{- if .root.Values.etcd.enabled -}}
+- ports:
+    - {port: 2379}
+  to:
+    - podSelector:
+        matchLabels:
+          {{- include "tripod.etcd.selector" (dict "root" .root "component" "etcd" "name" (include "tripod.etcd.name" .)) | nindent 10 }}
+{{- else -}}
+- ports:
+    {{- $ports := list -}}
+    {{- range splitList "," (include "tripod.etcd.servers" .) -}}
+    {{- $ports = append $ports (regexFind "[0-9]+$" . | default "443") -}}
+    {{- end -}}
+    {{- range uniq $ports }}
+    - {port: {{ . }}}
+    {{- end }}
+{{- end -}}
+{{- end -}}
+
+{{- /* Webhooks, OIDC issuers, kubelets, API servers of third parties: anywhere, or where the values say. */ -}}
+{{- define "tripod.network.outside" -}}
+{{- with .Values.networkPolicy.outside -}}
+- to:
+    {{- toYaml . | nindent 4 }}
+{{- else -}}
+- {}
+{{- end -}}
+{{- end -}}
