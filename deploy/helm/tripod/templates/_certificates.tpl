@@ -86,9 +86,8 @@ namespace: {{ .Release.Namespace }}
 labels:
   {{- include "tripod.podLabels" (dict "root" . "component" "certificates") | nindent 2 }}
 {{- if eq .Values.certificates.provider "job" }}
-duration: {{ .Values.certificates.duration }}
+validity: {{ .Values.certificates.validity }}
 renewBefore: {{ .Values.certificates.renewBefore }}
-authorityDuration: {{ .Values.certificates.authorityDuration }}
 authorities:
   {{- range fromJsonArray (include "tripod.authorities" .) }}
   - secret: {{ $fullname }}-{{ . }}

@@ -69,14 +69,14 @@ spec:
           args:
             - --name=$(POD_NAME)
             - --data-dir=/var/lib/etcd/data
-            - --listen-client-urls=https://0.0.0.0:2379
+            - --listen-client-urls=https://{{ $etcd.bindAddress }}:2379
             - --advertise-client-urls=https://{{ $member }}:2379
-            - --listen-peer-urls=https://0.0.0.0:2380
+            - --listen-peer-urls=https://{{ $etcd.bindAddress }}:2380
             - --initial-advertise-peer-urls=https://{{ $member }}:2380
             - --initial-cluster={{ include "tripod.etcd.initial" . }}
             - --initial-cluster-token={{ $set }}.{{ .root.Release.Namespace }}
             - --initial-cluster-state=new
-            - --listen-metrics-urls=http://0.0.0.0:2381
+            - --listen-metrics-urls=http://{{ $etcd.bindAddress }}:2381
             - --client-cert-auth=true
             - --cert-file=/etc/etcd/pki/tls.crt
             - --key-file=/etc/etcd/pki/tls.key

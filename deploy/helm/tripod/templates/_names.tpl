@@ -67,10 +67,11 @@ app.kubernetes.io/part-of: tripod
 {{- define "tripod.metadata" -}}
 name: {{ include "tripod.fullname" .root }}{{ with .name }}-{{ . }}{{ end }}
 namespace: {{ .root.Release.Namespace }}
-labels:
-  {{- include "tripod.labels" . | nindent 2 }}
 {{- with merge (dict) (default (dict) .annotations) .root.Values.commonAnnotations }}
 annotations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- /* Last, so that a template can add some. */}}
+labels:
+  {{- include "tripod.labels" . | nindent 2 }}
 {{- end -}}

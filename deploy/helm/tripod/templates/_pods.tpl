@@ -31,7 +31,7 @@ capabilities:
 
 {{- /* Where pods run: dict root, component, values. */ -}}
 {{- define "tripod.pod.scheduling" -}}
-{{- with .values.priorityClassName }}
+{{- with .values.priorityClassName | default (ternary (include "tripod.fullname" .root) "" .root.Values.priorityClass.create) }}
 priorityClassName: {{ . }}
 {{- end }}
 {{- with .values.nodeSelector }}
