@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/discovery"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/traffic"
 )
 
 func TestCoreGoesOnWithoutExtensions(t *testing.T) {
@@ -46,7 +47,7 @@ func TestCoreGoesOnWithoutExtensions(t *testing.T) {
 // have noticed that nobody is there.
 func unavailable(t *testing.T) {
 	r := few[0]
-	collection, object := r.collection("default"), r.path("default", "a")
+	collection, object := r.Collection("default"), r.Path("default", "a")
 	slowest := time.Duration(0)
 	for _, test := range []struct{ name, method, path string }{
 		{"get", http.MethodGet, object},
@@ -61,37 +62,37 @@ func unavailable(t *testing.T) {
 		if test.method != http.MethodGet {
 			// A write might be on the wire before it is noticed.
 			fleet.awaitServing(t)
-			body = r.object("a", "0", "")
+			body = r.Object("a", "0", "")
 		}
 		for _, address := range fleet.addresses() {
-			a, err := newClient(t, address, 1).send(t.Context(), test.method, test.path, body)
+			a, err := traffic.NewClient(t, address.Admin(), 1).Send(t.Context(), test.method, test.path, body)
 			if err == nil {
-				err = a.isUnavailable()
+				err = isUnavailable(a)
 			}
 			if err != nil {
 				t.Errorf("%s: %v", test.name, err)
 			}
-			slowest = max(slowest, a.ended.Sub(a.began)) // with the time for a connection
+			slowest = max(slowest, a.Ended.Sub(a.Began)) // with the time for a connection
 		}
 	}
 	measured(t, "slowest", slowest)
 }
 
 // isUnavailable expects a Status that tells a client to come again.
-func (a answer) isUnavailable() error {
-	if err := a.expect(http.StatusServiceUnavailable); err != nil {
+func isUnavailable(a traffic.Answer) error {
+	if err := a.Expect(http.StatusServiceUnavailable); err != nil {
 		return err
 	}
-	status, err := decode(a.body)
+	status, err := traffic.Decode(a.Body)
 	if err != nil {
 		return err
 	}
-	after, err := strconv.Atoi(a.header.Get("Retry-After"))
+	after, err := strconv.Atoi(a.Header.Get("Retry-After"))
 	switch {
 	case err != nil || after < 1:
-		return fmt.Errorf("Retry-After is %q", a.header.Get("Retry-After"))
-	case status.Kind != "Status" || status.Code != a.code || status.Reason != string(metav1.StatusReasonServiceUnavailable):
-		return fmt.Errorf("the body is no fitting Status: %s", a.body)
+		return fmt.Errorf("Retry-After is %q", a.Header.Get("Retry-After"))
+	case status.Kind != "Status" || status.Code != a.Code || status.Reason != string(metav1.StatusReasonServiceUnavailable):
+		return fmt.Errorf("the body is no fitting Status: %s", a.Body)
 	}
 	return nil
 }
@@ -101,25 +102,25 @@ func measureCore(t *testing.T, name string) {
 	const clients, requests = 8, 200
 	namespace := framework.CreateNamespace(t, fleet.Cluster)
 	addresses := fleet.addresses()
-	all := make([]*worker, clients)
+	all := make([]*traffic.Worker, clients)
 	var working sync.WaitGroup
 	for i := range all {
-		w := newWorker(newClient(t, addresses[i%len(addresses)], 1), configMaps, namespace, i)
+		w := traffic.NewWorker(traffic.NewClient(t, addresses[i%len(addresses)].Admin(), 1), traffic.ConfigMaps, namespace, i)
 		all[i] = w
 		working.Go(func() {
 			for range requests {
-				w.work(t.Context())
+				w.Work(t.Context())
 			}
 		})
 	}
 	working.Wait()
 	var times []time.Duration
 	for _, w := range all {
-		for _, f := range w.failures {
+		for _, f := range w.Failures {
 			t.Error(f)
 		}
-		for _, s := range w.spans {
-			times = append(times, s.took())
+		for _, s := range w.Spans {
+			times = append(times, s.Took())
 		}
 	}
 	measured(t, name+"-p50", percentile(times, 50))
@@ -132,9 +133,9 @@ func discoveryIsComplete(t *testing.T) {
 		client, err := discovery.NewDiscoveryClientForConfig(address.Admin())
 		_, lists, err := must(t, client, err).ServerGroupsAndResources()
 		must(t, lists, err)
-		missing := map[string]bool{configMaps.plural: true}
+		missing := map[string]bool{traffic.ConfigMaps.Plural: true}
 		for _, r := range few {
-			missing[r.plural] = true
+			missing[r.Plural] = true
 		}
 		for _, list := range lists {
 			for _, r := range list.APIResources {
@@ -161,7 +162,7 @@ func kubectlWorks(t *testing.T, user kubectl) {
 		want  []string
 	}{
 		{args: []string{"get", "pods"}, want: []string{"No resources found"}},
-		{args: []string{"api-resources"}, want: []string{"pods", "deployments", "customresourcedefinitions", few[0].plural}},
+		{args: []string{"api-resources"}, want: []string{"pods", "deployments", "customresourcedefinitions", few[0].Plural}},
 		{args: []string{"apply", "-f", "-"}, input: fmt.Sprintf(manifest, 1), want: []string{"configmap/a created"}},
 		{args: []string{"apply", "-f", "-"}, input: fmt.Sprintf(manifest, 2), want: []string{"configmap/a configured"}},
 		{args: []string{"apply", "--server-side", "--force-conflicts", "-f", "-"}, input: fmt.Sprintf(manifest, 3), want: []string{"configmap/a serverside-applied"}},

@@ -10,7 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/traffic"
 )
 
 // watchGrace is how long a replica that stops takes to end its watches. By default it takes longer; so there are more rolls.
@@ -50,7 +53,7 @@ func startFleet(ctx context.Context, env *framework.Environment) (*dataPlane, er
 	if d.Fleet, err = env.StartFleet(ctx, options); err != nil {
 		return nil, err
 	}
-	return d, d.Create(ctx, definitions(few))
+	return d, d.Create(ctx, traffic.Definitions(few))
 }
 
 // need makes these replicas of the backends run, and no others, and returns when aggregators use them.
@@ -137,6 +140,15 @@ func (d *dataPlane) addresses() []*framework.Cluster {
 	var all []*framework.Cluster
 	for _, name := range aggregators {
 		all = append(all, d.Through(name))
+	}
+	return all
+}
+
+// configs are what clients need for the addresses.
+func (d *dataPlane) configs() []*rest.Config {
+	var all []*rest.Config
+	for _, address := range d.addresses() {
+		all = append(all, address.Admin())
 	}
 	return all
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tripod-k8s/tripod/test/traffic"
 )
 
 // death is the end of a replica.
@@ -21,7 +23,7 @@ type death struct {
 
 func TestClientsSeeNothingOfAReplicaThatIsKilled(t *testing.T) {
 	fleet.need(t, "core-0", "core-1", "extensions-0", "extensions-1")
-	tr := startTraffic(t, few, fleet.addresses()...)
+	tr := traffic.Start(t, traffic.Options{Customs: few}, fleet.configs()...)
 	var deaths []death
 	for _, replica := range []string{"core-0", "extensions-0", "core-1", "extensions-1"} {
 		d := death{replica: replica, killed: time.Now()}
@@ -32,16 +34,16 @@ func TestClientsSeeNothingOfAReplicaThatIsKilled(t *testing.T) {
 		fleet.awaitReady(t, replica)
 		fleet.awaitServing(t)
 	}
-	tr.finish(t)
+	tr.Finish(t)
 	for _, d := range deaths {
 		measured(t, d.replica+"-noticed", d.noticed.Sub(d.killed))
-		slowest := tr.slowest(d.killed)
-		measured(t, d.replica+"-slowest-request", slowest.took())
-		t.Logf("%s was killed: the slowest request was %s %s", d.replica, slowest.method, slowest.path)
+		slowest := tr.Slowest(d.killed)
+		measured(t, d.replica+"-slowest-request", slowest.Took())
+		t.Logf("%s was killed: the slowest request was %s %s", d.replica, slowest.Method, slowest.Path)
 	}
-	tr.failsOnlyWrites(t, deaths)
-	tr.watchesAreWell(t, true)
-	tr.sawAll(t)
+	failsOnlyWrites(t, tr, deaths)
+	tr.WatchesAreWell(t, true)
+	tr.SawAll(t)
 }
 
 // awaitNotice returns when the aggregators were seen not to use a replica any more.
@@ -68,19 +70,19 @@ func awaitNotice(t testing.TB, replica string) time.Time {
 
 // failsOnlyWrites expects that nothing failed but writes that were on their way to a replica that died, and that these
 // clients were told so.
-func (tr *traffic) failsOnlyWrites(t testing.TB, deaths []death) {
+func failsOnlyWrites(t testing.TB, tr *traffic.Traffic, deaths []death) {
 	t.Helper()
 	counts := make([]map[int]int, len(deaths))
-	for _, f := range tr.failures() {
+	for _, f := range tr.Failures() {
 		i := deathDuring(f, deaths)
-		if f.reads() || i < 0 || f.code != http.StatusBadGateway {
+		if f.Reads() || i < 0 || f.Code != http.StatusBadGateway {
 			t.Error(f)
 			continue
 		}
 		if counts[i] == nil {
 			counts[i] = map[int]int{}
 		}
-		if counts[i][f.worker]++; counts[i][f.worker] > 1 {
+		if counts[i][f.Worker]++; counts[i][f.Worker] > 1 {
 			t.Errorf("a second time: %v", f)
 		}
 	}
@@ -90,6 +92,6 @@ func (tr *traffic) failsOnlyWrites(t testing.TB, deaths []death) {
 }
 
 // deathDuring returns the replica that was killed while a request was under way, or -1.
-func deathDuring(f failure, deaths []death) int {
-	return slices.IndexFunc(deaths, func(d death) bool { return f.began.Before(d.noticed) && f.ended.After(d.killed) })
+func deathDuring(f traffic.Failure, deaths []death) int {
+	return slices.IndexFunc(deaths, func(d death) bool { return f.Began.Before(d.noticed) && f.Ended.After(d.killed) })
 }

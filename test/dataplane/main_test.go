@@ -11,10 +11,14 @@ import (
 	"time"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/traffic"
 )
 
 // fleet is shared by the tests.
 var fleet *dataPlane
+
+// few are the custom resources of the fleet: kube-controller-manager takes ten seconds for each to see that it is not served.
+var few = traffic.Customs[:2]
 
 func TestMain(m *testing.M) {
 	framework.Main(m, func(ctx context.Context, env *framework.Environment) (err error) {

@@ -16,13 +16,14 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/traffic"
 )
 
 // doomedNamespace is a namespace with objects that is to be deleted, by kube-controller-manager.
 type doomedNamespace struct {
 	name       string
 	namespaces typedcorev1.NamespaceInterface
-	client     *client
+	client     *traffic.Client
 }
 
 // newDoomedNamespace returns when kube-controller-manager deletes namespaces.
@@ -33,15 +34,15 @@ func newDoomedNamespace(t *testing.T, env *framework.Environment) *doomedNamespa
 	}
 	client, err := kubernetes.NewForConfig(fleet.Admin())
 	must(t, client, err)
-	d := &doomedNamespace{namespaces: client.CoreV1().Namespaces(), client: newClient(t, fleet.Cluster, 1)}
+	d := &doomedNamespace{namespaces: client.CoreV1().Namespaces(), client: traffic.NewClient(t, fleet.Cluster.Admin(), 1)}
 	for range 2 {
 		if d.name != "" { // the one that was only to see that it works
 			d.delete(t)
 			d.isGone(t)
 		}
 		d.name = framework.CreateNamespace(t, fleet.Cluster)
-		for _, r := range append([]resource{configMaps}, few...) {
-			d.client.need(t, http.MethodPost, r.collection(d.name), r.object("a", "0", ""))
+		for _, r := range append([]traffic.Resource{traffic.ConfigMaps}, few...) {
+			d.client.Need(t, http.MethodPost, r.Collection(d.name), r.Object("a", "0", ""))
 		}
 	}
 	return d
@@ -69,7 +70,7 @@ func (d *doomedNamespace) stays(t *testing.T) {
 		return fmt.Errorf("the namespace is %+v", namespace.Status)
 	})
 	framework.Eventually(t, "objects of core are deleted", func(ctx context.Context) error {
-		return d.isEmpty(ctx, configMaps)
+		return d.isEmpty(ctx, traffic.ConfigMaps)
 	})
 }
 
@@ -85,7 +86,7 @@ func (d *doomedNamespace) isGone(t *testing.T) {
 		}
 		return fmt.Errorf("the namespace is %+v", namespace.Status)
 	})
-	for _, r := range append([]resource{configMaps}, few...) {
+	for _, r := range append([]traffic.Resource{traffic.ConfigMaps}, few...) {
 		if err := d.isEmpty(t.Context(), r); err != nil {
 			t.Error(err)
 		}
@@ -93,17 +94,17 @@ func (d *doomedNamespace) isGone(t *testing.T) {
 }
 
 // isEmpty expects the namespace to have no objects of a resource.
-func (d *doomedNamespace) isEmpty(ctx context.Context, r resource) error {
-	a, err := d.client.send(ctx, http.MethodGet, r.collection(d.name), nil)
+func (d *doomedNamespace) isEmpty(ctx context.Context, r traffic.Resource) error {
+	a, err := d.client.Send(ctx, http.MethodGet, r.Collection(d.name), nil)
 	if err == nil {
-		err = a.expect(http.StatusOK)
+		err = a.Expect(http.StatusOK)
 	}
 	if err != nil {
 		return err
 	}
-	list, err := decode(a.body)
+	list, err := traffic.Decode(a.Body)
 	if err == nil && len(list.Items) > 0 {
-		err = fmt.Errorf("there are %s in the namespace: %v", r.plural, list.Items)
+		err = fmt.Errorf("there are %s in the namespace: %v", r.Plural, list.Items)
 	}
 	return err
 }

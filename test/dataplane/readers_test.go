@@ -10,10 +10,15 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tripod-k8s/tripod/test/traffic"
 )
 
-// readerCount is how many clients read all the time.
-const readerCount = 64
+// readerCount is how many clients read all the time, over so many connections.
+const (
+	readerCount = 64
+	connections = 4
+)
 
 // readers read an object, and again as soon as they have it.
 type readers struct {
@@ -26,7 +31,7 @@ type readers struct {
 // readAllTheTime starts readers that go through one aggregator.
 func readAllTheTime(t testing.TB, path string) *readers {
 	t.Helper()
-	c := newClient(t, fleet.Cluster, connections)
+	c := traffic.NewClient(t, fleet.Cluster.Admin(), connections)
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &readers{cancel: cancel}
 	t.Cleanup(func() {
@@ -36,9 +41,9 @@ func readAllTheTime(t testing.TB, path string) *readers {
 	for range readerCount {
 		r.reading.Go(func() {
 			for ctx.Err() == nil {
-				a, err := c.send(context.WithoutCancel(ctx), http.MethodGet, path, nil)
+				a, err := c.Send(context.WithoutCancel(ctx), http.MethodGet, path, nil)
 				if err == nil {
-					err = a.expect(http.StatusOK)
+					err = a.Expect(http.StatusOK)
 				}
 				if err != nil {
 					r.failed.CompareAndSwap(nil, &err)

@@ -6,6 +6,8 @@ package dataplane
 import (
 	"testing"
 	"time"
+
+	"github.com/tripod-k8s/tripod/test/traffic"
 )
 
 // rollFor is how long replicas are restarted, one after the other. Each is at least once.
@@ -14,15 +16,15 @@ const rollFor = time.Minute
 func TestARollingRestartLosesNothing(t *testing.T) {
 	fleet.need(t, "core-0", "core-1", "extensions-0", "extensions-1")
 	order := []string{"core-0", "core-1", "extensions-0", "extensions-1"}
-	tr := startTraffic(t, few, fleet.addresses()...)
+	tr := traffic.Start(t, traffic.Options{Customs: few}, fleet.configs()...)
 	for i, end := 0, time.Now().Add(rollFor); i < len(order) || time.Now().Before(end); i++ {
 		replica, began := order[i%len(order)], time.Now()
 		fleet.restart(t, replica)
 		measured(t, replica+"-restarted", time.Since(began))
 		fleet.awaitServing(t)
 	}
-	tr.finish(t)
-	tr.failsNever(t)
-	tr.watchesAreWell(t, false)
-	tr.sawAll(t)
+	tr.Finish(t)
+	tr.FailsNever(t)
+	tr.WatchesAreWell(t, false)
+	tr.SawAll(t)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/traffic"
 )
 
 // visible is how many requests a replica must have had until its share is looked at.
@@ -21,10 +22,10 @@ func TestScalingIsNotNoticed(t *testing.T) {
 	tripod, err := framework.ForTest(t).StartTripod(t.Context(), framework.TripodOptions{
 		Args: []string{"--core-replicas=2", "--extensions-replicas=2", "--aggregator-replicas=2", "--lb"},
 	})
-	if err := must(t, tripod, err).Create(t.Context(), definitions(customs)); err != nil {
+	if err := must(t, tripod, err).Create(t.Context(), traffic.Definitions(traffic.Customs)); err != nil {
 		t.Fatal(err)
 	}
-	tr := startTraffic(t, customs, tripod.Cluster)
+	tr := traffic.Start(t, traffic.Options{Customs: traffic.Customs}, tripod.Admin())
 	for _, step := range []struct {
 		service  string
 		replicas int
@@ -38,10 +39,10 @@ func TestScalingIsNotNoticed(t *testing.T) {
 		measured(t, fmt.Sprintf("%s-has-%d", step.service, step.replicas), time.Since(began))
 		awaitShares(t, tripod, step.service, step.replicas)
 	}
-	tr.finish(t)
-	tr.failsNever(t)
-	tr.watchesAreWell(t, false)
-	tr.sawAll(t)
+	tr.Finish(t)
+	tr.FailsNever(t)
+	tr.WatchesAreWell(t, false)
+	tr.SawAll(t)
 }
 
 // awaitShares returns when `tripod status` shows that each replica of a service has a share of the requests. Clients who
@@ -49,9 +50,9 @@ func TestScalingIsNotNoticed(t *testing.T) {
 func awaitShares(t testing.TB, tripod *framework.Tripod, service string, replicas int) {
 	t.Helper()
 	framework.Eventually(t, fmt.Sprintf("there are %d replicas of %s with shares", replicas, service), func(ctx context.Context) error {
-		newcomers := newClient(t, tripod.Cluster, replicas)
+		newcomers := traffic.NewClient(t, tripod.Cluster.Admin(), replicas)
 		for range visible * replicas {
-			newcomers.need(t, http.MethodGet, configMaps.collection("default"), nil)
+			newcomers.Need(t, http.MethodGet, traffic.ConfigMaps.Collection("default"), nil)
 		}
 		all, err := tripod.Replicas(ctx, service)
 		if err != nil {

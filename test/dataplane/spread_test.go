@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/traffic"
 )
 
 const (
@@ -78,8 +79,8 @@ func (r *readers) awaitFair(t testing.TB) {
 func createConfigMap(t testing.TB) string {
 	t.Helper()
 	namespace := framework.CreateNamespace(t, fleet.Cluster)
-	newClient(t, fleet.Cluster, 1).need(t, http.MethodPost, configMaps.collection(namespace), configMaps.object("a", "0", ""))
-	return configMaps.path(namespace, "a")
+	traffic.NewClient(t, fleet.Cluster.Admin(), 1).Need(t, http.MethodPost, traffic.ConfigMaps.Collection(namespace), traffic.ConfigMaps.Object("a", "0", ""))
+	return traffic.ConfigMaps.Path(namespace, "a")
 }
 
 // served returns how many ConfigMaps each replica of core says that it has served to readers.

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package dataplane
+package traffic
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 // watcher watches a collection, and goes on where it was when a watch ends, as clients do. Unlike these it does not list
 // again: it should never have to.
 type watcher struct {
-	client    *client
-	resource  resource
+	client    *Client
+	resource  Resource
 	path      string
 	bookmarks bool
 	// started is closed when the first watch has begun.
@@ -38,20 +38,20 @@ type watcher struct {
 	problem error
 }
 
-func newWatcher(t testing.TB, c *client, r resource, namespace string, bookmarks bool) *watcher {
+func newWatcher(t testing.TB, c *Client, r Resource, namespace string, bookmarks bool) *watcher {
 	t.Helper()
 	w := &watcher{
-		client: c, resource: r, path: r.collection(namespace), bookmarks: bookmarks,
+		client: c, resource: r, path: r.Collection(namespace), bookmarks: bookmarks,
 		started: make(chan struct{}), done: make(chan struct{}), lost: make(chan struct{}),
 	}
-	w.at = c.need(t, http.MethodGet, w.path, nil).Metadata.ResourceVersion
+	w.at = c.Need(t, http.MethodGet, w.path, nil).Metadata.ResourceVersion
 	return w
 }
 
 // event is an event of a watch.
 type event struct {
 	Type   string `json:"type"`
-	Object object `json:"object"`
+	Object Object `json:"object"`
 }
 
 // run watches until the context ends, or there is a problem.
@@ -87,10 +87,10 @@ func (w *watcher) watch(ctx context.Context) error {
 	if err != nil {
 		return errors.New("no watch: " + cause(err)) // not wrapped: it may be an io.EOF
 	}
-	defer resp.Body.Close()
+	defer resp.Body.Close() //nolint:errcheck // it was only read
 	if resp.StatusCode != http.StatusOK {
 		body, _ := io.ReadAll(resp.Body) //nolint:errcheck // the code is what counts
-		status, err := decode(body)
+		status, err := Decode(body)
 		return errors.Join(fmt.Errorf("no watch: status %d: %s", resp.StatusCode, status.Message), err)
 	}
 	w.start.Do(func() { close(w.started) })

@@ -1,0 +1,108 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// giveUp ends a wait that would never end; it says nothing about how fast anything is.
+const giveUp = time.Minute
+
+// Client sends requests through one address, over HTTP/2 on several connections. Unlike client-go it repeats none whatever
+// the answer is.
+type Client struct {
+	url         string
+	connections []*http.Client
+	next        atomic.Uint64
+}
+
+// NewClient returns a client that has so many connections.
+func NewClient(t testing.TB, config *rest.Config, connections int) *Client {
+	t.Helper()
+	c := &Client{url: config.Host}
+	for range connections {
+		tls, err := rest.TLSConfigFor(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		transport := &http.Transport{TLSClientConfig: tls, ForceAttemptHTTP2: true, DisableCompression: true}
+		t.Cleanup(transport.CloseIdleConnections)
+		c.connections = append(c.connections, &http.Client{Transport: transport})
+	}
+	return c
+}
+
+// connection returns one connection after the other.
+func (c *Client) connection() *http.Client {
+	return c.connections[c.next.Add(1)%uint64(len(c.connections))]
+}
+
+// Answer is what there is to say about an answer.
+type Answer struct {
+	Code         int
+	Header       http.Header
+	Body         []byte
+	Began, Ended time.Time
+}
+
+// Send sends a request and reads the answer. An error is about the connection.
+func (c *Client) Send(ctx context.Context, method, path string, body []byte) (Answer, error) {
+	return sendBy(ctx, c.connection(), method, c.url+path, body)
+}
+
+func sendBy(ctx context.Context, client *http.Client, method, url string, body []byte) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, giveUp)
+	defer cancel()
+	a := Answer{Began: time.Now()}
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		return a, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := client.Do(req)
+	if err == nil {
+		defer resp.Body.Close() //nolint:errcheck // it was only read
+		a.Code, a.Header = resp.StatusCode, resp.Header
+		a.Body, err = io.ReadAll(resp.Body)
+	}
+	a.Ended = time.Now()
+	return a, err
+}
+
+// Expect returns an error that says what a request got instead of a code.
+func (a Answer) Expect(codes ...int) error {
+	for _, code := range codes {
+		if a.Code == code {
+			return nil
+		}
+	}
+	return fmt.Errorf("status %d: %s", a.Code, a.Body)
+}
+
+// Need sends a request that nothing should be wrong with.
+func (c *Client) Need(t testing.TB, method, path string, body []byte) Object {
+	t.Helper()
+	a, err := c.Send(t.Context(), method, path, body)
+	if err = errors.Join(err, a.Expect(http.StatusOK, http.StatusCreated)); err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	o, err := Decode(a.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}

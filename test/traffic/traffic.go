@@ -1,0 +1,200 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/rest"
+)
+
+// Traffic is clients who read and write for a while, and others who watch all of it.
+type Traffic struct {
+	// namespace is where workers work. In the other one nothing happens until the end.
+	namespace, quiet string
+	customs          []Resource
+	workers          []*Worker
+	watchers         []*watcher
+
+	stopWork, stopWatch context.CancelFunc
+	working, watching   sync.WaitGroup
+	began               time.Time
+}
+
+// Options says how much traffic there is. What is 0 has a default.
+type Options struct {
+	// Customs are the custom resources that are used; the cluster must have them.
+	Customs []Resource
+	// Rate is how many requests a second all workers send, 200. A machine that is too busy for that sends less.
+	Rate int
+	// Workers is how many clients there are who read and write, 40.
+	Workers int
+	// Watchers is how many watches there are, 200. Half of them are of ConfigMaps, and a fifth in a namespace in which nothing happens.
+	Watchers int
+	// Connections is how many each address gets from workers and watchers, 4.
+	Connections int
+}
+
+func (o Options) withDefaults() Options {
+	o.Rate = cmp.Or(o.Rate, 200)
+	o.Workers = cmp.Or(o.Workers, 40)
+	o.Watchers = cmp.Or(o.Watchers, 200)
+	o.Connections = cmp.Or(o.Connections, 4)
+	return o
+}
+
+// Start has clients of the addresses of a cluster, who use ConfigMaps and custom resources, and returns when all watches
+// have begun.
+func Start(t testing.TB, options Options, addresses ...*rest.Config) *Traffic {
+	t.Helper()
+	options = options.withDefaults()
+	customs := options.Customs
+	var clients []*Client
+	for _, address := range addresses {
+		clients = append(clients, NewClient(t, address, options.Connections))
+	}
+	tr := &Traffic{customs: customs, namespace: newNamespace(t, clients[0]), quiet: newNamespace(t, clients[0])}
+	// Every second object is a ConfigMap, each client has all resources, and half of the watches of each have bookmarks.
+	resourceOf := func(i int) Resource {
+		if i%2 == 0 {
+			return ConfigMaps
+		}
+		return customs[i/2%len(customs)]
+	}
+	clientOf := func(i int) *Client { return clients[i/(2*len(customs))%len(clients)] }
+	bookmarks := func(i int) bool { return i/(2*len(customs)*len(clients))%2 > 0 }
+	working, stopWork := context.WithCancel(t.Context())
+	watching, stopWatch := context.WithCancel(t.Context())
+	tr.stopWork, tr.stopWatch = stopWork, stopWatch
+	t.Cleanup(tr.stop)
+	for i := range options.Watchers {
+		namespace := tr.namespace
+		if i < options.Watchers/5 {
+			namespace = tr.quiet
+		}
+		w := newWatcher(t, clientOf(i), resourceOf(i), namespace, bookmarks(i))
+		tr.watchers = append(tr.watchers, w)
+		tr.watching.Go(func() { w.run(watching) })
+	}
+	for _, w := range tr.watchers {
+		select {
+		case <-w.started:
+		case <-w.lost:
+		}
+	}
+	tr.began = time.Now()
+	for i := range options.Workers {
+		w := NewWorker(clientOf(i), resourceOf(i), tr.namespace, i)
+		tr.workers = append(tr.workers, w)
+		tr.working.Go(func() { w.run(working, time.Second*time.Duration(options.Workers)/time.Duration(options.Rate)) })
+	}
+	return tr
+}
+
+// newNamespace makes a namespace. Nobody removes it.
+func newNamespace(t testing.TB, c *Client) string {
+	t.Helper()
+	name := "traffic-" + utilrand.String(6)
+	c.Need(t, http.MethodPost, "/api/v1/namespaces", encode(map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]string{"name": name},
+	}))
+	return name
+}
+
+// stop ends all clients.
+func (tr *Traffic) stop() {
+	tr.stopWork()
+	tr.working.Wait()
+	tr.stopWatch()
+	tr.watching.Wait()
+}
+
+// Finish stops the workers, has all watchers see the end of what they wrote, and stops these.
+func (tr *Traffic) Finish(t testing.TB) {
+	t.Helper()
+	tr.stopWork()
+	tr.working.Wait()
+	took := time.Since(tr.began)
+	for _, r := range append([]Resource{ConfigMaps}, tr.customs...) {
+		for _, namespace := range []string{tr.namespace, tr.quiet} {
+			w := &Worker{client: tr.workers[0].client, resource: r, namespace: namespace}
+			w.last(t)
+			tr.workers = append(tr.workers, w)
+		}
+	}
+	late, cancel := context.WithTimeout(t.Context(), giveUp)
+	defer cancel()
+	for _, w := range tr.watchers {
+		w.awaitEnd(late)
+	}
+	tr.stop()
+
+	requests, ends, events := tr.Requests(), 0, 0
+	for _, w := range tr.watchers {
+		ends += w.ends
+		events += len(w.events)
+	}
+	t.Logf("%d requests in %.1f s (%.0f/s); %d watches, which ended %d times, saw %d events",
+		requests, took.Seconds(), float64(requests)/took.Seconds(), len(tr.watchers), ends, events)
+}
+
+// Requests returns how many requests workers have sent.
+func (tr *Traffic) Requests() int64 {
+	sum := int64(0)
+	for _, w := range tr.workers {
+		sum += w.requests.Load()
+	}
+	return sum
+}
+
+// Progress returns when n more requests were answered.
+func (tr *Traffic) Progress(t testing.TB, n int64) {
+	t.Helper()
+	late := time.After(giveUp)
+	for end := tr.Requests() + n; tr.Requests() < end; {
+		select {
+		case <-late:
+			t.Fatalf("clients sent %d of %d requests", n-end+tr.Requests(), n)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// Failures returns what workers did not get.
+func (tr *Traffic) Failures() []Failure {
+	var all []Failure
+	for _, w := range tr.workers {
+		all = append(all, w.Failures...)
+	}
+	slices.SortFunc(all, func(a, b Failure) int { return a.Began.Compare(b.Began) })
+	return all
+}
+
+// FailsNever expects that all requests were served.
+func (tr *Traffic) FailsNever(t testing.TB) {
+	t.Helper()
+	for _, f := range tr.Failures() {
+		t.Error(f)
+	}
+}
+
+// Slowest returns the request that took longest of those that were under way in the second after a moment.
+func (tr *Traffic) Slowest(at time.Time) Span {
+	var slowest Span
+	for _, w := range tr.workers {
+		for _, s := range w.Spans {
+			if s.Began.Before(at.Add(time.Second)) && s.Ended.After(at) && s.Took() > slowest.Took() {
+				slowest = s
+			}
+		}
+	}
+	return slowest
+}
