@@ -6,6 +6,7 @@ package framework
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 
@@ -79,10 +80,19 @@ func (f *Fleet) Metric(ctx context.Context, replica, name string, labels ...stri
 		return 0, fmt.Errorf("metrics of %s: %w", replica, err)
 	}
 	defer body.Close() //nolint:errcheck // it was only read
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(body)
+	sum, err := SumMetric(body, name, labels...)
 	if err != nil {
 		return 0, fmt.Errorf("metrics of %s: %w", replica, err)
+	}
+	return sum, nil
+}
+
+// SumMetric reads what /metrics answers, as [Fleet.Metric] does.
+func SumMetric(metrics io.Reader, name string, labels ...string) (float64, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(metrics)
+	if err != nil {
+		return 0, err
 	}
 	sum := 0.0
 	for _, series := range families[name].GetMetric() {

@@ -83,7 +83,7 @@ func ForTest(t testing.TB) *Environment {
 
 // New returns an environment for a program that is not a test; name is that of its folder in artifacts/.
 func New(name string) (*Environment, error) {
-	root, err := repositoryRoot()
+	root, err := RepositoryRoot()
 	if err != nil {
 		return nil, err
 	}
@@ -205,8 +205,8 @@ func copyFile(from, to string, mode os.FileMode) error {
 	return os.WriteFile(to, data, mode)
 }
 
-// repositoryRoot is the nearest directory above the test's with a go.mod.
-func repositoryRoot() (string, error) {
+// RepositoryRoot returns the nearest directory, from the working directory upwards, with a go.mod.
+func RepositoryRoot() (string, error) {
 	wd, err := os.Getwd()
 	if err != nil {
 		return "", fmt.Errorf("cannot find the repository: %w", err)

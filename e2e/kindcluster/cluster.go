@@ -1,0 +1,178 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kindcluster makes the cluster that end-to-end tests run in, with kind as a library, and reaches into it: to its node, its
+// images, its ports.
+package kindcluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/kind/pkg/cluster"
+	"sigs.k8s.io/kind/pkg/cluster/nodes"
+
+	"github.com/tripod-k8s/tripod/e2e/progress"
+)
+
+// readyTimeout is how long a new cluster may take on a busy machine.
+const readyTimeout = 5 * time.Minute
+
+// Options says what cluster to make.
+type Options struct {
+	Name string
+	// Image is that of the node, and ConfigFile kind's configuration. When empty they are kind's own.
+	Image, ConfigFile string
+	// Ports are ports of the node that are reached at ports of 127.0.0.1; 0 is what the configuration says, or any.
+	Ports map[int32]int32
+	// Dir gets the kubeconfig.
+	Dir string
+}
+
+// Cluster is a kind cluster that runs.
+type Cluster struct {
+	Name string
+	// Kubeconfig is the path of its kubeconfig.
+	Kubeconfig string
+	// Made is set where it was not there before.
+	Made bool
+	// Client is for its API server.
+	Client kubernetes.Interface
+
+	config   *rest.Config
+	provider *cluster.Provider
+	node     nodes.Node
+}
+
+func newProvider() (*cluster.Provider, error) {
+	option, err := cluster.DetectNodeProvider()
+	if err != nil {
+		return nil, fmt.Errorf("kind needs Docker, Podman or nerdctl: %w", err)
+	}
+	return cluster.NewProvider(cluster.ProviderWithLogger(progress.Logger{}), option), nil
+}
+
+// Up returns the cluster of that name. It makes it where there is none.
+func Up(ctx context.Context, options Options) (*Cluster, error) {
+	provider, err := newProvider()
+	if err != nil {
+		return nil, err
+	}
+	names, err := provider.List()
+	if err != nil {
+		return nil, fmt.Errorf("cannot list kind clusters: %w", err)
+	}
+	c := &Cluster{Name: options.Name, Made: !slices.Contains(names, options.Name), provider: provider}
+	if c.Made {
+		if err := progress.Step("kind creates the cluster "+c.Name, func() error { return c.create(options) }); err != nil {
+			return nil, err
+		}
+	} else {
+		progress.Printf("the cluster %s is there", c.Name)
+	}
+	return c, c.connect(ctx, options.Dir)
+}
+
+func (c *Cluster) create(options Options) error {
+	config, err := readConfig(options.ConfigFile)
+	if err == nil {
+		err = mapPorts(config, options.Ports)
+	}
+	if err != nil {
+		return err
+	}
+	create := []cluster.CreateOption{
+		cluster.CreateWithV1Alpha4Config(config),
+		cluster.CreateWithWaitForReady(readyTimeout),
+		cluster.CreateWithKubeconfigPath(filepath.Join(options.Dir, "kind.kubeconfig")),
+	}
+	if options.Image != "" {
+		create = append(create, cluster.CreateWithNodeImage(options.Image))
+	}
+	return withOutput(c.provider.Create(c.Name, create...))
+}
+
+// connect makes clients for a cluster that runs.
+func (c *Cluster) connect(ctx context.Context, dir string) error {
+	all, err := c.provider.ListInternalNodes(c.Name)
+	if err != nil || len(all) == 0 {
+		return errors.Join(fmt.Errorf("the kind cluster %s has no nodes", c.Name), err)
+	}
+	for _, node := range all {
+		if role, err := node.Role(); err == nil && role == "control-plane" {
+			c.node = node
+		}
+	}
+	data, err := c.provider.KubeConfig(c.Name, false)
+	if err != nil {
+		return fmt.Errorf("cannot get the kubeconfig of the kind cluster: %w", err)
+	}
+	c.Kubeconfig = filepath.Join(dir, "kind.kubeconfig")
+	if err := os.WriteFile(c.Kubeconfig, []byte(data), 0o600); err != nil {
+		return fmt.Errorf("cannot write the kubeconfig of the kind cluster: %w", err)
+	}
+	if c.config, err = clientcmd.RESTConfigFromKubeConfig([]byte(data)); err != nil {
+		return err
+	}
+	c.config.QPS = -1
+	if c.Client, err = kubernetes.NewForConfig(c.config); err != nil {
+		return err
+	}
+	_, err = c.Client.CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{})
+	return err
+}
+
+// Down removes the cluster of that name.
+func Down(name string) error {
+	provider, err := newProvider()
+	if err != nil {
+		return err
+	}
+	return progress.Step("kind deletes the cluster "+name, func() error { return withOutput(provider.Delete(name, os.DevNull)) })
+}
+
+// Config returns a configuration for the administrator of the cluster.
+func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
+
+// HostPort returns the port of 127.0.0.1 at which a port of the node is reached.
+func (c *Cluster) HostPort(ctx context.Context, port int32) (int32, error) {
+	label := portLabel + strconv.Itoa(int(port))
+	list, err := c.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: label})
+	if err != nil {
+		return 0, err
+	}
+	if len(list.Items) == 0 {
+		return 0, fmt.Errorf("the kind cluster %s does not map port %d: delete it", c.Name, port)
+	}
+	mapped, err := strconv.ParseInt(list.Items[0].Labels[label], 10, 32)
+	return int32(mapped), err
+}
+
+// NodeName returns the name of the node where programs are run.
+func (c *Cluster) NodeName() string { return c.node.String() }
+
+// Exec runs a program on the node, with stdin if it is not nil, and returns what it writes.
+func (c *Cluster) Exec(ctx context.Context, stdin io.Reader, program string, args ...string) (string, error) {
+	var stdout, stderr bytes.Buffer
+	command := c.node.CommandContext(ctx, program, args...).SetStdout(&stdout).SetStderr(&stderr)
+	if stdin != nil {
+		command = command.SetStdin(stdin)
+	}
+	if err := command.Run(); err != nil {
+		return stdout.String(), fmt.Errorf("%s on the node: %w: %s", program, err, strings.TrimSpace(stderr.String()))
+	}
+	return stdout.String(), nil
+}

@@ -1,0 +1,87 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kindcluster
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+)
+
+func TestPortsAreMapped(t *testing.T) {
+	const given = `
+kind: Cluster
+apiVersion: kind.x-k8s.io/v1alpha4
+networking: {disableDefaultCNI: true}
+nodes:
+- role: control-plane
+  extraPortMappings:
+  - {containerPort: 30080, hostPort: 30100, listenAddress: 127.0.0.1, protocol: TCP}
+  - {containerPort: 80, hostPort: 8080}
+`
+	for _, test := range []struct {
+		name, config string
+		ports        map[int32]int32
+		// want are ports of the host; 0 is any.
+		want map[int32]int32
+	}{
+		{"stock kind", "", map[int32]int32{30080: 30200}, map[int32]int32{30080: 30200}},
+		{"stock kind, any port", "", map[int32]int32{30080: 0}, map[int32]int32{30080: 0}},
+		{"a configuration's port", given, map[int32]int32{30080: 0}, map[int32]int32{30080: 30100, 80: 8080}},
+		{"another one than a configuration's", given, map[int32]int32{30080: 30200}, map[int32]int32{30080: 30200, 80: 8080}},
+		{"one more than a configuration's", given, map[int32]int32{30080: 0, 30081: 0}, map[int32]int32{30080: 30100, 30081: 0, 80: 8080}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			file := ""
+			if test.config != "" {
+				file = filepath.Join(t.TempDir(), "kind.yaml")
+				if err := os.WriteFile(file, []byte(test.config), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			config, err := readConfig(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := mapPorts(config, test.ports); err != nil {
+				t.Fatal(err)
+			}
+			node := config.Nodes[0]
+			got := map[int32]int32{}
+			for _, m := range node.ExtraPortMappings {
+				got[m.ContainerPort] = m.HostPort
+			}
+			if len(got) != len(test.want) {
+				t.Errorf("mappings %v, want %v", got, test.want)
+			}
+			for port, want := range test.want {
+				if want != 0 && got[port] != want || got[port] <= 0 {
+					t.Errorf("mappings %v, want %v", got, test.want)
+				}
+			}
+			for port := range test.ports {
+				if label := node.Labels[portLabel+strconv.Itoa(int(port))]; label != strconv.Itoa(int(got[port])) {
+					t.Errorf("labels %v, mappings %v", node.Labels, got)
+				}
+			}
+			if config.Networking.DisableDefaultCNI != (test.config != "") {
+				t.Error("the rest of the configuration is lost")
+			}
+		})
+	}
+}
+
+func TestAConfigurationThatIsWrongIsAnError(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "kind.yaml")
+	if err := os.WriteFile(file, []byte("nodez: []"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readConfig(file); err == nil {
+		t.Error("no error")
+	}
+	if _, err := readConfig(file + ".missing"); err == nil {
+		t.Error("no error for a file that is not there")
+	}
+}

@@ -1,0 +1,137 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kindcluster
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/kind/pkg/cluster/nodes"
+	"sigs.k8s.io/kind/pkg/cluster/nodeutils"
+	"sigs.k8s.io/kind/pkg/exec"
+)
+
+// Load has the nodes know the image of an archive, an OCI layout or one of `docker save`. It says whether there was something to do.
+func (c *Cluster) Load(archive string) (bool, error) {
+	all, err := c.provider.ListInternalNodes(c.Name)
+	if err != nil {
+		return false, err
+	}
+	image, err := readIndex(archive)
+	if err != nil {
+		return false, fmt.Errorf("cannot load %s: %w", archive, err)
+	}
+	loaded := false
+	for _, node := range all {
+		if image.isAt(node) {
+			continue
+		}
+		file, err := os.Open(archive)
+		if err != nil {
+			return false, fmt.Errorf("cannot load an image: %w", err)
+		}
+		err = withOutput(nodeutils.LoadImageArchive(node, file))
+		if err := errors.Join(err, file.Close()); err != nil {
+			return false, fmt.Errorf("cannot load %s: %w", archive, err)
+		}
+		loaded = true
+	}
+	return loaded, nil
+}
+
+// archived is the image of an archive.
+type archived struct{ name, digest string }
+
+func (i archived) isAt(node nodes.Node) bool {
+	known, err := exec.Output(node.Command("ctr", "--namespace=k8s.io", "images", "list", "name=="+i.name))
+	return err == nil && i.digest != "" && bytes.Contains(known, []byte(i.digest))
+}
+
+// readIndex reads the index of an archive. One of `docker save` has none.
+func readIndex(archive string) (archived, error) {
+	file, err := os.Open(archive)
+	if err != nil {
+		return archived{}, err
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	for files := tar.NewReader(file); ; {
+		header, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			return archived{}, nil
+		}
+		if err != nil {
+			return archived{}, err
+		}
+		if header.Name != "index.json" {
+			continue
+		}
+		var index struct {
+			Manifests []struct {
+				Digest      string            `json:"digest"`
+				Annotations map[string]string `json:"annotations"`
+			} `json:"manifests"`
+		}
+		if err := json.NewDecoder(files).Decode(&index); err != nil {
+			return archived{}, fmt.Errorf("index.json: %w", err)
+		}
+		if len(index.Manifests) != 1 {
+			return archived{}, fmt.Errorf("index.json: %d images, not one", len(index.Manifests))
+		}
+		m := index.Manifests[0]
+		return archived{name: m.Annotations["io.containerd.image.name"], digest: m.Digest}, nil
+	}
+}
+
+// Image returns the name and the tag of an image that the node has, such as that of its own etcd: nothing has to be
+// pulled then.
+func (c *Cluster) Image(ctx context.Context, repository string) (name, tag string, err error) {
+	out, err := c.Exec(ctx, nil, "crictl", "images", "-o", "json")
+	if err != nil {
+		return "", "", err
+	}
+	var list struct {
+		Images []struct {
+			RepoTags []string `json:"repoTags"`
+		} `json:"images"`
+	}
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		return "", "", fmt.Errorf("cannot read the images of the node: %w", err)
+	}
+	for _, image := range list.Images {
+		i := slices.IndexFunc(image.RepoTags, func(tag string) bool {
+			name, _, _ := cutTag(tag)
+			return name == repository || strings.HasSuffix(name, "/"+repository)
+		})
+		if i >= 0 {
+			name, tag, _ := cutTag(image.RepoTags[i])
+			return name, tag, nil
+		}
+	}
+	return "", "", fmt.Errorf("the node has no image %s", repository)
+}
+
+// cutTag cuts the name of an image at the colon that no port follows.
+func cutTag(image string) (name, tag string, found bool) {
+	i := strings.LastIndexByte(image, ':')
+	if i < 0 || strings.Contains(image[i:], "/") {
+		return image, "", false
+	}
+	return image[:i], image[i+1:], true
+}
+
+// withOutput adds to an error of kind what the program wrote that failed.
+func withOutput(err error) error {
+	if failed := exec.RunErrorForError(err); failed != nil && len(failed.Output) > 0 {
+		return fmt.Errorf("%w\n%s", err, failed.Output)
+	}
+	return err
+}

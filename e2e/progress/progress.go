@@ -1,0 +1,57 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package progress tells whoever waits what is going on, and how long it took.
+package progress
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"sigs.k8s.io/kind/pkg/log"
+)
+
+var (
+	mu    sync.Mutex
+	began           = time.Now()
+	out   io.Writer = os.Stderr
+)
+
+// Printf prints a line, with the time since the program began.
+func Printf(format string, args ...any) {
+	mu.Lock()
+	defer mu.Unlock()
+	since := time.Since(began).Round(time.Second)
+	fmt.Fprintf(out, "%02d:%02d  %s\n", int(since.Minutes()), int(since.Seconds())%60, fmt.Sprintf(format, args...))
+}
+
+// Step does something, and prints how long it took.
+func Step(what string, do func() error) error {
+	start := time.Now()
+	err := do()
+	took := time.Since(start).Round(100 * time.Millisecond)
+	if err != nil {
+		Printf("%s failed after %s", what, took)
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	Printf("%s: %s", what, took)
+	return nil
+}
+
+// Logger has kind print only what went wrong: what it does is a step.
+type Logger struct{ log.NoopLogger }
+
+// Warn prints a warning.
+func (Logger) Warn(message string) { Printf("kind: %s", message) }
+
+// Warnf prints a warning.
+func (l Logger) Warnf(format string, args ...any) { l.Warn(fmt.Sprintf(format, args...)) }
+
+// Error prints an error.
+func (Logger) Error(message string) { Printf("kind: %s", message) }
+
+// Errorf prints an error.
+func (l Logger) Errorf(format string, args ...any) { l.Error(fmt.Sprintf(format, args...)) }

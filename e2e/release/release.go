@@ -1,0 +1,147 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package release installs the chart into a cluster with helm, as its users do, and reaches what it has installed: its API, its pods, their
+// metrics.
+package release
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+
+	"github.com/tripod-k8s/tripod/e2e/kindcluster"
+)
+
+// timeout is how long helm waits; it says nothing about how fast anything is.
+const timeout = 5 * time.Minute
+
+// Values are those of the chart, as in values.yaml.
+type Values map[string]any
+
+// Tools are the programs that a user has.
+type Tools struct{ Helm, Tripod string }
+
+// Release is the chart, installed.
+type Release struct {
+	// Name is that of the release, and what the names of its objects begin with; Namespace is theirs.
+	Name, Namespace string
+	// Host is the cluster that it is installed in.
+	Host *kindcluster.Cluster
+	// Chart is the path of the chart.
+	Chart string
+	// Kubeconfig is the path of the administrator's kubeconfig of Tripod, once [Release.Connect] wrote it.
+	Kubeconfig string
+
+	tools  Tools
+	dir    string
+	config *rest.Config
+}
+
+// New returns a release that may be installed or not. dir gets its files.
+func New(host *kindcluster.Cluster, tools Tools, chart, name, namespace, dir string) *Release {
+	return &Release{
+		Name: name, Namespace: namespace, Host: host, Chart: chart,
+		Kubeconfig: filepath.Join(dir, name+".kubeconfig"), tools: tools, dir: dir,
+	}
+}
+
+// Install installs the chart, or upgrades it where it is installed, and returns when everything is ready. Values that are not given are
+// those of the chart.
+func (r *Release) Install(ctx context.Context, values ...Values) error {
+	args := []string{"upgrade", "--install", r.Name, r.Chart, "--create-namespace", "--wait", "--wait-for-jobs", "--timeout=" + timeout.String()}
+	return r.withValues(ctx, args, values)
+}
+
+// Upgrade changes some values and returns when everything is ready again.
+func (r *Release) Upgrade(ctx context.Context, values ...Values) error {
+	return r.withValues(ctx, []string{"upgrade", r.Name, r.Chart, "--reuse-values", "--wait", "--wait-for-jobs", "--timeout=" + timeout.String()}, values)
+}
+
+func (r *Release) withValues(ctx context.Context, args []string, values []Values) error {
+	for i, v := range values {
+		data, err := yaml.Marshal(v)
+		if err != nil {
+			return err
+		}
+		file := filepath.Join(r.dir, fmt.Sprintf("%s-values-%d.yaml", r.Name, i))
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			return fmt.Errorf("cannot write values of the chart: %w", err)
+		}
+		args = append(args, "--values", file)
+	}
+	_, err := r.Helm(ctx, args...)
+	return err
+}
+
+// Test runs the tests of the chart and returns what they say.
+func (r *Release) Test(ctx context.Context) (string, error) {
+	return r.Helm(ctx, "test", r.Name, "--logs", "--timeout="+timeout.String())
+}
+
+// Uninstall removes the release, and returns when what it removes is gone.
+func (r *Release) Uninstall(ctx context.Context) error {
+	_, err := r.Helm(ctx, "uninstall", r.Name, "--wait", "--timeout="+timeout.String())
+	return err
+}
+
+// Helm runs helm in the namespace of the release.
+func (r *Release) Helm(ctx context.Context, args ...string) (string, error) {
+	return run(ctx, "", r.tools.Helm, append(args, "--kubeconfig", r.Host.Kubeconfig, "--namespace", r.Namespace)...)
+}
+
+// Kubectl runs our kubectl as a user of Tripod.
+func (r *Release) Kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
+	return run(ctx, stdin, r.tools.Tripod, append([]string{"kubectl", "--kubeconfig", r.Kubeconfig, "--cache-dir", filepath.Join(r.dir, "cache")}, args...)...)
+}
+
+// HostKubectl runs our kubectl as a user of the cluster that Tripod runs in.
+func (r *Release) HostKubectl(ctx context.Context, stdin string, args ...string) (string, error) {
+	return run(ctx, stdin, r.tools.Tripod, append([]string{"kubectl", "--kubeconfig", r.Host.Kubeconfig, "--namespace", r.Namespace}, args...)...)
+}
+
+// run runs a program to its end; an error says what it wrote.
+func run(ctx context.Context, stdin, program string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // the tests' own
+	var stdout, stderr bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return stdout.String(), fmt.Errorf("%s %s: %w\n%s%s", filepath.Base(program), args[0], err, stdout.String(), stderr.String())
+	}
+	return stdout.String(), nil
+}
+
+// Connect reads the administrator's kubeconfig from the Secret of the release, changes nothing in it, and returns a
+// configuration for clients.
+func (r *Release) Connect(ctx context.Context) (*rest.Config, error) {
+	secret, err := r.Host.Client.CoreV1().Secrets(r.Namespace).Get(ctx, r.Name+"-kubeconfig", metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("cannot get the kubeconfig of Tripod: %w", err)
+	}
+	data := secret.Data["kubeconfig"]
+	if len(data) == 0 {
+		return nil, errors.New("the Secret with the kubeconfig of Tripod has no key kubeconfig")
+	}
+	if err := os.WriteFile(r.Kubeconfig, data, 0o600); err != nil {
+		return nil, fmt.Errorf("cannot write the kubeconfig of Tripod: %w", err)
+	}
+	if r.config, err = clientcmd.RESTConfigFromKubeConfig(data); err != nil {
+		return nil, fmt.Errorf("cannot read the kubeconfig of Tripod: %w", err)
+	}
+	r.config.QPS = -1
+	return r.Admin(), nil
+}
+
+// Admin returns a configuration for the administrator of Tripod, once [Release.Connect] was called.
+func (r *Release) Admin() *rest.Config { return rest.CopyConfig(r.config) }
