@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"sigs.k8s.io/kind/pkg/cluster/nodes"
@@ -94,25 +93,13 @@ func readIndex(archive string) (archived, error) {
 // Image returns the name and the tag of an image that the node has, such as that of its own etcd: nothing has to be
 // pulled then.
 func (c *Cluster) Image(ctx context.Context, repository string) (name, tag string, err error) {
-	out, err := c.Exec(ctx, nil, "crictl", "images", "-o", "json")
+	out, err := c.Exec(ctx, nil, "ctr", "--namespace=k8s.io", "images", "list", "-q")
 	if err != nil {
 		return "", "", err
 	}
-	var list struct {
-		Images []struct {
-			RepoTags []string `json:"repoTags"`
-		} `json:"images"`
-	}
-	if err := json.Unmarshal([]byte(out), &list); err != nil {
-		return "", "", fmt.Errorf("cannot read the images of the node: %w", err)
-	}
-	for _, image := range list.Images {
-		i := slices.IndexFunc(image.RepoTags, func(tag string) bool {
-			name, _, _ := cutTag(tag)
-			return name == repository || strings.HasSuffix(name, "/"+repository)
-		})
-		if i >= 0 {
-			name, tag, _ := cutTag(image.RepoTags[i])
+	for image := range strings.Lines(out) {
+		name, tag, tagged := cutTag(strings.TrimSpace(image))
+		if tagged && !strings.Contains(name, "@") && (name == repository || strings.HasSuffix(name, "/"+repository)) {
 			return name, tag, nil
 		}
 	}
