@@ -33,6 +33,8 @@ var serviceUsers = map[string]string{
 type FleetOptions struct {
 	// EtcdURL is where an etcd listens. Every replica uses it that is not told otherwise.
 	EtcdURL string
+	// Env is added to the environment of every replica.
+	Env []string
 	// Replicas are started in this order.
 	Replicas []ReplicaOptions
 }
@@ -72,7 +74,7 @@ type Replica struct {
 	environment *Environment
 	service     string
 	dir         string
-	args        []string
+	args, env   []string
 	starts      int
 	process     *Process
 }
@@ -135,7 +137,7 @@ func (f *Fleet) Through(aggregator string) *Cluster {
 func (f *Fleet) addReplicas() error {
 	for _, options := range f.options.Replicas {
 		service, _, _ := strings.Cut(options.Name, "-")
-		r := &Replica{Name: options.Name, environment: f.environment, service: service, dir: filepath.Join(f.DataDir, options.Name)}
+		r := &Replica{Name: options.Name, environment: f.environment, service: service, env: f.options.Env, dir: filepath.Join(f.DataDir, options.Name)}
 		if err := mkdir(r.dir); err != nil {
 			return err
 		}
@@ -263,10 +265,13 @@ func (r *Replica) Start() error {
 	var err error
 	r.starts++
 	r.process, err = r.environment.Start(Command{
-		Name: fmt.Sprintf("%s.%d", r.Name, r.starts), Path: r.environment.Binary("tripod-" + r.service), Args: r.args, Dir: r.dir,
+		Name: fmt.Sprintf("%s.%d", r.Name, r.starts), Path: r.environment.Binary("tripod-" + r.service), Args: r.args, Env: r.env, Dir: r.dir,
 	})
 	return err
 }
+
+// Process returns the process that was started last.
+func (r *Replica) Process() *Process { return r.process }
 
 // WaitReady returns when the replica says that it is ready.
 func (r *Replica) WaitReady(ctx context.Context) error {

@@ -29,6 +29,8 @@ const (
 type Process struct {
 	// Log is the file that gets what the process writes.
 	Log string
+	// Started is when the process was started.
+	Started time.Time
 
 	name string
 	cmd  *exec.Cmd
@@ -56,7 +58,7 @@ func (c Command) Start() (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot start %s: %w", c.Name, err)
 	}
-	p := &Process{Log: log.Name(), name: c.Name, done: make(chan struct{}), cmd: exec.Command(c.Path, c.Args...)}
+	p := &Process{Log: log.Name(), Started: time.Now(), name: c.Name, done: make(chan struct{}), cmd: exec.Command(c.Path, c.Args...)}
 	p.cmd.Env = append(os.Environ(), c.Env...)
 	p.cmd.Stdout = io.Writer(log)
 	if c.Output != nil {

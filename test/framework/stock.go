@@ -22,6 +22,8 @@ import (
 type StockOptions struct {
 	// Args are further flags of kube-apiserver.
 	Args []string
+	// Env is added to the environment.
+	Env []string
 	// DropIn has `tripod kube-apiserver` take its place.
 	DropIn bool
 }
@@ -32,6 +34,8 @@ type Stock struct {
 	Process *Process
 	// EtcdURL is where its etcd listens.
 	EtcdURL string
+	// Etcd is the process of its etcd.
+	Etcd *Process
 
 	environment *Environment
 	command     Command
@@ -68,12 +72,12 @@ func (e *Environment) StartStock(ctx context.Context, options StockOptions) (*St
 	if err := s.writeKubeconfig(); err != nil {
 		return nil, err
 	}
-	if s.EtcdURL, err = e.StartEtcd(ctx, dir); err != nil {
+	if s.EtcdURL, s.Etcd, err = e.StartEtcdProcess(ctx, dir); err != nil {
 		return nil, err
 	}
 	s.etcd = plainEtcd(s.EtcdURL)
 	s.command = Command{
-		Name: "kube-apiserver", Path: e.Binary("test-assets/kube-apiserver"), Dir: dir,
+		Name: "kube-apiserver", Path: e.Binary("test-assets/kube-apiserver"), Dir: dir, Env: options.Env,
 		Args: stockFlags(s.PKI, s.EtcdURL, port),
 	}
 	if options.DropIn {
@@ -107,16 +111,22 @@ func (s *Stock) start(ctx context.Context, args []string) (err error) {
 
 // StartEtcd starts an etcd with its data and log in dir and returns its URL when it is healthy.
 func (e *Environment) StartEtcd(ctx context.Context, dir string) (string, error) {
+	url, _, err := e.StartEtcdProcess(ctx, dir)
+	return url, err
+}
+
+// StartEtcdProcess does what [Environment.StartEtcd] does, and returns the process, too.
+func (e *Environment) StartEtcdProcess(ctx context.Context, dir string) (string, *Process, error) {
 	clientPort, err := FreePort()
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	peerPort, err := FreePort()
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	if err := mkdir(filepath.Join(dir, "etcd")); err != nil {
-		return "", err
+		return "", nil, err
 	}
 	client, peer := fmt.Sprintf("http://127.0.0.1:%d", clientPort), fmt.Sprintf("http://127.0.0.1:%d", peerPort)
 	process, err := e.Start(Command{
@@ -128,9 +138,9 @@ func (e *Environment) StartEtcd(ctx context.Context, dir string) (string, error)
 		},
 	})
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	return client, process.until(ctx, "etcd is healthy", httpOK(http.DefaultClient, client+"/health"))
+	return client, process, process.until(ctx, "etcd is healthy", httpOK(http.DefaultClient, client+"/health"))
 }
 
 // makeStockPKI makes the certificates and keys under the names that Tripod's have.

@@ -1,0 +1,163 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package load
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+const (
+	longest = time.Minute
+	digits  = 3
+)
+
+// ErrNoMore is returned by an operation that has nothing to do any more, such as a DELETE when all objects are gone. It
+// ends the load.
+var ErrNoMore = errors.New("there is nothing more to do")
+
+// Operation is a request, and what belongs to it.
+type Operation func(context.Context) error
+
+// Result is what was measured.
+type Result struct {
+	*Times
+	// Requests is how many were answered, Errors how many of them were not with 2xx, or had no answer.
+	Requests, Errors int64
+	// Error is the first of the errors.
+	Error error
+	// Elapsed is from when the first request was due to the last answer.
+	Elapsed time.Duration
+}
+
+// PerSecond returns how many requests were answered in a second.
+func (r *Result) PerSecond() float64 { return float64(r.Requests-r.Errors) / r.Elapsed.Seconds() }
+
+// Times are measured times, safe for use by several goroutines.
+type Times struct {
+	mu        sync.Mutex
+	histogram *hdrhistogram.Histogram
+}
+
+// NewTimes returns times of which none is measured.
+func NewTimes() *Times {
+	return &Times{histogram: hdrhistogram.New(1, longest.Microseconds(), digits)}
+}
+
+// Add adds a time.
+func (t *Times) Add(took time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_ = t.histogram.RecordValue(min(max(took, time.Microsecond), longest).Microseconds()) // it is within the bounds
+}
+
+// Count returns how many times were added.
+func (t *Times) Count() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.histogram.TotalCount()
+}
+
+// Milliseconds returns the time below which percent of all times are.
+func (t *Times) Milliseconds(percent float64) float64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return float64(t.histogram.ValueAtPercentile(percent)) / 1000
+}
+
+// Offer starts an operation at each tick of a clock, rate times per second, with at most workers at a time. Those that find
+// all workers busy wait, and their time counts from their tick.
+func Offer(ctx context.Context, rate float64, duration time.Duration, workers int, do Operation) *Result {
+	total := int(rate * duration.Seconds())
+	due := make(chan time.Time, total)
+	r := newRun(ctx)
+	for range workers {
+		r.workers.Go(func() {
+			for at := range due {
+				if !r.one(at, do) {
+					return
+				}
+			}
+		})
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for i := range total {
+		at := r.start.Add(time.Duration(float64(i) / rate * float64(time.Second)))
+		timer.Reset(time.Until(at))
+		select {
+		case <-timer.C:
+			due <- at
+		case <-r.ctx.Done():
+		}
+	}
+	close(due)
+	return r.end()
+}
+
+// Saturate has clients that each start an operation when their last one is done.
+func Saturate(ctx context.Context, clients int, duration time.Duration, do Operation) *Result {
+	r := newRun(ctx)
+	until := r.start.Add(duration)
+	for range clients {
+		r.workers.Go(func() {
+			for now := r.start; now.Before(until) && r.one(now, do); now = time.Now() {
+				continue
+			}
+		})
+	}
+	return r.end()
+}
+
+// run is a load that goes on.
+type run struct {
+	ctx     context.Context
+	stop    context.CancelFunc
+	start   time.Time
+	workers sync.WaitGroup
+
+	mu     sync.Mutex
+	result Result
+}
+
+func newRun(ctx context.Context) *run {
+	r := &run{start: time.Now(), result: Result{Times: NewTimes()}}
+	r.ctx, r.stop = context.WithCancel(ctx)
+	return r
+}
+
+// one does what was due at a time, and returns whether the load goes on.
+func (r *run) one(due time.Time, do Operation) bool {
+	if r.ctx.Err() != nil {
+		return false
+	}
+	// Requests that are on their way are finished when another one says that there is nothing more to do.
+	err := do(context.WithoutCancel(r.ctx))
+	if errors.Is(err, ErrNoMore) {
+		r.stop()
+		return false
+	}
+	r.result.Add(time.Since(due))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.result.Requests++
+	if err != nil {
+		r.result.Errors++
+		if r.result.Error == nil {
+			r.result.Error = err
+		}
+	}
+	return true
+}
+
+func (r *run) end() *Result {
+	r.workers.Wait()
+	r.stop()
+	r.result.Elapsed = time.Since(r.start)
+	return &r.result
+}
