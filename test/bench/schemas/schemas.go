@@ -29,7 +29,7 @@ const (
 	largestBytes          = 400_000
 	perGroup              = 10
 	// ofProperty is about what a property has in JSON beside its name, its description and what is in it.
-	ofProperty = 36
+	ofProperty = 52
 )
 
 // Generate returns n definitions, always the same ones, in groups of ten.
@@ -93,6 +93,8 @@ func Bytes(crd *apiextensionsv1.CustomResourceDefinition) (int, error) {
 func definition(i int, g *generator, size int) *apiextensionsv1.CustomResourceDefinition {
 	kind := fmt.Sprintf("%s%s%d", g.noun(), g.noun(), i)
 	plural := strings.ToLower(kind) + "s"
+	spec, used := g.object(size*4/5, 1)
+	status, _ := g.object(size-used, 1)
 	group := fmt.Sprintf("group-%d.bench.tripod.example", i/perGroup)
 	return &apiextensionsv1.CustomResourceDefinition{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
@@ -111,8 +113,8 @@ func definition(i int, g *generator, size int) *apiextensionsv1.CustomResourceDe
 						"apiVersion": {Type: "string", Description: g.sentence()},
 						"kind":       {Type: "string", Description: g.sentence()},
 						"metadata":   {Type: "object"},
-						"spec":       g.object(size*4/5, 1),
-						"status":     g.object(size/5, 1),
+						"spec":       spec,
+						"status":     status,
 					},
 				}},
 			}},
@@ -123,19 +125,20 @@ func definition(i int, g *generator, size int) *apiextensionsv1.CustomResourceDe
 // generator makes schemas.
 type generator struct{ *rand.Rand }
 
-// object returns the schema of an object that is about as large as asked for.
-func (g *generator) object(size, depth int) apiextensionsv1.JSONSchemaProps {
+// object returns the schema of an object that is about as large as asked for, and its size.
+func (g *generator) object(size, depth int) (apiextensionsv1.JSONSchemaProps, int) {
 	o := apiextensionsv1.JSONSchemaProps{
 		Type: "object", Description: g.sentence(), Properties: map[string]apiextensionsv1.JSONSchemaProps{},
 	}
-	for left := size - len(o.Description) - ofProperty; left > 0 || len(o.Properties) == 0; {
+	left := size - len(o.Description) - 2*ofProperty
+	for left > 0 || len(o.Properties) == 0 {
 		name := fmt.Sprintf("%s%s%d", strings.ToLower(g.noun()), g.noun(), len(o.Properties))
 		property, used := g.property(left, depth)
 		o.Properties[name] = property
 		left -= used + len(name)
 	}
 	o.Required = slices.Sorted(maps.Keys(o.Properties))[:1]
-	return o
+	return o, size - left
 }
 
 // property returns the schema of a property, and about its size.
@@ -146,11 +149,11 @@ func (g *generator) property(left, depth int) (apiextensionsv1.JSONSchemaProps, 
 	share := left * (20 + g.IntN(50)) / 100
 	switch n := g.IntN(100); {
 	case n < 40 && share > smallestObject && depth < mostDeep:
-		return g.object(share, depth+1), share
+		return g.object(share, depth+1)
 	case n < 55 && share > smallestObject && depth < mostDeep:
-		items := g.object(share, depth+1)
+		items, ofItems := g.object(share, depth+1)
 		p.Type, p.Items = "array", &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &items}
-		return p, used + share
+		return p, used + ofItems
 	case n < 62:
 		p.Type, p.Format = "integer", "int32"
 	case n < 70:
