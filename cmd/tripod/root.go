@@ -38,6 +38,7 @@ func newRootCommand() *cobra.Command {
 		newCheckCommand(),
 		newKubectlCommand(),
 		newKubeAPIServerCommand(),
+		newCertsCommand(),
 		newEtcdCommand(),
 		newMigrateCommand(),
 		newVersionCommand(),

@@ -57,3 +57,6 @@ func ensureCertificates(store *pki.Store, names []string, addresses []net.IP) er
 	}
 	return store.EnsureSigningKey(serviceAccounts)
 }
+
+// Certificates describes the certificates of the instance in dir.
+func Certificates(dir DataDir) ([]pki.Info, error) { return pki.List(dir.pki()) }

@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"os"
 
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
 	"github.com/tripod-k8s/tripod/internal/atomicfile"
+	"github.com/tripod-k8s/tripod/internal/kubeconfig"
 	"github.com/tripod-k8s/tripod/internal/pki"
 )
 
@@ -27,14 +25,11 @@ func writeKubeconfig(path, server string, store *pki.Store) error {
 		}
 		contents[i] = data
 	}
-	config := clientcmdapi.NewConfig()
-	config.Clusters[contextName] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: contents[0]}
-	config.AuthInfos[contextName] = &clientcmdapi.AuthInfo{ClientCertificateData: contents[1], ClientKeyData: contents[2]}
-	config.Contexts[contextName] = &clientcmdapi.Context{Cluster: contextName, AuthInfo: contextName}
-	config.CurrentContext = contextName
-	data, err := clientcmd.Write(*config)
+	data, err := kubeconfig.Encode(kubeconfig.Content{
+		Name: contextName, Server: server, Authority: contents[0], Certificate: contents[1], Key: contents[2],
+	})
 	if err != nil {
-		return fmt.Errorf("cannot write the kubeconfig: %w", err)
+		return err
 	}
 	return atomicfile.Write(path, data)
 }

@@ -4,6 +4,7 @@
 package pki
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -61,17 +62,18 @@ type Issuer struct {
 	now       func() time.Time
 }
 
+// Defaulted returns them with the constants of this package in the place of zero values.
+func (l Lifetimes) Defaulted() Lifetimes {
+	return Lifetimes{
+		Authority:   cmp.Or(l.Authority, AuthorityLifetime),
+		Leaf:        cmp.Or(l.Leaf, LeafLifetime),
+		RenewBefore: cmp.Or(l.RenewBefore, RenewBefore),
+	}
+}
+
 // NewIssuer returns an issuer for what is in the storage.
 func NewIssuer(storage Storage, lifetimes Lifetimes) *Issuer {
-	for _, lifetime := range []struct {
-		value    *time.Duration
-		byItself time.Duration
-	}{{&lifetimes.Authority, AuthorityLifetime}, {&lifetimes.Leaf, LeafLifetime}, {&lifetimes.RenewBefore, RenewBefore}} {
-		if *lifetime.value == 0 {
-			*lifetime.value = lifetime.byItself
-		}
-	}
-	return &Issuer{storage: storage, lifetimes: lifetimes, now: time.Now}
+	return &Issuer{storage: storage, lifetimes: lifetimes.Defaulted(), now: time.Now}
 }
 
 // EnsureSigningKey makes the RSA key that signs service account tokens, if it is missing, and the public key and a certificate of

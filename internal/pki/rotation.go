@@ -26,12 +26,12 @@ const (
 	NewIssues Rotation = "new-issues"
 )
 
-// next is the name under which the new authority waits until it issues.
-func next(name string) string { return name + "-next" }
+// Next is the name under which the new authority waits until it issues.
+func Next(name string) string { return name + "-next" }
 
 // Rotation tells how far the exchange of this authority has come.
 func (a *Authority) Rotation() (Rotation, error) {
-	waiting, err := a.issuer.storage.Read(next(a.name))
+	waiting, err := a.issuer.storage.Read(Next(a.name))
 	switch {
 	case err != nil:
 		return "", err
@@ -56,7 +56,7 @@ func (a *Authority) Rotate() (Rotation, error) {
 	}
 	switch state {
 	case NotRotating:
-		fresh, err := a.issuer.newAuthority(next(a.name), a.cert.Subject.CommonName)
+		fresh, err := a.issuer.newAuthority(Next(a.name), a.cert.Subject.CommonName)
 		if err != nil {
 			return "", err
 		}
@@ -70,11 +70,11 @@ func (a *Authority) Rotate() (Rotation, error) {
 }
 
 func (a *Authority) issueByNew() (Rotation, error) {
-	waiting, err := a.issuer.storage.Read(next(a.name))
+	waiting, err := a.issuer.storage.Read(Next(a.name))
 	if err != nil {
 		return "", err
 	}
-	cert, key, err := a.issuer.decode(next(a.name), waiting)
+	cert, key, err := a.issuer.decode(Next(a.name), waiting)
 	if err != nil {
 		return "", err
 	}
@@ -88,7 +88,7 @@ func (a *Authority) issueByNew() (Rotation, error) {
 			return "", err
 		}
 	}
-	return NewIssues, a.issuer.storage.Remove(next(a.name))
+	return NewIssues, a.issuer.storage.Remove(Next(a.name))
 }
 
 // trust has these certificates trusted, and no other one of this authority. What somebody else has put there stays.

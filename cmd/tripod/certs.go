@@ -1,0 +1,178 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/tripod-k8s/tripod/internal/instance"
+	"github.com/tripod-k8s/tripod/internal/pki"
+	"github.com/tripod-k8s/tripod/internal/pkisecrets"
+)
+
+func newCertsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "certs",
+		Short: "Look after certificates",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newCertsShowCommand(), newCertsSecretsCommand())
+	return cmd
+}
+
+func newCertsShowCommand() *cobra.Command {
+	var dataDir, format, kubeconfig, namespace, selector string
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Show when certificates end",
+		Long: `Show certificates and when they end: those of an instance on this machine or, with --namespace, those in the Secrets
+of a cluster.`,
+		Example: `  tripod certs show
+  tripod certs show --namespace tripod`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkFormat(format, formatTable); err != nil {
+				return err
+			}
+			list := func() ([]pki.Info, error) { return instance.Certificates(instance.DataDir(dataDir)) }
+			if namespace != "" {
+				client, err := newClient(kubeconfig)
+				if err != nil {
+					return err
+				}
+				list = func() ([]pki.Info, error) { return pkisecrets.List(cmd.Context(), client, namespace, selector) }
+			}
+			certificates, err := list()
+			if err != nil {
+				return err
+			}
+			if format == formatJSON {
+				return printJSON(cmd.OutOrStdout(), certificates)
+			}
+			return printCertificates(cmd.OutOrStdout(), certificates, time.Now())
+		},
+	}
+	addDataDirFlag(cmd, &dataDir)
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "namespace of a cluster to show the Secrets of")
+	cmd.Flags().StringVarP(&selector, "selector", "l", "", "labels that the Secrets must have, as in app.kubernetes.io/instance=tripod")
+	addKubeconfigFlag(cmd, &kubeconfig)
+	cmd.Flags().StringVarP(&format, "output", "o", formatTable, "format of the output: table or json")
+	return cmd
+}
+
+func newCertsSecretsCommand() *cobra.Command {
+	var config, format, kubeconfig string
+	var o pkisecrets.Options
+	cmd := &cobra.Command{
+		Use:   "secrets --config FILE",
+		Short: "Make and renew certificates in Secrets of a cluster",
+		Long: `Make the certificates, keys and kubeconfig that FILE lists, as Secrets of a cluster, and renew those that are due. What
+is there and good stays as it is, and nothing is deleted; so the command can be run at any time, also twice at once.
+
+A certificate authority is exchanged in three steps, each by one run with --renew-ca: a new one is trusted beside the old
+one; the new one issues all certificates; the old one is no longer trusted. Between two steps all services must have
+read their files again. Authorities that end soon are exchanged so by themselves, one step in a run.`,
+		Example: `  tripod certs secrets --config certificates.yaml
+  tripod certs secrets --config certificates.yaml --renew all
+  tripod certs secrets --config certificates.yaml --renew-ca tripod-ca   # three times`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkFormat(format, formatTable); err != nil {
+				return err
+			}
+			wanted, err := pkisecrets.Load(config)
+			if err != nil {
+				return err
+			}
+			client, err := newClient(kubeconfig)
+			if err != nil {
+				return err
+			}
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			results, err := pkisecrets.Apply(ctx, client, wanted, o)
+			if err != nil {
+				return err
+			}
+			if format == formatJSON {
+				return printJSON(cmd.OutOrStdout(), results)
+			}
+			return printResults(cmd.OutOrStdout(), results)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&config, "config", "", "file that lists the certificates")
+	fs.StringSliceVar(&o.Renew, "renew", nil, "Secrets of certificates to renew now, or all")
+	fs.StringSliceVar(&o.Rotate, "renew-ca", nil, "Secrets of certificate authorities to take the next step with")
+	fs.DurationVar(&o.Settle, "settle", 5*time.Minute, "how long services have to take over a step of --renew-ca before the next one")
+	fs.DurationVar(&o.Wait, "wait", 2*time.Minute, "how long to wait for Secrets that somebody else makes")
+	addKubeconfigFlag(cmd, &kubeconfig)
+	fs.StringVarP(&format, "output", "o", formatTable, "format of the output: table or json")
+	if err := cmd.MarkFlagRequired("config"); err != nil {
+		panic(err) // there is no such flag
+	}
+	return cmd
+}
+
+// addKubeconfigFlag adds the flag that names the cluster to work in.
+func addKubeconfigFlag(cmd *cobra.Command, kubeconfig *string) {
+	cmd.Flags().StringVar(kubeconfig, "kubeconfig", "",
+		"kubeconfig of the cluster; by default $"+clientcmd.RecommendedConfigPathEnvVar+", ~/.kube/config or, in a pod, its service account")
+}
+
+// newClient returns a client for the cluster that the kubeconfig or the surroundings name.
+func newClient(kubeconfig string) (kubernetes.Interface, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("no cluster to work in: %w", err)
+	}
+	rest.AddUserAgent(config, "tripod")
+	return kubernetes.NewForConfig(config)
+}
+
+func printCertificates(out io.Writer, certificates []pki.Info, now time.Time) error {
+	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
+	fmt.Fprintln(table, "NAME\tSUBJECT\tISSUER\tEXPIRES\tLEFT") //nolint:errcheck // Flush tells
+	for _, c := range certificates {
+		issuer, left := c.Issuer, "expired"
+		if c.Issuer == c.Subject {
+			issuer = "itself"
+		}
+		if c.Expires.After(now) {
+			left = duration.HumanDuration(c.Expires.Sub(now))
+		}
+		//nolint:errcheck // Flush tells
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", c.Name, c.Subject, issuer, c.Expires.UTC().Format(time.RFC3339), left)
+	}
+	return table.Flush()
+}
+
+func printResults(out io.Writer, results []pkisecrets.Result) error {
+	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
+	fmt.Fprintln(table, "SECRET\tACTION\tEXPIRES\tROTATION") //nolint:errcheck // Flush tells
+	for _, r := range results {
+		expires, rotation := "-", "-"
+		if r.Expires != nil {
+			expires = r.Expires.UTC().Format(time.RFC3339)
+		}
+		if r.Rotation != "" {
+			rotation = string(r.Rotation)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", r.Secret, r.Action, expires, rotation) //nolint:errcheck // Flush tells
+	}
+	return table.Flush()
+}
