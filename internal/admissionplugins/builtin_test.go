@@ -4,7 +4,6 @@
 package admissionplugins
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,8 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/quota/v1/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/compatibility"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -26,28 +27,37 @@ import (
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 )
 
-// builtinChain returns the plugins that are said to decide about built-in kinds, as core runs them.
-func builtinChain(t *testing.T) admission.Interface {
+// chainWithout returns all plugins but those of a set, as core runs them.
+func chainWithout(t *testing.T, set Set) admission.Interface {
 	t.Helper()
 	if err := utilfeature.DefaultMutableFeatureGate.Set("AllAlpha=true,AllBeta=true"); err != nil {
 		t.Fatal(err)
 	}
 	o := kubeoptions.NewAdmissionOptions().GenericAdmission
 	o.DefaultOffPlugins.Clear()
-	o.DisablePlugins, _ = AnyKind()
+	o.DisablePlugins = set.Names()
 	o.ConfigFile = configuration(t)
 	config := genericapiserver.NewConfig(legacyscheme.Codecs)
 	config.Authorization.Authorizer = authorizerfactory.NewAlwaysDenyAuthorizer()
 	client := fake.NewClientset()
 	factory := informers.NewSharedInformerFactory(client, 0)
 	err := o.ApplyTo(config, factory, client, dynamicfake.NewSimpleDynamicClient(runtime.NewScheme()),
-		utilfeature.DefaultFeatureGate, compatibility.DefaultBuildEffectiveVersion())
+		utilfeature.DefaultFeatureGate, compatibility.DefaultBuildEffectiveVersion(), countQuota{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	factory.Start(t.Context().Done())
 	factory.WaitForCacheSync(t.Context().Done())
 	return config.AdmissionControl
+}
+
+// countQuota configures ResourceQuota.
+type countQuota struct{}
+
+func (countQuota) Initialize(plugin admission.Interface) {
+	if wants, ok := plugin.(initializer.WantsQuotaConfiguration); ok {
+		wants.SetQuotaConfiguration(generic.NewConfiguration(nil, nil))
+	}
 }
 
 // configuration writes the file of --admission-control-config-file with what plugins do not start without.
@@ -79,33 +89,57 @@ current-context: a
 	return filepath.Join(dir, "admission.yaml")
 }
 
-// It is why extensions does without them.
-func TestPluginsForBuiltinKindsLeaveCustomResourcesAlone(t *testing.T) {
-	chain := builtinChain(t)
-	kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Pod"}
+// It is why extensions and the aggregator do without them.
+func TestOtherPluginsLeaveObjectsAlone(t *testing.T) {
 	// A pod of another group has all that somebody could look at.
-	newObject := func() *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "example.com/v1", "kind": "Pod", "metadata": map[string]any{"name": "a", "namespace": "b"},
+	podLike := func(namespace string) map[string]any {
+		return map[string]any{
+			"apiVersion": "example.com/v1", "kind": "Pod", "metadata": map[string]any{"name": "a", "namespace": namespace},
 			"spec": map[string]any{"nodeName": "c", "hostNetwork": true, "containers": []any{map[string]any{"name": "d", "image": "e"}}},
-		}}
-	}
-	for _, operation := range []admission.Operation{admission.Create, admission.Update, admission.Delete, admission.Connect} {
-		for _, subresource := range []string{"", "status", "scale"} {
-			object, old := newObject(), newObject()
-			sender := &user.DefaultInfo{Name: "system:node:f", Groups: []string{user.NodesGroup}}
-			attributes := admission.NewAttributesRecord(object, old, kind, "b", "a", schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "pods"},
-				subresource, operation, nil, false, sender)
-			interfaces := admission.NewObjectInterfacesFromScheme(runtime.NewScheme())
-			if err := chain.(admission.MutationInterface).Admit(context.Background(), attributes, interfaces); err != nil {
-				t.Errorf("%s of %q: %v", operation, subresource, err)
-			}
-			if err := chain.(admission.ValidationInterface).Validate(context.Background(), attributes, interfaces); err != nil {
-				t.Errorf("%s of %q: %v", operation, subresource, err)
-			}
-			if !equality.Semantic.DeepEqual(object, newObject()) {
-				t.Errorf("%s of %q changes the object to %v", operation, subresource, object)
-			}
 		}
+	}
+	for _, test := range []struct {
+		name      string
+		set       Set
+		namespace string
+		resource  schema.GroupVersionResource
+		kind      string
+		object    map[string]any
+	}{
+		{
+			"custom resources", ForCustomResources(), "b", schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "pods"}, "Pod", podLike("b"),
+		},
+		{
+			"APIServices", ForAPIServices(), "", schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}, "APIService",
+			map[string]any{
+				"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": "v1.example.com"},
+				"spec": map[string]any{"group": "example.com", "version": "v1", "service": map[string]any{"namespace": "b", "name": "f"}},
+			},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			chain := chainWithout(t, test.set)
+			newObject := func() *unstructured.Unstructured {
+				return &unstructured.Unstructured{Object: runtime.DeepCopyJSON(test.object)}
+			}
+			for _, operation := range []admission.Operation{admission.Create, admission.Update, admission.Delete, admission.Connect} {
+				for _, subresource := range []string{"", "status", "scale"} {
+					object, old := newObject(), newObject()
+					sender := &user.DefaultInfo{Name: "system:node:f", Groups: []string{user.NodesGroup}}
+					attributes := admission.NewAttributesRecord(object, old, test.resource.GroupVersion().WithKind(test.kind), test.namespace, object.GetName(),
+						test.resource, subresource, operation, nil, false, sender)
+					interfaces := admission.NewObjectInterfacesFromScheme(runtime.NewScheme())
+					if err := chain.(admission.MutationInterface).Admit(t.Context(), attributes, interfaces); err != nil {
+						t.Errorf("%s of %q: %v", operation, subresource, err)
+					}
+					if err := chain.(admission.ValidationInterface).Validate(t.Context(), attributes, interfaces); err != nil {
+						t.Errorf("%s of %q: %v", operation, subresource, err)
+					}
+					if !equality.Semantic.DeepEqual(object, newObject()) {
+						t.Errorf("%s of %q changes the object to %v", operation, subresource, object)
+					}
+				}
+			}
+		})
 	}
 }

@@ -29,17 +29,36 @@ func TestPluginsAreThoseOfKubeAPIServer(t *testing.T) {
 	}
 }
 
-func TestPluginsForBuiltinKindsAreRefused(t *testing.T) {
-	errs := RefuseBuiltin("enable-admission-plugins", []string{"NamespaceExists", "PodSecurity", "Unknown", "LimitRanger"})
-	if len(errs) != 2 {
-		t.Fatalf("errors are %v", errs)
-	}
-	for i, want := range []string{
-		"--enable-admission-plugins: LimitRanger does not belong here but to core, because it decides about pods and PersistentVolumeClaims. These do belong here: AlwaysAdmit, NamespaceAutoProvision,",
-		"--enable-admission-plugins: PodSecurity does not belong here",
+func TestPluginsOfOtherServicesAreRefused(t *testing.T) {
+	names := []string{"NamespaceExists", "PodSecurity", "Unknown", "LimitRanger", "AlwaysDeny"}
+	for _, test := range []struct {
+		name string
+		set  Set
+		want []string
+	}{
+		{"for custom resources", ForCustomResources(), []string{
+			"LimitRanger does not belong here but to core, because it decides about pods and PersistentVolumeClaims. These do belong here: AlwaysAdmit, NamespaceAutoProvision,",
+			"PodSecurity does not belong here",
+		}},
+		{"for APIServices", ForAPIServices(), []string{
+			"NamespaceExists does not belong here but to core and extensions, because it decides about objects in namespaces. These do belong here: AlwaysAdmit, OwnerReferencesPermissionEnforcement,",
+			"LimitRanger does not belong here but to core,",
+			"PodSecurity does not belong here",
+		}},
 	} {
-		if !strings.HasPrefix(errs[i].Error(), want) {
-			t.Errorf("error is %q, want %q", errs[i], want)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			for flag, errs := range map[string][]error{
+				"--enable-admission-plugins: ": test.set.Refuse(names, nil), "--disable-admission-plugins: ": test.set.Refuse(nil, names),
+			} {
+				if len(errs) != len(test.want) {
+					t.Fatalf("errors are %v", errs)
+				}
+				for i, want := range test.want {
+					if !strings.HasPrefix(errs[i].Error(), flag+want) {
+						t.Errorf("error is %q, want %q", errs[i], flag+want)
+					}
+				}
+			}
+		})
 	}
 }

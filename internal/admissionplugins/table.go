@@ -3,8 +3,11 @@
 
 package admissionplugins
 
-// anything is what plugins decide about that do not look at what kind an object is of. Others decide about built-in kinds.
-const anything = ""
+// What plugins decide about that do not look at what kind an object is of. Others decide about built-in kinds.
+const (
+	anything     = ""
+	inNamespaces = "objects in namespaces"
+)
 
 const (
 	pods   = "pods"
@@ -14,9 +17,9 @@ const (
 // all are the plugins of kube-apiserver in the order in which it runs them.
 var all = []Plugin{
 	{"AlwaysAdmit", off, anything},
-	{"NamespaceAutoProvision", off, anything},
-	{"NamespaceLifecycle", on, anything},
-	{"NamespaceExists", off, anything},
+	{"NamespaceAutoProvision", off, inNamespaces},
+	{"NamespaceLifecycle", on, inNamespaces},
+	{"NamespaceExists", off, inNamespaces},
 	{"LimitPodHardAntiAffinityTopology", off, pods},
 	{"LimitRanger", on, pods + " and " + claims},
 	{"ServiceAccount", on, pods},
@@ -52,6 +55,6 @@ var all = []Plugin{
 	{"MutatingAdmissionWebhook", on, anything},
 	{"ValidatingAdmissionPolicy", on, anything},
 	{"ValidatingAdmissionWebhook", on, anything},
-	{"ResourceQuota", on, anything},
+	{"ResourceQuota", on, inNamespaces},
 	{"AlwaysDeny", off, anything},
 }

@@ -122,12 +122,18 @@ func besides(path, suffix string) string {
 	return path[:dot] + "-" + suffix + path[dot:]
 }
 
-// ownPlugins keeps from extensions the names of admission plugins that decide about built-in kinds only.
-func ownPlugins(c *catalog, to service, flag flagValue) []flagValue {
-	if to != extensions {
-		return only(core)(c, to, flag)
+// pluginsOf are the admission plugins of the services that do not have all of them.
+var pluginsOf = map[service]admissionplugins.Set{
+	extensions: admissionplugins.ForCustomResources(),
+	aggregator: admissionplugins.ForAPIServices(),
+}
+
+// ownPlugins gives each service the names of the admission plugins that it has.
+func ownPlugins(_ *catalog, to service, flag flagValue) []flagValue {
+	if to == core {
+		return []flagValue{flag}
 	}
-	plugins, _ := admissionplugins.AnyKind()
+	plugins := pluginsOf[to].Names()
 	var own []string
 	for _, name := range strings.Split(flag.value, ",") {
 		if slices.Contains(plugins, name) {

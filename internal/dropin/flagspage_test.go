@@ -66,9 +66,9 @@ var notes = map[string]string{
 
 	"debug-socket-path": "extensions and the aggregator listen beside it",
 
-	"enable-admission-plugins":  "extensions gets those of the plugins that also decide about custom resources",
+	"enable-admission-plugins":  "extensions gets those of the plugins that also decide about custom resources, and the aggregator those that also decide about APIServices",
 	"disable-admission-plugins": "as --enable-admission-plugins",
-	"admission-control":         "for extensions it is translated into the two flags that took its place",
+	"admission-control":         "for the others it is translated into the two flags that took its place",
 }
 
 func TestThePageListsTheFlags(t *testing.T) {
@@ -151,8 +151,8 @@ func flagsTable(t *testing.T) string {
 
 // cell says what a service gets of a flag: all, a part or something of its own, or what the drop-in derives from it.
 func cell(known *catalog, to service, name string, planned []string) string {
-	// A path with a name in it, and two plugins of which extensions has one.
-	const path, plugins = "/var/log/x.log", "NamespaceLifecycle,NodeRestriction"
+	// A path with a name in it, and two plugins of which extensions and the aggregator have one.
+	const path, plugins = "/var/log/x.log", "AlwaysDeny,NodeRestriction"
 	for _, value := range []string{path, plugins} {
 		given := flagValue{name, value}
 		got := known.route(to, []flagValue{given})

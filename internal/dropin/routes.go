@@ -51,8 +51,8 @@ var routes = map[string]rule{
 	// A socket has one owner.
 	"debug-socket-path": ownFile,
 
-	// Extensions refuses the name of an admission plugin that it does not have. The old --admission-control, a
-	// complete list, is translated in the plan. Both read the file of --admission-control-config-file, and each its own
+	// Extensions and the aggregator refuse the name of an admission plugin that they do not have. The old --admission-control, a
+	// complete list, is translated in the plan. All read the file of --admission-control-config-file, and each its own
 	// part of it.
 	"enable-admission-plugins":  ownPlugins,
 	"disable-admission-plugins": ownPlugins,

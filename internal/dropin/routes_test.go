@@ -120,17 +120,18 @@ func TestServicesGetTheFlagsThatAreTheirs(t *testing.T) {
 			},
 		},
 		{
-			name: "extensions gets the admission plugins that it has",
+			name: "services get the admission plugins that they have",
 			args: []string{
-				"--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement,AlwaysDeny", "--disable-admission-plugins=ServiceAccount",
+				"--enable-admission-plugins=NodeRestriction,NamespaceExists,OwnerReferencesPermissionEnforcement,AlwaysDeny", "--disable-admission-plugins=ServiceAccount",
 				"--admission-control-config-file=a.yaml",
 			},
 			want: map[service][]string{
 				core: {
-					"--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement,AlwaysDeny", "--disable-admission-plugins=ServiceAccount",
+					"--enable-admission-plugins=NodeRestriction,NamespaceExists,OwnerReferencesPermissionEnforcement,AlwaysDeny", "--disable-admission-plugins=ServiceAccount",
 					"--admission-control-config-file=a.yaml",
 				},
-				extensions: {"--enable-admission-plugins=OwnerReferencesPermissionEnforcement,AlwaysDeny", "--admission-control-config-file=a.yaml"},
+				extensions: {"--enable-admission-plugins=NamespaceExists,OwnerReferencesPermissionEnforcement,AlwaysDeny", "--admission-control-config-file=a.yaml"},
+				aggregator: {"--enable-admission-plugins=OwnerReferencesPermissionEnforcement,AlwaysDeny", "--admission-control-config-file=a.yaml"},
 			},
 			not: map[service][]string{
 				extensions: {"--disable-admission-plugins=ServiceAccount", "--disable-admission-plugins="},
@@ -230,17 +231,23 @@ func common(args, some []string) []string {
 
 func TestAdmissionControlIsACompleteList(t *testing.T) {
 	s := &settings{admissionControl: []string{"NodeRestriction", "NamespaceLifecycle"}}
-	got := s.admission()
-	want := []flagValue{
-		{"enable-admission-plugins", "NamespaceLifecycle"},
-		{"disable-admission-plugins", "AlwaysAdmit,AlwaysDeny,MutatingAdmissionPolicy,MutatingAdmissionWebhook,NamespaceAutoProvision,NamespaceExists," +
-			"OwnerReferencesPermissionEnforcement,ResourceQuota,ValidatingAdmissionPolicy,ValidatingAdmissionWebhook"},
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+	for to, want := range map[service][]flagValue{
+		extensions: {
+			{"enable-admission-plugins", "NamespaceLifecycle"},
+			{"disable-admission-plugins", "AlwaysAdmit,AlwaysDeny,MutatingAdmissionPolicy,MutatingAdmissionWebhook,NamespaceAutoProvision,NamespaceExists," +
+				"OwnerReferencesPermissionEnforcement,ResourceQuota,ValidatingAdmissionPolicy,ValidatingAdmissionWebhook"},
+		},
+		aggregator: {
+			{"disable-admission-plugins", "AlwaysAdmit,AlwaysDeny,MutatingAdmissionPolicy,MutatingAdmissionWebhook," +
+				"OwnerReferencesPermissionEnforcement,ValidatingAdmissionPolicy,ValidatingAdmissionWebhook"},
+		},
+	} {
+		if got := s.admission(to); !slices.Equal(got, want) {
+			t.Errorf("%s gets %v, want %v", to, got, want)
+		}
 	}
 	s.admissionControl = nil
-	if got := s.admission(); got != nil {
+	if got := s.admission(aggregator); got != nil {
 		t.Errorf("without --admission-control got %v", got)
 	}
 }
@@ -252,7 +259,7 @@ func TestEveryFlagReachesAService(t *testing.T) {
 			return
 		}
 		// A name of a plugin that all services have, and for all other flags some value.
-		given := []flagValue{{flag.Name, "NamespaceLifecycle"}}
+		given := []flagValue{{flag.Name, "AlwaysDeny"}}
 		reached := false
 		for _, to := range services {
 			for _, routed := range known.route(to, given) {

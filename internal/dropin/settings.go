@@ -78,8 +78,9 @@ func (s *settings) arguments(to service, known *catalog, certificate genericopti
 		flags = append(flags, s.limits(coreShare)...)
 	case extensions:
 		flags = append(flags, s.limits(extensionsShare)...)
-		flags = append(flags, s.admission()...)
+		flags = append(flags, s.admission(to)...)
 	case aggregator:
+		flags = append(flags, s.admission(to)...)
 		flags = append(flags, s.limits(whole)...)
 		flags = append(flags, public(certificate)...)
 		flags = append(flags, s.shutdown()...)
@@ -130,21 +131,20 @@ func extensionsShare(limit int) int { return max(limit/3, min(limit, 1)) }
 
 func whole(limit int) int { return limit }
 
-// admission translates --admission-control for extensions, as kube-apiserver does, into what is on and what is off.
-func (s *settings) admission() []flagValue {
+// admission translates --admission-control, which core gets, for another service, as kube-apiserver does, into what is on and what is off.
+func (s *settings) admission(to service) []flagValue {
 	if s.admissionControl == nil {
 		return nil
 	}
-	names, _ := admissionplugins.AnyKind()
-	plugins := sets.New(names...)
+	plugins := sets.New(pluginsOf[to].Names()...)
 	on := plugins.Intersection(sets.New(s.admissionControl...))
 	off := plugins.Difference(on)
 	var flags []flagValue
 	if on.Len() > 0 {
-		flags = append(flags, flagValue{"enable-admission-plugins", strings.Join(sets.List(on), ",")})
+		flags = append(flags, flagValue{admissionplugins.EnableFlag, strings.Join(sets.List(on), ",")})
 	}
 	if off.Len() > 0 {
-		flags = append(flags, flagValue{"disable-admission-plugins", strings.Join(sets.List(off), ",")})
+		flags = append(flags, flagValue{admissionplugins.DisableFlag, strings.Join(sets.List(off), ",")})
 	}
 	return flags
 }

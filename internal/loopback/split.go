@@ -30,13 +30,9 @@ type Split struct {
 
 // Config returns the configuration of clients that see what all servers serve. It is that of Self in everything else.
 func (s Split) Config() (*rest.Config, error) {
-	self, err := rest.TransportFor(s.Self)
+	self, host, err := reach(s.Self)
 	if err != nil {
-		return nil, fmt.Errorf("loopback client: %w", err)
-	}
-	host, err := url.Parse(s.Self.Host)
-	if err != nil || host.Host == "" {
-		return nil, fmt.Errorf("loopback client: %q is no URL", s.Self.Host)
+		return nil, err
 	}
 	config := rest.CopyConfig(s.Self)
 	splits := &splitter{Split: s, self: self, host: host}
@@ -44,6 +40,19 @@ func (s Split) Config() (*rest.Config, error) {
 	// the name of the aggregator.
 	config.Wrap(func(http.RoundTripper) http.RoundTripper { return splits })
 	return config, nil
+}
+
+// reach returns how and where a service is reached by its loopback configuration.
+func reach(self *rest.Config) (http.RoundTripper, *url.URL, error) {
+	transport, err := rest.TransportFor(self)
+	if err != nil {
+		return nil, nil, fmt.Errorf("loopback client: %w", err)
+	}
+	host, err := url.Parse(self.Host)
+	if err != nil || host.Host == "" {
+		return nil, nil, fmt.Errorf("loopback client: %q is no URL", self.Host)
+	}
+	return transport, host, nil
 }
 
 // splitter is the transport.
@@ -96,9 +105,14 @@ func (s *splitter) sharedDocument(req *http.Request, openAPI bool) (*http.Respon
 }
 
 func (s *splitter) toSelf(req *http.Request) (*http.Response, error) {
-	own := req.Clone(req.Context())
-	own.URL.Scheme, own.URL.Host, own.Host = s.host.Scheme, s.host.Host, s.host.Host
-	return s.self.RoundTrip(own)
+	return s.self.RoundTrip(at(s.host, req))
+}
+
+// at returns a request addressed to a host.
+func at(host *url.URL, req *http.Request) *http.Request {
+	addressed := req.Clone(req.Context())
+	addressed.URL.Scheme, addressed.URL.Host, addressed.Host = host.Scheme, host.Host, host.Host
+	return addressed
 }
 
 func (s *splitter) toAggregator(req *http.Request) (*http.Response, error) {
@@ -106,11 +120,15 @@ func (s *splitter) toAggregator(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	return withoutRetry(response), nil
+}
+
+// withoutRetry takes away what clients go by that try again, up to ten times, while a user waits for admission.
+func withoutRetry(response *http.Response) *http.Response {
 	if response.StatusCode >= http.StatusInternalServerError || response.StatusCode == http.StatusTooManyRequests {
-		// Clients that are told to would try again, up to ten times, while a user waits for admission.
 		response.Header.Del("Retry-After")
 	}
-	return response, nil
+	return response
 }
 
 // asAbsence returns 503 for an answer by which the aggregator refuses a service what every service may read: it does not know this one, as

@@ -38,8 +38,7 @@ var grants = map[string][]grant{
 		{resources(read, "", "services"), "third-party API servers are found by the Service that their APIService names"},
 		{resources(read, "discovery.k8s.io", "endpointslices"), "and reached at its endpoints"},
 		{resources(read, "apiextensions.k8s.io", "customresourcedefinitions"), "each group-version of a CustomResourceDefinition gets an APIService"},
-		{resources(read, "admissionregistration.k8s.io", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
-			"core and extensions may call third parties only at the paths of webhooks"},
+		{readAdmission, "APIServices obey the same webhooks and policies as other objects, and core and extensions may call third parties only at the paths of webhooks"},
 		readFlowControl, writeFlowControlStatus,
 		{paths(get, discoveryPaths...), "discovery and OpenAPI of the backends are merged"},
 		{paths(get, "/", "/healthz", "/healthz/*", "/livez", "/livez/*", "/readyz", "/readyz/*", "/metrics"),
@@ -51,15 +50,9 @@ var grants = map[string][]grant{
 		{resources(create, "", "namespaces"), "where NamespaceAutoProvision is on, they are made for custom resources as for built-in ones"},
 		{resources(read, "", "services"), "webhooks are found by the Service that their configuration names"},
 		{resources(read, "discovery.k8s.io", "endpointslices"), "and reached at its endpoints"},
-		{resources(read, "admissionregistration.k8s.io",
-			"mutatingwebhookconfigurations", "validatingwebhookconfigurations",
-			"mutatingadmissionpolicies", "mutatingadmissionpolicybindings",
-			"validatingadmissionpolicies", "validatingadmissionpolicybindings",
-		), "admission of custom resources obeys the same webhooks and policies as that of built-in ones"},
+		{readAdmission, "admission of custom resources obeys the same webhooks and policies as that of built-in ones"},
 		{resources(read, "", "resourcequotas"), "custom resources count against the quota of their namespace"},
 		{resources(change, "", "resourcequotas/status"), "and what they use of it is written there"},
-		{resources(read, "", "configmaps"),
-			"admission policies most often take their parameters from there; for other built-in kinds bind a role to the user of this service"},
 		readFlowControl, writeFlowControlStatus,
 		{paths(get, discoveryPaths...), "admission policies map kinds to resources by discovery, and apply patches by OpenAPI schemas"},
 	},
@@ -73,6 +66,13 @@ var grants = map[string][]grant{
 var (
 	// readPolicy is what authorizers follow.
 	readPolicy = resources(read, rbacv1.GroupName, "roles", "rolebindings", "clusterroles", "clusterrolebindings")
+
+	// readAdmission is what admission plugins follow.
+	readAdmission = resources(read, "admissionregistration.k8s.io",
+		"mutatingwebhookconfigurations", "validatingwebhookconfigurations",
+		"mutatingadmissionpolicies", "mutatingadmissionpolicybindings",
+		"validatingadmissionpolicies", "validatingadmissionpolicybindings",
+	)
 
 	readFlowControl = grant{
 		resources(read, "flowcontrol.apiserver.k8s.io", "flowschemas", "prioritylevelconfigurations"),

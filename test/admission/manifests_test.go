@@ -24,7 +24,12 @@ func kindOfConfiguration(plugin string) string {
 
 const manifestRules = `{apiGroups: ["", example.com], apiVersions: [v1], operations: [CREATE], resources: [widgets, configmaps]}`
 
-// manifests are read by plugins when they start. They concern one namespace.
+// ofManifests selects APIServices, which are in no namespace.
+const ofManifests = `objectSelector: {matchLabels: {team: manifests}}`
+
+const serviceRules = `{apiGroups: [apiregistration.k8s.io], apiVersions: [v1], operations: [CREATE], resources: [apiservices]}`
+
+// manifests are read by plugins when they start. They concern one namespace, and APIServices with a label.
 var manifests = map[string]string{
 	"ValidatingAdmissionPolicy": `
 apiVersion: admissionregistration.k8s.io/v1
@@ -38,6 +43,18 @@ apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
 metadata: {name: labels.static.k8s.io}
 spec: {policyName: labels.static.k8s.io, validationActions: [Deny]}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: services.static.k8s.io}
+spec:
+  matchConstraints: {` + ofManifests + `, resourceRules: [` + serviceRules + `]}
+  validations: [{message: not with this label, expression: "!('deny' in object.metadata.labels)"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: services.static.k8s.io}
+spec: {policyName: services.static.k8s.io, validationActions: [Deny]}
 `,
 	"MutatingAdmissionPolicy": `
 apiVersion: admissionregistration.k8s.io/v1
@@ -69,6 +86,8 @@ metadata: {name: deny.static.k8s.io}
 webhooks:
 - {name: deny.example.com, admissionReviewVersions: [v1], sideEffects: None, clientConfig: {url: "{hook}/deny", caBundle: "{ca}"},
    namespaceSelector: {matchLabels: {team: manifests}}, objectSelector: {matchLabels: {hook-deny: "yes"}}, rules: [` + manifestRules + `]}
+- {name: services.example.com, admissionReviewVersions: [v1], sideEffects: None, clientConfig: {url: "{hook}/deny", caBundle: "{ca}"},
+   objectSelector: {matchLabels: {team: manifests, hook-deny: "yes"}}, rules: [` + serviceRules + `]}
 `,
 }
 
@@ -86,5 +105,11 @@ func TestManifests(t *testing.T) {
 			post(path, manifest(labelled(`hook-deny: "yes"`))).refused(http.StatusTeapot, "today"),
 		)
 	}
+	steps = append(steps,
+		post(apiServices, apiService("v1", `, labels: {team: manifests, deny: "yes"}`, 9)).refused(http.StatusUnprocessableEntity, "not with this label"),
+		post(apiServices, apiService("v1", `, labels: {team: manifests, hook-deny: "yes"}`, 9)).refused(http.StatusTeapot, "no apiservices today"),
+		post(apiServices, apiService("v1", `, labels: {team: manifests}`, 9)),
+		del(apiServices+"/v1.{ns}.services.example.com"),
+	)
 	shared.run(t, "manifests", steps)
 }

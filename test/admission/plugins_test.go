@@ -76,6 +76,9 @@ func TestPluginsByFlags(t *testing.T) {
 			del(widgets).refused(http.StatusForbidden, denied),
 			post(gadgets, "{apiVersion: example.com/v1, kind: Gadget, metadata: {name: b}}").refused(http.StatusForbidden, denied),
 			del("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com").refused(http.StatusForbidden, denied),
+			post(apiServices, apiService("v1", "", 9)).refused(http.StatusForbidden, denied),
+			patch(apiServices+"/v1.apps", "{metadata: {labels: {a: b}}}").refused(http.StatusForbidden, denied),
+			del(apiServices+"/v1.apps").refused(http.StatusForbidden, denied),
 		})
 	})
 }

@@ -115,6 +115,34 @@ func TestPoliciesWithCustomResources(t *testing.T) {
 		[]step{post(widgets, anyWidget("{color: red}")).refused(http.StatusUnprocessableEntity, "parameters does not allow it")})
 }
 
+// A service reads the kinds that policies name, and only these.
+// (CEL sees the data of a Secret in base64.)
+func TestPoliciesWithOtherBuiltinKinds(t *testing.T) {
+	t.Parallel()
+	shared.run(t, "builtin",
+		[]step{
+			post(inNamespace+"secrets", "{apiVersion: v1, kind: Secret, metadata: {name: settings}, stringData: {forbidden: red}}"),
+			post("/apis/scheduling.k8s.io/v1/priorityclasses", `{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: "{ns}"}, value: 7}`),
+		},
+		validating("by-secret", `{paramKind: {apiVersion: v1, kind: Secret}, matchConstraints: {`+onWidgets+`}, validations: [{expression:
+  "!has(object.spec.color) || object.spec.color != params.data.forbidden", message: that is secret}]}`,
+			"paramRef: {name: settings, parameterNotFoundAction: Deny}, validationActions: [Deny]"),
+		mutating("by-priority-class", `{paramKind: {apiVersion: scheduling.k8s.io/v1, kind: PriorityClass}, reinvocationPolicy: Never, matchConstraints: {`+onWidgets+`},
+  mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "Object{spec: Object.spec{replicas: params.value}}"}}]}`,
+			`paramRef: {name: "{ns}", parameterNotFoundAction: Deny}`),
+		settle(
+			post(widgets, probe("{color: cmVk}")).refused(http.StatusUnprocessableEntity, "that is secret"),
+			post(widgets, probe("{color: Ymx1ZQ==}")).saying(`"replicas":7`),
+		),
+		[]step{
+			post(widgets, anyWidget("{color: cmVk}")).refused(http.StatusUnprocessableEntity, "that is secret"),
+			post(widgets, anyWidget("{color: Ymx1ZQ==}")).saying(`"replicas":7`),
+			patch(inNamespace+"secrets/settings", "{stringData: {forbidden: blue}}"),
+		},
+		settle(post(widgets, probe("{color: Ymx1ZQ==}")).refused(http.StatusUnprocessableEntity, "that is secret")),
+		[]step{post(widgets, anyWidget("{color: cmVk}")).saying(`"replicas":7`)})
+}
+
 func TestPoliciesMutate(t *testing.T) {
 	t.Parallel()
 	const mayBeAgain = "failurePolicy: Fail, reinvocationPolicy: IfNeeded, matchConstraints: {" + onWidgets + "}"

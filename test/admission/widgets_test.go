@@ -38,3 +38,12 @@ func allow(user, name, rules string) []step {
   roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: %s}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %s}]}`, name, name, user)),
 	}
 }
+
+// cluster lets a user do what rules say everywhere.
+func cluster(user, name, rules string) []step {
+	return []step{
+		post(rbacRoles+"clusterroles", fmt.Sprintf(`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: "%s.{ns}"}, rules: %s}`, name, rules)),
+		post(rbacRoles+"clusterrolebindings", fmt.Sprintf(`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: "%s.{ns}"},
+  roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "%s.{ns}"}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %s}]}`, name, name, user)),
+	}
+}

@@ -66,6 +66,7 @@ type Options struct {
 	Features       *genericoptions.FeatureOptions
 	Authentication *AuthenticationOptions
 	Authorization  *policy.Options
+	Admission      *genericoptions.AdmissionOptions
 	APIEnablement  *genericoptions.APIEnablementOptions
 	EgressSelector *genericoptions.EgressSelectorOptions
 	Traces         *genericoptions.TracingOptions
@@ -116,6 +117,7 @@ func New() *Options {
 		Features:       genericoptions.NewFeatureOptions(),
 		Authentication: NewAuthenticationOptions(),
 		Authorization:  policy.NewOptions(),
+		Admission:      newAdmissionOptions(),
 		APIEnablement:  genericoptions.NewAPIEnablementOptions(),
 		EgressSelector: genericoptions.NewEgressSelectorOptions(),
 		Traces:         genericoptions.NewTracingOptions(),
@@ -159,6 +161,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	o.Features.AddFlags(fss.FlagSet("features"))
 	o.Authentication.AddFlags(fss.FlagSet("authentication"))
 	o.Authorization.AddFlags(fss.FlagSet("authorization"))
+	o.Admission.AddFlags(fss.FlagSet("admission"))
 	o.APIEnablement.AddFlags(fss.FlagSet("API enablement"))
 	o.EgressSelector.AddFlags(fss.FlagSet("egress selector"))
 	o.Metrics.AddFlags(fss.FlagSet("metrics"))
@@ -219,6 +222,7 @@ func (o *Options) Validate() []error {
 	errs = append(errs, o.Features.Validate()...)
 	errs = append(errs, o.Authentication.Validate()...)
 	errs = append(errs, o.Authorization.Validate()...)
+	errs = append(errs, o.validateAdmission()...)
 	errs = append(errs, o.EgressSelector.Validate()...)
 	errs = append(errs, o.Traces.Validate()...)
 	errs = append(errs, o.Metrics.Validate()...)

@@ -37,3 +37,19 @@ func TestAddressesOfCore(t *testing.T) {
 		})
 	}
 }
+
+func TestAdmissionPluginsOfOtherServicesAreRefused(t *testing.T) {
+	for name, want := range map[string]string{
+		"NamespaceLifecycle": "--enable-admission-plugins: NamespaceLifecycle does not belong here but to core and extensions",
+		"LimitRanger":        "--enable-admission-plugins: LimitRanger does not belong here but to core,",
+		"Nope":               `enable-admission-plugins plugin "Nope" is unknown`,
+		"AlwaysDeny":         "",
+	} {
+		o := New()
+		o.Admission.EnablePlugins = []string{name}
+		errs := o.validateAdmission()
+		if (len(errs) > 0) != (want != "") || (want != "" && !strings.HasPrefix(errs[0].Error(), want)) {
+			t.Errorf("%s: errors are %v, want %q", name, errs, want)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -53,6 +54,8 @@ type config struct {
 	identity *identity.Client
 	// services knows core and extensions by their certificates.
 	services authenticator.Request
+	// groups says whether all API groups are known, once there is a server.
+	groups atomic.Pointer[func() bool]
 }
 
 // newConfig builds the configuration. It waits for etcd.
@@ -96,7 +99,13 @@ func newConfig(ctx context.Context, o *options.Options) (*config, error) {
 	if err := c.applyAuthorization(ctx); err != nil {
 		return nil, err
 	}
-	return c, nil
+	return c, c.applyAdmission()
+}
+
+// knowsGroups reports whether all API groups are known.
+func (c *config) knowsGroups() bool {
+	known := c.groups.Load()
+	return known != nil && (*known)()
 }
 
 // clientConfig returns the configuration of clients of a backend, in the aggregator's own name.

@@ -14,6 +14,7 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
 	"github.com/tripod-k8s/tripod/internal/servicetrust"
+	"github.com/tripod-k8s/tripod/internal/servicetrust/servicetrusttest"
 	"github.com/tripod-k8s/tripod/services/aggregator/discovery"
 )
 
@@ -22,7 +23,7 @@ func TestThirdPartiesSeeKubeAPIServerInPlaceOfServices(t *testing.T) {
 		sender user.Info
 		want   string
 	}{
-		{coreItself(t), "system:apiserver"},
+		{servicetrusttest.Backend(t, servicetrust.Core), "system:apiserver"},
 		{&user.DefaultInfo{Name: servicetrust.Core}, servicetrust.Core},
 		{&user.DefaultInfo{Name: "jane"}, "jane"},
 	} {
@@ -43,7 +44,7 @@ func TestServicesAreNotToldWhatIsNotWhole(t *testing.T) {
 		sender user.Info
 		want   int
 	}{
-		{coreItself(t), http.StatusServiceUnavailable},
+		{servicetrusttest.Backend(t, servicetrust.Core), http.StatusServiceUnavailable},
 		{&user.DefaultInfo{Name: servicetrust.Core}, http.StatusOK},
 		{&user.DefaultInfo{Name: "jane"}, http.StatusOK},
 		{nil, http.StatusOK},

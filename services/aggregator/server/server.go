@@ -176,6 +176,7 @@ func (s *server) installDiscovery() error {
 		apiserver.APIRegistrationGroupVersion, apiserver.APIRegistrationGroupPriority, 0)
 	s.coreDiscovery = discovery.NewSource(s.config.core.Backend, merged)
 	s.extensionsDiscovery = discovery.NewSource(s.config.extensions.Backend, merged)
+	s.config.groups.Store(new(func() bool { return s.coreDiscovery.Seen() && s.extensionsDiscovery.Seen() }))
 	s.toExtensions.OnGroupVersion(s.extensionsDiscovery.Await)
 	s.run("merge-discovery", func(ctx context.Context) {
 		go s.coreDiscovery.Run(ctx)

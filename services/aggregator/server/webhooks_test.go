@@ -5,9 +5,6 @@ package server
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,39 +17,10 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/utils/ptr"
 
-	"github.com/tripod-k8s/tripod/internal/pki"
 	"github.com/tripod-k8s/tripod/internal/servicetrust"
+	"github.com/tripod-k8s/tripod/internal/servicetrust/servicetrusttest"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
-
-// coreItself returns the user of core.
-func coreItself(t *testing.T) user.Info {
-	t.Helper()
-	store, err := pki.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ca, err := store.Authority("service-ca", "service-ca")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := ca.Ensure("core", pki.Leaf{CommonName: servicetrust.Core, Client: true}); err != nil {
-		t.Fatal(err)
-	}
-	pair, err := tls.LoadX509KeyPair(store.CertFile("core"), store.KeyFile("core"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	backends, _, err := servicetrust.NewBackendAuthenticator(ca.File())
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, ok, err := backends.AuthenticateRequest(&http.Request{TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{pair.Leaf}}})
-	if err != nil || !ok {
-		t.Fatal(ok, err)
-	}
-	return response.User
-}
 
 func atService(namespace, name, path string, port *int32) admissionregistrationv1.WebhookClientConfig {
 	return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{
@@ -69,7 +37,7 @@ func webhooks(configs ...admissionregistrationv1.WebhookClientConfig) *admission
 }
 
 func TestServicesMayCallWebhooksOnly(t *testing.T) {
-	core := coreItself(t)
+	core := servicetrusttest.Backend(t, servicetrust.Core)
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(
 		webhooks(
 			atService("default", "kubernetes", "/apis/a/v1/reviews", nil),
@@ -126,7 +94,7 @@ func TestServicesMayCallWebhooksOnly(t *testing.T) {
 }
 
 func TestAWebhookMayBeHeardOfALittleLater(t *testing.T) {
-	core := coreItself(t)
+	core := servicetrusttest.Backend(t, servicetrust.Core)
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 	calls := newWebhookCalls(factory)
 	synctest.Test(t, func(t *testing.T) {

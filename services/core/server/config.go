@@ -12,7 +12,9 @@ import (
 
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime"
+	authorizerunion "k8s.io/apiserver/pkg/authorization/union"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -27,6 +29,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/watchhistory"
 	"github.com/tripod-k8s/tripod/services/core/identity"
 	"github.com/tripod-k8s/tripod/services/core/options"
+	"github.com/tripod-k8s/tripod/services/core/paramkinds"
 )
 
 // config is what core is built from.
@@ -69,6 +72,8 @@ func newConfig(ctx context.Context, o *options.Completed) (*config, error) {
 	if err := applyOwn(o, genericConfig); err != nil {
 		return nil, err
 	}
+	genericConfig.Authorization.Authorizer = authorizerunion.New(
+		paramkinds.New(informers, utilfeature.DefaultFeatureGate), genericConfig.Authorization.Authorizer)
 	served, err := applyLoopback(ctx, o, genericConfig)
 	if err != nil {
 		return nil, err

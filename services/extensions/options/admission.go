@@ -25,15 +25,14 @@ func newAdmissionOptions() *genericoptions.AdmissionOptions {
 	gc.Register(o.Plugins)
 	resourcequota.Register(o.Plugins)
 	deny.Register(o.Plugins)
-	o.RecommendedPluginOrder, o.DefaultOffPlugins = admissionplugins.AnyKind()
+	plugins := admissionplugins.ForCustomResources()
+	o.RecommendedPluginOrder, o.DefaultOffPlugins = plugins.Names(), plugins.DefaultOff()
 	return o
 }
 
 // validateAdmission explains what Admission.Validate would only call unknown.
 func (o *Options) validateAdmission() []error {
-	errs := admissionplugins.RefuseBuiltin("enable-admission-plugins", o.Admission.EnablePlugins)
-	errs = append(errs, admissionplugins.RefuseBuiltin("disable-admission-plugins", o.Admission.DisablePlugins)...)
-	if len(errs) > 0 {
+	if errs := admissionplugins.ForCustomResources().Refuse(o.Admission.EnablePlugins, o.Admission.DisablePlugins); len(errs) > 0 {
 		return errs
 	}
 	return o.Admission.Validate()

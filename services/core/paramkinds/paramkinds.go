@@ -1,0 +1,108 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package paramkinds lets the other services read what admission policies take their parameters from.
+//
+// Policies are in force for custom resources and APIServices too, and may take parameters of any kind. A service that could read all kinds
+// for that could read all Secrets. So it may read those kinds that a policy names while there is one: who wrote that policy may read all
+// objects of the kind, as kube-apiserver demands of him.
+package paramkinds
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/features"
+	"k8s.io/client-go/informers"
+	listers "k8s.io/client-go/listers/admissionregistration/v1"
+	"k8s.io/component-base/featuregate"
+
+	"github.com/tripod-k8s/tripod/internal/servicetrust"
+)
+
+// Another service may hear of a new policy a moment before this replica of core does.
+const (
+	hearsay      = time.Second
+	lookInterval = 20 * time.Millisecond
+)
+
+// readVerbs are what an informer needs.
+var readVerbs = []string{"get", "list", "watch"}
+
+// Authorizer allows services to read the kinds that policies name.
+type Authorizer struct {
+	validating listers.ValidatingAdmissionPolicyLister
+	// mutating is nil where there are no such policies.
+	mutating listers.MutatingAdmissionPolicyLister
+}
+
+var _ authorizer.Authorizer = &Authorizer{}
+
+// New returns an authorizer that follows the policies of core as its own admission does.
+func New(factory informers.SharedInformerFactory, gates featuregate.FeatureGate) *Authorizer {
+	v1 := factory.Admissionregistration().V1()
+	a := &Authorizer{validating: v1.ValidatingAdmissionPolicies().Lister()}
+	if gates.Enabled(features.MutatingAdmissionPolicy) {
+		a.mutating = v1.MutatingAdmissionPolicies().Lister()
+	}
+	return a
+}
+
+// Authorize implements authorizer.Authorizer. It never denies.
+func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
+	switch servicetrust.ServiceOf(attributes.GetUser()) {
+	case servicetrust.Extensions, servicetrust.Aggregator:
+	default:
+		return authorizer.DecisionNoOpinion, "", nil
+	}
+	if !attributes.IsResourceRequest() || attributes.GetSubresource() != "" || !slices.Contains(readVerbs, attributes.GetVerb()) {
+		return authorizer.DecisionNoOpinion, "", nil
+	}
+	resource := schema.GroupVersionResource{
+		Group: attributes.GetAPIGroup(), Version: attributes.GetAPIVersion(), Resource: attributes.GetResource(),
+	}
+	err := wait.PollUntilContextTimeout(ctx, lookInterval, hearsay, true, func(context.Context) (bool, error) { return a.named(resource) })
+	if err != nil {
+		return authorizer.DecisionNoOpinion, "no admission policy takes parameters of this kind", nil //nolint:nilerr // that is what it means
+	}
+	return authorizer.DecisionAllow, "", nil
+}
+
+// named reports whether a policy takes parameters from a resource.
+func (a *Authorizer) named(resource schema.GroupVersionResource) (bool, error) {
+	validating, err := a.validating.List(labels.Everything())
+	if err != nil {
+		return false, err
+	}
+	for _, policy := range validating {
+		if isOf(policy.Spec.ParamKind, resource) {
+			return true, nil
+		}
+	}
+	if a.mutating == nil {
+		return false, nil
+	}
+	mutating, err := a.mutating.List(labels.Everything())
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(mutating, func(policy *admissionregistrationv1.MutatingAdmissionPolicy) bool {
+		return isOf(policy.Spec.ParamKind, resource)
+	}), nil
+}
+
+// isOf reports whether a resource is that of a kind. Those of core are all named by the rule.
+func isOf(kind *admissionregistrationv1.ParamKind, resource schema.GroupVersionResource) bool {
+	if kind == nil {
+		return false
+	}
+	plural, _ := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind))
+	return plural == resource
+}
