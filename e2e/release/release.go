@@ -66,7 +66,7 @@ func (r *Release) Install(ctx context.Context, values ...Values) error {
 
 // Upgrade changes some values and returns when everything is ready again.
 func (r *Release) Upgrade(ctx context.Context, values ...Values) error {
-	return r.withValues(ctx, []string{"upgrade", r.Name, r.Chart, "--reuse-values", "--wait", "--wait-for-jobs", "--timeout=" + timeout.String()}, values)
+	return r.withValues(ctx, []string{"upgrade", r.Name, r.Chart, "--reset-then-reuse-values", "--wait", "--wait-for-jobs", "--timeout=" + timeout.String()}, values)
 }
 
 func (r *Release) withValues(ctx context.Context, args []string, values []Values) error {

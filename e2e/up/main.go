@@ -40,6 +40,9 @@ func up(ctx context.Context) error {
 	r := e.Release("tripod", "tripod-system")
 	values, err := e.Values(ctx, environment.NodePort)
 	if err == nil {
+		err = e.Volume(ctx, "tripod")
+	}
+	if err == nil {
 		err = progress.Step("helm installs the chart", func() error { return r.Install(ctx, values) })
 	}
 	if err == nil {

@@ -1,0 +1,133 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/tripod-k8s/tripod/e2e/release"
+	"github.com/tripod-k8s/tripod/test/framework"
+)
+
+// TestInstall uses what the chart has installed.
+func TestInstall(t *testing.T) {
+	r := shared(t)
+	t.Run("everything is ready", func(t *testing.T) { everythingIsReady(t, r) })
+	t.Run("the tests of the chart pass", func(t *testing.T) {
+		must(t, "helm test", func() error {
+			out, err := r.Test(t.Context())
+			t.Log(out)
+			return err
+		})
+	})
+	t.Run("objects are created, read, changed and deleted", func(t *testing.T) { objects(t, r) })
+	t.Run("custom resources are defined and used", func(t *testing.T) { customResources(t, r) })
+	t.Run("tokens of service accounts are let in", func(t *testing.T) { tokens(t, r) })
+	t.Run("aggregators are the endpoints of the kubernetes Service", func(t *testing.T) { endpoints(t, r) })
+	t.Run("an API server of a third party is reached by an external name", func(t *testing.T) { thirdParty(t, r) })
+}
+
+// everythingIsReady expects that helm has waited for what it should have waited for, and that nothing had to be started twice.
+func everythingIsReady(t *testing.T, r *release.Release) {
+	for _, component := range append([]string{release.Etcd}, release.Services...) {
+		pods, err := r.AllPods(t.Context(), component)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(pods) != 1 {
+			t.Errorf("there are %d pods of %s", len(pods), component)
+		}
+		for _, pod := range pods {
+			if !ready(&pod) || restarts(&pod) > 0 {
+				t.Errorf("%s is %+v", pod.Name, pod.Status)
+			}
+		}
+	}
+	newUser(t, r).kubectl("", "get", "--raw", "/readyz?verbose").says("readyz check passed")
+}
+
+func ready(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func objects(t *testing.T, r *release.Release) {
+	user := newUser(t, r)
+	manifest := `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {value: "%d"}}`
+	user.kubectl(fmt.Sprintf(manifest, 1), "apply", "-f", "-").says("configmap/a created")
+	user.kubectl(fmt.Sprintf(manifest, 2), "apply", "-f", "-").says("configmap/a configured")
+	user.kubectl(fmt.Sprintf(manifest, 3), "apply", "--server-side", "--force-conflicts", "-f", "-").says("configmap/a serverside-applied")
+	user.kubectl("", "get", "configmap", "a", "-o", "jsonpath={.data.value}").says("3")
+	user.kubectl("", "create", "deployment", "web", "--image=nginx").says("deployment.apps/web created")
+	user.kubectl("", "get", "deployments").says("web")
+	user.kubectl("", "delete", "deployment/web", "configmap/a", "--wait=false").says("deleted")
+	client, err := kubernetes.NewForConfig(r.Admin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	framework.Eventually(t, "the object is gone", func(ctx context.Context) error {
+		list, err := client.CoreV1().ConfigMaps(user.namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=a"})
+		if err == nil && len(list.Items) > 0 {
+			err = fmt.Errorf("there is %v", list.Items)
+		}
+		return err
+	})
+}
+
+func customResources(t *testing.T, r *release.Release) {
+	user := newUser(t, r)
+	const examples = "../docs/examples/"
+	user.kubectl("", "apply", "-f", examples+"boats.yaml")
+	user.kubectl("", "wait", "--for=condition=Established", "crd/boats.example.com", "--timeout=60s")
+	framework.Eventually(t, "boats are served", func(ctx context.Context) error {
+		_, err := r.Kubectl(ctx, "", "get", "boats", "-A")
+		return err
+	})
+	user.kubectl("", "apply", "-f", examples+"dinghy.yaml").says("dinghy")
+	user.kubectl("", "get", "boats").says("dinghy")
+	user.kubectl("", "explain", "boat.spec.length").says("Length over all")
+	user.kubectl("", "get", "apiservice", "v1.example.com").says("tripod-system/extensions", "True")
+	user.kubectl("", "get", "apiservice", "v1.apps").says("tripod-system/core", "True")
+	user.kubectl("", "delete", "crd", "boats.example.com")
+}
+
+func tokens(t *testing.T, r *release.Release) {
+	user := newUser(t, r)
+	user.kubectl("", "create", "serviceaccount", "robot")
+	config := r.Admin()
+	config.CertData, config.KeyData = nil, nil
+	config.BearerToken = strings.TrimSpace(user.kubectl("", "create", "token", "robot").out)
+	robot, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := robot.CoreV1().ConfigMaps(user.namespace).List(t.Context(), metav1.ListOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "system:serviceaccount:"+user.namespace+":robot") {
+		t.Errorf("a robot without rights gets %v", err)
+	}
+	user.kubectl("", "create", "rolebinding", "robot", "--clusterrole=view", "--serviceaccount="+user.namespace+":robot")
+	framework.Eventually(t, "the robot may read", func(ctx context.Context) error {
+		_, err := robot.CoreV1().ConfigMaps(user.namespace).List(ctx, metav1.ListOptions{})
+		return err
+	})
+}
+
+func endpoints(t *testing.T, r *release.Release) {
+	pods, err := r.Pods(t.Context(), release.Aggregator)
+	if err != nil || len(pods) == 0 {
+		t.Fatal(err, pods)
+	}
+	newUser(t, r).kubectl("", "get", "endpointslices", "-n", "default", "kubernetes", "-o", "jsonpath={.endpoints[*].addresses}").says(pods[0].Status.PodIP)
+}

@@ -1,0 +1,141 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/tripod-k8s/tripod/e2e/environment"
+	"github.com/tripod-k8s/tripod/e2e/release"
+	"github.com/tripod-k8s/tripod/test/framework"
+)
+
+// TestUninstall removes the release twice: once its user keeps certificates and data, finds both in a new release, and keeps nothing then.
+func TestUninstall(t *testing.T) {
+	r := shared(t)
+	user := newUser(t, r)
+	user.kubectl("", "create", "configmap", "kept", "--from-literal=value=1")
+	kubeconfig := read(t, r.Kubeconfig)
+
+	must(t, "helm uninstalls the release, and keeps certificates and data", func() error {
+		if err := r.Upgrade(t.Context(), keep(true)); err != nil {
+			return err
+		}
+		return r.Uninstall(t.Context())
+	})
+	left := awaitLeft(t, r, "Secret", "PersistentVolumeClaim")
+	t.Logf("what was to be kept: %v", left)
+
+	must(t, "helm installs the chart again", func() error {
+		values, err := env.Values(t.Context(), environment.NodePort)
+		if err == nil {
+			err = r.Install(t.Context(), values, keep(false))
+		}
+		if err == nil {
+			_, err = r.Connect(t.Context())
+		}
+		if err == nil {
+			err = awaitPort(t.Context(), r)
+		}
+		return err
+	})
+	user.kubectl("", "get", "configmap", "kept", "-o", "jsonpath={.data.value}").says("1")
+	if !bytes.Equal(kubeconfig, read(t, r.Kubeconfig)) {
+		t.Error("the kubeconfig is another one")
+	}
+
+	must(t, "helm uninstalls the release, and keeps nothing", func() error { return r.Uninstall(t.Context()) })
+	awaitLeft(t, r)
+}
+
+// keep says whether certificates and data are kept.
+func keep(yes bool) release.Values {
+	claims := "Delete"
+	if yes {
+		claims = "Retain"
+	}
+	return release.Values{
+		"certificates": release.Values{"keep": yes},
+		"etcd":         release.Values{"persistence": release.Values{"whenDeleted": claims}},
+	}
+}
+
+// awaitLeft returns the objects that a release has left when they are of these kinds, and there are some of each. What is
+// deleted with its owner goes a moment later.
+func awaitLeft(t testing.TB, r *release.Release, kinds ...string) []string {
+	t.Helper()
+	var left []string
+	framework.Eventually(t, "nothing else is left", func(ctx context.Context) (err error) {
+		if left, err = objectsOf(ctx, r); err != nil {
+			return err
+		}
+		for _, object := range left {
+			if kind, _, _ := strings.Cut(object, " "); !slices.Contains(kinds, kind) {
+				return fmt.Errorf("there are %v", left)
+			}
+		}
+		for _, kind := range kinds {
+			if !slices.ContainsFunc(left, func(object string) bool { return strings.HasPrefix(object, kind+" ") }) {
+				return fmt.Errorf("there is no %s", kind)
+			}
+		}
+		return nil
+	})
+	return left
+}
+
+// objectsOf returns all objects of the cluster that belong to a release, by their names or by their labels: helm forgets what hooks made.
+func objectsOf(ctx context.Context, r *release.Release) ([]string, error) {
+	client, err := dynamic.NewForConfig(r.Host.Config())
+	if err != nil {
+		return nil, err
+	}
+	_, lists, err := r.Host.Client.Discovery().ServerGroupsAndResources()
+	if err != nil {
+		return nil, err
+	}
+	resources, err := discovery.GroupVersionResources(discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"list", "delete"}}, lists))
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for resource := range resources {
+		objects, err := client.Resource(resource).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("cannot list %s: %w", resource, err)
+		}
+		for _, o := range objects.Items {
+			if o.GetKind() == "Event" || o.GetKind() == "PersistentVolume" {
+				continue
+			}
+			inside := o.GetNamespace() == r.Namespace && (o.GetName() == r.Name || strings.HasPrefix(o.GetName(), r.Name+"-"))
+			labelled := o.GetLabels()["app.kubernetes.io/instance"] == r.Name
+			byHelm := strings.HasPrefix(o.GetName(), "sh.helm.release.v1."+r.Name+".")
+			if inside || labelled || byHelm {
+				found = append(found, fmt.Sprintf("%s %s/%s", o.GetKind(), o.GetNamespace(), o.GetName()))
+			}
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found), nil
+}
+
+func read(t testing.TB, file string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
