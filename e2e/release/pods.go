@@ -109,7 +109,7 @@ func (r *Release) Forward(ctx context.Context, pod string, port int) (address st
 	}
 	stop = func() {
 		close(stopping)
-		_ = <-ended // it was asked to
+		<-ended //nolint:errcheck // it was asked to
 	}
 	ports, err := forwarder.GetPorts()
 	if err != nil {
