@@ -88,8 +88,11 @@ func Up(ctx context.Context, suffix string) (*Environment, error) {
 
 // ports returns the ports of the host for those of the node. Only the main cluster has one that is known beforehand.
 func ports(suffix string) (map[int32]int32, error) {
+	if suffix != "" {
+		return map[int32]int32{NodePort: kindcluster.AnyPort, OtherNodePort: kindcluster.AnyPort}, nil
+	}
 	all := map[int32]int32{NodePort: 0, OtherNodePort: 0}
-	if port := os.Getenv("E2E_PORT"); port != "" && suffix == "" {
+	if port := os.Getenv("E2E_PORT"); port != "" {
 		n, err := strconv.ParseInt(port, 10, 32)
 		if err != nil {
 			return nil, fmt.Errorf("E2E_PORT: %w", err)

@@ -31,6 +31,9 @@ import (
 // readyTimeout is how long a new cluster may take on a busy machine.
 const readyTimeout = 5 * time.Minute
 
+// AnyPort is some port of the host that is free, whatever the configuration says.
+const AnyPort int32 = -1
+
 // Options says what cluster to make.
 type Options struct {
 	Name string

@@ -1,0 +1,180 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package takeover
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/discovery"
+)
+
+// inventory is all that there is: in etcd by key, and in the API by resource, namespace and name.
+type inventory struct {
+	revision int64
+	stored   map[string]entry
+	shown    map[string]shown
+}
+
+// entry is what etcd has of a key.
+type entry struct {
+	value []byte
+	// revision is that of the last change.
+	revision int64
+}
+
+// shown is what the API shows of an object.
+type shown struct {
+	uid, resourceVersion string
+	// restless is set where objects come and go by themselves.
+	restless bool
+}
+
+// restless are keys that are written all the time, whoever is API server: by the kubelet, the controllers, or when the API server was
+// away for a while. Pods of the control plane are among them because the kubelet's mirrors of them are new.
+var restless = []string{
+	"/registry/leases/", "/registry/events/", "/registry/masterleases/", "/registry/minions/",
+	"/registry/pods/kube-system/", "/registry/health",
+	// Where API servers are, which each writes that starts or stops.
+	"/registry/endpointslices/default/kubernetes", "/registry/services/endpoints/default/kubernetes",
+	// What is used of quotas and of node ports: the repair loop writes the latter when a server starts.
+	"/registry/resourcequotas/", "/registry/ranges/servicenodeports",
+}
+
+func isRestless(key string) bool {
+	return slices.ContainsFunc(restless, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+}
+
+// isDefaultRole returns whether a value is an RBAC object that API servers keep as it should be.
+func isDefaultRole(value []byte) bool {
+	return bytes.Contains(value, []byte("kubernetes.io/bootstrapping")) && bytes.Contains(value, []byte("rbac-defaults"))
+}
+
+// etcd opens the cluster's etcd, through a port that the API server forwards.
+func (s *subject) etcd(t *testing.T) (client *clientv3.Client, closeAll func()) {
+	t.Helper()
+	const pki = "/etc/kubernetes/pki/etcd/"
+	file := func(name string) []byte { return []byte(s.onNode(t, nil, "cat", pki+name)) }
+	pair, err := tls.X509KeyPair(file("healthcheck-client.crt"), file("healthcheck-client.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(file("ca.crt"))
+	to := s.Client.CoreV1().RESTClient().Post().Resource("pods").Namespace(metav1.NamespaceSystem).Name("etcd-" + s.NodeName()).SubResource("portforward")
+	address, stop, err := s.forward(t.Context(), "SPDY", to, 2379)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err = clientv3.New(clientv3.Config{
+		Endpoints:   []string{"https://" + address},
+		DialTimeout: streamTimeout,
+		TLS:         &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
+	})
+	if err != nil {
+		stop()
+		t.Fatal(err)
+	}
+	return client, func() {
+		client.Close() //nolint:errcheck // only read
+		stop()
+	}
+}
+
+// takeInventory reads everything.
+func (s *subject) takeInventory(t *testing.T) *inventory {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	client, closeAll := s.etcd(t)
+	defer closeAll()
+	all, err := client.Get(ctx, "/", clientv3.WithPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	result := &inventory{revision: all.Header.Revision, stored: map[string]entry{}, shown: map[string]shown{}}
+	for _, kv := range all.Kvs {
+		result.stored[string(kv.Key)] = entry{kv.Value, kv.ModRevision}
+	}
+	lists, err := discovery.ServerPreferredResources(s.Client.Discovery())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range lists {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, resource := range list.APIResources {
+			if slices.Contains(resource.Verbs, "list") && slices.Contains(resource.Verbs, "create") {
+				s.show(ctx, t, version.WithResource(resource.Name), result.shown)
+			}
+		}
+	}
+	return result
+}
+
+func (s *subject) show(ctx context.Context, t *testing.T, resource schema.GroupVersionResource, into map[string]shown) {
+	t.Helper()
+	list, err := s.dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatalf("list %s: %v", resource, err)
+	}
+	for i := range list.Items {
+		item := &list.Items[i]
+		name := strings.Join([]string{resource.Group, resource.Resource, item.GetNamespace(), item.GetName()}, "/")
+		restless := slices.Contains([]string{"events", "leases"}, resource.Resource) ||
+			resource.Resource == "pods" && item.GetNamespace() == metav1.NamespaceSystem
+		into[name] = shown{string(item.GetUID()), item.GetResourceVersion(), restless}
+	}
+}
+
+// compare checks that everything from before is there, as it was, and nothing else but what mine is in the names of.
+func compare(t *testing.T, before, after *inventory, mine ...string) {
+	t.Helper()
+	if after.revision < before.revision {
+		t.Errorf("resourceVersions went back from %d to %d", before.revision, after.revision)
+	}
+	for _, key := range slices.Sorted(maps.Keys(before.stored)) {
+		was, is := before.stored[key], after.stored[key]
+		switch {
+		case isRestless(key):
+		case is.value == nil:
+			t.Errorf("%s is lost", key)
+		case isDefaultRole(was.value) && len(is.value) >= len(was.value):
+			// Each version of Kubernetes adds the rules that it knows of to the roles that it comes with, and takes none away.
+		case !bytes.Equal(is.value, was.value):
+			t.Errorf("%s was written: %d bytes at revision %d, %d bytes at %d", key, len(was.value), was.revision, len(is.value), is.revision)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(after.stored)) {
+		isMine := slices.ContainsFunc(mine, func(name string) bool { return strings.Contains(key, name) })
+		if _, known := before.stored[key]; !known && !isRestless(key) && !isMine {
+			t.Errorf("%s is new", key)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(before.shown)) {
+		was, is := before.shown[name], after.shown[name]
+		if was.restless {
+			continue
+		}
+		if is.uid != was.uid {
+			t.Errorf("%s has the UID %q, want %q", name, is.uid, was.uid)
+		} else if order, err := resourceversion.CompareResourceVersion(is.resourceVersion, was.resourceVersion); err != nil || order < 0 {
+			t.Errorf("%s went back from resourceVersion %s to %s", name, was.resourceVersion, is.resourceVersion)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package takeover
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/restmapper"
+
+	"github.com/tripod-k8s/tripod/e2e/environment"
+	"github.com/tripod-k8s/tripod/e2e/imagearchive"
+	"github.com/tripod-k8s/tripod/e2e/kindcluster"
+)
+
+// subject is the cluster whose kube-apiserver is exchanged.
+type subject struct {
+	*kindcluster.Cluster
+	dynamic dynamic.Interface
+	mapper  *restmapper.DeferredDiscoveryRESTMapper
+}
+
+// keepsake is made while Tripod is the API server, and stays.
+const keepsake = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: keepsake, namespace: takeover}
+data: {made: by Tripod}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: keepsake, namespace: takeover}
+spec:
+  selector: {matchLabels: {app: keepsake}}
+  template:
+    metadata: {labels: {app: keepsake}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+      - {name: keepsake, image: "IMAGE", args: [serve], readinessProbe: {httpGet: {port: 8080}, periodSeconds: 1}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: keepsake, namespace: takeover}
+spec: {type: NodePort, selector: {app: keepsake}, ports: [{port: 80, targetPort: 8080}]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: keepsake}
+rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]
+---
+apiVersion: example.com/v1
+kind: Boat
+metadata: {name: keepsake, namespace: takeover}
+spec: {length: 7}
+`
+
+func TestTripodTakesThePlaceOfKubeAPIServerAndGivesItBack(t *testing.T) {
+	s := newSubject(t)
+	s.create(t, live)
+	s.waitForDeployment(t, namespace, "server", 2)
+	s.waitForPod(t, "client-0")
+	data := s.dataPath(t)
+	stock := []byte(s.onNode(t, nil, "cat", manifestPath))
+	before, err := s.Client.Discovery().ServerVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What kube-apiserver will find again is what it would have written itself.
+	emulated := version.MustParseSemantic(before.GitVersion)
+	ours, err := withImage(stock, s.image(t), fmt.Sprintf("--emulated-version=%d.%d", emulated.Major(), emulated.Minor()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := s.takeInventory(t)
+	counter, follower := startCounter(t, s.Client), startFollower(t, s.Client)
+
+	s.exchange(t, ours)
+	s.check(t, "ours")
+	s.create(t, keepsake)
+	s.waitForDeployment(t, namespace, "keepsake", 1)
+	s.checkFollower(t, counter, follower)
+	left := s.takeInventory(t)
+	compare(t, found, left, "keepsake", "/registry/ipaddresses/")
+	counter, follower = startCounter(t, s.Client), startFollower(t, s.Client)
+
+	s.exchange(t, stock)
+	s.check(t, "stock")
+	s.checkFollower(t, counter, follower)
+	compare(t, left, s.takeInventory(t))
+	if now := s.dataPath(t); now.Failures > data.Failures || now.Requests == data.Requests {
+		t.Errorf("of %d requests from pod to pod %d failed, the last one with: %s", now.Requests-data.Requests, now.Failures-data.Failures, now.LastError)
+	}
+}
+
+// env is the cluster of these tests.
+var env *environment.Environment
+
+func TestMain(m *testing.M) {
+	environment.Main(m, "-takeover", func(_ context.Context, e *environment.Environment) error {
+		env = e
+		archive, err := imagearchive.Build(e.Dir, workloadImage, "github.com/tripod-k8s/tripod/e2e/workload")
+		if err == nil {
+			_, err = e.Cluster.Load(archive)
+		}
+		return err
+	}, func(e *environment.Environment) error { return e.Collect() })
+}
+
+func newSubject(t *testing.T) *subject {
+	t.Helper()
+	s := &subject{Cluster: env.Cluster}
+	var err error
+	if s.dynamic, err = dynamic.NewForConfig(s.Config()); err != nil {
+		t.Fatal(err)
+	}
+	s.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(s.Client.Discovery()))
+	return s
+}
+
+// image returns the name of Tripod's image on the node.
+func (s *subject) image(t *testing.T) string {
+	t.Helper()
+	name, tag, err := s.Image(t.Context(), "tripod-k8s/tripod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name + ":" + tag
+}
+
+// onNode runs a program on the node and returns its output.
+func (s *subject) onNode(t *testing.T, stdin io.Reader, program string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, err := s.Exec(ctx, stdin, program, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// checkFollower ends the counter and checks that an informer has seen it through.
+func (s *subject) checkFollower(t *testing.T, c *counter, f *follower) {
+	t.Helper()
+	written, err := c.end()
+	if err != nil || written == 0 {
+		t.Errorf("wrote %d times: %v", written, err)
+	}
+	s.eventually(t, time.Minute, "the informer follows", func(context.Context) error {
+		if last, _ := f.at(); last != written {
+			return fmt.Errorf("it is at %d of %d", last, written)
+		}
+		return nil
+	})
+	if _, wrong := f.at(); len(wrong) > 0 {
+		t.Errorf("the informer saw what cannot be:\n%s", strings.Join(wrong, "\n"))
+	}
+	t.Logf("%d writes, all of them seen", written)
+	c.remove(t)
+}
