@@ -106,6 +106,14 @@ suite-assets: test-assets
 	go build -C tools/e2e -o $(abspath $(TOOLS))/ginkgo github.com/onsi/ginkgo/v2/ginkgo
 	go test -C tools/e2e -c -ldflags "$(LDFLAGS)" -o $(abspath $(ASSETS))/e2e.test k8s.io/kubernetes/test/e2e
 
+##@ Compare the speed with stock
+
+# What is written into the docs is a whole run; other arguments (BENCH_ARGS="-run GET -rounds 5") leave them alone.
+BENCH_ARGS ?= -docs docs/benchmarks.md
+.PHONY: bench
+bench: build test-assets ## Run stock and Tripod side by side, and write docs/benchmarks.md; 25 minutes (BENCH_ARGS="-run GET").
+	go run ./test/bench $(BENCH_ARGS)
+
 ##@ Check
 
 # Every check has a fix beside it: verify-X and fix-X.

@@ -70,13 +70,23 @@ func (t *Times) Milliseconds(percent float64) float64 {
 	return float64(t.histogram.ValueAtPercentile(percent)) / 1000
 }
 
-// Offer starts an operation at each tick of a clock, rate times per second, with at most workers at a time. Those that find
-// all workers busy wait, and their time counts from their tick.
-func Offer(ctx context.Context, rate float64, duration time.Duration, workers int, do Operation) *Result {
-	total := int(rate * duration.Seconds())
+// Offered is a load at a fixed rate.
+type Offered struct {
+	PerSecond float64
+	Duration  time.Duration
+	// Workers is how many operations go on at a time at most. Those that find all workers busy wait.
+	Workers int
+	// Observe is told when each operation was due, and how long it took from then. It may be nil.
+	Observe func(due time.Time, took time.Duration)
+}
+
+// Offer starts an operation at each tick of a clock, and its time counts from the tick.
+func Offer(ctx context.Context, offered Offered, do Operation) *Result {
+	total := int(offered.PerSecond * offered.Duration.Seconds())
 	due := make(chan time.Time, total)
 	r := newRun(ctx)
-	for range workers {
+	r.observe = offered.Observe
+	for range offered.Workers {
 		r.workers.Go(func() {
 			for at := range due {
 				if !r.one(at, do) {
@@ -88,7 +98,7 @@ func Offer(ctx context.Context, rate float64, duration time.Duration, workers in
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for i := range total {
-		at := r.start.Add(time.Duration(float64(i) / rate * float64(time.Second)))
+		at := r.start.Add(time.Duration(float64(i) / offered.PerSecond * float64(time.Second)))
 		timer.Reset(time.Until(at))
 		select {
 		case <-timer.C:
@@ -119,6 +129,7 @@ type run struct {
 	ctx     context.Context
 	stop    context.CancelFunc
 	start   time.Time
+	observe func(due time.Time, took time.Duration)
 	workers sync.WaitGroup
 
 	mu     sync.Mutex
@@ -142,7 +153,11 @@ func (r *run) one(due time.Time, do Operation) bool {
 		r.stop()
 		return false
 	}
-	r.result.Add(time.Since(due))
+	took := time.Since(due)
+	r.result.Add(took)
+	if r.observe != nil {
+		r.observe(due, took)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.result.Requests++

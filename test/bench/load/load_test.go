@@ -15,7 +15,7 @@ import (
 func TestRequestsThatHadToWaitCountFromWhenTheyWereDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int64
-		result := Offer(t.Context(), 100, time.Second, 1, func(context.Context) error {
+		result := Offer(t.Context(), Offered{PerSecond: 100, Duration: time.Second, Workers: 1}, func(context.Context) error {
 			if n.Add(1) == 1 {
 				time.Sleep(500 * time.Millisecond)
 			}
@@ -38,7 +38,7 @@ func TestRequestsThatHadToWaitCountFromWhenTheyWereDue(t *testing.T) {
 
 func TestRequestsAreOfferedAtTheRateWhileTheServerIsBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		result := Offer(t.Context(), 200, 2*time.Second, 64, func(context.Context) error {
+		result := Offer(t.Context(), Offered{PerSecond: 200, Duration: 2 * time.Second, Workers: 64}, func(context.Context) error {
 			time.Sleep(100 * time.Millisecond)
 			return nil
 		})
@@ -66,7 +66,7 @@ func TestSaturateSendsTheNextWhenTheLastIsAnswered(t *testing.T) {
 func TestErrorsAreCountedAndTheFirstIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int64
-		result := Offer(t.Context(), 10, time.Second, 1, func(context.Context) error {
+		result := Offer(t.Context(), Offered{PerSecond: 10, Duration: time.Second, Workers: 1}, func(context.Context) error {
 			switch n.Add(1) {
 			case 3:
 				return errors.New("third")
@@ -95,7 +95,7 @@ func TestTheLoadEndsWhenThereIsNothingMoreToDo(t *testing.T) {
 		if result := Saturate(t.Context(), 4, time.Minute, do); result.Requests != 20 || result.Errors != 0 {
 			t.Errorf("%d requests, %d errors, want 20 without errors", result.Requests, result.Errors)
 		}
-		if result := Offer(t.Context(), 10, time.Minute, 4, do); result.Requests != 0 {
+		if result := Offer(t.Context(), Offered{PerSecond: 10, Duration: time.Minute, Workers: 4}, do); result.Requests != 0 {
 			t.Errorf("%d requests, although there was nothing to do", result.Requests)
 		}
 		if took := time.Since(start); took > time.Second {

@@ -1,0 +1,132 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"slices"
+	"strings"
+)
+
+// aim is what Tripod wants to be, as a ratio to stock where it is not said otherwise, and what it is.
+type aim struct {
+	What  string
+	Limit float64
+	// Found are the results of each side, each the worst of those that the aim is about.
+	Found map[string]found
+}
+
+// found is a result, and which one it is.
+type found struct {
+	Value float64
+	Of    string
+	Met   bool
+}
+
+// aims returns those of which something was measured.
+func (r *report) aims() []aim {
+	split := []string{"GET", "CREATE", "APPLY"}
+	all := []aim{
+		r.rowAim("CPU per GET, CREATE, server-side apply, client certificates", 1.0, cpuPerRequest, split, certificates),
+		r.rowAim("the same with service account tokens", 1.1, cpuPerRequest, split, tokens),
+		r.rowAim("p50 at equal load", 1.2, p50, nil, ""),
+		r.rowAim("p99 at equal load", 1.2, p99, nil, ""),
+		r.rowAim("CPU per watch event delivered to 1,000 watchers", 1.25, cpuPerEvent, nil, ""),
+		r.rowAim("CPU per LIST 500", 1.1, cpuPerRequest, []string{"LIST"}, ""),
+		r.crowdAim("p99 of core GETs at 100/s while the CRDs are installed", 0.5, r.installP99),
+		r.crowdAim("resident memory of core with the CRDs", 0.25, memoryOf(core)),
+		r.crowdAim("resident memory of all services, same state", 1.0, memoryOf("")),
+		r.crowdAim("resident memory, 3 core + 1 extensions + 1 aggregator to 3 stock", 0.6, replicated),
+		r.startAim("start to ready", 1.5),
+		r.mallocsAim("allocations per proxied GET in the aggregator, a number", 60),
+	}
+	return slices.DeleteFunc(all, func(a aim) bool { return len(a.Found) == 0 })
+}
+
+// rowAim takes the worst ratio of workloads whose names begin so.
+func (r *report) rowAim(what string, limit float64, of measure, names []string, credentials string) aim {
+	a := aim{What: what, Limit: limit, Found: map[string]found{}}
+	for _, one := range r.Rows {
+		named := slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(one.Workload, name) })
+		if (len(names) > 0 && !named) || (credentials != "" && one.Credentials != credentials) {
+			continue
+		}
+		for _, s := range r.sides {
+			if ratio, both := one.ratio(s.Name, of); both && !s.isStock() {
+				a.worst(s.Name, ratio, one.Workload+", "+one.Resource+", "+one.Credentials)
+			}
+		}
+	}
+	return a
+}
+
+// worst takes down a value when it is the worst.
+func (a *aim) worst(side string, value float64, of string) {
+	if value > a.Found[side].Value {
+		a.Found[side] = found{Value: value, Of: of, Met: value <= a.Limit}
+	}
+}
+
+// crowdAim compares each state of a side with stock's.
+func (r *report) crowdAim(what string, limit float64, values func(*crowd) map[string]float64) aim {
+	a := aim{What: what, Limit: limit, Found: map[string]found{}}
+	theirs := r.crowd(stock)
+	if theirs == nil {
+		return a
+	}
+	stocks := values(theirs)
+	for _, ours := range r.Crowds {
+		if ours.Side == stock {
+			continue
+		}
+		for state, value := range values(ours) {
+			if stocks[state] > 0 {
+				a.worst(ours.Side, value/stocks[state], state)
+			}
+		}
+	}
+	return a
+}
+
+func (r *report) installP99(c *crowd) map[string]float64 {
+	i := slices.IndexFunc(r.Phases, func(p phase) bool { return p.Side == c.Side && p.Name == install && p.Requests == "GET" })
+	return map[string]float64{install: r.Phases[i].P99}
+}
+
+// memoryOf returns the memory of a service, or of kube-apiserver, in each state with CRDs.
+func memoryOf(service string) func(*crowd) map[string]float64 {
+	return func(c *crowd) map[string]float64 {
+		services := []string{service}
+		if c.Side == stock {
+			services = []string{kubeAPIServer}
+		}
+		return map[string]float64{installed: c.sum(installed, services...), wasRead: c.sum(wasRead, services...)}
+	}
+}
+
+// replicated returns the memory of three replicas, of which those of extensions and of the aggregator are not needed.
+func replicated(c *crowd) map[string]float64 {
+	return map[string]float64{"after a read of the OpenAPI of one": c.sum(wasRead) + c.sum(fresh, core, kubeAPIServer)}
+}
+
+func (r *report) startAim(what string, limit float64) aim {
+	a := aim{What: what, Limit: limit, Found: map[string]found{}}
+	for _, s := range r.sides {
+		if theirs, ours := median(r.Starts[stock]), median(r.Starts[s.Name]); !s.isStock() && theirs > 0 && ours > 0 {
+			a.worst(s.Name, ours/theirs, "all services")
+		}
+	}
+	return a
+}
+
+func (r *report) mallocsAim(what string, limit float64) aim {
+	a := aim{What: what, Limit: limit, Found: map[string]found{}}
+	for _, one := range r.Rows {
+		for name, measures := range one.Medians {
+			if count := measures[aggregatorMallocs]; count > 0 {
+				a.worst(name, count, one.Workload+", "+one.Resource+", "+one.Credentials)
+			}
+		}
+	}
+	return a
+}

@@ -1,0 +1,151 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/tripod-k8s/tripod/test/framework"
+)
+
+// Sides are what is compared.
+const (
+	stock = "stock"
+	equal = "equal"
+	tuned = "tuned"
+)
+
+// The names of processes.
+const (
+	aggregator    = "aggregator"
+	core          = "core"
+	extensions    = "extensions"
+	kubeAPIServer = "kube-apiserver"
+)
+
+// side is kube-apiserver, or Tripod with its settings of garbage collection.
+type side struct {
+	Name string
+	// env is the environment of its processes.
+	env []string
+}
+
+func (s side) isStock() bool { return s.Name == stock }
+
+// sides returns what is compared. Without an environment, services are as they are shipped.
+func sides(tunedEnv []string) []side {
+	return []side{{Name: stock}, {Name: equal, env: []string{"GOGC=100", "GOMEMLIMIT=off"}}, {Name: tuned, env: tunedEnv}}
+}
+
+// cluster is one side, running with an etcd of its own.
+type cluster struct {
+	*framework.Cluster
+	side side
+	// servers are the processes that serve the API.
+	servers []process
+	etcd    process
+	// ready is the time from the start of the first of these processes until all are ready.
+	ready time.Duration
+
+	env    *framework.Environment
+	stock  *framework.Stock
+	fleet  *framework.Fleet
+	failed bool
+}
+
+// start starts one side, with further flags of all its processes. Replicas that are named can be added later.
+func (s side) start(ctx context.Context, later []string, args ...string) (_ *cluster, err error) {
+	env, err := framework.New("bench-" + s.Name)
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{side: s, env: env, failed: true}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.close())
+		}
+	}()
+	if s.isStock() {
+		err = c.startStock(ctx, args)
+	} else {
+		err = c.startTripod(ctx, later, args)
+	}
+	c.failed = err != nil
+	return c, err
+}
+
+func (c *cluster) startStock(ctx context.Context, args []string) error {
+	server, err := c.env.StartStock(ctx, framework.StockOptions{Args: args, Env: c.side.env})
+	if err != nil {
+		return err
+	}
+	c.ready = time.Since(server.Process.Started)
+	c.stock, c.Cluster = server, server.Cluster
+	c.servers = []process{{kubeAPIServer, server.Process.PID()}}
+	c.etcd = process{"etcd", server.Etcd.PID()}
+	return nil
+}
+
+func (c *cluster) startTripod(ctx context.Context, later, args []string) error {
+	dir := filepath.Join(c.env.Dir, "etcd-of-all")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	url, etcd, err := c.env.StartEtcdProcess(ctx, dir)
+	if err != nil {
+		return err
+	}
+	c.etcd = process{"etcd", etcd.PID()}
+	options := framework.FleetOptions{EtcdURL: url, Env: c.side.env}
+	names := []string{"core-1", "extensions-1", "aggregator-1"}
+	for i, name := range append(names, later...) {
+		options.Replicas = append(options.Replicas, framework.ReplicaOptions{Name: name, Args: args, Later: i >= len(names)})
+	}
+	if c.fleet, err = c.env.StartFleet(ctx, options); err != nil {
+		return err
+	}
+	c.ready = time.Since(c.fleet.Replica(names[0]).Process().Started)
+	c.Cluster = c.fleet.Cluster
+	for _, name := range names {
+		c.servers = append(c.servers, process{strings.TrimSuffix(name, "-1"), c.fleet.Replica(name).Process().PID()})
+	}
+	return nil
+}
+
+// add starts a further replica, of kube-apiserver or the one of Tripod that was named, and returns when it is ready.
+func (c *cluster) add(ctx context.Context, name string) (process, error) {
+	if c.side.isStock() {
+		other, err := c.stock.Beside(ctx, false)
+		if err != nil {
+			return process{}, err
+		}
+		return process{name, other.Process.PID()}, nil
+	}
+	replica := c.fleet.Replica(name)
+	if err := replica.Start(); err != nil {
+		return process{}, err
+	}
+	return process{name, replica.Process().PID()}, replica.WaitReady(ctx)
+}
+
+// introspect returns the path at which a server answers what it tells about itself.
+func (c *cluster) introspect(service, path string) string {
+	if c.side.isStock() {
+		return path
+	}
+	separator := "?"
+	if strings.Contains(path, "?") {
+		separator = "&"
+	}
+	return fmt.Sprintf("%s%sservice=%s", path, separator, service)
+}
+
+// close stops the processes. Their logs are kept when something failed.
+func (c *cluster) close() error { return c.env.Close(c.failed) }

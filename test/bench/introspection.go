@@ -1,0 +1,133 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tripod-k8s/tripod/test/bench/load"
+)
+
+// ask returns what a server tells about itself.
+func (f *fixture) ask(ctx context.Context, service, path string) ([]byte, error) {
+	answer, err := f.admin.Read(ctx, load.Request{Method: http.MethodGet, Path: f.introspect(service, path), Accept: "*/*"})
+	if err != nil {
+		err = fmt.Errorf("cannot ask %s for %s: %w", service, path, err)
+	}
+	return answer, err
+}
+
+var mallocsLine = regexp.MustCompile(`(?m)^# Mallocs = (\d+)$`)
+
+// mallocs returns how often the aggregator has allocated memory.
+func (f *fixture) mallocs(ctx context.Context) (float64, error) {
+	profile, err := f.ask(ctx, aggregator, "/debug/pprof/heap?debug=1")
+	if err != nil {
+		return 0, err
+	}
+	found := mallocsLine.FindSubmatch(profile)
+	if found == nil {
+		return 0, errors.New("the heap profile does not tell how often memory was allocated")
+	}
+	return strconv.ParseFloat(string(found[1]), 64)
+}
+
+// countMallocs calls do, which returns how many requests it sent, and takes down the allocations for each.
+func (f *fixture) countMallocs(ctx context.Context, v values, do func() (int64, error)) error {
+	// Counting allocates, too.
+	var counts [3]float64
+	var n int64
+	for i := range counts {
+		var err error
+		if i == len(counts)-1 {
+			if n, err = do(); err != nil {
+				return err
+			}
+		}
+		if counts[i], err = f.mallocs(ctx); err != nil {
+			return err
+		}
+	}
+	v[aggregatorMallocs] = (counts[2] - counts[1] - (counts[1] - counts[0])) / float64(n)
+	return nil
+}
+
+// garbageCollection returns the settings of garbage collection that a server says it has.
+func (f *fixture) garbageCollection(ctx context.Context) (map[string]string, error) {
+	settings := map[string]string{}
+	for _, server := range f.servers {
+		metrics, err := f.ask(ctx, server.Service, "/metrics")
+		if err != nil {
+			return nil, err
+		}
+		percent, limit := metric(metrics, "go_gc_gogc_percent"), metric(metrics, "go_gc_gomemlimit_bytes")
+		settings[server.Service] = fmt.Sprintf("GOGC=%g", percent)
+		if limit > 0 && limit < 1<<62 {
+			settings[server.Service] += fmt.Sprintf(" GOMEMLIMIT=%.0fMiB", limit/(1<<20))
+		}
+	}
+	return settings, nil
+}
+
+// metric returns a metric without labels, or 0.
+func metric(metrics []byte, name string) float64 {
+	for line := range strings.Lines(string(metrics)) {
+		if value, found := strings.CutPrefix(line, name+" "); found {
+			number, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				return 0
+			}
+			return number
+		}
+	}
+	return 0
+}
+
+// profile keeps profiles of a workload in a closed loop, of each process.
+func (w workload) profile(ctx context.Context, f *fixture, duration time.Duration, dir string, kinds ...string) (err error) {
+	do, open, err := w.begin(ctx, f, w.requestsFor(0, warmUp+duration))
+	if err != nil {
+		return err
+	}
+	if open != nil {
+		defer func() { err = errors.Join(err, open.close()) }()
+	}
+	dir = filepath.Join(dir, strings.ReplaceAll(w.String(), "/", "-"))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	var fetching sync.WaitGroup
+	var mu sync.Mutex
+	for _, server := range f.servers {
+		for _, kind := range kinds {
+			fetching.Go(func() {
+				path := fmt.Sprintf("/debug/pprof/%s?seconds=%d", kind, max(int(duration.Seconds()), 1))
+				data, failed := f.ask(ctx, server.Service, path)
+				if failed == nil {
+					failed = os.WriteFile(filepath.Join(dir, f.side.Name+"-"+server.Service+"-"+kind+".pb.gz"), data, 0o644)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				err = errors.Join(err, failed)
+			})
+		}
+	}
+	if w.fanOut {
+		load.Offer(ctx, load.Offered{PerSecond: w.Rate, Duration: duration, Workers: openWorkers}, do)
+	} else {
+		load.Saturate(ctx, closedClients, duration, do)
+	}
+	fetching.Wait()
+	return err
+}

@@ -1,0 +1,197 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := bench(ctx, os.Args[1:])
+	stop()
+	switch {
+	case err == nil, errors.Is(err, errListed):
+	case errors.Is(err, flag.ErrHelp):
+		os.Exit(2)
+	default:
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func bench(ctx context.Context, args []string) error {
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	// What this command was started with is no setting of the servers.
+	for _, name := range []string{"GOGC", "GOMEMLIMIT", "GODEBUG"} {
+		if err := os.Unsetenv(name); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(o.artifacts, 0o755); err != nil {
+		return err
+	}
+	r := newReport(o)
+	if err := errors.Join(o.measure(ctx, r), ctx.Err()); err != nil {
+		return err
+	}
+	r.Took = time.Since(r.Date)
+	return o.write(r)
+}
+
+// measure runs what was selected.
+func (o *options) measure(ctx context.Context, r *report) error {
+	selected := o.selected()
+	if o.run.MatchString(startPart) || len(selected) > 0 {
+		for round := range o.rounds {
+			order := slices.Clone(o.sides)
+			if round%2 == 1 {
+				slices.Reverse(order)
+			}
+			for _, s := range order {
+				o.say("round %d of %d: %s", round+1, o.rounds, s.Name)
+				if err := s.round(ctx, o, r, selected); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if o.profile > 0 {
+		if err := o.profiles(ctx, selected); err != nil {
+			return err
+		}
+	}
+	if !o.run.MatchString(crowdPart) {
+		return nil
+	}
+	for _, s := range o.sides {
+		if s.Name == equal && len(o.sides) > 2 {
+			continue // memory is that of the settings with which Tripod is shipped
+		}
+		o.say("CRDs: %s", s.Name)
+		crowd, err := s.runCrowd(ctx, o, o.crds)
+		if err != nil {
+			return err
+		}
+		r.Crowds = append(r.Crowds, crowd)
+	}
+	return nil
+}
+
+// round starts a side, and runs the workloads.
+func (s side) round(ctx context.Context, o *options, r *report, selected []workload) (err error) {
+	c, err := s.start(ctx, nil)
+	if err != nil {
+		return err
+	}
+	f, err := c.setUp(ctx)
+	if err != nil {
+		return errors.Join(err, c.close())
+	}
+	defer func() { err = errors.Join(err, f.close()) }()
+	f.failed = true
+	doingNothing, err := f.idle(ctx)
+	if err != nil {
+		return err
+	}
+	r.start(s, c.ready, doingNothing)
+	if r.GarbageCollection[s.Name], err = f.garbageCollection(ctx); err != nil {
+		return err
+	}
+	for _, w := range selected {
+		v, err := w.run(ctx, f, o)
+		if err != nil {
+			return fmt.Errorf("%s: %s: %w", s.Name, w, err)
+		}
+		r.add(s, w, v)
+	}
+	f.failed = false
+	return nil
+}
+
+// profiles runs the workloads on stock and on Tripod for profiles: of processor time and allocations, and with servers that
+// measure how long goroutines wait for each other, which costs time, of that.
+func (o *options) profiles(ctx context.Context, selected []workload) error {
+	for _, pass := range []struct {
+		duration time.Duration
+		args     []string
+		kinds    []string
+	}{
+		{duration: o.profile, kinds: []string{"profile", "allocs"}},
+		{duration: o.profile / 2, kinds: []string{"block"}, args: []string{"--contention-profiling"}},
+	} {
+		for _, s := range o.sides {
+			if s.Name == equal && len(o.sides) > 2 {
+				continue
+			}
+			o.say("profiles: %s %v", s.Name, pass.kinds)
+			if err := s.profilesOf(ctx, o, selected, pass.duration, pass.args, pass.kinds); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s side) profilesOf(
+	ctx context.Context, o *options, selected []workload, duration time.Duration, args, kinds []string,
+) (err error) {
+	if len(selected) == 0 {
+		return nil
+	}
+	c, err := s.start(ctx, nil, args...)
+	if err != nil {
+		return err
+	}
+	f, err := c.setUp(ctx)
+	if err != nil {
+		return errors.Join(err, c.close())
+	}
+	defer func() { err = errors.Join(err, f.close()) }()
+	for _, w := range selected {
+		if err := w.profile(ctx, f, duration, filepath.Join(o.artifacts, "profiles"), kinds...); err != nil {
+			return fmt.Errorf("%s: %s: %w", s.Name, w, err)
+		}
+	}
+	return ctx.Err()
+}
+
+// write writes the results.
+func (o *options) write(r *report) error {
+	r.finish()
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(o.artifacts, "results.json"), append(data, '\n'), 0o644); err != nil {
+		return err
+	}
+	if o.docs != "" {
+		if err := r.writeDocs(o.docs); err != nil {
+			return err
+		}
+	}
+	if o.json {
+		_, err = fmt.Println(string(data))
+		return err
+	}
+	return r.writeTables(os.Stdout)
+}
+
+func (o *options) say(format string, args ...any) {
+	fmt.Fprintf(o.progress, "%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
+}

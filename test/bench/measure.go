@@ -1,0 +1,162 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tripod-k8s/tripod/test/bench/load"
+)
+
+const (
+	// openWorkers is how many requests of an offered load are on their way at a time at most, closedClients are those of a
+	// closed loop.
+	openWorkers   = 64
+	closedClients = 16
+	// warmUp is how long a closed loop goes on before anything is measured.
+	warmUp = 200 * time.Millisecond
+	// fanOutAtLeast is how long events are sent to watchers at least: there are few of them.
+	fanOutAtLeast = 3 * time.Second
+)
+
+// measure is what is measured of a workload, and its unit.
+type measure string
+
+// What is measured. Processor time is that of all processes of the API server, without etcd where that is not said.
+const (
+	cpuPerRequest     measure = "CPU ms/request" // which is CPU seconds per 1,000 requests
+	etcdCPU           measure = "etcd CPU"
+	p50               measure = "p50 ms"
+	p99               measure = "p99 ms"
+	p999              measure = "p99.9 ms"
+	perSecond         measure = "requests/s at most"
+	failures          measure = "failed requests"
+	cpuPerEvent       measure = "CPU µs/event delivered"
+	aggregatorMallocs measure = "allocations in the aggregator"
+)
+
+// values are what was measured.
+type values map[measure]float64
+
+// run measures a workload: at its rate, and then in a closed loop.
+func (w workload) run(ctx context.Context, f *fixture, o *options) (_ values, err error) {
+	do, open, err := w.begin(ctx, f, w.requestsFor(o.duration, warmUp+o.duration/2))
+	if err != nil {
+		return nil, err
+	}
+	if open != nil {
+		defer func() { err = errors.Join(err, open.close()) }()
+	}
+	if w.fanOut {
+		return w.runFanOut(ctx, f, o, do, open)
+	}
+	load.Saturate(ctx, closedClients, warmUp, do)
+	v, offered := values{}, &load.Result{}
+	offer := func() (int64, error) {
+		offered = load.Offer(ctx, load.Offered{PerSecond: w.Rate, Duration: o.duration, Workers: openWorkers}, do)
+		return offered.Requests, nil
+	}
+	if w.Name == "GET" && !f.side.isStock() {
+		err = f.countMallocs(ctx, v, func() (int64, error) { return offered.Requests, f.charge(v, cpuPerRequest, 1e3, offer) })
+	} else {
+		err = f.charge(v, cpuPerRequest, 1e3, offer)
+	}
+	if err != nil {
+		return nil, err
+	}
+	v[p50], v[p99], v[p999] = offered.Milliseconds(50), offered.Milliseconds(99), offered.Milliseconds(99.9)
+	closed := load.Saturate(ctx, closedClients, o.duration/2, do)
+	v[perSecond] = closed.PerSecond()
+	w.fail(v, f, o, offered, closed)
+	return v, ctx.Err()
+}
+
+// begin makes what n requests need, and returns what is done at a time, and the watches that are open meanwhile, if any.
+func (w workload) begin(ctx context.Context, f *fixture, n int) (load.Operation, *watchers, error) {
+	if w.prepare != nil {
+		if err := w.prepare(ctx, f, n); err != nil {
+			return nil, nil, err
+		}
+	}
+	if w.watchers == 0 {
+		return w.operation(f), nil, nil
+	}
+	var of []resource
+	for _, r := range resources {
+		if !w.fanOut || r.Name == w.Resource {
+			of = append(of, r)
+		}
+	}
+	open, err := f.watch(ctx, w.watchers/len(of), w.Credentials, of...)
+	return w.operation(f), open, err
+}
+
+// runFanOut measures the events that watchers get.
+func (w workload) runFanOut(ctx context.Context, f *fixture, o *options, do load.Operation, open *watchers) (values, error) {
+	v, sent := values{}, &load.Result{}
+	err := f.charge(v, cpuPerEvent, 1e6, func() (int64, error) {
+		sent = load.Offer(ctx, load.Offered{PerSecond: w.Rate, Duration: max(o.duration, fanOutAtLeast), Workers: openWorkers}, do)
+		return (sent.Requests - sent.Errors) * int64(open.count), open.wait(ctx, sent.Requests-sent.Errors)
+	})
+	v[p50], v[p99], v[p999] = open.delivered.Milliseconds(50), open.delivered.Milliseconds(99), open.delivered.Milliseconds(99.9)
+	w.fail(v, f, o, sent)
+	return v, err
+}
+
+// fail takes down failed requests, and tells of the first.
+func (w workload) fail(v values, f *fixture, o *options, results ...*load.Result) {
+	var first error
+	for _, result := range results {
+		v[failures] += float64(result.Errors)
+		first = cmp.Or(first, result.Error)
+	}
+	if first != nil {
+		fmt.Fprintf(o.progress, "%s: %s: %g requests failed: %v\n", f.side.Name, w, v[failures], first)
+	}
+}
+
+// idle waits until nothing is done that belongs to the start, and then returns the share of a processor that doing nothing takes.
+func (f *fixture) idle(ctx context.Context) (float64, error) {
+	if err := pause(ctx, settle); err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	before, err := cpuOf(f.servers...)
+	if err != nil {
+		return 0, err
+	}
+	if err := pause(ctx, settle); err != nil {
+		return 0, err
+	}
+	after, err := cpuOf(f.servers...)
+	return (after - before).Seconds() / time.Since(start).Seconds(), err
+}
+
+// charge calls do, which returns how often it did something, and takes down the processor time of each time.
+func (f *fixture) charge(v values, as measure, unit float64, do func() (int64, error)) error {
+	before, err := cpuOf(f.servers...)
+	if err != nil {
+		return err
+	}
+	etcdBefore, err := f.etcd.cpu()
+	if err != nil {
+		return err
+	}
+	n, err := do()
+	if err != nil {
+		return err
+	}
+	after, err := cpuOf(f.servers...)
+	if err != nil {
+		return err
+	}
+	etcdAfter, err := f.etcd.cpu()
+	v[as] = (after - before).Seconds() * unit / float64(n)
+	v[etcdCPU] = (etcdAfter - etcdBefore).Seconds() * unit / float64(n)
+	return err
+}

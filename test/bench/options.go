@@ -1,0 +1,118 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/tripod-k8s/tripod/test/bench/schemas"
+)
+
+// Parts that are selected by name, as workloads are.
+const (
+	startPart = "START"
+	crowdPart = "CRDs"
+)
+
+// options are what the command line says.
+type options struct {
+	run         *regexp.Regexp
+	rounds      int
+	duration    time.Duration
+	profile     time.Duration
+	quiet       time.Duration
+	sides       []side
+	crds        []*apiextensionsv1.CustomResourceDefinition
+	json        bool
+	artifacts   string
+	docs        string
+	commandLine string
+	// progress is where people see what goes on.
+	progress io.Writer
+}
+
+func parse(args []string) (*options, error) {
+	o := &options{progress: os.Stderr, commandLine: strings.Join(append([]string{"go run ./test/bench"}, args...), " ")}
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	run := flags.String("run", "", "run only workloads whose NAME/RESOURCE/CREDENTIALS match this regular expression (-list), and START, CRDs")
+	list := flags.Bool("list", false, "list what can be run, and stop")
+	short := flags.Bool("short", false, "a look, not a measurement: one round of half a second for each workload, 60 CRDs, no profiles")
+	flags.IntVar(&o.rounds, "rounds", 3, "how often each workload is run on each side")
+	flags.DurationVar(&o.duration, "duration", 1500*time.Millisecond, "how long each workload is run at its rate; half as long in a closed loop")
+	flags.DurationVar(&o.profile, "profile", 2*time.Second, "how long each workload is profiled; 0 for no profiles")
+	flags.DurationVar(&o.quiet, "quiet", 20*time.Second, "time before and after the CRDs")
+	tunedEnv := flags.String("tuned", "", `environment of Tripod with tuned garbage collection, such as "GOGC=200 GOMEMLIMIT=400MiB"; as it is shipped when empty`)
+	names := flags.String("sides", "stock,equal,tuned", "what is compared: stock, and Tripod with the same and with tuned garbage collection")
+	count := flags.Int("crd-count", 600, "how many CRDs are generated")
+	dir := flags.String("crds", "", "directory with real CRDs, instead of generated ones")
+	output := flags.String("o", "table", "table or json")
+	flags.StringVar(&o.artifacts, "artifacts", "artifacts/bench", "directory for profiles and results")
+	flags.StringVar(&o.docs, "docs", "", "write this Markdown file, and the graph beside it")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	if *list {
+		return nil, listParts(os.Stdout)
+	}
+	if *short {
+		o.rounds, o.duration, o.profile, o.quiet, *count = 1, 500*time.Millisecond, 0, 5*time.Second, 60
+	}
+	if flags.NArg() > 0 || o.rounds < 1 || (*output != "table" && *output != "json") {
+		return nil, fmt.Errorf("-rounds must be 1 or more, -o table or json, and there are no arguments: %q", flags.Args())
+	}
+	o.json = *output == "json"
+	var err error
+	if o.run, err = regexp.Compile(*run); err != nil {
+		return nil, fmt.Errorf("-run: %w", err)
+	}
+	if o.sides, err = selectSides(strings.Split(*names, ","), strings.Fields(*tunedEnv)); err != nil {
+		return nil, err
+	}
+	if *dir == "" {
+		o.crds = schemas.Generate(*count)
+		return o, nil
+	}
+	o.crds, err = schemas.Read(*dir)
+	return o, err
+}
+
+// errListed ends the command when it was only asked for a list.
+var errListed = errors.New("listed")
+
+func listParts(w io.Writer) error {
+	fmt.Fprintln(w, startPart)
+	for _, one := range workloads() {
+		fmt.Fprintln(w, one)
+	}
+	fmt.Fprintln(w, crowdPart)
+	return errListed
+}
+
+func selectSides(names, tunedEnv []string) ([]side, error) {
+	var selected []side
+	for _, one := range sides(tunedEnv) {
+		if slices.Contains(names, one.Name) {
+			selected = append(selected, one)
+		}
+	}
+	if len(selected) != len(names) {
+		return nil, fmt.Errorf("-sides: %q has what is none of %s, %s, %s", names, stock, equal, tuned)
+	}
+	return selected, nil
+}
+
+// selected returns the workloads that are to be run.
+func (o *options) selected() []workload {
+	return slices.DeleteFunc(workloads(), func(w workload) bool { return !o.run.MatchString(w.String()) })
+}

@@ -1,0 +1,60 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// process is a process of a server.
+type process struct {
+	// Service is aggregator, core, extensions, kube-apiserver or etcd; of further replicas, with a number.
+	Service string
+	PID     int
+}
+
+// cpu returns the processor time that all threads of a process have had.
+func (p process) cpu() (time.Duration, error) {
+	// What clock_getcpuclockid(3) makes of a PID: finer than the hundredths of a second of /proc.
+	const threadGroupScheduled = 2
+	var at unix.Timespec
+	if err := unix.ClockGettime(int32(^p.PID<<3|threadGroupScheduled), &at); err != nil {
+		return 0, fmt.Errorf("cannot read the processor time of %s: %w", p.Service, err)
+	}
+	return time.Duration(at.Nano()), nil
+}
+
+// resident returns the resident memory of a process in MB.
+func (p process) resident() (float64, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
+	if err != nil {
+		return 0, fmt.Errorf("cannot read the memory of %s: %w", p.Service, err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "VmRSS:" {
+			kib, err := strconv.ParseFloat(fields[1], 64)
+			return kib * 1024 / 1e6, err
+		}
+	}
+	return 0, fmt.Errorf("cannot read the memory of %s: it has ended", p.Service)
+}
+
+// cpuOf returns the processor time of several processes together.
+func cpuOf(processes ...process) (time.Duration, error) {
+	var sum time.Duration
+	for _, p := range processes {
+		one, err := p.cpu()
+		if err != nil {
+			return 0, err
+		}
+		sum += one
+	}
+	return sum, nil
+}

@@ -1,0 +1,185 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// report is what a run has found; `-o json` prints it.
+type report struct {
+	Date    time.Time
+	Took    time.Duration
+	Command string
+	// Machine and Versions are for people.
+	Machine  string
+	Versions []string
+	Rounds   int
+	Duration time.Duration
+	CRDs     int
+	// GarbageCollection is what each process of each side says of itself.
+	GarbageCollection map[string]map[string]string
+	// Starts are the seconds from start to ready of each side in each round.
+	Starts map[string][]float64
+	// Idle are the shares of a processor that each side takes when nobody asks for anything.
+	Idle   map[string][]float64
+	Rows   []*row
+	Crowds []*crowd
+	Phases []phase
+	Aims   []aim
+
+	sides []side
+}
+
+// row is what was found for a workload.
+type row struct {
+	Workload, Resource, Credentials string
+	// Rate is in requests per second.
+	Rate float64
+	// Rounds has what was measured in each round, Medians their medians, of each side.
+	Rounds  map[string]map[measure][]float64
+	Medians map[string]map[measure]float64
+
+	fanOut bool
+}
+
+// phase is how long requests to built-in resources took during a phase of a crowd, in milliseconds.
+type phase struct {
+	Side, Name, Requests string
+	Seconds              float64
+	P50, P99, P999       float64
+	Count                int64
+}
+
+func newReport(o *options) *report {
+	return &report{
+		Date: time.Now().UTC(), Command: o.commandLine, Machine: machine(), Versions: versions(), Rounds: o.rounds, Duration: o.duration,
+		CRDs: len(o.crds), GarbageCollection: map[string]map[string]string{}, Starts: map[string][]float64{}, Idle: map[string][]float64{},
+		sides: o.sides,
+	}
+}
+
+// start takes down how long a start took, and the share of a processor that is taken afterwards.
+func (r *report) start(s side, took time.Duration, doingNothing float64) {
+	r.Idle[s.Name] = append(r.Idle[s.Name], doingNothing)
+	r.Starts[s.Name] = append(r.Starts[s.Name], took.Seconds())
+}
+
+// add takes down what a round has found.
+func (r *report) add(s side, w workload, v values) {
+	i := slices.IndexFunc(r.Rows, func(one *row) bool {
+		return one.Workload == w.Name && one.Resource == w.Resource && one.Credentials == w.Credentials
+	})
+	if i < 0 {
+		i = len(r.Rows)
+		r.Rows = append(r.Rows, &row{
+			Workload: w.Name, Resource: w.Resource, Credentials: w.Credentials, Rate: w.Rate, fanOut: w.fanOut,
+			Rounds: map[string]map[measure][]float64{},
+		})
+	}
+	rounds := r.Rows[i].Rounds
+	if rounds[s.Name] == nil {
+		rounds[s.Name] = map[measure][]float64{}
+	}
+	for name, value := range v {
+		rounds[s.Name][name] = append(rounds[s.Name][name], value)
+	}
+}
+
+// finish computes what follows from what was measured.
+func (r *report) finish() {
+	for _, one := range r.Rows {
+		one.Medians = map[string]map[measure]float64{}
+		for name, measures := range one.Rounds {
+			one.Medians[name] = map[measure]float64{}
+			for what, found := range measures {
+				one.Medians[name][what] = median(found)
+			}
+		}
+	}
+	for _, c := range r.Crowds {
+		for _, write := range []bool{false, true} {
+			requests := map[bool]string{false: "GET", true: "UPDATE"}[write]
+			for _, name := range phases {
+				from, to := c.Began[name], c.end(name)
+				times := c.of(write, from, to)
+				r.Phases = append(r.Phases, phase{
+					Side: c.Side, Name: name, Requests: requests, Seconds: to.Sub(from).Seconds(), Count: times.Count(),
+					P50: times.Milliseconds(50), P99: times.Milliseconds(99), P999: times.Milliseconds(99.9),
+				})
+			}
+		}
+	}
+	r.Aims = r.aims()
+}
+
+// ratio returns how a measure of a side compares with that of stock, and whether there are both.
+func (one *row) ratio(side string, what measure) (float64, bool) {
+	theirs, ours := one.Medians[stock][what], one.Medians[side][what]
+	return ours / theirs, theirs > 0 && ours > 0
+}
+
+// crowd returns what happened to a side, or nil.
+func (r *report) crowd(side string) *crowd {
+	i := slices.IndexFunc(r.Crowds, func(c *crowd) bool { return c.Side == side })
+	if i < 0 {
+		return nil
+	}
+	return r.Crowds[i]
+}
+
+func median(of []float64) float64 {
+	if len(of) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(of))
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 0 {
+		return (sorted[middle-1] + sorted[middle]) / 2
+	}
+	return sorted[middle]
+}
+
+// machine says what the processor and the kernel are.
+func machine() string {
+	model := runtime.GOARCH
+	if data, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		if _, after, found := strings.Cut(string(data), "model name"); found {
+			name, _, _ := strings.Cut(after, "\n")
+			model = strings.Trim(name, "\t :")
+		}
+	}
+	var memory unix.Sysinfo_t
+	var kernel unix.Utsname
+	if unix.Sysinfo(&memory) != nil || unix.Uname(&kernel) != nil {
+		return fmt.Sprintf("%s, %d CPUs", model, runtime.NumCPU())
+	}
+	const gib = 1 << 30
+	return fmt.Sprintf("%s, %d CPUs, %.0f GiB, Linux %s", model, runtime.NumCPU(),
+		float64(memory.Totalram)*float64(memory.Unit)/gib, unix.ByteSliceToString(kernel.Release[:]))
+}
+
+// versions says which programs were run.
+func versions() []string {
+	found := []string{runtime.Version()}
+	for _, command := range [][]string{
+		{"bin/tripod", "version"}, {"bin/test-assets/kube-apiserver", "--version"}, {"bin/test-assets/etcd", "--version"},
+	} {
+		output, err := exec.Command(command[0], command[1:]...).Output()
+		if err != nil {
+			output = fmt.Appendf(nil, "%s: %v", command[0], err)
+		}
+		first, _, _ := strings.Cut(string(output), "\n")
+		found = append(found, first)
+	}
+	return found
+}

@@ -1,0 +1,198 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// table is a table for people.
+type table struct {
+	Title  string
+	header []string
+	rows   [][]string
+}
+
+// writeTables writes all tables as plain text.
+func (r *report) writeTables(w io.Writer) error {
+	for _, t := range r.tables() {
+		fmt.Fprintf(w, "\n%s\n\n", t.Title)
+		aligned := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		for _, cells := range append([][]string{t.header}, t.rows...) {
+			fmt.Fprintln(aligned, strings.Join(cells, "\t"))
+		}
+		if err := aligned.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Markdown returns the table as Markdown.
+func (t table) Markdown() string {
+	var text strings.Builder
+	line := func(cells []string) { fmt.Fprintf(&text, "| %s |\n", strings.Join(cells, " | ")) }
+	line(t.header)
+	line(slices.Repeat([]string{"---"}, len(t.header)))
+	for _, cells := range t.rows {
+		line(cells)
+	}
+	return text.String()
+}
+
+// tables returns what there is to show.
+func (r *report) tables() []table {
+	all := []table{
+		r.workloadTable("Requests: medians of stock, and ratios of Tripod to them with equal and with tuned garbage collection",
+			false, cpuPerRequest, etcdCPU, p50, p99, p999, perSecond),
+		r.workloadTable("Watches: 1,000 watchers, 20 events a second to each", true, cpuPerEvent, etcdCPU, p50, p99, p999),
+		r.startTable(), r.memoryTable(), r.phaseTable(), r.aimTable(),
+	}
+	return slices.DeleteFunc(all, func(t table) bool { return len(t.rows) == 0 })
+}
+
+// workloadTable has a column of each side for each measure: of stock what was measured, of the others the ratio to it.
+func (r *report) workloadTable(title string, fanOut bool, measures ...measure) table {
+	t := table{Title: title, header: []string{"", "resource", "credentials", "per second"}}
+	for _, what := range measures {
+		for _, s := range r.sides {
+			if s.Name == r.sides[0].Name {
+				t.header = append(t.header, string(what)+" "+s.Name)
+			} else {
+				t.header = append(t.header, s.Name)
+			}
+		}
+	}
+	t.header = append(t.header, "failed")
+	for _, one := range r.Rows {
+		if one.fanOut != fanOut {
+			continue
+		}
+		cells := []string{one.Workload, one.Resource, one.Credentials, fmt.Sprintf("%g", one.Rate)}
+		failed := 0.0
+		for _, what := range measures {
+			for _, s := range r.sides {
+				if ratio, both := one.ratio(s.Name, what); both && !s.isStock() {
+					cells = append(cells, fmt.Sprintf("×%.2f", ratio))
+				} else {
+					cells = append(cells, number(one.Medians[s.Name][what]))
+				}
+			}
+		}
+		for _, s := range r.sides {
+			for _, count := range one.Rounds[s.Name][failures] {
+				failed += count
+			}
+		}
+		t.rows = append(t.rows, append(cells, fmt.Sprintf("%g", failed)))
+	}
+	return t
+}
+
+func (r *report) startTable() table {
+	t := table{Title: "Start to ready, and doing nothing", header: []string{"", "seconds", "each", "ratio", "idle, % of a CPU"}}
+	for _, s := range r.sides {
+		if starts := r.Starts[s.Name]; len(starts) > 0 {
+			t.rows = append(t.rows, []string{
+				s.Name, number(median(starts)), strings.Trim(fmt.Sprintf("%.2f", starts), "[]"), ratioTo(median(starts), median(r.Starts[stock])),
+				number(100 * median(r.Idle[s.Name])),
+			})
+		}
+	}
+	return t
+}
+
+func (r *report) memoryTable() table {
+	t := table{Title: fmt.Sprintf("Resident memory, MB, with %d CRDs", r.CRDs), header: []string{"", "side", "each process", "sum", "ratio"}}
+	for _, state := range []string{idle, installed, wasRead, fresh} {
+		for _, c := range r.Crowds {
+			var each []string
+			for name, megabytes := range c.Memory[state] {
+				each = append(each, fmt.Sprintf("%s %.0f", name, megabytes))
+			}
+			slices.Sort(each)
+			theirs := 0.0
+			if s := r.crowd(stock); s != nil && state != fresh {
+				theirs = s.sum(state)
+			}
+			t.rows = append(t.rows, []string{state, c.Side, strings.Join(each, ", "), fmt.Sprintf("%.0f", c.sum(state)), ratioTo(c.sum(state), theirs)})
+		}
+	}
+	return t
+}
+
+func (r *report) phaseTable() table {
+	t := table{
+		Title:  fmt.Sprintf("Built-in resources while %d CRDs come: %d GETs and %d UPDATEs a second", r.CRDs, readsPerSecond, writesPerSecond),
+		header: []string{"", "", "side", "seconds", "requests", "p50 ms", "p99 ms", "p99.9 ms", "ratio of p99"},
+	}
+	for _, requests := range []string{"GET", "UPDATE"} {
+		for _, name := range phases {
+			theirs := 0.0
+			for _, p := range r.Phases {
+				if p.Requests != requests || p.Name != name {
+					continue
+				}
+				if p.Side == stock {
+					theirs = p.P99
+				}
+				t.rows = append(t.rows, []string{
+					requests, name, p.Side, number(p.Seconds), fmt.Sprint(p.Count), number(p.P50), number(p.P99), number(p.P999), ratioTo(p.P99, theirs),
+				})
+			}
+		}
+	}
+	return t
+}
+
+func (r *report) aimTable() table {
+	t := table{Title: "Aims: ratios to stock, the worst of those that an aim is about", header: []string{"", "aim"}}
+	var ours []side
+	for _, s := range r.sides {
+		if !s.isStock() {
+			ours = append(ours, s)
+			t.header = append(t.header, s.Name, "", "which")
+		}
+	}
+	for _, a := range r.Aims {
+		cells := []string{a.What, fmt.Sprintf("≤ %g", a.Limit)}
+		for _, s := range ours {
+			one, measured := a.Found[s.Name]
+			switch {
+			case !measured:
+				cells = append(cells, "", "not measured", "")
+			case one.Met:
+				cells = append(cells, number(one.Value), "met", one.Of)
+			default:
+				cells = append(cells, number(one.Value), "**not met**", one.Of)
+			}
+		}
+		t.rows = append(t.rows, cells)
+	}
+	return t
+}
+
+func ratioTo(ours, theirs float64) string {
+	if theirs == 0 {
+		return ""
+	}
+	return fmt.Sprintf("×%.2f", ours/theirs)
+}
+
+// number returns a number with about three digits.
+func number(n float64) string {
+	switch {
+	case n == 0:
+		return "-"
+	case n < 10:
+		return fmt.Sprintf("%.2f", n)
+	case n < 100:
+		return fmt.Sprintf("%.1f", n)
+	}
+	return fmt.Sprintf("%.0f", n)
+}
