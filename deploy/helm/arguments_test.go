@@ -1,0 +1,120 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helm
+
+import (
+	"flag"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"go.etcd.io/etcd/server/v3/embed"
+
+	cliflag "k8s.io/component-base/cli/flag"
+
+	aggregatoroptions "github.com/tripod-k8s/tripod/services/aggregator/options"
+	coreoptions "github.com/tripod-k8s/tripod/services/core/options"
+	extensionsoptions "github.com/tripod-k8s/tripod/services/extensions/options"
+)
+
+// flagsOf returns the flags that the process of a container has.
+func flagsOf(container string) *pflag.FlagSet {
+	fs := pflag.NewFlagSet(container, pflag.ContinueOnError)
+	var named *cliflag.NamedFlagSets
+	switch container {
+	case "aggregator":
+		flags := aggregatoroptions.New().Flags()
+		named = &flags
+	case "core":
+		named = coreoptions.New().Flags()
+	case "extensions":
+		named = extensionsoptions.New().Flags()
+	case "etcd":
+		etcd := flag.NewFlagSet(container, flag.ContinueOnError)
+		embed.NewConfig().AddFlags(etcd)
+		fs.AddGoFlagSet(etcd)
+		for _, name := range []string{"name", "data-dir", "initial-cluster-state"} {
+			if fs.Lookup(name) == nil {
+				fs.String(name, "", "")
+			}
+		}
+		return fs
+	}
+	for _, set := range named.FlagSets {
+		fs.AddFlagSet(set)
+	}
+	return fs
+}
+
+func TestServicesHaveTheFlagsThatTheyAreGiven(t *testing.T) {
+	forEachProfile(t, func(t *testing.T, r release) {
+		seen := map[string]bool{}
+		for _, p := range r.pods(t) {
+			container := p.spec.Containers[0]
+			if !p.serves() {
+				continue
+			}
+			seen[container.Name] = true
+			args := make([]string, 0, len(container.Args))
+			for _, arg := range container.Args {
+				args = append(args, strings.NewReplacer("$(POD_IP)", "10.0.0.1", "$(POD_NAME)", "pod-0").Replace(arg))
+			}
+			if err := flagsOf(container.Name).Parse(args); err != nil {
+				t.Errorf("%s: %v", p.owner, err)
+			}
+		}
+		for _, service := range []string{"aggregator", "core", "extensions"} {
+			if !seen[service] {
+				t.Errorf("there is no %s", service)
+			}
+		}
+	})
+}
+
+// Every file that a flag names is under a mount of the container.
+func TestFilesOfFlagsAreMounted(t *testing.T) {
+	forEachProfile(t, func(t *testing.T, r release) {
+		for _, p := range r.pods(t) {
+			container := p.spec.Containers[0]
+			for _, arg := range container.Args {
+				_, file, _ := strings.Cut(arg, "=")
+				if !strings.HasPrefix(file, "/") || strings.HasPrefix(arg, "--etcd-prefix=") {
+					continue
+				}
+				mounted := false
+				for _, mount := range container.VolumeMounts {
+					mounted = mounted || file == mount.MountPath || strings.HasPrefix(file, mount.MountPath+"/")
+				}
+				if !mounted {
+					t.Errorf("%s: nothing is mounted for %s", p.owner, arg)
+				}
+			}
+		}
+	})
+}
+
+// The files of certificates are those of the volume.
+func TestCertificatesOfFlagsAreInTheVolume(t *testing.T) {
+	forEachProfile(t, func(t *testing.T, r release) {
+		for _, p := range r.pods(t) {
+			var files []string
+			for _, volume := range p.spec.Volumes {
+				if volume.Name != "pki" {
+					continue
+				}
+				for _, source := range volume.Projected.Sources {
+					for _, item := range source.Secret.Items {
+						files = append(files, item.Path)
+					}
+				}
+			}
+			for _, arg := range p.spec.Containers[0].Args {
+				if _, file, ok := strings.Cut(arg, "/pki/"); ok && !slices.Contains(files, file) {
+					t.Errorf("%s: %s is not in the volume, which has %v", p.owner, arg, files)
+				}
+			}
+		}
+	})
+}

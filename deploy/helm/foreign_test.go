@@ -1,0 +1,114 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helm
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// foreignKinds are kinds of other projects. Of their types there is here what the chart uses, as their APIs have it, so that the tests need
+// not require these projects.
+var foreignKinds = map[schema.GroupKind]func() any{
+	{Group: "cert-manager.io", Kind: "Issuer"}:               func() any { return &issuer{} },
+	{Group: "cert-manager.io", Kind: "Certificate"}:          func() any { return &certificate{} },
+	{Group: "monitoring.coreos.com", Kind: "ServiceMonitor"}: func() any { return &serviceMonitor{} },
+	{Group: "monitoring.coreos.com", Kind: "PrometheusRule"}: func() any { return &prometheusRule{} },
+}
+
+type foreign struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+}
+
+type issuer struct {
+	foreign `json:",inline"`
+	Spec    struct {
+		SelfSigned *struct{} `json:"selfSigned"`
+		CA         *struct {
+			SecretName string `json:"secretName"`
+		} `json:"ca"`
+	} `json:"spec"`
+}
+
+type certificate struct {
+	foreign `json:",inline"`
+	Spec    struct {
+		CommonName  string          `json:"commonName"`
+		SecretName  string          `json:"secretName"`
+		IsCA        bool            `json:"isCA"`
+		Duration    metav1.Duration `json:"duration"`
+		RenewBefore metav1.Duration `json:"renewBefore"`
+		DNSNames    []string        `json:"dnsNames"`
+		IPAddresses []string        `json:"ipAddresses"`
+		Usages      []string        `json:"usages"`
+		Subject     struct {
+			Organizations []string `json:"organizations"`
+		} `json:"subject"`
+		PrivateKey struct {
+			Algorithm      string `json:"algorithm"`
+			Size           int    `json:"size"`
+			RotationPolicy string `json:"rotationPolicy"`
+		} `json:"privateKey"`
+		IssuerRef struct {
+			Name string `json:"name"`
+		} `json:"issuerRef"`
+	} `json:"spec"`
+}
+
+type secretKey struct {
+	Name string `json:"name"`
+	Key  string `json:"key"`
+}
+
+type serviceMonitor struct {
+	foreign `json:",inline"`
+	Spec    struct {
+		NamespaceSelector struct {
+			MatchNames []string `json:"matchNames"`
+		} `json:"namespaceSelector"`
+		Selector  metav1.LabelSelector `json:"selector"`
+		Endpoints []struct {
+			Port          string              `json:"port"`
+			Scheme        string              `json:"scheme"`
+			Path          string              `json:"path"`
+			Interval      string              `json:"interval"`
+			ScrapeTimeout string              `json:"scrapeTimeout"`
+			Params        map[string][]string `json:"params"`
+			TLSConfig     *struct {
+				ServerName string `json:"serverName"`
+				CA         struct {
+					Secret secretKey `json:"secret"`
+				} `json:"ca"`
+				Cert struct {
+					Secret secretKey `json:"secret"`
+				} `json:"cert"`
+				KeySecret secretKey `json:"keySecret"`
+			} `json:"tlsConfig"`
+			RelabelConfigs []struct {
+				SourceLabels []string `json:"sourceLabels"`
+				TargetLabel  string   `json:"targetLabel"`
+				Replacement  string   `json:"replacement"`
+			} `json:"relabelings"`
+		} `json:"endpoints"`
+	} `json:"spec"`
+}
+
+type rule struct {
+	Alert       string            `json:"alert"`
+	Expr        string            `json:"expr"`
+	For         string            `json:"for"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+type prometheusRule struct {
+	foreign `json:",inline"`
+	Spec    struct {
+		Groups []struct {
+			Name  string `json:"name"`
+			Rules []rule `json:"rules"`
+		} `json:"groups"`
+	} `json:"spec"`
+}

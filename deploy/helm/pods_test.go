@@ -1,0 +1,170 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helm
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+)
+
+func TestPodsAreRestricted(t *testing.T) {
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	restricted := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
+	forEachProfile(t, func(t *testing.T, r release) {
+		for _, p := range r.pods(t) {
+			result := policy.AggregateCheckResults(evaluator.EvaluatePod(restricted, &p.meta, &p.spec))
+			if !result.Allowed {
+				t.Errorf("%s: %s", p.owner, result.ForbiddenDetail())
+			}
+			for _, container := range p.spec.Containers {
+				if readOnly := container.SecurityContext.ReadOnlyRootFilesystem; readOnly == nil || !*readOnly {
+					t.Errorf("%s: %s can write to its root file system", p.owner, container.Name)
+				}
+			}
+		}
+	})
+}
+
+// mayAskTheCluster are the components whose pods need the API of the cluster that the chart is installed in.
+var mayAskTheCluster = []string{"certificates", "cleanup"}
+
+func TestPodsHaveNoTokens(t *testing.T) {
+	forEachProfile(t, func(t *testing.T, r release) {
+		for _, p := range r.pods(t) {
+			component := p.meta.Labels["app.kubernetes.io/component"]
+			want := slices.Contains(mayAskTheCluster, component)
+			if got := p.spec.AutomountServiceAccountToken; got == nil || *got != want {
+				t.Errorf("%s: automountServiceAccountToken is %v, want %v", p.owner, got, want)
+			}
+			if links := p.spec.EnableServiceLinks; links == nil || *links {
+				t.Errorf("%s has the Services of its namespace in its environment", p.owner)
+			}
+			account := find(t, r, "ServiceAccount", p.spec.ServiceAccountName, &corev1.ServiceAccount{})
+			if mount := account.AutomountServiceAccountToken; mount == nil || *mount {
+				t.Errorf("ServiceAccount %s gives a token to any pod", account.Name)
+			}
+		}
+	})
+}
+
+func TestOnlyWhoNeedsAKeyHasIt(t *testing.T) {
+	keys := map[string][]string{
+		"aggregator": {"aggregator", "front-proxy-client", "apiserver", "etcd-client"},
+		"core":       {"core", "front-proxy-client", "kubelet-client", "service-account", "etcd-client"},
+		"extensions": {"extensions", "etcd-client"},
+		"etcd":       {"etcd-server"},
+	}
+	forEachProfile(t, func(t *testing.T, r release) {
+		for _, p := range r.pods(t) {
+			if !p.serves() {
+				continue
+			}
+			component := p.meta.Labels["app.kubernetes.io/component"]
+			for _, volume := range p.spec.Volumes {
+				if volume.Projected == nil {
+					continue
+				}
+				for _, source := range volume.Projected.Sources {
+					name := strings.TrimPrefix(source.Secret.Name, "tripod-")
+					withKey := slices.ContainsFunc(source.Secret.Items, func(item corev1.KeyToPath) bool { return item.Key == "tls.key" })
+					if len(source.Secret.Items) == 0 || withKey && !slices.Contains(append(keys[component], "etcd-client"), name) {
+						t.Errorf("%s has the key of Secret %s", p.owner, source.Secret.Name)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestPodsSayWhatTheyNeed(t *testing.T) {
+	forEachProfile(t, func(t *testing.T, r release) {
+		for _, p := range r.pods(t) {
+			for _, container := range p.spec.Containers {
+				requests, limits := container.Resources.Requests, container.Resources.Limits
+				if requests.Cpu().IsZero() || requests.Memory().IsZero() || limits.Memory().IsZero() || !limits.Cpu().IsZero() {
+					t.Errorf("%s: %s wants requests of both, and a limit of memory alone", p.owner, container.Name)
+				}
+				if !p.serves() {
+					continue
+				}
+				if container.StartupProbe == nil || container.ReadinessProbe == nil || container.LivenessProbe == nil {
+					t.Errorf("%s: %s lacks a probe", p.owner, container.Name)
+				}
+				if !slices.ContainsFunc(container.Env, func(v corev1.EnvVar) bool { return v.Name == "GOMEMLIMIT" }) {
+					t.Errorf("%s: Go does not know the memory limit of %s", p.owner, container.Name)
+				}
+			}
+			if p.serves() && len(p.spec.TopologySpreadConstraints) == 0 {
+				t.Errorf("%s is not spread", p.owner)
+			}
+		}
+	})
+}
+
+func TestGracePeriodsAreLongEnoughToDrain(t *testing.T) {
+	r := render(t, `
+core: {shutdown: {delay: 40, watches: 20, requests: 7}}
+extensions: {shutdown: {delay: 1, watches: 2, requests: 3}}`)
+	want := map[string]struct {
+		seconds int64
+		delay   string
+	}{
+		"core": {67, "--shutdown-delay-duration=40s"}, "extensions": {6, "--shutdown-delay-duration=1s"}, "aggregator": {50, "--shutdown-delay-duration=10s"},
+	}
+	for _, p := range r.pods(t) {
+		w, ok := want[p.spec.Containers[0].Name]
+		if !ok {
+			continue
+		}
+		if got := *p.spec.TerminationGracePeriodSeconds; got != w.seconds {
+			t.Errorf("%s: the grace period is %d, want %d", p.owner, got, w.seconds)
+		}
+		if !slices.Contains(p.spec.Containers[0].Args, w.delay) {
+			t.Errorf("%s lacks %s", p.owner, w.delay)
+		}
+	}
+}
+
+// A pod whose labels no selector meets is nobody's; one that meets two is in two minds.
+func TestEveryPodOfAServiceIsFound(t *testing.T) {
+	forEachProfile(t, func(t *testing.T, r release) {
+		for _, object := range r.objects {
+			if object.GetKind() != "Service" {
+				continue
+			}
+			service := find(t, r, "Service", object.GetName(), &corev1.Service{})
+			found := 0
+			for _, p := range r.pods(t) {
+				if p.serves() && matches(service.Spec.Selector, p.meta.Labels) {
+					found++
+					for _, port := range service.Spec.Ports {
+						if !slices.ContainsFunc(p.spec.Containers[0].Ports, func(c corev1.ContainerPort) bool { return c.Name == port.TargetPort.StrVal }) {
+							t.Errorf("Service %s wants port %s of %s", service.Name, port.TargetPort.StrVal, p.owner)
+						}
+					}
+				}
+			}
+			if found != 1 {
+				t.Errorf("Service %s selects pods of %d kinds", service.Name, found)
+			}
+		}
+	})
+}
+
+func matches(selector, labels map[string]string) bool {
+	for key, value := range selector {
+		if labels[key] != value {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,172 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helm
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+const (
+	chart     = "tripod"
+	helm      = "../../bin/tools/helm"
+	namespace = "control"
+)
+
+// helmTemplate returns what helm renders of the chart with values, given as YAML.
+func helmTemplate(t *testing.T, values string) (string, error) {
+	t.Helper()
+	if _, err := os.Stat(helm); err != nil {
+		t.Fatalf("the tests need helm; `make bin/tools/helm` builds it: %v", err)
+	}
+	cmd := exec.CommandContext(t.Context(), helm, "template", "tripod", chart,
+		"--namespace="+namespace, "--kube-version=1.36.0", "--values=-")
+	cmd.Stdin = strings.NewReader(values)
+	// Neither plugins nor repositories of whoever runs the tests.
+	home := t.TempDir()
+	cmd.Env = append(os.Environ(), "HELM_CONFIG_HOME="+home, "HELM_CACHE_HOME="+home, "HELM_DATA_HOME="+home)
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", errors.Join(err, errors.New(stderr.String()))
+	}
+	return out.String(), nil
+}
+
+// release is a rendered chart.
+type release struct {
+	text    string
+	objects []*unstructured.Unstructured
+}
+
+func render(t *testing.T, values string) release {
+	t.Helper()
+	text, err := helmTemplate(t, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := release{text: text}
+	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
+			return r
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if len(object.Object) > 0 {
+			r.objects = append(r.objects, object)
+		}
+	}
+}
+
+// profiles are values that the chart is rendered with where a test is about all of it: the default ones and the examples.
+var profiles = sync.OnceValue(func() map[string]string {
+	all := map[string]string{"default": ""}
+	paths, err := filepath.Glob(filepath.Join(chart, "ci", "*.yaml"))
+	if err != nil || len(paths) == 0 {
+		panic("there are no examples of values")
+	}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			panic(err)
+		}
+		all[strings.TrimSuffix(filepath.Base(path), "-values.yaml")] = string(data)
+	}
+	return all
+})
+
+// rendered are the profiles, each rendered once.
+var rendered sync.Map
+
+// forEachProfile runs a test with each of the profiles. It must not change the release.
+func forEachProfile(t *testing.T, test func(*testing.T, release)) {
+	t.Helper()
+	for name, values := range profiles() {
+		t.Run(name, func(t *testing.T) {
+			r, ok := rendered.Load(name)
+			if !ok {
+				r = render(t, values)
+				rendered.Store(name, r)
+			}
+			test(t, r.(release))
+		})
+	}
+}
+
+// find returns the object of a kind with a name, as into, which is of the type for the kind.
+func find[T any](t *testing.T, r release, kind, name string, into *T) *T {
+	t.Helper()
+	for _, object := range r.objects {
+		if object.GetKind() == kind && object.GetName() == name {
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, into, true); err != nil {
+				t.Fatalf("%s %s: %v", kind, name, err)
+			}
+			return into
+		}
+	}
+	t.Fatalf("there is no %s %s", kind, name)
+	return nil
+}
+
+// pod is the template of a pod, or a pod, and what it is of.
+type pod struct {
+	owner string
+	meta  metav1.ObjectMeta
+	spec  corev1.PodSpec
+}
+
+// pods returns all of a release.
+func (r release) pods(t *testing.T) []pod {
+	t.Helper()
+	var pods []pod
+	for _, object := range r.objects {
+		typed, err := scheme.Scheme.New(object.GroupVersionKind())
+		if err != nil {
+			continue // not of Kubernetes
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
+			t.Fatal(err)
+		}
+		owner := object.GetKind() + " " + object.GetName()
+		switch o := typed.(type) {
+		case *corev1.Pod:
+			pods = append(pods, pod{owner, o.ObjectMeta, o.Spec})
+		case *appsv1.Deployment:
+			pods = append(pods, pod{owner, o.Spec.Template.ObjectMeta, o.Spec.Template.Spec})
+		case *appsv1.StatefulSet:
+			pods = append(pods, pod{owner, o.Spec.Template.ObjectMeta, o.Spec.Template.Spec})
+		case *batchv1.Job:
+			pods = append(pods, pod{owner, o.Spec.Template.ObjectMeta, o.Spec.Template.Spec})
+		case *batchv1.CronJob:
+			pods = append(pods, pod{owner, o.Spec.JobTemplate.Spec.Template.ObjectMeta, o.Spec.JobTemplate.Spec.Template.Spec})
+		}
+	}
+	if len(pods) < 5 {
+		t.Fatalf("only %d pods were found", len(pods))
+	}
+	return pods
+}
+
+// serves is whether a pod is one that runs for as long as it can, not for a task.
+func (p pod) serves() bool {
+	return strings.HasPrefix(p.owner, "Deployment ") || strings.HasPrefix(p.owner, "StatefulSet ")
+}

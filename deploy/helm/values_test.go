@@ -1,0 +1,171 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helm
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+var services = []string{"aggregator", "core", "extensions"}
+
+// allChanges returns the changes of all values.
+func allChanges() []change {
+	all := slices.Clone(changes)
+	for _, service := range services {
+		for _, c := range serviceChanges {
+			c.path = service + "." + c.path
+			c.want = strings.ReplaceAll(c.want, "SERVICE", service)
+			c.with = strings.ReplaceAll(c.with, "SERVICE", service)
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// nested returns YAML for a value at a path.
+func nested(path, value string) string {
+	for _, key := range slices.Backward(strings.Split(path, ".")) {
+		value = fmt.Sprintf("{%s: %s}", key, value)
+	}
+	return value
+}
+
+// merged returns the values of two YAML documents, of which the second wins.
+func merged(t *testing.T, documents ...string) string {
+	t.Helper()
+	all := map[string]any{}
+	for _, document := range documents {
+		var values map[string]any
+		if err := yaml.Unmarshal([]byte(document), &values); err != nil {
+			t.Fatal(err)
+		}
+		overlay(all, values)
+	}
+	data, err := yaml.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func overlay(onto, values map[string]any) {
+	for key, value := range values {
+		below, ok := onto[key].(map[string]any)
+		if above, isMap := value.(map[string]any); ok && isMap {
+			overlay(below, above)
+			continue
+		}
+		onto[key] = value
+	}
+}
+
+func TestEveryValueDoesSomething(t *testing.T) {
+	for _, c := range allChanges() {
+		t.Run(c.path, func(t *testing.T) {
+			t.Parallel()
+			with := render(t, merged(t, c.with, nested(c.path, c.value)))
+			if !strings.Contains(with.text, c.want) {
+				t.Errorf("%s=%s does not lead to %q", c.path, c.value, c.want)
+			}
+			checkAccepted(t, with)
+			without, err := helmTemplate(t, c.with)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(without, c.want) && c.path != "aggregator.shutdown.requests" {
+				t.Errorf("without %s there is %q, too", c.path, c.want)
+			}
+		})
+	}
+}
+
+// leaves returns the paths of values, where lists and empty maps are one.
+func leaves(path string, value any, found *[]string) {
+	if values, ok := value.(map[string]any); ok && len(values) > 0 && !slices.Contains(opaque, path) {
+		for key, value := range values {
+			leaves(strings.TrimPrefix(path+"."+key, "."), value, found)
+		}
+		return
+	}
+	*found = append(*found, path)
+}
+
+// opaque are values whose default is a map that users replace.
+var opaque = []string{
+	"aggregator.resources", "core.resources", "extensions.resources", "etcd.resources", "etcd.snapshots.resources", "certificates.resources",
+	"metrics.dashboards.labels",
+}
+
+func TestEveryValueIsTried(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values map[string]any
+	if err := yaml.Unmarshal(data, &values); err != nil {
+		t.Fatal(err)
+	}
+	var have, tried []string
+	leaves("", values, &have)
+	for _, c := range allChanges() {
+		tried = append(tried, c.path)
+	}
+	slices.Sort(have)
+	slices.Sort(tried)
+	for _, path := range have {
+		if !slices.Contains(tried, path) {
+			t.Errorf("%s is in values.yaml, and no test tries it", path)
+		}
+	}
+	for _, path := range tried {
+		if !slices.Contains(have, path) {
+			t.Errorf("%s is tried, and is not in values.yaml", path)
+		}
+	}
+}
+
+func TestWrongValuesAreRefused(t *testing.T) {
+	for values, want := range map[string]string{
+		"core: {replica: 3}":                                                           "additional properties 'replica' not allowed",
+		"cores: {replicas: 3}":                                                         "additional properties 'cores' not allowed",
+		"etcd: {replicas: 2}":                                                          "at '/etcd/replicas': value must be one of 1, 3",
+		"etcd: {mode: per-service}":                                                    "at '/etcd/mode': value must be one of",
+		"certificates: {provider: vault}":                                              "at '/certificates/provider'",
+		"core: {extraArgs: [v=4]}":                                                     "at '/core/extraArgs/0'",
+		"core: {resources: {limit: {memory: 1Gi}}}":                                    "additional properties 'limit' not allowed",
+		"core: {autoscaling: {averageCPU: 1 core}}":                                    "at '/core/autoscaling/averageCPU'",
+		"authorization: {modes: [Rbac]}":                                               "at '/authorization/modes/0'",
+		"audit: {log: {path: /tmp/audit.log}}":                                         "at '/audit/log/path'",
+		"audit: {policy: {rules: []}}":                                                 "at '/audit/policy'",
+		"etcd: {enabled: false}":                                                       "etcd.external.servers is needed",
+		"authentication: {oidc: {issuerURL: 'https://a'}}":                             "authentication.oidc.clientID is needed",
+		"encryption: {existingSecret: a, config: {apiVersion: a/v1, kind: A}}":         "cannot both be given",
+		"etcd: {enabled: false, mode: perService, external: {servers: ['https://a']}}": "etcd.external.extensionsServers is needed",
+	} {
+		t.Run(values, func(t *testing.T) {
+			t.Parallel()
+			if _, err := helmTemplate(t, values); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("error is %v, want %q", err, want)
+			}
+		})
+	}
+}
+
+func TestReplicasAreLeftToOthersWhereTheyAreNull(t *testing.T) {
+	for _, values := range []string{"core: {replicas: null}", "core: {autoscaling: {enabled: true}}"} {
+		for _, object := range render(t, values).objects {
+			spec, _ := object.Object["spec"].(map[string]any)
+			if _, set := spec["replicas"]; object.GetKind() == "Deployment" && set == (object.GetName() == "tripod-core") {
+				t.Errorf("%s: whether replicas of %s are set is %v", values, object.GetName(), set)
+			}
+		}
+	}
+}
