@@ -86,8 +86,9 @@ namespace: {{ .Release.Namespace }}
 labels:
   {{- include "tripod.podLabels" (dict "root" . "component" "certificates") | nindent 2 }}
 {{- if eq .Values.certificates.provider "job" }}
-validity: {{ .Values.certificates.validity }}
+duration: {{ .Values.certificates.duration }}
 renewBefore: {{ .Values.certificates.renewBefore }}
+authorityDuration: {{ .Values.certificates.authorityDuration }}
 authorities:
   {{- range fromJsonArray (include "tripod.authorities" .) }}
   - secret: {{ $fullname }}-{{ . }}

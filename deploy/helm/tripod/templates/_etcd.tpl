@@ -39,9 +39,9 @@ etcd
 {{- if $etcd.enabled -}}
 {{- include "tripod.etcd.members" (dict "root" .root "name" (include "tripod.etcd.name" .)) -}}
 {{- else if and (eq $etcd.mode "perService") (eq .component "extensions") -}}
-{{- join "," (required "etcd.external.extensionsServers is needed where etcd.mode is perService and etcd.enabled is false" $etcd.external.extensionsServers) -}}
+{{- join "," $etcd.external.extensionsServers | required "etcd.external.extensionsServers is needed where etcd.mode is perService and etcd.enabled is false" -}}
 {{- else -}}
-{{- join "," (required "etcd.external.servers is needed where etcd.enabled is false" $etcd.external.servers) -}}
+{{- join "," $etcd.external.servers | required "etcd.external.servers is needed where etcd.enabled is false" -}}
 {{- end -}}
 {{- end -}}
 
