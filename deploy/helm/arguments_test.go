@@ -104,6 +104,10 @@ func TestCertificatesOfFlagsAreInTheVolume(t *testing.T) {
 				if volume.Name != "pki" {
 					continue
 				}
+				if volume.Secret != nil {
+					files = append(files, "tls.crt", "tls.key", "ca.crt")
+					continue
+				}
 				for _, source := range volume.Projected.Sources {
 					for _, item := range source.Secret.Items {
 						files = append(files, item.Path)

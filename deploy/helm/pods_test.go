@@ -69,20 +69,30 @@ func TestOnlyWhoNeedsAKeyHasIt(t *testing.T) {
 				continue
 			}
 			component := p.meta.Labels["app.kubernetes.io/component"]
-			for _, volume := range p.spec.Volumes {
-				if volume.Projected == nil {
-					continue
-				}
-				for _, source := range volume.Projected.Sources {
-					name := strings.TrimPrefix(source.Secret.Name, "tripod-")
-					withKey := slices.ContainsFunc(source.Secret.Items, func(item corev1.KeyToPath) bool { return item.Key == "tls.key" })
-					if len(source.Secret.Items) == 0 || withKey && !slices.Contains(append(keys[component], "etcd-client"), name) {
-						t.Errorf("%s has the key of Secret %s", p.owner, source.Secret.Name)
-					}
+			for _, secret := range p.secrets() {
+				name, ours := strings.CutPrefix(secret, "tripod-")
+				if ours && name != "encryption" && !slices.Contains(keys[component], name) {
+					t.Errorf("%s has the key of Secret %s", p.owner, secret)
 				}
 			}
 		}
 	})
+}
+
+// secrets returns the names of the Secrets that a pod mounts.
+func (p pod) secrets() []string {
+	var names []string
+	for _, volume := range p.spec.Volumes {
+		if volume.Secret != nil {
+			names = append(names, volume.Secret.SecretName)
+		}
+		if volume.Projected != nil {
+			for _, source := range volume.Projected.Sources {
+				names = append(names, source.Secret.Name)
+			}
+		}
+	}
+	return names
 }
 
 func TestPodsSayWhatTheyNeed(t *testing.T) {

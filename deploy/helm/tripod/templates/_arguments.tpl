@@ -100,6 +100,8 @@ SPDX-License-Identifier: Apache-2.0
 {{- $values := .root.Values }}
 - --secure-port=6443
 - --probe-bind-address=:6445
+{{- /* Alive is also who still waits for another service. */}}
+- --livez-grace-period=10m
 - --external-hostname={{ default (printf "%s:%v" (include "tripod.host" .root) $values.service.port) $values.externalHostname }}
 - --service-ca-file=/etc/tripod/pki/service-ca.crt
 - --service-cert-file=/etc/tripod/pki/service/tls.crt

@@ -123,15 +123,9 @@ spec:
             - {name: pki, mountPath: /etc/etcd/pki, readOnly: true}
       volumes:
         - name: pki
-          projected:
+          secret:
+            secretName: {{ include "tripod.fullname" .root }}-etcd-server
             defaultMode: 0440
-            sources:
-              - secret:
-                  name: {{ include "tripod.fullname" .root }}-etcd-server
-                  items:
-                    - {key: tls.crt, path: tls.crt}
-                    - {key: tls.key, path: tls.key}
-              {{- include "tripod.pki.ca" (dict "secret" (printf "%s-etcd-ca" (include "tripod.fullname" .root)) "file" "ca.crt") | nindent 14 }}
         {{- if not $etcd.persistence.enabled }}
         - name: data
           emptyDir: {}
