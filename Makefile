@@ -64,7 +64,8 @@ clean: ## Remove what was built; the data directory .tripod stays.
 test: test-unit test-integration ## Run all tests; builds what they need.
 
 .PHONY: test-unit
-test-unit: $(TOOLS)/gotestsum ## Run the unit tests.
+test-unit: $(TOOLS)/gotestsum $(TOOLS)/helm ## Run the unit tests.
+	$(TOOLS)/helm lint --strict --quiet --kube-version $(KUBE_VERSION) deploy/helm/tripod
 	$(GOTESTSUM) $$(go list ./... | grep -v /tripod/test/)
 	go test -C tools/images ./...
 
@@ -160,9 +161,11 @@ PROTO_TOOLS := $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc
 .PHONY: verify-generated fix-generated
 verify-generated: $(PROTO_TOOLS) ## Check that generated code is up to date.
 	hack/verify-generated.sh $(PRIORITIES) go run -trimpath ./hack/gen-apiservice-priorities -output
+	hack/verify-generated.sh docs/values.md go run -trimpath ./hack/gen-chart-values -output
 	hack/verify-generated.sh proto hack/generate-proto.sh
 fix-generated: $(PROTO_TOOLS)
 	go run -trimpath ./hack/gen-apiservice-priorities -output $(PRIORITIES)
+	go run -trimpath ./hack/gen-chart-values
 	hack/generate-proto.sh proto
 	go test ./internal/servicetrust -run Page -update
 	go test ./internal/dropin -run Page -update
