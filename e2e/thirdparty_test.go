@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -26,8 +27,9 @@ const wardle = "wardle"
 
 // thirdParty has an API server run as a pod of the surrounding cluster, and serve a group of Tripod.
 func thirdParty(t *testing.T, r *release.Release) {
-	must(t, "build and load an API server of a third party", func() error {
-		archive, err := imagearchive.Build(env.Dir, "tripod-e2e/sample-apiserver:dev", "k8s.io/sample-apiserver")
+	must(t, "load an API server of a third party", func() error {
+		archive := filepath.Join(env.Dir, "sample-apiserver.tar")
+		err := imagearchive.Write(archive, "tripod-e2e/sample-apiserver:dev", "../bin/test-assets/sample-apiserver")
 		if err == nil {
 			_, err = env.Cluster.Load(archive)
 		}
@@ -37,9 +39,10 @@ func thirdParty(t *testing.T, r *release.Release) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	user := newUser(t, r)
-	user.namespace = wardle
-	user.kubectl(testdata(t, "wardle-tripod.yaml", "$CA_BUNDLE", base64.StdEncoding.EncodeToString(bundle)), "apply", "-f", "-")
+	_, err = r.Kubectl(t.Context(), testdata(t, "wardle-tripod.yaml", "$CA_BUNDLE", base64.StdEncoding.EncodeToString(bundle)), "apply", "-f", "-")
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		for _, object := range []string{"apiservice/v1alpha1.wardle.example.com", "namespace/" + wardle} {
 			if _, err := r.Kubectl(context.Background(), "", "delete", "--wait=false", object); err != nil {
@@ -50,6 +53,7 @@ func thirdParty(t *testing.T, r *release.Release) {
 			t.Error(err)
 		}
 	})
+	user := &user{t: t, release: r, namespace: wardle}
 	token := strings.TrimSpace(user.kubectl("", "create", "token", "server", "--duration=2h").out)
 	hostWardle(t, r, map[string][]byte{"tls.crt": bundle, "tls.key": key, "kubeconfig": insideKubeconfig(t, r, token)})
 
