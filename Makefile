@@ -66,7 +66,7 @@ test: test-unit test-integration ## Run all tests; builds what they need.
 .PHONY: test-unit
 test-unit: $(TOOLS)/gotestsum $(TOOLS)/helm ## Run the unit tests.
 	$(TOOLS)/helm lint --strict --quiet --kube-version $(KUBE_VERSION) deploy/helm/tripod
-	$(GOTESTSUM) $$(go list ./... | grep -v /tripod/test/)
+	$(GOTESTSUM) $$(go list ./... | grep -v -e /tripod/test/ -e '/tripod/e2e$$' -e /tripod/e2e/takeover$$)
 	go test -C tools/images ./...
 
 # Those that measure shares of load, or keep the machine busy, run alone, one package at a time. The others mostly wait.
@@ -85,6 +85,29 @@ test-assets: $(ASSETS)/kwok ## Build the stock Kubernetes binaries that tests co
 	@mkdir -p $(ASSETS)
 	$(GO_BUILD) -o $(ASSETS)/ k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager \
 		k8s.io/kubernetes/cmd/kube-scheduler k8s.io/sample-apiserver ./test/assets/etcd
+
+##@ End to end, in a kind cluster (Docker, Podman or nerdctl)
+
+# KIND_NODE_IMAGE and KIND_CONFIG are the image of the node and kind's configuration, where kind's own will not do.
+.PHONY: e2e
+e2e: e2e-assets $(TOOLS)/gotestsum ## Install the chart into a kind cluster and test it from outside (E2E_ARGS="-run TestScale").
+	$(TOOLS)/gotestsum --format standard-verbose -- -count=1 -p 1 -timeout 40m $(E2E_TESTS) $(E2E_ARGS)
+
+# The packages that start clusters; the others below e2e have unit tests.
+E2E_TESTS := ./e2e
+
+.PHONY: e2e-up
+e2e-up: images $(TOOLS)/helm ## Make a kind cluster with Tripod in it, for trying by hand.
+	@go run ./e2e/up
+
+.PHONY: e2e-down
+e2e-down: ## Remove that cluster.
+	@go run ./e2e/up -down
+
+.PHONY: e2e-assets
+e2e-assets: images $(TOOLS)/helm
+	@mkdir -p $(ASSETS)
+	$(GO_BUILD) -o $(ASSETS)/ k8s.io/sample-apiserver
 
 ##@ Compare with Kubernetes' own suites
 
