@@ -94,7 +94,7 @@ e2e: e2e-assets $(TOOLS)/gotestsum ## Install the chart into a kind cluster and 
 	$(TOOLS)/gotestsum --format standard-verbose -- -count=1 -p 1 -timeout 40m $(E2E_TESTS) $(E2E_ARGS)
 
 # The packages that start clusters; the others below e2e have unit tests.
-E2E_TESTS := ./e2e
+E2E_TESTS := ./e2e ./e2e/takeover
 
 .PHONY: e2e-up
 e2e-up: images $(TOOLS)/helm ## Make a kind cluster with Tripod in it, for trying by hand.
