@@ -4,16 +4,37 @@
 package main
 
 import (
+	"fmt"
+	"io"
+	"time"
+
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/grpclog"
 
 	"github.com/tripod-k8s/tripod/internal/embeddedetcd"
+	"github.com/tripod-k8s/tripod/internal/etcdsnapshot"
+	"github.com/tripod-k8s/tripod/internal/supervisor"
 )
 
-// newEtcdCommand returns the command that `tripod up` runs for its etcd.
+// revisionsBetween is more than most clusters write between a snapshot and the moment in which it is restored.
+const revisionsBetween = 1_000_000_000
+
 func newEtcdCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "etcd",
+		Short: "Back up and restore an etcd",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newEtcdSnapshotCommand(), newEtcdRestoreCommand(), newEtcdRunCommand())
+	return cmd
+}
+
+// newEtcdRunCommand returns the command that `tripod up` runs for its etcd.
+func newEtcdRunCommand() *cobra.Command {
 	var o embeddedetcd.Options
 	cmd := &cobra.Command{
-		Use:    "etcd",
+		Use:    "run",
 		Short:  "Run an etcd of one member",
 		Hidden: true,
 		Args:   cobra.NoArgs,
@@ -30,5 +51,99 @@ func newEtcdCommand() *cobra.Command {
 	fs.StringVar(&o.KeyFile, "key-file", "", "key of the server")
 	fs.StringVar(&o.TrustedCAFile, "trusted-ca-file", "", "CA of the clients")
 	fs.StringVar(&o.LogLevel, "log-level", "warn", "debug, info, warn, error")
+	return cmd
+}
+
+func newEtcdSnapshotCommand() *cobra.Command {
+	var o etcdsnapshot.SaveOptions
+	var format string
+	cmd := &cobra.Command{
+		Use:   "snapshot --endpoints URL {FILE | --directory DIR}",
+		Short: "Save everything that is in an etcd in a file",
+		Long: `Save everything that is in an etcd in a file, while it goes on. The file has the form of "etcdctl snapshot save". It is there
+when it is complete and its hash was compared, or not at all.`,
+		Example: `  tripod etcd snapshot --endpoints https://10.0.0.1:2379 --cacert ca.crt --cert client.crt --key client.key backup.db
+  tripod etcd snapshot --endpoints http://127.0.0.1:2379 --directory /backups --keep 7`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkFormat(format, formatText); err != nil {
+				return err
+			}
+			if len(args) > 0 {
+				o.File = args[0]
+			}
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) // errors are told once
+			began := time.Now()
+			o.Progress = func(line string) {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%7s  %s\n", supervisor.Seconds(time.Since(began)), line) //nolint:errcheck // it is only news
+			}
+			saved, err := etcdsnapshot.Save(ctx, o)
+			if err != nil {
+				return err
+			}
+			if format == formatJSON {
+				return printJSON(cmd.OutOrStdout(), saved)
+			}
+			return printSaved(cmd.OutOrStdout(), saved)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringSliceVar(&o.Endpoints, "endpoints", nil, "URLs of members of the etcd; the first that answers is asked")
+	fs.StringVar(&o.CAFile, "cacert", "", "CA of the etcd's certificates")
+	fs.StringVar(&o.CertFile, "cert", "", "client certificate")
+	fs.StringVar(&o.KeyFile, "key", "", "key of the client certificate")
+	fs.StringVar(&o.Directory, "directory", "", "directory to save in, as NAME-TIME.db")
+	fs.StringVar(&o.Name, "name", "etcd", "name of snapshots in the directory")
+	fs.IntVar(&o.Keep, "keep", 0, "how many snapshots of this name to keep in the directory, the newest; 0 for all")
+	fs.StringVarP(&format, "output", "o", formatText, "format of the output: text or json")
+	return cmd
+}
+
+func printSaved(out io.Writer, saved *etcdsnapshot.Saved) error {
+	for _, file := range saved.Removed {
+		if _, err := fmt.Fprintf(out, "%s removed\n", file); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(out, "%s saved: %.1f MiB, revision %d, SHA-256 %s\n", saved.File, float64(saved.Bytes)/(1<<20), saved.Revision, saved.SHA256)
+	return err
+}
+
+func newEtcdRestoreCommand() *cobra.Command {
+	var o etcdsnapshot.RestoreOptions
+	cmd := &cobra.Command{
+		Use:   "restore FILE --data-dir DIR",
+		Short: "Make a member of a new etcd of a snapshot",
+		Long: `Make the data directory of a member of a new etcd of a snapshot. Without more flags it is the etcd of "tripod up". For an etcd
+of several members, make each of the same file, with the flags with which it is started.
+
+Stop etcd and all services before, and move the old data directory away. The revision of etcd, which clients see as
+resourceVersion, goes on from that of the snapshot plus --bump-revision, and clients that watch begin again.`,
+		Example: `  tripod etcd restore backup.db --data-dir .tripod/etcd
+  tripod etcd restore backup.db --data-dir /var/lib/etcd/data --name etcd-0 \
+    --initial-advertise-peer-urls https://etcd-0.etcd:2380 --initial-cluster etcd-0=https://etcd-0.etcd:2380,etcd-1=https://etcd-1.etcd:2380`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.File = args[0]
+			if err := etcdsnapshot.Restore(o); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s restored as %s in %s\n", o.File, o.Name, o.DataDir)
+			return err
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&o.DataDir, "data-dir", "", "data directory to make")
+	fs.StringVar(&o.Name, "name", embeddedetcd.MemberName, "name of the member")
+	fs.StringSliceVar(&o.InitialAdvertisePeerURLs, "initial-advertise-peer-urls", []string{embeddedetcd.PeerURL}, "URLs of the member for other members")
+	fs.StringVar(&o.InitialCluster, "initial-cluster", "", "NAME=URL of all members; by default it is the only one")
+	fs.StringVar(&o.InitialClusterToken, "initial-cluster-token", "etcd-cluster", "name of the new etcd")
+	fs.Uint64Var(&o.BumpRevision, "bump-revision", revisionsBetween, "added to the revision; more than was written since the snapshot, or 0 for an etcd that nobody has used")
+	fs.BoolVar(&o.SkipHashCheck, "skip-hash-check", false, "take a file without a hash, the database of a member (member/snap/db)")
+	if err := cmd.MarkFlagRequired("data-dir"); err != nil {
+		panic(err) // there is no such flag
+	}
 	return cmd
 }

@@ -23,8 +23,10 @@ import (
 const (
 	// lockTimeout is how long to wait for the database when another process has it open.
 	lockTimeout = 5 * time.Second
-	// peerURL identifies the only member to itself; nothing listens there.
-	peerURL = "http://localhost:2380"
+	// MemberName is the name of the only member.
+	MemberName = "tripod"
+	// PeerURL identifies it to itself; nothing listens there.
+	PeerURL = "http://localhost:2380"
 )
 
 // Version is the version of etcd.
@@ -72,12 +74,12 @@ func (o Options) config() (*embed.Config, error) {
 	if err != nil || client.Host == "" {
 		return nil, fmt.Errorf("--client-url %q is not of the form https://host:port", o.ClientURL)
 	}
-	peer, err := url.Parse(peerURL)
+	peer, err := url.Parse(PeerURL)
 	if err != nil {
 		return nil, err
 	}
 	config := embed.NewConfig()
-	config.Name = "tripod"
+	config.Name = MemberName
 	config.Dir = o.DataDir
 	config.LogLevel = o.LogLevel
 	// Zero would have every request logged.

@@ -117,10 +117,10 @@ func (a *arguments) shared(service, replica string) []string {
 	return args
 }
 
-// embeddedEtcd returns the arguments of `tripod etcd`.
+// embeddedEtcd returns the arguments of `tripod etcd run`.
 func (a *arguments) embeddedEtcd(dataDir DataDir) []string {
 	return []string{
-		"etcd",
+		"etcd", "run",
 		"--data-dir=" + dataDir.etcd(),
 		"--client-url=" + a.etcd.URL(),
 		"--cert-file=" + a.store.CertFile(etcdServer),

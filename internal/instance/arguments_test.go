@@ -167,8 +167,8 @@ func TestArguments(t *testing.T) {
 func TestEmbeddedEtcdArguments(t *testing.T) {
 	a := newArguments(t, Options{})
 	args := a.embeddedEtcd("/data")
-	if args[0] != "etcd" {
-		t.Errorf("the command is %q", args[0])
+	if got := args[:2]; !slices.Equal(got, []string{"etcd", "run"}) {
+		t.Errorf("the command is %q", got)
 	}
 	for name, want := range map[string]string{
 		"data-dir": "/data/etcd", "client-url": a.etcd.URL(), "cert-file": a.store.CertFile("etcd-server"),
