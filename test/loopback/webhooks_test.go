@@ -14,7 +14,10 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tripod-k8s/tripod/test/framework"
 )
@@ -49,11 +52,15 @@ webhooks:
   namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAME}}
 `
 
-// review denies everything, and says who asked.
+// review denies everything, and says who asked. It converts everything, and says that too.
 func review(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	if req.Method != http.MethodPost {
+	switch {
+	case req.Method != http.MethodPost:
 		fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"x","resources":[]}`) //nolint:errcheck // nobody waits
+		return
+	case strings.HasSuffix(req.URL.Path, "/conversions"):
+		convert(w, req)
 		return
 	}
 	var asked admissionv1.AdmissionReview
@@ -89,5 +96,66 @@ func TestWebhooksAtTheKubernetesService(t *testing.T) {
 			seen = append(seen, s.refused(t, s.Admin(), "asked by", manifest))
 		}
 		return seen
+	})
+}
+
+func convert(w http.ResponseWriter, req *http.Request) {
+	var asked apiextensionsv1.ConversionReview
+	if err := json.NewDecoder(req.Body).Decode(&asked); err != nil || asked.Request == nil {
+		http.Error(w, fmt.Sprint("no review: ", err), http.StatusBadRequest)
+		return
+	}
+	asked.Response = &apiextensionsv1.ConversionResponse{UID: asked.Request.UID, Result: metav1.Status{Status: metav1.StatusSuccess}}
+	for _, raw := range asked.Request.Objects {
+		object := &unstructured.Unstructured{}
+		if err := object.UnmarshalJSON(raw.Raw); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		object.SetAPIVersion(asked.Request.DesiredAPIVersion)
+		object.Object["spec"] = map[string]any{"converted": "for " + req.Header.Get("X-Remote-User")}
+		asked.Response.ConvertedObjects = append(asked.Response.ConvertedObjects, runtime.RawExtension{Object: object})
+	}
+	asked.Request = nil
+	json.NewEncoder(w).Encode(asked) //nolint:errcheck // nobody waits
+}
+
+// converted is a kind whose versions a webhook at the kubernetes Service converts.
+const converted = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: doors.NAME.example.com}
+spec:
+  group: NAME.example.com
+  names: {plural: doors, kind: Door}
+  scope: Namespaced
+  conversion:
+    strategy: Webhook
+    webhook:
+      conversionReviewVersions: [v1]
+      clientConfig: {service: {namespace: default, name: kubernetes, path: /apis/NAME.reviewers.example.com/v1/conversions}}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: &any {openAPIV3Schema: {type: object, properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true}}}}
+  - {name: v2, served: true, storage: false, schema: *any}
+`
+
+func TestConversionWebhooksAtTheKubernetesService(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewTLSServer(http.HandlerFunc(review))
+	defer server.Close()
+	address, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compare(t, func(t *testing.T, cluster *framework.Cluster) (seen []string) {
+		s := newScene(t, cluster, "conversions")
+		served, _, _ := strings.Cut(strings.ReplaceAll(reviewers, "%s", address.Port()), "---\napiVersion: admissionregistration")
+		s.create(t, served)
+		s.create(t, converted)
+		door := s.created(t, s.Admin(), `{apiVersion: NAME.example.com/v2, kind: Door, metadata: {}, spec: {}}`, nil)
+		return append(seen, fmt.Sprint(door.GetAPIVersion(), door.Object["spec"]))
 	})
 }

@@ -313,8 +313,11 @@ type Catalog struct {
 	DiscoveryDigest string `protobuf:"bytes,2,opt,name=discovery_digest,json=discoveryDigest,proto3" json:"discovery_digest,omitempty"`
 	// The same for the OpenAPI documents.
 	OpenapiDigest string `protobuf:"bytes,3,opt,name=openapi_digest,json=openapiDigest,proto3" json:"openapi_digest,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Paths at the kubernetes Service where CustomResourceDefinitions have their conversion webhooks, sorted. The replica will call
+	// them by way of the aggregator.
+	ConversionWebhooks []string `protobuf:"bytes,4,rep,name=conversion_webhooks,json=conversionWebhooks,proto3" json:"conversion_webhooks,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Catalog) Reset() {
@@ -366,6 +369,13 @@ func (x *Catalog) GetOpenapiDigest() string {
 		return x.OpenapiDigest
 	}
 	return ""
+}
+
+func (x *Catalog) GetConversionWebhooks() []string {
+	if x != nil {
+		return x.ConversionWebhooks
+	}
+	return nil
 }
 
 // GroupVersion is a version of an API group. The group of the legacy API is empty.
@@ -517,11 +527,12 @@ const file_backend_v1_backend_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\bR\x05value:\x028\x01\x1a@\n" +
 	"\x12RuntimeConfigEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa3\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd4\x01\n" +
 	"\aCatalog\x12F\n" +
 	"\x0egroup_versions\x18\x01 \x03(\v2\x1f.tripod.backend.v1.GroupVersionR\rgroupVersions\x12)\n" +
 	"\x10discovery_digest\x18\x02 \x01(\tR\x0fdiscoveryDigest\x12%\n" +
-	"\x0eopenapi_digest\x18\x03 \x01(\tR\ropenapiDigest\">\n" +
+	"\x0eopenapi_digest\x18\x03 \x01(\tR\ropenapiDigest\x12/\n" +
+	"\x13conversion_webhooks\x18\x04 \x03(\tR\x12conversionWebhooks\">\n" +
 	"\fGroupVersion\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\"Q\n" +

@@ -155,6 +155,20 @@ func (f *Follower) Run(ctx context.Context) {
 	}
 }
 
+// CallsWebhookAt reports whether a replica will call the conversion webhook of a CustomResourceDefinition at a path of the kubernetes
+// Service, and whether any has told of them.
+func (f *Follower) CallsWebhookAt(path string) (calls, heard bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range f.replicas {
+		if r.counts() {
+			heard = true
+			calls = calls || slices.Contains(r.catalog.GetConversionWebhooks(), path)
+		}
+	}
+	return calls, heard
+}
+
 // FirstWith returns the replica that had a custom resource first, if that was not long ago. Later all have it.
 func (f *Follower) FirstWith(resource schema.GroupResource) (address string, ok bool) {
 	f.mu.Lock()

@@ -26,7 +26,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kube-aggregator/pkg/apiserver"
-	kubeapiserveradmission "k8s.io/kubernetes/pkg/kubeapiserver/admission"
 
 	"github.com/tripod-k8s/tripod/internal/loopback"
 )
@@ -55,7 +54,7 @@ func (c *config) applyAdmission() error {
 	err = o.Admission.ApplyTo(generic, followed, clientset, dynamicClient, utilfeature.DefaultFeatureGate, generic.EffectiveVersion,
 		webhookinitializer.NewPluginInitializer(
 			webhook.NewDefaultAuthenticationInfoResolverWrapper(nil, generic.EgressSelector, whole, generic.TracerProvider), services),
-		kubeapiserveradmission.NewPluginInitializer(), // for configuration by manifests
+		c.webhooks.manifests, // for configuration by files
 	)
 	generic.AdmissionControl = &afterCore{next: generic.AdmissionControl, received: followed.received}
 	return err

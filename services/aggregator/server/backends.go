@@ -80,6 +80,7 @@ func (s *server) installFeeds() error {
 	}, s.coreDiscovery.Kick)
 	extensions := s.config.newFeeds(s.config.extensions, s.registrar.SetExtensions, s.extensionsDiscovery.Kick)
 	s.config.extensions.SetFirstWith(extensions.FirstWith)
+	s.config.webhooks.conversion = extensions.CallsWebhookAt
 	s.followers = []*feeds.Follower{core, extensions}
 	s.run("follow-backends", func(ctx context.Context) {
 		go core.Run(ctx)

@@ -35,12 +35,12 @@ func targetFrom(ctx context.Context) routing.Target {
 //   - short, for what core and extensions serve: who sent it, and forward. They run kube-apiserver's whole chain, with
 //     audit, impersonation, priority and fairness, authorization and admission, once.
 //   - full, kube-apiserver's, for what the aggregator serves and what it proxies to third parties.
-func buildChain(table *routing.Table, decides *policy.Policy, traces bool, stop *shutdown, core, extensions http.Handler) func(http.Handler, *genericapiserver.Config) http.Handler {
+func buildChain(table *routing.Table, decides *policy.Policy, calls *webhookCalls, traces bool, stop *shutdown, core, extensions http.Handler) func(http.Handler, *genericapiserver.Config) http.Handler {
 	return func(own http.Handler, config *genericapiserver.Config) http.Handler {
 		c := new(*config)
 		c.TracerProvider = servicetrust.Traces(config.TracerProvider)
 		c.Authentication.Authenticator = authentication.Once(c.Authentication.Authenticator)
-		full := fullChain(withThirdParties(own, stop, c), decides, c)
+		full := fullChain(withThirdParties(own, stop, c), decides, calls, c)
 		short := shortChain(forward(core, extensions, c), traces, stop, c)
 		return stop.moveConnections(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			target := table.RouteURL(req.URL)
@@ -57,9 +57,9 @@ func buildChain(table *routing.Table, decides *policy.Policy, traces bool, stop 
 
 // fullChain is kube-apiserver's chain, behind what that has no place for: while it cannot be known who sent a request, or
 // what policy says, the answer is 503.
-func fullChain(own http.Handler, decides *policy.Policy, c *genericapiserver.Config) http.Handler {
+func fullChain(own http.Handler, decides *policy.Policy, calls *webhookCalls, c *genericapiserver.Config) http.Handler {
 	handler := genericapiserver.DefaultBuildHandlerChain(own, c)
-	handler = decides.Gate(handler, c)
+	handler = calls.gate(decides.Gate(handler, c), c)
 	handler = authentication.RejectDuringOutage(handler, c.Authentication.Authenticator, c.Serializer)
 	// These are in the chain as well, where they find their work done.
 	handler = genericapifilters.WithWarningRecorder(handler)

@@ -23,6 +23,7 @@ import (
 	"k8s.io/kube-aggregator/pkg/apiserver"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	generatedopenapi "k8s.io/kube-aggregator/pkg/generated/openapi"
+	kubeapiserveradmission "k8s.io/kubernetes/pkg/kubeapiserver/admission"
 
 	"github.com/tripod-k8s/tripod/internal/apidocs"
 	"github.com/tripod-k8s/tripod/internal/auditlog"
@@ -54,6 +55,8 @@ type config struct {
 	identity *identity.Client
 	// services knows core and extensions by their certificates.
 	services authenticator.Request
+	// webhooks decides which webhooks services call by way of the aggregator.
+	webhooks *webhookCalls
 	// groups says whether all API groups are known, once there is a server.
 	groups atomic.Pointer[func() bool]
 }
@@ -232,7 +235,8 @@ func (c *config) applyAuthorization(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.webhooks = newWebhookCalls(c.generic.SharedInformerFactory, &manifestWebhooks{next: kubeapiserveradmission.NewPluginInitializer()})
 	c.generic.Authorization.Authorizer = authorizerunion.New(
-		servicetrust.NewAuthorizer(servicetrust.Aggregator), newWebhookCalls(c.generic.SharedInformerFactory), c.policy.UntilSynced(health), c.policy)
+		servicetrust.NewAuthorizer(servicetrust.Aggregator), c.webhooks, c.policy.UntilSynced(health), c.policy)
 	return nil
 }

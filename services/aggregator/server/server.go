@@ -99,7 +99,7 @@ func newServer(c *config) (*server, error) {
 	s.toExtensions = proxy.NewForwarder(backend.Extensions, c.traced(c.extensions), serializer)
 	stop := newShutdown(c.generic.ShutdownWatchTerminationGracePeriod, c.generic.DrainedNotify())
 	s.health = s.newHealth()
-	build := buildChain(s.table, c.policy, c.traces(), stop,
+	build := buildChain(s.table, c.policy, c.webhooks, c.traces(), stop,
 		proxy.NewForwarder(backend.Core, c.traced(c.core), serializer), s.toExtensions)
 	c.generic.BuildHandlerChainFunc = func(own http.Handler, config *genericapiserver.Config) http.Handler {
 		return build(refuseUnknownServices(s.health.Wrap(own), serializer), config)

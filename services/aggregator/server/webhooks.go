@@ -5,17 +5,20 @@ package server
 
 import (
 	"context"
-	"net/url"
+	"net/http"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/informers"
-	listers "k8s.io/client-go/listers/admissionregistration/v1"
+	admissionregistration "k8s.io/client-go/informers/admissionregistration/v1"
 
 	"github.com/tripod-k8s/tripod/internal/servicetrust"
+	"github.com/tripod-k8s/tripod/internal/webhookpath"
+	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 
@@ -25,30 +28,59 @@ const (
 	lookInterval = 20 * time.Millisecond
 )
 
-// webhookCalls allows core and extensions to call admission webhooks that are said to be at the kubernetes Service, where
-// third parties serve them by way of the aggregator: just those paths.
+// webhookCalls allows core and extensions to call webhooks that are said to be at the kubernetes Service, where third parties
+// serve them by way of the aggregator: just those paths.
 type webhookCalls struct {
-	mutating   listers.MutatingWebhookConfigurationLister
-	validating listers.ValidatingWebhookConfigurationLister
+	mutating   admissionregistration.MutatingWebhookConfigurationInformer
+	validating admissionregistration.ValidatingWebhookConfigurationInformer
+	manifests  *manifestWebhooks
+	// conversion knows the conversion webhooks of CustomResourceDefinitions, which extensions calls. It is set before there are requests.
+	conversion func(path string) (there, heard bool)
 }
 
-func newWebhookCalls(factory informers.SharedInformerFactory) *webhookCalls {
+func newWebhookCalls(factory informers.SharedInformerFactory, manifests *manifestWebhooks) *webhookCalls {
 	v1 := factory.Admissionregistration().V1()
-	return &webhookCalls{
-		mutating:   v1.MutatingWebhookConfigurations().Lister(),
-		validating: v1.ValidatingWebhookConfigurations().Lister(),
+	c := &webhookCalls{
+		mutating: v1.MutatingWebhookConfigurations(), validating: v1.ValidatingWebhookConfigurations(), manifests: manifests,
+		conversion: func(string) (bool, bool) { return false, false },
 	}
+	c.mutating.Informer() // so that they are followed
+	c.validating.Informer()
+	return c
+}
+
+// received reports whether all webhooks that a service may call were received once.
+func (c *webhookCalls) received(service string) bool {
+	_, heard := c.conversion("")
+	return c.mutating.Informer().HasSynced() && c.validating.Informer().HasSynced() && (heard || service != servicetrust.Extensions)
+}
+
+// gate goes around the handler chain built from config. Until webhooks were received it answers 503 to services that call one: Authorize
+// could not but forbid that.
+func (c *webhookCalls) gate(chain http.Handler, config *genericapiserver.Config) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Method == http.MethodPost && targetFrom(req.Context()).Owner == routing.ThirdParty {
+			// An authenticator may remove what it read; the chain has to read it again.
+			sender, ok, err := config.Authentication.Authenticator.AuthenticateRequest(req.Clone(req.Context()))
+			if err == nil && ok {
+				if service := servicetrust.ServiceOf(sender.User); service != "" && !c.received(service) {
+					proxy.Unavailable(config.Serializer, w, req, "the webhooks at the kubernetes Service are not all known yet")
+					return
+				}
+			}
+		}
+		chain.ServeHTTP(w, req)
+	})
 }
 
 // Authorize implements authorizer.Authorizer. It never denies.
 func (c *webhookCalls) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
-	isCall := servicetrust.ServiceOf(attributes.GetUser()) != "" && attributes.GetVerb() == "create" &&
-		targetFrom(ctx).Owner == routing.ThirdParty
-	if !isCall {
+	service := servicetrust.ServiceOf(attributes.GetUser())
+	if service == "" || attributes.GetVerb() != "create" || targetFrom(ctx).Owner != routing.ThirdParty {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
 	err := wait.PollUntilContextTimeout(ctx, lookInterval, hearsay, true, func(context.Context) (bool, error) {
-		return c.named(attributes.GetPath())
+		return c.named(service, attributes.GetPath())
 	})
 	if err != nil {
 		return authorizer.DecisionNoOpinion, "no webhook is configured to be at this path of the kubernetes Service", nil //nolint:nilerr // that is what it means
@@ -56,42 +88,51 @@ func (c *webhookCalls) Authorize(ctx context.Context, attributes authorizer.Attr
 	return authorizer.DecisionAllow, "", nil
 }
 
-// named reports whether a webhook is at that path of the kubernetes Service.
-func (c *webhookCalls) named(path string) (bool, error) {
-	mutating, err := c.mutating.List(labels.Everything())
+// named reports whether a webhook that a service may call is at that path of the kubernetes Service.
+func (c *webhookCalls) named(service, path string) (bool, error) {
+	if path == "" {
+		return false, nil
+	}
+	if there, _ := c.conversion(path); there && service == servicetrust.Extensions {
+		return true, nil
+	}
+	mutating, err := c.mutating.Lister().List(labels.Everything())
 	if err != nil {
 		return false, err
 	}
-	for _, configuration := range mutating {
-		for i := range configuration.Webhooks {
-			if isAt(configuration.Webhooks[i].ClientConfig, path) {
-				return true, nil
-			}
-		}
-	}
-	validating, err := c.validating.List(labels.Everything())
+	validating, err := c.validating.Lister().List(labels.Everything())
 	if err != nil {
 		return false, err
 	}
-	for _, configuration := range validating {
-		for i := range configuration.Webhooks {
-			if isAt(configuration.Webhooks[i].ClientConfig, path) {
-				return true, nil
-			}
-		}
-	}
-	return false, nil
+	ofFiles, alsoOfFiles := c.manifests.configurations()
+	return mutates(mutating, path) || mutates(ofFiles, path) || validates(validating, path) || validates(alsoOfFiles, path), nil
 }
 
-// isAt follows the rule by which kube-apiserver calls a webhook with its loopback client.
+func mutates(configurations []*admissionregistrationv1.MutatingWebhookConfiguration, path string) bool {
+	for _, configuration := range configurations {
+		for i := range configuration.Webhooks {
+			if isAt(configuration.Webhooks[i].ClientConfig, path) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func validates(configurations []*admissionregistrationv1.ValidatingWebhookConfiguration, path string) bool {
+	for _, configuration := range configurations {
+		for i := range configuration.Webhooks {
+			if isAt(configuration.Webhooks[i].ClientConfig, path) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func isAt(config admissionregistrationv1.WebhookClientConfig, path string) bool {
 	if service := config.Service; service != nil {
-		return service.Namespace == "default" && service.Name == "kubernetes" &&
-			(service.Port == nil || *service.Port == 443) && service.Path != nil && *service.Path == path
+		return webhookpath.OfService(service.Namespace, service.Name, service.Port, service.Path) == path
 	}
-	if config.URL == nil {
-		return false
-	}
-	u, err := url.Parse(*config.URL)
-	return err == nil && u.Hostname() == "kubernetes.default.svc" && (u.Port() == "" || u.Port() == "443") && u.Path == path
+	return config.URL != nil && webhookpath.OfURL(*config.URL) == path
 }

@@ -5,16 +5,26 @@ package server
 
 import (
 	"context"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/initializer"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/utils/ptr"
 
 	"github.com/tripod-k8s/tripod/internal/servicetrust"
@@ -54,7 +64,7 @@ func TestServicesMayCallWebhooksOnly(t *testing.T) {
 			Webhooks:   []admissionregistrationv1.MutatingWebhook{{ClientConfig: atService("default", "kubernetes", "/apis/a/v1/mutations", nil)}},
 		},
 	), 0)
-	calls := newWebhookCalls(factory)
+	calls := newWebhookCalls(factory, &manifestWebhooks{})
 	factory.Start(t.Context().Done())
 	factory.WaitForCacheSync(t.Context().Done())
 
@@ -93,10 +103,114 @@ func TestServicesMayCallWebhooksOnly(t *testing.T) {
 	}
 }
 
+func TestExtensionsAloneCallsConversionWebhooks(t *testing.T) {
+	const path = "/apis/a/v1/conversions"
+	for name, allowed := range map[string]bool{servicetrust.Extensions: true, servicetrust.Core: false} {
+		service := servicetrusttest.Backend(t, name)
+		synctest.Test(t, func(t *testing.T) {
+			calls := newWebhookCalls(informers.NewSharedInformerFactory(fake.NewClientset(), 0), &manifestWebhooks{})
+			calls.conversion = func(at string) (bool, bool) { return at == path, true }
+			ctx := context.WithValue(t.Context(), targetKey{}, routing.Target{Owner: routing.ThirdParty})
+			for at, there := range map[string]bool{path: true, path + "/x": false, "": false} {
+				decision, _, err := calls.Authorize(ctx, authorizer.AttributesRecord{User: service, Verb: "create", Path: at})
+				if err != nil || (decision == authorizer.DecisionAllow) != (allowed && there) {
+					t.Errorf("%s at %q: decision %v, error %v", name, at, decision, err)
+				}
+			}
+		})
+	}
+}
+
+func TestWebhooksOfFilesAreCalled(t *testing.T) {
+	core := servicetrusttest.Backend(t, servicetrust.Core)
+	url := "https://kubernetes.default.svc/apis/a/v1/reviews"
+	configuration := webhooks(admissionregistrationv1.WebhookClientConfig{URL: &url})
+	manifests := &manifestWebhooks{next: loaders{&initializer.ManifestLoaders{
+		LoadValidatingWebhookManifests: func(string) ([]*admissionregistrationv1.ValidatingWebhookConfiguration, string, error) {
+			return []*admissionregistrationv1.ValidatingWebhookConfiguration{configuration}, "", nil
+		},
+	}}}
+	plugin := &manifestPlugin{}
+	manifests.Initialize(plugin)
+	if plugin.loaders == nil || plugin.loaders.LoadMutatingWebhookManifests != nil {
+		t.Fatalf("loaders are %v", plugin.loaders)
+	}
+	calls := newWebhookCalls(informers.NewSharedInformerFactory(fake.NewClientset(), 0), manifests)
+	for _, loaded := range []bool{false, true} {
+		if loaded {
+			if _, _, err := plugin.loaders.LoadValidatingWebhookManifests("a"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Test(t, func(t *testing.T) {
+			ctx := context.WithValue(t.Context(), targetKey{}, routing.Target{Owner: routing.ThirdParty})
+			decision, _, err := calls.Authorize(ctx, authorizer.AttributesRecord{User: core, Verb: "create", Path: "/apis/a/v1/reviews"})
+			if err != nil || (decision == authorizer.DecisionAllow) != loaded {
+				t.Errorf("loaded %v: decision %v, error %v", loaded, decision, err)
+			}
+		})
+	}
+}
+
+// loaders initializes plugins with these.
+type loaders struct{ *initializer.ManifestLoaders }
+
+func (l loaders) Initialize(plugin admission.Interface) {
+	if wants, ok := plugin.(initializer.WantsManifestLoaders); ok {
+		wants.SetManifestLoaders(l.ManifestLoaders)
+	}
+}
+
+type manifestPlugin struct {
+	admission.Interface
+	loaders *initializer.ManifestLoaders
+}
+
+func (p *manifestPlugin) SetManifestLoaders(loaders *initializer.ManifestLoaders) {
+	p.loaders = loaders
+}
+
+func TestServicesWaitForWebhooks(t *testing.T) {
+	core, extensions := servicetrusttest.Backend(t, servicetrust.Core), servicetrusttest.Backend(t, servicetrust.Extensions)
+	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+	calls := newWebhookCalls(factory, &manifestWebhooks{})
+	var sender user.Info
+	config := &genericapiserver.Config{Serializer: aggregatorscheme.Codecs}
+	config.Authentication.Authenticator = authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+		return &authenticator.Response{User: sender}, true, nil
+	})
+	gate := calls.gate(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), config)
+	send := func(from user.Info, method string) int {
+		sender = from
+		req := httptest.NewRequest(method, "/apis/a/v1/reviews", nil)
+		ctx := request.WithRequestInfo(req.Context(), &request.RequestInfo{APIGroup: "a", APIVersion: "v1"})
+		w := httptest.NewRecorder()
+		gate.ServeHTTP(w, req.WithContext(context.WithValue(ctx, targetKey{}, routing.Target{Owner: routing.ThirdParty})))
+		return w.Code
+	}
+	expect := func(when string, want map[int][]int) {
+		t.Helper()
+		got := map[int][]int{}
+		for i, from := range []user.Info{core, extensions, &user.DefaultInfo{Name: "jane"}} {
+			got[i] = []int{send(from, http.MethodPost), send(from, http.MethodGet)}
+		}
+		if !maps.EqualFunc(got, want, slices.Equal) {
+			t.Errorf("%s: answers are %v, want %v", when, got, want)
+		}
+	}
+	const pass, wait = http.StatusNoContent, http.StatusServiceUnavailable
+	expect("nothing was heard", map[int][]int{0: {wait, pass}, 1: {wait, pass}, 2: {pass, pass}})
+	factory.Start(t.Context().Done())
+	factory.WaitForCacheSync(t.Context().Done())
+	expect("core was heard", map[int][]int{0: {pass, pass}, 1: {wait, pass}, 2: {pass, pass}})
+	calls.conversion = func(string) (bool, bool) { return false, true }
+	expect("both were heard", map[int][]int{0: {pass, pass}, 1: {pass, pass}, 2: {pass, pass}})
+}
+
 func TestAWebhookMayBeHeardOfALittleLater(t *testing.T) {
 	core := servicetrusttest.Backend(t, servicetrust.Core)
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-	calls := newWebhookCalls(factory)
+	calls := newWebhookCalls(factory, &manifestWebhooks{})
 	synctest.Test(t, func(t *testing.T) {
 		go func() {
 			time.Sleep(hearsay / 2)

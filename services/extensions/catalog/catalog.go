@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/tripod-k8s/tripod/internal/webhookpath"
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
@@ -50,6 +51,8 @@ type entry struct {
 	groupVersions []schema.GroupVersion
 	// state determines what is in the documents.
 	state string
+	// webhook is the path of the conversion webhook at the kubernetes Service, if it is there.
+	webhook string
 }
 
 // Follow tells publisher what informer knows from now on. The informer must be the one by which the replica serves custom
@@ -110,7 +113,7 @@ func (c *catalog) publish() {
 	if !c.complete {
 		return
 	}
-	served := map[schema.GroupVersion]bool{own: true}
+	served, webhooks := map[schema.GroupVersion]bool{own: true}, map[string]bool{}
 	digest := sha256.New()
 	fmt.Fprintln(digest, c.build)
 	for _, uid := range slices.Sorted(maps.Keys(c.entries)) {
@@ -118,9 +121,12 @@ func (c *catalog) publish() {
 		for _, gv := range c.entries[uid].groupVersions {
 			served[gv] = true
 		}
+		if webhook := c.entries[uid].webhook; webhook != "" {
+			webhooks[webhook] = true
+		}
 	}
 	sum := hex.EncodeToString(digest.Sum(nil))
-	message := &backendv1.Catalog{DiscoveryDigest: sum, OpenapiDigest: sum}
+	message := &backendv1.Catalog{DiscoveryDigest: sum, OpenapiDigest: sum, ConversionWebhooks: slices.Sorted(maps.Keys(webhooks))}
 	for _, gv := range slices.SortedFunc(maps.Keys(served), compare) {
 		message.GroupVersions = append(message.GroupVersions, &backendv1.GroupVersion{Group: gv.Group, Version: gv.Version})
 	}
@@ -138,7 +144,7 @@ func compare(a, b schema.GroupVersion) int {
 // megabytes. A version is named by an APIService as soon as it is served, before the CustomResourceDefinition is established,
 // as in kube-apiserver (crdregistration).
 func describe(crd *apiextensionsv1.CustomResourceDefinition) entry {
-	var e entry
+	e := entry{webhook: conversionWebhook(crd)}
 	for _, version := range crd.Spec.Versions {
 		if version.Served {
 			e.groupVersions = append(e.groupVersions, schema.GroupVersion{Group: crd.Spec.Group, Version: version.Name})
@@ -152,4 +158,20 @@ func describe(crd *apiextensionsv1.CustomResourceDefinition) entry {
 		apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.NonStructuralSchema),
 		apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.KubernetesAPIApprovalPolicyConformant))
 	return e
+}
+
+// conversionWebhook returns the path at which the conversion webhook is at the kubernetes Service. It is empty where there is none.
+func conversionWebhook(crd *apiextensionsv1.CustomResourceDefinition) string {
+	conversion := crd.Spec.Conversion
+	if conversion == nil || conversion.Strategy != apiextensionsv1.WebhookConverter || conversion.Webhook == nil || conversion.Webhook.ClientConfig == nil {
+		return ""
+	}
+	config := conversion.Webhook.ClientConfig
+	switch {
+	case config.Service != nil:
+		return webhookpath.OfService(config.Service.Namespace, config.Service.Name, config.Service.Port, config.Service.Path)
+	case config.URL != nil:
+		return webhookpath.OfURL(*config.URL)
+	}
+	return ""
 }

@@ -4,6 +4,7 @@
 package catalog
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -81,6 +82,22 @@ func TestCustomResourcesAreTold(t *testing.T) {
 	if len(heard.catalogs) > 0 {
 		t.Error("a label makes a new catalog")
 	}
+
+	converted := widgets(true)
+	converted.Generation++
+	converted.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
+		Strategy: apiextensionsv1.WebhookConverter,
+		Webhook: &apiextensionsv1.WebhookConversion{ClientConfig: &apiextensionsv1.WebhookClientConfig{
+			Service: &apiextensionsv1.ServiceReference{Namespace: "default", Name: "kubernetes", Path: new("/apis/a/v1/conversions")},
+		}},
+	}
+	if _, err := crds.Update(t.Context(), converted, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := (<-heard.catalogs).GetConversionWebhooks(), []string{"/apis/a/v1/conversions"}; !slices.Equal(got, want) {
+		t.Errorf("conversion webhooks at the kubernetes Service are %q, want %q", got, want)
+	}
+	<-heard.established
 
 	if err := crds.Delete(t.Context(), "widgets.example.com", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
