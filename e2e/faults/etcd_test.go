@@ -1,0 +1,234 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+
+	"github.com/tripod-k8s/tripod/e2e/progress"
+	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/traffic"
+)
+
+// The etcds of the release, as their StatefulSets are called, and a key prefix of each that the other must not have.
+const (
+	coreEtcd       = "tripod-etcd"
+	extensionsEtcd = "tripod-etcd-extensions"
+
+	customKeys     = "/registry/example.com/"
+	definitionKeys = "/registry/apiextensions.k8s.io/"
+	configMapKeys  = "/registry/configmaps/"
+	serviceKeys    = "/registry/apiregistration.k8s.io/"
+)
+
+// TestEtcdPerService reads what is in the etcds of core and extensions.
+func TestEtcdPerService(t *testing.T) {
+	settled(t)
+	client := traffic.NewClient(t, tripod.Admin(), 1)
+	for _, r := range []traffic.Resource{traffic.ConfigMaps, customs[0]} {
+		client.Need(t, http.MethodPost, r.Collection("default"), r.Object("separate", "1", ""))
+		t.Cleanup(func() {
+			_, _ = traffic.NewClient(t, tripod.Admin(), 1).Send(context.WithoutCancel(t.Context()), http.MethodDelete, r.Path("default", "separate"), nil)
+		})
+	}
+	custom, builtin := customKeys+customs[0].Plural+"/default/separate", configMapKeys+"default/separate"
+	for _, test := range []struct {
+		etcd    string
+		has     []string
+		hasNone []string
+	}{
+		{coreEtcd, []string{builtin, serviceKeys}, []string{customKeys, definitionKeys}},
+		{extensionsEtcd, []string{custom, definitionKeys}, []string{configMapKeys, "/registry/namespaces/", "/registry/secrets/", serviceKeys}},
+	} {
+		counts := countKeys(t, test.etcd, append(test.has, test.hasNone...)...)
+		for _, prefix := range test.has {
+			if counts[prefix] == 0 {
+				t.Errorf("%s has no %s", test.etcd, prefix)
+			}
+		}
+		for _, prefix := range test.hasNone {
+			if counts[prefix] > 0 {
+				t.Errorf("%s has %d keys in %s", test.etcd, counts[prefix], prefix)
+			}
+		}
+	}
+}
+
+// countKeys returns how many keys with each of the prefixes an etcd has.
+func countKeys(t *testing.T, etcd string, prefixes ...string) map[string]int64 {
+	t.Helper()
+	secret, err := tripod.Host.Client.CoreV1().Secrets(tripod.Namespace).Get(t.Context(), tripod.Name+"-etcd-client", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.X509KeyPair(secret.Data["tls.crt"], secret.Data["tls.key"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(secret.Data["ca.crt"])
+	address, stop, err := tripod.Forward(t.Context(), etcd+"-0", 2379)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints:   []string{"https://" + address},
+		DialTimeout: 20 * time.Second,
+		TLS:         &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close() //nolint:errcheck // it only reads
+	counts := map[string]int64{}
+	for _, prefix := range prefixes {
+		found, err := client.Get(t.Context(), prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts[prefix] = found.Count
+	}
+	return counts
+}
+
+// TestExtensionsEtcdAway takes the etcd of custom resources away. Nobody who does without these notices.
+func TestExtensionsEtcdAway(t *testing.T) {
+	settled(t)
+	builtin := traffic.Start(t, traffic.Options{Customs: []traffic.Resource{traffic.ConfigMaps}, Rate: 40, Workers: 20, Watchers: 20}, tripod.Admin())
+	builtin.Progress(t, 50)
+	keep(t, customs[0])
+	scaleEtcd(t, extensionsEtcd, 0)
+	answer := awaitAnswer(t, "custom resources are said to be unavailable", customs[0].Path("default", "keep"), http.StatusServiceUnavailable)
+	if answer.Header.Get("Retry-After") == "" {
+		t.Errorf("no Retry-After beside %s", answer.Body)
+	}
+	builtin.Progress(t, 200)
+	discoveryKnowsCustoms(t)
+	scaleEtcd(t, extensionsEtcd, 1)
+	settled(t)
+	awaitAnswer(t, "what was there is there", customs[0].Path("default", "keep"), http.StatusOK)
+	builtin.Progress(t, 50)
+	builtin.Finish(t)
+	builtin.FailsNever(t)
+	builtin.WatchesAreWell(t, false)
+	builtin.SawAll(t)
+}
+
+// TestCoreEtcdRestarts kills the etcd of core, and has it away for a while. Clients of custom resources with certificates are served
+// meanwhile, and afterwards everybody is.
+func TestCoreEtcdRestarts(t *testing.T) {
+	settled(t)
+	keep(t, traffic.ConfigMaps)
+	keep(t, customs[0])
+	scaleEtcd(t, coreEtcd, 0)
+	client := traffic.NewClient(t, tripod.Admin(), 1)
+	awaitAnswer(t, "built-in APIs are said to be unavailable", traffic.ConfigMaps.Path("default", "keep"), http.StatusServiceUnavailable)
+	for range 20 {
+		client.Need(t, http.MethodGet, customs[0].Path("default", "keep"), nil)
+	}
+	scaleEtcd(t, coreEtcd, 1)
+	settled(t)
+	awaitAnswer(t, "what was there is there", traffic.ConfigMaps.Path("default", "keep"), http.StatusOK)
+
+	clients := load(t)
+	clients.Progress(t, 100)
+	killEtcd(t, coreEtcd)
+	clients.Progress(t, 200)
+	settled(t)
+	clients.Progress(t, 200)
+	clients.Finish(t)
+	for _, f := range clients.Failures() {
+		if strings.HasPrefix(f.Path, "/apis/example.com/") && f.Reads() {
+			t.Error(f)
+		}
+	}
+	clients.SawAll(t)
+}
+
+// keep makes an object that is to survive.
+func keep(t *testing.T, r traffic.Resource) {
+	t.Helper()
+	client := traffic.NewClient(t, tripod.Admin(), 1)
+	client.Need(t, http.MethodPost, r.Collection("default"), r.Object("keep", "1", ""))
+	t.Cleanup(func() {
+		_, err := traffic.NewClient(t, tripod.Admin(), 1).Send(context.WithoutCancel(t.Context()), http.MethodDelete, r.Path("default", "keep"), nil)
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// scaleEtcd has an etcd of one member run, or not, and returns when that is so.
+func scaleEtcd(t *testing.T, etcd string, members int32) {
+	t.Helper()
+	sets := tripod.Host.Client.AppsV1().StatefulSets(tripod.Namespace)
+	err := progress.Step("kubectl scale "+etcd, func() error {
+		scale, err := sets.GetScale(t.Context(), etcd, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		scale.Spec.Replicas = members
+		if _, err := sets.UpdateScale(t.Context(), etcd, scale, metav1.UpdateOptions{}); err != nil {
+			return err
+		}
+		return framework.Poll(t.Context(), etcd+" is scaled", func(ctx context.Context) error {
+			set, err := sets.Get(ctx, etcd, metav1.GetOptions{})
+			if err == nil && (set.Status.Replicas != members || set.Status.ReadyReplicas != members || set.Status.ObservedGeneration < set.Generation) {
+				err = errors.New("not yet")
+			}
+			return err
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// killEtcd kills the process of an etcd, which the kubelet starts again.
+func killEtcd(t *testing.T, etcd string) {
+	t.Helper()
+	pod, err := tripod.Host.Client.CoreV1().Pods(tripod.Namespace).Get(t.Context(), etcd+"-0", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kill(t, pod)
+}
+
+// discoveryKnowsCustoms expects client-go to find the custom resources.
+func discoveryKnowsCustoms(t *testing.T) {
+	t.Helper()
+	client, err := discovery.NewDiscoveryClientForConfig(tripod.Admin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, lists, err := client.ServerGroupsAndResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := map[string]bool{}
+	for _, r := range customs {
+		missing[r.Plural] = true
+	}
+	for _, list := range lists {
+		for _, r := range list.APIResources {
+			delete(missing, r.Name)
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("discovery is without %v", missing)
+	}
+}

@@ -1,0 +1,159 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tripod-k8s/tripod/e2e/progress"
+	"github.com/tripod-k8s/tripod/e2e/release"
+	"github.com/tripod-k8s/tripod/test/traffic"
+)
+
+// fault is what happens to one of two replicas of a service, from the node, as it happens to machines.
+type fault struct {
+	name string
+	// harm does it, and returns what takes it away again, or nil.
+	harm func(*testing.T, *corev1.Pod) (heal func())
+	// silent is set where nobody is told that the replica is gone: its connections stay open.
+	silent bool
+}
+
+var faultsOfReplicas = []fault{
+	{name: "is killed", harm: kill},
+	{name: "hangs", harm: pause, silent: true},
+	{name: "is cut off", harm: cutOff, silent: true},
+}
+
+// TestReplicas breaks one replica of each backend in turn while clients go on. They see nothing of it, unless a write was already on
+// its way to that replica.
+func TestReplicas(t *testing.T) {
+	for _, service := range []string{release.Core, release.Extensions} {
+		for _, f := range faultsOfReplicas {
+			t.Run("a replica of "+service+" "+f.name, func(t *testing.T) { breakReplica(t, service, f) })
+		}
+	}
+}
+
+func breakReplica(t *testing.T, service string, f fault) {
+	settled(t)
+	pods, err := tripod.Pods(t.Context(), service)
+	if err != nil || len(pods) < replicas {
+		t.Fatalf("%d replicas of %s: %v", len(pods), service, err)
+	}
+	clients := load(t)
+	clients.Progress(t, 100)
+	began := time.Now()
+	heal := f.harm(t, &pods[0])
+	clients.Progress(t, 400)
+	if heal != nil {
+		heal()
+	}
+	settled(t)
+	ended := time.Now()
+	clients.Progress(t, 200)
+	clients.Finish(t)
+	failsOnlyWrites(t, clients, began, ended)
+	clients.WatchesAreWell(t, true)
+	clients.SawAll(t)
+}
+
+// failsOnlyWrites expects that nothing failed but writes, that clients were told so, and that it was soon over for each of them: a write
+// is not sent again where it may have been done.
+func failsOnlyWrites(t *testing.T, clients *traffic.Traffic, began, ended time.Time) {
+	t.Helper()
+	writes := map[int]int{}
+	for _, f := range clients.Failures() {
+		onTheWay := f.Ended.After(began) && f.Began.Before(ended)
+		if f.Reads() || !onTheWay || f.Code != http.StatusBadGateway {
+			t.Error(f)
+			continue
+		}
+		writes[f.Worker]++
+	}
+	for worker, n := range writes {
+		if n > 1 {
+			t.Errorf("%d writes of worker %d failed", n, worker)
+		}
+	}
+	t.Logf("%d writes were on their way to the replica and failed", len(writes))
+}
+
+// TestAggregator kills one of two aggregators. Clients who were connected to it lose that connection, and are served over another
+// one; the others see nothing.
+func TestAggregator(t *testing.T) {
+	settled(t)
+	pods, err := tripod.Pods(t.Context(), release.Aggregator)
+	if err != nil || len(pods) < replicas {
+		t.Fatalf("%d aggregators: %v", len(pods), err)
+	}
+	clients := load(t)
+	clients.Progress(t, 100)
+	began := time.Now()
+	kill(t, &pods[0])
+	clients.Progress(t, 300)
+	settled(t)
+	ended := time.Now()
+	clients.Progress(t, 200)
+	clients.Finish(t)
+	lost := 0
+	for _, f := range clients.Failures() {
+		if f.Code != 0 || f.Ended.Before(began) || f.Began.After(ended) {
+			t.Error(f)
+		}
+		lost++
+	}
+	t.Logf("%d requests were lost with their connection", lost)
+	clients.SawAll(t)
+}
+
+// kill kills the process of a pod, as the kernel does that has no memory left.
+func kill(t *testing.T, pod *corev1.Pod) func() {
+	signal(t, pod, "KILL")
+	return nil
+}
+
+// pause stops the process of a pod without ending it.
+func pause(t *testing.T, pod *corev1.Pod) func() {
+	signal(t, pod, "STOP")
+	// The kubelet may have started it anew: it notices, too.
+	return func() { _ = trySignal(t.Context(), pod, "CONT") }
+}
+
+func signal(t *testing.T, pod *corev1.Pod, name string) {
+	t.Helper()
+	if err := progress.Step(pod.Name+" gets "+name, func() error { return trySignal(t.Context(), pod, name) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// trySignal sends a signal to the first process of the container of a pod.
+func trySignal(ctx context.Context, pod *corev1.Pod, name string) error {
+	_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
+	_, err := tripod.Host.Exec(ctx, nil, "ctr", "--namespace=k8s.io", "tasks", "kill", "--signal", "SIG"+name, id)
+	return err
+}
+
+// cutOff has packets to and from other pods vanish. The kubelet, which is on the node, still reaches it.
+func cutOff(t *testing.T, pod *corev1.Pod) func() {
+	t.Helper()
+	rules := [][]string{{"-s", pod.Status.PodIP}, {"-d", pod.Status.PodIP}}
+	change := func(how string) {
+		for _, rule := range rules {
+			args := append([]string{"-w", how, "FORWARD"}, append(rule, "-j", "DROP")...)
+			if _, err := tripod.Host.Exec(context.WithoutCancel(t.Context()), nil, "iptables", args...); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	progress.Printf("%s is cut off", pod.Name)
+	change("-I")
+	return func() { change("-D") }
+}

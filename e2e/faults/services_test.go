@@ -1,0 +1,63 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tripod-k8s/tripod/e2e/progress"
+	"github.com/tripod-k8s/tripod/e2e/release"
+	"github.com/tripod-k8s/tripod/test/traffic"
+)
+
+// TestServiceAway takes all replicas of a backend away: what the other one serves is served as before, and what it serves itself is said
+// to be unavailable, not to be unknown.
+func TestServiceAway(t *testing.T) {
+	t.Run("extensions", func(t *testing.T) {
+		settled(t)
+		clients := traffic.Start(t, traffic.Options{Customs: []traffic.Resource{traffic.ConfigMaps}, Rate: 40, Workers: 20, Watchers: 20}, tripod.Admin())
+		clients.Progress(t, 50)
+		away(t, release.Extensions, customs[0].Collection("default"), func() {
+			discoveryKnowsCustoms(t)
+			clients.Progress(t, 200)
+		})
+		clients.Progress(t, 50)
+		clients.Finish(t)
+		clients.FailsNever(t)
+		clients.WatchesAreWell(t, false)
+		clients.SawAll(t)
+	})
+	t.Run("core", func(t *testing.T) {
+		settled(t)
+		keep(t, customs[0])
+		client := traffic.NewClient(t, tripod.Admin(), 1)
+		away(t, release.Core, traffic.ConfigMaps.Collection("default"), func() {
+			for i := range 20 {
+				client.Need(t, http.MethodGet, customs[0].Path("default", "keep"), nil)
+				client.Need(t, http.MethodPut, customs[0].Path("default", "keep"), customs[0].Object("keep", strings.Repeat("i", i), ""))
+			}
+		})
+	})
+}
+
+// away stops all replicas of a service, expects that a path that it serves is unavailable, does something meanwhile, and starts them
+// again.
+func away(t *testing.T, service, path string, meanwhile func()) {
+	t.Helper()
+	scale := func(n int) {
+		if err := progress.Step("kubectl scale "+service, func() error { return tripod.Scale(t.Context(), service, n) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	scale(0)
+	answer := awaitAnswer(t, service+" is said to be unavailable", path, http.StatusServiceUnavailable)
+	if answer.Header.Get("Retry-After") == "" {
+		t.Errorf("no Retry-After beside %s", answer.Body)
+	}
+	meanwhile()
+	scale(replicas)
+	settled(t)
+}
