@@ -28,7 +28,7 @@ const (
 	// atMost ends what would never end.
 	atMost = 10 * time.Minute
 	// settle is how long nothing is done before memory is read, or a server is taken for idle.
-	settle = 5 * time.Second
+	settle = 3 * time.Second
 )
 
 // The phases of a crowd.
@@ -101,6 +101,7 @@ func (s side) runCrowd(ctx context.Context, o *options, crds []*apiextensionsv1.
 	if err := crowd.remember(ctx, settle, wasRead, f.servers); err != nil {
 		return nil, err
 	}
+	o.say("CRDs: %s: replicas are added", s.Name)
 	var added []process
 	for _, name := range s.addedReplicas() {
 		one, err := f.add(ctx, name)
@@ -154,10 +155,12 @@ func (f *fixture) crowdIn(ctx context.Context, o *options, crds []*apiextensions
 
 // phases goes through the phases.
 func (f *fixture) phases(ctx context.Context, o *options, crds []*apiextensionsv1.CustomResourceDefinition, c *crowd) error {
+	o.say("CRDs: %s: quiet", f.side.Name)
 	c.Began[before] = time.Now()
 	if err := pause(ctx, o.quiet); err != nil {
 		return err
 	}
+	o.say("CRDs: %s: %d are created", f.side.Name, len(crds))
 	c.Began[install] = time.Now()
 	if err := f.install(ctx, crds); err != nil {
 		return err
@@ -165,6 +168,7 @@ func (f *fixture) phases(ctx context.Context, o *options, crds []*apiextensionsv
 	if err := c.remember(ctx, 0, installed, f.servers); err != nil {
 		return err
 	}
+	o.say("CRDs: %s: OpenAPI is read", f.side.Name)
 	c.Began[openAPI] = time.Now()
 	if err := f.readOpenAPI(ctx); err != nil {
 		return err

@@ -46,11 +46,12 @@ func bench(ctx context.Context, args []string) error {
 		return err
 	}
 	r := newReport(o)
-	if err := errors.Join(o.measure(ctx, r), ctx.Err()); err != nil {
-		return err
-	}
+	err = errors.Join(o.measure(ctx, r), ctx.Err())
 	r.Took = time.Since(r.Date)
-	return o.write(r)
+	if err != nil {
+		o.docs = "" // what was measured until then is shown, and no more
+	}
+	return errors.Join(err, o.write(r))
 }
 
 // measure runs what was selected.
@@ -82,10 +83,9 @@ func (o *options) measure(ctx context.Context, r *report) error {
 		if s.Name == equal && len(o.sides) > 2 {
 			continue // memory is that of the settings with which Tripod is shipped
 		}
-		o.say("CRDs: %s", s.Name)
 		crowd, err := s.runCrowd(ctx, o, o.crds)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s with CRDs: %w", s.Name, err)
 		}
 		r.Crowds = append(r.Crowds, crowd)
 	}

@@ -19,7 +19,7 @@ const (
 	openWorkers   = 64
 	closedClients = 16
 	// warmUp is how long a closed loop goes on before anything is measured.
-	warmUp = 200 * time.Millisecond
+	warmUp = 100 * time.Millisecond
 	// fanOutAtLeast is how long events are sent to watchers at least: there are few of them.
 	fanOutAtLeast = 3 * time.Second
 )
@@ -45,7 +45,7 @@ type values map[measure]float64
 
 // run measures a workload: at its rate, and then in a closed loop.
 func (w workload) run(ctx context.Context, f *fixture, o *options) (_ values, err error) {
-	do, open, err := w.begin(ctx, f, w.requestsFor(o.duration, warmUp+o.duration/2))
+	do, open, err := w.begin(ctx, f, w.requestsFor(o.duration, warmUp+o.duration/3))
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (w workload) run(ctx context.Context, f *fixture, o *options) (_ values, er
 		return nil, err
 	}
 	v[p50], v[p99], v[p999] = offered.Milliseconds(50), offered.Milliseconds(99), offered.Milliseconds(99.9)
-	closed := load.Saturate(ctx, closedClients, o.duration/2, do)
+	closed := load.Saturate(ctx, closedClients, o.duration/3, do)
 	v[perSecond] = closed.PerSecond()
 	w.fail(v, f, o, offered, closed)
 	return v, ctx.Err()

@@ -66,7 +66,7 @@ func requests(r resource, credentials string) []workload {
 	client := func(f *fixture) *load.Client { return f.clients[credentials] }
 	list := func(name, accept, query string) workload {
 		request := load.Request{Method: http.MethodGet, Path: r.collection(listNamespace) + query, Accept: accept}
-		return workload{Name: "LIST 500 " + name, Rate: 20, operation: func(f *fixture) load.Operation {
+		return workload{Name: "LIST 500 " + name, Rate: 40, operation: func(f *fixture) load.Operation {
 			return func(ctx context.Context) error { return client(f).Do(ctx, request) }
 		}}
 	}

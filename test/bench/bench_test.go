@@ -1,0 +1,190 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tripod-k8s/tripod/test/bench/graph"
+)
+
+func TestWorkloadsHaveDifferentNames(t *testing.T) {
+	seen := map[string]bool{startPart: true, crowdPart: true}
+	for _, w := range workloads() {
+		if seen[w.String()] {
+			t.Errorf("two workloads are called %s", w)
+		}
+		seen[w.String()] = true
+	}
+}
+
+func TestObjectsSayWhenTheyWereSent(t *testing.T) {
+	for _, r := range resources {
+		body := r.body("a", "12")
+		var object map[string]any
+		if err := json.Unmarshal(body, &object); err != nil {
+			t.Fatalf("%v in %s", err, body)
+		}
+		if got := quotedAfter(body, versionBefore); got != "12" {
+			t.Errorf("resourceVersion is %q in %s", got, body)
+		}
+		if got := quotedAfter(body, sentBefore); got == "" || object[r.content].(map[string]any)["sent"] != got {
+			t.Errorf("sent is %q in %s", got, body)
+		}
+	}
+}
+
+func TestProcessorTimeAndMemoryOfAProcess(t *testing.T) {
+	self := process{"bench", os.Getpid()}
+	start, err := self.cpu()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		now, err := self.cpu()
+		if err != nil || now < start {
+			t.Fatalf("%s after %s: %v", now, start, err)
+		}
+		if now > start {
+			break
+		}
+	}
+	if megabytes, err := self.resident(); err != nil || megabytes < 1 || megabytes > 10_000 {
+		t.Errorf("%v MB: %v", megabytes, err)
+	}
+	if _, err := (process{"nobody", 1 << 22}).cpu(); err == nil {
+		t.Error("a process that there is not has processor time")
+	}
+}
+
+// exampleReport has two rounds of a workload, twice as dear as stock, and a crowd.
+func exampleReport() *report {
+	sides := []side{{Name: stock}, {Name: tuned}}
+	r := newReport(&options{rounds: 2, sides: sides})
+	w := workload{Name: "GET", Resource: "ConfigMaps", Credentials: certificates, Rate: 100}
+	for i, name := range []string{stock, tuned, stock, tuned} {
+		s := side{Name: name}
+		factor := 1 + float64(i%2)
+		r.add(s, w, values{cpuPerRequest: 0.4 * factor, p99: 5, perSecond: 1000, failures: float64(i)})
+		r.start(s, time.Second, 0.02)
+		if i > 1 {
+			continue
+		}
+		now := time.Unix(1000, 0)
+		c := &crowd{Side: name, Began: map[string]time.Time{}, Memory: map[string]map[string]float64{
+			installed: {kubeAPIServer: 1000}, wasRead: {kubeAPIServer: 1000}, fresh: {"kube-apiserver-2": 500},
+		}}
+		if name == tuned {
+			c.Memory = map[string]map[string]float64{
+				installed: {core: 200, extensions: 600, aggregator: 100}, wasRead: {core: 200, extensions: 800, aggregator: 100},
+				fresh: {"core-2": 200, "extensions-2": 400},
+			}
+		}
+		for i, phase := range phases {
+			c.Began[phase] = now.Add(time.Duration(i) * 10 * time.Second)
+			c.requests = append(c.requests, observed{c.Began[phase], time.Duration((i+1)*100) * time.Millisecond, false})
+		}
+		c.Ended = now.Add(40 * time.Second)
+		r.Crowds = append(r.Crowds, c)
+	}
+	r.finish()
+	return r
+}
+
+func TestAimsAreJudgedByTheWorst(t *testing.T) {
+	found := map[string]found{}
+	for _, a := range exampleReport().Aims {
+		name, _, _ := strings.Cut(a.What, ",")
+		found[name] = a.Found[tuned]
+	}
+	for _, want := range []struct {
+		aim   string
+		value float64
+		met   bool
+	}{
+		{"CPU per GET", 2, false},
+		{"p99 at equal load", 1, true},
+		{"start to ready", 1, true},
+		{"p99 of core GETs at 100/s while the CRDs are installed", 1, false},
+		{"resident memory of core with the CRDs", 0.2, true},
+		{"resident memory of all services", 1.1, false},
+		{"resident memory", 1300.0 / 1500, false}, // one more core, and no more extensions
+	} {
+		if got := found[want.aim]; got.Value < want.value-0.01 || got.Value > want.value+0.01 || got.Met != want.met {
+			t.Errorf("%s: %+v, want %v, met %v", want.aim, got, want.value, want.met)
+		}
+	}
+	if _, judged := found["CPU per LIST 500"]; judged {
+		t.Error("an aim is judged of which nothing was measured")
+	}
+}
+
+func TestPhasesHaveTheirOwnRequests(t *testing.T) {
+	for i, p := range exampleReport().Phases[:len(phases)] {
+		if want := float64(i+1) * 100; p.Count != 1 || p.P99 < want || p.P99 > want*1.01 {
+			t.Errorf("%s: %d requests, p99 %v ms, want one of %v ms", p.Name, p.Count, p.P99, want)
+		}
+	}
+}
+
+func TestTablesShowRatiosAndFailures(t *testing.T) {
+	var output bytes.Buffer
+	if err := exampleReport().writeTables(&output); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		"GET ConfigMaps certificates 100 0.40 ×2.00 - - - - 5.00 ×1.00 - - 1000 ×1.00 6",
+		"idle, % of a CPU",
+		"after a read of their OpenAPI tuned aggregator 100, core 200, extensions 800 1100 ×1.10",
+	} {
+		if !strings.Contains(strings.Join(strings.Fields(output.String()), " "), line) {
+			t.Errorf("no %q in\n%s", line, output.String())
+		}
+	}
+}
+
+func TestPageAndGraphAreWritten(t *testing.T) {
+	path := t.TempDir() + "/benchmarks.md"
+	if err := exampleReport().writeDocs(path); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"## Worse than stock", "- GET (ConfigMaps, certificates): CPU ms/request ×2.00", "(" + graphFile + ")", "**not met**"} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("no %q in\n%s", want, page)
+		}
+	}
+	points := exampleReport().graph().Panels[0].Lines[0].Points
+	if first := (graph.Point{Second: -7.5, Milliseconds: 100}); len(points) != 8 || points[0].Second != first.Second {
+		t.Errorf("points of the graph: %v, want 8 from %v", points, first)
+	}
+}
+
+func TestArguments(t *testing.T) {
+	o, err := parse([]string{"-short", "-run", "GET/.*/tokens", "-sides", "tuned,stock", "-tuned", "GOGC=200 GOMEMLIMIT=300MiB"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.rounds != 1 || len(o.crds) != 60 || len(o.selected()) != 2 || len(o.sides) != 2 || len(o.sides[1].env) != 2 {
+		t.Errorf("%+v", o)
+	}
+	for _, wrong := range [][]string{{"-sides", "other"}, {"-rounds", "0"}, {"-o", "xml"}, {"GET"}, {"-run", "("}, {"-crds", t.TempDir()}} {
+		if _, err := parse(wrong); err == nil {
+			t.Errorf("%v is accepted", wrong)
+		}
+	}
+	var list bytes.Buffer
+	if err := listParts(&list); !errors.Is(err, errListed) || strings.Count(list.String(), "\n") != len(workloads())+2 {
+		t.Errorf("list: %v\n%s", err, list.String())
+	}
+}
