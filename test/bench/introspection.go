@@ -123,11 +123,14 @@ func (w workload) profile(ctx context.Context, f *fixture, duration time.Duratio
 			})
 		}
 	}
+	var sent *load.Result
 	if w.fanOut {
-		load.Offer(ctx, load.Offered{PerSecond: w.Rate, Duration: duration, Workers: openWorkers}, do)
+		sent = load.Offer(ctx, load.Offered{PerSecond: w.Rate, Duration: duration, Workers: openWorkers}, do)
 	} else {
-		load.Saturate(ctx, closedClients, duration, do)
+		sent = load.Saturate(ctx, closedClients, duration, do)
 	}
 	fetching.Wait()
-	return err
+	// With these, shares of profiles become costs of a request.
+	count := fmt.Appendf(nil, "%d requests in %s\n", sent.Requests, sent.Elapsed)
+	return errors.Join(err, os.WriteFile(filepath.Join(dir, f.side.Name+"-"+kinds[0]+"-requests.txt"), count, 0o644))
 }
