@@ -30,6 +30,7 @@ import (
 	"k8s.io/component-base/version/verflag"
 
 	"github.com/tripod-k8s/tripod/internal/etcdready"
+	"github.com/tripod-k8s/tripod/internal/gcpace"
 )
 
 // The gates of logging must be known before --feature-gates is defined.
@@ -79,6 +80,7 @@ func New(s Service) *cobra.Command {
 				mutable.AddMetrics()
 			}
 			s.Components.AddMetrics()
+			gcpace.Start(cmd.Context())
 			if err := s.Run(cmd.Context()); err != nil && !errors.Is(err, etcdready.ErrStopped) {
 				return err
 			}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/tripod-k8s/tripod/internal/clientcert"
+	"github.com/tripod-k8s/tripod/internal/deepstack"
 	"github.com/tripod-k8s/tripod/internal/envelope"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
@@ -179,6 +180,7 @@ type senderKey struct{}
 // of the client and none sees the envelope.
 func (s *senders) withSender(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		deepstack.Grow() // this may be a goroutine of HTTP/2
 		from := s.of(req)
 		req = req.WithContext(from.traceOf(context.WithValue(req.Context(), senderKey{}, from), req.Header))
 		if from.address != "" {
@@ -190,6 +192,7 @@ func (s *senders) withSender(handler http.Handler) http.Handler {
 
 // authenticate is the authenticator for what withSender found. It has no opinion on requests of others.
 func authenticate(req *http.Request) (*authenticator.Response, bool, error) {
+	deepstack.Grow() // the handler of timeouts has begun a goroutine
 	from, _ := req.Context().Value(senderKey{}).(sender)
 	switch {
 	case from.refused != nil:

@@ -19,6 +19,9 @@ func (s sender) traceOf(ctx context.Context, header http.Header) context.Context
 	if s.envelope == nil && s.service == nil {
 		return ctx
 	}
+	if len(header["Traceparent"]) == 0 && len(header["Baggage"]) == 0 {
+		return ctx // nothing to look for
+	}
 	return tracing.Propagators().Extract(ctx, propagation.HeaderCarrier(header))
 }
 

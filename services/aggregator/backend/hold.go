@@ -98,6 +98,16 @@ func (h *heldBody) Read(p []byte) (int, error) {
 	return h.rest.Read(p)
 }
 
+// Held returns what was held back and was not read yet, which is read then.
+func (h *heldBody) Held() []byte {
+	if h.closed.Load() {
+		return nil
+	}
+	begin := h.begin
+	h.begin = nil
+	return begin
+}
+
 func (h *heldBody) Close() error {
 	h.closed.Store(true)
 	h.release()

@@ -45,7 +45,7 @@ func NewForwarder(name string, transport http.RoundTripper, s runtime.Negotiated
 	f.proxy = &httputil.ReverseProxy{
 		Rewrite:        rewrite,
 		Transport:      transport,
-		BufferPool:     &copyBuffers,
+		BufferPool:     reverseProxyBuffers{},
 		ModifyResponse: f.adapt,
 		ErrorHandler:   f.fail,
 		ErrorLog:       log.New(klogWriter{}, "", 0),
@@ -75,6 +75,10 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	req.Header[envelope.Header] = []string{sealed}
 	if httpstream.IsUpgradeRequest(req) {
 		serveUpgrade(*f.proxy, w, req)
+		return
+	}
+	if info, ok := isPlain(req); ok {
+		f.servePlain(w, req, info)
 		return
 	}
 	f.proxy.ServeHTTP(w, req)
@@ -156,14 +160,22 @@ type bufferPool struct{ pool sync.Pool }
 
 const bufferSize = 32 << 10
 
-func (p *bufferPool) Get() []byte {
+func (p *bufferPool) Get() *[]byte {
 	if b, ok := p.pool.Get().(*[]byte); ok {
-		return *b
+		return b
 	}
-	return make([]byte, bufferSize)
+	b := make([]byte, bufferSize)
+	return &b
 }
 
-func (p *bufferPool) Put(b []byte) { p.pool.Put(&b) }
+func (p *bufferPool) Put(b *[]byte) { p.pool.Put(b) }
+
+// reverseProxyBuffers are the same for httputil.ReverseProxy.
+type reverseProxyBuffers struct{}
+
+func (reverseProxyBuffers) Get() []byte { return *copyBuffers.Get() }
+
+func (reverseProxyBuffers) Put(b []byte) { copyBuffers.Put(&b) }
 
 // klogWriter receives what httputil.ReverseProxy logs, such as a client that went away while a
 // body was copied.

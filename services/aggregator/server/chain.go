@@ -14,6 +14,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
 
+	"github.com/tripod-k8s/tripod/internal/deepstack"
 	"github.com/tripod-k8s/tripod/internal/policy"
 	"github.com/tripod-k8s/tripod/internal/servicetrust"
 	"github.com/tripod-k8s/tripod/services/aggregator/authentication"
@@ -43,6 +44,7 @@ func buildChain(table *routing.Table, decides *policy.Policy, calls *webhookCall
 		full := fullChain(withThirdParties(own, stop, c), decides, calls, c)
 		short := shortChain(forward(core, extensions, c), traces, stop, c)
 		return stop.moveConnections(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			deepstack.Grow() // over HTTP/2 each request has a goroutine of its own
 			target := table.RouteURL(req.URL)
 			req = req.WithContext(context.WithValue(req.Context(), targetKey{}, target))
 			switch target.Owner {

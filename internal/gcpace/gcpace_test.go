@@ -1,0 +1,79 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gcpace
+
+import (
+	"runtime"
+	"testing"
+	"testing/fstest"
+	"time"
+)
+
+const mebi = 1 << 20
+
+func TestPace(t *testing.T) {
+	type collection struct {
+		since  time.Duration
+		live   uint64
+		want   int
+		change bool
+	}
+	for name, collections := range map[string][]collection{
+		"idle":                        {{time.Minute, 30 * mebi, 100, false}, {2 * time.Minute, 30 * mebi, 100, false}},
+		"neither idle nor busy":       {{5 * time.Second, 30 * mebi, 100, false}},
+		"busy and small":              {{time.Second, 30 * mebi, 400, true}, {4 * time.Second, 30 * mebi, 400, false}},
+		"idle again":                  {{time.Second, 30 * mebi, 400, true}, {time.Minute, 30 * mebi, 100, true}},
+		"busy and of some size":       {{time.Second, 128 * mebi, 200, true}},
+		"busy and large":              {{time.Second, 1024 * mebi, 100, false}},
+		"growing under load":          {{time.Second, 128 * mebi, 200, true}, {time.Second, 512 * mebi, 100, true}},
+		"small changes are not worth": {{time.Second, 128 * mebi, 200, true}, {time.Second, 132 * mebi, 200, false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := pace{percent: usual}
+			for i, c := range collections {
+				got, change := p.next(c.since, c.live)
+				if got != c.want || change != c.change {
+					t.Errorf("after collection %d: %d%%, change %v; want %d%%, %v", i, got, change, c.want, c.change)
+				}
+			}
+		})
+	}
+}
+
+func TestCollectionsAreSeen(t *testing.T) {
+	done := collected()
+	select {
+	case <-done:
+	default:
+		runtime.GC()
+		<-done
+	}
+	if live() == 0 {
+		t.Error("nothing is in use")
+	}
+}
+
+func TestContainerLimit(t *testing.T) {
+	file := func(content string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(content)} }
+	for name, test := range map[string]struct {
+		groups fstest.MapFS
+		want   int64
+	}{
+		"no control groups":       {},
+		"version 2":               {fstest.MapFS{"memory.max": file("536870912\n")}, 512 * mebi},
+		"version 2, no limit":     {fstest.MapFS{"memory.max": file("max\n")}, 0},
+		"version 1":               {fstest.MapFS{"memory/memory.limit_in_bytes": file("536870912\n")}, 512 * mebi},
+		"version 1, no limit":     {fstest.MapFS{"memory/memory.limit_in_bytes": file("9223372036854771712\n")}, 0},
+		"something else":          {fstest.MapFS{"memory.max": file("?")}, 0},
+		"no memory may be used":   {fstest.MapFS{"memory.max": file("0\n")}, 0},
+		"the first that is there": {fstest.MapFS{"memory.max": file("1024\n"), "memory/memory.limit_in_bytes": file("2048\n")}, 1024},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, ok := containerLimit(test.groups)
+			if ok != (test.want != 0) || (ok && got != test.want) {
+				t.Errorf("got %d, %v; want %d", got, ok, test.want)
+			}
+		})
+	}
+}
