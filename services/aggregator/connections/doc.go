@@ -16,5 +16,6 @@
 //   - Exclusive ones, over HTTP/1.1, for short reads: a third less work for an object, and less than
 //     half for a long list. Reads can be repeated when a server closes an idle connection at the
 //     moment at which it is used. Tunnels need one, too, and so do anonymous requests: an API server
-//     ends the HTTP/2 connection of an anonymous request (CVE-2023-44487).
+//     ends the HTTP/2 connection of an anonymous request (CVE-2023-44487). Those for reads are not
+//     net/http's (see lean).
 package connections

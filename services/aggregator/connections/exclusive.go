@@ -21,10 +21,11 @@ const (
 	maxWarming = 4
 )
 
-// exclusive is the HTTP/1.1 connections of a pool.
+// exclusive is HTTP/1.1 connections of a pool, all of one kind.
 type exclusive struct {
-	pool      *Pool
-	transport *http.Transport
+	pool *Pool
+	// dial makes a connection. An error is an *Error.
+	dial func(context.Context) (*connection, error)
 
 	mu sync.Mutex
 	// idle are the connections without a request. The last one was used last.
@@ -35,18 +36,44 @@ type exclusive struct {
 
 // connection is an HTTP/1.1 connection.
 type connection struct {
-	*http.ClientConn
+	http1
 	socket  *socket
 	counted *counted
 	// idleSince is when its last request ended.
 	idleSince time.Time
 }
 
+// http1 is an http.ClientConn or a lean.
+type http1 interface {
+	http.RoundTripper
+	// Available returns how many requests can be sent.
+	Available() int
+	// Reserve takes the connection for one request, and Release gives it back.
+	Reserve() error
+	Release()
+	Close() error
+}
+
+// initLean makes them connections for reads.
+func (e *exclusive) initLean(p *Pool) {
+	e.pool = p
+	e.dial = func(ctx context.Context) (*connection, error) {
+		s, conn, err := p.dial(ctx, protocolHTTP1)
+		if err != nil {
+			return nil, err
+		}
+		c := &connection{socket: s, counted: &counted{Conn: conn}}
+		c.http1 = newLean(s, c.counted)
+		return c, nil
+	}
+}
+
 type dialedKey struct{}
 
+// init makes them connections for all requests.
 func (e *exclusive) init(p *Pool) {
 	e.pool = p
-	e.transport = &http.Transport{
+	transport := &http.Transport{
 		// The client's Accept-Encoding is the one that counts.
 		DisableCompression: true,
 		// The connection goes to the address of the pool, and what it is made of to the caller.
@@ -59,6 +86,14 @@ func (e *exclusive) init(p *Pool) {
 			c.socket, c.counted = s, &counted{Conn: conn}
 			return c.counted, nil
 		},
+	}
+	e.dial = func(ctx context.Context) (*connection, error) {
+		c := &connection{}
+		var err error
+		if c.http1, err = transport.NewClientConn(context.WithValue(ctx, dialedKey{}, c), "https", p.address); err != nil {
+			return nil, err
+		}
+		return c, nil
 	}
 }
 
@@ -129,15 +164,6 @@ func (e *exclusive) connect(ctx context.Context) (*connection, error) {
 	if err := c.Reserve(); err != nil {
 		e.drop(c)
 		return nil, &Error{Reason: Unsent, Err: err}
-	}
-	return c, nil
-}
-
-func (e *exclusive) dial(ctx context.Context) (*connection, error) {
-	c := &connection{}
-	var err error
-	if c.ClientConn, err = e.transport.NewClientConn(context.WithValue(ctx, dialedKey{}, c), "https", e.pool.address); err != nil {
-		return nil, err
 	}
 	return c, nil
 }
@@ -214,7 +240,7 @@ func (e *exclusive) tidy() {
 	e.mu.Lock()
 	kept := e.idle[:0]
 	for _, c := range e.idle {
-		if e.pool.retiring() || !e.pool.usable(c.socket) || now.Sub(c.idleSince) > idleTimeout {
+		if e.pool.retiring() || !e.pool.usable(c.socket) || c.endedUnnoticed() || now.Sub(c.idleSince) > idleTimeout {
 			unused = append(unused, c)
 		} else {
 			kept = append(kept, c)
@@ -226,6 +252,12 @@ func (e *exclusive) tidy() {
 	for _, c := range unused {
 		e.drop(c)
 	}
+}
+
+// endedUnnoticed reports whether an idle connection was closed by the other end.
+func (c *connection) endedUnnoticed() bool {
+	l, ok := c.http1.(*lean)
+	return ok && l.Reserve() != nil
 }
 
 // content is the body of an answer. Its end makes the connection available again.

@@ -58,6 +58,9 @@ type Pool struct {
 
 	multiplexed multiplexed
 	exclusive   exclusive
+	// reads are for short reads. Where somebody wants to hear of closed connections there are none.
+	reads    exclusive
+	hasReads bool
 
 	// http1Only is set when the replica turned out not to speak HTTP/2 (--disable-http2-serving).
 	http1Only atomic.Bool
@@ -76,7 +79,7 @@ type Options struct {
 	Dial Dial
 	// Observe hears of each connection that is made (1) and closed (-1).
 	Observe func(protocol string, change int)
-	// Closed hears of each connection that is closed, by whom ever: not always is it known. It must not block.
+	// Closed hears at once of each connection that is closed, by whom ever: not always is it known. It must not block.
 	Closed func()
 }
 
@@ -89,12 +92,14 @@ func New(address string, trust *Trust, options Options) *Pool {
 	if options.Observe == nil {
 		options.Observe = func(string, int) {}
 	}
-	if options.Closed == nil {
+	hasReads := options.Closed == nil
+	if hasReads {
 		options.Closed = func() {}
 	}
-	p := &Pool{address: address, trust: trust, options: options, sockets: map[*socket]struct{}{}}
+	p := &Pool{address: address, trust: trust, options: options, hasReads: hasReads, sockets: map[*socket]struct{}{}}
 	p.multiplexed.init(p)
 	p.exclusive.init(p)
+	p.reads.initLean(p)
 	return p
 }
 
@@ -105,8 +110,12 @@ func (p *Pool) RoundTrip(req *http.Request, wire Wire) (*http.Response, error) {
 		return nil, abandon(req, &Error{Reason: Unknown, Err: err})
 	}
 	if wire == Either && !hasBlank(req) {
-		if c := p.exclusive.idleOrLater(); c != nil {
-			return p.exclusive.roundTrip(c, req)
+		kind := &p.exclusive
+		if p.hasReads && isLean(req) {
+			kind = &p.reads
+		}
+		if c := kind.idleOrLater(); c != nil {
+			return kind.roundTrip(c, req)
 		}
 	}
 	if wire != Exclusive {
@@ -242,6 +251,7 @@ func (p *Pool) Tidy() {
 		p.http1Only.Store(false)
 	}
 	p.exclusive.tidy()
+	p.reads.tidy()
 	p.multiplexed.tidy()
 }
 
