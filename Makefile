@@ -66,7 +66,7 @@ test: test-unit test-integration ## Run all tests; builds what they need.
 .PHONY: test-unit
 test-unit: $(TOOLS)/gotestsum $(TOOLS)/helm ## Run the unit tests.
 	$(TOOLS)/helm lint --strict --quiet --kube-version $(KUBE_VERSION) deploy/helm/tripod
-	$(GOTESTSUM) $$(go list ./... | grep -v -e /tripod/test/ -e '/tripod/e2e$$' -e /tripod/e2e/takeover$$)
+	$(GOTESTSUM) $$(go list ./... | grep -v -e /tripod/test/ $(E2E_TESTS:./%=-e '/%$$'))
 	go test -C tools/images ./...
 
 # Those that measure shares of load, or keep the machine busy, run alone, one package at a time. The others mostly wait.
@@ -94,7 +94,7 @@ e2e: e2e-assets $(TOOLS)/gotestsum ## Install the chart into a kind cluster and 
 	$(TOOLS)/gotestsum --format standard-verbose -- -count=1 -p 1 -timeout 40m $(E2E_TESTS) $(E2E_ARGS)
 
 # The packages that start clusters; the others below e2e have unit tests.
-E2E_TESTS := ./e2e ./e2e/takeover
+E2E_TESTS := ./e2e ./e2e/takeover ./e2e/faults
 
 .PHONY: e2e-up
 e2e-up: images $(TOOLS)/helm ## Make a kind cluster with Tripod in it, for trying by hand.
