@@ -35,6 +35,7 @@ func run(m *testing.M, suffix string, setup func(context.Context, *Environment) 
 	code := 1
 	if err == nil {
 		if err = setup(ctx, e); err == nil {
+			stop() // who interrupts tests does not wait for them
 			code = m.Run()
 		}
 	}
