@@ -180,3 +180,20 @@ func (s *subject) dataPath(t *testing.T) outcome {
 	}
 	return result
 }
+
+// waitForData returns when the client in a pod reaches the server all the time: kube-proxy needs a while for a new Service.
+func (s *subject) waitForData(t *testing.T) {
+	t.Helper()
+	const enough = 20
+	last := s.dataPath(t)
+	s.eventually(t, readyTimeout, "the client in a pod is served", func(context.Context) error {
+		now := s.dataPath(t)
+		if now.Failures > last.Failures {
+			last = now
+		}
+		if served := now.Requests - last.Requests; served < enough {
+			return fmt.Errorf("%d requests were served since %s", served, now.LastError)
+		}
+		return nil
+	})
+}

@@ -68,6 +68,7 @@ func TestTripodTakesThePlaceOfKubeAPIServerAndGivesItBack(t *testing.T) {
 	s.create(t, live)
 	s.waitForDeployment(t, namespace, "server", 2)
 	s.waitForPod(t, "client-0")
+	s.waitForData(t)
 	data := s.dataPath(t)
 	stock := []byte(s.onNode(t, nil, "cat", manifestPath))
 	before, err := s.Client.Discovery().ServerVersion()
