@@ -47,7 +47,8 @@ func install(ctx context.Context, e *environment.Environment) error {
 	etcd := values["etcd"].(release.Values)
 	etcd["mode"] = "perService"
 	for _, service := range release.Services {
-		values[service] = release.Values{"replicas": replicas}
+		// A node of two processors has room for all of them, and for those that come while a Deployment rolls.
+		values[service] = release.Values{"replicas": replicas, "resources": release.Values{"requests": release.Values{"cpu": "20m"}}}
 	}
 	err = errors.Join(e.Volume(ctx, "tripod-etcd"), e.Volume(ctx, "tripod-etcd-extensions"))
 	if err == nil {
