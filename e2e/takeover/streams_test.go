@@ -17,7 +17,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
@@ -122,25 +121,15 @@ func (s *subject) checkPortForward(t *testing.T, pod string) {
 
 // forward forwards a port of 127.0.0.1 to a pod's until stop is called.
 func (s *subject) forward(ctx context.Context, protocol string, to *rest.Request, port int) (address string, stop func(), err error) {
-	var dialer httpstream.Dialer
-	if protocol == "WebSocket" {
-		dialer, err = portforward.NewSPDYOverWebsocketDialer(to.URL(), s.Config())
-	} else {
-		transport, upgrader, roundTripperErr := spdy.RoundTripperFor(s.Config())
-		dialer, err = spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, to.URL()), roundTripperErr
-	}
-	if err != nil {
-		return "", nil, err
-	}
 	stopping, ready, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	forwarder, err := portforward.New(dialer, []string{fmt.Sprintf("0:%d", port)}, stopping, ready, io.Discard, io.Discard)
+	forwarder, err := s.newForwarder(protocol, to, port, stopping, ready)
 	if err != nil {
 		return "", nil, err
 	}
 	go func() { done <- forwarder.ForwardPorts() }()
 	stop = func() {
 		close(stopping)
-		<-done
+		_ = <-done // it was asked to
 	}
 	select {
 	case <-ready:
@@ -156,6 +145,23 @@ func (s *subject) forward(ctx context.Context, protocol string, to *rest.Request
 		return "", nil, err
 	}
 	return fmt.Sprintf("127.0.0.1:%d", ports[0].Local), stop, nil
+}
+
+func (s *subject) newForwarder(protocol string, to *rest.Request, port int, stopping, ready chan struct{}) (*portforward.PortForwarder, error) {
+	ports := []string{fmt.Sprintf("0:%d", port)}
+	if protocol == "WebSocket" {
+		dialer, err := portforward.NewSPDYOverWebsocketDialer(to.URL(), s.Config())
+		if err != nil {
+			return nil, err
+		}
+		return portforward.New(dialer, ports, stopping, ready, io.Discard, io.Discard)
+	}
+	transport, upgrader, err := spdy.RoundTripperFor(s.Config())
+	if err != nil {
+		return nil, err
+	}
+	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, to.URL())
+	return portforward.New(dialer, ports, stopping, ready, io.Discard, io.Discard)
 }
 
 func get(ctx context.Context, url string) (string, error) {
