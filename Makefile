@@ -90,7 +90,7 @@ test-assets: $(ASSETS)/kwok ## Build the stock Kubernetes binaries that tests co
 
 # KIND_NODE_IMAGE and KIND_CONFIG are the image of the node and kind's configuration, where kind's own will not do.
 .PHONY: e2e
-e2e: e2e-assets $(TOOLS)/gotestsum ## Install the chart into a kind cluster and test it from outside (E2E_ARGS="-run TestScale").
+e2e: e2e-assets $(TOOLS)/gotestsum ## Install the chart into a kind cluster and test it from outside (E2E_TESTS=./e2e E2E_ARGS="-run TestScale").
 	$(TOOLS)/gotestsum --format standard-verbose -- -count=1 -p 1 -timeout 40m $(E2E_TESTS) $(E2E_ARGS)
 
 # The packages that start clusters; the others below e2e have unit tests.

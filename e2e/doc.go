@@ -6,7 +6,7 @@
 //
 // Tests share one release, from shared. Each area is a file with one test, so that -run selects areas:
 //
-//	make e2e E2E_ARGS='-run TestScale'
+//	make e2e E2E_TESTS=./e2e E2E_ARGS='-run TestScale'
 //
 // A test leaves the release as it found it, with one replica of each service.
 package e2e
