@@ -22,6 +22,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
@@ -65,10 +66,20 @@ func front(t *testing.T, u user.Info, behind http.HandlerFunc) *httptest.Server 
 		if u != nil {
 			req = req.WithContext(request.WithUser(req.Context(), u))
 		}
-		forwarder.ServeHTTP(w, req)
+		forwarder.ServeHTTP(w, withInfo(t, req))
 	}))
 	t.Cleanup(front.Close)
 	return front
+}
+
+// withInfo returns the request with what its URL says about it.
+func withInfo(t testing.TB, req *http.Request) *http.Request {
+	resolver := request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+	info, err := resolver.NewRequestInfo(req)
+	if err != nil {
+		t.Error(err)
+	}
+	return req.WithContext(request.WithRequestInfo(req.Context(), info))
 }
 
 // claims are what clients may try.
@@ -89,7 +100,18 @@ var claims = map[string]http.Header{
 // send sends a request with the headers, and returns those that arrive at the end of the way.
 func send(t *testing.T, front *httptest.Server, headers http.Header, seen <-chan http.Header) http.Header {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, front.URL+"/api/v1/pods", nil)
+	return sendTo(t, front, forObjects, headers, seen)
+}
+
+// Paths of a request for objects, and of another one.
+const (
+	forObjects = "/api/v1/pods"
+	forOthers  = "/version"
+)
+
+func sendTo(t *testing.T, front *httptest.Server, path string, headers http.Header, seen <-chan http.Header) http.Header {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, front.URL+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,28 +126,36 @@ func send(t *testing.T, front *httptest.Server, headers http.Header, seen <-chan
 
 func TestTheBackendSeesTheAuthenticatedUserAndNoOther(t *testing.T) {
 	for name, claimed := range claims {
-		t.Run(name, func(t *testing.T) {
-			seen := make(chan http.Header, 1)
-			got := send(t, front(t, jane, func(_ http.ResponseWriter, req *http.Request) { seen <- req.Header }), claimed, seen)
-			values := got[envelope.Header]
-			if len(values) != 1 {
-				t.Fatalf("%d envelopes", len(values))
-			}
-			e, err := envelope.Decode(values[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(jane, envelope.ToUser(e.GetUser())); diff != "" {
-				t.Errorf("user (-want +got):\n%s", diff)
-			}
-			if host, _, err := net.SplitHostPort(e.GetClientAddress()); err != nil || host != "127.0.0.1" {
-				t.Errorf("address of the client is %q", e.GetClientAddress())
-			}
-			delete(got, envelope.Header)
-			if others := identityOf(got); len(others) > 0 {
-				t.Errorf("other identities arrive: %v", others)
-			}
-		})
+		for _, path := range []string{forObjects, forOthers} {
+			t.Run(name+" at "+path, func(t *testing.T) {
+				seen := make(chan http.Header, 1)
+				server := front(t, jane, func(_ http.ResponseWriter, req *http.Request) { seen <- req.Header })
+				expectJane(t, sendTo(t, server, path, claimed, seen))
+			})
+		}
+	}
+}
+
+// expectJane expects headers that name jane, and nobody else.
+func expectJane(t *testing.T, got http.Header) {
+	t.Helper()
+	values := got[envelope.Header]
+	if len(values) != 1 {
+		t.Fatalf("%d envelopes", len(values))
+	}
+	e, err := envelope.Decode(values[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(jane, envelope.ToUser(e.GetUser())); diff != "" || e.GetSelf() {
+		t.Errorf("user (-want +got):\n%s", diff)
+	}
+	if host, _, err := net.SplitHostPort(e.GetClientAddress()); err != nil || (host != "127.0.0.1" && host != "192.0.2.1") {
+		t.Errorf("address of the client is %q", e.GetClientAddress())
+	}
+	delete(got, envelope.Header)
+	if others := identityOf(got); len(others) > 0 {
+		t.Errorf("other identities arrive: %v", others)
 	}
 }
 
@@ -207,15 +237,17 @@ func identityOf(h http.Header) map[string][]string {
 func TestHeadersAreNotDroppedByTheClient(t *testing.T) {
 	seen := make(chan http.Header, 1)
 	server := front(t, jane, func(_ http.ResponseWriter, req *http.Request) { seen <- req.Header })
-	got := send(t, server, http.Header{
-		"Connection": {"Impersonate-User, Keep-Alive"}, "Impersonate-User": {"joe"}, "Keep-Alive": {"1"},
-		"Forwarded": {"for=1.2.3.4"}, "X-Forwarded-Uri": {"/a"},
-	}, seen)
-	for name, want := range map[string]string{
-		"Impersonate-User": "joe", "Keep-Alive": "", "Forwarded": "for=1.2.3.4", "X-Forwarded-Uri": "/a",
-	} {
-		if got.Get(name) != want {
-			t.Errorf("%s is %q, want %q", name, got.Get(name), want)
+	for _, path := range []string{forObjects, forOthers} {
+		got := sendTo(t, server, path, http.Header{
+			"Connection": {"Impersonate-User, Keep-Alive"}, "Impersonate-User": {"joe"}, "Keep-Alive": {"1"},
+			"Forwarded": {"for=1.2.3.4"}, "X-Forwarded-Uri": {"/a"}, "Te": {"trailers, gzip"}, "Proxy-Connection": {"a"},
+		}, seen)
+		for name, want := range map[string]string{
+			"Impersonate-User": "joe", "Keep-Alive": "", "Forwarded": "for=1.2.3.4", "X-Forwarded-Uri": "/a", "Te": "trailers", "Proxy-Connection": "",
+		} {
+			if got.Get(name) != want {
+				t.Errorf("%s: %s is %q, want %q", path, name, got.Get(name), want)
+			}
 		}
 	}
 }
@@ -259,32 +291,24 @@ func FuzzHeaders(f *testing.F) {
 	})
 	forwarder := NewForwarder("core", transport, aggregatorscheme.Codecs)
 	f.Fuzz(func(t *testing.T, name1, value1, name2, value2 string) {
-		req := httptest.NewRequest(http.MethodGet, "/api/v1/pods", nil)
-		req = req.WithContext(request.WithUser(req.Context(), jane))
-		for name, value := range map[string]string{name1: value1, name2: value2} {
-			if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
-				return // refused by the HTTP server
+		for _, path := range []string{forObjects, forOthers} {
+			req := httptest.NewRequest(http.MethodGet, path, nil)
+			req = withInfo(t, req.WithContext(request.WithUser(req.Context(), jane)))
+			for name, value := range map[string]string{name1: value1, name2: value2} {
+				if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+					return // refused by the HTTP server
+				}
+				req.Header.Add(name, value)
 			}
-			req.Header.Add(name, value)
-		}
-		w := httptest.NewRecorder()
-		forwarder.ServeHTTP(w, req)
-		select {
-		case got := <-seen:
-			e, err := envelope.Decode(strings.Join(got[envelope.Header], ","))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(jane, envelope.ToUser(e.GetUser())); diff != "" || e.GetSelf() {
-				t.Errorf("user (-want +got):\n%s", diff)
-			}
-			delete(got, envelope.Header)
-			if others := identityOf(got); len(others) > 0 {
-				t.Errorf("other identities arrive: %v", others)
-			}
-		default:
-			if w.Code == http.StatusOK {
-				t.Error("it was not forwarded")
+			w := httptest.NewRecorder()
+			forwarder.ServeHTTP(w, req)
+			select {
+			case got := <-seen:
+				expectJane(t, got)
+			default:
+				if w.Code == http.StatusOK {
+					t.Error("it was not forwarded")
+				}
 			}
 		}
 	})
@@ -392,7 +416,7 @@ func TestAWatchEndsWithoutAnErrorWhenItsBackendGoesAway(t *testing.T) {
 			forwarder := NewForwarder("core", toServer{back}, aggregatorscheme.Codecs)
 			front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 				ctx := request.WithUser(req.Context(), jane)
-				forwarder.ServeHTTP(w, req.WithContext(request.WithRequestInfo(ctx, &request.RequestInfo{Verb: verb})))
+				forwarder.ServeHTTP(w, req.WithContext(request.WithRequestInfo(ctx, &request.RequestInfo{Verb: verb, IsResourceRequest: verb == "watch"})))
 			}))
 			defer front.Close()
 
