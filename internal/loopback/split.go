@@ -26,6 +26,8 @@ type Split struct {
 	Aggregator http.RoundTripper
 	// OwnOpenAPI is set where clients need OpenAPI documents only of what the service itself serves.
 	OwnOpenAPI bool
+	// Kinds are those that admission knows by these clients. It may be nil.
+	Kinds *Kinds
 }
 
 // Config returns the configuration of clients that see what all servers serve. It is that of Self in everything else.
@@ -36,6 +38,9 @@ func (s Split) Config() (*rest.Config, error) {
 	}
 	config := rest.CopyConfig(s.Self)
 	splits := &splitter{Split: s, self: self, host: host}
+	if s.Kinds != nil {
+		s.Kinds.split = splits
+	}
 	// What would connect to the host of the configuration is not used: of webhooks at kubernetes.default.svc that is
 	// the name of the aggregator.
 	config.Wrap(func(http.RoundTripper) http.RoundTripper { return splits })

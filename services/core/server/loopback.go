@@ -32,6 +32,7 @@ func applyLoopback(ctx context.Context, o *options.Completed, config *genericapi
 	if err != nil {
 		return nil, fmt.Errorf("client of the aggregator: %w", err)
 	}
+	kinds := loopback.NewKinds(o.Admission.GenericAdmission)
 	served := loopback.NewServed(legacyscheme.Scheme.IsVersionRegistered)
 	config.LoopbackClientConfig, err = loopback.Split{
 		Self:       config.LoopbackClientConfig,
@@ -39,6 +40,11 @@ func applyLoopback(ctx context.Context, o *options.Completed, config *genericapi
 		Aggregator: aggregator,
 		// MutatingAdmissionPolicies need the schemas of what they change.
 		OwnOpenAPI: true,
+		Kinds:      kinds,
 	}.Config()
-	return served, err
+	if err != nil {
+		return nil, err
+	}
+	go kinds.Run(ctx)
+	return served, nil
 }

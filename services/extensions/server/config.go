@@ -67,10 +67,12 @@ func newConfig(ctx context.Context, o *options.Completed, others *links) (*apiex
 	if err != nil {
 		return nil, err
 	}
-	whole, err := others.wholeConfig(&config.Config)
+	kinds := loopback.NewKinds(o.Admission)
+	whole, err := others.wholeConfig(&config.Config, kinds)
 	if err != nil {
 		return nil, err
 	}
+	go kinds.Run(ctx)
 	webhookClients := webhook.NewDefaultAuthenticationInfoResolverWrapper(
 		nil, config.EgressSelector, whole, config.TracerProvider)
 	if err := applyAdmission(o, config, whole, services, webhookClients); err != nil {

@@ -37,7 +37,7 @@ func newServed() *loopback.Served {
 
 // wholeConfig returns the configuration of the clients of admission, which see what all services serve: custom resources
 // here, built-in resources at core, and everything else by way of the aggregator.
-func (l *links) wholeConfig(config *genericapiserver.Config) (*rest.Config, error) {
+func (l *links) wholeConfig(config *genericapiserver.Config, kinds *loopback.Kinds) (*rest.Config, error) {
 	core, err := l.coreForAdmission(config.TracerProvider)
 	if err != nil {
 		return nil, fmt.Errorf("client of core: %w", err)
@@ -58,6 +58,7 @@ func (l *links) wholeConfig(config *genericapiserver.Config) (*rest.Config, erro
 			return nil
 		},
 		Aggregator: aggregator,
+		Kinds:      kinds,
 	}.Config()
 }
 
