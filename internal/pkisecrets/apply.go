@@ -254,19 +254,26 @@ func (a *apply) kubeconfig() error {
 
 // waitForOthers waits until the Secrets that somebody else makes are there and filled.
 func (a *apply) waitForOthers(ctx context.Context) error {
-	missing := errors.New("")
-	err := wait.PollUntilContextTimeout(ctx, time.Second, a.options.Wait, true, func(ctx context.Context) (bool, error) {
+	if len(a.others()) == 0 {
+		return nil
+	}
+	var missing error
+	there := func(ctx context.Context) (bool, error) {
 		if err := a.read(ctx); err != nil {
 			return false, err
 		}
 		for _, name := range a.others() {
-			if secret := a.secrets.byName[name].now; part(secret, certKey) == nil {
+			if part(a.secrets.byName[name].now, certKey) == nil {
 				missing = fmt.Errorf("there is no certificate in Secret %s/%s", a.Namespace, name)
 				return false, nil
 			}
 		}
 		return true, nil
-	})
+	}
+	if ok, err := there(ctx); ok || err != nil {
+		return err
+	}
+	err := wait.PollUntilContextTimeout(ctx, time.Second, a.options.Wait, false, there)
 	if wait.Interrupted(err) && ctx.Err() == nil {
 		return fmt.Errorf("%w after %s: is whoever makes it (cert-manager) there?", missing, a.options.Wait)
 	}
