@@ -231,6 +231,21 @@ func TestStepsOfARotationKeepTheirDistance(t *testing.T) {
 	})
 }
 
+func TestManualRotationGoesOnOnlyWhenAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		c := testConfig()
+		c.Authorities[1].ManualRotation = true
+		actions(t, client, c, Options{})
+		step := Options{Rotate: []string{"etcd-ca"}, Settle: time.Minute}
+		for _, want := range []Action{Updated, Renewed, Updated} {
+			demand(t, "the step", actions(t, client, c, step), map[string]Action{"etcd-ca": want, "etcd": want})
+			time.Sleep(time.Hour)
+			demand(t, "a run by itself", actions(t, client, c, Options{Settle: time.Minute}), nil)
+		}
+	})
+}
+
 func TestInterruptedStepCountsFromItsRepair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()

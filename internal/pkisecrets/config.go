@@ -43,6 +43,9 @@ type Config struct {
 type AuthorityConfig struct {
 	Secret     string `json:"secret"`
 	CommonName string `json:"commonName"`
+	// ManualRotation leaves all steps of a rotation to those who ask for them, where somebody who trusts the authority has to be restarted
+	// or told between them.
+	ManualRotation bool `json:"manualRotation,omitempty"`
 }
 
 // CertificateConfig is a certificate that an authority issues.

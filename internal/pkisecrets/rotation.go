@@ -32,7 +32,7 @@ func (a *apply) authority(c AuthorityConfig) (pki.Rotation, error) {
 		return state, nil
 	}
 	begun, rotating := a.stepTaken(c.Secret)
-	due := rotating && state != pki.NotRotating || state == pki.NotRotating && a.endsSoon(authority)
+	due := !c.ManualRotation && (rotating && state != pki.NotRotating || state == pki.NotRotating && a.endsSoon(authority))
 	asked := slices.Contains(a.options.Rotate, c.Secret)
 	switch settled := begun.Add(a.options.Settle); {
 	case !asked && !due:
