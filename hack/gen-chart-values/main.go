@@ -73,7 +73,7 @@ func rows(prefix string, values *yaml.Node) []row {
 	var all []row
 	for i := 0; i < len(values.Content); i += 2 {
 		key, value := values.Content[i], values.Content[i+1]
-		if isSection(value) {
+		if isSection(value) && description(key, "--") == "" {
 			all = append(all, rows(prefix+key.Value+".", value)...)
 			continue
 		}

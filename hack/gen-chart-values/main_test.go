@@ -23,6 +23,9 @@ part:
     # -- A list.
     list: [a, {b: c}]
     plain: {}
+  # -- One value.
+  resources:
+    requests: {cpu: 10m}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +37,8 @@ part:
 		"| `part.count` | `1` | How many. |\n" +
 		"| `part.hidden` | `\"{}\"` |  |\n" +
 		"| `part.below.list` | `[a, {b: c}]` | A list. |\n" +
-		"| `part.below.plain` | `{}` |  |\n"
+		"| `part.below.plain` | `{}` |  |\n" +
+		"| `part.resources` | `{requests: {cpu: 10m}}` | One value. |\n"
 	if got != want {
 		t.Errorf("page is\n%s\nwant\n%s", got, want)
 	}

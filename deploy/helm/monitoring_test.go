@@ -1,0 +1,136 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helm
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// metricName is a name before its labels or in an aggregation.
+var metricName = regexp.MustCompile(`\b[a-z][a-z0-9]*(?:_[a-z0-9]+)+\b`)
+
+// knownMetrics are those that the services and etcd have, and labels that look like metrics.
+func knownMetrics(t *testing.T) []string {
+	t.Helper()
+	data, err := os.ReadFile("testdata/metrics.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(strings.Fields(string(data)), "tripod_service", "priority_level", "histogram_quantile", "label_values", "__rate_interval")
+}
+
+// checkExpression checks that an expression is of metrics that exist, and of the services of one release.
+func checkExpression(t *testing.T, known []string, where, expression string) {
+	t.Helper()
+	for _, word := range metricName.FindAllString(expression, -1) {
+		name := word
+		for _, suffix := range []string{"_bucket", "_count", "_sum"} {
+			if !slices.Contains(known, name) {
+				name = strings.TrimSuffix(name, suffix)
+			}
+		}
+		if !slices.Contains(known, name) {
+			t.Errorf("%s: there is no metric %s", where, word)
+		}
+	}
+	if strings.Count(expression, "{") != strings.Count(expression, "namespace=") {
+		t.Errorf("%s: a metric is not of the namespace: %s", where, expression)
+	}
+	if strings.Count(expression, "(") != strings.Count(expression, ")") {
+		t.Errorf("%s: parentheses do not match: %s", where, expression)
+	}
+}
+
+func TestAlerts(t *testing.T) {
+	known := knownMetrics(t)
+	r := render(t, "metrics: {prometheusRule: {enabled: true}}\netcd: {snapshots: {enabled: true}}")
+	rules := find(t, r, "PrometheusRule", "tripod", &prometheusRule{}).Spec.Groups[0].Rules
+	seen := map[string]bool{}
+	for _, rule := range rules {
+		if seen[rule.Alert] {
+			t.Errorf("%s is there twice", rule.Alert)
+		}
+		seen[rule.Alert] = true
+		checkExpression(t, known, rule.Alert, rule.Expr)
+		if !slices.Contains([]string{"warning", "critical"}, rule.Labels["severity"]) {
+			t.Errorf("%s has severity %q", rule.Alert, rule.Labels["severity"])
+		}
+		for _, annotation := range []string{"summary", "description"} {
+			if text := rule.Annotations[annotation]; text == "" || strings.Contains(text, "$NAMESPACE") || strings.Contains(text, "$FULLNAME") {
+				t.Errorf("%s has %s %q", rule.Alert, annotation, text)
+			}
+		}
+	}
+	external := render(t, "metrics: {prometheusRule: {enabled: true}}\netcd: {enabled: false, external: {servers: ['https://one:2379']}}")
+	for _, rule := range find(t, external, "PrometheusRule", "tripod", &prometheusRule{}).Spec.Groups[0].Rules {
+		if strings.HasPrefix(rule.Alert, "TripodEtcd") || rule.Alert == "TripodSnapshotMissing" {
+			t.Errorf("%s is there although etcd is not of the release", rule.Alert)
+		}
+	}
+}
+
+type dashboard struct {
+	UID, Title string
+	Panels     []struct {
+		ID      int
+		Type    string
+		Title   string
+		GridPos struct{ X, Y, W, H int }
+		Targets []struct{ RefID, Expr string }
+	}
+}
+
+func TestDashboards(t *testing.T) {
+	known := knownMetrics(t)
+	r := render(t, "metrics: {dashboards: {enabled: true}}")
+	for _, name := range []string{"overview", "aggregator", "core", "extensions"} {
+		var board dashboard
+		config := find(t, r, "ConfigMap", "tripod-dashboard-"+name, &corev1.ConfigMap{})
+		if err := json.Unmarshal([]byte(config.Data["tripod-"+name+".json"]), &board); err != nil {
+			t.Fatal(err)
+		}
+		if board.UID != "tripod-"+name || board.Title == "" || len(board.Panels) < 8 {
+			t.Errorf("%s: UID %q, title %q, %d panels", name, board.UID, board.Title, len(board.Panels))
+		}
+		ids, places := map[int]bool{}, map[[2]int]bool{}
+		for _, panel := range board.Panels {
+			place := [2]int{panel.GridPos.X, panel.GridPos.Y}
+			if ids[panel.ID] || places[place] || panel.GridPos.X+panel.GridPos.W > 24 {
+				t.Errorf("%s: panel %q has the id or the place of another", name, panel.Title)
+			}
+			ids[panel.ID], places[place] = true, true
+			if panel.Type != "row" && len(panel.Targets) == 0 {
+				t.Errorf("%s: panel %q shows nothing", name, panel.Title)
+			}
+			for _, target := range panel.Targets {
+				checkExpression(t, known, name+"/"+panel.Title, target.Expr)
+			}
+		}
+	}
+}
+
+func TestBackendsAreScrapedThroughTheAggregator(t *testing.T) {
+	r := render(t, "metrics: {serviceMonitor: {enabled: true}}")
+	for _, name := range []string{"core", "extensions"} {
+		endpoint := find(t, r, "ServiceMonitor", "tripod-"+name, &serviceMonitor{}).Spec.Endpoints[0]
+		replacements := map[string]string{}
+		for _, config := range endpoint.RelabelConfigs {
+			replacements[config.TargetLabel] = config.Replacement + strings.Join(config.SourceLabels, "")
+		}
+		if endpoint.Params["service"][0] != name || replacements["__address__"] != "tripod.control.svc:443" ||
+			replacements["__param_replica"] != "__address__" || replacements["tripod_service"] != name {
+			t.Errorf("%s is scraped with %v and %v", name, endpoint.Params, replacements)
+		}
+		if client := endpoint.TLSConfig.Cert.Secret.Name; !strings.Contains(r.text, "secret: "+client+"\n") {
+			t.Errorf("nobody makes the certificate %s", client)
+		}
+	}
+}
