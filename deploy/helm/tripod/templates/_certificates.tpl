@@ -93,6 +93,10 @@ authorities:
   {{- range fromJsonArray (include "tripod.authorities" .) }}
   - secret: {{ $fullname }}-{{ . }}
     commonName: {{ $fullname }}-{{ . }}
+    {{- /* Clients have kubeconfigs with the one, and etcd reads the other at its start: only somebody who looks after these may exchange them. */}}
+    {{- if has . (list "ca" "etcd-ca") }}
+    manualRotation: true
+    {{- end }}
   {{- end }}
 certificates:
   {{- range fromJsonArray (include "tripod.certificates" .) }}
