@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
+	"k8s.io/utils/ptr"
 )
 
 func TestPodsAreRestricted(t *testing.T) {
@@ -43,7 +44,7 @@ func TestPodsHaveNoTokens(t *testing.T) {
 			component := p.meta.Labels["app.kubernetes.io/component"]
 			want := slices.Contains(mayAskTheCluster, component)
 			if got := p.spec.AutomountServiceAccountToken; got == nil || *got != want {
-				t.Errorf("%s: automountServiceAccountToken is %v, want %v", p.owner, got, want)
+				t.Errorf("%s: automountServiceAccountToken is %v, want %v", p.owner, ptr.Deref(got, true), want)
 			}
 			if links := p.spec.EnableServiceLinks; links == nil || *links {
 				t.Errorf("%s has the Services of its namespace in its environment", p.owner)
