@@ -101,7 +101,7 @@ func objectsOf(ctx context.Context, r *release.Release) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, lists, err := r.Host.Client.Discovery().ServerGroupsAndResources()
+	lists, err := r.Host.Client.Discovery().ServerPreferredResources()
 	if err != nil {
 		return nil, err
 	}

@@ -131,6 +131,7 @@ func (c *Cluster) connect(ctx context.Context, dir string) error {
 		return err
 	}
 	c.config.QPS = -1
+	c.config.WarningHandler = rest.NoWarnings{}
 	if c.Client, err = kubernetes.NewForConfig(c.config); err != nil {
 		return err
 	}
