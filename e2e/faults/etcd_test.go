@@ -107,7 +107,7 @@ func countKeys(t *testing.T, etcd string, prefixes ...string) map[string]int64 {
 // TestExtensionsEtcdAway takes the etcd of custom resources away. Nobody who does without these notices.
 func TestExtensionsEtcdAway(t *testing.T) {
 	settled(t)
-	builtin := traffic.Start(t, traffic.Options{Customs: []traffic.Resource{traffic.ConfigMaps}, Rate: 40, Workers: 20, Watchers: 20}, tripod.Admin())
+	builtin := traffic.Start(t, traffic.Options{Rate: 40, Workers: 20, Watchers: 20}, tripod.Admin())
 	builtin.Progress(t, 50)
 	keep(t, customs[0])
 	scaleEtcd(t, extensionsEtcd, 0)
@@ -152,6 +152,10 @@ func TestCoreEtcdRestarts(t *testing.T) {
 func keep(t *testing.T, r traffic.Resource) {
 	t.Helper()
 	client := traffic.NewClient(t, tripod.Admin(), 1)
+	// A test that was interrupted may have left it.
+	if _, err := client.Send(t.Context(), http.MethodDelete, r.Path("default", "keep"), nil); err != nil {
+		t.Fatal(err)
+	}
 	client.Need(t, http.MethodPost, r.Collection("default"), r.Object("keep", "1", ""))
 	t.Cleanup(func() {
 		_, err := traffic.NewClient(t, tripod.Admin(), 1).Send(context.WithoutCancel(t.Context()), http.MethodDelete, r.Path("default", "keep"), nil)

@@ -18,7 +18,7 @@ import (
 func TestServiceAway(t *testing.T) {
 	t.Run("extensions", func(t *testing.T) {
 		settled(t)
-		clients := traffic.Start(t, traffic.Options{Customs: []traffic.Resource{traffic.ConfigMaps}, Rate: 40, Workers: 20, Watchers: 20}, tripod.Admin())
+		clients := traffic.Start(t, traffic.Options{Rate: 40, Workers: 20, Watchers: 20}, tripod.Admin())
 		clients.Progress(t, 50)
 		away(t, release.Extensions, customs[0].Collection("default"), func() {
 			discoveryKnowsCustoms(t)

@@ -129,7 +129,7 @@ func (s *subject) forward(ctx context.Context, protocol string, to *rest.Request
 	go func() { done <- forwarder.ForwardPorts() }()
 	stop = func() {
 		close(stopping)
-		<-done
+		<-done //nolint:errcheck // it was asked to
 	}
 	select {
 	case <-ready:

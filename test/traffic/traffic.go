@@ -31,7 +31,7 @@ type Traffic struct {
 
 // Options says how much traffic there is. What is 0 has a default.
 type Options struct {
-	// Customs are the custom resources that are used; the cluster must have them.
+	// Customs are the custom resources that are used; the cluster must have them. Without any, all clients use ConfigMaps.
 	Customs []Resource
 	// Rate is how many requests a second all workers send, 200. A machine that is too busy for that sends less.
 	Rate int
@@ -64,13 +64,14 @@ func Start(t testing.TB, options Options, addresses ...*rest.Config) *Traffic {
 	tr := &Traffic{customs: customs, namespace: newNamespace(t, clients[0]), quiet: newNamespace(t, clients[0])}
 	// Every second object is a ConfigMap, each client has all resources, and half of the watches of each have bookmarks.
 	resourceOf := func(i int) Resource {
-		if i%2 == 0 {
+		if i%2 == 0 || len(customs) == 0 {
 			return ConfigMaps
 		}
 		return customs[i/2%len(customs)]
 	}
-	clientOf := func(i int) *Client { return clients[i/(2*len(customs))%len(clients)] }
-	bookmarks := func(i int) bool { return i/(2*len(customs)*len(clients))%2 > 0 }
+	perClient := 2 * max(len(customs), 1)
+	clientOf := func(i int) *Client { return clients[i/perClient%len(clients)] }
+	bookmarks := func(i int) bool { return i/(perClient*len(clients))%2 > 0 }
 	working, stopWork := context.WithCancel(t.Context())
 	watching, stopWatch := context.WithCancel(t.Context())
 	tr.stopWork, tr.stopWatch = stopWork, stopWatch
