@@ -5,7 +5,7 @@ package faults
 
 import (
 	"net/http"
-	"strings"
+	"strconv"
 	"testing"
 
 	"github.com/tripod-k8s/tripod/e2e/progress"
@@ -36,8 +36,9 @@ func TestServiceAway(t *testing.T) {
 		client := traffic.NewClient(t, tripod.Admin(), 1)
 		away(t, release.Core, traffic.ConfigMaps.Collection("default"), func() {
 			for i := range 20 {
-				client.Need(t, http.MethodGet, customs[0].Path("default", "keep"), nil)
-				client.Need(t, http.MethodPut, customs[0].Path("default", "keep"), customs[0].Object("keep", strings.Repeat("i", i), ""))
+				path := customs[0].Path("default", "keep")
+				version := client.Need(t, http.MethodGet, path, nil).Metadata.ResourceVersion
+				client.Need(t, http.MethodPut, path, customs[0].Object("keep", strconv.Itoa(i), version))
 			}
 		})
 	})
@@ -53,11 +54,13 @@ func away(t *testing.T, service, path string, meanwhile func()) {
 		}
 	}
 	scale(0)
+	defer func() {
+		scale(replicas)
+		settled(t)
+	}()
 	answer := awaitAnswer(t, service+" is said to be unavailable", path, http.StatusServiceUnavailable)
 	if answer.Header.Get("Retry-After") == "" {
 		t.Errorf("no Retry-After beside %s", answer.Body)
 	}
 	meanwhile()
-	scale(replicas)
-	settled(t)
 }
