@@ -22,11 +22,6 @@ import (
 	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/tripod-k8s/tripod/e2e/kindcluster"
 	"github.com/tripod-k8s/tripod/e2e/progress"
 	"github.com/tripod-k8s/tripod/e2e/release"
@@ -126,32 +121,6 @@ func (e *Environment) Down() error {
 func (e *Environment) Release(name, namespace string) *release.Release {
 	tools := release.Tools{Helm: filepath.Join(e.root, "bin", "tools", "helm"), Tripod: filepath.Join(e.root, "bin", "tripod")}
 	return release.New(e.Cluster, tools, filepath.Join(e.root, "deploy", "helm", "tripod"), name, namespace, e.Dir)
-}
-
-// volumeClass is the storage class of the volumes that [Environment.Volume] makes.
-const volumeClass = "e2e"
-
-// Volume makes a persistent volume on the node, for whoever claims it first: kind does not provision any on every node image.
-func (e *Environment) Volume(ctx context.Context, name string) error {
-	path := "/var/lib/tripod-e2e/" + name
-	if _, err := e.Cluster.Exec(ctx, nil, "install", "-d", "-o", "65532", "-g", "65532", "-m", "0700", path); err != nil {
-		return fmt.Errorf("cannot make a volume: %w", err)
-	}
-	_, err := e.Cluster.Client.CoreV1().PersistentVolumes().Create(ctx, &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.PersistentVolumeSpec{
-			Capacity:         corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
-			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			StorageClassName: volumeClass,
-			PersistentVolumeSource: corev1.PersistentVolumeSource{
-				HostPath: &corev1.HostPathVolumeSource{Path: path},
-			},
-		},
-	}, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	return err
 }
 
 // Values returns those by which the chart runs in this cluster: with the images that are loaded, the etcd that the cluster itself
