@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
@@ -122,6 +123,26 @@ func TestExtensionsEtcdAway(t *testing.T) {
 	builtin.FailsNever(t)
 	builtin.WatchesAreWell(t, false)
 	builtin.SawAll(t)
+}
+
+// TestCoreEtcdAway takes the etcd of core and of the aggregator away. Custom resources have one of their own: those who come with a
+// certificate read and write them, over new connections too.
+func TestCoreEtcdAway(t *testing.T) {
+	settled(t)
+	keep(t, customs[0])
+	scaleEtcd(t, coreEtcd, 0)
+	defer func() {
+		scaleEtcd(t, coreEtcd, 1)
+		settled(t)
+	}()
+	awaitAnswer(t, "core is not ready", "/readyz/core-available", http.StatusInternalServerError)
+	// Long enough for the kubelet to take pods for unready that are.
+	path := customs[0].Path("default", "keep")
+	for began, i := time.Now(), 0; time.Since(began) < 20*time.Second; i++ {
+		client := traffic.NewClient(t, tripod.Admin(), 1)
+		version := client.Need(t, http.MethodGet, path, nil).Metadata.ResourceVersion
+		client.Need(t, http.MethodPut, path, customs[0].Object("keep", strconv.Itoa(i), version))
+	}
 }
 
 // TestCoreEtcdRestarts kills the etcd of core, which the kubelet starts again. What was written is there, watches go on where they were,

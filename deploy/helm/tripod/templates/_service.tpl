@@ -66,8 +66,9 @@ spec:
             periodSeconds: 2
             timeoutSeconds: 5
             failureThreshold: 150
+          {{- /* An aggregator whose etcd is away still serves what others keep elsewhere, and tells the rest why they must wait. */}}
           readinessProbe:
-            httpGet: {path: /readyz, port: probes}
+            httpGet: {path: "/readyz{{ if eq .component "aggregator" }}?exclude=etcd&exclude=etcd-readiness{{ end }}", port: probes}
             periodSeconds: 2
             timeoutSeconds: 5
             failureThreshold: 2
