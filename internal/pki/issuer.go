@@ -145,8 +145,8 @@ func encodeCertificate(cert *x509.Certificate) []byte {
 
 // decode returns the certificate and key of a pair, or an error that wraps errMissing or errMismatch.
 func (i *Issuer) decode(name string, pair Pair) (*x509.Certificate, crypto.Signer, error) {
-	if pair.Certificate == nil || pair.Key == nil {
-		return nil, nil, fmt.Errorf("certificate or key %s is %w", name, errMissing)
+	if pair.Certificate == nil {
+		return nil, nil, fmt.Errorf("certificate %s is %w", name, errMissing)
 	}
 	where := i.storage.Names(name)
 	block, _ := pem.Decode(pair.Certificate)
@@ -156,6 +156,9 @@ func (i *Issuer) decode(name string, pair Pair) (*x509.Certificate, crypto.Signe
 	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
 		return nil, nil, fmt.Errorf("certificate %s is damaged (%w): %w", where.Certificate, err, i.remedy(name))
+	}
+	if pair.Key == nil {
+		return nil, nil, fmt.Errorf("key %s is %w", name, errMissing)
 	}
 	key, err := i.decodeKey(name, pair.Key)
 	if err != nil {
