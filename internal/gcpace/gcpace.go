@@ -5,7 +5,8 @@
 //
 // With GOGC=100 a service whose objects take 30 MiB collects garbage whenever it has made another 30 MiB: several times a second under
 // load, which is 10 to 20 % of the processor time of a small request. So while collections follow each other closely, the heap may
-// grow by more than it holds: by at most Room, and to at most five times what it holds. Where they do not, GOGC is 100.
+// grow by more than it holds: by at most Room or a sixteenth of the container's limit, and to at most five times what it holds. Where they
+// do not, GOGC is 100.
 //
 // What $GOGC says is left alone. The limit of memory is that of $GOMEMLIMIT or, without it, nine tenths of the container's.
 package gcpace
@@ -35,21 +36,34 @@ const (
 
 // Start sets the pace from now on, until the context ends. It returns at once.
 func Start(ctx context.Context) {
-	if _, set := os.LookupEnv("GOMEMLIMIT"); !set {
-		if limit, ok := containerLimit(os.DirFS("/sys/fs/cgroup")); ok {
+	room := uint64(Room)
+	if limit, ok := containerLimit(os.DirFS("/sys/fs/cgroup")); ok {
+		room = min(room, uint64(limit)/16)
+		if _, set := os.LookupEnv(limitVariable); !set {
 			debug.SetMemoryLimit(limit / 10 * 9)
-			klog.InfoS("Memory is limited by the container", "bytes", limit, "GOMEMLIMIT", limit/10*9)
+			klog.InfoS("Memory is limited by the container", "bytes", limit, limitVariable, limit/10*9)
 		}
 	}
 	if _, set := os.LookupEnv("GOGC"); set {
 		return
 	}
-	go run(ctx)
+	go run(ctx, room)
+}
+
+// limitVariable is the environment variable with the limit of memory.
+const limitVariable = "GOMEMLIMIT"
+
+// Share keeps the processes that this one starts from taking all memory of the container each for itself.
+func Share() error {
+	if _, set := os.LookupEnv(limitVariable); set {
+		return nil
+	}
+	return os.Setenv(limitVariable, "off")
 }
 
 // run sets the pace after each collection.
-func run(ctx context.Context) {
-	p := pace{percent: usual}
+func run(ctx context.Context, room uint64) {
+	p := pace{percent: usual, room: room}
 	last := time.Now()
 	for {
 		select {
@@ -85,8 +99,11 @@ func live() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// pace is how far the heap may grow, in percent of what is in use.
-type pace struct{ percent int }
+// pace is how far the heap may grow, in percent of what is in use, and by how many bytes at most.
+type pace struct {
+	percent int
+	room    uint64
+}
 
 // next returns the percentage after a collection that came that long after the one before, and whether it is worth a change: to make one
 // stops the program for a moment.
@@ -99,7 +116,7 @@ func (p *pace) next(since time.Duration, live uint64) (percent int, change bool)
 		next = usual
 	}
 	if live > 0 {
-		next = max(usual, min(next, int(Room*100/live)))
+		next = max(usual, min(next, int(p.room*100/live)))
 	}
 	if difference := next - p.percent; next != usual && difference*10 > -p.percent && difference*10 < p.percent {
 		return p.percent, false

@@ -30,7 +30,7 @@ func TestPace(t *testing.T) {
 		"small changes are not worth": {{time.Second, 128 * mebi, 200, true}, {time.Second, 132 * mebi, 200, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := pace{percent: usual}
+			p := pace{percent: usual, room: Room}
 			for i, c := range collections {
 				got, change := p.next(c.since, c.live)
 				if got != c.want || change != c.change {

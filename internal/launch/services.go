@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/tripod-k8s/tripod/internal/backendsfile"
+	"github.com/tripod-k8s/tripod/internal/gcpace"
 	"github.com/tripod-k8s/tripod/internal/pki"
 	"github.com/tripod-k8s/tripod/internal/supervisor"
 )
@@ -19,6 +20,9 @@ type Services struct {
 
 // NewServices finds the binaries and makes the certificates that are missing in store.
 func NewServices(store *pki.Store) (*Services, error) {
+	if err := gcpace.Share(); err != nil {
+		return nil, err
+	}
 	s := &Services{store: store, binaries: map[string]string{}}
 	for _, name := range []string{Core, Extensions, Aggregator} {
 		path, err := binary("tripod-" + name)

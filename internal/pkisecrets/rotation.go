@@ -35,11 +35,11 @@ func (a *apply) authority(c AuthorityConfig) (pki.Rotation, error) {
 	due := !c.ManualRotation && (rotating && state != pki.NotRotating || state == pki.NotRotating && a.endsSoon(authority))
 	asked := slices.Contains(a.options.Rotate, c.Secret)
 	switch settled := begun.Add(a.options.Settle); {
-	case !asked && !due:
-		return state, nil
 	case changed && state != pki.NotRotating:
-		// A step was interrupted before all could know. It counts from now on.
+		// A step was interrupted before all could know. It counts from now on, whoever asks for the next one.
 		a.stampStep(c.Secret)
+		return state, nil
+	case !asked && !due:
 		return state, nil
 	case a.now().Before(settled) && asked:
 		return "", fmt.Errorf("cannot rotate %s further before %s: the step that was taken at %s is not yet known everywhere (see --settle)",

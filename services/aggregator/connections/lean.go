@@ -36,7 +36,11 @@ var (
 	errNotLean = errors.New("this connection is for requests without a body")
 )
 
-const leanBuffer = 4 << 10
+const (
+	leanBuffer = 4 << 10
+	// maxInformational is how many 1xx answers may come before the answer, as in net/http.
+	maxInformational = 5
+)
 
 func newLean(s *socket, conn *counted) *lean {
 	return &lean{
@@ -121,7 +125,7 @@ func (l *lean) exchange(req *http.Request) (*http.Response, error) {
 	if err := l.out.Flush(); err != nil {
 		return nil, err
 	}
-	for {
+	for range maxInformational + 1 {
 		resp, err := http.ReadResponse(l.in, req)
 		if err != nil {
 			return nil, err
@@ -134,6 +138,7 @@ func (l *lean) exchange(req *http.Request) (*http.Response, error) {
 		}
 		// What comes before the answer is about the connection, or hints that nobody asked for.
 	}
+	return nil, errors.New("the replica does not come to its answer")
 }
 
 // isLean reports whether a request is for such a connection.

@@ -72,8 +72,9 @@ func newConfig(ctx context.Context, o *options.Completed) (*config, error) {
 	if err := applyOwn(o, genericConfig); err != nil {
 		return nil, err
 	}
+	// Last, because it waits a moment before it knows nothing.
 	genericConfig.Authorization.Authorizer = authorizerunion.New(
-		paramkinds.New(informers, utilfeature.DefaultFeatureGate), genericConfig.Authorization.Authorizer)
+		genericConfig.Authorization.Authorizer, paramkinds.New(informers, utilfeature.DefaultFeatureGate))
 	served, err := applyLoopback(ctx, o, genericConfig)
 	if err != nil {
 		return nil, err

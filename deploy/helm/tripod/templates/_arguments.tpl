@@ -47,13 +47,21 @@ SPDX-License-Identifier: Apache-2.0
 {{- include "tripod.arguments.backend" . }}
 - --core-servers=https://{{ include "tripod.fullname" .root }}-core-ready.{{ .root.Release.Namespace }}.svc:6443
 - --aggregator-servers=https://{{ include "tripod.host" .root }}:{{ $values.service.port }}
-{{- /* The plugins that extensions has; the others decide about built-in objects alone. */ -}}
-{{- $known := list "AlwaysAdmit" "AlwaysDeny" "MutatingAdmissionPolicy" "MutatingAdmissionWebhook" "NamespaceAutoProvision" "NamespaceExists" "NamespaceLifecycle" "OwnerReferencesPermissionEnforcement" "ResourceQuota" "ValidatingAdmissionPolicy" "ValidatingAdmissionWebhook" }}
+{{- include "tripod.arguments.admission.known" (dict "admission" $values.admission "known" (concat (include "tripod.admission.anything" . | fromJsonArray) (list "NamespaceAutoProvision" "NamespaceExists" "NamespaceLifecycle" "ResourceQuota"))) }}
+{{- end -}}
+
+{{- /* The plugins that decide about objects of any kind, in namespaces or not, as JSON. The others concern built-in objects alone. */ -}}
+{{- define "tripod.admission.anything" -}}
+{{- list "AlwaysAdmit" "AlwaysDeny" "MutatingAdmissionPolicy" "MutatingAdmissionWebhook" "OwnerReferencesPermissionEnforcement" "ValidatingAdmissionPolicy" "ValidatingAdmissionWebhook" | toJson -}}
+{{- end -}}
+
+{{- /* Flags of admission in a service that knows some plugins: dict admission, known. */ -}}
+{{- define "tripod.arguments.admission.known" }}
 {{- $enabled := list }}
-{{- range $values.admission.enabledPlugins }}{{ if has . $known }}{{ $enabled = append $enabled . }}{{ end }}{{ end }}
+{{- range .admission.enabledPlugins }}{{ if has . $.known }}{{ $enabled = append $enabled . }}{{ end }}{{ end }}
 {{- $disabled := list }}
-{{- range $values.admission.disabledPlugins }}{{ if has . $known }}{{ $disabled = append $disabled . }}{{ end }}{{ end }}
-{{- include "tripod.arguments.admission" (dict "admission" $values.admission "enabled" $enabled "disabled" $disabled) }}
+{{- range .admission.disabledPlugins }}{{ if has . $.known }}{{ $disabled = append $disabled . }}{{ end }}{{ end }}
+{{- include "tripod.arguments.admission" (dict "admission" .admission "enabled" $enabled "disabled" $disabled) }}
 {{- end -}}
 
 {{- define "tripod.arguments.aggregator" -}}
@@ -66,6 +74,7 @@ SPDX-License-Identifier: Apache-2.0
 - --{{ . }}-servers=dns:///{{ $fullname }}-{{ . }}.{{ $.root.Release.Namespace }}.svc:6443
 - --{{ . }}-grpc-servers=dns:///{{ $fullname }}-{{ . }}.{{ $.root.Release.Namespace }}.svc:6444
 {{- end }}
+{{- include "tripod.arguments.admission.known" (dict "admission" .root.Values.admission "known" (include "tripod.admission.anything" . | fromJsonArray)) }}
 {{- end -}}
 
 {{- /* Flags of services that only other services reach. */ -}}

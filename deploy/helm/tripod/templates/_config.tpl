@@ -12,9 +12,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- if ne .component "extensions" -}}
 {{- with $values.authentication.config -}}{{- $_ := set $files "authentication.yaml" . -}}{{- end -}}
 {{- end -}}
-{{- if ne .component "aggregator" -}}
 {{- with $values.admission.config -}}{{- $_ := set $files "admission.yaml" . -}}{{- end -}}
-{{- end -}}
 {{- toJson $files -}}
 {{- end -}}
 

@@ -85,6 +85,8 @@ spec:
             - --peer-cert-file=/etc/etcd/pki/tls.crt
             - --peer-key-file=/etc/etcd/pki/tls.key
             - --peer-trusted-ca-file=/etc/etcd/pki/ca.crt
+            {{- /* The authority also signs for clients, who are no members. */}}
+            - --peer-cert-allowed-cn=etcd
             - --quota-backend-bytes={{ int64 $etcd.quotaBackendBytes }}
             - --watch-progress-notify-interval=5s
             {{- range $etcd.extraArgs }}
