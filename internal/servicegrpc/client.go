@@ -5,9 +5,7 @@ package servicegrpc
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"time"
 
@@ -18,7 +16,6 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 
-	"k8s.io/client-go/util/cert"
 	"k8s.io/component-base/tracing"
 
 	"github.com/tripod-k8s/tripod/internal/servicetrust"
@@ -60,21 +57,11 @@ type clientFiles struct {
 }
 
 func (f *clientFiles) read() (credentials.TransportCredentials, error) {
-	cas, err := cert.NewPool(f.trust.CAFile)
+	config, err := f.trust.ClientConfig(f.serverName)
 	if err != nil {
-		return nil, fmt.Errorf("service CA: %w", err)
+		return nil, err
 	}
-	certificate, err := tls.LoadX509KeyPair(f.trust.CertFile, f.trust.KeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("certificate of this service: %w", err)
-	}
-	return credentials.NewTLS(&tls.Config{
-		MinVersion: tls.VersionTLS13,
-		ServerName: f.serverName,
-		RootCAs:    cas,
-		// Not Certificates: it is shown even where the server names other CAs, so that the server can say what is wrong with it.
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &certificate, nil },
-	}), nil
+	return credentials.NewTLS(config), nil
 }
 
 // ClientHandshake implements credentials.TransportCredentials.

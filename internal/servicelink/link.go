@@ -4,16 +4,13 @@
 package servicelink
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -22,9 +19,6 @@ import (
 	"github.com/tripod-k8s/tripod/internal/location"
 	"github.com/tripod-k8s/tripod/internal/servicetrust"
 )
-
-// dialTimeout is how long it may take to connect to a replica before the next one is tried.
-const dialTimeout = 5 * time.Second
 
 // Link knows the replicas of a service, and which of them answered last. All clients made from it share that.
 type Link struct {
@@ -81,19 +75,9 @@ func (l *Link) Config() *rest.Config {
 		ContentConfig: rest.ContentConfig{
 			ContentType: runtime.ContentTypeProtobuf,
 		},
-		TLSClientConfig: rest.TLSClientConfig{
-			CAFile:   l.trust.CAFile,
-			CertFile: l.trust.CertFile,
-			KeyFile:  l.trust.KeyFile,
-			// Every service may be on this host, with a certificate that says so.
-			ServerName: name,
-		},
-		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-			dialer := net.Dialer{Timeout: dialTimeout}
-			return dialer.DialContext(ctx, network, address)
-		},
-		DisableCompression: true,
-		QPS:                -1,
+		// Every service may be on this host, with a certificate that says so.
+		Transport: newTransport(l.trust, name),
+		QPS:       -1,
 	}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return &failover{link: l, next: next}

@@ -118,3 +118,22 @@ func readRequired(file string) ([]byte, error) {
 	}
 	return os.ReadFile(file)
 }
+
+// ClientConfig reads what a service needs to connect to a server of another one that has a certificate of that name.
+func (o *Options) ClientConfig(serverName string) (*tls.Config, error) {
+	cas, err := cert.NewPool(o.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("service CA: %w", err)
+	}
+	certificate, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("certificate of this service: %w", err)
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		ServerName: serverName,
+		RootCAs:    cas,
+		// Not Certificates: it is shown even where the server names other CAs, so that the server can say what is wrong with it.
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &certificate, nil },
+	}, nil
+}
