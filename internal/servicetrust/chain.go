@@ -49,13 +49,11 @@ func (o *BackendOptions) ApplyTo(config *server.Config) error {
 		return err
 	}
 	config.Authorization.Authorizer = authorizerunion.New(NewAuthorizer(self), config.Authorization.Authorizer)
+	config.TracerProvider = Traces(config.TracerProvider)
 	build := config.BuildHandlerChainFunc
 	config.BuildHandlerChainFunc = func(handler http.Handler, c *server.Config) http.Handler {
 		own := *c
 		own.Authentication = o.authentication(c)
-		if c.TracerProvider != nil {
-			own.TracerProvider = Traces(c.TracerProvider)
-		}
 		return senders.withSender(build(withoutAuditID(handler), &own))
 	}
 	return nil

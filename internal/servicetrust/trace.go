@@ -6,6 +6,7 @@ package servicetrust
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
@@ -27,9 +28,22 @@ func (s sender) traceOf(ctx context.Context, header http.Header) context.Context
 
 // Traces makes the traces of requests that come from services go on, whoever the client is. Left alone, the handler chain begins a
 // new one for everybody who is not trusted with such decisions, and each of these requests would leave two halves.
+//
+// It also bounds what a service that stops waits for a collector that is away. kube-apiserver waits for it up to 10 s for every 512
+// spans; the services stop one after the other, so that the waits would add up.
 func Traces(provider tracing.TracerProvider) tracing.TracerProvider { return traces{provider} }
 
+// flushTimeout is how long the last spans may take to be sent.
+const flushTimeout = 3 * time.Second
+
 type traces struct{ tracing.TracerProvider }
+
+// Shutdown implements tracing.TracerProvider.
+func (t traces) Shutdown(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
+	return t.TracerProvider.Shutdown(ctx)
+}
 
 // Tracer implements trace.TracerProvider.
 func (t traces) Tracer(name string, options ...trace.TracerOption) trace.Tracer {

@@ -5,8 +5,11 @@ package servicetrust
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
@@ -85,6 +88,26 @@ func TestTheTraceOfAServiceIsKnownBeforeAuthentication(t *testing.T) {
 			t.Errorf("the trace of %+v is known: %t, want %t", from, got, want)
 		}
 	}
+}
+
+// unreachable is a provider whose collector is away.
+type unreachable struct{ tracing.TracerProvider }
+
+func (unreachable) Shutdown(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestACollectorThatIsAwayHoldsUpStoppingForAMomentOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		if err := Traces(unreachable{}).Shutdown(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Shutdown() = %v", err)
+		}
+		if took := time.Since(began); took != flushTimeout {
+			t.Errorf("it took %s", took)
+		}
+	})
 }
 
 func withSenderOf(t *testing.T, from sender) context.Context {

@@ -64,8 +64,8 @@ var requests = map[string]struct {
 }
 
 func TestARequestLeavesOneTrace(t *testing.T) {
+	collected, address := newCollector(t) // for both, so that it is there until both have stopped
 	framework.OnBoth(t, func(t *testing.T, env *framework.Environment, dropIn bool) {
-		collected, address := newCollector(t)
 		file := filepath.Join(env.Dir, "tracing.yaml")
 		configuration := `{"apiVersion": "apiserver.config.k8s.io/v1", "kind": "TracingConfiguration", "samplingRatePerMillion": 1000000, "endpoint": %q}`
 		if err := os.WriteFile(file, fmt.Appendf(nil, configuration, address), 0o600); err != nil {

@@ -39,7 +39,6 @@ func targetFrom(ctx context.Context) routing.Target {
 func buildChain(table *routing.Table, decides *policy.Policy, calls *webhookCalls, traces bool, stop *shutdown, core, extensions http.Handler) func(http.Handler, *genericapiserver.Config) http.Handler {
 	return func(own http.Handler, config *genericapiserver.Config) http.Handler {
 		c := new(*config)
-		c.TracerProvider = servicetrust.Traces(config.TracerProvider)
 		c.Authentication.Authenticator = authentication.Once(c.Authentication.Authenticator)
 		full := fullChain(withThirdParties(own, stop, c), decides, calls, c)
 		short := shortChain(forward(core, extensions, c), traces, stop, c)

@@ -133,6 +133,7 @@ func (c *config) applyOptions(client kubernetes.Interface) error {
 		func() error { return o.Features.ApplyTo(generic, client, c.generic.SharedInformerFactory) },
 		func() error { return o.EgressSelector.ApplyTo(generic) },
 		func() error { return o.Traces.ApplyTo(generic.EgressSelector, generic) },
+		func() error { generic.TracerProvider = servicetrust.Traces(generic.TracerProvider); return nil },
 		func() error { return o.Audit.ApplyTo(generic) },
 		func() error { auditlog.Apply(generic, o.AuditSocket, o.Audit); return nil },
 		func() error {
