@@ -14,6 +14,8 @@ import (
 	authenticatorunion "k8s.io/apiserver/pkg/authentication/request/union"
 	authorizerunion "k8s.io/apiserver/pkg/authorization/union"
 	"k8s.io/apiserver/pkg/server"
+
+	"github.com/tripod-k8s/tripod/internal/answerbuffer"
 )
 
 // BackendOptions are the options of a service that the aggregator sends requests to.
@@ -54,7 +56,7 @@ func (o *BackendOptions) ApplyTo(config *server.Config) error {
 	config.BuildHandlerChainFunc = func(handler http.Handler, c *server.Config) http.Handler {
 		own := *c
 		own.Authentication = o.authentication(c)
-		return senders.withSender(build(withoutAuditID(handler), &own))
+		return senders.withSender(answerbuffer.With(build(withoutAuditID(handler), &own)))
 	}
 	return nil
 }

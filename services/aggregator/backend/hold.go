@@ -33,13 +33,13 @@ func (c *call) hold(resp *http.Response) error {
 		holding.Add(-1)
 		return nil
 	}
-	begin, complete, err := readUpTo(resp.Body, int(resp.ContentLength), maxHeld)
+	begin, pooled, complete, err := readUpTo(resp.Body, int(resp.ContentLength), maxHeld)
 	if err != nil {
 		holding.Add(-1)
 		_ = resp.Body.Close() // it is broken
 		return connections.Break(err)
 	}
-	held := &heldBody{begin: begin, release: sync.OnceFunc(func() { holding.Add(-1) })}
+	held := &heldBody{holding: holding, begin: begin, pooled: pooled}
 	if complete {
 		_ = resp.Body.Close() // it was read to its end
 	} else {
@@ -49,8 +49,12 @@ func (c *call) hold(resp *http.Response) error {
 	return nil
 }
 
-// readUpTo reads a body, which is known to be that long or (-1) not, to its end or a limit.
-func readUpTo(body io.Reader, length, limit int) (begin []byte, complete bool, err error) {
+// large are buffers for answers of which it shows while they are read that they are not small.
+var large = sync.Pool{New: func() any { return new([maxHeld]byte) }}
+
+// readUpTo reads a body, which is known to be that long or (-1) not, to its end or a limit, which is maxHeld at most. What it returns may be
+// part of a buffer of the pool.
+func readUpTo(body io.Reader, length, limit int) (begin []byte, pooled *[maxHeld]byte, complete bool, err error) {
 	const initial = 4 << 10
 	if length < 0 {
 		length = initial
@@ -59,58 +63,89 @@ func readUpTo(body io.Reader, length, limit int) (begin []byte, complete bool, e
 	begin = make([]byte, 0, length+1)
 	for len(begin) < limit {
 		if len(begin) == cap(begin) {
-			begin = append(begin, 0)[:len(begin)]
+			pooled = large.Get().(*[maxHeld]byte)
+			begin = append(pooled[:0], begin...)
 		}
 		n, err := body.Read(begin[len(begin):min(cap(begin), limit)])
 		begin = begin[:len(begin)+n]
 		switch {
 		case errors.Is(err, io.EOF):
-			return begin, true, nil
+			return begin, pooled, true, nil
 		case err != nil:
-			return nil, false, err
+			if pooled != nil {
+				large.Put(pooled)
+			}
+			return nil, nil, false, err
 		}
 	}
-	return begin, false, nil
+	return begin, pooled, false, nil
 }
 
 // heldBody is an answer whose beginning was held back.
 type heldBody struct {
-	begin []byte
 	// rest is nil when the beginning is all.
-	rest    io.ReadCloser
-	release func()
-	closed  atomic.Bool
+	rest io.ReadCloser
+	// holding counts the answers that are held back.
+	holding *atomic.Int64
+
+	mu    sync.Mutex
+	begin []byte
+	// pooled is the buffer that begin is part of, nil where it has one of its own.
+	pooled *[maxHeld]byte
+	// released is set when the answer is not counted any more.
+	released, closed bool
 }
 
 func (h *heldBody) Read(p []byte) (int, error) {
-	if h.closed.Load() {
-		return 0, http.ErrBodyReadAfterClose
+	n, err := h.readHeld(p)
+	if n > 0 || err != nil || len(p) == 0 {
+		return n, err
 	}
-	if len(h.begin) > 0 {
-		n := copy(p, h.begin)
-		h.begin = h.begin[n:]
-		return n, nil
-	}
-	h.release()
 	if h.rest == nil {
 		return 0, io.EOF
 	}
 	return h.rest.Read(p)
 }
 
-// Held returns what was held back and was not read yet, which is read then.
-func (h *heldBody) Held() []byte {
-	if h.closed.Load() {
-		return nil
+func (h *heldBody) readHeld(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return 0, http.ErrBodyReadAfterClose
 	}
+	if len(h.begin) == 0 {
+		h.release()
+		return 0, nil
+	}
+	n := copy(p, h.begin)
+	h.begin = h.begin[n:]
+	return n, nil
+}
+
+// Held returns what was held back and was not read yet, which is read then. It is not to be used after Close.
+func (h *heldBody) Held() []byte {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	begin := h.begin
 	h.begin = nil
 	return begin
 }
 
+func (h *heldBody) release() {
+	if !h.released {
+		h.released = true
+		h.holding.Add(-1)
+	}
+}
+
 func (h *heldBody) Close() error {
-	h.closed.Store(true)
+	h.mu.Lock()
 	h.release()
+	if h.pooled != nil {
+		large.Put(h.pooled)
+	}
+	h.begin, h.pooled, h.closed = nil, nil, true
+	h.mu.Unlock()
 	if h.rest == nil {
 		return nil
 	}

@@ -130,7 +130,7 @@ func (m *multiplexed) connect() (*shared, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := m.transport.NewClientConn(conn)
+	c, err := m.transport.NewClientConn(newDelayed(&counted{Conn: conn}))
 	if err != nil {
 		_ = s.Close() // what counts is the error before
 		return nil, &Error{Reason: Unreachable, Err: err}

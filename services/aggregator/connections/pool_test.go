@@ -318,6 +318,73 @@ func TestMoreRequestsThanAConnectionTakes(t *testing.T) {
 	done.Wait()
 }
 
+func TestAStreamThatIsLargerThanItsWindowArrives(t *testing.T) {
+	const parts, length = 640, 64 << 10 // ten windows
+	pki := connectionstest.NewPKI(t)
+	pool, _ := newPool(t, pki, serve(t, pki, func(w http.ResponseWriter, _ *http.Request) {
+		part := strings.Repeat("x", length)
+		for range parts {
+			_, _ = io.WriteString(w, part)
+		}
+	}))
+	got, err := do(t, pool, newRequest(t, http.MethodPost, ""), connections.Multiplexed)
+	if err != nil || len(got) != parts*length {
+		t.Errorf("got %d bytes, error %v", len(got), err)
+	}
+}
+
+// countingConn counts what is written to it.
+type countingConn struct {
+	net.Conn
+	writes *atomic.Int64
+}
+
+func (c countingConn) Write(p []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(p)
+}
+
+func TestReadingEventsTakesFewWrites(t *testing.T) {
+	const (
+		events, length = 400, 1 << 10
+		updateDelay    = 5 * time.Millisecond // of the package
+	)
+	pki := connectionstest.NewPKI(t)
+	read := make(chan bool)
+	address := serve(t, pki, func(w http.ResponseWriter, _ *http.Request) {
+		for range events {
+			_, _ = io.WriteString(w, strings.Repeat("x", length))
+			w.(http.Flusher).Flush()
+			<-read
+		}
+	})
+	var writes atomic.Int64
+	pool := connections.New(address, newTrust(t, pki), connections.Options{
+		Observe: (&counts{}).observe,
+		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+			return countingConn{conn, &writes}, err
+		},
+	})
+	t.Cleanup(pool.Break)
+	resp, err := pool.RoundTrip(newRequest(t, http.MethodPost, ""), connections.Multiplexed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	began, before := time.Now(), writes.Load()
+	for range events {
+		if _, err := io.CopyN(io.Discard, resp.Body, length); err != nil {
+			t.Fatal(err)
+		}
+		read <- true
+	}
+	// Left alone, there would be one for every 4 KiB.
+	if got, most := writes.Load()-before, int64(10+time.Since(began)/updateDelay); got > most {
+		t.Errorf("there were %d writes for %d events, want %d at most", got, events, most)
+	}
+}
+
 func TestTunnelsPassInBothDirections(t *testing.T) {
 	pki := connectionstest.NewPKI(t)
 	address := serve(t, pki, func(w http.ResponseWriter, req *http.Request) {

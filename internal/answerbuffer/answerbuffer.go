@@ -1,0 +1,104 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package answerbuffer has a server send large answers in large pieces. The serializers of API servers write lists object by object, and
+// net/http sends each 4 KiB of an HTTP/1.1 answer by itself: 150 TLS records, and as many system calls in both processes, for a list of 500
+// ConfigMaps. The aggregator reads such answers from core and extensions over HTTP/1.1.
+package answerbuffer
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"sync"
+)
+
+// size is that of two of the largest TLS records.
+const size = 32 << 10
+
+var buffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, size) }}
+
+// With buffers the answers of a handler to HTTP/1.1 requests. What the handler flushes is sent at once.
+func With(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		own, ok := w.(connection)
+		if !ok || req.ProtoMajor != 1 {
+			handler.ServeHTTP(w, req)
+			return
+		}
+		a := &answer{connection: own}
+		// Not deferred: what a handler that panics has written so far is not to be taken for the answer.
+		handler.ServeHTTP(a, req)
+		a.end()
+	})
+}
+
+// connection is what net/http's writers of HTTP/1.1 answers are, and handlers look for.
+type connection interface {
+	http.ResponseWriter
+	http.Flusher
+	http.Hijacker
+	http.CloseNotifier //nolint:staticcheck // filters of k8s.io/apiserver take a writer for one that cannot be flushed where it is missing
+}
+
+type answer struct {
+	connection
+	// begun is set with the status, after which headers do not count any more.
+	begun bool
+	// buffer is nil until something is written.
+	buffer *bufio.Writer
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(code int) {
+	a.begun = a.begun || code >= http.StatusOK
+	a.connection.WriteHeader(code)
+}
+
+// Write implements io.Writer.
+func (a *answer) Write(p []byte) (int, error) {
+	if !a.begun {
+		a.WriteHeader(http.StatusOK)
+	}
+	if a.buffer == nil {
+		a.buffer = buffers.Get().(*bufio.Writer)
+		a.buffer.Reset(a.connection)
+	}
+	return a.buffer.Write(p)
+}
+
+// Flush implements http.Flusher.
+func (a *answer) Flush() { _ = a.FlushError() }
+
+// FlushError implements what http.ResponseController looks for.
+func (a *answer) FlushError() error {
+	if a.buffer != nil {
+		if err := a.buffer.Flush(); err != nil {
+			return err
+		}
+	}
+	return http.NewResponseController(a.connection).Flush()
+}
+
+// Hijack implements http.Hijacker.
+func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if a.buffer != nil {
+		if err := a.buffer.Flush(); err != nil {
+			return nil, nil, err
+		}
+	}
+	return a.connection.Hijack()
+}
+
+// Unwrap is for http.ResponseController.
+func (a *answer) Unwrap() http.ResponseWriter { return a.connection }
+
+func (a *answer) end() {
+	if a.buffer == nil {
+		return
+	}
+	_ = a.buffer.Flush() // the connection is broken then, and net/http sees it
+	a.buffer.Reset(nil)
+	buffers.Put(a.buffer)
+	a.buffer = nil
+}
