@@ -15,7 +15,7 @@ import (
 	authorizerunion "k8s.io/apiserver/pkg/authorization/union"
 	"k8s.io/apiserver/pkg/server"
 
-	"github.com/tripod-k8s/tripod/internal/answerbuffer"
+	"github.com/tripod-k8s/tripod/internal/coalesce"
 )
 
 // BackendOptions are the options of a service that the aggregator sends requests to.
@@ -51,12 +51,13 @@ func (o *BackendOptions) ApplyTo(config *server.Config) error {
 		return err
 	}
 	config.Authorization.Authorizer = authorizerunion.New(NewAuthorizer(self), config.Authorization.Authorizer)
+	config.SecureServing.Listener = coalesce.Listener(config.SecureServing.Listener)
 	config.TracerProvider = Traces(config.TracerProvider)
 	build := config.BuildHandlerChainFunc
 	config.BuildHandlerChainFunc = func(handler http.Handler, c *server.Config) http.Handler {
 		own := *c
 		own.Authentication = o.authentication(c)
-		return senders.withSender(answerbuffer.With(build(withoutAuditID(handler), &own)))
+		return senders.withSender(coalesce.Answers(build(withoutAuditID(handler), &own)))
 	}
 	return nil
 }

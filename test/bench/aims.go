@@ -29,10 +29,13 @@ func (r *report) aims() []aim {
 	all := []aim{
 		r.rowAim("CPU per GET, CREATE, server-side apply, client certificates", 1.0, cpuPerRequest, split, certificates),
 		r.rowAim("the same with service account tokens", 1.1, cpuPerRequest, split, tokens),
+		r.rowAim("CPU per GET, CREATE, server-side apply of 16 busy clients, client certificates", 1.0, cpuWhenBusy, split, certificates),
+		r.rowAim("the same with service account tokens", 1.1, cpuWhenBusy, split, tokens),
 		r.rowAim("p50 at equal load", 1.2, p50, nil, ""),
 		r.rowAim("p99 at equal load", 1.2, p99, nil, ""),
 		r.rowAim("CPU per watch event delivered to 1,000 watchers", 1.25, cpuPerEvent, nil, ""),
 		r.rowAim("CPU per LIST 500", 1.1, cpuPerRequest, []string{"LIST"}, ""),
+		r.rowAim("CPU per LIST 500 of 16 busy clients", 1.1, cpuWhenBusy, []string{"LIST"}, ""),
 		r.crowdAim("p99 of core GETs at 100/s while the CRDs are installed", 0.5, r.installP99),
 		r.crowdAim("resident memory of core with the CRDs", 0.25, memoryOf(core)),
 		r.crowdAim("resident memory of all services, same state", 1.0, memoryOf("")),

@@ -140,7 +140,7 @@ func TestTablesShowRatiosAndFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range []string{
-		"GET ConfigMaps certificates 100 0.40 ×2.00 - - - - 5.00 ×1.00 - - 1000 ×1.00 6",
+		"GET ConfigMaps certificates 100 0.40 ×2.00 - - - - - - 5.00 ×1.00 - - 1000 ×1.00 6",
 		"idle, % of a CPU",
 		"after a read of their OpenAPI tuned aggregator 100, core 200, extensions 800 1100 ×1.10",
 	} {

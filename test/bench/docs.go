@@ -73,7 +73,7 @@ func (r *report) notable(differs func(float64) bool) []string {
 	var said []string
 	for _, one := range r.Rows {
 		var each []string
-		for _, what := range []measure{cpuPerRequest, cpuPerEvent, p50, p99, p999} {
+		for _, what := range []measure{cpuPerRequest, cpuWhenBusy, cpuPerEvent, p50, p99, p999} {
 			if ratio, both := one.ratio(ours, what); both && differs(ratio) {
 				each = append(each, fmt.Sprintf("%s ×%.2f", what, ratio))
 			}

@@ -49,7 +49,7 @@ func parse(args []string) (*options, error) {
 	list := flags.Bool("list", false, "list what can be run, and stop")
 	short := flags.Bool("short", false, "a look, not a measurement: one round of half a second for each workload, 60 CRDs, no profiles")
 	flags.IntVar(&o.rounds, "rounds", 3, "how often each workload is run on each side")
-	flags.DurationVar(&o.duration, "duration", time.Second, "how long each workload is run at its rate; a third of that in a closed loop")
+	flags.DurationVar(&o.duration, "duration", time.Second, "how long each workload is run at its rate; half of that in a closed loop")
 	flags.DurationVar(&o.profile, "profile", 2*time.Second, "how long each workload is profiled; 0 for no profiles")
 	flags.DurationVar(&o.quiet, "quiet", 20*time.Second, "time before and after the CRDs")
 	tunedEnv := flags.String("tuned", "", `environment of Tripod with tuned garbage collection, such as "GOGC=200 GOMEMLIMIT=400MiB"; as it is shipped when empty`)

@@ -49,7 +49,7 @@ func (t table) Markdown() string {
 func (r *report) tables() []table {
 	all := []table{
 		r.workloadTable("Requests: medians of stock, and ratios of Tripod to them with equal and with tuned garbage collection",
-			false, cpuPerRequest, etcdCPU, p50, p99, p999, perSecond),
+			false, cpuPerRequest, cpuWhenBusy, etcdCPU, p50, p99, p999, perSecond),
 		r.workloadTable("Watches: 1,000 watchers, 20 events a second to each", true, cpuPerEvent, etcdCPU, p50, p99, p999),
 		r.startTable(), r.memoryTable(), r.phaseTable(), r.aimTable(),
 	}

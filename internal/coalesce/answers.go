@@ -1,10 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package answerbuffer has a server send large answers in large pieces. The serializers of API servers write lists object by object, and
-// net/http sends each 4 KiB of an HTTP/1.1 answer by itself: 150 TLS records, and as many system calls in both processes, for a list of 500
-// ConfigMaps. The aggregator reads such answers from core and extensions over HTTP/1.1.
-package answerbuffer
+package coalesce
 
 import (
 	"bufio"
@@ -18,8 +15,10 @@ const size = 32 << 10
 
 var buffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, size) }}
 
-// With buffers the answers of a handler to HTTP/1.1 requests. What the handler flushes is sent at once.
-func With(handler http.Handler) http.Handler {
+// Answers has a handler send its answers to HTTP/1.1 requests in large pieces, but for what it flushes. The serializers of API servers write
+// lists object by object, and net/http sends each 4 KiB by itself: 150 TLS records, and as many system calls in both processes, for a
+// list of 500 ConfigMaps.
+func Answers(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		own, ok := w.(connection)
 		if !ok || req.ProtoMajor != 1 {

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package answerbuffer
+package coalesce
 
 import (
 	"bufio"
@@ -38,7 +38,7 @@ func (c countingConn) Write(p []byte) (int, error) {
 
 func serve(t *testing.T, handler http.HandlerFunc) (*httptest.Server, *counting) {
 	t.Helper()
-	server := httptest.NewUnstartedServer(With(handler))
+	server := httptest.NewUnstartedServer(Answers(handler))
 	listener := &counting{Listener: server.Listener}
 	server.Listener = listener
 	server.Start()
