@@ -12,6 +12,9 @@ import (
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/tripod-k8s/tripod/internal/pkisecrets"
 )
 
 func TestPodsAreRestricted(t *testing.T) {
@@ -61,8 +64,8 @@ func TestOnlyWhoNeedsAKeyHasIt(t *testing.T) {
 	keys := map[string][]string{
 		"aggregator": {"aggregator", "front-proxy-client", "apiserver", "etcd-client"},
 		"core":       {"core", "front-proxy-client", "kubelet-client", "service-account", "etcd-client"},
-		"extensions": {"extensions", "etcd-client"},
-		"etcd":       {"etcd-server"},
+		"extensions": {"extensions", "etcd-client", "etcd-extensions-client"},
+		"etcd":       {"etcd-server", "etcd-extensions-server"},
 	}
 	forEachProfile(t, func(t *testing.T, r release) {
 		for _, p := range r.pods(t) {
@@ -78,6 +81,37 @@ func TestOnlyWhoNeedsAKeyHasIt(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestEachEtcdHasKeysOfItsOwn(t *testing.T) {
+	r := render(t, "etcd: {mode: perService, snapshots: {enabled: true}}")
+	keys := map[string]string{
+		"aggregator": "etcd-client", "core": "etcd-client", "etcd": "etcd-server", "etcd-snapshot": "etcd-client",
+		"extensions": "etcd-extensions-client", "etcd-extensions": "etcd-extensions-server", "etcd-extensions-snapshot": "etcd-extensions-client",
+	}
+	for _, p := range r.pods(t) {
+		want, ok := keys[name(p)]
+		if !ok {
+			continue
+		}
+		delete(keys, name(p))
+		if got := slices.DeleteFunc(p.secrets(), func(name string) bool { return !strings.HasPrefix(name, "tripod-etcd-") }); !slices.Equal(got, []string{"tripod-" + want}) {
+			t.Errorf("%s has the keys %v for etcd, want tripod-%s", p.owner, got, want)
+		}
+	}
+	for missing := range keys {
+		t.Errorf("there is no %s", missing)
+	}
+	var config pkisecrets.Config
+	if err := yaml.UnmarshalStrict([]byte(find(t, r, "ConfigMap", "tripod-certificates", &corev1.ConfigMap{}).Data["config.yaml"]), &config); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range config.Certificates {
+		etcd := strings.TrimSuffix(strings.TrimSuffix(c.Secret, "-client"), "-server")
+		if strings.HasPrefix(c.Secret, "tripod-etcd") && c.Authority != etcd+"-ca" {
+			t.Errorf("%s is issued by %s", c.Secret, c.Authority)
+		}
+	}
 }
 
 // secrets returns the names of the Secrets that a pod mounts.

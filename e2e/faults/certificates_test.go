@@ -257,7 +257,8 @@ func serials(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for _, name := range []string{
-		"apiserver", "core", "extensions", "aggregator", "front-proxy-client", "kubelet-client", "etcd-server", "etcd-client", "admin",
+		"apiserver", "core", "extensions", "aggregator", "front-proxy-client", "kubelet-client", "admin",
+		"etcd-server", "etcd-client", "etcd-extensions-server", "etcd-extensions-client",
 	} {
 		secret, err := tripod.Host.Client.CoreV1().Secrets(tripod.Namespace).Get(t.Context(), tripod.Name+"-"+name, metav1.GetOptions{})
 		if err != nil {

@@ -70,7 +70,7 @@ func TestEtcdPerService(t *testing.T) {
 // countKeys returns how many keys with each of the prefixes an etcd has.
 func countKeys(t *testing.T, etcd string, prefixes ...string) map[string]int64 {
 	t.Helper()
-	secret, err := tripod.Host.Client.CoreV1().Secrets(tripod.Namespace).Get(t.Context(), tripod.Name+"-etcd-client", metav1.GetOptions{})
+	secret, err := tripod.Host.Client.CoreV1().Secrets(tripod.Namespace).Get(t.Context(), etcd+"-client", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

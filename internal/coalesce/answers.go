@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// size is that of two of the largest TLS records.
+// size of the pieces. net/http sends the first 4 KiB of each by themselves.
 const size = 32 << 10
 
 var buffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, size) }}
@@ -28,7 +28,7 @@ func Answers(handler http.Handler) http.Handler {
 		a := &answer{connection: own}
 		// Not deferred: what a handler that panics has written so far is not to be taken for the answer.
 		handler.ServeHTTP(a, req)
-		a.end()
+		_ = a.send() // where the connection is broken net/http has seen it
 	})
 }
 
@@ -44,20 +44,32 @@ type answer struct {
 	connection
 	// begun is set with the status, after which headers do not count any more.
 	begun bool
-	// buffer is nil until something is written.
+	// direct is set where the answer says how long it is: net/http refuses what is longer, and is to be told piece by piece.
+	direct bool
+	// buffer is nil while there is nothing to be sent.
 	buffer *bufio.Writer
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (a *answer) WriteHeader(code int) {
-	a.begun = a.begun || code >= http.StatusOK
+	if !a.begun && (code >= http.StatusOK || code == http.StatusSwitchingProtocols) {
+		a.begin()
+	}
 	a.connection.WriteHeader(code)
+}
+
+func (a *answer) begin() {
+	a.begun = true
+	_, a.direct = a.Header()["Content-Length"]
 }
 
 // Write implements io.Writer.
 func (a *answer) Write(p []byte) (int, error) {
 	if !a.begun {
 		a.WriteHeader(http.StatusOK)
+	}
+	if a.direct {
+		return a.connection.Write(p)
 	}
 	if a.buffer == nil {
 		a.buffer = buffers.Get().(*bufio.Writer)
@@ -66,38 +78,39 @@ func (a *answer) Write(p []byte) (int, error) {
 	return a.buffer.Write(p)
 }
 
+// send passes on what was written. What lives long, such as a watch, has no buffer while it waits.
+func (a *answer) send() error {
+	if a.buffer == nil {
+		return nil
+	}
+	err := a.buffer.Flush()
+	a.buffer.Reset(nil)
+	buffers.Put(a.buffer)
+	a.buffer = nil
+	return err
+}
+
 // Flush implements http.Flusher.
 func (a *answer) Flush() { _ = a.FlushError() }
 
 // FlushError implements what http.ResponseController looks for.
 func (a *answer) FlushError() error {
-	if a.buffer != nil {
-		if err := a.buffer.Flush(); err != nil {
-			return err
-		}
+	if !a.begun {
+		a.begin() // net/http sends the status with it
+	}
+	if err := a.send(); err != nil {
+		return err
 	}
 	return http.NewResponseController(a.connection).Flush()
 }
 
 // Hijack implements http.Hijacker.
 func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	if a.buffer != nil {
-		if err := a.buffer.Flush(); err != nil {
-			return nil, nil, err
-		}
+	if err := a.send(); err != nil {
+		return nil, nil, err
 	}
 	return a.connection.Hijack()
 }
 
 // Unwrap is for http.ResponseController.
 func (a *answer) Unwrap() http.ResponseWriter { return a.connection }
-
-func (a *answer) end() {
-	if a.buffer == nil {
-		return
-	}
-	_ = a.buffer.Flush() // the connection is broken then, and net/http sees it
-	a.buffer.Reset(nil)
-	buffers.Put(a.buffer)
-	a.buffer = nil
-}

@@ -5,7 +5,6 @@ package coalesce
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -102,31 +101,65 @@ func TestHeadersCountUntilSomethingIsWritten(t *testing.T) {
 }
 
 func TestAnAnswerThatBreaksOffIsNotComplete(t *testing.T) {
-	server, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, "half")
-		panic(http.ErrAbortHandler)
-	})
-	resp, err := server.Client().Get(server.URL)
-	if err != nil {
-		return // nothing of it was sent
+	for name, header := range map[string]string{"of unknown length": "", "of a length": "5000"} {
+		t.Run(name, func(t *testing.T) {
+			server, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				if header != "" {
+					w.Header().Set("Content-Length", header)
+				}
+				_, _ = io.WriteString(w, strings.Repeat("x", 4000))
+				panic(http.ErrAbortHandler)
+			})
+			resp, err := server.Client().Get(server.URL)
+			if err != nil {
+				return // nothing of it was sent
+			}
+			defer resp.Body.Close() //nolint:errcheck // it was only read
+			if got, err := io.ReadAll(resp.Body); err == nil {
+				t.Errorf("got %d bytes as if they were all", len(got))
+			}
+		})
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was only read
-	if got, err := io.ReadAll(resp.Body); err == nil {
-		t.Errorf("got %q as if it were all", got)
+}
+
+func TestWhatIsLongerThanItSaysIsCutOffAsByNetHTTP(t *testing.T) {
+	server, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "4")
+		_, _ = io.WriteString(w, "four")
+		_, _ = io.WriteString(w, "\n")
+	})
+	if got, err := io.ReadAll(get(t, server).Body); err != nil || string(got) != "four" {
+		t.Errorf("got %q, error %v", got, err)
+	}
+}
+
+func TestWhoWaitsHasNoBuffer(t *testing.T) {
+	waiting := make(chan *answer)
+	server, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		_, _ = io.WriteString(w, "event\n")
+		_ = http.NewResponseController(w).Flush()
+		waiting <- w.(*answer)
+	})
+	go func() { _, _ = io.Copy(io.Discard, get(t, server).Body) }()
+	if a := <-waiting; a.buffer != nil {
+		t.Error("it has one")
 	}
 }
 
 func TestAConnectionCanBeTakenOver(t *testing.T) {
+	before := strings.Repeat("x", 4000) // more than net/http keeps to itself
 	server, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, before)
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		defer conn.Close() //nolint:errcheck // what was written arrived, or the test fails
-		fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi")
+		_, _ = io.WriteString(conn, "5\r\nafter\r\n0\r\n\r\n")
 	})
-	if got, err := io.ReadAll(get(t, server).Body); err != nil || string(got) != "hi" {
-		t.Errorf("got %q, error %v", got, err)
+	if got, err := io.ReadAll(get(t, server).Body); err != nil || string(got) != before+"after" {
+		t.Errorf("got %d bytes that end with %.20q, error %v", len(got), string(got[max(0, len(got)-20):]), err)
 	}
 }

@@ -92,6 +92,8 @@ type heldBody struct {
 	begin []byte
 	// pooled is the buffer that begin is part of, nil where it has one of its own.
 	pooled *[maxHeld]byte
+	// lent is set while somebody may be using what Held has returned.
+	lent bool
 	// released is set when the answer is not counted any more.
 	released, closed bool
 }
@@ -114,6 +116,7 @@ func (h *heldBody) readHeld(p []byte) (int, error) {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	if len(h.begin) == 0 {
+		h.lent = false
 		h.release()
 		return 0, nil
 	}
@@ -122,12 +125,13 @@ func (h *heldBody) readHeld(p []byte) (int, error) {
 	return n, nil
 }
 
-// Held returns what was held back and was not read yet, which is read then. It is not to be used after Close.
+// Held returns what was held back and was not read yet, which is read then. It is not to be used after the next Read. Where there is none,
+// because it could not be passed on, nobody else gets the buffer.
 func (h *heldBody) Held() []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	begin := h.begin
-	h.begin = nil
+	h.begin, h.lent = nil, true
 	return begin
 }
 
@@ -136,15 +140,16 @@ func (h *heldBody) release() {
 		h.released = true
 		h.holding.Add(-1)
 	}
+	if h.pooled != nil && !h.lent {
+		large.Put(h.pooled)
+	}
+	h.pooled = nil
 }
 
 func (h *heldBody) Close() error {
 	h.mu.Lock()
+	h.begin, h.closed = nil, true
 	h.release()
-	if h.pooled != nil {
-		large.Put(h.pooled)
-	}
-	h.begin, h.pooled, h.closed = nil, nil, true
 	h.mu.Unlock()
 	if h.rest == nil {
 		return nil

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 
@@ -73,6 +75,49 @@ func TestAnswersOfAnyLengthArrive(t *testing.T) {
 	if n := b.holding.Load(); n != 0 {
 		t.Errorf("%d answers are still held", n)
 	}
+}
+
+func TestAnswersDoNotShareABuffer(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	b := newBackend(t, pki, serve(t, pki, func(w http.ResponseWriter, req *http.Request) {
+		query := req.URL.Query()
+		n, _ := strconv.Atoi(query.Get("n"))
+		_, _ = io.WriteString(w, strings.Repeat(query.Get("with"), n))
+	}))
+	var clients sync.WaitGroup
+	for client := range 8 {
+		letter := string(rune('a' + client))
+		clients.Go(func() {
+			for round := range 50 {
+				n := 1000 + (client*7919+round*104729)%(2*maxHeld)
+				req := newRequest(t, http.MethodGet, "")
+				req.URL.RawQuery = "with=" + letter + "&n=" + strconv.Itoa(n)
+				resp, err := b.RoundTrip(req)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				held := resp.Body.(interface{ Held() []byte }).Held()
+				if strings.Trim(string(held), letter) != "" {
+					t.Errorf("%d bytes that were held are of another answer", len(held))
+				}
+				if round%2 == 0 { // it was passed on, and the rest is read
+					read, err := io.ReadAll(resp.Body)
+					if got := len(held) + len(read); err != nil || got != n || strings.Trim(string(read), letter) != "" {
+						t.Errorf("got %d bytes of %d, error %v", got, n, err)
+					}
+					held = nil
+				}
+				_ = resp.Body.Close()
+				runtime.Gosched()
+				// Nobody else has it where it could not be passed on.
+				if strings.Trim(string(held), letter) != "" {
+					t.Errorf("%d bytes that were held for one answer are those of another", len(held))
+				}
+			}
+		})
+	}
+	clients.Wait()
 }
 
 func TestAnAnswerThatIsNotReadIsReleased(t *testing.T) {

@@ -23,6 +23,7 @@ type lean struct {
 	socket *socket
 	conn   *counted
 	peek   func() (pending bool, err error)
+	head   *headLimit
 	in     *bufio.Reader
 	out    *bufio.Writer
 	// used is set with the first request. Before, there may be session tickets to be read.
@@ -33,20 +34,44 @@ type lean struct {
 
 var (
 	errOver    = errors.New("the connection is closed")
+	errHead    = errors.New("the headers of the answer are too long")
 	errNotLean = errors.New("this connection is for requests without a body")
 )
 
 const (
 	leanBuffer = 4 << 10
+	// maxHead is how long the head of an answer may be, as in net/http.
+	maxHead = 10 << 20
 	// maxInformational is how many 1xx answers may come before the answer, as in net/http.
 	maxInformational = 5
 )
 
 func newLean(s *socket, conn *counted) *lean {
+	head := &headLimit{Reader: conn}
 	return &lean{
 		socket: s, conn: conn, peek: peeker(s.Conn),
-		in: bufio.NewReaderSize(conn, leanBuffer), out: bufio.NewWriterSize(conn, leanBuffer),
+		head: head, in: bufio.NewReaderSize(head, leanBuffer), out: bufio.NewWriterSize(conn, leanBuffer),
 	}
+}
+
+// headLimit ends with an error when the head of an answer does not end.
+type headLimit struct {
+	io.Reader
+	// reading is set while a head is read.
+	reading bool
+	left    int
+}
+
+func (h *headLimit) Read(p []byte) (int, error) {
+	if !h.reading {
+		return h.Reader.Read(p)
+	}
+	if h.left <= 0 {
+		return 0, errHead
+	}
+	n, err := h.Reader.Read(p[:min(len(p), h.left)])
+	h.left -= n
+	return n, err
 }
 
 // Available returns how many requests can be sent.
@@ -125,6 +150,8 @@ func (l *lean) exchange(req *http.Request) (*http.Response, error) {
 	if err := l.out.Flush(); err != nil {
 		return nil, err
 	}
+	l.head.reading, l.head.left = true, maxHead
+	defer func() { l.head.reading = false }()
 	for range maxInformational + 1 {
 		resp, err := http.ReadResponse(l.in, req)
 		if err != nil {

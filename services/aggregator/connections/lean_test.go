@@ -71,6 +71,21 @@ func TestReasonsOfReads(t *testing.T) {
 	})
 }
 
+func TestHeadersThatDoNotEndAreRefused(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	pool, open := newPool(t, pki, serve(t, pki, func(w http.ResponseWriter, req *http.Request) {
+		if req.Header.Get("X-Several") != "" {
+			w.Header().Set("Large", strings.Repeat("x", 11<<20))
+		}
+	}))
+	warm(t, pool, open)
+	req := newRequest(t, http.MethodGet, "")
+	req.Header.Set("X-Several", "bytes")
+	if _, err := do(t, pool, req, connections.Either); connections.ReasonOf(err) != connections.Broken || !strings.Contains(err.Error(), "too long") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 func TestReadsDoNotUseConnectionsThatWereClosed(t *testing.T) {
 	pki := connectionstest.NewPKI(t)
 	server := connectionstest.Serve(t, pki.ServerConfig(t, serverName), connectionstest.None)

@@ -27,6 +27,8 @@ type delayed struct {
 const (
 	// updateDelay is how long a WINDOW_UPDATE may wait. At 4 MiB each that is 800 MiB/s for a stream.
 	updateDelay = 5 * time.Millisecond
+	// farewell is how long it may take to tell the replica that the connection is closed.
+	farewell = 250 * time.Millisecond
 	// maxHeldUpdates is how many bytes of such frames wait at most: those of 64 frames.
 	maxHeldUpdates = 64 * updateLength
 )
@@ -81,9 +83,12 @@ func (d *delayed) flush() {
 	}
 }
 
-// Close implements net.Conn.
+// Close implements net.Conn. A replica that reads nothing cannot make it wait for long, as x/net/http2 sees to where it knows that it has a
+// *tls.Conn.
 func (d *delayed) Close() error {
 	d.timer.Stop()
+	forced := time.AfterFunc(farewell, func() { _ = d.NetConn().Close() })
+	defer forced.Stop()
 	return d.counted.Close()
 }
 

@@ -6,7 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 {{- /* Certificate authorities: their Secrets are called like this after the fullname. */ -}}
 {{- define "tripod.authorities" -}}
 {{- $names := list "ca" "front-proxy-ca" "service-ca" -}}
-{{- if .Values.etcd.enabled -}}{{- $names = append $names "etcd-ca" -}}{{- end -}}
+{{- /* One for each etcd: who may open the one must not be able to open the other. */ -}}
+{{- range fromJsonArray (include "tripod.etcd.names" .) -}}{{- $names = append $names (printf "%s-ca" .) -}}{{- end -}}
 {{- toJson $names -}}
 {{- end -}}
 
@@ -29,10 +30,11 @@ SPDX-License-Identifier: Apache-2.0
 {{- $list = append $list (dict "name" $component "authority" "service-ca" "commonName" (printf "system:tripod:%s" $component) "usages" $both
   "dnsNames" (list (printf "%s.tripod-system.svc" $component))) -}}
 {{- end -}}
-{{- if $values.etcd.enabled -}}
-{{- $list = append $list (dict "name" "etcd-server" "authority" "etcd-ca" "commonName" "etcd" "usages" $both "ipAddresses" (list "127.0.0.1" "::1")
-  "dnsNames" (fromJsonArray (include "tripod.certificates.etcdNames" .))) -}}
-{{- $list = append $list (dict "name" "etcd-client" "authority" "etcd-ca" "commonName" "tripod" "usages" $client) -}}
+{{- range $etcd := fromJsonArray (include "tripod.etcd.names" .) -}}
+{{- $authority := printf "%s-ca" $etcd -}}
+{{- $list = append $list (dict "name" (printf "%s-server" $etcd) "authority" $authority "commonName" "etcd" "usages" $both "ipAddresses" (list "127.0.0.1" "::1")
+  "dnsNames" (fromJsonArray (include "tripod.certificates.etcdNames" (dict "root" $ "name" $etcd)))) -}}
+{{- $list = append $list (dict "name" (printf "%s-client" $etcd) "authority" $authority "commonName" "tripod" "usages" $client) -}}
 {{- end -}}
 {{- if $values.metrics.serviceMonitor.enabled -}}
 {{- $list = append $list (dict "name" "metrics-client" "authority" "ca" "commonName" "tripod:metrics" "organizations" (list "system:monitoring") "usages" $client) -}}
@@ -55,17 +57,14 @@ SPDX-License-Identifier: Apache-2.0
 {{- toJson $addresses -}}
 {{- end -}}
 
-{{- /* Names of members of etcd. Each is there on its own, because a member looks up the names of a certificate to see whether it came
-from there. */ -}}
+{{- /* Names of the members of an etcd: dict root, name. Each is there on its own, because a member looks up the names of a certificate to see
+whether it came from there. */ -}}
 {{- define "tripod.certificates.etcdNames" -}}
-{{- $names := list "localhost" -}}
-{{- range $etcd := fromJsonArray (include "tripod.etcd.names" .) -}}
-{{- $set := printf "%s-%s" (include "tripod.fullname" $) $etcd -}}
-{{- $service := printf "%s.%s.svc" $set $.Release.Namespace -}}
-{{- $names = concat $names (list $service (printf "%s.%s" $service $.Values.clusterDomain)) -}}
-{{- range $i := until (int $.Values.etcd.replicas) -}}
+{{- $set := printf "%s-%s" (include "tripod.fullname" .root) .name -}}
+{{- $service := printf "%s.%s.svc" $set .root.Release.Namespace -}}
+{{- $names := list "localhost" $service (printf "%s.%s" $service .root.Values.clusterDomain) -}}
+{{- range $i := until (int .root.Values.etcd.replicas) -}}
 {{- $names = append $names (printf "%s-%d.%s" $set $i $service) -}}
-{{- end -}}
 {{- end -}}
 {{- toJson $names -}}
 {{- end -}}
@@ -93,8 +92,8 @@ authorities:
   {{- range fromJsonArray (include "tripod.authorities" .) }}
   - secret: {{ $fullname }}-{{ . }}
     commonName: {{ $fullname }}-{{ . }}
-    {{- /* Clients have kubeconfigs with the one, and etcd reads the other at its start: only somebody who looks after these may exchange them. */}}
-    {{- if has . (list "ca" "etcd-ca") }}
+    {{- /* Clients have kubeconfigs with the one, and etcd reads its own at its start: only somebody who looks after these may exchange them. */}}
+    {{- if or (eq . "ca") (hasPrefix "etcd" .) }}
     manualRotation: true
     {{- end }}
   {{- end }}
@@ -143,7 +142,8 @@ spec:
 {{- /* What that pod needs: dict root, component, config, annotations. */ -}}
 {{- define "tripod.certificates.access" -}}
 {{- $context := merge (dict "name" .config) . -}}
-{{- $name := printf "%s-%s" (include "tripod.fullname" .root) .config -}}
+{{- $fullname := include "tripod.fullname" .root -}}
+{{- $name := printf "%s-%s" $fullname .config -}}
 apiVersion: v1
 kind: ServiceAccount
 metadata:
@@ -163,11 +163,23 @@ kind: Role
 metadata:
   {{- include "tripod.metadata" $context | nindent 2 }}
 rules:
+  {{- if eq .root.Values.certificates.provider "cert-manager" }}
+  {{- /* cert-manager makes them; the kubeconfig is made of these. */}}
+  - apiGroups: [""]
+    resources: [secrets]
+    verbs: [get]
+    resourceNames: [{{ $fullname }}-ca, {{ $fullname }}-admin]
+  - apiGroups: [""]
+    resources: [secrets]
+    verbs: [get, update]
+    resourceNames: [{{ $fullname }}-kubeconfig]
+  {{- else }}
   - apiGroups: [""]
     resources: [secrets]
     verbs: [get, update]
     resourceNames:
       {{- include "tripod.certificates.secrets" .root | fromJsonArray | toYaml | nindent 6 }}
+  {{- end }}
   {{- /* Nobody knows the name of what is created when it is authorized. */}}
   - apiGroups: [""]
     resources: [secrets]

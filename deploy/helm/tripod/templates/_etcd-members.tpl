@@ -126,7 +126,7 @@ spec:
       volumes:
         - name: pki
           secret:
-            secretName: {{ include "tripod.fullname" .root }}-etcd-server
+            secretName: {{ $set }}-server
             defaultMode: 0440
         {{- if not $etcd.persistence.enabled }}
         - name: data

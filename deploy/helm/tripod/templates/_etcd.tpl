@@ -49,7 +49,7 @@ etcd
 {{- define "tripod.etcd.secret" -}}
 {{- $etcd := .root.Values.etcd -}}
 {{- if $etcd.enabled -}}
-{{- include "tripod.fullname" .root }}-etcd-client
+{{- include "tripod.fullname" .root }}-{{ include "tripod.etcd.name" . }}-client
 {{- else if and (eq $etcd.mode "perService") (eq .component "extensions") -}}
 {{- $etcd.external.extensionsSecret -}}
 {{- else -}}
