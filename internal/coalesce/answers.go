@@ -26,7 +26,7 @@ func Answers(handler http.Handler) http.Handler {
 			return
 		}
 		a := &answer{connection: own}
-		// Not deferred: what a handler that panics has written so far is not to be taken for the answer.
+		// Not deferred: what a handler has written that panics is of no use to anybody.
 		handler.ServeHTTP(a, req)
 		_ = a.send() // where the connection is broken net/http has seen it
 	})
