@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -17,9 +18,16 @@ import (
 // readyInterval is how often a replica looks whether it is ready. The check asks etcd.
 const readyInterval = 500 * time.Millisecond
 
-// FollowReadiness tells what /readyz of health says, until the context ends.
-func (p *Publisher) FollowReadiness(ctx context.Context, health http.Handler) {
-	wait.UntilWithContext(ctx, func(ctx context.Context) { p.SetReady(failingChecks(ctx, health)) }, readyInterval)
+// FollowReadiness tells what /readyz of health says, until the context ends. It calls ready when it says so for the first time.
+func (p *Publisher) FollowReadiness(ctx context.Context, health http.Handler, ready func()) {
+	var once sync.Once
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		failing := failingChecks(ctx, health)
+		if len(failing) == 0 {
+			once.Do(ready)
+		}
+		p.SetReady(failing)
+	}, readyInterval)
 }
 
 // failingChecks returns the names of the checks that fail, or "readyz" when there is an answer but no names in it.

@@ -24,6 +24,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/internal/auditlog"
 	"github.com/tripod-k8s/tripod/internal/etcdready"
+	"github.com/tripod-k8s/tripod/internal/informersync"
 	"github.com/tripod-k8s/tripod/internal/loopback"
 	"github.com/tripod-k8s/tripod/internal/replicaid"
 	"github.com/tripod-k8s/tripod/internal/watchhistory"
@@ -35,6 +36,7 @@ import (
 // config is what core is built from.
 type config struct {
 	*controlplane.Config
+	informers *informersync.Factory
 	// dependencies are those of tokens.
 	dependencies *identity.Dependencies
 	// served is what the loopback clients find here.
@@ -56,7 +58,7 @@ func newConfig(ctx context.Context, o *options.Completed) (*config, error) {
 	defer restore()
 	// The schemes decide the group-version-kinds in OpenAPI documents; kube-apiserver has these three.
 	schemes := []*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme}
-	genericConfig, informers, storageFactory, err := controlplaneapiserver.BuildGenericConfig(
+	genericConfig, factory, storageFactory, err := controlplaneapiserver.BuildGenericConfig(
 		o.CompletedOptions.CompletedOptions,
 		schemes,
 		controlplane.DefaultAPIResourceConfigSource(),
@@ -65,6 +67,7 @@ func newConfig(ctx context.Context, o *options.Completed) (*config, error) {
 	if err != nil {
 		return nil, err
 	}
+	informers := informersync.New(factory)
 	dependencies, err := identity.Follow(informers, o.Authentication.ServiceAccounts)
 	if err != nil {
 		return nil, err
@@ -83,7 +86,7 @@ func newConfig(ctx context.Context, o *options.Completed) (*config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &config{Config: kubeConfig, dependencies: dependencies, served: served, webhookFreshness: webhookFreshness}, nil
+	return &config{Config: kubeConfig, informers: informers, dependencies: dependencies, served: served, webhookFreshness: webhookFreshness}, nil
 }
 
 // applyOwn applies the options that kube-apiserver does not have. Admission and the storage of reviews take

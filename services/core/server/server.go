@@ -74,7 +74,7 @@ func Run(ctx context.Context, o *options.Completed) error {
 	publisher.Register(server)
 	advertises := endpoints.NewService(kept)
 	advertises.Register(server)
-	go publisher.FollowReadiness(ctx, generic.Handler.NonGoRestfulMux)
+	go publisher.FollowReadiness(ctx, generic.Handler.NonGoRestfulMux, config.informers.Settle)
 	go func() {
 		if authenticates.WaitReady(ctx) {
 			server.Health.SetServingStatus("", healthv1.HealthCheckResponse_SERVING)

@@ -25,6 +25,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/internal/apidocs"
 	"github.com/tripod-k8s/tripod/internal/auditlog"
+	"github.com/tripod-k8s/tripod/internal/informersync"
 	"github.com/tripod-k8s/tripod/internal/loopback"
 	"github.com/tripod-k8s/tripod/internal/replicaid"
 	"github.com/tripod-k8s/tripod/internal/watchhistory"
@@ -47,7 +48,7 @@ func newConfig(ctx context.Context, o *options.Completed, others *links) (*apiex
 	if err != nil {
 		return nil, fmt.Errorf("client for core: %w", err)
 	}
-	config.SharedInformerFactory = informers.NewSharedInformerFactoryWithOptions(core, resync, informers.WithTransform(dropManagedFields))
+	config.SharedInformerFactory = informersync.New(informers.NewSharedInformerFactoryWithOptions(core, resync, informers.WithTransform(dropManagedFields)))
 	if err := o.Features.ApplyTo(&config.Config, core, config.SharedInformerFactory); err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/backendsfile"
 	"github.com/tripod-k8s/tripod/internal/etcdready"
 	"github.com/tripod-k8s/tripod/internal/feed"
+	"github.com/tripod-k8s/tripod/internal/informersync"
 	"github.com/tripod-k8s/tripod/internal/probes"
 	"github.com/tripod-k8s/tripod/internal/servicegrpc"
 	"github.com/tripod-k8s/tripod/internal/servicelink"
@@ -84,7 +85,7 @@ func Run(ctx context.Context, o *options.Completed) error {
 	publisher.SetSettings(sharedsettings.Of(o.Generic.ComponentGlobalsRegistry, o.RuntimeConfig))
 	publisher.Register(grpc)
 	grpc.Health.SetServingStatus("", healthv1.HealthCheckResponse_SERVING)
-	go publisher.FollowReadiness(ctx, server.GenericAPIServer.Handler.NonGoRestfulMux)
+	go publisher.FollowReadiness(ctx, server.GenericAPIServer.Handler.NonGoRestfulMux, config.GenericConfig.SharedInformerFactory.(*informersync.Factory).Settle)
 	return servicegrpc.Beside{
 		API:      prepared.RunWithContext,
 		Server:   grpc,
