@@ -41,6 +41,9 @@ const (
 	aggregatorMallocs measure = "allocations in the aggregator"
 )
 
+// cpuIn is the share of a service in cpuWhenBusy, or in cpuPerEvent.
+func cpuIn(service string) measure { return measure("CPU in " + service) }
+
 // values are what was measured.
 type values map[measure]float64
 
@@ -146,7 +149,7 @@ func (f *fixture) idle(ctx context.Context) (float64, error) {
 
 // charge calls do, which returns how often it did something, and takes down the processor time of each time.
 func (f *fixture) charge(v values, as measure, unit float64, do func() (int64, error)) error {
-	before, err := cpuOf(f.servers...)
+	before, err := cpuByService(f.servers)
 	if err != nil {
 		return err
 	}
@@ -158,15 +161,22 @@ func (f *fixture) charge(v values, as measure, unit float64, do func() (int64, e
 	if err != nil {
 		return err
 	}
-	after, err := cpuOf(f.servers...)
+	after, err := cpuByService(f.servers)
 	if err != nil {
 		return err
 	}
 	etcdAfter, err := f.etcd.cpu()
-	v[as] = (after - before).Seconds() * unit / float64(n)
-	if as == cpuWhenBusy {
-		return err // that of etcd is of the offered load
+	each := func(d time.Duration) float64 { return d.Seconds() * unit / float64(n) }
+	v[as] = 0
+	for service := range after {
+		spent := each(after[service] - before[service])
+		v[as] += spent
+		if as != cpuPerRequest {
+			v[cpuIn(service)] = spent
+		}
 	}
-	v[etcdCPU] = (etcdAfter - etcdBefore).Seconds() * unit / float64(n)
+	if as != cpuWhenBusy { // that of etcd is of the offered load
+		v[etcdCPU] = each(etcdAfter - etcdBefore)
+	}
 	return err
 }

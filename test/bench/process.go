@@ -46,6 +46,19 @@ func (p process) resident() (float64, error) {
 	return 0, fmt.Errorf("cannot read the memory of %s: it has ended", p.Service)
 }
 
+// cpuByService returns the processor time of the processes of each service.
+func cpuByService(processes []process) (map[string]time.Duration, error) {
+	times := map[string]time.Duration{}
+	for _, p := range processes {
+		one, err := p.cpu()
+		if err != nil {
+			return nil, err
+		}
+		times[p.Service] += one
+	}
+	return times, nil
+}
+
 // cpuOf returns the processor time of several processes together.
 func cpuOf(processes ...process) (time.Duration, error) {
 	var sum time.Duration

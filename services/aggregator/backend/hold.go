@@ -21,11 +21,11 @@ const (
 	maxHolding = 128
 )
 
-// hold waits for the answer to a short read to be complete, or too long to wait for. Until then the
-// client has got nothing, and if the connection breaks the request can be sent again. The error is one
-// of package connections; the answer is closed then.
+// hold waits for the answer to a short request to be complete, or too long to wait for. Until then the
+// client has got nothing, and if the connection breaks a read can be sent again, and a client be told of a write that
+// it may have been carried out. The error is one of package connections; the answer is closed then.
 func (c *call) hold(resp *http.Response) error {
-	if !c.backend.holds || !c.about.safe || c.about.balance.Kind != balance.Short || resp.Body == http.NoBody || resp.ContentLength > maxHeld {
+	if !c.mayHold(resp) {
 		return nil
 	}
 	holding := &c.backend.holding
@@ -47,6 +47,15 @@ func (c *call) hold(resp *http.Response) error {
 	}
 	resp.Body = held
 	return nil
+}
+
+// mayHold reports whether an answer is worth waiting for: one that says that it is short, and one of unknown length to a read. What third
+// parties send without saying how long it is may be a stream.
+func (c *call) mayHold(resp *http.Response) bool {
+	if c.about.balance.Kind != balance.Short || resp.Body == http.NoBody || resp.ContentLength > maxHeld {
+		return false
+	}
+	return resp.ContentLength > 0 || (c.backend.holds && c.about.safe)
 }
 
 // large are buffers for answers of which it shows while they are read that they are not small.

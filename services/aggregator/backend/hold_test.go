@@ -77,6 +77,34 @@ func TestAnswersOfAnyLengthArrive(t *testing.T) {
 	}
 }
 
+func TestAnAnswerToAWriteThatBreaksOffIsNotBegun(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	answered := 0
+	address := serve(t, pki, func(w http.ResponseWriter, _ *http.Request) {
+		answered++
+		w.Header().Set("Content-Length", "1000")
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, "half of it")
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	for _, holds := range []bool{true, false} { // of third parties, too
+		b := newBackend(t, pki, address)
+		b.holds = holds
+		resp, err := b.RoundTrip(newRequest(t, http.MethodPost, "{}"))
+		if err == nil {
+			_ = resp.Body.Close()
+			t.Errorf("held back %t: it is passed on with status %s", holds, resp.Status)
+		}
+		if n := b.holding.Load(); n != 0 {
+			t.Errorf("%d answers are still held", n)
+		}
+	}
+	if answered != 2 {
+		t.Errorf("2 writes were sent %d times", answered)
+	}
+}
+
 func TestAnswersDoNotShareABuffer(t *testing.T) {
 	pki := connectionstest.NewPKI(t)
 	b := newBackend(t, pki, serve(t, pki, func(w http.ResponseWriter, req *http.Request) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"html"
 	"math"
+	"slices"
 )
 
 // Graph is some panels, one below the other, with the same seconds.
@@ -41,7 +42,7 @@ type Mark struct {
 }
 
 const (
-	width, left, right                 = 960.0, 64.0, 16.0
+	width, left, right                 = 960.0, 72.0, 16.0
 	panelHeight, panelGap, top, bottom = 220.0, 48.0, 76.0, 44.0
 
 	ink, faint = "#444", "#ddd"
@@ -64,10 +65,7 @@ func (g Graph) SVG() []byte {
 	for i, panel := range g.Panels {
 		d.panel(panel, s, top+float64(i)*(panelHeight+panelGap)+panelHeight)
 	}
-	for i, mark := range g.Marks {
-		d.line(s.x(mark.Second), top-6, s.x(mark.Second), height-bottom, mark.Color, "3 3")
-		d.text(s.x(mark.Second)+3, top-8-12*float64(i%2), "start", mark.Color, mark.Name)
-	}
+	d.marks(g.Marks, s, height-bottom)
 	for second := math.Ceil(s.first/s.step) * s.step; second <= s.last; second += s.step {
 		d.text(s.x(second), height-bottom+18, "middle", ink, fmt.Sprintf("%g s", second))
 	}
@@ -90,6 +88,27 @@ func (d *drawing) panel(p Panel, s scale, base float64) {
 			fmt.Fprintf(d, "%.1f,%.1f ", s.x(point.Second), base-s.y(point.Milliseconds))
 		}
 		d.WriteString(`"/>` + "\n")
+	}
+}
+
+// marks draws marks down to a height. Those of a color have their names in a row of their own, on the left where there is no place on the right.
+func (d *drawing) marks(marks []Mark, s scale, down float64) {
+	var colors []string
+	for _, mark := range marks {
+		if !slices.Contains(colors, mark.Color) {
+			colors = append(colors, mark.Color)
+		}
+		x, y := s.x(mark.Second), top-8-12*float64(slices.Index(colors, mark.Color))
+		ends := x + 3 + 7*float64(len(mark.Name))
+		taken := ends > width || slices.ContainsFunc(marks, func(other Mark) bool {
+			return other.Color == mark.Color && s.x(other.Second) > x && s.x(other.Second) < ends
+		})
+		d.line(x, top-6, x, down, mark.Color, "3 3")
+		if taken {
+			d.text(x-3, y, "end", mark.Color, mark.Name)
+		} else {
+			d.text(x+3, y, "start", mark.Color, mark.Name)
+		}
 	}
 }
 
