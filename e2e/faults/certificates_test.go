@@ -5,6 +5,7 @@ package faults
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/pem"
@@ -30,8 +31,12 @@ type serving struct {
 	component  string
 	port       int
 	serverName string
-	// secret is what it comes from, after the name of the release.
+	// secret is what it comes from, after the name of the release. Each etcd has its own.
 	secret string
+}
+
+func (s serving) secretOf(pod *corev1.Pod) string {
+	return tripod.Name + "-" + cmp.Or(s.secret, pod.Labels["tripod-k8s.io/etcd"]+"-server")
 }
 
 var servings = []serving{
@@ -41,7 +46,7 @@ var servings = []serving{
 	{release.Core, 6444, "", "core"},
 	{release.Extensions, 6443, "", "extensions"},
 	{release.Extensions, 6444, "", "extensions"},
-	{release.Etcd, 2379, "", "etcd-server"},
+	{release.Etcd, 2379, "", ""},
 }
 
 // TestCertificates renews all certificates of the release, as `tripod certs secrets --renew all` does, while clients go on. None of them
@@ -219,7 +224,7 @@ func hasFiles(ctx context.Context, pod *corev1.Pod) error {
 
 // shows returns an error when a server shows another certificate than its Secret has.
 func shows(ctx context.Context, pod *corev1.Pod, s serving) error {
-	secret, err := tripod.Host.Client.CoreV1().Secrets(pod.Namespace).Get(ctx, tripod.Name+"-"+s.secret, metav1.GetOptions{})
+	secret, err := tripod.Host.Client.CoreV1().Secrets(pod.Namespace).Get(ctx, s.secretOf(pod), metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
