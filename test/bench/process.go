@@ -60,14 +60,10 @@ func cpuByService(processes []process) (map[string]time.Duration, error) {
 }
 
 // cpuOf returns the processor time of several processes together.
-func cpuOf(processes ...process) (time.Duration, error) {
-	var sum time.Duration
-	for _, p := range processes {
-		one, err := p.cpu()
-		if err != nil {
-			return 0, err
-		}
+func cpuOf(processes ...process) (sum time.Duration, err error) {
+	times, err := cpuByService(processes)
+	for _, one := range times {
 		sum += one
 	}
-	return sum, nil
+	return sum, err
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -57,15 +58,11 @@ func newLean(s *socket, conn *counted) *lean {
 // headLimit ends with an error when the head of an answer does not end.
 type headLimit struct {
 	io.Reader
-	// reading is set while a head is read.
-	reading bool
-	left    int
+	// left is how many bytes may come: some while a head is read, else any number.
+	left int
 }
 
 func (h *headLimit) Read(p []byte) (int, error) {
-	if !h.reading {
-		return h.Reader.Read(p)
-	}
 	if h.left <= 0 {
 		return 0, errHead
 	}
@@ -150,8 +147,8 @@ func (l *lean) exchange(req *http.Request) (*http.Response, error) {
 	if err := l.out.Flush(); err != nil {
 		return nil, err
 	}
-	l.head.reading, l.head.left = true, maxHead
-	defer func() { l.head.reading = false }()
+	l.head.left = maxHead
+	defer func() { l.head.left = math.MaxInt }()
 	for range maxInformational + 1 {
 		resp, err := http.ReadResponse(l.in, req)
 		if err != nil {
