@@ -1,8 +1,6 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build unix
-
 package connections
 
 import (
@@ -10,10 +8,12 @@ import (
 	"io"
 	"net"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // peeker returns a function that looks, without waiting, whether there is something to be read. The error is set when the connection
-// has ended.
+// has ended, even if there is something to be read before the end. It is for one goroutine at a time.
 func peeker(conn net.Conn) func() (pending bool, err error) {
 	nothing := func() (bool, error) { return false, nil }
 	below, ok := conn.(syscall.Conn)
@@ -24,24 +24,23 @@ func peeker(conn net.Conn) func() (pending bool, err error) {
 	if err != nil {
 		return nothing
 	}
-	var one [1]byte
-	var n int
-	var found error
-	look := func(fd uintptr) bool {
-		n, _, found = syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK)
-		return true // and do not wait
+	state := make([]unix.PollFd, 1)
+	var failed error
+	look := func(fd uintptr) {
+		state[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}
+		_, failed = unix.Poll(state, 0)
 	}
 	return func() (bool, error) {
-		switch err := raw.Read(look); {
+		switch err := raw.Control(look); {
 		case err != nil:
 			return false, err
-		case errors.Is(found, syscall.EAGAIN), errors.Is(found, syscall.EINTR):
+		case errors.Is(failed, unix.EINTR):
 			return false, nil
-		case found != nil:
-			return false, found
-		case n == 0:
+		case failed != nil:
+			return false, failed
+		case state[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR|unix.POLLNVAL) != 0:
 			return false, io.EOF
 		}
-		return true, nil
+		return state[0].Revents&unix.POLLIN != 0, nil
 	}
 }
