@@ -6,7 +6,8 @@
 // With GOGC=100 a service whose objects take 30 MiB collects garbage whenever it has made another 30 MiB: several times a second under
 // load, which is 10 to 20 % of the processor time of a small request. So while collections follow each other closely, the heap may
 // grow by more than it holds: by at most Room or a sixteenth of the container's limit, and to at most five times what it holds. Where they
-// do not, GOGC is 100.
+// do not, GOGC is 100, or less where that would be more than Room, down to 50: what a service holds of thousands of definitions it need
+// not have twice. Once nothing was collected for a while, all that is not in use is given back.
 //
 // What $GOGC says is left alone. The limit of memory is that of $GOMEMLIMIT or, without it, nine tenths of the container's.
 package gcpace
@@ -30,8 +31,12 @@ const (
 	busy  = 2 * time.Second
 	quiet = 15 * time.Second
 
+	least = 50
 	usual = 100
 	most  = 400
+
+	// spare is what is not given back: it is not worth a collection.
+	spare = 16 << 20
 )
 
 // Start sets the pace from now on, until the context ends. It returns at once.
@@ -47,7 +52,7 @@ func Start(ctx context.Context) {
 	if _, set := os.LookupEnv("GOGC"); set {
 		return
 	}
-	go run(ctx, room)
+	go run(ctx, room, quiet)
 }
 
 // limitVariable is the environment variable with the limit of memory.
@@ -61,23 +66,35 @@ func Share() error {
 	return os.Setenv(limitVariable, "off")
 }
 
-// run sets the pace after each collection.
-func run(ctx context.Context, room uint64) {
+// run sets the pace after each collection, and gives memory back when there is none for some time.
+func run(ctx context.Context, room uint64, some time.Duration) {
 	p := pace{percent: usual, room: room}
 	last := time.Now()
-	for {
+	idle := time.NewTimer(some)
+	defer idle.Stop()
+	for collection := collected(); ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-collected():
+		case <-idle.C:
+			if isWorthwhile(memory()) {
+				debug.FreeOSMemory() // which collects first
+			}
+		case <-collection:
+			collection = collected()
+			now := time.Now()
+			live, _ := memory()
+			if percent, change := p.next(now.Sub(last), live); change {
+				debug.SetGCPercent(percent)
+			}
+			last = now
 		}
-		now := time.Now()
-		if percent, change := p.next(now.Sub(last), live()); change {
-			debug.SetGCPercent(percent)
-		}
-		last = now
+		idle.Reset(some)
 	}
 }
+
+// isWorthwhile reports whether so much is not in use that it should be given back.
+func isWorthwhile(live, unused uint64) bool { return unused > spare+live/2 }
 
 // collected returns a channel that is closed after the next collection.
 func collected() <-chan struct{} {
@@ -89,14 +106,24 @@ func collected() <-chan struct{} {
 // sentinel is garbage. It has a pointer, as without it would share its memory with objects that live on.
 type sentinel struct{ _ *int }
 
-// live returns how many bytes the last collection has found in use.
-func live() uint64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(sample)
-	if sample[0].Value.Kind() != metrics.KindUint64 {
-		return 0
+// memory returns how many bytes the last collection has found in use, and how many more the heap takes.
+func memory() (live, unused uint64) {
+	samples := []metrics.Sample{
+		{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
 	}
-	return sample[0].Value.Uint64()
+	metrics.Read(samples)
+	for i, sample := range samples {
+		switch {
+		case sample.Value.Kind() != metrics.KindUint64:
+			return 0, 0
+		case i == 0:
+			live = sample.Value.Uint64()
+		default:
+			unused += sample.Value.Uint64()
+		}
+	}
+	return live, unused - min(live, unused)
 }
 
 // pace is how far the heap may grow, in percent of what is in use, and by how many bytes at most.
@@ -116,7 +143,8 @@ func (p *pace) next(since time.Duration, live uint64) (percent int, change bool)
 		next = usual
 	}
 	if live > 0 {
-		next = max(usual, min(next, int(p.room*100/live)))
+		floor := min(usual, max(least, int(Room*100/live)))
+		next = max(floor, min(next, int(p.room*100/live)))
 	}
 	if difference := next - p.percent; next != usual && difference*10 > -p.percent && difference*10 < p.percent {
 		return p.percent, false

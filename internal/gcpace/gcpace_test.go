@@ -5,6 +5,7 @@ package gcpace
 
 import (
 	"runtime"
+	"runtime/debug"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -25,8 +26,10 @@ func TestPace(t *testing.T) {
 		"busy and small":              {{time.Second, 30 * mebi, 400, true}, {4 * time.Second, 30 * mebi, 400, false}},
 		"idle again":                  {{time.Second, 30 * mebi, 400, true}, {time.Minute, 30 * mebi, 100, true}},
 		"busy and of some size":       {{time.Second, 128 * mebi, 200, true}},
-		"busy and large":              {{time.Second, 1024 * mebi, 100, false}},
-		"growing under load":          {{time.Second, 128 * mebi, 200, true}, {time.Second, 512 * mebi, 100, true}},
+		"busy and large":              {{time.Second, 320 * mebi, 80, true}},
+		"busy and very large":         {{time.Second, 1024 * mebi, 50, true}},
+		"idle and very large":         {{time.Minute, 1024 * mebi, 50, true}, {time.Minute, 1024 * mebi, 50, false}},
+		"growing under load":          {{time.Second, 128 * mebi, 200, true}, {time.Second, 256 * mebi, 100, true}},
 		"small changes are not worth": {{time.Second, 128 * mebi, 200, true}, {time.Second, 132 * mebi, 200, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -49,10 +52,33 @@ func TestCollectionsAreSeen(t *testing.T) {
 		runtime.GC()
 		<-done
 	}
-	if live() == 0 {
+	if live, _ := memory(); live == 0 {
 		t.Error("nothing is in use")
 	}
 }
+
+func TestWhatAnIdleServiceDoesNotUseIsGivenBack(t *testing.T) {
+	runtime.GC()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // nothing else collects
+	garbage = make([]byte, 256*mebi)
+	garbage = nil
+	if live, unused := memory(); !isWorthwhile(live, unused) {
+		t.Fatalf("%d bytes in use and %d that are not are nothing to give back", live, unused)
+	}
+	go run(t.Context(), Room, time.Millisecond)
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		live, unused := memory()
+		if !isWorthwhile(live, unused) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d bytes in use and %d that are not", live, unused)
+		}
+	}
+}
+
+// garbage is not on the stack.
+var garbage []byte
 
 func TestContainerLimit(t *testing.T) {
 	file := func(content string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(content)} }

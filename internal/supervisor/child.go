@@ -210,8 +210,8 @@ func (c *Child) giveUp(err error) {
 	c.mu.Lock()
 	c.failure = failure
 	c.mu.Unlock()
-	close(c.gaveUp)
 	c.emit(Event{Type: GaveUp, Err: err})
+	close(c.gaveUp)
 	select {
 	case c.failed <- failure:
 	default: // another child failed first

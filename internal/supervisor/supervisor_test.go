@@ -42,6 +42,7 @@ func (r *recorder) of(eventType EventType) []Event {
 // newGroup returns a group that is stopped with the test.
 func newGroup(t *testing.T) (*Group, *recorder) {
 	t.Helper()
+	t.TempDir() // those of a test are removed last, when nothing writes into them any more
 	events := &recorder{}
 	group := NewGroup(events.record)
 	t.Cleanup(group.Stop)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -27,25 +28,25 @@ const (
 	installsPerSecond, installsAtATime = 10, 8
 	// atMost ends what would never end.
 	atMost = 10 * time.Minute
-	// settle is how long nothing is done before memory is read, or a server is taken for idle.
-	settle = 3 * time.Second
 )
 
 // The phases of a crowd.
 const (
 	before  = "before"
 	install = "while they are installed"
+	between = "with them"
 	openAPI = "while their OpenAPI is read"
 	after   = "after"
 )
 
-var phases = []string{before, install, openAPI, after}
+var phases = []string{before, install, between, openAPI, after}
 
-// The states in which memory is read.
+// The states in which memory is read, each at the end of a quiet phase.
 const (
-	idle      = "idle"
+	idle      = "without CRDs"
 	installed = "with the CRDs"
 	wasRead   = "after a read of their OpenAPI"
+	peak      = "at most, until then"
 	fresh     = "added replica, with the CRDs"
 )
 
@@ -98,7 +99,7 @@ func (s side) runCrowd(ctx context.Context, o *options, crds []*apiextensionsv1.
 	if err := f.crowdIn(ctx, o, crds, crowd); err != nil {
 		return nil, err
 	}
-	if err := crowd.remember(ctx, settle, wasRead, f.servers); err != nil {
+	if err := f.heapProfiles(ctx, filepath.Join(o.artifacts, "profiles", crowdPart)); err != nil {
 		return nil, err
 	}
 	o.say("CRDs: %s: replicas are added", s.Name)
@@ -111,16 +112,16 @@ func (s side) runCrowd(ctx context.Context, o *options, crds []*apiextensionsv1.
 		added = append(added, one)
 	}
 	f.failed = false
-	return crowd, crowd.remember(ctx, settle, fresh, added)
+	if err := pause(ctx, o.quiet); err != nil {
+		return nil, err
+	}
+	return crowd, crowd.remember(fresh, added)
 }
 
 // crowdIn does what a crowd is, while built-in resources are read and written.
 func (f *fixture) crowdIn(ctx context.Context, o *options, crds []*apiextensionsv1.CustomResourceDefinition, c *crowd) error {
 	written := newObjects(configMaps, namespace, "written", objectsEach)
 	if err := written.reset(ctx, f.admin); err != nil {
-		return err
-	}
-	if err := c.remember(ctx, settle, idle, f.servers); err != nil {
 		return err
 	}
 	client := f.clients[certificates]
@@ -155,9 +156,12 @@ func (f *fixture) crowdIn(ctx context.Context, o *options, crds []*apiextensions
 
 // phases goes through the phases.
 func (f *fixture) phases(ctx context.Context, o *options, crds []*apiextensionsv1.CustomResourceDefinition, c *crowd) error {
+	quiet := func(phase, state string) error {
+		c.Began[phase] = time.Now()
+		return errors.Join(pause(ctx, o.quiet), c.remember(state, f.servers))
+	}
 	o.say("CRDs: %s: quiet", f.side.Name)
-	c.Began[before] = time.Now()
-	if err := pause(ctx, o.quiet); err != nil {
+	if err := quiet(before, idle); err != nil {
 		return err
 	}
 	o.say("CRDs: %s: %d are created", f.side.Name, len(crds))
@@ -165,7 +169,7 @@ func (f *fixture) phases(ctx context.Context, o *options, crds []*apiextensionsv
 	if err := f.install(ctx, crds); err != nil {
 		return err
 	}
-	if err := c.remember(ctx, 0, installed, f.servers); err != nil {
+	if err := quiet(between, installed); err != nil {
 		return err
 	}
 	o.say("CRDs: %s: OpenAPI is read", f.side.Name)
@@ -173,8 +177,7 @@ func (f *fixture) phases(ctx context.Context, o *options, crds []*apiextensionsv
 	if err := f.readOpenAPI(ctx); err != nil {
 		return err
 	}
-	c.Began[after] = time.Now()
-	err := pause(ctx, o.quiet)
+	err := quiet(after, wasRead)
 	c.Ended = time.Now()
 	return err
 }
@@ -242,18 +245,18 @@ func (f *fixture) readOpenAPI(ctx context.Context) error {
 	return nil
 }
 
-// remember takes down the memory of processes, when they have done nothing for some time.
-func (c *crowd) remember(ctx context.Context, quiet time.Duration, state string, of []process) error {
-	if err := pause(ctx, quiet); err != nil {
-		return err
-	}
+// remember takes down the memory of processes.
+func (c *crowd) remember(state string, of []process) error {
 	c.Memory[state] = map[string]float64{}
+	most := map[string]float64{}
 	for _, p := range of {
-		megabytes, err := p.resident()
-		if err != nil {
+		var err error
+		if c.Memory[state][p.Service], most[p.Service], err = p.resident(); err != nil {
 			return err
 		}
-		c.Memory[state][p.Service] = megabytes
+	}
+	if state == wasRead {
+		c.Memory[peak] = most
 	}
 	return nil
 }

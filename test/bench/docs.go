@@ -113,7 +113,7 @@ func (r *report) graph() graph.Graph {
 			g.Panels[i].Lines = append(g.Panels[i].Lines, line)
 		}
 		for _, name := range phases[1:] {
-			label := map[string]string{install: "installed from here", openAPI: "OpenAPI read", after: "quiet"}[name]
+			label := map[string]string{install: "installed from here", between: "quiet", openAPI: "OpenAPI read", after: "quiet"}[name]
 			g.Marks = append(g.Marks, graph.Mark{Name: label, Color: color, Second: c.Began[name].Sub(start).Seconds()})
 		}
 	}

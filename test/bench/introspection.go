@@ -134,3 +134,20 @@ func (w workload) profile(ctx context.Context, f *fixture, duration time.Duratio
 	count := fmt.Appendf(nil, "%d requests in %s\n", sent.Requests, sent.Elapsed)
 	return errors.Join(err, os.WriteFile(filepath.Join(dir, f.side.Name+"-"+kinds[0]+"-requests.txt"), count, 0o644))
 }
+
+// heapProfiles keeps profiles of what each process has in use.
+func (f *fixture) heapProfiles(ctx context.Context, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, server := range f.servers {
+		data, err := f.ask(ctx, server.Service, "/debug/pprof/heap?gc=1")
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, f.side.Name+"-"+server.Service+"-heap.pb.gz"), data, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

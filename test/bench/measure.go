@@ -130,6 +130,9 @@ func (w workload) fail(v values, f *fixture, o *options, results ...*load.Result
 	}
 }
 
+// settle is how long nothing is done before a server is taken for idle.
+const settle = 3 * time.Second
+
 // idle waits until nothing is done that belongs to the start, and then returns the share of a processor that doing nothing takes.
 func (f *fixture) idle(ctx context.Context) (float64, error) {
 	if err := pause(ctx, settle); err != nil {

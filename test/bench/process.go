@@ -31,19 +31,25 @@ func (p process) cpu() (time.Duration, error) {
 	return time.Duration(at.Nano()), nil
 }
 
-// resident returns the resident memory of a process in MB.
-func (p process) resident() (float64, error) {
+// resident returns the resident memory of a process in MB, and the most that it has had.
+func (p process) resident() (now, most float64, err error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
 	if err != nil {
-		return 0, fmt.Errorf("cannot read the memory of %s: %w", p.Service, err)
+		return 0, 0, fmt.Errorf("cannot read the memory of %s: %w", p.Service, err)
 	}
+	found := map[string]float64{}
 	for line := range strings.Lines(string(data)) {
-		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "VmRSS:" {
-			kib, err := strconv.ParseFloat(fields[1], 64)
-			return kib * 1024 / 1e6, err
+		if fields := strings.Fields(line); len(fields) == 3 && fields[2] == "kB" {
+			if found[fields[0]], err = strconv.ParseFloat(fields[1], 64); err != nil {
+				return 0, 0, fmt.Errorf("cannot read the memory of %s: %w", p.Service, err)
+			}
 		}
 	}
-	return 0, fmt.Errorf("cannot read the memory of %s: it has ended", p.Service)
+	if found["VmRSS:"] == 0 {
+		return 0, 0, fmt.Errorf("cannot read the memory of %s: it has ended", p.Service)
+	}
+	const kib = 1024 / 1e6
+	return found["VmRSS:"] * kib, found["VmHWM:"] * kib, nil
 }
 
 // cpuByService returns the processor time of the processes of each service.

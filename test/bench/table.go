@@ -134,7 +134,7 @@ func (r *report) startTable() table {
 
 func (r *report) memoryTable() table {
 	t := table{Title: fmt.Sprintf("Resident memory, MB, with %d CRDs", r.CRDs), header: []string{"", "side", "each process", "sum", "ratio"}}
-	for _, state := range []string{idle, installed, wasRead, fresh} {
+	for _, state := range []string{idle, installed, wasRead, peak, fresh} {
 		for _, c := range r.Crowds {
 			var each []string
 			for name, megabytes := range c.Memory[state] {

@@ -25,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/utils/ptr"
 
@@ -67,11 +68,13 @@ func newFixture(t *testing.T) *fixture {
 	var running sync.WaitGroup
 	running.Go(func() { f.Run(ctx) })
 	factory.Start(ctx.Done())
-	factory.WaitForCacheSync(ctx.Done())
 	t.Cleanup(func() {
 		stop()
 		running.Wait()
 	})
+	if !cache.WaitForCacheSync(ctx.Done(), f.HasSynced) {
+		t.Fatal("Services and EndpointSlices are not seen")
+	}
 	return f
 }
 
