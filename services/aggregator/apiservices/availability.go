@@ -188,16 +188,14 @@ func (a *Availability) judge(service *apiregistrationv1.APIService) (verdict, bo
 	return verdict{}, false
 }
 
-// shouldSay decides whether a verdict is written. What another aggregator wrote is left for a while if this one has said
-// already what it thinks, and for good if only the words differ.
+// shouldSay decides whether a verdict is written. If this aggregator has said already what it thinks, then what is there is left for a
+// while, as another one wrote it or the own words are on their way here, and for good if only the words differ.
 func (a *Availability) shouldSay(service *apiregistrationv1.APIService, now verdict) bool {
 	before := helper.GetAPIServiceConditionByType(service, apiregistrationv1.Available)
 	said := a.lastSaid(service.Name)
 	news := said.verdict.status != now.status || said.reason != now.reason || said.facts != now.facts
 	switch {
-	case before == nil:
-		return true
-	case before.Status == now.status && before.Reason == now.reason:
+	case before != nil && before.Status == now.status && before.Reason == now.reason:
 		if before.Message != now.message && news {
 			return true
 		}
