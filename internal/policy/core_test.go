@@ -13,12 +13,13 @@ import (
 	"sync"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
 
-// fakeCore serves RBAC objects to informers. It can die and come back.
+// fakeCore serves RBAC objects to informers, and says what nodes may do. It can die and come back.
 type fakeCore struct {
 	t       *testing.T
 	address string
@@ -30,6 +31,9 @@ type fakeCore struct {
 	// asked are the paths of requests.
 	asked  []string
 	server *http.Server
+	// allowed are the names of objects with which nodes may do what they ask for, and reviews what was asked.
+	allowed []string
+	reviews []authorizationv1.SubjectAccessReviewSpec
 }
 
 // event is a line of a watch.
@@ -104,11 +108,45 @@ func (c *fakeCore) askedFor() []string {
 	return slices.Compact(asked)
 }
 
-// ServeHTTP streams a list and what changes after it, or only that.
+// allow changes with which objects nodes may do what they ask for.
+func (c *fakeCore) allow(names ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.allowed = names
+}
+
+// reviewed returns what was asked.
+func (c *fakeCore) reviewed() []authorizationv1.SubjectAccessReviewSpec {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.reviews)
+}
+
+// review answers a SubjectAccessReview.
+func (c *fakeCore) review(w http.ResponseWriter, req *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var review authorizationv1.SubjectAccessReview
+	if err := json.NewDecoder(req.Body).Decode(&review); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	c.reviews = append(c.reviews, review.Spec)
+	review.Status.Allowed = slices.Contains(c.allowed, review.Spec.ResourceAttributes.Name)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusCreated)
+	json.NewEncoder(w).Encode(review) //nolint:errcheck // who asked is gone
+}
+
+// ServeHTTP streams a list and what changes after it, or only that, and answers SubjectAccessReviews.
 func (c *fakeCore) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	c.mu.Lock()
 	c.asked = append(c.asked, req.URL.Path)
 	c.mu.Unlock()
+	if req.URL.Path == "/apis/authorization.k8s.io/v1/subjectaccessreviews" {
+		c.review(w, req)
+		return
+	}
 	query, resource := req.URL.Query(), path.Base(req.URL.Path)
 	if query.Get("watch") == "" {
 		http.Error(w, "informers stream their lists", http.StatusNotImplemented)

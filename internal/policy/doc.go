@@ -4,9 +4,9 @@
 // Package policy decides what users may do, in services that are not core, as kube-apiserver decides it: by the
 // authorizers of Kubernetes, chosen by kube-apiserver's flags, over RBAC objects that are watched in core.
 //
-// So no request waits for core, a change in core is in force as soon as its watch event has come, and what was in force
-// stays in force while core is away. Before the RBAC objects were all received once nothing can be said about most
-// requests: they are answered with 503 by Policy.Gate, and never with 403.
+// So no request waits for core before it is allowed, a change in core is in force as soon as its watch event has come, and
+// what was in force stays in force while core is away. Before the RBAC objects were all received once nothing can be said
+// about most requests: they are answered with 503 by Policy.Gate, and never with 403.
 //
 // # Mode Node
 //
@@ -18,6 +18,7 @@
 // are not nodes, and allows nodes the fixed rules, in which no custom resource is. With Node as the only mode all users
 // that are not nodes are refused, as by kube-apiserver.
 //
-// The one difference that can be seen is in the CEL variable "authorizer" of a policy for custom resources: asked whether
-// a node may read a certain secret, it says no.
+// Only the CEL variable "authorizer", in admission of custom resources or APIServices, can ask for what the graph tells, such as
+// whether a node may read a certain secret. Core is asked that, by a SubjectAccessReview. While core is away the answer is no,
+// with an error.
 package policy

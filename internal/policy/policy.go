@@ -36,7 +36,8 @@ var (
 )
 
 // New returns the policy of options that are complete and valid. RBAC objects, if they are used, are read from core, once
-// the policy runs. The file of --authorization-config is followed until ctx ends. serverID is in the metrics of
+// the policy runs; with mode Node, core is asked what only its graph can tell. Requests to core should fail at once while that
+// is away, and not wait for it. The file of --authorization-config is followed until ctx ends. serverID is in the metrics of
 // that; webhooks are called through egress, which may be nil.
 func New(
 	ctx context.Context,
@@ -63,6 +64,11 @@ func New(
 	p := &Policy{follow: informers.run, received: informers.synced}
 	if p.authorizer, p.rules, err = config.New(ctx, serverID); err != nil {
 		return nil, fmt.Errorf("invalid authorization config: %w", err)
+	}
+	if hasNodes(config.AuthorizationConfiguration) {
+		if p.authorizer, err = newNodes(p.authorizer, core); err != nil {
+			return nil, err
+		}
 	}
 	return p, nil
 }

@@ -201,7 +201,6 @@ func TestModes(t *testing.T) {
 		{"Node has no opinion on others", withModes("Node"), readWidget(jane), false},
 		{"Node allows nodes no custom resource", withModes("Node"), readWidget(node), false},
 		{"Node allows nodes what its rules say", withModes("Node"), to(node, "list", "", "services"), true},
-		{"Node knows no pods, and so no secrets of pods", withModes("Node"), to(node, "get", "", "secrets"), false},
 		{"the first opinion counts", withModes("Node", "AlwaysAllow", "AlwaysDeny"), readWidget(jane), true},
 		{"ABAC", &Options{Modes: []string{"ABAC"}, PolicyFile: abac}, readWidget(jane), true},
 		{"ABAC, someone else", &Options{Modes: []string{"ABAC"}, PolicyFile: abac}, readWidget(node), false},

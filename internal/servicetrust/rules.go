@@ -39,7 +39,7 @@ var grants = map[string][]grant{
 		{resources(read, "discovery.k8s.io", "endpointslices"), "and reached at its endpoints"},
 		{resources(read, "apiextensions.k8s.io", "customresourcedefinitions"), "each group-version of a CustomResourceDefinition gets an APIService"},
 		{readAdmission, "APIServices obey the same webhooks and policies as other objects, and core and extensions may call third parties only at the paths of webhooks"},
-		readFlowControl, writeFlowControlStatus,
+		readFlowControl, writeFlowControlStatus, askOfNodes,
 		{paths(get, discoveryPaths...), "discovery and OpenAPI of the backends are merged"},
 		{paths(get, "/", "/healthz", "/healthz/*", "/livez", "/livez/*", "/readyz", "/readyz/*", "/metrics"),
 			"requests go to backends that are ready"},
@@ -53,7 +53,7 @@ var grants = map[string][]grant{
 		{readAdmission, "admission of custom resources obeys the same webhooks and policies as that of built-in ones"},
 		{resources(read, "", "resourcequotas"), "custom resources count against the quota of their namespace"},
 		{resources(change, "", "resourcequotas/status"), "and what they use of it is written there"},
-		readFlowControl, writeFlowControlStatus,
+		readFlowControl, writeFlowControlStatus, askOfNodes,
 		{paths(get, discoveryPaths...), "admission policies map kinds to resources by discovery, and apply patches by OpenAPI schemas"},
 	},
 	Core: {
@@ -81,6 +81,11 @@ var (
 	writeFlowControlStatus = grant{
 		resources(change, "flowcontrol.apiserver.k8s.io", "flowschemas/status", "prioritylevelconfigurations/status"),
 		"and dangling references in it are reported in its status",
+	}
+
+	askOfNodes = grant{
+		resources(create, "authorization.k8s.io", "subjectaccessreviews"),
+		"admission policies may ask what a node may do, and core alone knows which pods it runs",
 	}
 
 	discoveryPaths = []string{"/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", "/version", "/version/"}

@@ -43,8 +43,7 @@ func newConfig(ctx context.Context, o *options.Completed, others *links) (*apiex
 	if err := applyServing(o, &config.Config); err != nil {
 		return nil, err
 	}
-	coreConfig := others.core.Config()
-	core, err := kubernetes.NewForConfig(coreConfig)
+	core, err := kubernetes.NewForConfig(others.core.Config())
 	if err != nil {
 		return nil, fmt.Errorf("client for core: %w", err)
 	}
@@ -55,7 +54,7 @@ func newConfig(ctx context.Context, o *options.Completed, others *links) (*apiex
 	if err := applyStorage(o, &config.Config); err != nil {
 		return nil, err
 	}
-	if err := applyAccess(ctx, o, &config.Config, coreConfig); err != nil {
+	if err := applyAccess(ctx, o, &config.Config, others.asked.Config()); err != nil {
 		return nil, err
 	}
 	if err := o.Audit.ApplyTo(&config.Config); err != nil {

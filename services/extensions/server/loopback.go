@@ -25,7 +25,8 @@ import (
 // links are how extensions reaches the other services.
 type links struct {
 	core, aggregator *servicelink.Link
-	// asked is core for admission, which must not wait for it: what it asks for may be too late for the request that is admitted.
+	// asked is core for admission, which must not wait for it: what it asks for may be too late for the request that is admitted. So it is
+	// for policy, which admission asks; what that follows it follows with patience of its own.
 	asked *servicelink.Link
 	// served is what clients find here.
 	served *loopback.Served
