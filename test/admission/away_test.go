@@ -5,6 +5,7 @@ package admission
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/tripod-k8s/tripod/test/framework"
@@ -18,7 +19,9 @@ func TestAdmissionThatNeedsCoreIsRefusedWhileThatIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	fleet, err := env.StartFleet(t.Context(), framework.FleetOptions{EtcdURL: etcd, Replicas: []framework.ReplicaOptions{
-		{Name: "core-0"}, {Name: "extensions-0", Args: []string{"--enable-admission-plugins=NamespaceAutoProvision"}}, {Name: "aggregator-0"},
+		{Name: "core-0"},
+		{Name: "extensions-0", Args: []string{"--enable-admission-plugins=NamespaceAutoProvision", "--authorization-mode=Node"}},
+		{Name: "aggregator-0"},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -31,6 +34,11 @@ func TestAdmissionThatNeedsCoreIsRefusedWhileThatIsAway(t *testing.T) {
 	s.mustTake(t, "counted", quota("widgets", `{"count/widgets.example.com": "5"}`, `{"count/widgets.example.com": "0"}`))
 	s.mustTake(t, "counted", settle(post(widgets, probe("{}")), get(inNamespace+"resourcequotas/widgets").saying(`"used":{"count/widgets.example.com":"1"}`)))
 
+	s.mustTake(t, "asking", []step{post("/api/v1/namespaces", `{apiVersion: v1, kind: Namespace, metadata: {name: asking, labels: {team: asking}}}`)})
+	s.mustTake(t, "asking", allow(nodeOne, "one", `[{apiGroups: [example.com], resources: [widgets], verbs: [create]}]`))
+	s.mustTake(t, "asking", slices.Concat(podsOnNodes(), refusing()))
+	s.mustTake(t, "asking", settle(refused(askingForSecret("of-two")).as(nodeOne), post(widgets, askingForSecret("of-one")).as(nodeOne)))
+
 	core := fleet.Replica("core-0")
 	if err := core.Stop(); err != nil {
 		t.Fatal(err)
@@ -39,6 +47,8 @@ func TestAdmissionThatNeedsCoreIsRefusedWhileThatIsAway(t *testing.T) {
 	s.mustTake(t, "default", []step{post(widgets, anyWidget("{}"))})
 	s.mustTake(t, "counted", []step{post(widgets, anyWidget("{}")).refused(http.StatusServiceUnavailable, cannotAsk)})
 	s.mustTake(t, "new", []step{post(widgets, anyWidget("{}")).refused(http.StatusServiceUnavailable, cannotAsk)})
+	// The CEL of a policy is told no.
+	s.mustTake(t, "asking", []step{refused(askingForSecret("of-one")).as(nodeOne), post(widgets, anyWidget("{color: any}")).as(nodeOne)})
 
 	if err := core.Start(); err != nil {
 		t.Fatal(err)
@@ -50,6 +60,7 @@ func TestAdmissionThatNeedsCoreIsRefusedWhileThatIsAway(t *testing.T) {
 	s.mustTake(t, "counted", settle(get(inNamespace+"resourcequotas/widgets").saying(`"used":{"count/widgets.example.com":"1"}`)))
 	s.mustTake(t, "new", settle(get("/api/v1/namespaces/{ns}").refused(http.StatusNotFound, "not found")))
 	s.mustTake(t, "new", settle(post(widgets, anyWidget("{}"))))
+	s.mustTake(t, "asking", settle(post(widgets, askingForSecret("of-one")).as(nodeOne)))
 	s.mustTake(t, "counted", settle(post(widgets, anyWidget("{}"))))
 	s.mustTake(t, "counted", []step{get(inNamespace + "resourcequotas/widgets").saying(`"used":{"count/widgets.example.com":"2"}`)})
 }

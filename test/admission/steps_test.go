@@ -109,13 +109,23 @@ func (s *side) client(user string) (*http.Client, error) {
 	config := s.server.Admin()
 	if user != "" {
 		var err error
-		if config, err = s.server.UserConfig(user); err != nil {
+		if config, err = s.server.UserConfig(user, groupsOf(user)...); err != nil {
 			return nil, err
 		}
 	}
 	client, err := rest.HTTPClientFor(config)
 	s.clients[user] = client
 	return client, err
+}
+
+// nodePrefix begins the names of users that are nodes.
+const nodePrefix = "system:node:"
+
+func groupsOf(user string) []string {
+	if strings.HasPrefix(user, nodePrefix) {
+		return []string{"system:nodes"}
+	}
+	return nil
 }
 
 // do sends a request once.
