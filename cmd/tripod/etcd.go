@@ -113,6 +113,7 @@ func printSaved(out io.Writer, saved *etcdsnapshot.Saved) error {
 
 func newEtcdRestoreCommand() *cobra.Command {
 	var o etcdsnapshot.RestoreOptions
+	var replace bool
 	cmd := &cobra.Command{
 		Use:   "restore FILE --data-dir DIR",
 		Short: "Make a member of a new etcd of a snapshot",
@@ -127,10 +128,11 @@ resourceVersion, goes on from that of the snapshot plus --bump-revision, and cli
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.File = args[0]
-			if err := etcdsnapshot.Restore(o); err != nil {
+			said, err := restore(o, replace)
+			if err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s restored as %s in %s\n", o.File, o.Name, o.DataDir)
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), said)
 			return err
 		},
 	}
@@ -141,9 +143,28 @@ resourceVersion, goes on from that of the snapshot plus --bump-revision, and cli
 	fs.StringVar(&o.InitialCluster, "initial-cluster", "", "NAME=URL of all members; by default it is the only one")
 	fs.StringVar(&o.InitialClusterToken, "initial-cluster-token", "etcd-cluster", "name of the new etcd")
 	fs.Uint64Var(&o.BumpRevision, "bump-revision", revisionsBetween, "added to the revision; more than was written since the snapshot, or 0 for an etcd that nobody has used")
+	fs.BoolVar(&replace, "replace", false, "keep a data directory that is there under another name; do nothing where it was made so of a snapshot of this name")
 	fs.BoolVar(&o.SkipHashCheck, "skip-hash-check", false, "take a file without a hash, the database of a member (member/snap/db)")
 	if err := cmd.MarkFlagRequired("data-dir"); err != nil {
 		panic(err) // there is no such flag
 	}
 	return cmd
+}
+
+// restore returns what there is to be said.
+func restore(o etcdsnapshot.RestoreOptions, replace bool) (string, error) {
+	restored := fmt.Sprintf("%s restored as %s in %s", o.File, o.Name, o.DataDir)
+	if !replace {
+		return restored, etcdsnapshot.Restore(o)
+	}
+	made, kept, err := etcdsnapshot.Replace(o)
+	switch {
+	case err != nil:
+		return "", err
+	case !made:
+		return fmt.Sprintf("%s is of %s already", o.DataDir, o.File), nil
+	case kept != "":
+		restored += "; what was there is in " + kept
+	}
+	return restored, nil
 }

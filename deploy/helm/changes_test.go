@@ -133,6 +133,8 @@ var changes = []change{
 	{path: "etcd.snapshots.size", value: "99Gi", want: "storage: 99Gi", with: withSnapshots},
 	{path: "etcd.snapshots.storageClassName", value: "slow", want: "storageClassName: slow", with: withSnapshots},
 	{path: "etcd.snapshots.resources", value: "{limits: {memory: 99Mi}}", want: "memory: 99Mi", with: withSnapshots},
+	{path: "etcd.restore.snapshot", value: "one.db", want: "- /snapshots/one.db", with: withSnapshots},
+	{path: "etcd.restore.extensionsSnapshot", value: "two.db", want: "- /snapshots/two.db", with: "etcd: {mode: perService, snapshots: {enabled: true}}"},
 	{path: "metrics.serviceMonitor.enabled", value: "true", want: "kind: ServiceMonitor"},
 	{path: "metrics.serviceMonitor.interval", value: "7s", want: "interval: 7s", with: withMonitors},
 	{path: "metrics.serviceMonitor.scrapeTimeout", value: "6s", want: "scrapeTimeout: 6s", with: withMonitors},

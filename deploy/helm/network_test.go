@@ -77,7 +77,7 @@ func TestAllIsDeniedThatIsNotAllowed(t *testing.T) {
 
 func TestWhoReachesWhom(t *testing.T) {
 	const https, grpc, client, peer, metrics = 6443, 6444, 2379, 2380, 2381
-	r := render(t, "etcd: {mode: perService, snapshots: {enabled: true}}\nnetworkPolicy: {outside: [{ipBlock: {cidr: 192.0.2.0/24}}]}")
+	r := render(t, "extensions: {replicas: 0}\netcd: {mode: perService, snapshots: {enabled: true}}\nnetworkPolicy: {outside: [{ipBlock: {cidr: 192.0.2.0/24}}]}")
 	policies := networkPolicies(t, r)
 	want := map[string]bool{}
 	for _, connection := range []struct {
@@ -100,6 +100,8 @@ func TestWhoReachesWhom(t *testing.T) {
 		{"etcd-snapshot", "etcd-extensions", []int{client}},
 		{"etcd-extensions-snapshot", "etcd", []int{client}},
 		{"etcd-extensions-snapshot", "etcd-extensions", []int{client}},
+		{"split-etcd", "etcd", []int{client}},
+		{"split-etcd", "etcd-extensions", []int{client}},
 		{"etcd", "etcd", []int{peer}},
 		{"etcd-extensions", "etcd-extensions", []int{peer}},
 	} {

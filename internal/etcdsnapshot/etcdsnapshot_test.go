@@ -130,6 +130,68 @@ func TestRestoredEtcdIsTheOneOfTheSnapshotAndGoesOnFromALaterRevision(t *testing
 	}
 }
 
+func TestDataIsReplacedOnceByEachSnapshotAndKept(t *testing.T) {
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	save := func(name string) string {
+		t.Helper()
+		url, client, stop := start(t, data)
+		defer stop()
+		put(t, client, "/what", name)
+		file := filepath.Join(dir, name+".db")
+		if _, err := Save(t.Context(), SaveOptions{Endpoints: []string{url}, File: file, Progress: quiet}); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	first, second := save("first"), save("second")
+	replace := func(file string) (made bool, kept string) {
+		t.Helper()
+		made, kept, err := Replace(RestoreOptions{File: file, DataDir: data, Name: embeddedetcd.MemberName,
+			InitialAdvertisePeerURLs: []string{embeddedetcd.PeerURL}, InitialClusterToken: "new", BumpRevision: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made, kept
+	}
+	has := func(directory, want string) {
+		t.Helper()
+		_, client, stop := start(t, directory)
+		defer stop()
+		if got, _ := all(t, client); !slices.Equal(got, []string{"/what=" + want}) {
+			t.Errorf("%s has %q, want %s", directory, got, want)
+		}
+	}
+	// What an interrupted one has left is in nobody's way.
+	if err := os.MkdirAll(filepath.Join(data+".restoring", "member", "wal"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	made, kept := replace(first)
+	if !made || kept == "" {
+		t.Fatalf("made: %v, kept: %q", made, kept)
+	}
+	has(data, "first")
+	has(kept, "second")
+	if made, kept := replace(first); made || kept != "" {
+		t.Errorf("the same snapshot once more: made: %v, kept: %q", made, kept)
+	}
+	if err := os.RemoveAll(kept); err != nil { // two within one second would have one name
+		t.Fatal(err)
+	}
+	if made, kept = replace(second); !made {
+		t.Error("another snapshot does nothing")
+	}
+	has(data, "second")
+	has(kept, "first")
+	if err := os.RemoveAll(data); err != nil {
+		t.Fatal(err)
+	}
+	if made, kept := replace(second); !made || kept != "" {
+		t.Errorf("where nothing is: made: %v, kept: %q", made, kept)
+	}
+	has(data, "second")
+}
+
 func TestDamagedSnapshotIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	url, _, _ := start(t, filepath.Join(dir, "etcd"))

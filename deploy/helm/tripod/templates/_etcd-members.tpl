@@ -20,17 +20,34 @@ tripod-k8s.io/etcd: {{ .name }}
 
 {{- /*
 The number of members is in the selector, which cannot be changed: members that are added by a larger number would begin an etcd of
-their own, without the data of the others.
+their own, without the data of the others. Where the cluster can be asked, what would lose data is refused.
 */ -}}
+{{- define "tripod.etcd.check" -}}
+{{- $etcd := .root.Values.etcd -}}
+{{- $set := printf "%s-%s" (include "tripod.fullname" .root) .name -}}
+{{- $there := lookup "apps/v1" "StatefulSet" .root.Release.Namespace $set -}}
+{{- if $there -}}
+{{- $members := index $there.spec.selector.matchLabels "tripod-k8s.io/etcd-members" | int -}}
+{{- if ne $members (int $etcd.replicas) -}}
+{{- fail (printf "etcd.replicas cannot be changed from %d to %d: install a new release and restore a snapshot there (docs/install.md)" $members (int $etcd.replicas)) -}}
+{{- end -}}
+{{- $restored := index ($there.spec.template.metadata.annotations | default dict) "tripod-k8s.io/restored-from" | default "" -}}
+{{- if and .snapshot (ne .snapshot $restored) (gt (int $there.spec.replicas) 0) -}}
+{{- fail (printf "%s is to be restored from %s while it runs: first scale it and the services to 0 (docs/backup.md)" $set .snapshot) -}}
+{{- end -}}
+{{- else if and (eq .name "etcd-extensions") (lookup "apps/v1" "StatefulSet" .root.Release.Namespace (printf "%s-etcd" (include "tripod.fullname" .root))) -}}
+{{- if ne (include "tripod.etcd.splitting" .root) "true" -}}
+{{- fail "etcd.mode perService begins with an etcd without custom resources: set extensions.replicas to 0, without autoscaling, and copy them first (docs/migrate.md)" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* dict root, component, name, snapshot: the file that it is to be made of, if any. */ -}}
 {{- define "tripod.etcd.statefulset" -}}
+{{- include "tripod.etcd.check" . -}}
 {{- $etcd := .root.Values.etcd -}}
 {{- $set := printf "%s-%s" (include "tripod.fullname" .root) .name -}}
 {{- $member := printf "$(POD_NAME).%s.%s.svc" $set .root.Release.Namespace -}}
-{{- with lookup "apps/v1" "StatefulSet" .root.Release.Namespace $set -}}
-{{- if ne (int .spec.replicas) (int $etcd.replicas) -}}
-{{- fail (printf "etcd.replicas cannot be changed from %d to %d: install a new release and restore a snapshot there (docs/install.md)" (int .spec.replicas) (int $etcd.replicas)) -}}
-{{- end -}}
-{{- end -}}
 apiVersion: apps/v1
 kind: StatefulSet
 metadata:
@@ -53,7 +70,7 @@ spec:
         {{- with $etcd.podLabels }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
-      {{- with $etcd.podAnnotations }}
+      {{- with merge (dict) (ternary (dict "tripod-k8s.io/restored-from" .snapshot) (dict) (ne .snapshot "")) $etcd.podAnnotations }}
       annotations:
         {{- toYaml . | nindent 8 }}
       {{- end }}
@@ -61,6 +78,31 @@ spec:
       {{- include "tripod.pod.common" (merge (dict "account" "etcd") .) | nindent 6 }}
       {{- include "tripod.pod.scheduling" (merge (dict "values" $etcd) .) | trim | nindent 6 }}
       terminationGracePeriodSeconds: 30
+      {{- with .snapshot }}
+      initContainers:
+        - name: restore
+          image: {{ include "tripod.image" (dict "root" $.root "name" "tripod") }}
+          imagePullPolicy: {{ $.root.Values.image.pullPolicy }}
+          args:
+            - etcd
+            - restore
+            - /snapshots/{{ . }}
+            - --replace
+            - --data-dir=/var/lib/etcd/data
+            - --name=$(POD_NAME)
+            - --initial-advertise-peer-urls=https://{{ $member }}:2380
+            - --initial-cluster={{ include "tripod.etcd.initial" $ }}
+            - --initial-cluster-token={{ $set }}.{{ $.root.Release.Namespace }}
+          env:
+            {{- include "tripod.env" (dict "container" "restore" "resources" $etcd.resources) | nindent 12 }}
+          resources:
+            {{- toYaml $etcd.resources | nindent 12 }}
+          securityContext:
+            {{- include "tripod.container.security" $ | nindent 12 }}
+          volumeMounts:
+            - {name: data, mountPath: /var/lib/etcd}
+            - {name: snapshots, mountPath: /snapshots, readOnly: true}
+      {{- end }}
       containers:
         - name: etcd
           image: {{ with $etcd.image }}{{ if .registry }}{{ .registry }}/{{ end }}{{ .repository }}:{{ .tag }}{{ end }}
@@ -128,6 +170,10 @@ spec:
           secret:
             secretName: {{ $set }}-server
             defaultMode: 0440
+        {{- if .snapshot }}
+        - name: snapshots
+          {{- include "tripod.etcd.snapshots" . | nindent 10 }}
+        {{- end }}
         {{- if not $etcd.persistence.enabled }}
         - name: data
           emptyDir: {}

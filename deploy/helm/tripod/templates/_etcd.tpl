@@ -56,3 +56,22 @@ etcd
 {{- $etcd.external.secret -}}
 {{- end -}}
 {{- end -}}
+
+{{- /* Whether extensions is away on purpose from an etcd of its own, so that custom resources can be copied there. */ -}}
+{{- define "tripod.etcd.splitting" -}}
+{{- $extensions := .Values.extensions -}}
+{{- and .Values.etcd.enabled (eq .Values.etcd.mode "perService") (not $extensions.autoscaling.enabled) (eq (toString $extensions.replicas) "0") -}}
+{{- end -}}
+
+{{- /* The volume with the snapshots. */ -}}
+{{- define "tripod.etcd.snapshots" -}}
+{{- $snapshots := .root.Values.etcd.snapshots -}}
+{{- if $snapshots.volume -}}
+{{- toYaml $snapshots.volume -}}
+{{- else if $snapshots.enabled -}}
+persistentVolumeClaim:
+  claimName: {{ include "tripod.fullname" .root }}-etcd-snapshots
+{{- else -}}
+{{- fail "etcd.restore needs to know where snapshots are: etcd.snapshots.volume, or etcd.snapshots.enabled for the claim of the chart" -}}
+{{- end -}}
+{{- end -}}

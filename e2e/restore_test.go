@@ -1,0 +1,200 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tripod-k8s/tripod/e2e/environment"
+	"github.com/tripod-k8s/tripod/e2e/progress"
+	"github.com/tripod-k8s/tripod/e2e/release"
+	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/traffic"
+)
+
+// TestDataMoves brings the data of a release back from a snapshot, and gives its custom resources an etcd of their own, as docs/backup.md and
+// docs/migrate.md say.
+func TestDataMoves(t *testing.T) {
+	r := env.Release("tripod-data", "tripod-data")
+	installWithSnapshots(t, r)
+	custom := traffic.Custom("Kept")
+	if _, err := r.Kubectl(t.Context(), traffic.Definitions([]traffic.Resource{custom}), "apply", "--server-side", "-f", "-"); err != nil {
+		t.Fatal(err)
+	}
+	resources := []traffic.Resource{traffic.ConfigMaps, custom}
+	for _, resource := range resources {
+		awaitCode(t, r, resource.Collection("default"), http.StatusOK)
+		create(t, r, resource, "kept")
+	}
+
+	snapshot := saveSnapshot(t, r)
+	var last uint64
+	for _, resource := range resources {
+		last = max(last, create(t, r, resource, "lost"))
+	}
+	restore := release.Values{"etcd": release.Values{"restore": release.Values{"snapshot": snapshot}}}
+	refused(t, "a restore while etcd runs", r.Upgrade(t.Context(), restore), "first scale it and the services to 0")
+	must(t, "everything stops", func() error { return stopAll(t.Context(), r) })
+	must(t, "helm restores "+snapshot, func() error { return r.Upgrade(t.Context(), restore) })
+	for _, resource := range resources {
+		awaitCode(t, r, resource.Path("default", "kept"), http.StatusOK)
+		awaitCode(t, r, resource.Path("default", "lost"), http.StatusNotFound)
+		if version := create(t, r, resource, "later"); version <= last {
+			t.Errorf("a resourceVersion of %s is %d, and was %d before", resource.Plural, version, last)
+		}
+	}
+	must(t, "etcd starts once more", func() error {
+		_, err := r.HostKubectl(t.Context(), "", "delete", "pod", r.Name+"-etcd-0")
+		return err
+	})
+	for _, resource := range resources {
+		awaitCode(t, r, resource.Path("default", "later"), http.StatusOK)
+	}
+
+	split := release.Values{"etcd": release.Values{"mode": "perService"}}
+	refused(t, "an etcd that would be empty", r.Upgrade(t.Context(), split), "copy them first")
+	must(t, "extensions stops, and gets an etcd", func() error {
+		return r.Upgrade(t.Context(), split, release.Values{"extensions": release.Values{"replicas": 0}})
+	})
+	said := runJob(t, r, "split-etcd")
+	if !strings.Contains(said, custom.Plural+".") {
+		t.Errorf("what was copied is\n%s", said)
+	}
+	must(t, "extensions starts", func() error {
+		return r.Upgrade(t.Context(), release.Values{"extensions": release.Values{"replicas": 1}})
+	})
+	for _, resource := range resources {
+		awaitCode(t, r, resource.Path("default", "later"), http.StatusOK)
+		create(t, r, resource, "last")
+	}
+	if left, err := r.HostKubectl(t.Context(), "", "get", "cronjobs", "-o", "name"); err != nil || strings.Contains(left, "split-etcd") {
+		t.Errorf("what copies is still there: %v\n%s", err, left)
+	}
+}
+
+// installWithSnapshots installs a release that saves snapshots, and removes it with the test.
+func installWithSnapshots(t *testing.T, r *release.Release) {
+	values, err := env.Values(t.Context(), environment.OtherNodePort)
+	if err != nil {
+		t.Fatal(err)
+	}
+	etcd := values["etcd"].(release.Values)
+	persistence := etcd["persistence"].(release.Values)
+	persistence["whenDeleted"] = "Delete"
+	etcd["snapshots"] = release.Values{"enabled": true, "size": "1Gi", "storageClassName": persistence["storageClassName"]}
+	for _, service := range release.Services {
+		// There is another release on the node.
+		values[service] = release.Values{"resources": release.Values{"requests": release.Values{"cpu": "20m"}}}
+	}
+	for i := range 3 { // for the etcds, and for the snapshots
+		if err := env.Volume(t.Context(), fmt.Sprintf("%s-%d", r.Name, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			if err := env.Collect(r); err != nil {
+				t.Log(err)
+			}
+		}
+		ctx := context.WithoutCancel(t.Context())
+		if err := r.Uninstall(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := r.Host.Client.CoreV1().Namespaces().Delete(ctx, r.Namespace, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	must(t, "helm installs a release with snapshots", func() error {
+		err := r.Install(t.Context(), values)
+		if err == nil {
+			_, err = r.Connect(t.Context())
+		}
+		if err == nil {
+			err = awaitPort(t.Context(), r)
+		}
+		return err
+	})
+}
+
+// create creates an object, and returns its resourceVersion.
+func create(t *testing.T, r *release.Release, resource traffic.Resource, name string) uint64 {
+	t.Helper()
+	client := traffic.NewClient(t, r.Admin(), 1)
+	created := client.Need(t, http.MethodPost, resource.Collection("default"), resource.Object(name, "1", ""))
+	version, err := strconv.ParseUint(created.Metadata.ResourceVersion, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return version
+}
+
+// awaitCode returns when a GET is answered so.
+func awaitCode(t *testing.T, r *release.Release, path string, code int) {
+	t.Helper()
+	client := traffic.NewClient(t, r.Admin(), 1)
+	framework.Eventually(t, fmt.Sprintf("%s is answered %d", path, code), func(ctx context.Context) error {
+		answer, err := client.Send(ctx, http.MethodGet, path, nil)
+		if err == nil {
+			err = answer.Expect(code)
+		}
+		return err
+	})
+}
+
+func refused(t *testing.T, what string, err error, why string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), why) {
+		t.Errorf("%s: got %v, want %q", what, err, why)
+	}
+	progress.Printf("%s is refused", what)
+}
+
+// saveSnapshot returns the name of a new snapshot.
+func saveSnapshot(t *testing.T, r *release.Release) string {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^/snapshots/(\S+) saved`).FindStringSubmatch(runJob(t, r, "etcd-snapshot"))
+	if found == nil {
+		t.Fatal("the Job does not say what the snapshot is called")
+	}
+	return found[1]
+}
+
+// runJob makes a Job of a CronJob of the release, and returns what it says when it is complete.
+func runJob(t *testing.T, r *release.Release, name string) (said string) {
+	t.Helper()
+	must(t, name+" runs", func() error {
+		_, err := r.HostKubectl(t.Context(), "", "create", "job", "--from=cronjob/"+r.Name+"-"+name, name)
+		if err == nil {
+			_, err = r.HostKubectl(t.Context(), "", "wait", "--for=condition=complete", "--timeout=3m", "job/"+name)
+		}
+		var failed error
+		said, failed = r.HostKubectl(t.Context(), "", "logs", "job/"+name)
+		return errors.Join(err, failed)
+	})
+	return said
+}
+
+// stopAll scales everything to 0 and returns when no pod is left.
+func stopAll(ctx context.Context, r *release.Release) error {
+	args := []string{"scale", "--replicas=0", "statefulset/" + r.Name + "-etcd"}
+	for _, service := range release.Services {
+		args = append(args, "deployment/"+r.Name+"-"+service)
+	}
+	_, err := r.HostKubectl(ctx, "", args...)
+	if err == nil {
+		_, err = r.HostKubectl(ctx, "", "wait", "--for=delete", "--timeout=3m", "pod",
+			"--selector=app.kubernetes.io/component in (aggregator,core,extensions,etcd)")
+	}
+	return err
+}
