@@ -37,7 +37,7 @@ func TestDataMoves(t *testing.T) {
 		create(t, r, resource, "kept")
 	}
 
-	snapshot := saveSnapshot(t, r)
+	snapshot := saveSnapshot(t, r, "etcd-snapshot")
 	var last uint64
 	for _, resource := range resources {
 		last = max(last, create(t, r, resource, "lost"))
@@ -65,6 +65,12 @@ func TestDataMoves(t *testing.T) {
 	refused(t, "an etcd that would be empty", r.Upgrade(t.Context(), split), "copy them first")
 	must(t, "extensions stops, and gets an etcd", func() error {
 		return r.Upgrade(t.Context(), split, release.Values{"extensions": release.Values{"replicas": 0}})
+	})
+	// Since the restore, revisions of the source are beyond what the new etcd could get to by writing.
+	empty := saveSnapshot(t, r, "etcd-extensions-snapshot")
+	must(t, "the new etcd stops", func() error { return stop(t.Context(), r, "statefulset/"+r.Name+"-etcd-extensions", "tripod-k8s.io/etcd=etcd-extensions") })
+	must(t, "helm restores "+empty, func() error {
+		return r.Upgrade(t.Context(), release.Values{"etcd": release.Values{"restore": release.Values{"extensionsSnapshot": empty}}})
 	})
 	said := runJob(t, r, "split-etcd")
 	if !strings.Contains(said, custom.Plural+".") {
@@ -160,10 +166,10 @@ func refused(t *testing.T, what string, err error, why string) {
 	progress.Printf("%s is refused", what)
 }
 
-// saveSnapshot returns the name of a new snapshot.
-func saveSnapshot(t *testing.T, r *release.Release) string {
+// saveSnapshot has a CronJob save a snapshot, and returns its name.
+func saveSnapshot(t *testing.T, r *release.Release, cronJob string) string {
 	t.Helper()
-	found := regexp.MustCompile(`(?m)^/snapshots/(\S+) saved`).FindStringSubmatch(runJob(t, r, "etcd-snapshot"))
+	found := regexp.MustCompile(`(?m)^/snapshots/(\S+) saved`).FindStringSubmatch(runJob(t, r, cronJob))
 	if found == nil {
 		t.Fatal("the Job does not say what the snapshot is called")
 	}
@@ -187,14 +193,18 @@ func runJob(t *testing.T, r *release.Release, name string) (said string) {
 
 // stopAll scales everything to 0 and returns when no pod is left.
 func stopAll(ctx context.Context, r *release.Release) error {
-	args := []string{"scale", "--replicas=0", "statefulset/" + r.Name + "-etcd"}
+	objects := "statefulset/" + r.Name + "-etcd"
 	for _, service := range release.Services {
-		args = append(args, "deployment/"+r.Name+"-"+service)
+		objects += " deployment/" + r.Name + "-" + service
 	}
-	_, err := r.HostKubectl(ctx, "", args...)
+	return stop(ctx, r, objects, "app.kubernetes.io/component in (aggregator,core,extensions,etcd)")
+}
+
+// stop scales objects to 0 and returns when none of their pods is left.
+func stop(ctx context.Context, r *release.Release, objects, selector string) error {
+	_, err := r.HostKubectl(ctx, "", append([]string{"scale", "--replicas=0"}, strings.Fields(objects)...)...)
 	if err == nil {
-		_, err = r.HostKubectl(ctx, "", "wait", "--for=delete", "--timeout=3m", "pod",
-			"--selector=app.kubernetes.io/component in (aggregator,core,extensions,etcd)")
+		_, err = r.HostKubectl(ctx, "", "wait", "--for=delete", "--timeout=3m", "pod", "--selector="+selector)
 	}
 	return err
 }

@@ -22,6 +22,8 @@ const (
 	writers = 256
 	// compactAfter is how many revisions of raiseKey etcd may have to keep.
 	compactAfter = 100_000
+	// farthest is by how much a revision is raised at most: by more it would take hours.
+	farthest = 100_000_000
 	// progressPeriod is how often a step says how far it is.
 	progressPeriod = 5 * time.Second
 )
@@ -34,6 +36,10 @@ func (s *split) raise(ctx context.Context, above int64) error {
 	}
 	if now > above {
 		return nil
+	}
+	if above-now > farthest {
+		return fmt.Errorf("the revision of the target is %d, and that of the source %d, as after a restore: to raise it by writing would take hours, "+
+			"so make the target anew of a snapshot of itself, with a later revision (tripod etcd snapshot, tripod etcd restore --bump-revision)", now, above)
 	}
 	s.Progress(fmt.Sprintf("raising the revision of the target from %d above %d", now, above))
 	for now <= above {

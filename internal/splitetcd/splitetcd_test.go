@@ -338,3 +338,18 @@ func TestRevisionIsRaised(t *testing.T) {
 		t.Errorf("it left %v", left)
 	}
 }
+
+func TestRevisionThatIsTooFarIsNotBegun(t *testing.T) {
+	p := newPair(t)
+	s := &split{Options: Options{Progress: func(string) {}}, source: p.source, target: p.target}
+	before, err := revision(t.Context(), p.target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.raise(t.Context(), 10*farthest); err == nil || !strings.Contains(err.Error(), "--bump-revision") {
+		t.Errorf("got %v", err)
+	}
+	if after, err := revision(t.Context(), p.target); err != nil || after != before {
+		t.Errorf("the revision is %d and was %d: %v", after, before, err)
+	}
+}
