@@ -68,7 +68,9 @@ func TestDataMoves(t *testing.T) {
 	})
 	// Since the restore, revisions of the source are beyond what the new etcd could get to by writing.
 	empty := saveSnapshot(t, r, "etcd-extensions-snapshot")
-	must(t, "the new etcd stops", func() error { return stop(t.Context(), r, "statefulset/"+r.Name+"-etcd-extensions", "tripod-k8s.io/etcd=etcd-extensions") })
+	must(t, "the new etcd stops", func() error {
+		return stop(t.Context(), r, "tripod-k8s.io/etcd=etcd-extensions", "statefulset/"+r.Name+"-etcd-extensions")
+	})
 	must(t, "helm restores "+empty, func() error {
 		return r.Upgrade(t.Context(), release.Values{"etcd": release.Values{"restore": release.Values{"extensionsSnapshot": empty}}})
 	})
@@ -191,18 +193,22 @@ func runJob(t *testing.T, r *release.Release, name string) (said string) {
 	return said
 }
 
-// stopAll scales everything to 0 and returns when no pod is left.
+// stopAll stops the services, and then the etcd.
 func stopAll(ctx context.Context, r *release.Release) error {
-	objects := "statefulset/" + r.Name + "-etcd"
+	var services []string
 	for _, service := range release.Services {
-		objects += " deployment/" + r.Name + "-" + service
+		services = append(services, "deployment/"+r.Name+"-"+service)
 	}
-	return stop(ctx, r, objects, "app.kubernetes.io/component in (aggregator,core,extensions,etcd)")
+	err := stop(ctx, r, "app.kubernetes.io/component in (aggregator,core,extensions)", services...)
+	if err == nil {
+		err = stop(ctx, r, "tripod-k8s.io/etcd=etcd", "statefulset/"+r.Name+"-etcd")
+	}
+	return err
 }
 
-// stop scales objects to 0 and returns when none of their pods is left.
-func stop(ctx context.Context, r *release.Release, objects, selector string) error {
-	_, err := r.HostKubectl(ctx, "", append([]string{"scale", "--replicas=0"}, strings.Fields(objects)...)...)
+// stop scales objects to 0 and returns when none of their pods, which have these labels, is left.
+func stop(ctx context.Context, r *release.Release, selector string, objects ...string) error {
+	_, err := r.HostKubectl(ctx, "", append([]string{"scale", "--replicas=0"}, objects...)...)
 	if err == nil {
 		_, err = r.HostKubectl(ctx, "", "wait", "--for=delete", "--timeout=3m", "pod", "--selector="+selector)
 	}
