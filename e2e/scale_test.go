@@ -78,10 +78,16 @@ func spread(t testing.TB, r *release.Release, service string, replicas int) erro
 		return fmt.Errorf("there are %d pods of %s", len(pods), service)
 	}
 	first := map[string]float64{}
-	for _, pod := range pods {
-		if first[pod.Name], err = served(t.Context(), r, service, &pod); err != nil {
-			return err
+	err = framework.Poll(t.Context(), "the aggregator has found all replicas", func(ctx context.Context) error {
+		for _, pod := range pods {
+			if first[pod.Name], err = served(ctx, r, service, &pod); err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return framework.Poll(t.Context(), "all replicas serve requests", func(ctx context.Context) error {
 		newcomers := traffic.NewClient(t, r.Admin(), 3*replicas)
