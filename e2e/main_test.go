@@ -29,15 +29,19 @@ var mainRelease struct {
 	err error
 }
 
+// failed are releases of tests that failed. They stay, to be looked at.
+var failed []*release.Release
+
 func TestMain(m *testing.M) {
 	environment.Main(m, "", func(_ context.Context, e *environment.Environment) error {
 		env = e
 		return nil
 	}, func(e *environment.Environment) error {
-		if mainRelease.Release == nil {
-			return e.Collect()
+		releases := failed
+		if mainRelease.Release != nil {
+			releases = append(releases, mainRelease.Release)
 		}
-		return e.Collect(mainRelease.Release)
+		return e.Collect(releases...)
 	})
 }
 
@@ -52,13 +56,7 @@ func shared(t testing.TB) *release.Release {
 			err = env.Volume(t.Context(), "tripod")
 		}
 		if err == nil {
-			err = progress.Step("helm installs the chart", func() error { return r.Install(t.Context(), values) })
-		}
-		if err == nil {
-			_, err = r.Connect(t.Context())
-		}
-		if err == nil {
-			err = awaitPort(t.Context(), r)
+			err = progress.Step("helm installs the chart", func() error { return install(t.Context(), r, values) })
 		}
 		mainRelease.err = err
 	})
@@ -66,6 +64,17 @@ func shared(t testing.TB) *release.Release {
 		t.Fatal(mainRelease.err)
 	}
 	return mainRelease.Release
+}
+
+// install installs the chart, and returns when the release is reached from outside.
+func install(ctx context.Context, r *release.Release, values ...release.Values) error {
+	if err := r.Install(ctx, values...); err != nil {
+		return err
+	}
+	if _, err := r.Connect(ctx); err != nil {
+		return err
+	}
+	return awaitPort(ctx, r)
 }
 
 // awaitPort returns when Tripod is reached from outside: kube-proxy may need a second for a new Service.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -18,7 +17,6 @@ import (
 	"github.com/tripod-k8s/tripod/e2e/environment"
 	"github.com/tripod-k8s/tripod/e2e/progress"
 	"github.com/tripod-k8s/tripod/e2e/release"
-	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/traffic"
 )
 
@@ -90,7 +88,7 @@ func TestDataMoves(t *testing.T) {
 	}
 }
 
-// installWithSnapshots installs a release that saves snapshots, and removes it with the test.
+// installWithSnapshots installs a release that saves snapshots, and removes it with the test, unless that failed.
 func installWithSnapshots(t *testing.T, r *release.Release) {
 	values, err := env.Values(t.Context(), environment.OtherNodePort)
 	if err != nil {
@@ -111,9 +109,8 @@ func installWithSnapshots(t *testing.T, r *release.Release) {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			if err := env.Collect(r); err != nil {
-				t.Log(err)
-			}
+			failed = append(failed, r)
+			return
 		}
 		ctx := context.WithoutCancel(t.Context())
 		if err := r.Uninstall(ctx); err != nil {
@@ -123,16 +120,7 @@ func installWithSnapshots(t *testing.T, r *release.Release) {
 			t.Error(err)
 		}
 	})
-	must(t, "helm installs a release with snapshots", func() error {
-		err := r.Install(t.Context(), values)
-		if err == nil {
-			_, err = r.Connect(t.Context())
-		}
-		if err == nil {
-			err = awaitPort(t.Context(), r)
-		}
-		return err
-	})
+	must(t, "helm installs a release with snapshots", func() error { return install(t.Context(), r, values) })
 }
 
 // create creates an object, and returns its resourceVersion.
@@ -140,7 +128,7 @@ func create(t *testing.T, r *release.Release, resource traffic.Resource, name st
 	t.Helper()
 	client := traffic.NewClient(t, r.Admin(), 1)
 	created := client.Need(t, http.MethodPost, resource.Collection("default"), resource.Object(name, "1", ""))
-	version, err := strconv.ParseUint(created.Metadata.ResourceVersion, 10, 64)
+	version, err := created.Version()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,14 +138,7 @@ func create(t *testing.T, r *release.Release, resource traffic.Resource, name st
 // awaitCode returns when a GET is answered so.
 func awaitCode(t *testing.T, r *release.Release, path string, code int) {
 	t.Helper()
-	client := traffic.NewClient(t, r.Admin(), 1)
-	framework.Eventually(t, fmt.Sprintf("%s is answered %d", path, code), func(ctx context.Context) error {
-		answer, err := client.Send(ctx, http.MethodGet, path, nil)
-		if err == nil {
-			err = answer.Expect(code)
-		}
-		return err
-	})
+	traffic.NewClient(t, r.Admin(), 1).Await(t, fmt.Sprintf("%s is answered %d", path, code), path, code)
 }
 
 func refused(t *testing.T, what string, err error, why string) {

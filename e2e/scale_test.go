@@ -78,7 +78,7 @@ func spread(t testing.TB, r *release.Release, service string, replicas int) erro
 		return fmt.Errorf("there are %d pods of %s", len(pods), service)
 	}
 	first := map[string]float64{}
-	err = framework.Poll(t.Context(), "the aggregator has found all replicas", func(ctx context.Context) error {
+	err = framework.Poll(t.Context(), "the aggregator has found all replicas", func(ctx context.Context) (err error) {
 		for _, pod := range pods {
 			if first[pod.Name], err = served(ctx, r, service, &pod); err != nil {
 				return err

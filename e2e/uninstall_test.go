@@ -40,13 +40,7 @@ func TestUninstall(t *testing.T) {
 	must(t, "helm installs the chart again", func() error {
 		values, err := env.Values(t.Context(), environment.NodePort)
 		if err == nil {
-			err = r.Install(t.Context(), values, keep(false))
-		}
-		if err == nil {
-			_, err = r.Connect(t.Context())
-		}
-		if err == nil {
-			err = awaitPort(t.Context(), r)
+			err = install(t.Context(), r, values, keep(false))
 		}
 		return err
 	})

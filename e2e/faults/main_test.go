@@ -112,14 +112,5 @@ func settled(t *testing.T) {
 // awaitAnswer returns when a GET has such an answer.
 func awaitAnswer(t *testing.T, what, path string, code int) traffic.Answer {
 	t.Helper()
-	var answer traffic.Answer
-	client := traffic.NewClient(t, tripod.Admin(), 1)
-	framework.Eventually(t, what, func(ctx context.Context) error {
-		var err error
-		if answer, err = client.Send(ctx, http.MethodGet, path, nil); err == nil {
-			err = answer.Expect(code)
-		}
-		return err
-	})
-	return answer
+	return traffic.NewClient(t, tripod.Admin(), 1).Await(t, what, path, code)
 }

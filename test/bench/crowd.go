@@ -115,7 +115,8 @@ func (s side) runCrowd(ctx context.Context, o *options, crds []*apiextensionsv1.
 	if err := pause(ctx, o.quiet); err != nil {
 		return nil, err
 	}
-	return crowd, crowd.remember(fresh, added)
+	crowd.Memory[fresh], _, err = memoryOfEach(added)
+	return crowd, err
 }
 
 // crowdIn does what a crowd is, while built-in resources are read and written.
@@ -156,9 +157,13 @@ func (f *fixture) crowdIn(ctx context.Context, o *options, crds []*apiextensions
 
 // phases goes through the phases.
 func (f *fixture) phases(ctx context.Context, o *options, crds []*apiextensionsv1.CustomResourceDefinition, c *crowd) error {
-	quiet := func(phase, state string) error {
+	quiet := func(phase, state string) (err error) {
 		c.Began[phase] = time.Now()
-		return errors.Join(pause(ctx, o.quiet), c.remember(state, f.servers))
+		if err := pause(ctx, o.quiet); err != nil {
+			return err
+		}
+		c.Memory[state], c.Memory[peak], err = memoryOfEach(f.servers)
+		return err
 	}
 	o.say("CRDs: %s: quiet", f.side.Name)
 	if err := quiet(before, idle); err != nil {
@@ -241,22 +246,6 @@ func (f *fixture) readOpenAPI(ctx context.Context) error {
 		if err := f.admin.Do(ctx, load.Request{Method: http.MethodGet, Path: document.ServerRelativeURL}); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// remember takes down the memory of processes.
-func (c *crowd) remember(state string, of []process) error {
-	c.Memory[state] = map[string]float64{}
-	most := map[string]float64{}
-	for _, p := range of {
-		var err error
-		if c.Memory[state][p.Service], most[p.Service], err = p.resident(); err != nil {
-			return err
-		}
-	}
-	if state == wasRead {
-		c.Memory[peak] = most
 	}
 	return nil
 }

@@ -112,11 +112,7 @@ func (w workload) profile(ctx context.Context, f *fixture, duration time.Duratio
 	for _, server := range f.servers {
 		for _, kind := range kinds {
 			fetching.Go(func() {
-				path := fmt.Sprintf("/debug/pprof/%s?seconds=%d", kind, max(int(duration.Seconds()), 1))
-				data, failed := f.ask(ctx, server.Service, path)
-				if failed == nil {
-					failed = os.WriteFile(filepath.Join(dir, f.side.Name+"-"+server.Service+"-"+kind+".pb.gz"), data, 0o644)
-				}
+				failed := f.keepProfile(ctx, dir, server.Service, kind, fmt.Sprintf("seconds=%d", max(int(duration.Seconds()), 1)))
 				mu.Lock()
 				defer mu.Unlock()
 				err = errors.Join(err, failed)
@@ -141,13 +137,18 @@ func (f *fixture) heapProfiles(ctx context.Context, dir string) error {
 		return err
 	}
 	for _, server := range f.servers {
-		data, err := f.ask(ctx, server.Service, "/debug/pprof/heap?gc=1")
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, f.side.Name+"-"+server.Service+"-heap.pb.gz"), data, 0o644); err != nil {
+		if err := f.keepProfile(ctx, dir, server.Service, "heap", "gc=1"); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// keepProfile writes a profile of a service to a file of its own.
+func (f *fixture) keepProfile(ctx context.Context, dir, service, kind, query string) error {
+	data, err := f.ask(ctx, service, "/debug/pprof/"+kind+"?"+query)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, f.side.Name+"-"+service+"-"+kind+".pb.gz"), data, 0o644)
 }

@@ -52,6 +52,17 @@ func (p process) resident() (now, most float64, err error) {
 	return found["VmRSS:"] * kib, found["VmHWM:"] * kib, nil
 }
 
+// memoryOfEach returns the resident memory of each process in MB, and the most that it has had.
+func memoryOfEach(processes []process) (now, most map[string]float64, err error) {
+	now, most = map[string]float64{}, map[string]float64{}
+	for _, p := range processes {
+		if now[p.Service], most[p.Service], err = p.resident(); err != nil {
+			return nil, nil, err
+		}
+	}
+	return now, most, nil
+}
+
 // cpuByService returns the processor time of the processes of each service.
 func cpuByService(processes []process) (map[string]time.Duration, error) {
 	times := map[string]time.Duration{}

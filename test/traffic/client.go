@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/tripod-k8s/tripod/test/framework"
 )
 
 // giveUp ends a wait that would never end; it says nothing about how fast anything is.
@@ -91,6 +93,20 @@ func (a Answer) Expect(codes ...int) error {
 		}
 	}
 	return fmt.Errorf("status %d: %s", a.Code, a.Body)
+}
+
+// Await returns when a GET is answered with such a status.
+func (c *Client) Await(t testing.TB, what, path string, code int) Answer {
+	t.Helper()
+	var answer Answer
+	framework.Eventually(t, what, func(ctx context.Context) error {
+		var err error
+		if answer, err = c.Send(ctx, http.MethodGet, path, nil); err == nil {
+			err = answer.Expect(code)
+		}
+		return err
+	})
+	return answer
 }
 
 // Need sends a request that nothing should be wrong with.

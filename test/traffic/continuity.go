@@ -62,7 +62,7 @@ func (wrote writesOf) areSeenAs(events []event) error {
 	seen, last := map[string]int{}, uint64(0)
 	for _, e := range events {
 		name := e.Object.Metadata.Name
-		version, err := e.Object.version()
+		version, err := e.Object.Version()
 		switch {
 		case err != nil:
 			return err

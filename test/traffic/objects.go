@@ -97,8 +97,8 @@ type Object struct {
 	Message string `json:"message"`
 }
 
-// version returns the resourceVersion as the number that it is.
-func (o Object) version() (uint64, error) {
+// Version returns the resourceVersion as the number that it is.
+func (o Object) Version() (uint64, error) {
 	version, err := strconv.ParseUint(o.Metadata.ResourceVersion, 10, 64)
 	if err != nil {
 		return 0, fmt.Errorf("%s: resourceVersion: %w", o.Metadata.Name, err)
