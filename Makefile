@@ -25,7 +25,7 @@ BUILD_DATE := $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ -
 kube_version_flags = $(foreach package,k8s.io/component-base/version k8s.io/client-go/pkg/version, \
 	-X $(package).gitVersion=$(KUBE_VERSION) -X $(package).gitMajor=$(KUBE_MAJOR) -X $(package).gitMinor=$(KUBE_MINOR) \
 	-X $(package).gitTreeState=clean -X $(package).gitCommit=$(COMMIT) -X $(package).buildDate=$(BUILD_DATE))
-LDFLAGS := -s -w $(strip $(kube_version_flags)) -X github.com/tripod-k8s/tripod/internal/version.Version=$(VERSION)
+LDFLAGS := -s -w $(strip $(kube_version_flags)) -X github.com/tripod-k8s/tripod/internal/service.Version=$(VERSION)
 GO_BUILD := go build -ldflags "$(LDFLAGS)"
 
 SERVICES := aggregator core extensions
@@ -70,9 +70,9 @@ test-unit: $(TOOLS)/gotestsum $(TOOLS)/helm ## Run the unit tests.
 	go test -C tools/images ./...
 
 # Those that measure shares of load, or keep the machine busy, run alone, one package at a time. The others mostly wait.
-BUSY_TESTS := ./test/dataplane ./test/linearizability ./test/storages
+BUSY_TESTS := ./test/disturb/dataplane ./test/disturb/linearizability ./test/disturb/storages
 .PHONY: test-integration
-test-integration: build test-assets $(TOOLS)/gotestsum ## Run the tests that start the real binaries (TESTS=./test/envtest/... for some).
+test-integration: build test-assets $(TOOLS)/gotestsum ## Run the tests that start the real binaries (TESTS=./test/suites/envtest/... for some).
 ifdef TESTS
 	$(GOTESTSUM) -count=1 -p 1 -timeout 20m $(TESTS)
 else
@@ -84,7 +84,7 @@ endif
 test-assets: $(ASSETS)/kwok ## Build the stock Kubernetes binaries that tests compare and run with; not shipped.
 	@mkdir -p $(ASSETS)
 	$(GO_BUILD) -o $(ASSETS)/ k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager \
-		k8s.io/kubernetes/cmd/kube-scheduler k8s.io/sample-apiserver ./test/assets/etcd
+		k8s.io/kubernetes/cmd/kube-scheduler k8s.io/sample-apiserver ./test/framework/assets/etcd
 
 ##@ End to end, in a kind cluster (Docker, Podman or nerdctl)
 
@@ -114,15 +114,15 @@ e2e-assets: images $(TOOLS)/helm
 
 .PHONY: conformance
 conformance: build suite-assets ## Run the conformance specs of Kubernetes on stock, once, and on Tripod (CONFORMANCE_ARGS="-sig sig-auth").
-	go run ./test/conformance $(CONFORMANCE_ARGS)
+	go run ./test/suites/conformance $(CONFORMANCE_ARGS)
 
 .PHONY: conformance-refresh
 conformance-refresh: suite-assets ## Find the conformance specs that pass on stock, for a new version of Kubernetes; an hour.
-	go run ./test/conformance -refresh $(CONFORMANCE_ARGS)
+	go run ./test/suites/conformance -refresh $(CONFORMANCE_ARGS)
 
 .PHONY: kubectl-suite
 kubectl-suite: build suite-assets ## Run kubectl's own tests on stock, once, and on Tripod (KUBECTL_SUITE_ARGS="-only run_pod_tests").
-	go run ./test/kubectlsuite $(KUBECTL_SUITE_ARGS)
+	go run ./test/suites/kubectl $(KUBECTL_SUITE_ARGS)
 
 # A module of its own, because the end-to-end tests require much that nothing else here does.
 .PHONY: suite-assets
@@ -179,7 +179,7 @@ fix-proto: $(TOOLS)/buf
 release-proto: $(TOOLS)/buf ## Hold later changes of the contracts against what they are now; for a release.
 	$(TOOLS)/buf build proto --exclude-source-info --output $(PROTO_RELEASED)
 
-PRIORITIES := services/aggregator/apiservices/priorities_generated.go
+PRIORITIES := services/aggregator/apis/apiservices/priorities_generated.go
 PROTO_TOOLS := $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc
 
 .PHONY: verify-generated fix-generated
@@ -191,8 +191,8 @@ fix-generated: $(PROTO_TOOLS)
 	go run -trimpath ./hack/gen-apiservice-priorities -output $(PRIORITIES)
 	go run -trimpath ./hack/gen-chart-values
 	hack/generate-proto.sh proto
-	go test ./internal/servicetrust -run Page -update
-	go test ./internal/dropin -run Page -update
+	go test ./internal/hop/trust -run Page -update
+	go test ./local/kubeapiserver -run Page -update
 
 .PHONY: verify-licences fix-licences
 verify-licences: ## Check that source files start with the licence header.

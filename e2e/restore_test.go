@@ -17,7 +17,7 @@ import (
 	"github.com/tripod-k8s/tripod/e2e/environment"
 	"github.com/tripod-k8s/tripod/e2e/progress"
 	"github.com/tripod-k8s/tripod/e2e/release"
-	"github.com/tripod-k8s/tripod/test/traffic"
+	"github.com/tripod-k8s/tripod/test/framework/traffic"
 )
 
 // TestDataMoves brings the data of a release back from a snapshot, and gives its custom resources an etcd of their own, as docs/backup.md and

@@ -14,7 +14,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/e2e/release"
 	"github.com/tripod-k8s/tripod/test/framework"
-	"github.com/tripod-k8s/tripod/test/traffic"
+	"github.com/tripod-k8s/tripod/test/framework/traffic"
 )
 
 // TestScale scales each service on its own, by kubectl scale, while clients go on.

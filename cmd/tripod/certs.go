@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/tripod-k8s/tripod/internal/instance"
-	"github.com/tripod-k8s/tripod/internal/pki"
-	"github.com/tripod-k8s/tripod/internal/pkisecrets"
+	"github.com/tripod-k8s/tripod/local/certs"
+	"github.com/tripod-k8s/tripod/local/certs/secrets"
+	"github.com/tripod-k8s/tripod/local/up"
 )
 
 func newCertsCommand() *cobra.Command {
@@ -46,13 +46,13 @@ of a cluster.`,
 			if err := checkFormat(format, formatTable); err != nil {
 				return err
 			}
-			list := func() ([]pki.Info, error) { return instance.Certificates(instance.DataDir(dataDir)) }
+			list := func() ([]certs.Info, error) { return up.Certificates(up.DataDir(dataDir)) }
 			if namespace != "" {
 				client, err := newClient(kubeconfig)
 				if err != nil {
 					return err
 				}
-				list = func() ([]pki.Info, error) { return pkisecrets.List(cmd.Context(), client, namespace, selector) }
+				list = func() ([]certs.Info, error) { return secrets.List(cmd.Context(), client, namespace, selector) }
 			}
 			certificates, err := list()
 			if err != nil {
@@ -74,7 +74,7 @@ of a cluster.`,
 
 func newCertsSecretsCommand() *cobra.Command {
 	var config, format, kubeconfig string
-	var o pkisecrets.Options
+	var o secrets.Options
 	cmd := &cobra.Command{
 		Use:   "secrets --config FILE",
 		Short: "Make and renew certificates in Secrets of a cluster",
@@ -92,7 +92,7 @@ read their files again. Authorities that end soon are exchanged so by themselves
 			if err := checkFormat(format, formatTable); err != nil {
 				return err
 			}
-			wanted, err := pkisecrets.Load(config)
+			wanted, err := secrets.Load(config)
 			if err != nil {
 				return err
 			}
@@ -102,7 +102,7 @@ read their files again. Authorities that end soon are exchanged so by themselves
 			}
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			results, err := pkisecrets.Apply(ctx, client, wanted, o)
+			results, err := secrets.Apply(ctx, client, wanted, o)
 			if err != nil {
 				return err
 			}
@@ -144,7 +144,7 @@ func newClient(kubeconfig string) (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-func printCertificates(out io.Writer, certificates []pki.Info, now time.Time) error {
+func printCertificates(out io.Writer, certificates []certs.Info, now time.Time) error {
 	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
 	fmt.Fprintln(table, "NAME\tSUBJECT\tISSUER\tEXPIRES\tLEFT") //nolint:errcheck // Flush tells
 	for _, c := range certificates {
@@ -161,7 +161,7 @@ func printCertificates(out io.Writer, certificates []pki.Info, now time.Time) er
 	return table.Flush()
 }
 
-func printResults(out io.Writer, results []pkisecrets.Result) error {
+func printResults(out io.Writer, results []secrets.Result) error {
 	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
 	fmt.Fprintln(table, "SECRET\tACTION\tEXPIRES\tROTATION") //nolint:errcheck // Flush tells
 	for _, r := range results {

@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/tripod-k8s/tripod/internal/apicheck"
-	"github.com/tripod-k8s/tripod/internal/instance"
+	"github.com/tripod-k8s/tripod/local/check"
+	"github.com/tripod-k8s/tripod/local/up"
 )
 
 func newCheckCommand() *cobra.Command {
@@ -30,7 +30,7 @@ func newCheckCommand() *cobra.Command {
 		Long: `Create, read, change, watch and delete an object of a built-in kind and one of a custom resource, which is defined for that.
 What was made is deleted, also when something fails.
 
-The instance is the one in $` + instance.DataDirVariable + ` or .tripod unless $KUBECONFIG or --kubeconfig names another.`,
+The instance is the one in $` + up.DataDirVariable + ` or .tripod unless $KUBECONFIG or --kubeconfig names another.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := checkedConfig(kubeconfig, server)
@@ -45,7 +45,7 @@ The instance is the one in $` + instance.DataDirVariable + ` or .tripod unless $
 			defer stop()
 			ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it took longer than %s", timeout))
 			defer cancel()
-			check := apicheck.Check{
+			check := check.Check{
 				Client: client, Namespace: namespace, Name: "tripod-check-" + utilrand.String(8), Out: cmd.OutOrStdout(),
 			}
 			return check.Run(ctx)
@@ -61,7 +61,7 @@ The instance is the one in $` + instance.DataDirVariable + ` or .tripod unless $
 
 func checkedConfig(kubeconfig, server string) (*rest.Config, error) {
 	if kubeconfig == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
-		kubeconfig = instance.DataDir(instance.DefaultDataDir()).Kubeconfig()
+		kubeconfig = up.DataDir(up.DefaultDataDir()).Kubeconfig()
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/grpclog"
 
-	"github.com/tripod-k8s/tripod/internal/embeddedetcd"
-	"github.com/tripod-k8s/tripod/internal/etcdsnapshot"
-	"github.com/tripod-k8s/tripod/internal/supervisor"
+	"github.com/tripod-k8s/tripod/local/etcd/embedded"
+	"github.com/tripod-k8s/tripod/local/etcd/snapshot"
+	"github.com/tripod-k8s/tripod/local/process"
 )
 
 // revisionsBetween is more than most clusters write between a snapshot and the moment in which it is restored.
@@ -32,7 +32,7 @@ func newEtcdCommand() *cobra.Command {
 
 // newEtcdRunCommand returns the command that `tripod up` runs for its etcd.
 func newEtcdRunCommand() *cobra.Command {
-	var o embeddedetcd.Options
+	var o embedded.Options
 	cmd := &cobra.Command{
 		Use:    "run",
 		Short:  "Run an etcd of one member",
@@ -41,7 +41,7 @@ func newEtcdRunCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			return embeddedetcd.Run(ctx, o)
+			return embedded.Run(ctx, o)
 		},
 	}
 	fs := cmd.Flags()
@@ -55,7 +55,7 @@ func newEtcdRunCommand() *cobra.Command {
 }
 
 func newEtcdSnapshotCommand() *cobra.Command {
-	var o etcdsnapshot.SaveOptions
+	var o snapshot.SaveOptions
 	var format string
 	cmd := &cobra.Command{
 		Use:   "snapshot --endpoints URL {FILE | --directory DIR}",
@@ -77,9 +77,9 @@ when it is complete and its hash was compared, or not at all.`,
 			grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) // errors are told once
 			began := time.Now()
 			o.Progress = func(line string) {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%7s  %s\n", supervisor.Seconds(time.Since(began)), line) //nolint:errcheck // it is only news
+				fmt.Fprintf(cmd.ErrOrStderr(), "%7s  %s\n", process.Seconds(time.Since(began)), line) //nolint:errcheck // it is only news
 			}
-			saved, err := etcdsnapshot.Save(ctx, o)
+			saved, err := snapshot.Save(ctx, o)
 			if err != nil {
 				return err
 			}
@@ -101,7 +101,7 @@ when it is complete and its hash was compared, or not at all.`,
 	return cmd
 }
 
-func printSaved(out io.Writer, saved *etcdsnapshot.Saved) error {
+func printSaved(out io.Writer, saved *snapshot.Saved) error {
 	for _, file := range saved.Removed {
 		if _, err := fmt.Fprintf(out, "%s removed\n", file); err != nil {
 			return err
@@ -112,7 +112,7 @@ func printSaved(out io.Writer, saved *etcdsnapshot.Saved) error {
 }
 
 func newEtcdRestoreCommand() *cobra.Command {
-	var o etcdsnapshot.RestoreOptions
+	var o snapshot.RestoreOptions
 	var replace bool
 	cmd := &cobra.Command{
 		Use:   "restore FILE --data-dir DIR",
@@ -138,8 +138,8 @@ resourceVersion, goes on from that of the snapshot plus --bump-revision, and cli
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&o.DataDir, "data-dir", "", "data directory to make")
-	fs.StringVar(&o.Name, "name", embeddedetcd.MemberName, "name of the member")
-	fs.StringSliceVar(&o.InitialAdvertisePeerURLs, "initial-advertise-peer-urls", []string{embeddedetcd.PeerURL}, "URLs of the member for other members")
+	fs.StringVar(&o.Name, "name", embedded.MemberName, "name of the member")
+	fs.StringSliceVar(&o.InitialAdvertisePeerURLs, "initial-advertise-peer-urls", []string{embedded.PeerURL}, "URLs of the member for other members")
 	fs.StringVar(&o.InitialCluster, "initial-cluster", "", "NAME=URL of all members; by default it is the only one")
 	fs.StringVar(&o.InitialClusterToken, "initial-cluster-token", "etcd-cluster", "name of the new etcd")
 	fs.Uint64Var(&o.BumpRevision, "bump-revision", revisionsBetween, "added to the revision; more than was written since the snapshot, or 0 for an etcd that nobody has used")
@@ -152,12 +152,12 @@ resourceVersion, goes on from that of the snapshot plus --bump-revision, and cli
 }
 
 // restore returns what there is to be said.
-func restore(o etcdsnapshot.RestoreOptions, replace bool) (string, error) {
+func restore(o snapshot.RestoreOptions, replace bool) (string, error) {
 	restored := fmt.Sprintf("%s restored as %s in %s", o.File, o.Name, o.DataDir)
 	if !replace {
-		return restored, etcdsnapshot.Restore(o)
+		return restored, snapshot.Restore(o)
 	}
-	made, kept, err := etcdsnapshot.Replace(o)
+	made, kept, err := snapshot.Replace(o)
 	switch {
 	case err != nil:
 		return "", err

@@ -9,13 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tripod-k8s/tripod/internal/dropin"
+	"github.com/tripod-k8s/tripod/local/kubeapiserver"
 )
 
 // newKubeAPIServerCommand returns the drop-in for kube-apiserver. Its flags are kube-apiserver's and are left to it.
 func newKubeAPIServerCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   dropin.Name + " FLAGS",
+		Use:   kubeapiserver.Name + " FLAGS",
 		Short: "Run in place of kube-apiserver, with its flags",
 		Long: `Runs core, extensions and aggregator as child processes behind one port, with the
 flags of kube-apiserver ("tripod kube-apiserver --help" lists them). Called through a
@@ -31,5 +31,5 @@ symbolic link named kube-apiserver, tripod does the same.`,
 func runKubeAPIServer(args []string) int {
 	ctx, stop := untilSignal(context.Background())
 	defer stop()
-	return dropin.Main(ctx, args)
+	return kubeapiserver.Main(ctx, args)
 }

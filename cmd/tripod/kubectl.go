@@ -19,7 +19,7 @@ import (
 	kubectl "k8s.io/kubectl/pkg/cmd"
 	"k8s.io/kubectl/pkg/cmd/util"
 
-	"github.com/tripod-k8s/tripod/internal/instance"
+	"github.com/tripod-k8s/tripod/local/up"
 )
 
 // noServer is the address that kubectl falls back to when it knows no server.
@@ -29,7 +29,7 @@ func newKubectlCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "kubectl",
 		Short: "Run kubectl against the instance",
-		Long: "Run kubectl, with the kubeconfig of the instance in $" + instance.DataDirVariable +
+		Long: "Run kubectl, with the kubeconfig of the instance in $" + up.DataDirVariable +
 			" or .tripod unless $KUBECONFIG or --kubeconfig names another.",
 		DisableFlagParsing: true,
 		Run: func(_ *cobra.Command, args []string) {
@@ -59,7 +59,7 @@ func preferInstance(args []string) {
 	if os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" || slices.ContainsFunc(args, namesKubeconfig) {
 		return
 	}
-	dataDir := instance.DataDir(instance.DefaultDataDir())
+	dataDir := up.DataDir(up.DefaultDataDir())
 	if _, err := os.Stat(dataDir.Kubeconfig()); err != nil {
 		utilruntime.ErrorHandlers = nil // what follows says it better
 		util.BehaviorOnFatal(func(message string, code int) {

@@ -10,11 +10,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/tripod-k8s/tripod/internal/dropin"
+	"github.com/tripod-k8s/tripod/local/kubeapiserver"
 )
 
 func main() {
-	if filepath.Base(os.Args[0]) == dropin.Name {
+	if filepath.Base(os.Args[0]) == kubeapiserver.Name {
 		os.Exit(runKubeAPIServer(os.Args[1:]))
 	}
 	if err := newRootCommand().Execute(); err != nil {

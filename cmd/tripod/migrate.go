@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/grpclog"
 
-	"github.com/tripod-k8s/tripod/internal/splitetcd"
-	"github.com/tripod-k8s/tripod/internal/supervisor"
+	"github.com/tripod-k8s/tripod/local/etcd/split"
+	"github.com/tripod-k8s/tripod/local/process"
 )
 
 func newMigrateCommand() *cobra.Command {
@@ -33,7 +33,7 @@ func newMigrateCommand() *cobra.Command {
 
 func newSplitEtcdCommand() *cobra.Command {
 	var format string
-	o := splitetcd.Options{Source: splitetcd.Etcd{Flag: "from"}, Target: splitetcd.Etcd{Flag: "extensions-to"}}
+	o := split.Options{Source: split.Etcd{Flag: "from"}, Target: split.Etcd{Flag: "extensions-to"}}
 	cmd := &cobra.Command{
 		Use:   "split-etcd --from URL --extensions-to URL",
 		Short: "Give custom resources an etcd of their own",
@@ -58,9 +58,9 @@ that has changed there since.`,
 			grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) // errors are told once
 			began := time.Now()
 			o.Progress = func(line string) {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%7s  %s\n", supervisor.Seconds(time.Since(began)), line) //nolint:errcheck // it is only news
+				fmt.Fprintf(cmd.ErrOrStderr(), "%7s  %s\n", process.Seconds(time.Since(began)), line) //nolint:errcheck // it is only news
 			}
-			report, err := splitetcd.Run(ctx, o)
+			report, err := split.Run(ctx, o)
 			if err != nil && ctx.Err() != nil {
 				return errors.New("interrupted; run the same command again to go on")
 			}
@@ -82,7 +82,7 @@ that has changed there since.`,
 }
 
 // addEtcdFlags adds the flags that say where an etcd is.
-func addEtcdFlags(cmd *cobra.Command, etcd *splitetcd.Etcd, what string) {
+func addEtcdFlags(cmd *cobra.Command, etcd *split.Etcd, what string) {
 	cmd.Flags().StringSliceVar(&etcd.Servers, etcd.Flag, nil, "URLs of "+what)
 	cmd.Flags().StringVar(&etcd.CAFile, etcd.Flag+"-cafile", "", "CA of its certificate")
 	cmd.Flags().StringVar(&etcd.CertFile, etcd.Flag+"-certfile", "", "client certificate for it")
@@ -92,7 +92,7 @@ func addEtcdFlags(cmd *cobra.Command, etcd *splitetcd.Etcd, what string) {
 	}
 }
 
-func printSplit(out io.Writer, report *splitetcd.Report) error {
+func printSplit(out io.Writer, report *split.Report) error {
 	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
 	fmt.Fprintln(table, "RESOURCE\tOBJECTS\tSHA-256") //nolint:errcheck // Flush tells
 	for _, resource := range report.Resources {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tripod-k8s/tripod/internal/instance"
+	"github.com/tripod-k8s/tripod/local/up"
 )
 
 func newRootCommand() *cobra.Command {
@@ -48,6 +48,6 @@ func newRootCommand() *cobra.Command {
 
 // addDataDirFlag adds the flag that names the instance a command is about.
 func addDataDirFlag(cmd *cobra.Command, dataDir *string) {
-	cmd.Flags().StringVar(dataDir, "data-dir", instance.DefaultDataDir(),
-		"directory of the instance; the default can be set with $"+instance.DataDirVariable)
+	cmd.Flags().StringVar(dataDir, "data-dir", up.DefaultDataDir(),
+		"directory of the instance; the default can be set with $"+up.DataDirVariable)
 }

@@ -12,14 +12,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tripod-k8s/tripod/internal/instance"
-	"github.com/tripod-k8s/tripod/internal/launch"
-	"github.com/tripod-k8s/tripod/internal/supervisor"
+	"github.com/tripod-k8s/tripod/local/process"
+	"github.com/tripod-k8s/tripod/local/replicas"
+	"github.com/tripod-k8s/tripod/local/up"
 )
 
 func newScaleCommand() *cobra.Command {
 	var dataDir string
-	var replicas int
+	var wanted int
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "scale {core|extensions|aggregator} --replicas N",
@@ -32,26 +32,26 @@ The number holds until the instance stops; ` + "`tripod up`" + ` has flags for t
 		Example: `  tripod scale core --replicas 3
   tripod scale core --replicas 1`,
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
-		ValidArgs: []string{launch.Core, launch.Extensions, launch.Aggregator},
+		ValidArgs: []string{replicas.Core, replicas.Extensions, replicas.Aggregator},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 			defer stop()
 			ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not done within %s", timeout))
 			defer cancel()
 			began, out := time.Now(), cmd.OutOrStdout()
-			err := instance.Scale(ctx, instance.DataDir(dataDir), args[0], replicas, func(line string) { fmt.Fprintln(out, line) })
+			err := up.Scale(ctx, up.DataDir(dataDir), args[0], wanted, func(line string) { fmt.Fprintln(out, line) })
 			if err != nil && ctx.Err() != nil {
 				err = fmt.Errorf("%w; `tripod status` shows what there is", context.Cause(ctx))
 			}
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(out, "%s has %s after %s\n", args[0], plural(replicas, "replica"), supervisor.Seconds(time.Since(began)))
+			_, err = fmt.Fprintf(out, "%s has %s after %s\n", args[0], plural(wanted, "replica"), process.Seconds(time.Since(began)))
 			return err
 		},
 	}
 	addDataDirFlag(cmd, &dataDir)
-	cmd.Flags().IntVar(&replicas, "replicas", 0, "number of replicas to have")
+	cmd.Flags().IntVar(&wanted, "replicas", 0, "number of replicas to have")
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long it may take")
 	if err := cmd.MarkFlagRequired("replicas"); err != nil {
 		panic(err) // there is no such flag

@@ -15,7 +15,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/tripod-k8s/tripod/internal/instance"
+	"github.com/tripod-k8s/tripod/local/up"
 )
 
 // Formats of output.
@@ -43,7 +43,7 @@ as that from now on.`,
 			if over < 0 {
 				return fmt.Errorf("--over %s is negative", over)
 			}
-			statuses, err := instance.GetStatus(cmd.Context(), instance.DataDir(dataDir), over)
+			statuses, err := up.GetStatus(cmd.Context(), up.DataDir(dataDir), over)
 			if err != nil {
 				return err
 			}
@@ -73,7 +73,7 @@ func printJSON(out io.Writer, value any) error {
 	return encoder.Encode(value)
 }
 
-func printStatuses(out io.Writer, statuses []instance.Status) error {
+func printStatuses(out io.Writer, statuses []up.Status) error {
 	const columns = "REPLICA\tREADY\tPID\tADDRESS\tVERSION\tAGE\tRESTARTS\tMEMORY\tREQUESTS\tSHARE\tMESSAGE"
 	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
 	fmt.Fprintln(table, columns) //nolint:errcheck // Flush tells

@@ -15,8 +15,8 @@ import (
 
 	"k8s.io/utils/ptr"
 
-	"github.com/tripod-k8s/tripod/internal/instance"
-	"github.com/tripod-k8s/tripod/internal/supervisor"
+	"github.com/tripod-k8s/tripod/local/process"
+	"github.com/tripod-k8s/tripod/local/up"
 )
 
 // execute runs tripod with arguments and returns what it prints.
@@ -32,7 +32,7 @@ func execute(t *testing.T, args ...string) (string, error) {
 }
 
 func TestWrongCommandLinesAreRefused(t *testing.T) {
-	t.Setenv(instance.DataDirVariable, t.TempDir())
+	t.Setenv(up.DataDirVariable, t.TempDir())
 	for _, tc := range []struct {
 		name string
 		args []string
@@ -104,13 +104,13 @@ func TestCompletionKnowsTheShells(t *testing.T) {
 }
 
 func TestStatusIsShownToPeopleAndPrograms(t *testing.T) {
-	statuses := []instance.Status{{
-		Status: supervisor.Status{
+	statuses := []up.Status{{
+		Status: process.Status{
 			Component: "core", Replica: "core-0", PID: 42, Address: "https://127.0.0.1:20000", Ready: true,
 			Version: "v1.36.3", StartTime: time.Now().Add(-time.Hour), Restarts: 2, ResidentMemoryBytes: 256 << 20,
 		},
 		Requests: ptr.To[int64](1234), Share: ptr.To(0.333),
-	}, {Status: supervisor.Status{Component: "extensions", Replica: "extensions-0", Message: "restarts in 1.0s"}}}
+	}, {Status: process.Status{Component: "extensions", Replica: "extensions-0", Message: "restarts in 1.0s"}}}
 
 	var table bytes.Buffer
 	if err := printStatuses(&table, statuses); err != nil {
@@ -160,7 +160,7 @@ func TestKubectlUsesTheInstanceUnlessAskedOtherwise(t *testing.T) {
 		{name: "with --kubeconfig for a program in a pod", args: []string{"exec", "pod", "--", "run", "--kubeconfig=/other"}, want: ours},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			t.Setenv(instance.DataDirVariable, dir)
+			t.Setenv(up.DataDirVariable, dir)
 			t.Setenv("KUBECONFIG", tc.variable)
 			preferInstance(tc.args)
 			if got := os.Getenv("KUBECONFIG"); got != tc.want {

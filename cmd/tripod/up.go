@@ -15,11 +15,11 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/tripod-k8s/tripod/internal/instance"
+	"github.com/tripod-k8s/tripod/local/up"
 )
 
 func newUpCommand() *cobra.Command {
-	o := instance.DefaultOptions()
+	o := up.DefaultOptions()
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start an instance on this machine and keep it running until Ctrl-C",
@@ -41,7 +41,7 @@ the like give them. Where each needs its own, as a file that it writes does, {re
 			klog.SetOutput(io.Discard)
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			return instance.Run(ctx, o, cmd.OutOrStdout())
+			return up.Run(ctx, o, cmd.OutOrStdout())
 		},
 	}
 	addDataDirFlag(cmd, &o.DataDir)
@@ -64,7 +64,7 @@ the like give them. Where each needs its own, as a file that it writes does, {re
 	fs.StringVar(&o.APIServiceForm, "apiservice-form", o.APIServiceForm,
 		"form of the APIServices of core and extensions: service, or local as in kube-apiserver")
 	o.Shared = map[string][]string{}
-	for _, name := range instance.SharedFlags {
+	for _, name := range up.SharedFlags {
 		fs.Var(&sharedFlag{name, o.Shared}, name, "as kube-apiserver's, for all services; can be repeated")
 	}
 	fs.StringArrayVar(&o.CoreArgs, "core-arg", nil, "further flag for each replica of core, as in --core-arg=--v=4; can be repeated")

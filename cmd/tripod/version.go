@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/component-base/version"
 
-	tripodversion "github.com/tripod-k8s/tripod/internal/version"
+	"github.com/tripod-k8s/tripod/internal/service"
 )
 
 // formatText is the format of output for people where there is no table.
@@ -48,7 +48,7 @@ func newVersionCommand() *cobra.Command {
 func currentVersions() versions {
 	kubernetes := version.Get()
 	return versions{
-		Tripod:     tripodversion.Version,
+		Tripod:     service.Version,
 		Kubernetes: kubernetes.GitVersion,
 		GoVersion:  kubernetes.GoVersion,
 		Platform:   kubernetes.Platform,

@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
-	"github.com/tripod-k8s/tripod/internal/pkisecrets"
+	"github.com/tripod-k8s/tripod/local/certs/secrets"
 )
 
 func TestPodsAreRestricted(t *testing.T) {
@@ -102,7 +102,7 @@ func TestEachEtcdHasKeysOfItsOwn(t *testing.T) {
 	for missing := range keys {
 		t.Errorf("there is no %s", missing)
 	}
-	var config pkisecrets.Config
+	var config secrets.Config
 	if err := yaml.UnmarshalStrict([]byte(find(t, r, "ConfigMap", "tripod-certificates", &corev1.ConfigMap{}).Data["config.yaml"]), &config); err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/e2e/progress"
 	"github.com/tripod-k8s/tripod/test/framework"
-	"github.com/tripod-k8s/tripod/test/traffic"
+	"github.com/tripod-k8s/tripod/test/framework/traffic"
 )
 
 // The etcds of the release, as their StatefulSets are called, and a key prefix of each that the other must not have.

@@ -16,7 +16,7 @@ import (
 	"github.com/tripod-k8s/tripod/e2e/progress"
 	"github.com/tripod-k8s/tripod/e2e/release"
 	"github.com/tripod-k8s/tripod/test/framework"
-	"github.com/tripod-k8s/tripod/test/traffic"
+	"github.com/tripod-k8s/tripod/test/framework/traffic"
 )
 
 // replicas is how many of each service there are.

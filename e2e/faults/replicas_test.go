@@ -14,7 +14,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/e2e/progress"
 	"github.com/tripod-k8s/tripod/e2e/release"
-	"github.com/tripod-k8s/tripod/test/traffic"
+	"github.com/tripod-k8s/tripod/test/framework/traffic"
 )
 
 // fault is what happens to one of two replicas of a service, from the node, as it happens to machines.

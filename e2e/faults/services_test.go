@@ -10,7 +10,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/e2e/progress"
 	"github.com/tripod-k8s/tripod/e2e/release"
-	"github.com/tripod-k8s/tripod/test/traffic"
+	"github.com/tripod-k8s/tripod/test/framework/traffic"
 )
 
 // TestServiceAway takes all replicas of a backend away: what the other one serves is served as before, and what it serves itself is said

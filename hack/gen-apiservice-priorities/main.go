@@ -23,7 +23,7 @@ var sources = []string{
 }
 
 func main() {
-	output := flag.String("output", "services/aggregator/apiservices/priorities_generated.go", "file to write")
+	output := flag.String("output", "services/aggregator/apis/apiservices/priorities_generated.go", "file to write")
 	packageName := flag.String("package", "apiservices", "package of the file")
 	flag.Parse()
 	if err := run(*output, *packageName); err != nil {

@@ -22,7 +22,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 
-	"github.com/tripod-k8s/tripod/internal/servicelink"
+	"github.com/tripod-k8s/tripod/internal/hop/link"
 )
 
 // reviewTimeout is how long core may take to say what a node may do. Somebody's request waits for that, and CEL does not say
@@ -75,7 +75,7 @@ func (n *nodes) Authorize(ctx context.Context, attributes authorizer.Attributes)
 	if decision == authorizer.DecisionAllow || !n.needGraph(attributes) {
 		return decision, reason, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, reviewTimeout, servicelink.ErrSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, reviewTimeout, link.ErrSilent)
 	defer cancel()
 	answer, why, cannotAsk := n.core.Authorize(ctx, attributes)
 	if answer == authorizer.DecisionAllow {

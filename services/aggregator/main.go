@@ -13,7 +13,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"
 
-	"github.com/tripod-k8s/tripod/internal/servicecommand"
+	"github.com/tripod-k8s/tripod/internal/service"
 	"github.com/tripod-k8s/tripod/services/aggregator/options"
 	"github.com/tripod-k8s/tripod/services/aggregator/server"
 )
@@ -21,7 +21,7 @@ import (
 func main() {
 	o := options.New()
 	flags := o.Flags()
-	cmd := servicecommand.New(servicecommand.Service{
+	cmd := service.NewCommand(service.Command{
 		Name:       "tripod-aggregator",
 		Long:       "tripod-aggregator is the public endpoint of Tripod. It proxies by APIService to core, extensions and other API servers.",
 		Flags:      &flags,
@@ -37,5 +37,5 @@ func main() {
 			return server.Run(ctx, o)
 		},
 	})
-	os.Exit(servicecommand.Run(genericapiserver.SetupSignalContext(), cmd, os.Stderr))
+	os.Exit(service.Execute(genericapiserver.SetupSignalContext(), cmd, os.Stderr))
 }

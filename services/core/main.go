@@ -13,7 +13,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"
 
-	"github.com/tripod-k8s/tripod/internal/servicecommand"
+	"github.com/tripod-k8s/tripod/internal/service"
 	"github.com/tripod-k8s/tripod/services/core/options"
 	"github.com/tripod-k8s/tripod/services/core/server"
 )
@@ -21,7 +21,7 @@ import (
 func main() {
 	o := options.New()
 	flags := o.Flags()
-	cmd := servicecommand.New(servicecommand.Service{
+	cmd := service.NewCommand(service.Command{
 		Name:       "tripod-core",
 		Long:       "tripod-core serves the built-in API groups of Kubernetes, behind Tripod's aggregator.",
 		Flags:      flags,
@@ -35,5 +35,5 @@ func main() {
 			return server.Run(ctx, completed)
 		},
 	})
-	os.Exit(servicecommand.Run(genericapiserver.SetupSignalContext(), cmd, os.Stderr))
+	os.Exit(service.Execute(genericapiserver.SetupSignalContext(), cmd, os.Stderr))
 }

@@ -11,7 +11,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"
 
-	"github.com/tripod-k8s/tripod/internal/servicecommand"
+	"github.com/tripod-k8s/tripod/internal/service"
 	"github.com/tripod-k8s/tripod/services/extensions/options"
 	"github.com/tripod-k8s/tripod/services/extensions/server"
 )
@@ -19,7 +19,7 @@ import (
 func main() {
 	o := options.New()
 	flags := o.Flags()
-	cmd := servicecommand.New(servicecommand.Service{
+	cmd := service.NewCommand(service.Command{
 		Name:       "tripod-extensions",
 		Long:       "tripod-extensions serves CustomResourceDefinitions and custom resources, behind Tripod's aggregator.",
 		Flags:      flags,
@@ -33,5 +33,5 @@ func main() {
 			return server.Run(ctx, completed)
 		},
 	})
-	os.Exit(servicecommand.Run(genericapiserver.SetupSignalContext(), cmd, os.Stderr))
+	os.Exit(service.Execute(genericapiserver.SetupSignalContext(), cmd, os.Stderr))
 }

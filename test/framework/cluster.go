@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/tripod-k8s/tripod/internal/pki"
+	"github.com/tripod-k8s/tripod/local/certs"
 )
 
 // Cluster is a running Kubernetes API.
@@ -29,7 +29,7 @@ type Cluster struct {
 	URL string
 	// DataDir holds its etcd data and certificates.
 	DataDir string
-	// PKI holds the certificates: ca, front-proxy-ca, admin and so on, as internal/pki lays them out.
+	// PKI holds the certificates: ca, front-proxy-ca, admin and so on, as local/certs lays them out.
 	PKI string
 	// Kubeconfig is the path of the administrator's kubeconfig.
 	Kubeconfig string
@@ -87,12 +87,12 @@ func (c *Cluster) writeKubeconfig() error {
 // cluster made it.
 type users struct {
 	mu    sync.Mutex
-	store *pki.Store
-	ca    *pki.Authority
+	store *certs.Store
+	ca    *certs.Authority
 }
 
 func newUsers(dir, clusterPKI string) (*users, error) {
-	store, err := pki.Open(dir)
+	store, err := certs.Open(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (u *users) certificate(name string, groups []string) (certFile, keyFile str
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	file := strings.NewReplacer("/", "_", ":", "_").Replace(strings.Join(append([]string{"user", name}, groups...), "."))
-	_, err = u.ca.Ensure(file, pki.Leaf{CommonName: name, Organizations: groups, Client: true})
+	_, err = u.ca.Ensure(file, certs.Leaf{CommonName: name, Organizations: groups, Client: true})
 	return u.store.CertFile(file), u.store.KeyFile(file), err
 }
 

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/tripod-k8s/tripod/internal/envelope"
-	"github.com/tripod-k8s/tripod/internal/servicetrust"
+	"github.com/tripod-k8s/tripod/internal/hop/envelope"
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
@@ -30,7 +30,7 @@ var Master = &user.DefaultInfo{Name: "master", Groups: []string{user.SystemPrivi
 // that is empty, with none.
 func (f *Fleet) Backend(replica, certificate string) *rest.Config {
 	config := &rest.Config{Host: f.replicas[replica].URL, QPS: -1, TLSClientConfig: rest.TLSClientConfig{
-		CAFile: f.file("service-ca.crt"), ServerName: servicetrust.ServerName(f.replicas[replica].service),
+		CAFile: f.file("service-ca.crt"), ServerName: trust.ServerName(f.replicas[replica].service),
 	}}
 	if certificate != "" {
 		config.CertFile, config.KeyFile = f.file(certificate+".crt"), f.file(certificate+".key")

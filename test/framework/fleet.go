@@ -13,8 +13,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/tripod-k8s/tripod/internal/pki"
-	"github.com/tripod-k8s/tripod/internal/servicetrust"
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/local/certs"
 )
 
 // The services, as their binaries and certificates are called.
@@ -26,7 +26,7 @@ const (
 
 // serviceUsers are the users that the services' certificates name.
 var serviceUsers = map[string]string{
-	core: servicetrust.Core, extensions: servicetrust.Extensions, aggregator: servicetrust.Aggregator,
+	core: trust.Core, extensions: trust.Extensions, aggregator: trust.Aggregator,
 }
 
 // FleetOptions says which replicas to start.
@@ -305,7 +305,7 @@ func (r *Replica) signal(signal syscall.Signal) error {
 
 // makeServicePKI makes the certificates by which the services know each other.
 func makeServicePKI(dir string) error {
-	store, err := pki.Open(dir)
+	store, err := certs.Open(dir)
 	if err != nil {
 		return err
 	}
@@ -314,7 +314,7 @@ func makeServicePKI(dir string) error {
 		return err
 	}
 	for service, user := range serviceUsers {
-		if _, err := ca.Ensure(service, pki.Leaf{
+		if _, err := ca.Ensure(service, certs.Leaf{
 			CommonName: user,
 			DNSNames:   []string{"localhost", service + ".tripod-system.svc"},
 			IPs:        []net.IP{net.IPv4(127, 0, 0, 1)},

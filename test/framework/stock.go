@@ -15,7 +15,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/tripod-k8s/tripod/internal/pki"
+	"github.com/tripod-k8s/tripod/local/certs"
 )
 
 // StockOptions says how to start a stock kube-apiserver.
@@ -145,7 +145,7 @@ func (e *Environment) StartEtcdProcess(ctx context.Context, dir string) (string,
 
 // makeStockPKI makes the certificates and keys under the names that Tripod's have.
 func makeStockPKI(dir string) error {
-	store, err := pki.Open(dir)
+	store, err := certs.Open(dir)
 	if err != nil {
 		return err
 	}
@@ -160,14 +160,14 @@ func makeStockPKI(dir string) error {
 	names := []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"}
 	addresses := []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback, net.IPv4(10, 0, 0, 1)}
 	for _, certificate := range []struct {
-		authority *pki.Authority
+		authority *certs.Authority
 		name      string
-		leaf      pki.Leaf
+		leaf      certs.Leaf
 	}{
-		{ca, "apiserver", pki.Leaf{CommonName: "kube-apiserver", DNSNames: names, IPs: addresses, Server: true}},
-		{ca, "admin", pki.Leaf{CommonName: "kubernetes-admin", Organizations: []string{"system:masters"}, Client: true}},
-		{ca, "kubelet-client", pki.Leaf{CommonName: "kube-apiserver-kubelet-client", Client: true}},
-		{frontProxy, "front-proxy-client", pki.Leaf{CommonName: "front-proxy-client", Client: true}},
+		{ca, "apiserver", certs.Leaf{CommonName: "kube-apiserver", DNSNames: names, IPs: addresses, Server: true}},
+		{ca, "admin", certs.Leaf{CommonName: "kubernetes-admin", Organizations: []string{"system:masters"}, Client: true}},
+		{ca, "kubelet-client", certs.Leaf{CommonName: "kube-apiserver-kubelet-client", Client: true}},
+		{frontProxy, "front-proxy-client", certs.Leaf{CommonName: "front-proxy-client", Client: true}},
 	} {
 		if _, err := certificate.authority.Ensure(certificate.name, certificate.leaf); err != nil {
 			return err

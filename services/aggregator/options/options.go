@@ -29,15 +29,13 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	_ "k8s.io/kubernetes/pkg/features" // --feature-gates knows all that kube-apiserver knows
 
-	"github.com/tripod-k8s/tripod/internal/auditlog"
-	"github.com/tripod-k8s/tripod/internal/backendsfile"
-	"github.com/tripod-k8s/tripod/internal/bindaddress"
-	"github.com/tripod-k8s/tripod/internal/location"
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/internal/policy"
-	"github.com/tripod-k8s/tripod/internal/probes"
-	"github.com/tripod-k8s/tripod/internal/servicetrust"
-	"github.com/tripod-k8s/tripod/internal/sharedsettings"
-	"github.com/tripod-k8s/tripod/services/aggregator/feeds"
+	"github.com/tripod-k8s/tripod/internal/service"
+	"github.com/tripod-k8s/tripod/internal/service/auditlog"
+	"github.com/tripod-k8s/tripod/internal/service/settings"
+	"github.com/tripod-k8s/tripod/services/aggregator/peers/feeds"
 )
 
 // APIServiceForm is the shape of the APIService objects that the aggregator registers for the
@@ -74,11 +72,11 @@ type Options struct {
 	Logs           *logs.Options
 
 	// ServiceTrust is the identity of the aggregator among Tripod's services.
-	ServiceTrust *servicetrust.Options
+	ServiceTrust *trust.Options
 	// AuditSocket is where the writer of the audit log is, if it is another process.
 	AuditSocket string
 	// Probes is where health is served to everybody.
-	Probes bindaddress.Flag
+	Probes addresses.BindFlag
 	// BackendsFile says where the replicas of the backends are, instead of the lists below.
 	BackendsFile string
 	// CoreServers and ExtensionsServers are the URLs of the replicas of each backend.
@@ -124,13 +122,13 @@ func New() *Options {
 		Metrics:        metrics.NewOptions(),
 		Logs:           logs.NewOptions(),
 
-		ServiceTrust:              &servicetrust.Options{},
-		Probes:                    probes.NewFlag(),
+		ServiceTrust:              &trust.Options{},
+		Probes:                    service.NewProbesFlag(),
 		IdentityGrace:             defaultIdentityGrace,
 		APIServiceForm:            string(FormService),
 		RejectForwardingRedirects: true,
 	}
-	servicetrust.SetShutdownDefaults(o.ServerRun)
+	trust.SetShutdownDefaults(o.ServerRun)
 	// As kube-apiserver's CreateAggregatorConfig does.
 	o.Etcd.StorageConfig.EncodeVersioner = runtime.NewMultiGroupVersioner(apiregistrationv1.SchemeGroupVersion,
 		schema.GroupKind{Group: apiregistrationv1beta1.GroupName})
@@ -188,7 +186,7 @@ func (o *Options) addOwnFlags(fs *pflag.FlagSet) {
 	o.ServiceTrust.AddFlags(fs)
 	o.Probes.AddFlags(fs)
 	auditlog.AddFlag(fs, &o.AuditSocket)
-	backendsfile.AddFlag(fs, &o.BackendsFile, "--core-servers, --core-grpc-servers, --extensions-servers and --extensions-grpc-servers")
+	addresses.AddBackendsFileFlag(fs, &o.BackendsFile, "--core-servers, --core-grpc-servers, --extensions-servers and --extensions-grpc-servers")
 	fs.StringSliceVar(&o.CoreServers, "core-servers", o.CoreServers,
 		"URLs (https://host:port, comma separated) of the replicas of core, or a name whose addresses are replicas "+
 			"(dns:///host:port), such as that of a headless Service.")
@@ -211,7 +209,7 @@ func (o *Options) addOwnFlags(fs *pflag.FlagSet) {
 // Validate returns every problem found in the flags.
 func (o *Options) Validate() []error {
 	var errs []error
-	if err := sharedsettings.Refuse(o.ServerRun.ComponentGlobalsRegistry); err != nil {
+	if err := settings.Refuse(o.ServerRun.ComponentGlobalsRegistry); err != nil {
 		errs = append(errs, err)
 	}
 	errs = append(errs, o.ServerRun.Validate()...)
@@ -246,14 +244,14 @@ func (o *Options) Validate() []error {
 }
 
 // Backends returns where the replicas of the backends are, from the file if there is one.
-func (o *Options) Backends() (*backendsfile.Backends, error) {
+func (o *Options) Backends() (*addresses.Backends, error) {
 	if o.BackendsFile == "" {
-		return &backendsfile.Backends{
-			Core:       backendsfile.Replicas{Servers: o.CoreServers, GRPC: o.CoreGRPCServers},
-			Extensions: backendsfile.Replicas{Servers: o.ExtensionsServers, GRPC: o.ExtensionsGRPCServers},
+		return &addresses.Backends{
+			Core:       addresses.Replicas{Servers: o.CoreServers, GRPC: o.CoreGRPCServers},
+			Extensions: addresses.Replicas{Servers: o.ExtensionsServers, GRPC: o.ExtensionsGRPCServers},
 		}, nil
 	}
-	backends, err := backendsfile.Load(o.BackendsFile)
+	backends, err := addresses.LoadBackends(o.BackendsFile)
 	if err != nil {
 		return nil, fmt.Errorf("--backends-file: %w", err)
 	}
@@ -285,25 +283,25 @@ func validateServers(flag string, servers []string) []error {
 	}
 	var errs []error
 	for _, server := range servers {
-		if _, err := location.OfServer(server); err != nil {
+		if _, err := addresses.OfServer(server); err != nil {
 			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
 		}
 	}
 	return errs
 }
 
-func validateAddresses(flag string, addresses, servers []string) []error {
-	if len(addresses) == 0 {
+func validateAddresses(flag string, grpcAddresses, servers []string) []error {
+	if len(grpcAddresses) == 0 {
 		return []error{fmt.Errorf("--%s is required: give the address of at least one replica, such as 127.0.0.1:7444", flag)}
 	}
 	var errs []error
-	for _, address := range addresses {
-		if _, err := location.OfGRPC(address); err != nil {
+	for _, address := range grpcAddresses {
+		if _, err := addresses.OfGRPC(address); err != nil {
 			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
 		}
 	}
 	if len(errs) == 0 {
-		if _, err := feeds.Locator(servers, addresses); err != nil {
+		if _, err := feeds.Locator(servers, grpcAddresses); err != nil {
 			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
 		}
 	}

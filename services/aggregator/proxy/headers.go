@@ -13,8 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/transport"
 
-	"github.com/tripod-k8s/tripod/internal/envelope"
-	"github.com/tripod-k8s/tripod/internal/servicetrust"
+	"github.com/tripod-k8s/tripod/internal/hop/envelope"
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
@@ -24,7 +24,7 @@ func seal(req *http.Request, sender user.Info) (string, error) {
 		ClientAddress: req.RemoteAddr,
 		Warnings:      warningsFrom(req.Context()),
 	}
-	if e.Service = servicetrust.ServiceOf(sender); e.Service == "" {
+	if e.Service = trust.ServiceOf(sender); e.Service == "" {
 		e.User = envelope.FromUser(sender)
 	}
 	if event := audit.AuditContextFrom(req.Context()); event != nil {

@@ -23,8 +23,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/streaming/pkg/httpstream"
 
-	"github.com/tripod-k8s/tripod/internal/envelope"
-	"github.com/tripod-k8s/tripod/services/aggregator/backend"
+	"github.com/tripod-k8s/tripod/internal/hop/envelope"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
 // Forwarder passes authenticated requests to a backend, byte for byte: nothing is decoded, and
@@ -128,8 +128,8 @@ func (b watchBody) Read(p []byte) (int, error) {
 // Retry-After, so that is said only where a repetition does no harm: the request never left, or it
 // only reads.
 func (f *Forwarder) fail(w http.ResponseWriter, req *http.Request, err error) {
-	var unreachable *backend.UnreachableError
-	var unknown *backend.UnknownReplicaError
+	var unreachable *upstream.UnreachableError
+	var unknown *upstream.UnknownReplicaError
 	switch {
 	case errors.Is(context.Cause(req.Context()), context.Canceled):
 		// The client is gone; nobody reads an answer.

@@ -32,9 +32,9 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/utils/ptr"
 
-	"github.com/tripod-k8s/tripod/internal/envelope"
-	"github.com/tripod-k8s/tripod/services/aggregator/backend"
-	"github.com/tripod-k8s/tripod/services/aggregator/connections"
+	"github.com/tripod-k8s/tripod/internal/hop/envelope"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
 var jane = &user.DefaultInfo{
@@ -191,7 +191,7 @@ func frontOfThirdParty(t *testing.T, u user.Info, behind *httptest.Server) *http
 			Conditions: []apiregistrationv1.APIServiceCondition{{Type: apiregistrationv1.Available, Status: apiregistrationv1.ConditionTrue}},
 		},
 	}
-	third := NewThirdParty(service, upstream(t, behind.Listener.Addr().String()), ThirdPartyConfig{
+	third := NewThirdParty(service, endpointsAt(t, behind.Listener.Addr().String()), ThirdPartyConfig{
 		Tracer:     noop.NewTracerProvider(),
 		Serializer: aggregatorscheme.Codecs,
 	})
@@ -204,17 +204,17 @@ func frontOfThirdParty(t *testing.T, u user.Info, behind *httptest.Server) *http
 }
 
 // endpoints is an API server at some addresses.
-type endpoints struct{ *backend.Backend }
+type endpoints struct{ *upstream.Backend }
 
 func (e endpoints) Ready() bool {
 	ready, _ := e.Backend.Ready()
 	return ready
 }
 
-// upstream returns the way to an API server at addresses. Nobody looks after it.
-func upstream(t *testing.T, addresses ...string) endpoints {
+// endpointsAt returns the way to an API server at addresses. Nobody looks after it.
+func endpointsAt(t *testing.T, addresses ...string) endpoints {
 	t.Helper()
-	third := backend.NewThirdParty(backend.ThirdParty{
+	third := upstream.NewThirdParty(upstream.ThirdParty{
 		Name:  "v1.third.example.com",
 		Trust: connections.NewFixedTrust(&tls.Config{InsecureSkipVerify: true}), //nolint:gosec // the server is the test's
 	})
@@ -474,7 +474,7 @@ type failing struct{ err error }
 func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.err }
 
 func TestClientsAreToldToRetryOnlyWhatCannotHappenTwice(t *testing.T) {
-	unreachable := &backend.UnreachableError{Backend: "core", Failures: []string{"refused"}}
+	unreachable := &upstream.UnreachableError{Backend: "core", Failures: []string{"refused"}}
 	broken := errors.New("connection reset")
 	for name, test := range map[string]struct {
 		method string

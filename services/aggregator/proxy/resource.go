@@ -122,7 +122,7 @@ func (b *requestBody) Close() error {
 
 // copyAll passes on an answer that ends by itself. Nobody waits for its parts, so none is pushed to the client early.
 func copyAll(w http.ResponseWriter, body io.Reader) error {
-	if b, ok := body.(interface{ Held() []byte }); ok { // of package backend
+	if b, ok := body.(interface{ Held() []byte }); ok { // of package upstream
 		// Not even nothing may be written where an answer has no body.
 		if held := b.Held(); len(held) > 0 {
 			if _, err := w.Write(held); err != nil {

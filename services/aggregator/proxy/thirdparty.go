@@ -26,7 +26,7 @@ import (
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
 	"k8s.io/streaming/pkg/httpstream"
 
-	"github.com/tripod-k8s/tripod/services/aggregator/backend"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
 // ThirdPartyConfig is what all proxies to third-party API servers share.
@@ -152,7 +152,7 @@ func (s *sending) Error(w http.ResponseWriter, req *http.Request, err error) {
 	if s.failed != nil {
 		err = s.failed
 	}
-	var unreachable *backend.UnreachableError
+	var unreachable *upstream.UnreachableError
 	if !onlyReads(req.Method) && !errors.As(err, &unreachable) {
 		badGateway(s.to.config.Serializer, w, req, fmt.Sprintf("the connection to service %s broke before it answered: %v", s.to.name(), err))
 		return

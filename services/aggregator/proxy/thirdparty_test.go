@@ -22,8 +22,8 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
-	"github.com/tripod-k8s/tripod/services/aggregator/backend"
-	"github.com/tripod-k8s/tripod/services/aggregator/connections/connectionstest"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
 )
 
 // third returns the proxy to an API server whose condition says whether it is available.
@@ -65,7 +65,7 @@ func TestATunnelToAThirdPartyTriesAnotherEndpoint(t *testing.T) {
 		_, _ = io.Copy(conn, buffer) // the client reads its echo
 	}))
 	defer behind.Close()
-	up := upstream(t, connectionstest.ClosedAddress(t), connectionstest.ClosedAddress(t), behind.Listener.Addr().String())
+	up := endpointsAt(t, connectionstest.ClosedAddress(t), connectionstest.ClosedAddress(t), behind.Listener.Addr().String())
 	front := serveThird(t, third(up, apiregistrationv1.ConditionTrue), "create")
 	for range 5 {
 		conn, err := net.Dial("tcp", front.Listener.Addr().String())
@@ -100,7 +100,7 @@ func TestAWatchOfAThirdPartyEndsWithoutAnErrorWhenItsServerGoesAway(t *testing.T
 				panic(http.ErrAbortHandler)
 			}))
 			defer behind.Close()
-			front := serveThird(t, third(upstream(t, behind.Listener.Addr().String()), apiregistrationv1.ConditionTrue), verb)
+			front := serveThird(t, third(endpointsAt(t, behind.Listener.Addr().String()), apiregistrationv1.ConditionTrue), verb)
 			resp, err := http.Get(front.URL + "/apis/third.example.com/v1/things")
 			if err != nil {
 				t.Fatal(err)
@@ -183,7 +183,7 @@ func TestAThirdPartyIsAskedWhenItsConditionOrAnEndpointIsGood(t *testing.T) {
 }
 
 func TestClientsOfAThirdPartyAreToldToRetryOnlyWhatCannotHappenTwice(t *testing.T) {
-	unreachable := &backend.UnreachableError{Backend: "v1.third.example.com", Failures: []string{"refused"}}
+	unreachable := &upstream.UnreachableError{Backend: "v1.third.example.com", Failures: []string{"refused"}}
 	broken := errors.New("connection reset")
 	for name, test := range map[string]struct {
 		method  string

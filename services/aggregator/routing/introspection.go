@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/tripod-k8s/tripod/services/aggregator/backend"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
 const (
@@ -51,7 +51,7 @@ func (t *Table) RouteURL(u *url.URL) Target {
 	return t.Route(u.Path)
 }
 
-var serviceOwners = map[string]Owner{aggregatorService: Aggregator, backend.Core: Core, backend.Extensions: Extensions}
+var serviceOwners = map[string]Owner{aggregatorService: Aggregator, upstream.Core: Core, upstream.Extensions: Extensions}
 
 // KnowsService reports whether the query names no service, or one that there is.
 func KnowsService(query url.Values) bool {

@@ -24,7 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
-	"github.com/tripod-k8s/tripod/services/aggregator/backend"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
 // Owner says who answers a request.
@@ -121,9 +121,9 @@ func (t *Table) SetAPIService(service *apiregistrationv1.APIService, thirdParty 
 		switch {
 		case !named:
 			s.services[gv] = Target{Owner: ThirdParty, Handler: thirdParty}
-		case owner == backend.Core:
+		case owner == upstream.Core:
 			s.services[gv] = Target{Owner: Core}
-		case owner == backend.Extensions:
+		case owner == upstream.Extensions:
 			s.services[gv] = Target{Owner: Extensions}
 		default:
 			// What is built in, and what core claims, decides at look-up.
@@ -158,7 +158,7 @@ func BackendOf(service *apiregistrationv1.APIService) (name string, ours bool) {
 	switch {
 	case ref == nil:
 		return "", true
-	case ref.Namespace == backend.Namespace && (ref.Name == backend.Core || ref.Name == backend.Extensions):
+	case ref.Namespace == upstream.Namespace && (ref.Name == upstream.Core || ref.Name == upstream.Extensions):
 		return ref.Name, true
 	}
 	return "", false

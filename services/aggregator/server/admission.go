@@ -27,7 +27,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kube-aggregator/pkg/apiserver"
 
-	"github.com/tripod-k8s/tripod/internal/loopback"
+	"github.com/tripod-k8s/tripod/internal/admission/loopback"
 )
 
 // applyAdmission sets up the admission plugins that concern APIServices. Webhooks and policies come from core. What policies

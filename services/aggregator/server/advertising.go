@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
-	"github.com/tripod-k8s/tripod/internal/servicegrpc"
-	"github.com/tripod-k8s/tripod/services/aggregator/advertise"
+	"github.com/tripod-k8s/tripod/internal/hop/rpc"
+	"github.com/tripod-k8s/tripod/services/aggregator/peers/advertise"
 )
 
 const (
@@ -46,7 +46,7 @@ func (s *server) installAdvertising() (*advertise.Advertiser, error) {
 		Cores:     core.grpcAddresses,
 		Subscribe: core.Subscribe,
 		Dial: func(address string) (advertise.Conn, error) {
-			return servicegrpc.Dial(address, core.Name(), s.config.options.ServiceTrust, generic.TracerProvider)
+			return rpc.Dial(address, core.Name(), s.config.options.ServiceTrust, generic.TracerProvider)
 		},
 	})
 	s.run("advertise", func(ctx context.Context) {

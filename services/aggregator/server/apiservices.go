@@ -23,13 +23,13 @@ import (
 	localavailability "k8s.io/kube-aggregator/pkg/controllers/status/local"
 	availabilitymetrics "k8s.io/kube-aggregator/pkg/controllers/status/metrics"
 
-	"github.com/tripod-k8s/tripod/services/aggregator/apiservices"
-	"github.com/tripod-k8s/tripod/services/aggregator/backend"
-	"github.com/tripod-k8s/tripod/services/aggregator/connections"
-	"github.com/tripod-k8s/tripod/services/aggregator/discovery"
-	"github.com/tripod-k8s/tripod/services/aggregator/openapi"
+	"github.com/tripod-k8s/tripod/services/aggregator/apis/apiservices"
+	"github.com/tripod-k8s/tripod/services/aggregator/apis/discovery"
+	"github.com/tripod-k8s/tripod/services/aggregator/apis/openapi"
+	"github.com/tripod-k8s/tripod/services/aggregator/peers/aggregated"
 	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
-	"github.com/tripod-k8s/tripod/services/aggregator/thirdparty"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
 // installAPIServices makes APIServices effective: in routing, discovery and OpenAPI.
@@ -118,7 +118,7 @@ func (s *server) configureThirdParties() error {
 		Tracer:          generic.TracerProvider,
 		Serializer:      generic.Serializer,
 	}
-	config := thirdparty.Config{
+	config := aggregated.Config{
 		Services:       generic.SharedInformerFactory.Core().V1().Services(),
 		EndpointSlices: generic.SharedInformerFactory.Discovery().V1().EndpointSlices(),
 		ByEndpoint:     o.EnableAggregatorRouting,
@@ -141,7 +141,7 @@ func (s *server) configureThirdParties() error {
 		}
 		config.ClientCert = s.proxyClientCert.CurrentCertKeyContent
 	}
-	s.directory, err = thirdparty.New(config)
+	s.directory, err = aggregated.New(config)
 	s.run("check-third-parties", func(ctx context.Context) { go s.directory.Run(ctx) })
 	return err
 }
@@ -156,7 +156,7 @@ func (s *server) installAvailability() error {
 	remote, err := apiservices.NewAvailability(apiservices.AvailabilityConfig{
 		Informer:     s.services,
 		Client:       client,
-		Backends:     []*backend.Backend{s.config.core.Backend, s.config.extensions.Backend},
+		Backends:     []*upstream.Backend{s.config.core.Backend, s.config.extensions.Backend},
 		ThirdParties: s.directory,
 		Metrics:      metrics,
 	})
@@ -174,7 +174,7 @@ func (s *server) installAvailability() error {
 
 // readyOnce fails until a backend was ready once. Clients that wait for a new cluster rely on what core makes at its
 // start, such as namespaces and roles. Later the backend may be away: what others serve must stay reachable.
-func readyOnce(b *backend.Backend) healthz.HealthChecker {
+func readyOnce(b *upstream.Backend) healthz.HealthChecker {
 	return healthz.NamedCheck(b.Name()+"-ready-once", func(*http.Request) error { return b.ReadyOnce() })
 }
 

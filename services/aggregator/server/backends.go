@@ -10,21 +10,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 
-	"github.com/tripod-k8s/tripod/internal/backendsfile"
-	"github.com/tripod-k8s/tripod/internal/servicegrpc"
-	"github.com/tripod-k8s/tripod/internal/sharedsettings"
-	"github.com/tripod-k8s/tripod/services/aggregator/backend"
-	"github.com/tripod-k8s/tripod/services/aggregator/feeds"
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/internal/hop/rpc"
+	"github.com/tripod-k8s/tripod/internal/service/settings"
+	"github.com/tripod-k8s/tripod/services/aggregator/peers/feeds"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
 // located is a backend, and where its replicas serve gRPC.
 type located struct {
-	*backend.Backend
+	*upstream.Backend
 	locate atomic.Pointer[func(address string) (string, bool)]
 }
 
-func newLocated(name string, replicas backendsfile.Replicas, identity backend.Identity) (*located, error) {
-	b, err := backend.New(name, replicas.Servers, identity)
+func newLocated(name string, replicas addresses.Replicas, identity upstream.Identity) (*located, error) {
+	b, err := upstream.New(name, replicas.Servers, identity)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func newLocated(name string, replicas backendsfile.Replicas, identity backend.Id
 }
 
 // set says where the replicas are.
-func (l *located) set(replicas backendsfile.Replicas) error {
+func (l *located) set(replicas addresses.Replicas) error {
 	locate, err := feeds.Locator(replicas.Servers, replicas.GRPC)
 	if err != nil {
 		return err
@@ -64,9 +64,9 @@ func (c *config) newFeeds(l *located, onServed func([]schema.GroupVersion), onDo
 		Backend: l,
 		Locate:  l.grpc,
 		Dial: func(address string) (feeds.Conn, error) {
-			return servicegrpc.Dial(address, l.Name(), c.options.ServiceTrust, c.generic.TracerProvider)
+			return rpc.Dial(address, l.Name(), c.options.ServiceTrust, c.generic.TracerProvider)
 		},
-		Settings:    sharedsettings.Of(c.options.ServerRun.ComponentGlobalsRegistry, c.options.APIEnablement.RuntimeConfig),
+		Settings:    settings.Of(c.options.ServerRun.ComponentGlobalsRegistry, c.options.APIEnablement.RuntimeConfig),
 		OnServed:    onServed,
 		OnDocuments: onDocuments,
 	})
@@ -86,15 +86,15 @@ func (s *server) installFeeds() error {
 		go core.Run(ctx)
 		go extensions.Run(ctx)
 		if path := s.config.options.BackendsFile; path != "" {
-			go backendsfile.Watch(ctx, path, s.config.backends, s.config.setBackends)
+			go addresses.WatchBackends(ctx, path, s.config.backends, s.config.setBackends)
 		}
 	})
 	return nil
 }
 
 // setBackends follows the file that says where replicas are.
-func (c *config) setBackends(now *backendsfile.Backends) {
-	for l, replicas := range map[*located]backendsfile.Replicas{c.core: now.Core, c.extensions: now.Extensions} {
+func (c *config) setBackends(now *addresses.Backends) {
+	for l, replicas := range map[*located]addresses.Replicas{c.core: now.Core, c.extensions: now.Extensions} {
 		if err := l.set(replicas); err != nil {
 			klog.ErrorS(err, "Not following the file of backends", "backend", l.Name(), "file", c.options.BackendsFile)
 		}

@@ -14,13 +14,13 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
 
-	"github.com/tripod-k8s/tripod/internal/deepstack"
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/internal/policy"
-	"github.com/tripod-k8s/tripod/internal/servicetrust"
-	"github.com/tripod-k8s/tripod/services/aggregator/authentication"
-	"github.com/tripod-k8s/tripod/services/aggregator/backend"
+	"github.com/tripod-k8s/tripod/internal/tuning/deepstack"
+	"github.com/tripod-k8s/tripod/services/aggregator/authn"
 	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
 // targetKey carries the routing decision through the chain, so that it is made once.
@@ -39,7 +39,7 @@ func targetFrom(ctx context.Context) routing.Target {
 func buildChain(table *routing.Table, decides *policy.Policy, calls *webhookCalls, traces bool, stop *shutdown, core, extensions http.Handler) func(http.Handler, *genericapiserver.Config) http.Handler {
 	return func(own http.Handler, config *genericapiserver.Config) http.Handler {
 		c := new(*config)
-		c.Authentication.Authenticator = authentication.Once(c.Authentication.Authenticator)
+		c.Authentication.Authenticator = authn.Once(c.Authentication.Authenticator)
 		full := fullChain(withThirdParties(own, stop, c), decides, calls, c)
 		short := shortChain(forward(core, extensions, c), traces, stop, c)
 		return stop.moveConnections(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -61,7 +61,7 @@ func buildChain(table *routing.Table, decides *policy.Policy, calls *webhookCall
 func fullChain(own http.Handler, decides *policy.Policy, calls *webhookCalls, c *genericapiserver.Config) http.Handler {
 	handler := genericapiserver.DefaultBuildHandlerChain(own, c)
 	handler = calls.gate(decides.Gate(handler, c), c)
-	handler = authentication.RejectDuringOutage(handler, c.Authentication.Authenticator, c.Serializer)
+	handler = authn.RejectDuringOutage(handler, c.Authentication.Authenticator, c.Serializer)
 	// These are in the chain as well, where they find their work done.
 	handler = genericapifilters.WithWarningRecorder(handler)
 	handler = genericfilters.WithHSTS(handler, c.HSTSDirectives)
@@ -74,7 +74,7 @@ func fullChain(own http.Handler, decides *policy.Policy, calls *webhookCalls, c 
 // shortChain wraps what every request needs before it is forwarded. Innermost is first.
 func shortChain(handler http.Handler, traces bool, stop *shutdown, c *genericapiserver.Config) http.Handler {
 	failed := genericapifilters.WithFailedAuthenticationAudit(
-		authentication.FailedHandler(c.Serializer, genericapifilters.Unauthorized(c.Serializer)),
+		authn.FailedHandler(c.Serializer, genericapifilters.Unauthorized(c.Serializer)),
 		c.AuditBackend, c.AuditPolicyRuleEvaluator)
 	failed = proxy.TellWarnings(genericapifilters.WithCacheControl(failed))
 	if traces {
@@ -84,7 +84,7 @@ func shortChain(handler http.Handler, traces bool, stop *shutdown, c *genericapi
 	}
 	handler = genericapifilters.WithAuthentication(handler, c.Authentication.Authenticator, failed,
 		c.Authentication.APIAudiences, c.Authentication.RequestHeaderConfig)
-	handler = proxy.WithWarnings(authentication.WithOutcome(handler))
+	handler = proxy.WithWarnings(authn.WithOutcome(handler))
 	handler = genericfilters.WithCORS(handler, c.CorsAllowedOriginList, nil, nil, nil, "true")
 	handler = stop.endLongRunning(handler, c.LongRunningFunc)
 	handler = genericfilters.WithWaitGroup(handler, c.LongRunningFunc, c.NonLongRunningRequestWaitGroup)
@@ -120,7 +120,7 @@ func withoutTraceOfAnybody(handler http.Handler) http.Handler {
 // tracesDecided reports whether the sender of a request decides whether it is traced.
 func tracesDecided(ctx context.Context) bool {
 	sender, ok := request.UserFrom(ctx)
-	return ok && (servicetrust.ServiceOf(sender) != "" ||
+	return ok && (trust.ServiceOf(sender) != "" ||
 		slices.Contains(sender.GetGroups(), user.SystemPrivilegedGroup) || slices.Contains(sender.GetGroups(), user.MonitoringGroup))
 }
 
@@ -129,7 +129,7 @@ func forward(core, extensions http.Handler, c *genericapiserver.Config) http.Han
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		target := targetFrom(req.Context())
 		if target.Replica != "" && isSomebody(req.Context()) {
-			req = req.WithContext(backend.WithReplica(req.Context(), target.Replica))
+			req = req.WithContext(upstream.WithReplica(req.Context(), target.Replica))
 		}
 		switch target.Owner {
 		case routing.Core:

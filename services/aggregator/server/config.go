@@ -25,20 +25,19 @@ import (
 	generatedopenapi "k8s.io/kube-aggregator/pkg/generated/openapi"
 	kubeapiserveradmission "k8s.io/kubernetes/pkg/kubeapiserver/admission"
 
-	"github.com/tripod-k8s/tripod/internal/apidocs"
-	"github.com/tripod-k8s/tripod/internal/auditlog"
-	"github.com/tripod-k8s/tripod/internal/backendsfile"
-	"github.com/tripod-k8s/tripod/internal/etcdready"
-	"github.com/tripod-k8s/tripod/internal/loopback"
+	"github.com/tripod-k8s/tripod/internal/admission/loopback"
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/internal/hop/rpc"
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/internal/policy"
-	"github.com/tripod-k8s/tripod/internal/replicaid"
-	"github.com/tripod-k8s/tripod/internal/servicegrpc"
-	"github.com/tripod-k8s/tripod/internal/servicetrust"
-	"github.com/tripod-k8s/tripod/internal/watchhistory"
-	"github.com/tripod-k8s/tripod/services/aggregator/authentication"
-	"github.com/tripod-k8s/tripod/services/aggregator/backend"
-	"github.com/tripod-k8s/tripod/services/aggregator/identity"
+	"github.com/tripod-k8s/tripod/internal/service"
+	"github.com/tripod-k8s/tripod/internal/service/auditlog"
+	"github.com/tripod-k8s/tripod/internal/storage/etcdready"
+	"github.com/tripod-k8s/tripod/internal/storage/watchresume"
+	"github.com/tripod-k8s/tripod/services/aggregator/authn"
+	"github.com/tripod-k8s/tripod/services/aggregator/authn/tokens"
 	"github.com/tripod-k8s/tripod/services/aggregator/options"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
 // config is what the server is built from.
@@ -46,13 +45,13 @@ type config struct {
 	options *options.Options
 	generic *genericapiserver.RecommendedConfig
 	// backends says where the replicas were at the start.
-	backends *backendsfile.Backends
+	backends *addresses.Backends
 	core     *located
 	// extensions is the backend of CRDs and custom resources.
 	extensions *located
 	policy     *policy.Policy
 	// identity asks core about tokens.
-	identity *identity.Client
+	identity *tokens.Client
 	// services knows core and extensions by their certificates.
 	services authenticator.Request
 	// webhooks decides which webhooks services call by way of the aggregator.
@@ -70,18 +69,18 @@ func newConfig(ctx context.Context, o *options.Options) (*config, error) {
 	}
 	c := &config{options: o, generic: genericapiserver.NewRecommendedConfig(aggregatorscheme.Codecs)}
 	var err error
-	identity := backend.Identity{CAFile: o.ServiceTrust.CAFile, CertFile: o.ServiceTrust.CertFile, KeyFile: o.ServiceTrust.KeyFile}
+	identity := upstream.Identity{CAFile: o.ServiceTrust.CAFile, CertFile: o.ServiceTrust.CertFile, KeyFile: o.ServiceTrust.KeyFile}
 	if c.backends, err = o.Backends(); err != nil {
 		return nil, err
 	}
-	if c.core, err = newLocated(backend.Core, c.backends.Core, identity); err != nil {
+	if c.core, err = newLocated(upstream.Core, c.backends.Core, identity); err != nil {
 		return nil, err
 	}
-	if c.extensions, err = newLocated(backend.Extensions, c.backends.Extensions, identity); err != nil {
+	if c.extensions, err = newLocated(upstream.Extensions, c.backends.Extensions, identity); err != nil {
 		return nil, err
 	}
 	if o.Replica != "" { // before the options, which tell it the collector of traces
-		if c.generic.APIServerID, err = replicaid.New("aggregator", o.Replica); err != nil {
+		if c.generic.APIServerID, err = service.NewReplicaID("aggregator", o.Replica); err != nil {
 			return nil, err
 		}
 	}
@@ -112,9 +111,9 @@ func (c *config) knowsGroups() bool {
 }
 
 // clientConfig returns the configuration of clients of a backend, in the aggregator's own name.
-func clientConfig(b *backend.Backend) *rest.Config {
+func clientConfig(b *upstream.Backend) *rest.Config {
 	return &rest.Config{
-		Host:      "https://" + servicetrust.ServerName(b.Name()),
+		Host:      "https://" + trust.ServerName(b.Name()),
 		Transport: b.Own(),
 		UserAgent: "tripod-aggregator",
 		QPS:       -1, // a user waits for the answer; core limits by priority and fairness
@@ -133,7 +132,7 @@ func (c *config) applyOptions(client kubernetes.Interface) error {
 		func() error { return o.Features.ApplyTo(generic, client, c.generic.SharedInformerFactory) },
 		func() error { return o.EgressSelector.ApplyTo(generic) },
 		func() error { return o.Traces.ApplyTo(generic.EgressSelector, generic) },
-		func() error { generic.TracerProvider = servicetrust.Traces(generic.TracerProvider); return nil },
+		func() error { generic.TracerProvider = trust.Traces(generic.TracerProvider); return nil },
 		func() error { return o.Audit.ApplyTo(generic) },
 		func() error { auditlog.Apply(generic, o.AuditSocket, o.Audit); return nil },
 		func() error {
@@ -151,7 +150,7 @@ func (c *config) applyOptions(client kubernetes.Interface) error {
 	if err := o.Etcd.ApplyTo(generic); err != nil {
 		return err
 	}
-	watchhistory.Apply(generic)
+	watchresume.Apply(generic)
 	o.Metrics.Apply()
 	generic.LoopbackClientConfig.UserAgent = loopback.UserAgent()
 
@@ -160,7 +159,7 @@ func (c *config) applyOptions(client kubernetes.Interface) error {
 		sets.NewString("watch", "proxy"),
 		sets.NewString("attach", "exec", "proxy", "log", "portforward"),
 	)
-	apidocs.Apply(generic, generatedopenapi.GetOpenAPIDefinitions)
+	service.ApplyDocuments(generic, generatedopenapi.GetOpenAPIDefinitions)
 
 	// The documents over all servers take the place of the aggregator's own.
 	generic.SkipOpenAPIInstallation = true
@@ -171,14 +170,14 @@ func (c *config) applyOptions(client kubernetes.Interface) error {
 
 func (c *config) applyAuthentication() error {
 	o, generic := c.options.Authentication, &c.generic.Config
-	c.identity = identity.New(identity.Config{
+	c.identity = tokens.New(tokens.Config{
 		Addresses: c.core.grpcAddresses,
-		Dial: func(address string) (identity.Conn, error) {
-			return servicegrpc.Dial(address, backend.Core, c.options.ServiceTrust, generic.TracerProvider)
+		Dial: func(address string) (tokens.Conn, error) {
+			return rpc.Dial(address, upstream.Core, c.options.ServiceTrust, generic.TracerProvider)
 		},
 		Grace: c.options.IdentityGrace,
 	})
-	auth := authentication.Config{Services: c.services, Tokens: c.identity}
+	auth := authn.Config{Services: c.services, Tokens: c.identity}
 
 	clientCA, err := o.ClientCert.GetClientCAContentProvider()
 	if err != nil {
@@ -238,6 +237,6 @@ func (c *config) applyAuthorization(ctx context.Context) error {
 	}
 	c.webhooks = newWebhookCalls(c.generic.SharedInformerFactory, &manifestWebhooks{next: kubeapiserveradmission.NewPluginInitializer()})
 	c.generic.Authorization.Authorizer = authorizerunion.New(
-		servicetrust.NewAuthorizer(servicetrust.Aggregator), c.webhooks, c.policy.UntilSynced(health), c.policy)
+		trust.NewAuthorizer(trust.Aggregator), c.webhooks, c.policy.UntilSynced(health), c.policy)
 	return nil
 }

@@ -14,10 +14,10 @@ import (
 	openapicontroller "k8s.io/kube-aggregator/pkg/controllers/openapi"
 	openapiv3controller "k8s.io/kube-aggregator/pkg/controllers/openapiv3"
 
-	"github.com/tripod-k8s/tripod/services/aggregator/discovery"
+	"github.com/tripod-k8s/tripod/services/aggregator/apis/discovery"
+	"github.com/tripod-k8s/tripod/services/aggregator/peers/aggregated"
 	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
-	"github.com/tripod-k8s/tripod/services/aggregator/thirdparty"
 )
 
 // apiServiceHandlers makes APIServices effective: kube-aggregator's registration controller calls
@@ -26,7 +26,7 @@ type apiServiceHandlers struct {
 	table            *routing.Table
 	core, extensions *discovery.Source
 	thirdParty       proxy.ThirdPartyConfig
-	directory        *thirdparty.Directory
+	directory        *aggregated.Directory
 	discovery        apiserver.DiscoveryAggregationController
 	openAPI          *openapicontroller.AggregationController
 	openAPIV3        *openapiv3controller.AggregationController

@@ -18,7 +18,7 @@ import (
 	"k8s.io/klog/v2"
 	listers "k8s.io/kube-aggregator/pkg/client/listers/apiregistration/v1"
 
-	"github.com/tripod-k8s/tripod/services/aggregator/health"
+	"github.com/tripod-k8s/tripod/services/aggregator/apis/health"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 

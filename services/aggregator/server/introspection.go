@@ -13,10 +13,10 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/server/healthz"
 
-	"github.com/tripod-k8s/tripod/services/aggregator/backend"
-	"github.com/tripod-k8s/tripod/services/aggregator/feeds"
-	"github.com/tripod-k8s/tripod/services/aggregator/health"
+	"github.com/tripod-k8s/tripod/services/aggregator/apis/health"
+	"github.com/tripod-k8s/tripod/services/aggregator/peers/feeds"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
 // newHealth returns the health of all services, with what does not make this server unready but should be known.
@@ -27,7 +27,7 @@ func (s *server) newHealth() *health.Handler {
 }
 
 // available fails while no replica of a backend is ready.
-func available(b *backend.Backend) healthz.HealthChecker {
+func available(b *upstream.Backend) healthz.HealthChecker {
 	return healthz.NamedCheck(b.Name()+"-available", func(*http.Request) error {
 		if ok, why := b.Ready(); !ok {
 			return errors.New(why)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 
-	"github.com/tripod-k8s/tripod/internal/servicetrust"
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
 )
 
@@ -20,15 +20,15 @@ import (
 
 // serveServices makes the aggregator known to core and extensions, and them to it.
 func (c *config) serveServices() error {
-	trust := c.options.ServiceTrust
-	own, err := dynamiccertificates.NewDynamicSNIContentFromFiles("service-cert", trust.CertFile, trust.KeyFile,
-		servicetrust.ServerName("aggregator"))
+	files := c.options.ServiceTrust
+	own, err := dynamiccertificates.NewDynamicSNIContentFromFiles("service-cert", files.CertFile, files.KeyFile,
+		trust.ServerName("aggregator"))
 	if err != nil {
 		return fmt.Errorf("--service-cert-file: %w", err)
 	}
 	generic := &c.generic.Config
 	generic.SecureServing.SNICerts = append(generic.SecureServing.SNICerts, own)
-	backends, ca, err := servicetrust.NewBackendAuthenticator(trust.CAFile)
+	backends, ca, err := trust.NewBackendAuthenticator(files.CAFile)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ var kubeAPIServer = &user.DefaultInfo{Name: user.APIServerUser, Groups: []string
 // What the service may ask for was decided before.
 func asKubeAPIServer(req *http.Request) *http.Request {
 	sender, ok := request.UserFrom(req.Context())
-	if !ok || servicetrust.ServiceOf(sender) == "" {
+	if !ok || trust.ServiceOf(sender) == "" {
 		return req
 	}
 	return req.WithContext(request.WithUser(req.Context(), kubeAPIServer))
@@ -59,11 +59,11 @@ func (s *server) untilSeen(discovery http.Handler) http.Handler {
 			return
 		}
 		seen := true
-		switch servicetrust.ServiceOf(sender) {
-		case servicetrust.Core:
+		switch trust.ServiceOf(sender) {
+		case trust.Core:
 			// Not of extensions, too: core's own kinds must be known while that is away.
 			seen = s.coreDiscovery.Seen()
-		case servicetrust.Extensions:
+		case trust.Extensions:
 			seen = s.coreDiscovery.Seen() && s.extensionsDiscovery.Seen()
 		}
 		if !seen {

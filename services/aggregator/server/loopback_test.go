@@ -13,9 +13,9 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
-	"github.com/tripod-k8s/tripod/internal/servicetrust"
-	"github.com/tripod-k8s/tripod/internal/servicetrust/servicetrusttest"
-	"github.com/tripod-k8s/tripod/services/aggregator/discovery"
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/internal/hop/trust/trusttest"
+	"github.com/tripod-k8s/tripod/services/aggregator/apis/discovery"
 )
 
 func TestThirdPartiesSeeKubeAPIServerInPlaceOfServices(t *testing.T) {
@@ -23,8 +23,8 @@ func TestThirdPartiesSeeKubeAPIServerInPlaceOfServices(t *testing.T) {
 		sender user.Info
 		want   string
 	}{
-		{servicetrusttest.Backend(t, servicetrust.Core), "system:apiserver"},
-		{&user.DefaultInfo{Name: servicetrust.Core}, servicetrust.Core},
+		{trusttest.Backend(t, trust.Core), "system:apiserver"},
+		{&user.DefaultInfo{Name: trust.Core}, trust.Core},
 		{&user.DefaultInfo{Name: "jane"}, "jane"},
 	} {
 		req := httptest.NewRequestWithContext(request.WithUser(t.Context(), test.sender), http.MethodGet, "/", nil)
@@ -44,8 +44,8 @@ func TestServicesAreNotToldWhatIsNotWhole(t *testing.T) {
 		sender user.Info
 		want   int
 	}{
-		{servicetrusttest.Backend(t, servicetrust.Core), http.StatusServiceUnavailable},
-		{&user.DefaultInfo{Name: servicetrust.Core}, http.StatusOK},
+		{trusttest.Backend(t, trust.Core), http.StatusServiceUnavailable},
+		{&user.DefaultInfo{Name: trust.Core}, http.StatusOK},
 		{&user.DefaultInfo{Name: "jane"}, http.StatusOK},
 		{nil, http.StatusOK},
 	} {

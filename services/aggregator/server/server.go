@@ -28,23 +28,22 @@ import (
 	"k8s.io/kube-aggregator/pkg/controllers/autoregister"
 	apiservicerest "k8s.io/kube-aggregator/pkg/registry/apiservice/rest"
 
-	"github.com/tripod-k8s/tripod/internal/probes"
-	tripodversion "github.com/tripod-k8s/tripod/internal/version"
-	"github.com/tripod-k8s/tripod/services/aggregator/apiservices"
-	"github.com/tripod-k8s/tripod/services/aggregator/backend"
-	"github.com/tripod-k8s/tripod/services/aggregator/discovery"
-	"github.com/tripod-k8s/tripod/services/aggregator/feeds"
-	"github.com/tripod-k8s/tripod/services/aggregator/health"
+	"github.com/tripod-k8s/tripod/internal/service"
+	"github.com/tripod-k8s/tripod/services/aggregator/apis/apiservices"
+	"github.com/tripod-k8s/tripod/services/aggregator/apis/discovery"
+	"github.com/tripod-k8s/tripod/services/aggregator/apis/health"
 	"github.com/tripod-k8s/tripod/services/aggregator/options"
+	"github.com/tripod-k8s/tripod/services/aggregator/peers/aggregated"
+	"github.com/tripod-k8s/tripod/services/aggregator/peers/feeds"
 	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
-	"github.com/tripod-k8s/tripod/services/aggregator/thirdparty"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
 // Run serves until the context ends, and then shuts down as kube-apiserver does.
 func Run(ctx context.Context, o *options.Options) error {
-	klog.InfoS("Starting aggregator", "version", tripodversion.Version, "kubernetes", version.Get().GitVersion)
-	probing, err := probes.Start(&o.Probes, "etcd")
+	klog.InfoS("Starting aggregator", "version", service.Version, "kubernetes", version.Get().GitVersion)
+	probing, err := service.StartProbes(&o.Probes, "etcd")
 	if err != nil {
 		return err
 	}
@@ -80,7 +79,7 @@ type server struct {
 	coreDiscovery, extensionsDiscovery *discovery.Source
 	registrar                          *apiservices.Registrar
 	thirdParty                         proxy.ThirdPartyConfig
-	directory                          *thirdparty.Directory
+	directory                          *aggregated.Directory
 	// followers follow the feeds of core and extensions.
 	followers []*feeds.Follower
 	health    *health.Handler
@@ -96,11 +95,11 @@ const resyncInterval = 5 * time.Minute
 func newServer(c *config) (*server, error) {
 	s := &server{config: c, table: routing.NewTable(apiservices.Builtin)}
 	serializer := c.generic.Serializer
-	s.toExtensions = proxy.NewForwarder(backend.Extensions, c.traced(c.extensions), serializer)
+	s.toExtensions = proxy.NewForwarder(upstream.Extensions, c.traced(c.extensions), serializer)
 	stop := newShutdown(c.generic.ShutdownWatchTerminationGracePeriod, c.generic.DrainedNotify())
 	s.health = s.newHealth()
 	build := buildChain(s.table, c.policy, c.webhooks, c.traces(), stop,
-		proxy.NewForwarder(backend.Core, c.traced(c.core), serializer), s.toExtensions)
+		proxy.NewForwarder(upstream.Core, c.traced(c.core), serializer), s.toExtensions)
 	c.generic.BuildHandlerChainFunc = func(own http.Handler, config *genericapiserver.Config) http.Handler {
 		return build(refuseUnknownServices(s.health.Wrap(own), serializer), config)
 	}
@@ -225,7 +224,7 @@ func (s *server) installIdentity() error {
 // installReadiness makes the server ready only when it knows enough not to mislead clients.
 func (s *server) installReadiness() error {
 	return s.generic.AddReadyzChecks(
-		readyOnce(s.config.core.Backend), seenOnce(backend.Core, s.coreDiscovery), s.config.identity,
-		readyOnce(s.config.extensions.Backend), seenOnce(backend.Extensions, s.extensionsDiscovery), s.agreedOnce(),
+		readyOnce(s.config.core.Backend), seenOnce(upstream.Core, s.coreDiscovery), s.config.identity,
+		readyOnce(s.config.extensions.Backend), seenOnce(upstream.Extensions, s.extensionsDiscovery), s.agreedOnce(),
 	)
 }

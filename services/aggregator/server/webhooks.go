@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/informers"
 	admissionregistration "k8s.io/client-go/informers/admissionregistration/v1"
 
-	"github.com/tripod-k8s/tripod/internal/servicetrust"
-	"github.com/tripod-k8s/tripod/internal/webhookpath"
+	"github.com/tripod-k8s/tripod/internal/admission/loopback"
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
@@ -52,7 +52,7 @@ func newWebhookCalls(factory informers.SharedInformerFactory, manifests *manifes
 // received reports whether all webhooks that a service may call were received once.
 func (c *webhookCalls) received(service string) bool {
 	_, heard := c.conversion("")
-	return c.mutating.Informer().HasSynced() && c.validating.Informer().HasSynced() && (heard || service != servicetrust.Extensions)
+	return c.mutating.Informer().HasSynced() && c.validating.Informer().HasSynced() && (heard || service != trust.Extensions)
 }
 
 // gate goes around the handler chain built from config. Until webhooks were received it answers 503 to services that call one: Authorize
@@ -63,7 +63,7 @@ func (c *webhookCalls) gate(chain http.Handler, config *genericapiserver.Config)
 			// An authenticator may remove what it read; the chain has to read it again.
 			sender, ok, err := config.Authentication.Authenticator.AuthenticateRequest(req.Clone(req.Context()))
 			if err == nil && ok {
-				if service := servicetrust.ServiceOf(sender.User); service != "" && !c.received(service) {
+				if service := trust.ServiceOf(sender.User); service != "" && !c.received(service) {
 					proxy.Unavailable(config.Serializer, w, req, "the webhooks at the kubernetes Service are not all known yet")
 					return
 				}
@@ -75,7 +75,7 @@ func (c *webhookCalls) gate(chain http.Handler, config *genericapiserver.Config)
 
 // Authorize implements authorizer.Authorizer. It never denies.
 func (c *webhookCalls) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
-	service := servicetrust.ServiceOf(attributes.GetUser())
+	service := trust.ServiceOf(attributes.GetUser())
 	if service == "" || attributes.GetVerb() != "create" || targetFrom(ctx).Owner != routing.ThirdParty {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
@@ -93,7 +93,7 @@ func (c *webhookCalls) named(service, path string) (bool, error) {
 	if path == "" {
 		return false, nil
 	}
-	if there, _ := c.conversion(path); there && service == servicetrust.Extensions {
+	if there, _ := c.conversion(path); there && service == trust.Extensions {
 		return true, nil
 	}
 	mutating, err := c.mutating.Lister().List(labels.Everything())
@@ -132,7 +132,7 @@ func validates(configurations []*admissionregistrationv1.ValidatingWebhookConfig
 
 func isAt(config admissionregistrationv1.WebhookClientConfig, path string) bool {
 	if service := config.Service; service != nil {
-		return webhookpath.OfService(service.Namespace, service.Name, service.Port, service.Path) == path
+		return loopback.WebhookPath(service.Namespace, service.Name, service.Port, service.Path) == path
 	}
-	return config.URL != nil && webhookpath.OfURL(*config.URL) == path
+	return config.URL != nil && loopback.OfURL(*config.URL) == path
 }

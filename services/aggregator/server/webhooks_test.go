@@ -27,8 +27,8 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/utils/ptr"
 
-	"github.com/tripod-k8s/tripod/internal/servicetrust"
-	"github.com/tripod-k8s/tripod/internal/servicetrust/servicetrusttest"
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/internal/hop/trust/trusttest"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 
@@ -47,7 +47,7 @@ func webhooks(configs ...admissionregistrationv1.WebhookClientConfig) *admission
 }
 
 func TestServicesMayCallWebhooksOnly(t *testing.T) {
-	core := servicetrusttest.Backend(t, servicetrust.Core)
+	core := trusttest.Backend(t, trust.Core)
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(
 		webhooks(
 			atService("default", "kubernetes", "/apis/a/v1/reviews", nil),
@@ -68,7 +68,7 @@ func TestServicesMayCallWebhooksOnly(t *testing.T) {
 	factory.Start(t.Context().Done())
 	factory.WaitForCacheSync(t.Context().Done())
 
-	jane := &user.DefaultInfo{Name: servicetrust.Core}
+	jane := &user.DefaultInfo{Name: trust.Core}
 	for _, test := range []struct {
 		name  string
 		user  user.Info
@@ -105,8 +105,8 @@ func TestServicesMayCallWebhooksOnly(t *testing.T) {
 
 func TestExtensionsAloneCallsConversionWebhooks(t *testing.T) {
 	const path = "/apis/a/v1/conversions"
-	for name, allowed := range map[string]bool{servicetrust.Extensions: true, servicetrust.Core: false} {
-		service := servicetrusttest.Backend(t, name)
+	for name, allowed := range map[string]bool{trust.Extensions: true, trust.Core: false} {
+		service := trusttest.Backend(t, name)
 		synctest.Test(t, func(t *testing.T) {
 			calls := newWebhookCalls(informers.NewSharedInformerFactory(fake.NewClientset(), 0), &manifestWebhooks{})
 			calls.conversion = func(at string) (bool, bool) { return at == path, true }
@@ -122,7 +122,7 @@ func TestExtensionsAloneCallsConversionWebhooks(t *testing.T) {
 }
 
 func TestWebhooksOfFilesAreCalled(t *testing.T) {
-	core := servicetrusttest.Backend(t, servicetrust.Core)
+	core := trusttest.Backend(t, trust.Core)
 	url := "https://kubernetes.default.svc/apis/a/v1/reviews"
 	configuration := webhooks(admissionregistrationv1.WebhookClientConfig{URL: &url})
 	manifests := &manifestWebhooks{next: loaders{&initializer.ManifestLoaders{
@@ -171,7 +171,7 @@ func (p *manifestPlugin) SetManifestLoaders(loaders *initializer.ManifestLoaders
 }
 
 func TestServicesWaitForWebhooks(t *testing.T) {
-	core, extensions := servicetrusttest.Backend(t, servicetrust.Core), servicetrusttest.Backend(t, servicetrust.Extensions)
+	core, extensions := trusttest.Backend(t, trust.Core), trusttest.Backend(t, trust.Extensions)
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 	calls := newWebhookCalls(factory, &manifestWebhooks{})
 	var sender user.Info
@@ -208,7 +208,7 @@ func TestServicesWaitForWebhooks(t *testing.T) {
 }
 
 func TestAWebhookMayBeHeardOfALittleLater(t *testing.T) {
-	core := servicetrusttest.Backend(t, servicetrust.Core)
+	core := trusttest.Backend(t, trust.Core)
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 	calls := newWebhookCalls(factory, &manifestWebhooks{})
 	synctest.Test(t, func(t *testing.T) {

@@ -25,7 +25,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/tripod-k8s/tripod/internal/envelope"
+	"github.com/tripod-k8s/tripod/internal/hop/envelope"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 

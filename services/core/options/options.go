@@ -14,14 +14,13 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
-	"github.com/tripod-k8s/tripod/internal/auditlog"
-	"github.com/tripod-k8s/tripod/internal/backendsfile"
-	"github.com/tripod-k8s/tripod/internal/bindaddress"
-	"github.com/tripod-k8s/tripod/internal/probes"
-	"github.com/tripod-k8s/tripod/internal/servicegrpc"
-	"github.com/tripod-k8s/tripod/internal/servicelink"
-	"github.com/tripod-k8s/tripod/internal/servicetrust"
-	"github.com/tripod-k8s/tripod/internal/sharedsettings"
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/internal/hop/link"
+	"github.com/tripod-k8s/tripod/internal/hop/rpc"
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/internal/service"
+	"github.com/tripod-k8s/tripod/internal/service/auditlog"
+	"github.com/tripod-k8s/tripod/internal/service/settings"
 )
 
 // Options are the options of tripod-core before completion.
@@ -32,12 +31,12 @@ type Options struct {
 
 // Own are the options that kube-apiserver does not have.
 type Own struct {
-	ServiceTrust servicetrust.BackendOptions
-	Probes       bindaddress.Flag
-	GRPC         bindaddress.Flag
+	ServiceTrust trust.BackendOptions
+	Probes       addresses.BindFlag
+	GRPC         addresses.BindFlag
 
 	// Aggregator is where the aggregator is, unless BackendsFile says it.
-	Aggregator   servicelink.AggregatorOptions
+	Aggregator   link.AggregatorOptions
 	BackendsFile string
 	// AdvertisePort is the port that the kubernetes Service and discovery name. 0 means core's own.
 	AdvertisePort int
@@ -52,7 +51,7 @@ type Completed struct {
 	options.CompletedOptions
 	Own
 	// Backends is what BackendsFile said, if there is one.
-	Backends *backendsfile.Backends
+	Backends *addresses.Backends
 	// AggregatorURLs are where the aggregator is. There may be none.
 	AggregatorURLs []*url.URL
 }
@@ -61,9 +60,9 @@ type Completed struct {
 func New() *Options {
 	o := &Options{
 		ServerRunOptions: options.NewServerRunOptions(),
-		Own:              Own{Probes: probes.NewFlag(), GRPC: servicegrpc.NewFlag()},
+		Own:              Own{Probes: service.NewProbesFlag(), GRPC: rpc.NewFlag()},
 	}
-	servicetrust.SetShutdownDefaults(o.GenericServerRunOptions)
+	trust.SetShutdownDefaults(o.GenericServerRunOptions)
 	// Aggregators keep answers about tokens, and are told when these hold no longer. A cache here would answer as before.
 	o.Authentication.TokenSuccessCacheTTL = 0
 	return o
@@ -77,7 +76,7 @@ func (o *Options) Flags() *cliflag.NamedFlagSets {
 	o.Probes.AddFlags(own)
 	o.GRPC.AddFlags(own)
 	o.Aggregator.AddFlags(own)
-	backendsfile.AddFlag(own, &o.BackendsFile, "--aggregator-servers")
+	addresses.AddBackendsFileFlag(own, &o.BackendsFile, "--aggregator-servers")
 	own.IntVar(&o.AdvertisePort, "advertise-port", o.AdvertisePort,
 		"Port of the aggregator, named in the kubernetes Service, its endpoints and discovery. 0 means --secure-port.")
 	auditlog.AddFlag(own, &o.AuditSocket)
@@ -111,11 +110,11 @@ func (o *Options) Complete(ctx context.Context) (*Completed, error) {
 
 // refuse returns what was asked for that only a kube-apiserver in one process can do.
 func (o *Options) refuse() (errs []error) {
-	if err := sharedsettings.Refuse(o.GenericServerRunOptions.ComponentGlobalsRegistry); err != nil {
+	if err := settings.Refuse(o.GenericServerRunOptions.ComponentGlobalsRegistry); err != nil {
 		errs = append(errs, err)
 	}
 	if o.PeerCAFile != "" || o.PeerAdvertiseAddress.PeerAdvertiseIP != "" || o.PeerAdvertiseAddress.PeerAdvertisePort != "" {
-		errs = append(errs, fmt.Errorf("--peer-ca-file, --peer-advertise-ip and --peer-advertise-port cannot be used with Tripod: %s", sharedsettings.NoPeers))
+		errs = append(errs, fmt.Errorf("--peer-ca-file, --peer-advertise-ip and --peer-advertise-port cannot be used with Tripod: %s", settings.NoPeers))
 	}
 	return errs
 }
@@ -124,8 +123,8 @@ func (o *Options) refuse() (errs []error) {
 func (o *Completed) findAggregator() (errs []error) {
 	if o.BackendsFile != "" {
 		var err error
-		if o.Backends, err = backendsfile.Load(o.BackendsFile); err != nil {
-			return []error{fmt.Errorf("--%s: %w", backendsfile.Flag, err)}
+		if o.Backends, err = addresses.LoadBackends(o.BackendsFile); err != nil {
+			return []error{fmt.Errorf("--%s: %w", addresses.BackendsFileFlag, err)}
 		}
 	}
 	o.AggregatorURLs, errs = o.Aggregator.Find(o.Backends)

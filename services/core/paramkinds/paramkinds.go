@@ -24,7 +24,7 @@ import (
 	listers "k8s.io/client-go/listers/admissionregistration/v1"
 	"k8s.io/component-base/featuregate"
 
-	"github.com/tripod-k8s/tripod/internal/servicetrust"
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
 )
 
 // Another service may hear of a new policy a moment before this replica of core does.
@@ -57,8 +57,8 @@ func New(factory informers.SharedInformerFactory, gates featuregate.FeatureGate)
 
 // Authorize implements authorizer.Authorizer. It never denies.
 func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
-	switch servicetrust.ServiceOf(attributes.GetUser()) {
-	case servicetrust.Extensions, servicetrust.Aggregator:
+	switch trust.ServiceOf(attributes.GetUser()) {
+	case trust.Extensions, trust.Aggregator:
 	default:
 		return authorizer.DecisionNoOpinion, "", nil
 	}

@@ -14,8 +14,8 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 
-	"github.com/tripod-k8s/tripod/internal/servicetrust"
-	"github.com/tripod-k8s/tripod/internal/servicetrust/servicetrusttest"
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/internal/hop/trust/trusttest"
 )
 
 func read(verb, group, version, resource string) authorizer.AttributesRecord {
@@ -23,7 +23,7 @@ func read(verb, group, version, resource string) authorizer.AttributesRecord {
 }
 
 func TestServicesReadWhatPoliciesName(t *testing.T) {
-	extensions, core := servicetrusttest.Backend(t, servicetrust.Extensions), servicetrusttest.Backend(t, servicetrust.Core)
+	extensions, core := trusttest.Backend(t, trust.Extensions), trusttest.Backend(t, trust.Core)
 	status := read("get", "", "v1", "secrets")
 	status.Subresource = "status"
 	for _, test := range []struct {
@@ -42,7 +42,7 @@ func TestServicesReadWhatPoliciesName(t *testing.T) {
 		{"a change", extensions, read("update", "", "v1", "secrets"), false},
 		{"a path", extensions, authorizer.AttributesRecord{Verb: "get", Path: "/api/v1/secrets"}, false},
 		{"core, which needs none of it", core, read("list", "", "v1", "secrets"), false},
-		{"a user", &user.DefaultInfo{Name: servicetrust.Extensions}, read("list", "", "v1", "secrets"), false},
+		{"a user", &user.DefaultInfo{Name: trust.Extensions}, read("list", "", "v1", "secrets"), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // it waits for policies that it has not heard of
@@ -80,7 +80,7 @@ func TestServicesReadWhatPoliciesName(t *testing.T) {
 }
 
 func TestPoliciesMayBeHeardOfLate(t *testing.T) {
-	extensions := servicetrusttest.Backend(t, servicetrust.Extensions)
+	extensions := trusttest.Backend(t, trust.Extensions)
 	synctest.Test(t, func(t *testing.T) {
 		factory := informers.NewSharedInformerFactory(nil, 0)
 		a := New(factory, utilfeature.DefaultFeatureGate)

@@ -22,12 +22,11 @@ import (
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 
-	"github.com/tripod-k8s/tripod/internal/auditlog"
-	"github.com/tripod-k8s/tripod/internal/etcdready"
-	"github.com/tripod-k8s/tripod/internal/informersync"
-	"github.com/tripod-k8s/tripod/internal/loopback"
-	"github.com/tripod-k8s/tripod/internal/replicaid"
-	"github.com/tripod-k8s/tripod/internal/watchhistory"
+	"github.com/tripod-k8s/tripod/internal/admission/loopback"
+	"github.com/tripod-k8s/tripod/internal/service"
+	"github.com/tripod-k8s/tripod/internal/service/auditlog"
+	"github.com/tripod-k8s/tripod/internal/storage/etcdready"
+	"github.com/tripod-k8s/tripod/internal/storage/watchresume"
 	"github.com/tripod-k8s/tripod/services/core/identity"
 	"github.com/tripod-k8s/tripod/services/core/options"
 	"github.com/tripod-k8s/tripod/services/core/paramkinds"
@@ -36,7 +35,7 @@ import (
 // config is what core is built from.
 type config struct {
 	*controlplane.Config
-	informers *informersync.Factory
+	informers *service.Informers
 	// dependencies are those of tokens.
 	dependencies *identity.Dependencies
 	// served is what the loopback clients find here.
@@ -67,7 +66,7 @@ func newConfig(ctx context.Context, o *options.Completed) (*config, error) {
 	if err != nil {
 		return nil, err
 	}
-	informers := informersync.New(factory)
+	informers := service.NewInformers(factory)
 	dependencies, err := identity.Follow(informers, o.Authentication.ServiceAccounts)
 	if err != nil {
 		return nil, err
@@ -95,10 +94,10 @@ func applyOwn(o *options.Completed, config *genericapiserver.Config) error {
 	if err := o.ServiceTrust.ApplyTo(config); err != nil {
 		return err
 	}
-	watchhistory.Apply(config)
+	watchresume.Apply(config)
 	auditlog.Apply(config, o.AuditSocket, o.Audit)
 	if o.Replica != "" {
-		id, err := replicaid.New("core", o.Replica)
+		id, err := service.NewReplicaID("core", o.Replica)
 		if err != nil {
 			return fmt.Errorf("name this replica: %w", err)
 		}

@@ -12,9 +12,9 @@ import (
 	"k8s.io/component-base/tracing"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
-	"github.com/tripod-k8s/tripod/internal/backendsfile"
-	"github.com/tripod-k8s/tripod/internal/loopback"
-	"github.com/tripod-k8s/tripod/internal/servicelink"
+	"github.com/tripod-k8s/tripod/internal/admission/loopback"
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/internal/hop/link"
 	"github.com/tripod-k8s/tripod/services/core/options"
 )
 
@@ -22,9 +22,9 @@ import (
 // resources as parameters of policies, and webhooks at kubernetes.default.svc. Clients that were made before see core alone.
 func applyLoopback(ctx context.Context, o *options.Completed, config *genericapiserver.Config) (*loopback.Served, error) {
 	config.LoopbackClientConfig.UserAgent = loopback.UserAgent()
-	link := servicelink.NewAggregator(o.AggregatorURLs, o.ServiceTrust.Options)
+	link := link.NewAggregator(o.AggregatorURLs, o.ServiceTrust.Options)
 	if o.BackendsFile != "" {
-		go backendsfile.Watch(ctx, o.BackendsFile, o.Backends, link.FollowAggregator)
+		go addresses.WatchBackends(ctx, o.BackendsFile, o.Backends, link.FollowAggregator)
 	}
 	client := link.Config()
 	client.Wrap(tracing.WrapperFor(config.TracerProvider))

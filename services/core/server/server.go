@@ -18,13 +18,12 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controlplane"
 
-	"github.com/tripod-k8s/tripod/internal/feed"
-	"github.com/tripod-k8s/tripod/internal/probes"
-	"github.com/tripod-k8s/tripod/internal/servicegrpc"
-	"github.com/tripod-k8s/tripod/internal/servicetrust"
-	"github.com/tripod-k8s/tripod/internal/sharedsettings"
-	tripodversion "github.com/tripod-k8s/tripod/internal/version"
-	"github.com/tripod-k8s/tripod/services/core/catalog"
+	"github.com/tripod-k8s/tripod/internal/hop/feed"
+	"github.com/tripod-k8s/tripod/internal/hop/rpc"
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/internal/service"
+	"github.com/tripod-k8s/tripod/internal/service/settings"
+
 	"github.com/tripod-k8s/tripod/services/core/endpoints"
 	"github.com/tripod-k8s/tripod/services/core/identity"
 	"github.com/tripod-k8s/tripod/services/core/options"
@@ -32,9 +31,9 @@ import (
 
 // Run serves until the context ends, and then shuts down as kube-apiserver does.
 func Run(ctx context.Context, o *options.Completed) error {
-	klog.InfoS("Starting core", "version", tripodversion.Version, "kubernetes", version.Get().GitVersion)
+	klog.InfoS("Starting core", "version", service.Version, "kubernetes", version.Get().GitVersion)
 
-	probing, err := probes.Start(&o.Probes, "etcd")
+	probing, err := service.StartProbes(&o.Probes, "etcd")
 	if err != nil {
 		return err
 	}
@@ -60,7 +59,7 @@ func Run(ctx context.Context, o *options.Completed) error {
 	prepared := generic.PrepareRun()
 	probing.Serve(generic.Handler.NonGoRestfulMux)
 
-	serves := catalog.Of(generic.ListedPaths(), version.Get().GitVersion, utilfeature.DefaultMutableFeatureGate)
+	serves := catalogOf(generic.ListedPaths(), version.Get().GitVersion, utilfeature.DefaultMutableFeatureGate)
 	config.served.Set(serves)
 	if listener == nil {
 		return prepared.RunWithContext(ctx)
@@ -68,8 +67,8 @@ func Run(ctx context.Context, o *options.Completed) error {
 	authenticates := newIdentity(config)
 	publisher := feed.NewPublisher(counter.InFlight)
 	publisher.SetCatalog(serves)
-	publisher.SetSettings(sharedsettings.Of(o.GenericServerRunOptions.ComponentGlobalsRegistry, o.APIEnablement.RuntimeConfig))
-	server := servicegrpc.NewServer(&o.ServiceTrust.Options, []string{servicetrust.Aggregator}, config.ControlPlane.Generic.TracerProvider)
+	publisher.SetSettings(settings.Of(o.GenericServerRunOptions.ComponentGlobalsRegistry, o.APIEnablement.RuntimeConfig))
+	server := rpc.NewServer(&o.ServiceTrust.Options, []string{trust.Aggregator}, config.ControlPlane.Generic.TracerProvider)
 	authenticates.Register(server)
 	publisher.Register(server)
 	advertises := endpoints.NewService(kept)
@@ -80,7 +79,7 @@ func Run(ctx context.Context, o *options.Completed) error {
 			server.Health.SetServingStatus("", healthv1.HealthCheckResponse_SERVING)
 		}
 	}()
-	return servicegrpc.Beside{
+	return rpc.Beside{
 		API:      prepared.RunWithContext,
 		Server:   server,
 		Listener: listener,

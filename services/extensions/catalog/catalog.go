@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/tripod-k8s/tripod/internal/webhookpath"
+	"github.com/tripod-k8s/tripod/internal/admission/loopback"
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
@@ -169,9 +169,9 @@ func conversionWebhook(crd *apiextensionsv1.CustomResourceDefinition) string {
 	config := conversion.Webhook.ClientConfig
 	switch {
 	case config.Service != nil:
-		return webhookpath.OfService(config.Service.Namespace, config.Service.Name, config.Service.Port, config.Service.Path)
+		return loopback.WebhookPath(config.Service.Namespace, config.Service.Name, config.Service.Port, config.Service.Path)
 	case config.URL != nil:
-		return webhookpath.OfURL(*config.URL)
+		return loopback.OfURL(*config.URL)
 	}
 	return ""
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/namespace/autoprovision"
 	"k8s.io/kubernetes/plugin/pkg/admission/namespace/exists"
 
-	"github.com/tripod-k8s/tripod/internal/admissionplugins"
+	"github.com/tripod-k8s/tripod/internal/admission/plugins"
 )
 
 // newAdmissionOptions returns the plugins of kube-apiserver that concern custom resources, with its order and defaults.
@@ -25,14 +25,14 @@ func newAdmissionOptions() *genericoptions.AdmissionOptions {
 	gc.Register(o.Plugins)
 	resourcequota.Register(o.Plugins)
 	deny.Register(o.Plugins)
-	plugins := admissionplugins.ForCustomResources()
+	plugins := plugins.ForCustomResources()
 	o.RecommendedPluginOrder, o.DefaultOffPlugins = plugins.Names(), plugins.DefaultOff()
 	return o
 }
 
 // validateAdmission explains what Admission.Validate would only call unknown.
 func (o *Options) validateAdmission() []error {
-	if errs := admissionplugins.ForCustomResources().Refuse(o.Admission.EnablePlugins, o.Admission.DisablePlugins); len(errs) > 0 {
+	if errs := plugins.ForCustomResources().Refuse(o.Admission.EnablePlugins, o.Admission.DisablePlugins); len(errs) > 0 {
 		return errs
 	}
 	return o.Admission.Validate()

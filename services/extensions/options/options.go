@@ -27,15 +27,14 @@ import (
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	_ "k8s.io/kubernetes/pkg/features" // --feature-gates knows all that kube-apiserver knows
 
-	"github.com/tripod-k8s/tripod/internal/auditlog"
-	"github.com/tripod-k8s/tripod/internal/backendsfile"
-	"github.com/tripod-k8s/tripod/internal/bindaddress"
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/internal/hop/link"
+	"github.com/tripod-k8s/tripod/internal/hop/rpc"
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/internal/policy"
-	"github.com/tripod-k8s/tripod/internal/probes"
-	"github.com/tripod-k8s/tripod/internal/servicegrpc"
-	"github.com/tripod-k8s/tripod/internal/servicelink"
-	"github.com/tripod-k8s/tripod/internal/servicetrust"
-	"github.com/tripod-k8s/tripod/internal/sharedsettings"
+	"github.com/tripod-k8s/tripod/internal/service"
+	"github.com/tripod-k8s/tripod/internal/service/auditlog"
+	"github.com/tripod-k8s/tripod/internal/service/settings"
 )
 
 // Options are the options of tripod-extensions. Where kube-apiserver has a flag of the same name, it means the same.
@@ -56,15 +55,15 @@ type Options struct {
 	Logs          *logs.Options
 	Flagz         flagz.Reader
 
-	ServiceTrust servicetrust.BackendOptions
+	ServiceTrust trust.BackendOptions
 	// ClientCert is how direct clients are authenticated, where these are allowed.
 	ClientCert genericoptions.ClientCertAuthenticationOptions
-	Probes     bindaddress.Flag
-	GRPC       bindaddress.Flag
+	Probes     addresses.BindFlag
+	GRPC       addresses.BindFlag
 	// CoreServers are the URLs of the replicas of core, in order of preference.
 	CoreServers []string
 	// Aggregator is where the aggregator is.
-	Aggregator servicelink.AggregatorOptions
+	Aggregator link.AggregatorOptions
 	// BackendsFile says where they are instead of CoreServers and Aggregator.
 	BackendsFile string
 	// Replica distinguishes replicas on one host.
@@ -79,7 +78,7 @@ type Completed struct {
 	// RuntimeConfig is --runtime-config with all that it says, also about what others serve.
 	RuntimeConfig cliflag.ConfigurationMap
 	// Backends is what BackendsFile said, if there is one.
-	Backends *backendsfile.Backends
+	Backends *addresses.Backends
 	// CoreURLs are where core is.
 	CoreURLs []*url.URL
 	// AggregatorURLs are where the aggregator is. There may be none.
@@ -101,10 +100,10 @@ func New() *Options {
 		Traces:        genericoptions.NewTracingOptions(),
 		Metrics:       metrics.NewOptions(),
 		Logs:          logs.NewOptions(),
-		Probes:        probes.NewFlag(),
-		GRPC:          servicegrpc.NewFlag(),
+		Probes:        service.NewProbesFlag(),
+		GRPC:          rpc.NewFlag(),
 	}
-	servicetrust.SetShutdownDefaults(o.Generic)
+	trust.SetShutdownDefaults(o.Generic)
 	// v1beta1 is how kube-apiserver stores CustomResourceDefinitions: it is the more compact form.
 	// https://issue.k8s.io/82292
 	storage := &o.Etcd.StorageConfig
@@ -137,7 +136,7 @@ func (o *Options) Flags() *cliflag.NamedFlagSets {
 	o.GRPC.AddFlags(own)
 	o.Aggregator.AddFlags(own)
 	auditlog.AddFlag(own, &o.AuditSocket)
-	backendsfile.AddFlag(own, &o.BackendsFile, "--core-servers and --aggregator-servers")
+	addresses.AddBackendsFileFlag(own, &o.BackendsFile, "--core-servers and --aggregator-servers")
 	own.StringSliceVar(&o.CoreServers, "core-servers", o.CoreServers,
 		"URLs of the replicas of core (https://host:port), comma separated. The first that can be reached is used.")
 	own.StringVar(&o.Replica, "replica", o.Replica,
@@ -155,7 +154,7 @@ func (o *Options) Complete() (*Completed, error) {
 		return nil, err
 	}
 	o.Authorization.Complete()
-	sharedsettings.RenameCoreGroup(o.APIEnablement.RuntimeConfig)
+	settings.RenameCoreGroup(o.APIEnablement.RuntimeConfig)
 	// The certificate of the service is good for serving too.
 	certificate := &o.SecureServing.ServerCert.CertKey
 	if certificate.CertFile == "" && certificate.KeyFile == "" {
@@ -177,7 +176,7 @@ func (o *Options) validate() []error {
 	errs = append(errs, o.Probes.Validate()...)
 	errs = append(errs, o.GRPC.Validate()...)
 	errs = append(errs, o.ServiceTrust.ValidateApart("client-ca-file", o.ClientCert.ClientCA)...)
-	if err := sharedsettings.Refuse(o.Generic.ComponentGlobalsRegistry); err != nil {
+	if err := settings.Refuse(o.Generic.ComponentGlobalsRegistry); err != nil {
 		errs = append(errs, err)
 	}
 	errs = append(errs, o.Generic.Validate()...)
@@ -205,11 +204,11 @@ func (o *Completed) findOthers() []error {
 		return append(core, aggregator...)
 	}
 	if len(o.CoreServers) > 0 {
-		return []error{fmt.Errorf("--%s takes the place of --core-servers", backendsfile.Flag)}
+		return []error{fmt.Errorf("--%s takes the place of --core-servers", addresses.BackendsFileFlag)}
 	}
 	var err error
-	if o.Backends, err = backendsfile.Load(o.BackendsFile); err != nil {
-		return []error{fmt.Errorf("--%s: %w", backendsfile.Flag, err)}
+	if o.Backends, err = addresses.LoadBackends(o.BackendsFile); err != nil {
+		return []error{fmt.Errorf("--%s: %w", addresses.BackendsFileFlag, err)}
 	}
 	o.CoreURLs, err = CoreIn(o.Backends)
 	if err != nil {
@@ -221,8 +220,8 @@ func (o *Completed) findOthers() []error {
 }
 
 // CoreIn returns where core is by a backends file. Names whose addresses are replicas are not looked up here.
-func CoreIn(backends *backendsfile.Backends) ([]*url.URL, error) {
-	urls, errs := parseCoreServers("--"+backendsfile.Flag+": servers of core", backends.Core.Servers)
+func CoreIn(backends *addresses.Backends) ([]*url.URL, error) {
+	urls, errs := parseCoreServers("--"+addresses.BackendsFileFlag+": servers of core", backends.Core.Servers)
 	return urls, utilerrors.NewAggregate(errs)
 }
 
@@ -230,5 +229,5 @@ func parseCoreServers(where string, servers []string) ([]*url.URL, []error) {
 	if len(servers) == 0 {
 		return nil, []error{fmt.Errorf("%s: required", where)}
 	}
-	return servicelink.ParseServers(where, servers)
+	return link.ParseServers(where, servers)
 }

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
 
-	"github.com/tripod-k8s/tripod/internal/backendsfile"
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 )
 
 // goodFlags returns the flags that are required, with files that are good.
@@ -91,8 +91,8 @@ func TestCompleteAcceptsWhatConcernsOtherServices(t *testing.T) {
 func TestCoreIsFoundByAFile(t *testing.T) {
 	write := func(servers ...string) (path string) {
 		path = filepath.Join(t.TempDir(), "backends.yaml")
-		b := backendsfile.Backends{
-			Core: backendsfile.Replicas{Servers: servers}, Extensions: backendsfile.Replicas{Servers: []string{"https://127.0.0.1:1"}},
+		b := addresses.Backends{
+			Core: addresses.Replicas{Servers: servers}, Extensions: addresses.Replicas{Servers: []string{"https://127.0.0.1:1"}},
 		}
 		if err := b.Write(path); err != nil {
 			t.Fatal(err)

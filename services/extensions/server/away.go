@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 
-	"github.com/tripod-k8s/tripod/internal/servicelink"
+	"github.com/tripod-k8s/tripod/internal/hop/link"
 )
 
 // coreService is the name of core among the services.
@@ -48,7 +48,7 @@ func (r *retriable) Validate(ctx context.Context, a admission.Attributes, o admi
 }
 
 func orRetry(err error) error {
-	if !servicelink.QuotesUnreachable(coreService, err) {
+	if !link.QuotesUnreachable(coreService, err) {
 		return err
 	}
 	unavailable := apierrors.NewServiceUnavailable("admission cannot ask core: " + err.Error())

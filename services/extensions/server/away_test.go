@@ -15,8 +15,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/tripod-k8s/tripod/internal/servicelink"
-	"github.com/tripod-k8s/tripod/internal/servicetrust"
+	"github.com/tripod-k8s/tripod/internal/hop/link"
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
 )
 
 // failing is a plugin that only validates, and never admits.
@@ -30,7 +30,7 @@ func (f failing) Validate(context.Context, admission.Attributes, admission.Objec
 }
 
 func TestPluginsThatCannotAskCoreSayThatItCanBeTriedAgain(t *testing.T) {
-	client, err := kubernetes.NewForConfig(servicelink.NewImpatient(coreService, nil, servicetrust.Options{}).Config())
+	client, err := kubernetes.NewForConfig(link.NewImpatient(coreService, nil, trust.Options{}).Config())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,12 +23,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	metricsfeatures "k8s.io/component-base/metrics/features"
 
-	"github.com/tripod-k8s/tripod/internal/apidocs"
-	"github.com/tripod-k8s/tripod/internal/auditlog"
-	"github.com/tripod-k8s/tripod/internal/informersync"
-	"github.com/tripod-k8s/tripod/internal/loopback"
-	"github.com/tripod-k8s/tripod/internal/replicaid"
-	"github.com/tripod-k8s/tripod/internal/watchhistory"
+	"github.com/tripod-k8s/tripod/internal/admission/loopback"
+	"github.com/tripod-k8s/tripod/internal/service"
+	"github.com/tripod-k8s/tripod/internal/service/auditlog"
+	"github.com/tripod-k8s/tripod/internal/storage/watchresume"
 	"github.com/tripod-k8s/tripod/services/extensions/options"
 	"github.com/tripod-k8s/tripod/services/extensions/storages"
 )
@@ -47,7 +45,7 @@ func newConfig(ctx context.Context, o *options.Completed, others *links) (*apiex
 	if err != nil {
 		return nil, fmt.Errorf("client for core: %w", err)
 	}
-	config.SharedInformerFactory = informersync.New(informers.NewSharedInformerFactoryWithOptions(core, resync, informers.WithTransform(dropManagedFields)))
+	config.SharedInformerFactory = service.NewInformers(informers.NewSharedInformerFactoryWithOptions(core, resync, informers.WithTransform(dropManagedFields)))
 	if err := o.Features.ApplyTo(&config.Config, core, config.SharedInformerFactory); err != nil {
 		return nil, err
 	}
@@ -61,7 +59,7 @@ func newConfig(ctx context.Context, o *options.Completed, others *links) (*apiex
 		return nil, err
 	}
 	auditlog.Apply(&config.Config, o.AuditSocket, o.Audit)
-	apidocs.Apply(&config.Config, generatedopenapi.GetOpenAPIDefinitions)
+	service.ApplyDocuments(&config.Config, generatedopenapi.GetOpenAPIDefinitions)
 
 	services, err := newServiceResolver(config.SharedInformerFactory, o.EndpointRouting)
 	if err != nil {
@@ -102,7 +100,7 @@ func applyServing(o *options.Completed, config *genericapiserver.Config) error {
 	config.LoopbackClientConfig.ContentType = runtime.ContentTypeProtobuf
 	config.LoopbackClientConfig.DisableCompression = true
 	config.LoopbackClientConfig.UserAgent = loopback.UserAgent()
-	id, err := replicaid.New("extensions", o.Replica)
+	id, err := service.NewReplicaID("extensions", o.Replica)
 	if err != nil {
 		return err
 	}
@@ -131,7 +129,7 @@ func applyStorage(o *options.Completed, config *genericapiserver.Config) error {
 	if err := o.Etcd.ApplyTo(config); err != nil {
 		return err
 	}
-	watchhistory.Apply(config)
+	watchresume.Apply(config)
 	return o.APIEnablement.ApplyTo(config, apiextensionsapiserver.DefaultAPIResourceConfigSource(), apiextensionsapiserver.Scheme)
 }
 

@@ -15,19 +15,19 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/tracing"
 
-	"github.com/tripod-k8s/tripod/internal/feed"
-	"github.com/tripod-k8s/tripod/internal/loopback"
-	"github.com/tripod-k8s/tripod/internal/servicelink"
+	"github.com/tripod-k8s/tripod/internal/admission/loopback"
+	"github.com/tripod-k8s/tripod/internal/hop/feed"
+	"github.com/tripod-k8s/tripod/internal/hop/link"
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 	"github.com/tripod-k8s/tripod/services/extensions/catalog"
 )
 
 // links are how extensions reaches the other services.
 type links struct {
-	core, aggregator *servicelink.Link
+	core, aggregator *link.Link
 	// asked is core for admission, which must not wait for it: what it asks for may be too late for the request that is admitted. So it is
 	// for policy, which admission asks; what that follows it follows with patience of its own.
-	asked *servicelink.Link
+	asked *link.Link
 	// served is what clients find here.
 	served *loopback.Served
 }

@@ -16,25 +16,23 @@ import (
 	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 
-	"github.com/tripod-k8s/tripod/internal/backendsfile"
-	"github.com/tripod-k8s/tripod/internal/etcdready"
-	"github.com/tripod-k8s/tripod/internal/feed"
-	"github.com/tripod-k8s/tripod/internal/informersync"
-	"github.com/tripod-k8s/tripod/internal/probes"
-	"github.com/tripod-k8s/tripod/internal/servicegrpc"
-	"github.com/tripod-k8s/tripod/internal/servicelink"
-	"github.com/tripod-k8s/tripod/internal/servicetrust"
-	"github.com/tripod-k8s/tripod/internal/sharedsettings"
-	tripodversion "github.com/tripod-k8s/tripod/internal/version"
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/internal/hop/feed"
+	"github.com/tripod-k8s/tripod/internal/hop/link"
+	"github.com/tripod-k8s/tripod/internal/hop/rpc"
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/internal/service"
+	"github.com/tripod-k8s/tripod/internal/service/settings"
+	"github.com/tripod-k8s/tripod/internal/storage/etcdready"
 	"github.com/tripod-k8s/tripod/services/extensions/catalog"
 	"github.com/tripod-k8s/tripod/services/extensions/options"
 )
 
 // Run serves until the context ends, and then shuts down as kube-apiserver does.
 func Run(ctx context.Context, o *options.Completed) error {
-	klog.InfoS("Starting extensions", "version", tripodversion.Version, "kubernetes", version.Get().GitVersion)
+	klog.InfoS("Starting extensions", "version", service.Version, "kubernetes", version.Get().GitVersion)
 
-	probing, err := probes.Start(&o.Probes, "etcd")
+	probing, err := service.StartProbes(&o.Probes, "etcd")
 	if err != nil {
 		return err
 	}
@@ -49,13 +47,13 @@ func Run(ctx context.Context, o *options.Completed) error {
 		}
 	}
 	others := &links{
-		core:       servicelink.New(coreService, o.CoreURLs, o.ServiceTrust.Options),
-		asked:      servicelink.NewImpatient(coreService, o.CoreURLs, o.ServiceTrust.Options),
-		aggregator: servicelink.NewAggregator(o.AggregatorURLs, o.ServiceTrust.Options),
+		core:       link.New(coreService, o.CoreURLs, o.ServiceTrust.Options),
+		asked:      link.NewImpatient(coreService, o.CoreURLs, o.ServiceTrust.Options),
+		aggregator: link.NewAggregator(o.AggregatorURLs, o.ServiceTrust.Options),
 		served:     newServed(),
 	}
 	if o.BackendsFile != "" {
-		go backendsfile.Watch(ctx, o.BackendsFile, o.Backends, others.follow)
+		go addresses.WatchBackends(ctx, o.BackendsFile, o.Backends, others.follow)
 	}
 	config, err := newConfig(ctx, o, others)
 	if err != nil {
@@ -81,12 +79,12 @@ func Run(ctx context.Context, o *options.Completed) error {
 	if listener == nil {
 		return prepared.RunWithContext(ctx)
 	}
-	grpc := servicegrpc.NewServer(&o.ServiceTrust.Options, []string{servicetrust.Aggregator}, config.GenericConfig.TracerProvider)
-	publisher.SetSettings(sharedsettings.Of(o.Generic.ComponentGlobalsRegistry, o.RuntimeConfig))
+	grpc := rpc.NewServer(&o.ServiceTrust.Options, []string{trust.Aggregator}, config.GenericConfig.TracerProvider)
+	publisher.SetSettings(settings.Of(o.Generic.ComponentGlobalsRegistry, o.RuntimeConfig))
 	publisher.Register(grpc)
 	grpc.Health.SetServingStatus("", healthv1.HealthCheckResponse_SERVING)
-	go publisher.FollowReadiness(ctx, server.GenericAPIServer.Handler.NonGoRestfulMux, config.GenericConfig.SharedInformerFactory.(*informersync.Factory).Settle)
-	return servicegrpc.Beside{
+	go publisher.FollowReadiness(ctx, server.GenericAPIServer.Handler.NonGoRestfulMux, config.GenericConfig.SharedInformerFactory.(*service.Informers).Settle)
+	return rpc.Beside{
 		API:      prepared.RunWithContext,
 		Server:   grpc,
 		Listener: listener,
@@ -96,7 +94,7 @@ func Run(ctx context.Context, o *options.Completed) error {
 }
 
 // follow tells where the other services are now.
-func (l *links) follow(backends *backendsfile.Backends) {
+func (l *links) follow(backends *addresses.Backends) {
 	l.aggregator.FollowAggregator(backends)
 	servers, err := options.CoreIn(backends)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	"github.com/tripod-k8s/tripod/internal/sharedetcd"
-	"github.com/tripod-k8s/tripod/internal/watchhistory"
+	"github.com/tripod-k8s/tripod/internal/storage/sharedclient"
+	"github.com/tripod-k8s/tripod/internal/storage/watchresume"
 )
 
 var materialised = metrics.NewGauge(&metrics.GaugeOpts{
@@ -35,10 +35,10 @@ func init() {
 
 // Getter returns the options of getter with storages that share an etcd client. They have a watch cache if cached says so.
 func Getter(getter generic.RESTOptionsGetter, cached bool) generic.RESTOptionsGetter {
-	clients := &sharedetcd.Clients{}
+	clients := &sharedclient.Clients{}
 	decorate := counted(undecorated(clients))
 	if cached {
-		decorate = counted(watchhistory.Decorate(withCache(clients), clients.NewStorage))
+		decorate = counted(watchresume.Decorate(withCache(clients), clients.NewStorage))
 	}
 	return sharing{getter: getter, decorate: decorate}
 }
@@ -80,7 +80,7 @@ func counted(decorate generic.StorageDecorator) generic.StorageDecorator {
 	}
 }
 
-func undecorated(clients *sharedetcd.Clients) generic.StorageDecorator {
+func undecorated(clients *sharedclient.Clients) generic.StorageDecorator {
 	return func(
 		config *storagebackend.ConfigForResource,
 		resourcePrefix string,
@@ -95,7 +95,7 @@ func undecorated(clients *sharedetcd.Clients) generic.StorageDecorator {
 }
 
 // withCache makes storages as registry.StorageWithCacher of k8s.io/apiserver does, which always takes a client of its own.
-func withCache(clients *sharedetcd.Clients) generic.StorageDecorator {
+func withCache(clients *sharedclient.Clients) generic.StorageDecorator {
 	return func(
 		config *storagebackend.ConfigForResource,
 		resourcePrefix string,

@@ -1,0 +1,60 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plugins
+
+// What plugins decide about that do not look at what kind an object is of. Others decide about built-in kinds.
+const (
+	anything     = ""
+	inNamespaces = "objects in namespaces"
+)
+
+const (
+	pods   = "pods"
+	claims = "PersistentVolumeClaims"
+)
+
+// all are the plugins of kube-apiserver in the order in which it runs them.
+var all = []Plugin{
+	{"AlwaysAdmit", off, anything},
+	{"NamespaceAutoProvision", off, inNamespaces},
+	{"NamespaceLifecycle", on, inNamespaces},
+	{"NamespaceExists", off, inNamespaces},
+	{"LimitPodHardAntiAffinityTopology", off, pods},
+	{"LimitRanger", on, pods + " and " + claims},
+	{"ServiceAccount", on, pods},
+	{"NodeRestriction", off, "what kubelets write: nodes, pods, Leases, CSINodes, ResourceSlices, tokens and certificates"},
+	{"TaintNodesByCondition", on, "nodes"},
+	{"AlwaysPullImages", off, pods},
+	{"ImagePolicyWebhook", off, pods},
+	{"PodSecurity", on, "pods, what makes pods, and namespaces"},
+	{"PodNodeSelector", off, pods},
+	{"Priority", on, "pods, pod groups and PriorityClasses"},
+	{"DefaultTolerationSeconds", on, pods},
+	{"PodTolerationRestriction", off, pods},
+	{"EventRateLimit", off, "Events"},
+	{"ExtendedResourceToleration", off, pods},
+	{"DefaultStorageClass", on, claims},
+	{"StorageObjectInUseProtection", on, "PersistentVolumes and " + claims},
+	{"PodGroupProtection", on, "pod groups"},
+	{"OwnerReferencesPermissionEnforcement", off, anything},
+	{"PersistentVolumeClaimResize", on, claims},
+	{"RuntimeClass", on, pods},
+	{"CertificateApproval", on, "CertificateSigningRequests"},
+	{"CertificateSigning", on, "CertificateSigningRequests"},
+	{"ClusterTrustBundleAttest", on, "ClusterTrustBundles"},
+	{"CertificateSubjectRestriction", on, "CertificateSigningRequests"},
+	{"DefaultIngressClass", on, "Ingresses"},
+	{"DenyServiceExternalIPs", off, "Services"},
+	{"PodTopologyLabels", on, pods},
+	{"PodGroupWorkloadExists", on, "pod groups"},
+	{"NodeDeclaredFeatureValidator", on, pods},
+	{"JobValidation", on, "Jobs"},
+	{"PodResizeValidator", on, pods},
+	{"MutatingAdmissionPolicy", on, anything},
+	{"MutatingAdmissionWebhook", on, anything},
+	{"ValidatingAdmissionPolicy", on, anything},
+	{"ValidatingAdmissionWebhook", on, anything},
+	{"ResourceQuota", on, inNamespaces},
+	{"AlwaysDeny", off, anything},
+}

@@ -1,5 +1,0 @@
-// Copyright The Tripod Authors.
-// SPDX-License-Identifier: Apache-2.0
-
-// Package etcdsnapshot saves the content of an etcd in files and makes a member of a new etcd of such a file.
-package etcdsnapshot

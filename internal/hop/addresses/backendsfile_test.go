@@ -1,0 +1,194 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package addresses
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+func backends(coreReplicas ...string) *Backends {
+	b := &Backends{Extensions: Replicas{Servers: []string{"https://127.0.0.1:20100"}}}
+	for _, replica := range coreReplicas {
+		b.Core.Servers = append(b.Core.Servers, "https://"+replica)
+	}
+	return b
+}
+
+func TestWhatIsWrittenIsLoaded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "backends.yaml")
+	want := &Backends{
+		Core: Replicas{
+			Servers: []string{"https://127.0.0.1:20001", "https://[::1]:20002/", "dns:///core.tripod-system.svc:6443"},
+			GRPC:    []string{"127.0.0.1:20003", "[::1]:20004", "dns:///core.tripod-system.svc:7443"},
+		},
+		Extensions: Replicas{Servers: []string{"https://extensions"}},
+		Aggregator: Replicas{Servers: []string{"https://127.0.0.1:6443"}},
+	}
+	if err := want.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := LoadBackends(path); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("loaded %+v, %v, want %+v", got, err, want)
+	}
+}
+
+func TestWrongFilesAreRefused(t *testing.T) {
+	const extensions = `"extensions": {"servers": ["https://h:1"]}`
+	for _, tc := range []struct{ name, content, want string }{
+		{"empty", "", "core has no servers"},
+		{"no YAML", "{", "does not say where backends are"},
+		{"field that does not exist", `{"core": {"server": ["https://h:1"]}}`, `unknown field "server"`},
+		{"field twice", `{"core": {"servers": ["https://h:1"], "servers": []}}`, `"servers" already set`},
+		{"no servers of extensions", `{"core": {"servers": ["https://h:1"]}}`, "extensions has no servers"},
+		{"no URL", `{"core": {"servers": ["127.0.0.1:1"]}, ` + extensions + `}`, `core: server "127.0.0.1:1" is not of the form https://`},
+		{"URL of a file", `{"core": {"servers": ["https://h:1/x"]}, ` + extensions + `}`, "is not of the form"},
+		{"name without port", `{"core": {"servers": ["dns:///h"]}, ` + extensions + `}`, "is not of the form"},
+		{"grpc of some", `{"core": {"servers": ["https://h:1", "https://h:2"], "grpc": ["h:3"]}, ` + extensions + `}`,
+			"core has 2 servers, but 1 addresses for grpc"},
+		{"grpc without port", `{"core": {"servers": ["https://h:1"], "grpc": ["h"]}, ` + extensions + `}`, `grpc "h" is not of the form`},
+		{"grpc with port zero", `{"core": {"servers": ["https://h:1"], "grpc": ["h:0"]}, ` + extensions + `}`, `grpc "h:0" is not of the form`},
+		{"grpc that is a URL", `{"core": {"servers": ["https://h:1"], "grpc": ["https://h:1"]}, ` + extensions + `}`, "is not of the form host:port"},
+		{"grpc of a name for an address", `{"core": {"servers": ["https://h:1"], "grpc": ["dns:///h:1"]}, ` + extensions + `}`,
+			"cannot be of the same replicas"},
+		{"name of the aggregator's replicas", `{"core": {"servers": ["https://h:1"]}, ` + extensions + `, "aggregator": {"servers": ["dns:///h:1"]}}`,
+			`aggregator: server "dns:///h:1" is not of the form https://host:port`},
+		{"grpc of the aggregator", `{"core": {"servers": ["https://h:1"]}, ` + extensions + `, "aggregator": {"servers": ["https://h:1"], "grpc": ["h:1"]}}`,
+			"aggregator: it does not serve gRPC"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "backends.yaml")
+			if err := os.WriteFile(path, []byte(tc.content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := LoadBackends(path); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), path) {
+				t.Errorf("error is %v, want %q and the path", err, tc.want)
+			}
+		})
+	}
+	if _, err := LoadBackends(filepath.Join(t.TempDir(), "missing")); err == nil {
+		t.Error("a file that does not exist was loaded")
+	}
+	path := filepath.Join(t.TempDir(), "backends.yaml")
+	if err := backends().Write(path); err == nil {
+		t.Error("a core without servers was written")
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("something is there: %v", err)
+	}
+}
+
+func TestWatchTellsOfChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "backends.yaml")
+		first := backends("127.0.0.1:1")
+		if err := first.Write(path); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var told []*Backends
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			WatchBackends(ctx, path, first, func(b *Backends) { told = append(told, b) })
+		}()
+		// later reads the file at least once more, and returns what was told since.
+		later := func() []*Backends {
+			synctest.Wait()
+			told = nil
+			time.Sleep(2 * interval) // of the fake clock
+			synctest.Wait()
+			return told
+		}
+		if got := later(); got != nil {
+			t.Errorf("told of %+v, which is what it was given", got)
+		}
+		second := backends("127.0.0.1:1", "127.0.0.1:2")
+		for _, step := range []struct {
+			name   string
+			change func() error
+			want   []*Backends
+		}{
+			{"another replica", func() error { return second.Write(path) }, []*Backends{second}},
+			{"nothing", func() error { return nil }, nil},
+			{"not valid", func() error { return os.WriteFile(path, []byte("core: {}"), 0o600) }, nil},
+			{"valid as before", func() error { return second.Write(path) }, nil},
+			{"gone", func() error { return os.Remove(path) }, nil},
+			{"back with another content", func() error { return first.Write(path) }, []*Backends{first}},
+			{"a comment", func() error {
+				data, err := os.ReadFile(path)
+				if err != nil {
+					return err
+				}
+				return os.WriteFile(path, append(data, "# nothing new\n"...), 0o600)
+			}, nil},
+		} {
+			if err := step.change(); err != nil {
+				t.Fatal(err)
+			}
+			if got := later(); !reflect.DeepEqual(got, step.want) {
+				t.Errorf("%s: told of %+v, want %+v", step.name, got, step.want)
+			}
+		}
+		cancel()
+		<-done
+	})
+}
+
+func TestWatchSeesWhatChangedBeforeIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "backends.yaml")
+		now := backends("127.0.0.1:2")
+		if err := now.Write(path); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		WatchBackends(ctx, path, backends("127.0.0.1:1"), func(b *Backends) {
+			if !reflect.DeepEqual(b, now) {
+				t.Errorf("told of %+v, want %+v", b, now)
+			}
+			cancel()
+		})
+	})
+}
+
+func TestErrorsAreSaidOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "backends.yaml")
+	w := watcher{path: path, last: backends("127.0.0.1:1")}
+	var said []bool
+	look := func() {
+		b, err := w.look()
+		if b != nil {
+			t.Errorf("told of %+v", b)
+		}
+		said = append(said, err != nil)
+	}
+	look() // missing
+	look()
+	if err := os.WriteFile(path, []byte("wrong: true"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	look()
+	if want := []bool{true, false, true, false}; !reflect.DeepEqual(said, want) {
+		t.Errorf("errors were said %v, want %v", said, want)
+	}
+}
+
+func TestFlag(t *testing.T) {
+	var path string
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	AddBackendsFileFlag(fs, &path, "--core-servers")
+	if err := fs.Parse([]string{"--" + BackendsFileFlag + "=x"}); err != nil || path != "x" {
+		t.Errorf("path is %q, err = %v", path, err)
+	}
+}

@@ -1,0 +1,63 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package link
+
+import (
+	"fmt"
+	"net/url"
+
+	"github.com/spf13/pflag"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
+)
+
+const aggregatorFlag = "aggregator-servers"
+
+// AggregatorOptions say where a backend finds the aggregator. It starts and serves without.
+type AggregatorOptions struct {
+	// Servers are the URLs of replicas or of what is in front of them, in order of preference.
+	Servers []string
+}
+
+// AddFlags adds --aggregator-servers.
+func (o *AggregatorOptions) AddFlags(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&o.Servers, aggregatorFlag, o.Servers,
+		"URLs of the replicas of the aggregator (https://host:port), comma separated, or of a load balancer in front of them. "+
+			"The first that can be reached is asked about API groups that this service does not serve, for admission. "+
+			"Without it these groups seem to be unavailable there.")
+}
+
+// Find returns where the aggregator is, by the flag or by the backends file, if there is one.
+func (o *AggregatorOptions) Find(backends *addresses.Backends) ([]*url.URL, []error) {
+	if backends == nil {
+		return ParseServers("--"+aggregatorFlag, o.Servers)
+	}
+	if len(o.Servers) > 0 {
+		return nil, []error{fmt.Errorf("--%s takes the place of --%s", addresses.BackendsFileFlag, aggregatorFlag)}
+	}
+	return aggregatorIn(backends)
+}
+
+func aggregatorIn(backends *addresses.Backends) ([]*url.URL, []error) {
+	return ParseServers("--"+addresses.BackendsFileFlag+": servers of aggregator", backends.Aggregator.Servers)
+}
+
+// NewAggregator returns an impatient link to the aggregator.
+func NewAggregator(servers []*url.URL, trust trust.Options) *Link {
+	return NewImpatient("aggregator", servers, trust)
+}
+
+// FollowAggregator tells a link to the aggregator where that is now.
+func (l *Link) FollowAggregator(backends *addresses.Backends) {
+	servers, errs := aggregatorIn(backends)
+	if len(errs) > 0 {
+		klog.ErrorS(utilerrors.NewAggregate(errs), "The aggregator stays where it was")
+		return
+	}
+	l.SetServers(servers)
+}

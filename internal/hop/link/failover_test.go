@@ -1,0 +1,274 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package link
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
+)
+
+var errRefused = &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+
+// servers answers requests by host, and remembers which were asked with what.
+type servers struct {
+	answers map[string]error
+	asked   []string
+	bodies  []string
+	// before is called before each request.
+	before func()
+}
+
+func (s *servers) RoundTrip(req *http.Request) (*http.Response, error) {
+	if s.before != nil {
+		s.before()
+	}
+	s.asked = append(s.asked, req.URL.Host)
+	if req.Body != nil {
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return nil, err
+		}
+		s.bodies = append(s.bodies, string(body))
+	}
+	if req.Host != req.URL.Host {
+		return nil, errors.New("wrong Host header: " + req.Host)
+	}
+	if err := s.answers[req.URL.Host]; err != nil {
+		return nil, err
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+}
+
+func newTestFailover(s *servers, hosts ...string) *failover {
+	return &failover{link: New("core", serversOf(hosts...), trust.Options{}), next: s}
+}
+
+func serversOf(hosts ...string) []*url.URL {
+	var list []*url.URL
+	for _, host := range hosts {
+		list = append(list, &url.URL{Scheme: "https", Host: host})
+	}
+	return list
+}
+
+func send(ctx context.Context, t *testing.T, f *failover, body io.Reader) error {
+	t.Helper()
+	return sendBy(ctx, t, f, http.MethodPost, body)
+}
+
+func sendBy(ctx context.Context, t *testing.T, f *failover, method string, body io.Reader) error {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, "https://a/apis", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := f.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	return response.Body.Close()
+}
+
+func TestFailover(t *testing.T) {
+	broken := errors.New("connection reset")
+	tests := []struct {
+		name    string
+		method  string // POST unless said
+		answers map[string]error
+		body    io.Reader
+		asked   string
+		bodies  string
+		err     error
+	}{
+		{name: "the first server answers", asked: "a"},
+		{
+			name:    "the next server is asked when no connection can be made, with the same body",
+			answers: map[string]error{"a": errRefused}, body: strings.NewReader("body"),
+			asked: "a b", bodies: "body body",
+		},
+		{
+			name:    "a request that may have arrived is not repeated",
+			answers: map[string]error{"a": broken}, asked: "a", err: broken,
+		},
+		{
+			name: "what only reads is repeated", method: http.MethodGet,
+			answers: map[string]error{"a": broken}, asked: "a b",
+		},
+		{
+			name: "what only reads is not repeated for ever", method: http.MethodGet,
+			answers: map[string]error{"a": broken, "b": broken}, asked: "a b", err: broken,
+		},
+		{
+			name:    "a body that cannot be read again is not repeated",
+			answers: map[string]error{"a": errRefused}, body: io.MultiReader(strings.NewReader("body")),
+			asked: "a", bodies: "body", err: errRefused,
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := &servers{answers: test.answers}
+			err := sendBy(t.Context(), t, newTestFailover(s, "a", "b"), cmp.Or(test.method, http.MethodPost), test.body)
+			if !errors.Is(err, test.err) {
+				t.Errorf("got error %v, want %v", err, test.err)
+			}
+			if got := strings.Join(s.asked, " "); got != test.asked {
+				t.Errorf("asked %q, want %q", got, test.asked)
+			}
+			if got := strings.Join(s.bodies, " "); got != test.bodies {
+				t.Errorf("bodies %q, want %q", got, test.bodies)
+			}
+		})
+	}
+}
+
+func TestFailoverKeepsToTheServerThatAnswered(t *testing.T) {
+	s := &servers{answers: map[string]error{"a": errRefused}}
+	f := newTestFailover(s, "a", "b")
+	for range 2 {
+		if err := send(t.Context(), t, f, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := strings.Join(s.asked, " "), "a b b"; got != want {
+		t.Errorf("asked %q, want %q", got, want)
+	}
+}
+
+func TestFailoverWaitsForAServer(t *testing.T) {
+	s := &servers{answers: map[string]error{"a": errRefused, "b": errRefused}}
+	f := newTestFailover(s, "a", "b")
+	s.before = func() {
+		if f.link.Check(nil) == nil {
+			t.Error("healthy before any server answered")
+		}
+		if len(s.asked) == 4 {
+			delete(s.answers, "a")
+		}
+	}
+	if err := send(t.Context(), t, f, bytes.NewBufferString("body")); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Join(s.asked, " "), "a b a b a"; got != want {
+		t.Errorf("asked %q, want %q", got, want)
+	}
+	if err := f.link.Check(nil); err != nil {
+		t.Errorf("unhealthy after a server answered: %v", err)
+	}
+}
+
+func TestFailoverEndsWithTheContext(t *testing.T) {
+	s := &servers{answers: map[string]error{"a": errRefused}}
+	ctx, cancel := context.WithCancel(t.Context())
+	s.before = cancel
+	err := send(ctx, t, newTestFailover(s, "a"), nil)
+	if !errors.Is(err, errRefused) {
+		t.Errorf("got %v, want the reason why no server can be reached", err)
+	}
+}
+
+func TestAnImpatientLinkDoesNotWait(t *testing.T) {
+	s := &servers{answers: map[string]error{"a": errRefused, "b": errRefused}}
+	link := NewImpatient("aggregator", serversOf("a", "b"), trust.Options{})
+	for _, step := range []struct {
+		name  string
+		hosts []string
+		asked string
+	}{
+		{name: "servers that cannot be reached", hosts: []string{"a", "b"}, asked: "a b"},
+		{name: "no servers"},
+	} {
+		link.SetServers(serversOf(step.hosts...))
+		s.asked = nil
+		if err := send(t.Context(), t, &failover{link: link, next: s}, nil); !IsUnreachable(err) {
+			t.Errorf("%s: got %v, want an error that says that nobody can be reached", step.name, err)
+		}
+		if got := strings.Join(s.asked, " "); got != step.asked {
+			t.Errorf("%s: asked %q, want %q", step.name, got, step.asked)
+		}
+	}
+}
+
+func TestFailoverFollowsTheServers(t *testing.T) {
+	s := &servers{answers: map[string]error{"a": errRefused}}
+	f := newTestFailover(s, "a", "b")
+	for _, step := range []struct {
+		name  string
+		hosts []string // the servers from then on
+		asked string
+	}{
+		{name: "at first", hosts: []string{"a", "b"}, asked: "a b"},
+		{name: "the one that answered stays the first", hosts: []string{"c", "b"}, asked: "b"},
+		{name: "the one that answered is gone", hosts: []string{"a", "c"}, asked: "a c"},
+		{name: "in another order", hosts: []string{"b", "c"}, asked: "c"},
+	} {
+		f.link.SetServers(serversOf(step.hosts...))
+		s.asked = nil
+		if err := send(t.Context(), t, f, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(s.asked, " "); got != step.asked {
+			t.Errorf("%s: asked %q, want %q", step.name, got, step.asked)
+		}
+	}
+}
+
+func TestFailoverFindsServersThatAppearWhileItWaits(t *testing.T) {
+	s := &servers{answers: map[string]error{"a": errRefused}}
+	f := newTestFailover(s, "a")
+	s.before = func() { f.link.SetServers(serversOf("b")) }
+	if err := send(t.Context(), t, f, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Join(s.asked, " "), "a b"; got != want {
+		t.Errorf("asked %q, want %q", got, want)
+	}
+}
+
+func TestAServerThatDoesNotServeIsLeft(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer func(context.CancelCauseFunc) (*http.Response, error)
+	}{
+		"because it says so": {func(context.CancelCauseFunc) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody}, nil
+		}},
+		"because it says nothing": {func(cancel context.CancelCauseFunc) (*http.Response, error) {
+			cancel(ErrSilent)
+			return nil, context.Canceled
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked []string
+			ctx, cancel := context.WithCancelCause(t.Context())
+			f := newTestFailover(nil, "a", "b")
+			f.next = roundTripper(func(req *http.Request) (*http.Response, error) {
+				asked = append(asked, req.URL.Host)
+				if req.URL.Host == "a" {
+					return test.answer(cancel)
+				}
+				return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+			})
+			_ = send(ctx, t, f, nil) // whatever becomes of this one
+			if err := send(t.Context(), t, f, nil); err != nil {
+				t.Error(err)
+			}
+			if got, want := strings.Join(asked, " "), "a b"; got != want {
+				t.Errorf("asked %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

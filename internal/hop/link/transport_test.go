@@ -1,0 +1,68 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package link
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
+)
+
+func TestCertificatesAreReadForEachConnection(t *testing.T) {
+	dir := t.TempDir()
+	own := trust.Options{
+		CAFile: filepath.Join(dir, "ca.crt"), CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key"),
+	}
+	link := NewImpatient("core", nil, own)
+	client, err := rest.HTTPClientFor(link.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, authority := range []string{"first", "second"} {
+		pki := connectionstest.NewPKI(t)
+		for from, to := range map[string]string{pki.CAFile: own.CAFile, pki.CertFile: own.CertFile, pki.KeyFile: own.KeyFile} {
+			content, err := os.ReadFile(from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(to, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			if req.ProtoMajor != 2 || len(req.TLS.PeerCertificates) == 0 {
+				t.Errorf("%s with %d certificates", req.Proto, len(req.TLS.PeerCertificates))
+			}
+			w.WriteHeader(http.StatusNoContent)
+		}))
+		server.TLS = pki.ServerConfig(t, trust.ServerName("core"))
+		server.EnableHTTP2 = true
+		server.StartTLS()
+		t.Cleanup(server.Close)
+		at, err := url.Parse(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		link.SetServers([]*url.URL{at})
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://core/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatalf("%s authority: %v", authority, err)
+		}
+		if err := resp.Body.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

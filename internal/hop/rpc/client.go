@@ -1,0 +1,96 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rpc
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+
+	"k8s.io/component-base/tracing"
+
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
+)
+
+// Both ends find out after this time of silence whether the other is still there. A client may not do so more often.
+const (
+	keepaliveTime    = 10 * time.Second
+	keepaliveTimeout = 3 * time.Second
+)
+
+const dialTimeout = 2 * time.Second
+
+// Dial returns a connection to the replica of a service ("core", ...) at an address (host:port), whatever names the host
+// has. It does not wait for it: connections are made, and made again, when they are needed.
+func Dial(address, service string, identity *trust.Options, tracer trace.TracerProvider) (*grpc.ClientConn, error) {
+	files := &clientFiles{trust: identity, serverName: trust.ServerName(service)}
+	if _, err := files.read(); err != nil {
+		return nil, err
+	}
+	return grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(files),
+		grpc.WithAuthority(files.serverName),
+		grpc.WithStatsHandler(otelgrpc.NewClientHandler(otelgrpc.WithTracerProvider(tracer), otelgrpc.WithPropagators(tracing.Propagators()))),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			MinConnectTimeout: dialTimeout,
+		}),
+		grpc.WithNoProxy(),
+		grpc.WithDisableServiceConfig(),
+	)
+}
+
+// clientFiles are credentials that are read for every connection that is made.
+type clientFiles struct {
+	trust      *trust.Options
+	serverName string
+}
+
+func (f *clientFiles) read() (credentials.TransportCredentials, error) {
+	config, err := f.trust.ClientConfig(f.serverName)
+	if err != nil {
+		return nil, err
+	}
+	return credentials.NewTLS(config), nil
+}
+
+// ClientHandshake implements credentials.TransportCredentials.
+func (f *clientFiles) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	current, err := f.read()
+	if err != nil {
+		return nil, nil, err
+	}
+	return current.ClientHandshake(ctx, authority, conn)
+}
+
+// ServerHandshake implements credentials.TransportCredentials.
+func (f *clientFiles) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return nil, nil, errors.New("these are the credentials of a client")
+}
+
+// Info implements credentials.TransportCredentials.
+func (f *clientFiles) Info() credentials.ProtocolInfo {
+	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
+}
+
+// Clone implements credentials.TransportCredentials.
+func (f *clientFiles) Clone() credentials.TransportCredentials {
+	clone := *f
+	return &clone
+}
+
+// OverrideServerName implements credentials.TransportCredentials.
+func (f *clientFiles) OverrideServerName(name string) error {
+	f.serverName = name
+	return nil
+}

@@ -1,0 +1,85 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package trust
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/spf13/pflag"
+
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	authenticatorunion "k8s.io/apiserver/pkg/authentication/request/union"
+	authorizerunion "k8s.io/apiserver/pkg/authorization/union"
+	"k8s.io/apiserver/pkg/server"
+
+	"github.com/tripod-k8s/tripod/internal/tuning/coalesce"
+)
+
+// BackendOptions are the options of a service that the aggregator sends requests to.
+type BackendOptions struct {
+	Options
+	// AllowDirectClients lets in clients that do not come through the aggregator, by the authenticators of the service.
+	AllowDirectClients bool
+}
+
+// AddFlags adds the flags of a service that the aggregator sends requests to.
+func (o *BackendOptions) AddFlags(fs *pflag.FlagSet) {
+	o.Options.AddFlags(fs)
+	fs.BoolVar(&o.AllowDirectClients, "allow-direct-clients", o.AllowDirectClients,
+		"Serve clients that do not come through the aggregator, too, if they have credentials that this service knows. Otherwise they are unauthorized.")
+}
+
+// ApplyTo makes the server believe what the aggregator says about the senders of requests, and let nobody else in but the
+// other services and its own loopback client. It puts the rules for services in front of the authorizer that config has, and
+// makes the listener ask for certificates of the service CA. (A client sends its certificate only if the server names its
+// issuer as acceptable.)
+//
+// The authenticator of config stays what it is: others than the handler chain use it, for token reviews.
+func (o *BackendOptions) ApplyTo(config *server.Config) error {
+	senders, ca, err := newSenders(o.CAFile)
+	if err != nil {
+		return fmt.Errorf("--%s: %w", caFileFlag, err)
+	}
+	if err := config.Authentication.ApplyClientCert(ca, config.SecureServing); err != nil {
+		return fmt.Errorf("--%s: %w", caFileFlag, err)
+	}
+	self, err := o.user()
+	if err != nil {
+		return err
+	}
+	config.Authorization.Authorizer = authorizerunion.New(NewAuthorizer(self), config.Authorization.Authorizer)
+	config.SecureServing.Listener = coalesce.Listener(config.SecureServing.Listener)
+	config.TracerProvider = Traces(config.TracerProvider)
+	build := config.BuildHandlerChainFunc
+	config.BuildHandlerChainFunc = func(handler http.Handler, c *server.Config) http.Handler {
+		own := *c
+		own.Authentication = o.authentication(c)
+		return senders.withSender(coalesce.Answers(build(withoutAuditID(handler), &own)))
+	}
+	return nil
+}
+
+// withoutAuditID takes away the header by which the aggregator has told the audit filter the ID of a request. Nodes, pods and services that the
+// handler proxies to would see it.
+func withoutAuditID(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		req.Header.Del(auditinternal.HeaderAuditID)
+		handler.ServeHTTP(w, req)
+	})
+}
+
+// authentication returns the authentication of requests.
+func (o *BackendOptions) authentication(c *server.Config) server.AuthenticationInfo {
+	info := c.Authentication
+	others := info.Authenticator // with the loopback client's token
+	if !o.AllowDirectClients || others == nil {
+		loopback := server.AuthenticationInfo{Authenticator: authenticatorunion.New(), APIAudiences: info.APIAudiences}
+		server.AuthorizeClientBearerToken(c.LoopbackClientConfig, &loopback, &c.Authorization)
+		others = loopback.Authenticator
+	}
+	info.Authenticator = authenticatorunion.NewFailOnError(authenticator.RequestFunc(authenticate), others)
+	return info
+}

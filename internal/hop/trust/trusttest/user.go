@@ -1,0 +1,46 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package trusttest is for tests of what services may do.
+package trusttest
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net/http"
+	"testing"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/local/certs"
+)
+
+// Backend returns the user of core or extensions, as who has its certificate is known.
+func Backend(t *testing.T, name string) user.Info {
+	t.Helper()
+	store, err := certs.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca, err := store.Authority("service-ca", "service-ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ca.Ensure("service", certs.Leaf{CommonName: name, Client: true}); err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.LoadX509KeyPair(store.CertFile("service"), store.KeyFile("service"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	backends, _, err := trust.NewBackendAuthenticator(ca.File())
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, ok, err := backends.AuthenticateRequest(&http.Request{TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{pair.Leaf}}})
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	return response.User
+}

@@ -1,0 +1,111 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sharedclient makes storages that share one etcd client. kube-apiserver's have a client each, with a connection and
+// its goroutines and buffers, for each version of each CustomResourceDefinition (https://issue.k8s.io/111476).
+package sharedclient
+
+import (
+	"strings"
+	"sync"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/kubernetes"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/features"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/etcd3"
+	etcdfeature "k8s.io/apiserver/pkg/storage/feature"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+)
+
+// Clients are the etcd clients of a process, one for each list of servers that storages name. They are never closed: storages
+// come and go as long as the process serves. The zero value is ready for use.
+type Clients struct {
+	mu       sync.Mutex
+	byServer map[string]*client
+}
+
+type client struct {
+	*clientv3.Client
+	compactor etcd3.Compactor
+}
+
+// NewStorage returns the storage that factory.Create of k8s.io/apiserver returns, except that it uses the shared client. It does
+// not wait for etcd.
+func (c *Clients) NewStorage(
+	config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string,
+) (storage.Interface, factory.DestroyFunc, error) {
+	shared, err := c.client(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	transformer := config.Transformer
+	if transformer == nil {
+		transformer = identity.NewEncryptCheckTransformer()
+	}
+	versioner := storage.APIObjectVersioner{}
+	decoder := etcd3.NewDefaultDecoder(config.Codec, versioner)
+	deletesCorrupt := utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion)
+	if deletesCorrupt {
+		transformer = etcd3.WithCorruptObjErrorHandlingTransformer(transformer)
+		decoder = etcd3.WithCorruptObjErrorHandlingDecoder(decoder)
+	}
+	own := shared.withOwnWatches()
+	store, err := etcd3.New(own, shared.compactor, config.Codec, newFunc, newListFunc, config.Prefix, resourcePrefix,
+		config.GroupResource, transformer, config.LeaseManagerConfig, decoder, versioner)
+	if err != nil {
+		own.Close() //nolint:errcheck // it has not been used
+		return nil, nil, err
+	}
+	destroy := sync.OnceFunc(func() {
+		store.Close()
+		own.Close() //nolint:errcheck // that its watches ended
+	})
+	if deletesCorrupt {
+		return etcd3.NewStoreWithUnsafeCorruptObjectDeletion(store, config.GroupResource), destroy, nil
+	}
+	return store, destroy, nil
+}
+
+// client returns the client for the servers of a configuration, and makes it when it is the first that asks.
+func (c *Clients) client(config *storagebackend.ConfigForResource) (*client, error) {
+	servers := strings.Join(config.Transport.ServerList, ",")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if existing, ok := c.byServer[servers]; ok {
+		return existing, nil
+	}
+	dialled, err := dial(config.Transport)
+	if err != nil {
+		return nil, err
+	}
+	made := &client{Client: dialled}
+	if config.CompactionInterval != 0 {
+		made.compactor = etcd3.StartCompactorPerEndpoint(dialled, config.CompactionInterval)
+	}
+	// Storages cannot check what etcd can do, because they see no endpoints.
+	etcdfeature.DefaultFeatureSupportChecker.CheckClient(dialled.Ctx(), dialled, storage.RequestWatchProgress)
+	if c.byServer == nil {
+		c.byServer = map[string]*client{}
+	}
+	c.byServer[servers] = made
+	return made, nil
+}
+
+// withOwnWatches returns the client of one storage, which may be closed. Its watches have a stream of their own in the shared
+// connection: in that of others they would wait for these, and hear of each one's progress.
+func (c *client) withOwnWatches() *kubernetes.Client {
+	own := clientv3.NewCtxClient(c.Ctx())
+	own.KV = etcd3.NewETCDLatencyTracker(c.KV)
+	own.Lease = clientv3.NewLease(c.Client)
+	own.Maintenance = c.Maintenance
+	own.Watcher = clientv3.NewWatcher(c.Client)
+	result := &kubernetes.Client{Client: own}
+	result.Kubernetes = result
+	return result
+}

@@ -1,0 +1,15 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package certs makes and renews the certificates and keys that a Tripod instance runs with.
+//
+// A certificate authority and the certificates it issues live in a Storage: as PEM files in one directory, or elsewhere:
+//
+//	store, err := certs.Open(dir)
+//	ca, err := store.Authority("ca", "tripod-ca")
+//	renewed, err := ca.Ensure("apiserver", certs.Leaf{CommonName: "kube-apiserver", Server: true, IPs: ips})
+//
+// Each call makes what is missing, renews what is about to expire or no longer says what is asked,
+// and leaves everything else alone, so the same calls serve the first start and every later one. An authority is exchanged
+// for a new one in steps (Rotate), so that nobody who is a step behind is refused.
+package certs

@@ -1,0 +1,185 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package check tries whether an API server does what it is there for: it creates, reads, changes, watches and deletes an object
+// of a built-in kind and one of a custom resource that it defines for that, and leaves nothing behind.
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+)
+
+const (
+	// label is on every object, and its value is the name of the run.
+	label = "tripod-k8s.io/check"
+	// cleanUpTimeout bounds how long is taken to delete what a run that failed has made.
+	cleanUpTimeout = 10 * time.Second
+)
+
+// Check is one run.
+type Check struct {
+	// Client is that of the API server.
+	Client dynamic.Interface
+	// Namespace is where objects are made. It exists.
+	Namespace string
+	// Name is that of the run, a DNS label. Runs with different names do not disturb each other.
+	Name string
+	// Out is told what was done, a line each.
+	Out io.Writer
+}
+
+// Run returns the first thing that is not as it should be.
+func (c *Check) Run(ctx context.Context) error {
+	if err := c.object(ctx, c.configMap()); err != nil {
+		return err
+	}
+	return c.defined(ctx, func() error { return c.object(ctx, c.customResource()) })
+}
+
+// object does with an object what clients do.
+func (c *Check) object(ctx context.Context, s subject) (err error) {
+	client := c.Client.Resource(s.resource).Namespace(c.Namespace)
+	what := fmt.Sprintf("%s %s/%s", s.object.GetKind(), c.Namespace, s.object.GetName())
+	made, err := client.Create(ctx, s.object, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("cannot create %s: %w", what, err)
+	}
+	c.say("created", what)
+	deleted := false
+	defer func() {
+		if !deleted {
+			err = errors.Join(err, c.cleanUp(ctx, client, made))
+		}
+	}()
+
+	events, err := client.Watch(ctx, metav1.ListOptions{LabelSelector: label + "=" + c.Name, ResourceVersion: made.GetResourceVersion()})
+	if err != nil {
+		return fmt.Errorf("cannot watch %s: %w", what, err)
+	}
+	defer events.Stop()
+	if err := c.readAndChange(ctx, client, s, what); err != nil {
+		return err
+	}
+	if err := expect(ctx, events, watch.Modified, what); err != nil {
+		return err
+	}
+	if err := client.Delete(ctx, made.GetName(), metav1.DeleteOptions{}); err != nil {
+		return fmt.Errorf("cannot delete %s: %w", what, err)
+	}
+	deleted = true
+	if err := expect(ctx, events, watch.Deleted, what); err != nil {
+		return err
+	}
+	if _, err := client.Get(ctx, made.GetName(), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		return fmt.Errorf("%s is there after it was deleted: %w", what, errorOr(err, "it can be read"))
+	}
+	c.say("deleted", what)
+	return nil
+}
+
+// readAndChange reads an object that was created, by name and in a list, and changes it.
+func (c *Check) readAndChange(ctx context.Context, client dynamic.ResourceInterface, s subject, what string) error {
+	read, err := client.Get(ctx, s.object.GetName(), metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("cannot read %s: %w", what, err)
+	}
+	if err := s.holds(read, before); err != nil {
+		return fmt.Errorf("%s is not read as it was created: %w", what, err)
+	}
+	list, err := client.List(ctx, metav1.ListOptions{LabelSelector: label + "=" + c.Name})
+	if err != nil {
+		return fmt.Errorf("cannot list %s: %w", what, err)
+	}
+	if len(list.Items) != 1 {
+		return fmt.Errorf("%d objects are listed where %s should be alone", len(list.Items), what)
+	}
+	c.say("read", what)
+
+	if err := s.set(read, after); err != nil {
+		return err
+	}
+	changed, err := client.Update(ctx, read, metav1.UpdateOptions{})
+	if err != nil {
+		return fmt.Errorf("cannot change %s: %w", what, err)
+	}
+	if err := s.holds(changed, after); err != nil {
+		return fmt.Errorf("%s is not as it was changed: %w", what, err)
+	}
+	c.say("changed", what)
+	return nil
+}
+
+// cleanUp deletes what is left when something went wrong, also when the time of the run is over.
+func (c *Check) cleanUp(ctx context.Context, client dynamic.ResourceInterface, made *unstructured.Unstructured) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
+	defer cancel()
+	err := client.Delete(ctx, made.GetName(), metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("cannot delete %s %s, which is left: %w", made.GetKind(), made.GetName(), err)
+	}
+	return nil
+}
+
+func (c *Check) say(done, what string) { fmt.Fprintf(c.Out, "%-9s %s\n", done, what) }
+
+// expect waits for an event.
+func expect(ctx context.Context, events watch.Interface, want watch.EventType, what string) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("no event %s came for %s: %w", want, what, context.Cause(ctx))
+		case event, open := <-events.ResultChan():
+			switch {
+			case !open:
+				return fmt.Errorf("the watch ended before an event %s came for %s", want, what)
+			case event.Type == watch.Error:
+				return fmt.Errorf("the watch of %s failed: %w", what, apierrors.FromObject(event.Object))
+			case event.Type == want:
+				return nil
+			}
+		}
+	}
+}
+
+func errorOr(err error, otherwise string) error {
+	if err == nil {
+		return errors.New(otherwise)
+	}
+	return err
+}
+
+// subject is an object that something is tried with, and the path of a string in it that is changed.
+type subject struct {
+	resource schema.GroupVersionResource
+	object   *unstructured.Unstructured
+	path     []string
+}
+
+// Values of that string.
+const (
+	before = "one"
+	after  = "two"
+)
+
+func (s subject) set(object *unstructured.Unstructured, value string) error {
+	return unstructured.SetNestedField(object.Object, value, s.path...)
+}
+
+func (s subject) holds(object *unstructured.Unstructured, want string) error {
+	got, _, err := unstructured.NestedString(object.Object, s.path...)
+	if err == nil && got != want {
+		err = fmt.Errorf("%v is %q, not %q", s.path, got, want)
+	}
+	return err
+}

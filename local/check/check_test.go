@@ -1,0 +1,133 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+var definitions = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
+
+// newCheck returns a check of an API that does as it is told, but for what a test changes.
+func newCheck(out *strings.Builder) (*Check, *dynamicfake.FakeDynamicClient) {
+	c := &Check{Namespace: "default", Name: "tripod-check-x", Out: out}
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+		{Version: "v1", Resource: "configmaps"}:                "ConfigMapList",
+		{Group: c.group(), Version: version, Resource: plural}: kind + "List",
+		definitions: "CustomResourceDefinitionList",
+	})
+	c.Client = client
+	client.PrependWatchReactor("customresourcedefinitions", func(clienttesting.Action) (bool, watch.Interface, error) {
+		established := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{
+			"conditions": []any{map[string]any{"type": "Established", "status": "True"}},
+		}}}
+		events := watch.NewFakeWithChanSize(2, false)
+		events.Modify(&unstructured.Unstructured{Object: map[string]any{}})
+		events.Modify(established)
+		return true, events, nil
+	})
+	return c, client
+}
+
+// left returns what is there after a check.
+func left(t *testing.T, c *Check) int {
+	t.Helper()
+	count := 0
+	for _, resource := range []schema.GroupVersionResource{c.configMap().resource, c.customResource().resource, definitions} {
+		list, err := c.Client.Resource(resource).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		count += len(list.Items)
+	}
+	return count
+}
+
+func TestCheckOfAWorkingAPI(t *testing.T) {
+	var out strings.Builder
+	c, _ := newCheck(&out)
+	if err := c.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const want = `created   ConfigMap default/tripod-check-x
+read      ConfigMap default/tripod-check-x
+changed   ConfigMap default/tripod-check-x
+deleted   ConfigMap default/tripod-check-x
+defined   CustomResourceDefinition checks.tripod-check-x.tripod-k8s.io
+created   Check default/tripod-check-x
+read      Check default/tripod-check-x
+changed   Check default/tripod-check-x
+deleted   Check default/tripod-check-x
+deleted   CustomResourceDefinition checks.tripod-check-x.tripod-k8s.io
+`
+	if out.String() != want {
+		t.Errorf("it says\n%swant\n%s", out.String(), want)
+	}
+	if count := left(t, c); count != 0 {
+		t.Errorf("%d objects are left", count)
+	}
+}
+
+func TestCheckOfABrokenAPI(t *testing.T) {
+	refuse := func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("it is broken") }
+	for name, test := range map[string]struct {
+		verb, resource string
+		reaction       clienttesting.ReactionFunc
+		want           string
+	}{
+		"core away":                  {"create", "configmaps", refuse, "cannot create ConfigMap default/tripod-check-x: it is broken"},
+		"extensions away":            {"create", "customresourcedefinitions", refuse, "cannot create CustomResourceDefinition"},
+		"custom resource not served": {"create", plural, refuse, "cannot create Check default/tripod-check-x: it is broken"},
+		"custom resource not read":   {"get", plural, refuse, "cannot read Check"},
+		"no lists":                   {"list", "configmaps", refuse, "cannot list ConfigMap"},
+		"changes are refused":        {"update", plural, refuse, "cannot change Check"},
+		"changes are forgotten": {"update", "configmaps", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			object := action.(clienttesting.UpdateAction).GetObject().DeepCopyObject().(*unstructured.Unstructured)
+			return true, object, unstructured.SetNestedField(object.Object, before, "data", "value")
+		}, `is not as it was changed: [data value] is "one", not "two"`},
+		"reads are old": {"get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{}}}, nil
+		}, `is not read as it was created: [data value] is "", not "one"`},
+		"deletions are forgotten": {"delete", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, nil
+		}, "no event DELETED came"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			c, client := newCheck(&out)
+			broken := true
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			client.PrependReactor(test.verb, test.resource, func(action clienttesting.Action) (bool, runtime.Object, error) {
+				if !broken {
+					return false, nil, nil
+				}
+				if test.verb == "delete" {
+					cancel() // what comes after it is waited for in vain
+				}
+				return test.reaction(action)
+			})
+			err := c.Run(ctx)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error is %v, want %s", err, test.want)
+			}
+			broken = false
+			if count := left(t, c); count != 0 && test.verb != "delete" {
+				t.Errorf("%d objects are left", count)
+			}
+		})
+	}
+}

@@ -1,0 +1,281 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/tripod-k8s/tripod/local/etcd/embedded"
+	"github.com/tripod-k8s/tripod/local/replicas"
+)
+
+// start runs an etcd on a directory and returns its URL, a client and what stops it.
+func start(t *testing.T, dir string) (url string, client *clientv3.Client, stop func()) {
+	t.Helper()
+	port, err := replicas.ReservePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	port.Release()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- embedded.Run(ctx, embedded.Options{DataDir: dir, ClientURL: strings.Replace(port.URL(), "https", "http", 1), LogLevel: "error"})
+	}()
+	url = strings.Replace(port.URL(), "https", "http", 1)
+	client, err = clientv3.New(clientv3.Config{Endpoints: []string{url}, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop = func() {
+		client.Close() //nolint:errcheck // etcd goes anyway
+		if cancel(); ended != nil {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			ended = nil
+		}
+	}
+	t.Cleanup(stop)
+	// The client waits until there is a server.
+	if _, err := client.Get(t.Context(), "/"); err != nil {
+		t.Fatal(err)
+	}
+	return url, client, stop
+}
+
+func put(t *testing.T, client *clientv3.Client, key, value string) int64 {
+	t.Helper()
+	answer, err := client.Put(t.Context(), key, value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Header.Revision
+}
+
+func all(t *testing.T, client *clientv3.Client) (pairs []string, revision int64) {
+	t.Helper()
+	answer, err := client.Get(t.Context(), "", clientv3.WithPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kv := range answer.Kvs {
+		pairs = append(pairs, string(kv.Key)+"="+string(kv.Value))
+	}
+	return pairs, answer.Header.Revision
+}
+
+func quiet(string) {}
+
+func TestRestoredEtcdIsTheOneOfTheSnapshotAndGoesOnFromALaterRevision(t *testing.T) {
+	dir := t.TempDir()
+	url, client, stop := start(t, filepath.Join(dir, "first"))
+	put(t, client, "/a", "1")
+	put(t, client, "/b", "2")
+	want, revision := all(t, client)
+	file := filepath.Join(dir, "backup.db")
+	saved, err := Save(t.Context(), SaveOptions{Endpoints: []string{"http://127.0.0.1:1", url}, File: file, Progress: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(file); err != nil || info.Size() != saved.Bytes || saved.Revision != revision || len(saved.SHA256) != 64 {
+		t.Errorf("saved %+v, file %v, revision %d", saved, info, revision)
+	}
+	put(t, client, "/b", "changed")
+	put(t, client, "/c", "new")
+	if _, err := client.Delete(t.Context(), "/a"); err != nil {
+		t.Fatal(err)
+	}
+	_, last := all(t, client)
+	stop()
+
+	second := filepath.Join(dir, "second")
+	options := RestoreOptions{File: file, DataDir: second, Name: embedded.MemberName,
+		InitialAdvertisePeerURLs: []string{embedded.PeerURL}, InitialClusterToken: "new", BumpRevision: 1000}
+	if err := Restore(options); err != nil {
+		t.Fatal(err)
+	}
+	if err := Restore(options); err == nil || !strings.Contains(err.Error(), "something in the data directory") {
+		t.Errorf("restored twice: %v", err)
+	}
+	_, client, _ = start(t, second)
+	got, now := all(t, client)
+	if !slices.Equal(got, want) {
+		t.Errorf("restored are %q, want %q", got, want)
+	}
+	if now <= last {
+		t.Errorf("the revision is %d, and was %d before", now, last)
+	}
+	// Who knows a revision of before is told to begin again.
+	watching, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	answer := <-client.Watch(watching, "/", clientv3.WithPrefix(), clientv3.WithRev(last))
+	if !errors.Is(answer.Err(), rpctypes.ErrCompacted) {
+		t.Errorf("a watch from revision %d got %v", last, answer.Err())
+	}
+	if next := put(t, client, "/d", "later"); next <= now {
+		t.Errorf("the revision goes on with %d after %d", next, now)
+	}
+}
+
+func TestDataIsReplacedOnceByEachSnapshotAndKept(t *testing.T) {
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	save := func(name string) string {
+		t.Helper()
+		url, client, stop := start(t, data)
+		defer stop()
+		put(t, client, "/what", name)
+		file := filepath.Join(dir, name+".db")
+		if _, err := Save(t.Context(), SaveOptions{Endpoints: []string{url}, File: file, Progress: quiet}); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	first, second := save("first"), save("second")
+	replace := func(file string) (made bool, kept string) {
+		t.Helper()
+		made, kept, err := Replace(RestoreOptions{File: file, DataDir: data, Name: embedded.MemberName,
+			InitialAdvertisePeerURLs: []string{embedded.PeerURL}, InitialClusterToken: "new", BumpRevision: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made, kept
+	}
+	has := func(directory, want string) {
+		t.Helper()
+		_, client, stop := start(t, directory)
+		defer stop()
+		if got, _ := all(t, client); !slices.Equal(got, []string{"/what=" + want}) {
+			t.Errorf("%s has %q, want %s", directory, got, want)
+		}
+	}
+	// What an interrupted one has left is in nobody's way.
+	if err := os.MkdirAll(filepath.Join(data+".restoring", "member", "wal"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	made, kept := replace(first)
+	if !made || kept == "" {
+		t.Fatalf("made: %v, kept: %q", made, kept)
+	}
+	has(data, "first")
+	has(kept, "second")
+	if made, kept := replace(first); made || kept != "" {
+		t.Errorf("the same snapshot once more: made: %v, kept: %q", made, kept)
+	}
+	if err := os.RemoveAll(kept); err != nil { // two within one second would have one name
+		t.Fatal(err)
+	}
+	if made, kept = replace(second); !made {
+		t.Error("another snapshot does nothing")
+	}
+	has(data, "second")
+	has(kept, "first")
+	if err := os.RemoveAll(data); err != nil {
+		t.Fatal(err)
+	}
+	if made, kept := replace(second); !made || kept != "" {
+		t.Errorf("where nothing is: made: %v, kept: %q", made, kept)
+	}
+	has(data, "second")
+}
+
+func TestDamagedSnapshotIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	url, _, _ := start(t, filepath.Join(dir, "etcd"))
+	file := filepath.Join(dir, "backup.db")
+	if _, err := Save(t.Context(), SaveOptions{Endpoints: []string{url}, File: file, Progress: quiet}); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[len(content)/2] ^= 1
+	for what, damaged := range map[string][]byte{"damaged": content, "not a whole": content[:len(content)-100]} {
+		if err := os.WriteFile(file, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := Restore(RestoreOptions{File: file, DataDir: filepath.Join(dir, "restored"), Name: "a", InitialAdvertisePeerURLs: []string{embedded.PeerURL}})
+		if err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "restored", "member")); err == nil {
+			t.Errorf("%s: something is restored", what)
+		}
+	}
+}
+
+func TestNewestSnapshotsAreKept(t *testing.T) {
+	dir := t.TempDir()
+	url, _, _ := start(t, filepath.Join(dir, "etcd"))
+	backups := filepath.Join(dir, "backups")
+	if err := os.Mkdir(backups, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	others := []string{"other-20250101T000000Z.db", "tripod-etcd-extensions-20250101T000000Z.db", "tripod-etcd-notes.db", "tripod-etcd-20250101T000000Z.db.bak"}
+	for _, name := range append(others, "tripod-etcd-20250101T000000Z.db", "tripod-etcd-20250102T000000Z.db") {
+		if err := os.WriteFile(filepath.Join(backups, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	saved, err := Save(t.Context(), SaveOptions{Endpoints: []string{url}, Directory: backups, Name: "tripod-etcd", Keep: 2, Progress: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{filepath.Join(backups, "tripod-etcd-20250101T000000Z.db")}; !slices.Equal(saved.Removed, want) {
+		t.Errorf("removed %q, want %q", saved.Removed, want)
+	}
+	entries, err := os.ReadDir(backups)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := len(others) + 2; len(entries) != want {
+		t.Errorf("there are %d files, want %d: %v", len(entries), want, entries)
+	}
+}
+
+func TestWhatCannotBeSavedLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	existing := filepath.Join(dir, "existing.db")
+	if err := os.WriteFile(existing, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nowhere := []string{"http://127.0.0.1:1"}
+	for _, tc := range []struct {
+		name    string
+		options SaveOptions
+		want    string
+	}{
+		{"nobody there", SaveOptions{Endpoints: nowhere, File: filepath.Join(dir, "a.db")}, "cannot be reached"},
+		{"no URL", SaveOptions{Endpoints: []string{"127.0.0.1:1"}, File: filepath.Join(dir, "a.db")}, "not a URL"},
+		{"no endpoint", SaveOptions{File: filepath.Join(dir, "a.db")}, "--endpoints"},
+		{"file is there", SaveOptions{Endpoints: nowhere, File: existing}, "not overwritten"},
+		{"no directory", SaveOptions{Endpoints: nowhere, File: filepath.Join(dir, "none", "a.db")}, "no such directory"},
+		{"nowhere to save", SaveOptions{Endpoints: nowhere}, "where to save"},
+		{"two places to save", SaveOptions{Endpoints: nowhere, File: existing, Directory: dir}, "where to save"},
+		{"no certificate", SaveOptions{Endpoints: nowhere, File: filepath.Join(dir, "a.db"), CAFile: "none.crt"}, "--cacert"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.options.Progress = quiet
+			if _, err := Save(t.Context(), tc.options); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error is %v, want %q", err, tc.want)
+			}
+			if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+				t.Errorf("left are %v, %v", entries, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,87 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// timeFormat sorts as time does.
+	timeFormat = "20060102T150405Z"
+	extension  = ".db"
+)
+
+func fileName(name string, now time.Time) string {
+	return name + "-" + now.UTC().Format(timeFormat) + extension
+}
+
+// isSnapshot reports whether a file is called as a snapshot of name is.
+func isSnapshot(file, name string) bool {
+	stamp, ok := strings.CutPrefix(strings.TrimSuffix(file, extension), name+"-")
+	_, err := time.Parse(timeFormat, stamp)
+	return ok && err == nil && strings.HasSuffix(file, extension)
+}
+
+// prune removes all snapshots of name but the newest ones, and returns which.
+func prune(directory, name string, keep int) (removed []string, err error) {
+	entries, err := os.ReadDir(directory)
+	if err != nil {
+		return nil, fmt.Errorf("cannot remove old snapshots: %w", err)
+	}
+	var files []string
+	for _, entry := range entries {
+		if isSnapshot(entry.Name(), name) {
+			files = append(files, entry.Name())
+		}
+	}
+	slices.Sort(files)
+	for _, file := range files[:max(0, len(files)-keep)] {
+		path := filepath.Join(directory, file)
+		if err := os.Remove(path); err != nil {
+			return removed, fmt.Errorf("cannot remove an old snapshot: %w", err)
+		}
+		removed = append(removed, path)
+	}
+	return removed, nil
+}
+
+// verify compares a snapshot with the hash that etcd has written at its end, and returns the hash of the rest.
+func verify(path string) (size int64, hash string, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	info, err := file.Stat()
+	if err != nil {
+		return 0, "", err
+	}
+	// Pages of a database are multiples of 512 bytes.
+	if size = info.Size(); size%512 != sha256.Size {
+		return 0, "", fmt.Errorf("%s has no hash at its end: it is not a whole snapshot", path)
+	}
+	sum := sha256.New()
+	if _, err := io.CopyN(sum, file, size-sha256.Size); err != nil {
+		return 0, "", err
+	}
+	written, err := io.ReadAll(file)
+	if err != nil {
+		return 0, "", err
+	}
+	if !bytes.Equal(sum.Sum(nil), written) {
+		return 0, "", fmt.Errorf("%s does not have the hash that is written at its end: it is damaged", path)
+	}
+	return size, hex.EncodeToString(written), nil
+}

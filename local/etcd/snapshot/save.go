@@ -1,0 +1,193 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/snapshot"
+	"go.uber.org/zap"
+)
+
+const (
+	// answerTimeout is how long an etcd may take for its first answer.
+	answerTimeout = 10 * time.Second
+	// progressEvery is how often the size of what was received so far is told.
+	progressEvery = 10 * time.Second
+	// partial is what snapshot adds to the name of a file that it has not received all of.
+	partial = ".part"
+)
+
+// SaveOptions say what to save, and where.
+type SaveOptions struct {
+	// Endpoints are URLs of members of one etcd. The first that answers is asked.
+	Endpoints []string
+	// CAFile, CertFile and KeyFile secure the connection.
+	CAFile, CertFile, KeyFile string
+	// File is written, or else NAME-TIME.db in Directory.
+	File, Directory, Name string
+	// Keep is how many snapshots of the name stay in the directory, the newest; 0 keeps all.
+	Keep int
+	// Progress is told what is going on.
+	Progress func(line string)
+}
+
+// Saved is a snapshot that was saved.
+type Saved struct {
+	File   string `json:"file"`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+	// Revision is one of etcd that is in the snapshot; there may be later ones in it.
+	Revision int64 `json:"revision"`
+	// EtcdVersion is that of the member, which only those of etcd 3.6 and later tell.
+	EtcdVersion string `json:"etcdVersion,omitempty"`
+	// Removed are older snapshots.
+	Removed []string `json:"removed,omitempty"`
+}
+
+// Save writes a snapshot. The file is there when it is complete and its hash is right, or not at all.
+func Save(ctx context.Context, o SaveOptions) (*Saved, error) {
+	path, err := o.path(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	config, err := o.config()
+	if err != nil {
+		return nil, err
+	}
+	endpoint, revision, err := choose(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	config.Endpoints = []string{endpoint}
+	o.Progress("saving a snapshot of etcd at " + endpoint)
+
+	// Another name until the hash was compared.
+	unchecked := path + ".unchecked"
+	defer os.Remove(unchecked) //nolint:errcheck // it is gone when all went well
+	stop := o.follow(unchecked + partial)
+	version, err := snapshot.SaveWithVersion(ctx, zap.NewNop(), config, unchecked)
+	stop()
+	if err != nil {
+		return nil, fmt.Errorf("cannot save a snapshot of etcd at %s: %w", endpoint, err)
+	}
+	size, hash, err := verify(unchecked)
+	if err != nil {
+		return nil, fmt.Errorf("the snapshot of etcd at %s was damaged on its way: %w", endpoint, err)
+	}
+	if err := os.Rename(unchecked, path); err != nil {
+		return nil, err
+	}
+	saved := &Saved{File: path, Bytes: size, SHA256: hash, Revision: revision, EtcdVersion: version}
+	if o.File == "" && o.Keep > 0 {
+		saved.Removed, err = prune(o.Directory, o.Name, o.Keep)
+	}
+	return saved, err
+}
+
+// path returns where to save, when that is possible.
+func (o SaveOptions) path(now time.Time) (string, error) {
+	path := o.File
+	switch {
+	case (o.File == "") == (o.Directory == ""):
+		return "", errors.New("say where to save: either a file or --directory")
+	case o.File == "":
+		path = filepath.Join(o.Directory, fileName(o.Name, now))
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return "", fmt.Errorf("%s is there already; it is not overwritten", path)
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+		return "", fmt.Errorf("cannot save in %s: there is no such directory", filepath.Dir(path))
+	}
+	return path, nil
+}
+
+func (o SaveOptions) config() (clientv3.Config, error) {
+	config := clientv3.Config{Endpoints: o.Endpoints, Logger: zap.NewNop(), DialTimeout: answerTimeout}
+	if len(o.Endpoints) == 0 {
+		return config, errors.New("say where etcd is with --endpoints")
+	}
+	if o.CAFile != "" || o.CertFile != "" || o.KeyFile != "" {
+		files := transport.TLSInfo{TrustedCAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile}
+		tlsConfig, err := files.ClientConfig()
+		if err != nil {
+			return config, fmt.Errorf("cannot use --cacert, --cert and --key: %w", err)
+		}
+		config.TLS = tlsConfig
+	}
+	return config, nil
+}
+
+// choose returns a member that has what the majority has, and its revision. A member that is cut off would give an old state.
+func choose(ctx context.Context, config clientv3.Config) (endpoint string, revision int64, err error) {
+	var errs []error
+	for _, endpoint := range config.Endpoints {
+		revision, err := ask(ctx, config, endpoint)
+		if err == nil {
+			return endpoint, revision, nil
+		}
+		if ctx.Err() != nil {
+			return "", 0, ctx.Err()
+		}
+		errs = append(errs, err)
+	}
+	return "", 0, errors.Join(errs...)
+}
+
+func ask(ctx context.Context, config clientv3.Config, endpoint string) (revision int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Host == "" {
+		return 0, fmt.Errorf("--endpoints: %q is not a URL such as https://127.0.0.1:2379", endpoint)
+	}
+	// The client itself would try again and again, and not say why.
+	connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", u.Host)
+	if err != nil {
+		return 0, fmt.Errorf("etcd at %s cannot be reached: %w", endpoint, err)
+	}
+	connection.Close() //nolint:errcheck // nothing was sent
+	config.Endpoints = []string{endpoint}
+	client, err := clientv3.New(config)
+	if err != nil {
+		return 0, fmt.Errorf("cannot use etcd at %s: %w", endpoint, err)
+	}
+	defer func() { err = errors.Join(err, client.Close()) }()
+	answer, err := client.Get(ctx, "/", clientv3.WithCountOnly())
+	if err != nil {
+		return 0, fmt.Errorf("etcd at %s does not answer (certificates, or no majority of members?): %w", endpoint, err)
+	}
+	return answer.Header.GetRevision(), nil
+}
+
+// follow tells how much was received, until stop is called.
+func (o SaveOptions) follow(file string) (stop func()) {
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(progressEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ticker.C:
+				if info, err := os.Stat(file); err == nil {
+					o.Progress(fmt.Sprintf("%d MiB received", info.Size()>>20))
+				}
+			}
+		}
+	}()
+	return func() { close(done); <-ended }
+}

@@ -1,0 +1,107 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package split
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// recordKey is where the target keeps what was done. It is outside of what API servers see.
+const recordKey = "/tripod/split-etcd"
+
+// markKey is written to see whether source and target are the same.
+const markKey = recordKey + "/mark"
+
+// record is what the target knows of earlier runs.
+type record struct {
+	// Source is the etcd cluster that is copied from.
+	Source uint64 `json:"source"`
+	// Done says that everything was copied, namely Resources as they were at Revision. Deleting says that the source may have lost some of
+	// it since.
+	Done      bool       `json:"done"`
+	Revision  int64      `json:"revision,omitempty"`
+	Deleting  bool       `json:"deleting,omitempty"`
+	Resources []Resource `json:"resources,omitempty"`
+}
+
+// begin notes in the target that it is being copied to. It returns the record of an earlier run that has finished, or nil.
+func (s *split) begin(ctx context.Context) (*record, error) {
+	if err := s.checkApart(ctx); err != nil {
+		return nil, err
+	}
+	answer, err := s.target.Get(ctx, recordKey)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read from the target: %w", err)
+	}
+	if len(answer.Kvs) > 0 {
+		earlier := &record{}
+		if err := json.Unmarshal(answer.Kvs[0].Value, earlier); err != nil {
+			return nil, fmt.Errorf("cannot read %s in the target: %w", recordKey, err)
+		}
+		switch {
+		case earlier.Source != s.Source.id:
+			return nil, fmt.Errorf("the target holds what was copied from another etcd than --%s", s.Source.Flag)
+		case !earlier.Done:
+			s.Progress("going on with what an earlier run has begun")
+			return nil, nil //nolint:nilnil // no finished run
+		}
+		return earlier, nil
+	}
+	existing, err := s.target.Get(ctx, s.Prefix+"/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil {
+		return nil, fmt.Errorf("cannot read from the target: %w", err)
+	}
+	if existing.Count > 0 {
+		return nil, fmt.Errorf("the target is in use: it has %d keys below %s that were not copied by this command", existing.Count, s.Prefix)
+	}
+	return nil, s.write(ctx, &record{Source: s.Source.id})
+}
+
+// checkApart returns an error when source and target are the same etcd. The ids of clusters do not tell: those that are started alike have
+// the same.
+func (s *split) checkApart(ctx context.Context) error {
+	mark := rand.Text()
+	if _, err := s.target.Put(ctx, markKey, mark); err != nil {
+		return fmt.Errorf("cannot write to the target: %w", err)
+	}
+	seen, err := s.source.Get(ctx, markKey)
+	if err != nil {
+		return fmt.Errorf("cannot read from the source: %w", err)
+	}
+	if _, err := s.target.Delete(ctx, markKey); err != nil {
+		return fmt.Errorf("cannot write to the target: %w", err)
+	}
+	if len(seen.Kvs) == 1 && string(seen.Kvs[0].Value) == mark {
+		return fmt.Errorf("--%s and --%s are the same etcd", s.Source.Flag, s.Target.Flag)
+	}
+	return nil
+}
+
+// finish has the target forget how everything was copied, and notes that it was.
+func (s *split) finish(ctx context.Context, done *record) error {
+	now, err := revision(ctx, s.target)
+	if err != nil {
+		return err
+	}
+	if err := compact(ctx, s.target, now); err != nil {
+		return err
+	}
+	return s.write(ctx, done)
+}
+
+func (s *split) write(ctx context.Context, r *record) error {
+	data, err := json.Marshal(r)
+	if err == nil {
+		_, err = s.target.Put(ctx, recordKey, string(data))
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write to the target: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeapiserver
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/component-base/cli"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+
+	"github.com/tripod-k8s/tripod/internal/service"
+)
+
+// Name is the name under which Tripod is kube-apiserver.
+const Name = "kube-apiserver"
+
+const long = `The Kubernetes API server validates and configures data
+for the api objects which include pods, services, replicationcontrollers, and
+others. The API Server services REST operations and provides the frontend to the
+cluster's shared state through which all other components interact.`
+
+// Main is kube-apiserver: it takes the arguments after the name of the program, serves until ctx ends and returns the
+// exit code. What went wrong is one line on stderr. The services are found beside this executable.
+func Main(ctx context.Context, args []string) int {
+	cmd := newCommand(args, run)
+	cmd.SetContext(ctx)
+	if err := cli.RunNoErrOutput(cmd); err != nil {
+		fmt.Fprintf(os.Stderr, "Error: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// newCommand returns the command kube-apiserver with args. It calls start with flags that kube-apiserver would start
+// with.
+func newCommand(args []string, start func(context.Context, *catalog, *plan) error) *cobra.Command {
+	known := newCatalog()
+	o := options.NewServerRunOptions()
+	flags := o.Flags()
+	var cmd *cobra.Command
+	cmd = service.NewCommand(service.Command{
+		Name:       Name,
+		Long:       long,
+		Flags:      &flags,
+		Logs:       o.Logs,
+		Components: o.GenericServerRunOptions.ComponentGlobalsRegistry,
+		Run: func(ctx context.Context) error {
+			given, err := parse(cmd.Flags(), args)
+			if err != nil {
+				return err
+			}
+			if err := refuse(given); err != nil {
+				return err
+			}
+			completed, err := complete(ctx, o)
+			if err != nil {
+				return err
+			}
+			plan, err := newPlan(given, completed)
+			if err != nil {
+				return err
+			}
+			return start(ctx, known, plan)
+		},
+	})
+	cmd.Args = refusePositional
+	cmd.SetArgs(args)
+	return cmd
+}
+
+// What is refused in --runtime-config are groups that the scheme does not have. This process serves none of them, so it does not link
+// them all, but it knows their names.
+func init() { utilruntime.Must(clientgoscheme.AddToScheme(legacyscheme.Scheme)) }
+
+// complete does what kube-apiserver does with its options before it starts, and so makes a certificate in --cert-dir
+// where none was given.
+func complete(ctx context.Context, o *options.ServerRunOptions) (options.CompletedOptions, error) {
+	// An external signer of service account tokens is only asked whether it is there. Core follows its keys.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	completed, err := o.Complete(ctx)
+	if err != nil {
+		return completed, err
+	}
+	if errs := completed.Validate(); len(errs) > 0 {
+		return completed, utilerrors.NewAggregate(errs)
+	}
+	return completed, nil
+}
+
+// refusePositional refuses arguments that are no flags in kube-apiserver's words.
+func refusePositional(cmd *cobra.Command, args []string) error {
+	for _, arg := range args {
+		if arg != "" {
+			return fmt.Errorf("%q does not take any arguments, got %q", cmd.CommandPath(), args)
+		}
+	}
+	return nil
+}

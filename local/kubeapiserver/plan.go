@@ -1,0 +1,150 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeapiserver
+
+import (
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+
+	"github.com/tripod-k8s/tripod/internal/admission/plugins"
+	"github.com/tripod-k8s/tripod/internal/service/auditlog"
+	aggregatoroptions "github.com/tripod-k8s/tripod/services/aggregator/options"
+)
+
+// plan is the flags as they were given, and what the services must know and cannot see in these themselves.
+type plan struct {
+	given []flagValue
+
+	bindAddress      net.IP
+	securePort       int
+	advertiseAddress net.IP
+	certificate      genericoptions.GeneratableKeyCert
+	// readOnly and mutating are the limits of requests in flight. 0 is none.
+	readOnly, mutating int
+	// admissionControl is the complete list of admission plugins, if --admission-control gave one.
+	admissionControl []string
+	// auditLog is what the audit log is to be.
+	auditLog genericoptions.AuditLogOptions
+	// gates are feature gates that every service gets after those that were given.
+	gates []flagValue
+	// etcd is where the data is.
+	etcd storagebackend.Config
+	// shutdownDelay, watchGrace and drain bound how long a server may take to stop.
+	shutdownDelay, watchGrace, drain time.Duration
+	// sendRetryAfter is whether a server that stops listens until requests are done.
+	sendRetryAfter bool
+}
+
+// newPlan takes the plan from valid options.
+func newPlan(given []flagValue, o options.CompletedOptions) (*plan, error) {
+	generic := o.GenericServerRunOptions
+	s := &plan{
+		given:            given,
+		bindAddress:      o.SecureServing.BindAddress,
+		securePort:       o.SecureServing.BindPort,
+		advertiseAddress: generic.AdvertiseAddress,
+		certificate:      o.SecureServing.ServerCert,
+		readOnly:         generic.MaxRequestsInFlight,
+		mutating:         generic.MaxMutatingRequestsInFlight,
+		admissionControl: o.Admission.PluginNames,
+		auditLog:         o.Audit.LogOptions,
+		gates:            switchedOff(generic.ComponentGlobalsRegistry.FeatureGateFor(generic.ComponentName), given),
+		etcd:             o.Etcd.StorageConfig,
+		shutdownDelay:    generic.ShutdownDelayDuration,
+		watchGrace:       generic.ShutdownWatchTerminationGracePeriod,
+		drain:            generic.RequestTimeout,
+		sendRetryAfter:   generic.ShutdownSendRetryAfter,
+	}
+	// This reads the files of authentication, and so finds what is wrong with them before anything is started.
+	_, err := o.Authentication.ToAuthenticationConfig()
+	return s, err
+}
+
+// arguments returns the arguments of a service, without those by which the services find and trust each other. auditSocket
+// is where they reach the writer of the audit log.
+func (s *plan) arguments(to serviceName, known *catalog, certificate genericoptions.CertKey, auditSocket string) []string {
+	flags := known.route(to, s.given)
+	flags = append(flags, flagValue{"advertise-address", s.advertiseAddress.String()})
+	switch to {
+	case core:
+		flags = append(flags, s.limits(coreShare)...)
+	case extensions:
+		flags = append(flags, s.limits(extensionsShare)...)
+		flags = append(flags, s.admission(to)...)
+	case aggregator:
+		flags = append(flags, s.admission(to)...)
+		flags = append(flags, s.limits(whole)...)
+		flags = append(flags, public(certificate)...)
+		flags = append(flags, s.shutdown()...)
+	}
+	if s.auditLog.Path != "" {
+		flags = append(flags, flagValue{auditlog.Flag, auditSocket})
+	}
+	flags = append(flags, s.gates...)
+
+	args := make([]string, 0, len(flags))
+	for _, flag := range flags {
+		args = append(args, flag.String())
+	}
+	return args
+}
+
+// public are the flags of the public endpoint.
+func public(certificate genericoptions.CertKey) []flagValue {
+	return []flagValue{
+		{"tls-cert-file", certificate.CertFile},
+		{"tls-private-key-file", certificate.KeyFile},
+		{"apiservice-form", string(aggregatoroptions.FormLocal)},
+	}
+}
+
+// shutdown is how kube-apiserver stops, which is not how the aggregator does by default.
+func (s *plan) shutdown() []flagValue {
+	return []flagValue{
+		{"shutdown-delay-duration", s.shutdownDelay.String()},
+		{"shutdown-watch-termination-grace-period", s.watchGrace.String()},
+		{"shutdown-send-retry-after", strconv.FormatBool(s.sendRetryAfter)},
+	}
+}
+
+// limits tells a service its share of the requests in flight.
+func (s *plan) limits(share func(int) int) []flagValue {
+	return []flagValue{
+		{"max-requests-inflight", strconv.Itoa(share(s.readOnly))},
+		{"max-mutating-requests-inflight", strconv.Itoa(share(s.mutating))},
+	}
+}
+
+// coreShare is two thirds: core serves what nodes and most controllers work with.
+func coreShare(limit int) int { return limit - limit/3 }
+
+// extensionsShare is the rest. A limit of one must not become zero, which would be none.
+func extensionsShare(limit int) int { return max(limit/3, min(limit, 1)) }
+
+func whole(limit int) int { return limit }
+
+// admission translates --admission-control, which core gets, for another service, as kube-apiserver does, into what is on and what is off.
+func (s *plan) admission(to serviceName) []flagValue {
+	if s.admissionControl == nil {
+		return nil
+	}
+	here := sets.New(pluginsOf[to].Names()...)
+	on := here.Intersection(sets.New(s.admissionControl...))
+	off := here.Difference(on)
+	var flags []flagValue
+	if on.Len() > 0 {
+		flags = append(flags, flagValue{plugins.EnableFlag, strings.Join(sets.List(on), ",")})
+	}
+	if off.Len() > 0 {
+		flags = append(flags, flagValue{plugins.DisableFlag, strings.Join(sets.List(off), ",")})
+	}
+	return flags
+}

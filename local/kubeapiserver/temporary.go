@@ -1,0 +1,66 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeapiserver
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+const (
+	temporaryPrefix = "tripod-" + Name + "-"
+	// abandonedAfter is the age from which a directory that nobody holds is taken to be left behind; a younger one may
+	// be about to be locked.
+	abandonedAfter = time.Minute
+)
+
+// temporaryDir makes a directory for the certificates of this process and returns it with a function that removes it.
+// It also removes directories that processes left behind which were killed.
+func temporaryDir() (dir string, remove func(), err error) {
+	removeAbandoned()
+	if dir, err = os.MkdirTemp("", temporaryPrefix); err != nil {
+		return "", nil, fmt.Errorf("cannot make a directory for certificates: %w", err)
+	}
+	held, err := hold(dir)
+	if err != nil {
+		return "", nil, errors.Join(fmt.Errorf("cannot lock %s: %w", dir, err), os.RemoveAll(dir))
+	}
+	return dir, func() {
+		_ = os.RemoveAll(dir)
+		_ = held.Close()
+	}, nil
+}
+
+// hold locks a directory for as long as this process lives.
+func hold(dir string) (*os.File, error) {
+	held, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(held.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(err, held.Close())
+	}
+	return held, nil
+}
+
+func removeAbandoned() {
+	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), temporaryPrefix+"*"))
+	if err != nil {
+		return
+	}
+	for _, dir := range dirs {
+		info, err := os.Lstat(dir)
+		if err != nil || !info.IsDir() || time.Since(info.ModTime()) < abandonedAfter {
+			continue
+		}
+		if held, err := hold(dir); err == nil {
+			_ = os.RemoveAll(dir) // fails for those of other users
+			_ = held.Close()
+		}
+	}
+}

@@ -1,0 +1,15 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package process runs the processes of Tripod as children: it starts them, knows when they are ready, starts
+// those that die again and stops all of them in order.
+//
+//	group := supervisor.NewGroup(func(e supervisor.Event) { fmt.Println(e) })
+//	defer group.Stop()
+//	etcd := group.Start(supervisor.Process{Component: "etcd", Path: path, Args: args, Output: log, Ready: probe.Ready})
+//	if err := group.WaitReady(ctx, etcd); err != nil {
+//		return err
+//	}
+//
+// On Linux a child gets SIGKILL when this process ends in any way, so that none is left behind.
+package process

@@ -1,0 +1,87 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+)
+
+// maxReadyzSize bounds what is read of the answer to a probe.
+const maxReadyzSize = 64 << 10
+
+// HTTPProbe asks a server for its readiness the way of Kubernetes and etcd: GET /readyz.
+type HTTPProbe struct {
+	url    string
+	client *http.Client
+}
+
+// NewHTTPProbe returns a probe of the server at base, as in https://127.0.0.1:6443. It uses HTTP/1.1: an idle
+// connection of HTTP/2 would keep a server from stopping for the second that it gives its clients to leave.
+func NewHTTPProbe(base string, config *tls.Config) *HTTPProbe {
+	return &HTTPProbe{
+		url:    base + "/readyz?verbose",
+		client: &http.Client{Transport: &http.Transport{TLSClientConfig: config}},
+	}
+}
+
+// Ready returns nil when the server says that it is ready, and otherwise what it waits for.
+func (p *HTTPProbe) Ready(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := p.client.Do(req)
+	if err != nil {
+		return notServing(err)
+	}
+	defer response.Body.Close() //nolint:errcheck // nothing depends on it
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxReadyzSize))
+	if err != nil {
+		return notServing(err)
+	}
+	if response.StatusCode == http.StatusOK {
+		return nil
+	}
+	if failed := failedChecks(string(body)); failed != "" {
+		return errors.New("waits for " + failed)
+	}
+	return fmt.Errorf("/readyz answers %s", response.Status)
+}
+
+// notServing shortens the errors of a server that does not listen yet.
+func notServing(err error) error {
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return errors.New("does not listen yet")
+	}
+	var outer *url.Error
+	if errors.As(err, &outer) {
+		err = outer.Err
+	}
+	return fmt.Errorf("does not answer /readyz: %w", err)
+}
+
+// failedChecks names the failing checks in a verbose answer to /readyz.
+func failedChecks(body string) string {
+	var failed []string
+	for line := range strings.Lines(body) {
+		check, ok := strings.CutPrefix(line, "[-]")
+		if !ok {
+			continue
+		}
+		name, reason, _ := strings.Cut(strings.TrimSpace(check), " failed: ")
+		if reason != "" && reason != "reason withheld" {
+			name += " (" + reason + ")"
+		}
+		failed = append(failed, name)
+	}
+	return strings.Join(failed, ", ")
+}

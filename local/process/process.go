@@ -1,0 +1,73 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"context"
+	"time"
+)
+
+// Defaults of the fields of Process that are zero.
+const (
+	defaultFailedStarts = 3
+	defaultStopTimeout  = 15 * time.Second
+	defaultBackoff      = 500 * time.Millisecond
+	maxBackoff          = 30 * time.Second
+)
+
+// Process says how to run one child.
+type Process struct {
+	// Component and Replica name the child, as in "core" and "core-0". Replica may be empty where there is one only.
+	Component, Replica string
+	// Path is the binary, Args are its arguments without the name of the program.
+	Path string
+	Args []string
+	// Address is where the child serves, for people to read.
+	Address string
+	// BeforeStart, when set, is called right before each start of the binary.
+	BeforeStart func()
+	// Output takes what the child writes.
+	Output Output
+	// Ready returns nil when the child serves, and otherwise an error that says what it waits for.
+	Ready func(context.Context) error
+	// Version returns the version of the running child, or "" when it cannot be told.
+	Version func(context.Context) string
+	// FailedStarts is how often in a row the child may exit before it was ever ready; then it is given up. A child
+	// that was ready once is restarted for as long as the group runs. The default is 3.
+	FailedStarts int
+	// StopTimeout is how long the child may take to end after SIGTERM before it is killed. The default is 15 s.
+	StopTimeout time.Duration
+	// Backoff is the wait before the first restart; it doubles up to 30 s. The default is 500 ms.
+	Backoff time.Duration
+}
+
+func (p Process) withDefaults() Process {
+	if p.FailedStarts == 0 {
+		p.FailedStarts = defaultFailedStarts
+	}
+	if p.StopTimeout == 0 {
+		p.StopTimeout = defaultStopTimeout
+	}
+	if p.Backoff == 0 {
+		p.Backoff = defaultBackoff
+	}
+	return p
+}
+
+// Status is the state of a child as `tripod status` shows it.
+type Status struct {
+	Component string `json:"component"`
+	Replica   string `json:"replica"`
+	// PID is 0 while the child waits to be restarted.
+	PID     int    `json:"pid"`
+	Address string `json:"address"`
+	Ready   bool   `json:"ready"`
+	// Message says why a child is not ready.
+	Message   string    `json:"message"`
+	Version   string    `json:"version"`
+	StartTime time.Time `json:"startTime"`
+	Restarts  int       `json:"restarts"`
+	// ResidentMemoryBytes is 0 where the operating system does not tell.
+	ResidentMemoryBytes int64 `json:"residentMemoryBytes"`
+}

@@ -1,0 +1,60 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package replicas
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// versionTimeout bounds how long a binary may take to say its version.
+const versionTimeout = 10 * time.Second
+
+// binary returns the path of a binary of Tripod, which is beside the one that runs.
+func binary(name string) (string, error) {
+	self, err := Self()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(filepath.Dir(self), name)
+	if _, err := exec.LookPath(path); err != nil {
+		return "", fmt.Errorf("%s must be beside %s: %w", name, self, err)
+	}
+	return path, nil
+}
+
+// Self returns the path of the running binary, with symbolic links resolved.
+func Self() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("cannot find the running binary: %w", err)
+	}
+	self, err = filepath.EvalSymlinks(self)
+	if err != nil {
+		return "", fmt.Errorf("cannot find the running binary: %w", err)
+	}
+	return self, nil
+}
+
+// binaryVersion returns a function that asks a binary for its version; all of Kubernetes answer "Kubernetes v1.2.3".
+func binaryVersion(path string) func(context.Context) string {
+	return func(ctx context.Context) string {
+		ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+		defer cancel()
+		out, err := exec.CommandContext(ctx, path, "--version").Output()
+		if err != nil {
+			return ""
+		}
+		fields := strings.Fields(string(out))
+		if len(fields) == 0 {
+			return ""
+		}
+		return fields[len(fields)-1]
+	}
+}

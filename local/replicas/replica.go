@@ -1,0 +1,52 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package replicas
+
+import "github.com/tripod-k8s/tripod/internal/hop/addresses"
+
+// Replica is one replica of a service, with ports of the loopback interface that nobody else takes until it starts.
+type Replica struct {
+	// Service and Name are as in "core" and "core-0".
+	Service, Name string
+
+	serving, grpc, probes *Port
+}
+
+// NewReplica takes ports for a replica of a service.
+func NewReplica(service, name string) (*Replica, error) {
+	r := &Replica{Service: service, Name: name}
+	for _, port := range []**Port{&r.serving, &r.grpc, &r.probes} {
+		var err error
+		if *port, err = ReservePort(); err != nil {
+			r.Release()
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// Release gives back the ports. It may be called more than once.
+func (r *Replica) Release() {
+	for _, port := range []*Port{r.serving, r.grpc, r.probes} {
+		if port != nil {
+			port.Release()
+		}
+	}
+}
+
+// URL returns where the replica serves, as in https://127.0.0.1:20000. An aggregator may serve elsewhere.
+func (r *Replica) URL() string { return r.serving.URL() }
+
+// Port returns the port of the URL.
+func (r *Replica) Port() string { return r.serving.Number() }
+
+// Locate returns where the replicas of a backend are.
+func Locate(replicas []*Replica) addresses.Replicas {
+	var located addresses.Replicas
+	for _, r := range replicas {
+		located.Servers = append(located.Servers, r.serving.URL())
+		located.GRPC = append(located.GRPC, r.grpc.Address())
+	}
+	return located
+}

@@ -1,0 +1,90 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package replicas
+
+import (
+	"fmt"
+
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/internal/tuning/gcpace"
+	"github.com/tripod-k8s/tripod/local/certs"
+	"github.com/tripod-k8s/tripod/local/process"
+)
+
+// Services are the services of one machine.
+type Services struct {
+	store    *certs.Store
+	binaries map[string]string
+}
+
+// NewServices finds the binaries and makes the certificates that are missing in store.
+func NewServices(store *certs.Store) (*Services, error) {
+	if err := gcpace.Share(); err != nil {
+		return nil, err
+	}
+	s := &Services{store: store, binaries: map[string]string{}}
+	for _, name := range []string{Core, Extensions, Aggregator} {
+		path, err := binary("tripod-" + name)
+		if err != nil {
+			return nil, err
+		}
+		s.binaries[name] = path
+	}
+	return s, ensureTrust(store)
+}
+
+// Core returns the process of a replica of core, which finds the aggregator by a file (see package addresses). Clients
+// reach it by way of the aggregator at advertisePort.
+func (s *Services) Core(r *Replica, advertisePort int, backends string, args []string) process.Process {
+	own := append(s.serving(r), fmt.Sprintf("--advertise-port=%d", advertisePort), "--"+addresses.BackendsFileFlag+"="+backends)
+	return s.process(r, r.URL(), append(own, args...))
+}
+
+// Extensions returns the process of a replica of extensions, which finds core and the aggregator by a file (see package addresses).
+func (s *Services) Extensions(r *Replica, backends string, args []string) process.Process {
+	own := append(s.serving(r), "--"+addresses.BackendsFileFlag+"="+backends)
+	return s.process(r, r.URL(), append(own, args...))
+}
+
+// Aggregator returns the process of a replica of the aggregator, which finds core and extensions by a file (see package
+// addresses). Clients reach it at url, and the flags that make it so are among args.
+func (s *Services) Aggregator(r *Replica, url, backends string, args []string) process.Process {
+	own := append(s.common(r), "--"+addresses.BackendsFileFlag+"="+backends)
+	return s.process(r, url, append(own, args...))
+}
+
+func (s *Services) process(r *Replica, url string, args []string) process.Process {
+	path := s.binaries[r.Service]
+	return process.Process{
+		Component:   r.Service,
+		Replica:     r.Name,
+		Path:        path,
+		Args:        args,
+		Address:     url,
+		BeforeStart: r.Release,
+		Ready:       process.NewHTTPProbe("http://"+r.probes.Address(), nil).Ready,
+		Version:     binaryVersion(path),
+	}
+}
+
+// common returns the flags that tell a service who it is among the services, and where it is asked whether it is ready.
+func (s *Services) common(r *Replica) []string {
+	return []string{
+		"--service-ca-file=" + s.store.CertFile(serviceCA),
+		"--service-cert-file=" + s.store.CertFile(r.Service),
+		"--service-key-file=" + s.store.KeyFile(r.Service),
+		"--probe-bind-address=" + r.probes.Address(),
+	}
+}
+
+// serving returns the flags of a service that only the other services reach.
+func (s *Services) serving(r *Replica) []string {
+	return append(s.common(r),
+		"--bind-address=127.0.0.1",
+		"--secure-port="+r.serving.Number(),
+		"--grpc-bind-address="+r.grpc.Address(),
+		"--tls-cert-file="+s.store.CertFile(r.Service),
+		"--tls-private-key-file="+s.store.KeyFile(r.Service),
+	)
+}

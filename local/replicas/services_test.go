@@ -1,0 +1,256 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package replicas
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/local/certs"
+	"github.com/tripod-k8s/tripod/local/process"
+)
+
+func openStore(t *testing.T) *certs.Store {
+	t.Helper()
+	store, err := certs.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ensureTrust(store); err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// connect makes a TLS connection from one service to another.
+func connect(t *testing.T, store *certs.Store, from, to string) error {
+	t.Helper()
+	client, err := ClientTLS(store, serviceCA, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.LoadX509KeyPair(store.CertFile(to), store.KeyFile(to))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: client.RootCAs, ClientAuth: tls.RequireAndVerifyClientCert}
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close() //nolint:errcheck // only for this test
+	accepted := make(chan error, 1)
+	go func() {
+		connection, err := listener.Accept()
+		if err != nil {
+			accepted <- err
+			return
+		}
+		defer connection.Close() //nolint:errcheck // only for this test
+		accepted <- connection.(*tls.Conn).HandshakeContext(t.Context())
+	}()
+	dialer := tls.Dialer{Config: client}
+	connection, err := dialer.DialContext(t.Context(), "tcp", listener.Addr().String())
+	if err != nil {
+		return errors.Join(err, listener.Close(), <-accepted)
+	}
+	defer connection.Close() //nolint:errcheck // only for this test
+	return <-accepted
+}
+
+func TestServicesTrustEachOther(t *testing.T) {
+	store := openStore(t)
+	for from, want := range map[string]string{
+		Aggregator: "system:tripod:aggregator", Extensions: "system:tripod:extensions", Core: "system:tripod:core",
+	} {
+		if err := connect(t, store, from, Core); err != nil {
+			t.Errorf("%s cannot connect to core: %v", from, err)
+		}
+		cert, err := tls.LoadX509KeyPair(store.CertFile(from), store.KeyFile(from))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := cert.Leaf.Subject.CommonName; got != want {
+			t.Errorf("%s is called %q, want %q", from, got, want)
+		}
+	}
+}
+
+func TestServicesDoNotTrustThoseOfAnotherInstance(t *testing.T) {
+	store, other := openStore(t), openStore(t)
+	for _, path := range []func(string) string{store.CertFile, store.KeyFile} {
+		name := filepath.Base(path(Extensions))
+		data, err := os.ReadFile(filepath.Join(filepath.Dir(other.CertFile(Extensions)), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path(Extensions), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := connect(t, store, Extensions, Core); err == nil {
+		t.Error("core takes a certificate of another authority")
+	}
+}
+
+func TestClientUsesRenewedCertificate(t *testing.T) {
+	store := openStore(t)
+	config, err := ClientTLS(store, serviceCA, Aggregator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := config.GetClientCertificate(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{store.CertFile(Aggregator), store.KeyFile(Aggregator)} {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := (&Services{store: store}).Renew(); err != nil {
+		t.Fatal(err)
+	}
+	after, err := config.GetClientCertificate(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before.Leaf.Equal(after.Leaf) {
+		t.Error("the client still presents the certificate from before")
+	}
+}
+
+func newReplica(t *testing.T, service, name string) *Replica {
+	t.Helper()
+	r, err := NewReplica(service, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Release)
+	return r
+}
+
+func TestServicesFindEachOther(t *testing.T) {
+	services := &Services{store: openStore(t), binaries: map[string]string{}}
+	cores := []*Replica{newReplica(t, Core, "core-0"), newReplica(t, Core, "core-1")}
+	extensions, aggregator := newReplica(t, Extensions, "extensions-0"), newReplica(t, Aggregator, "aggregator-0")
+	backends := addresses.Backends{Core: Locate(cores), Extensions: Locate([]*Replica{extensions})}
+	file := filepath.Join(t.TempDir(), "backends.yaml")
+	if err := backends.Write(file); err != nil {
+		t.Errorf("where the backends are cannot be said in a file: %v", err)
+	}
+
+	const clients = "https://127.0.0.1:6443"
+	args := []string{"--v=4"}
+	first, second := services.Core(cores[0], 6443, file, args), services.Core(cores[1], 6443, file, args)
+	custom, public := services.Extensions(extensions, file, args), services.Aggregator(aggregator, clients, file, args)
+	if servers := []string{first.Address, second.Address}; !slices.Equal(backends.Core.Servers, servers) {
+		t.Errorf("core is said to be at %q, and is at %q", backends.Core.Servers, servers)
+	}
+	for _, want := range []struct {
+		process process.Process
+		name    string
+		address string
+		args    []string
+	}{
+		{first, "core-0", cores[0].URL(), []string{
+			"--secure-port=" + cores[0].Port(), "--grpc-bind-address=" + backends.Core.GRPC[0], "--bind-address=127.0.0.1", "--advertise-port=6443",
+			"--backends-file=" + file,
+		}},
+		{second, "core-1", cores[1].URL(), []string{"--secure-port=" + cores[1].Port(), "--grpc-bind-address=" + backends.Core.GRPC[1]}},
+		{custom, "extensions-0", extensions.URL(), []string{
+			"--secure-port=" + extensions.Port(), "--grpc-bind-address=" + backends.Extensions.GRPC[0],
+			"--backends-file=" + file,
+		}},
+		{public, "aggregator-0", clients, []string{"--backends-file=" + file}},
+	} {
+		if want.process.Replica != want.name || want.process.Address != want.address {
+			t.Errorf("%s is at %s, want %s at %s", want.process.Replica, want.process.Address, want.name, want.address)
+		}
+		for _, arg := range append(want.args, "--service-ca-file="+services.store.CertFile(serviceCA)) {
+			if !slices.Contains(want.process.Args, arg) {
+				t.Errorf("%s is started without %s: %q", want.name, arg, want.process.Args)
+			}
+		}
+		if last := want.process.Args[len(want.process.Args)-1]; last != "--v=4" {
+			t.Errorf("%s has %q after the flags that were asked for", want.name, last)
+		}
+	}
+}
+
+func TestReplicasAreProbedAtAPortOfTheirOwn(t *testing.T) {
+	services := &Services{store: openStore(t), binaries: map[string]string{}}
+	replica := newReplica(t, Aggregator, "aggregator-0")
+	process := services.Aggregator(replica, "https://127.0.0.1:6443", "backends.yaml", nil)
+	if !slices.Contains(process.Args, "--probe-bind-address="+replica.probes.Address()) {
+		t.Errorf("no port for probes in %q", process.Args)
+	}
+	replica.Release()
+	listener, err := net.Listen("tcp", replica.probes.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), ReadHeaderTimeout: time.Second}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	if err := process.Ready(t.Context()); err != nil {
+		t.Errorf("not ready: %v", err)
+	}
+	if err := server.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		t.Error(err)
+	}
+	if err := process.Ready(t.Context()); err == nil {
+		t.Error("ready although nobody answers")
+	}
+}
+
+func TestPortsOfReplicasAreFreeWhenTheyStart(t *testing.T) {
+	services := &Services{store: openStore(t), binaries: map[string]string{}}
+	replica := newReplica(t, Core, "core-0")
+	services.Core(replica, 6443, "backends.yaml", nil).BeforeStart()
+	for _, port := range []*Port{replica.serving, replica.grpc, replica.probes} {
+		listener, err := net.Listen("tcp", port.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := listener.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestBinaryTellsItsVersion(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "binary")
+	for output, want := range map[string]string{"Kubernetes v1.2.3": "v1.2.3", "": ""} {
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n[ \"$1\" = --version ] && echo "+output+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if got := binaryVersion(path)(context.Background()); got != want {
+			t.Errorf("version is %q, want %q", got, want)
+		}
+	}
+	if got := binaryVersion(path + "-missing")(context.Background()); got != "" {
+		t.Errorf("version of no binary is %q", got)
+	}
+}
+
+func TestMissingBinaryIsNamed(t *testing.T) {
+	_, err := binary("tripod-nothing")
+	if err == nil || !strings.Contains(err.Error(), "tripod-nothing must be beside") {
+		t.Errorf("error is %v", err)
+	}
+}

@@ -1,0 +1,75 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package replicas
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/local/certs"
+)
+
+// The services, and the names of their certificates.
+const (
+	Aggregator = "aggregator"
+	Core       = "core"
+	Extensions = "extensions"
+)
+
+// serviceCA is the name of the authority by which the services trust each other.
+const serviceCA = "service-ca"
+
+// ensureTrust makes or renews the certificates by which the services trust each other.
+func ensureTrust(store *certs.Store) error {
+	ca, err := store.Authority(serviceCA, "tripod-service-ca")
+	if err != nil {
+		return err
+	}
+	users := map[string]string{
+		Aggregator: trust.Aggregator, Core: trust.Core, Extensions: trust.Extensions,
+	}
+	for name, user := range users {
+		if _, err := ca.Ensure(name, certs.Leaf{
+			CommonName: user,
+			DNSNames:   []string{"localhost", trust.ServerName(name)},
+			IPs:        []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+			Server:     true,
+			Client:     true,
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Renew makes or renews the certificates by which the services trust each other. The services notice by themselves.
+func (s *Services) Renew() error { return ensureTrust(s.store) }
+
+// ClientTLS returns the configuration of a client that trusts the servers of an authority and has a certificate, which
+// is read again for every connection; both are names in the store.
+func ClientTLS(store *certs.Store, authority, certificate string) (*tls.Config, error) {
+	bundle, err := os.ReadFile(store.CertFile(authority))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read certificate authority: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(bundle) {
+		return nil, fmt.Errorf("no certificate in %s", store.CertFile(authority))
+	}
+	load := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(store.CertFile(certificate), store.KeyFile(certificate))
+		if err != nil {
+			return nil, fmt.Errorf("cannot read certificate %s: %w", store.CertFile(certificate), err)
+		}
+		return &pair, nil
+	}
+	if _, err := load(nil); err != nil {
+		return nil, err
+	}
+	return &tls.Config{RootCAs: roots, GetClientCertificate: load, MinVersion: tls.VersionTLS12}, nil
+}

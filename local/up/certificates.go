@@ -1,0 +1,62 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package up
+
+import (
+	"net"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/tripod-k8s/tripod/local/certs"
+)
+
+// Names of certificates and keys in the pki directory, as kubeadm and others call them.
+const (
+	clusterCA        = "ca"
+	frontProxyCA     = "front-proxy-ca"
+	frontProxyClient = "front-proxy-client"
+	etcdCA           = "etcd-ca"
+	etcdServer       = "etcd-server"
+	etcdClient       = "apiserver-etcd-client"
+	apiserver        = "apiserver"
+	admin            = "admin"
+	kubeletClient    = "kubelet-client"
+	serviceAccounts  = "sa"
+)
+
+// ensureCertificates makes and renews what the instance needs besides the certificates of its services.
+func ensureCertificates(store *certs.Store, names []string, addresses []net.IP) error {
+	authorities := []struct {
+		name, commonName string
+		leaves           map[string]certs.Leaf
+	}{
+		{clusterCA, "kubernetes", map[string]certs.Leaf{
+			apiserver:     {CommonName: "kube-apiserver", DNSNames: names, IPs: addresses, Server: true},
+			admin:         {CommonName: "kubernetes-admin", Organizations: []string{user.SystemPrivilegedGroup}, Client: true},
+			kubeletClient: {CommonName: "kube-apiserver-kubelet-client", Organizations: []string{user.SystemPrivilegedGroup}, Client: true},
+		}},
+		{frontProxyCA, "front-proxy-ca", map[string]certs.Leaf{
+			frontProxyClient: {CommonName: frontProxyClient, Client: true},
+		}},
+		{etcdCA, "etcd-ca", map[string]certs.Leaf{
+			etcdServer: {CommonName: "etcd", DNSNames: []string{"localhost"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Server: true, Client: true},
+			etcdClient: {CommonName: "kube-apiserver-etcd-client", Client: true},
+		}},
+	}
+	for _, authority := range authorities {
+		ca, err := store.Authority(authority.name, authority.commonName)
+		if err != nil {
+			return err
+		}
+		for name, leaf := range authority.leaves {
+			if _, err := ca.Ensure(name, leaf); err != nil {
+				return err
+			}
+		}
+	}
+	return store.EnsureSigningKey(serviceAccounts)
+}
+
+// Certificates describes the certificates of the instance in dir.
+func Certificates(dir DataDir) ([]certs.Info, error) { return certs.List(dir.pki()) }

@@ -1,0 +1,107 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package up
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// statusTimeout is how long an instance may take to say how it is.
+const statusTimeout = 5 * time.Second
+
+// maxErrorSize bounds what is quoted of an answer that is none.
+const maxErrorSize = 4 << 10
+
+// GetStatus asks the instance that runs in the data directory for the state of its processes. Requests are counted from the
+// start of the aggregators on, or, if over is not zero, as long as that from now on.
+func GetStatus(ctx context.Context, dataDir DataDir, over time.Duration) ([]Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, over+statusTimeout)
+	defer cancel()
+	path := statusPath
+	if over != 0 {
+		path += "?" + url.Values{overParameter: {over.String()}}.Encode()
+	}
+	var statuses []Status
+	err := ask(ctx, dataDir, http.MethodGet, path, nil, func(answer *json.Decoder) error { return answer.Decode(&statuses) })
+	return statuses, err
+}
+
+// Scale has the instance that runs in the data directory make n the number of replicas of a service, tells what happens
+// meanwhile and returns when that is done. When ctx ends before, what was done stays so.
+func Scale(ctx context.Context, dataDir DataDir, service string, n int, tell func(line string)) error {
+	body, err := json.Marshal(scaleRequest{Service: service, Replicas: n})
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = ask(ctx, dataDir, http.MethodPost, scalePath, body, func(answer *json.Decoder) error {
+		for {
+			var message scaleMessage
+			if err := answer.Decode(&message); err != nil {
+				return err
+			}
+			switch {
+			case message.Error != "":
+				failed = errors.New(message.Error)
+				return nil
+			case message.Done:
+				return nil
+			}
+			tell(message.Line)
+		}
+	})
+	return errors.Join(failed, err)
+}
+
+// ask sends a request to the instance and has its answer read.
+func ask(ctx context.Context, dataDir DataDir, method, path string, body []byte, read func(answer *json.Decoder) error) error {
+	socket, release, err := shortSocketPath(dataDir)
+	if errors.Is(err, os.ErrNotExist) {
+		return notRunning(dataDir)
+	}
+	if err != nil {
+		return err
+	}
+	defer release()
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var dialer net.Dialer
+		return dialer.DialContext(ctx, "unix", socket)
+	}}
+	defer transport.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, method, "http://tripod"+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	response, err := transport.RoundTrip(req)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		return notRunning(dataDir)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot ask the instance in %s: %w", dataDir, err)
+	}
+	defer response.Body.Close() //nolint:errcheck // nothing depends on it
+	if response.StatusCode != http.StatusOK {
+		// An instance that was started by another version of this program.
+		said, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorSize))
+		return fmt.Errorf("the instance in %s refuses: %s: %s", dataDir, response.Status, strings.TrimSpace(string(said)))
+	}
+	if err := read(json.NewDecoder(response.Body)); err != nil {
+		return fmt.Errorf("cannot read the answer of the instance in %s: %w", dataDir, err)
+	}
+	return nil
+}
+
+func notRunning(dataDir DataDir) error { return fmt.Errorf("tripod does not run in %s", dataDir) }

@@ -1,0 +1,166 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package up
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+)
+
+const (
+	statusPath = "/status"
+	// overParameter says over which time requests are to be counted.
+	overParameter = "over"
+	scalePath     = "/scale"
+
+	headerTimeout = 5 * time.Second
+	// maxSocketPath is how long the path of a Unix socket may be on all systems.
+	maxSocketPath = 100
+	// pendingLines is how many lines wait for a client that is slow to read them. Others are lost: what runs does not
+	// wait for those who look on.
+	pendingLines = 1000
+)
+
+// controlled is what can be asked of an instance.
+type controlled interface {
+	statuses(ctx context.Context, over time.Duration) []Status
+	scale(ctx context.Context, wanted scaleRequest, tell func(line string)) error
+}
+
+// scaleRequest is the body of a request to scale a service.
+type scaleRequest struct {
+	Service  string `json:"service"`
+	Replicas int    `json:"replicas"`
+}
+
+// scaleMessage is one of those that answer it. The last one is Done, or has an Error.
+type scaleMessage struct {
+	Line  string `json:"line,omitempty"`
+	Error string `json:"error,omitempty"`
+	Done  bool   `json:"done,omitempty"`
+}
+
+// control answers questions about a running instance, and obeys, over a Unix socket.
+type control struct {
+	instance controlled
+	server   *http.Server
+	served   chan struct{}
+}
+
+// startControl serves at the socket of the data directory, which the caller has locked. What was asked for ends with ctx.
+func startControl(ctx context.Context, dataDir DataDir, i controlled) (*control, error) {
+	if err := os.Remove(dataDir.socket()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("cannot replace the control socket: %w", err)
+	}
+	path, release, err := shortSocketPath(dataDir)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on the control socket: %w", err)
+	}
+	if err := os.Chmod(dataDir.socket(), 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot protect the control socket: %w", err), listener.Close())
+	}
+	c := &control{instance: i, served: make(chan struct{})}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+statusPath, c.status)
+	mux.HandleFunc("POST "+scalePath, c.scale)
+	c.server = &http.Server{
+		Handler: mux, ReadHeaderTimeout: headerTimeout,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	go func() {
+		defer close(c.served)
+		_ = c.server.Serve(listener) // ends with close
+	}()
+	return c, nil
+}
+
+func (c *control) close(dataDir DataDir) {
+	_ = c.server.Close()
+	<-c.served
+	_ = os.Remove(dataDir.socket())
+}
+
+func (c *control) status(w http.ResponseWriter, req *http.Request) {
+	var over time.Duration
+	if value := req.URL.Query().Get(overParameter); value != "" {
+		var err error
+		if over, err = time.ParseDuration(value); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(c.instance.statuses(req.Context(), over)) // the client has gone when this fails
+}
+
+// scale does what was asked for, and answers with what happens meanwhile. When the client goes, it ends (see
+// fleet.Scale).
+func (c *control) scale(w http.ResponseWriter, req *http.Request) {
+	var wanted scaleRequest
+	if err := json.NewDecoder(req.Body).Decode(&wanted); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	lines := make(chan string, pendingLines)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- c.instance.scale(req.Context(), wanted, func(line string) {
+			select {
+			case lines <- line:
+			default:
+			}
+		})
+	}()
+	w.Header().Set("Content-Type", "application/json")
+	encoder, flusher := json.NewEncoder(w), http.NewResponseController(w)
+	send := func(message scaleMessage) { // the client has gone when this fails, and then the context ends
+		_ = encoder.Encode(message)
+		_ = flusher.Flush()
+	}
+	for {
+		select {
+		case line := <-lines:
+			send(scaleMessage{Line: line})
+			continue
+		case err := <-ended:
+			for len(lines) > 0 {
+				send(scaleMessage{Line: <-lines})
+			}
+			if err != nil {
+				send(scaleMessage{Error: err.Error()})
+				return
+			}
+			send(scaleMessage{Done: true})
+			return
+		}
+	}
+}
+
+// shortSocketPath returns a path of the socket that is short enough for the operating system, valid until release is
+// called.
+func shortSocketPath(dataDir DataDir) (path string, release func(), err error) {
+	path = dataDir.socket()
+	if len(path) <= maxSocketPath || runtime.GOOS != "linux" {
+		return path, func() {}, nil
+	}
+	dir, err := os.Open(string(dataDir))
+	if err != nil {
+		return "", nil, fmt.Errorf("cannot open the data directory: %w", err)
+	}
+	short := fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path))
+	return short, func() { _ = dir.Close() }, nil
+}

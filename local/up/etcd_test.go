@@ -1,0 +1,65 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package up
+
+import (
+	"crypto/tls"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestEtcdsAreAskedBeforeTheStart(t *testing.T) {
+	handler := http.NotFoundHandler()
+	plain := httptest.NewServer(handler)
+	defer plain.Close()
+	secure := httptest.NewTLSServer(handler)
+	defer secure.Close()
+	demanding := httptest.NewUnstartedServer(handler)
+	demanding.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	demanding.StartTLS()
+	defer demanding.Close()
+	closing := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	defer closing.Close()
+	gone := httptest.NewServer(handler)
+	gone.Close()
+
+	ca := filepath.Join(t.TempDir(), "ca.crt")
+	bundle := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw})
+	if err := os.WriteFile(ca, bundle, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name    string
+		options Options
+		want    string // part of the error, or nothing
+	}{
+		{name: "only the embedded one"},
+		{name: "plain", options: Options{EtcdServers: []string{plain.URL}}},
+		{name: "secure", options: Options{EtcdServers: []string{secure.URL}, EtcdCAFile: ca}},
+		{name: "one of two is gone", options: Options{EtcdServers: []string{gone.URL, plain.URL}}},
+		{name: "gone", options: Options{AggregatorEtcdServers: []string{gone.URL}},
+			want: "cannot use the etcd of aggregator: " + gone.URL + ": dial tcp"},
+		{name: "unknown authority", options: Options{CoreEtcdServers: []string{secure.URL}}, want: "certificate signed by unknown authority"},
+		{name: "wants a certificate", options: Options{EtcdServers: []string{demanding.URL}, EtcdCAFile: ca}, want: "certificate required"},
+		{name: "closes the connection", options: Options{EtcdServers: []string{closing.URL}}, want: "closes the connection"},
+		{name: "no certificate authority", options: Options{EtcdServers: []string{secure.URL}, EtcdCAFile: ca + ".missing"}, want: "ca.crt.missing"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			err := checkEtcds(t.Context(), &tc.options)
+			switch {
+			case tc.want == "" && err != nil:
+				t.Errorf("error %v", err)
+			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+				t.Errorf("error is %v, want something with %s", err, tc.want)
+			case err != nil && strings.Contains(err.Error(), "\n"):
+				t.Errorf("error %q has more than one line", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,247 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/component-base/version"
+
+	"github.com/tripod-k8s/tripod/internal/service"
+	"github.com/tripod-k8s/tripod/local/balancer"
+	"github.com/tripod-k8s/tripod/local/certs"
+	"github.com/tripod-k8s/tripod/local/process"
+	"github.com/tripod-k8s/tripod/local/replicas"
+)
+
+// renewInterval is how often to look whether certificates are near their end.
+const renewInterval = 24 * time.Hour
+
+// Run runs an instance until ctx ends, and tells on out what happens. An error means that it could not start; then
+// nothing of it is left.
+func Run(ctx context.Context, options Options, out io.Writer) error {
+	began := time.Now()
+	if err := options.complete(); err != nil {
+		return err
+	}
+	i := &instance{options: &options, dataDir: DataDir(options.DataDir), out: out}
+	lock, err := i.dataDir.open()
+	if lock != nil {
+		defer lock.Close() //nolint:errcheck // the lock ends with it
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "Tripod %s with Kubernetes %s, data in %s\n", service.Version, version.Get().GitVersion, i.dataDir)
+	err = i.prepare(ctx)
+	if i.balancer != nil {
+		defer i.balancer.Close() //nolint:errcheck // it is closed already where it has served
+	}
+	if err != nil {
+		return unlessStopped(ctx, err)
+	}
+	return i.run(ctx, began)
+}
+
+// unlessStopped returns err unless it is the consequence of being asked to stop.
+func unlessStopped(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// instance is a Tripod on this machine.
+type instance struct {
+	options  *Options
+	dataDir  DataDir
+	out      io.Writer
+	store    *certs.Store
+	services *replicas.Services
+	args     *arguments
+	group    *process.Group
+	fleet    *replicas.Fleet
+	// balancer is nil where the aggregators serve clients themselves.
+	balancer *balancer.Balancer
+	// started is set when everything was ready once.
+	started atomic.Bool
+
+	// saying keeps lines of different goroutines apart.
+	saying sync.Mutex
+	// listener is told what is said while the instance is scaled.
+	listener func(line string)
+}
+
+// prepare does everything that can fail before the first process starts.
+func (i *instance) prepare(ctx context.Context) error {
+	port, err := i.takePorts()
+	if err != nil {
+		return err
+	}
+	if i.store, err = certs.Open(i.dataDir.pki()); err != nil {
+		return err
+	}
+	i.args = &arguments{
+		options: i.options, store: i.store, port: port, advertise: advertiseAddress(i.options.BindAddress),
+	}
+	if err := i.ensureCertificates(); err != nil {
+		return err
+	}
+	if err := checkEtcds(ctx, i.options); err != nil {
+		return err
+	}
+	i.services, err = replicas.NewServices(i.store)
+	return err
+}
+
+// takePorts finds out whether clients can be served, and returns where.
+func (i *instance) takePorts() (port int, err error) {
+	if !i.options.LoadBalancer {
+		return choosePorts(i.options.BindAddress, i.options.Port, i.options.AggregatorReplicas)
+	}
+	i.balancer, err = balancer.Listen(net.JoinHostPort(i.options.BindAddress.String(), strconv.Itoa(i.options.Port)))
+	if err != nil {
+		return 0, cannotListen(i.options.BindAddress, i.options.Port, err)
+	}
+	return i.balancer.Port(), nil
+}
+
+// ensureCertificates makes and renews certificates and what is made of them.
+func (i *instance) ensureCertificates() error {
+	names, addresses := serverNames(i.options.BindAddress, i.args.advertise, kubernetesServiceIP)
+	if err := ensureCertificates(i.store, names, addresses); err != nil {
+		return err
+	}
+	return writeKubeconfig(i.dataDir.Kubeconfig(), i.url(), i.store)
+}
+
+// keepCertificates renews certificates in time until ctx ends. All processes read them again when they have changed.
+func (i *instance) keepCertificates(ctx context.Context) {
+	wait.UntilWithContext(ctx, func(context.Context) {
+		if err := errors.Join(i.ensureCertificates(), i.services.Renew()); err != nil {
+			i.say("pki", "cannot renew: "+err.Error())
+		}
+	}, renewInterval)
+}
+
+func (i *instance) url() string { return clientURL(i.options.BindAddress, strconv.Itoa(i.args.port)) }
+
+// clientURL returns where clients reach what serves at an address.
+func clientURL(address net.IP, port string) string {
+	return "https://" + net.JoinHostPort(replicas.ClientAddress(address).String(), port)
+}
+
+// run starts what was prepared, and keeps it running until ctx ends.
+func (i *instance) run(ctx context.Context, began time.Time) error {
+	i.group = process.NewGroup(i.report)
+	i.fleet = replicas.NewFleet(i.group, replicas.FleetConfig{Process: i.process, Use: i.use, Say: i.say, Notice: noticeTime})
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	control, err := startControl(ctx, i.dataDir, i)
+	if err != nil {
+		return err
+	}
+	defer control.close(i.dataDir)
+
+	renewing, balancing := wait.Group{}, wait.Group{}
+	defer renewing.Wait()
+	renewing.StartWithContext(ctx, i.keepCertificates)
+	if i.balancer != nil {
+		// It goes on for those who are connected until the aggregators have stopped.
+		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		defer balancing.Wait()
+		defer cancel()
+		balancing.StartWithContext(ctx, i.balancer.Serve)
+	}
+	defer i.fleet.Stop()
+	defer cancel()
+
+	if err := i.start(ctx); err != nil {
+		return unlessStopped(ctx, fmt.Errorf("%w; logs are in %s", err, i.dataDir.logs()))
+	}
+	i.started.Store(true)
+	fmt.Fprintf(i.out, "\nTripod is ready after %s at %s\n\n    export KUBECONFIG=%s\n\nCtrl-C stops it; its data stays.\n",
+		process.Seconds(time.Since(began)), i.url(), i.dataDir.Kubeconfig())
+	<-ctx.Done()
+	fmt.Fprintln(i.out, "\nStopping")
+	return nil
+}
+
+// start starts all processes and returns when they are ready. The services wait for what they need by themselves;
+// only etcd is given time first, because three services that try in vain would slow it down.
+func (i *instance) start(ctx context.Context) error {
+	if i.options.needsEmbeddedEtcd() {
+		process, err := i.embeddedEtcd()
+		if err != nil {
+			return err
+		}
+		if err := i.fleet.AwaitReady(ctx, i.group.Start(process)); err != nil {
+			return err
+		}
+	}
+	var wanted []replicas.Count
+	for _, service := range services {
+		wanted = append(wanted, replicas.Count{Name: service, Replicas: i.options.replicas(service)})
+	}
+	children, err := i.fleet.Start(wanted)
+	if err != nil {
+		return err
+	}
+	return i.fleet.AwaitReady(ctx, children...)
+}
+
+// report tells of an event, except of those that somebody else tells of.
+func (i *instance) report(e process.Event) {
+	if e.Component == replicas.Aggregator {
+		i.balance()
+	}
+	stops := e.Type == process.Stopping || e.Type == process.GaveUp
+	if !stops || i.scaling() {
+		i.say(e.Replica, e.String())
+	}
+}
+
+// say tells what happens to a replica.
+func (i *instance) say(name, what string) {
+	i.saying.Lock()
+	defer i.saying.Unlock()
+	line := fmt.Sprintf("  %-12s  %s", name, what)
+	fmt.Fprintln(i.out, line)
+	if i.listener != nil {
+		i.listener(line)
+	}
+}
+
+// listen has what is said from now on told to a listener too. There can be one.
+func (i *instance) listen(listener func(line string)) (ok bool) {
+	i.saying.Lock()
+	defer i.saying.Unlock()
+	if i.listener != nil {
+		return false
+	}
+	i.listener = listener
+	return true
+}
+
+func (i *instance) listenNoMore() {
+	i.saying.Lock()
+	defer i.saying.Unlock()
+	i.listener = nil
+}
+
+// scaling reports whether somebody listens to how the instance is scaled.
+func (i *instance) scaling() bool {
+	i.saying.Lock()
+	defer i.saying.Unlock()
+	return i.listener != nil
+}

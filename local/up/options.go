@@ -1,0 +1,145 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package up
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"slices"
+
+	"github.com/tripod-k8s/tripod/local/replicas"
+	aggregator "github.com/tripod-k8s/tripod/services/aggregator/options"
+)
+
+// Options say how to run an instance.
+type Options struct {
+	DataDir string
+	// BindAddress and Port are where clients reach the instance. Port 0 takes a free one.
+	BindAddress net.IP
+	Port        int
+
+	// EtcdServers are the URLs of an etcd that all services use, and the other lists of one that a single service uses.
+	// A service with neither uses an embedded etcd.
+	EtcdServers           []string
+	CoreEtcdServers       []string
+	ExtensionsEtcdServers []string
+	AggregatorEtcdServers []string
+	// EtcdCAFile, EtcdCertFile and EtcdKeyFile secure the connections to etcds that are not embedded.
+	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
+
+	// CoreReplicas, ExtensionsReplicas and AggregatorReplicas are how many processes of each service to start with.
+	CoreReplicas, ExtensionsReplicas, AggregatorReplicas int
+	// LoadBalancer has a balancer of TCP connections serve at Port. Without it the aggregators serve clients themselves:
+	// the first at Port, the next one at the port after it, and so on.
+	LoadBalancer bool
+
+	// APIServiceForm is the aggregator's --apiservice-form.
+	APIServiceForm string
+	// Shared are values of SharedFlags, by the name of the flag.
+	Shared map[string][]string
+	// CoreArgs, ExtensionsArgs and AggregatorArgs are further flags for the services. In each, {replica} stands for the
+	// name of the replica.
+	CoreArgs, ExtensionsArgs, AggregatorArgs []string
+}
+
+// DefaultOptions are the options of an instance that nobody has wishes for.
+func DefaultOptions() Options {
+	return Options{
+		BindAddress: net.IPv4(127, 0, 0, 1), Port: 6443,
+		CoreReplicas: 1, ExtensionsReplicas: 1, AggregatorReplicas: 1,
+		APIServiceForm: string(aggregator.FormService),
+	}
+}
+
+// maxReplicas is how many replicas of a service an instance may have. One machine has no use for more.
+const maxReplicas = 20
+
+const maxPort = 65535
+
+// Validate returns what is wrong with the options.
+func (o *Options) Validate() error {
+	if o.BindAddress == nil {
+		return errors.New("--bind-address is not an IP address")
+	}
+	if o.Port < 0 || o.Port > maxPort {
+		return fmt.Errorf("--port %d is not between 0 and %d", o.Port, maxPort)
+	}
+	for _, service := range services {
+		if n := o.replicas(service); n < 1 || n > maxReplicas {
+			return fmt.Errorf("--%s-replicas %d is not between 1 and %d", service, n, maxReplicas)
+		}
+	}
+	if last := o.Port + o.AggregatorReplicas - 1; last > maxPort && !o.LoadBalancer {
+		return fmt.Errorf("--port %d with --aggregator-replicas %d would need port %d", o.Port, o.AggregatorReplicas, last)
+	}
+	if err := o.validateShared(); err != nil {
+		return err
+	}
+	if (o.EtcdCertFile == "") != (o.EtcdKeyFile == "") {
+		return errors.New("--etcd-certfile and --etcd-keyfile must be given together")
+	}
+	switch aggregator.APIServiceForm(o.APIServiceForm) {
+	case aggregator.FormService, aggregator.FormLocal:
+	default:
+		return fmt.Errorf("--apiservice-form must be %q or %q, not %q", aggregator.FormService, aggregator.FormLocal, o.APIServiceForm)
+	}
+	for _, server := range o.externalEtcds() {
+		u, err := url.Parse(server)
+		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Port() == "" {
+			return fmt.Errorf("etcd server %q is not of the form https://host:port", server)
+		}
+	}
+	return nil
+}
+
+// complete makes paths absolute, because they end up in files that are read from elsewhere.
+func (o *Options) complete() error {
+	for _, path := range []*string{&o.DataDir, &o.EtcdCAFile, &o.EtcdCertFile, &o.EtcdKeyFile} {
+		if *path == "" {
+			continue
+		}
+		absolute, err := filepath.Abs(*path)
+		if err != nil {
+			return err
+		}
+		*path = absolute
+	}
+	return nil
+}
+
+// replicas returns how many replicas of a service to start with.
+func (o *Options) replicas(service string) int {
+	return map[string]int{
+		replicas.Core: o.CoreReplicas, replicas.Extensions: o.ExtensionsReplicas, replicas.Aggregator: o.AggregatorReplicas,
+	}[service]
+}
+
+// etcdServers returns the etcd servers of a service; there are none when it uses the embedded etcd.
+func (o *Options) etcdServers(service string) []string {
+	own := map[string][]string{
+		replicas.Core:       o.CoreEtcdServers,
+		replicas.Extensions: o.ExtensionsEtcdServers,
+		replicas.Aggregator: o.AggregatorEtcdServers,
+	}[service]
+	if len(own) > 0 {
+		return own
+	}
+	return o.EtcdServers
+}
+
+// needsEmbeddedEtcd reports whether a service uses the embedded etcd.
+func (o *Options) needsEmbeddedEtcd() bool {
+	return slices.ContainsFunc(services, func(service string) bool { return len(o.etcdServers(service)) == 0 })
+}
+
+// externalEtcds returns the URLs of all etcd servers that are not embedded.
+func (o *Options) externalEtcds() []string {
+	return slices.Concat(o.EtcdServers, o.CoreEtcdServers, o.ExtensionsEtcdServers, o.AggregatorEtcdServers)
+}
+
+// services in the order in which they start.
+var services = []string{replicas.Core, replicas.Extensions, replicas.Aggregator}

@@ -1,0 +1,99 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package up
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// validOptions returns options as `tripod up` has them without flags.
+func validOptions(t *testing.T) Options {
+	t.Helper()
+	o := DefaultOptions()
+	o.DataDir = t.TempDir()
+	return o
+}
+
+func TestValidate(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*Options)
+		want   string // part of the error, or nothing
+	}{
+		{name: "defaults", change: func(*Options) {}},
+		{name: "free port", change: func(o *Options) { o.Port = 0 }},
+		{name: "negative port", change: func(o *Options) { o.Port = -1 }, want: "--port -1"},
+		{name: "large port", change: func(o *Options) { o.Port = 65536 }, want: "--port 65536"},
+		{name: "no address", change: func(o *Options) { o.BindAddress = nil }, want: "--bind-address"},
+		{name: "many replicas", change: func(o *Options) { o.CoreReplicas, o.ExtensionsReplicas, o.AggregatorReplicas = 20, 2, 3 }},
+		{name: "no replica", change: func(o *Options) { o.ExtensionsReplicas = 0 }, want: "--extensions-replicas 0 is not between 1 and 20"},
+		{name: "too many replicas", change: func(o *Options) { o.AggregatorReplicas = 21 }, want: "--aggregator-replicas 21 is not between 1 and 20"},
+		{name: "more replicas than ports", change: func(o *Options) { o.Port, o.AggregatorReplicas = 65535, 2 },
+			want: "--port 65535 with --aggregator-replicas 2 would need port 65536"},
+		{name: "balancer on the last port", change: func(o *Options) { o.Port, o.AggregatorReplicas, o.LoadBalancer = 65535, 2, true }},
+		{name: "local form", change: func(o *Options) { o.APIServiceForm = "local" }},
+		{name: "unknown form", change: func(o *Options) { o.APIServiceForm = "x" }, want: `--apiservice-form must be "service" or "local", not "x"`},
+		{name: "etcd", change: func(o *Options) { o.EtcdServers = []string{"http://127.0.0.1:2379", "https://etcd:2379"} }},
+		{name: "etcd without scheme", change: func(o *Options) { o.EtcdServers = []string{"127.0.0.1:2379"} }, want: `"127.0.0.1:2379"`},
+		{name: "etcd without port", change: func(o *Options) { o.CoreEtcdServers = []string{"http://etcd"} }, want: `"http://etcd"`},
+		{name: "etcd of another scheme", change: func(o *Options) { o.AggregatorEtcdServers = []string{"unix://etcd:1"} }, want: "unix"},
+		{name: "certificate without key", change: func(o *Options) { o.EtcdCertFile = "x" }, want: "--etcd-keyfile"},
+		{name: "gates for all", change: func(o *Options) { o.Shared = map[string][]string{"feature-gates": {"X=true"}} }},
+		{name: "the same gates for each", change: func(o *Options) {
+			o.CoreArgs, o.ExtensionsArgs = []string{"--feature-gates=X=true"}, []string{"--v=4", "--feature-gates", "X=true"}
+			o.AggregatorArgs = []string{"--feature-gates=X=true"}
+		}},
+		{name: "a gate for some", change: func(o *Options) {
+			o.CoreArgs, o.ExtensionsArgs = []string{"--feature-gates=X=true"}, []string{"--feature-gates=X=true"}
+		}, want: "--feature-gates must be the same for all services"},
+		{name: "other groups in one", change: func(o *Options) { o.ExtensionsArgs = []string{"--runtime-config=api/all=true"} },
+			want: "--runtime-config must be the same for all services"},
+		{name: "key without certificate", change: func(o *Options) { o.EtcdKeyFile = "x" }, want: "--etcd-certfile"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			o := validOptions(t)
+			tc.change(&o)
+			err := o.Validate()
+			switch {
+			case tc.want == "" && err != nil:
+				t.Errorf("error %v", err)
+			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+				t.Errorf("error is %v, want something with %s", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestEmbeddedEtcdIsForServicesWithoutAnother(t *testing.T) {
+	one := []string{"http://127.0.0.1:2379"}
+	for _, tc := range []struct {
+		name    string
+		options Options
+		want    bool
+	}{
+		{name: "none has another", want: true},
+		{name: "all have another", options: Options{EtcdServers: one}},
+		{name: "each has its own", options: Options{CoreEtcdServers: one, ExtensionsEtcdServers: one, AggregatorEtcdServers: one}},
+		{name: "one has its own", options: Options{ExtensionsEtcdServers: one}, want: true},
+		{name: "two have their own", options: Options{CoreEtcdServers: one, ExtensionsEtcdServers: one}, want: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := tc.options.needsEmbeddedEtcd(); got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestPathsBecomeAbsolute(t *testing.T) {
+	o := Options{DataDir: ".tripod", EtcdCAFile: "ca.crt", EtcdKeyFile: "/etc/key"}
+	if err := o.complete(); err != nil {
+		t.Fatal(err)
+	}
+	if !filepath.IsAbs(o.DataDir) || !filepath.IsAbs(o.EtcdCAFile) || o.EtcdKeyFile != "/etc/key" || o.EtcdCertFile != "" {
+		t.Errorf("options are %+v", o)
+	}
+}

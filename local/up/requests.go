@@ -1,0 +1,164 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package up
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/tripod-k8s/tripod/local/replicas"
+)
+
+const (
+	// requestsMetric is what an aggregator counts the requests in that it sends to replicas.
+	requestsMetric = "tripod_backend_requests_total"
+	backendLabel   = "backend"
+	endpointLabel  = "endpoint"
+
+	metricsTimeout = 2 * time.Second
+	// maxMetricsLine is more than a line of metrics has.
+	maxMetricsLine = 1 << 20
+)
+
+// way is from an aggregator, by its URL, to a replica of a backend, by its address.
+type way struct{ aggregator, backend, endpoint string }
+
+// requestCounts are how many requests were sent.
+type requestCounts map[way]int64
+
+// since returns how many are new. A count that is lower began anew, with its aggregator.
+func (c requestCounts) since(before requestCounts) requestCounts {
+	fresh := requestCounts{}
+	for w, n := range c {
+		if n >= before[w] {
+			n -= before[w]
+		}
+		fresh[w] = n
+	}
+	return fresh
+}
+
+// addCounts puts the counts to the replicas. Where there is none there is nothing to say.
+func addCounts(statuses []Status, counts requestCounts) {
+	if len(counts) == 0 {
+		return
+	}
+	totals := map[string]int64{}
+	for k := range statuses {
+		s := &statuses[k]
+		if s.Component == etcd {
+			continue
+		}
+		var n int64
+		for w, sent := range counts {
+			if s.Address == w.aggregator || (s.Component == w.backend && s.Address == "https://"+w.endpoint) {
+				n += sent
+			}
+		}
+		s.Requests = &n
+		totals[s.Component] += n
+	}
+	for k := range statuses {
+		s := &statuses[k]
+		if total := totals[s.Component]; s.Requests != nil && total > 0 {
+			share := float64(*s.Requests) / float64(total)
+			s.Share = &share
+		}
+	}
+}
+
+// askForCounts asks the aggregators at the URLs. Nothing is known of one that does not answer.
+func askForCounts(ctx context.Context, config *tls.Config, aggregators []string) requestCounts {
+	ctx, cancel := context.WithTimeout(ctx, metricsTimeout)
+	defer cancel()
+	transport := &http.Transport{TLSClientConfig: config}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+
+	counts := requestCounts{}
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	for _, aggregator := range aggregators {
+		asking.Go(func() {
+			own, err := askOneForCounts(ctx, client, aggregator)
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for w, n := range own {
+				counts[w] = n
+			}
+		})
+	}
+	asking.Wait()
+	return counts
+}
+
+func askOneForCounts(ctx context.Context, client *http.Client, aggregator string) (requestCounts, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, aggregator+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close() //nolint:errcheck // nothing depends on it
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("/metrics answers %s", response.Status)
+	}
+	return readCounts(aggregator, response.Body)
+}
+
+// readCounts reads the metrics of an aggregator. Only one of hundreds is looked at.
+func readCounts(aggregator string, metrics io.Reader) (requestCounts, error) {
+	var relevant bytes.Buffer
+	lines := bufio.NewScanner(metrics)
+	lines.Buffer(nil, maxMetricsLine)
+	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), requestsMetric) {
+			relevant.Write(lines.Bytes())
+			relevant.WriteByte('\n')
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(&relevant)
+	if err != nil {
+		return nil, err
+	}
+	counts := requestCounts{}
+	for _, metric := range families[requestsMetric].GetMetric() {
+		w := way{aggregator: aggregator, backend: label(metric, backendLabel), endpoint: label(metric, endpointLabel)}
+		if w.backend == replicas.Core || w.backend == replicas.Extensions {
+			// Without its # TYPE the metric is untyped.
+			counts[w] += int64(metric.GetUntyped().GetValue())
+		}
+	}
+	return counts, nil
+}
+
+func label(metric *dto.Metric, name string) string {
+	for _, pair := range metric.GetLabel() {
+		if pair.GetName() == name {
+			return pair.GetValue()
+		}
+	}
+	return ""
+}

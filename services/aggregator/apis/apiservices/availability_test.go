@@ -1,0 +1,268 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apiservices
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
+	"k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/fake"
+	informers "k8s.io/kube-aggregator/pkg/client/informers/externalversions"
+	availabilitymetrics "k8s.io/kube-aggregator/pkg/controllers/status/metrics"
+	"k8s.io/utils/ptr"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/peers/aggregated"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
+)
+
+func well(address string) upstream.Replica {
+	return upstream.Replica{Address: address, Probed: true, Ready: true, State: "ready"}
+}
+
+func refusing(address string) upstream.Replica {
+	return upstream.Replica{Address: address, Probed: true, State: "refusing", Message: "connection refused"}
+}
+
+func unprobed(address string) upstream.Replica {
+	return upstream.Replica{Address: address, State: "unprobed"}
+}
+
+func TestVerdicts(t *testing.T) {
+	const yes, no, unknown = apiregistrationv1.ConditionTrue, apiregistrationv1.ConditionFalse, apiregistrationv1.ConditionUnknown
+	for name, test := range map[string]struct {
+		state   aggregated.State
+		unknown bool
+		status  apiregistrationv1.ConditionStatus
+		reason  string
+		message string
+	}{
+		"all endpoints are well": {
+			state:  aggregated.State{Replicas: []upstream.Replica{well("a:1"), well("b:1")}},
+			status: yes, reason: "Passed", message: "all checks passed",
+		},
+		"one fails": {
+			state:  aggregated.State{Replicas: []upstream.Replica{well("a:1"), refusing("b:1"), unprobed("c:1")}},
+			status: yes, reason: "SomeEndpointsFail", message: "1 of 3 endpoints fail, the others answer: b:1: connection refused",
+		},
+		"all fail": {
+			state:  aggregated.State{Replicas: []upstream.Replica{refusing("a:1"), refusing("b:1")}},
+			status: no, reason: "FailedDiscoveryCheck", message: "failing or missing response from a:1: connection refused; b:1: connection refused",
+		},
+		"none is there to be asked": {
+			state:  aggregated.State{Problem: &aggregated.Problem{Status: unknown, Reason: "ServiceAccessError", Message: "it is hidden"}},
+			status: unknown, reason: "ServiceAccessError", message: "it is hidden",
+		},
+		"a new one was not asked yet":   {state: aggregated.State{Replicas: []upstream.Replica{refusing("a:1"), unprobed("b:1")}}, unknown: true},
+		"no address was taken over yet": {unknown: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, known := ofThirdParty(test.state)
+			if known == test.unknown {
+				t.Fatalf("it is known: %v, %+v", known, got)
+			}
+			want := verdict{status: test.status, reason: test.reason, message: test.message, facts: got.facts}
+			if diff := cmp.Diff(want, got, cmp.AllowUnexported(verdict{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestVerdictsOfABackend(t *testing.T) {
+	for name, test := range map[string]struct {
+		replicas []upstream.Replica
+		unknown  bool
+		reason   string
+		message  string
+	}{
+		"one replica is ready":    {replicas: []upstream.Replica{refusing("a:1"), well("b:1")}, reason: "Passed", message: "all checks passed"},
+		"none is":                 {replicas: []upstream.Replica{refusing("a:1"), refusing("b:1")}, reason: "NoReplicaReady", message: "no replica of core is ready: a:1: connection refused; b:1: connection refused"},
+		"none is known":           {reason: "NoReplicaReady", message: "no replica of core is known"},
+		"some were not asked":     {replicas: []upstream.Replica{refusing("a:1"), unprobed("b:1")}, unknown: true},
+		"ready and not asked":     {replicas: []upstream.Replica{well("a:1"), unprobed("b:1")}, reason: "Passed", message: "all checks passed"},
+		"nobody was asked so far": {replicas: []upstream.Replica{unprobed("b:1")}, unknown: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, known := ofBackend("core", test.replicas)
+			if known == test.unknown || got.reason != test.reason || got.message != test.message {
+				t.Errorf("got %+v, known %v", got, known)
+			}
+		})
+	}
+}
+
+// states are what an aggregator knows of third parties.
+type states struct {
+	mu     sync.Mutex
+	state  aggregated.State
+	notify func(string)
+}
+
+func (s *states) HasSynced() bool { return true }
+
+func (s *states) State(string) (aggregated.State, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state, s.state.Replicas != nil
+}
+
+func (s *states) Subscribe(notify func(string)) { s.notify = notify }
+
+func (s *states) set(replicas ...upstream.Replica) {
+	s.mu.Lock()
+	s.state = aggregated.State{Replicas: replicas}
+	s.mu.Unlock()
+	s.notify("v1.example.com")
+}
+
+// cluster is an APIService and the aggregators that keep its condition.
+type cluster struct {
+	client *fake.Clientset
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	service := &apiregistrationv1.APIService{
+		ObjectMeta: metav1.ObjectMeta{Name: "v1.example.com"},
+		Spec: apiregistrationv1.APIServiceSpec{
+			Group: "example.com", Version: "v1",
+			Service: &apiregistrationv1.ServiceReference{Namespace: "default", Name: "third", Port: ptr.To[int32](443)},
+		},
+	}
+	return &cluster{client: fake.NewClientset(service)}
+}
+
+// addAggregator starts the controller of one more aggregator.
+func (c *cluster) addAggregator(ctx context.Context, t *testing.T) *states {
+	t.Helper()
+	known := &states{}
+	factory := informers.NewSharedInformerFactory(c.client, 0)
+	availability, err := NewAvailability(AvailabilityConfig{
+		Informer: factory.Apiregistration().V1().APIServices(), Client: c.client.ApiregistrationV1(),
+		ThirdParties: known, Metrics: availabilitymetrics.New(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	factory.Start(ctx.Done())
+	go availability.Run(ctx)
+	synctest.Wait()
+	return known
+}
+
+func (c *cluster) condition(t *testing.T) *apiregistrationv1.APIServiceCondition {
+	t.Helper()
+	service, err := c.client.ApiregistrationV1().APIServices().Get(t.Context(), "v1.example.com", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return helper.GetAPIServiceConditionByType(service, apiregistrationv1.Available)
+}
+
+// writes returns how often the condition was written.
+func (c *cluster) writes() int {
+	n := 0
+	for _, action := range c.client.Actions() {
+		if action.GetSubresource() == "status" {
+			n++
+		}
+	}
+	return n
+}
+
+// inBubble runs a test with a clock of its own.
+func inBubble(t *testing.T, test func(t *testing.T, ctx context.Context, c *cluster)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer synctest.Wait()
+		defer stop()
+		test(t, ctx, newCluster(t))
+	})
+}
+
+func TestTheConditionFollowsTheEndpointsAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, ctx context.Context, c *cluster) {
+		known := c.addAggregator(ctx, t)
+		if got := c.condition(t); got != nil {
+			t.Fatalf("before anything is known: %v", got)
+		}
+		for _, step := range []struct {
+			replicas []upstream.Replica
+			status   apiregistrationv1.ConditionStatus
+			message  string
+		}{
+			{[]upstream.Replica{well("a:1"), well("b:1")}, apiregistrationv1.ConditionTrue, "all checks passed"},
+			{[]upstream.Replica{well("a:1"), refusing("b:1")}, apiregistrationv1.ConditionTrue, "b:1: connection refused"},
+			{[]upstream.Replica{refusing("a:1"), well("b:1")}, apiregistrationv1.ConditionTrue, "a:1: connection refused"},
+			{[]upstream.Replica{refusing("a:1"), refusing("b:1")}, apiregistrationv1.ConditionFalse, "a:1: connection refused; b:1: connection refused"},
+			{[]upstream.Replica{well("a:1"), well("b:1")}, apiregistrationv1.ConditionTrue, "all checks passed"},
+		} {
+			known.set(step.replicas...)
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+			if got := c.condition(t); got == nil || got.Status != step.status || !strings.HasSuffix(got.Message, step.message) {
+				t.Errorf("%v: condition is %v", step.replicas, got)
+			}
+		}
+	})
+}
+
+func TestOtherWordsForTheSameAreNotWritten(t *testing.T) {
+	inBubble(t, func(t *testing.T, ctx context.Context, c *cluster) {
+		known := c.addAggregator(ctx, t)
+		replica := refusing("a:1")
+		for _, port := range []string{"1", "2", "3"} {
+			replica.Message = "read tcp 127.0.0.1:" + port + ": connection reset"
+			known.set(replica)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+		}
+		if n := c.writes(); n != 1 {
+			t.Errorf("the condition was written %d times", n)
+		}
+	})
+}
+
+func TestAggregatorsThatSeeOtherThingsContradictEachOtherSlowly(t *testing.T) {
+	inBubble(t, func(t *testing.T, ctx context.Context, c *cluster) {
+		one, other := c.addAggregator(ctx, t), c.addAggregator(ctx, t)
+		one.set(well("a:1"))
+		other.set(refusing("a:1"))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		// Both say what they think at once, and then each every ten seconds.
+		if n := c.writes(); n < 4 || n > 2+2*int(time.Minute/patience) {
+			t.Errorf("the condition was written %d times in a minute", n)
+		}
+		other.set(well("a:1"))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := c.condition(t); got.Status != apiregistrationv1.ConditionTrue {
+			t.Errorf("when they agree the condition is %v", got)
+		}
+	})
+}
+
+func TestAnAggregatorThatStartsDoesNotSayWhatItCannotKnow(t *testing.T) {
+	inBubble(t, func(t *testing.T, ctx context.Context, c *cluster) {
+		c.addAggregator(ctx, t).set(well("a:1"))
+		time.Sleep(time.Second)
+		c.addAggregator(ctx, t).set(unprobed("a:1"))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := c.condition(t); got == nil || got.Status != apiregistrationv1.ConditionTrue || c.writes() != 1 {
+			t.Errorf("condition is %v after %d writes", got, c.writes())
+		}
+	})
+}

@@ -1,0 +1,185 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package apiservices keeps the APIServices of core's and extensions' group-versions: it registers
+// them as kube-apiserver would, and says whether the backend behind them is available.
+package apiservices
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/client-go/tools/cache"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
+)
+
+// AutoRegistration is the part of kube-aggregator's auto-registration controller that is fed here.
+type AutoRegistration interface {
+	// AddAPIServiceToSyncOnStart registers an APIService once: a built-in one that a user deletes or changes stays so
+	// until the next start.
+	AddAPIServiceToSyncOnStart(in *apiregistrationv1.APIService)
+	// AddAPIServiceToSync registers an APIService and keeps it as it is.
+	AddAPIServiceToSync(in *apiregistrationv1.APIService)
+	// RemoveAPIServiceToSync removes an APIService that was registered before.
+	RemoveAPIServiceToSync(name string)
+	// Run syncs until the channel closes. It deletes registered APIServices that were not added
+	// before, so it must not start before everything was heard.
+	Run(workers int, stopCh <-chan struct{})
+}
+
+// Registrar tells the auto-registration controller which APIServices there should be.
+type Registrar struct {
+	registration AutoRegistration
+	// form makes APIServices of the service form when set.
+	serviceForm bool
+
+	mu sync.Mutex
+	// pending are the built-in APIServices that were not seen available yet.
+	pending map[string]bool
+	// custom are the group-versions of CRDs.
+	custom []schema.GroupVersion
+	// core and extensions are closed when the group-versions of each were heard.
+	core, extensions chan struct{}
+}
+
+// NewRegistrar returns a registrar.
+func NewRegistrar(registration AutoRegistration, serviceForm bool) *Registrar {
+	return &Registrar{
+		registration: registration, serviceForm: serviceForm,
+		pending: map[string]bool{}, core: make(chan struct{}), extensions: make(chan struct{}),
+	}
+}
+
+// Run registers until the channel closes. It starts only when the group-versions of core and those of all CRDs were heard
+// once: what is missing from an incomplete list would be deleted.
+func (r *Registrar) Run(stop <-chan struct{}) {
+	for _, heard := range []chan struct{}{r.core, r.extensions} {
+		select {
+		case <-heard:
+		case <-stop:
+			return
+		}
+	}
+	r.registration.Run(5, stop)
+}
+
+// SetCore registers the group-versions that core serves. Those without a priority in
+// kube-apiserver's table are left out, as there.
+func (r *Registrar) SetCore(served []schema.GroupVersion) {
+	for _, gv := range served {
+		if _, known := apiVersionPriorities[gv]; known {
+			r.registerOnStart(gv, upstream.Core)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	closeOnce(r.core)
+}
+
+// SetExtensions registers the group-versions that extensions serves, and removes those that it does not serve any more. All
+// but that of CRDs themselves are CRDs'.
+func (r *Registrar) SetExtensions(served []schema.GroupVersion) {
+	var custom []schema.GroupVersion
+	for _, gv := range served {
+		if gv == crdGroupVersion {
+			r.registerOnStart(gv, upstream.Extensions)
+			continue
+		}
+		custom = append(custom, gv)
+		r.registration.AddAPIServiceToSync(r.apiService(gv, upstream.Extensions))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, gv := range r.custom {
+		if !slices.Contains(custom, gv) {
+			r.registration.RemoveAPIServiceToSync(r.apiService(gv, upstream.Extensions).Name)
+		}
+	}
+	r.custom = custom
+	closeOnce(r.extensions)
+}
+
+var crdGroupVersion = schema.GroupVersion{Group: "apiextensions.k8s.io", Version: "v1"}
+
+func closeOnce(c chan struct{}) {
+	select {
+	case <-c:
+	default:
+		close(c)
+	}
+}
+
+func (r *Registrar) registerOnStart(gv schema.GroupVersion, owner string) {
+	service := r.apiService(gv, owner)
+	r.mu.Lock()
+	if _, known := r.pending[service.Name]; !known {
+		r.pending[service.Name] = true
+	}
+	r.mu.Unlock()
+	r.registration.AddAPIServiceToSyncOnStart(service)
+}
+
+// servicePort is the default of an APIService's spec.service.port; it is spelt out so that a
+// registered object compares equal to the stored one.
+const servicePort int32 = 443
+
+func (r *Registrar) apiService(gv schema.GroupVersion, owner string) *apiregistrationv1.APIService {
+	priority := PriorityOf(gv)
+	service := &apiregistrationv1.APIService{
+		ObjectMeta: metav1.ObjectMeta{Name: gv.Version + "." + gv.Group},
+		Spec: apiregistrationv1.APIServiceSpec{
+			Group:                gv.Group,
+			Version:              gv.Version,
+			GroupPriorityMinimum: priority.Group,
+			VersionPriority:      priority.Version,
+		},
+	}
+	if r.serviceForm {
+		port := servicePort
+		service.Spec.Service = &apiregistrationv1.ServiceReference{Namespace: upstream.Namespace, Name: owner, Port: &port}
+	}
+	return service
+}
+
+// ReadyzCheck fails until every built-in APIService was seen available once.
+func (r *Registrar) ReadyzCheck(informer cache.SharedIndexInformer) (healthz.HealthChecker, error) {
+	seen := func(obj any) {
+		service, ok := obj.(*apiregistrationv1.APIService)
+		if !ok || !helper.IsAPIServiceConditionTrue(service, apiregistrationv1.Available) {
+			return
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.pending[service.Name] = false
+	}
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    seen,
+		UpdateFunc: func(_, now any) { seen(now) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return healthz.NamedCheck("autoregister-completion", func(*http.Request) error {
+		select {
+		case <-r.core:
+		default:
+			return fmt.Errorf("the group-versions of core are not known yet")
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for name, waiting := range r.pending {
+			if waiting {
+				return fmt.Errorf("APIService %s is not available yet", name)
+			}
+		}
+		return nil
+	}), nil
+}

@@ -1,0 +1,146 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregated
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilproxy "k8s.io/apiserver/pkg/util/proxy"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+)
+
+// Problem says why an API server cannot be asked at all. Status, reason and message are those that kube-aggregator would give.
+type Problem struct {
+	Status          apiregistrationv1.ConditionStatus
+	Reason, Message string
+}
+
+func problem(reason, format string, args ...any) *Problem {
+	return &Problem{Status: apiregistrationv1.ConditionFalse, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// notResolved is what kube-aggregator says of a Service that passes its checks, and stands for no address nevertheless.
+func notResolved(err error) *Problem {
+	return problem("FailedDiscoveryCheck", "%s", err)
+}
+
+// resolver finds out which addresses a Service stands for.
+type resolver struct {
+	services corelisters.ServiceLister
+	slices   utilproxy.EndpointSliceGetter
+	// byEndpoint is set when these are the endpoints', rather than the cluster IP.
+	byEndpoint bool
+}
+
+// resolve returns the addresses, host:port. There is a problem or at least one address.
+func (r *resolver) resolve(ref apiregistrationv1.ServiceReference) ([]string, *Problem) {
+	service, err := r.services.Services(ref.Namespace).Get(ref.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, problem("ServiceNotFound", "service/%s in %q is not present", ref.Name, ref.Namespace)
+	case err != nil:
+		return nil, unknown("ServiceAccessError", ref, err)
+	}
+	slices, err := r.slices.GetEndpointSlices(ref.Namespace, ref.Name)
+	if err != nil {
+		return nil, unknown("EndpointsAccessError", ref, err)
+	}
+	if service.Spec.Type == corev1.ServiceTypeClusterIP {
+		if problem := check(ref, service, slices); problem != nil {
+			return nil, problem
+		}
+	}
+	if r.byEndpoint {
+		return endpointsOf(service, *ref.Port, slices)
+	}
+	location, err := utilproxy.ResolveCluster(r.services, ref.Namespace, ref.Name, *ref.Port)
+	if err != nil {
+		return nil, notResolved(err)
+	}
+	return []string{location.Host}, nil
+}
+
+func unknown(reason string, ref apiregistrationv1.ServiceReference, err error) *Problem {
+	p := problem(reason, "service/%s in %q cannot be checked due to: %v", ref.Name, ref.Namespace, err)
+	p.Status = apiregistrationv1.ConditionUnknown
+	return p
+}
+
+// check does kube-aggregator's checks of a Service with a cluster IP.
+func check(ref apiregistrationv1.ServiceReference, service *corev1.Service, all []*discoveryv1.EndpointSlice) *Problem {
+	port := portOf(service, *ref.Port)
+	switch {
+	case port == nil:
+		return problem("ServicePortError", "service/%s in %q is not listening on port %d", ref.Name, ref.Namespace, *ref.Port)
+	case len(all) == 0:
+		return problem("EndpointsNotFound", "cannot find endpointslices for service/%s in %q", ref.Name, ref.Namespace)
+	case !slices.ContainsFunc(all, func(s *discoveryv1.EndpointSlice) bool { return len(addressesOf(s, port.Name)) > 0 }):
+		return problem("MissingEndpoints", "endpointslices for service/%s in %q have no addresses with port name %q", ref.Name, ref.Namespace, port.Name)
+	}
+	return nil
+}
+
+func portOf(service *corev1.Service, port int32) *corev1.ServicePort {
+	i := slices.IndexFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == port })
+	if i < 0 {
+		return nil
+	}
+	return &service.Spec.Ports[i]
+}
+
+// endpointsOf returns the addresses of all endpoints of which k8s.io/apiserver/pkg/util/proxy.ResolveEndpoint takes one:
+// those that are ready, and of the Service's first IP family if it has any.
+func endpointsOf(service *corev1.Service, number int32, all []*discoveryv1.EndpointSlice) ([]string, *Problem) {
+	switch service.Spec.Type {
+	case corev1.ServiceTypeClusterIP, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort:
+	default:
+		return nil, notResolved(fmt.Errorf("unsupported service type %q", service.Spec.Type))
+	}
+	port := portOf(service, number)
+	if port == nil {
+		return nil, notResolved(fmt.Errorf("no service port %d found for service %q", number, service.Name))
+	}
+	var preferred, others []string
+	for _, slice := range all {
+		addresses := addressesOf(slice, port.Name)
+		if families := service.Spec.IPFamilies; len(families) == 0 || slice.AddressType == discoveryv1.AddressType(families[0]) {
+			preferred = append(preferred, addresses...)
+		} else {
+			others = append(others, addresses...)
+		}
+	}
+	addresses := preferred
+	if len(addresses) == 0 {
+		addresses = others
+	}
+	if len(addresses) == 0 {
+		return nil, notResolved(fmt.Errorf("no endpoints available for service %q", service.Name))
+	}
+	slices.Sort(addresses)
+	return slices.Compact(addresses), nil
+}
+
+// addressesOf returns the addresses of the endpoints of a slice that are ready and have the port.
+func addressesOf(slice *discoveryv1.EndpointSlice, port string) []string {
+	var addresses []string
+	for _, p := range slice.Ports {
+		if p.Name == nil || *p.Name != port || p.Port == nil {
+			continue
+		}
+		for _, e := range slice.Endpoints {
+			if ready := e.Conditions.Ready; (ready == nil || *ready) && len(e.Addresses) > 0 {
+				// An endpoint has one address (EndpointSlice's documentation of the field).
+				addresses = append(addresses, net.JoinHostPort(e.Addresses[0], strconv.Itoa(int(*p.Port))))
+			}
+		}
+	}
+	return addresses
+}

@@ -1,0 +1,222 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package aggregated knows the API servers that users registered: where the endpoints of the Service are that an APIService
+// names, and how these are. For each APIService there is a backend (see package upstream), with a check of each endpoint by the
+// discovery document of the group-version, as kube-aggregator checks the Service as a whole.
+package aggregated
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilproxy "k8s.io/apiserver/pkg/util/proxy"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	discoveryinformers "k8s.io/client-go/informers/discovery/v1"
+	"k8s.io/client-go/tools/cache"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
+)
+
+// Config says how API servers are found, and what they are shown.
+type Config struct {
+	Services       coreinformers.ServiceInformer
+	EndpointSlices discoveryinformers.EndpointSliceInformer
+	// ByEndpoint sends requests to the addresses of endpoints rather than to cluster IPs (--enable-aggregator-routing).
+	ByEndpoint bool
+	// ClientCert returns the certificate and key (PEM) that identify the aggregator.
+	ClientCert func() (cert, key []byte)
+	// Dial is nil for the network's own, or that of an egress selector.
+	Dial connections.Dial
+}
+
+// forgetInterval is how often servers are looked for that were removed and have finished.
+const forgetInterval = time.Minute
+
+// Directory is the API servers of third parties.
+type Directory struct {
+	config   Config
+	resolver resolver
+	synced   []cache.InformerSynced
+
+	// ordering is held while Services are looked up and what they say is taken over, so that the last word is the newest.
+	ordering sync.Mutex
+
+	mu sync.Mutex
+	// servers are by the names of their APIServices. One that is removed stays without endpoints until it has finished its requests.
+	servers map[string]*Server
+	// strangers are servers that Run does not look after yet.
+	strangers   []*Server
+	subscribers []func(apiService string)
+	changed     chan struct{}
+}
+
+// New returns a directory without servers, which follows Services and EndpointSlices.
+func New(config Config) (*Directory, error) {
+	getter, err := utilproxy.NewEndpointSliceIndexerGetter(config.EndpointSlices)
+	if err != nil {
+		return nil, err
+	}
+	d := &Directory{
+		config:   config,
+		resolver: resolver{services: config.Services.Lister(), slices: getter, byEndpoint: config.ByEndpoint},
+		servers:  map[string]*Server{},
+		changed:  make(chan struct{}, 1),
+	}
+	for informer, serviceOf := range map[cache.SharedIndexInformer]func(metav1.Object) string{
+		config.Services.Informer():       metav1.Object.GetName,
+		config.EndpointSlices.Informer(): func(o metav1.Object) string { return o.GetLabels()[discoveryv1.LabelServiceName] },
+	} {
+		follow := func(obj any) { d.follow(obj, serviceOf) }
+		registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc: follow, UpdateFunc: func(before, now any) { follow(before); follow(now) }, DeleteFunc: follow,
+		})
+		if err != nil {
+			return nil, err
+		}
+		d.synced = append(d.synced, registration.HasSynced)
+	}
+	return d, nil
+}
+
+// follow takes over what a Service or an EndpointSlice has changed to.
+func (d *Directory) follow(obj any, serviceOf func(metav1.Object) string) {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	object, ok := obj.(metav1.Object)
+	if !ok {
+		return
+	}
+	name := serviceOf(object)
+	d.mu.Lock()
+	var concerned []*Server
+	for _, s := range d.servers {
+		if ref := s.reference(); ref.Namespace == object.GetNamespace() && ref.Name == name {
+			concerned = append(concerned, s)
+		}
+	}
+	d.mu.Unlock()
+	for _, s := range concerned {
+		d.locate(s)
+	}
+}
+
+// locate takes over where the endpoints of a server are.
+func (d *Directory) locate(s *Server) {
+	d.ordering.Lock()
+	changed := s.locate(&d.resolver)
+	d.ordering.Unlock()
+	if changed {
+		d.notify(s.name)
+	}
+}
+
+// HasSynced reports whether Services and EndpointSlices were all seen. Before, none may seem to be there.
+func (d *Directory) HasSynced() bool {
+	return !slices.ContainsFunc(d.synced, func(synced cache.InformerSynced) bool { return !synced() })
+}
+
+// Subscribe calls the function with the name of an APIService whenever what is known of its server changes. The function
+// must not block.
+func (d *Directory) Subscribe(notify func(apiService string)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.subscribers = append(d.subscribers, notify)
+}
+
+func (d *Directory) notify(apiService string) {
+	d.mu.Lock()
+	subscribers := slices.Clone(d.subscribers)
+	d.mu.Unlock()
+	for _, notify := range subscribers {
+		notify(apiService)
+	}
+}
+
+// Set takes over what an APIService with a spec.service says, and returns its server.
+func (d *Directory) Set(service *apiregistrationv1.APIService) *Server {
+	cert, key := d.config.ClientCert()
+	d.mu.Lock()
+	s, known := d.servers[service.Name]
+	if !known {
+		s = newServer(service, d.config.Dial)
+		d.servers[service.Name] = s
+		d.strangers = append(d.strangers, s)
+		s.backend.Subscribe(func() { d.notify(s.name) })
+	}
+	s.revive()
+	d.mu.Unlock()
+	s.set(service, cert, key)
+	d.locate(s)
+	select {
+	case d.changed <- struct{}{}:
+	default:
+	}
+	return s
+}
+
+// Remove takes the endpoints from the server of an APIService. It finishes its requests, and is then forgotten.
+func (d *Directory) Remove(apiService string) {
+	d.mu.Lock()
+	s := d.servers[apiService]
+	d.mu.Unlock()
+	if s != nil {
+		d.ordering.Lock()
+		s.remove()
+		d.ordering.Unlock()
+	}
+}
+
+// State returns what is known of the server of an APIService. It is false when nothing is, yet.
+func (d *Directory) State(apiService string) (State, bool) {
+	d.mu.Lock()
+	s := d.servers[apiService]
+	d.mu.Unlock()
+	if s == nil || !d.HasSynced() {
+		return State{}, false
+	}
+	return s.state()
+}
+
+// forget drops the servers that were removed and have finished their requests.
+func (d *Directory) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name, s := range d.servers {
+		if s.finished() && !slices.Contains(d.strangers, s) {
+			delete(d.servers, name)
+			close(s.forgotten)
+			s.backend.Forget()
+		}
+	}
+}
+
+// Run looks after the servers until the context ends.
+func (d *Directory) Run(ctx context.Context) {
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	forget := time.NewTicker(forgetInterval)
+	defer forget.Stop()
+	for {
+		d.mu.Lock()
+		strangers := d.strangers
+		d.strangers = nil
+		d.mu.Unlock()
+		for _, s := range strangers {
+			tasks.Go(func() { s.run(ctx) })
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.changed:
+		case <-forget.C:
+			d.forget()
+		}
+	}
+}

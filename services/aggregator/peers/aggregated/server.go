@@ -1,0 +1,195 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregated
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"net/http"
+	"slices"
+	"sync"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/transport"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/kube-aggregator/pkg/controllers/status/remote"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
+)
+
+// Server is the API server behind an APIService. It is an http.RoundTripper like the backend that it is.
+type Server struct {
+	name    string
+	trust   *connections.Trust
+	backend *upstream.Backend
+	// forgotten is closed when nobody can come to the server any more.
+	forgotten chan struct{}
+
+	mu      sync.Mutex
+	removed bool
+	service apiregistrationv1.ServiceReference
+	shown   shown
+	// broken says why no connection can be made.
+	broken error
+	// addresses are those of the endpoints, and problem says why there are none.
+	addresses []string
+	problem   *Problem
+	located   bool
+}
+
+// shown is what connections are made of.
+type shown struct {
+	insecure            bool
+	caBundle, cert, key []byte
+	serverName          string
+}
+
+func (s *shown) equal(other *shown) bool {
+	return s.insecure == other.insecure && s.serverName == other.serverName &&
+		bytes.Equal(s.caBundle, other.caBundle) && bytes.Equal(s.cert, other.cert) && bytes.Equal(s.key, other.key)
+}
+
+// State is what is known of a server.
+type State struct {
+	// Problem is nil when there are endpoints to ask.
+	Problem  *Problem
+	Replicas []upstream.Replica
+}
+
+func newServer(service *apiregistrationv1.APIService, dial connections.Dial) *Server {
+	s := &Server{
+		name:      service.Name,
+		trust:     connections.NewFixedTrust(&tls.Config{MinVersion: tls.VersionTLS12}),
+		forgotten: make(chan struct{}),
+	}
+	s.backend = upstream.NewThirdParty(upstream.ThirdParty{
+		Name: service.Name, Trust: s.trust, Dial: dial, Path: discoveryPath(service), Sign: signCheck,
+	})
+	return s
+}
+
+// discoveryPath is that of a document which the server of the APIService must have.
+func discoveryPath(service *apiregistrationv1.APIService) string {
+	if service.Spec.Group == "" {
+		return "/api/" + service.Spec.Version
+	}
+	return "/apis/" + service.Spec.Group + "/" + service.Spec.Version
+}
+
+// signCheck lets a check come from whom kube-aggregator's come from: somebody who may read the document in any case.
+func signCheck(req *http.Request) {
+	transport.SetAuthProxyHeaders(req, "system:kube-aggregator", "", []string{user.SystemPrivilegedGroup}, nil)
+}
+
+func (s *Server) reference() apiregistrationv1.ServiceReference {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.service
+}
+
+// set takes over what an APIService says. The certificate and key are the aggregator's.
+func (s *Server) set(service *apiregistrationv1.APIService, cert, key []byte) {
+	config := remote.BuildTransportConfig(nil, cert, key, service)
+	now := shown{
+		insecure: config.TLS.Insecure, caBundle: config.TLS.CAData, cert: cert, key: key, serverName: config.TLS.ServerName,
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.service = *service.Spec.Service
+	if s.shown.equal(&now) {
+		return
+	}
+	s.shown = now
+	var trusted *tls.Config
+	if trusted, s.broken = transport.TLSConfigFor(config); s.broken == nil {
+		s.trust.Set(trusted)
+	}
+	for _, address := range s.addresses {
+		s.backend.ProbeNow(address)
+	}
+}
+
+// locate finds the endpoints, and reports whether anything about them changed.
+func (s *Server) locate(r *resolver) bool {
+	addresses, problem := r.resolve(s.reference())
+	s.mu.Lock()
+	if s.removed {
+		s.mu.Unlock()
+		return false
+	}
+	if s.broken != nil {
+		addresses, problem = nil, notResolved(s.broken)
+	}
+	changed := !s.located || !slices.Equal(s.addresses, addresses) || (s.problem == nil) != (problem == nil) ||
+		(problem != nil && *problem != *s.problem)
+	s.located, s.addresses, s.problem = true, addresses, problem
+	s.mu.Unlock()
+	s.backend.SetAddresses(addresses)
+	return changed
+}
+
+// revive keeps a server from being forgotten whose APIService is there again.
+func (s *Server) revive() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.removed = false
+}
+
+// finished reports whether the server was removed and has no requests left.
+func (s *Server) finished() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.removed && s.backend.Finished()
+}
+
+// run looks after the endpoints until the context ends or the server is forgotten.
+func (s *Server) run(ctx context.Context) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var backend sync.WaitGroup
+	defer backend.Wait()
+	backend.Go(func() { s.backend.Run(ctx) })
+	select {
+	case <-ctx.Done():
+	case <-s.forgotten:
+		stop()
+	}
+}
+
+func (s *Server) remove() {
+	s.mu.Lock()
+	s.removed, s.located = true, false
+	s.mu.Unlock()
+	s.backend.SetAddresses(nil)
+}
+
+// state is false while the server was not located.
+func (s *Server) state() (State, bool) {
+	s.mu.Lock()
+	problem, located := s.problem, s.located
+	s.mu.Unlock()
+	return State{Problem: problem, Replicas: s.backend.Replicas()}, located
+}
+
+// Ready reports whether an endpoint passed its last check.
+func (s *Server) Ready() bool {
+	ready, _ := s.backend.Ready()
+	return ready
+}
+
+// RoundTrip sends a request to an endpoint, and to another one where that can do no harm (see backend.Backend).
+func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	problem := s.problem
+	s.mu.Unlock()
+	if problem != nil {
+		if req.Body != nil {
+			_ = req.Body.Close() // as a RoundTripper has to
+		}
+		return nil, &upstream.UnreachableError{Backend: s.name, Failures: []string{problem.Message}}
+	}
+	return s.backend.RoundTrip(req)
+}

@@ -1,0 +1,54 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package feeds
+
+import (
+	"fmt"
+	"net"
+
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+)
+
+// Locator returns where replicas serve gRPC. servers and grpcAddresses are lists of the same order: the URL of a replica,
+// https://host:port, goes with host:port, and a name of replicas, dns:///name:port, with dns:///name:port. Where there are no
+// addresses no replica does.
+func Locator(servers, grpcAddresses []string) (func(address string) (string, bool), error) {
+	if len(grpcAddresses) == 0 {
+		return func(string) (string, bool) { return "", false }, nil
+	}
+	if len(grpcAddresses) != len(servers) {
+		return nil, fmt.Errorf("there are %d addresses for %d servers", len(grpcAddresses), len(servers))
+	}
+	single := map[string]string{}
+	// byPort are the ports of names. Replicas behind a name have the same port at different addresses.
+	byPort := map[string]string{}
+	for i, server := range servers {
+		at, err := addresses.OfServer(server)
+		if err != nil {
+			return nil, err
+		}
+		grpc, err := addresses.OfGRPC(grpcAddresses[i])
+		switch {
+		case err != nil:
+			return nil, err
+		case grpc.IsName != at.IsName:
+			return nil, fmt.Errorf("%q does not go with %q", grpcAddresses[i], server)
+		case at.IsName:
+			byPort[at.Port] = grpc.Port
+		default:
+			single[at.Address()] = grpc.Address()
+		}
+	}
+	return func(address string) (string, bool) {
+		if at, ok := single[address]; ok {
+			return at, true
+		}
+		host, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return "", false
+		}
+		at, ok := byPort[port]
+		return net.JoinHostPort(host, at), ok
+	}, nil
+}

@@ -1,0 +1,58 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package feeds
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/internal/service/settings"
+	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
+)
+
+// compare notes how the settings of a replica, whose feed begins, differ from those of this process.
+func (f *Follower) compare(address string, r *replica, told *backendv1.Settings) {
+	r.differences = settings.Differences(f.config.Settings, told)
+	if len(r.differences) == 0 {
+		f.agreed = true
+		return
+	}
+	klog.ErrorS(nil, "A replica was started with other settings than this aggregator",
+		"backend", f.config.Backend.Name(), "replica", address, "differences", r.differences)
+}
+
+// Agree returns nil when the replicas that are heard have the settings of this process, and otherwise how they differ.
+func (f *Follower) Agree() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var found []string
+	for _, address := range slices.Sorted(maps.Keys(f.replicas)) {
+		if r := f.replicas[address]; r.live && len(r.differences) > 0 {
+			found = append(found, fmt.Sprintf("%s at %s: %s", f.config.Backend.Name(), address, strings.Join(r.differences, ", ")))
+		}
+	}
+	if len(found) > 0 {
+		return errors.New(strings.Join(found, "; "))
+	}
+	return nil
+}
+
+// AgreedOnce returns nil when a replica was ever heard that has the settings of this process.
+func (f *Follower) AgreedOnce() error {
+	f.mu.Lock()
+	agreed := f.agreed
+	f.mu.Unlock()
+	if agreed {
+		return nil
+	}
+	if err := f.Agree(); err != nil {
+		return err
+	}
+	return fmt.Errorf("no replica of %s was heard yet", f.config.Backend.Name())
+}

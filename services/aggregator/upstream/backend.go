@@ -1,0 +1,299 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package upstream is the way to the replicas of core, of extensions and of third-party API servers. It knows where they are and
+// how they are, chooses one for each request, and sends a request that did not get through to
+// another one, where that can do no harm.
+//
+// A request is never sent again when a replica may have processed it, unless it only reads
+// (call.go). Which replica is best is decided by package balance, among those of the best rank
+// (health.go); what can be known about a request without an answer is said by package connections.
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
+)
+
+// Names of the two backends. They are also the names of the Services that APIServices of the
+// service form refer to, in Namespace.
+const (
+	Core       = "core"
+	Extensions = "extensions"
+
+	// Namespace is the namespace that APIServices of the service form name.
+	Namespace = trust.Namespace
+)
+
+// Identity is what the aggregator shows to its backends, and how it knows them.
+type Identity struct {
+	// CAFile signs the certificates of the backends.
+	CAFile string
+	// CertFile and KeyFile are the aggregator's own certificate.
+	CertFile, KeyFile string
+}
+
+// Backend is a server with any number of replicas. It is an http.RoundTripper: a request for it
+// needs only a path.
+type Backend struct {
+	name   string
+	policy balance.Policy
+	trust  *connections.Trust
+	budget *budget
+	lookup func(ctx context.Context, host string) ([]string, error)
+	checks checks
+	// dial is nil for the network's own.
+	dial connections.Dial
+	// holds is set when short answers are held back until they are complete (see hold).
+	holds bool
+	// firstWith is set by SetFirstWith.
+	firstWith func(schema.GroupResource) (address string, ok bool)
+
+	// roster is what requests see.
+	roster atomic.Pointer[roster]
+	// wasReady is whether a replica was ever found ready.
+	wasReady atomic.Bool
+	// holding is how many answers are held back (see hold).
+	holding atomic.Int64
+
+	mu      sync.Mutex
+	servers servers
+	// resolved are the addresses that names stand for.
+	resolved  map[string][]string
+	endpoints map[string]*endpoint
+	// strangers are endpoints that Run does not look after yet.
+	strangers   []*endpoint
+	subscribers []func()
+	// lookedAfter is how many endpoints Run looks after, those that were removed and finish their requests among them.
+	lookedAfter int
+	// changed is signalled when there are strangers, and resolveNow when names should be looked up.
+	changed, resolveNow chan struct{}
+}
+
+// New returns the backend of that name with its replicas at the servers (see SetServers).
+func New(name string, servers []string, identity Identity) (*Backend, error) {
+	trust, err := connections.NewTrust(trust.ServerName(name), connections.Files{CA: identity.CAFile, Cert: identity.CertFile, Key: identity.KeyFile})
+	if err != nil {
+		return nil, fmt.Errorf("connections to %s: %w", name, err)
+	}
+	b := empty(name, trust)
+	if err := b.SetServers(servers); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// empty returns a backend without replicas.
+func empty(name string, trust *connections.Trust) *Backend {
+	registerMetrics()
+	b := &Backend{
+		name:       name,
+		policy:     policyOf(name),
+		trust:      trust,
+		budget:     newBudget(),
+		lookup:     lookup,
+		checks:     ownChecks(),
+		holds:      true,
+		resolved:   map[string][]string{},
+		endpoints:  map[string]*endpoint{},
+		changed:    make(chan struct{}, 1),
+		resolveNow: make(chan struct{}, 1),
+	}
+	b.roster.Store(&roster{})
+	return b
+}
+
+// policyOf returns how a backend's requests are spread. A replica of extensions keeps a storage and a
+// watch cache for each custom resource that it is asked for.
+func policyOf(name string) balance.Policy {
+	if name == Extensions {
+		return balance.Rendezvous{}
+	}
+	return balance.TwoChoices{}
+}
+
+// Name returns the name of the backend.
+func (b *Backend) Name() string { return b.name }
+
+// SetServers says where the replicas are. Each server is the URL of a replica, https://host:port, or
+// a name whose addresses are those of replicas, dns:///host:port. A replica that is no longer among
+// them finishes its requests.
+func (b *Backend) SetServers(list []string) error {
+	parsed, err := parseServers(list)
+	if err != nil {
+		return fmt.Errorf("replicas of %s: %w", b.name, err)
+	}
+	b.setServers(parsed)
+	return nil
+}
+
+func (b *Backend) setServers(now servers) {
+	b.mu.Lock()
+	b.servers = now
+	maps.DeleteFunc(b.resolved, func(name string, _ []string) bool { return !slices.Contains(now.names, name) })
+	changed := b.updateEndpoints()
+	b.mu.Unlock()
+	signal(b.resolveNow)
+	b.notifyIf(changed)
+}
+
+// setResolved says what a name stands for. That it stands for nothing is not believed while replicas
+// are ready at what it stood for before.
+func (b *Backend) setResolved(name string, addresses []string) {
+	b.mu.Lock()
+	changed := false
+	if slices.Contains(b.servers.names, name) && (len(addresses) > 0 || !b.anyReady(b.resolved[name])) {
+		b.resolved[name] = addresses
+		changed = b.updateEndpoints()
+	}
+	b.mu.Unlock()
+	b.notifyIf(changed)
+}
+
+func (b *Backend) anyReady(addresses []string) bool {
+	return slices.ContainsFunc(addresses, func(address string) bool {
+		e := b.endpoints[address]
+		return e != nil && e.health.condition == ready
+	})
+}
+
+// updateEndpoints makes the endpoints those of the servers.
+func (b *Backend) updateEndpoints() (changed bool) {
+	wanted := map[string]bool{}
+	for _, address := range b.servers.addresses {
+		wanted[address] = true
+	}
+	for _, addresses := range b.resolved {
+		for _, address := range addresses {
+			wanted[address] = true
+		}
+	}
+	for address, e := range b.endpoints {
+		if !wanted[address] {
+			delete(b.endpoints, address)
+			close(e.removed)
+			changed = true
+			klog.InfoS("Replica removed", "backend", b.name, "replica", address)
+		}
+	}
+	for address := range wanted {
+		if b.endpoints[address] == nil {
+			e := b.newEndpoint(address)
+			b.endpoints[address] = e
+			b.strangers = append(b.strangers, e)
+			changed = true
+			klog.InfoS("Replica added", "backend", b.name, "replica", address)
+		}
+	}
+	if changed {
+		b.updateRoster()
+		signal(b.changed)
+	}
+	return changed
+}
+
+// updateRoster lets requests see how the endpoints are now.
+func (b *Backend) updateRoster() {
+	r := newRoster(b.endpoints)
+	b.roster.Store(r)
+	var counts [ranks]int
+	for _, t := range r.tiers {
+		counts[t.rank] = len(t.endpoints)
+	}
+	for i, n := range counts {
+		endpointsByState.WithLabelValues(b.name, rank(i).String()).Set(float64(n))
+	}
+}
+
+// SetDraining says that the replica at an address, host:port, is about to stop, or that it is not. One
+// that is gets no new requests while there is another, and keeps those that it has.
+func (b *Backend) SetDraining(address string, draining bool) {
+	b.mu.Lock()
+	e := b.endpoints[address]
+	b.mu.Unlock()
+	if e != nil {
+		b.update(e, rankDraining.String(), func(h *health) { h.draining = draining })
+	}
+}
+
+// update changes what is known about a replica. It reports whether that took the replica out, for
+// a reason that is counted.
+func (b *Backend) update(e *endpoint, reason string, change func(*health)) (ejected bool) {
+	b.mu.Lock()
+	before := e.health
+	change(&e.health)
+	now := e.health
+	was, is := before.rank(), now.rank()
+	if was != is {
+		b.updateRoster()
+	}
+	b.mu.Unlock()
+
+	if now.condition == ready {
+		b.wasReady.Store(true)
+	}
+	if was != is && (was == rankServing || is == rankServing) {
+		klog.InfoS("Replica changed", "backend", b.name, "replica", e.address, "state", is, "reason", reason, "message", now.message)
+	}
+	b.notifyIf(now.condition != before.condition || now.message != before.message || now.draining != before.draining)
+
+	ejected = was == rankServing && slices.Contains(ejectionReasons, reason) && is != rankServing
+	if ejected {
+		e.metrics.ejected(reason)
+	}
+	return ejected
+}
+
+// Run looks after the replicas until the context ends, and tells subscribers of changes.
+func (b *Backend) Run(ctx context.Context) {
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	tasks.Go(func() { b.trust.Run(ctx) })
+	tasks.Go(func() { b.resolve(ctx) })
+	for {
+		b.mu.Lock()
+		strangers := b.strangers
+		b.strangers = nil
+		b.lookedAfter += len(strangers)
+		b.mu.Unlock()
+		for _, e := range strangers {
+			tasks.Go(func() {
+				b.lookAfter(ctx, e)
+				b.mu.Lock()
+				b.lookedAfter--
+				b.mu.Unlock()
+			})
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.changed:
+		}
+	}
+}
+
+// Finished reports whether there are no replicas, and none that were removed have requests to finish.
+func (b *Backend) Finished() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.endpoints)+len(b.strangers)+b.lookedAfter == 0
+}
+
+// signal wakes up whoever waits, now or later.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

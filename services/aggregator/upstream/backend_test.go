@@ -1,0 +1,277 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
+)
+
+const coreServerName = "core.tripod-system.svc"
+
+// serve starts a replica of core. It returns its address.
+func serve(t testing.TB, pki *connectionstest.PKI, handler http.HandlerFunc) string {
+	t.Helper()
+	server := httptest.NewUnstartedServer(handler)
+	server.TLS = pki.ServerConfig(t, coreServerName)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String()
+}
+
+// serveEcho starts a replica that answers with "METHOD BODY".
+func serveEcho(t testing.TB, pki *connectionstest.PKI) string {
+	return serve(t, pki, func(w http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		_, _ = w.Write(append([]byte(req.Method+" "), body...)) // the client checks what it gets
+	})
+}
+
+func newBackend(t testing.TB, pki *connectionstest.PKI, addresses ...string) *Backend {
+	t.Helper()
+	var servers []string
+	for _, address := range addresses {
+		servers = append(servers, "https://"+address)
+	}
+	b, err := New(Core, servers, Identity{CAFile: pki.CAFile, CertFile: pki.CertFile, KeyFile: pki.KeyFile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, e := range b.endpoints {
+			e.pool.Break()
+		}
+	})
+	return b
+}
+
+// find sets what the last probe of a replica has found.
+func (b *Backend) find(address string, c condition) {
+	b.update(b.endpoints[address], "test", func(h *health) { h.condition = c })
+}
+
+// run runs the backend until the test ends.
+func run(t *testing.T, b *Backend) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); b.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-done })
+}
+
+func newRequest(t testing.TB, method, body string) *http.Request {
+	t.Helper()
+	var reader io.Reader
+	if body != "" {
+		// Without a GetBody, as a server receives it.
+		reader = io.MultiReader(strings.NewReader(body))
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, "/path", reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return req
+}
+
+// by returns the request as one of a user.
+func by(name string, req *http.Request) *http.Request {
+	return req.WithContext(request.WithUser(req.Context(), &user.DefaultInfo{Name: name}))
+}
+
+func do(t testing.TB, b *Backend, req *http.Request) (string, error) {
+	t.Helper()
+	resp, err := b.RoundTrip(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close() //nolint:errcheck // read to its end
+	answer, err := io.ReadAll(resp.Body)
+	return string(answer), err
+}
+
+func TestARequestThatNeverLeftGoesToTheNextReplicaWithItsBody(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	b := newBackend(t, pki, connectionstest.ClosedAddress(t), serveEcho(t, pki), connectionstest.ClosedAddress(t))
+	for range 6 {
+		if got, err := do(t, b, newRequest(t, http.MethodPost, "content")); err != nil || got != "POST content" {
+			t.Fatalf("answer %q, error %v", got, err)
+		}
+	}
+}
+
+func TestAnonymousRequestsDoNotShareAConnectionThatTheirServerCloses(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	b := newBackend(t, pki, serve(t, pki, func(w http.ResponseWriter, req *http.Request) { _, _ = io.WriteString(w, req.Proto) }))
+	for name, want := range map[string]string{"": "HTTP/2.0", "jane": "HTTP/2.0", user.Anonymous: "HTTP/1.1"} {
+		if got, err := do(t, b, by(name, newRequest(t, http.MethodPost, ""))); err != nil || got != want {
+			t.Errorf("user %q goes over %s (%v), want %s", name, got, err, want)
+		}
+	}
+}
+
+func TestNoReplicaIsSaidPlainly(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	_, err := do(t, newBackend(t, pki, connectionstest.ClosedAddress(t), connectionstest.ClosedAddress(t)), newRequest(t, http.MethodGet, ""))
+	var unreachable *UnreachableError
+	if !errors.As(err, &unreachable) || len(unreachable.Failures) != 2 {
+		t.Errorf("error is %v, want an UnreachableError with two failures", err)
+	}
+	_, err = do(t, newBackend(t, pki), newRequest(t, http.MethodGet, ""))
+	if !errors.As(err, &unreachable) || len(unreachable.Failures) != 0 {
+		t.Errorf("error is %v, want an UnreachableError without failures", err)
+	}
+}
+
+func TestAnotherServiceIsNotTakenForTheBackend(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	imposter := connectionstest.Serve(t, pki.ServerConfig(t, "extensions.tripod-system.svc"), connectionstest.None)
+	if _, err := do(t, newBackend(t, pki, imposter.Address), newRequest(t, http.MethodGet, "")); err == nil || imposter.Processed() > 0 {
+		t.Error("the certificate of extensions was accepted for core")
+	}
+}
+
+func TestReadyFollowsTheProbes(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	ready := make(chan bool, 1)
+	ready <- false
+	b := newBackend(t, pki, serve(t, pki, func(w http.ResponseWriter, req *http.Request) {
+		now := <-ready
+		ready <- now
+		if req.URL.Path != "/readyz" || !now {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}))
+	changed := make(chan struct{}, 100)
+	b.Subscribe(func() { changed <- struct{}{} })
+	run(t, b)
+
+	<-changed
+	if ok, why := b.Ready(); ok || !strings.Contains(why, "500") {
+		t.Errorf("ready is %v (%s) while the replica answers 500", ok, why)
+	}
+	if err := b.ReadyOnce(); err == nil {
+		t.Error("it was never ready")
+	}
+	<-ready
+	ready <- true
+	<-changed
+	if ok, why := b.Ready(); !ok {
+		t.Errorf("not ready: %s", why)
+	}
+	if err := b.ReadyOnce(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRequestsGoToReplicasThatServe(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	var addresses []string
+	for range 3 {
+		addresses = append(addresses, connectionstest.Serve(t, pki.ServerConfig(t, coreServerName), connectionstest.None).Address)
+	}
+	b := newBackend(t, pki, addresses...)
+	b.find(addresses[0], unready)
+	b.find(addresses[1], ready)
+	b.find(addresses[2], ready)
+	b.SetDraining(addresses[2], true)
+	for range 6 {
+		if e := b.pick(); e.address != addresses[1] {
+			t.Fatalf("it is %s, %s", e.address, e.health.rank())
+		}
+	}
+	b.find(addresses[1], refusing)
+	if e := b.pick(); e.address != addresses[2] {
+		t.Errorf("without one that serves it is %s, %s", e.address, e.health.rank())
+	}
+	b.SetDraining(addresses[2], false)
+	b.find(addresses[2], silent)
+	if e := b.pick(); e.address != addresses[0] {
+		t.Errorf("when all look down it is %s, %s", e.address, e.health.rank())
+	}
+}
+
+// pick returns the replica for a request.
+func (b *Backend) pick() *endpoint {
+	return (&call{backend: b}).choose()
+}
+
+func TestAReplicaThatIsLostComesBackByAProbe(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	config := pki.ServerConfig(t, coreServerName)
+	lame := connectionstest.Serve(t, config, connectionstest.None)
+	well := connectionstest.Serve(t, config, connectionstest.None)
+	b := newBackend(t, pki, lame.Address, well.Address)
+	changed := make(chan struct{}, 100)
+	b.Subscribe(func() { changed <- struct{}{} })
+	run(t, b)
+	awaitRank := func(address string, want rank) {
+		t.Helper()
+		for {
+			b.mu.Lock()
+			got := b.endpoints[address].health.rank()
+			b.mu.Unlock()
+			if got == want {
+				return
+			}
+			select {
+			case <-changed:
+			case <-time.After(time.Millisecond): // an ejection is no change to subscribers
+			}
+		}
+	}
+	awaitRank(lame.Address, rankServing)
+	awaitRank(well.Address, rankServing)
+	lame.SetFault(connectionstest.BeforeHandshake)
+	lame.CloseConnections()
+	awaitRank(lame.Address, rankRefusing)
+	lame.SetFault(connectionstest.None)
+	awaitRank(lame.Address, rankServing)
+}
+
+func TestAReplicaThatIsRemovedFinishesItsRequests(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	arrived, release := make(chan struct{}), make(chan struct{})
+	leaving := serve(t, pki, func(w http.ResponseWriter, req *http.Request) {
+		if req.URL.Path == "/readyz" {
+			return
+		}
+		arrived <- struct{}{}
+		<-release
+		_, _ = io.WriteString(w, "answer")
+	})
+	b := newBackend(t, pki, leaving)
+	run(t, b)
+	e := b.endpoints[leaving]
+	var requests sync.WaitGroup
+	requests.Go(func() {
+		if got, err := do(t, b, newRequest(t, http.MethodGet, "")); err != nil || got != "answer" {
+			t.Errorf("answer %q, error %v", got, err)
+		}
+	})
+	<-arrived
+	if err := b.SetServers([]string{"https://" + serveEcho(t, pki)}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := do(t, b, newRequest(t, http.MethodPost, "")); err != nil || got != "POST " {
+		t.Errorf("answer %q, error %v", got, err)
+	}
+	close(release)
+	requests.Wait()
+	for e.load.InFlight(0)+e.load.InFlight(1) != 0 {
+		time.Sleep(time.Millisecond)
+	}
+}

@@ -1,0 +1,53 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// retryShare is how many retries each request adds to the budget.
+	retryShare = 0.2
+	// minRetryRate is how many retries each second adds, for backends with few requests.
+	minRetryRate = 10
+	// maxRetries is how many can be saved.
+	maxRetries = 1000
+	// firstRetries is what there is at the beginning.
+	firstRetries = 100
+)
+
+// budget bounds the requests that are sent again, so that a backend in trouble is not given more to
+// do for it.
+type budget struct {
+	mu      sync.Mutex
+	retries float64
+	at      time.Time
+}
+
+func newBudget() *budget {
+	return &budget{retries: firstRetries, at: time.Now()}
+}
+
+// deposit counts a request.
+func (b *budget) deposit() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.retries = min(b.retries+retryShare, maxRetries)
+}
+
+// withdraw takes a retry, if there is one.
+func (b *budget) withdraw() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	b.retries = min(b.retries+minRetryRate*now.Sub(b.at).Seconds(), maxRetries)
+	b.at = now
+	if b.retries < 1 {
+		return false
+	}
+	b.retries--
+	return true
+}

@@ -1,0 +1,207 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
+)
+
+// newThirdParty returns a backend that asks endpoints which are serving only for a reason.
+func newThirdParty(t *testing.T, addresses ...string) *Backend {
+	t.Helper()
+	b := NewThirdParty(ThirdParty{
+		Name:  "v1.third.example.com",
+		Trust: connections.NewFixedTrust(&tls.Config{InsecureSkipVerify: true}), //nolint:gosec // the servers are the test's
+		Path:  "/apis/third.example.com/v1",
+		Sign:  func(*http.Request) {},
+	})
+	b.checks.servingInterval = time.Hour
+	b.SetAddresses(addresses)
+	return b
+}
+
+// serveThirdParty starts an endpoint.
+func serveThirdParty(t *testing.T, http2 bool, handler http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	server := httptest.NewUnstartedServer(handler)
+	server.EnableHTTP2 = http2
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server
+}
+
+// awaitStates waits until the replicas are in these states.
+func awaitStates(t *testing.T, b *Backend, changed <-chan struct{}, states map[string]string) {
+	t.Helper()
+	for {
+		var wrong []string
+		for _, r := range b.Replicas() {
+			if r.State != states[r.Address] {
+				wrong = append(wrong, fmt.Sprintf("%s is %s (%s)", r.Address, r.State, r.Message))
+			}
+		}
+		if len(wrong) == 0 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-time.After(20 * time.Second):
+			t.Fatal(strings.Join(wrong, ", "))
+		}
+	}
+}
+
+func changes(b *Backend) <-chan struct{} {
+	changed := make(chan struct{}, 1)
+	b.Subscribe(func() { signal(changed) })
+	return changed
+}
+
+func TestAnEndpointThatDiesIsNoticedWithoutARequestAndSoIsItsReturn(t *testing.T) {
+	for name, http2 := range map[string]bool{"HTTP/2": true, "HTTP/1.1 only": false} {
+		t.Run(name, func(t *testing.T) {
+			well := func(http.ResponseWriter, *http.Request) {}
+			dying, other := serveThirdParty(t, http2, well), serveThirdParty(t, http2, well)
+			dies, stays := dying.Listener.Addr().String(), other.Listener.Addr().String()
+			b := newThirdParty(t, dies, stays)
+			changed := changes(b)
+			run(t, b)
+			awaitStates(t, b, changed, map[string]string{dies: "ready", stays: "ready"})
+			if err := dying.Listener.Close(); err != nil {
+				t.Fatal(err)
+			}
+			dying.CloseClientConnections()
+			awaitStates(t, b, changed, map[string]string{dies: "refusing", stays: "ready"})
+
+			listener, err := net.Listen("tcp", dies)
+			if err != nil {
+				t.Skip("the port was taken by somebody else: ", err)
+			}
+			back := httptest.NewUnstartedServer(http.HandlerFunc(well))
+			back.Listener, back.EnableHTTP2 = listener, http2
+			back.StartTLS()
+			t.Cleanup(back.Close)
+			awaitStates(t, b, changed, map[string]string{dies: "ready", stays: "ready"})
+		})
+	}
+}
+
+func TestAnEndpointThatEndsEveryConnectionIsNotCheckedAllTheTime(t *testing.T) {
+	var checks atomic.Int64
+	server := serveThirdParty(t, true, func(w http.ResponseWriter, _ *http.Request) {
+		checks.Add(1)
+		w.Header().Set("Connection", "close")
+	})
+	b := newThirdParty(t, server.Listener.Addr().String())
+	b.checks.pause, b.checks.maxPause = time.Millisecond, 240*time.Hour
+	run(t, b)
+	// From 1 ms, doubled each time, it takes days to come to 20. Without doubling there would be a hundred in this time.
+	time.Sleep(500 * time.Millisecond)
+	if n := checks.Load(); n < 2 || n > 20 {
+		t.Errorf("it was checked %d times", n)
+	}
+}
+
+func TestAnEndpointThatAnswers503IsCheckedAtOnce(t *testing.T) {
+	var sick atomic.Bool
+	server := serveThirdParty(t, true, func(w http.ResponseWriter, _ *http.Request) {
+		if sick.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	address := server.Listener.Addr().String()
+	b := newThirdParty(t, address)
+	changed := changes(b)
+	run(t, b)
+	awaitStates(t, b, changed, map[string]string{address: "ready"})
+	sick.Store(true)
+	if _, err := do(t, b, newRequest(t, http.MethodGet, "")); err != nil {
+		t.Error(err)
+	}
+	awaitStates(t, b, changed, map[string]string{address: "unready"})
+	sick.Store(false)
+	awaitStates(t, b, changed, map[string]string{address: "ready"})
+}
+
+func TestWhatAThirdPartyStreamsIsNotHeldBack(t *testing.T) {
+	more := make(chan struct{})
+	server := serveThirdParty(t, true, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "first") // the client reads it
+		w.(http.Flusher).Flush()
+		<-more
+	})
+	defer close(more)
+	b := newThirdParty(t, server.Listener.Addr().String())
+	resp, err := b.RoundTrip(newRequest(t, http.MethodGet, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // it does not end
+	first := make([]byte, len("first"))
+	if _, err := io.ReadFull(resp.Body, first); err != nil || string(first) != "first" {
+		t.Errorf("got %q, %v", first, err)
+	}
+}
+
+func TestAThirdPartyThatHasTooMuchToDoIsSentOnlyReadsElsewhere(t *testing.T) {
+	for method, want := range map[string]int64{http.MethodPost: 1, http.MethodGet: 2} {
+		var asked atomic.Int64
+		busy := func(w http.ResponseWriter, req *http.Request) {
+			if req.URL.Path != "/apis/example.com/v1/widgets" {
+				return // a check
+			}
+			asked.Add(1)
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+		first, second := serveThirdParty(t, true, busy).Listener.Addr().String(), serveThirdParty(t, true, busy).Listener.Addr().String()
+		b := newThirdParty(t, first, second)
+		b.find(first, ready)
+		b.find(second, ready)
+		req := newRequest(t, method, "")
+		req.URL.Path = "/apis/example.com/v1/widgets"
+		if _, err := do(t, b, req); err != nil {
+			t.Error(err)
+		}
+		if got := asked.Load(); got != want {
+			t.Errorf("%s was sent %d times, want %d", method, got, want)
+		}
+	}
+}
+
+func TestAThirdPartyIsSentNoWriteTwice(t *testing.T) {
+	for _, fault := range connectionstest.HTTP2Faults {
+		t.Run(string(fault), func(t *testing.T) {
+			pki := connectionstest.NewPKI(t)
+			config := pki.ServerConfig(t, "third.ns.svc")
+			bad, good := connectionstest.Serve(t, config, fault), connectionstest.Serve(t, config, connectionstest.None)
+			certificate, err := tls.LoadX509KeyPair(pki.CertFile, pki.KeyFile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := newThirdParty(t, bad.Address, good.Address)
+			b.trust.Set(&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{certificate}}) //nolint:gosec // the servers are the test's
+			b.find(bad.Address, ready)
+			_, err = do(t, b, newRequest(t, http.MethodPost, "content"))
+			if processed := bad.Processed() + good.Processed(); processed > 1 {
+				t.Errorf("it was processed %d times", processed)
+			}
+			if err != nil && fault != connectionstest.AmidAnswer && (fault.SaysUnprocessed() || fault.Answers()) {
+				t.Errorf("it got no answer: %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,76 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package connectionstest helps to test what happens to requests when connections end: it has servers
+// that cut them at every stage, and count what they may have processed.
+package connectionstest
+
+import (
+	"crypto/tls"
+	"net"
+	"testing"
+
+	"github.com/tripod-k8s/tripod/local/certs"
+)
+
+// PKI is a CA with the identity of a client, and with certificates for servers.
+type PKI struct {
+	CAFile, CertFile, KeyFile string
+
+	store *certs.Store
+	ca    *certs.Authority
+}
+
+// NewPKI makes a CA in a directory of the test.
+func NewPKI(t testing.TB) *PKI {
+	t.Helper()
+	store, err := certs.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca, err := store.Authority("service-ca", "service-ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ca.Ensure("aggregator", certs.Leaf{CommonName: "system:tripod:aggregator", Client: true}); err != nil {
+		t.Fatal(err)
+	}
+	return &PKI{CAFile: ca.File(), CertFile: store.CertFile("aggregator"), KeyFile: store.KeyFile("aggregator"), store: store, ca: ca}
+}
+
+// ServerConfig returns the TLS configuration of a server with the given DNS name, for HTTP/2 and HTTP/1.1.
+func (p *PKI) ServerConfig(t testing.TB, name string) *tls.Config {
+	t.Helper()
+	if _, err := p.ca.Ensure(name, certs.Leaf{CommonName: name, DNSNames: []string{name}, Server: true}); err != nil {
+		t.Fatal(err)
+	}
+	cert, err := tls.LoadX509KeyPair(p.store.CertFile(name), p.store.KeyFile(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Config{
+		Certificates: []tls.Certificate{cert},
+		ClientAuth:   tls.RequireAnyClientCert,
+		NextProtos:   []string{"h2", "http/1.1"},
+		MinVersion:   tls.VersionTLS12,
+	}
+}
+
+// ClosedAddress returns an address where nobody listens.
+func ClosedAddress(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close() //nolint:errcheck // nothing was accepted
+	return listener.Addr().String()
+}
+
+// Renew makes the client's certificate anew when its files are gone.
+func (p *PKI) Renew(t testing.TB) {
+	t.Helper()
+	if _, err := p.ca.Ensure("aggregator", certs.Leaf{CommonName: "system:tripod:aggregator", Client: true}); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,564 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package connections_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
+)
+
+const serverName = "core.tripod-system.svc"
+
+// counts are the connections of a pool by protocol.
+type counts struct{ http1, http2 atomic.Int64 }
+
+func (c *counts) observe(protocol string, change int) {
+	if protocol == "h2" {
+		c.http2.Add(int64(change))
+	} else {
+		c.http1.Add(int64(change))
+	}
+}
+
+func newTrust(t testing.TB, pki *connectionstest.PKI) *connections.Trust {
+	t.Helper()
+	trust, err := connections.NewTrust(serverName, connections.Files{CA: pki.CAFile, Cert: pki.CertFile, Key: pki.KeyFile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trust
+}
+
+func newPool(t testing.TB, pki *connectionstest.PKI, address string) (*connections.Pool, *counts) {
+	t.Helper()
+	open := &counts{}
+	pool := connections.New(address, newTrust(t, pki), connections.Options{Observe: open.observe})
+	t.Cleanup(pool.Break)
+	return pool, open
+}
+
+// serve starts a server with a handler.
+func serve(t testing.TB, pki *connectionstest.PKI, handler http.HandlerFunc) string {
+	t.Helper()
+	server := httptest.NewUnstartedServer(handler)
+	server.TLS = pki.ServerConfig(t, serverName)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String()
+}
+
+func newRequest(t testing.TB, method, body string) *http.Request {
+	t.Helper()
+	var reader io.Reader
+	if body != "" {
+		// Without a GetBody, as a server receives it.
+		reader = io.MultiReader(strings.NewReader(body))
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, "https://replica/path", reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return req
+}
+
+// do sends a request and reads its answer.
+func do(t testing.TB, pool *connections.Pool, req *http.Request, wire connections.Wire) (string, error) {
+	t.Helper()
+	resp, err := pool.RoundTrip(req, wire)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	return string(answer), err
+}
+
+func TestReasons(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	config := pki.ServerConfig(t, serverName)
+	common := map[connectionstest.Fault]connections.Reason{
+		connectionstest.BeforeHandshake: connections.Unreachable,
+		connectionstest.BeforeHeaders:   connections.Broken,
+		connectionstest.AfterHeaders:    connections.Broken,
+		connectionstest.AmidBody:        connections.Broken,
+		connectionstest.AfterBody:       connections.Broken,
+	}
+	special := map[connections.Wire]map[connectionstest.Fault]connections.Reason{
+		connections.Exclusive: {connectionstest.AmidAnswerHeaders: connections.Broken},
+		connections.Multiplexed: {
+			connectionstest.GoAwayBelow:         connections.Refused,
+			connectionstest.GoAwayBelowInError:  connections.Refused,
+			connectionstest.GoAwayAboveAndClose: connections.Broken,
+			connectionstest.ResetRefused:        connections.Refused,
+			connectionstest.ResetProtocol:       connections.Reset,
+			connectionstest.ResetInternal:       connections.Reset,
+		},
+	}
+	for wire, name := range map[connections.Wire]string{connections.Exclusive: "HTTP/1.1", connections.Multiplexed: "HTTP/2"} {
+		for _, faults := range []map[connectionstest.Fault]connections.Reason{common, special[wire]} {
+			for fault, want := range faults {
+				for _, first := range []bool{true, false} {
+					t.Run(name+"/"+string(fault)+"/first="+map[bool]string{true: "yes", false: "no"}[first], func(t *testing.T) {
+						server := connectionstest.Serve(t, config, connectionstest.None)
+						pool, _ := newPool(t, pki, server.Address)
+						if !first && fault != connectionstest.BeforeHandshake {
+							if _, err := do(t, pool, newRequest(t, http.MethodGet, ""), wire); err != nil {
+								t.Fatal(err)
+							}
+						}
+						server.SetFault(fault)
+						before := server.Processed()
+						_, err := do(t, pool, newRequest(t, http.MethodPost, "content"), wire)
+						if got := connections.ReasonOf(err); got != want {
+							t.Errorf("reason is %s, want %s: %v", got, want, err)
+						}
+						if want.Unprocessed() && server.Processed() != before {
+							t.Error("the server may have processed it")
+						}
+						if n := server.Processed() - before; n > 1 {
+							t.Errorf("it was sent %d times", n)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+func TestNobodyThereIsUnreachable(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	for _, wire := range []connections.Wire{connections.Exclusive, connections.Multiplexed} {
+		pool, open := newPool(t, pki, connectionstest.ClosedAddress(t))
+		_, err := do(t, pool, newRequest(t, http.MethodPost, "content"), wire)
+		if got := connections.ReasonOf(err); got != connections.Unreachable || connections.Silent(err) {
+			t.Errorf("reason is %s, silent is %v: %v", got, connections.Silent(err), err)
+		}
+		if open.http1.Load()+open.http2.Load() != 0 {
+			t.Error("a connection is left")
+		}
+	}
+}
+
+func TestAnotherServiceIsUnreachable(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	server := connectionstest.Serve(t, pki.ServerConfig(t, "extensions.tripod-system.svc"), connectionstest.None)
+	pool, _ := newPool(t, pki, server.Address)
+	_, err := do(t, pool, newRequest(t, http.MethodGet, ""), connections.Multiplexed)
+	if got := connections.ReasonOf(err); got != connections.Unreachable || server.Processed() > 0 {
+		t.Errorf("reason is %s: %v", got, err)
+	}
+}
+
+func TestAHandshakeThatHangsIsSilentAndShort(t *testing.T) {
+	t.Parallel()
+	pki := connectionstest.NewPKI(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // accepts nothing, as a process that is stopped
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	pool, _ := newPool(t, pki, listener.Addr().String())
+	_, err = do(t, pool, newRequest(t, http.MethodPost, "content"), connections.Multiplexed)
+	if got := connections.ReasonOf(err); got != connections.Unreachable || !connections.Silent(err) {
+		t.Errorf("reason is %s, silent is %v: %v", got, connections.Silent(err), err)
+	}
+}
+
+func TestAFrozenReplicaIsGivenUp(t *testing.T) {
+	t.Parallel()
+	pki := connectionstest.NewPKI(t)
+	server := connectionstest.Serve(t, pki.ServerConfig(t, serverName), connectionstest.Frozen)
+	pool, _ := newPool(t, pki, server.Address)
+	_, err := do(t, pool, newRequest(t, http.MethodGet, ""), connections.Multiplexed)
+	if got := connections.ReasonOf(err); got != connections.Broken {
+		t.Errorf("reason is %s: %v", got, err)
+	}
+}
+
+func TestARequestThatItsClientGivesUpSaysNothingAboutTheReplica(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	arrived := make(chan struct{}, 2)
+	address := serve(t, pki, func(_ http.ResponseWriter, req *http.Request) {
+		arrived <- struct{}{}
+		<-req.Context().Done()
+	})
+	for _, wire := range []connections.Wire{connections.Exclusive, connections.Multiplexed} {
+		pool, _ := newPool(t, pki, address)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-arrived
+			cancel()
+		}()
+		_, err := do(t, pool, newRequest(t, http.MethodGet, "").WithContext(ctx), wire)
+		if got := connections.ReasonOf(err); err == nil || got != connections.Unknown {
+			t.Errorf("reason is %s: %v", got, err)
+		}
+	}
+}
+
+func TestReadsUseIdleConnectionsAndDoNotWaitForOthers(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	protocols := make(chan string, 100)
+	address := serve(t, pki, func(w http.ResponseWriter, req *http.Request) {
+		protocols <- req.Proto
+		_, _ = io.WriteString(w, "answer")
+	})
+	pool, open := newPool(t, pki, address)
+	if _, err := do(t, pool, newRequest(t, http.MethodGet, ""), connections.Either); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-protocols; got != "HTTP/2.0" {
+		t.Errorf("the first read went over %s", got)
+	}
+	for range 1000 { // until the connection that was made for the next one is there
+		if _, err := do(t, pool, newRequest(t, http.MethodGet, ""), connections.Either); err != nil {
+			t.Fatal(err)
+		}
+		if <-protocols == "HTTP/1.1" {
+			break
+		}
+	}
+	made := open.http1.Load()
+	for range 20 {
+		if _, err := do(t, pool, newRequest(t, http.MethodGet, ""), connections.Either); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-protocols; got != "HTTP/1.1" {
+			t.Errorf("a read went over %s although a connection is idle", got)
+		}
+	}
+	if n := open.http1.Load(); made == 0 || n > made+3 {
+		t.Errorf("%d connections for one read at a time, %d before", n, made)
+	}
+}
+
+func TestAReplicaThatSpeaksOnlyHTTP1(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		_, _ = io.WriteString(w, req.Proto+" "+string(body))
+	}))
+	server.TLS = pki.ServerConfig(t, serverName)
+	server.TLS.NextProtos = []string{"http/1.1"}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	pool, open := newPool(t, pki, server.Listener.Addr().String())
+	for _, wire := range []connections.Wire{connections.Multiplexed, connections.Either, connections.Exclusive} {
+		if got, err := do(t, pool, newRequest(t, http.MethodPost, "content"), wire); err != nil || got != "HTTP/1.1 content" {
+			t.Errorf("answer %q, error %v", got, err)
+		}
+	}
+	if err := pool.Answers(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := open.http2.Load(); n != 0 {
+		t.Errorf("%d connections of HTTP/2", n)
+	}
+}
+
+func TestBlanksInAQueryArrive(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	address := serve(t, pki, func(w http.ResponseWriter, req *http.Request) {
+		_, _ = io.WriteString(w, req.Proto+" "+req.URL.Query().Get("labelSelector"))
+	})
+	pool, _ := newPool(t, pki, address)
+	if _, err := do(t, pool, newRequest(t, http.MethodGet, ""), connections.Exclusive); err != nil {
+		t.Fatal(err) // now a connection is idle
+	}
+	for wire, want := range map[connections.Wire]string{
+		connections.Either: "HTTP/2.0 a in (b)", connections.Multiplexed: "HTTP/2.0 a in (b)", connections.Exclusive: "HTTP/1.1 a in (b)",
+	} {
+		req := newRequest(t, http.MethodGet, "")
+		req.URL.RawQuery = "labelSelector=a in (b)"
+		if got, err := do(t, pool, req, wire); err != nil || got != want {
+			t.Errorf("it arrives as %q (%v), want %q", got, err, want)
+		}
+	}
+}
+
+func TestMoreRequestsThanAConnectionTakes(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	release := make(chan struct{})
+	var waiting sync.WaitGroup
+	address := serve(t, pki, func(http.ResponseWriter, *http.Request) {
+		waiting.Done()
+		<-release
+	})
+	pool, open := newPool(t, pki, address)
+	const requests = 600 // httptest's servers take 250 at a time on a connection
+	waiting.Add(requests)
+	var done sync.WaitGroup
+	for range requests {
+		done.Go(func() {
+			if _, err := do(t, pool, newRequest(t, http.MethodPost, ""), connections.Multiplexed); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	waiting.Wait()
+	if n := open.http2.Load(); n < 3 {
+		t.Errorf("%d connections", n)
+	}
+	close(release)
+	done.Wait()
+}
+
+func TestAStreamThatIsLargerThanItsWindowArrives(t *testing.T) {
+	const parts, length = 640, 64 << 10 // ten windows
+	pki := connectionstest.NewPKI(t)
+	pool, _ := newPool(t, pki, serve(t, pki, func(w http.ResponseWriter, _ *http.Request) {
+		part := strings.Repeat("x", length)
+		for range parts {
+			_, _ = io.WriteString(w, part)
+		}
+	}))
+	got, err := do(t, pool, newRequest(t, http.MethodPost, ""), connections.Multiplexed)
+	if err != nil || len(got) != parts*length {
+		t.Errorf("got %d bytes, error %v", len(got), err)
+	}
+}
+
+// countingConn counts what is written to it.
+type countingConn struct {
+	net.Conn
+	writes *atomic.Int64
+}
+
+func (c countingConn) Write(p []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(p)
+}
+
+func TestReadingEventsTakesFewWrites(t *testing.T) {
+	const (
+		events, length = 400, 1 << 10
+		updateDelay    = 5 * time.Millisecond // of the package
+	)
+	pki := connectionstest.NewPKI(t)
+	read := make(chan bool)
+	address := serve(t, pki, func(w http.ResponseWriter, _ *http.Request) {
+		for range events {
+			_, _ = io.WriteString(w, strings.Repeat("x", length))
+			w.(http.Flusher).Flush()
+			<-read
+		}
+	})
+	var writes atomic.Int64
+	pool := connections.New(address, newTrust(t, pki), connections.Options{
+		Observe: (&counts{}).observe,
+		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+			return countingConn{conn, &writes}, err
+		},
+	})
+	t.Cleanup(pool.Break)
+	resp, err := pool.RoundTrip(newRequest(t, http.MethodPost, ""), connections.Multiplexed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	began, before := time.Now(), writes.Load()
+	for range events {
+		if _, err := io.CopyN(io.Discard, resp.Body, length); err != nil {
+			t.Fatal(err)
+		}
+		read <- true
+	}
+	// Left alone, there would be one for every 4 KiB.
+	if got, most := writes.Load()-before, int64(10+time.Since(began)/updateDelay); got > most {
+		t.Errorf("there were %d writes for %d events, want %d at most", got, events, most)
+	}
+}
+
+func TestTunnelsPassInBothDirections(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	address := serve(t, pki, func(w http.ResponseWriter, req *http.Request) {
+		conn, buffered, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+req.Header.Get("Upgrade")+"\r\n\r\n")
+		_, _ = io.Copy(conn, buffered) // until the client has sent all
+		_, _ = io.WriteString(conn, "end")
+	})
+	pool, open := newPool(t, pki, address)
+	req := newRequest(t, http.MethodPost, "")
+	req.Header.Set("Connection", "Upgrade")
+	req.Header.Set("Upgrade", "SPDY/3.1")
+	resp, err := pool.RoundTrip(req, connections.Exclusive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tunnel, ok := resp.Body.(io.ReadWriteCloser)
+	if !ok || resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("answer is %s with a %T", resp.Status, resp.Body)
+	}
+	sent := bytes.Repeat([]byte("data"), 1<<18)
+	go func() {
+		_, _ = tunnel.Write(sent)
+		_ = tunnel.(interface{ CloseWrite() error }).CloseWrite()
+	}()
+	got, err := io.ReadAll(tunnel)
+	if err != nil || !bytes.Equal(got, append(sent, "end"...)) {
+		t.Errorf("got %d bytes (%v), want %d and the end", len(got), err, len(sent))
+	}
+	_ = tunnel.Close()
+	if n := open.http1.Load(); n != 0 {
+		t.Errorf("%d connections are left", n)
+	}
+}
+
+func TestAPoolThatRetiresFinishesItsRequests(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	arrived, release := make(chan string, 3), make(chan struct{})
+	address := serve(t, pki, func(w http.ResponseWriter, req *http.Request) {
+		arrived <- req.Proto
+		w.(http.Flusher).Flush()
+		<-release
+		_, _ = io.WriteString(w, "answer")
+	})
+	pool, open := newPool(t, pki, address)
+	var requests sync.WaitGroup
+	for _, wire := range []connections.Wire{connections.Exclusive, connections.Multiplexed} {
+		requests.Go(func() {
+			if got, err := do(t, pool, newRequest(t, http.MethodGet, ""), wire); err != nil || got != "answer" {
+				t.Errorf("answer %q, error %v", got, err)
+			}
+		})
+		<-arrived
+	}
+	retired := make(chan struct{})
+	go func() {
+		defer close(retired)
+		pool.Retire(t.Context())
+	}()
+	for { // until it is retiring
+		_, err := do(t, pool, newRequest(t, http.MethodPost, ""), connections.Exclusive)
+		if err != nil {
+			if got := connections.ReasonOf(err); got != connections.Unreachable {
+				t.Errorf("reason is %s: %v", got, err)
+			}
+			break
+		}
+	}
+	close(release)
+	requests.Wait()
+	<-retired
+	if open.http1.Load() != 0 || open.http2.Load() != 0 {
+		t.Error("connections are left")
+	}
+}
+
+func TestBreakEndsAllRequests(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	arrived := make(chan struct{}, 2)
+	address := serve(t, pki, func(_ http.ResponseWriter, req *http.Request) {
+		arrived <- struct{}{}
+		<-req.Context().Done()
+	})
+	pool, open := newPool(t, pki, address)
+	reasons := make(chan connections.Reason, 2)
+	for _, wire := range []connections.Wire{connections.Exclusive, connections.Multiplexed} {
+		go func() {
+			_, err := do(t, pool, newRequest(t, http.MethodPost, ""), wire)
+			reasons <- connections.ReasonOf(err)
+		}()
+		<-arrived
+	}
+	pool.Break()
+	for range 2 {
+		if got := <-reasons; got != connections.Broken {
+			t.Errorf("reason is %s", got)
+		}
+	}
+	if open.http1.Load() != 0 || open.http2.Load() != 0 {
+		t.Error("connections are left")
+	}
+}
+
+func TestAnswersIsAskedBelowHTTP(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	release := make(chan struct{})
+	defer close(release)
+	address := serve(t, pki, func(http.ResponseWriter, *http.Request) { <-release })
+	pool, _ := newPool(t, pki, address)
+	go do(t, pool, newRequest(t, http.MethodGet, ""), connections.Multiplexed) //nolint:errcheck // it gets no answer
+	if err := pool.Answers(t.Context()); err != nil {
+		t.Errorf("a replica whose handlers hang: %v", err)
+	}
+
+	frozen := connectionstest.Serve(t, pki.ServerConfig(t, serverName), connectionstest.Frozen)
+	pool, _ = newPool(t, pki, frozen.Address)
+	go do(t, pool, newRequest(t, http.MethodGet, ""), connections.Multiplexed) //nolint:errcheck // it gets no answer
+	for frozen.Processed() == 0 {
+		time.Sleep(time.Millisecond) // until it has frozen
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := pool.Answers(ctx); err == nil || !connections.Silent(err) {
+		t.Errorf("a frozen replica: %v", err)
+	}
+}
+
+func TestConnectionsWithOldCertificatesTakeNoNewRequests(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	seen := make(chan string, 10)
+	address := serve(t, pki, func(_ http.ResponseWriter, req *http.Request) {
+		seen <- req.TLS.PeerCertificates[0].SerialNumber.String()
+	})
+	trust := newTrust(t, pki)
+	pool := connections.New(address, trust, connections.Options{})
+	t.Cleanup(pool.Break)
+	running := make(chan struct{})
+	ctx, stop := context.WithCancel(t.Context())
+	go func() {
+		defer close(running)
+		trust.Run(ctx)
+	}()
+	defer func() { stop(); <-running }()
+
+	for _, wire := range []connections.Wire{connections.Exclusive, connections.Multiplexed} {
+		if _, err := do(t, pool, newRequest(t, http.MethodGet, ""), wire); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := <-seen
+	if second := <-seen; second != first {
+		t.Fatalf("two certificates: %s, %s", first, second)
+	}
+	for _, file := range []string{pki.CertFile, pki.KeyFile} {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pki.Renew(t)
+	for _, wire := range []connections.Wire{connections.Exclusive, connections.Multiplexed} {
+		for { // until the change is noticed
+			if _, err := do(t, pool, newRequest(t, http.MethodGet, ""), wire); err != nil {
+				t.Fatal(err)
+			}
+			if <-seen != first {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	pool.Tidy()
+}

@@ -1,0 +1,160 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
+)
+
+// endpoint is a replica of a backend: one process at one address.
+type endpoint struct {
+	// address is host:port.
+	address string
+	pool    *connections.Pool
+	load    *balance.Endpoint
+	metrics *endpointMetrics
+	// hidesHost is set when the replica is asked by its address, and not by the name that the client has used.
+	hidesHost bool
+
+	// health is guarded by the backend's lock.
+	health health
+	// doubted is signalled when the replica should be probed at once.
+	doubted chan struct{}
+	// removed is closed when the address is no replica any more.
+	removed chan struct{}
+}
+
+func (b *Backend) newEndpoint(address string) *endpoint {
+	e := &endpoint{
+		address: address,
+		load:    balance.NewEndpoint(address),
+		metrics: newEndpointMetrics(b.name, address),
+		doubted: make(chan struct{}, 1),
+		removed: make(chan struct{}),
+	}
+	// Third parties see the address that they have here, as kube-aggregator's. Own backends know the client's: core passes it on to pods, and
+	// makes links of it.
+	e.hidesHost = b.checks.byConnection
+	options := connections.Options{Dial: b.dial, Observe: e.metrics.connection}
+	if b.checks.byConnection {
+		options.Closed = func() { signal(e.doubted) }
+	}
+	e.pool = connections.New(address, b.trust, options)
+	return e
+}
+
+// roundTrip sends the request to this replica. The request counts as being in flight until the body
+// of the answer ends. The body, if there is one, takes the place of the request's.
+func (e *endpoint) roundTrip(req *http.Request, body io.ReadCloser, kind balance.Kind, wire connections.Wire) (*http.Response, error) {
+	out := *req
+	target := *req.URL
+	target.Scheme, target.Host = "https", e.address
+	out.URL = &target
+	if e.hidesHost || out.Host == "" {
+		out.Host = e.address
+	}
+	if body != nil {
+		// Without a GetBody: nobody else repeats a request.
+		out.Body, out.GetBody = body, nil
+	}
+
+	x := &exchange{endpoint: e, kind: kind, started: time.Now()}
+	e.load.Begin(kind)
+	e.metrics.begin(kind)
+	resp, err := e.pool.RoundTrip(&out, wire)
+	if err != nil {
+		x.end()
+		return nil, err
+	}
+	x.status = resp.StatusCode
+	if isRejection(resp.StatusCode) {
+		e.load.Penalize()
+	}
+	x.follow(resp)
+	return resp, nil
+}
+
+// isRejection reports whether a status means that the replica has too much to do or is not well.
+func isRejection(status int) bool {
+	switch status {
+	case http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
+// exchange is a request and its answer, until the answer's end.
+type exchange struct {
+	endpoint *endpoint
+	kind     balance.Kind
+	started  time.Time
+	// status is 0 while there is no answer.
+	status int
+	ended  atomic.Bool
+}
+
+func (x *exchange) end() {
+	if x.ended.Swap(true) {
+		return
+	}
+	x.endpoint.load.End(x.kind)
+	x.endpoint.metrics.end(x.kind, x.status, time.Since(x.started))
+}
+
+// follow ends the exchange with the body of the answer.
+func (x *exchange) follow(resp *http.Response) {
+	if both, ok := resp.Body.(io.ReadWriteCloser); ok && resp.StatusCode == http.StatusSwitchingProtocols {
+		resp.Body = &tunnel{both, x}
+		return
+	}
+	if resp.Body == http.NoBody {
+		x.end()
+		return
+	}
+	resp.Body = &answer{resp.Body, x}
+}
+
+// answer is the body of an answer.
+type answer struct {
+	io.ReadCloser
+	exchange *exchange
+}
+
+func (a *answer) Read(p []byte) (int, error) {
+	n, err := a.ReadCloser.Read(p)
+	if err != nil {
+		a.exchange.end()
+	}
+	return n, err
+}
+
+func (a *answer) Close() error {
+	a.exchange.end()
+	return a.ReadCloser.Close()
+}
+
+// tunnel is what follows an answer 101.
+type tunnel struct {
+	io.ReadWriteCloser
+	exchange *exchange
+}
+
+func (t *tunnel) Close() error {
+	t.exchange.end()
+	return t.ReadWriteCloser.Close()
+}
+
+// CloseWrite closes one direction.
+func (t *tunnel) CloseWrite() error {
+	if half, ok := t.ReadWriteCloser.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return http.ErrNotSupported
+}

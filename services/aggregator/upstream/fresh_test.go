@@ -1,0 +1,74 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"io"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
+)
+
+func TestARequestForANewCustomResourceFindsTheReplicaThatHadItFirst(t *testing.T) {
+	foos := schema.GroupResource{Group: "example.com", Resource: "foos"}
+	for _, test := range []struct {
+		name     string
+		resource schema.GroupResource
+		// first is whether it is known who had it first, and behind whether it is the one that does not have it.
+		first, behind bool
+		status        int
+		want          int
+		requests      int64
+	}{
+		{"it is known who had it", foos, true, false, http.StatusNotFound, http.StatusOK, 1},
+		{"it is not new", foos, false, false, http.StatusNotFound, http.StatusNotFound, 1},
+		{"the one that had it says so", foos, true, true, http.StatusNotFound, http.StatusNotFound, 1},
+		{"another answer", foos, true, false, http.StatusForbidden, http.StatusForbidden, 1},
+		{"a definition", schema.GroupResource{Group: crdGroup, Resource: "customresourcedefinitions"}, true, false, http.StatusNotFound, http.StatusNotFound, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			pki := connectionstest.NewPKI(t)
+			var requests atomic.Int64
+			without := serve(t, pki, func(w http.ResponseWriter, req *http.Request) {
+				requests.Add(1)
+				_, _ = io.Copy(io.Discard, req.Body)
+				w.WriteHeader(test.status)
+			})
+			with := serveEcho(t, pki)
+			b := newBackend(t, pki, without, with)
+			b.name, b.policy = Extensions, balance.TwoChoices{}
+			b.find(without, ready)
+			b.find(with, ready)
+			for range 3 {
+				b.endpoints[with].load.Begin(balance.Short) // so that the other one is asked before it
+			}
+			b.SetFirstWith(func(resource schema.GroupResource) (string, bool) {
+				if test.behind {
+					return without, test.first
+				}
+				return with, test.first && resource == foos
+			})
+			req := newRequest(t, http.MethodPost, "content")
+			info := &request.RequestInfo{IsResourceRequest: true, Verb: "create", APIGroup: test.resource.Group, Resource: test.resource.Resource}
+			resp, err := b.RoundTrip(req.WithContext(request.WithRequestInfo(req.Context(), info)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close() //nolint:errcheck // it was read
+			answer, err := io.ReadAll(resp.Body)
+			if resp.StatusCode != test.want || err != nil || requests.Load() != test.requests {
+				t.Errorf("answer is %s after %d requests, error %v", resp.Status, requests.Load(), err)
+			}
+			if resp.StatusCode == http.StatusOK && string(answer) != "POST content" {
+				t.Errorf("answer is %q", answer)
+			}
+		})
+	}
+}

@@ -1,0 +1,108 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"testing"
+	"time"
+)
+
+func TestRank(t *testing.T) {
+	tests := []struct {
+		name   string
+		health health
+		want   rank
+	}{
+		{"new", health{}, rankUnprobed},
+		{"ready", health{condition: ready}, rankServing},
+		{"starting", health{condition: unready}, rankUnready},
+		{"stopping", health{condition: ready, draining: true}, rankDraining},
+		{"stopping, and saying that it is not ready", health{condition: unready, draining: true}, rankDraining},
+		{"stopped", health{condition: refusing, draining: true}, rankRefusing},
+		{"frozen", health{condition: silent}, rankSilent},
+		{"ready, but requests do not get through", health{condition: ready, ejected: true}, rankEjected},
+		{"lost", health{condition: refusing, ejected: true}, rankRefusing},
+		{"lost before it was probed", health{ejected: true}, rankEjected},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if got := test.health.rank(); got != test.want {
+				t.Errorf("it is %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// clock is a time of day in seconds.
+func clock(seconds float64) time.Time {
+	return time.Date(2026, 1, 1, 12, 0, 0, int(seconds*1e9), time.UTC)
+}
+
+func TestEjection(t *testing.T) {
+	type step struct {
+		at float64
+		// do is what happens: a probe's finding, "unreachable" or "broken".
+		do   string
+		want rank
+	}
+	findings := map[string]condition{"ready": ready, "unready": unready, "refusing": refusing, "silent": silent}
+	tests := []struct {
+		name  string
+		steps []step
+	}{
+		{"a connection that broke is a doubt until the next probe", []step{
+			{0, "ready", rankServing}, {1, "broken", rankEjected}, {1.1, "ready", rankServing},
+			{2, "broken", rankEjected}, {2.1, "ready", rankServing},
+			{3, "broken", rankEjected}, {3.1, "ready", rankServing},
+		}},
+		{"a probe that was sent before says nothing", []step{
+			{0, "ready", rankServing}, {1, "broken", rankEjected}, {1, "ready", rankEjected}, {1.5, "ready", rankServing},
+		}},
+		{"a lost replica comes back at once the first time, and later and later again", []step{
+			{0, "ready", rankServing}, {1, "unreachable", rankEjected}, {1.1, "refusing", rankRefusing}, {1.5, "ready", rankServing},
+			{2, "refusing", rankRefusing}, {2.5, "ready", rankEjected}, {3, "ready", rankServing},
+			{4, "silent", rankSilent}, {5, "ready", rankEjected}, {6, "ready", rankServing},
+			{7, "refusing", rankRefusing}, {10.9, "ready", rankEjected}, {11, "ready", rankServing},
+		}},
+		{"which is forgotten", []step{
+			{0, "ready", rankServing}, {1, "refusing", rankRefusing}, {2, "ready", rankServing},
+			{3, "refusing", rankRefusing}, {3.5, "ready", rankEjected}, {4, "ready", rankServing},
+			{64, "refusing", rankRefusing}, {64.5, "ready", rankServing},
+		}},
+		{"one that is not ready, now and then, is back when it is", []step{
+			{0, "ready", rankServing}, {1, "unready", rankUnready}, {2, "ready", rankServing},
+			{3, "unready", rankUnready}, {4, "ready", rankServing}, {5, "unready", rankUnready}, {6, "ready", rankServing},
+		}},
+		{"many failures at the same time are one", []step{
+			{0, "ready", rankServing}, {1, "unreachable", rankEjected}, {1, "unreachable", rankEjected}, {1, "broken", rankEjected},
+			{1.1, "ready", rankServing},
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var h health
+			for _, step := range test.steps {
+				if c, isProbe := findings[step.do]; isProbe {
+					h.observe(finding{condition: c}, clock(step.at), clock(step.at))
+				} else {
+					h.eject(clock(step.at), step.do == "unreachable")
+				}
+				if got := h.rank(); got != step.want {
+					t.Fatalf("after %q at %v it is %s, want %s", step.do, step.at, got, step.want)
+				}
+			}
+		})
+	}
+}
+
+func TestBackOffIsBounded(t *testing.T) {
+	var h health
+	for i := range 100 {
+		now := clock(float64(i))
+		h.strike(now)
+		if wait := h.notBefore.Sub(now); wait > maxBackOff {
+			t.Fatalf("after %d strikes it waits %s", i+1, wait)
+		}
+	}
+}

@@ -1,0 +1,167 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
+)
+
+const (
+	// maxHeld is how much of an answer is held back at most. Few objects are larger.
+	maxHeld = 256 << 10
+	// maxHolding bounds the answers that are held back at a time, and so the memory for them.
+	maxHolding = 128
+)
+
+// hold waits for the answer to a short request to be complete, or too long to wait for. Until then the
+// client has got nothing, and if the connection breaks a read can be sent again, and a client be told of a write that
+// it may have been carried out. The error is one of package connections; the answer is closed then.
+func (c *call) hold(resp *http.Response) error {
+	if !c.mayHold(resp) {
+		return nil
+	}
+	holding := &c.backend.holding
+	if holding.Add(1) > maxHolding {
+		holding.Add(-1)
+		return nil
+	}
+	begin, pooled, complete, err := readUpTo(resp.Body, int(resp.ContentLength), maxHeld)
+	if err != nil {
+		holding.Add(-1)
+		_ = resp.Body.Close() // it is broken
+		return connections.Break(err)
+	}
+	held := &heldBody{holding: holding, begin: begin, pooled: pooled}
+	if complete {
+		_ = resp.Body.Close() // it was read to its end
+	} else {
+		held.rest = resp.Body
+	}
+	resp.Body = held
+	return nil
+}
+
+// mayHold reports whether an answer is worth waiting for: one that says that it is short, and one of unknown length to a read. What third
+// parties send without saying how long it is may be a stream.
+func (c *call) mayHold(resp *http.Response) bool {
+	if c.about.balance.Kind != balance.Short || resp.Body == http.NoBody || resp.ContentLength > maxHeld {
+		return false
+	}
+	return resp.ContentLength > 0 || (c.backend.holds && c.about.safe)
+}
+
+// large are buffers for answers of which it shows while they are read that they are not small.
+var large = sync.Pool{New: func() any { return new([maxHeld]byte) }}
+
+// readUpTo reads a body, which is known to be that long or (-1) not, to its end or a limit, which is maxHeld at most. What it returns may be
+// part of a buffer of the pool.
+func readUpTo(body io.Reader, length, limit int) (begin []byte, pooled *[maxHeld]byte, complete bool, err error) {
+	const initial = 4 << 10
+	if length < 0 {
+		length = initial
+	}
+	// One more byte than expected, so that the end is seen.
+	begin = make([]byte, 0, length+1)
+	for len(begin) < limit {
+		if len(begin) == cap(begin) {
+			pooled = large.Get().(*[maxHeld]byte)
+			begin = append(pooled[:0], begin...)
+		}
+		n, err := body.Read(begin[len(begin):min(cap(begin), limit)])
+		begin = begin[:len(begin)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return begin, pooled, true, nil
+		case err != nil:
+			if pooled != nil {
+				large.Put(pooled)
+			}
+			return nil, nil, false, err
+		}
+	}
+	return begin, pooled, false, nil
+}
+
+// heldBody is an answer whose beginning was held back.
+type heldBody struct {
+	// rest is nil when the beginning is all.
+	rest io.ReadCloser
+	// holding counts the answers that are held back.
+	holding *atomic.Int64
+
+	mu    sync.Mutex
+	begin []byte
+	// pooled is the buffer that begin is part of, nil where it has one of its own.
+	pooled *[maxHeld]byte
+	// lent is set while somebody may be using what Held has returned.
+	lent bool
+	// released is set when the answer is not counted any more.
+	released, closed bool
+}
+
+func (h *heldBody) Read(p []byte) (int, error) {
+	n, err := h.readHeld(p)
+	if n > 0 || err != nil || len(p) == 0 {
+		return n, err
+	}
+	if h.rest == nil {
+		return 0, io.EOF
+	}
+	return h.rest.Read(p)
+}
+
+func (h *heldBody) readHeld(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	if len(h.begin) == 0 {
+		h.lent = false
+		h.release()
+		return 0, nil
+	}
+	n := copy(p, h.begin)
+	h.begin = h.begin[n:]
+	return n, nil
+}
+
+// Held returns what was held back and was not read yet, which is read then. It is not to be used after the next Read. Where there is none,
+// because it could not be passed on, nobody else gets the buffer.
+func (h *heldBody) Held() []byte {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	begin := h.begin
+	h.begin, h.lent = nil, true
+	return begin
+}
+
+func (h *heldBody) release() {
+	if !h.released {
+		h.released = true
+		h.holding.Add(-1)
+	}
+	if h.pooled != nil && !h.lent {
+		large.Put(h.pooled)
+	}
+	h.pooled = nil
+}
+
+func (h *heldBody) Close() error {
+	h.mu.Lock()
+	h.begin, h.closed = nil, true
+	h.release()
+	h.mu.Unlock()
+	if h.rest == nil {
+		return nil
+	}
+	return h.rest.Close()
+}

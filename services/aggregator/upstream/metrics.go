@@ -1,0 +1,142 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
+)
+
+const metricsPrefix = "tripod_backend_"
+
+var (
+	requestsTotal = metrics.NewCounterVec(&metrics.CounterOpts{
+		Name:           metricsPrefix + "requests_total",
+		Help:           "Requests sent to a replica, by the class of the answer's status (2xx, ...), or error where there was none. Retries count again.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"backend", "endpoint", "code"})
+	inFlight = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Name:           metricsPrefix + "in_flight",
+		Help:           "Requests of which a replica has not finished the answer. Kind watch are those that go on until somebody ends them: also logs and tunnels.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"backend", "endpoint", "kind"})
+	requestDuration = metrics.NewHistogramVec(&metrics.HistogramOpts{
+		Name:           metricsPrefix + "request_duration_seconds",
+		Help:           "Time from sending a request to a replica to the end of the answer, without watches.",
+		Buckets:        []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30},
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"backend", "endpoint"})
+	retriesTotal = metrics.NewCounterVec(&metrics.CounterOpts{
+		Name: metricsPrefix + "retries_total",
+		Help: "Requests sent again, by why: unreachable (no connection), unsent (connection closed before), refused (not processed, says the replica), " +
+			"broken (connection lost), reset (request broken off), throttled (429), fresh (404 for what was just defined).",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"backend", "reason"})
+	retriesDeniedTotal = metrics.NewCounterVec(&metrics.CounterOpts{
+		Name:           metricsPrefix + "retries_denied_total",
+		Help:           "Requests that could have been sent again but for the retry budget.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"backend"})
+	ejectionsTotal = metrics.NewCounterVec(&metrics.CounterOpts{
+		Name: metricsPrefix + "ejections_total",
+		Help: "How often a replica stopped getting requests because it was lost, by what was noticed: unreachable or broken (by a request), " +
+			"refusing or silent (by a probe).",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"backend", "endpoint", "reason"})
+	endpointsByState = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Name:           metricsPrefix + "endpoints",
+		Help:           "Replicas by state: serving, draining, ejected, unprobed, unready, refusing, silent.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"backend", "state"})
+	connectionsOpen = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Name:           metricsPrefix + "connections",
+		Help:           "Open connections to a replica, by protocol: h2, http/1.1.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"backend", "endpoint", "protocol"})
+)
+
+// registerMetrics makes the metrics part of /metrics. Those that are asked for before are lost.
+var registerMetrics = sync.OnceFunc(func() {
+	legacyregistry.MustRegister(requestsTotal, inFlight, requestDuration, retriesTotal, retriesDeniedTotal, ejectionsTotal, endpointsByState, connectionsOpen)
+})
+
+// codes are the values of the label code: the classes of status codes, and 0 for no answer.
+const codes = 6
+
+func codeName(class int) string {
+	if class == 0 {
+		return "error"
+	}
+	return strconv.Itoa(class) + "xx"
+}
+
+// ejectionReasons are the values of the label reason of ejections_total.
+var ejectionReasons = []string{connections.Unreachable.String(), connections.Broken.String(), refusing.String(), silent.String()}
+
+// endpointMetrics are the series of one endpoint, looked up once.
+type endpointMetrics struct {
+	backend, endpoint string
+	requests          [codes]metrics.CounterMetric
+	inFlight          [2]metrics.GaugeMetric
+	duration          metrics.ObserverMetric
+}
+
+func newEndpointMetrics(backend, endpoint string) *endpointMetrics {
+	m := &endpointMetrics{backend: backend, endpoint: endpoint, duration: requestDuration.WithLabelValues(backend, endpoint)}
+	for class := range m.requests {
+		m.requests[class] = requestsTotal.WithLabelValues(backend, endpoint, codeName(class))
+	}
+	for kind := range m.inFlight {
+		m.inFlight[kind] = inFlight.WithLabelValues(backend, endpoint, balance.Kind(kind).String())
+	}
+	return m
+}
+
+func (m *endpointMetrics) begin(kind balance.Kind) { m.inFlight[kind].Inc() }
+
+// end counts a request. Status is 0 where there was no answer.
+func (m *endpointMetrics) end(kind balance.Kind, status int, took time.Duration) {
+	m.inFlight[kind].Dec()
+	if class := status / 100; class < codes {
+		m.requests[class].Inc()
+	}
+	if kind == balance.Short {
+		m.duration.Observe(took.Seconds())
+	}
+}
+
+func (m *endpointMetrics) connection(protocol string, change int) {
+	connectionsOpen.WithLabelValues(m.backend, m.endpoint, protocol).Add(float64(change))
+}
+
+func (m *endpointMetrics) ejected(reason string) {
+	ejectionsTotal.WithLabelValues(m.backend, m.endpoint, reason).Inc()
+}
+
+// delete ends the series of an endpoint that is gone: in a cluster there is always another one.
+func (m *endpointMetrics) delete() {
+	labels := func(name, value string) map[string]string {
+		return map[string]string{"backend": m.backend, "endpoint": m.endpoint, name: value}
+	}
+	for class := range m.requests {
+		requestsTotal.Delete(labels("code", codeName(class)))
+	}
+	for kind := range m.inFlight {
+		inFlight.Delete(labels("kind", balance.Kind(kind).String()))
+	}
+	for _, reason := range ejectionReasons {
+		ejectionsTotal.Delete(labels("reason", reason))
+	}
+	for _, protocol := range connections.Protocols {
+		connectionsOpen.Delete(labels("protocol", protocol))
+	}
+	requestDuration.Delete(map[string]string{"backend": m.backend, "endpoint": m.endpoint})
+}

@@ -1,0 +1,56 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
+)
+
+func TestARequestForOneReplicaGoesToNoOther(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	var first, second atomic.Int64
+	addresses := []string{throttling(t, pki, &first, "1"), throttling(t, pki, &second, "1"), "127.0.0.1:1"}
+	b := newBackend(t, pki, addresses...)
+	for _, address := range addresses {
+		b.find(address, ready)
+	}
+	ask := func(address string) (*http.Response, error) {
+		req, err := http.NewRequestWithContext(WithReplica(t.Context(), address), http.MethodGet, "/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.RoundTrip(req)
+	}
+
+	const requests = 5
+	for range requests {
+		resp, err := ask(addresses[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		forget(resp)
+	}
+	if first.Load() != 0 || second.Load() != requests {
+		t.Errorf("the replica got %d of %d requests, and another one %d", second.Load(), requests, first.Load())
+	}
+
+	var unreachable *UnreachableError
+	if _, err := ask(addresses[2]); !errors.As(err, &unreachable) {
+		t.Errorf("a replica that is lost: %v", err)
+	}
+	var unknown *UnknownReplicaError
+	if _, err := ask("127.0.0.1:2"); !errors.As(err, &unknown) {
+		t.Errorf("a replica that there is not: %v", err)
+	}
+	if resp, err := ask(""); err != nil {
+		t.Error(err)
+	} else {
+		forget(resp)
+	}
+}

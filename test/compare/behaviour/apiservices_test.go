@@ -1,0 +1,266 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	aggregator "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
+	apiregistrationclient "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/typed/apiregistration/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/tripod-k8s/tripod/test/framework"
+)
+
+// There is one sample API server, and one name for its APIService, so these are steps of one test.
+func TestAThirdPartyAPIServer(t *testing.T) {
+	t.Parallel()
+	server := startSampleServer(t, environment, cluster)
+	t.Run("is used by name with a CA bundle", func(t *testing.T) {
+		server.register(t, server.apiService(server.externalName(t), server.port))
+		useFlunders(t, server)
+		framework.Eventually(t, "discovery and OpenAPI have its group", func(ctx context.Context) error {
+			return offered(ctx, server.cluster.Admin(), true)
+		})
+		doNotBelieveHeaders(t)
+		impersonate(t)
+		server.unregister(t)
+	})
+	t.Run("is used by name without verification", func(t *testing.T) {
+		service := server.apiService(server.externalName(t), server.port)
+		service.Spec.CABundle, service.Spec.InsecureSkipTLSVerify = nil, true
+		server.register(t, service)
+		useFlunders(t, server)
+		server.unregister(t)
+	})
+	t.Run("is not used when its certificate is signed by somebody else", func(t *testing.T) {
+		service := server.apiService(server.externalName(t), server.port)
+		service.Spec.CABundle = newConversionWebhook(t).caBundle()
+		server.create(t, service)
+		server.awaitAvailable(t, apiregistrationv1.ConditionFalse)
+		server.refuses(t)
+		server.unregister(t)
+	})
+	t.Run("is unavailable when it has died", func(t *testing.T) {
+		server.register(t, server.apiService(server.externalName(t), server.port))
+		if err := server.Signal(syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		<-server.Done()
+		server.refuses(t)
+		server.awaitAvailable(t, apiregistrationv1.ConditionFalse)
+		server.refuses(t)
+		if err := hasDiscoveryOfTheRest(t.Context(), cluster.Admin()); err != nil {
+			t.Error(err)
+		}
+		server.unregister(t)
+	})
+}
+
+func TestAThirdPartyAPIServerIsUsedByEndpointAddress(t *testing.T) {
+	t.Parallel()
+	routing, err := optional()
+	server := startSampleServer(t, environment, must(t, routing, err))
+	ctx, client := t.Context(), kubeClient(t, routing.Admin())
+	service, err := client.CoreV1().Services(server.namespace).Create(ctx, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "by-address"},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "https", Port: 443}}},
+	}, metav1.CreateOptions{})
+	must(t, service, err)
+	slice, err := client.DiscoveryV1().EndpointSlices(server.namespace).Create(ctx, &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: "by-address-1", Labels: map[string]string{discoveryv1.LabelServiceName: "by-address"}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To("https"), Port: ptr.To(int32(server.port)), Protocol: ptr.To(corev1.ProtocolTCP)}},
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{hostAddress(t)}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}},
+	}, metav1.CreateOptions{})
+	must(t, slice, err)
+	server.register(t, server.apiService("by-address", 443))
+	useFlunders(t, server)
+	server.unregister(t)
+}
+
+func (s *sampleServer) apiServices(t testing.TB) apiregistrationclient.APIServiceInterface {
+	t.Helper()
+	client, err := aggregator.NewForConfig(s.cluster.Admin())
+	return must(t, client, err).ApiregistrationV1().APIServices()
+}
+
+func (s *sampleServer) register(t testing.TB, service *apiregistrationv1.APIService) {
+	t.Helper()
+	s.create(t, service)
+	s.awaitAvailable(t, apiregistrationv1.ConditionTrue)
+}
+
+// create makes an APIService that does not outlive the test.
+func (s *sampleServer) create(t testing.TB, service *apiregistrationv1.APIService) {
+	t.Helper()
+	t.Cleanup(func() {
+		err := s.apiServices(t).Delete(context.Background(), flunderService, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	})
+	created, err := s.apiServices(t).Create(t.Context(), service, metav1.CreateOptions{})
+	must(t, created, err)
+}
+
+func (s *sampleServer) awaitAvailable(t testing.TB, want apiregistrationv1.ConditionStatus) {
+	t.Helper()
+	framework.Eventually(t, "Available is "+string(want), func(ctx context.Context) error {
+		service, err := s.apiServices(t).Get(ctx, flunderService, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, condition := range service.Status.Conditions {
+			if condition.Type == apiregistrationv1.Available && condition.Status == want {
+				return nil
+			}
+		}
+		return fmt.Errorf("conditions are %v", service.Status.Conditions)
+	})
+}
+
+// unregister deletes the APIService, after which nothing is left of the group.
+func (s *sampleServer) unregister(t testing.TB) {
+	t.Helper()
+	if err := s.apiServices(t).Delete(t.Context(), flunderService, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	framework.Eventually(t, "the group is gone", func(ctx context.Context) error {
+		if err := offered(ctx, s.cluster.Admin(), false); err != nil {
+			return err
+		}
+		resp, err := send(ctx, s.cluster.Admin(), http.MethodGet, flunders.path(s.namespace), nil, nil)
+		if err == nil && resp.Code != http.StatusNotFound {
+			err = fmt.Errorf("flunders answer %d: %s", resp.Code, resp.Body)
+		}
+		return err
+	})
+}
+
+// refuses expects what clients are told while the server cannot be reached.
+func (s *sampleServer) refuses(t testing.TB) {
+	t.Helper()
+	resp := get(t, s.cluster.Admin(), flunders.path(s.namespace))
+	if resp.Code != http.StatusServiceUnavailable {
+		t.Errorf("got %d: %s", resp.Code, resp.Body)
+	}
+	if againstStock {
+		return // its answer is bare text
+	}
+	if status := resp.status(t); status.Reason != metav1.StatusReasonServiceUnavailable || resp.Header.Get("Retry-After") == "" {
+		t.Errorf("got %+v with Retry-After %q", status, resp.Header.Get("Retry-After"))
+	}
+}
+
+// useFlunders has two users try the resource, of whom one may. The API server authorizes them itself.
+func useFlunders(t testing.TB, s *sampleServer) {
+	t.Helper()
+	group := framework.UniqueName("fishers")
+	rbac := kubeClient(t, s.cluster.Admin()).RbacV1()
+	role, err := rbac.Roles(s.namespace).Create(t.Context(), &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Name: group},
+		Rules:      []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{flunders.Group}, Resources: []string{"*"}}},
+	}, metav1.CreateOptions{})
+	must(t, role, err)
+	binding, err := rbac.RoleBindings(s.namespace).Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: group},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: group},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.GroupKind, Name: group, APIGroup: rbacv1.GroupName}},
+	}, metav1.CreateOptions{})
+	must(t, binding, err)
+
+	allowed, err := s.cluster.UserConfig("alice", group)
+	client := dynamicClient(t, must(t, allowed, err)).Resource(flunders.GroupVersionResource).Namespace(s.namespace)
+	framework.Eventually(t, "the role is in force", func(ctx context.Context) error {
+		_, err := client.List(ctx, metav1.ListOptions{})
+		return err
+	})
+	watcher, err := client.Watch(t.Context(), metav1.ListOptions{})
+	defer must(t, watcher, err).Stop()
+	create(t, client, flunder("a"))
+	if event := <-watcher.ResultChan(); event.Type != "ADDED" {
+		t.Errorf("the watch got %v", event)
+	}
+	if err := client.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+		t.Error(err)
+	}
+	denied, err := s.cluster.UserConfig("bob", "somebody-else")
+	_, err = dynamicClient(t, must(t, denied, err)).Resource(flunders.GroupVersionResource).Namespace(s.namespace).List(t.Context(), metav1.ListOptions{})
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `User "bob" cannot list`) {
+		t.Errorf("somebody without the role: %v", err)
+	}
+}
+
+// impersonate has users act as others, of which the server hears only the others.
+func impersonate(t *testing.T) {
+	t.Run("sees whom a user impersonates", func(t *testing.T) {
+		as := map[string][]string{"Impersonate-User": {"somebody"}}
+		resp := request(t, cluster.Admin(), http.MethodGet, flunders.path("default"), as, nil)
+		if resp.Code != http.StatusForbidden || !strings.Contains(resp.status(t).Message, `User "somebody" cannot list`) {
+			t.Errorf("an administrator as somebody got %d: %s", resp.Code, resp.Body)
+		}
+		resp = request(t, user(t, "mallory"), http.MethodGet, flunders.path("default"), as, nil)
+		if resp.Code != http.StatusForbidden || !strings.Contains(resp.status(t).Message, `User "mallory" cannot impersonate`) {
+			t.Errorf("a user without permission got %d: %s", resp.Code, resp.Body)
+		}
+	})
+}
+
+// doNotBelieveHeaders sends the server headers that claim another user than the certificate.
+func doNotBelieveHeaders(t *testing.T) {
+	for name, lines := range spoofed {
+		t.Run("does not see headers: "+name, func(t *testing.T) {
+			for who, config := range map[string]*rest.Config{"mallory": user(t, "mallory"), "system:anonymous": cluster.Anonymous()} {
+				resp := roundTrip(t, config, http.MethodGet, flunders.path("default"), lines, "")
+				if resp.Code != http.StatusForbidden || !strings.Contains(resp.status(t).Message, fmt.Sprintf("User %q cannot list", who)) {
+					t.Errorf("%s got %d: %s", who, resp.Code, resp.Body)
+				}
+			}
+		})
+	}
+}
+
+// offered compares discovery and OpenAPI with whether the group should be there.
+func offered(ctx context.Context, config *rest.Config, want bool) error {
+	for _, place := range []struct{ path, accept, text string }{
+		{"/apis", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", `"flunders"`},
+		{"/apis", "application/json", `"wardle.example.com/v1alpha1"`},
+		{"/apis/wardle.example.com", "application/json", `"wardle.example.com/v1alpha1"`},
+		{"/openapi/v3", "application/json", "apis/wardle.example.com/v1alpha1"},
+		{"/openapi/v2", "application/json", "/apis/wardle.example.com/v1alpha1/namespaces/{namespace}/flunders"},
+	} {
+		resp, err := send(ctx, config, http.MethodGet, place.path, map[string][]string{"Accept": {place.accept}}, nil)
+		if err != nil {
+			return err
+		}
+		if got := resp.Code == http.StatusOK && strings.Contains(string(resp.Body), place.text); got != want {
+			return fmt.Errorf("%s (%s) has %s: %v, status %d", place.path, place.accept, place.text, got, resp.Code)
+		}
+	}
+	return hasDiscoveryOfTheRest(ctx, config)
+}
+
+// hasDiscoveryOfTheRest fails when discovery lacks what has nothing to do with a third party.
+func hasDiscoveryOfTheRest(ctx context.Context, config *rest.Config) error {
+	resp, err := send(ctx, config, http.MethodGet, "/apis", nil, nil)
+	for _, want := range []string{`"apps/v1"`, `"apiextensions.k8s.io/v1"`} {
+		if err == nil && !strings.Contains(string(resp.Body), want) {
+			err = fmt.Errorf("/apis is without %s: %s", want, resp.Body)
+		}
+	}
+	return err
+}

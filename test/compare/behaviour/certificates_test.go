@@ -1,0 +1,118 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/tripod-k8s/tripod/local/certs/secrets"
+)
+
+// TestCertificatesAreMadeByManyAtOnce runs what makes certificates several times at once, with no more rights than it needs, and
+// demands that the result fits together and does not change any more.
+func TestCertificatesAreMadeByManyAtOnce(t *testing.T) {
+	t.Parallel()
+	c := &secrets.Config{
+		Namespace:   createNamespace(t),
+		Labels:      map[string]string{"made": "here"},
+		Authorities: []secrets.AuthorityConfig{{Secret: "ca", CommonName: "ca"}},
+		Certificates: []secrets.CertificateConfig{
+			{Secret: "server", Authority: "ca", CommonName: "server", DNSNames: []string{"server"}, Usages: []string{"server"}},
+			{Secret: "admin", Authority: "ca", CommonName: "admin", Usages: []string{"client"}},
+		},
+		ServiceAccountKey: &secrets.KeyConfig{Secret: "signer"},
+		Kubeconfig:        &secrets.KubeconfigConfig{Secret: "config", Key: "kubeconfig", Name: "test", Server: "https://server", Authority: "ca", Client: "admin"},
+	}
+	client := allowedToMake(t, c.Namespace, "ca", "server", "admin", "signer", "config")
+	apply := func(o secrets.Options) {
+		t.Helper()
+		var running sync.WaitGroup
+		for range 4 {
+			running.Go(func() {
+				if _, err := secrets.Apply(t.Context(), client, c, o); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		running.Wait()
+	}
+	apply(secrets.Options{Settle: time.Hour})
+	fitTogether(t, client, c)
+	apply(secrets.Options{Settle: time.Hour, Renew: []string{secrets.All}})
+	fitTogether(t, client, c)
+
+	// One of them takes a step of a rotation; it does not matter which certificate the others had read.
+	if _, err := secrets.Apply(t.Context(), client, c, secrets.Options{Rotate: []string{"ca"}}); err != nil {
+		t.Fatal(err)
+	}
+	apply(secrets.Options{Settle: time.Hour, Renew: []string{secrets.All}})
+	fitTogether(t, client, c)
+
+	results, err := secrets.Apply(t.Context(), client, c, secrets.Options{Settle: time.Hour})
+	for _, result := range must(t, results, err) {
+		if result.Action != secrets.Unchanged {
+			t.Errorf("%s is %s at the end", result.Secret, result.Action)
+		}
+	}
+}
+
+// allowedToMake returns a client with the rights to get and update these Secrets and to create any.
+func allowedToMake(t *testing.T, namespace string, secrets ...string) kubernetes.Interface {
+	t.Helper()
+	admin := must(t, kubernetes.NewForConfigOrDie(cluster.Admin()), nil)
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "certificates"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "update"}, ResourceNames: secrets},
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"}},
+	}}
+	_, err := admin.RbacV1().Roles(namespace).Create(t.Context(), role, metav1.CreateOptions{})
+	must(t, role, err)
+	binding := &rbacv1.RoleBinding{ObjectMeta: role.ObjectMeta,
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: namespace + "-certificates"}}}
+	_, err = admin.RbacV1().RoleBindings(namespace).Create(t.Context(), binding, metav1.CreateOptions{})
+	must(t, binding, err)
+	config := rest.CopyConfig(cluster.Admin())
+	config.Impersonate.UserName = namespace + "-certificates"
+	return kubernetes.NewForConfigOrDie(config)
+}
+
+func fitTogether(t *testing.T, client kubernetes.Interface, c *secrets.Config) {
+	t.Helper()
+	get := func(name string) *corev1.Secret {
+		secret, err := client.CoreV1().Secrets(c.Namespace).Get(t.Context(), name, metav1.GetOptions{})
+		return must(t, secret, err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(get("ca").Data["ca.crt"])
+	for _, certificate := range c.Certificates {
+		secret := get(certificate.Secret)
+		pair, err := tls.X509KeyPair(secret.Data["tls.crt"], secret.Data["tls.key"])
+		if err != nil {
+			t.Errorf("%s: %v", secret.Name, err)
+			continue
+		}
+		if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
+			t.Errorf("%s: %v", secret.Name, err)
+		}
+		if !bytes.Equal(secret.Data["ca.crt"], get("ca").Data["ca.crt"]) {
+			t.Errorf("%s has other authorities than its own", secret.Name)
+		}
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(get("config").Data["kubeconfig"])
+	if config := must(t, config, err); !bytes.Equal(config.CertData, get("admin").Data["tls.crt"]) {
+		t.Error("the kubeconfig has another certificate than its user")
+	}
+}

@@ -1,0 +1,8 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package behaviour tests what clients see of a running Tripod.
+//
+// Nothing in these tests is particular to Tripod unless a test says so: with TEST_AGAINST=stock in the environment
+// the same tests run against the stock kube-apiserver, which tells a wrong test from a wrong Tripod.
+package behaviour

@@ -1,0 +1,165 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/tripod-k8s/tripod/test/framework"
+)
+
+func TestASecondStartFindsTheDataOfTheFirst(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	first := startTripod(t, framework.TripodOptions{DataDir: dir})
+	world := newWorld(t, first)
+	kubeconfig := first.Kubeconfig
+	if err := first.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if code := exitCode(t, first.Process); code != 0 {
+		t.Errorf("exit code %d after SIGTERM", code)
+	}
+
+	port, err := strconv.Atoi(portOf(first.URL))
+	second := startTripod(t, framework.TripodOptions{DataDir: dir, Port: must(t, port, err)})
+	world.tripod = second
+	world.isComplete(t)
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	info, err := whoAmI(t.Context(), must(t, config, err))
+	if err != nil || !strings.Contains(strings.Join(info.Groups, " "), "system:masters") {
+		t.Errorf("the kubeconfig of the first start: %v, %v", info, err)
+	}
+}
+
+func TestNothingSurvivesTheDeathOfTripod(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	first := startTripod(t, framework.TripodOptions{DataDir: dir})
+	world := newWorld(t, first)
+	components, err := first.Status(t.Context())
+	must(t, components, err)
+	if len(components) != 4 {
+		t.Errorf("components: %+v", components)
+	}
+	if err := first.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-first.Process.Done()
+	for _, component := range components {
+		address := strings.TrimPrefix(strings.TrimPrefix(component.Address, "https://"), "http://")
+		framework.Eventually(t, component.Component+" is gone", func(ctx context.Context) error {
+			var dialer net.Dialer
+			if connection, err := dialer.DialContext(ctx, "tcp", address); err == nil {
+				closing(connection)
+				return fmt.Errorf("%s still listens", address)
+			}
+			return nil
+		})
+	}
+	world.tripod = startTripod(t, framework.TripodOptions{DataDir: dir})
+	client := world.resources[1].of(t, world.tripod.Cluster, world.namespace)
+	object, err := client.Get(t.Context(), world.names[0], metav1.GetOptions{})
+	must(t, object, err)
+}
+
+func TestTripodThatCannotStartSaysWhyInOneLine(t *testing.T) {
+	t.Parallel()
+	if againstStock {
+		t.Skip("this is about tripod up")
+	}
+	env := framework.ForTest(t)
+	file := filepath.Join(env.Dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	broken := filepath.Join(env.Dir, "broken")
+	if err := os.MkdirAll(filepath.Join(broken, "pki"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(broken, "pki", "ca.crt"), []byte("hello"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	free, err := framework.FreePort()
+	freePort := strconv.Itoa(must(t, free, err))
+	for _, test := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"data directory in use", []string{"--data-dir", cluster.DataDir}, cluster.DataDir},
+		{"data directory is a file", []string{"--data-dir", file}, file},
+		{"broken certificate", []string{"--data-dir", broken}, filepath.Join(broken, "pki", "ca.crt")},
+		{"busy port", []string{"--port", portOf(cluster.URL)}, portOf(cluster.URL)},
+		{"port that is none", []string{"--port", "70000"}, "70000"},
+		{"unreachable etcd", []string{"--etcd-servers", "http://127.0.0.1:" + freePort}, freePort},
+		{"unreachable etcd of a service", []string{"--extensions-etcd-servers", "http://127.0.0.1:" + freePort}, "extensions"},
+		{"unknown flag", []string{"--nope"}, "--nope"},
+		{"unknown flag of a service", []string{"--core-arg=--nope"}, "--nope"},
+		{"argument", []string{"please"}, "please"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			process, err := env.Start(framework.Command{
+				Name: "tripod", Path: env.Binary("tripod"),
+				Args: append([]string{"up", "--data-dir", filepath.Join(t.TempDir(), "data"), "--port", freePort}, test.args...),
+			})
+			code := exitCode(t, must(t, process, err))
+			log, err := os.ReadFile(process.Log)
+			lines := strings.Split(strings.TrimSpace(string(must(t, log, err))), "\n")
+			if last := lines[len(lines)-1]; code == 0 || !strings.HasPrefix(last, "Error: ") || !strings.Contains(last, test.want) {
+				t.Errorf("exit code %d: %s", code, log)
+			}
+			if strings.Count(string(log), "Error: ") != 1 {
+				t.Errorf("it says more than once what is wrong: %s", log)
+			}
+		})
+	}
+}
+
+func TestCustomResourcesMayHaveAnEtcdOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	env := framework.ForTest(t)
+	shared, err := env.StartEtcd(t.Context(), filepath.Join(env.Dir, "shared"))
+	must(t, shared, err)
+	own, err := env.StartEtcd(t.Context(), filepath.Join(env.Dir, "own"))
+	must(t, own, err)
+	world := newWorld(t, startTripod(t, framework.TripodOptions{Args: []string{"--etcd-servers=" + shared, "--extensions-etcd-servers=" + own}}))
+	group := world.resources[1].Group
+	for _, test := range []struct {
+		prefix          string
+		inShared, inOwn bool
+	}{
+		{"/registry/configmaps/" + world.namespace, true, false},
+		{"/registry/" + group + "/widgets/" + world.namespace, false, true},
+		{"/registry/apiextensions.k8s.io/customresourcedefinitions/widgets." + group, false, true},
+		{"/registry/apiregistration.k8s.io/apiservices/", true, false},
+	} {
+		if got := hasKeys(t, shared, test.prefix); got != test.inShared {
+			t.Errorf("the etcd of core has %s: %v", test.prefix, got)
+		}
+		if got := hasKeys(t, own, test.prefix); got != test.inOwn {
+			t.Errorf("the etcd of extensions has %s: %v", test.prefix, got)
+		}
+	}
+}
+
+func hasKeys(t testing.TB, etcd, prefix string) bool {
+	t.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd}})
+	defer closing(must(t, client, err))
+	resp, err := client.Get(t.Context(), prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
+	return must(t, resp, err).Count > 0
+}

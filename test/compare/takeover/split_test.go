@@ -1,0 +1,131 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package takeover
+
+import (
+	"encoding/json"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/tripod-k8s/tripod/local/etcd/split"
+	"github.com/tripod-k8s/tripod/test/framework"
+)
+
+func TestCustomResourcesMoveToAnEtcdOfTheirOwn(t *testing.T) {
+	environment, flag := framework.ForTest(t), encrypted(t)
+	server, err := environment.StartStock(t.Context(), framework.StockOptions{Args: []string{flag}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	populate(t, server.Cluster)
+	client, err := dynamic.NewForConfig(server.Admin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := client.Resource(widgetsResource).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Process.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	own, err := environment.StartEtcd(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sourceBefore := readEtcd(t, openEtcd(t, server.EtcdURL))
+
+	report := migrate(t, environment, "--from", server.EtcdURL, "--extensions-to", own)
+	t.Logf("%d objects copied, revision %d -> %d", report.Written, report.SourceRevision, report.TargetRevision)
+	if found := differences(sourceBefore, readEtcd(t, openEtcd(t, server.EtcdURL))); len(found) > 0 {
+		t.Errorf("the source was changed: %v", found)
+	}
+
+	fleet, err := environment.StartFleet(t.Context(), framework.FleetOptions{EtcdURL: server.EtcdURL, Replicas: []framework.ReplicaOptions{
+		{Name: "core-0", Args: []string{flag}}, {Name: "extensions-0", EtcdURL: own, Args: []string{flag}}, {Name: "aggregator-0"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if client, err = dynamic.NewForConfig(fleet.Admin()); err != nil {
+		t.Fatal(err)
+	}
+	after, err := client.Resource(widgetsResource).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(after.Items) != len(before.Items) || version(t, after.GetResourceVersion()) <= version(t, before.GetResourceVersion()) {
+		t.Errorf("%d widgets at %s became %d at %s", len(before.Items), before.GetResourceVersion(), len(after.Items), after.GetResourceVersion())
+	}
+	for i, was := range before.Items {
+		is := after.Items[i]
+		if version(t, is.GetResourceVersion()) <= version(t, was.GetResourceVersion()) {
+			t.Errorf("the version of %s went from %s to %s", was.GetName(), was.GetResourceVersion(), is.GetResourceVersion())
+		}
+		was.SetResourceVersion(is.GetResourceVersion())
+		if data, err := was.MarshalJSON(); err != nil || string(data) != asJSON(t, is.Object) {
+			t.Errorf("%s differs:\n  %s\n  %s", was.GetName(), data, asJSON(t, is.Object))
+		}
+	}
+	watching, err := client.Resource(widgetsResource).Watch(t.Context(), metav1.ListOptions{ResourceVersion: before.GetResourceVersion()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watching.Stop()
+	if event := <-watching.ResultChan(); event.Type != watch.Error || !apierrors.IsResourceExpired(apierrors.FromObject(event.Object)) {
+		t.Errorf("a watch from before gets %v, want to be told to list again", event)
+	}
+
+	work(t, fleet.Admin())
+	for key := range readEtcd(t, openEtcd(t, own)) {
+		if !strings.HasPrefix(key, "/registry/apiextensions.k8s.io/") && !strings.HasPrefix(key, "/registry/example.com/") &&
+			!strings.HasPrefix(key, "/registry/sub.example.com/") {
+			t.Errorf("the etcd of extensions has %s", key)
+		}
+	}
+	if _, wrote := readEtcd(t, openEtcd(t, server.EtcdURL))["/registry/example.com/widgets/takeover/new"]; wrote {
+		t.Error("a widget was written to the etcd of core")
+	}
+}
+
+func migrate(t *testing.T, environment *framework.Environment, args ...string) *split.Report {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), environment.Binary("tripod"), append([]string{"migrate", "split-etcd", "-o", "json"}, args...)...)
+	progress := &strings.Builder{}
+	command.Stderr = progress
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("tripod migrate split-etcd: %v\n%s", err, progress)
+	}
+	report := &split.Report{}
+	if err := json.Unmarshal(out, report); err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+func version(t *testing.T, resourceVersion string) uint64 {
+	t.Helper()
+	number, err := strconv.ParseUint(resourceVersion, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return number
+}
+
+func asJSON(t *testing.T, object any) string {
+	t.Helper()
+	data, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data) + "\n"
+}

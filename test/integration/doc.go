@@ -1,8 +1,0 @@
-// Copyright The Tripod Authors.
-// SPDX-License-Identifier: Apache-2.0
-
-// Package integration tests what clients see of a running Tripod.
-//
-// Nothing in these tests is particular to Tripod unless a test says so: with TEST_AGAINST=stock in the environment
-// the same tests run against the stock kube-apiserver, which tells a wrong test from a wrong Tripod.
-package integration
