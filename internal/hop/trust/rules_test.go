@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	page  = "../../docs/secure.md"
+	page  = "../../../docs/secure.md"
 	begin = "<!-- begin of the rules, written by go test ./internal/hop/trust -run Page -update -->\n\n"
 	end   = "\n<!-- end of the rules -->\n"
 )
