@@ -186,13 +186,15 @@ PROTO_TOOLS := $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc
 verify-generated: $(PROTO_TOOLS) ## Check that generated code is up to date.
 	hack/verify-generated.sh $(PRIORITIES) go run -trimpath ./hack/gen-apiservice-priorities -output
 	hack/verify-generated.sh docs/values.md go run -trimpath ./hack/gen-chart-values -output
+	hack/verify-generated.sh docs/flags.md go run -trimpath ./hack/gen-tables flags
+	hack/verify-generated.sh docs/secure.md go run -trimpath ./hack/gen-tables rules
 	hack/verify-generated.sh proto hack/generate-proto.sh
 fix-generated: $(PROTO_TOOLS)
 	go run -trimpath ./hack/gen-apiservice-priorities -output $(PRIORITIES)
 	go run -trimpath ./hack/gen-chart-values
+	go run -trimpath ./hack/gen-tables flags docs/flags.md
+	go run -trimpath ./hack/gen-tables rules docs/secure.md
 	hack/generate-proto.sh proto
-	go test ./internal/hop/trust -run Page -update
-	go test ./local/kubeapiserver -run Page -update
 
 .PHONY: verify-licences fix-licences
 verify-licences: ## Check that source files start with the licence header.

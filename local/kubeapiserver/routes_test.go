@@ -14,8 +14,6 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 )
 
-var services = []serviceName{core, extensions, aggregator}
-
 // kubeFlags returns all flags of kube-apiserver.
 func kubeFlags() *pflag.FlagSet {
 	all := pflag.NewFlagSet(Name, pflag.ContinueOnError)

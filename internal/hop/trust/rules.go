@@ -4,14 +4,22 @@
 package trust
 
 import (
+	"slices"
+
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// grant is something that a service may do in its own name, and what it needs that for. docs/secure.md lists them.
-type grant struct {
-	rule rbacv1.PolicyRule
-	why  string
+// Grant is something that a service may do in its own name, and what it needs that for.
+type Grant struct {
+	Rule rbacv1.PolicyRule
+	Why  string
 }
+
+// Services returns the user names of all services.
+func Services() []string { return slices.Clone(services) }
+
+// Grants returns all that a service, given by its user name, may do in its own name. docs/secure.md lists them.
+func Grants(service string) []Grant { return slices.Clone(grants[service]) }
 
 // verbs of rules.
 var (
@@ -32,7 +40,7 @@ func paths(verbs []string, paths ...string) rbacv1.PolicyRule {
 
 // grants are all that services may do in their own name, by user name. Every service evaluates the whole of it, so a rule
 // applies wherever the resource is served.
-var grants = map[string][]grant{
+var grants = map[string][]Grant{
 	Aggregator: {
 		{readPolicy, "what it serves itself, and requests for third parties, are authorized by the policy of core"},
 		{resources(read, "", "services"), "third-party API servers are found by the Service that their APIService names"},
@@ -74,16 +82,16 @@ var (
 		"validatingadmissionpolicies", "validatingadmissionpolicybindings",
 	)
 
-	readFlowControl = grant{
+	readFlowControl = Grant{
 		resources(read, "flowcontrol.apiserver.k8s.io", "flowschemas", "prioritylevelconfigurations"),
 		"API Priority and Fairness follows its configuration",
 	}
-	writeFlowControlStatus = grant{
+	writeFlowControlStatus = Grant{
 		resources(change, "flowcontrol.apiserver.k8s.io", "flowschemas/status", "prioritylevelconfigurations/status"),
 		"and dangling references in it are reported in its status",
 	}
 
-	askOfNodes = grant{
+	askOfNodes = Grant{
 		resources(create, "authorization.k8s.io", "subjectaccessreviews"),
 		"admission policies may ask what a node may do, and core alone knows which pods it runs",
 	}
@@ -94,12 +102,12 @@ var (
 // serviceRules are the rules of grants.
 var serviceRules = rulesOf(grants)
 
-func rulesOf(grants map[string][]grant) map[string][]rbacv1.PolicyRule {
+func rulesOf(grants map[string][]Grant) map[string][]rbacv1.PolicyRule {
 	rules := map[string][]rbacv1.PolicyRule{}
 	for service, list := range grants {
 		rules[service] = []rbacv1.PolicyRule{}
 		for _, g := range list {
-			rules[service] = append(rules[service], g.rule)
+			rules[service] = append(rules[service], g.Rule)
 		}
 	}
 	return rules

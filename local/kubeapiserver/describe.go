@@ -4,16 +4,12 @@
 package kubeapiserver
 
 import (
-	"flag"
-	"fmt"
-	"maps"
-	"os"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/spf13/pflag"
 
+	genericoptions "k8s.io/apiserver/pkg/server/options"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/cli/globalflag"
 	"k8s.io/component-base/logs"
@@ -21,13 +17,55 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 )
 
-const (
-	flagsPage  = "../../docs/flags.md"
-	beginFlags = "<!-- begin of the flags, written by go test ./local/kubeapiserver -run Page -update -->\n"
-	endFlags   = "<!-- end of the flags -->\n"
-)
+// services are the processes that together are kube-apiserver, in the order in which [FlagDescription] has them.
+var services = []serviceName{core, extensions, aggregator}
 
-var update = flag.Bool("update", false, "write the flags to "+flagsPage)
+// FlagDescription says what Tripod does with a flag of kube-apiserver. docs/flags.md lists all of them.
+type FlagDescription struct {
+	// Section is the section of kube-apiserver's help.
+	Section, Name string
+	// Core, Extensions and Aggregator are what each service gets: "yes" for the flag as it is, "own" for a part of it or a value of its
+	// own, "derived" for what follows from it, and "" for nothing.
+	Core, Extensions, Aggregator string
+	// Note explains a flag that does not simply go to each service that has it.
+	Note string
+	// Refused is why Tripod does not start with this flag, and empty where it does.
+	Refused string
+}
+
+// DescribeFlags describes all flags of kube-apiserver, in the order of its help.
+func DescribeFlags() []FlagDescription {
+	known := newCatalog()
+	derived := (&plan{}).derivedFlags(known)
+	var all []FlagDescription
+	sets := sections()
+	for _, section := range sets.Order {
+		sets.FlagSets[section].VisitAll(func(flag *pflag.Flag) {
+			if flag.Name == "help" {
+				return
+			}
+			description := FlagDescription{Section: section, Name: flag.Name, Note: notes[flag.Name], Refused: refusedFlags[flag.Name]}
+			if description.Refused == "" {
+				shares := make([]string, len(services))
+				for i, to := range services {
+					shares[i] = known.share(to, flag.Name, derived[to])
+				}
+				description.Core, description.Extensions, description.Aggregator = shares[0], shares[1], shares[2]
+			}
+			all = append(all, description)
+		})
+	}
+	return all
+}
+
+// RefusedGates returns the feature gates that Tripod refuses, and why.
+func RefusedGates() map[string]string {
+	gates := make(map[string]string, len(refusedGates))
+	for gate, why := range refusedGates {
+		gates[string(gate)] = why
+	}
+	return gates
+}
 
 // notes say what the table cannot: what becomes of flags that have a rule of their own in routes.
 var notes = map[string]string{
@@ -71,41 +109,6 @@ var notes = map[string]string{
 	"admission-control":         "for the others it is translated into the two flags that took its place",
 }
 
-func TestThePageListsTheFlags(t *testing.T) {
-	content, err := os.ReadFile(flagsPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(content), beginFlags)
-	listed, after, ok2 := strings.Cut(rest, endFlags)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no place for the flags:\n%s%s", flagsPage, beginFlags, endFlags)
-	}
-	want := flagsTable(t)
-	if listed == want {
-		return
-	}
-	if !*update {
-		t.Fatalf("%s does not list the flags as they are; run go test ./local/kubeapiserver -run Page -update. They are\n%s", flagsPage, want)
-	}
-	if err := os.WriteFile(flagsPage, []byte(before+beginFlags+want+endFlags+after), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestEveryRuleHasANote(t *testing.T) {
-	for name := range routes {
-		if notes[name] == "" {
-			t.Errorf("nothing is said of --%s, which has a rule of its own", name)
-		}
-	}
-	for name := range notes {
-		if routes[name] == nil {
-			t.Errorf("a note is about --%s, which goes to whoever has it", name)
-		}
-	}
-}
-
 // sections are kube-apiserver's flags as its help has them.
 func sections() cliflag.NamedFlagSets {
 	sets := options.NewServerRunOptions().Flags()
@@ -115,47 +118,25 @@ func sections() cliflag.NamedFlagSets {
 	return sets
 }
 
-// flagsTable renders which service gets which flag.
-func flagsTable(t *testing.T) string {
-	known := newCatalog()
-	planned := argumentsOf(t, nil, nil)
-	var b strings.Builder
-	sets := sections()
-	for _, section := range sets.Order {
-		if !sets.FlagSets[section].HasFlags() {
-			continue
+// derivedFlags returns the names of the flags that each service gets although nobody gave them.
+func (s *plan) derivedFlags(known *catalog) map[serviceName][]string {
+	derived := map[serviceName][]string{}
+	for _, to := range services {
+		for _, arg := range s.arguments(to, known, genericoptions.CertKey{}, "") {
+			name, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+			derived[to] = append(derived[to], name)
 		}
-		fmt.Fprintf(&b, "\n### %s%s\n\n", strings.ToUpper(section[:1]), section[1:])
-		b.WriteString("| flag | core | extensions | aggregator | |\n|---|---|---|---|---|\n")
-		sets.FlagSets[section].VisitAll(func(flag *pflag.Flag) {
-			if flag.Name == "help" {
-				return
-			}
-			row := []string{"`--" + flag.Name + "`"}
-			for _, to := range services {
-				row = append(row, cell(known, to, flag.Name, planned[to]))
-			}
-			note := notes[flag.Name]
-			if why := refusedFlags[flag.Name]; why != "" {
-				row, note = []string{row[0], "", "", ""}, "**refused**: "+why
-			}
-			fmt.Fprintf(&b, "| %s | %s |\n", strings.Join(row, " | "), note)
-		})
 	}
-	b.WriteString("\n### Feature gates that are refused\n\n| gate | |\n|---|---|\n")
-	for _, gate := range slices.Sorted(maps.Keys(refusedGates)) {
-		fmt.Fprintf(&b, "| `%s` | %s |\n", gate, refusedGates[gate])
-	}
-	return b.String()
+	return derived
 }
 
-// cell says what a service gets of a flag: all, a part or something of its own, or what the drop-in derives from it.
-func cell(known *catalog, to serviceName, name string, planned []string) string {
+// share says what a service gets of a flag: all, a part or something of its own, or what is derived from it.
+func (c *catalog) share(to serviceName, name string, derived []string) string {
 	// A path with a name in it, and two plugins of which extensions and the aggregator have one.
 	const path, plugins = "/var/log/x.log", "AlwaysDeny,NodeRestriction"
 	for _, value := range []string{path, plugins} {
 		given := flagValue{name, value}
-		got := known.route(to, []flagValue{given})
+		got := c.route(to, []flagValue{given})
 		if len(got) == 1 && got[0] != given {
 			return "own"
 		}
@@ -163,7 +144,7 @@ func cell(known *catalog, to serviceName, name string, planned []string) string 
 			return "yes"
 		}
 	}
-	if routes[name] != nil && slices.ContainsFunc(planned, func(arg string) bool { return strings.HasPrefix(arg, "--"+name+"=") }) {
+	if routes[name] != nil && slices.Contains(derived, name) {
 		return "derived"
 	}
 	return ""
