@@ -21,17 +21,18 @@ import (
 )
 
 const (
-	// lookInterval is how often the aggregator is asked what there is, by who has not heard it yet or only just has.
-	lookInterval = 500 * time.Millisecond
-	// settling is how long, after it was heard, it is asked whether there is more: it may be starting too. From then on admission looks
-	// often enough.
+	// pollInterval is the time between requests for the aggregator's discovery.
+	pollInterval = 500 * time.Millisecond
+	// settling is how long polling goes on after the aggregator's first answer: the aggregator may be starting too. Afterwards the RESTMapper
+	// refreshes often enough by itself.
 	settling = 30 * time.Second
 )
 
-// Kinds are what admission knows of the kinds that there are. It looks at them anew every half minute; before the aggregator was first
-// heard these are kinds of the service alone, and policies that take parameters of others would wait for so long.
+// Kinds resets admission's RESTMapper when the aggregator's discovery changes at the start of a service. The RESTMapper itself refreshes
+// only every 30 seconds. Until the aggregator's first answer it knows the service's own kinds alone, and a policy whose parameters are of
+// another service would not work for that long.
 //
-// It is a plugin of admission that admits everything: plugins alone are handed what admission knows.
+// Kinds is an admission plugin that decides nothing: admission hands its RESTMapper to plugins only.
 type Kinds struct {
 	split *splitter
 
@@ -44,10 +45,10 @@ var (
 	_ initializer.WantsRESTMapper = &Kinds{}
 )
 
-// kindsPlugin is the name among plugins. No flag can name it, because it is not there yet when flags are read.
+// kindsPlugin is the name of the plugin. No flag can name it: it is registered after flags are validated.
 const kindsPlugin = "TripodKinds"
 
-// NewKinds adds itself to options that were validated and not applied yet.
+// NewKinds returns a plugin that it has added to options. These must be validated, and not be applied yet.
 func NewKinds(o *genericoptions.AdmissionOptions) *Kinds {
 	k := &Kinds{}
 	o.Plugins.Register(kindsPlugin, func(io.Reader) (admission.Interface, error) { return k, nil })
@@ -68,8 +69,8 @@ func (k *Kinds) SetRESTMapper(mapper meta.RESTMapper) {
 // ValidateInitialization implements admission.InitializationValidator.
 func (*Kinds) ValidateInitialization() error { return nil }
 
-// forget has admission look at the kinds anew.
-func (k *Kinds) forget() {
+// reset makes the RESTMapper read discovery again.
+func (k *Kinds) reset() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.known != nil {
@@ -77,19 +78,19 @@ func (k *Kinds) forget() {
 	}
 }
 
-// Run has admission look at the kinds anew when the aggregator is first heard, and when it tells more soon afterwards. It returns then,
-// or when the context ends.
+// Run resets the RESTMapper on the aggregator's first answer, and on each change within 30 seconds after it. It returns afterwards, or when
+// the context ends.
 func (k *Kinds) Run(ctx context.Context) {
 	seen := ""
 	var end <-chan time.Time
 	for {
-		if now, ok := k.split.look(ctx, seen); ok {
+		if now, ok := k.split.fetchGroups(ctx, seen); ok {
 			if end == nil {
 				end = time.After(settling)
 			}
 			if now != seen {
 				seen = now
-				k.forget()
+				k.reset()
 			}
 		}
 		select {
@@ -97,14 +98,15 @@ func (k *Kinds) Run(ctx context.Context) {
 			return
 		default:
 		}
-		if !retry.For(ctx, lookInterval) {
+		if !retry.For(ctx, pollInterval) {
 			return
 		}
 	}
 }
 
-// look asks the aggregator what there is. It returns the version of that, and whether there was an answer.
-func (s *splitter) look(ctx context.Context, seen string) (version string, ok bool) {
+// fetchGroups asks the aggregator for its discovery document, unless that still has the ETag seen. It returns the document's ETag, and false
+// without an answer.
+func (s *splitter) fetchGroups(ctx context.Context, seen string) (version string, ok bool) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.host.JoinPath("apis").String(), http.NoBody)
 	if err != nil {
 		return "", false

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// resets counts how often admission looks anew.
+// resets counts resets.
 type resets struct {
 	meta.RESTMapper
 	count atomic.Int32
@@ -27,7 +27,7 @@ type resets struct {
 
 func (r *resets) Reset() { r.count.Add(1) }
 
-func TestAdmissionLooksAnewWhenTheAggregatorIsHeard(t *testing.T) {
+func TestTheRESTMapperIsResetWhenTheAggregatorAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var version atomic.Int32
 		var asked atomic.Int32
@@ -67,7 +67,7 @@ func TestAdmissionLooksAnewWhenTheAggregatorIsHeard(t *testing.T) {
 			version.Store(int32(now)) //nolint:gosec // a small number
 			time.Sleep(5 * time.Second)
 			if got := known.count.Load(); got != want {
-				t.Errorf("at version %d admission has looked anew %d times, want %d", now, got, want)
+				t.Errorf("at version %d the RESTMapper was reset %d times, want %d", now, got, want)
 			}
 		}
 		<-ended
@@ -95,8 +95,8 @@ func TestKindsAreAPluginThatDecidesNothing(t *testing.T) {
 			t.Errorf("it decides about %s", operation)
 		}
 	}
-	kinds.forget()
+	kinds.reset()
 	if known.count.Load() != 1 {
-		t.Error("admission does not look anew")
+		t.Error("the RESTMapper is not reset")
 	}
 }

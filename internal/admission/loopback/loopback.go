@@ -3,12 +3,14 @@
 
 // Package loopback configures the clients with which a service talks to itself.
 //
-// kube-apiserver's loopback client sees all API groups, because one process serves them. Here it is a Split: a request for
-// what the service serves goes to the service itself, and never leaves it; discovery, and what others serve, is asked of
-// the aggregator, in the service's own name and with no more rights than that has (see package trust).
+// kube-apiserver's loopback client sees all API groups, because one process serves them. Here a [Split] divides the requests:
 //
-// The aggregator needs core, so nothing here waits for the aggregator: while it cannot be reached the answer is 503 at once,
-// and before it was first heard discovery is that of the service itself.
+//   - A request for a group-version that the service serves stays in the process.
+//   - Discovery, and group-versions of other services, go to the aggregator, with the service's certificate and its few rights (see
+//     package trust).
+//
+// The aggregator needs core, so core must never wait for the aggregator. While no aggregator can be reached, a request gets 503 at
+// once. Until the first answer of an aggregator, the service answers discovery itself.
 package loopback
 
 import (
@@ -17,7 +19,7 @@ import (
 	restclient "k8s.io/client-go/rest"
 )
 
-// UserAgent is kube-apiserver's. Field managers are named after it, and what one server wrote another may take over.
+// UserAgent returns the user agent of kube-apiserver. Field managers are named after it, so all servers must use the same one.
 func UserAgent() string {
 	_, rest, _ := strings.Cut(restclient.DefaultKubernetesUserAgent(), "/")
 	return "kube-apiserver/" + rest

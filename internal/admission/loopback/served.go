@@ -11,19 +11,19 @@ import (
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// Served are the group-versions that a service tells others it serves.
+// Served is the set of group-versions that a service announces in its feed.
 type Served struct {
-	// before answers until they are known.
+	// before answers until the set is known.
 	before func(schema.GroupVersion) bool
 	known  atomic.Pointer[map[schema.GroupVersion]bool]
 }
 
-// NewServed returns what is served by another opinion until Set is called.
+// NewServed returns a set that asks before until Set is called.
 func NewServed(before func(schema.GroupVersion) bool) *Served {
 	return &Served{before: before}
 }
 
-// Set says what is served from now on.
+// Set replaces the set by the group-versions of a catalog.
 func (s *Served) Set(catalog *backendv1.Catalog) {
 	known := make(map[schema.GroupVersion]bool, len(catalog.GetGroupVersions()))
 	for _, gv := range catalog.GetGroupVersions() {

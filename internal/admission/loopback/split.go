@@ -17,20 +17,20 @@ import (
 type Split struct {
 	// Self is the configuration of clients of the service itself.
 	Self *rest.Config
-	// Serves reports whether the service serves a group-version. It may change its mind while it runs.
+	// Serves reports whether the service serves a group-version. The answer may change while the service runs.
 	Serves func(schema.GroupVersion) bool
-	// Direct returns how others than the service are reached that serve a group-version, or nil where that is by way of the
-	// aggregator. It may be nil.
+	// Direct returns the transport to another service that serves a group-version, or nil if the request has to go to the aggregator.
+	// Direct itself may be nil.
 	Direct func(schema.GroupVersion) http.RoundTripper
-	// Aggregator reaches the aggregator. Its errors are those of servicelink.
+	// Aggregator is the transport to the aggregator. It returns the errors of package link.
 	Aggregator http.RoundTripper
-	// OwnOpenAPI is set where clients need OpenAPI documents only of what the service itself serves.
+	// OwnOpenAPI is set if clients need the OpenAPI documents of this service alone.
 	OwnOpenAPI bool
-	// Kinds are those that admission knows by these clients. It may be nil.
+	// Kinds follows the aggregator's discovery for admission. It may be nil.
 	Kinds *Kinds
 }
 
-// Config returns the configuration of clients that see what all servers serve. It is that of Self in everything else.
+// Config returns a copy of Self for clients that see the API groups of all services.
 func (s Split) Config() (*rest.Config, error) {
 	self, host, err := reach(s.Self)
 	if err != nil {
@@ -41,13 +41,13 @@ func (s Split) Config() (*rest.Config, error) {
 	if s.Kinds != nil {
 		s.Kinds.split = splits
 	}
-	// What would connect to the host of the configuration is not used: of webhooks at kubernetes.default.svc that is
-	// the name of the aggregator.
+	// The splitter ignores the host of the configuration. A webhook at kubernetes.default.svc replaces that host by the name of the
+	// aggregator.
 	config.Wrap(func(http.RoundTripper) http.RoundTripper { return splits })
 	return config, nil
 }
 
-// reach returns how and where a service is reached by its loopback configuration.
+// reach returns the transport and the URL of a loopback configuration.
 func reach(self *rest.Config) (http.RoundTripper, *url.URL, error) {
 	transport, err := rest.TransportFor(self)
 	if err != nil {
@@ -65,7 +65,7 @@ type splitter struct {
 	Split
 	self http.RoundTripper
 	host *url.URL
-	// heard is set once the aggregator has answered.
+	// heard is set by the first answer of an aggregator.
 	heard atomic.Bool
 }
 
@@ -85,7 +85,7 @@ func (s *splitter) RoundTrip(req *http.Request) (*http.Response, error) {
 	return s.toAggregator(req)
 }
 
-// sharedDocument answers a request for a document that describes all servers.
+// sharedDocument answers a request for a document that describes all services.
 func (s *splitter) sharedDocument(req *http.Request, openAPI bool) (*http.Response, error) {
 	if openAPI && s.OwnOpenAPI {
 		return s.toSelf(req)
@@ -101,8 +101,8 @@ func (s *splitter) sharedDocument(req *http.Request, openAPI bool) (*http.Respon
 	if s.heard.Load() {
 		return asAbsence(req, response), err
 	}
-	// Until the aggregator was heard, the own document is better than none: policies whose parameters are kinds of this service
-	// must be in force, or this service might not start, and then the aggregator does not either.
+	// Before the aggregator's first answer, the service's own document is better than none. Policies with parameters of this service must
+	// be in force, or the service might not start, and the aggregator would wait for it.
 	if err == nil {
 		response.Body.Close() //nolint:errcheck // nobody reads it
 	}
@@ -121,14 +121,14 @@ func at(host *url.URL, req *http.Request) *http.Request {
 }
 
 func (s *splitter) toAggregator(req *http.Request) (*http.Response, error) {
-	response, err := sendPatiently(s.Aggregator, asService(req), patience(req))
+	response, err := sendWithin(headerTimeout(req), s.Aggregator, asService(req))
 	if err != nil {
 		return nil, err
 	}
 	return withoutRetry(response), nil
 }
 
-// withoutRetry takes away what clients go by that try again, up to ten times, while a user waits for admission.
+// withoutRetry removes Retry-After. client-go would retry up to ten times while a user waits for admission.
 func withoutRetry(response *http.Response) *http.Response {
 	if response.StatusCode >= http.StatusInternalServerError || response.StatusCode == http.StatusTooManyRequests {
 		response.Header.Del("Retry-After")
@@ -136,8 +136,8 @@ func withoutRetry(response *http.Response) *http.Response {
 	return response
 }
 
-// asAbsence returns 503 for an answer by which the aggregator refuses a service what every service may read: it does not know this one, as
-// while certificates are exchanged. Taken literally it would deny what users ask for.
+// asAbsence turns a refusal of the aggregator into 503. Every service may read discovery, so a refusal means that the aggregator does not
+// know this service yet, for instance while certificates rotate. Admission would take it for a decision and deny what users ask for.
 func asAbsence(req *http.Request, response *http.Response) *http.Response {
 	if response == nil {
 		return nil
@@ -150,7 +150,7 @@ func asAbsence(req *http.Request, response *http.Response) *http.Response {
 	return response
 }
 
-// asService returns the request without the credentials of the loopback client, which are good for this server alone.
+// asService returns the request without the loopback client's token, which must not leave the process.
 func asService(req *http.Request) *http.Request {
 	other := req.Clone(req.Context())
 	other.Header.Del("Authorization")

@@ -207,18 +207,18 @@ func TestASilentAggregatorIsNotWaitedFor(t *testing.T) {
 		})
 		req := &http.Request{URL: &url.URL{Path: "/apis"}}
 		began := time.Now()
-		resp, err := sendPatiently(silent, req.WithContext(t.Context()), patience(req))
+		resp, err := sendWithin(headerTimeout(req), silent, req.WithContext(t.Context()))
 		if err != nil || resp.StatusCode != http.StatusServiceUnavailable {
 			t.Errorf("got %v, %v", resp, err)
 		}
-		if waited := time.Since(began); waited != documentPatience {
+		if waited := time.Since(began); waited != documentTimeout {
 			t.Errorf("after %s", waited)
 		}
 
 		// Who does not wait any more is not told that anybody is away.
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if resp, err := sendPatiently(silent, req.WithContext(ctx), time.Minute); !errors.Is(err, context.Canceled) {
+		if resp, err := sendWithin(time.Minute, silent, req.WithContext(ctx)); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, %v for a request that was given up", resp, err)
 		}
 	})
@@ -232,7 +232,7 @@ func TestAWatchMayLastLong(t *testing.T) {
 			return response(http.StatusOK, "events"), nil
 		})
 		req := &http.Request{URL: &url.URL{Path: "/apis/example.com/v1/widgets"}}
-		resp, err := sendPatiently(watch, req.WithContext(t.Context()), patience(req))
+		resp, err := sendWithin(headerTimeout(req), watch, req.WithContext(t.Context()))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,9 @@ import "net/url"
 
 const httpsPort = 443
 
-// WebhookPath returns the path of a webhook that is said to be at a Service. It is empty for one that is not at the kubernetes Service.
+// WebhookPath returns the path of a webhook at a Service, or "" unless that is the kubernetes Service: aggregated API servers serve such
+// webhooks behind the aggregator. It follows the rule by which kube-apiserver calls a webhook with its loopback client
+// (k8s.io/apiserver/pkg/util/webhook).
 func WebhookPath(namespace, name string, port *int32, path *string) string {
 	if namespace != "default" || name != "kubernetes" || (port != nil && *port != httpsPort) || path == nil {
 		return ""
@@ -15,8 +17,8 @@ func WebhookPath(namespace, name string, port *int32, path *string) string {
 	return *path
 }
 
-// OfURL returns the path of a webhook that is said to be at a URL, likewise.
-func OfURL(at string) string {
+// WebhookPathOfURL does the same for a webhook at a URL.
+func WebhookPathOfURL(at string) string {
 	u, err := url.Parse(at)
 	if err != nil || u.Hostname() != "kubernetes.default.svc" || (u.Port() != "" && u.Port() != "443") {
 		return ""

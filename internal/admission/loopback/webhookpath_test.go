@@ -32,7 +32,7 @@ func TestPathsAtTheKubernetesService(t *testing.T) {
 		"https://kubernetes.default.svc":        "",
 		"://":                                   "",
 	} {
-		if got := OfURL(url); got != want {
+		if got := WebhookPathOfURL(url); got != want {
 			t.Errorf("%s: path is %q, want %q", url, got, want)
 		}
 	}

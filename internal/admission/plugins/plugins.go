@@ -3,11 +3,12 @@
 
 // Package plugins says which of kube-apiserver's admission plugins belong to which service.
 //
-// Core has them all. Plugins that decide about objects of any kind are in extensions too, where they decide about custom
-// resources, and in the aggregator, where they decide about APIServices, unless they only look at what is in a namespace. One that
-// decides about certain built-in kinds would have nothing to do there. Their configuration, the file of
-// --admission-control-config-file, is the same for all services: as in kube-apiserver, a plugin reads its own part of it, and
-// parts of plugins that do not run are not read.
+// Core runs all of them. Plugins that decide about objects of any kind also run in extensions, for custom resources, and in the aggregator,
+// for APIServices. The aggregator leaves out those that look only at namespaced objects. Plugins for certain built-in kinds would have
+// nothing to do outside core.
+//
+// All services take the same --admission-control-config-file. As in kube-apiserver, each plugin reads its own section, and nobody reads the
+// sections of plugins that do not run.
 package plugins
 
 import (
@@ -27,9 +28,9 @@ const (
 // Plugin is an admission plugin of kube-apiserver.
 type Plugin struct {
 	Name string
-	// OnByDefault is whether it runs without being asked for.
+	// OnByDefault is whether the plugin runs unless it is disabled.
 	OnByDefault bool
-	// Concerns is what it decides about, for people. It is empty where that is anything.
+	// Concerns names the objects that it decides about, for people. Empty means all objects.
 	Concerns string
 }
 
@@ -38,7 +39,7 @@ const on, off = true, false
 // All returns all plugins in the order in which they run.
 func All() []Plugin { return slices.Clone(all) }
 
-// Set are the plugins of a service.
+// Set is the plugins of one service.
 type Set struct{ plugins []Plugin }
 
 // ForCustomResources returns the plugins that decide about objects of any kind.
@@ -51,7 +52,7 @@ func concerning(what ...string) Set {
 	return Set{slices.DeleteFunc(All(), func(plugin Plugin) bool { return !slices.Contains(what, plugin.Concerns) })}
 }
 
-// Names returns their names in the order in which they run.
+// Names returns the names of the plugins in the order in which they run.
 func (s Set) Names() []string {
 	names := make([]string, 0, len(s.plugins))
 	for _, plugin := range s.plugins {
@@ -60,7 +61,7 @@ func (s Set) Names() []string {
 	return names
 }
 
-// DefaultOff returns the names of those that are off by default.
+// DefaultOff returns the names of the plugins that are off by default.
 func (s Set) DefaultOff() sets.Set[string] {
 	names := sets.New[string]()
 	for _, plugin := range s.plugins {
@@ -71,8 +72,8 @@ func (s Set) DefaultOff() sets.Set[string] {
 	return names
 }
 
-// Refuse returns an error for each of the plugins, given by EnableFlag and DisableFlag to the service of this set, that belong to
-// other services only. Names that nobody knows are no matter of this function.
+// Refuse returns an error for each plugin in the values of EnableFlag and DisableFlag that only other services run. It ignores names of
+// unknown plugins, which k8s.io/apiserver refuses.
 func (s Set) Refuse(enabled, disabled []string) []error {
 	return append(s.refuse(EnableFlag, enabled), s.refuse(DisableFlag, disabled)...)
 }
@@ -87,7 +88,7 @@ func (s Set) refuse(flag string, names []string) []error {
 		if plugin.Concerns == inNamespaces {
 			owners = "core and extensions"
 		}
-		errs = append(errs, fmt.Errorf("--%s: %s does not belong here but to %s, because it decides about %s. These do belong here: %s",
+		errs = append(errs, fmt.Errorf("--%s: %s does not belong here but to %s, because it decides about %s. The plugins of this service: %s",
 			flag, plugin.Name, owners, plugin.Concerns, strings.Join(s.Names(), ", ")))
 	}
 	return errs

@@ -37,11 +37,11 @@ func TestPluginsOfOtherServicesAreRefused(t *testing.T) {
 		want []string
 	}{
 		{"for custom resources", ForCustomResources(), []string{
-			"LimitRanger does not belong here but to core, because it decides about pods and PersistentVolumeClaims. These do belong here: AlwaysAdmit, NamespaceAutoProvision,",
+			"LimitRanger does not belong here but to core, because it decides about pods and PersistentVolumeClaims. The plugins of this service: AlwaysAdmit, NamespaceAutoProvision,",
 			"PodSecurity does not belong here",
 		}},
 		{"for APIServices", ForAPIServices(), []string{
-			"NamespaceExists does not belong here but to core and extensions, because it decides about objects in namespaces. These do belong here: AlwaysAdmit, OwnerReferencesPermissionEnforcement,",
+			"NamespaceExists does not belong here but to core and extensions, because it decides about objects in namespaces. The plugins of this service: AlwaysAdmit, OwnerReferencesPermissionEnforcement,",
 			"LimitRanger does not belong here but to core,",
 			"PodSecurity does not belong here",
 		}},

@@ -3,7 +3,7 @@
 
 package plugins
 
-// What plugins decide about that do not look at what kind an object is of. Others decide about built-in kinds.
+// What a plugin decides about if it does not look at the kind of an object. All others decide about built-in kinds.
 const (
 	anything     = ""
 	inNamespaces = "objects in namespaces"
@@ -14,7 +14,7 @@ const (
 	claims = "PersistentVolumeClaims"
 )
 
-// all are the plugins of kube-apiserver in the order in which it runs them.
+// all lists the plugins of kube-apiserver in its order (k8s.io/kubernetes/pkg/kubeapiserver/options/plugins.go).
 var all = []Plugin{
 	{"AlwaysAdmit", off, anything},
 	{"NamespaceAutoProvision", off, inNamespaces},

@@ -1,11 +1,10 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clientcert authenticates by client certificates with the rules of k8s.io/apiserver, but verifies the
-// certificates of a connection once instead of with each request, which is the most expensive part of a small request.
+// Package clientcert authenticates client certificates by the rules of k8s.io/apiserver. It verifies the certificates of a connection
+// once, not for each request: that costs 50 µs instead of 0.1 µs (go test -bench . ./internal/hop/clientcert).
 //
-// What was found out holds for that connection as long as the same pool of CAs is in force (a reload makes a new one)
-// and no certificate of the chain has expired.
+// A result holds for its connection until the CAs are reloaded or a certificate of the chain expires.
 package clientcert
 
 import (
@@ -21,20 +20,20 @@ import (
 	requestx509 "k8s.io/apiserver/pkg/authentication/request/x509"
 )
 
-// Authenticator gives the user that a certificate names. It is k8s.io/apiserver/pkg/authentication/request/x509's.
+// Authenticator returns the user that a certificate names, as k8s.io/apiserver/pkg/authentication/request/x509.Authenticator does.
 type Authenticator struct {
 	options requestx509.VerifyOptionFunc
 	user    requestx509.UserConversion
 	known   perConnection[identity]
 }
 
-// NewAuthenticator returns an authenticator that verifies with the options of that moment. A user that the conversion
-// returns is used for many requests, and so must not be changed.
+// NewAuthenticator returns an authenticator that asks for the options at each request. All requests of a connection share the user that the
+// conversion returns, so nobody may change it.
 func NewAuthenticator(options requestx509.VerifyOptionFunc, user requestx509.UserConversion) *Authenticator {
 	return &Authenticator{options: options, user: user}
 }
 
-// identity is what the authenticator said about a connection.
+// identity is the result for a connection.
 type identity struct {
 	validity
 	response *authenticator.Response
@@ -55,7 +54,7 @@ func (a *Authenticator) AuthenticateRequest(req *http.Request) (*authenticator.R
 		return known.response, known.response != nil, known.err
 	}
 
-	// The outcome may come from any of the chains. It holds until the first of them ends.
+	// The result may come from any of the chains. It holds until the first certificate of any chain expires.
 	found := identity{validity: validity{roots: options.Roots}}
 	verifyOptions := func() (x509.VerifyOptions, bool) { return options, true }
 	user := requestx509.UserConversionFunc(func(chain []*x509.Certificate) (*authenticator.Response, bool, error) {
@@ -73,8 +72,7 @@ func (a *Authenticator) AuthenticateRequest(req *http.Request) (*authenticator.R
 	return response, ok, err
 }
 
-// Verifier lets requests pass to another authenticator when their connection has an acceptable certificate. It is
-// x509.Verifier of k8s.io/apiserver.
+// Verifier asks another authenticator if the connection has an acceptable certificate, as x509.Verifier of k8s.io/apiserver does.
 type Verifier struct {
 	options requestx509.VerifyOptionFunc
 	names   headerrequest.StringSliceProvider
@@ -82,7 +80,7 @@ type Verifier struct {
 	known   perConnection[verification]
 }
 
-// NewVerifier returns a verifier that accepts the common names of that moment, or any where there are none.
+// NewVerifier returns a verifier that asks for the allowed common names at each request. An empty list allows all.
 func NewVerifier(options requestx509.VerifyOptionFunc, names headerrequest.StringSliceProvider, next authenticator.Request) *Verifier {
 	return &Verifier{options: options, names: names, next: next}
 }
@@ -111,7 +109,7 @@ func (v *Verifier) AuthenticateRequest(req *http.Request) (*authenticator.Respon
 	if known.err != nil {
 		return nil, false, known.err
 	}
-	// The names may be reloaded without the CAs.
+	// A reload may change the names and not the CAs, so they are checked each time.
 	name := req.TLS.PeerCertificates[0].Subject.CommonName
 	if names := v.names.Value(); len(names) > 0 && !slices.Contains(names, name) {
 		return nil, false, fmt.Errorf("the certificate's common name %q is not among the names that are allowed here", name)
@@ -135,10 +133,10 @@ func verify(sent []*x509.Certificate, options x509.VerifyOptions) *verification 
 	return found
 }
 
-// validity is how long something that was found out about certificates holds.
+// validity is how long a result holds.
 type validity struct {
 	roots *x509.CertPool
-	// ends is zero when nothing in it ends.
+	// ends is the first expiry of a certificate, or zero.
 	ends time.Time
 }
 
@@ -154,8 +152,8 @@ func (v *validity) holds(roots *x509.CertPool, now time.Time) bool {
 	return v.roots == roots && (v.ends.IsZero() || now.Before(v.ends))
 }
 
-// isFinal reports whether only other CAs could make the verification end in another way. It is so for every request
-// of a client whose certificate is of the one CA when it is looked at with the other first.
+// isFinal reports whether only other CAs could change the failure. It is true for a client whose certificate is of another CA, whose failed
+// verification is remembered like a success.
 func isFinal(err error) bool {
 	var unknown x509.UnknownAuthorityError
 	return errors.As(err, &unknown)

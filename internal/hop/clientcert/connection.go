@@ -10,8 +10,8 @@ import (
 	"weak"
 )
 
-// perConnection keeps a value for each TLS connection of an HTTP server, as long as the connection lives. A server
-// gives all requests of a connection the same *tls.ConnectionState, and no two connections share one.
+// perConnection keeps a value for each TLS connection of an HTTP server while the connection lives. net/http gives all requests of a
+// connection the same *tls.ConnectionState, and each connection its own.
 type perConnection[T any] struct {
 	values sync.Map // of *T by weak.Pointer[tls.ConnectionState]
 }

@@ -1,9 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package envelope encodes who sent a request for the way from the aggregator to a backend: a tripod.identity.v1.Envelope in
-// one header. X-Remote-* headers would lose the client's address, what authentication has for the audit event and the client,
-// empty values, and keys that differ in case.
+// Package envelope encodes the sender of a request for the hop from the aggregator to a backend, as a tripod.identity.v1.Envelope in one
+// header. X-Remote-* headers would lose the client's address, audit annotations, warnings, empty values, and the case of extra keys.
 package envelope
 
 import (
@@ -20,10 +19,9 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// Header carries the envelope. A backend believes it only of the aggregator.
+// Header carries the envelope. A backend accepts it from the aggregator only.
 const Header = "Tripod-Envelope"
 
-// encoding of the message in the header.
 var encoding = base64.RawURLEncoding
 
 // Encode returns the value of the header.
@@ -76,7 +74,7 @@ func Decode(value string) (*identityv1.Envelope, error) {
 	return e, nil
 }
 
-// FromUser returns the user as a message. They share their groups and the values of their extra.
+// FromUser returns the user as a message. Both share the slices of groups and of extra values.
 func FromUser(u user.Info) *identityv1.User {
 	message := &identityv1.User{Name: u.GetName(), Uid: u.GetUID(), Groups: u.GetGroups()}
 	for key, values := range u.GetExtra() {
@@ -85,7 +83,7 @@ func FromUser(u user.Info) *identityv1.User {
 	return message
 }
 
-// ToUser returns the user of a message, or nil if there is none. They share their groups and the values of their extra.
+// ToUser returns the user of a message, or nil without one. Both share the slices of groups and of extra values.
 func ToUser(message *identityv1.User) user.Info {
 	if message == nil {
 		return nil
@@ -96,7 +94,7 @@ func ToUser(message *identityv1.User) user.Info {
 		for _, e := range extra {
 			values := e.GetValues()
 			if values == nil {
-				// In JSON, and so for policies, no list is not the same as an empty one.
+				// JSON, and so admission policies, tell null from an empty list.
 				values = []string{}
 			}
 			u.Extra[e.GetKey()] = values
@@ -105,11 +103,11 @@ func ToUser(message *identityv1.User) user.Info {
 	return u
 }
 
-// remotePrefix begins the headers that carry an identity to API servers of third parties.
+// remotePrefix begins the headers that carry an identity to aggregated API servers.
 const remotePrefix = "X-Remote-"
 
-// Strip removes every header by which somebody could be taken for somebody else, in every spelling: servers that turn
-// headers into variables take "_" for "-".
+// Strip removes all identity headers, whatever their case, and with "_" in place of "-": servers that turn headers into variables do not
+// tell these apart.
 func Strip(header http.Header) {
 	for name := range header {
 		if hasPrefix(name, remotePrefix) || (len(name) == len(Header) && hasPrefix(name, Header)) {
@@ -118,7 +116,7 @@ func Strip(header http.Header) {
 	}
 }
 
-// hasPrefix ignores case and takes "_" for "-".
+// hasPrefix ignores case and treats "_" as "-".
 func hasPrefix(name, prefix string) bool {
 	if len(name) < len(prefix) {
 		return false

@@ -10,8 +10,8 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// Warnings collects what authentication has to tell the client. The backend tells it, together with its own: there is a limit
-// to all warnings of an answer.
+// Warnings collects the warnings of authentication. The backend sends them together with its own, since one limit holds for all warnings of
+// a response.
 type Warnings struct {
 	mu       sync.Mutex
 	recorded []*identityv1.Warning
@@ -24,7 +24,7 @@ func (w *Warnings) AddWarning(agent, text string) {
 	w.recorded = append(w.recorded, &identityv1.Warning{Agent: agent, Text: text})
 }
 
-// Recorded returns what was collected until now.
+// Recorded returns the warnings so far.
 func (w *Warnings) Recorded() []*identityv1.Warning {
 	w.mu.Lock()
 	defer w.mu.Unlock()

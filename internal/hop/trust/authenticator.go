@@ -25,7 +25,7 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// User names of the services: the common names of their certificates.
+// User names of the services, which are the common names of their certificates.
 const (
 	Aggregator = "system:tripod:aggregator"
 	Core       = "system:tripod:core"
@@ -34,13 +34,13 @@ const (
 
 var services = []string{Aggregator, Core, Extensions}
 
-// senders finds out who sent a request, by the certificate of the service that it comes from.
+// senders finds out who sent a request by the certificate of the connection.
 type senders struct {
 	certificates authenticator.Request
 }
 
-// newSenders returns senders that verify certificates with the CA bundle in caFile. It is reloaded when the file
-// changes, once somebody runs the provider: a generic API server does so for the client CAs of its listener.
+// newSenders returns senders that verify certificates with the CA bundle in caFile. The provider reloads the file while it runs: a
+// generic API server runs the providers of its client CAs.
 func newSenders(caFile string) (*senders, dynamiccertificates.CAContentProvider, error) {
 	ca, err := dynamiccertificates.NewDynamicCAContentFromFile("service-ca", caFile)
 	if err != nil {
@@ -50,12 +50,12 @@ func newSenders(caFile string) (*senders, dynamiccertificates.CAContentProvider,
 	return &senders{certificates: certificates}, ca, nil
 }
 
-// service is the user of a request that a service sends in its own name. What a service may do goes with this type and
-// not with the name, which a client's certificate may have, too, and which can be impersonated.
+// service is the user of a request that a service sends in its own name. The rights of a service depend on this type, not on the user name:
+// a client's certificate may have the same name, and a client may impersonate it.
 type service struct{ user.DefaultInfo }
 
-// serviceUser gives a service its user. The groups of the certificate are ignored: what a service may do follows from
-// its name alone. It is in system:authenticated because the flow schemas of API Priority and Fairness look for that.
+// serviceUser returns the user of a service. It ignores the groups of the certificate. The user is in system:authenticated because flow
+// schemas of API Priority and Fairness match that group.
 func serviceUser(chain []*x509.Certificate) (*authenticator.Response, bool, error) {
 	if !slices.Contains(services, chain[0].Subject.CommonName) {
 		return nil, false, nil
@@ -72,7 +72,7 @@ func newService(name string, extra map[string][]string) *service {
 	return &service{user.DefaultInfo{Name: name, Groups: []string{user.AllAuthenticated}, Extra: extra}}
 }
 
-// ServiceOf returns the user name of the service that a user is, and an empty string for everybody else, whatever the name.
+// ServiceOf returns the user name if the user is a service, and "" for everybody else, even with the name of a service.
 func ServiceOf(u user.Info) string {
 	if s, ok := u.(*service); ok {
 		return s.Name
@@ -80,19 +80,19 @@ func ServiceOf(u user.Info) string {
 	return ""
 }
 
-// backends are the services that send requests by way of the aggregator.
+// backends are the services that send requests to the aggregator.
 var backends = []string{Core, Extensions}
 
-// NewBackendAuthenticator returns how the aggregator knows core and extensions: by their certificates of the CA bundle in
-// caFile, which must be among the client CAs of its listener. It has no opinion on anybody else, the aggregator included:
-// what that wants of itself does not come over the network.
+// NewBackendAuthenticator returns the aggregator's authenticator of core and extensions. Their certificates are of the CA bundle in caFile,
+// which must be among the client CAs of the listener. It has no opinion on anybody else, not even on the aggregator, whose requests to
+// itself do not come over the network.
 func NewBackendAuthenticator(caFile string) (authenticator.Request, dynamiccertificates.CAContentProvider, error) {
 	known, ca, err := newSenders(caFile)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--%s: %w", caFileFlag, err)
 	}
 	return authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
-		// A certificate that is not one of a service is the business of whoever comes next.
+		// The next authenticator judges certificates of others.
 		response, ok, _ := known.certificates.AuthenticateRequest(req)
 		if !ok || !slices.Contains(backends, response.User.GetName()) {
 			return nil, false, nil
@@ -101,14 +101,14 @@ func NewBackendAuthenticator(caFile string) (authenticator.Request, dynamiccerti
 	}), ca, nil
 }
 
-// ownEnvelope names the aggregator itself.
+// ownEnvelope is the envelope of the aggregator's own requests.
 var ownEnvelope = func() string {
 	value, err := envelope.Encode(&identityv1.Envelope{Self: true})
 	utilruntime.Must(err)
 	return value
 }()
 
-// SpeakAsAggregator makes the aggregator itself the sender of a request to a backend. The headers are changed.
+// SpeakAsAggregator makes the aggregator the sender of a request to a backend. It changes the headers of the request.
 func SpeakAsAggregator(req *http.Request) {
 	if req.Header == nil {
 		req.Header = http.Header{}
@@ -116,16 +116,15 @@ func SpeakAsAggregator(req *http.Request) {
 	req.Header[envelope.Header] = []string{ownEnvelope}
 }
 
-// sender is who sent a request, as far as the services are concerned. At most one of envelope, service and refused is set;
-// none is when it came from somebody else.
+// sender is who sent a request. At most one of envelope, service and refused is set, and none if the request came from a direct client.
 type sender struct {
-	// envelope is what the aggregator says about its client.
+	// envelope is what the aggregator says of its client.
 	envelope *identityv1.Envelope
-	// service is the user of a service that speaks for itself.
+	// service is the user of a service that sent the request in its own name.
 	service *authenticator.Response
-	// refused says why nobody is believed to have sent it.
+	// refused says why the request is unauthorized.
 	refused error
-	// address is where it came from to the aggregator. It may be empty.
+	// address is the client's address, as the aggregator saw it. It may be empty.
 	address string
 }
 
@@ -139,7 +138,7 @@ func (s *senders) of(req *http.Request) sender {
 	values, enclosed := req.Header[envelope.Header]
 	delete(req.Header, envelope.Header)
 
-	// A certificate that is not one of a service is the business of whoever comes next.
+	// The next authenticator judges certificates of others.
 	response, isService, _ := s.certificates.AuthenticateRequest(req)
 	fromAggregator := isService && response.User.GetName() == Aggregator
 	switch {
@@ -157,7 +156,7 @@ func (s *senders) of(req *http.Request) sender {
 	return sender{}
 }
 
-// opened returns the sender that an envelope of the aggregator names.
+// opened decodes an envelope of the aggregator.
 func opened(value string, aggregator *authenticator.Response) sender {
 	e, err := envelope.Decode(value)
 	switch name := e.GetService(); {
@@ -176,8 +175,7 @@ func opened(value string, aggregator *authenticator.Response) sender {
 
 type senderKey struct{}
 
-// withSender finds out who sent a request before anything else is done with it, so that all handlers see the address
-// of the client and none sees the envelope.
+// withSender finds out who sent a request before any other handler runs: they all see the client's address, and none sees the envelope.
 func (s *senders) withSender(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		deepstack.Grow() // this may be a goroutine of HTTP/2
@@ -190,7 +188,7 @@ func (s *senders) withSender(handler http.Handler) http.Handler {
 	})
 }
 
-// authenticate is the authenticator for what withSender found. It has no opinion on requests of others.
+// authenticate returns the user that withSender found. It has no opinion on direct clients.
 func authenticate(req *http.Request) (*authenticator.Response, bool, error) {
 	deepstack.Grow() // the handler of timeouts has begun a goroutine
 	from, _ := req.Context().Value(senderKey{}).(sender)

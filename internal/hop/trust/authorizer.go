@@ -12,15 +12,15 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 )
 
-// NewAuthorizer returns the authorizer of a service, named by its user, that allows Tripod's other services what they need,
-// and has no opinion on anything else: it never denies. It knows services by what BackendOptions.ApplyTo makes of their
-// connections. Replicas of the service itself have nothing to ask here, and are allowed nothing.
+// NewAuthorizer returns the authorizer that allows Tripod's other services what the rules list. self is the user name of this service. The
+// authorizer never denies: it has no opinion on anything else. It recognises services by the users that [BackendOptions.ApplyTo] gives
+// them. Replicas of this service itself are allowed nothing.
 func NewAuthorizer(self string) authorizer.Authorizer {
 	policy := staticPolicy{}
 	return &serviceAuthorizer{self: self, rbac: rbac.New(policy, policy, policy, policy)}
 }
 
-// serviceAuthorizer applies the rules to services alone, and not to users that only have their names.
+// serviceAuthorizer applies the rules to services, and not to users with the same names.
 type serviceAuthorizer struct {
 	self string
 	rbac authorizer.Authorizer
@@ -31,15 +31,15 @@ func (a *serviceAuthorizer) Authorize(ctx context.Context, attributes authorizer
 	if name == "" || name == a.self {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
-	// What core may read is said with a wildcard, which for RBAC stands for subresources too: for logs, and for proxies.
+	// Core's rule has a wildcard. For RBAC that includes subresources, such as logs and proxies, which core must not read.
 	if name == Core && attributes.GetSubresource() != "" {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
 	return a.rbac.Authorize(ctx, attributes)
 }
 
-// staticPolicy presents serviceRules to the RBAC evaluator: for each service one ClusterRole and one
-// ClusterRoleBinding, both named like the service's user.
+// staticPolicy gives serviceRules to the RBAC evaluator, as one ClusterRole and one ClusterRoleBinding for each service, both with the name
+// of the service's user.
 type staticPolicy struct{}
 
 func (staticPolicy) GetRole(_ context.Context, _, name string) (*rbacv1.Role, error) {

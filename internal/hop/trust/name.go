@@ -3,11 +3,11 @@
 
 package trust
 
-// Namespace is where the services seem to live: in their certificates, and in APIServices that name them.
+// Namespace is the namespace in the DNS names of certificates, and in spec.service of APIServices. It need not exist.
 const Namespace = "tripod-system"
 
-// ServerName is the DNS name that the certificate of a service ("core", ...) must have when it is connected to, wherever
-// it is: the names of its hosts may be those of other services as well.
+// ServerName returns the DNS name that clients demand of the certificate of a service ("core", ...). It does not depend on the host, because
+// services may share hosts.
 func ServerName(service string) string {
 	return service + "." + Namespace + ".svc"
 }

@@ -40,7 +40,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"File with the private key (PEM) of --"+certFileFlag+".")
 }
 
-// Validate reads the files. It returns one error for each flag that is missing or does not hold what it should.
+// Validate reads the files. It returns one error for each flag that is missing or whose file is not usable.
 func (o *Options) Validate() []error {
 	var errs []error
 	if err := validateCA(o.CAFile); err != nil {
@@ -61,8 +61,8 @@ func validateCA(file string) error {
 	return nil
 }
 
-// ValidateApart returns an error when the bundle in file, that of a flag by which clients are known, shares a CA with the
-// service CA: whoever gets a client certificate with the name of a service would be that service. No file is no error.
+// ValidateApart returns an error if the service CA is also in the CA bundle for clients, the file of a flag. A client whose certificate has
+// the name of a service would then be that service. An empty file name is no error.
 func (o *Options) ValidateApart(flag, file string) []error {
 	if file == "" {
 		return nil
@@ -84,7 +84,7 @@ func (o *Options) ValidateApart(flag, file string) []error {
 	return nil
 }
 
-// user returns the user name that the service has by its certificate.
+// user returns the common name of the service's certificate.
 func (o *Options) user() (string, error) {
 	chain, err := cert.CertsFromFile(o.CertFile)
 	if err != nil {
@@ -119,7 +119,7 @@ func readRequired(file string) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// ClientConfig reads what a service needs to connect to a server of another one that has a certificate of that name.
+// ClientConfig reads the files and returns the configuration of a client for servers with a certificate for serverName.
 func (o *Options) ClientConfig(serverName string) (*tls.Config, error) {
 	cas, err := cert.NewPool(o.CAFile)
 	if err != nil {
@@ -133,7 +133,7 @@ func (o *Options) ClientConfig(serverName string) (*tls.Config, error) {
 		MinVersion: tls.VersionTLS13,
 		ServerName: serverName,
 		RootCAs:    cas,
-		// Not Certificates: it is shown even where the server names other CAs, so that the server can say what is wrong with it.
+		// Unlike Certificates, this presents the certificate even if the server asks for other CAs: the server can then say what is wrong.
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &certificate, nil },
 	}, nil
 }

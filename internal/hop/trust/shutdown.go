@@ -9,20 +9,20 @@ import (
 	"k8s.io/apiserver/pkg/server/options"
 )
 
-// drainDelay is how long a service goes on after it has said that it will stop: longer than aggregators take to hear it. What
-// stands before aggregators may take longer to see that one is not ready.
+// drainDelay is how long a service goes on serving after it announced its shutdown. Aggregators hear of it sooner. A load balancer before the
+// aggregators may need longer, and then --shutdown-delay-duration.
 const drainDelay = time.Second
 
-// watchTermination is how long ending watches may take when a backend stops. kube-apiserver's default is not to end them, and
-// then its shutdown lasts a minute when there are any. Here other services always watch.
+// watchTermination is the time over which a stopping service ends its watches. By default kube-apiserver does not end them, and its shutdown
+// takes a minute while there are any. Here other services always watch.
 const watchTermination = 10 * time.Second
 
-// SetShutdownDefaults makes a service stop in the way that its clients lose nothing by: those of a backend are aggregators, and
-// those of an aggregator go where it is ready, or come to the next one by a balancer.
+// SetShutdownDefaults makes a service stop without losing a request. The clients of a backend are aggregators, which choose another replica.
+// The clients of an aggregator reach another one through a load balancer.
 func SetShutdownDefaults(o *options.ServerRunOptions) {
 	o.ShutdownDelayDuration = drainDelay
 	o.ShutdownWatchTerminationGracePeriod = watchTermination
-	// It listens until requests in flight are done, and tells late ones to go elsewhere. Without this it first closes its
-	// connections, and an HTTP/2 connection that is made in that moment holds it up for a minute: it is not told.
+	// The server listens until requests in flight are done, and answers new ones with 429 and Retry-After. Without this it closes its listener
+	// first, and an HTTP/2 connection made at that moment delays the shutdown by a minute, because it gets no GOAWAY.
 	o.ShutdownSendRetryAfter = true
 }

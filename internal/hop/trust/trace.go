@@ -14,26 +14,25 @@ import (
 	"k8s.io/component-base/tracing"
 )
 
-// traceOf returns ctx with the trace that a service says a request belongs to. Whether that is the trace of its client was for
-// the aggregator to decide.
+// traceOf returns ctx with the trace context of a request that a service sent. The aggregator has decided whether to trust its client's.
 func (s sender) traceOf(ctx context.Context, header http.Header) context.Context {
 	if s.envelope == nil && s.service == nil {
 		return ctx
 	}
 	if len(header["Traceparent"]) == 0 && len(header["Baggage"]) == 0 {
-		return ctx // nothing to look for
+		return ctx
 	}
 	return tracing.Propagators().Extract(ctx, propagation.HeaderCarrier(header))
 }
 
-// Traces makes the traces of requests that come from services go on, whoever the client is. Left alone, the handler chain begins a
-// new one for everybody who is not trusted with such decisions, and each of these requests would leave two halves.
+// Traces continues the trace of a request that a service sent, whoever the client is. The handler chain of kube-apiserver begins a new trace
+// for untrusted clients, which would cut the trace in two.
 //
-// It also bounds what a service that stops waits for a collector that is away. kube-apiserver waits for it up to 10 s for every 512
-// spans; the services stop one after the other, so that the waits would add up.
+// It also bounds how long a stopping service waits for an unreachable collector. kube-apiserver waits up to 10 s for every 512 spans. The
+// services stop one after the other, so their waits would add up.
 func Traces(provider tracing.TracerProvider) tracing.TracerProvider { return traces{provider} }
 
-// flushTimeout is how long the last spans may take to be sent.
+// flushTimeout bounds the export of the last spans.
 const flushTimeout = 3 * time.Second
 
 type traces struct{ tracing.TracerProvider }
@@ -62,7 +61,7 @@ func (t tracer) Start(ctx context.Context, name string, options ...trace.SpanSta
 	return t.Tracer.Start(ctx, name, options...)
 }
 
-// fromService reports whether a service sent a request, in whosever name.
+// fromService reports whether a service sent the request, in its own name or for a client.
 func fromService(ctx context.Context) bool {
 	if from, ok := ctx.Value(senderKey{}).(sender); ok {
 		return from.envelope != nil || from.service != nil

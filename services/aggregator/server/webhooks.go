@@ -134,5 +134,5 @@ func isAt(config admissionregistrationv1.WebhookClientConfig, path string) bool 
 	if service := config.Service; service != nil {
 		return loopback.WebhookPath(service.Namespace, service.Name, service.Port, service.Path) == path
 	}
-	return config.URL != nil && loopback.OfURL(*config.URL) == path
+	return config.URL != nil && loopback.WebhookPathOfURL(*config.URL) == path
 }

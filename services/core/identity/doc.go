@@ -1,14 +1,16 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package identity tells aggregators whose tokens are good, and when they are not any more: tripod.identity.v1.
+// Package identity serves tripod.identity.v1: it tells aggregators whom a token belongs to, and when that ends.
 //
-// A token is looked at by the authenticators of kube-apiserver, which know the objects that it depends on from informers.
-// The same informers tell of changes. An informer changes its store before it calls its handlers, so whoever still finds
-// the state before a change read the sequence number before that of the change's invalidation. That is how a caller knows,
-// of an answer and an invalidation that cross, that the answer is the older one.
+// kube-apiserver's own authenticators check a token. They know the objects that it depends on (service account, secret, pod, node) from
+// informers, and the same informers report changes of these objects as invalidations with sequence numbers.
 //
-// What a good token depends on is looked for in the same stores, and after that. An object that is there then will not end
-// without an invalidation that is greater than that number. An answer whose object is not there, because the informer does
-// not know it yet or not any more, is not to be used again.
+// An answer and an invalidation may cross on the wire. An informer changes its store before it calls its handlers. So an answer that was
+// computed from the old state carries a smaller sequence number than the invalidation of the change, and the aggregator knows that the
+// answer is the older one.
+//
+// After authentication, the service looks up the token's dependencies in the same stores. If all are there, an invalidation with a greater
+// number will report the end of each. If one is missing, because the informer is behind or the object is gone, the answer must not be
+// cached.
 package identity

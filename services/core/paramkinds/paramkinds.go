@@ -1,11 +1,11 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package paramkinds lets the other services read what admission policies take their parameters from.
+// Package paramkinds lets the other services read the parameters of admission policies.
 //
-// Policies are in force for custom resources and APIServices too, and may take parameters of any kind. A service that could read all kinds
-// for that could read all Secrets. So it may read those kinds that a policy names while there is one: who wrote that policy may read all
-// objects of the kind, as kube-apiserver demands of him.
+// Policies also apply to custom resources and APIServices, and may take parameters of any kind. A service that could read all kinds could
+// read all Secrets. So a service may read a kind only while a policy names it as paramKind. That reveals nothing to the author of the
+// policy: kube-apiserver demands that the author can read all objects of the kind.
 package paramkinds
 
 import (
@@ -27,25 +27,25 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 )
 
-// Another service may hear of a new policy a moment before this replica of core does.
+// Another service may see a new policy a moment before this replica of core does, so a request waits before it is refused.
 const (
-	hearsay      = time.Second
-	lookInterval = 20 * time.Millisecond
+	informerLag  = time.Second
+	pollInterval = 20 * time.Millisecond
 )
 
-// readVerbs are what an informer needs.
+// readVerbs are the verbs of an informer.
 var readVerbs = []string{"get", "list", "watch"}
 
 // Authorizer allows services to read the kinds that policies name.
 type Authorizer struct {
 	validating listers.ValidatingAdmissionPolicyLister
-	// mutating is nil where there are no such policies.
+	// mutating is nil if the feature gate MutatingAdmissionPolicy is off.
 	mutating listers.MutatingAdmissionPolicyLister
 }
 
 var _ authorizer.Authorizer = &Authorizer{}
 
-// New returns an authorizer that follows the policies of core as its own admission does.
+// New returns an authorizer over the informers of core's own admission.
 func New(factory informers.SharedInformerFactory, gates featuregate.FeatureGate) *Authorizer {
 	v1 := factory.Admissionregistration().V1()
 	a := &Authorizer{validating: v1.ValidatingAdmissionPolicies().Lister()}
@@ -68,9 +68,9 @@ func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attrib
 	resource := schema.GroupVersionResource{
 		Group: attributes.GetAPIGroup(), Version: attributes.GetAPIVersion(), Resource: attributes.GetResource(),
 	}
-	err := wait.PollUntilContextTimeout(ctx, lookInterval, hearsay, true, func(context.Context) (bool, error) { return a.named(resource) })
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, informerLag, true, func(context.Context) (bool, error) { return a.named(resource) })
 	if err != nil {
-		return authorizer.DecisionNoOpinion, "no admission policy takes parameters of this kind", nil //nolint:nilerr // that is what it means
+		return authorizer.DecisionNoOpinion, "no admission policy takes parameters of this kind", nil //nolint:nilerr // a timeout means that no policy names it
 	}
 	return authorizer.DecisionAllow, "", nil
 }
@@ -98,7 +98,7 @@ func (a *Authorizer) named(resource schema.GroupVersionResource) (bool, error) {
 	}), nil
 }
 
-// isOf reports whether a resource is that of a kind. Those of core are all named by the rule.
+// isOf reports whether resource is the plural of kind. The guess holds for all built-in kinds.
 func isOf(kind *admissionregistrationv1.ParamKind, resource schema.GroupVersionResource) bool {
 	if kind == nil {
 		return false

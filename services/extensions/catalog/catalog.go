@@ -171,7 +171,7 @@ func conversionWebhook(crd *apiextensionsv1.CustomResourceDefinition) string {
 	case config.Service != nil:
 		return loopback.WebhookPath(config.Service.Namespace, config.Service.Name, config.Service.Port, config.Service.Path)
 	case config.URL != nil:
-		return loopback.OfURL(*config.URL)
+		return loopback.WebhookPathOfURL(*config.URL)
 	}
 	return ""
 }

@@ -19,24 +19,25 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/link"
 )
 
-// How long the aggregator may take to begin to answer. Whoever waits for that holds up somebody else's request.
+// Timeouts until the header of an answer. Admission waits for the answer, and a client waits for admission.
 const (
-	documentPatience = 10 * time.Second
-	resourcePatience = 30 * time.Second
+	documentTimeout = 10 * time.Second
+	resourceTimeout = 30 * time.Second
 )
 
-func patience(req *http.Request) time.Duration {
+// headerTimeout returns how long the aggregator may take until it sends the header of its answer.
+func headerTimeout(req *http.Request) time.Duration {
 	if is := parse(req.URL.Path); is.document || !is.versioned {
-		return documentPatience
+		return documentTimeout
 	}
-	return resourcePatience
+	return resourceTimeout
 }
 
-// sendPatiently sends a request that must be answered in time. What follows the header of the answer, as the events of a
-// watch, may take longer. If it was not answered, or nobody is there, the answer is 503.
-func sendPatiently(to http.RoundTripper, req *http.Request, patience time.Duration) (*http.Response, error) {
+// sendWithin sends a request and waits at most a timeout for the header of the answer. The body may take longer, as the events of a
+// watch do. If no header arrives in time, or no server can be reached, it returns 503.
+func sendWithin(timeout time.Duration, to http.RoundTripper, req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
-	timer := time.AfterFunc(patience, func() { cancel(link.ErrSilent) })
+	timer := time.AfterFunc(timeout, func() { cancel(link.ErrSilent) })
 	response, err := to.RoundTrip(req.WithContext(ctx))
 	timer.Stop()
 	if err == nil {
@@ -54,7 +55,7 @@ func sendPatiently(to http.RoundTripper, req *http.Request, patience time.Durati
 	return nil, err
 }
 
-// cancelling ends a request when its answer was read.
+// cancelling ends the request when its body is closed.
 type cancelling struct {
 	io.ReadCloser
 	cancel context.CancelCauseFunc
@@ -65,7 +66,7 @@ func (c *cancelling) Close() error {
 	return c.ReadCloser.Close()
 }
 
-// unavailable returns the answer in place of the aggregator's.
+// unavailable returns a 503 Status in place of an answer of the aggregator.
 func unavailable(req *http.Request, cause error) *http.Response {
 	status := apierrors.NewServiceUnavailable(cause.Error()).Status()
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
