@@ -18,8 +18,9 @@ TOOLS := $(BIN)/tools
 KUBE_VERSION := $(shell sed -n 's|^.*k8s.io/kubernetes \(v[0-9.]*\).*|\1|p' go.mod)
 KUBE_MAJOR := $(word 1,$(subst ., ,$(KUBE_VERSION:v%=%)))
 KUBE_MINOR := $(word 2,$(subst ., ,$(KUBE_VERSION)))
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+VERSION ?= $(or $(TAG),$(shell git describe --tags --always --dirty 2>/dev/null || echo dev))
 COMMIT := $(shell git rev-parse -q --verify HEAD || echo unknown)
+COMMIT_TIME := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 BUILD_DATE := $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null || echo 1970-01-01T00:00:00Z)
 
 kube_version_flags = $(foreach package,k8s.io/component-base/version k8s.io/client-go/pkg/version, \
@@ -29,6 +30,8 @@ LDFLAGS := -s -w $(strip $(kube_version_flags)) -X github.com/tripod-k8s/tripod/
 GO_BUILD := go build -ldflags "$(LDFLAGS)"
 
 SERVICES := aggregator core extensions
+# Programs of our own that have a module of their own.
+OWN_TOOLS := tools/images tools/release
 GOTESTSUM := $(TOOLS)/gotestsum --format pkgname --hide-summary=skipped --
 
 .PHONY: help
@@ -45,10 +48,10 @@ build: ## Build tripod, tripod-aggregator, tripod-core and tripod-extensions int
 
 # Where an image is to be pushed belongs to its name: IMAGE_REPOSITORY=ghcr.io/you.
 IMAGE_REPOSITORY ?= tripod-k8s
+pack_images = go run -C tools/images . -repository $(IMAGE_REPOSITORY) -version $(VERSION) -revision $(COMMIT) -created $(COMMIT_TIME)
 .PHONY: images
 images: build ## Pack the binaries into container images, bin/images/NAME.tar (IMAGE_REPOSITORY=tripod-k8s); the tag is in bin/images/tag.
-	go run -C tools/images . -binaries $(abspath $(BIN)) -output $(abspath $(BIN))/images -repository $(IMAGE_REPOSITORY) \
-		-version $(VERSION) -revision $(COMMIT) -created $$(git log -1 --format=%ct 2>/dev/null || echo 0)
+	$(pack_images) -binaries $(abspath $(BIN)) -output $(abspath $(BIN))/images
 
 .PHONY: up
 up: build ## Build, then run Tripod and an etcd on this machine until Ctrl-C (UP_ARGS="--port 7443 ...").
@@ -56,7 +59,7 @@ up: build ## Build, then run Tripod and an etcd on this machine until Ctrl-C (UP
 
 .PHONY: clean
 clean: ## Remove what was built; the data directory .tripod stays.
-	rm -rf $(BIN) artifacts
+	rm -rf $(BIN) $(DIST) artifacts
 
 ##@ Test
 
@@ -67,7 +70,7 @@ test: test-unit test-integration ## Run all tests; builds what they need.
 test-unit: $(TOOLS)/gotestsum $(TOOLS)/helm ## Run the unit tests.
 	$(TOOLS)/helm lint --strict --quiet --kube-version $(KUBE_VERSION) deploy/helm/tripod
 	$(GOTESTSUM) $$(go list ./... | grep -v -e /tripod/test/ $(E2E_TESTS:./%=-e '/%$$'))
-	go test -C tools/images ./...
+	@$(foreach program,$(OWN_TOOLS),echo 'go test: $(program)' && go test -C $(program) ./... &&) true
 
 # Those that measure shares of load, or keep the machine busy, run alone, one package at a time. The others mostly wait.
 BUSY_TESTS := ./test/disturb/dataplane ./test/disturb/linearizability ./test/disturb/storages
@@ -139,6 +142,22 @@ BENCH_ARGS ?= -docs docs/benchmarks.md
 bench: build test-assets ## Run stock and Tripod side by side, and write docs/benchmarks.md; 25 minutes (BENCH_ARGS="-run GET").
 	go run ./test/bench $(BENCH_ARGS)
 
+##@ Release
+
+DIST := dist
+RELEASE := $(abspath $(BIN))/release
+PLATFORMS := linux-amd64 linux-arm64
+
+.PHONY: release
+release: $(TOOLS)/helm ## Build a release into dist/: binaries, images, chart, SBOMs and checksums (TAG=v0.1.0). The same commit gives the same bytes.
+	rm -rf $(RELEASE) $(DIST)
+	@$(foreach platform,$(PLATFORMS),GOOS=$(word 1,$(subst -, ,$(platform))) GOARCH=$(word 2,$(subst -, ,$(platform))) \
+		$(MAKE) build BIN=$(RELEASE)/$(platform) &&) true
+	$(pack_images) -binaries '$(PLATFORMS:%=$(RELEASE)/%)' -output $(RELEASE)/images
+	go run -C tools/release . -version $(VERSION) -created $(COMMIT_TIME) -binaries $(RELEASE) -platforms '$(PLATFORMS)' \
+		-images $(RELEASE)/images -chart $(abspath deploy/helm/tripod) -helm $(abspath $(TOOLS)/helm) \
+		-documents '$(abspath LICENSE README.md)' -output $(abspath $(DIST))
+
 ##@ Check
 
 # Every check has a fix beside it: verify-X and fix-X.
@@ -206,11 +225,11 @@ fix-licences:
 verify-lint: $(TOOLS)/golangci-lint ## Check formatting, go vet and lint.
 	go vet -trimpath ./...
 	$(TOOLS)/golangci-lint run ./...
-	cd tools/images && $(abspath $(TOOLS))/golangci-lint run ./...
+	@$(foreach program,$(OWN_TOOLS),echo 'golangci-lint run: $(program)' && (cd $(program) && $(abspath $(TOOLS))/golangci-lint run ./...) &&) true
 fix-lint: $(TOOLS)/golangci-lint
 	$(TOOLS)/golangci-lint fmt ./...
 	$(TOOLS)/golangci-lint run --fix ./...
-	cd tools/images && $(abspath $(TOOLS))/golangci-lint run --fix ./...
+	@$(foreach program,$(OWN_TOOLS),(cd $(program) && $(abspath $(TOOLS))/golangci-lint run --fix ./...) &&) true
 
 # Tools have modules of their own, so that their requirements do not bend those of Tripod.
 go_build_tool = go build -C tools/$(1) -trimpath -ldflags "-s -w" -o ../../$@ $(2)

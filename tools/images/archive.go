@@ -13,6 +13,9 @@ import (
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
@@ -37,101 +40,131 @@ func (r reference) String() string {
 	return "docker.io/" + r.short
 }
 
-// writeArchive writes image to path and returns the size of the archive.
-func writeArchive(path string, ref reference, image v1.Image) (size int64, err error) {
+// writeArchive writes an image, one for each platform, to path. It returns the digest by which the image is known and the size of the archive.
+func writeArchive(path string, ref reference, platforms []v1.Image) (digest v1.Hash, size int64, err error) {
 	file, err := os.Create(path)
 	if err != nil {
-		return 0, err
+		return v1.Hash{}, 0, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	archive := &archiveWriter{tar: tar.NewWriter(file)}
-	if err := archive.write(ref, image); err != nil {
-		return 0, err
+	archive := &archiveWriter{tar: tar.NewWriter(file), written: map[string]bool{}}
+	if digest, err = archive.write(ref, platforms); err != nil {
+		return v1.Hash{}, 0, err
 	}
 	if err := archive.tar.Close(); err != nil {
-		return 0, err
+		return v1.Hash{}, 0, err
 	}
-	return file.Seek(0, io.SeekCurrent)
+	size, err = file.Seek(0, io.SeekCurrent)
+	return digest, size, err
 }
 
-type archiveWriter struct{ tar *tar.Writer }
+type archiveWriter struct {
+	tar *tar.Writer
+	// written has the names of the files so far: platforms share layers.
+	written map[string]bool
+}
 
-func (a *archiveWriter) write(ref reference, image v1.Image) error {
+func (a *archiveWriter) write(ref reference, platforms []v1.Image) (v1.Hash, error) {
 	if err := a.file("oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`)); err != nil {
-		return err
+		return v1.Hash{}, err
 	}
+	var docker []dockerManifest
+	for _, image := range platforms {
+		entry, err := a.image(image)
+		if err != nil {
+			return v1.Hash{}, err
+		}
+		entry.RepoTags = []string{ref.short}
+		if len(platforms) > 1 {
+			config, err := image.ConfigFile()
+			if err != nil {
+				return v1.Hash{}, err
+			}
+			entry.RepoTags = []string{ref.short + "-" + config.Architecture}
+		}
+		docker = append(docker, entry)
+	}
+	root, err := a.root(platforms)
+	if err != nil {
+		return v1.Hash{}, err
+	}
+	// The first annotation names the image to containerd and Docker, the second to tools that follow only the specification of OCI.
+	root.Annotations = map[string]string{
+		"io.containerd.image.name":          ref.String(),
+		"org.opencontainers.image.ref.name": ref.tag,
+	}
+	index := v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Manifests: []v1.Descriptor{root}}
+	return root.Digest, errors.Join(a.json("index.json", index), a.json("manifest.json", docker))
+}
+
+// image writes the layers, the configuration and the manifest of image.
+func (a *archiveWriter) image(image v1.Image) (dockerManifest, error) {
 	layers, err := image.Layers()
 	if err != nil {
-		return err
+		return dockerManifest{}, err
 	}
-	var layerPaths []string
+	var entry dockerManifest
 	for _, layer := range layers {
 		path, err := a.layer(layer)
 		if err != nil {
-			return err
+			return dockerManifest{}, err
 		}
-		layerPaths = append(layerPaths, path)
+		entry.Layers = append(entry.Layers, path)
 	}
 	config, err := image.RawConfigFile()
 	if err != nil {
-		return err
+		return dockerManifest{}, err
 	}
 	configName, err := image.ConfigName()
 	if err != nil {
-		return err
+		return dockerManifest{}, err
 	}
 	manifest, err := image.RawManifest()
 	if err != nil {
-		return err
+		return dockerManifest{}, err
 	}
 	digest, err := image.Digest()
 	if err != nil {
-		return err
+		return dockerManifest{}, err
 	}
-	index, err := indexOf(image, ref)
-	if err != nil {
-		return err
-	}
-	return errors.Join(
-		a.file(blob(configName), config),
-		a.file(blob(digest), manifest),
-		a.json("index.json", index),
-		a.json("manifest.json", []dockerManifest{{Config: blob(configName), RepoTags: []string{ref.short}, Layers: layerPaths}}),
-	)
+	entry.Config = blob(configName)
+	return entry, errors.Join(a.file(entry.Config, config), a.file(blob(digest), manifest))
 }
 
-// indexOf returns the index of a layout with the one image. Its annotations name the image: the first to containerd and
-// Docker, the second to tools that follow the specification of OCI only.
-func indexOf(image v1.Image, ref reference) (*v1.IndexManifest, error) {
-	digest, err := image.Digest()
-	if err != nil {
-		return nil, err
+// root returns what the index of the layout refers to: the image itself if it is for one platform, otherwise an index of platforms, which
+// root writes.
+func (a *archiveWriter) root(platforms []v1.Image) (v1.Descriptor, error) {
+	var descriptors []v1.Descriptor
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, image := range platforms {
+		descriptor, err := partial.Descriptor(image)
+		if err != nil {
+			return v1.Descriptor{}, err
+		}
+		config, err := image.ConfigFile()
+		if err != nil {
+			return v1.Descriptor{}, err
+		}
+		descriptor.Platform = config.Platform()
+		descriptors = append(descriptors, *descriptor)
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: *descriptor})
 	}
-	size, err := image.Size()
-	if err != nil {
-		return nil, err
+	if len(descriptors) == 1 {
+		return descriptors[0], nil
 	}
-	config, err := image.ConfigFile()
+	manifest, err := index.RawManifest()
 	if err != nil {
-		return nil, err
+		return v1.Descriptor{}, err
 	}
-	return &v1.IndexManifest{
-		SchemaVersion: 2,
-		MediaType:     types.OCIImageIndex,
-		Manifests: []v1.Descriptor{{
-			MediaType: types.OCIManifestSchema1,
-			Size:      size,
-			Digest:    digest,
-			Platform:  config.Platform(),
-			Annotations: map[string]string{
-				"io.containerd.image.name":          ref.String(),
-				"org.opencontainers.image.ref.name": ref.tag,
-			},
-		}},
-	}, nil
+	descriptor, err := partial.Descriptor(index)
+	if err != nil {
+		return v1.Descriptor{}, err
+	}
+	return *descriptor, a.file(blob(descriptor.Digest), manifest)
 }
 
-// dockerManifest is an entry of manifest.json, by which Docker before version 25 loads an archive.
+// dockerManifest is an entry of manifest.json, by which Docker without containerd's image store loads an archive. A tag means one platform
+// there, so an image for several has a tag for each: v1-amd64.
 type dockerManifest struct {
 	Config   string
 	RepoTags []string
@@ -170,6 +203,10 @@ func (a *archiveWriter) file(name string, content []byte) error {
 }
 
 func (a *archiveWriter) copy(name string, size int64, content io.Reader) error {
+	if a.written[name] {
+		return nil
+	}
+	a.written[name] = true
 	if err := a.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: size}); err != nil {
 		return err
 	}

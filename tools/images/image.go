@@ -59,7 +59,6 @@ var images = []spec{
 
 // build is what all images have in common.
 type build struct {
-	binaries   string
 	repository string
 	version    string
 	revision   string
@@ -71,8 +70,8 @@ func (b build) reference(s spec) reference {
 	return newReference(b.repository+"/"+s.name, tag(b.version))
 }
 
-// image puts the image together. Layers that are made already are taken from layers.
-func (b build) image(s spec, layers layers) (v1.Image, error) {
+// image puts the image together from the binaries in a directory. It takes layers that exist already from layers.
+func (b build) image(s spec, directory string, layers layers) (v1.Image, error) {
 	base, err := layers.get("base", func() (tarball, error) { return baseFiles(b.created) })
 	if err != nil {
 		return nil, err
@@ -80,7 +79,7 @@ func (b build) image(s spec, layers layers) (v1.Image, error) {
 	stack := []v1.Layer{base}
 	var platform v1.Platform
 	for i, name := range s.binaries {
-		path := filepath.Join(b.binaries, name)
+		path := filepath.Join(directory, name)
 		built, err := binaryPlatform(path)
 		if err != nil {
 			return nil, err
@@ -88,7 +87,7 @@ func (b build) image(s spec, layers layers) (v1.Image, error) {
 		if i == 0 {
 			platform = built
 		}
-		layer, err := layers.get(name, func() (tarball, error) { return binaryFile(path, binaryDir+name, b.created) })
+		layer, err := layers.get(path, func() (tarball, error) { return binaryFile(path, binaryDir+name, b.created) })
 		if err != nil {
 			return nil, err
 		}

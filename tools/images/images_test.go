@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,18 +18,27 @@ import (
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 var committed = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// testBuild has the test's own binary in place of each of Tripod's.
-func testBuild(t *testing.T) build {
+var testBuild = build{repository: "tripod-k8s", version: "v1.2.3+4", revision: "abc", created: committed}
+
+// testBinaries returns a directory with the test's own binary in place of each of Tripod's.
+func testBinaries(t *testing.T) string {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	content, err := os.ReadFile(self)
+	return copies(t, self)
+}
+
+// copies returns a directory with binary in place of each of Tripod's.
+func copies(t *testing.T, binary string) string {
+	t.Helper()
+	content, err := os.ReadFile(binary)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +48,7 @@ func testBuild(t *testing.T) build {
 			t.Fatal(err)
 		}
 	}
-	return build{binaries: dir, repository: "tripod-k8s", version: "v1.2.3+4", revision: "abc", created: committed}
+	return dir
 }
 
 func imageNamed(t *testing.T, name string) spec {
@@ -50,14 +60,19 @@ func imageNamed(t *testing.T, name string) spec {
 	return images[i]
 }
 
-func archiveOf(t *testing.T, b build, s spec) []byte {
+// archiveOf returns the archive of an image whose binaries are in directories, one for each platform.
+func archiveOf(t *testing.T, s spec, directories ...string) []byte {
 	t.Helper()
-	image, err := b.image(s, layers{})
-	if err != nil {
-		t.Fatal(err)
+	var platforms []v1.Image
+	for _, directory := range directories {
+		image, err := testBuild.image(s, directory, layers{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		platforms = append(platforms, image)
 	}
 	path := filepath.Join(t.TempDir(), "image.tar")
-	size, err := writeArchive(path, b.reference(s), image)
+	_, size, err := writeArchive(path, testBuild.reference(s), platforms)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,15 +90,15 @@ func TestSameBinariesGiveSameBytes(t *testing.T) {
 	for _, s := range images {
 		t.Run(s.name, func(t *testing.T) {
 			// Two directories: their files have other times and other owners can have made them.
-			first, second := testBuild(t), testBuild(t)
+			first, second := testBinaries(t), testBinaries(t)
 			old := committed.Add(-time.Hour)
-			if err := os.Chtimes(filepath.Join(first.binaries, s.binaries[0]), old, old); err != nil {
+			if err := os.Chtimes(filepath.Join(first, s.binaries[0]), old, old); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.Chmod(filepath.Join(first.binaries, s.binaries[0]), 0o755); err != nil {
+			if err := os.Chmod(filepath.Join(first, s.binaries[0]), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if !bytes.Equal(archiveOf(t, first, s), archiveOf(t, second, s)) {
+			if !bytes.Equal(archiveOf(t, s, first), archiveOf(t, s, second)) {
 				t.Error("archives differ")
 			}
 		})
@@ -91,7 +106,7 @@ func TestSameBinariesGiveSameBytes(t *testing.T) {
 }
 
 func TestFilesBelongToRootAndHaveTheTimeOfTheCommit(t *testing.T) {
-	image, err := testBuild(t).image(imageNamed(t, "tripod"), layers{})
+	image, err := testBuild.image(imageNamed(t, "tripod"), testBinaries(t), layers{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,9 +157,9 @@ func filesOf(t *testing.T, image v1.Image) map[string]*tar.Header {
 }
 
 func TestServicesDoNotRunAsRoot(t *testing.T) {
-	b := testBuild(t)
+	binaries := testBinaries(t)
 	for _, s := range images {
-		image, err := b.image(s, layers{})
+		image, err := testBuild.image(s, binaries, layers{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,35 +189,16 @@ func TestServicesDoNotRunAsRoot(t *testing.T) {
 }
 
 func TestEveryLoaderFindsTheName(t *testing.T) {
-	entries := map[string][]byte{}
-	reader := tar.NewReader(bytes.NewReader(archiveOf(t, testBuild(t), imageNamed(t, "tripod-core"))))
-	for {
-		header, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if entries[header.Name], err = io.ReadAll(reader); err != nil {
-			t.Fatal(err)
-		}
-	}
+	entries := entriesOf(t, archiveOf(t, imageNamed(t, "tripod-core"), testBinaries(t)))
 	var index v1.IndexManifest
-	if err := json.Unmarshal(entries["index.json"], &index); err != nil {
-		t.Fatal(err)
-	}
+	unmarshal(t, entries["index.json"], &index)
 	if got := index.Manifests[0].Annotations["io.containerd.image.name"]; got != "docker.io/tripod-k8s/tripod-core:v1.2.3_4" {
 		t.Errorf("to containerd it is %q", got)
 	}
 	var manifest v1.Manifest
-	if err := json.Unmarshal(entries[blob(index.Manifests[0].Digest)], &manifest); err != nil {
-		t.Fatal(err)
-	}
+	unmarshal(t, entries[blob(index.Manifests[0].Digest)], &manifest)
 	var docker []dockerManifest
-	if err := json.Unmarshal(entries["manifest.json"], &docker); err != nil {
-		t.Fatal(err)
-	}
+	unmarshal(t, entries["manifest.json"], &docker)
 	if got := docker[0].RepoTags; !slices.Equal(got, []string{"tripod-k8s/tripod-core:v1.2.3_4"}) {
 		t.Errorf("to Docker it is %q", got)
 	}
@@ -215,6 +211,88 @@ func TestEveryLoaderFindsTheName(t *testing.T) {
 	if docker[0].Config != blob(manifest.Config.Digest) || len(entries[docker[0].Config]) == 0 {
 		t.Errorf("config is %s, to Docker %s", blob(manifest.Config.Digest), docker[0].Config)
 	}
+}
+
+// entriesOf returns the files of an archive by name.
+func entriesOf(t *testing.T, archive []byte) map[string][]byte {
+	t.Helper()
+	entries := map[string][]byte{}
+	for reader := tar.NewReader(bytes.NewReader(archive)); ; {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return entries
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, twice := entries[header.Name]; twice {
+			t.Errorf("%s is in the archive twice", header.Name)
+		}
+		if entries[header.Name], err = io.ReadAll(reader); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestImageForTwoPlatforms(t *testing.T) {
+	entries := entriesOf(t, archiveOf(t, imageNamed(t, "tripod-core"), copies(t, builtFor(t, "amd64")), copies(t, builtFor(t, "arm64"))))
+	var layout, image v1.IndexManifest
+	unmarshal(t, entries["index.json"], &layout)
+	if len(layout.Manifests) != 1 || layout.Manifests[0].MediaType != types.OCIImageIndex {
+		t.Fatalf("the layout has %+v, want one index", layout.Manifests)
+	}
+	if got := layout.Manifests[0].Annotations["io.containerd.image.name"]; got != "docker.io/tripod-k8s/tripod-core:v1.2.3_4" {
+		t.Errorf("to containerd it is %q", got)
+	}
+	unmarshal(t, entries[blob(layout.Manifests[0].Digest)], &image)
+	var docker []dockerManifest
+	unmarshal(t, entries["manifest.json"], &docker)
+	if len(image.Manifests) != 2 || len(docker) != 2 {
+		t.Fatalf("index has %d platforms, manifest.json %d; want 2", len(image.Manifests), len(docker))
+	}
+	for i, architecture := range []string{"amd64", "arm64"} {
+		if got := image.Manifests[i].Platform; got == nil || got.String() != "linux/"+architecture {
+			t.Errorf("platform %d is %v, want linux/%s", i, got, architecture)
+		}
+		var manifest v1.Manifest
+		unmarshal(t, entries[blob(image.Manifests[i].Digest)], &manifest)
+		for _, layer := range manifest.Layers {
+			if int64(len(entries[blob(layer.Digest)])) != layer.Size {
+				t.Errorf("layer %s of %s is not in the archive", layer.Digest, architecture)
+			}
+		}
+		var config v1.ConfigFile
+		unmarshal(t, entries[blob(manifest.Config.Digest)], &config)
+		if config.Architecture != architecture {
+			t.Errorf("image %d is for %s, want %s", i, config.Architecture, architecture)
+		}
+		if got := docker[i].RepoTags; !slices.Equal(got, []string{"tripod-k8s/tripod-core:v1.2.3_4-" + architecture}) {
+			t.Errorf("to Docker platform %d is %q", i, got)
+		}
+	}
+}
+
+func unmarshal(t *testing.T, content []byte, into any) {
+	t.Helper()
+	if err := json.Unmarshal(content, into); err != nil {
+		t.Fatalf("%v in %q", err, content)
+	}
+}
+
+// builtFor returns a binary for an architecture.
+func builtFor(t *testing.T, architecture string) string {
+	t.Helper()
+	dir := t.TempDir()
+	source, binary := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
+	if err := os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", binary, source)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return binary
 }
 
 func TestReference(t *testing.T) {

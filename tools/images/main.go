@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command images packs the binaries of Tripod into container images, one archive per image, without a base image, a
-// registry or a container engine. The same binaries, version and commit give the same bytes.
+// registry or a container engine. The same binaries, version and commit give the same bytes. Binaries for several platforms give
+// images for several platforms.
 //
 // An archive is an OCI image layout with the manifest.json of `docker save` beside it, so that containerd, kind, skopeo,
 // podman and Docker all load it, and under the same name.
@@ -15,6 +16,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 func main() {
@@ -29,7 +32,7 @@ func run() error {
 	var b build
 	output := flag.String("output", "", "directory to write NAME.tar and the file tag to")
 	version := flag.String("version", "dev", "version of Tripod, which becomes the tag")
-	flag.StringVar(&b.binaries, "binaries", "bin", "directory of the binaries")
+	binaries := flag.String("binaries", "bin", "directories of the binaries, space separated, one for each platform")
 	flag.StringVar(&b.repository, "repository", "tripod-k8s", "what image names begin with, with a registry or without")
 	flag.StringVar(&b.revision, "revision", "", "commit that the binaries were built from")
 	flag.Int64Var(&created, "created", 0, "time of that commit in seconds since 1970, the time of everything in the images")
@@ -41,18 +44,18 @@ func run() error {
 	}
 	layers := layers{}
 	for _, spec := range images {
-		image, err := b.image(spec, layers)
-		if err != nil {
-			return fmt.Errorf("image %s: %w", spec.name, err)
+		var platforms []v1.Image
+		for directory := range strings.FieldsSeq(*binaries) {
+			image, err := b.image(spec, directory, layers)
+			if err != nil {
+				return fmt.Errorf("image %s: %w", spec.name, err)
+			}
+			platforms = append(platforms, image)
 		}
 		path := filepath.Join(*output, spec.name+".tar")
-		size, err := writeArchive(path, b.reference(spec), image)
+		digest, size, err := writeArchive(path, b.reference(spec), platforms)
 		if err != nil {
 			return fmt.Errorf("cannot write %s: %w", path, err)
-		}
-		digest, err := image.Digest()
-		if err != nil {
-			return err
 		}
 		fmt.Printf("%s  %s@%s  %d MiB\n", path, b.reference(spec), digest, size>>20)
 	}

@@ -1,0 +1,118 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command release packs what `make release` has built into the files of a release: an archive of the binaries and a list of their modules
+// (SBOM) for each platform, the container images, the chart, and checksums of all. The same input gives the same bytes, whoever packs it.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintf(os.Stderr, "release: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	var r release
+	var platforms, documents string
+	var created int64
+	flag.StringVar(&r.version, "version", "dev", "version of Tripod")
+	flag.Int64Var(&created, "created", 0, "time of the commit in seconds since 1970, the time of everything in the release")
+	flag.StringVar(&r.binaries, "binaries", "", "directory that has the binaries for each platform in a directory of its own")
+	flag.StringVar(&platforms, "platforms", "linux-amd64 linux-arm64", "names of these directories, space separated")
+	flag.StringVar(&r.images, "images", "", "directory of the images")
+	flag.StringVar(&r.chart, "chart", "", "directory of the chart")
+	flag.StringVar(&r.helm, "helm", "helm", "helm, which packs the chart")
+	flag.StringVar(&documents, "documents", "", "files that accompany the binaries, space separated")
+	flag.StringVar(&r.output, "output", "dist", "directory to write the release to")
+	flag.Parse()
+	r.created = time.Unix(created, 0).UTC()
+	r.platforms, r.documents = strings.Fields(platforms), strings.Fields(documents)
+	return r.write()
+}
+
+// programs are the binaries of a release.
+var programs = []string{"tripod", "tripod-aggregator", "tripod-core", "tripod-extensions"}
+
+// release is what a release is made from.
+type release struct {
+	version string
+	created time.Time
+
+	binaries  string
+	platforms []string
+	images    string
+	chart     string
+	helm      string
+	documents []string
+
+	output string
+}
+
+func (r release) write() error {
+	if err := os.MkdirAll(r.output, 0o755); err != nil {
+		return err
+	}
+	for _, platform := range r.platforms {
+		if err := errors.Join(r.writeArchive(platform), r.writeSBOM(platform)); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(r.copyImages(), r.writeChart()); err != nil {
+		return err
+	}
+	return writeChecksums(r.output)
+}
+
+func (r release) binary(platform, program string) string {
+	return filepath.Join(r.binaries, platform, program)
+}
+
+// base begins the names of the files for platform.
+func (r release) base(platform string) string {
+	return "tripod-" + r.version + "-" + platform
+}
+
+func (r release) copyImages() error {
+	for _, program := range programs {
+		from := filepath.Join(r.images, program+".tar")
+		to := filepath.Join(r.output, program+"-"+r.version+".oci.tar")
+		if err := copyFile(from, to); err != nil {
+			return fmt.Errorf("cannot copy image %s: %w", program, err)
+		}
+	}
+	return nil
+}
+
+func copyFile(from, to string) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close() //nolint:errcheck // only read
+	return writeFile(to, func(w io.Writer) error {
+		_, err := io.Copy(w, source)
+		return err
+	})
+}
+
+// writeFile creates a file with what write writes.
+func writeFile(path string, write func(io.Writer) error) (err error) {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	return write(file)
+}
