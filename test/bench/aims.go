@@ -25,6 +25,9 @@ type found struct {
 
 // aims returns those of which something was measured.
 func (r *report) aims() []aim {
+	if r.base() != stock {
+		return nil
+	}
 	split := []string{"GET", "CREATE", "APPLY"}
 	all := []aim{
 		r.rowAim("CPU per GET, CREATE, server-side apply, client certificates", 1.0, cpuPerRequest, split, certificates),
@@ -51,7 +54,7 @@ func (r *report) rowAim(what string, limit float64, of measure, names []string, 
 	a := aim{What: what, Limit: limit, Found: map[string]found{}}
 	for _, one := range r.Rows {
 		named := slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(one.Workload, name) })
-		if (len(names) > 0 && !named) || (credentials != "" && one.Credentials != credentials) {
+		if one.Condition != alone || (len(names) > 0 && !named) || (credentials != "" && one.Credentials != credentials) {
 			continue
 		}
 		for _, s := range r.sides {

@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +66,60 @@ func TestProcessorTimeAndMemoryOfAProcess(t *testing.T) {
 	}
 }
 
+func TestSystemCallsOfAProcess(t *testing.T) {
+	self := []process{{"bench", os.Getpid()}}
+	_, before, err := countsOf(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const calls = 100
+	for range calls {
+		if _, err := os.ReadFile("/proc/self/status"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if switches, after, err := countsOf(self); err != nil || after-before < calls || switches == 0 {
+		t.Errorf("%d system calls, %d context switches: %v", after-before, switches, err)
+	}
+	if _, _, err := countsOf([]process{{"nobody", 1 << 22}}); err == nil {
+		t.Error("a process that does not exist has system calls")
+	}
+}
+
+func TestVariantsAreComparedWithTheFirst(t *testing.T) {
+	sides := []side{{Name: "on"}, {Name: "off"}}
+	r := newReport(&options{rounds: 1, sides: sides})
+	w := workload{Name: "GET", Resource: "ConfigMaps", Credentials: certificates, Rate: 100}
+	for i, s := range sides {
+		r.add(s, w, alone, values{cpuPerRequest: float64(1 + i)})
+		r.add(s, w, memory, values{cpuPerRequest: float64(2 + i)})
+	}
+	r.finish()
+	var output bytes.Buffer
+	if err := r.writeTables(&output); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"GET ConfigMaps certificates 100 1.00 ×2.00", "GET (neighbour: memory) ConfigMaps certificates 100 2.00 ×1.50"} {
+		if !strings.Contains(strings.Join(strings.Fields(output.String()), " "), line) {
+			t.Errorf("no %q in\n%s", line, output.String())
+		}
+	}
+	if len(r.Aims) > 0 {
+		t.Error("aims are judged without stock")
+	}
+}
+
+func TestTheNeighbourGoesRoundItsWholeMemory(t *testing.T) {
+	next := cycle(1000)
+	at, steps := next[0], 1
+	for ; at != 0; at = next[at] {
+		steps++
+	}
+	if steps != len(next) {
+		t.Errorf("the cycle has %d entries of %d", steps, len(next))
+	}
+}
+
 // exampleReport has two rounds of a workload, twice as dear as stock, and a crowd.
 func exampleReport() *report {
 	sides := []side{{Name: stock}, {Name: tuned}}
@@ -72,8 +128,8 @@ func exampleReport() *report {
 	for i, name := range []string{stock, tuned, stock, tuned} {
 		s := side{Name: name}
 		factor := 1 + float64(i%2)
-		r.add(s, w, values{cpuPerRequest: 0.4 * factor, p99: 5, perSecond: 1000, failures: float64(i)})
-		r.start(s, time.Second, 0.02)
+		r.add(s, w, alone, values{cpuPerRequest: 0.4 * factor, p99: 5, perSecond: 1000, failures: float64(i)})
+		r.start(s, time.Second)
 		if i > 1 {
 			continue
 		}
@@ -178,10 +234,21 @@ func TestArguments(t *testing.T) {
 	if o.rounds != 1 || len(o.crds) != 60 || len(o.selected()) != 2 || len(o.sides) != 2 || len(o.sides[1].env) != 2 {
 		t.Errorf("%+v", o)
 	}
-	for _, wrong := range [][]string{{"-sides", "other"}, {"-rounds", "0"}, {"-o", "xml"}, {"GET"}, {"-run", "("}, {"-crds", t.TempDir()}} {
+	for _, wrong := range [][]string{
+		{"-sides", "other"}, {"-rounds", "0"}, {"-o", "xml"}, {"GET"}, {"-run", "("}, {"-crds", t.TempDir()},
+		{"-sides", ""}, {"-neighbour", "loud"}, {"-variant", "a"}, {"-variant", "stock=a"}, {"-variant", "a=b", "-variant", "a=c"},
+		{"-variant-env", "a=A=b"}, {"-variant", "a=b", "-variant-env", "a=A"}, {"-variant", "a=b", "-docs", "page"},
+	} {
 		if _, err := parse(wrong); err == nil {
 			t.Errorf("%v is accepted", wrong)
 		}
+	}
+	o, err = parse([]string{"-sides", "", "-variant", "on=a", "-variant", "off=b", "-variant-env", "off=A=b=c", "-neighbour", "both"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(o.sides) != 2 || filepath.Base(o.sides[1].binaries) != "b" || !slices.Equal(o.sides[1].env, []string{"A=b=c"}) || len(o.conditions) != 2 {
+		t.Errorf("%+v", o)
 	}
 	var list bytes.Buffer
 	if err := listParts(&list); !errors.Is(err, errListed) || strings.Count(list.String(), "\n") != len(workloads())+2 {

@@ -30,11 +30,13 @@ const (
 	kubeAPIServer = "kube-apiserver"
 )
 
-// side is kube-apiserver, or Tripod with its settings of garbage collection.
+// side is kube-apiserver, or Tripod with its settings of garbage collection, or a variant of Tripod.
 type side struct {
 	Name string
 	// env is the environment of its processes.
 	env []string
+	// binaries is the directory with the binaries of a variant.
+	binaries string
 }
 
 func (s side) isStock() bool { return s.Name == stock }
@@ -103,7 +105,7 @@ func (c *cluster) startTripod(ctx context.Context, later, args []string) error {
 		return err
 	}
 	c.etcd = process{"etcd", etcd.PID()}
-	options := framework.FleetOptions{EtcdURL: url, Env: c.side.env}
+	options := framework.FleetOptions{EtcdURL: url, Env: c.side.env, Binaries: c.side.binaries}
 	names := []string{"core-1", "extensions-1", "aggregator-1"}
 	for i, name := range append(names, later...) {
 		options.Replicas = append(options.Replicas, framework.ReplicaOptions{Name: name, Args: args, Later: i >= len(names)})

@@ -12,6 +12,9 @@
 // There are three sides: stock, Tripod with the garbage collection of stock, and Tripod with its own settings. Afterwards all
 // workloads are run once more for profiles, and CRDs come in numbers, while built-in resources are read and written.
 //
+// Variants are further sides: other binaries of Tripod, or the same with another environment. Without stock, all are compared with the first
+// of them. A neighbour that keeps the caches and the memory busy shows what a change is worth on a machine that is shared.
+//
 //	go run ./test/bench                        # all of it, about 25 minutes
 //	go run ./test/bench -run 'GET|APPLY' -rounds 5
 //	go run ./test/bench -short -run CRDs

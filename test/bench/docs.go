@@ -82,7 +82,7 @@ func (r *report) notable(differs func(float64) bool) []string {
 			each = append(each, fmt.Sprintf("%s ×%.2f", perSecond, ratio))
 		}
 		if len(each) > 0 {
-			said = append(said, fmt.Sprintf("%s (%s, %s): %s", one.Workload, one.Resource, one.Credentials, strings.Join(each, ", ")))
+			said = append(said, fmt.Sprintf("%s (%s, %s): %s", one.name(), one.Resource, one.Credentials, strings.Join(each, ", ")))
 		}
 	}
 	return said

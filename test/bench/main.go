@@ -18,6 +18,9 @@ import (
 )
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == neighbourCommand {
+		beNeighbour()
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := bench(ctx, os.Args[1:])
 	stop()
@@ -55,8 +58,14 @@ func bench(ctx context.Context, args []string) error {
 }
 
 // measure runs what was selected.
-func (o *options) measure(ctx context.Context, r *report) error {
+func (o *options) measure(ctx context.Context, r *report) (err error) {
 	selected := o.selected()
+	if slices.Contains(o.conditions, memory) {
+		if o.neighbour, err = startNeighbour(ctx); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, o.neighbour.close()) }()
+	}
 	if o.run.MatchString(startPart) || len(selected) > 0 {
 		for round := range o.rounds {
 			order := slices.Clone(o.sides)
@@ -104,23 +113,39 @@ func (s side) round(ctx context.Context, o *options, r *report, selected []workl
 	}
 	defer func() { err = errors.Join(err, f.close()) }()
 	f.failed = true
-	doingNothing, err := f.idle(ctx)
-	if err != nil {
+	r.start(s, c.ready)
+	if err := pause(ctx, settle); err != nil {
 		return err
 	}
-	r.start(s, c.ready, doingNothing)
+	if o.run.MatchString(startPart) {
+		doingNothing, err := f.idle(ctx)
+		if err != nil {
+			return err
+		}
+		r.Idle[s.Name] = append(r.Idle[s.Name], doingNothing)
+	}
 	if r.GarbageCollection[s.Name], err = f.garbageCollection(ctx); err != nil {
 		return err
 	}
 	for _, w := range selected {
-		v, err := w.run(ctx, f, o)
-		if err != nil {
-			return fmt.Errorf("%s: %s: %w", s.Name, w, err)
+		for _, condition := range o.conditions {
+			var v values
+			if err := o.under(condition, func() (err error) { v, err = w.run(ctx, f, o); return err }); err != nil {
+				return fmt.Errorf("%s: %s: %w", s.Name, w, err)
+			}
+			r.add(s, w, condition, v)
 		}
-		r.add(s, w, v)
 	}
 	f.failed = false
 	return nil
+}
+
+// under calls do under a condition.
+func (o *options) under(condition string, do func() error) error {
+	if condition == alone {
+		return do()
+	}
+	return o.neighbour.beside(do)
 }
 
 // profiles runs the workloads on stock and on Tripod for profiles: of processor time and allocations, and with servers that

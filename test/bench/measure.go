@@ -38,6 +38,9 @@ const (
 	perSecond         measure = "requests/s at most"
 	failures          measure = "failed requests"
 	cpuPerEvent       measure = "CPU µs/event delivered"
+	switches          measure = "context switches"
+	systemCalls       measure = "read and write calls"
+	resident          measure = "memory MB"
 	aggregatorMallocs measure = "allocations in the aggregator"
 )
 
@@ -133,11 +136,8 @@ func (w workload) fail(v values, f *fixture, o *options, results ...*load.Result
 // settle is how long nothing is done before a server is taken for idle.
 const settle = 3 * time.Second
 
-// idle waits until nothing is done that belongs to the start, and then returns the share of a processor that doing nothing takes.
+// idle returns the share of a processor that doing nothing takes.
 func (f *fixture) idle(ctx context.Context) (float64, error) {
-	if err := pause(ctx, settle); err != nil {
-		return 0, err
-	}
 	start := time.Now()
 	before, err := cpuOf(f.servers...)
 	if err != nil {
@@ -150,13 +150,28 @@ func (f *fixture) idle(ctx context.Context) (float64, error) {
 	return (after - before).Seconds() / time.Since(start).Seconds(), err
 }
 
-// charge calls do, which returns how often it did something, and takes down the processor time of each time.
-func (f *fixture) charge(v values, as measure, unit float64, do func() (int64, error)) error {
-	before, err := cpuByService(f.servers)
-	if err != nil {
-		return err
+// spent is what processes have used since they were started.
+type spent struct {
+	// cpu is by service, and etcd's.
+	cpu                   map[string]time.Duration
+	etcd                  time.Duration
+	switches, systemCalls int64
+}
+
+func (f *fixture) spent() (s spent, err error) {
+	if s.cpu, err = cpuByService(f.servers); err != nil {
+		return s, err
 	}
-	etcdBefore, err := f.etcd.cpu()
+	if s.etcd, err = f.etcd.cpu(); err != nil {
+		return s, err
+	}
+	s.switches, s.systemCalls, err = countsOf(f.servers)
+	return s, err
+}
+
+// charge calls do, which returns how often it did something, and takes down what each time has cost.
+func (f *fixture) charge(v values, as measure, unit float64, do func() (int64, error)) error {
+	before, err := f.spent()
 	if err != nil {
 		return err
 	}
@@ -164,22 +179,28 @@ func (f *fixture) charge(v values, as measure, unit float64, do func() (int64, e
 	if err != nil {
 		return err
 	}
-	after, err := cpuByService(f.servers)
+	after, err := f.spent()
 	if err != nil {
 		return err
 	}
-	etcdAfter, err := f.etcd.cpu()
 	each := func(d time.Duration) float64 { return d.Seconds() * unit / float64(n) }
 	v[as] = 0
-	for service := range after {
-		spent := each(after[service] - before[service])
-		v[as] += spent
+	for service := range after.cpu {
+		one := each(after.cpu[service] - before.cpu[service])
+		v[as] += one
 		if as != cpuPerRequest {
-			v[cpuIn(service)] = spent
+			v[cpuIn(service)] = one
 		}
 	}
-	if as != cpuWhenBusy { // that of etcd is of the offered load
-		v[etcdCPU] = each(etcdAfter - etcdBefore)
+	if as != cpuWhenBusy { // these are of the offered load
+		v[etcdCPU] = each(after.etcd - before.etcd)
+		v[switches] = float64(after.switches-before.switches) / float64(n)
+		v[systemCalls] = float64(after.systemCalls-before.systemCalls) / float64(n)
+	}
+	now, _, err := memoryOfEach(f.servers)
+	v[resident] = 0
+	for _, one := range now {
+		v[resident] += one
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -33,6 +34,8 @@ type options struct {
 	profile     time.Duration
 	quiet       time.Duration
 	sides       []side
+	conditions  []string
+	neighbour   *neighbour // nil when all is measured alone
 	crds        []*apiextensionsv1.CustomResourceDefinition
 	json        bool
 	artifacts   string
@@ -53,7 +56,11 @@ func parse(args []string) (*options, error) {
 	flags.DurationVar(&o.profile, "profile", 2*time.Second, "how long each workload is profiled; 0 for no profiles")
 	flags.DurationVar(&o.quiet, "quiet", 20*time.Second, "time before and after the CRDs")
 	tunedEnv := flags.String("tuned", "", `environment of Tripod with tuned garbage collection, such as "GOGC=200 GOMEMLIMIT=400MiB"; as it is shipped when empty`)
-	names := flags.String("sides", "stock,equal,tuned", "what is compared: stock, and Tripod with the same and with tuned garbage collection")
+	names := flags.String("sides", "stock,equal,tuned", "what is compared: stock, and Tripod with the same and with tuned garbage collection; may be empty")
+	binaries, envs := pairs{}, pairs{}
+	flags.Var(&binaries, "variant", "`NAME=DIR`: compare the services in this directory, too, under this name; may be repeated")
+	flags.Var(&envs, "variant-env", "`NAME=KEY=VALUE`: environment of the variant; may be repeated")
+	neighbours := flags.String("neighbour", alone, "run workloads alone (none), beside a process that keeps caches and memory busy (memory), or both")
 	count := flags.Int("crd-count", 600, "how many CRDs are generated")
 	dir := flags.String("crds", "", "directory with real CRDs, instead of generated ones")
 	output := flags.String("o", "table", "table or json")
@@ -76,8 +83,19 @@ func parse(args []string) (*options, error) {
 	if o.run, err = regexp.Compile(*run); err != nil {
 		return nil, fmt.Errorf("-run: %w", err)
 	}
-	if o.sides, err = selectSides(strings.Split(*names, ","), strings.Fields(*tunedEnv)); err != nil {
+	if o.conditions, err = conditions(*neighbours); err != nil {
 		return nil, err
+	}
+	if o.sides, err = selectSides(strings.FieldsFunc(*names, func(r rune) bool { return r == ',' }), strings.Fields(*tunedEnv)); err != nil {
+		return nil, err
+	}
+	variants, err := variants(binaries, envs)
+	if err != nil {
+		return nil, err
+	}
+	o.sides = append(o.sides, variants...)
+	if len(o.sides) == 0 || (o.docs != "" && len(variants) > 0) {
+		return nil, errors.New("-sides and -variant select nothing, or -docs is given, which is about Tripod as it is shipped")
 	}
 	if *dir == "" {
 		o.crds = schemas.Generate(*count)
@@ -115,4 +133,44 @@ func selectSides(names, tunedEnv []string) ([]side, error) {
 // selected returns the workloads that are to be run.
 func (o *options) selected() []workload {
 	return slices.DeleteFunc(workloads(), func(w workload) bool { return !o.run.MatchString(w.String()) })
+}
+
+// pairs are the values of a flag that is repeated, NAME=VALUE each.
+type pairs [][2]string
+
+// String implements flag.Value.
+func (p *pairs) String() string { return fmt.Sprint(*p) }
+
+// Set implements flag.Value.
+func (p *pairs) Set(s string) error {
+	name, value, found := strings.Cut(s, "=")
+	if !found || name == "" || value == "" {
+		return errors.New("it must be NAME=VALUE")
+	}
+	*p = append(*p, [2]string{name, value})
+	return nil
+}
+
+// variants returns the sides that -variant and -variant-env describe.
+func variants(binaries, envs pairs) ([]side, error) {
+	var all []side
+	named := func(name string) int { return slices.IndexFunc(all, func(s side) bool { return s.Name == name }) }
+	for _, one := range binaries {
+		dir, err := filepath.Abs(one[1])
+		if err != nil {
+			return nil, err
+		}
+		if named(one[0]) >= 0 || slices.Contains([]string{stock, equal, tuned}, one[0]) {
+			return nil, fmt.Errorf("-variant: another side is called %s", one[0])
+		}
+		all = append(all, side{Name: one[0], binaries: dir})
+	}
+	for _, one := range envs {
+		i := named(one[0])
+		if i < 0 || !strings.Contains(one[1], "=") {
+			return nil, fmt.Errorf("-variant-env: %s=%s is not KEY=VALUE of a -variant", one[0], one[1])
+		}
+		all[i].env = append(all[i].env, one[1])
+	}
+	return all, nil
 }

@@ -4,8 +4,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -33,23 +35,62 @@ func (p process) cpu() (time.Duration, error) {
 
 // resident returns the resident memory of a process in MB, and the most that it has had.
 func (p process) resident() (now, most float64, err error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
+	found, err := numbers(fmt.Sprintf("/proc/%d/status", p.PID))
+	if err == nil && found["VmRSS:"] == 0 {
+		err = errors.New("it has ended")
+	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("cannot read the memory of %s: %w", p.Service, err)
 	}
-	found := map[string]float64{}
+	const kib = 1024 / 1e6
+	return float64(found["VmRSS:"]) * kib, float64(found["VmHWM:"]) * kib, nil
+}
+
+// counts returns how often threads of the process have begun to wait or were interrupted, and how often they have called read and write.
+func (p process) counts() (switches, systemCalls int64, err error) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", p.PID))
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, thread := range threads {
+		if found, err := numbers(thread); err == nil { // it may have ended
+			switches += found["voluntary_ctxt_switches:"] + found["nonvoluntary_ctxt_switches:"]
+		}
+	}
+	found, err := numbers(fmt.Sprintf("/proc/%d/io", p.PID))
+	if err != nil {
+		return 0, 0, fmt.Errorf("cannot read the system calls of %s: %w", p.Service, err)
+	}
+	return switches, found["syscr:"] + found["syscw:"], nil
+}
+
+// countsOf returns the counts of several processes together.
+func countsOf(processes []process) (switches, systemCalls int64, err error) {
+	for _, p := range processes {
+		s, c, err := p.counts()
+		if err != nil {
+			return 0, 0, err
+		}
+		switches, systemCalls = switches+s, systemCalls+c
+	}
+	return switches, systemCalls, nil
+}
+
+// numbers returns the decimal numbers of a file of /proc by their names, which end with a colon.
+func numbers(path string) (map[string]int64, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]int64{}
 	for line := range strings.Lines(string(data)) {
-		if fields := strings.Fields(line); len(fields) == 3 && fields[2] == "kB" {
-			if found[fields[0]], err = strconv.ParseFloat(fields[1], 64); err != nil {
-				return 0, 0, fmt.Errorf("cannot read the memory of %s: %w", p.Service, err)
+		if fields := strings.Fields(line); len(fields) > 1 {
+			if n, err := strconv.ParseInt(fields[1], 10, 64); err == nil {
+				found[fields[0]] = n
 			}
 		}
 	}
-	if found["VmRSS:"] == 0 {
-		return 0, 0, fmt.Errorf("cannot read the memory of %s: it has ended", p.Service)
-	}
-	const kib = 1024 / 1e6
-	return found["VmRSS:"] * kib, found["VmHWM:"] * kib, nil
+	return found, nil
 }
 
 // memoryOfEach returns the resident memory of each process in MB, and the most that it has had.

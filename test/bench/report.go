@@ -43,6 +43,8 @@ type report struct {
 // row is what was found for a workload.
 type row struct {
 	Workload, Resource, Credentials string
+	// Condition says what ran beside it.
+	Condition string
 	// Rate is in requests per second.
 	Rate float64
 	// Rounds has what was measured in each round, Medians their medians, of each side.
@@ -50,6 +52,8 @@ type row struct {
 	Medians map[string]map[measure]float64
 
 	fanOut bool
+	// base is the side that the others are compared with.
+	base string
 }
 
 // phase is how long requests to built-in resources took during a phase of a crowd, in milliseconds.
@@ -68,21 +72,28 @@ func newReport(o *options) *report {
 	}
 }
 
-// start takes down how long a start took, and the share of a processor that is taken afterwards.
-func (r *report) start(s side, took time.Duration, doingNothing float64) {
-	r.Idle[s.Name] = append(r.Idle[s.Name], doingNothing)
+// start takes down how long a start took.
+func (r *report) start(s side, took time.Duration) {
 	r.Starts[s.Name] = append(r.Starts[s.Name], took.Seconds())
 }
 
+// base is the side that the others are compared with.
+func (r *report) base() string {
+	if len(r.sides) == 0 || slices.ContainsFunc(r.sides, side.isStock) {
+		return stock
+	}
+	return r.sides[0].Name
+}
+
 // add takes down what a round has found.
-func (r *report) add(s side, w workload, v values) {
+func (r *report) add(s side, w workload, condition string, v values) {
 	i := slices.IndexFunc(r.Rows, func(one *row) bool {
-		return one.Workload == w.Name && one.Resource == w.Resource && one.Credentials == w.Credentials
+		return one.Workload == w.Name && one.Resource == w.Resource && one.Credentials == w.Credentials && one.Condition == condition
 	})
 	if i < 0 {
 		i = len(r.Rows)
 		r.Rows = append(r.Rows, &row{
-			Workload: w.Name, Resource: w.Resource, Credentials: w.Credentials, Rate: w.Rate, fanOut: w.fanOut,
+			Workload: w.Name, Resource: w.Resource, Credentials: w.Credentials, Condition: condition, Rate: w.Rate, fanOut: w.fanOut, base: r.base(),
 			Rounds: map[string]map[measure][]float64{},
 		})
 	}
@@ -122,9 +133,17 @@ func (r *report) finish() {
 	r.Aims = r.aims()
 }
 
-// ratio returns how a measure of a side compares with that of stock, and whether there are both.
+// name is that of the workload, and of its condition where it was not alone.
+func (one *row) name() string {
+	if one.Condition == alone {
+		return one.Workload
+	}
+	return fmt.Sprintf("%s (neighbour: %s)", one.Workload, one.Condition)
+}
+
+// ratio returns how a measure of a side compares with that of stock, or of the first variant, and whether there are both.
 func (one *row) ratio(side string, what measure) (float64, bool) {
-	theirs, ours := one.Medians[stock][what], one.Medians[side][what]
+	theirs, ours := one.Medians[one.base][what], one.Medians[side][what]
 	return ours / theirs, theirs > 0 && ours > 0
 }
 

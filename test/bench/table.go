@@ -49,19 +49,22 @@ func (t table) Markdown() string {
 func (r *report) tables() []table {
 	all := []table{
 		r.workloadTable("Requests: medians of stock, and ratios of Tripod to them with equal and with tuned garbage collection",
-			false, cpuPerRequest, cpuWhenBusy, etcdCPU, p50, p99, p999, perSecond),
-		r.workloadTable("Watches: 1,000 watchers, 20 events a second to each", true, cpuPerEvent, etcdCPU, p50, p99, p999),
+			func(one *row) bool { return !one.fanOut }, cpuPerRequest, cpuWhenBusy, etcdCPU, p50, p99, p999, perSecond),
+		r.workloadTable("Watches: 1,000 watchers, 20 events a second to each",
+			func(one *row) bool { return one.fanOut }, cpuPerEvent, etcdCPU, p50, p99, p999),
+		r.workloadTable("System: of each request or event the times that a thread began to wait or was interrupted, and calls of read and write; resident memory afterwards",
+			func(*row) bool { return true }, switches, systemCalls, resident),
 		r.splitTable(), r.startTable(), r.memoryTable(), r.phaseTable(), r.aimTable(),
 	}
 	return slices.DeleteFunc(all, func(t table) bool { return len(t.rows) == 0 })
 }
 
-// workloadTable has a column of each side for each measure: of stock what was measured, of the others the ratio to it.
-func (r *report) workloadTable(title string, fanOut bool, measures ...measure) table {
+// workloadTable has a column of each side for each measure: of stock, or else the first variant, what was measured, of the others the ratio to it.
+func (r *report) workloadTable(title string, keep func(*row) bool, measures ...measure) table {
 	t := table{Title: title, header: []string{"", "resource", "credentials", "per second"}}
 	for _, what := range measures {
 		for _, s := range r.sides {
-			if s.Name == r.sides[0].Name {
+			if s.Name == r.base() {
 				t.header = append(t.header, string(what)+" "+s.Name)
 			} else {
 				t.header = append(t.header, s.Name)
@@ -70,14 +73,14 @@ func (r *report) workloadTable(title string, fanOut bool, measures ...measure) t
 	}
 	t.header = append(t.header, "failed")
 	for _, one := range r.Rows {
-		if one.fanOut != fanOut {
+		if !keep(one) {
 			continue
 		}
-		cells := []string{one.Workload, one.Resource, one.Credentials, fmt.Sprintf("%g", one.Rate)}
+		cells := []string{one.name(), one.Resource, one.Credentials, fmt.Sprintf("%g", one.Rate)}
 		failed := 0.0
 		for _, what := range measures {
 			for _, s := range r.sides {
-				if ratio, both := one.ratio(s.Name, what); both && !s.isStock() {
+				if ratio, both := one.ratio(s.Name, what); both && s.Name != one.base {
 					cells = append(cells, fmt.Sprintf("×%.2f", ratio))
 				} else {
 					cells = append(cells, number(one.Medians[s.Name][what]))
@@ -102,7 +105,7 @@ func (r *report) splitTable() table {
 		header: []string{"", "resource", "credentials", kubeAPIServer, aggregator, core, extensions, "without the aggregator", "in all"},
 	}
 	for _, one := range r.Rows {
-		cells := []string{one.Workload, one.Resource, one.Credentials}
+		cells := []string{one.name(), one.Resource, one.Credentials}
 		for _, service := range []string{kubeAPIServer, aggregator, core, extensions} {
 			side := ours
 			if service == kubeAPIServer {

@@ -35,6 +35,8 @@ type FleetOptions struct {
 	EtcdURL string
 	// Env is added to the environment of every replica.
 	Env []string
+	// Binaries is the directory with the binaries of the services. It is bin/ when empty.
+	Binaries string
 	// Replicas are started in this order.
 	Replicas []ReplicaOptions
 }
@@ -73,7 +75,7 @@ type Replica struct {
 
 	environment *Environment
 	service     string
-	dir         string
+	binary, dir string
 	args, env   []string
 	starts      int
 	process     *Process
@@ -137,7 +139,13 @@ func (f *Fleet) Through(aggregator string) *Cluster {
 func (f *Fleet) addReplicas() error {
 	for _, options := range f.options.Replicas {
 		service, _, _ := strings.Cut(options.Name, "-")
-		r := &Replica{Name: options.Name, environment: f.environment, service: service, env: f.options.Env, dir: filepath.Join(f.DataDir, options.Name)}
+		r := &Replica{
+			Name: options.Name, environment: f.environment, service: service, binary: f.environment.Binary("tripod-" + service),
+			dir: filepath.Join(f.DataDir, options.Name), env: f.options.Env,
+		}
+		if f.options.Binaries != "" {
+			r.binary = filepath.Join(f.options.Binaries, "tripod-"+service)
+		}
 		if err := mkdir(r.dir); err != nil {
 			return err
 		}
@@ -265,7 +273,7 @@ func (r *Replica) Start() error {
 	var err error
 	r.starts++
 	r.process, err = r.environment.Start(Command{
-		Name: fmt.Sprintf("%s.%d", r.Name, r.starts), Path: r.environment.Binary("tripod-" + r.service), Args: r.args, Env: r.env, Dir: r.dir,
+		Name: fmt.Sprintf("%s.%d", r.Name, r.starts), Path: r.binary, Args: r.args, Env: r.env, Dir: r.dir,
 	})
 	return err
 }
