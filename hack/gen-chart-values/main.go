@@ -16,8 +16,8 @@ import (
 
 const intro = `# Values of the chart
 
-All values of ` + "`deploy/helm/tripod`" + `, written from the comments in its ` + "`values.yaml`" + ` by ` + "`make fix-generated`" + `. Values that are not here are refused.
-How to use them is in [Install](install.md).
+This page lists all values of ` + "`deploy/helm/tripod`" + `. The chart rejects others. ` + "`make fix-generated`" + ` writes the page from the comments in ` + "`values.yaml`" + `.
+[Install](install.md) says how to use them.
 `
 
 func main() {
