@@ -1,0 +1,178 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+)
+
+// aList names declarations of upstream, which are not recorded yet.
+const aList = `# What we rely on.
+versions:
+  example.com/m: v1.0.0
+
+insides:
+- ours: [main.go]
+  reliesOn: A limit of ten.
+  tests: [.TestDifferencesAreReported]
+  upstream:
+    example.com/m/p/p.go:
+      limit: ""
+      T.method: ""  # returns it
+- ours: [list.go]
+  reliesOn: Something else.
+  upstream:
+    example.com/m/p/p.go:
+      plain: ""
+`
+
+// fixture is a list with recorded digests, and the folder of the module that it names.
+type fixture struct {
+	list string
+	dir  string
+}
+
+func newFixture(t *testing.T) fixture {
+	t.Helper()
+	f := fixture{dir: t.TempDir()}
+	write(t, f.dir, "p/p.go", upstream)
+	f.list = write(t, t.TempDir(), "list.yaml", aList)
+	c := f.compare(t)
+	recorded := c.list.record(c.versions(), c.digests)
+	if err := os.WriteFile(f.list, recorded, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func (f fixture) compare(t *testing.T) *comparison {
+	t.Helper()
+	l, err := readList(f.list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &module{path: "example.com/m", version: "v1.1.0", dir: f.dir}
+	c := &comparison{list: l, modules: map[string]*module{"example.com/m/p/p.go": m}, digests: map[int]string{}}
+	if err := c.compare(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestRecordingChangesVersionsAndDigestsOnly(t *testing.T) {
+	f := newFixture(t)
+	content, err := os.ReadFile(f.list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := string(content)
+	for _, in := range f.compare(t).list.Insides {
+		for _, d := range in.Upstream {
+			if len(d.digest) != 32 {
+				t.Errorf("the digest of %s is %q", d.name, d.digest)
+			}
+			got = strings.ReplaceAll(got, d.digest, `""`)
+		}
+	}
+	want := strings.ReplaceAll(aList, "v1.0.0", "v1.1.0")
+	if got != want {
+		t.Errorf("but for digests the list is %s\nwant %s", got, want)
+	}
+}
+
+func TestWhatIsAsRecordedIsNoDifference(t *testing.T) {
+	f := newFixture(t)
+	write(t, f.dir, "p/p.go", strings.ReplaceAll(upstream, "So has this.", "It returns ten."))
+	if c := f.compare(t); len(c.changed)+len(c.gone) > 0 {
+		t.Error(c.report())
+	}
+}
+
+func TestDifferencesAreReported(t *testing.T) {
+	f := newFixture(t)
+	changed := strings.ReplaceAll(upstream, "limit = 10", "limit = 11")
+	changed = strings.ReplaceAll(changed, "func plain() { fmt.Println() }", "")
+	write(t, f.dir, "p/p.go", changed)
+	write(t, f.dir, "p/q.go", "package p\n\nfunc plain() {}\n")
+	c := f.compare(t)
+	got := c.report()
+	for _, want := range []string{
+		"example.com/m v1.1.0 changed limit since v1.1.0 (p/p.go)",
+		"We rely on:  A limit of ten.",
+		"Look at:     main.go\n",
+		"Test:        go test ./ -run '^TestDifferencesAreReported$'",
+		"example.com/m v1.1.0 no longer has plain since v1.1.0 (p/p.go); it is in example.com/m/p/q.go now",
+		"Look at:     list.go\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the report lacks %q:\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "T.method") {
+		t.Errorf("the report is about what did not change:\n%s", got)
+	}
+}
+
+func TestChangesAreShown(t *testing.T) {
+	old := &module{path: "example.com/m", version: "v1.0.0", dir: t.TempDir()}
+	now := &module{path: "example.com/m", version: "v1.1.0", dir: t.TempDir()}
+	write(t, old.dir, "p.go", upstream)
+	write(t, now.dir, "p.go", strings.ReplaceAll(upstream, "return limit", "return limit + 1"))
+	var out bytes.Buffer
+	if err := showOne(&out, t.TempDir(), declaration{file: "example.com/m/p.go", name: "T.method"}, old, now); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"--- T.method of example.com/m/p.go v1.0.0", "+++ T.method of example.com/m/p.go v1.1.0", "-\treturn limit\n", "+\treturn limit + 1\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in:\n%s", want, &out)
+		}
+	}
+}
+
+func TestOurFilesAndTestsMustBeThere(t *testing.T) {
+	if err := checkOurs([]inside{{Ours: []string{"main.go"}, Tests: []string{"..kubernetes-insides.TestSource"}}}); err == nil ||
+		!strings.Contains(err.Error(), "no test TestSource in ..kubernetes-insides") {
+		t.Errorf("error is %v", err)
+	}
+	if err := checkOurs([]inside{{Ours: []string{"main.go"}, Tests: []string{"../kubernetes-insides.TestSource"}}}); err != nil {
+		t.Error(err)
+	}
+	err := checkOurs([]inside{{Ours: []string{"moved.go"}, ReliesOn: "This."}})
+	if err == nil || !strings.Contains(err.Error(), "moved.go does not exist: name the file that relies on this now: This.") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestFilesBelongToTheModuleWithTheLongestPath(t *testing.T) {
+	modules := []string{"example.com/m", "example.com/m/v2", "example.com/m2"}
+	for file, want := range map[string]string{
+		"example.com/m/p/p.go":    "example.com/m",
+		"example.com/m/v2/p/p.go": "example.com/m/v2",
+		"example.com/m3/p.go":     "",
+	} {
+		if got := moduleOf(file, modules); got != want {
+			t.Errorf("%s is of %q, want %q", file, got, want)
+		}
+	}
+}
+
+func TestListsThatAreRefused(t *testing.T) {
+	for name, content := range map[string]string{
+		"an unknown field":          "insides: [{ours: [a], reliesOn: b, upstreams: {c: {d: e}}}]",
+		"no file of ours":           "insides: [{reliesOn: b, upstream: {c: {d: e}}}]",
+		"no sentence":               "insides: [{ours: [a], upstream: {c: {d: e}}}]",
+		"no declaration":            "insides: [{ours: [a], reliesOn: b}]",
+		"declarations without file": "insides: [{ours: [a], reliesOn: b, upstream: [d]}]",
+		"files without declaration": "insides: [{ours: [a], reliesOn: b, upstream: {c: d}}]",
+	} {
+		if _, err := readList(write(t, t.TempDir(), "list.yaml", content)); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}
