@@ -161,19 +161,30 @@ release: $(TOOLS)/helm ## Build a release into dist/: binaries, images, chart, S
 ##@ Check
 
 # Every check has a fix beside it: verify-X and fix-X.
-CHECKS := kubernetes tidy proto generated licences lint
+CHECKS := kubernetes insides tidy proto generated licences lint
 
 .PHONY: verify
-verify: $(CHECKS:%=verify-%) ## Check vet, lint, formatting, contracts, generated code, go.mod, replace lines and licence headers.
+verify: $(CHECKS:%=verify-%) ## Check vet, lint, formatting, contracts, generated code, go.mod, replace lines, Kubernetes' insides and licence headers.
 
 .PHONY: fix
-fix: $(CHECKS:%=fix-%) ## Put right what `make verify` can complain about and a program can mend.
+fix: $(filter-out fix-insides,$(CHECKS:%=fix-%)) ## Put right what `make verify` can complain about and a program can mend.
 
 .PHONY: verify-kubernetes fix-kubernetes
 verify-kubernetes: ## Check that each Kubernetes module has its replace line at the pinned version.
 	go run -trimpath ./hack/kubernetes-replaces tools/e2e
 fix-kubernetes:
 	go run -trimpath ./hack/kubernetes-replaces -fix tools/e2e
+
+.PHONY: bump-kubernetes
+bump-kubernetes: ## Require another version of Kubernetes, and say what a person must look at (VERSION=v1.X.Y).
+	go run -trimpath ./hack/bump-kubernetes -version '$(VERSION)'
+
+# `make fix` leaves fix-insides out: a person compares the declarations first.
+.PHONY: verify-insides fix-insides
+verify-insides: ## Check that the declarations of Kubernetes that Tripod leans on (hack/kubernetes-insides.yaml) are what they were.
+	go run -trimpath ./hack/kubernetes-insides
+fix-insides: ## Record these declarations as they are now, once our code follows them.
+	go run -trimpath ./hack/kubernetes-insides -fix
 
 MODULES := . $(patsubst %/go.mod,%,$(wildcard tools/*/go.mod))
 

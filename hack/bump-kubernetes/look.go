@@ -1,0 +1,107 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// state is what there is with a version of Kubernetes.
+type state struct {
+	version string
+	// etcd is the version of etcd.
+	etcd string
+	// plugins are the admission plugins, by the names of their packages.
+	plugins []string
+	// flags are those of kube-apiserver.
+	flags []string
+}
+
+func look() (state, error) {
+	var s state
+	ours, err := readRequirements("go.mod")
+	if err != nil {
+		return s, err
+	}
+	s.version, s.etcd = ours[kubernetes], ours[etcdServer]
+	dir, err := dirOfKubernetes()
+	if err != nil {
+		return s, err
+	}
+	if s.plugins, err = readPlugins(filepath.Join(dir, "pkg/kubeapiserver/options/plugins.go")); err != nil {
+		return s, err
+	}
+	page, err := os.ReadFile("docs/flags.md")
+	if err != nil {
+		return s, err
+	}
+	s.flags = flagsIn(string(page))
+	return s, nil
+}
+
+// dirOfKubernetes returns where the source of Kubernetes is, which is downloaded if need be.
+func dirOfKubernetes() (string, error) {
+	text, err := output("go", "mod", "download", "-json", kubernetes)
+	if err != nil {
+		return "", err
+	}
+	var downloaded struct{ Dir string }
+	if err := json.Unmarshal([]byte(text), &downloaded); err != nil {
+		return "", err
+	}
+	return downloaded.Dir, nil
+}
+
+const orderedPlugins = "AllOrderedPlugins"
+
+// readPlugins returns the admission plugins that kube-apiserver lists in that Go file: a list of PACKAGE.PluginName.
+func readPlugins(path string) ([]string, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	ast.Inspect(file, func(node ast.Node) bool {
+		spec, ok := node.(*ast.ValueSpec)
+		if !ok || spec.Names[0].Name != orderedPlugins {
+			return true
+		}
+		ast.Inspect(spec, func(node ast.Node) bool {
+			selector, ok := node.(*ast.SelectorExpr)
+			if ok {
+				if pkg, ok := selector.X.(*ast.Ident); ok {
+					names = append(names, pkg.Name)
+				}
+			}
+			return !ok
+		})
+		return false
+	})
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%s has no list %s", path, orderedPlugins)
+	}
+	return names, nil
+}
+
+// flagRow is a row of the table of flags.
+var flagRow = regexp.MustCompile("^\\| `(--[a-z0-9-]+)` ")
+
+// flagsIn returns the flags in the tables of docs/flags.md, which are generated.
+func flagsIn(page string) []string {
+	var flags []string
+	for line := range strings.Lines(page) {
+		if row := flagRow.FindStringSubmatch(line); row != nil {
+			flags = append(flags, row[1])
+		}
+	}
+	return flags
+}

@@ -1,0 +1,130 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command bump-kubernetes makes Tripod require another version of Kubernetes: it changes go.mod of Tripod and of tools/e2e, generates what
+// follows from the version, and says at the end what a person must look at. `make bump-kubernetes VERSION=v1.X.Y` runs it.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+const kubernetes = "k8s.io/kubernetes"
+
+// modules are the folders of the modules that require Kubernetes.
+var modules = []string{".", "tools/e2e"}
+
+func main() {
+	version := flag.String("version", "", "version of Kubernetes, such as v1.36.3")
+	flag.Parse()
+	if err := run(*version, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "bump-kubernetes:", err)
+		os.Exit(1)
+	}
+}
+
+var release = regexp.MustCompile(`^v1(\.\d+\.\d+)$`)
+
+// staging returns the version of the modules that Kubernetes publishes from its own repository.
+func staging(version string) string { return release.ReplaceAllString(version, "v0$1") }
+
+func run(version string, out io.Writer) error {
+	if !release.MatchString(version) {
+		return fmt.Errorf("%q is no version of Kubernetes: say VERSION=v1.X.Y", version)
+	}
+	if changed, err := changedFiles(); err != nil {
+		return err
+	} else if len(changed) > 0 {
+		return fmt.Errorf("commit or stash your changes first, so that what the version changes can be told apart: %s", strings.Join(changed, ", "))
+	}
+	before, err := look()
+	if err != nil {
+		return err
+	}
+	if err := require(before.version, version); err != nil {
+		return err
+	}
+	if err := do("make", "--no-print-directory", "fix-tidy", "fix-generated"); err != nil {
+		return fmt.Errorf("go.mod requires %s, but not all could be generated; once that is mended, `make fix-generated verify-insides` does the rest: %w",
+			version, err)
+	}
+	after, err := look()
+	if err != nil {
+		return err
+	}
+	return report(out, before, after)
+}
+
+// require makes the modules require a version, and those of Kubernetes and etcd that belong to it.
+func require(old, version string) error {
+	if err := do("go", "get", kubernetes+"@"+version); err != nil {
+		return err
+	}
+	dir, err := dirOfKubernetes()
+	if err != nil {
+		return err
+	}
+	theirs, err := readRequirements(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		return err
+	}
+	for _, folder := range modules {
+		path := filepath.Join(folder, "go.mod")
+		ours, err := readRequirements(path)
+		if err != nil {
+			return err
+		}
+		edits := requireEdits(ours, theirs, old, version)
+		if len(edits) == 0 {
+			continue
+		}
+		if err := do("go", append(append([]string{"mod", "edit"}, edits...), path)...); err != nil {
+			return err
+		}
+	}
+	return do("make", "--no-print-directory", "fix-kubernetes")
+}
+
+// changedFiles returns the files that git would commit.
+func changedFiles() ([]string, error) {
+	text, err := output("git", "status", "--porcelain", "--untracked-files=no")
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for line := range strings.Lines(text) {
+		files = append(files, strings.TrimSpace(line[3:]))
+	}
+	return files, nil
+}
+
+// do runs a command whose output is shown.
+func do(name string, args ...string) error {
+	command := exec.Command(name, args...)
+	command.Stdout, command.Stderr = os.Stdout, os.Stderr
+	fmt.Println(strings.Join(command.Args, " "))
+	if err := command.Run(); err != nil {
+		return fmt.Errorf("%s: %w", command, err)
+	}
+	return nil
+}
+
+// output returns what a command prints.
+func output(name string, args ...string) (string, error) {
+	command := exec.Command(name, args...)
+	var stderr strings.Builder
+	command.Stderr = &stderr
+	out, err := command.Output()
+	if err != nil {
+		return string(out), fmt.Errorf("%s: %w", command, errors.Join(err, errors.New(strings.TrimSpace(stderr.String()))))
+	}
+	return string(out), nil
+}

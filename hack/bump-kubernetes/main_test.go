@@ -1,0 +1,103 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestVersionsOfKubernetesAlone(t *testing.T) {
+	for _, version := range []string{"", "1.36.2", "v1.36", "v0.36.2", "v1.36.2-rc.0", "latest"} {
+		if err := run(version, nil); err == nil || !strings.Contains(err.Error(), "say VERSION=v1.X.Y") {
+			t.Errorf("%q: %v", version, err)
+		}
+	}
+	if got := staging("v1.36.2"); got != "v0.36.2" {
+		t.Errorf("staging modules have %s", got)
+	}
+}
+
+func TestWhatGoesWithAVersionIsRequired(t *testing.T) {
+	ours := requirements{
+		"k8s.io/kubernetes":               "v1.36.3",
+		"k8s.io/api":                      "v0.36.3", // of the version before
+		"k8s.io/apiextensions-apiserver":  "v0.36.0", // what another module wants
+		"k8s.io/kube-aggregator":          "v0.0.0",  // what Kubernetes itself says
+		"k8s.io/klog/v2":                  "v2.140.0",
+		"sigs.k8s.io/yaml":                "v0.36.3",
+		"go.etcd.io/etcd/client/v3":       "v3.6.8",
+		"go.etcd.io/etcd/etcdutl/v3":      "v3.6.8", // which Kubernetes does not have
+		"go.etcd.io/etcd/server/v3":       "v3.6.8",
+		"go.etcd.io/bbolt":                "v1.4.3",
+		"go.etcd.io/etcd/client/pkg/v3":   "v3.7.0",
+		"github.com/prometheus/client_go": "v1.0.0",
+	}
+	theirs := requirements{
+		"go.etcd.io/etcd/client/v3": "v3.7.0", "go.etcd.io/etcd/server/v3": "v3.7.0", "go.etcd.io/etcd/client/pkg/v3": "v3.7.0",
+		"go.etcd.io/bbolt": "v1.5.0",
+	}
+	want := []string{
+		"-require=go.etcd.io/etcd/client/v3@v3.7.0",
+		"-require=go.etcd.io/etcd/etcdutl/v3@v3.7.0",
+		"-require=go.etcd.io/etcd/server/v3@v3.7.0",
+		"-require=k8s.io/api@v0.37.1",
+		"-require=k8s.io/kubernetes@v1.37.1",
+	}
+	if got := requireEdits(ours, theirs, "v1.36.3", "v1.37.1"); !slices.Equal(got, want) {
+		t.Errorf("edits = %q, want %q", got, want)
+	}
+}
+
+func TestPluginsAreReadFromTheirList(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "plugins.go")
+	for content, want := range map[string][]string{
+		"package options\nvar x = []string{a.Name}\nvar AllOrderedPlugins = []string{\n\tadmit.PluginName, // AlwaysAdmit\n\tgc.PluginName,\n}\n": {"admit", "gc"},
+		"package options\nvar AllPlugins = []string{admit.PluginName}\n":                                                                          nil,
+	} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := readPlugins(path)
+		if (err != nil) != (want == nil) || !slices.Equal(got, want) {
+			t.Errorf("got %q, %v, want %q", got, err, want)
+		}
+	}
+}
+
+func TestFlagsAreReadFromTheirPage(t *testing.T) {
+	const page = "# Flags\n\n`--help` shows them.\n\n| flag | core | |\n|---|---|---|\n| `--bind-address` | derived | |\n| `--v` | yes | like `--vmodule` |\n"
+	if got, want := flagsIn(page), []string{"--bind-address", "--v"}; !slices.Equal(got, want) {
+		t.Errorf("flags = %q, want %q", got, want)
+	}
+}
+
+func TestTheReportSaysWhatToLookAt(t *testing.T) {
+	before := state{version: "v1.36.3", etcd: "v3.6.8", plugins: []string{"admit", "gc"}, flags: []string{"--a", "--b"}}
+	after := state{version: "v1.37.0", etcd: "v3.7.0", plugins: []string{"admit", "gc", "fresh"}, flags: []string{"--b"}}
+	got := summary(before, after, true, "\nkube changed newErrWatcher\n  Look at: a.go\n", []string{"go.mod"}, []string{"README.md"})
+	for _, want := range []string{
+		"Kubernetes v1.36.3 -> v1.37.0, etcd v3.6.8 -> v3.7.0",
+		"leans on:\n   kube changed newErrWatcher\n     Look at: a.go\n",
+		"what each is about):\n   new:  fresh\n",
+		"gets which):\n   gone: --a\n",
+		"shows:\n   go.mod\n",
+		"specs.txt are those of v1.36.3: make conformance-refresh",
+		"name v1.36.3, most of them in examples:\n   README.md\n",
+		"make verify test conformance kubectl-suite",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the report lacks %q:\n%s", want, got)
+		}
+	}
+	got = summary(before, before, false, "", nil, nil)
+	for _, want := range []string{"leans on: none changed.", "is about): the same.", "gets which): the same."} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the report lacks %q:\n%s", want, got)
+		}
+	}
+}

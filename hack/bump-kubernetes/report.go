@@ -1,0 +1,91 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// specs is the list of conformance specs, which belongs to a version.
+const specs = "test/suites/conformance/specs.txt"
+
+// report says what a person must look at.
+func report(out io.Writer, before, after state) error {
+	insides, errOfInsides := output("go", "run", "-trimpath", "./hack/kubernetes-insides")
+	if errOfInsides != nil {
+		insides += errOfInsides.Error()
+	}
+	changed, err := changedFiles()
+	if err != nil {
+		return err
+	}
+	// Files that name a version in examples are as good with another one. git grep fails if there is none.
+	naming, _ := output("git", "grep", "--name-only", "--fixed-strings", before.version, "--", "*.md", "*.txt", "*.yaml", "*.tmpl")
+	_, err = io.WriteString(out, summary(before, after, errOfInsides != nil, insides, changed, strings.Fields(naming)))
+	return err
+}
+
+// summary is the text of the report.
+func summary(before, after state, differ bool, insides string, changed, naming []string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nKubernetes %s -> %s, etcd %s -> %s. What a person must look at:\n", before.version, after.version, before.etcd, after.etcd)
+
+	b.WriteString("\n1. Declarations of Kubernetes that Tripod leans on:")
+	if differ {
+		b.WriteString("\n" + indent(insides))
+	} else {
+		b.WriteString(" none changed.\n")
+	}
+
+	b.WriteString("\n2. Admission plugins (internal/admission/plugins/table.go lists them, and says what each is about):")
+	b.WriteString(difference(before.plugins, after.plugins))
+
+	b.WriteString("\n3. Flags of kube-apiserver (local/kubeapiserver/routes.go decides which service gets which):")
+	b.WriteString(difference(before.flags, after.flags))
+
+	b.WriteString("\n4. Files that changed, as `git diff` shows:\n")
+	for _, file := range changed {
+		b.WriteString("   " + file + "\n")
+	}
+
+	fmt.Fprintf(&b, "\n5. The conformance specs in %s are those of %s: make conformance-refresh\n", specs, before.version)
+	if len(naming) > 0 && before.version != after.version {
+		fmt.Fprintf(&b, "\n6. These name %s, most of them in examples:\n", before.version)
+		for _, file := range naming {
+			b.WriteString("   " + file + "\n")
+		}
+	}
+	b.WriteString("\nThen: make verify test conformance kubectl-suite\n")
+	return b.String()
+}
+
+// difference says what is new and what is gone.
+func difference(before, after []string) string {
+	var b strings.Builder
+	for _, name := range after {
+		if !slices.Contains(before, name) {
+			b.WriteString("\n   new:  " + name)
+		}
+	}
+	for _, name := range before {
+		if !slices.Contains(after, name) {
+			b.WriteString("\n   gone: " + name)
+		}
+	}
+	if b.Len() == 0 {
+		return " the same.\n"
+	}
+	return b.String() + "\n"
+}
+
+func indent(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(strings.TrimSpace(text) + "\n") {
+		b.WriteString(strings.TrimRight("   "+line, " \n") + "\n")
+	}
+	return b.String()
+}
