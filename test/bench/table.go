@@ -156,7 +156,7 @@ func (r *report) memoryTable() table {
 
 func (r *report) phaseTable() table {
 	t := table{
-		Title:  fmt.Sprintf("Built-in resources while %d CRDs come: %d GETs and %d UPDATEs a second", r.CRDs, readsPerSecond, writesPerSecond),
+		Title:  fmt.Sprintf("Built-in resources while %d CRDs are installed: %d GETs and %d UPDATEs a second", r.CRDs, readsPerSecond, writesPerSecond),
 		header: []string{"", "", "side", "seconds", "requests", "p50 ms", "p99 ms", "p99.9 ms", "ratio of p99"},
 	}
 	for _, requests := range []string{"GET", "UPDATE"} {
@@ -179,7 +179,7 @@ func (r *report) phaseTable() table {
 }
 
 func (r *report) aimTable() table {
-	t := table{Title: "Aims: ratios to stock, the worst of those that an aim is about", header: []string{"", "aim"}}
+	t := table{Title: "Aims: the worst ratio to stock for each", header: []string{"", "aim"}}
 	var ours []side
 	for _, s := range r.sides {
 		if !s.isStock() {
