@@ -160,14 +160,14 @@ release: $(TOOLS)/helm ## Build a release into dist/: binaries, images, chart, S
 
 ##@ Check
 
-# Every check has a fix beside it: verify-X and fix-X.
-CHECKS := kubernetes insides tidy proto generated licences lint
+# Every check has a fix beside it, verify-X and fix-X, but only a person can fix docs.
+CHECKS := kubernetes insides tidy proto generated docs licences lint
 
 .PHONY: verify
-verify: $(CHECKS:%=verify-%) ## Check vet, lint, formatting, contracts, generated code, go.mod, replace lines, Kubernetes' insides and licence headers.
+verify: $(CHECKS:%=verify-%) ## Check vet, lint, formatting, contracts, generated code, docs, go.mod, replace lines, Kubernetes' insides and licence headers.
 
 .PHONY: fix
-fix: $(filter-out fix-insides,$(CHECKS:%=fix-%)) ## Put right what `make verify` can complain about and a program can mend.
+fix: $(filter-out fix-insides fix-docs,$(CHECKS:%=fix-%)) ## Put right what `make verify` can complain about and a program can mend.
 
 .PHONY: verify-kubernetes fix-kubernetes
 verify-kubernetes: ## Check that each Kubernetes module has its replace line at the pinned version.
@@ -225,6 +225,10 @@ fix-generated: $(PROTO_TOOLS)
 	go run -trimpath ./hack/gen-tables flags docs/flags.md
 	go run -trimpath ./hack/gen-tables rules docs/secure.md
 	hack/generate-proto.sh proto
+
+.PHONY: verify-docs
+verify-docs: ## Check the links of all pages, and that docs/architecture.md lists every package.
+	go run -trimpath ./hack/check-docs
 
 .PHONY: verify-licences fix-licences
 verify-licences: ## Check that source files start with the licence header.
