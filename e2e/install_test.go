@@ -17,7 +17,7 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// TestInstall uses what the chart has installed.
+// TestInstall checks that a new release is ready and works.
 func TestInstall(t *testing.T) {
 	r := shared(t)
 	t.Run("everything is ready", func(t *testing.T) { everythingIsReady(t, r) })
@@ -30,12 +30,12 @@ func TestInstall(t *testing.T) {
 	})
 	t.Run("objects are created, read, changed and deleted", func(t *testing.T) { objects(t, r) })
 	t.Run("custom resources are defined and used", func(t *testing.T) { customResources(t, r) })
-	t.Run("tokens of service accounts are let in", func(t *testing.T) { tokens(t, r) })
+	t.Run("tokens of service accounts are accepted", func(t *testing.T) { tokens(t, r) })
 	t.Run("aggregators are the endpoints of the kubernetes Service", func(t *testing.T) { endpoints(t, r) })
-	t.Run("an API server of a third party is reached by an external name", func(t *testing.T) { thirdParty(t, r) })
+	t.Run("an aggregated API server is reached by an external name", func(t *testing.T) { aggregatedServer(t, r) })
 }
 
-// everythingIsReady expects that helm has waited for what it should have waited for, and that nothing had to be started twice.
+// everythingIsReady expects that helm returned only when all pods were ready, and that no container restarted.
 func everythingIsReady(t *testing.T, r *release.Release) {
 	for _, component := range append([]string{release.Etcd}, release.Services...) {
 		pods, err := r.AllPods(t.Context(), component)
@@ -43,11 +43,11 @@ func everythingIsReady(t *testing.T, r *release.Release) {
 			t.Fatal(err)
 		}
 		if len(pods) != 1 {
-			t.Errorf("there are %d pods of %s", len(pods), component)
+			t.Errorf("%d pods of %s, want 1", len(pods), component)
 		}
 		for _, pod := range pods {
 			if !ready(&pod) || restarts(&pod) > 0 {
-				t.Errorf("%s is %+v", pod.Name, pod.Status)
+				t.Errorf("%s is not ready, or has restarted: %+v", pod.Name, pod.Status)
 			}
 		}
 	}
@@ -80,7 +80,7 @@ func objects(t *testing.T, r *release.Release) {
 	framework.Eventually(t, "the object is gone", func(ctx context.Context) error {
 		list, err := client.CoreV1().ConfigMaps(user.namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=a"})
 		if err == nil && len(list.Items) > 0 {
-			err = fmt.Errorf("there is %v", list.Items)
+			err = fmt.Errorf("the list still has %v", list.Items)
 		}
 		return err
 	})
@@ -115,9 +115,9 @@ func tokens(t *testing.T, r *release.Release) {
 	}
 	if _, err := robot.CoreV1().ConfigMaps(user.namespace).List(t.Context(), metav1.ListOptions{}); err == nil ||
 		!strings.Contains(err.Error(), "system:serviceaccount:"+user.namespace+":robot") {
-		t.Errorf("a robot without rights gets %v", err)
+		t.Errorf("a robot without rights: got %v, want a refusal by its name", err)
 	}
-	// Not of view, whose rules a controller puts together, which is not of Tripod.
+	// The ClusterRole view would not do: a controller aggregates its rules, and the release has no controllers.
 	user.kubectl("", "create", "role", "reader", "--verb=list", "--resource=configmaps")
 	user.kubectl("", "create", "rolebinding", "robot", "--role=reader", "--serviceaccount="+user.namespace+":robot")
 	framework.Eventually(t, "the robot may read", func(ctx context.Context) error {

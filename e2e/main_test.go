@@ -5,31 +5,26 @@ package e2e
 
 import (
 	"context"
-	"fmt"
-	"net/http"
 	"sync"
 	"testing"
-
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/tripod-k8s/tripod/e2e/environment"
 	"github.com/tripod-k8s/tripod/e2e/progress"
 	"github.com/tripod-k8s/tripod/e2e/release"
-	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/traffic"
 )
 
-// env is the cluster that tests share.
+// env is the cluster that the tests share.
 var env *environment.Environment
 
-// main is the release that tests share, in the namespace that its services are said to be in.
+// mainRelease is the release that the tests share. Its namespace is the one that APIServices name.
 var mainRelease struct {
 	sync.Once
 	*release.Release
 	err error
 }
 
-// failed are releases of tests that failed. They stay, to be looked at.
+// failed has the releases of tests that failed. They stay installed, so that a person can look at them.
 var failed []*release.Release
 
 func TestMain(m *testing.M) {
@@ -45,7 +40,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// shared returns the release that tests share. The first that needs it installs it.
+// shared returns the release that the tests share. The first call installs it.
 func shared(t testing.TB) *release.Release {
 	t.Helper()
 	mainRelease.Do(func() {
@@ -66,7 +61,7 @@ func shared(t testing.TB) *release.Release {
 	return mainRelease.Release
 }
 
-// install installs the chart, and returns when the release is reached from outside.
+// install installs the chart and returns when Tripod answers from outside the cluster.
 func install(ctx context.Context, r *release.Release, values ...release.Values) error {
 	if err := r.Install(ctx, values...); err != nil {
 		return err
@@ -74,22 +69,10 @@ func install(ctx context.Context, r *release.Release, values ...release.Values) 
 	if _, err := r.Connect(ctx); err != nil {
 		return err
 	}
-	return awaitPort(ctx, r)
+	return r.AwaitReachable(ctx)
 }
 
-// awaitPort returns when Tripod is reached from outside: kube-proxy may need a second for a new Service.
-func awaitPort(ctx context.Context, r *release.Release) error {
-	client, err := kubernetes.NewForConfig(r.Admin())
-	if err != nil {
-		return err
-	}
-	return framework.Poll(ctx, "Tripod is reached at "+r.Admin().Host, func(ctx context.Context) error {
-		_, err := client.Discovery().ServerVersion()
-		return err
-	})
-}
-
-// must fails the test where a step does.
+// must runs a step and fails the test if the step fails.
 func must(t testing.TB, what string, do func() error) {
 	t.Helper()
 	if err := progress.Step(what, do); err != nil {
@@ -97,39 +80,19 @@ func must(t testing.TB, what string, do func() error) {
 	}
 }
 
-// customs are custom resources, so many that each of three replicas of extensions is sure to serve some.
-var customs = func() []traffic.Resource {
-	var all []traffic.Resource
-	for i := range 30 {
-		all = append(all, traffic.Custom(fmt.Sprintf("Kind%02d", i)))
-	}
-	return all
-}()
+// customs has enough kinds that each of three replicas of extensions serves some.
+var customs = release.Customs(30)
 
-// load starts clients of the release, who use ConfigMaps and custom resources.
+// load starts clients that use ConfigMaps and custom resources.
 func load(t testing.TB, r *release.Release) *traffic.Traffic {
 	t.Helper()
-	_, err := r.Kubectl(t.Context(), traffic.Definitions(customs), "apply", "--server-side", "-f", "-")
-	if err != nil {
+	if err := r.Define(t.Context(), customs); err != nil {
 		t.Fatal(err)
 	}
-	client := traffic.NewClient(t, r.Admin(), 1)
-	framework.Eventually(t, "custom resources are served", func(ctx context.Context) error {
-		for _, custom := range customs {
-			a, err := client.Send(ctx, http.MethodGet, custom.Collection("default"), nil)
-			if err == nil {
-				err = a.Expect(http.StatusOK)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 	return traffic.Start(t, traffic.Options{Customs: customs, Rate: 100, Workers: 60, Watchers: 120}, r.Admin())
 }
 
-// unharmed stops clients, none of whom should have noticed anything.
+// unharmed stops the clients and expects that no request failed and no watch missed an event.
 func unharmed(t testing.TB, load *traffic.Traffic) {
 	t.Helper()
 	load.Finish(t)

@@ -20,8 +20,8 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework/traffic"
 )
 
-// TestDataMoves brings the data of a release back from a snapshot, and gives its custom resources an etcd of their own, as docs/backup.md and
-// docs/migrate.md say.
+// TestDataMoves follows docs/backup.md and docs/migrate.md: it restores a release from a snapshot, then moves the custom resources to an
+// etcd of their own.
 func TestDataMoves(t *testing.T) {
 	r := env.Release("tripod-data", "tripod-data")
 	installWithSnapshots(t, r)
@@ -48,7 +48,7 @@ func TestDataMoves(t *testing.T) {
 		awaitCode(t, r, resource.Path("default", "kept"), http.StatusOK)
 		awaitCode(t, r, resource.Path("default", "lost"), http.StatusNotFound)
 		if version := create(t, r, resource, "later"); version <= last {
-			t.Errorf("a resourceVersion of %s is %d, and was %d before", resource.Plural, version, last)
+			t.Errorf("a resourceVersion of %s is %d, want more than %d", resource.Plural, version, last)
 		}
 	}
 	must(t, "etcd starts once more", func() error {
@@ -61,10 +61,10 @@ func TestDataMoves(t *testing.T) {
 
 	split := release.Values{"etcd": release.Values{"mode": "perService"}}
 	refused(t, "an etcd that would be empty", r.Upgrade(t.Context(), split), "copy them first")
-	must(t, "extensions stops, and gets an etcd", func() error {
+	must(t, "extensions stops and gets an etcd", func() error {
 		return r.Upgrade(t.Context(), split, release.Values{"extensions": release.Values{"replicas": 0}})
 	})
-	// Since the restore, revisions of the source are beyond what the new etcd could get to by writing.
+	// The restore raised the revisions of the source beyond what the new etcd can reach by writes.
 	empty := saveSnapshot(t, r, "etcd-extensions-snapshot")
 	must(t, "the new etcd stops", func() error {
 		return stop(t.Context(), r, "tripod-k8s.io/etcd=etcd-extensions", "statefulset/"+r.Name+"-etcd-extensions")
@@ -74,7 +74,7 @@ func TestDataMoves(t *testing.T) {
 	})
 	said := runJob(t, r, "split-etcd")
 	if !strings.Contains(said, custom.Plural+".") {
-		t.Errorf("what was copied is\n%s", said)
+		t.Errorf("the Job did not copy %s:\n%s", custom.Plural, said)
 	}
 	must(t, "extensions starts", func() error {
 		return r.Upgrade(t.Context(), release.Values{"extensions": release.Values{"replicas": 1}})
@@ -84,11 +84,11 @@ func TestDataMoves(t *testing.T) {
 		create(t, r, resource, "last")
 	}
 	if left, err := r.HostKubectl(t.Context(), "", "get", "cronjobs", "-o", "name"); err != nil || strings.Contains(left, "split-etcd") {
-		t.Errorf("what copies is still there: %v\n%s", err, left)
+		t.Errorf("the CronJob that copies is still there: %v\n%s", err, left)
 	}
 }
 
-// installWithSnapshots installs a release that saves snapshots, and removes it with the test, unless that failed.
+// installWithSnapshots installs a release that saves snapshots. It is removed at the end of the test, unless the test failed.
 func installWithSnapshots(t *testing.T, r *release.Release) {
 	values, err := env.Values(t.Context(), environment.OtherNodePort)
 	if err != nil {
@@ -99,10 +99,10 @@ func installWithSnapshots(t *testing.T, r *release.Release) {
 	persistence["whenDeleted"] = "Delete"
 	etcd["snapshots"] = release.Values{"enabled": true, "size": "1Gi", "storageClassName": persistence["storageClassName"]}
 	for _, service := range release.Services {
-		// There is another release on the node.
+		// Another release is on the same node.
 		values[service] = release.Values{"resources": release.Values{"requests": release.Values{"cpu": "20m"}}}
 	}
-	for i := range 3 { // for the etcds, and for the snapshots
+	for i := range 3 { // for two etcds and for the snapshots
 		if err := env.Volume(t.Context(), fmt.Sprintf("%s-%d", r.Name, i)); err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func installWithSnapshots(t *testing.T, r *release.Release) {
 	must(t, "helm installs a release with snapshots", func() error { return install(t.Context(), r, values) })
 }
 
-// create creates an object, and returns its resourceVersion.
+// create creates an object and returns its resourceVersion.
 func create(t *testing.T, r *release.Release, resource traffic.Resource, name string) uint64 {
 	t.Helper()
 	client := traffic.NewClient(t, r.Admin(), 1)
@@ -135,31 +135,31 @@ func create(t *testing.T, r *release.Release, resource traffic.Resource, name st
 	return version
 }
 
-// awaitCode returns when a GET is answered so.
+// awaitCode returns when a GET of path returns code.
 func awaitCode(t *testing.T, r *release.Release, path string, code int) {
 	t.Helper()
-	traffic.NewClient(t, r.Admin(), 1).Await(t, fmt.Sprintf("%s is answered %d", path, code), path, code)
+	traffic.NewClient(t, r.Admin(), 1).Await(t, fmt.Sprintf("GET %s returns %d", path, code), path, code)
 }
 
 func refused(t *testing.T, what string, err error, why string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), why) {
-		t.Errorf("%s: got %v, want %q", what, err, why)
+		t.Errorf("%s: got %v, want a refusal that says %q", what, err, why)
 	}
 	progress.Printf("%s is refused", what)
 }
 
-// saveSnapshot has a CronJob save a snapshot, and returns its name.
+// saveSnapshot runs a CronJob that saves a snapshot, and returns the name of the snapshot.
 func saveSnapshot(t *testing.T, r *release.Release, cronJob string) string {
 	t.Helper()
 	found := regexp.MustCompile(`(?m)^/snapshots/(\S+) saved`).FindStringSubmatch(runJob(t, r, cronJob))
 	if found == nil {
-		t.Fatal("the Job does not say what the snapshot is called")
+		t.Fatal("the log of the Job does not name the snapshot")
 	}
 	return found[1]
 }
 
-// runJob makes a Job of a CronJob of the release, and returns what it says when it is complete.
+// runJob creates a Job from a CronJob of the release, and returns the log of the complete Job.
 func runJob(t *testing.T, r *release.Release, name string) (said string) {
 	t.Helper()
 	must(t, name+" runs", func() error {
@@ -174,7 +174,7 @@ func runJob(t *testing.T, r *release.Release, name string) (said string) {
 	return said
 }
 
-// stopAll stops the services, and then the etcd.
+// stopAll stops the services, then the etcd.
 func stopAll(ctx context.Context, r *release.Release) error {
 	var services []string
 	for _, service := range release.Services {
@@ -187,7 +187,7 @@ func stopAll(ctx context.Context, r *release.Release) error {
 	return err
 }
 
-// stop scales objects to 0 and returns when none of their pods, which have these labels, is left.
+// stop scales objects to 0 and returns when the last of their pods is gone. The selector selects these pods.
 func stop(ctx context.Context, r *release.Release, selector string, objects ...string) error {
 	_, err := r.HostKubectl(ctx, "", append([]string{"scale", "--replicas=0"}, objects...)...)
 	if err == nil {

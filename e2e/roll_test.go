@@ -10,7 +10,7 @@ import (
 	"github.com/tripod-k8s/tripod/e2e/release"
 )
 
-// TestRoll changes a value of the chart, so that all services roll while clients go on.
+// TestRoll changes a value of the chart, which rolls all services, while clients go on.
 func TestRoll(t *testing.T) {
 	r := shared(t)
 	before := map[string]bool{}
@@ -42,7 +42,7 @@ func TestRoll(t *testing.T) {
 	}
 	for _, name := range podNames(t, r, release.Etcd) {
 		if was, is := etcd[name], othersThan(t, r, "")[name]; was != is {
-			t.Errorf("%s was %q and is %q", name, was, is)
+			t.Errorf("%s was %q and is now %q", name, was, is)
 		}
 	}
 }

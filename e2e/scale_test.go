@@ -17,7 +17,7 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework/traffic"
 )
 
-// TestScale scales each service on its own, by kubectl scale, while clients go on.
+// TestScale scales each service on its own with kubectl while clients go on.
 func TestScale(t *testing.T) {
 	r := shared(t)
 	for _, service := range release.Services {
@@ -31,13 +31,13 @@ func TestScale(t *testing.T) {
 			clients.Progress(t, 500)
 			unharmed(t, clients)
 			if after := othersThan(t, r, service); !maps.Equal(before, after) {
-				t.Errorf("other Deployments were touched: they were %v and are %v", before, after)
+				t.Errorf("pods of other components changed: they were %v and are now %v", before, after)
 			}
 		})
 	}
 }
 
-// othersThan describes the pods of all components but one.
+// othersThan describes the pods of all components except service.
 func othersThan(t testing.TB, r *release.Release, service string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -64,18 +64,18 @@ func restarts(pod *corev1.Pod) int32 {
 	return n
 }
 
-// enough is how many requests a replica must have served before it is said to have its part.
+// enough is the number of requests that show that a replica gets its share.
 const enough = 20
 
-// spread returns when each of so many replicas of a service has served requests since. The clients of a test keep their
-// connections; those of others who come now lead to every aggregator.
+// spread returns when each replica of a service has served enough new requests. The clients of the test keep their connections, so spread
+// opens new ones, which reach every aggregator.
 func spread(t testing.TB, r *release.Release, service string, replicas int) error {
 	pods, err := r.Pods(t.Context(), service)
 	if err != nil {
 		return err
 	}
 	if len(pods) != replicas {
-		return fmt.Errorf("there are %d pods of %s", len(pods), service)
+		return fmt.Errorf("%d pods of %s, want %d", len(pods), service, replicas)
 	}
 	first := map[string]float64{}
 	err = framework.Poll(t.Context(), "the aggregator has found all replicas", func(ctx context.Context) (err error) {
@@ -102,15 +102,15 @@ func spread(t testing.TB, r *release.Release, service string, replicas int) erro
 			}
 			had[pod.Name] = now - first[pod.Name]
 		}
-		t.Logf("requests since: %v", had)
+		t.Logf("new requests by replica: %v", had)
 		if slices.Min(slices.Collect(maps.Values(had))) < enough {
-			return fmt.Errorf("requests since: %v", had)
+			return fmt.Errorf("new requests by replica: %v", had)
 		}
 		return nil
 	})
 }
 
-// served returns how many requests a replica has answered: an aggregator those that it sent to backends, the others their own.
+// served returns how many requests a replica has served. For an aggregator these are the requests that it forwarded to backends.
 func served(ctx context.Context, r *release.Release, service string, pod *corev1.Pod) (float64, error) {
 	switch service {
 	case release.Aggregator:

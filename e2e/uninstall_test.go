@@ -21,21 +21,22 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// TestUninstall removes the release twice: once its user keeps certificates and data, finds both in a new release, and keeps nothing then.
+// TestUninstall removes the release twice. The first time it keeps certificates and data, and a new release uses them. The second time it
+// keeps nothing.
 func TestUninstall(t *testing.T) {
 	r := shared(t)
 	user := newUser(t, r)
 	user.kubectl("", "create", "configmap", "kept", "--from-literal=value=1")
 	kubeconfig := read(t, r.Kubeconfig)
 
-	must(t, "helm uninstalls the release, and keeps certificates and data", func() error {
+	must(t, "helm uninstalls the release and keeps certificates and data", func() error {
 		if err := r.Upgrade(t.Context(), keep(true)); err != nil {
 			return err
 		}
 		return r.Uninstall(t.Context())
 	})
 	left := awaitLeft(t, r, "Secret", "PersistentVolumeClaim")
-	t.Logf("what was to be kept: %v", left)
+	t.Logf("kept: %v", left)
 
 	must(t, "helm installs the chart again", func() error {
 		values, err := env.Values(t.Context(), environment.NodePort)
@@ -46,14 +47,14 @@ func TestUninstall(t *testing.T) {
 	})
 	user.kubectl("", "get", "configmap", "kept", "-o", "jsonpath={.data.value}").says("1")
 	if !bytes.Equal(kubeconfig, read(t, r.Kubeconfig)) {
-		t.Error("the kubeconfig is another one")
+		t.Error("the new release has a new kubeconfig, want the kept one")
 	}
 
-	must(t, "helm uninstalls the release, and keeps nothing", func() error { return r.Uninstall(t.Context()) })
+	must(t, "helm uninstalls the release and keeps nothing", func() error { return r.Uninstall(t.Context()) })
 	awaitLeft(t, r)
 }
 
-// keep says whether certificates and data are kept.
+// keep returns values that keep certificates and data at an uninstall, or remove them.
 func keep(yes bool) release.Values {
 	claims := "Delete"
 	if yes {
@@ -65,8 +66,8 @@ func keep(yes bool) release.Values {
 	}
 }
 
-// awaitLeft returns the objects that a release has left when they are of these kinds, and there are some of each. What is
-// deleted with its owner goes a moment later.
+// awaitLeft returns the objects that an uninstalled release has left, once it has left objects of each of these kinds and of no other kind.
+// The garbage collector deletes some objects a moment later than helm.
 func awaitLeft(t testing.TB, r *release.Release, kinds ...string) []string {
 	t.Helper()
 	var left []string
@@ -76,12 +77,12 @@ func awaitLeft(t testing.TB, r *release.Release, kinds ...string) []string {
 		}
 		for _, object := range left {
 			if kind, _, _ := strings.Cut(object, " "); !slices.Contains(kinds, kind) {
-				return fmt.Errorf("there are %v", left)
+				return fmt.Errorf("the release has left %v", left)
 			}
 		}
 		for _, kind := range kinds {
 			if !slices.ContainsFunc(left, func(object string) bool { return strings.HasPrefix(object, kind+" ") }) {
-				return fmt.Errorf("there is no %s", kind)
+				return fmt.Errorf("the release has left no %s", kind)
 			}
 		}
 		return nil
@@ -89,7 +90,7 @@ func awaitLeft(t testing.TB, r *release.Release, kinds ...string) []string {
 	return left
 }
 
-// objectsOf returns all objects of the cluster that belong to a release, by their names or by their labels: helm forgets what hooks made.
+// objectsOf returns all objects of the cluster that have the names or labels of a release. helm itself forgets the objects of its hooks.
 func objectsOf(ctx context.Context, r *release.Release) ([]string, error) {
 	client, err := dynamic.NewForConfig(r.Host.Config())
 	if err != nil {

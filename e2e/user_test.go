@@ -11,14 +11,14 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// user is somebody with kubectl and a namespace of Tripod.
+// user is a user of Tripod with kubectl and a namespace.
 type user struct {
 	t         testing.TB
 	release   *release.Release
 	namespace string
 }
 
-// said is what a command has answered.
+// said is the output of a command.
 type said struct {
 	t    testing.TB
 	args []string
@@ -34,7 +34,7 @@ func newUser(t testing.TB, r *release.Release) *user {
 	return u
 }
 
-// kubectl runs a command, which must succeed.
+// kubectl runs kubectl and fails the test if it fails.
 func (u *user) kubectl(stdin string, args ...string) said {
 	u.t.Helper()
 	out, err := u.release.Kubectl(u.t.Context(), stdin, append([]string{"--namespace", u.namespace}, args...)...)
@@ -44,12 +44,12 @@ func (u *user) kubectl(stdin string, args ...string) said {
 	return said{u.t, args, out}
 }
 
-// says expects words in the answer.
+// says expects words in the output.
 func (s said) says(words ...string) {
 	s.t.Helper()
 	for _, word := range words {
 		if !strings.Contains(s.out, word) {
-			s.t.Errorf("kubectl %s: there is nothing of %q in:\n%s", strings.Join(s.args, " "), word, s.out)
+			s.t.Errorf("kubectl %s: %q is not in the output:\n%s", strings.Join(s.args, " "), word, s.out)
 		}
 	}
 }

@@ -42,7 +42,7 @@ import (
 	"k8s.io/kubernetes/pkg/registry/scheduling/priorityclass"
 )
 
-// strategies are what an API server does with an object before it stores it.
+// strategies has the code of kube-apiserver that prepares and validates new objects, by kind.
 var strategies = map[string]rest.RESTCreateStrategy{
 	"Deployment":              deployment.Strategy,
 	"StatefulSet":             statefulset.Strategy,
@@ -62,10 +62,10 @@ var strategies = map[string]rest.RESTCreateStrategy{
 	"PriorityClass":           priorityclass.Strategy,
 }
 
-// strict decodes as an API server does with fieldValidation=Strict.
+// strict decodes objects as an API server does for fieldValidation=Strict.
 var strict = json.NewSerializerWithOptions(json.DefaultMetaFactory, legacyscheme.Scheme, legacyscheme.Scheme, json.SerializerOptions{Strict: true})
 
-// accepted returns why an API server would refuse an object.
+// accepted returns an error if an API server would refuse an object.
 func accepted(object *unstructured.Unstructured) error {
 	if foreign, ok := foreignKinds[object.GroupVersionKind().GroupKind()]; ok {
 		return runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, foreign(), true)
@@ -86,7 +86,7 @@ func accepted(object *unstructured.Unstructured) error {
 	}
 	strategy, ok := strategies[gvk.Kind]
 	if !ok {
-		return fmt.Errorf("nobody knows how a %s is validated", gvk.Kind)
+		return fmt.Errorf("there is no strategy for %s; add it to strategies", gvk.Kind)
 	}
 	meta, err := apimeta.Accessor(internal)
 	if err != nil {
@@ -99,7 +99,7 @@ func accepted(object *unstructured.Unstructured) error {
 	return rest.BeforeCreate(strategy, ctx, internal)
 }
 
-// allocate gives a Service what an API server has allocated when it validates.
+// allocate sets the fields of a Service that an API server allocates before it validates.
 func allocate(object runtime.Object) {
 	service, ok := object.(*core.Service)
 	if !ok {
@@ -113,14 +113,14 @@ func allocate(object runtime.Object) {
 	}
 }
 
-// checkAccepted checks that an API server would take all objects, and that none is there twice.
+// checkAccepted checks that an API server would accept all objects, and that no object occurs twice.
 func checkAccepted(t *testing.T, r release) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, object := range r.objects {
 		name := object.GroupVersionKind().GroupKind().String() + " " + object.GetName()
 		if seen[name] {
-			t.Errorf("%s is there twice", name)
+			t.Errorf("%s occurs twice", name)
 		}
 		seen[name] = true
 		if err := accepted(object); err != nil {

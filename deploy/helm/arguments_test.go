@@ -19,7 +19,7 @@ import (
 	extensionsoptions "github.com/tripod-k8s/tripod/services/extensions/options"
 )
 
-// flagsOf returns the flags that the process of a container has.
+// flagsOf returns the flags that the process of a container accepts.
 func flagsOf(container string) *pflag.FlagSet {
 	fs := pflag.NewFlagSet(container, pflag.ContinueOnError)
 	var named *cliflag.NamedFlagSets
@@ -67,13 +67,13 @@ func TestServicesHaveTheFlagsThatTheyAreGiven(t *testing.T) {
 		}
 		for _, service := range []string{"aggregator", "core", "extensions"} {
 			if !seen[service] {
-				t.Errorf("there is no %s", service)
+				t.Errorf("the release has no %s", service)
 			}
 		}
 	})
 }
 
-// Every file that a flag names is under a mount of the container.
+// TestFilesOfFlagsAreMounted checks that every file in a flag is below a mount of the container.
 func TestFilesOfFlagsAreMounted(t *testing.T) {
 	forEachProfile(t, func(t *testing.T, r release) {
 		for _, p := range r.pods(t) {
@@ -88,14 +88,14 @@ func TestFilesOfFlagsAreMounted(t *testing.T) {
 					mounted = mounted || file == mount.MountPath || strings.HasPrefix(file, mount.MountPath+"/")
 				}
 				if !mounted {
-					t.Errorf("%s: nothing is mounted for %s", p.owner, arg)
+					t.Errorf("%s: the file of %s is not below a mount", p.owner, arg)
 				}
 			}
 		}
 	})
 }
 
-// The files of certificates are those of the volume.
+// TestCertificatesOfFlagsAreInTheVolume checks that every certificate in a flag is a file of the volume.
 func TestCertificatesOfFlagsAreInTheVolume(t *testing.T) {
 	forEachProfile(t, func(t *testing.T, r release) {
 		for _, p := range r.pods(t) {
@@ -116,7 +116,7 @@ func TestCertificatesOfFlagsAreInTheVolume(t *testing.T) {
 			}
 			for _, arg := range p.spec.Containers[0].Args {
 				if _, file, ok := strings.Cut(arg, "/pki/"); ok && !slices.Contains(files, file) {
-					t.Errorf("%s: %s is not in the volume, which has %v", p.owner, arg, files)
+					t.Errorf("%s: the file of %s is not in the volume, which has %v", p.owner, arg, files)
 				}
 			}
 		}

@@ -3,7 +3,7 @@
 
 package helm
 
-// with are values that others need to have an effect.
+// These values give others an effect.
 const (
 	withAudit     = "audit: {policy: {apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: None}]}}"
 	withAuditFile = "audit: {policy: {apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: None}]}, log: {path: /var/log/tripod/a.log}}"
@@ -20,10 +20,10 @@ const (
 	withPriority  = "priorityClass: {create: true}"
 )
 
-// change is a value, and what is in the objects with it and not without it.
+// change sets a value. The text want is in the objects if the value is set, and only then. Other values are those of with.
 type change struct {
 	path, value, want, with string
-	// alone is whether it does not go together with others.
+	// alone says that the value cannot be set together with others.
 	alone bool
 }
 
@@ -153,7 +153,7 @@ var changes = []change{
 	{path: "networkPolicy.kubernetesPorts", value: "[8443]", want: "- {port: 8443}"},
 }
 
-// serviceChanges are those of core, extensions and aggregator; SERVICE is its name.
+// serviceChanges has the changes of each service. SERVICE stands for its name.
 var serviceChanges = []change{
 	{path: "replicas", value: "4", want: "replicas: 4"},
 	{path: "autoscaling.enabled", value: "true", want: "kind: HorizontalPodAutoscaler", alone: true},

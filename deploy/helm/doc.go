@@ -1,6 +1,6 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package helm has the tests of the chart tripod: they render it with helm and look at the objects, which they have validated as an
-// API server validates them.
+// Package helm tests the chart tripod. The tests render it with helm, validate the objects as an API server would, and check what is in
+// them.
 package helm

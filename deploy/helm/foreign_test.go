@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// foreignKinds are kinds of other projects. Of their types there is here what the chart uses, as their APIs have it, so that the tests need
-// not require these projects.
+// foreignKinds has the kinds of other projects. Their types here have only the fields that the chart uses, so that the tests do not depend
+// on these projects.
 var foreignKinds = map[schema.GroupKind]func() any{
 	{Group: "cert-manager.io", Kind: "Issuer"}:               func() any { return &issuer{} },
 	{Group: "cert-manager.io", Kind: "Certificate"}:          func() any { return &certificate{} },

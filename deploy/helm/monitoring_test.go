@@ -14,10 +14,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// metricName is a name before its labels or in an aggregation.
+// metricName matches the name of a metric or label.
 var metricName = regexp.MustCompile(`\b[a-z][a-z0-9]*(?:_[a-z0-9]+)+\b`)
 
-// knownMetrics are those that the services and etcd have, and labels that look like metrics.
+// knownMetrics returns the metrics of the services and etcd, and names that only look like metrics.
 func knownMetrics(t *testing.T) []string {
 	t.Helper()
 	data, err := os.ReadFile("testdata/metrics.txt")
@@ -27,7 +27,7 @@ func knownMetrics(t *testing.T) []string {
 	return append(strings.Fields(string(data)), "tripod_service", "priority_level", "histogram_quantile", "label_values", "__rate_interval")
 }
 
-// checkExpression checks that an expression is of metrics that exist, and of the services of one release.
+// checkExpression checks that the metrics of an expression exist, and that it selects one namespace.
 func checkExpression(t *testing.T, known []string, where, expression string) {
 	t.Helper()
 	for _, word := range metricName.FindAllString(expression, -1) {
@@ -38,11 +38,11 @@ func checkExpression(t *testing.T, known []string, where, expression string) {
 			}
 		}
 		if !slices.Contains(known, name) {
-			t.Errorf("%s: there is no metric %s", where, word)
+			t.Errorf("%s: unknown metric %s", where, word)
 		}
 	}
 	if strings.Count(expression, "{") != strings.Count(expression, "namespace=") {
-		t.Errorf("%s: a metric is not of the namespace: %s", where, expression)
+		t.Errorf("%s: a selector lacks the namespace: %s", where, expression)
 	}
 	if strings.Count(expression, "(") != strings.Count(expression, ")") {
 		t.Errorf("%s: parentheses do not match: %s", where, expression)
@@ -56,7 +56,7 @@ func TestAlerts(t *testing.T) {
 	seen := map[string]bool{}
 	for _, rule := range rules {
 		if seen[rule.Alert] {
-			t.Errorf("%s is there twice", rule.Alert)
+			t.Errorf("%s occurs twice", rule.Alert)
 		}
 		seen[rule.Alert] = true
 		checkExpression(t, known, rule.Alert, rule.Expr)
@@ -72,7 +72,7 @@ func TestAlerts(t *testing.T) {
 	external := render(t, "metrics: {prometheusRule: {enabled: true}}\netcd: {enabled: false, external: {servers: ['https://one:2379']}}")
 	for _, rule := range find(t, external, "PrometheusRule", "tripod", &prometheusRule{}).Spec.Groups[0].Rules {
 		if strings.HasPrefix(rule.Alert, "TripodEtcd") || rule.Alert == "TripodSnapshotMissing" {
-			t.Errorf("%s is there although etcd is not of the release", rule.Alert)
+			t.Errorf("the release has the alert %s, but no etcd", rule.Alert)
 		}
 	}
 }
@@ -104,11 +104,11 @@ func TestDashboards(t *testing.T) {
 		for _, panel := range board.Panels {
 			place := [2]int{panel.GridPos.X, panel.GridPos.Y}
 			if ids[panel.ID] || places[place] || panel.GridPos.X+panel.GridPos.W > 24 {
-				t.Errorf("%s: panel %q has the id or the place of another", name, panel.Title)
+				t.Errorf("%s: panel %q has the id or the place of another panel, or is too wide", name, panel.Title)
 			}
 			ids[panel.ID], places[place] = true, true
 			if panel.Type != "row" && len(panel.Targets) == 0 {
-				t.Errorf("%s: panel %q shows nothing", name, panel.Title)
+				t.Errorf("%s: panel %q has no query", name, panel.Title)
 			}
 			for _, target := range panel.Targets {
 				checkExpression(t, known, name+"/"+panel.Title, target.Expr)
@@ -127,10 +127,10 @@ func TestBackendsAreScrapedThroughTheAggregator(t *testing.T) {
 		}
 		if endpoint.Params["service"][0] != name || replacements["__address__"] != "tripod.control.svc:443" ||
 			replacements["__param_replica"] != "__address__" || replacements["tripod_service"] != name {
-			t.Errorf("%s is scraped with %v and %v", name, endpoint.Params, replacements)
+			t.Errorf("%s has the scrape parameters %v and the replacements %v", name, endpoint.Params, replacements)
 		}
 		if client := endpoint.TLSConfig.Cert.Secret.Name; !strings.Contains(r.text, "secret: "+client+"\n") {
-			t.Errorf("nobody makes the certificate %s", client)
+			t.Errorf("no certificate is issued for %s", client)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// networkPolicies returns those of a release.
+// networkPolicies returns the NetworkPolicies of a release.
 func networkPolicies(t *testing.T, r release) []*networkingv1.NetworkPolicy {
 	t.Helper()
 	var policies []*networkingv1.NetworkPolicy
@@ -34,7 +34,7 @@ func selects(t *testing.T, selector *metav1.LabelSelector, p pod) bool {
 	return s.Matches(labels.Set(p.meta.Labels))
 }
 
-// allows is whether a rule is about a port and a peer, which is a pod of the release.
+// allows returns whether a rule allows a port and a peer. The peer is a pod of the release.
 func allows(t *testing.T, ports []networkingv1.NetworkPolicyPort, peers []networkingv1.NetworkPolicyPeer, port int, peer pod) bool {
 	t.Helper()
 	atPort := len(ports) == 0 || slices.ContainsFunc(ports, func(p networkingv1.NetworkPolicyPort) bool { return p.Port.IntValue() == port })
@@ -43,7 +43,7 @@ func allows(t *testing.T, ports []networkingv1.NetworkPolicyPort, peers []networ
 	}))
 }
 
-// reaches is whether one pod may connect to a port of another, which it must be allowed to at both ends.
+// reaches returns whether the policies of both pods allow one to connect to a port of the other.
 func reaches(t *testing.T, policies []*networkingv1.NetworkPolicy, from, to pod, port int) bool {
 	t.Helper()
 	out, in := false, false
@@ -69,7 +69,7 @@ func TestAllIsDeniedThatIsNotAllowed(t *testing.T) {
 				return len(policy.Spec.Ingress)+len(policy.Spec.Egress) == 0 && len(policy.Spec.PolicyTypes) == 2 && selects(t, &policy.Spec.PodSelector, p)
 			})
 			if !denied {
-				t.Errorf("what %s may do is not bounded", p.owner)
+				t.Errorf("no NetworkPolicy denies %s all connections by default", p.owner)
 			}
 		}
 	})
@@ -90,7 +90,7 @@ func TestWhoReachesWhom(t *testing.T) {
 		{"extensions", "aggregator", []int{https}},
 		{"extensions", "core", []int{https}},
 		{"check", "aggregator", []int{https}},
-		// They may use an API server anywhere, at its ports, and the aggregator is for everybody.
+		// These pods may connect to an API server anywhere, at its ports, and everybody may connect to the aggregator.
 		{"certificates", "aggregator", []int{https}},
 		{"certificates-hook", "aggregator", []int{https}},
 		{"aggregator", "etcd", []int{client}},
@@ -114,18 +114,18 @@ func TestWhoReachesWhom(t *testing.T) {
 			for _, port := range []int{https, grpc, 6445, client, peer, metrics} {
 				connection := fmt.Sprintf("%s -> %s:%d", name(from), name(to), port)
 				if got := reaches(t, policies, from, to, port); got != want[connection] {
-					t.Errorf("whether %s is allowed is %v, want %v", connection, got, !got)
+					t.Errorf("%s: allowed is %v, want %v", connection, got, !got)
 				}
 				delete(want, connection)
 			}
 		}
 	}
 	for connection := range want {
-		t.Errorf("%s was not looked at", connection)
+		t.Errorf("%s is not a connection between pods of the release", connection)
 	}
 }
 
-// name returns the name of what a pod is of, without that of the release.
+// name returns the name of the object that owns a pod, without the name of the release.
 func name(p pod) string {
 	var kind, name string
 	if _, err := fmt.Sscanf(p.owner, "%s tripod-%s", &kind, &name); err != nil {

@@ -38,7 +38,7 @@ func TestPodsAreRestricted(t *testing.T) {
 	})
 }
 
-// mayAskTheCluster are the components whose pods need the API of the cluster that the chart is installed in.
+// mayAskTheCluster has the components whose pods need the API of the cluster in which the chart is installed.
 var mayAskTheCluster = []string{"certificates", "cleanup"}
 
 func TestPodsHaveNoTokens(t *testing.T) {
@@ -50,11 +50,11 @@ func TestPodsHaveNoTokens(t *testing.T) {
 				t.Errorf("%s: automountServiceAccountToken is %v, want %v", p.owner, ptr.Deref(got, true), want)
 			}
 			if links := p.spec.EnableServiceLinks; links == nil || *links {
-				t.Errorf("%s has the Services of its namespace in its environment", p.owner)
+				t.Errorf("%s gets the Services of its namespace as environment variables", p.owner)
 			}
 			account := find(t, r, "ServiceAccount", p.spec.ServiceAccountName, &corev1.ServiceAccount{})
 			if mount := account.AutomountServiceAccountToken; mount == nil || *mount {
-				t.Errorf("ServiceAccount %s gives a token to any pod", account.Name)
+				t.Errorf("ServiceAccount %s gives its token to every pod", account.Name)
 			}
 		}
 	})
@@ -76,7 +76,7 @@ func TestOnlyWhoNeedsAKeyHasIt(t *testing.T) {
 			for _, secret := range p.secrets() {
 				name, ours := strings.CutPrefix(secret, "tripod-")
 				if ours && name != "encryption" && !slices.Contains(keys[component], name) {
-					t.Errorf("%s has the key of Secret %s", p.owner, secret)
+					t.Errorf("%s mounts Secret %s and does not need it", p.owner, secret)
 				}
 			}
 		}
@@ -96,11 +96,11 @@ func TestEachEtcdHasKeysOfItsOwn(t *testing.T) {
 		}
 		delete(keys, name(p))
 		if got := slices.DeleteFunc(p.secrets(), func(name string) bool { return !strings.HasPrefix(name, "tripod-etcd-") }); !slices.Equal(got, []string{"tripod-" + want}) {
-			t.Errorf("%s has the keys %v for etcd, want tripod-%s", p.owner, got, want)
+			t.Errorf("%s mounts the etcd keys %v, want tripod-%s", p.owner, got, want)
 		}
 	}
 	for missing := range keys {
-		t.Errorf("there is no %s", missing)
+		t.Errorf("the release has no %s", missing)
 	}
 	var config secrets.Config
 	if err := yaml.UnmarshalStrict([]byte(find(t, r, "ConfigMap", "tripod-certificates", &corev1.ConfigMap{}).Data["config.yaml"]), &config); err != nil {
@@ -109,7 +109,7 @@ func TestEachEtcdHasKeysOfItsOwn(t *testing.T) {
 	for _, c := range config.Certificates {
 		etcd := strings.TrimSuffix(strings.TrimSuffix(c.Secret, "-client"), "-server")
 		if strings.HasPrefix(c.Secret, "tripod-etcd") && c.Authority != etcd+"-ca" {
-			t.Errorf("%s is issued by %s", c.Secret, c.Authority)
+			t.Errorf("%s is issued by %s, the authority of another etcd", c.Secret, c.Authority)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func TestPodsSayWhatTheyNeed(t *testing.T) {
 			for _, container := range p.spec.Containers {
 				requests, limits := container.Resources.Requests, container.Resources.Limits
 				if requests.Cpu().IsZero() || requests.Memory().IsZero() || limits.Memory().IsZero() || !limits.Cpu().IsZero() {
-					t.Errorf("%s: %s wants requests of both, and a limit of memory alone", p.owner, container.Name)
+					t.Errorf("%s: %s must request processor and memory, and limit only memory", p.owner, container.Name)
 				}
 				if !p.serves() {
 					continue
@@ -145,11 +145,11 @@ func TestPodsSayWhatTheyNeed(t *testing.T) {
 					t.Errorf("%s: %s lacks a probe", p.owner, container.Name)
 				}
 				if !slices.ContainsFunc(container.Env, func(v corev1.EnvVar) bool { return v.Name == "GOMEMLIMIT" }) {
-					t.Errorf("%s: Go does not know the memory limit of %s", p.owner, container.Name)
+					t.Errorf("%s: %s lacks GOMEMLIMIT", p.owner, container.Name)
 				}
 			}
 			if p.serves() && len(p.spec.TopologySpreadConstraints) == 0 {
-				t.Errorf("%s is not spread", p.owner)
+				t.Errorf("%s lacks topology spread constraints", p.owner)
 			}
 		}
 	})
@@ -179,7 +179,7 @@ extensions: {shutdown: {delay: 1, watches: 2, requests: 3}}`)
 	}
 }
 
-// A pod whose labels no selector meets is nobody's; one that meets two is in two minds.
+// TestEveryPodOfAServiceIsFound checks that each Service selects the pods of exactly one object, and ports that these have.
 func TestEveryPodOfAServiceIsFound(t *testing.T) {
 	forEachProfile(t, func(t *testing.T, r release) {
 		for _, object := range r.objects {
@@ -193,13 +193,13 @@ func TestEveryPodOfAServiceIsFound(t *testing.T) {
 					found++
 					for _, port := range service.Spec.Ports {
 						if !slices.ContainsFunc(p.spec.Containers[0].Ports, func(c corev1.ContainerPort) bool { return c.Name == port.TargetPort.StrVal }) {
-							t.Errorf("Service %s wants port %s of %s", service.Name, port.TargetPort.StrVal, p.owner)
+							t.Errorf("Service %s uses port %s, which %s lacks", service.Name, port.TargetPort.StrVal, p.owner)
 						}
 					}
 				}
 			}
 			if found != 1 {
-				t.Errorf("Service %s selects pods of %d kinds", service.Name, found)
+				t.Errorf("Service %s selects the pods of %d objects, want 1", service.Name, found)
 			}
 		}
 	})

@@ -30,7 +30,7 @@ const (
 	namespace = "control"
 )
 
-// helmTemplate returns what helm renders of the chart with values, given as YAML.
+// helmTemplate renders the chart with values in YAML.
 func helmTemplate(t *testing.T, values string) (string, error) {
 	t.Helper()
 	if _, err := os.Stat(helm); err != nil {
@@ -39,7 +39,7 @@ func helmTemplate(t *testing.T, values string) (string, error) {
 	cmd := exec.CommandContext(t.Context(), helm, "template", "tripod", chart,
 		"--namespace="+namespace, "--kube-version=1.36.0", "--values=-")
 	cmd.Stdin = strings.NewReader(values)
-	// Neither plugins nor repositories of whoever runs the tests.
+	// This keeps out the user's own plugins and repositories.
 	home := t.TempDir()
 	cmd.Env = append(os.Environ(), "HELM_CONFIG_HOME="+home, "HELM_CACHE_HOME="+home, "HELM_DATA_HOME="+home)
 	var out, stderr bytes.Buffer
@@ -50,7 +50,7 @@ func helmTemplate(t *testing.T, values string) (string, error) {
 	return out.String(), nil
 }
 
-// release is a rendered chart.
+// release is a rendered chart, as text and as objects.
 type release struct {
 	text    string
 	objects []*unstructured.Unstructured
@@ -77,7 +77,7 @@ func render(t *testing.T, values string) release {
 	}
 }
 
-// profiles are values that the chart is rendered with where a test is about all of it: the default ones and the examples.
+// profiles has the values for tests of the whole chart: the defaults and the examples.
 var profiles = sync.OnceValue(func() map[string]string {
 	all := map[string]string{"default": ""}
 	paths, err := filepath.Glob(filepath.Join(chart, "ci", "*.yaml"))
@@ -94,10 +94,10 @@ var profiles = sync.OnceValue(func() map[string]string {
 	return all
 })
 
-// rendered are the profiles, each rendered once.
+// rendered has the release of each profile, so that helm renders each only once.
 var rendered sync.Map
 
-// forEachProfile runs a test with each of the profiles. It must not change the release.
+// forEachProfile runs a test with the release of each profile. The test must not change the release.
 func forEachProfile(t *testing.T, test func(*testing.T, release)) {
 	t.Helper()
 	for name, values := range profiles() {
@@ -112,7 +112,7 @@ func forEachProfile(t *testing.T, test func(*testing.T, release)) {
 	}
 }
 
-// find returns the object of a kind with a name, as into, which is of the type for the kind.
+// find decodes the object of a kind and name into into, and returns it.
 func find[T any](t *testing.T, r release, kind, name string, into *T) *T {
 	t.Helper()
 	for _, object := range r.objects {
@@ -123,25 +123,25 @@ func find[T any](t *testing.T, r release, kind, name string, into *T) *T {
 			return into
 		}
 	}
-	t.Fatalf("there is no %s %s", kind, name)
+	t.Fatalf("the release has no %s %s", kind, name)
 	return nil
 }
 
-// pod is the template of a pod, or a pod, and what it is of.
+// pod is a pod or a pod template, and the object that owns it.
 type pod struct {
 	owner string
 	meta  metav1.ObjectMeta
 	spec  corev1.PodSpec
 }
 
-// pods returns all of a release.
+// pods returns all pods and pod templates of a release.
 func (r release) pods(t *testing.T) []pod {
 	t.Helper()
 	var pods []pod
 	for _, object := range r.objects {
 		typed, err := scheme.Scheme.New(object.GroupVersionKind())
 		if err != nil {
-			continue // not of Kubernetes
+			continue // a kind of another project
 		}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
 			t.Fatal(err)
@@ -166,7 +166,7 @@ func (r release) pods(t *testing.T) []pod {
 	return pods
 }
 
-// serves is whether a pod is one that runs for as long as it can, not for a task.
+// serves returns whether a pod runs until it is stopped, not only for a task.
 func (p pod) serves() bool {
 	return strings.HasPrefix(p.owner, "Deployment ") || strings.HasPrefix(p.owner, "StatefulSet ")
 }

@@ -16,7 +16,7 @@ import (
 
 var services = []string{"aggregator", "core", "extensions"}
 
-// allChanges returns the changes of all values.
+// allChanges returns the changes, with those of each service.
 func allChanges() []change {
 	all := slices.Clone(changes)
 	for _, service := range services {
@@ -30,7 +30,7 @@ func allChanges() []change {
 	return all
 }
 
-// nested returns YAML for a value at a path.
+// nested returns YAML that sets the value at a path.
 func nested(path, value string) string {
 	for _, key := range slices.Backward(strings.Split(path, ".")) {
 		value = fmt.Sprintf("{%s: %s}", key, value)
@@ -38,7 +38,7 @@ func nested(path, value string) string {
 	return value
 }
 
-// merged returns the values of two YAML documents, of which the second wins.
+// merged merges the values of YAML documents. Later documents override earlier ones.
 func merged(t *testing.T, documents ...string) string {
 	t.Helper()
 	all := map[string]any{}
@@ -67,7 +67,7 @@ func overlay(onto, values map[string]any) {
 	}
 }
 
-// batches returns the changes by what is rendered at once: to render takes its time.
+// batches groups changes that can be rendered together, because rendering is slow.
 func batches() map[string][]change {
 	all := map[string][]change{}
 	for _, c := range allChanges() {
@@ -92,17 +92,17 @@ func TestEveryValueDoesSomething(t *testing.T) {
 			checkAccepted(t, with)
 			for _, c := range batch {
 				if !strings.Contains(with.text, c.want) {
-					t.Errorf("%s=%s does not lead to %q", c.path, c.value, c.want)
+					t.Errorf("with %s=%s, %q is not in the objects", c.path, c.value, c.want)
 				}
 				if strings.Contains(without.text, c.want) {
-					t.Errorf("without %s there is %q, too", c.path, c.want)
+					t.Errorf("without %s, %q is in the objects too", c.path, c.want)
 				}
 			}
 		})
 	}
 }
 
-// leaves returns the paths of values, where lists and empty maps are one.
+// leaves adds the paths of all values to found. A list or an empty map counts as one value.
 func leaves(path string, value any, found *[]string) {
 	if values, ok := value.(map[string]any); ok && len(values) > 0 && !slices.Contains(opaque, path) {
 		for key, value := range values {
@@ -113,7 +113,7 @@ func leaves(path string, value any, found *[]string) {
 	*found = append(*found, path)
 }
 
-// opaque are values whose default is a map that users replace.
+// opaque has values that are maps but count as one value, because users replace them whole.
 var opaque = []string{
 	"aggregator.resources", "core.resources", "extensions.resources", "etcd.resources", "etcd.snapshots.resources", "certificates.resources",
 	"metrics.dashboards.labels",
@@ -137,12 +137,12 @@ func TestEveryValueIsTried(t *testing.T) {
 	slices.Sort(tried)
 	for _, path := range have {
 		if !slices.Contains(tried, path) {
-			t.Errorf("%s is in values.yaml, and no test tries it", path)
+			t.Errorf("%s is in values.yaml, but no test sets it", path)
 		}
 	}
 	for _, path := range tried {
 		if !slices.Contains(have, path) {
-			t.Errorf("%s is tried, and is not in values.yaml", path)
+			t.Errorf("a test sets %s, which is not in values.yaml", path)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		t.Run(values, func(t *testing.T) {
 			t.Parallel()
 			if _, err := helmTemplate(t, values); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("error is %v, want %q", err, want)
+				t.Errorf("got error %v, want one with %q", err, want)
 			}
 		})
 	}
@@ -179,7 +179,7 @@ func TestReplicasAreLeftToOthersWhereTheyAreNull(t *testing.T) {
 		for _, object := range render(t, values).objects {
 			spec, _ := object.Object["spec"].(map[string]any)
 			if _, set := spec["replicas"]; object.GetKind() == "Deployment" && set == (object.GetName() == "tripod-core") {
-				t.Errorf("%s: whether replicas of %s are set is %v", values, object.GetName(), set)
+				t.Errorf("%s: replicas of %s set: %v", values, object.GetName(), set)
 			}
 		}
 	}

@@ -1,15 +1,14 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package environment is what end-to-end tests start from: a kind cluster with the images of this repository, and the chart
-// to install into it.
+// Package environment gives end-to-end tests a kind cluster with the images of this repository, and the chart to install into it.
 //
-// It is configured by environment variables:
+// Environment variables configure it:
 //
-//	KIND_NODE_IMAGE, KIND_CONFIG  image of the node and configuration file of kind; kind's own by default
-//	E2E_CLUSTER                   name of the cluster, tripod-e2e. One that is there is used, and stays
-//	E2E_PORT                      port of 127.0.0.1 for Tripod; that of KIND_CONFIG, or 30080
-//	E2E_KEEP                      not empty: a cluster that the tests made stays, too
+//	KIND_NODE_IMAGE, KIND_CONFIG  image of the node and configuration file of kind (default: those of kind)
+//	E2E_CLUSTER                   name of the cluster (default: tripod-e2e). The tests use an existing cluster and leave it
+//	E2E_PORT                      port of 127.0.0.1 for Tripod (default: that of KIND_CONFIG, or 30080)
+//	E2E_KEEP                      if not empty, the tests also leave a cluster that they created
 package environment
 
 import (
@@ -28,30 +27,30 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// Ports of nodes that are reached at 127.0.0.1, for Services of type NodePort.
+// Node ports that kind maps to ports of 127.0.0.1, for Services of type NodePort.
 const (
 	NodePort      int32 = 30080
 	OtherNodePort int32 = 30081
 )
 
-// images are the names of the archives in bin/images.
+// images has the names of the archives in bin/images.
 var images = []string{"tripod", "tripod-aggregator", "tripod-core", "tripod-extensions"}
 
 // Environment is a cluster to install Tripod in.
 type Environment struct {
 	Cluster *kindcluster.Cluster
-	// Dir has kubeconfigs and other files of the cluster.
+	// Dir is the directory of kubeconfigs and other files of the cluster.
 	Dir string
 
 	root, tag string
 }
 
-// ClusterName returns the name of the cluster that tests use. A package that needs one of its own has a suffix.
+// ClusterName returns the name of the cluster. A package that needs a cluster of its own gives a suffix.
 func ClusterName(suffix string) string {
 	return cmp.Or(os.Getenv("E2E_CLUSTER"), "tripod-e2e") + suffix
 }
 
-// Up makes the cluster, or takes the one that is there, and has it know the images of Tripod, which `make images` built.
+// Up creates the cluster, unless it exists, and loads the images that `make images` built.
 func Up(ctx context.Context, suffix string) (*Environment, error) {
 	root, err := framework.RepositoryRoot()
 	if err != nil {
@@ -60,13 +59,13 @@ func Up(ctx context.Context, suffix string) (*Environment, error) {
 	e := &Environment{root: root}
 	tag, err := os.ReadFile(filepath.Join(root, "bin", "images", "tag"))
 	if err != nil {
-		return nil, fmt.Errorf("no images: run make images: %w", err)
+		return nil, fmt.Errorf("there are no images; run `make images`: %w", err)
 	}
 	e.tag = strings.TrimSpace(string(tag))
 	name := ClusterName(suffix)
 	e.Dir = filepath.Join(root, "bin", "e2e", name)
 	if err := os.MkdirAll(e.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("cannot make a directory for the cluster: %w", err)
+		return nil, fmt.Errorf("cannot create a directory for the cluster: %w", err)
 	}
 	ports, err := ports(suffix)
 	if err != nil {
@@ -81,7 +80,7 @@ func Up(ctx context.Context, suffix string) (*Environment, error) {
 	return e, e.load()
 }
 
-// ports returns the ports of the host for those of the node. Only the main cluster has one that is known beforehand.
+// ports maps ports of the node to ports of the host. Only the main cluster has a fixed port.
 func ports(suffix string) (map[int32]int32, error) {
 	if suffix != "" {
 		return map[int32]int32{NodePort: kindcluster.AnyPort, OtherNodePort: kindcluster.AnyPort}, nil
@@ -108,23 +107,23 @@ func (e *Environment) load() error {
 	})
 }
 
-// Down removes what Up made; a cluster that was there before stays.
+// Down removes the cluster if Up created it and E2E_KEEP is not set.
 func (e *Environment) Down() error {
 	if !e.Cluster.Made || os.Getenv("E2E_KEEP") != "" {
-		progress.Printf("the cluster %s stays; make e2e-down removes it", e.Cluster.Name)
+		progress.Printf("the cluster %s stays; `make e2e-down` removes it", e.Cluster.Name)
 		return nil
 	}
 	return errors.Join(kindcluster.Down(e.Cluster.Name), os.RemoveAll(e.Dir))
 }
 
-// Release returns a release of the chart, which is yet to be installed with [Environment.Values].
+// Release returns a release of the chart. It is not installed yet; [Environment.Values] has the values to install it with.
 func (e *Environment) Release(name, namespace string) *release.Release {
 	tools := release.Tools{Helm: filepath.Join(e.root, "bin", "tools", "helm"), Tripod: filepath.Join(e.root, "bin", "tripod")}
 	return release.New(e.Cluster, tools, filepath.Join(e.root, "deploy", "helm", "tripod"), name, namespace, e.Dir)
 }
 
-// Values returns those by which the chart runs in this cluster: with the images that are loaded, the etcd that the cluster itself
-// has, data in volumes of [Environment.Volume], and reached from outside at a port of the node.
+// Values returns values for the chart that suit this cluster: the loaded images, the cluster's own etcd image, data in volumes of
+// [Environment.Volume], and a node port for access from outside.
 func (e *Environment) Values(ctx context.Context, nodePort int32) (release.Values, error) {
 	image, etcdTag, err := e.Cluster.Image(ctx, "etcd")
 	if err != nil {
@@ -146,7 +145,7 @@ func (e *Environment) Values(ctx context.Context, nodePort int32) (release.Value
 	}, nil
 }
 
-// Collect writes to artifacts/e2e/NAME what may explain why something failed.
+// Collect writes logs, objects and events, which may explain a failure, to artifacts/e2e/NAME.
 func (e *Environment) Collect(releases ...*release.Release) error {
 	dir := filepath.Join(e.root, "artifacts", "e2e", e.Cluster.Name)
 	if err := os.RemoveAll(dir); err != nil {

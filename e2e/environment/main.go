@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// upTimeout is how long a cluster may take on a busy machine.
+// upTimeout is the time that a new cluster may take on a busy machine.
 const upTimeout = 10 * time.Minute
 
-// Main runs the tests of a package in a cluster of that suffix, with what setup adds, and exits. It is for TestMain. collect is called
-// when something failed, before the cluster goes.
+// Main runs the tests of a package in a cluster whose name has suffix, then exits. It is for TestMain. It calls setup before the tests, and
+// collect after a failure, before it removes the cluster.
 func Main(m *testing.M, suffix string, setup func(context.Context, *Environment) error, collect func(*Environment) error) {
 	os.Exit(run(m, suffix, setup, collect))
 }
@@ -35,7 +35,7 @@ func run(m *testing.M, suffix string, setup func(context.Context, *Environment) 
 	code := 1
 	if err == nil {
 		if err = setup(ctx, e); err == nil {
-			stop() // who interrupts tests does not wait for them
+			stop() // from here on an interrupt ends the process at once
 			code = m.Run()
 		}
 	}

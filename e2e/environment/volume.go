@@ -15,11 +15,11 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// volumeClass is the storage class of the volumes that [Environment.Volume] makes.
+// volumeClass is the storage class of the volumes that [Environment.Volume] creates.
 const volumeClass = "e2e"
 
-// Volume makes a persistent volume on the node, for whoever claims it first: kind does not provision any on every node image. One that is
-// there stays as it is, with its data, unless its claim is gone.
+// Volume creates a persistent volume on the node, because not every node image provisions volumes. The first claim gets it. An existing
+// volume keeps its data, unless its claim is gone.
 func (e *Environment) Volume(ctx context.Context, name string) error {
 	path := "/var/lib/tripod-e2e/" + name
 	volumes := e.Cluster.Client.CoreV1().PersistentVolumes()
@@ -27,7 +27,7 @@ func (e *Environment) Volume(ctx context.Context, name string) error {
 	switch {
 	case apierrors.IsNotFound(err):
 	case err != nil:
-		return fmt.Errorf("cannot make a volume: %w", err)
+		return fmt.Errorf("cannot create a volume: %w", err)
 	case known.Status.Phase == corev1.VolumeReleased:
 		if err := e.discard(ctx, name, path); err != nil {
 			return fmt.Errorf("cannot empty a volume: %w", err)
@@ -36,7 +36,7 @@ func (e *Environment) Volume(ctx context.Context, name string) error {
 		return nil
 	}
 	if _, err := e.Cluster.Exec(ctx, nil, "install", "-d", "-o", "65532", "-g", "65532", "-m", "0700", path); err != nil {
-		return fmt.Errorf("cannot make a volume: %w", err)
+		return fmt.Errorf("cannot create a volume: %w", err)
 	}
 	_, err = volumes.Create(ctx, &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -60,7 +60,7 @@ func (e *Environment) discard(ctx context.Context, name, path string) error {
 	}
 	err := framework.Poll(ctx, "the volume is gone", func(ctx context.Context) error {
 		if _, err := volumes.Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is there: %v", err) //nolint:errorlint // it may be nil
+			return fmt.Errorf("the volume still exists: %v", err) //nolint:errorlint // it may be nil
 		}
 		return nil
 	})

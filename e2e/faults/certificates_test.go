@@ -26,12 +26,12 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// serving is where a certificate is shown.
+// serving is a port that serves a certificate.
 type serving struct {
 	component  string
 	port       int
 	serverName string
-	// secret is what it comes from, after the name of the release. Each etcd has its own.
+	// secret is the name of the certificate's Secret without the name of the release. Each etcd has its own.
 	secret string
 }
 
@@ -49,8 +49,8 @@ var servings = []serving{
 	{release.Etcd, 2379, "", ""},
 }
 
-// TestCertificates renews all certificates of the release, as `tripod certs secrets --renew all` does, while clients go on. None of them
-// notices, and no pod is started anew.
+// TestCertificates renews all certificates of the release with `tripod certs secrets --renew all` while clients go on. No request fails,
+// and no pod restarts.
 func TestCertificates(t *testing.T) {
 	settled(t)
 	before, pods := serials(t), podsOfRelease(t)
@@ -61,7 +61,7 @@ func TestCertificates(t *testing.T) {
 	after := serials(t)
 	for secret, serial := range before {
 		if after[secret] == serial {
-			t.Errorf("the certificate in %s was not renewed", secret)
+			t.Errorf("%s still has the old certificate", secret)
 		}
 	}
 	clients.Progress(t, 200)
@@ -70,15 +70,15 @@ func TestCertificates(t *testing.T) {
 	clients.WatchesAreWell(t, false)
 	clients.SawAll(t)
 	samePods(t, pods)
-	// Who comes now has the new kubeconfig, and connections are new.
+	// New clients use the new kubeconfig and new connections.
 	if _, err := tripod.Connect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	settled(t)
 }
 
-// TestAuthorities exchanges the certificate authorities of clients and services in the three steps of `tripod certs secrets --renew-ca`. etcd reads
-// those that it trusts only when it starts, so that its own are not among them.
+// TestAuthorities replaces the certificate authorities of clients and services in the three steps of `tripod certs secrets --renew-ca`. It
+// leaves out those of etcd, which reads its trusted authorities only at start.
 func TestAuthorities(t *testing.T) {
 	settled(t)
 	pods := podsOfRelease(t)
@@ -108,18 +108,18 @@ func TestAuthorities(t *testing.T) {
 	}
 	first := connect()
 	steps("trusted", "issues")
-	// Clients need the new kubeconfig before the old authority goes.
+	// Clients need the new kubeconfig before the old authority is removed.
 	both := connect()
 	steps("done")
 	last := connect()
 	if bytes.Equal(first, last) || !bytes.Contains(both, bytes.TrimSpace(first)) || !bytes.Contains(both, bytes.TrimSpace(last)) {
-		t.Error("clients did not have both authorities before they had the new one alone")
+		t.Error("clients never had both authorities at the same time")
 	}
 	samePods(t, pods)
 	settled(t)
 }
 
-// runCertificates runs the CronJob of the chart now, with further arguments, and returns when it is done.
+// runCertificates runs a Job of the chart's CronJob with additional arguments, and returns when the Job is complete.
 func runCertificates(t *testing.T, name string, args ...string) {
 	t.Helper()
 	err := progress.Step(fmt.Sprintf("tripod certs secrets %v", args), func() error {
@@ -147,10 +147,10 @@ func runCertificates(t *testing.T, name string, args ...string) {
 	}
 }
 
-// taken returns when all pods have what is in the Secrets, and show it.
+// taken returns when all pods have the files of the Secrets and serve their certificates.
 func taken(t *testing.T) {
 	t.Helper()
-	err := progress.Step("pods take over what is in the Secrets", func() error {
+	err := progress.Step("pods take over the certificates of the Secrets", func() error {
 		for _, pod := range podsOfRelease(t) {
 			if err := hurry(t, &pod); err != nil {
 				return err
@@ -177,14 +177,14 @@ func taken(t *testing.T) {
 	}
 }
 
-// hurry has the kubelet look after a pod now; otherwise it does so every minute.
+// hurry makes the kubelet sync a pod now. Otherwise it does so every minute.
 func hurry(t *testing.T, pod *corev1.Pod) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"e2e.tripod/hurry":%q}}}`, t.Name()+metav1.Now().String())
 	_, err := tripod.Host.Client.CoreV1().Pods(pod.Namespace).Patch(t.Context(), pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	return err
 }
 
-// hasFiles returns an error when a file of a pod's volumes is not what its Secret has.
+// hasFiles returns an error if a file of a pod's volumes differs from its Secret.
 func hasFiles(ctx context.Context, pod *corev1.Pod) error {
 	var all error
 	check := func(kind, volume, secretName string, items []corev1.KeyToPath) {
@@ -222,7 +222,7 @@ func hasFiles(ctx context.Context, pod *corev1.Pod) error {
 	return all
 }
 
-// shows returns an error when a server shows another certificate than its Secret has.
+// shows returns an error if a server's certificate differs from the one in its Secret.
 func shows(ctx context.Context, pod *corev1.Pod, s serving) error {
 	secret, err := tripod.Host.Client.CoreV1().Secrets(pod.Namespace).Get(ctx, s.secretOf(pod), metav1.GetOptions{})
 	if err != nil {
@@ -230,7 +230,7 @@ func shows(ctx context.Context, pod *corev1.Pod, s serving) error {
 	}
 	block, _ := pem.Decode(secret.Data[corev1.TLSCertKey])
 	if block == nil {
-		return fmt.Errorf("no certificate in %s", secret.Name)
+		return fmt.Errorf("%s has no certificate", secret.Name)
 	}
 	address, stop, err := tripod.Forward(ctx, pod.Name, s.port)
 	if err != nil {
@@ -240,7 +240,7 @@ func shows(ctx context.Context, pod *corev1.Pod, s serving) error {
 	var shown []byte
 	dialer := tls.Dialer{Config: &tls.Config{
 		MinVersion: tls.VersionTLS13, ServerName: s.serverName, NextProtos: []string{"h2"},
-		InsecureSkipVerify: true, //nolint:gosec // it is compared with the one that is expected
+		InsecureSkipVerify: true, //nolint:gosec // the caller compares the certificate
 		VerifyConnection: func(state tls.ConnectionState) error {
 			shown = state.PeerCertificates[0].Raw
 			return nil
@@ -252,12 +252,12 @@ func shows(ctx context.Context, pod *corev1.Pod, s serving) error {
 	}
 	defer connection.Close() //nolint:errcheck // nothing was sent
 	if !bytes.Equal(shown, block.Bytes) {
-		return fmt.Errorf("%s shows another certificate at port %d than %s has", pod.Name, s.port, secret.Name)
+		return fmt.Errorf("the certificate of %s at port %d is not that of %s", pod.Name, s.port, secret.Name)
 	}
 	return nil
 }
 
-// serials returns the certificates of the release that are not authorities, by their Secrets.
+// serials returns the certificates of the release by Secret, without the authorities.
 func serials(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -288,7 +288,7 @@ func podsOfRelease(t *testing.T) []corev1.Pod {
 	return all
 }
 
-// samePods expects that pods are those that were there before, and that none of their processes was started anew.
+// samePods expects the same pods as before, and no restarts.
 func samePods(t *testing.T, before []corev1.Pod) {
 	t.Helper()
 	containers := func(pods []corev1.Pod) map[string]string {
@@ -299,6 +299,6 @@ func samePods(t *testing.T, before []corev1.Pod) {
 		return ids
 	}
 	if was, is := containers(before), containers(podsOfRelease(t)); !maps.Equal(was, is) {
-		t.Errorf("containers were %v and are %v", was, is)
+		t.Errorf("containers were %v and are now %v", was, is)
 	}
 }

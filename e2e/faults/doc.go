@@ -1,9 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package faults tests what clients see of a release in which something breaks: pods that are killed, that hang, that are cut off; an
-// etcd that is away; and of one whose certificates are exchanged. The release has two replicas of each service, and an
-// etcd for each of core and extensions.
+// Package faults tests what clients notice when part of a release fails: a pod is killed, hangs, or is cut off from the network; an etcd is
+// down; certificates and authorities are replaced. The release has two replicas of each service, and one etcd each for core and extensions.
 //
-// A test leaves the release well.
+// Each test leaves the release healthy.
 package faults

@@ -23,7 +23,7 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework/traffic"
 )
 
-// The etcds of the release, as their StatefulSets are called, and a key prefix of each that the other must not have.
+// The StatefulSets of the release's etcds, and key prefixes that only one of them has.
 const (
 	coreEtcd       = "tripod-etcd"
 	extensionsEtcd = "tripod-etcd-extensions"
@@ -34,7 +34,7 @@ const (
 	serviceKeys    = "/registry/apiregistration.k8s.io/"
 )
 
-// TestEtcdPerService reads what is in the etcds of core and extensions.
+// TestEtcdPerService reads the keys in the etcds of core and extensions.
 func TestEtcdPerService(t *testing.T) {
 	settled(t)
 	client := traffic.NewClient(t, tripod.Admin(), 1)
@@ -56,18 +56,18 @@ func TestEtcdPerService(t *testing.T) {
 		counts := countKeys(t, test.etcd, append(test.has, test.hasNone...)...)
 		for _, prefix := range test.has {
 			if counts[prefix] == 0 {
-				t.Errorf("%s has no %s", test.etcd, prefix)
+				t.Errorf("%s has no keys in %s", test.etcd, prefix)
 			}
 		}
 		for _, prefix := range test.hasNone {
 			if counts[prefix] > 0 {
-				t.Errorf("%s has %d keys in %s", test.etcd, counts[prefix], prefix)
+				t.Errorf("%s has %d keys in %s, want none", test.etcd, counts[prefix], prefix)
 			}
 		}
 	}
 }
 
-// countKeys returns how many keys with each of the prefixes an etcd has.
+// countKeys returns the number of keys in an etcd by prefix.
 func countKeys(t *testing.T, etcd string, prefixes ...string) map[string]int64 {
 	t.Helper()
 	secret, err := tripod.Host.Client.CoreV1().Secrets(tripod.Namespace).Get(t.Context(), etcd+"-client", metav1.GetOptions{})
@@ -105,7 +105,7 @@ func countKeys(t *testing.T, etcd string, prefixes ...string) map[string]int64 {
 	return counts
 }
 
-// TestExtensionsEtcdAway takes the etcd of custom resources away. Nobody who does without these notices.
+// TestExtensionsEtcdAway stops the etcd of custom resources. Clients of built-in resources notice nothing.
 func TestExtensionsEtcdAway(t *testing.T) {
 	settled(t)
 	builtin := traffic.Start(t, traffic.Options{Rate: 40, Workers: 20, Watchers: 20}, tripod.Admin())
@@ -125,8 +125,8 @@ func TestExtensionsEtcdAway(t *testing.T) {
 	builtin.SawAll(t)
 }
 
-// TestCoreEtcdAway takes the etcd of core and of the aggregator away. Custom resources have one of their own: those who come with a
-// certificate read and write them, over new connections too.
+// TestCoreEtcdAway stops the etcd of core and the aggregator. Custom resources have an etcd of their own, so clients with a certificate
+// still read and write them, over new connections too.
 func TestCoreEtcdAway(t *testing.T) {
 	settled(t)
 	keep(t, customs[0])
@@ -136,7 +136,7 @@ func TestCoreEtcdAway(t *testing.T) {
 		settled(t)
 	}()
 	awaitAnswer(t, "core is not ready", "/readyz/core-available", http.StatusInternalServerError)
-	// Long enough for the kubelet to take pods for unready that are.
+	// This lasts long enough for the kubelet to mark unready pods.
 	path := customs[0].Path("default", "keep")
 	for began, i := time.Now(), 0; time.Since(began) < 20*time.Second; i++ {
 		client := traffic.NewClient(t, tripod.Admin(), 1)
@@ -145,8 +145,7 @@ func TestCoreEtcdAway(t *testing.T) {
 	}
 }
 
-// TestCoreEtcdRestarts kills the etcd of core, which the kubelet starts again. What was written is there, watches go on where they were,
-// and who asks again is served.
+// TestCoreEtcdRestarts kills the etcd of core, which the kubelet restarts. No write is lost, watches resume, and retries succeed.
 func TestCoreEtcdRestarts(t *testing.T) {
 	settled(t)
 	keep(t, traffic.ConfigMaps)
@@ -164,16 +163,16 @@ func TestCoreEtcdRestarts(t *testing.T) {
 			t.Error(f)
 		}
 	}
-	t.Logf("%d requests failed meanwhile", len(clients.Failures()))
+	t.Logf("%d requests failed during the restart", len(clients.Failures()))
 	clients.SawAll(t)
 	awaitAnswer(t, "what was there is there", traffic.ConfigMaps.Path("default", "keep"), http.StatusOK)
 }
 
-// keep makes an object that is to survive.
+// keep creates an object that must survive.
 func keep(t *testing.T, r traffic.Resource) {
 	t.Helper()
 	client := traffic.NewClient(t, tripod.Admin(), 1)
-	// A test that was interrupted may have left it.
+	// An interrupted test may have left the object.
 	if _, err := client.Send(t.Context(), http.MethodDelete, r.Path("default", "keep"), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +185,7 @@ func keep(t *testing.T, r traffic.Resource) {
 	})
 }
 
-// scaleEtcd has an etcd of one member run, or not, and returns when that is so.
+// scaleEtcd scales an etcd to 0 members or 1, and returns when it has that many.
 func scaleEtcd(t *testing.T, etcd string, members int32) {
 	t.Helper()
 	sets := tripod.Host.Client.AppsV1().StatefulSets(tripod.Namespace)
@@ -202,7 +201,7 @@ func scaleEtcd(t *testing.T, etcd string, members int32) {
 		return framework.Poll(t.Context(), etcd+" is scaled", func(ctx context.Context) error {
 			set, err := sets.Get(ctx, etcd, metav1.GetOptions{})
 			if err == nil && (set.Status.Replicas != members || set.Status.ReadyReplicas != members || set.Status.ObservedGeneration < set.Generation) {
-				err = errors.New("not yet")
+				err = errors.New("the etcd is not scaled yet")
 			}
 			return err
 		})
@@ -212,7 +211,7 @@ func scaleEtcd(t *testing.T, etcd string, members int32) {
 	}
 }
 
-// killEtcd kills the process of an etcd, which the kubelet starts again.
+// killEtcd kills the process of an etcd. The kubelet restarts it.
 func killEtcd(t *testing.T, etcd string) {
 	t.Helper()
 	pod, err := tripod.Host.Client.CoreV1().Pods(tripod.Namespace).Get(t.Context(), etcd+"-0", metav1.GetOptions{})
@@ -222,7 +221,7 @@ func killEtcd(t *testing.T, etcd string) {
 	kill(t, pod)
 }
 
-// discoveryKnowsCustoms expects client-go to find the custom resources.
+// discoveryKnowsCustoms expects the custom resources in discovery, as client-go reads it.
 func discoveryKnowsCustoms(t *testing.T) {
 	t.Helper()
 	client, err := discovery.NewDiscoveryClientForConfig(tripod.Admin())
@@ -243,6 +242,6 @@ func discoveryKnowsCustoms(t *testing.T) {
 		}
 	}
 	if len(missing) > 0 {
-		t.Errorf("discovery is without %v", missing)
+		t.Errorf("discovery lacks %v", missing)
 	}
 }

@@ -6,33 +6,23 @@ package faults
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"testing"
-
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/tripod-k8s/tripod/e2e/environment"
 	"github.com/tripod-k8s/tripod/e2e/progress"
 	"github.com/tripod-k8s/tripod/e2e/release"
-	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/traffic"
 )
 
-// replicas is how many of each service there are.
+// replicas is the number of replicas of each service.
 const replicas = 2
 
-// tripod is the release that all tests use.
+// tripod is the release that the tests share.
 var tripod *release.Release
 
-// customs are custom resources, so many that each replica of extensions is sure to serve some.
-var customs = func() []traffic.Resource {
-	var all []traffic.Resource
-	for i := range 10 {
-		all = append(all, traffic.Custom(fmt.Sprintf("Kind%02d", i)))
-	}
-	return all
-}()
+// customs has enough kinds that each replica of extensions serves some.
+var customs = release.Customs(10)
 
 func TestMain(m *testing.M) {
 	environment.Main(m, "-faults", install, func(e *environment.Environment) error { return e.Collect(tripod) })
@@ -47,7 +37,7 @@ func install(ctx context.Context, e *environment.Environment) error {
 	etcd := values["etcd"].(release.Values)
 	etcd["mode"] = "perService"
 	for _, service := range release.Services {
-		// A node of two processors has room for all of them, and for those that come while a Deployment rolls.
+		// With these requests all pods fit on a node of two processors, even while a Deployment rolls.
 		values[service] = release.Values{"replicas": replicas, "resources": release.Values{"requests": release.Values{"cpu": "20m"}}}
 	}
 	err = errors.Join(e.Volume(ctx, "tripod-etcd"), e.Volume(ctx, "tripod-etcd-extensions"))
@@ -57,45 +47,22 @@ func install(ctx context.Context, e *environment.Environment) error {
 	if err == nil {
 		_, err = tripod.Connect(ctx)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = tripod.AwaitReachable(ctx)
 	}
-	return prepare(ctx)
+	if err == nil {
+		err = tripod.Define(ctx, customs)
+	}
+	return err
 }
 
-// prepare returns when Tripod is reached from outside and has custom resources.
-func prepare(ctx context.Context) error {
-	client, err := kubernetes.NewForConfig(tripod.Admin())
-	if err != nil {
-		return err
-	}
-	err = framework.Poll(ctx, "Tripod is reached at "+tripod.Admin().Host, func(context.Context) error {
-		_, err := client.Discovery().ServerVersion()
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if _, err := tripod.Kubectl(ctx, traffic.Definitions(customs), "apply", "--server-side", "-f", "-"); err != nil {
-		return err
-	}
-	return framework.Poll(ctx, "custom resources are served", func(ctx context.Context) error {
-		for _, custom := range customs {
-			if err := client.CoreV1().RESTClient().Get().AbsPath(custom.Collection("default")).Do(ctx).Error(); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// load starts clients who use ConfigMaps and custom resources.
+// load starts clients that use ConfigMaps and custom resources.
 func load(t *testing.T) *traffic.Traffic {
 	t.Helper()
 	return traffic.Start(t, traffic.Options{Customs: customs, Rate: 60, Workers: 40, Watchers: 60}, tripod.Admin())
 }
 
-// settled returns when all services have all their replicas again, and serve.
+// settled returns when each service has all its replicas and serves.
 func settled(t *testing.T) {
 	t.Helper()
 	for _, service := range release.Services {
@@ -109,7 +76,7 @@ func settled(t *testing.T) {
 	}
 }
 
-// awaitAnswer returns when a GET has such an answer.
+// awaitAnswer returns the answer to a GET of path as soon as its status is code.
 func awaitAnswer(t *testing.T, what, path string, code int) traffic.Answer {
 	t.Helper()
 	return traffic.NewClient(t, tripod.Admin(), 1).Await(t, what, path, code)

@@ -17,12 +17,12 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework/traffic"
 )
 
-// fault is what happens to one of two replicas of a service, from the node, as it happens to machines.
+// fault breaks one of two replicas of a service from the node, as a failing machine would.
 type fault struct {
 	name string
-	// harm does it, and returns what takes it away again, or nil.
+	// harm causes the fault, and returns a function that ends it, or nil.
 	harm func(*testing.T, *corev1.Pod) (heal func())
-	// silent is set where nobody is told that the replica is gone: its connections stay open.
+	// silent says that connections to the replica stay open, so that no peer learns that it is gone.
 	silent bool
 }
 
@@ -32,8 +32,7 @@ var faultsOfReplicas = []fault{
 	{name: "is cut off", harm: cutOff, silent: true},
 }
 
-// TestReplicas breaks one replica of each backend in turn while clients go on. They see nothing of it, unless a write was already on
-// its way to that replica.
+// TestReplicas breaks one replica of each backend in turn while clients go on. Only writes that were on their way to that replica may fail.
 func TestReplicas(t *testing.T) {
 	for _, service := range []string{release.Core, release.Extensions} {
 		for _, f := range faultsOfReplicas {
@@ -46,7 +45,7 @@ func breakReplica(t *testing.T, service string, f fault) {
 	settled(t)
 	pods, err := tripod.Pods(t.Context(), service)
 	if err != nil || len(pods) < replicas {
-		t.Fatalf("%d replicas of %s: %v", len(pods), service, err)
+		t.Fatalf("there are %d replicas of %s: %v", len(pods), service, err)
 	}
 	clients := load(t)
 	clients.Progress(t, 100)
@@ -65,8 +64,8 @@ func breakReplica(t *testing.T, service string, f fault) {
 	clients.SawAll(t)
 }
 
-// failsOnlyWrites expects that nothing failed but writes, that clients were told so, and that it was soon over for each of them: a write
-// is not sent again where it may have been done.
+// failsOnlyWrites expects that only writes failed: with 502, during the fault, and at most one of each worker. The aggregator does not
+// retry a write that may have been processed.
 func failsOnlyWrites(t *testing.T, clients *traffic.Traffic, began, ended time.Time) {
 	t.Helper()
 	writes := map[int]int{}
@@ -80,19 +79,19 @@ func failsOnlyWrites(t *testing.T, clients *traffic.Traffic, began, ended time.T
 	}
 	for worker, n := range writes {
 		if n > 1 {
-			t.Errorf("%d writes of worker %d failed", n, worker)
+			t.Errorf("%d writes of worker %d failed, want at most 1", n, worker)
 		}
 	}
 	t.Logf("%d writes were on their way to the replica and failed", len(writes))
 }
 
-// TestAggregator kills one of two aggregators. Clients who were connected to it lose that connection, and are served over another
-// one; the others see nothing.
+// TestAggregator kills one of two aggregators. Clients that were connected to it lose that connection and reconnect. Other clients notice
+// nothing.
 func TestAggregator(t *testing.T) {
 	settled(t)
 	pods, err := tripod.Pods(t.Context(), release.Aggregator)
 	if err != nil || len(pods) < replicas {
-		t.Fatalf("%d aggregators: %v", len(pods), err)
+		t.Fatalf("there are %d aggregators: %v", len(pods), err)
 	}
 	clients := load(t)
 	clients.Progress(t, 100)
@@ -114,7 +113,7 @@ func TestAggregator(t *testing.T) {
 	clients.SawAll(t)
 }
 
-// kill kills the process of a pod, as the kernel does that has no memory left.
+// kill kills the process of a pod, as the kernel does when memory runs out.
 func kill(t *testing.T, pod *corev1.Pod) func() {
 	signal(t, pod, "KILL")
 	return nil
@@ -123,7 +122,7 @@ func kill(t *testing.T, pod *corev1.Pod) func() {
 // pause stops the process of a pod without ending it.
 func pause(t *testing.T, pod *corev1.Pod) func() {
 	signal(t, pod, "STOP")
-	// The kubelet may have started it anew: it notices, too.
+	// The kubelet notices too, and may have restarted the container.
 	return func() { _ = trySignal(t.Context(), pod, "CONT") }
 }
 
@@ -134,14 +133,14 @@ func signal(t *testing.T, pod *corev1.Pod, name string) {
 	}
 }
 
-// trySignal sends a signal to the first process of the container of a pod.
+// trySignal sends a signal to the first process of a pod's container.
 func trySignal(ctx context.Context, pod *corev1.Pod, name string) error {
 	_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
 	_, err := tripod.Host.Exec(ctx, nil, "ctr", "--namespace=k8s.io", "tasks", "kill", "--signal", "SIG"+name, id)
 	return err
 }
 
-// cutOff has packets to and from other pods vanish. The kubelet, which is on the node, still reaches it.
+// cutOff drops all packets between a pod and other pods. The kubelet is on the node and still reaches the pod.
 func cutOff(t *testing.T, pod *corev1.Pod) func() {
 	t.Helper()
 	rules := [][]string{{"-s", pod.Status.PodIP}, {"-d", pod.Status.PodIP}}

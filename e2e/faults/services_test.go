@@ -13,8 +13,8 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework/traffic"
 )
 
-// TestServiceAway takes all replicas of a backend away: what the other one serves is served as before, and what it serves itself is said
-// to be unavailable, not to be unknown.
+// TestServiceAway stops all replicas of a backend. Requests to the other backend succeed as before. Requests to the stopped backend return
+// 503, not 404.
 func TestServiceAway(t *testing.T) {
 	t.Run("extensions", func(t *testing.T) {
 		settled(t)
@@ -44,8 +44,7 @@ func TestServiceAway(t *testing.T) {
 	})
 }
 
-// away stops all replicas of a service, expects that a path that it serves is unavailable, does something meanwhile, and starts them
-// again.
+// away stops all replicas of a service, expects 503 for one of its paths, calls a function, and starts the replicas again.
 func away(t *testing.T, service, path string, meanwhile func()) {
 	t.Helper()
 	scale := func(n int) {

@@ -1,9 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package imagearchive packs a program into a container image without a base image, a registry or a container engine, as
-// an archive of the kind that `docker save` writes. It is for the programs of the tests; what users get is made by
-// `make images`.
+// Package imagearchive packs a test program into a container image without a base image, a registry or a container engine. The archive has
+// the form that `docker save` writes. `make images` packs the images for users.
 package imagearchive
 
 import (
@@ -21,10 +20,10 @@ import (
 	"runtime"
 )
 
-// user owns the process in the container: nobody in particular, but not root.
+// user runs the process in the container: any user but root.
 const user = "65532:65532"
 
-// Build builds the Go package into an image, and returns the path of the archive in dir. name is as in tripod-e2e/workload:dev.
+// Build builds a Go package, packs it into an image such as tripod-e2e/workload:dev, and returns the path of the archive in dir.
 func Build(dir, name, pkg string) (string, error) {
 	program := filepath.Join(dir, filepath.Base(pkg))
 	cmd := exec.Command("go", "build", "-o", program, pkg)
@@ -36,11 +35,11 @@ func Build(dir, name, pkg string) (string, error) {
 	return archive, Write(archive, name, program)
 }
 
-// Write writes an image that is called name and has one file, the program, which is its entrypoint.
+// Write writes an image called name. Its only file is the program, which is also its entrypoint.
 func Write(archive, name, program string) (err error) {
 	content, err := os.ReadFile(program)
 	if err != nil {
-		return fmt.Errorf("cannot make the image %s: %w", name, err)
+		return fmt.Errorf("cannot pack the image %s: %w", name, err)
 	}
 	entrypoint := "/" + filepath.Base(program)
 	var layer bytes.Buffer
@@ -64,7 +63,7 @@ func Write(archive, name, program string) (err error) {
 	}
 	out, err := os.Create(archive)
 	if err != nil {
-		return fmt.Errorf("cannot make the image %s: %w", name, err)
+		return fmt.Errorf("cannot pack the image %s: %w", name, err)
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
 	return writeTar(out,

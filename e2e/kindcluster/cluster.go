@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kindcluster makes the cluster that end-to-end tests run in, with kind as a library, and reaches into it: to its node, its
-// images, its ports.
+// Package kindcluster creates the cluster of the end-to-end tests with kind as a library. It gives access to the node, its images and its
+// ports.
 package kindcluster
 
 import (
@@ -28,31 +28,31 @@ import (
 	"github.com/tripod-k8s/tripod/e2e/progress"
 )
 
-// readyTimeout is how long a new cluster may take on a busy machine.
+// readyTimeout is the time that a new cluster may take on a busy machine.
 const readyTimeout = 5 * time.Minute
 
-// AnyPort is some port of the host that is free, whatever the configuration says.
+// AnyPort stands for any free port of the host, even if the configuration names one.
 const AnyPort int32 = -1
 
-// Options says what cluster to make.
+// Options describes a cluster to create.
 type Options struct {
 	Name string
-	// Image is that of the node, and ConfigFile kind's configuration. When empty they are kind's own.
+	// Image is the image of the node, and ConfigFile the configuration of kind. If empty, kind uses its defaults.
 	Image, ConfigFile string
-	// Ports are ports of the node that are reached at ports of 127.0.0.1; 0 is what the configuration says, or any.
+	// Ports maps ports of the node to ports of 127.0.0.1. 0 stands for the port of the configuration, or any if it has none.
 	Ports map[int32]int32
-	// Dir gets the kubeconfig.
+	// Dir is the directory for the kubeconfig.
 	Dir string
 }
 
-// Cluster is a kind cluster that runs.
+// Cluster is a running kind cluster.
 type Cluster struct {
 	Name string
 	// Kubeconfig is the path of its kubeconfig.
 	Kubeconfig string
-	// Made is set where it was not there before.
+	// Made says that Up created the cluster.
 	Made bool
-	// Client is for its API server.
+	// Client is a client of its API server.
 	Client kubernetes.Interface
 
 	config   *rest.Config
@@ -68,7 +68,7 @@ func newProvider() (*cluster.Provider, error) {
 	return cluster.NewProvider(cluster.ProviderWithLogger(progress.Logger{}), option), nil
 }
 
-// Up returns the cluster of that name. It makes it where there is none.
+// Up returns the cluster with the name of the options, and creates it if it does not exist.
 func Up(ctx context.Context, options Options) (*Cluster, error) {
 	provider, err := newProvider()
 	if err != nil {
@@ -84,7 +84,7 @@ func Up(ctx context.Context, options Options) (*Cluster, error) {
 			return nil, err
 		}
 	} else {
-		progress.Printf("the cluster %s is there", c.Name)
+		progress.Printf("the cluster %s exists", c.Name)
 	}
 	return c, c.connect(ctx, options.Dir)
 }
@@ -108,7 +108,7 @@ func (c *Cluster) create(options Options) error {
 	return withOutput(c.provider.Create(c.Name, create...))
 }
 
-// connect makes clients for a cluster that runs.
+// connect creates the clients of a running cluster.
 func (c *Cluster) connect(ctx context.Context, dir string) error {
 	all, err := c.provider.ListInternalNodes(c.Name)
 	if err != nil || len(all) == 0 {
@@ -139,7 +139,7 @@ func (c *Cluster) connect(ctx context.Context, dir string) error {
 	return err
 }
 
-// Down removes the cluster of that name.
+// Down removes a cluster.
 func Down(name string) error {
 	provider, err := newProvider()
 	if err != nil {
@@ -148,10 +148,10 @@ func Down(name string) error {
 	return progress.Step("kind deletes the cluster "+name, func() error { return withOutput(provider.Delete(name, os.DevNull)) })
 }
 
-// Config returns a configuration for the administrator of the cluster.
+// Config returns a client configuration with the rights of the cluster's administrator.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// HostPort returns the port of 127.0.0.1 at which a port of the node is reached.
+// HostPort returns the port of 127.0.0.1 that kind maps to a port of the node.
 func (c *Cluster) HostPort(ctx context.Context, port int32) (int32, error) {
 	label := portLabel + strconv.Itoa(int(port))
 	list, err := c.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: label})
@@ -159,16 +159,16 @@ func (c *Cluster) HostPort(ctx context.Context, port int32) (int32, error) {
 		return 0, err
 	}
 	if len(list.Items) == 0 {
-		return 0, fmt.Errorf("the kind cluster %s does not map port %d: delete it", c.Name, port)
+		return 0, fmt.Errorf("the kind cluster %s does not map port %d; delete the cluster, so that the tests create it anew", c.Name, port)
 	}
 	mapped, err := strconv.ParseInt(list.Items[0].Labels[label], 10, 32)
 	return int32(mapped), err
 }
 
-// NodeName returns the name of the node where programs are run.
+// NodeName returns the name of the node on which Exec runs programs.
 func (c *Cluster) NodeName() string { return c.node.String() }
 
-// Exec runs a program on the node, with stdin if it is not nil, and returns what it writes.
+// Exec runs a program on the node and returns its output. stdin may be nil.
 func (c *Cluster) Exec(ctx context.Context, stdin io.Reader, program string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	command := c.node.CommandContext(ctx, program, args...).SetStdout(&stdout).SetStderr(&stderr)

@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 )
 
-// Collect writes to dir what kind keeps of its nodes (the logs of all containers among it), and with a kubectl all objects and events of
-// the cluster but Secrets.
+// Collect writes the logs that kind exports, including those of all containers, to dir. With kubectl it adds all objects and events except
+// Secrets.
 func (c *Cluster) Collect(dir string, kubectl ...string) error {
 	err := c.provider.CollectLogs(c.Name, filepath.Join(dir, "kind"))
 	for file, args := range map[string][]string{
@@ -27,7 +27,7 @@ func (c *Cluster) Collect(dir string, kubectl ...string) error {
 	return err
 }
 
-// Write writes what a command says to a file.
+// Write writes the output of a command to a file.
 func Write(path string, command []string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("cannot collect: %w", err)
@@ -36,7 +36,7 @@ func Write(path string, command []string) error {
 	if err != nil {
 		return fmt.Errorf("cannot collect: %w", err)
 	}
-	cmd := exec.Command(command[0], command[1:]...) //nolint:gosec // the tests' own
+	cmd := exec.Command(command[0], command[1:]...) //nolint:gosec // a command of the tests
 	cmd.Stdout, cmd.Stderr = file, file
 	return errors.Join(cmd.Run(), file.Close())
 }

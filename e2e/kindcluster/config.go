@@ -13,10 +13,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// portLabel begins the label of a node that says which port of the host a port of the node is.
+// portLabel begins the label of a node whose value is the host's port for a port of the node.
 const portLabel = "e2e.tripod/port-"
 
-// readConfig reads kind's configuration; without a file it is kind's own.
+// readConfig reads a configuration of kind. Without a file it returns kind's default.
 func readConfig(file string) (*v1alpha4.Cluster, error) {
 	config := &v1alpha4.Cluster{}
 	if file != "" {
@@ -35,8 +35,8 @@ func readConfig(file string) (*v1alpha4.Cluster, error) {
 	return config, nil
 }
 
-// mapPorts has the first node map each of the ports to one of 127.0.0.1: to the one that is asked for, or that the configuration has for it
-// already, or else to any. Labels of the node say which.
+// mapPorts adds port mappings to the first node. A port maps to the given port of 127.0.0.1, to that of the configuration, or to any free
+// port, in this order. Labels of the node record the mappings.
 func mapPorts(config *v1alpha4.Cluster, ports map[int32]int32) error {
 	node := &config.Nodes[0]
 	if node.Labels == nil {
@@ -59,7 +59,7 @@ func mapPorts(config *v1alpha4.Cluster, ports map[int32]int32) error {
 	return nil
 }
 
-// mappingOf returns the mapping of a port, which it adds where there is none.
+// mappingOf returns the mapping of a port, and adds one if the port has none.
 func mappingOf(node *v1alpha4.Node, port int32) *v1alpha4.PortMapping {
 	for i, m := range node.ExtraPortMappings {
 		if m.ContainerPort == port {
@@ -78,5 +78,5 @@ func freePort() (int32, error) {
 		return 0, fmt.Errorf("cannot find a free port: %w", err)
 	}
 	port := listener.Addr().(*net.TCPAddr).Port
-	return int32(port), listener.Close() //nolint:gosec // a port
+	return int32(port), listener.Close() //nolint:gosec // ports fit
 }

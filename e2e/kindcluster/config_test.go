@@ -24,7 +24,7 @@ nodes:
 	for _, test := range []struct {
 		name, config string
 		ports        map[int32]int32
-		// want are ports of the host; 0 is any.
+		// want has ports of the host; 0 stands for any.
 		want map[int32]int32
 	}{
 		{"stock kind", "", map[int32]int32{30080: 30200}, map[int32]int32{30080: 30200}},
@@ -67,7 +67,7 @@ nodes:
 				}
 			}
 			if config.Networking.DisableDefaultCNI != (test.config != "") {
-				t.Error("the rest of the configuration is lost")
+				t.Error("mapPorts lost the rest of the configuration")
 			}
 		})
 	}
@@ -82,6 +82,6 @@ func TestAConfigurationThatIsWrongIsAnError(t *testing.T) {
 		t.Error("no error")
 	}
 	if _, err := readConfig(file + ".missing"); err == nil {
-		t.Error("no error for a file that is not there")
+		t.Error("no error for a missing file")
 	}
 }

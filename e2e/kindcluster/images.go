@@ -19,7 +19,8 @@ import (
 	"sigs.k8s.io/kind/pkg/exec"
 )
 
-// Load has the nodes know the image of an archive, an OCI layout or one of `docker save`. It says whether there was something to do.
+// Load loads the image of an archive, an OCI layout or one of `docker save`, into the nodes. It returns false if they have the image
+// already.
 func (c *Cluster) Load(archive string) (bool, error) {
 	all, err := c.provider.ListInternalNodes(c.Name)
 	if err != nil {
@@ -47,7 +48,7 @@ func (c *Cluster) Load(archive string) (bool, error) {
 	return loaded, nil
 }
 
-// archived is the image of an archive.
+// archived is an image in an archive.
 type archived struct{ name, digest string }
 
 func (i archived) isAt(node nodes.Node) bool {
@@ -55,13 +56,13 @@ func (i archived) isAt(node nodes.Node) bool {
 	return err == nil && i.digest != "" && bytes.Contains(known, []byte(i.digest))
 }
 
-// readIndex reads the index of an archive. One of `docker save` has none.
+// readIndex reads the index of an archive. Archives of `docker save` may have none.
 func readIndex(archive string) (archived, error) {
 	file, err := os.Open(archive)
 	if err != nil {
 		return archived{}, err
 	}
-	defer file.Close() //nolint:errcheck // it was only read
+	defer file.Close() //nolint:errcheck // only read
 	for files := tar.NewReader(file); ; {
 		header, err := files.Next()
 		if errors.Is(err, io.EOF) {
@@ -83,15 +84,14 @@ func readIndex(archive string) (archived, error) {
 			return archived{}, fmt.Errorf("index.json: %w", err)
 		}
 		if len(index.Manifests) != 1 {
-			return archived{}, fmt.Errorf("index.json: %d images, not one", len(index.Manifests))
+			return archived{}, fmt.Errorf("index.json has %d images, want one", len(index.Manifests))
 		}
 		m := index.Manifests[0]
 		return archived{name: m.Annotations["io.containerd.image.name"], digest: m.Digest}, nil
 	}
 }
 
-// Image returns the name and the tag of an image that the node has, such as that of its own etcd: nothing has to be
-// pulled then.
+// Image returns the name and the tag of an image on the node, such as that of its etcd. The node need not pull such an image.
 func (c *Cluster) Image(ctx context.Context, repository string) (name, tag string, err error) {
 	out, err := c.Exec(ctx, nil, "ctr", "--namespace=k8s.io", "images", "list", "-q")
 	if err != nil {
@@ -106,7 +106,7 @@ func (c *Cluster) Image(ctx context.Context, repository string) (name, tag strin
 	return "", "", fmt.Errorf("the node has no image %s", repository)
 }
 
-// cutTag cuts the name of an image at the colon that no port follows.
+// cutTag splits the name of an image from its tag. A colon before a port does not begin a tag.
 func cutTag(image string) (name, tag string, found bool) {
 	i := strings.LastIndexByte(image, ':')
 	if i < 0 || strings.Contains(image[i:], "/") {
@@ -115,7 +115,7 @@ func cutTag(image string) (name, tag string, found bool) {
 	return image[:i], image[i+1:], true
 }
 
-// withOutput adds to an error of kind what the program wrote that failed.
+// withOutput adds the output of the failed program to an error of kind.
 func withOutput(err error) error {
 	if failed := exec.RunErrorForError(err); failed != nil && len(failed.Output) > 0 {
 		return fmt.Errorf("%w\n%s", err, failed.Output)

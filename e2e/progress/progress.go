@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package progress tells whoever waits what is going on, and how long it took.
+// Package progress prints what a test is doing, and how long each step took.
 package progress
 
 import (
@@ -20,7 +20,7 @@ var (
 	out   io.Writer = os.Stderr
 )
 
-// Printf prints a line, with the time since the program began.
+// Printf prints a line with the time since the start of the program.
 func Printf(format string, args ...any) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -28,7 +28,7 @@ func Printf(format string, args ...any) {
 	fmt.Fprintf(out, "%02d:%02d  %s\n", int(since.Minutes()), int(since.Seconds())%60, fmt.Sprintf(format, args...))
 }
 
-// Step does something, and prints how long it took.
+// Step runs a step and prints how long it took.
 func Step(what string, do func() error) error {
 	start := time.Now()
 	err := do()
@@ -41,7 +41,7 @@ func Step(what string, do func() error) error {
 	return nil
 }
 
-// Logger has kind print only what went wrong: what it does is a step.
+// Logger makes kind print only warnings and errors, because steps report the rest.
 type Logger struct{ log.NoopLogger }
 
 // Warn prints a warning.

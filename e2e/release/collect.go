@@ -10,7 +10,8 @@ import (
 	"github.com/tripod-k8s/tripod/e2e/kindcluster"
 )
 
-// Collect writes to dir what helm has installed, and what Tripod says of itself. What its pods said is with the logs of the node.
+// Collect writes the manifests that helm installed, and the health and metrics of Tripod, to dir. The logs of the node include those of
+// pods.
 func (r *Release) Collect(dir string) error {
 	helm := []string{r.tools.Helm, "--kubeconfig", r.Host.Kubeconfig, "--namespace", r.Namespace}
 	tripod := []string{r.tools.Tripod, "kubectl", "--kubeconfig", r.Kubeconfig, "--request-timeout=10s"}

@@ -5,10 +5,8 @@ package release
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"time"
 
@@ -17,13 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/portforward"
-	"k8s.io/client-go/transport/spdy"
 
+	"github.com/tripod-k8s/tripod/e2e/kindcluster"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// Components of a release.
+// The components of a release.
 const (
 	Aggregator = "aggregator"
 	Core       = "core"
@@ -31,19 +28,19 @@ const (
 	Etcd       = "etcd"
 )
 
-// Services are those that have a Deployment each.
+// Services has the components that are Deployments.
 var Services = []string{Core, Extensions, Aggregator}
 
-// securePort is where each service serves its API.
+// securePort is the port of each service's API.
 const securePort = 6443
 
-// Pods returns the pods of a component that are not about to stop, by name.
+// Pods returns the pods of a component, sorted by name, without those that terminate.
 func (r *Release) Pods(ctx context.Context, component string) ([]corev1.Pod, error) {
 	all, err := r.AllPods(ctx, component)
 	return slices.DeleteFunc(all, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil }), err
 }
 
-// AllPods returns the pods of a component, also those that stop, by name.
+// AllPods returns the pods of a component, sorted by name, including those that terminate.
 func (r *Release) AllPods(ctx context.Context, component string) ([]corev1.Pod, error) {
 	selector := "app.kubernetes.io/instance=" + r.Name + ",app.kubernetes.io/component=" + component
 	list, err := r.Host.Client.CoreV1().Pods(r.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
@@ -58,7 +55,7 @@ func (r *Release) Deployment(ctx context.Context, service string) (*appsv1.Deplo
 	return r.Host.Client.AppsV1().Deployments(r.Namespace).Get(ctx, r.Name+"-"+service, metav1.GetOptions{})
 }
 
-// Scale has a service run in so many replicas, by kubectl scale, and returns when they are ready and the others are gone.
+// Scale scales a service with kubectl, and returns when all replicas are ready and no other pod is left.
 func (r *Release) Scale(ctx context.Context, service string, replicas int) error {
 	if _, err := r.HostKubectl(ctx, "", "scale", fmt.Sprintf("--replicas=%d", replicas), "deployment/"+r.Name+"-"+service); err != nil {
 		return err
@@ -66,7 +63,7 @@ func (r *Release) Scale(ctx context.Context, service string, replicas int) error
 	return r.Settled(ctx, service)
 }
 
-// Settled returns when a service has as many ready pods as it should, of its newest form, and no others.
+// Settled returns when all replicas of a service are ready and up to date, and no other pod is left.
 func (r *Release) Settled(ctx context.Context, service string) error {
 	return framework.Poll(ctx, service+" is ready", func(ctx context.Context) error {
 		d, err := r.Deployment(ctx, service)
@@ -85,42 +82,13 @@ func (r *Release) Settled(ctx context.Context, service string) error {
 	})
 }
 
-// Forward has a port of a pod reached at the address that it returns, until stop is called.
+// Forward forwards a port of 127.0.0.1, whose address it returns, to a port of a pod until stop is called.
 func (r *Release) Forward(ctx context.Context, pod string, port int) (address string, stop func(), err error) {
-	url := r.Host.Client.CoreV1().RESTClient().Post().Resource("pods").Namespace(r.Namespace).Name(pod).SubResource("portforward").URL()
-	transport, upgrader, err := spdy.RoundTripperFor(r.Host.Config())
-	if err != nil {
-		return "", nil, err
-	}
-	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
-	stopping, ready, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	forwarder, err := portforward.New(dialer, []string{fmt.Sprintf("0:%d", port)}, stopping, ready, io.Discard, io.Discard)
-	if err != nil {
-		return "", nil, err
-	}
-	go func() { ended <- forwarder.ForwardPorts() }()
-	select {
-	case <-ready:
-	case err := <-ended:
-		return "", nil, fmt.Errorf("cannot forward a port of %s: %w", pod, err)
-	case <-ctx.Done():
-		close(stopping)
-		return "", nil, errors.Join(ctx.Err(), <-ended)
-	}
-	stop = func() {
-		close(stopping)
-		<-ended //nolint:errcheck // it was asked to
-	}
-	ports, err := forwarder.GetPorts()
-	if err != nil {
-		stop()
-		return "", nil, err
-	}
-	return fmt.Sprintf("127.0.0.1:%d", ports[0].Local), stop, nil
+	return r.Host.Forward(ctx, kindcluster.SPDY, r.Namespace, pod, port)
 }
 
-// Metric returns the sum over the series of a counter or gauge of a replica that have all these labels (as name=value). The replicas of core and
-// extensions are asked through the aggregator, as administrators do; an aggregator itself.
+// Metric returns the sum of a counter or gauge of a replica over the series that have all these labels (name=value). It asks an aggregator
+// directly, and other replicas through the aggregator, as administrators do.
 func (r *Release) Metric(ctx context.Context, service string, pod *corev1.Pod, name string, labels ...string) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -137,7 +105,7 @@ func (r *Release) Metric(ctx context.Context, service string, pod *corev1.Pod, n
 	if err != nil {
 		return 0, fmt.Errorf("metrics of %s: %w", pod.Name, err)
 	}
-	defer body.Close() //nolint:errcheck // it was only read
+	defer body.Close() //nolint:errcheck // only read
 	return framework.SumMetric(body, name, labels...)
 }
 

@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package release installs the chart into a cluster with helm, as its users do, and reaches what it has installed: its API, its pods, their
-// metrics.
+// Package release installs the chart into a cluster with helm, as users do. It gives access to the API, the pods and the metrics of the
+// release.
 package release
 
 import (
@@ -24,24 +24,24 @@ import (
 	"github.com/tripod-k8s/tripod/e2e/kindcluster"
 )
 
-// timeout is how long helm waits; it says nothing about how fast anything is.
+// timeout is how long helm waits. It is generous, because the tests assert nothing about speed.
 const timeout = 5 * time.Minute
 
-// Values are those of the chart, as in values.yaml.
+// Values has values of the chart, as in values.yaml.
 type Values map[string]any
 
-// Tools are the programs that a user has.
+// Tools has the paths of the programs that a user has.
 type Tools struct{ Helm, Tripod string }
 
-// Release is the chart, installed.
+// Release is a release of the chart.
 type Release struct {
-	// Name is that of the release, and what the names of its objects begin with; Namespace is theirs.
+	// Name is the name of the release and begins the names of its objects. Namespace is their namespace.
 	Name, Namespace string
-	// Host is the cluster that it is installed in.
+	// Host is the cluster of the release.
 	Host *kindcluster.Cluster
 	// Chart is the path of the chart.
 	Chart string
-	// Kubeconfig is the path of the administrator's kubeconfig of Tripod, once [Release.Connect] wrote it.
+	// Kubeconfig is the path of a kubeconfig with all rights on Tripod. [Release.Connect] writes it.
 	Kubeconfig string
 
 	tools  Tools
@@ -49,7 +49,7 @@ type Release struct {
 	config *rest.Config
 }
 
-// New returns a release that may be installed or not. dir gets its files.
+// New returns a release, whether it is installed or not. It keeps its files in dir.
 func New(host *kindcluster.Cluster, tools Tools, chart, name, namespace, dir string) *Release {
 	return &Release{
 		Name: name, Namespace: namespace, Host: host, Chart: chart,
@@ -57,14 +57,13 @@ func New(host *kindcluster.Cluster, tools Tools, chart, name, namespace, dir str
 	}
 }
 
-// Install installs the chart, or upgrades it where it is installed, and returns when everything is ready. Values that are not given are
-// those of the chart.
+// Install installs or upgrades the release and returns when everything is ready. Values that are not given have the chart's defaults.
 func (r *Release) Install(ctx context.Context, values ...Values) error {
 	args := []string{"upgrade", "--install", r.Name, r.Chart, "--create-namespace", "--wait", "--wait-for-jobs", "--timeout=" + timeout.String()}
 	return r.withValues(ctx, args, values)
 }
 
-// Upgrade changes some values and returns when everything is ready again.
+// Upgrade changes values of an installed release and returns when everything is ready again.
 func (r *Release) Upgrade(ctx context.Context, values ...Values) error {
 	return r.withValues(ctx, []string{"upgrade", r.Name, r.Chart, "--reset-then-reuse-values", "--wait", "--wait-for-jobs", "--timeout=" + timeout.String()}, values)
 }
@@ -85,12 +84,12 @@ func (r *Release) withValues(ctx context.Context, args []string, values []Values
 	return err
 }
 
-// Test runs the tests of the chart and returns what they say.
+// Test runs the tests of the chart and returns their output.
 func (r *Release) Test(ctx context.Context) (string, error) {
 	return r.Helm(ctx, "test", r.Name, "--logs", "--timeout="+timeout.String())
 }
 
-// Uninstall removes the release, and returns when what it removes is gone.
+// Uninstall removes the release and returns when the removed objects are gone.
 func (r *Release) Uninstall(ctx context.Context) error {
 	_, err := r.Helm(ctx, "uninstall", r.Name, "--wait", "--timeout="+timeout.String())
 	return err
@@ -101,19 +100,19 @@ func (r *Release) Helm(ctx context.Context, args ...string) (string, error) {
 	return run(ctx, "", r.tools.Helm, append(args, "--kubeconfig", r.Host.Kubeconfig, "--namespace", r.Namespace)...)
 }
 
-// Kubectl runs our kubectl as a user of Tripod.
+// Kubectl runs Tripod's kubectl against Tripod.
 func (r *Release) Kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
 	return run(ctx, stdin, r.tools.Tripod, append([]string{"kubectl", "--kubeconfig", r.Kubeconfig, "--cache-dir", filepath.Join(r.dir, "cache")}, args...)...)
 }
 
-// HostKubectl runs our kubectl as a user of the cluster that Tripod runs in.
+// HostKubectl runs Tripod's kubectl against the cluster in which Tripod runs.
 func (r *Release) HostKubectl(ctx context.Context, stdin string, args ...string) (string, error) {
 	return run(ctx, stdin, r.tools.Tripod, append([]string{"kubectl", "--kubeconfig", r.Host.Kubeconfig, "--namespace", r.Namespace}, args...)...)
 }
 
-// run runs a program to its end; an error says what it wrote.
+// run runs a program and returns its output. An error includes the output.
 func run(ctx context.Context, stdin, program string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // the tests' own
+	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // a program of the tests
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -122,8 +121,7 @@ func run(ctx context.Context, stdin, program string, args ...string) (string, er
 	return stdout.String(), nil
 }
 
-// Connect reads the administrator's kubeconfig from the Secret of the release, changes nothing in it, and returns a
-// configuration for clients.
+// Connect writes the kubeconfig in the Secret of the release, unchanged, to a file, and returns it as a client configuration.
 func (r *Release) Connect(ctx context.Context) (*rest.Config, error) {
 	secret, err := r.Host.Client.CoreV1().Secrets(r.Namespace).Get(ctx, r.Name+"-kubeconfig", metav1.GetOptions{})
 	if err != nil {
@@ -143,5 +141,5 @@ func (r *Release) Connect(ctx context.Context) (*rest.Config, error) {
 	return r.Admin(), nil
 }
 
-// Admin returns a configuration for the administrator of Tripod, once [Release.Connect] was called.
+// Admin returns the client configuration that [Release.Connect] read last.
 func (r *Release) Admin() *rest.Config { return rest.CopyConfig(r.config) }

@@ -15,9 +15,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tripod-k8s/tripod/e2e/kindcluster"
 )
 
-// late is what is made while one API server or the other is there.
+// late has workloads that the tests create while one API server or the other runs.
 const late = `
 apiVersion: v1
 kind: Namespace
@@ -54,7 +56,7 @@ metadata: {name: late, namespace: LATE, finalizers: [example.com/keep]}
 spec: {length: 12}
 `
 
-// check checks that everything that needs an API server has one: kubelet, controllers, kube-proxy, CoreDNS, pods, people.
+// check checks that all clients of the API server work: kubelet, controllers, kube-proxy, CoreDNS, pods and users.
 func (s *subject) check(t *testing.T, phase string) {
 	server := s.podOf(t, "app=server")
 	t.Run("exec", func(t *testing.T) { s.checkExec(t, server) })
@@ -74,33 +76,34 @@ func (s *subject) podOf(t *testing.T, selector string) string {
 	return pods.Items[0].Name
 }
 
-// checkServiceAccount checks that a pod is let in with the token that it has had since before, and sees what it may see.
+// checkServiceAccount checks that the API server accepts the token that a pod got before the exchange, and that the pod has its rights and
+// no others.
 func (s *subject) checkServiceAccount(t *testing.T) {
 	for path, want := range map[string]string{
 		"/api/v1/namespaces/takeover/configmaps/settings":         `"key":"value"`,
 		"/apis/example.com/v1/namespaces/takeover/boats/dinghy":   `"length":3`,
 		"/apis/example.com/v1/namespaces/takeover/boats?limit=10": `"BoatList"`,
 	} {
-		if got, err := s.exec(t.Context(), "WebSocket", "client-0", "", "api", path); err != nil || !strings.Contains(strings.ReplaceAll(got, " ", ""), want) {
+		if got, err := s.exec(t.Context(), kindcluster.WebSocket, "client-0", "", "api", path); err != nil || !strings.Contains(strings.ReplaceAll(got, " ", ""), want) {
 			t.Errorf("%s: %s, %v; want %s", path, got, err, want)
 		}
 	}
-	if got, err := s.exec(t.Context(), "WebSocket", "client-0", "", "api", "/api/v1/namespaces/takeover/secrets"); err == nil || !strings.Contains(err.Error(), "403") {
-		t.Errorf("a pod sees secrets that it may not see: %q, %v", got, err)
+	if got, err := s.exec(t.Context(), kindcluster.WebSocket, "client-0", "", "api", "/api/v1/namespaces/takeover/secrets"); err == nil || !strings.Contains(err.Error(), "403") {
+		t.Errorf("a pod without the right reads secrets: %q, %v", got, err)
 	}
 }
 
-// checkAdmission checks that policy from before is in force.
+// checkAdmission checks that an admission policy from before the exchange is in force.
 func (s *subject) checkAdmission(t *testing.T) {
 	boat := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.com/v1", "kind": "Boat", "metadata": map[string]any{"name": "liner"}, "spec": map[string]any{"length": int64(300)},
 	}}
 	if _, err := s.dynamic.Resource(boats).Namespace(namespace).Create(t.Context(), boat, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
-		t.Errorf("a boat of 300 m: %v, want that the policy refuses it", err)
+		t.Errorf("a boat of 300 m: got %v, want a refusal by the policy", err)
 	}
 }
 
-// checkControllers has controllers, scheduler and kubelet make new workloads and take them away again.
+// checkControllers checks that controllers, scheduler and kubelet start new workloads and remove them again.
 func (s *subject) checkControllers(t *testing.T, name string) {
 	s.create(t, strings.ReplaceAll(late, "LATE", name))
 	scale := []byte(`{"spec":{"replicas":2}}`)
@@ -108,9 +111,9 @@ func (s *subject) checkControllers(t *testing.T, name string) {
 		t.Fatal(err)
 	}
 	s.waitForDeployment(t, name, "late", 2)
-	// A new Service by its name: CoreDNS and kube-proxy were told.
+	// The name of the new Service works only if CoreDNS and kube-proxy watch the API server.
 	s.eventually(t, readyTimeout, "a pod reaches the new Service", func(ctx context.Context) error {
-		_, err := s.exec(ctx, "SPDY", "client-0", "", "get", "http://late."+name+".svc.cluster.local/")
+		_, err := s.exec(ctx, kindcluster.SPDY, "client-0", "", "get", "http://late."+name+".svc.cluster.local/")
 		return err
 	})
 	s.eventually(t, readyTimeout, "the Job is complete", func(ctx context.Context) error {
@@ -123,7 +126,7 @@ func (s *subject) checkControllers(t *testing.T, name string) {
 	s.removeNamespace(t, name)
 }
 
-// removeNamespace deletes a namespace, which waits for a finalizer in it.
+// removeNamespace deletes a namespace in which a finalizer holds up the deletion.
 func (s *subject) removeNamespace(t *testing.T, name string) {
 	if err := s.Client.CoreV1().Namespaces().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -138,7 +141,7 @@ func (s *subject) removeNamespace(t *testing.T, name string) {
 				return nil
 			}
 		}
-		return fmt.Errorf("conditions %v", got.Status.Conditions)
+		return fmt.Errorf("the namespace has the conditions %v", got.Status.Conditions)
 	})
 	none := []byte(`{"metadata":{"finalizers":null}}`)
 	if _, err := s.dynamic.Resource(boats).Namespace(name).Patch(t.Context(), "late", types.MergePatchType, none, metav1.PatchOptions{}); err != nil {
@@ -152,20 +155,20 @@ func (s *subject) removeNamespace(t *testing.T, name string) {
 		case err != nil:
 			return err
 		}
-		return fmt.Errorf("conditions %v", got.Status.Conditions)
+		return fmt.Errorf("the namespace has the conditions %v", got.Status.Conditions)
 	})
 }
 
-// outcome is what became of requests from pod to pod.
+// outcome counts requests from pod to pod.
 type outcome struct {
 	Requests, Failures int
 	LastError          string
 }
 
-// dataPath returns what became so far of the requests of the client in a pod. What runs does not need an API server.
+// dataPath returns the outcome so far of requests between pods, which do not need an API server.
 func (s *subject) dataPath(t *testing.T) outcome {
 	t.Helper()
-	address, stop, err := s.forward(t.Context(), "SPDY", s.podRequest("client-0", "portforward"), 8080)
+	address, stop, err := s.Forward(t.Context(), kindcluster.SPDY, namespace, "client-0", 8080)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +184,7 @@ func (s *subject) dataPath(t *testing.T) outcome {
 	return result
 }
 
-// waitForData returns when the client in a pod reaches the server all the time: kube-proxy needs a while for a new Service.
+// waitForData returns when all requests between pods succeed. kube-proxy needs a while for a new Service.
 func (s *subject) waitForData(t *testing.T) {
 	t.Helper()
 	const enough = 20

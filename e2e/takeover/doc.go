@@ -1,6 +1,6 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package takeover has the tests of docs/migrate.md for a cluster of kubeadm: in a kind cluster of its own, Tripod takes the
-// place of kube-apiserver in the static pod, with workloads that go on, and gives it back.
+// Package takeover tests docs/migrate.md on a kubeadm cluster: in a kind cluster of its own, Tripod replaces kube-apiserver in the static
+// pod while workloads go on, and kube-apiserver then replaces Tripod.
 package takeover

@@ -24,8 +24,8 @@ const (
 	countInterval = 200 * time.Millisecond
 )
 
-// counter writes to one object all the time, as clients do: with the resourceVersion that it got from the write before, and
-// again when the API server was away. It is an error when the object is not what it left.
+// counter updates one object again and again, as clients do: each time with the resourceVersion of its last write, and with a retry while
+// the API server is down. It reports an error if somebody else changed the object.
 type counter struct {
 	client  kubernetes.Interface
 	stop    context.CancelFunc
@@ -56,7 +56,7 @@ func (c *counter) run(ctx context.Context, object *corev1.ConfigMap) {
 		next.Data["n"] = strconv.Itoa(c.written + 1)
 		stored, err := c.client.CoreV1().ConfigMaps(namespace).Update(ctx, next, metav1.UpdateOptions{})
 		if apierrors.IsConflict(err) {
-			// The write before was done although its answer was lost, or somebody else wrote.
+			// Either the last write succeeded although its answer was lost, or somebody else wrote.
 			stored, err = c.client.CoreV1().ConfigMaps(namespace).Get(ctx, counterName, metav1.GetOptions{})
 			if err == nil && stored.Data["n"] != next.Data["n"] {
 				c.err = apierrors.NewConflict(corev1.Resource("configmaps"), counterName, nil)
@@ -74,14 +74,14 @@ func (c *counter) run(ctx context.Context, object *corev1.ConfigMap) {
 	}
 }
 
-// end stops the counter and returns how often it wrote.
+// end stops the counter and returns the number of its writes.
 func (c *counter) end() (int, error) {
 	c.stop()
 	c.done.Wait()
 	return c.written, c.err
 }
 
-// follower is an informer that follows the counter, as every controller follows its objects, and remembers what it saw.
+// follower is an informer on the object of the counter. It remembers the events that it saw.
 type follower struct {
 	mu    sync.Mutex
 	last  int
@@ -107,7 +107,7 @@ func startFollower(t *testing.T, client kubernetes.Interface) *follower {
 	factory.StartWithContext(t.Context())
 	t.Cleanup(factory.Shutdown)
 	if !cache.WaitForCacheSync(t.Context().Done(), informer.HasSynced) {
-		t.Fatal("the informer does not start")
+		t.Fatal("the informer did not sync")
 	}
 	return f
 }
@@ -137,14 +137,14 @@ func (f *follower) lost(object any) {
 	}
 }
 
-// at returns what was seen last, and what must not have been.
+// at returns the last value that the informer saw, and descriptions of events that must not happen.
 func (f *follower) at() (last int, wrong []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.last, f.wrong
 }
 
-// remove deletes what the counter wrote.
+// remove deletes the object of the counter.
 func (c *counter) remove(t *testing.T) {
 	t.Helper()
 	if err := c.client.CoreV1().ConfigMaps(namespace).Delete(t.Context(), counterName, metav1.DeleteOptions{}); err != nil {

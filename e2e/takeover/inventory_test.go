@@ -20,37 +20,39 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/discovery"
+
+	"github.com/tripod-k8s/tripod/e2e/kindcluster"
 )
 
-// inventory is all that there is: in etcd by key, and in the API by resource, namespace and name.
+// inventory has all data: in etcd by key, and in the API by resource, namespace and name.
 type inventory struct {
 	revision int64
 	stored   map[string]entry
 	shown    map[string]shown
 }
 
-// entry is what etcd has of a key.
+// entry is the value of a key in etcd.
 type entry struct {
 	value []byte
-	// revision is that of the last change.
+	// revision is the revision of the last change.
 	revision int64
 }
 
-// shown is what the API shows of an object.
+// shown is the metadata of an object in the API. The UID must stay, and the resourceVersion must not go back.
 type shown struct {
 	uid, resourceVersion string
-	// restless is set where objects come and go by themselves.
+	// restless says that objects of this kind change without any user.
 	restless bool
 }
 
-// restless are keys that are written all the time, whoever is API server: by the kubelet, the controllers, or when the API server was
-// away for a while. Pods of the control plane are among them because the kubelet's mirrors of them are new.
+// restless has keys that change under any API server: the kubelet or a controller writes them, or they change after the API server was
+// down. Pods of the control plane are among them, because the kubelet creates new mirror pods.
 var restless = []string{
 	"/registry/leases/", "/registry/events/", "/registry/masterleases/", "/registry/minions/",
 	"/registry/pods/kube-system/", "/registry/health",
-	// Where API servers are, which each writes that starts or stops.
+	// The addresses of API servers. Each API server writes them when it starts or stops.
 	"/registry/endpointslices/default/kubernetes", "/registry/services/endpoints/default/kubernetes",
-	// What is used of quotas and of node ports: the repair loop writes the latter when a server starts.
+	// The usage of quotas, and the allocation of node ports, which the repair loop writes when an API server starts.
 	"/registry/resourcequotas/", "/registry/ranges/servicenodeports",
 }
 
@@ -58,7 +60,7 @@ func isRestless(key string) bool {
 	return slices.ContainsFunc(restless, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
-// isDefaultRole returns whether a value is an RBAC object that API servers keep as it should be.
+// isDefaultRole returns whether a value is an RBAC object that API servers reconcile.
 func isDefaultRole(value []byte) bool {
 	return bytes.Contains(value, []byte("kubernetes.io/bootstrapping")) && bytes.Contains(value, []byte("rbac-defaults"))
 }
@@ -74,8 +76,7 @@ func (s *subject) etcd(t *testing.T) (client *clientv3.Client, closeAll func()) 
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(file("ca.crt"))
-	to := s.Client.CoreV1().RESTClient().Post().Resource("pods").Namespace(metav1.NamespaceSystem).Name("etcd-" + s.NodeName()).SubResource("portforward")
-	address, stop, err := s.forward(t.Context(), "SPDY", to, 2379)
+	address, stop, err := s.Forward(t.Context(), kindcluster.SPDY, metav1.NamespaceSystem, "etcd-"+s.NodeName(), 2379)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,11 +143,11 @@ func (s *subject) show(ctx context.Context, t *testing.T, resource schema.GroupV
 	}
 }
 
-// compare checks that everything from before is there, as it was, and nothing else but what mine is in the names of.
+// compare checks that all data from before is unchanged, except where it is restless, and that every new key contains one of mine.
 func compare(t *testing.T, before, after *inventory, mine ...string) {
 	t.Helper()
 	if after.revision < before.revision {
-		t.Errorf("resourceVersions went back from %d to %d", before.revision, after.revision)
+		t.Errorf("the revision of etcd went back from %d to %d", before.revision, after.revision)
 	}
 	for _, key := range slices.Sorted(maps.Keys(before.stored)) {
 		was, is := before.stored[key], after.stored[key]
@@ -155,9 +156,9 @@ func compare(t *testing.T, before, after *inventory, mine ...string) {
 		case is.value == nil:
 			t.Errorf("%s is lost", key)
 		case isDefaultRole(was.value) && len(is.value) >= len(was.value):
-			// Each version of Kubernetes adds the rules that it knows of to the roles that it comes with, and takes none away.
+			// Each version of Kubernetes adds rules to its default roles, and removes none.
 		case !bytes.Equal(is.value, was.value):
-			t.Errorf("%s was written: %d bytes at revision %d, %d bytes at %d", key, len(was.value), was.revision, len(is.value), is.revision)
+			t.Errorf("%s changed from %d bytes at revision %d to %d bytes at %d", key, len(was.value), was.revision, len(is.value), is.revision)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(after.stored)) {

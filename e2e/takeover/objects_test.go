@@ -26,8 +26,8 @@ const (
 	readyTimeout  = 2 * time.Minute
 )
 
-// live are workloads of all kinds that use the API, directly or not. The client asks the server through its Service, by
-// name, over a new connection each time: CoreDNS, kube-proxy and endpoints are on the way.
+// live has workloads of all kinds that use the API, directly or not. The client pod requests the server pod by the name of its Service,
+// over a new connection each time, and so depends on CoreDNS, kube-proxy and endpoints.
 const live = `
 apiVersion: v1
 kind: Namespace
@@ -142,7 +142,7 @@ metadata: {name: short-boats}
 spec: {policyName: short-boats, validationActions: [Deny]}
 `
 
-// create creates the objects of a manifest. It waits for kinds that a CustomResourceDefinition of the manifest makes.
+// create creates the objects of a manifest. It waits for kinds that a CustomResourceDefinition of the manifest defines.
 func (s *subject) create(t *testing.T, manifest string) {
 	t.Helper()
 	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(strings.ReplaceAll(manifest, "IMAGE", workloadImage)), 4096)
@@ -173,7 +173,7 @@ func (s *subject) create(t *testing.T, manifest string) {
 
 var boats = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "boats"}
 
-// waitForDeployment returns when a Deployment has as many ready pods as it wants, and its Service as many endpoints.
+// waitForDeployment returns when a Deployment has all its pods ready, and its Service an endpoint for each.
 func (s *subject) waitForDeployment(t *testing.T, namespace, name string, replicas int32) {
 	t.Helper()
 	s.eventually(t, readyTimeout, "Deployment "+name+" is ready", func(ctx context.Context) error {

@@ -16,18 +16,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/yaml"
+
+	"github.com/tripod-k8s/tripod/e2e/kindcluster"
 )
 
 const (
-	// manifestPath is where kubeadm puts the static pod. What is there is run by the kubelet.
+	// manifestPath is the manifest of the static pod, from kubeadm. The kubelet runs it.
 	manifestPath = "/etc/kubernetes/manifests/kube-apiserver.yaml"
-	// besidePath is on the same file system, so that a file can be moved from there at once.
+	// besidePath is on the same file system, so that a move from there is atomic.
 	besidePath = "/etc/kubernetes/kube-apiserver.new.yaml"
-	// exchangeTimeout is more than a kube-apiserver may take to stop, a kubelet to notice, and another one to start.
+	// exchangeTimeout leaves time for one API server to stop, the kubelet to notice, and another one to start.
 	exchangeTimeout = 3 * time.Minute
 )
 
-// withImage returns a manifest of kubeadm with another image and further flags, and nothing else changed.
+// withImage returns a manifest of kubeadm with another image and additional flags. It changes nothing else.
 func withImage(manifest []byte, image string, flags ...string) ([]byte, error) {
 	var pod corev1.Pod
 	if err := yaml.UnmarshalStrict(manifest, &pod); err != nil {
@@ -41,8 +43,7 @@ func withImage(manifest []byte, image string, flags ...string) ([]byte, error) {
 	return yaml.Marshal(pod)
 }
 
-// exchange gives the kubelet another manifest of kube-apiserver and returns when that one serves and everything that needs it
-// works with it.
+// exchange replaces the manifest of kube-apiserver and returns when the new API server serves and the control plane works with it.
 func (s *subject) exchange(t *testing.T, manifest []byte) {
 	t.Helper()
 	var pod corev1.Pod
@@ -69,20 +70,20 @@ func (s *subject) waitForAPIServer(t *testing.T, image string) {
 			return err
 		}
 		if got := pod.Spec.Containers[0].Image; got != image {
-			return fmt.Errorf("its image is %s", got)
+			return fmt.Errorf("the mirror pod still has the image %s", got)
 		}
 		for _, status := range pod.Status.ContainerStatuses {
 			if status.RestartCount > 0 {
-				return fmt.Errorf("it restarted %d times", status.RestartCount)
+				return fmt.Errorf("the container restarted %d times", status.RestartCount)
 			}
 		}
 		return podReady(pod)
 	})
 }
 
-// waitForControlPlane returns when the kubelet, the controller manager and the scheduler have renewed their leases after a
-// time, and all pods of the control plane are ready. Without an API server for more than ten seconds, the latter two give
-// up and are started again, whichever API server that is.
+// waitForControlPlane returns when the kubelet, the controller manager and the scheduler have renewed their leases after a given time, and
+// all pods of the control plane are ready. The controller manager and the scheduler exit after ten seconds without an API server, and the
+// kubelet restarts them.
 func (s *subject) waitForControlPlane(t *testing.T, after time.Time) {
 	t.Helper()
 	s.eventually(t, exchangeTimeout, "the control plane is back", func(ctx context.Context) error {
@@ -95,7 +96,7 @@ func (s *subject) waitForControlPlane(t *testing.T, after time.Time) {
 			if err != nil {
 				return err
 			}
-			// The clocks are one: the node is a container of this machine.
+			// The node is a container on this machine, so both have the same clock.
 			if got.Spec.RenewTime == nil || !got.Spec.RenewTime.After(after) {
 				return fmt.Errorf("lease %s was last renewed at %v", lease.name, got.Spec.RenewTime)
 			}
@@ -118,7 +119,7 @@ func (s *subject) waitForControlPlane(t *testing.T, after time.Time) {
 func (s *subject) waitForPods(t *testing.T) {
 	t.Helper()
 	s.eventually(t, exchangeTimeout, "a pod reaches the API server", func(ctx context.Context) error {
-		_, err := s.exec(ctx, "SPDY", "client-0", "", "api", "/api/v1/namespaces/takeover/configmaps/settings")
+		_, err := s.exec(ctx, kindcluster.SPDY, "client-0", "", "api", "/api/v1/namespaces/takeover/configmaps/settings")
 		return err
 	})
 }
@@ -129,10 +130,10 @@ func podReady(pod *corev1.Pod) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("it is %s and not ready", pod.Status.Phase)
+	return fmt.Errorf("the pod is %s and not ready", pod.Status.Phase)
 }
 
-// eventually tries until there is no error.
+// eventually retries until there is no error.
 func (s *subject) eventually(t *testing.T, timeout time.Duration, what string, try func(context.Context) error) {
 	t.Helper()
 	var last error
@@ -143,7 +144,7 @@ func (s *subject) eventually(t *testing.T, timeout time.Duration, what string, t
 		return last == nil, nil
 	})
 	if err != nil {
-		t.Fatalf("%s: not after %s: %v", what, timeout, last)
+		t.Fatalf("%s: not within %s: %v", what, timeout, last)
 	}
 }
 

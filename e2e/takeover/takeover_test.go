@@ -21,14 +21,14 @@ import (
 	"github.com/tripod-k8s/tripod/e2e/kindcluster"
 )
 
-// subject is the cluster whose kube-apiserver is exchanged.
+// subject is the cluster whose kube-apiserver the tests replace.
 type subject struct {
 	*kindcluster.Cluster
 	dynamic dynamic.Interface
 	mapper  *restmapper.DeferredDiscoveryRESTMapper
 }
 
-// keepsake is made while Tripod is the API server, and stays.
+// keepsake has objects that the test creates while Tripod is the API server, and that must stay.
 const keepsake = `
 apiVersion: v1
 kind: ConfigMap
@@ -75,7 +75,7 @@ func TestTripodTakesThePlaceOfKubeAPIServerAndGivesItBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What kube-apiserver will find again is what it would have written itself.
+	// With the emulated version, Tripod writes what this version of kube-apiserver would write.
 	emulated := version.MustParseSemantic(before.GitVersion)
 	ours, err := withImage(stock, s.image(t), fmt.Sprintf("--emulated-version=%d.%d", emulated.Major(), emulated.Minor()))
 	if err != nil {
@@ -98,7 +98,7 @@ func TestTripodTakesThePlaceOfKubeAPIServerAndGivesItBack(t *testing.T) {
 	s.checkFollower(t, counter, follower)
 	compare(t, left, s.takeInventory(t))
 	if now := s.dataPath(t); now.Failures > data.Failures || now.Requests == data.Requests {
-		t.Errorf("of %d requests from pod to pod %d failed, the last one with: %s", now.Requests-data.Requests, now.Failures-data.Failures, now.LastError)
+		t.Errorf("of %d requests from pod to pod, %d failed; the last error is: %s", now.Requests-data.Requests, now.Failures-data.Failures, now.LastError)
 	}
 }
 
@@ -149,22 +149,22 @@ func (s *subject) onNode(t *testing.T, stdin io.Reader, program string, args ...
 	return out
 }
 
-// checkFollower ends the counter and checks that an informer has seen it through.
+// checkFollower ends the counter and checks that an informer has seen its last write.
 func (s *subject) checkFollower(t *testing.T, c *counter, f *follower) {
 	t.Helper()
 	written, err := c.end()
 	if err != nil || written == 0 {
-		t.Errorf("wrote %d times: %v", written, err)
+		t.Errorf("the counter wrote %d times and failed: %v", written, err)
 	}
 	s.eventually(t, time.Minute, "the informer follows", func(context.Context) error {
 		if last, _ := f.at(); last != written {
-			return fmt.Errorf("it is at %d of %d", last, written)
+			return fmt.Errorf("the informer is at %d of %d", last, written)
 		}
 		return nil
 	})
 	if _, wrong := f.at(); len(wrong) > 0 {
-		t.Errorf("the informer saw what cannot be:\n%s", strings.Join(wrong, "\n"))
+		t.Errorf("the informer saw events that must not happen:\n%s", strings.Join(wrong, "\n"))
 	}
-	t.Logf("%d writes, all of them seen", written)
+	t.Logf("the informer saw the last of %d writes", written)
 	c.remove(t)
 }

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command up makes a kind cluster with Tripod in it, for trying by hand, or with -down removes it.
+// Command up creates a kind cluster with Tripod, for trials by hand. With -down it removes the cluster.
 package main
 
 import (
@@ -57,7 +57,7 @@ Tripod runs in the kind cluster %s:
     bin/tripod kubectl --kubeconfig %s get apiservices
     bin/tripod kubectl --kubeconfig %s -n %s get pods     # the cluster that it runs in
 
-make e2e-down removes both.
+`+"`make e2e-down`"+` removes both.
 `, e.Cluster.Name, r.Kubeconfig, e.Cluster.Kubeconfig, r.Namespace)
 	return nil
 }

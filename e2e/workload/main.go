@@ -1,15 +1,15 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command workload is what the end-to-end tests run in pods: a server, a client that never stops asking, and small
-// commands to be executed in a container that has no shell.
+// Command workload is the program that the end-to-end tests run in pods. It is a server, a client that sends requests without end, and a
+// few commands for containers without a shell:
 //
-//	workload serve               answers every request with the name of its host, and logs a line twice a second
-//	workload probe URL           asks URL over a new connection all the time, and answers with what came of it, as JSON
-//	workload get URL             asks once and prints the body
-//	workload api PATH            asks the API server for PATH as its ServiceAccount and prints the body
+//	workload serve               answers each request with its host name, and logs a line twice a second
+//	workload probe URL           requests URL again and again over new connections, and serves the outcome as JSON
+//	workload get URL             requests URL once and prints the body
+//	workload api PATH            requests PATH from the API server as its ServiceAccount and prints the body
 //	workload cat                 copies its input to its output
-//	workload fail CODE           prints a line on stderr and exits with CODE
+//	workload fail CODE           prints a line to stderr and exits with CODE
 package main
 
 import (
@@ -52,7 +52,7 @@ func main() {
 // run runs a command and returns the exit code.
 func run(ctx context.Context, args []string) (int, error) {
 	if len(args) == 0 {
-		return 2, errors.New("which command?")
+		return 2, errors.New("no command given")
 	}
 	var err error
 	switch command, rest := args[0], args[1:]; {
@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string) (int, error) {
 		code, parseErr := strconv.Atoi(rest[0])
 		return code, errors.Join(errors.New("failing as told"), parseErr)
 	default:
-		return 2, fmt.Errorf("no command %q", command)
+		return 2, fmt.Errorf("unknown command %q", command)
 	}
 	if err != nil {
 		return 1, err
@@ -81,7 +81,7 @@ func run(ctx context.Context, args []string) (int, error) {
 	return 0, nil
 }
 
-// serve answers until ctx ends, and does other work beside it.
+// serve serves requests until ctx ends. Meanwhile it does other work in the background.
 func serve(ctx context.Context, handler http.Handler, work func(context.Context)) error {
 	server := &http.Server{Addr: listen, Handler: handler, ReadHeaderTimeout: requestTimeout}
 	var beside sync.WaitGroup
@@ -107,7 +107,7 @@ func logLines(ctx context.Context) {
 	every(ctx, logInterval, func(i int) { fmt.Println("line", i) })
 }
 
-// every calls f again and again until ctx ends.
+// every calls f repeatedly until ctx ends.
 func every(ctx context.Context, interval time.Duration, f func(int)) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -121,7 +121,7 @@ func every(ctx context.Context, interval time.Duration, f func(int)) {
 	}
 }
 
-// prober counts what becomes of its requests.
+// prober counts its requests and failures.
 type prober struct {
 	url string
 
@@ -129,7 +129,7 @@ type prober struct {
 	count outcome
 }
 
-// outcome is what a prober answers with.
+// outcome is the JSON that a prober serves.
 type outcome struct {
 	Requests  int    `json:"requests"`
 	Failures  int    `json:"failures"`
@@ -163,7 +163,7 @@ func (p *prober) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(p.count)
 }
 
-// askAPI asks the API server as the pod's ServiceAccount.
+// askAPI sends a request to the API server as the pod's ServiceAccount.
 func askAPI(ctx context.Context, path string) error {
 	token, err := os.ReadFile(filepath.Join(serviceAccount, "token"))
 	if err != nil {
@@ -188,7 +188,7 @@ func show(ctx context.Context, client *http.Client, url, token string) error {
 	return err
 }
 
-// fetch returns the body of a response that is 200.
+// fetch returns the body of a response with status 200. Any other status is an error.
 func fetch(ctx context.Context, client *http.Client, url, token string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

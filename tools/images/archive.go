@@ -13,9 +13,6 @@ import (
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
@@ -135,9 +132,12 @@ func (a *archiveWriter) image(image v1.Image) (dockerManifest, error) {
 // root writes.
 func (a *archiveWriter) root(platforms []v1.Image) (v1.Descriptor, error) {
 	var descriptors []v1.Descriptor
-	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, image := range platforms {
-		descriptor, err := partial.Descriptor(image)
+		digest, err := image.Digest()
+		if err != nil {
+			return v1.Descriptor{}, err
+		}
+		size, err := image.Size()
 		if err != nil {
 			return v1.Descriptor{}, err
 		}
@@ -145,22 +145,22 @@ func (a *archiveWriter) root(platforms []v1.Image) (v1.Descriptor, error) {
 		if err != nil {
 			return v1.Descriptor{}, err
 		}
-		descriptor.Platform = config.Platform()
-		descriptors = append(descriptors, *descriptor)
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: *descriptor})
+		descriptors = append(descriptors, v1.Descriptor{
+			MediaType: types.OCIManifestSchema1, Size: size, Digest: digest, Platform: config.Platform(),
+		})
 	}
 	if len(descriptors) == 1 {
 		return descriptors[0], nil
 	}
-	manifest, err := index.RawManifest()
+	index, err := json.Marshal(v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Manifests: descriptors})
 	if err != nil {
 		return v1.Descriptor{}, err
 	}
-	descriptor, err := partial.Descriptor(index)
+	digest, size, err := v1.SHA256(bytes.NewReader(index))
 	if err != nil {
 		return v1.Descriptor{}, err
 	}
-	return *descriptor, a.file(blob(descriptor.Digest), manifest)
+	return v1.Descriptor{MediaType: types.OCIImageIndex, Size: size, Digest: digest}, a.file(blob(digest), index)
 }
 
 // dockerManifest is an entry of manifest.json, by which Docker without containerd's image store loads an archive. A tag means one platform

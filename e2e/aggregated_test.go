@@ -22,12 +22,12 @@ import (
 	"github.com/tripod-k8s/tripod/e2e/release"
 )
 
-// wardle is the namespace of an API server of a third party, in both clusters.
+// wardle is the namespace of an aggregated API server, both in the kind cluster and in Tripod.
 const wardle = "wardle"
 
-// thirdParty has an API server run as a pod of the surrounding cluster, and serve a group of Tripod.
-func thirdParty(t *testing.T, r *release.Release) {
-	must(t, "load an API server of a third party", func() error {
+// aggregatedServer runs an aggregated API server as a pod of the kind cluster and uses its group through Tripod.
+func aggregatedServer(t *testing.T, r *release.Release) {
+	must(t, "load the image of an aggregated API server", func() error {
 		archive := filepath.Join(env.Dir, "sample-apiserver.tar")
 		err := imagearchive.Write(archive, "tripod-e2e/sample-apiserver:dev", "../bin/test-assets/sample-apiserver")
 		if err == nil {
@@ -64,7 +64,7 @@ func thirdParty(t *testing.T, r *release.Release) {
 	user.kubectl("", "delete", "flunder", "f").says("deleted")
 }
 
-// hostWardle runs the server in the surrounding cluster, with files.
+// hostWardle runs the server in the kind cluster. The server finds files in a Secret.
 func hostWardle(t *testing.T, r *release.Release, files map[string][]byte) {
 	t.Helper()
 	ctx, core := t.Context(), r.Host.Client.CoreV1()
@@ -84,7 +84,7 @@ func hostWardle(t *testing.T, r *release.Release, files map[string][]byte) {
 	}
 }
 
-// insideKubeconfig returns a kubeconfig for pods of the surrounding cluster.
+// insideKubeconfig returns a kubeconfig of Tripod for pods of the kind cluster.
 func insideKubeconfig(t *testing.T, r *release.Release, token string) []byte {
 	t.Helper()
 	config := clientcmdapi.NewConfig()
@@ -100,7 +100,7 @@ func insideKubeconfig(t *testing.T, r *release.Release, token string) []byte {
 	return data
 }
 
-// testdata returns a file with its variables replaced.
+// testdata returns a file of testdata, with its variables replaced.
 func testdata(t testing.TB, name string, oldnew ...string) string {
 	t.Helper()
 	data, err := os.ReadFile("testdata/" + name)
