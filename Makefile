@@ -32,7 +32,8 @@ GO_BUILD := go build -ldflags "$(LDFLAGS)"
 SERVICES := aggregator core extensions
 # Programs of our own that have a module of their own.
 OWN_TOOLS := tools/images tools/release
-GOTESTSUM := $(TOOLS)/gotestsum --format pkgname --hide-summary=skipped --
+# Tests are linked without what debuggers need, which halves the time that links take, and without vet, which is part of verify.
+GOTESTSUM := $(TOOLS)/gotestsum --format pkgname --hide-summary=skipped -- -vet=off -ldflags='-s -w'
 
 .PHONY: help
 help: ## List the targets.
@@ -72,14 +73,16 @@ test-unit: $(TOOLS)/gotestsum $(TOOLS)/helm ## Run the unit tests.
 	$(GOTESTSUM) $$(go list ./... | grep -v -e /tripod/test/ $(E2E_TESTS:./%=-e '/%$$'))
 	@$(foreach program,$(OWN_TOOLS),echo 'go test: $(program)' && go test -C $(program) ./... &&) true
 
-# Those that measure shares of load, or keep the machine busy, run alone, one package at a time. The others mostly wait.
+# Those that measure shares of load, or keep the machine busy, run alone, one package at a time. The others mostly wait, so more of them run at
+# a time than there are processors, those first that take longest.
 BUSY_TESTS := ./test/disturb/dataplane ./test/disturb/linearizability ./test/disturb/storages
+LONG_TESTS := ./test/compare/identity ./test/compare/encryption ./test/compare/audit ./test/compare/streaming ./test/compare/admission
 .PHONY: test-integration
 test-integration: build test-assets $(TOOLS)/gotestsum ## Run the tests that start the real binaries (TESTS=./test/suites/envtest/... for some).
 ifdef TESTS
 	$(GOTESTSUM) -count=1 -p 1 -timeout 20m $(TESTS)
 else
-	$(GOTESTSUM) -count=1 -p 2 -timeout 20m $$(go list ./test/... | grep -v $(BUSY_TESTS:./%=-e /%$$))
+	$(GOTESTSUM) -count=1 -p 4 -timeout 20m $(LONG_TESTS) $$(go list ./test/... | grep -v $(BUSY_TESTS:./%=-e /%$$))
 	$(GOTESTSUM) -count=1 -p 1 -timeout 20m $(BUSY_TESTS)
 endif
 

@@ -9,10 +9,12 @@ import (
 	"testing"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 // There is nothing to compare this with: without core, kube-apiserver is not there.
 func TestAdmissionThatNeedsCoreIsRefusedWhileThatIsAway(t *testing.T) {
+	both.NeedsTripod(t)
 	env := framework.ForTest(t)
 	etcd, err := env.StartEtcd(t.Context(), t.TempDir())
 	if err != nil {
@@ -29,7 +31,7 @@ func TestAdmissionThatNeedsCoreIsRefusedWhileThatIsAway(t *testing.T) {
 	if err := fleet.Create(t.Context(), definitions); err != nil {
 		t.Fatal(err)
 	}
-	s := &side{name: "tripod", server: fleet.Cluster, clients: map[string]*http.Client{}}
+	s := newSide("tripod", fleet.Cluster, nil)
 	s.mustTake(t, "counted", []step{post("/api/v1/namespaces", "{apiVersion: v1, kind: Namespace, metadata: {name: counted}}")})
 	s.mustTake(t, "counted", quota("widgets", `{"count/widgets.example.com": "5"}`, `{"count/widgets.example.com": "0"}`))
 	s.mustTake(t, "counted", settle(post(widgets, probe("{}")), get(inNamespace+"resourcequotas/widgets").saying(`"used":{"count/widgets.example.com":"1"}`)))

@@ -19,6 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/cert"
+
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 // hooks are all webhooks.
@@ -81,7 +83,7 @@ func (h *hookServer) asked(side, namespace string) []string {
 		if err := json.Unmarshal(data, &value); err != nil {
 			panic(err)
 		}
-		texts = append(texts, inWords(normal(value)))
+		texts = append(texts, both.InWords(normaliser.Value(value)))
 	}
 	slices.Sort(texts)
 	return texts

@@ -6,14 +6,12 @@ package admission
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 // shared is what all tests use that need no flags of their own.
@@ -40,19 +38,18 @@ func TestMain(m *testing.M) {
 
 // start starts both with the same further flags and makes definitions of custom resources.
 func start(ctx context.Context, env *framework.Environment, args ...string) (*pair, error) {
-	var p pair
-	starting, ctx := errgroup.WithContext(ctx)
-	for i, dropIn := range []bool{false, os.Getenv("TEST_AGAINST") != "stock"} {
-		starting.Go(func() error {
-			cluster, err := env.StartStock(ctx, framework.StockOptions{Args: args, DropIn: dropIn})
-			if err != nil {
-				return err
-			}
-			p[i] = &side{name: []string{"stock", "tripod"}[i], server: cluster.Cluster, process: cluster, clients: map[string]*http.Client{}}
-			return cluster.Create(ctx, definitions)
-		})
+	sides, err := both.Start(ctx, func(ctx context.Context, tripod bool) (*side, error) {
+		server, err := env.StartStock(ctx, framework.StockOptions{Args: args, DropIn: tripod})
+		if err != nil {
+			return nil, err
+		}
+		return newSide("", server.Cluster, server), server.Create(ctx, definitions)
+	})
+	if err != nil {
+		return nil, err
 	}
-	return &p, starting.Wait()
+	sides[0].name, sides[1].name = "stock", "tripod"
+	return (*pair)(&sides), nil
 }
 
 // writeConfiguration writes the file of --admission-control-config-file and what it refers to.
@@ -86,51 +83,10 @@ plugins:
 }
 
 // definitions are of custom resources in namespaces, widgets and licences, and outside, gadgets.
-const definitions = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}, scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}}
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec:
-            type: object
-            properties: {color: {type: string}, replicas: {type: integer}, allowed: {type: array, items: {type: string}}}
-          status: {type: object, properties: {replicas: {type: integer}}}
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: gadgets.example.com}
-spec:
-  group: example.com
-  scope: Cluster
-  names: {plural: gadgets, singular: gadget, kind: Gadget, listKind: GadgetList}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties: {spec: {type: object, properties: {allowed: {type: array, items: {type: string}}}}}
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: licences.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {plural: licences, singular: licence, kind: Licence, listKind: LicenceList}
-  versions:
-  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
-`
+var definitions = framework.CRD{
+	Kind: "Widget", Subresources: "{status: {}, scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}}",
+	Schema: "{type: object, properties: {spec: {type: object, properties: {color: {type: string}, replicas: {type: integer}, allowed: {type: array, items: {type: string}}}}, " +
+		"status: {type: object, properties: {replicas: {type: integer}}}}}",
+}.String() + "---\n" + framework.CRD{
+	Kind: "Gadget", ClusterScoped: true, Schema: "{type: object, properties: {spec: {type: object, properties: {allowed: {type: array, items: {type: string}}}}}}",
+}.String() + "---\n" + framework.CRD{Kind: "Licence", Schema: "{type: object}"}.String()

@@ -4,22 +4,19 @@
 package admission
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 // settleTimeout is for what takes effect late: a kind that is new is found after half a minute (the RESTMapper of admission).
@@ -91,32 +88,22 @@ type answer struct {
 
 // side is one of the two.
 type side struct {
-	name   string
-	server *framework.Cluster
+	*both.Side
+	name string
 	// process is nil where there are several.
 	process *framework.Stock
-
-	mu      sync.Mutex
-	clients map[string]*http.Client
 }
 
-func (s *side) client(user string) (*http.Client, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if client := s.clients[user]; client != nil {
-		return client, nil
+func newSide(name string, cluster *framework.Cluster, process *framework.Stock) *side {
+	known := map[string]both.User{"": both.Admin}
+	for _, user := range users {
+		known[user] = both.Certificate(user, groupsOf(user)...)
 	}
-	config := s.server.Admin()
-	if user != "" {
-		var err error
-		if config, err = s.server.UserConfig(user, groupsOf(user)...); err != nil {
-			return nil, err
-		}
-	}
-	client, err := rest.HTTPClientFor(config)
-	s.clients[user] = client
-	return client, err
+	return &side{name: name, process: process, Side: both.NewSide(cluster, known)}
 }
+
+// users send requests, besides the administrator.
+var users = []string{"announcer", "deleter", "insider", "no-node", "painter", "policies-writer", "registrar", "writer", nodeOne, nodeTwo}
 
 // nodePrefix begins the names of users that are nodes.
 const nodePrefix = "system:node:"
@@ -139,33 +126,20 @@ func (s *side) do(ctx context.Context, r step) (*answer, error) {
 			return nil, err
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, r.method, s.server.URL+r.path, bytes.NewReader(body))
+	response, err := s.Send(ctx, both.Request{User: r.user, Method: r.method, Path: r.path, Body: body, Header: http.Header{
+		"Content-Type": {r.contentType}, "Accept": {"application/json"},
+	}})
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Content-Type", r.contentType)
-	req.Header.Set("Accept", "application/json")
-	client, err := s.client(r.user)
-	if err != nil {
-		return nil, err
-	}
-	response, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	data, err := io.ReadAll(response.Body)
-	if err != nil {
-		return nil, err
-	}
-	a := &answer{Status: response.StatusCode, Body: normalText(string(data))}
+	a := &answer{Status: response.Code, Body: normaliser.Text(string(response.Body))}
 	for _, warning := range response.Header.Values("Warning") {
-		a.Warnings = append(a.Warnings, normalText(warning))
+		a.Warnings = append(a.Warnings, normaliser.Text(warning))
 	}
 	slices.Sort(a.Warnings)
 	var object any
-	if err := json.Unmarshal(data, &object); err == nil {
-		a.Body = normal(object)
+	if err := json.Unmarshal(response.Body, &object); err == nil {
+		a.Body = normaliser.Value(object)
 	}
 	return a, nil
 }
@@ -212,20 +186,10 @@ func (s step) in(namespace string) step {
 }
 
 func (s step) check(a *answer) error {
-	if a.Status != s.want || !strings.Contains(inWords(a.Body)+strings.Join(a.Warnings, " "), s.says) {
-		return fmt.Errorf("answer is %d %s %q, want %d %q", a.Status, inWords(a.Body), a.Warnings, s.want, s.says)
+	if a.Status != s.want || !strings.Contains(both.InWords(a.Body)+strings.Join(a.Warnings, " "), s.says) {
+		return fmt.Errorf("answer is %d %s %q, want %d %q", a.Status, both.InWords(a.Body), a.Warnings, s.want, s.says)
 	}
 	return nil
-}
-
-func inWords(value any) string {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		return err.Error()
-	}
-	return strings.TrimSpace(b.String())
 }
 
 // run takes the steps on both sides at the same time, in a namespace of that name, and compares the answers and what webhooks
@@ -243,22 +207,24 @@ func (p *pair) run(t *testing.T, namespace string, steps ...[]step) {
 func (p *pair) take(t *testing.T, namespace string, steps []step) {
 	t.Helper()
 	var answers [2][]*answer
-	var taking sync.WaitGroup
-	for i, s := range p {
-		taking.Go(func() {
-			for _, r := range steps {
-				r.body = hooks.fillFor(s.name, r.body)
-				a, err := s.take(t.Context(), r.in(namespace))
-				if err != nil {
-					t.Errorf("%s: %s: %v", s.name, r, err)
-				}
-				answers[i] = append(answers[i], a)
+	err := both.Each(t.Context(), *p, func(ctx context.Context, s *side) error {
+		var given []*answer
+		for _, r := range steps {
+			r.body = hooks.fillFor(s.name, r.body)
+			a, err := s.take(ctx, r.in(namespace))
+			if err != nil {
+				t.Errorf("%s: %s: %v", s.name, r, err)
 			}
-		})
+			given = append(given, a)
+		}
+		answers[slices.Index(p[:], s)] = given
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	taking.Wait()
 	for i, r := range steps {
-		if stock, tripod := inWords(answers[0][i]), inWords(answers[1][i]); stock != tripod {
+		if stock, tripod := both.InWords(answers[0][i]), both.InWords(answers[1][i]); stock != tripod {
 			t.Errorf("%s is answered differently\n stock:  %s\n tripod: %s", r, stock, tripod)
 		}
 	}

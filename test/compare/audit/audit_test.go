@@ -7,11 +7,13 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sync/errgroup"
+
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 func TestTheAuditLogIsThatOfKubeAPIServer(t *testing.T) {
@@ -26,20 +28,17 @@ func TestTheAuditLogIsThatOfKubeAPIServer(t *testing.T) {
 
 	// The logs are complete when the processes have ended.
 	var logs [2]events
-	working, ctx := errgroup.WithContext(t.Context())
-	for i, s := range sides {
-		working.Go(func() (err error) {
-			if err := s.sendAll(ctx, all); err != nil {
-				return fmt.Errorf("%s: %w", s.cluster.Name, err)
-			}
-			if err := s.stop(); err != nil {
-				return err
-			}
-			logs[i], err = s.read()
+	err := both.Each(t.Context(), sides, func(ctx context.Context, s *side) (err error) {
+		if err := s.sendAll(ctx, all); err != nil {
+			return fmt.Errorf("%s: %w", s.Name, err)
+		}
+		if err := s.stop(); err != nil {
 			return err
-		})
-	}
-	if err := working.Wait(); err != nil {
+		}
+		logs[slices.Index(sides[:], s)], err = s.read()
+		return err
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 
@@ -81,7 +80,7 @@ func auditID(i int) string { return fmt.Sprintf("%s%d", testsPrefix, i) }
 func (s *side) sendAll(ctx context.Context, all []request) error {
 	for i, r := range all {
 		if r.settles != "" {
-			settled := func(a answer) bool { return strings.Contains(string(a.body), r.settles) }
+			settled := func(a both.Answer) bool { return strings.Contains(string(a.Body), r.settles) }
 			if err := s.until(ctx, get(r.name, admin, r.path), settled); err != nil {
 				return err
 			}
@@ -94,9 +93,9 @@ func (s *side) sendAll(ctx context.Context, all []request) error {
 }
 
 func port(s *side) string {
-	u, err := url.Parse(s.cluster.URL)
+	u, err := url.Parse(s.URL)
 	if err != nil {
-		return s.cluster.URL
+		return s.URL
 	}
 	return u.Port()
 }

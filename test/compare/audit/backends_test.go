@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 // receiver is a webhook that takes audit events.
@@ -128,18 +129,18 @@ func largeObject() string {
 func TestEveryEventIsInTheFileAndAtTheWebhookOnce(t *testing.T) {
 	for _, mode := range []string{"batch", "blocking-strict"} {
 		t.Run(mode, func(t *testing.T) {
-			framework.OnBoth(t, func(t *testing.T, env *framework.Environment, dropIn bool) { checkBackends(t, env, dropIn, mode) })
+			both.RunFresh(t, func(t *testing.T, env *framework.Environment, tripod bool) { checkBackends(t, env, tripod, mode) })
 		})
 	}
 }
 
-func checkBackends(t *testing.T, env *framework.Environment, dropIn bool, mode string) {
+func checkBackends(t *testing.T, env *framework.Environment, tripod bool, mode string) {
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	webhook, log := startReceiver(t), filepath.Join(t.TempDir(), "log", "audit.log")
-	server, err := env.StartStock(t.Context(), framework.StockOptions{DropIn: dropIn, Args: append(flags(policy, log),
+	server, err := env.StartStock(t.Context(), framework.StockOptions{DropIn: tripod, Args: append(flags(policy, log),
 		"--audit-log-mode="+mode, "--audit-log-maxsize=20", "--audit-log-maxbackup=100",
 		"--audit-webhook-config-file="+webhook.config(t), "--audit-webhook-mode=batch", "--audit-webhook-batch-max-size=50",
 		"--audit-webhook-batch-throttle-qps=100", "--audit-webhook-truncate-enabled", fmt.Sprintf("--audit-webhook-truncate-max-event-size=%d", webhookLimit),

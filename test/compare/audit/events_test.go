@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 // events are audit events by the ID of the request, with who wrote them.
@@ -85,64 +87,32 @@ func writers(events []event) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// volatile strings differ between any two clusters, whatever they are part of.
-var volatile = []struct {
-	pattern *regexp.Regexp
-	with    string
-}{
-	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UID"},
-	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},
-	{regexp.MustCompile(`X509SHA256=[0-9a-f]{64}`), "X509SHA256=HASH"},
-	{regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]*`), "TOKEN"},
-	{regexp.MustCompile(`\?hash=[0-9A-F]+`), "?hash=HASH"},
-	{regexp.MustCompile(`0x[0-9a-f]+`), "POINTER"},
-	{regexp.MustCompile(`^\d+s$`), "AGE"}, // in a table
-	{regexp.MustCompile(`warning threshold: \d+`), "warning threshold: SECONDS"},
-	// Both allow some paths; RBAC takes the first that it finds.
-	{regexp.MustCompile(`Binding "system:(discovery|public-info-viewer)" of ClusterRole "system:(discovery|public-info-viewer)" to Group "system:authenticated"`), "Binding of discovery"},
+// normaliser removes what differs between any two clusters.
+var normaliser = both.Normaliser{
+	Volatile: []both.Volatile{
+		{Pattern: regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]*`), With: "TOKEN"},
+		{Pattern: regexp.MustCompile(`\?hash=[0-9A-F]+`), With: "?hash=HASH"},
+		{Pattern: regexp.MustCompile(`0x[0-9a-f]+`), With: "POINTER"},
+		{Pattern: regexp.MustCompile(`^\d+s$`), With: "AGE"}, // in a table
+		{Pattern: regexp.MustCompile(`warning threshold: \d+`), With: "warning threshold: SECONDS"},
+		// Both allow some paths; RBAC takes the first that it finds.
+		{
+			Pattern: regexp.MustCompile(`Binding "system:(discovery|public-info-viewer)" of ClusterRole "system:(discovery|public-info-viewer)" to Group "system:authenticated"`),
+			With:    "Binding of discovery",
+		},
+	},
+	Fields: map[string]string{"resourceVersion": "VOLATILE", "continue": "VOLATILE"},
+	Sets:   []string{"managedFields"}, // they are sorted by the second in which they were written
 }
 
-// volatileFields differ between any two clusters, by their name.
-var volatileFields = []string{"resourceVersion", "continue"}
-
-// normal returns a value without what differs between any two clusters.
-func normal(value any, port string) any {
-	switch value := value.(type) {
-	case map[string]any:
-		result := map[string]any{}
-		for name, field := range value {
-			text, isText := field.(string)
-			switch {
-			case strings.HasPrefix(name, "apiserver.latency.k8s.io/"): // only where something took long
-			case slices.Contains(volatileFields, name) && isText && text != "" && text != "0":
-				result[name] = "VOLATILE"
-			default:
-				result[name] = normal(field, port)
-			}
-		}
-		return result
-	case []any:
-		result := make([]any, len(value))
-		for i, element := range value {
-			result[i] = normal(element, port)
-		}
-		// Managed fields are sorted by the second in which they were written.
-		if isManagedFields(result) {
-			slices.SortFunc(result, func(a, b any) int { return strings.Compare(marshal(a), marshal(b)) })
-		}
-		return result
-	case string:
-		for _, v := range volatile {
-			value = v.pattern.ReplaceAllString(value, v.with)
-		}
-		return strings.ReplaceAll(value, ":"+port, ":PORT")
+// normal returns the fields of an event of a server at a port without what differs between any two clusters.
+func normal(fields map[string]any, port string) any {
+	n := normaliser
+	n.OwnText = func(text string) string { return strings.ReplaceAll(text, ":"+port, ":PORT") }
+	if annotations, ok := fields["annotations"].(map[string]any); ok {
+		maps.DeleteFunc(annotations, func(name string, _ any) bool {
+			return strings.HasPrefix(name, "apiserver.latency.k8s.io/") // only where something took long
+		})
 	}
-	return value
-}
-
-func isManagedFields(list []any) bool {
-	return slices.ContainsFunc(list, func(element any) bool {
-		fields, _ := element.(map[string]any)
-		return fields["fieldsV1"] != nil
-	})
+	return n.Value(fields)
 }

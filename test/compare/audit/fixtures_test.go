@@ -3,6 +3,8 @@
 
 package audit
 
+import "github.com/tripod-k8s/tripod/test/framework"
+
 // auditPolicy has everything written that can be.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
@@ -13,36 +15,17 @@ rules:
 
 // fixtures are what requests need. A policy has something to say about objects that are called noted, to the audit log
 // as well.
-const fixtures = `
+var fixtures = `
 apiVersion: v1
 kind: Namespace
 metadata: {name: test, labels: {pod-security.kubernetes.io/warn: restricted, pod-security.kubernetes.io/audit: restricted}}
 ---
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}, scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}}
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          data: {type: object, additionalProperties: {type: string}}
-          spec: {type: object, properties: {replicas: {type: integer, maximum: 9}}}
-          status: {type: object, properties: {replicas: {type: integer}}}
-  - name: v1alpha1
-    served: true
-    storage: false
-    deprecated: true
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
----
+` + framework.CRD{
+	Kind: "Widget", Subresources: "{status: {}, scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}}",
+	Schema: "{type: object, properties: {data: {type: object, additionalProperties: {type: string}}, " +
+		"spec: {type: object, properties: {replicas: {type: integer, maximum: 9}}}, status: {type: object, properties: {replicas: {type: integer}}}}}",
+	MoreVersions: []string{"{name: v1alpha1, served: true, storage: false, deprecated: true, schema: {openAPIV3Schema: " + framework.Any + "}}"},
+}.String() + `---
 apiVersion: v1
 kind: ServiceAccount
 metadata: {name: robot, namespace: test}

@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 // sides are stock and what is compared with it.
@@ -31,24 +31,20 @@ func TestMain(m *testing.M) {
 		if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 			return err
 		}
-		starting, startingCtx := errgroup.WithContext(ctx)
-		for i, start := range []func(context.Context, *framework.Environment, string) (*side, error){startStock, startTested} {
-			starting.Go(func() (err error) {
-				if sides[i], err = start(startingCtx, env, policy); err != nil {
-					return err
-				}
-				return sides[i].prepare(startingCtx)
-			})
-		}
-		return starting.Wait()
+		var err error
+		sides, err = both.Start(ctx, func(ctx context.Context, tripod bool) (*side, error) {
+			start := startStock
+			if tripod {
+				start = startTripod
+			}
+			s, err := start(ctx, env, policy)
+			if err != nil {
+				return nil, err
+			}
+			return s, s.prepare(ctx)
+		})
+		return err
 	})
-}
-
-func startTested(ctx context.Context, env *framework.Environment, policy string) (*side, error) {
-	if os.Getenv("TEST_AGAINST") == "stock" {
-		return startStock(ctx, env, policy)
-	}
-	return startTripod(ctx, env, policy)
 }
 
 // flags has requests audited in a file, which the caller reads when the process has stopped.

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 // The users that send requests.
@@ -47,29 +48,40 @@ const (
 
 // side is one of the clusters that are compared.
 type side struct {
-	cluster *framework.Cluster
+	*both.Side
 	// logs are the files of audit events, by who writes them. They are complete after stop.
 	logs map[string]string
 	stop func() error
-
-	tokens  map[string]string
-	clients map[string]*http.Client
 }
 
 func newSide(cluster *framework.Cluster, logs map[string]string, stop func() error) *side {
-	return &side{cluster: cluster, logs: logs, stop: stop, tokens: map[string]string{badToken: "nonsense"}, clients: map[string]*http.Client{}}
+	return &side{logs: logs, stop: stop, Side: both.NewSide(cluster, map[string]both.User{
+		admin:       both.Admin,
+		alice:       both.Certificate("alice", "painters", "poets"),
+		director:    both.Certificate("director"),
+		constrained: both.Certificate("constrained"),
+		anonymous:   both.Anonymous,
+		emptyBearer: both.Anonymous,
+		badToken:    both.Token("nonsense"),
+		basicAuth:   both.Password("admin", "admin"),
+		behindProxy: func(c *framework.Cluster) (*rest.Config, error) {
+			config := c.Anonymous()
+			config.CertFile, config.KeyFile = filepath.Join(c.PKI, "front-proxy-client.crt"), filepath.Join(c.PKI, "front-proxy-client.key")
+			return config, nil
+		},
+	})}
 }
 
 // prepare makes the fixtures and the tokens, and returns when all is in force.
 func (s *side) prepare(ctx context.Context) error {
-	client, err := kubernetes.NewForConfig(s.cluster.Admin())
+	client, err := kubernetes.NewForConfig(s.Admin())
 	if err != nil {
 		return err
 	}
 	if err := kubelet.AddNode(ctx, client, "node-1"); err != nil {
 		return err
 	}
-	if err := s.cluster.Create(ctx, fixtures); err != nil {
+	if err := s.Create(ctx, fixtures); err != nil {
 		return err
 	}
 	if err := s.makeTokens(ctx, client); err != nil {
@@ -81,15 +93,15 @@ func (s *side) prepare(ctx context.Context) error {
 		{robot, "/apis/apiregistration.k8s.io/v1/apiservices/v1.example.com", `"Available","status":"True"`},
 		{robot, "/apis", "example.com"},
 	} {
-		if err := s.until(ctx, request{user: wait.user, method: http.MethodGet, path: wait.path}, func(a answer) bool {
-			return strings.Contains(string(a.body), wait.want)
+		if err := s.until(ctx, request{user: wait.user, method: http.MethodGet, path: wait.path}, func(a both.Answer) bool {
+			return strings.Contains(string(a.Body), wait.want)
 		}); err != nil {
 			return err
 		}
 	}
 	for _, r := range []request{create("configmaps", "polled"), create("widgets", "polled")} {
 		r.path += "?dryRun=All"
-		if err := s.until(ctx, r, func(a answer) bool { return strings.Contains(a.header.Get("Warning"), "noted") }); err != nil {
+		if err := s.until(ctx, r, func(a both.Answer) bool { return strings.Contains(a.Header.Get("Warning"), "noted") }); err != nil {
 			return err
 		}
 	}
@@ -97,11 +109,11 @@ func (s *side) prepare(ctx context.Context) error {
 }
 
 // until repeats a request that is not audited for the test until its answer is as wanted.
-func (s *side) until(ctx context.Context, r request, wanted func(answer) bool) error {
-	return framework.Poll(ctx, fmt.Sprintf("%s answers %s", s.cluster.Name, r.path), func(ctx context.Context) error {
+func (s *side) until(ctx context.Context, r request, wanted func(both.Answer) bool) error {
+	return framework.Poll(ctx, fmt.Sprintf("%s answers %s", s.Name, r.path), func(ctx context.Context) error {
 		a, err := s.send(ctx, r, "")
 		if err == nil && !wanted(a) {
-			err = fmt.Errorf("it answers %d %q: %.500s", a.code, a.header.Get("Warning"), a.body)
+			err = fmt.Errorf("it answers %d %q: %.500s", a.Code, a.Header.Get("Warning"), a.Body)
 		}
 		return err
 	})
@@ -121,11 +133,11 @@ func (s *side) makeTokens(ctx context.Context, client kubernetes.Interface) erro
 		if err != nil {
 			return err
 		}
-		s.tokens[user] = issued.Status.Token
+		s.Know(user, both.Token(issued.Status.Token))
 	}
 	// A token that its pod should have replaced, and one as there were before tokens had an end.
 	now := time.Now()
-	s.tokens[staleRobot], err = s.sign(map[string]any{
+	stale, err := s.sign(map[string]any{
 		"iss": issuer, "aud": []string{issuer}, "sub": "system:serviceaccount:test:robot",
 		"iat": now.Add(-2 * time.Hour).Unix(), "nbf": now.Add(-2 * time.Hour).Unix(), "exp": now.Add(time.Hour).Unix(),
 		"kubernetes.io": map[string]any{
@@ -135,7 +147,8 @@ func (s *side) makeTokens(ctx context.Context, client kubernetes.Interface) erro
 	if err != nil {
 		return err
 	}
-	s.tokens[legacyRobot], err = s.sign(map[string]any{
+	s.Know(staleRobot, both.Token(stale))
+	legacy, err := s.sign(map[string]any{
 		"iss": "kubernetes/serviceaccount", "sub": "system:serviceaccount:test:robot",
 		"kubernetes.io/serviceaccount/namespace": "test", "kubernetes.io/serviceaccount/secret.name": "legacy",
 		"kubernetes.io/serviceaccount/service-account.name": "robot", "kubernetes.io/serviceaccount/service-account.uid": account.UID,
@@ -143,10 +156,11 @@ func (s *side) makeTokens(ctx context.Context, client kubernetes.Interface) erro
 	if err != nil {
 		return err
 	}
+	s.Know(legacyRobot, both.Token(legacy))
 	_, err = client.CoreV1().Secrets("test").Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "legacy", Annotations: map[string]string{corev1.ServiceAccountNameKey: "robot"}},
 		Type:       corev1.SecretTypeServiceAccountToken,
-		StringData: map[string]string{corev1.ServiceAccountTokenKey: s.tokens[legacyRobot]},
+		StringData: map[string]string{corev1.ServiceAccountTokenKey: legacy},
 	}, metav1.CreateOptions{})
 	return err
 }
@@ -156,7 +170,7 @@ const issuer = "https://kubernetes.default.svc.cluster.local"
 
 // sign returns a JWT of the cluster.
 func (s *side) sign(claims map[string]any) (string, error) {
-	key, err := keyutil.PrivateKeyFromFile(filepath.Join(s.cluster.PKI, "sa.key"))
+	key, err := keyutil.PrivateKeyFromFile(filepath.Join(s.PKI, "sa.key"))
 	if err != nil {
 		return "", err
 	}
@@ -171,84 +185,29 @@ func (s *side) sign(claims map[string]any) (string, error) {
 	return signed.CompactSerialize()
 }
 
-func (s *side) config(user string) (*rest.Config, error) {
-	config := s.cluster.Anonymous()
-	switch user {
-	case admin:
-		config = s.cluster.Admin()
-	case alice:
-		return s.cluster.UserConfig("alice", "painters", "poets")
-	case director:
-		return s.cluster.UserConfig("director")
-	case constrained:
-		return s.cluster.UserConfig("constrained")
-	case behindProxy:
-		config.CertFile, config.KeyFile = filepath.Join(s.cluster.PKI, "front-proxy-client.crt"), filepath.Join(s.cluster.PKI, "front-proxy-client.key")
-	case basicAuth:
-		config.Username, config.Password = "admin", "admin"
-	case anonymous, emptyBearer:
-	default:
-		token, found := s.tokens[user]
-		if !found {
-			return nil, fmt.Errorf("there is no user %q", user)
-		}
-		config.BearerToken = token
-	}
-	return config, nil
-}
-
-func (s *side) client(user string) (*http.Client, error) {
-	if client, found := s.clients[user]; found {
-		return client, nil
-	}
-	config, err := s.config(user)
-	if err != nil {
-		return nil, err
-	}
-	s.clients[user], err = rest.HTTPClientFor(config)
-	return s.clients[user], err
-}
-
-// answer is what a cluster said to a request.
-type answer struct {
-	code   int
-	header http.Header
-	body   []byte
-}
-
 // send sends a request. Its audit events have the ID.
-func (s *side) send(ctx context.Context, r request, id string) (answer, error) {
+func (s *side) send(ctx context.Context, r request, id string) (both.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
 	if r.exec {
-		return answer{}, s.execute(ctx, r, id)
+		return both.Answer{}, s.execute(ctx, r, id)
 	}
-	client, err := s.client(r.user)
-	if err != nil {
-		return answer{}, err
+	sent := both.Request{User: r.user, Method: r.method, Path: r.path, Header: r.headers(id), Body: []byte(r.body)}
+	if !r.leaves {
+		return s.Send(ctx, sent)
 	}
-	req, err := http.NewRequestWithContext(ctx, r.method, s.cluster.URL+r.path, strings.NewReader(r.body))
+	response, err := s.Open(ctx, sent)
 	if err != nil {
-		return answer{}, err
-	}
-	req.Header = r.headers(id)
-	response, err := client.Do(req)
-	if err != nil {
-		return answer{}, err
+		return both.Answer{}, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	a := answer{code: response.StatusCode, header: response.Header}
-	if r.leaves {
-		_, err = io.ReadFull(response.Body, make([]byte, 1)) // the first event has begun
-		return a, err
-	}
-	a.body, err = io.ReadAll(response.Body)
-	return a, err
+	_, err = io.ReadFull(response.Body, make([]byte, 1)) // the first event has begun
+	return both.Answer{Code: response.StatusCode, Header: response.Header}, err
 }
 
 // execute runs a command in a container and waits for its end.
 func (s *side) execute(ctx context.Context, r request, id string) error {
-	config, err := s.config(r.user)
+	config, err := s.Config(r.user)
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 // There is one sample API server, and one name for its APIService, so these are steps of one test.
@@ -158,7 +159,7 @@ func (s *sampleServer) refuses(t testing.TB) {
 	if resp.Code != http.StatusServiceUnavailable {
 		t.Errorf("got %d: %s", resp.Code, resp.Body)
 	}
-	if againstStock {
+	if both.AgainstStock {
 		return // its answer is bare text
 	}
 	if status := resp.status(t); status.Reason != metav1.StatusReasonServiceUnavailable || resp.Header.Get("Retry-After") == "" {

@@ -18,14 +18,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 // startTripod starts a Tripod of which one test may break or stop what it likes.
 func startTripod(t testing.TB, options framework.TripodOptions) *framework.Tripod {
 	t.Helper()
-	if againstStock {
-		t.Skip("this is about the processes of Tripod")
-	}
+	both.NeedsTripod(t)
 	tripod, err := framework.ForTest(t).StartTripod(t.Context(), options)
 	return must(t, tripod, err)
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"flag"
 	"io"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 var (
@@ -45,12 +45,9 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// againstStock is set where the stock kube-apiserver takes the place of Tripod.
-var againstStock = os.Getenv("TEST_AGAINST") == "stock"
-
 // start starts a cluster with flags of kube-apiserver.
 func start(ctx context.Context, flags ...string) (*framework.Cluster, error) {
-	if againstStock {
+	if both.AgainstStock {
 		stock, err := environment.StartStock(ctx, framework.StockOptions{Args: flags})
 		if err != nil {
 			return nil, err

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 // services are the three services with flags for one another, and an etcd that they share; none runs yet.
@@ -33,9 +34,7 @@ type services struct {
 
 func newServices(t testing.TB) *services {
 	t.Helper()
-	if againstStock {
-		t.Skip("this is about the processes of Tripod")
-	}
+	both.NeedsTripod(t)
 	s := &services{environment: framework.ForTest(t), pki: cluster.PKI, urls: map[string]string{}, probes: map[string]string{}, grpc: map[string]string{}, flags: map[string][]string{}}
 	for _, name := range []string{"core", "extensions", "aggregator", "etcd"} {
 		port, err := framework.FreePort()

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 func TestASecondStartFindsTheDataOfTheFirst(t *testing.T) {
@@ -78,9 +79,7 @@ func TestNothingSurvivesTheDeathOfTripod(t *testing.T) {
 
 func TestTripodThatCannotStartSaysWhyInOneLine(t *testing.T) {
 	t.Parallel()
-	if againstStock {
-		t.Skip("this is about tripod up")
-	}
+	both.NeedsTripod(t)
 	env := framework.ForTest(t)
 	file := filepath.Join(env.Dir, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 // before and after are the file of --encryption-provider-config with other keys. Each of the three services stores something by
@@ -58,27 +59,7 @@ resources:
 	healthOfKMS = "/readyz/kms-providers"
 )
 
-const definitions = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
-  versions:
-  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {data: {type: object, additionalProperties: {type: string}}}}}}
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: gadgets.example.com}
-spec:
-  group: example.com
-  scope: Cluster
-  names: {plural: gadgets, singular: gadget, kind: Gadget, listKind: GadgetList}
-  versions:
-  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {data: {type: object, additionalProperties: {type: string}}}}}}
-`
+var definitions = framework.CRD{Kind: "Widget", Schema: framework.Data}.String() + "---\n" + framework.CRD{Kind: "Gadget", ClusterScoped: true, Schema: framework.Data}.String()
 
 // kinds are the objects that are encrypted, with NAME for their names. The word "plainly" must be in none of their values.
 var kinds = map[string]kind{
@@ -115,11 +96,11 @@ type kind struct {
 }
 
 func TestEncryptionAtRest(t *testing.T) {
-	framework.OnBoth(t, func(t *testing.T, env *framework.Environment, dropIn bool) {
+	both.RunFresh(t, func(t *testing.T, env *framework.Environment, tripod bool) {
 		s := &side{file: filepath.Join(env.Dir, "encryption.yaml"), socket: filepath.Join(env.Dir, "kms.sock")}
 		s.configure(t, before)
 		plugin := kmsplugin.NewBase64Plugin(t, s.socket)
-		s.start(t, env, dropIn)
+		s.start(t, env, tripod)
 
 		s.createAll(t, "first.example.org")
 		s.createAll(t, "second.example.org")

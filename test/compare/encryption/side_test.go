@@ -8,57 +8,42 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 // side is one of the two that are compared.
 type side struct {
 	file, socket string
-	server       *framework.Stock
-	client       *http.Client
-	etcd         *clientv3.Client
+	*both.Side
+	etcd *clientv3.Client
 }
 
-func (s *side) start(t *testing.T, env *framework.Environment, dropIn bool) {
+func (s *side) start(t *testing.T, env *framework.Environment, tripod bool) {
 	t.Helper()
-	var err error
-	s.server, err = env.StartStock(t.Context(), framework.StockOptions{DropIn: dropIn, Args: []string{
+	server, err := env.StartStock(t.Context(), framework.StockOptions{DropIn: tripod, Args: []string{
 		"--encryption-provider-config=" + s.file, "--encryption-provider-config-automatic-reload",
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.client, err = rest.HTTPClientFor(s.server.Admin()); err != nil {
-		t.Fatal(err)
-	}
-	s.etcd = framework.Etcd(t, s.server.EtcdURL)
-	if err := s.server.Create(t.Context(), definitions); err != nil {
+	s.Side = both.NewSide(server.Cluster, map[string]both.User{"": both.Admin})
+	s.etcd = framework.Etcd(t, server.EtcdURL)
+	if err := s.Create(t.Context(), definitions); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // send sends a request and returns the answer.
 func (s *side) send(ctx context.Context, method, path string, body []byte) (int, []byte, error) {
-	request, err := http.NewRequestWithContext(ctx, method, s.server.URL+path, bytes.NewReader(body))
-	if err != nil {
-		return 0, nil, err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	response, err := s.client.Do(request)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer response.Body.Close() //nolint:errcheck // it was only read
-	answer, err := io.ReadAll(response.Body)
-	return response.StatusCode, answer, err
+	answer, err := s.Send(ctx, both.Request{Method: method, Path: path, Header: http.Header{"Content-Type": {"application/json"}}, Body: body})
+	return answer.Code, answer.Body, err
 }
 
 // get returns the answer to a GET, 0 if there was none.

@@ -15,6 +15,7 @@ import (
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 // attempt is a request that was answered.
@@ -34,7 +35,7 @@ func (s *side) try(ctx context.Context, client *http.Client, path string) (attem
 // token outlives its revocation. (In kube-apiserver there is a cache of 10 s around that of the webhook.)
 func TestAnswersOfTheTokenWebhookHoldForTheirTTL(t *testing.T) {
 	t.Parallel()
-	if againstStock {
+	if both.AgainstStock {
 		t.Skip("kube-apiserver takes longer")
 	}
 	token := framework.UniqueName("webhook-token")

@@ -3,6 +3,8 @@
 
 package identity
 
+import "github.com/tripod-k8s/tripod/test/framework"
+
 // staticTokens is a file of tokens: token, user, UID, groups.
 const staticTokens = `static-token-1,steve,uid-of-steve,"readers,writers"
 static-token-2,"eve, with a comma",,
@@ -22,24 +24,12 @@ const (
 
 // fixtures are objects that all tests may rely on. The policy refuses ConfigMaps and Widgets that are called who, and
 // tells the sender who that is, as admission sees it.
-const fixtures = `
+var fixtures = `
 apiVersion: v1
 kind: Namespace
 metadata: {name: test}
 ---
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
----
+` + framework.CRD{Kind: "Widget"}.String() + `---
 apiVersion: v1
 kind: ServiceAccount
 metadata: {name: robot, namespace: test}

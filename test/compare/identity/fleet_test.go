@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 // identityGrace is for how long an aggregator of the fleet believes what it knows of tokens while it finds no core.
@@ -31,9 +32,7 @@ type fleet struct {
 
 // Tests of several replicas run one after the other, each with the same fleet. In the last ones replicas end.
 func TestSeveralReplicas(t *testing.T) {
-	if againstStock {
-		t.Skip("this is about the processes of Tripod")
-	}
+	both.NeedsTripod(t)
 	t.Parallel()
 	f, err := startFleet(t.Context())
 	must(t, f, err)

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/grpclog"
 	"gopkg.in/go-jose/go-jose.v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +23,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/internal/service/atomicfile"
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 var (
@@ -33,9 +33,6 @@ var (
 	// stock and tested have the same authentication. tested is Tripod, unless TEST_AGAINST says otherwise.
 	stock, tested *side
 )
-
-// againstStock is set where a second kube-apiserver takes the place of Tripod.
-var againstStock = os.Getenv("TEST_AGAINST") == "stock"
 
 func TestMain(m *testing.M) {
 	// Most of the time tests wait for servers, not for a processor. The command line may say otherwise.
@@ -55,42 +52,17 @@ func TestMain(m *testing.M) {
 
 // startBoth starts a stock kube-apiserver and what is compared with it. Flags are those of kube-apiserver; of Tripod's
 // services, core alone gets them.
-func startBoth(ctx context.Context, flags ...string) (*side, *side, error) {
-	both, starting := [2]*side{}, errgroup.Group{}
-	for i, start := range []func(context.Context, []string) (*framework.Cluster, error){startStock, startTested} {
-		starting.Go(func() error {
-			cluster, err := start(ctx, flags)
-			if err != nil {
-				return err
-			}
-			both[i] = &side{cluster: cluster}
-			return both[i].prepare(ctx)
-		})
-	}
-	return both[0], both[1], starting.Wait()
-}
-
-func startStock(ctx context.Context, flags []string) (*framework.Cluster, error) {
-	cluster, err := environment.StartStock(ctx, framework.StockOptions{Args: flags})
-	if err != nil {
-		return nil, err
-	}
-	return cluster.Cluster, nil
-}
-
-func startTested(ctx context.Context, flags []string) (*framework.Cluster, error) {
-	if againstStock {
-		return startStock(ctx, flags)
-	}
+func startBoth(ctx context.Context, flags ...string) (stock, tested *side, err error) {
 	var args []string
 	for _, flag := range flags {
 		args = append(args, "--core-arg="+flag)
 	}
-	tripod, err := environment.StartTripod(ctx, framework.TripodOptions{Args: args})
+	clusters, err := both.StartClusters(ctx, environment, flags, args)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return tripod.Cluster, nil
+	sides := [2]*side{{clusters[0]}, {clusters[1]}}
+	return sides[0], sides[1], both.Each(ctx, sides, func(ctx context.Context, s *side) error { return s.prepare(ctx) })
 }
 
 // outside is what judges tokens outside of a cluster, and the files by which API servers know it.

@@ -34,21 +34,13 @@ type binding struct {
 }
 
 // reading is the role that bindings give to the user of their name.
-const readingRole = `
+var readingRole = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: reading}
 rules: [{apiGroups: ["", example.com, apiregistration.k8s.io], resources: [secrets, gadgets, apiservices], verbs: [list]}]
 ---
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: gadgets.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {plural: gadgets, singular: gadget, kind: Gadget, listKind: GadgetList}
-  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
-`
+` + framework.CRD{Kind: "Gadget", Schema: "{type: object}"}.String()
 
 // Paths that are served without a look into etcd, which may be slow.
 const (

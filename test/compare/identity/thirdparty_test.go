@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 // mirrors are API servers of third parties that answer with the headers that they got.
@@ -96,7 +98,7 @@ func TestServersOfThirdPartiesAreToldTheUserAsByKubeAPIServer(t *testing.T) {
 			})
 		})
 	}
-	if againstStock {
+	if both.AgainstStock {
 		return // it does not know all the headers
 	}
 	for name, lines := range claims(t) {

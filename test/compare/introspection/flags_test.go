@@ -11,9 +11,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 // unusualFlags are flags of all sections that few people set, each with another value than its default.
@@ -38,21 +37,23 @@ func unusualFlags(dir string) []string {
 
 func TestFlagsDoWhatTheyDoInStock(t *testing.T) {
 	env := framework.ForTest(t)
-	var clusters [2]*framework.Stock
-	var dirs [2]string
-	starting, ctx := errgroup.WithContext(t.Context())
-	for i, dropIn := range []bool{false, true} {
-		var err error
-		if dirs[i], err = os.MkdirTemp("", "flags-"); err != nil { // short, because of the limit on the paths of sockets
-			t.Fatal(err)
+	var sockets string // the directory of those of Tripod
+	sides, err := both.Start(t.Context(), func(ctx context.Context, tripod bool) (*both.Side, error) {
+		dir, err := os.MkdirTemp("", "flags-") // short, because of the limit on the paths of sockets
+		if err != nil {
+			return nil, err
 		}
-		t.Cleanup(func() { _ = os.RemoveAll(dirs[i]) })
-		starting.Go(func() (err error) {
-			clusters[i], err = env.StartStock(ctx, framework.StockOptions{Args: unusualFlags(dirs[i]), DropIn: dropIn})
-			return err
-		})
-	}
-	if err := starting.Wait(); err != nil {
+		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		server, err := env.StartStock(ctx, framework.StockOptions{Args: unusualFlags(dir), DropIn: tripod})
+		if err != nil {
+			return nil, err
+		}
+		if tripod {
+			sockets = dir
+		}
+		return newSide(server.Cluster), nil
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 
@@ -60,13 +61,14 @@ func TestFlagsDoWhatTheyDoInStock(t *testing.T) {
 		"/logs/", "/logs", "/debug/pprof/", "/debug/flags/v", "/debug/api_priority_and_fairness/dump_queues", "/metrics", "/readyz/poststarthook/priority-and-fairness-filter",
 		"/api/v1/namespaces/default", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/apiregistration.k8s.io/v1/apiservices", "/apis",
 	} {
-		want, got := headers(t, clusters[0].Cluster, path), headers(t, clusters[1].Cluster, path)
+		want, got := headers(t, sides[0], path), headers(t, sides[1], path)
 		if got != want {
 			t.Errorf("%s: %+v, want %+v", path, got, want)
 		}
 	}
+	both.NeedsTripod(t)
 	for _, socket := range []string{"debug.sock", "debug-extensions.sock", "debug-aggregator.sock"} {
-		path := filepath.Join(dirs[1], socket)
+		path := filepath.Join(sockets, socket)
 		client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", path)
 		}}}
@@ -85,14 +87,9 @@ type shown struct {
 	contentType, cors, hsts string
 }
 
-func headers(t *testing.T, cluster *framework.Cluster, path string) shown {
+func headers(t *testing.T, side *both.Side, path string) shown {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, cluster.URL+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Origin", "https://example.com")
-	resp, err := clientOf(t, cluster, admin).Do(req)
+	resp, err := side.Open(t.Context(), both.Request{User: admin, Method: http.MethodGet, Path: path, Header: http.Header{"Origin": {"https://example.com"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

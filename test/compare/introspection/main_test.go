@@ -9,20 +9,16 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"strings"
-	"sync"
 	"testing"
 
-	"golang.org/x/sync/errgroup"
-
-	"k8s.io/client-go/rest"
-
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 var (
 	environment *framework.Environment
-	stock       *framework.Cluster
+	// stock and tested are what tests compare. tested is the fleet, unless there is none.
+	stock, tested *both.Side
 	// fleet is Tripod with two replicas of core.
 	fleet *framework.Fleet
 )
@@ -30,20 +26,24 @@ var (
 func TestMain(m *testing.M) {
 	framework.Main(m, func(ctx context.Context, env *framework.Environment) error {
 		environment = env
-		starting, ctx := errgroup.WithContext(ctx)
-		starting.Go(func() error {
-			started, err := env.StartStock(ctx, framework.StockOptions{})
-			if err == nil {
-				stock = started.Cluster
+		sides, err := both.Start(ctx, func(ctx context.Context, tripod bool) (*both.Side, error) {
+			if !tripod {
+				server, err := env.StartStock(ctx, framework.StockOptions{})
+				if err != nil {
+					return nil, err
+				}
+				return newSide(server.Cluster), nil
 			}
-			return err
-		})
-		starting.Go(func() (err error) {
+			var err error
 			fleet, err = startFleet(ctx, env, framework.ReplicaOptions{Name: "core-0"}, framework.ReplicaOptions{Name: "core-1"},
 				framework.ReplicaOptions{Name: "extensions-0"}, framework.ReplicaOptions{Name: "aggregator-0"})
-			return err
+			if err != nil {
+				return nil, err
+			}
+			return newSide(fleet.Cluster), nil
 		})
-		return starting.Wait()
+		stock, tested = sides[0], sides[1]
+		return err
 	})
 }
 
@@ -65,37 +65,10 @@ const (
 
 var users = []string{admin, anonymous, nobody, monitor}
 
-// clients by cluster and user.
-var clients sync.Map
-
-func clientOf(t *testing.T, cluster *framework.Cluster, user string) *http.Client {
-	t.Helper()
-	key := cluster.URL + " " + user
-	if known, ok := clients.Load(key); ok {
-		return known.(*http.Client)
-	}
-	config, err := configOf(cluster, user)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	clients.Store(key, client)
-	return client
-}
-
-func configOf(cluster *framework.Cluster, user string) (*rest.Config, error) {
-	switch user {
-	case admin:
-		return cluster.Admin(), nil
-	case anonymous:
-		return cluster.Anonymous(), nil
-	case monitor:
-		return cluster.UserConfig(monitor, "system:monitoring")
-	}
-	return cluster.UserConfig(user)
+func newSide(cluster *framework.Cluster) *both.Side {
+	return both.NewSide(cluster, map[string]both.User{
+		admin: both.Admin, anonymous: both.Anonymous, nobody: both.Certificate(nobody), monitor: both.Certificate(monitor, "system:monitoring"),
+	})
 }
 
 // answer is what a server says.
@@ -115,17 +88,10 @@ func get(path string) request { return request{method: http.MethodGet, path: pat
 
 func (r request) String() string { return r.method + " " + r.path }
 
-func ask(t *testing.T, cluster *framework.Cluster, user string, r request) answer {
+func ask(t *testing.T, side *both.Side, user string, r request) answer {
 	t.Helper()
 	// Some ask when the test is over.
-	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), r.method, cluster.URL+r.path, strings.NewReader(r.body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.header != nil {
-		req.Header = r.header.Clone()
-	}
-	resp, err := clientOf(t, cluster, user).Do(req)
+	resp, err := side.Open(context.WithoutCancel(t.Context()), both.Request{User: user, Method: r.method, Path: r.path, Header: r.header, Body: []byte(r.body)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,11 @@ import (
 	"testing"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 func TestEachServiceTellsAboutItself(t *testing.T) {
+	both.NeedsTripod(t)
 	for _, tc := range []struct {
 		path string
 		// has is something that only this service says.
@@ -34,32 +36,33 @@ func TestEachServiceTellsAboutItself(t *testing.T) {
 		{"/debug/pprof/heap?debug=1&service=core", "k8s.io/kubernetes/pkg/controlplane"},
 		{"/debug/api_priority_and_fairness/dump_priority_levels?service=extensions", "catch-all"},
 	} {
-		if got := ask(t, fleet.Cluster, admin, get(tc.path)); got.code != http.StatusOK || !strings.Contains(got.body, tc.has) {
+		if got := ask(t, tested, admin, get(tc.path)); got.code != http.StatusOK || !strings.Contains(got.body, tc.has) {
 			t.Errorf("%s: %d without %s", tc.path, got.code, tc.has)
 		}
 	}
 	for path, want := range map[string]int{"/metrics?service=etcd": 400, "/metrics?service=core&replica=127.0.0.1:1": 404, "/readyz/unknown?service=core": 404} {
-		if got := ask(t, fleet.Cluster, admin, get(path)); got.code != want {
+		if got := ask(t, tested, admin, get(path)); got.code != want {
 			t.Errorf("%s: %d, want %d", path, got.code, want)
 		}
 	}
 	// Which replicas there are is nothing for those without credentials.
 	for _, replica := range []string{"127.0.0.1:1", strings.TrimPrefix(fleet.Replica("core-0").URL, "https://")} {
 		path := "/livez?service=core&replica=" + replica
-		if got := ask(t, fleet.Cluster, anonymous, get(path)); got.code != http.StatusOK {
+		if got := ask(t, tested, anonymous, get(path)); got.code != http.StatusOK {
 			t.Errorf("%s for %s: %d, want %d", path, anonymous, got.code, http.StatusOK)
 		}
 	}
 }
 
 func TestServicesTellThoseWhomStockWouldTell(t *testing.T) {
+	both.NeedsTripod(t)
 	for _, path := range []string{
 		"/metrics", "/metrics/slis", "/statusz", "/flagz", "/readyz", "/readyz/etcd", "/debug/pprof/heap", "/debug/flags/v",
 		"/debug/api_priority_and_fairness/dump_queues",
 	} {
 		for _, service := range []string{"core", "extensions"} {
 			for _, user := range users {
-				want, got := ask(t, stock, user, get(path)), ask(t, fleet.Cluster, user, get(path+"?service="+service))
+				want, got := ask(t, stock, user, get(path)), ask(t, tested, user, get(path+"?service="+service))
 				if got.code != want.code {
 					t.Errorf("%s of %s for %s: %d, want %d", path, service, user, got.code, want.code)
 				}
@@ -69,10 +72,11 @@ func TestServicesTellThoseWhomStockWouldTell(t *testing.T) {
 }
 
 func TestAReplicaTellsAboutItself(t *testing.T) {
+	both.NeedsTripod(t)
 	for _, name := range []string{"core-0", "core-1"} {
 		path := "/flagz?service=core&replica=" + strings.TrimPrefix(fleet.Replica(name).URL, "https://")
 		for range 5 {
-			if got := ask(t, fleet.Cluster, admin, get(path)); got.code != http.StatusOK || !replicaFlag(name).MatchString(got.body) {
+			if got := ask(t, tested, admin, get(path)); got.code != http.StatusOK || !replicaFlag(name).MatchString(got.body) {
 				t.Errorf("%s is not told by %s, but %d: %s", path, name, got.code, got.body)
 			}
 		}
@@ -85,6 +89,7 @@ func replicaFlag(name string) *regexp.Regexp {
 }
 
 func TestABackendThatIsAwayIsShownAndTheRestIsReady(t *testing.T) {
+	both.NeedsTripod(t)
 	extensions := fleet.Replica("extensions-0")
 	if err := extensions.Kill(); err != nil {
 		t.Fatal(err)
@@ -112,7 +117,7 @@ func TestABackendThatIsAwayIsShownAndTheRestIsReady(t *testing.T) {
 		"/metrics?service=extensions":                  {503, "extensions is not available"},
 		"/metrics?service=core":                        {200, "process_start_time_seconds"},
 	} {
-		if got := ask(t, fleet.Cluster, admin, get(path)); got.code != want.code || !strings.Contains(got.body, want.has) {
+		if got := ask(t, tested, admin, get(path)); got.code != want.code || !strings.Contains(got.body, want.has) {
 			t.Errorf("%s: %d, want %d and %s in\n%s", path, got.code, want.code, want.has, got.body)
 		}
 	}
@@ -121,7 +126,7 @@ func TestABackendThatIsAwayIsShownAndTheRestIsReady(t *testing.T) {
 func expectEventually(t *testing.T, path string, code int, has string) {
 	t.Helper()
 	err := framework.Poll(context.WithoutCancel(t.Context()), path+" says "+has, func(context.Context) error {
-		if got := ask(t, fleet.Cluster, admin, get(path)); got.code != code || !strings.Contains(got.body, has) {
+		if got := ask(t, tested, admin, get(path)); got.code != code || !strings.Contains(got.body, has) {
 			return fmt.Errorf("%d %s", got.code, got.body)
 		}
 		return nil
@@ -132,6 +137,7 @@ func expectEventually(t *testing.T, path string, code int, has string) {
 }
 
 func TestProbesNeedNoCredentials(t *testing.T) {
+	both.NeedsTripod(t)
 	for _, replica := range []string{"aggregator-0", "core-0", "extensions-0"} {
 		for path, want := range map[string]int{
 			"/livez": 200, "/readyz": 200, "/healthz": 200, "/readyz/etcd": 200, "/readyz/unknown": 404, "/metrics": 404, "/debug/pprof/": 404, "/": 404,

@@ -55,7 +55,7 @@ func TestTheDropInGivesEveryServiceTheSameSettings(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, path := range []string{"/readyz/same-settings", "/readyz/same-settings-once"} {
-				if got := ask(t, cluster.Cluster, admin, get(path)); got.code != http.StatusOK {
+				if got := ask(t, newSide(cluster.Cluster), admin, get(path)); got.code != http.StatusOK {
 					t.Errorf("%s: %d %s", path, got.code, got.body)
 				}
 			}
@@ -71,8 +71,9 @@ func TestTripodUpGivesEveryServiceTheSameSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	side := newSide(tripod.Cluster)
 	for _, service := range []string{"aggregator", "core", "extensions"} {
-		metrics := ask(t, tripod.Cluster, admin, get("/metrics?service="+service)).body
+		metrics := ask(t, side, admin, get("/metrics?service="+service)).body
 		for _, want := range []string{
 			`kubernetes_feature_enabled{name="CBORServingAndStorage",stage="ALPHA"} 1`,
 			`emulation="1.35",min_compat="1.34"} 1`,
@@ -82,7 +83,7 @@ func TestTripodUpGivesEveryServiceTheSameSettings(t *testing.T) {
 			}
 		}
 	}
-	if got := ask(t, tripod.Cluster, admin, get("/readyz/same-settings")); got.code != http.StatusOK {
+	if got := ask(t, side, admin, get("/readyz/same-settings")); got.code != http.StatusOK {
 		t.Errorf("%d %s", got.code, got.body)
 	}
 }

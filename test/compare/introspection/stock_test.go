@@ -12,7 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 var roots = []string{"/livez", "/readyz", "/healthz"}
@@ -21,18 +21,18 @@ func isHealth(path string) bool {
 	return slices.ContainsFunc(roots, func(root string) bool { return strings.HasPrefix(path, root) })
 }
 
-// index returns the paths that a cluster lists.
-func index(t *testing.T, cluster *framework.Cluster) []string {
+// index returns the paths that a side lists.
+func index(t *testing.T, side *both.Side) []string {
 	t.Helper()
 	var listed metav1.RootPaths
-	if err := json.Unmarshal([]byte(ask(t, cluster, admin, get("/")).body), &listed); err != nil {
+	if err := json.Unmarshal([]byte(ask(t, side, admin, get("/")).body), &listed); err != nil {
 		t.Fatal(err)
 	}
 	return listed.Paths
 }
 
 func TestThePathsOfStockAreThere(t *testing.T) {
-	ours := index(t, fleet.Cluster)
+	ours := index(t, tested)
 	for _, path := range index(t, stock) {
 		if !slices.Contains(ours, path) {
 			t.Errorf("%s is not in the index", path)
@@ -75,7 +75,7 @@ func TestEveryPathAnswersEverybodyAsStockDoes(t *testing.T) {
 		t.Run(user, func(t *testing.T) {
 			t.Parallel()
 			for _, r := range requests {
-				want, got := ask(t, stock, user, r), ask(t, fleet.Cluster, user, r)
+				want, got := ask(t, stock, user, r), ask(t, tested, user, r)
 				if got.code != want.code || got.contentType != want.contentType {
 					t.Errorf("%s: %d %s, want %d %s", r, got.code, got.contentType, want.code, want.contentType)
 				}
@@ -106,7 +106,7 @@ func TestTheChecksOfStockAreShown(t *testing.T) {
 			"?verbose", "?verbose&exclude=etcd", "?verbose=1&exclude=poststarthook/rbac/bootstrap-roles&exclude=poststarthook/crd-informer-synced",
 			"?verbose&exclude=unknown&exclude=etcd", "?exclude=unknown",
 		} {
-			want, got := ask(t, stock, admin, get(root+query)), ask(t, fleet.Cluster, admin, get(root+query))
+			want, got := ask(t, stock, admin, get(root+query)), ask(t, tested, admin, get(root+query))
 			wantLines, wantRest := checks(want.body)
 			gotLines, gotRest := checks(got.body)
 			for _, line := range wantLines {

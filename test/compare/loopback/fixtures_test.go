@@ -36,35 +36,12 @@ func newScene(t *testing.T, cluster *framework.Cluster, name string) *scene {
 }
 
 // widgets is a kind of custom resource in the group NAME.example.com.
-const widgets = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.NAME.example.com}
-spec:
-  group: NAME.example.com
-  names: {plural: widgets, kind: Widget}
-  scope: Namespaced
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec:
-            type: object
-            properties:
-              max: {type: integer}
-              parts:
-                type: array
-                x-kubernetes-list-type: map
-                x-kubernetes-list-map-keys: [name]
-                items:
-                  type: object
-                  required: [name]
-                  properties: {name: {type: string}, size: {type: integer}, color: {type: string}}
-`
+var widgets = framework.CRD{
+	Kind: "Widget", Group: "NAME.example.com",
+	Schema: "{type: object, properties: {spec: {type: object, properties: {max: {type: integer}, " +
+		"parts: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [name], items: {type: object, required: [name], " +
+		"properties: {name: {type: string}, size: {type: integer}, color: {type: string}}}}}}}}",
+}.String()
 
 // in returns a manifest for this scene.
 func (s *scene) in(manifest string) string { return strings.ReplaceAll(manifest, "NAME", s.name) }

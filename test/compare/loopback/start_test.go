@@ -4,13 +4,13 @@
 package loopback
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 // local takes its parameters from a built-in kind.
@@ -46,9 +46,7 @@ func direct(fleet *framework.Fleet) *rest.Config {
 
 func TestCoreStartsAndStaysWithoutAggregator(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("TEST_AGAINST") == "stock" {
-		t.Skip("this is about the processes of Tripod")
-	}
+	both.NeedsTripod(t)
 	env := framework.ForTest(t)
 	etcd, err := env.StartEtcd(t.Context(), env.Dir)
 	if err != nil {

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 const (
@@ -32,24 +33,17 @@ const (
 	// objects is how many there are of each kind.
 	objects = 20
 
-	definition = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
-  versions:
-  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: string}}}}}
-  - {name: v2, served: true, storage: false, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: string}}}}}
-`
 	// otherVersion makes v2 of widgets the version that is stored.
 	otherVersion = `[{"op":"replace","path":"/spec/versions/0/storage","value":false},{"op":"replace","path":"/spec/versions/1/storage","value":true}]`
 
 	oldKey = `{keys: [{name: old, secret: MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=}]}`
 	newKey = `{keys: [{name: new, secret: ZmVkY2JhOTg3NjU0MzIxMGZlZGNiYTk4NzY1NDMyMTA=}]}`
 )
+
+var definition = framework.CRD{
+	Kind: "Widget", Schema: "{type: object, properties: {spec: {type: string}}}",
+	MoreVersions: []string{"{name: v2, served: true, storage: false, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: string}}}}}"},
+}.String()
 
 // encryption has the keys of aescbc by which secrets are encrypted. The first is for writing.
 const encryption = `
@@ -64,11 +58,11 @@ var (
 )
 
 func TestStoredObjectsAreMigrated(t *testing.T) {
-	framework.OnBoth(t, func(t *testing.T, env *framework.Environment, dropIn bool) {
+	both.RunFresh(t, func(t *testing.T, env *framework.Environment, tripod bool) {
 		file := filepath.Join(env.Dir, "encryption.yaml")
 		writeKeys(t, file, oldKey)
 		args := []string{gates, "--runtime-config=storagemigration.k8s.io/v1beta1=true", "--encryption-provider-config=" + file}
-		server, err := env.StartStock(t.Context(), framework.StockOptions{DropIn: dropIn, Args: args})
+		server, err := env.StartStock(t.Context(), framework.StockOptions{DropIn: tripod, Args: args})
 		if err != nil {
 			t.Fatal(err)
 		}

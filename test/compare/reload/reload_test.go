@@ -25,6 +25,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/local/certs"
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 var (
@@ -34,10 +35,10 @@ var (
 )
 
 func TestFilesAreReloadedAsByKubeAPIServer(t *testing.T) {
-	framework.OnBoth(t, func(t *testing.T, env *framework.Environment, dropIn bool) {
+	both.RunFresh(t, func(t *testing.T, env *framework.Environment, tripod bool) {
 		tokens := filepath.Join(env.Dir, "tokens.csv")
 		replace(t, tokens, []byte("first,jane,1\n"))
-		server, err := env.StartStock(t.Context(), framework.StockOptions{DropIn: dropIn, Args: []string{"--token-auth-file=" + tokens}})
+		server, err := env.StartStock(t.Context(), framework.StockOptions{DropIn: tripod, Args: []string{"--token-auth-file=" + tokens}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,7 +65,7 @@ var missingServer = []request{
 
 // waitAuthorized returns when a user may read a path.
 func (s *side) waitAuthorized(ctx context.Context, user, path string) error {
-	return framework.Poll(ctx, s.cluster.Name+" lets "+user+" read "+path, func(ctx context.Context) error {
+	return framework.Poll(ctx, s.Name+" lets "+user+" read "+path, func(ctx context.Context) error {
 		a, err := get(path).as(user).do(ctx, s)
 		if err == nil && a.status != http.StatusOK {
 			err = fmt.Errorf("answer %d: %s", a.status, a.body)

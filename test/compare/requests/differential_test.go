@@ -7,12 +7,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 var clusters *comparison
@@ -31,45 +31,26 @@ type comparison struct {
 }
 
 func start(ctx context.Context, env *framework.Environment) (*comparison, error) {
-	stock, err := env.StartStock(ctx, framework.StockOptions{})
+	servers, err := both.StartClusters(ctx, env, nil, []string{"--apiservice-form=local"})
 	if err != nil {
 		return nil, err
 	}
-	other, list, err := startOther(ctx, env)
-	if err != nil {
-		return nil, err
+	c := &comparison{stock: newSide(servers[0]), tripod: newSide(servers[1])}
+	if !both.AgainstStock {
+		if c.accepted, err = readAccepted("accepted.yaml"); err != nil {
+			return nil, err
+		}
 	}
-	c := &comparison{stock: newSide(stock.Cluster), tripod: newSide(other), accepted: list}
 	return c, c.both(ctx, func(ctx context.Context, s *side) error {
 		if err := s.waitBootstrapped(ctx); err != nil {
 			return err
 		}
 		// As in a cluster that is some minutes old: see "watch from a resource version that is too old".
-		if err := s.cluster.ForgetHistory(ctx); err != nil {
+		if err := s.ForgetHistory(ctx); err != nil {
 			return err
 		}
 		return s.learnUIDs(ctx)
 	})
-}
-
-// startOther starts what stock is compared with.
-func startOther(ctx context.Context, env *framework.Environment) (*framework.Cluster, acceptedList, error) {
-	if self, _ := strconv.ParseBool(os.Getenv("TRIPOD_DIFFERENTIAL_SELF")); self {
-		stock, err := env.StartStock(ctx, framework.StockOptions{})
-		if err != nil {
-			return nil, nil, err
-		}
-		return stock.Cluster, nil, nil
-	}
-	list, err := readAccepted("accepted.yaml")
-	if err != nil {
-		return nil, nil, err
-	}
-	tripod, err := env.StartTripod(ctx, framework.TripodOptions{Args: []string{"--apiservice-form=local"}})
-	if err != nil {
-		return nil, nil, err
-	}
-	return tripod.Cluster, list, nil
 }
 
 // area is a part of the API: requests that are sent one after the other, to both clusters at the same time.
@@ -170,7 +151,7 @@ func (c *comparison) compareRequest(t *testing.T, r request) *answer {
 			tripod = a
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", s.cluster.Name, err)
+			return fmt.Errorf("%s: %w", s.Name, err)
 		}
 		return nil
 	})
@@ -203,7 +184,7 @@ func (c *comparison) differences(r request, stock, tripod *answer) []difference 
 		return d.found
 	}
 	d.compare("layout", stock.layout(), tripod.layout())
-	d.compare("body", stockNormal.value(stock.decoded()), tripodNormal.value(tripod.decoded()))
+	d.compare("body", stockNormal.Value(stock.decoded()), tripodNormal.Value(tripod.decoded()))
 	return d.found
 }
 

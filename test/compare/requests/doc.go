@@ -7,6 +7,6 @@
 // Differences that must be are listed in accepted.yaml, each with its reason. A difference that is not in the list
 // fails the test, and so does an entry of the list that no longer occurs.
 //
-// TRIPOD_DIFFERENTIAL_SELF=1 compares the stock kube-apiserver with another one. This must find nothing at all: what
-// it finds is noise, which is for normalise_test.go to remove or for a request to avoid.
+// With TEST_AGAINST=stock the test compares two stock kube-apiservers and must find nothing at all. A difference is noise, which
+// normalise_test.go has to remove or a request has to avoid.
 package requests

@@ -49,7 +49,7 @@ func TestDifferencesAreFound(t *testing.T) {
 }
 
 func TestWhatDiffersBetweenAnyTwoClustersIsRemoved(t *testing.T) {
-	n := normaliser{host: "127.0.0.1:4321", port: "4321", uids: map[string]string{"0e984725-c51c-4bf4-9960-e1c80e27aba0": "exempt"}}
+	n := normaliserOf("127.0.0.1:4321", map[string]string{"0e984725-c51c-4bf4-9960-e1c80e27aba0": "exempt"})
 	for in, want := range map[string]string{
 		`{"uid":"1e984725-c51c-4bf4-9960-e1c80e27aba0"}`: `{"uid":"UID"}`,
 		`["0e984725-c51c-4bf4-9960-e1c80e27aba0"]`:       `["UID of exempt"]`,
@@ -62,7 +62,7 @@ func TestWhatDiffersBetweenAnyTwoClustersIsRemoved(t *testing.T) {
 		`{"cells":["a","5m2s"]}`:                         `{"cells":["a","AGE"]}`,
 		`{"ip":"10.0.0.57","kubernetes":"10.0.0.1"}`:     `{"ip":"CLUSTER-IP","kubernetes":"10.0.0.1"}`,
 	} {
-		if got := inWords(n.value(decodeOrSay(jsonType, []byte(in)))); got != want {
+		if got := inWords(n.Value(decodeOrSay(jsonType, []byte(in)))); got != want {
 			t.Errorf("%s becomes %s, want %s", in, got, want)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 // presenceOnly are headers whose values differ between any two clusters.
@@ -19,20 +21,14 @@ var presenceOnly = []string{"Audit-Id", "Date", "Etag", "Last-Modified", "Proces
 // unstable are headers that need not even be there on both sides: a server may send any answer in chunks.
 var unstable = []string{"Content-Length"}
 
-// volatile strings differ between any two clusters, whatever they are part of.
-var volatile = []struct {
-	pattern *regexp.Regexp
-	with    string
-}{
-	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UID"},
-	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},
-	{regexp.MustCompile(`apiserver-[a-z0-9]{26}`), "apiserver-HASH"},
-	{regexp.MustCompile(`\?hash=[0-9A-F]+`), "?hash=HASH"},
-	{regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]*`), "TOKEN"},
-	{regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`), "kube-api-access-RANDOM"},
-	{regexp.MustCompile(`X509SHA256=[0-9a-f]{64}`), "X509SHA256=HASH"},
-	{regexp.MustCompile(`too old resource version: \d+ \(\d+\)`), "too old resource version: N (N)"},
-	{regexp.MustCompile(`10\.0\.0\.(\d{2,3}|[2-9])\b`), "CLUSTER-IP"}, // all but that of the Service kubernetes
+// volatile text differs between any two clusters, whatever it is part of.
+var volatile = []both.Volatile{
+	{Pattern: regexp.MustCompile(`apiserver-[a-z0-9]{26}`), With: "apiserver-HASH"},
+	{Pattern: regexp.MustCompile(`\?hash=[0-9A-F]+`), With: "?hash=HASH"},
+	{Pattern: regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]*`), With: "TOKEN"},
+	{Pattern: regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`), With: "kube-api-access-RANDOM"},
+	{Pattern: regexp.MustCompile(`too old resource version: \d+ \(\d+\)`), With: "too old resource version: N (N)"},
+	{Pattern: regexp.MustCompile(`10\.0\.0\.(\d{2,3}|[2-9])\b`), With: "CLUSTER-IP"}, // all but that of the Service kubernetes
 }
 
 // age is how long ago something was, in the cell of a table.
@@ -58,18 +54,24 @@ var sets = []string{"resourceRules", "nonResourceRules", "managedFields"}
 
 // normaliser removes from answers of one cluster what differs between any two.
 type normaliser struct {
+	both.Normaliser
 	host, port string
 	uids       map[string]string
 }
 
-func newNormaliser(s *side) normaliser {
-	host := strings.TrimPrefix(s.cluster.URL, "https://")
+func newNormaliser(s *side) *normaliser {
+	return normaliserOf(strings.TrimPrefix(s.URL, "https://"), s.uids)
+}
+
+func normaliserOf(host string, uids map[string]string) *normaliser {
 	_, port, _ := strings.Cut(host, ":")
-	return normaliser{host: host, port: port, uids: s.uids}
+	n := &normaliser{host: host, port: port, uids: uids}
+	n.Normaliser = both.Normaliser{Volatile: volatile, Fields: volatileFields, Sets: sets, Own: n.field, OwnText: n.text, OwnNumber: n.number}
+	return n
 }
 
 // headers returns the headers with what is comparable of their values.
-func (n normaliser) headers(header http.Header) map[string]any {
+func (n *normaliser) headers(header http.Header) map[string]any {
 	result := map[string]any{}
 	for name, values := range header {
 		switch {
@@ -79,7 +81,7 @@ func (n normaliser) headers(header http.Header) map[string]any {
 		default:
 			all := make([]any, 0, len(values))
 			for _, value := range values {
-				all = append(all, n.text(value))
+				all = append(all, n.Text(value))
 			}
 			slices.SortFunc(all, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
 			result[name] = all
@@ -88,53 +90,29 @@ func (n normaliser) headers(header http.Header) map[string]any {
 	return result
 }
 
-// value returns a decoded body without what differs between any two clusters.
-func (n normaliser) value(value any) any {
-	switch value := value.(type) {
-	case map[string]any:
-		result := make(map[string]any, len(value))
-		for name, field := range value {
-			result[n.text(name)] = n.field(name, field)
-		}
-		return result
-	case []any:
-		result := make([]any, len(value))
-		for i, element := range value {
-			result[i] = n.value(element)
-		}
-		return result
-	case string:
-		return n.text(value)
-	case json.Number:
-		if value.String() == n.port {
-			return "PORT"
-		}
+func (n *normaliser) number(number json.Number) any {
+	if number.String() == n.port {
+		return "PORT"
 	}
-	return value
+	return number
 }
 
-func (n normaliser) field(name string, value any) any {
+// field decides about volatile fields that are no text, but for schemas of them, and about the cells of tables.
+func (n *normaliser) field(name string, value any) (any, bool) {
 	if with, found := volatileFields[name]; found {
-		if text, isString := value.(string); isString && (text == "" || text == "0") {
-			return text
-		}
-		if _, isSchema := value.(map[string]any); !isSchema {
-			return with
+		switch value.(type) {
+		case string, map[string]any:
+		default:
+			return with, true
 		}
 	}
-	list, isList := value.([]any)
-	switch {
-	case isList && name == "cells":
-		return n.cells(list)
-	case isList && slices.Contains(sets, name):
-		normal := n.value(list).([]any)
-		slices.SortFunc(normal, func(a, b any) int { return strings.Compare(inWords(a), inWords(b)) })
-		return normal
+	if list, isList := value.([]any); isList && name == "cells" {
+		return n.cells(list), true
 	}
-	return n.value(value)
+	return nil, false
 }
 
-func (n normaliser) cells(cells []any) []any {
+func (n *normaliser) cells(cells []any) []any {
 	result := make([]any, len(cells))
 	for i, cell := range cells {
 		if text, isString := cell.(string); isString && age.MatchString(text) {
@@ -143,19 +121,17 @@ func (n normaliser) cells(cells []any) []any {
 		} else if isString {
 			cell = ports.ReplaceAllString(text, "$1:NODE-PORT/TCP")
 		}
-		result[i] = n.value(cell)
+		result[i] = n.Value(cell)
 	}
 	return result
 }
 
-func (n normaliser) text(text string) string {
+// text replaces what this cluster alone says.
+func (n *normaliser) text(text string) string {
 	if name, found := n.uids[text]; found {
 		return "UID of " + name
 	}
 	text = certificate.ReplaceAllStringFunc(text, subject)
-	for _, v := range volatile {
-		text = v.pattern.ReplaceAllString(text, v.with)
-	}
 	return strings.ReplaceAll(strings.ReplaceAll(text, n.host, "HOST:PORT"), ":"+n.port, ":PORT")
 }
 

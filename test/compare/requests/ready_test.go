@@ -10,9 +10,8 @@ import (
 	"net/http"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 // bootstrapped are the objects that an API server makes for itself after it has said that it is ready.
@@ -42,7 +41,7 @@ func (s *side) waitBootstrapped(ctx context.Context) error {
 
 // waitForOK returns when a path answers 200 with a body that has text in it.
 func (s *side) waitForOK(ctx context.Context, path, text string) error {
-	return framework.Poll(ctx, s.cluster.Name+" has "+path, func(ctx context.Context) error {
+	return framework.Poll(ctx, s.Name+" has "+path, func(ctx context.Context) error {
 		a, err := get(path).do(ctx, s)
 		if err != nil {
 			return err
@@ -56,7 +55,7 @@ func (s *side) waitForOK(ctx context.Context, path, text string) error {
 
 // waitForStatus returns when a path answers with a status.
 func (s *side) waitForStatus(ctx context.Context, path string, status int) error {
-	return framework.Poll(ctx, fmt.Sprintf("%s answers %d to %s", s.cluster.Name, status, path), func(ctx context.Context) error {
+	return framework.Poll(ctx, fmt.Sprintf("%s answers %d to %s", s.Name, status, path), func(ctx context.Context) error {
 		a, err := get(path).do(ctx, s)
 		if err == nil && a.status != status {
 			err = fmt.Errorf("answer %d", a.status)
@@ -77,7 +76,7 @@ func isTrue(conditions []condition, kind string) bool {
 }
 
 func (s *side) waitAPIServicesAvailable(ctx context.Context) error {
-	return framework.Poll(ctx, s.cluster.Name+" has every APIService available", func(ctx context.Context) error {
+	return framework.Poll(ctx, s.Name+" has every APIService available", func(ctx context.Context) error {
 		var list struct {
 			Items []struct {
 				Metadata struct{ Name string }
@@ -102,7 +101,7 @@ func (s *side) waitAPIServicesAvailable(ctx context.Context) error {
 // waitCustomResources returns when the custom resources of the fixtures are served and documented.
 func (s *side) waitCustomResources(ctx context.Context) error {
 	for _, name := range []string{"widgets.example.com", "planets.space.example.com", "ghosts.unseen.example.com"} {
-		err := framework.Poll(ctx, s.cluster.Name+" has established "+name, func(ctx context.Context) error {
+		err := framework.Poll(ctx, s.Name+" has established "+name, func(ctx context.Context) error {
 			var crd struct {
 				Status struct{ Conditions []condition }
 			}
@@ -141,7 +140,7 @@ func (s *side) waitCustomResources(ctx context.Context) error {
 
 // waitDocumented returns when aggregated discovery and OpenAPI v2 have the custom resources.
 func (s *side) waitDocumented(ctx context.Context) error {
-	return framework.Poll(ctx, s.cluster.Name+" documents the custom resources", func(ctx context.Context) error {
+	return framework.Poll(ctx, s.Name+" documents the custom resources", func(ctx context.Context) error {
 		for _, r := range []request{get("/apis").accept(discoveryV2), get("/openapi/v2")} {
 			a, err := r.do(ctx, s)
 			if err != nil {
@@ -159,9 +158,5 @@ func (s *side) waitDocumented(ctx context.Context) error {
 
 // both calls something for both sides at the same time.
 func (c *comparison) both(ctx context.Context, call func(context.Context, *side) error) error {
-	group, ctx := errgroup.WithContext(ctx)
-	for _, s := range []*side{c.stock, c.tripod} {
-		group.Go(func() error { return call(ctx, s) })
-	}
-	return group.Wait()
+	return both.Each(ctx, [2]*side{c.stock, c.tripod}, call)
 }

@@ -39,7 +39,7 @@ func (s *side) afterRemoval(ctx context.Context) error {
 		{get("/openapi/v2"), []string{"com.example.space", "com.example.v1beta1"}},
 		{get("/openapi/v3"), []string{"space.example.com"}}, // stock keeps documents of versions that are no longer served
 	}
-	return framework.Poll(ctx, s.cluster.Name+" documents no removed resources", func(ctx context.Context) error {
+	return framework.Poll(ctx, s.Name+" documents no removed resources", func(ctx context.Context) error {
 		for _, document := range documents {
 			a, err := document.request.do(ctx, s)
 			if err != nil {

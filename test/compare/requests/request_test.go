@@ -4,7 +4,6 @@
 package requests
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +16,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"sigs.k8s.io/yaml"
+
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 // Media types of requests and answers.
@@ -155,19 +156,11 @@ type answer struct {
 func (r request) do(ctx context.Context, side *side) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, r.method, side.cluster.URL+r.path, bytes.NewReader(r.content))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r, err)
+	header := r.headers.Clone()
+	if header.Get("Accept-Encoding") == "" {
+		header.Set("Accept-Encoding", "identity")
 	}
-	req.Header = r.headers.Clone()
-	if req.Header.Get("Accept-Encoding") == "" {
-		req.Header.Set("Accept-Encoding", "identity")
-	}
-	client, err := side.client(r.user)
-	if err != nil {
-		return nil, err
-	}
-	response, err := client.Do(req)
+	response, err := side.Open(ctx, both.Request{User: r.user, Method: r.method, Path: r.path, Header: header, Body: r.content})
 	if isBroken(err) {
 		return &answer{body: []byte("no answer, the connection broke")}, nil
 	}

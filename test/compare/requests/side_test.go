@@ -9,11 +9,11 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 // The users that send requests.
@@ -35,64 +35,23 @@ const (
 // bootstrapTokenValue is the token of the secret in bootstrapTokenSecret.
 const bootstrapTokenValue = "abcdef.0123456789abcdef"
 
-// side is one of the clusters that are compared.
-type side struct {
-	cluster *framework.Cluster
-	// uids are the names of the FlowSchemas and PriorityLevelConfigurations by UID.
-	uids map[string]string
-
-	mu      sync.Mutex
-	clients map[string]*http.Client
-	tokens  map[string]string
-}
-
-func newSide(cluster *framework.Cluster) *side {
-	return &side{cluster: cluster, uids: map[string]string{}, clients: map[string]*http.Client{}, tokens: map[string]string{
-		invalidToken:   "nonsense",
-		emptyToken:     "",
-		bootstrapToken: bootstrapTokenValue,
-	}}
-}
-
-// client returns the HTTP client of a user.
-func (s *side) client(user string) (*http.Client, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if client, found := s.clients[user]; found {
-		return client, nil
-	}
-	config, err := s.config(user)
-	if err != nil {
-		return nil, err
-	}
-	config.DisableCompression = true // else the transport hides Content-Encoding
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("cannot make a client for %s: %w", user, err)
-	}
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	s.clients[user] = client
-	return client, nil
-}
-
-func (s *side) config(user string) (*rest.Config, error) {
-	config := s.cluster.Anonymous()
-	switch user {
-	case admin:
-		return s.cluster.Admin(), nil
-	case http1:
-		config = s.cluster.Admin()
+// users are those that need nothing from the cluster.
+var users = map[string]both.User{
+	admin:        both.Admin,
+	anonymous:    both.Anonymous,
+	nobody:       both.Certificate("nobody", "developers"),
+	reader:       both.Certificate("reader", "readers"),
+	impersonator: both.Certificate("impersonator"),
+	node:         both.Certificate("system:node:node-1", "system:nodes"),
+	basicAuth:    both.Password("admin", "admin"),
+	invalidToken: both.Token("nonsense"), bootstrapToken: both.Token(bootstrapTokenValue),
+	http1: func(c *framework.Cluster) (*rest.Config, error) {
+		config := c.Admin()
 		config.NextProtos = []string{"http/1.1"}
-	case nobody:
-		return s.cluster.UserConfig("nobody", "developers")
-	case reader:
-		return s.cluster.UserConfig("reader", "readers")
-	case impersonator:
-		return s.cluster.UserConfig("impersonator")
-	case node:
-		return s.cluster.UserConfig("system:node:node-1", "system:nodes")
-	case anonymous:
-	case emptyToken:
+		return config, nil
+	},
+	emptyToken: func(c *framework.Cluster) (*rest.Config, error) {
+		config := c.Anonymous()
 		config.WrapTransport = func(next http.RoundTripper) http.RoundTripper {
 			return roundTripper(func(r *http.Request) (*http.Response, error) {
 				r = r.Clone(r.Context())
@@ -100,21 +59,24 @@ func (s *side) config(user string) (*rest.Config, error) {
 				return next.RoundTrip(r)
 			})
 		}
-	case basicAuth:
-		config.Username, config.Password = "admin", "admin"
-	default:
-		token, found := s.tokens[user]
-		if !found {
-			return nil, fmt.Errorf("there is no user %q", user)
-		}
-		config.BearerToken = token
-	}
-	return config, nil
+		return config, nil
+	},
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// side is one of the clusters that are compared.
+type side struct {
+	*both.Side
+	// uids are the names of the FlowSchemas and PriorityLevelConfigurations by UID.
+	uids map[string]string
+}
+
+func newSide(cluster *framework.Cluster) *side {
+	return &side{Side: both.NewSide(cluster, users), uids: map[string]string{}}
+}
 
 // read gets an object as the administrator.
 func (s *side) read(ctx context.Context, path string, into any) error {
@@ -123,10 +85,10 @@ func (s *side) read(ctx context.Context, path string, into any) error {
 		return err
 	}
 	if a.status != http.StatusOK {
-		return fmt.Errorf("%s: GET %s: %d: %s", s.cluster.Name, path, a.status, strings.TrimSpace(string(a.body)))
+		return fmt.Errorf("%s: GET %s: %d: %s", s.Name, path, a.status, strings.TrimSpace(string(a.body)))
 	}
 	if err := json.Unmarshal(a.body, into); err != nil {
-		return fmt.Errorf("%s: GET %s: %w", s.cluster.Name, path, err)
+		return fmt.Errorf("%s: GET %s: %w", s.Name, path, err)
 	}
 	return nil
 }
@@ -140,11 +102,9 @@ func (s *side) learnToken(ctx context.Context) error {
 	}
 	var issued struct{ Status struct{ Token string } }
 	if err := json.Unmarshal(a.body, &issued); err != nil || issued.Status.Token == "" {
-		return fmt.Errorf("%s issued no token: %d: %s", s.cluster.Name, a.status, a.body)
+		return fmt.Errorf("%s issued no token: %d: %s", s.Name, a.status, a.body)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tokens[serviceAccount] = issued.Status.Token
+	s.Know(serviceAccount, both.Token(issued.Status.Token))
 	return nil
 }
 

@@ -7,6 +7,7 @@ package stored
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -17,14 +18,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
-const manifests = `
+var manifests = `
 apiVersion: v1
 kind: Namespace
 metadata: {name: shop}
@@ -67,16 +68,7 @@ kind: NetworkPolicy
 metadata: {name: closed, namespace: shop}
 spec: {podSelector: {}}
 ---
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
-  versions:
-  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {color: {type: string, default: red}}}}}}}
----
+` + framework.CRD{Kind: "Widget", Schema: "{type: object, properties: {spec: {type: object, properties: {color: {type: string, default: red}}}}}"}.String() + `---
 apiVersion: example.com/v1
 kind: Widget
 metadata: {name: one, namespace: shop}
@@ -111,18 +103,13 @@ func TestTheSameIsStored(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := framework.ForTest(t)
-			var both [2]contents
-			var starting errgroup.Group
-			for i, dropIn := range []bool{false, true} {
-				starting.Go(func() (err error) {
-					both[i], err = fill(t, env, dropIn, test.prefix, test.args)
-					return err
-				})
-			}
-			if err := starting.Wait(); err != nil {
+			filled, err := both.Start(t.Context(), func(_ context.Context, tripod bool) (contents, error) {
+				return fill(t, env, tripod, test.prefix, test.args)
+			})
+			if err != nil {
 				t.Fatal(err)
 			}
-			stock, tripod := both[0], both[1]
+			stock, tripod := filled[0], filled[1]
 			if len(stock) < 100 {
 				t.Errorf("only %d values are compared", len(stock))
 			}
@@ -149,7 +136,7 @@ type value struct{ encoding, text string }
 func (v value) String() string { return v.encoding + "\n" + v.text }
 
 // fill starts one of the two, makes the objects and returns what is stored then.
-func fill(t *testing.T, env *framework.Environment, dropIn bool, prefix string, args []string) (contents, error) {
+func fill(t *testing.T, env *framework.Environment, tripod bool, prefix string, args []string) (contents, error) {
 	dir, err := os.MkdirTemp(env.Dir, "other")
 	if err != nil {
 		return nil, err
@@ -162,7 +149,7 @@ func fill(t *testing.T, env *framework.Environment, dropIn bool, prefix string, 
 	for i := range args {
 		args[i] = strings.ReplaceAll(args[i], "OTHER", other)
 	}
-	server, err := env.StartStock(t.Context(), framework.StockOptions{DropIn: dropIn, Args: args})
+	server, err := env.StartStock(t.Context(), framework.StockOptions{DropIn: tripod, Args: args})
 	if err != nil {
 		return nil, err
 	}
@@ -207,10 +194,38 @@ func read(raw []byte) (value, error) {
 			return v, err
 		}
 	}
+	text, err := sortManagedFields(text)
+	if err != nil {
+		return v, err
+	}
 	var pretty bytes.Buffer
-	if err := json.Indent(&pretty, bytes.TrimSpace(text), "", " "); err != nil {
+	if err := json.Indent(&pretty, text, "", " "); err != nil {
 		return v, err
 	}
 	v.text = volatile.ReplaceAllString(pretty.String(), `"$1": "*"`)
 	return v, nil
+}
+
+// sortManagedFields returns an object as compact JSON with its managed fields in an order of their own. Servers sort them by the second in
+// which they were written.
+func sortManagedFields(text []byte) ([]byte, error) {
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, text); err != nil {
+		return nil, err
+	}
+	var object struct {
+		Metadata struct{ ManagedFields []json.RawMessage }
+	}
+	if err := json.Unmarshal(compact.Bytes(), &object); err != nil {
+		return nil, err
+	}
+	var fields []string
+	for _, field := range object.Metadata.ManagedFields {
+		fields = append(fields, string(field))
+	}
+	written := strings.Join(fields, ",")
+	slices.SortFunc(fields, func(a, b string) int {
+		return strings.Compare(volatile.ReplaceAllString(a, ""), volatile.ReplaceAllString(b, ""))
+	})
+	return []byte(strings.Replace(compact.String(), written, strings.Join(fields, ","), 1)), nil
 }

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 var (
@@ -30,36 +30,17 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
-	framework.Main(m, func(ctx context.Context, env *framework.Environment) error {
+	framework.Main(m, func(ctx context.Context, env *framework.Environment) (err error) {
 		environment = env
-		starting, startingCtx := errgroup.WithContext(ctx)
-		starting.Go(func() error {
-			stock, err := env.StartStock(startingCtx, framework.StockOptions{})
-			if err == nil {
-				clusters[0] = stock.Cluster
-			}
-			return err
-		})
-		starting.Go(func() error {
-			tripod, err := env.StartTripod(startingCtx, framework.TripodOptions{})
-			if err == nil {
-				clusters[1] = tripod.Cluster
-			}
-			return err
-		})
-		return starting.Wait()
+		clusters, err = both.StartClusters(ctx, env, nil, nil)
+		return err
 	})
 }
 
 // onEach runs a test on each cluster.
 func onEach(t *testing.T, test func(t *testing.T, cluster *framework.Cluster)) {
 	t.Parallel()
-	for _, cluster := range clusters {
-		t.Run(cluster.Name, func(t *testing.T) {
-			t.Parallel()
-			test(t, cluster)
-		})
-	}
+	both.Run(t, clusters, test)
 }
 
 // giveUp ends a wait that would never end; it says nothing about how fast anything is.

@@ -49,7 +49,7 @@ func populate(t *testing.T, cluster *framework.Cluster) {
 	}
 }
 
-const objects = `apiVersion: v1
+var objects = `apiVersion: v1
 kind: Namespace
 metadata: {name: takeover}
 ---
@@ -140,19 +140,7 @@ spec:
     subresources: {status: {}}
     schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true}, status: {type: object, x-kubernetes-preserve-unknown-fields: true}}}}
 ---
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: planets.sub.example.com}
-spec:
-  group: sub.example.com
-  scope: Cluster
-  names: {plural: planets, kind: Planet}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
----
+` + framework.CRD{Kind: "Planet", Group: "sub.example.com", ClusterScoped: true}.String() + `---
 apiVersion: sub.example.com/v1
 kind: Planet
 metadata: {name: earth}

@@ -22,19 +22,10 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
-const manifests = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
-  versions:
-  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
----
+var manifests = framework.CRD{Kind: "Widget", Schema: "{type: object}"}.String() + `---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata: {name: everybody}
@@ -65,13 +56,13 @@ var requests = map[string]struct {
 
 func TestARequestLeavesOneTrace(t *testing.T) {
 	collected, address := newCollector(t) // for both, so that it is there until both have stopped
-	framework.OnBoth(t, func(t *testing.T, env *framework.Environment, dropIn bool) {
+	both.RunFresh(t, func(t *testing.T, env *framework.Environment, tripod bool) {
 		file := filepath.Join(env.Dir, "tracing.yaml")
 		configuration := `{"apiVersion": "apiserver.config.k8s.io/v1", "kind": "TracingConfiguration", "samplingRatePerMillion": 1000000, "endpoint": %q}`
 		if err := os.WriteFile(file, fmt.Appendf(nil, configuration, address), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		server, err := env.StartStock(t.Context(), framework.StockOptions{DropIn: dropIn, Args: []string{"--tracing-config-file=" + file}})
+		server, err := env.StartStock(t.Context(), framework.StockOptions{DropIn: tripod, Args: []string{"--tracing-config-file=" + file}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +75,7 @@ func TestARequestLeavesOneTrace(t *testing.T) {
 		}
 		for owner, request := range requests {
 			services := 1
-			if dropIn {
+			if tripod {
 				services = request.services
 			}
 			for user, config := range map[string]*rest.Config{"administrator": server.Admin(), "jane": jane} {

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/tripod-k8s/tripod/test/disturb/linearizability/history"
+
+	"github.com/tripod-k8s/tripod/test/framework"
 )
 
 // resource is a kind of object that clients use. All have a value in their data.
@@ -21,24 +23,7 @@ func custom(kind string) resource {
 }
 
 func (r resource) definition() string {
-	return fmt.Sprintf(`
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: %[2]s.linearizability.example.com}
-spec:
-  group: linearizability.example.com
-  scope: Namespaced
-  names: {plural: %[2]s, singular: %[3]s, kind: %[1]s, listKind: %[1]sList}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          data: {type: object, additionalProperties: {type: string}}
-`, r.kind, r.plural, strings.ToLower(r.kind))
+	return framework.CRD{Kind: r.kind, Group: "linearizability.example.com", Schema: framework.Data}.String()
 }
 
 // collection is the objects of a resource in a namespace.

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/tripod-k8s/tripod/test/framework"
 )
 
 // Resource is a kind of object that clients use. All have a value in their data.
@@ -32,24 +34,7 @@ func Custom(kind string) Resource {
 func Definitions(resources []Resource) string {
 	var manifests []string
 	for _, r := range resources {
-		manifests = append(manifests, fmt.Sprintf(`
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: %[2]s.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {plural: %[2]s, singular: %[3]s, kind: %[1]s, listKind: %[1]sList}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          data: {type: object, additionalProperties: {type: string}}
-`, r.Kind, r.Plural, strings.ToLower(r.Kind)))
+		manifests = append(manifests, framework.CRD{Kind: r.Kind, Schema: framework.Data}.String())
 	}
 	return strings.Join(manifests, "---")
 }

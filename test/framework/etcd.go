@@ -11,17 +11,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// OnBoth runs a test on a stock kube-apiserver and on `tripod kube-apiserver` at the same time, so that what it demands of Tripod is
-// what kube-apiserver does. The test starts what dropIn says, in an environment that ends with it.
-func OnBoth(t *testing.T, test func(t *testing.T, env *Environment, dropIn bool)) {
-	for name, dropIn := range map[string]bool{"stock": false, "tripod": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, ForTest(t), dropIn)
-		})
-	}
-}
-
 // Etcd returns a client of an etcd that [Environment.StartEtcd] has started. It is closed with the test.
 func Etcd(t testing.TB, url string) *clientv3.Client {
 	t.Helper()

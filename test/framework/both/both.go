@@ -1,0 +1,83 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package both
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tripod-k8s/tripod/test/framework"
+)
+
+// AgainstStock is whether a second stock kube-apiserver takes the place of Tripod.
+var AgainstStock = os.Getenv("TEST_AGAINST") == "stock"
+
+// names are those of the two in subtests.
+var names = [2]string{"stock", "tripod"}
+
+// NeedsTripod skips a test of Tripod's own processes where a stock kube-apiserver takes its place.
+func NeedsTripod(t testing.TB) {
+	t.Helper()
+	if AgainstStock {
+		t.Skip("this is about the processes of Tripod")
+	}
+}
+
+// Start starts stock and Tripod at the same time. It calls start once for each.
+func Start[S any](ctx context.Context, start func(ctx context.Context, tripod bool) (S, error)) ([2]S, error) {
+	var sides [2]S
+	starting, ctx := errgroup.WithContext(ctx)
+	for i, tripod := range [2]bool{false, !AgainstStock} {
+		starting.Go(func() (err error) {
+			sides[i], err = start(ctx, tripod)
+			return err
+		})
+	}
+	return sides, starting.Wait()
+}
+
+// StartClusters starts a stock kube-apiserver with flags, and `tripod up` with arguments.
+func StartClusters(ctx context.Context, env *framework.Environment, flags, arguments []string) ([2]*framework.Cluster, error) {
+	return Start(ctx, func(ctx context.Context, tripod bool) (*framework.Cluster, error) {
+		if tripod {
+			up, err := env.StartTripod(ctx, framework.TripodOptions{Args: arguments})
+			if err != nil {
+				return nil, err
+			}
+			return up.Cluster, nil
+		}
+		stock, err := env.StartStock(ctx, framework.StockOptions{Args: flags})
+		if err != nil {
+			return nil, err
+		}
+		return stock.Cluster, nil
+	})
+}
+
+// Each calls do for both sides at the same time.
+func Each[S any](ctx context.Context, sides [2]S, do func(context.Context, S) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, side := range sides {
+		group.Go(func() error { return do(ctx, side) })
+	}
+	return group.Wait()
+}
+
+// Run runs a test on both sides at the same time, as subtests stock and tripod.
+func Run[S any](t *testing.T, sides [2]S, test func(t *testing.T, side S)) {
+	for i, side := range sides {
+		t.Run(names[i], func(t *testing.T) {
+			t.Parallel()
+			test(t, side)
+		})
+	}
+}
+
+// RunFresh runs a test that starts its own server, as subtests stock and tripod at the same time. Each has an environment that ends with it.
+func RunFresh(t *testing.T, test func(t *testing.T, env *framework.Environment, tripod bool)) {
+	Run(t, [2]bool{false, !AgainstStock}, func(t *testing.T, tripod bool) { test(t, framework.ForTest(t), tripod) })
+}
