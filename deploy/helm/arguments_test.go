@@ -25,8 +25,7 @@ func flagsOf(container string) *pflag.FlagSet {
 	var named *cliflag.NamedFlagSets
 	switch container {
 	case "aggregator":
-		flags := aggregatoroptions.New().Flags()
-		named = &flags
+		named = aggregatoroptions.New().Flags()
 	case "core":
 		named = coreoptions.New().Flags()
 	case "extensions":

@@ -95,7 +95,7 @@ func (o *Options) AlwaysAllow() bool {
 	return slices.Contains(o.Modes, modes.ModeAlwaysAllow)
 }
 
-// Validate returns every problem found in the flags.
+// Validate returns every problem found in the flags. Complete may come later: no mode is no problem.
 func (o *Options) Validate() []error {
 	if o.ConfigFile != "" {
 		if _, _, err := o.load(); err != nil {
@@ -108,9 +108,6 @@ func (o *Options) Validate() []error {
 
 func (o *Options) validateModes() []error {
 	var errs []error
-	if len(o.Modes) == 0 {
-		errs = append(errs, fmt.Errorf("at least one %s must be passed", modeFlag))
-	}
 	for _, mode := range o.Modes {
 		if !modes.IsValidAuthorizationMode(mode) {
 			errs = append(errs, fmt.Errorf("%s %q is not a valid mode", modeFlag, mode))

@@ -16,8 +16,8 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 )
 
-// NewProbesFlag returns the flag --probe-bind-address, which says where probes are answered.
-func NewProbesFlag() addresses.BindFlag {
+// newProbesFlag returns the flag --probe-bind-address, which says where probes are answered.
+func newProbesFlag() addresses.BindFlag {
 	return addresses.BindFlag{
 		Name: "probe-bind-address",
 		Usage: "Address (host:port) that serves /livez, /readyz and /healthz over plain HTTP without authentication, for probes. " +

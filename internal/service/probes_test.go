@@ -41,7 +41,7 @@ func TestStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := taken.Addr().String()
-	flag := NewProbesFlag()
+	flag := newProbesFlag()
 	flag.Address = address
 	if _, err := StartProbes(&flag, "etcd"); err == nil || !strings.Contains(err.Error(), "--probe-bind-address") {
 		t.Errorf("error for a busy port is %v", err)
@@ -63,7 +63,7 @@ func TestStart(t *testing.T) {
 }
 
 func TestNowhere(t *testing.T) {
-	flag := NewProbesFlag()
+	flag := newProbesFlag()
 	s, err := StartProbes(&flag, "etcd")
 	if s != nil || err != nil {
 		t.Errorf("got %v, %v", s, err)

@@ -53,12 +53,11 @@ type catalog struct {
 }
 
 func newCatalog() *catalog {
-	aggregatorFlags := aggregatoroptions.New().Flags()
 	return &catalog{
 		flags: map[serviceName]sets.Set[string]{
 			core:       names(coreoptions.New().Flags()),
 			extensions: names(extensionsoptions.New().Flags()),
-			aggregator: names(&aggregatorFlags),
+			aggregator: names(aggregatoroptions.New().Flags()),
 		},
 	}
 }

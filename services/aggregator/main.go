@@ -24,17 +24,18 @@ func main() {
 	cmd := service.NewCommand(service.Command{
 		Name:       "tripod-aggregator",
 		Long:       "tripod-aggregator is the public endpoint of Tripod. It proxies by APIService to core, extensions and other API servers.",
-		Flags:      &flags,
+		Flags:      flags,
 		Logs:       o.Logs,
 		Components: o.ServerRun.ComponentGlobalsRegistry,
 		Run: func(ctx context.Context) error {
-			if err := o.Complete(); err != nil {
-				return err
-			}
 			if err := utilerrors.NewAggregate(o.Validate()); err != nil {
 				return err
 			}
-			return server.Run(ctx, o)
+			completed, err := o.Complete(ctx)
+			if err != nil {
+				return err
+			}
+			return server.Run(ctx, completed)
 		},
 	})
 	os.Exit(service.Execute(genericapiserver.SetupSignalContext(), cmd, os.Stderr))

@@ -10,6 +10,7 @@ import (
 	"os"
 	_ "time/tzdata" // time zones of CronJobs, where the system has none
 
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"
 
@@ -26,8 +27,11 @@ func main() {
 		Long:       "tripod-core serves the built-in API groups of Kubernetes, behind Tripod's aggregator.",
 		Flags:      flags,
 		Logs:       o.Logs,
-		Components: o.GenericServerRunOptions.ComponentGlobalsRegistry,
+		Components: o.ServerRun.ComponentGlobalsRegistry,
 		Run: func(ctx context.Context) error {
+			if err := utilerrors.NewAggregate(o.Validate()); err != nil {
+				return err
+			}
 			completed, err := o.Complete(ctx)
 			if err != nil {
 				return err

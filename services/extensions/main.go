@@ -8,6 +8,7 @@ import (
 	"context"
 	"os"
 
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"
 
@@ -24,9 +25,12 @@ func main() {
 		Long:       "tripod-extensions serves CustomResourceDefinitions and custom resources, behind Tripod's aggregator.",
 		Flags:      flags,
 		Logs:       o.Logs,
-		Components: o.Generic.ComponentGlobalsRegistry,
+		Components: o.ServerRun.ComponentGlobalsRegistry,
 		Run: func(ctx context.Context) error {
-			completed, err := o.Complete()
+			if err := utilerrors.NewAggregate(o.Validate()); err != nil {
+				return err
+			}
+			completed, err := o.Complete(ctx)
 			if err != nil {
 				return err
 			}

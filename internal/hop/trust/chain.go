@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/spf13/pflag"
-
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	authenticatorunion "k8s.io/apiserver/pkg/authentication/request/union"
@@ -23,13 +21,6 @@ type BackendOptions struct {
 	Options
 	// AllowDirectClients lets in clients that do not come through the aggregator, by the authenticators of the service.
 	AllowDirectClients bool
-}
-
-// AddFlags adds the flags of a service that the aggregator sends requests to.
-func (o *BackendOptions) AddFlags(fs *pflag.FlagSet) {
-	o.Options.AddFlags(fs)
-	fs.BoolVar(&o.AllowDirectClients, "allow-direct-clients", o.AllowDirectClients,
-		"Serve clients that do not come through the aggregator, too, if they have credentials that this service knows. Otherwise they are unauthorized.")
 }
 
 // ApplyTo makes the server believe what the aggregator says about the senders of requests, and let nobody else in but the

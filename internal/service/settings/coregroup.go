@@ -13,17 +13,19 @@ import (
 // coreGroup is the name of the core group in --runtime-config.
 const coreGroup = "/v1"
 
-// RenameCoreGroup does to --runtime-config what kube-apiserver does before it reads it: names from the time before groups,
-// such as api/v1, become that of the core group, and api/legacy goes.
-func RenameCoreGroup(config cliflag.ConfigurationMap) {
-	for name, value := range maps.Clone(config) {
+// RenameCoreGroup returns --runtime-config as kube-apiserver reads it: names from the time before groups, such as api/v1, become that of
+// the core group, and api/legacy goes.
+func RenameCoreGroup(config cliflag.ConfigurationMap) cliflag.ConfigurationMap {
+	renamed := maps.Clone(config)
+	for name, value := range config {
 		short := strings.TrimPrefix(name, "api/")
 		switch {
 		case short == "v1" || strings.HasPrefix(short, "v1/"):
-			delete(config, name)
-			config[coreGroup] = value
+			delete(renamed, name)
+			renamed[coreGroup] = value
 		case name == "api/legacy":
-			delete(config, name)
+			delete(renamed, name)
 		}
 	}
+	return renamed
 }

@@ -12,7 +12,6 @@ package settings
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -33,9 +32,8 @@ func Of(components compatibility.ComponentGlobalsRegistry, runtimeConfig cliflag
 		EmulationVersion:        minor(versions.EmulationVersion()),
 		MinCompatibilityVersion: minor(versions.MinCompatibilityVersion()),
 		FeatureGates:            map[string]bool{},
-		RuntimeConfig:           maps.Clone(runtimeConfig),
+		RuntimeConfig:           RenameCoreGroup(runtimeConfig), // core's was renamed already
 	}
-	RenameCoreGroup(settings.RuntimeConfig) // core's was renamed already
 	if known, ok := gates.(featuregate.MutableFeatureGate); ok {
 		for gate, spec := range known.GetAll() {
 			if on := gates.Enabled(gate); on != spec.Default {

@@ -63,8 +63,7 @@ func TestTheCoreGroupHasOneName(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			RenameCoreGroup(test.config)
-			if diff := cmp.Diff(test.want, test.config); diff != "" {
+			if diff := cmp.Diff(test.want, RenameCoreGroup(test.config)); diff != "" {
 				t.Error(diff)
 			}
 		})

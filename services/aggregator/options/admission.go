@@ -13,8 +13,6 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/admit"
 	"k8s.io/kubernetes/plugin/pkg/admission/deny"
 	"k8s.io/kubernetes/plugin/pkg/admission/gc"
-
-	"github.com/tripod-k8s/tripod/internal/admission/plugins"
 )
 
 // newAdmissionOptions returns the plugins of kube-apiserver that concern APIServices, with its order and defaults.
@@ -27,15 +25,5 @@ func newAdmissionOptions() *genericoptions.AdmissionOptions {
 	} {
 		register(o.Plugins)
 	}
-	plugins := plugins.ForAPIServices()
-	o.RecommendedPluginOrder, o.DefaultOffPlugins = plugins.Names(), plugins.DefaultOff()
 	return o
-}
-
-// validateAdmission explains what Admission.Validate would only call unknown.
-func (o *Options) validateAdmission() []error {
-	if errs := plugins.ForAPIServices().Refuse(o.Admission.EnablePlugins, o.Admission.DisablePlugins); len(errs) > 0 {
-		return errs
-	}
-	return o.Admission.Validate()
 }

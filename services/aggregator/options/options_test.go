@@ -6,7 +6,42 @@ package options
 import (
 	"strings"
 	"testing"
+
+	"github.com/tripod-k8s/tripod/internal/service/servicetest"
 )
+
+func goodFlags(t *testing.T) servicetest.Flags {
+	flags := servicetest.GoodFlags(t)
+	return flags.With(servicetest.Flags{
+		"tls-cert-file": flags["service-cert-file"], "tls-private-key-file": flags["service-key-file"],
+		"core-servers": "https://127.0.0.1:6444", "core-grpc-servers": "127.0.0.1:7444",
+		"extensions-servers": "https://127.0.0.1:6445", "extensions-grpc-servers": "127.0.0.1:7445",
+	})
+}
+
+func TestGoodFlagsAreCompleted(t *testing.T) {
+	completed, err := servicetest.Complete(t, New(), goodFlags(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := completed.ServerRun.ExternalHost; got != "127.0.0.1" {
+		t.Errorf("the external host is %q, want the advertised address", got)
+	}
+	if got := completed.Backends.Core.GRPC[0]; got != "127.0.0.1:7444" {
+		t.Errorf("core serves gRPC at %q", got)
+	}
+}
+
+func TestWrongFlagsAreRefused(t *testing.T) {
+	lists := []string{"core-servers", "core-grpc-servers", "extensions-servers", "extensions-grpc-servers"}
+	servicetest.TestRefusals(t, New, goodFlags(t), lists, []servicetest.Refusal{
+		{Name: "no server of core", Flag: "core-servers", Value: "", Want: "--core-servers is required"},
+		{Name: "no gRPC server of extensions", Flag: "extensions-grpc-servers", Value: "", Want: "--extensions-grpc-servers is required"},
+		{Name: "a negative time", Flag: "identity-grace", Value: "-1s", Want: "--identity-grace must not be negative"},
+		{Name: "an unknown form", Flag: "apiservice-form", Value: "x", Want: `--apiservice-form must be "service" or "local", not "x"`},
+		{Name: "a certificate without key", Flag: "proxy-client-cert-file", Value: "x.crt", Want: "must be given together"},
+	}...)
+}
 
 func TestAddressesOfCore(t *testing.T) {
 	tests := []struct {
@@ -47,7 +82,7 @@ func TestAdmissionPluginsOfOtherServicesAreRefused(t *testing.T) {
 	} {
 		o := New()
 		o.Admission.EnablePlugins = []string{name}
-		errs := o.validateAdmission()
+		errs := o.AccessOptions.Validate()
 		if (len(errs) > 0) != (want != "") || (want != "" && !strings.HasPrefix(errs[0].Error(), want)) {
 			t.Errorf("%s: errors are %v, want %q", name, errs, want)
 		}

@@ -46,7 +46,7 @@ func (s *server) installAdvertising() (*advertise.Advertiser, error) {
 		Cores:     core.grpcAddresses,
 		Subscribe: core.Subscribe,
 		Dial: func(address string) (advertise.Conn, error) {
-			return rpc.Dial(address, core.Name(), s.config.options.ServiceTrust, generic.TracerProvider)
+			return rpc.Dial(address, core.Name(), &s.config.options.ServiceTrust, generic.TracerProvider)
 		},
 	})
 	s.run("advertise", func(ctx context.Context) {

@@ -64,7 +64,7 @@ func (c *config) newFeeds(l *located, onServed func([]schema.GroupVersion), onDo
 		Backend: l,
 		Locate:  l.grpc,
 		Dial: func(address string) (feeds.Conn, error) {
-			return rpc.Dial(address, l.Name(), c.options.ServiceTrust, c.generic.TracerProvider)
+			return rpc.Dial(address, l.Name(), &c.options.ServiceTrust, c.generic.TracerProvider)
 		},
 		Settings:    settings.Of(c.options.ServerRun.ComponentGlobalsRegistry, c.options.APIEnablement.RuntimeConfig),
 		OnServed:    onServed,
@@ -86,7 +86,7 @@ func (s *server) installFeeds() error {
 		go core.Run(ctx)
 		go extensions.Run(ctx)
 		if path := s.config.options.BackendsFile; path != "" {
-			go addresses.WatchBackends(ctx, path, s.config.backends, s.config.setBackends)
+			go addresses.WatchBackends(ctx, path, s.config.options.Backends, s.config.setBackends)
 		}
 	})
 	return nil

@@ -26,7 +26,6 @@ import (
 	kubeapiserveradmission "k8s.io/kubernetes/pkg/kubeapiserver/admission"
 
 	"github.com/tripod-k8s/tripod/internal/admission/loopback"
-	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/internal/hop/rpc"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/internal/policy"
@@ -42,10 +41,8 @@ import (
 
 // config is what the server is built from.
 type config struct {
-	options *options.Options
+	options *options.Completed
 	generic *genericapiserver.RecommendedConfig
-	// backends says where the replicas were at the start.
-	backends *addresses.Backends
 	core     *located
 	// extensions is the backend of CRDs and custom resources.
 	extensions *located
@@ -61,7 +58,7 @@ type config struct {
 }
 
 // newConfig builds the configuration. It waits for etcd.
-func newConfig(ctx context.Context, o *options.Options) (*config, error) {
+func newConfig(ctx context.Context, o *options.Completed) (*config, error) {
 	if o.EgressSelector.ConfigFile == "" {
 		if err := etcdready.Wait(ctx, o.Etcd.StorageConfig, o.SecureServing.SecureServingOptions); err != nil {
 			return nil, err
@@ -70,13 +67,10 @@ func newConfig(ctx context.Context, o *options.Options) (*config, error) {
 	c := &config{options: o, generic: genericapiserver.NewRecommendedConfig(aggregatorscheme.Codecs)}
 	var err error
 	identity := upstream.Identity{CAFile: o.ServiceTrust.CAFile, CertFile: o.ServiceTrust.CertFile, KeyFile: o.ServiceTrust.KeyFile}
-	if c.backends, err = o.Backends(); err != nil {
+	if c.core, err = newLocated(upstream.Core, o.Backends.Core, identity); err != nil {
 		return nil, err
 	}
-	if c.core, err = newLocated(upstream.Core, c.backends.Core, identity); err != nil {
-		return nil, err
-	}
-	if c.extensions, err = newLocated(upstream.Extensions, c.backends.Extensions, identity); err != nil {
+	if c.extensions, err = newLocated(upstream.Extensions, o.Backends.Extensions, identity); err != nil {
 		return nil, err
 	}
 	if o.Replica != "" { // before the options, which tell it the collector of traces
@@ -173,7 +167,7 @@ func (c *config) applyAuthentication() error {
 	c.identity = tokens.New(tokens.Config{
 		Addresses: c.core.grpcAddresses,
 		Dial: func(address string) (tokens.Conn, error) {
-			return rpc.Dial(address, upstream.Core, c.options.ServiceTrust, generic.TracerProvider)
+			return rpc.Dial(address, upstream.Core, &c.options.ServiceTrust, generic.TracerProvider)
 		},
 		Grace: c.options.IdentityGrace,
 	})

@@ -41,7 +41,7 @@ import (
 )
 
 // Run serves until the context ends, and then shuts down as kube-apiserver does.
-func Run(ctx context.Context, o *options.Options) error {
+func Run(ctx context.Context, o *options.Completed) error {
 	klog.InfoS("Starting aggregator", "version", service.Version, "kubernetes", version.Get().GitVersion)
 	probing, err := service.StartProbes(&o.Probes, "etcd")
 	if err != nil {

@@ -4,17 +4,15 @@
 package options
 
 import (
-	"maps"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
 
-	"k8s.io/client-go/util/cert"
-	"k8s.io/client-go/util/keyutil"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+
+	"github.com/tripod-k8s/tripod/internal/service/servicetest"
 )
 
 func names(sets cliflag.NamedFlagSets) []string {
@@ -36,78 +34,39 @@ func TestFlagsAreThoseOfKubeAPIServerAndOwn(t *testing.T) {
 	}
 }
 
-// serviceFlags returns flags with files that are good.
-func serviceFlags(t *testing.T) map[string]string {
-	t.Helper()
-	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	certFile, keyFile := dir+"/tls.crt", dir+"/tls.key"
-	if err := cert.WriteCert(certFile, certPEM); err != nil {
-		t.Fatal(err)
-	}
-	if err := keyutil.WriteKey(keyFile, keyPEM); err != nil {
-		t.Fatal(err)
-	}
-	return map[string]string{
-		"service-ca-file": certFile, "service-cert-file": certFile, "service-key-file": keyFile,
+func goodFlags(t *testing.T) servicetest.Flags {
+	flags := servicetest.GoodFlags(t)
+	certFile, keyFile := flags["service-cert-file"], flags["service-key-file"]
+	return flags.With(servicetest.Flags{
 		"tls-cert-file": certFile, "tls-private-key-file": keyFile,
 		"service-account-key-file": keyFile, "service-account-signing-key-file": keyFile,
 		"service-account-issuer": "https://kubernetes.default.svc",
-		"etcd-servers":           "http://127.0.0.1:2379",
 		"advertise-address":      "192.0.2.1",
-	}
+	})
 }
 
-// args are the arguments for flags with some changed; an empty value leaves a flag out.
-func args(flags, changed map[string]string) []string {
-	maps.Copy(flags, changed)
-	var result []string
-	for name, value := range flags {
-		if value != "" {
-			result = append(result, "--"+name+"="+value)
+func TestGoodFlagsAreCompleted(t *testing.T) {
+	for _, changed := range []servicetest.Flags{nil, {"advertise-port": "6443", "replica": "core-1"}} {
+		completed, err := servicetest.Complete(t, New(), goodFlags(t).With(changed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// What is completed is what the server is built from.
+		if completed.Kube.Etcd != completed.Etcd || completed.Kube.SecureServing != completed.SecureServing ||
+			completed.Kube.GenericServerRunOptions != completed.ServerRun {
+			t.Error("kube-apiserver's options are not those of the service")
 		}
 	}
-	return result
 }
 
-func TestComplete(t *testing.T) {
-	tests := []struct {
-		name string
-		// flags are changed in good ones; an empty value leaves one out.
-		flags map[string]string
-		// want is a part of the error, empty for none.
-		want string
-	}{
-		{name: "good flags"},
-		{name: "own flags", flags: map[string]string{"advertise-port": "6443", "replica": "core-1"}},
-		{name: "no service CA", flags: map[string]string{"service-ca-file": ""}, want: "--service-ca-file: required"},
-		{name: "port too high", flags: map[string]string{"advertise-port": "65536"}, want: "--advertise-port: 65536 is not between 0 and 65535"},
-		{name: "negative port", flags: map[string]string{"advertise-port": "-1"}, want: "--advertise-port: -1"},
-		{name: "a peer", flags: map[string]string{"peer-advertise-ip": "192.0.2.1"}, want: "cannot be used with Tripod"},
-		{name: "the CA of peers", flags: map[string]string{"peer-ca-file": "ca.crt"}, want: "cannot be used with Tripod"},
-		{name: "kube-apiserver's validation", flags: map[string]string{"etcd-servers": ""}, want: "--etcd-servers must be specified"},
-		{name: "kube-apiserver's completion", flags: map[string]string{"service-cluster-ip-range": "nonsense"}, want: "service-cluster-ip-range"},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			o := New()
-			fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
-			for _, set := range o.Flags().FlagSets {
-				fs.AddFlagSet(set)
-			}
-			if err := fs.Parse(args(serviceFlags(t), test.flags)); err != nil {
-				t.Fatal(err)
-			}
-			_, err := o.Complete(t.Context())
-			switch {
-			case test.want == "" && err != nil:
-				t.Errorf("unexpected error: %v", err)
-			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
-				t.Errorf("got error %v, want %q", err, test.want)
-			}
-		})
-	}
+func TestWrongFlagsAreRefused(t *testing.T) {
+	servicetest.TestRefusals(t, New, goodFlags(t), nil, []servicetest.Refusal{
+		{Name: "port too high", Flag: "advertise-port", Value: "65536", Want: "--advertise-port: 65536 is not between 0 and 65535"},
+		{Name: "negative port", Flag: "advertise-port", Value: "-1", Want: "--advertise-port: -1"},
+		{Name: "a peer", Flag: "peer-advertise-ip", Value: "192.0.2.1", Want: "cannot be used with Tripod"},
+		{Name: "the CA of peers", Flag: "peer-ca-file", Value: "ca.crt", Want: "cannot be used with Tripod"},
+		{Name: "an address of gRPC without a port", Flag: "grpc-bind-address", Value: "127.0.0.1", Want: "--grpc-bind-address: "},
+		{Name: "kube-apiserver's validation", Flag: "service-account-issuer", Value: "", Want: "service-account-issuer"},
+		{Name: "kube-apiserver's completion", Flag: "service-cluster-ip-range", Value: "nonsense", Want: "service-cluster-ip-range"},
+	}...)
 }

@@ -53,12 +53,12 @@ func newConfig(ctx context.Context, o *options.Completed) (*config, error) {
 			return nil, err
 		}
 	}
-	webhookFreshness, restore := shareWebhookCache(o.Authentication.WebHook)
+	webhookFreshness, restore := shareWebhookCache(o.Kube.Authentication.WebHook)
 	defer restore()
 	// The schemes decide the group-version-kinds in OpenAPI documents; kube-apiserver has these three.
 	schemes := []*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme}
 	genericConfig, factory, storageFactory, err := controlplaneapiserver.BuildGenericConfig(
-		o.CompletedOptions.CompletedOptions,
+		o.Kube.CompletedOptions,
 		schemes,
 		controlplane.DefaultAPIResourceConfigSource(),
 		generatedopenapi.GetOpenAPIDefinitions,
@@ -67,7 +67,7 @@ func newConfig(ctx context.Context, o *options.Completed) (*config, error) {
 		return nil, err
 	}
 	informers := service.NewInformers(factory)
-	dependencies, err := identity.Follow(informers, o.Authentication.ServiceAccounts)
+	dependencies, err := identity.Follow(informers, o.Kube.Authentication.ServiceAccounts)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func newConfig(ctx context.Context, o *options.Completed) (*config, error) {
 	if err != nil {
 		return nil, err
 	}
-	kubeConfig, _, _, err := app.CreateKubeAPIServerConfig(o.CompletedOptions, genericConfig, informers, storageFactory)
+	kubeConfig, _, _, err := app.CreateKubeAPIServerConfig(o.Kube, genericConfig, informers, storageFactory)
 	if err != nil {
 		return nil, err
 	}
@@ -91,9 +91,10 @@ func newConfig(ctx context.Context, o *options.Completed) (*config, error) {
 // applyOwn applies the options that kube-apiserver does not have. Admission and the storage of reviews take
 // authenticator, authorizer and identity from the configuration, so this must come before them.
 func applyOwn(o *options.Completed, config *genericapiserver.Config) error {
-	if err := o.ServiceTrust.ApplyTo(config); err != nil {
+	if err := o.ApplyTrust(config); err != nil {
 		return err
 	}
+	config.Flagz = o.Flagz
 	watchresume.Apply(config)
 	auditlog.Apply(config, o.AuditSocket, o.Audit)
 	if o.Replica != "" {

@@ -22,7 +22,7 @@ import (
 // resources as parameters of policies, and webhooks at kubernetes.default.svc. Clients that were made before see core alone.
 func applyLoopback(ctx context.Context, o *options.Completed, config *genericapiserver.Config) (*loopback.Served, error) {
 	config.LoopbackClientConfig.UserAgent = loopback.UserAgent()
-	link := link.NewAggregator(o.AggregatorURLs, o.ServiceTrust.Options)
+	link := link.NewAggregator(o.Neighbours.Aggregator, o.ServiceTrust)
 	if o.BackendsFile != "" {
 		go addresses.WatchBackends(ctx, o.BackendsFile, o.Backends, link.FollowAggregator)
 	}
@@ -32,7 +32,7 @@ func applyLoopback(ctx context.Context, o *options.Completed, config *genericapi
 	if err != nil {
 		return nil, fmt.Errorf("client of the aggregator: %w", err)
 	}
-	kinds := loopback.NewKinds(o.Admission.GenericAdmission)
+	kinds := loopback.NewKinds(o.Kube.Admission.GenericAdmission)
 	served := loopback.NewServed(legacyscheme.Scheme.IsVersionRegistered)
 	config.LoopbackClientConfig, err = loopback.Split{
 		Self:       config.LoopbackClientConfig,

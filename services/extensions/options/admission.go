@@ -11,11 +11,9 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/gc"
 	"k8s.io/kubernetes/plugin/pkg/admission/namespace/autoprovision"
 	"k8s.io/kubernetes/plugin/pkg/admission/namespace/exists"
-
-	"github.com/tripod-k8s/tripod/internal/admission/plugins"
 )
 
-// newAdmissionOptions returns the plugins of kube-apiserver that concern custom resources, with its order and defaults.
+// newAdmissionOptions returns the plugins of kube-apiserver that concern custom resources.
 func newAdmissionOptions() *genericoptions.AdmissionOptions {
 	// It has the plugins of all generic API servers.
 	o := genericoptions.NewAdmissionOptions()
@@ -25,15 +23,5 @@ func newAdmissionOptions() *genericoptions.AdmissionOptions {
 	gc.Register(o.Plugins)
 	resourcequota.Register(o.Plugins)
 	deny.Register(o.Plugins)
-	plugins := plugins.ForCustomResources()
-	o.RecommendedPluginOrder, o.DefaultOffPlugins = plugins.Names(), plugins.DefaultOff()
 	return o
-}
-
-// validateAdmission explains what Admission.Validate would only call unknown.
-func (o *Options) validateAdmission() []error {
-	if errs := plugins.ForCustomResources().Refuse(o.Admission.EnablePlugins, o.Admission.DisablePlugins); len(errs) > 0 {
-		return errs
-	}
-	return o.Admission.Validate()
 }

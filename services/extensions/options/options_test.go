@@ -4,62 +4,22 @@
 package options
 
 import (
-	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/spf13/pflag"
-
-	"k8s.io/client-go/util/cert"
-	"k8s.io/client-go/util/keyutil"
-
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/internal/service/servicetest"
 )
 
 // goodFlags returns the flags that are required, with files that are good.
-func goodFlags(t *testing.T) map[string]string {
-	t.Helper()
-	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	certFile, keyFile := dir+"/tls.crt", dir+"/tls.key"
-	if err := cert.WriteCert(certFile, certPEM); err != nil {
-		t.Fatal(err)
-	}
-	if err := keyutil.WriteKey(keyFile, keyPEM); err != nil {
-		t.Fatal(err)
-	}
-	return map[string]string{
-		"service-ca-file": certFile, "service-cert-file": certFile, "service-key-file": keyFile,
-		"etcd-servers": "http://127.0.0.1:2379",
-		"core-servers": "https://127.0.0.1:6444,https://127.0.0.1:6445/",
-		"bind-address": "127.0.0.1",
-	}
+func goodFlags(t *testing.T) servicetest.Flags {
+	return servicetest.GoodFlags(t).With(servicetest.Flags{"core-servers": "https://127.0.0.1:6444,https://127.0.0.1:6445/"})
 }
 
-// complete completes good flags with some changed; an empty value leaves a flag out.
-func complete(t *testing.T, changed map[string]string) (*Completed, error) {
+func complete(t *testing.T, changed servicetest.Flags) (*Completed, error) {
 	t.Helper()
-	o := New()
-	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
-	for _, set := range o.Flags().FlagSets {
-		fs.AddFlagSet(set)
-	}
-	flags := goodFlags(t)
-	maps.Copy(flags, changed)
-	var args []string
-	for name, value := range flags {
-		if value != "" {
-			args = append(args, "--"+name+"="+value)
-		}
-	}
-	if err := fs.Parse(args); err != nil {
-		t.Fatal(err)
-	}
-	return o.Complete()
+	return servicetest.Complete(t, New(), goodFlags(t).With(changed))
 }
 
 func TestCompleteWithGoodFlags(t *testing.T) {
@@ -67,8 +27,8 @@ func TestCompleteWithGoodFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(completed.CoreURLs) != 2 || completed.CoreURLs[1].Host != "127.0.0.1:6445" {
-		t.Errorf("servers of core: %v", completed.CoreURLs)
+	if len(completed.Core) != 2 || completed.Core[1].Host != "127.0.0.1:6445" {
+		t.Errorf("servers of core: %v", completed.Core)
 	}
 	if got, want := completed.SecureServing.ServerCert.CertKey.CertFile, completed.ServiceTrust.CertFile; got != want {
 		t.Errorf("serves with certificate %q, want the service's, %q", got, want)
@@ -79,7 +39,7 @@ func TestCompleteWithGoodFlags(t *testing.T) {
 }
 
 func TestCompleteAcceptsWhatConcernsOtherServices(t *testing.T) {
-	_, err := complete(t, map[string]string{
+	_, err := complete(t, servicetest.Flags{
 		"runtime-config": "batch/v1=true,apiregistration.k8s.io/v1=true,api/all=true,api/v1=true,v1/pods=true,api/legacy=false",
 		"feature-gates":  "PodLevelResources=true",
 	})
@@ -99,12 +59,12 @@ func TestCoreIsFoundByAFile(t *testing.T) {
 		}
 		return path
 	}
-	completed, err := complete(t, map[string]string{"core-servers": "", "backends-file": write("https://127.0.0.1:6444", "https://127.0.0.1:6445")})
+	completed, err := complete(t, servicetest.Flags{"core-servers": "", "backends-file": write("https://127.0.0.1:6444", "https://127.0.0.1:6445")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(completed.CoreURLs) != 2 || completed.CoreURLs[1].Host != "127.0.0.1:6445" || completed.Backends == nil {
-		t.Errorf("servers of core: %v of %v", completed.CoreURLs, completed.Backends)
+	if len(completed.Core) != 2 || completed.Core[1].Host != "127.0.0.1:6445" || completed.Backends == nil {
+		t.Errorf("servers of core: %v of %v", completed.Core, completed.Backends)
 	}
 	for _, test := range []struct {
 		name, path, list, want string
@@ -113,36 +73,23 @@ func TestCoreIsFoundByAFile(t *testing.T) {
 		{"no file", filepath.Join(t.TempDir(), "missing"), "", "--backends-file: cannot read"},
 		{"a name", write("dns:///core:6444"), "", `--backends-file: servers of core: "dns:///core:6444" is not of the form https://host:port`},
 	} {
-		_, err := complete(t, map[string]string{"core-servers": test.list, "backends-file": test.path})
+		_, err := complete(t, servicetest.Flags{"core-servers": test.list, "backends-file": test.path})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got error %v, want %q", test.name, err, test.want)
 		}
 	}
 }
 
-func TestCompleteRefuses(t *testing.T) {
-	tests := []struct {
-		name, flag, value string
-		// want is a part of the error.
-		want string
-	}{
-		{"no server of core", "core-servers", "", "--core-servers: required"},
-		{"a server of core without TLS", "core-servers", "http://core", `"http://core" is not of the form https://host:port`},
-		{"a server of core with a path", "core-servers", "https://core/x", "is not of the form"},
-		{"a server of core that is no URL", "core-servers", "://", "--core-servers"},
-		{"no etcd", "etcd-servers", "", "--etcd-servers must be specified"},
-		{"no service CA", "service-ca-file", "", "--service-ca-file: required"},
-		{"an admission plugin for built-in resources", "enable-admission-plugins", "LimitRanger", "--enable-admission-plugins: LimitRanger does not belong here but to core"},
-		{"that it is off", "disable-admission-plugins", "ServiceAccount", "--disable-admission-plugins: ServiceAccount does not belong here but to core"},
-		{"an unknown admission plugin", "enable-admission-plugins", "Nope", `enable-admission-plugins plugin "Nope" is unknown`},
-		{"an unknown group", "runtime-config", "nope.io/v1=true", "unknown api groups"},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			_, err := complete(t, map[string]string{test.flag: test.value})
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got error %v, want %q", err, test.want)
-			}
-		})
-	}
+func TestWrongFlagsAreRefused(t *testing.T) {
+	servicetest.TestRefusals(t, New, goodFlags(t), []string{"core-servers"}, []servicetest.Refusal{
+		{Name: "no server of core", Flag: "core-servers", Value: "", Want: "--core-servers: required"},
+		{Name: "a server of core without TLS", Flag: "core-servers", Value: "http://core", Want: `"http://core" is not of the form https://host:port`},
+		{Name: "a server of core with a path", Flag: "core-servers", Value: "https://core/x", Want: "is not of the form"},
+		{Name: "a server of core that is no URL", Flag: "core-servers", Value: "://", Want: "--core-servers"},
+		{Name: "an address of gRPC without a port", Flag: "grpc-bind-address", Value: "127.0.0.1", Want: "--grpc-bind-address: "},
+		{Name: "an admission plugin for built-in resources", Flag: "enable-admission-plugins", Value: "LimitRanger", Want: "--enable-admission-plugins: LimitRanger does not belong here but to core"},
+		{Name: "that it is off", Flag: "disable-admission-plugins", Value: "ServiceAccount", Want: "--disable-admission-plugins: ServiceAccount does not belong here but to core"},
+		{Name: "an unknown admission plugin", Flag: "enable-admission-plugins", Value: "Nope", Want: `enable-admission-plugins plugin "Nope" is unknown`},
+		{Name: "an unknown group", Flag: "runtime-config", Value: "nope.io/v1=true", Want: "unknown api groups"},
+	}...)
 }

@@ -36,7 +36,7 @@ func applyAccess(ctx context.Context, o *options.Completed, config *genericapise
 	config.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
 		return decides.Gate(build(handler, c), c)
 	}
-	return o.ServiceTrust.ApplyTo(config)
+	return o.ApplyTrust(config)
 }
 
 // applyDirectClients sets up how clients that do not come through the aggregator are known, if there may be any.
@@ -45,7 +45,7 @@ func applyDirectClients(o *options.Completed, config *genericapiserver.Config) e
 	if err != nil {
 		return fmt.Errorf("--client-ca-file: %w", err)
 	}
-	if ca == nil || !o.ServiceTrust.AllowDirectClients {
+	if ca == nil || !o.AllowDirectClients {
 		return nil
 	}
 	config.Authentication.Authenticator = group.NewAuthenticatedGroupAdder(

@@ -91,7 +91,7 @@ func newConfig(ctx context.Context, o *options.Completed, others *links) (*apiex
 
 func applyServing(o *options.Completed, config *genericapiserver.Config) error {
 	config.Flagz = o.Flagz
-	if err := o.Generic.ApplyTo(config); err != nil {
+	if err := o.ServerRun.ApplyTo(config); err != nil {
 		return err
 	}
 	if err := o.SecureServing.ApplyToConfig(config); err != nil {
@@ -111,7 +111,7 @@ func applyServing(o *options.Completed, config *genericapiserver.Config) error {
 	)
 	metricsfeatures.ApplyFeatureGates(utilfeature.DefaultFeatureGate)
 	o.Metrics.Apply()
-	if err := o.Egress.ApplyTo(config); err != nil {
+	if err := o.EgressSelector.ApplyTo(config); err != nil {
 		return err
 	}
 	if utilfeature.DefaultFeatureGate.Enabled(genericfeatures.APIServerTracing) {

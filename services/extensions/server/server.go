@@ -41,15 +41,15 @@ func Run(ctx context.Context, o *options.Completed) error {
 		return err
 	}
 	// Behind an egress proxy, etcd is waited for as kube-apiserver does it.
-	if o.Egress.ConfigFile == "" {
+	if o.EgressSelector.ConfigFile == "" {
 		if err := etcdready.Wait(ctx, o.Etcd.StorageConfig, o.SecureServing.SecureServingOptions); err != nil {
 			return err
 		}
 	}
 	others := &links{
-		core:       link.New(coreService, o.CoreURLs, o.ServiceTrust.Options),
-		asked:      link.NewImpatient(coreService, o.CoreURLs, o.ServiceTrust.Options),
-		aggregator: link.NewAggregator(o.AggregatorURLs, o.ServiceTrust.Options),
+		core:       link.New(coreService, o.Core, o.ServiceTrust),
+		asked:      link.NewImpatient(coreService, o.Core, o.ServiceTrust),
+		aggregator: link.NewAggregator(o.Neighbours.Aggregator, o.ServiceTrust),
 		served:     newServed(),
 	}
 	if o.BackendsFile != "" {
@@ -79,8 +79,8 @@ func Run(ctx context.Context, o *options.Completed) error {
 	if listener == nil {
 		return prepared.RunWithContext(ctx)
 	}
-	grpc := rpc.NewServer(&o.ServiceTrust.Options, []string{trust.Aggregator}, config.GenericConfig.TracerProvider)
-	publisher.SetSettings(settings.Of(o.Generic.ComponentGlobalsRegistry, o.RuntimeConfig))
+	grpc := rpc.NewServer(&o.ServiceTrust, []string{trust.Aggregator}, config.GenericConfig.TracerProvider)
+	publisher.SetSettings(settings.Of(o.ServerRun.ComponentGlobalsRegistry, o.APIEnablement.RuntimeConfig))
 	publisher.Register(grpc)
 	grpc.Health.SetServingStatus("", healthv1.HealthCheckResponse_SERVING)
 	go publisher.FollowReadiness(ctx, server.GenericAPIServer.Handler.NonGoRestfulMux, config.GenericConfig.SharedInformerFactory.(*service.Informers).Settle)

@@ -1,0 +1,74 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"fmt"
+	"net/url"
+
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	cliflag "k8s.io/component-base/cli/flag"
+
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/internal/hop/link"
+	"github.com/tripod-k8s/tripod/internal/hop/rpc"
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
+)
+
+// BackendOptions are the options of a service that the aggregator sends requests to.
+type BackendOptions struct {
+	Options
+
+	// GRPC is where the service serves the other services.
+	GRPC addresses.BindFlag
+	// Aggregator is where the aggregator is, unless BackendsFile says it.
+	Aggregator link.AggregatorOptions
+	// AllowDirectClients lets in clients that do not come through the aggregator.
+	AllowDirectClients bool
+}
+
+// NewBackendOptions adds to the options of a service those of a backend.
+func NewBackendOptions(o Options) BackendOptions {
+	return BackendOptions{Options: o, GRPC: rpc.NewFlag()}
+}
+
+// AddTripodFlags adds the flags that kube-apiserver does not have. replaced is as in Options.AddTripodFlags.
+func (o *BackendOptions) AddTripodFlags(sets *cliflag.NamedFlagSets, replaced string) {
+	fs := sets.FlagSet(section)
+	o.GRPC.AddFlags(fs)
+	o.Aggregator.AddFlags(fs)
+	fs.BoolVar(&o.AllowDirectClients, "allow-direct-clients", o.AllowDirectClients,
+		"Serve clients that do not come through the aggregator, too, if they have credentials that this service knows. Otherwise they are unauthorized.")
+	o.Options.AddTripodFlags(sets, replaced)
+}
+
+// Validate returns every problem of these options.
+func (o *BackendOptions) Validate() []error {
+	return append(o.Options.Validate(), o.GRPC.Validate()...)
+}
+
+// ApplyTrust makes the server believe the aggregator, as trust.BackendOptions does.
+func (o *BackendOptions) ApplyTrust(config *genericapiserver.Config) error {
+	return (&trust.BackendOptions{Options: o.ServiceTrust, AllowDirectClients: o.AllowDirectClients}).ApplyTo(config)
+}
+
+// Neighbours are where a backend finds the other services when it starts.
+type Neighbours struct {
+	// Backends is what BackendsFile said. It is nil without such a file.
+	Backends *addresses.Backends
+	// Aggregator are the URLs of the aggregator. There may be none.
+	Aggregator []*url.URL
+}
+
+// FindNeighbours reads BackendsFile, if there is one, or the flags in its place.
+func (o *BackendOptions) FindNeighbours() (found Neighbours, errs []error) {
+	if o.BackendsFile != "" {
+		var err error
+		if found.Backends, err = addresses.LoadBackends(o.BackendsFile); err != nil {
+			return found, []error{fmt.Errorf("--%s: %w", addresses.BackendsFileFlag, err)}
+		}
+	}
+	found.Aggregator, errs = o.Aggregator.Find(found.Backends)
+	return found, errs
+}

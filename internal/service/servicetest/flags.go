@@ -1,0 +1,118 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package servicetest has what tests of the options of all services need.
+package servicetest
+
+import (
+	"context"
+	"maps"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
+	cliflag "k8s.io/component-base/cli/flag"
+)
+
+// Flags are the values of flags by their names, without dashes.
+type Flags map[string]string
+
+// GoodFlags returns flags that every service needs.
+func GoodFlags(t testing.TB) Flags {
+	t.Helper()
+	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	if err := cert.WriteCert(certFile, certPEM); err != nil {
+		t.Fatal(err)
+	}
+	if err := keyutil.WriteKey(keyFile, keyPEM); err != nil {
+		t.Fatal(err)
+	}
+	return Flags{
+		"service-ca-file": certFile, "service-cert-file": certFile, "service-key-file": keyFile,
+		"etcd-servers": "http://127.0.0.1:2379",
+		"bind-address": "127.0.0.1",
+	}
+}
+
+// With returns the flags with some changed. An empty value leaves a flag out.
+func (f Flags) With(changed Flags) Flags {
+	all := maps.Clone(f)
+	maps.Copy(all, changed)
+	return all
+}
+
+// Options are those of a service.
+type Options[Completed any] interface {
+	Flags() *cliflag.NamedFlagSets
+	Validate() []error
+	Complete(context.Context) (Completed, error)
+}
+
+// Complete parses the flags, and validates and completes the options, as the command of the service does.
+func Complete[Completed any](t testing.TB, o Options[Completed], flags Flags) (Completed, error) {
+	t.Helper()
+	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	for _, set := range o.Flags().FlagSets {
+		fs.AddFlagSet(set)
+	}
+	var args []string
+	for name, value := range flags {
+		if value != "" {
+			args = append(args, "--"+name+"="+value)
+		}
+	}
+	if err := fs.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	if err := utilerrors.NewAggregate(o.Validate()); err != nil {
+		var none Completed
+		return none, err
+	}
+	return o.Complete(t.Context())
+}
+
+// Refusal is a flag that a service refuses.
+type Refusal struct {
+	Name, Flag, Value string
+	// Want is a part of the error.
+	Want string
+}
+
+// everybody refuses these.
+var everybody = []Refusal{
+	{"no etcd", "etcd-servers", "", "--etcd-servers must be specified"},
+	{"no service CA", "service-ca-file", "", "--service-ca-file: required"},
+	{"a service certificate that does not exist", "service-cert-file", "missing.crt", "--service-cert-file: open missing.crt"},
+	{"an address of probes without a port", "probe-bind-address", "127.0.0.1", "--probe-bind-address: "},
+	{"a backends file that does not exist", "backends-file", "missing.yaml", "--backends-file: cannot read"},
+	{"a gate that needs one process", "feature-gates", "StorageVersionAPI=true,APIServerIdentity=true", "cannot be used with Tripod"},
+}
+
+// TestRefusals tests that a service refuses what all services refuse, and some more. good are flags that it takes; replaced are those
+// whose place --backends-file takes.
+func TestRefusals[O Options[Completed], Completed any](t *testing.T, newOptions func() O, good Flags, replaced []string, more ...Refusal) {
+	for _, test := range append(everybody, more...) {
+		t.Run(test.Name, func(t *testing.T) {
+			flags := good.With(Flags{test.Flag: test.Value})
+			if test.Flag == "backends-file" {
+				for _, list := range replaced {
+					flags[list] = ""
+				}
+			}
+			_, err := Complete[Completed](t, newOptions(), flags)
+			if err == nil || !strings.Contains(err.Error(), test.Want) {
+				t.Errorf("got error %v, want %q", err, test.Want)
+			}
+		})
+	}
+}
