@@ -21,9 +21,10 @@ import (
 	"k8s.io/component-base/featuregate"
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
-	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
-	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of clients
-	_ "k8s.io/component-base/metrics/prometheus/version"  // kubernetes_build_info
+	_ "k8s.io/component-base/logs/json/register"           // --logging-format=json
+	_ "k8s.io/component-base/metrics/prometheus/clientgo"  // metrics of clients
+	_ "k8s.io/component-base/metrics/prometheus/version"   // kubernetes_build_info
+	_ "k8s.io/component-base/metrics/prometheus/workqueue" // metrics of work queues
 	"k8s.io/component-base/term"
 	"k8s.io/component-base/version/verflag"
 

@@ -49,11 +49,12 @@ type numbered struct {
 	number uint64
 }
 
-// NewPublisher returns the publisher of a replica that has just started. inFlight counts its requests in flight.
-func NewPublisher(inFlight func() int) *Publisher {
+// NewPublisher returns the publisher of a replica that was started with these settings. inFlight counts its requests in flight.
+func NewPublisher(settings *backendv1.Settings, inFlight func() int) *Publisher {
 	stopped := make(chan struct{})
 	return &Publisher{
 		run:         uuid.NewString(),
+		settings:    settings,
 		inFlight:    inFlight,
 		stopped:     stopped,
 		stop:        sync.OnceFunc(func() { close(stopped) }),
@@ -62,9 +63,6 @@ func NewPublisher(inFlight func() int) *Publisher {
 		established: map[string]numbered{},
 	}
 }
-
-// SetSettings says how the replica was started. It is called before anybody watches.
-func (p *Publisher) SetSettings(settings *backendv1.Settings) { p.settings = settings }
 
 // Register makes a gRPC server serve the feed.
 func (p *Publisher) Register(s grpc.ServiceRegistrar) { backendv1.RegisterBackendServer(s, p) }

@@ -69,7 +69,8 @@ func resource(n int) *backendv1.Established {
 
 func TestAWatcherIsToldEverythingOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := NewPublisher(func() int { return 7 })
+		settings := &backendv1.Settings{EmulationVersion: "1.35"}
+		p := NewPublisher(settings, func() int { return 7 })
 		message := func(phase backendv1.WatchResponse_Phase, change func(*backendv1.WatchResponse)) *backendv1.WatchResponse {
 			m := &backendv1.WatchResponse{Run: p.run, Phase: phase, RequestsInFlight: 7}
 			if change != nil {
@@ -78,8 +79,6 @@ func TestAWatcherIsToldEverythingOnce(t *testing.T) {
 			return m
 		}
 		catalog := &backendv1.Catalog{GroupVersions: []*backendv1.GroupVersion{{Version: "v1"}}, DiscoveryDigest: "a"}
-		settings := &backendv1.Settings{EmulationVersion: "1.35"}
-		p.SetSettings(settings)
 		p.SetReady([]string{"etcd"})
 		p.Establish(resource(1))
 		first, _ := watch(t, p)
@@ -125,7 +124,7 @@ func TestAWatcherIsToldEverythingOnce(t *testing.T) {
 
 func TestStreamsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := NewPublisher(func() int { return 0 })
+		p := NewPublisher(nil, func() int { return 0 })
 		cancelled, cancelledEnd := watch(t, p)
 		<-cancelled.sent
 		ctx, cancel := context.WithCancel(t.Context())

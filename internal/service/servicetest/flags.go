@@ -95,7 +95,6 @@ var everybody = []Refusal{
 	{"a service certificate that does not exist", "service-cert-file", "missing.crt", "--service-cert-file: open missing.crt"},
 	{"an address of probes without a port", "probe-bind-address", "127.0.0.1", "--probe-bind-address: "},
 	{"a backends file that does not exist", "backends-file", "missing.yaml", "--backends-file: cannot read"},
-	{"a gate that needs one process", "feature-gates", "StorageVersionAPI=true,APIServerIdentity=true", "cannot be used with Tripod"},
 }
 
 // TestRefusals tests that a service refuses what all services refuse, and some more. good are flags that it takes; replaced are those

@@ -16,6 +16,7 @@ func goodFlags(t *testing.T) servicetest.Flags {
 		"tls-cert-file": flags["service-cert-file"], "tls-private-key-file": flags["service-key-file"],
 		"core-servers": "https://127.0.0.1:6444", "core-grpc-servers": "127.0.0.1:7444",
 		"extensions-servers": "https://127.0.0.1:6445", "extensions-grpc-servers": "127.0.0.1:7445",
+		"advertise-address": "192.0.2.1",
 	})
 }
 
@@ -24,7 +25,7 @@ func TestGoodFlagsAreCompleted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := completed.ServerRun.ExternalHost; got != "127.0.0.1" {
+	if got := completed.ServerRun.ExternalHost; got != "192.0.2.1" {
 		t.Errorf("the external host is %q, want the advertised address", got)
 	}
 	if got := completed.Backends.Core.GRPC[0]; got != "127.0.0.1:7444" {

@@ -34,14 +34,17 @@ type Forwarder struct {
 	name       string
 	serializer runtime.NegotiatedSerializer
 	proxy      *httputil.ReverseProxy
-	// onGroupVersion is set by OnGroupVersion.
+	// onGroupVersion may be nil (see NewForwarder).
 	onGroupVersion func(context.Context, schema.GroupVersion)
 }
 
 // NewForwarder returns a handler that forwards through the transport of the backend called name. The
-// serializer renders errors.
-func NewForwarder(name string, transport http.RoundTripper, s runtime.NegotiatedSerializer) *Forwarder {
-	f := &Forwarder{name: name, serializer: s}
+// serializer renders errors. onGroupVersion is called before a client is told, with the discovery document of a group-version, that there is
+// that group-version. It may be nil.
+func NewForwarder(
+	name string, transport http.RoundTripper, s runtime.NegotiatedSerializer, onGroupVersion func(context.Context, schema.GroupVersion),
+) *Forwarder {
+	f := &Forwarder{name: name, serializer: s, onGroupVersion: onGroupVersion}
 	f.proxy = &httputil.ReverseProxy{
 		Rewrite:        rewrite,
 		Transport:      transport,
@@ -51,12 +54,6 @@ func NewForwarder(name string, transport http.RoundTripper, s runtime.Negotiated
 		ErrorLog:       log.New(klogWriter{}, "", 0),
 	}
 	return f
-}
-
-// OnGroupVersion calls the function before a client is told, with the discovery document of a group-version, that there is
-// that group-version. It is called before requests are forwarded.
-func (f *Forwarder) OnGroupVersion(told func(context.Context, schema.GroupVersion)) {
-	f.onGroupVersion = told
 }
 
 // ServeHTTP forwards the request.

@@ -61,7 +61,7 @@ func front(t *testing.T, u user.Info, behind http.HandlerFunc) *httptest.Server 
 	t.Helper()
 	back := httptest.NewServer(behind)
 	t.Cleanup(back.Close)
-	forwarder := NewForwarder("core", toServer{back}, aggregatorscheme.Codecs)
+	forwarder := NewForwarder("core", toServer{back}, aggregatorscheme.Codecs, nil)
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if u != nil {
 			req = req.WithContext(request.WithUser(req.Context(), u))
@@ -256,7 +256,7 @@ func TestTheBackendLearnsWhatAuthenticationFound(t *testing.T) {
 	seen := make(chan http.Header, 1)
 	back := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { seen <- req.Header }))
 	defer back.Close()
-	forwarder := NewForwarder("core", toServer{back}, aggregatorscheme.Codecs)
+	forwarder := NewForwarder("core", toServer{back}, aggregatorscheme.Codecs, nil)
 	authenticated := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		warning.AddWarning(req.Context(), "", "old token")
 		audit.AddAuditAnnotation(req.Context(), "example.com/token", "old")
@@ -289,7 +289,7 @@ func FuzzHeaders(f *testing.F) {
 		seen <- req.Header
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
 	})
-	forwarder := NewForwarder("core", transport, aggregatorscheme.Codecs)
+	forwarder := NewForwarder("core", transport, aggregatorscheme.Codecs, nil)
 	f.Fuzz(func(t *testing.T, name1, value1, name2, value2 string) {
 		for _, path := range []string{forObjects, forOthers} {
 			req := httptest.NewRequest(http.MethodGet, path, nil)
@@ -413,7 +413,7 @@ func TestAWatchEndsWithoutAnErrorWhenItsBackendGoesAway(t *testing.T) {
 				panic(http.ErrAbortHandler)
 			}))
 			defer back.Close()
-			forwarder := NewForwarder("core", toServer{back}, aggregatorscheme.Codecs)
+			forwarder := NewForwarder("core", toServer{back}, aggregatorscheme.Codecs, nil)
 			front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 				ctx := request.WithUser(req.Context(), jane)
 				forwarder.ServeHTTP(w, req.WithContext(request.WithRequestInfo(ctx, &request.RequestInfo{Verb: verb, IsResourceRequest: verb == "watch"})))
@@ -490,7 +490,7 @@ func TestClientsAreToldToRetryOnlyWhatCannotHappenTwice(t *testing.T) {
 		"a removal broke off": {http.MethodDelete, broken, http.StatusBadGateway, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			forwarder := NewForwarder("core", failing{test.err}, aggregatorscheme.Codecs)
+			forwarder := NewForwarder("core", failing{test.err}, aggregatorscheme.Codecs, nil)
 			w := httptest.NewRecorder()
 			req := httptest.NewRequest(test.method, "/api/v1/pods", nil)
 			forwarder.ServeHTTP(w, req.WithContext(request.WithUser(context.Background(), jane)))
@@ -514,7 +514,7 @@ func TestAClientThatWentAwayGetsNoAnswer(t *testing.T) {
 			t.Errorf("recovered %v, want http.ErrAbortHandler", recovered)
 		}
 	}()
-	NewForwarder("core", failing{context.Canceled}, aggregatorscheme.Codecs).
+	NewForwarder("core", failing{context.Canceled}, aggregatorscheme.Codecs, nil).
 		ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx))
 }
 

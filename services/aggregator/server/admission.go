@@ -32,7 +32,7 @@ import (
 
 // applyAdmission sets up the admission plugins that concern APIServices. Webhooks and policies come from core. What policies
 // and webhooks refer to may be anywhere, so their clients see the API of all services, as kube-apiserver's do.
-func (c *config) applyAdmission() error {
+func (c *Config) applyAdmission() error {
 	o, generic := c.options, &c.generic.Config
 	whole, err := loopback.Whole(generic.LoopbackClientConfig, c.knowsGroups)
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *config) applyAdmission() error {
 }
 
 // serviceResolver finds where webhooks are reached, by the Services of core.
-func (c *config) serviceResolver() (webhook.ServiceResolver, error) {
+func (c *Config) serviceResolver() (webhook.ServiceResolver, error) {
 	factory := c.generic.SharedInformerFactory
 	services := factory.Core().V1().Services().Lister()
 	if !c.options.EnableAggregatorRouting {

@@ -26,8 +26,8 @@ const (
 )
 
 // installAdvertising makes this aggregator an endpoint of the kubernetes Service when it is ready.
-func (s *server) installAdvertising() (*advertise.Advertiser, error) {
-	generic := &s.config.generic.Config
+func (s *Server) installAdvertising() (*advertise.Advertiser, error) {
+	generic := &s.generic.Config
 	ip, ok := netip.AddrFromSlice(generic.PublicAddress)
 	if !ok {
 		return nil, fmt.Errorf("--advertise-address: %s is no IP address", generic.PublicAddress)
@@ -36,17 +36,17 @@ func (s *server) installAdvertising() (*advertise.Advertiser, error) {
 	if err != nil {
 		return nil, fmt.Errorf("address of the listener: %w", err)
 	}
-	client, err := kubernetes.NewForConfig(s.generic.LoopbackClientConfig)
+	client, err := kubernetes.NewForConfig(s.api.LoopbackClientConfig)
 	if err != nil {
 		return nil, err
 	}
-	core := s.config.core
+	core := s.core
 	advertiser := advertise.New(advertise.Config{
 		Address:   netip.AddrPortFrom(ip.Unmap(), uint16(port)), //nolint:gosec // a port
 		Cores:     core.grpcAddresses,
 		Subscribe: core.Subscribe,
 		Dial: func(address string) (advertise.Conn, error) {
-			return rpc.Dial(address, core.Name(), &s.config.options.ServiceTrust, generic.TracerProvider)
+			return rpc.Dial(address, core.Name(), &s.options.ServiceTrust, generic.TracerProvider)
 		},
 	})
 	s.run("advertise", func(ctx context.Context) {

@@ -10,8 +10,6 @@ import (
 
 	discoveryendpoint "k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/apiserver/pkg/server/dynamiccertificates"
-	"k8s.io/apiserver/pkg/server/egressselector"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/server/mux"
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -26,28 +24,25 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/apiservices"
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/discovery"
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/openapi"
-	"github.com/tripod-k8s/tripod/services/aggregator/peers/aggregated"
-	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
-	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
 // installAPIServices makes APIServices effective: in routing, discovery and OpenAPI.
-func (s *server) installAPIServices() error {
+func (s *Server) installAPIServices() error {
 	handlers := &apiServiceHandlers{
 		table:      s.table,
 		core:       s.coreDiscovery,
 		extensions: s.extensionsDiscovery,
-		thirdParty: s.thirdParty,
-		directory:  s.directory,
-		discovery:  apiserver.NewDiscoveryManager(s.generic.AggregatedDiscoveryGroupManager.WithSource(discoveryendpoint.AggregatorSource)),
+		thirdParty: s.thirdParties.proxy,
+		directory:  s.thirdParties.directory,
+		discovery:  apiserver.NewDiscoveryManager(s.api.AggregatedDiscoveryGroupManager.WithSource(discoveryendpoint.AggregatorSource)),
 		proxied:    map[string]*currentProxy{},
 	}
 	if err := s.installOpenAPI(handlers); err != nil {
 		return err
 	}
-	controller := apiserver.NewAPIServiceRegistrationController(s.services, handlers)
-	if cert := s.proxyClientCert; cert != nil {
+	controller := apiserver.NewAPIServiceRegistrationController(s.registered.services, handlers)
+	if cert := s.thirdParties.clientCert; cert != nil {
 		// A new certificate makes new transports.
 		cert.AddListener(controller)
 		s.run("aggregator-reload-proxy-client-cert", func(ctx context.Context) { go cert.Run(ctx, 1) })
@@ -55,7 +50,7 @@ func (s *server) installAPIServices() error {
 
 	// Until all APIServices are known, unknown paths are 503 and not 404.
 	initiated := make(chan struct{})
-	if err := s.generic.RegisterMuxAndDiscoveryCompleteSignal("APIServiceRegistrationControllerInitiated", initiated); err != nil {
+	if err := s.api.RegisterMuxAndDiscoveryCompleteSignal("APIServiceRegistrationControllerInitiated", initiated); err != nil {
 		return err
 	}
 	s.run("apiservice-registration-controller", func(ctx context.Context) {
@@ -81,18 +76,17 @@ func await(ctx context.Context, done <-chan struct{}) {
 
 // installOpenAPI serves the merged documents. kube-aggregator's controllers keep those of third
 // parties and of the aggregator's own group, on muxes that only the merge reads.
-func (s *server) installOpenAPI(handlers *apiServiceHandlers) error {
-	generic := s.config.generic
+func (s *Server) installOpenAPI(handlers *apiServiceHandlers) error {
 	local := mux.NewPathRecorderMux("openapi-of-aggregator")
 
 	downloader := openapiaggregator.NewDownloader()
 	v2, err := openapiaggregator.BuildAndRegisterAggregator(&downloader, genericapiserver.NewEmptyDelegate(),
-		s.generic.Handler.GoRestfulContainer.RegisteredWebServices(), generic.OpenAPIConfig, local)
+		s.api.Handler.GoRestfulContainer.RegisteredWebServices(), s.generic.OpenAPIConfig, local)
 	if err != nil {
 		return fmt.Errorf("OpenAPI v2: %w", err)
 	}
 	v3, err := openapiv3aggregator.BuildAndRegisterAggregator(openapiv3aggregator.NewDownloader(), genericapiserver.NewEmptyDelegate(),
-		s.generic.Handler.GoRestfulContainer, generic.OpenAPIV3Config, local)
+		s.api.Handler.GoRestfulContainer, s.generic.OpenAPIV3Config, local)
 	if err != nil {
 		return fmt.Errorf("OpenAPI v3: %w", err)
 	}
@@ -101,69 +95,32 @@ func (s *server) installOpenAPI(handlers *apiServiceHandlers) error {
 	s.run("apiservice-openapi-controller", func(ctx context.Context) { go handlers.openAPI.RunWithContext(ctx) })
 	s.run("apiservice-openapiv3-controller", func(ctx context.Context) { go handlers.openAPIV3.RunWithContext(ctx) })
 
-	public := s.generic.Handler.NonGoRestfulMux
-	public.Handle("/openapi/v2", openapi.NewV2(s.config.core.Own(), s.config.extensions.Own(), local))
-	merged := openapi.NewV3(s.config.core.Own(), s.config.extensions.Own(), local)
+	public := s.api.Handler.NonGoRestfulMux
+	public.Handle("/openapi/v2", openapi.NewV2(s.core.Own(), s.extensions.Own(), local))
+	merged := openapi.NewV3(s.core.Own(), s.extensions.Own(), local)
 	public.Handle("/openapi/v3", merged)
 	public.HandlePrefix("/openapi/v3/", merged)
 	return nil
 }
 
-// configureThirdParties decides how third-party API servers are found, by the Services and
-// EndpointSlices of core, and what the aggregator shows them.
-func (s *server) configureThirdParties() error {
-	o, generic := s.config.options, s.config.generic
-	s.thirdParty = proxy.ThirdPartyConfig{
-		RejectRedirects: o.RejectForwardingRedirects,
-		Tracer:          generic.TracerProvider,
-		Serializer:      generic.Serializer,
-	}
-	config := aggregated.Config{
-		Services:       generic.SharedInformerFactory.Core().V1().Services(),
-		EndpointSlices: generic.SharedInformerFactory.Discovery().V1().EndpointSlices(),
-		ByEndpoint:     o.EnableAggregatorRouting,
-		ClientCert:     func() (cert, key []byte) { return nil, nil },
-	}
-	if generic.EgressSelector != nil {
-		dial, err := generic.EgressSelector.Lookup(egressselector.Cluster.AsNetworkContext())
-		if err != nil {
-			return err
-		}
-		if dial != nil {
-			config.Dial = connections.Dial(dial)
-		}
-	}
-	var err error
-	if o.ProxyClientCertFile != "" {
-		s.proxyClientCert, err = dynamiccertificates.NewDynamicServingContentFromFiles("aggregator-proxy-cert", o.ProxyClientCertFile, o.ProxyClientKeyFile)
-		if err != nil {
-			return fmt.Errorf("--proxy-client-cert-file: %w", err)
-		}
-		config.ClientCert = s.proxyClientCert.CurrentCertKeyContent
-	}
-	s.directory, err = aggregated.New(config)
-	s.run("check-third-parties", func(ctx context.Context) { go s.directory.Run(ctx) })
-	return err
-}
-
 // installAvailability keeps the Available condition of all APIServices.
-func (s *server) installAvailability() error {
-	client := s.client.ApiregistrationV1()
+func (s *Server) installAvailability() error {
+	client := s.registered.client.ApiregistrationV1()
 	metrics := availabilitymetrics.New()
 	if err := metrics.Register(legacyregistry.Register, legacyregistry.CustomRegister); err != nil {
 		return err
 	}
 	remote, err := apiservices.NewAvailability(apiservices.AvailabilityConfig{
-		Informer:     s.services,
+		Informer:     s.registered.services,
 		Client:       client,
-		Backends:     []*upstream.Backend{s.config.core.Backend, s.config.extensions.Backend},
-		ThirdParties: s.directory,
+		Backends:     []*upstream.Backend{s.core.Backend, s.extensions.Backend},
+		ThirdParties: s.thirdParties.directory,
 		Metrics:      metrics,
 	})
 	if err != nil {
 		return err
 	}
-	local, err := localavailability.New(s.services, client, metrics)
+	local, err := localavailability.New(s.registered.services, client, metrics)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/internal/hop/rpc"
 	"github.com/tripod-k8s/tripod/internal/service/settings"
+	"github.com/tripod-k8s/tripod/services/aggregator/apis/discovery"
 	"github.com/tripod-k8s/tripod/services/aggregator/peers/feeds"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
@@ -23,8 +24,9 @@ type located struct {
 	locate atomic.Pointer[func(address string) (string, bool)]
 }
 
-func newLocated(name string, replicas addresses.Replicas, identity upstream.Identity) (*located, error) {
-	b, err := upstream.New(name, replicas.Servers, identity)
+func newLocated(config upstream.Config, replicas addresses.Replicas) (*located, error) {
+	config.Servers = replicas.Servers
+	b, err := upstream.New(config)
 	if err != nil {
 		return nil, err
 	}
@@ -58,42 +60,66 @@ func (l *located) grpcAddresses() []string {
 	return all
 }
 
-// newFeeds returns a follower of a backend's feeds.
-func (c *config) newFeeds(l *located, onServed func([]schema.GroupVersion), onDocuments func()) *feeds.Follower {
-	return feeds.New(feeds.Config{
-		Backend: l,
-		Locate:  l.grpc,
-		Dial: func(address string) (feeds.Conn, error) {
-			return rpc.Dial(address, l.Name(), &c.options.ServiceTrust, c.generic.TracerProvider)
-		},
-		Settings:    settings.Of(c.options.ServerRun.ComponentGlobalsRegistry, c.options.APIEnablement.RuntimeConfig),
-		OnServed:    onServed,
-		OnDocuments: onDocuments,
-	})
+// locateBackends makes the backends, with their replicas where they are when the aggregator starts.
+func (c *Config) locateBackends() (err error) {
+	o := c.options
+	if c.core, err = newLocated(upstream.Config{Name: upstream.Core, Trust: o.ServiceTrust}, o.Backends.Core); err != nil {
+		return err
+	}
+	c.firsts = feeds.NewFirsts()
+	extensions := upstream.Config{Name: upstream.Extensions, Trust: o.ServiceTrust, FirstWith: c.firsts.With}
+	c.extensions, err = newLocated(extensions, o.Backends.Extensions)
+	return err
 }
 
-// installFeeds follows what the replicas of the backends tell of themselves.
-func (s *server) installFeeds() error {
-	core := s.config.newFeeds(s.config.core, func(served []schema.GroupVersion) {
-		s.table.SetCore(served)
-		s.registrar.SetCore(served)
-	}, s.coreDiscovery.Kick)
-	extensions := s.config.newFeeds(s.config.extensions, s.registrar.SetExtensions, s.extensionsDiscovery.Kick)
-	s.config.extensions.SetFirstWith(extensions.FirstWith)
-	s.config.webhooks.conversion = extensions.CallsWebhookAt
-	s.followers = []*feeds.Follower{core, extensions}
+// followBackends makes what follows the backends: their discovery documents, and what their replicas tell of themselves.
+func (c *Config) followBackends() error {
+	merged := c.generic.AggregatedDiscoveryGroupManager
+	c.coreDiscovery = discovery.NewSource(c.core.Backend, merged)
+	c.extensionsDiscovery = discovery.NewSource(c.extensions.Backend, merged)
+	c.coreFeed = c.newFeed(c.core, feeds.Config{
+		OnServed: func(served []schema.GroupVersion) {
+			c.table.SetCore(served)
+			c.registered.registrar.SetCore(served)
+		},
+		OnDocuments: c.coreDiscovery.Kick,
+	})
+	c.extensionsFeed = c.newFeed(c.extensions, feeds.Config{
+		OnServed:    c.registered.registrar.SetExtensions,
+		OnDocuments: c.extensionsDiscovery.Kick,
+		Firsts:      c.firsts,
+	})
+	return nil
+}
+
+// newFeed returns a follower of a backend's feeds. config says who hears of them.
+func (c *Config) newFeed(l *located, config feeds.Config) *feeds.Follower {
+	config.Backend, config.Locate = l, l.grpc
+	config.Dial = func(address string) (feeds.Conn, error) {
+		return rpc.Dial(address, l.Name(), &c.options.ServiceTrust, c.generic.TracerProvider)
+	}
+	config.Settings = settings.Of(c.options.ServerRun.ComponentGlobalsRegistry, c.options.APIEnablement.RuntimeConfig)
+	return feeds.New(config)
+}
+
+// installBackends probes the replicas of the backends, and follows what they tell of themselves and where they are.
+func (s *Server) installBackends() error {
 	s.run("follow-backends", func(ctx context.Context) {
-		go core.Run(ctx)
-		go extensions.Run(ctx)
-		if path := s.config.options.BackendsFile; path != "" {
-			go addresses.WatchBackends(ctx, path, s.config.options.Backends, s.config.setBackends)
+		go s.coreFeed.Run(ctx)
+		go s.extensionsFeed.Run(ctx)
+		if path := s.options.BackendsFile; path != "" {
+			go addresses.WatchBackends(ctx, path, s.options.Backends, s.setBackends)
 		}
+	})
+	s.run("probe-backends", func(ctx context.Context) {
+		go s.core.Run(ctx)
+		go s.extensions.Run(ctx)
 	})
 	return nil
 }
 
 // setBackends follows the file that says where replicas are.
-func (c *config) setBackends(now *addresses.Backends) {
+func (c *Config) setBackends(now *addresses.Backends) {
 	for l, replicas := range map[*located]addresses.Replicas{c.core: now.Core, c.extensions: now.Extensions} {
 		if err := l.set(replicas); err != nil {
 			klog.ErrorS(err, "Not following the file of backends", "backend", l.Name(), "file", c.options.BackendsFile)

@@ -20,10 +20,10 @@ import (
 )
 
 // newHealth returns the health of all services, with what does not make this server unready but should be known.
-func (s *server) newHealth() *health.Handler {
-	return health.New([]health.Backend{s.config.core, s.config.extensions},
-		available(s.config.core.Backend), available(s.config.extensions.Backend),
-		healthz.NamedCheck("same-settings", func(*http.Request) error { return s.ofFollowers((*feeds.Follower).Agree) }))
+func (c *Config) newHealth() *health.Handler {
+	return health.New([]health.Backend{c.core, c.extensions},
+		available(c.core.Backend), available(c.extensions.Backend),
+		healthz.NamedCheck("same-settings", func(*http.Request) error { return c.ofFeeds((*feeds.Follower).Agree) }))
 }
 
 // available fails while no replica of a backend is ready.
@@ -38,16 +38,12 @@ func available(b *upstream.Backend) healthz.HealthChecker {
 
 // agreedOnce fails until each backend had a replica that was started with the settings of this server. Later, replicas may
 // differ for as long as it takes to start all of them anew.
-func (s *server) agreedOnce() healthz.HealthChecker {
-	return healthz.NamedCheck("same-settings-once", func(*http.Request) error { return s.ofFollowers((*feeds.Follower).AgreedOnce) })
+func (c *Config) agreedOnce() healthz.HealthChecker {
+	return healthz.NamedCheck("same-settings-once", func(*http.Request) error { return c.ofFeeds((*feeds.Follower).AgreedOnce) })
 }
 
-func (s *server) ofFollowers(check func(*feeds.Follower) error) error {
-	var errs []error
-	for _, f := range s.followers {
-		errs = append(errs, check(f))
-	}
-	return errors.Join(errs...)
+func (c *Config) ofFeeds(check func(*feeds.Follower) error) error {
+	return errors.Join(check(c.coreFeed), check(c.extensionsFeed))
 }
 
 // refuseUnknownServices answers requests that ask about a service that there is not.

@@ -19,7 +19,7 @@ import (
 // clients. They ask for the aggregator by its name as a service, and are known by their own certificates.
 
 // serveServices makes the aggregator known to core and extensions, and them to it.
-func (c *config) serveServices() error {
+func (c *Config) serveServices() error {
 	files := c.options.ServiceTrust
 	own, err := dynamiccertificates.NewDynamicSNIContentFromFiles("service-cert", files.CertFile, files.KeyFile,
 		trust.ServerName("aggregator"))
@@ -32,7 +32,7 @@ func (c *config) serveServices() error {
 	if err != nil {
 		return err
 	}
-	c.services = backends
+	c.senders = backends
 	return generic.Authentication.ApplyClientCert(ca, generic.SecureServing)
 }
 
@@ -51,7 +51,7 @@ func asKubeAPIServer(req *http.Request) *http.Request {
 
 // untilSeen answers 503 to services until the discovery documents of the backends were seen: a service would take a kind that
 // is missing for one that does not exist, and remember it.
-func (s *server) untilSeen(discovery http.Handler) http.Handler {
+func (s *Server) untilSeen(discovery http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		sender, ok := request.UserFrom(req.Context())
 		if !ok {
@@ -67,7 +67,7 @@ func (s *server) untilSeen(discovery http.Handler) http.Handler {
 			seen = s.coreDiscovery.Seen() && s.extensionsDiscovery.Seen()
 		}
 		if !seen {
-			proxy.Unavailable(s.config.generic.Serializer, w, req, "the API groups are not all known yet")
+			proxy.Unavailable(s.generic.Serializer, w, req, "the API groups are not all known yet")
 			return
 		}
 		discovery.ServeHTTP(w, req)

@@ -35,10 +35,10 @@ func TestThirdPartiesSeeKubeAPIServerInPlaceOfServices(t *testing.T) {
 }
 
 func TestServicesAreNotToldWhatIsNotWhole(t *testing.T) {
-	s := &server{
-		config:        &config{generic: genericapiserver.NewRecommendedConfig(aggregatorscheme.Codecs)},
+	s := &Server{Config: &Config{
+		generic:       genericapiserver.NewRecommendedConfig(aggregatorscheme.Codecs),
 		coreDiscovery: &discovery.Source{}, extensionsDiscovery: &discovery.Source{},
-	}
+	}}
 	handler := s.untilSeen(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for _, test := range []struct {
 		sender user.Info

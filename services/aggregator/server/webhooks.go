@@ -34,15 +34,16 @@ type webhookCalls struct {
 	mutating   admissionregistration.MutatingWebhookConfigurationInformer
 	validating admissionregistration.ValidatingWebhookConfigurationInformer
 	manifests  *manifestWebhooks
-	// conversion knows the conversion webhooks of CustomResourceDefinitions, which extensions calls. It is set before there are requests.
+	// conversion knows the conversion webhooks of CustomResourceDefinitions, which extensions calls.
 	conversion func(path string) (there, heard bool)
 }
 
-func newWebhookCalls(factory informers.SharedInformerFactory, manifests *manifestWebhooks) *webhookCalls {
+func newWebhookCalls(
+	factory informers.SharedInformerFactory, manifests *manifestWebhooks, conversion func(path string) (there, heard bool),
+) *webhookCalls {
 	v1 := factory.Admissionregistration().V1()
 	c := &webhookCalls{
-		mutating: v1.MutatingWebhookConfigurations(), validating: v1.ValidatingWebhookConfigurations(), manifests: manifests,
-		conversion: func(string) (bool, bool) { return false, false },
+		mutating: v1.MutatingWebhookConfigurations(), validating: v1.ValidatingWebhookConfigurations(), manifests: manifests, conversion: conversion,
 	}
 	c.mutating.Informer() // so that they are followed
 	c.validating.Informer()

@@ -64,7 +64,7 @@ func TestServicesMayCallWebhooksOnly(t *testing.T) {
 			Webhooks:   []admissionregistrationv1.MutatingWebhook{{ClientConfig: atService("default", "kubernetes", "/apis/a/v1/mutations", nil)}},
 		},
 	), 0)
-	calls := newWebhookCalls(factory, &manifestWebhooks{})
+	calls := newWebhookCalls(factory, &manifestWebhooks{}, noConversions)
 	factory.Start(t.Context().Done())
 	factory.WaitForCacheSync(t.Context().Done())
 
@@ -103,13 +103,15 @@ func TestServicesMayCallWebhooksOnly(t *testing.T) {
 	}
 }
 
+func noConversions(string) (there, heard bool) { return false, false }
+
 func TestExtensionsAloneCallsConversionWebhooks(t *testing.T) {
 	const path = "/apis/a/v1/conversions"
 	for name, allowed := range map[string]bool{trust.Extensions: true, trust.Core: false} {
 		service := trusttest.Backend(t, name)
 		synctest.Test(t, func(t *testing.T) {
-			calls := newWebhookCalls(informers.NewSharedInformerFactory(fake.NewClientset(), 0), &manifestWebhooks{})
-			calls.conversion = func(at string) (bool, bool) { return at == path, true }
+			calls := newWebhookCalls(informers.NewSharedInformerFactory(fake.NewClientset(), 0), &manifestWebhooks{},
+				func(at string) (bool, bool) { return at == path, true })
 			ctx := context.WithValue(t.Context(), targetKey{}, routing.Target{Owner: routing.ThirdParty})
 			for at, there := range map[string]bool{path: true, path + "/x": false, "": false} {
 				decision, _, err := calls.Authorize(ctx, authorizer.AttributesRecord{User: service, Verb: "create", Path: at})
@@ -135,7 +137,7 @@ func TestWebhooksOfFilesAreCalled(t *testing.T) {
 	if plugin.loaders == nil || plugin.loaders.LoadMutatingWebhookManifests != nil {
 		t.Fatalf("loaders are %v", plugin.loaders)
 	}
-	calls := newWebhookCalls(informers.NewSharedInformerFactory(fake.NewClientset(), 0), manifests)
+	calls := newWebhookCalls(informers.NewSharedInformerFactory(fake.NewClientset(), 0), manifests, noConversions)
 	for _, loaded := range []bool{false, true} {
 		if loaded {
 			if _, _, err := plugin.loaders.LoadValidatingWebhookManifests("a"); err != nil {
@@ -173,7 +175,8 @@ func (p *manifestPlugin) SetManifestLoaders(loaders *initializer.ManifestLoaders
 func TestServicesWaitForWebhooks(t *testing.T) {
 	core, extensions := trusttest.Backend(t, trust.Core), trusttest.Backend(t, trust.Extensions)
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-	calls := newWebhookCalls(factory, &manifestWebhooks{})
+	heard := false
+	calls := newWebhookCalls(factory, &manifestWebhooks{}, func(string) (bool, bool) { return false, heard })
 	var sender user.Info
 	config := &genericapiserver.Config{Serializer: aggregatorscheme.Codecs}
 	config.Authentication.Authenticator = authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
@@ -203,14 +206,14 @@ func TestServicesWaitForWebhooks(t *testing.T) {
 	factory.Start(t.Context().Done())
 	factory.WaitForCacheSync(t.Context().Done())
 	expect("core was heard", map[int][]int{0: {pass, pass}, 1: {wait, pass}, 2: {pass, pass}})
-	calls.conversion = func(string) (bool, bool) { return false, true }
+	heard = true
 	expect("both were heard", map[int][]int{0: {pass, pass}, 1: {pass, pass}, 2: {pass, pass}})
 }
 
 func TestAWebhookMayBeHeardOfALittleLater(t *testing.T) {
 	core := trusttest.Backend(t, trust.Core)
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-	calls := newWebhookCalls(factory, &manifestWebhooks{})
+	calls := newWebhookCalls(factory, &manifestWebhooks{}, noConversions)
 	synctest.Test(t, func(t *testing.T) {
 		go func() {
 			time.Sleep(hearsay / 2)

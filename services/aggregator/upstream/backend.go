@@ -36,14 +36,6 @@ const (
 	Namespace = trust.Namespace
 )
 
-// Identity is what the aggregator shows to its backends, and how it knows them.
-type Identity struct {
-	// CAFile signs the certificates of the backends.
-	CAFile string
-	// CertFile and KeyFile are the aggregator's own certificate.
-	CertFile, KeyFile string
-}
-
 // Backend is a server with any number of replicas. It is an http.RoundTripper: a request for it
 // needs only a path.
 type Backend struct {
@@ -57,7 +49,7 @@ type Backend struct {
 	dial connections.Dial
 	// holds is set when short answers are held back until they are complete (see hold).
 	holds bool
-	// firstWith is set by SetFirstWith.
+	// firstWith may be nil (see Config).
 	firstWith func(schema.GroupResource) (address string, ok bool)
 
 	// roster is what requests see.
@@ -81,14 +73,27 @@ type Backend struct {
 	changed, resolveNow chan struct{}
 }
 
+// Config says what a backend is.
+type Config struct {
+	Name string
+	// Servers are where its replicas are, as SetServers takes them.
+	Servers []string
+	// Trust is the identity of the aggregator.
+	Trust trust.Options
+	// FirstWith returns the replica that had a custom resource first, if that was not long ago. It may be nil.
+	FirstWith func(schema.GroupResource) (address string, ok bool)
+}
+
 // New returns the backend of that name with its replicas at the servers (see SetServers).
-func New(name string, servers []string, identity Identity) (*Backend, error) {
-	trust, err := connections.NewTrust(trust.ServerName(name), connections.Files{CA: identity.CAFile, Cert: identity.CertFile, Key: identity.KeyFile})
+func New(c Config) (*Backend, error) {
+	trust, err := connections.NewTrust(trust.ServerName(c.Name),
+		connections.Files{CA: c.Trust.CAFile, Cert: c.Trust.CertFile, Key: c.Trust.KeyFile})
 	if err != nil {
-		return nil, fmt.Errorf("connections to %s: %w", name, err)
+		return nil, fmt.Errorf("connections to %s: %w", c.Name, err)
 	}
-	b := empty(name, trust)
-	if err := b.SetServers(servers); err != nil {
+	b := empty(c.Name, trust)
+	b.firstWith = c.FirstWith
+	if err := b.SetServers(c.Servers); err != nil {
 		return nil, err
 	}
 	return b, nil

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
 )
 
@@ -47,7 +48,7 @@ func newBackend(t testing.TB, pki *connectionstest.PKI, addresses ...string) *Ba
 	for _, address := range addresses {
 		servers = append(servers, "https://"+address)
 	}
-	b, err := New(Core, servers, Identity{CAFile: pki.CAFile, CertFile: pki.CertFile, KeyFile: pki.KeyFile})
+	b, err := New(Config{Name: Core, Servers: servers, Trust: trust.Options{CAFile: pki.CAFile, CertFile: pki.CertFile, KeyFile: pki.KeyFile}})
 	if err != nil {
 		t.Fatal(err)
 	}

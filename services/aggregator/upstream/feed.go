@@ -6,8 +6,6 @@ package upstream
 import (
 	"maps"
 	"slices"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Addresses returns those of all replicas, host:port, sorted.
@@ -15,12 +13,6 @@ func (b *Backend) Addresses() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Sorted(maps.Keys(b.endpoints))
-}
-
-// SetFirstWith says how to find out which replica had a custom resource first, if that was not long ago. It is called
-// before requests are sent.
-func (b *Backend) SetFirstWith(firstWith func(schema.GroupResource) (address string, ok bool)) {
-	b.firstWith = firstWith
 }
 
 func (b *Backend) endpointAt(address string) *endpoint {

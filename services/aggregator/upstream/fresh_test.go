@@ -49,12 +49,12 @@ func TestARequestForANewCustomResourceFindsTheReplicaThatHadItFirst(t *testing.T
 			for range 3 {
 				b.endpoints[with].load.Begin(balance.Short) // so that the other one is asked before it
 			}
-			b.SetFirstWith(func(resource schema.GroupResource) (string, bool) {
+			b.firstWith = func(resource schema.GroupResource) (string, bool) {
 				if test.behind {
 					return without, test.first
 				}
 				return with, test.first && resource == foos
-			})
+			}
 			req := newRequest(t, http.MethodPost, "content")
 			info := &request.RequestInfo{IsResourceRequest: true, Verb: "create", APIGroup: test.resource.Group, Resource: test.resource.Resource}
 			resp, err := b.RoundTrip(req.WithContext(request.WithRequestInfo(req.Context(), info)))

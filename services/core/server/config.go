@@ -5,7 +5,6 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"strconv"
 	"time"
@@ -23,18 +22,19 @@ import (
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 
 	"github.com/tripod-k8s/tripod/internal/admission/loopback"
+	"github.com/tripod-k8s/tripod/internal/hop/feed"
 	"github.com/tripod-k8s/tripod/internal/service"
-	"github.com/tripod-k8s/tripod/internal/service/auditlog"
-	"github.com/tripod-k8s/tripod/internal/storage/etcdready"
-	"github.com/tripod-k8s/tripod/internal/storage/watchresume"
+	"github.com/tripod-k8s/tripod/services/core/endpoints"
 	"github.com/tripod-k8s/tripod/services/core/identity"
 	"github.com/tripod-k8s/tripod/services/core/options"
 	"github.com/tripod-k8s/tripod/services/core/paramkinds"
 )
 
-// config is what core is built from.
-type config struct {
-	*controlplane.Config
+// Config is what core is built from.
+type Config struct {
+	options *options.Completed
+	// kube is what kube-apiserver builds its control plane from.
+	kube      *controlplane.Config
 	informers *service.Informers
 	// dependencies are those of tokens.
 	dependencies *identity.Dependencies
@@ -42,67 +42,63 @@ type config struct {
 	served *loopback.Served
 	// webhookFreshness is how long aggregators may use answers of the authentication webhook. It is nil without one.
 	webhookFreshness *time.Duration
+	// inFlight counts requests.
+	inFlight *feed.Counter
+	// endpoints keeps the endpoints of the kubernetes Service.
+	endpoints *endpoints.Reconciler
 }
 
-// newConfig builds the configuration that kube-apiserver builds for its built-in groups, and puts Tripod's services in
-// front of authentication and authorization. It waits for etcd.
-func newConfig(ctx context.Context, o *options.Completed) (*config, error) {
-	// Behind an egress proxy, etcd is waited for as kube-apiserver does it.
-	if o.EgressSelector.ConfigFile == "" {
-		if err := etcdready.Wait(ctx, o.Etcd.StorageConfig, o.SecureServing.SecureServingOptions); err != nil {
-			return nil, err
-		}
+// NewConfig builds the configuration that kube-apiserver builds for its built-in groups, and puts Tripod's services in
+// front of authentication and authorization.
+func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
+	c := &Config{options: o, inFlight: &feed.Counter{}}
+	if err := c.buildKube(ctx); err != nil {
+		return nil, err
 	}
-	webhookFreshness, restore := shareWebhookCache(o.Kube.Authentication.WebHook)
+	c.inFlight.ApplyTo(c.kube.ControlPlane.Generic)
+	var err error
+	c.endpoints, err = endpoints.Apply(c.kube, o.AdvertisePort)
+	return c, err
+}
+
+// buildKube calls kube-apiserver's builders. What Tripod adds in between has to be there when the next one looks for it.
+func (c *Config) buildKube(ctx context.Context) error {
+	o := c.options
+	freshness, restore := shareWebhookCache(o.Kube.Authentication.WebHook)
 	defer restore()
+	c.webhookFreshness = freshness
 	// The schemes decide the group-version-kinds in OpenAPI documents; kube-apiserver has these three.
 	schemes := []*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme}
-	genericConfig, factory, storageFactory, err := controlplaneapiserver.BuildGenericConfig(
-		o.Kube.CompletedOptions,
-		schemes,
-		controlplane.DefaultAPIResourceConfigSource(),
-		generatedopenapi.GetOpenAPIDefinitions,
-	)
+	generic, factory, storageFactory, err := controlplaneapiserver.BuildGenericConfig(
+		o.Kube.CompletedOptions, schemes, controlplane.DefaultAPIResourceConfigSource(), generatedopenapi.GetOpenAPIDefinitions)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	informers := service.NewInformers(factory)
-	dependencies, err := identity.Follow(informers, o.Kube.Authentication.ServiceAccounts)
-	if err != nil {
-		return nil, err
+	c.informers = service.NewInformers(factory)
+	if c.dependencies, err = identity.Follow(c.informers, o.Kube.Authentication.ServiceAccounts); err != nil {
+		return err
 	}
-	if err := applyOwn(o, genericConfig); err != nil {
-		return nil, err
+	if err := applyTripod(o, generic); err != nil {
+		return err
 	}
 	// Last, because it waits a moment before it knows nothing.
-	genericConfig.Authorization.Authorizer = authorizerunion.New(
-		genericConfig.Authorization.Authorizer, paramkinds.New(informers, utilfeature.DefaultFeatureGate))
-	served, err := applyLoopback(ctx, o, genericConfig)
-	if err != nil {
-		return nil, err
+	generic.Authorization.Authorizer = authorizerunion.New(
+		generic.Authorization.Authorizer, paramkinds.New(c.informers, utilfeature.DefaultFeatureGate))
+	if c.served, err = applyLoopback(ctx, o, generic); err != nil {
+		return err
 	}
-	kubeConfig, _, _, err := app.CreateKubeAPIServerConfig(o.Kube, genericConfig, informers, storageFactory)
-	if err != nil {
-		return nil, err
-	}
-	return &config{Config: kubeConfig, informers: informers, dependencies: dependencies, served: served, webhookFreshness: webhookFreshness}, nil
+	c.kube, _, _, err = app.CreateKubeAPIServerConfig(o.Kube, generic, c.informers, storageFactory)
+	return err
 }
 
-// applyOwn applies the options that kube-apiserver does not have. Admission and the storage of reviews take
+// applyTripod applies the options that kube-apiserver does not have. Admission and the storage of reviews take
 // authenticator, authorizer and identity from the configuration, so this must come before them.
-func applyOwn(o *options.Completed, config *genericapiserver.Config) error {
+func applyTripod(o *options.Completed, config *genericapiserver.Config) error {
 	if err := o.ApplyTrust(config); err != nil {
 		return err
 	}
-	config.Flagz = o.Flagz
-	watchresume.Apply(config)
-	auditlog.Apply(config, o.AuditSocket, o.Audit)
-	if o.Replica != "" {
-		id, err := service.NewReplicaID("core", o.Replica)
-		if err != nil {
-			return fmt.Errorf("name this replica: %w", err)
-		}
-		config.APIServerID = id
+	if err := o.ApplyTripodTo(config); err != nil {
+		return err
 	}
 	if o.AdvertisePort != 0 {
 		if _, _, err := net.SplitHostPort(config.ExternalAddress); err != nil {

@@ -15,7 +15,6 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
 	"k8s.io/component-base/version"
-	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controlplane"
 
 	"github.com/tripod-k8s/tripod/internal/hop/feed"
@@ -23,80 +22,79 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/internal/service"
 	"github.com/tripod-k8s/tripod/internal/service/settings"
-
 	"github.com/tripod-k8s/tripod/services/core/endpoints"
 	"github.com/tripod-k8s/tripod/services/core/identity"
-	"github.com/tripod-k8s/tripod/services/core/options"
 )
 
-// Run serves until the context ends, and then shuts down as kube-apiserver does.
-func Run(ctx context.Context, o *options.Completed) error {
-	klog.InfoS("Starting core", "version", service.Version, "kubernetes", version.Get().GitVersion)
+// Server is core before it serves.
+type Server struct {
+	*Config
+	api *genericapiserver.GenericAPIServer
+	// What aggregators ask and hear of this replica.
+	identity  *identity.Service
+	publisher *feed.Publisher
+	endpoints *endpoints.Service
+}
 
-	probing, err := service.StartProbes(&o.Probes, "etcd")
+// New builds the server.
+func New(c *Config) (*Server, error) {
+	instance, err := newInstance(c.kube, c.options.AdvertisePort)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	listener, err := o.GRPC.Listen()
-	if err != nil {
-		return err
-	}
-	config, err := newConfig(ctx, o)
-	if err != nil {
-		return err
-	}
-	counter := &feed.Counter{}
-	counter.ApplyTo(config.ControlPlane.Generic)
-	kept, err := endpoints.Apply(config.Config, o.AdvertisePort)
-	if err != nil {
-		return err
-	}
-	instance, err := newInstance(config.Config, o.AdvertisePort)
-	if err != nil {
-		return err
-	}
-	generic := instance.ControlPlane.GenericAPIServer
-	prepared := generic.PrepareRun()
-	probing.Serve(generic.Handler.NonGoRestfulMux)
+	return &Server{
+		Config:    c,
+		api:       instance.ControlPlane.GenericAPIServer,
+		identity:  newIdentity(c),
+		publisher: feed.NewPublisher(settings.Of(c.options.ServerRun.ComponentGlobalsRegistry, c.options.APIEnablement.RuntimeConfig), c.inFlight.InFlight),
+		endpoints: endpoints.NewService(c.endpoints),
+	}, nil
+}
 
-	serves := catalogOf(generic.ListedPaths(), version.Get().GitVersion, utilfeature.DefaultMutableFeatureGate)
-	config.served.Set(serves)
-	if listener == nil {
+// Run implements service.Server.
+func (s *Server) Run(ctx context.Context, ports *service.Ports) error {
+	prepared := s.api.PrepareRun()
+	ports.Probes.Serve(s.api.Handler.NonGoRestfulMux)
+	serves := catalogOf(s.api.ListedPaths(), version.Get().GitVersion, utilfeature.DefaultMutableFeatureGate)
+	s.served.Set(serves)
+	if ports.GRPC == nil {
 		return prepared.RunWithContext(ctx)
 	}
-	authenticates := newIdentity(config)
-	publisher := feed.NewPublisher(counter.InFlight)
-	publisher.SetCatalog(serves)
-	publisher.SetSettings(settings.Of(o.ServerRun.ComponentGlobalsRegistry, o.APIEnablement.RuntimeConfig))
-	server := rpc.NewServer(&o.ServiceTrust, []string{trust.Aggregator}, config.ControlPlane.Generic.TracerProvider)
-	authenticates.Register(server)
-	publisher.Register(server)
-	advertises := endpoints.NewService(kept)
-	advertises.Register(server)
-	go publisher.FollowReadiness(ctx, generic.Handler.NonGoRestfulMux, config.informers.Settle)
+	s.publisher.SetCatalog(serves)
+	server := s.newGRPC()
+	go s.publisher.FollowReadiness(ctx, s.api.Handler.NonGoRestfulMux, s.informers.Settle)
 	go func() {
-		if authenticates.WaitReady(ctx) {
+		if s.identity.WaitReady(ctx) {
 			server.Health.SetServingStatus("", healthv1.HealthCheckResponse_SERVING)
 		}
 	}()
 	return rpc.Beside{
 		API:      prepared.RunWithContext,
 		Server:   server,
-		Listener: listener,
+		Listener: ports.GRPC,
 		// Aggregators move their requests, and ask another replica about tokens.
 		Drain: func() {
-			publisher.Drain()
-			authenticates.Stop()
+			s.publisher.Drain()
+			s.identity.Stop()
 		},
 		Stop: func() {
-			publisher.Stop()
-			advertises.Stop()
+			s.publisher.Stop()
+			s.endpoints.Stop()
 		},
 	}.Run(ctx)
 }
 
-func newIdentity(c *config) *identity.Service {
-	authentication := c.ControlPlane.Generic.Authentication
+// newGRPC returns the server for aggregators.
+func (s *Server) newGRPC() *rpc.Server {
+	server := rpc.NewServer(&s.options.ServiceTrust, []string{trust.Aggregator}, s.kube.ControlPlane.Generic.TracerProvider)
+	s.identity.Register(server)
+	s.publisher.Register(server)
+	s.endpoints.Register(server)
+	return server
+}
+
+func newIdentity(c *Config) *identity.Service {
+	authentication := c.kube.ControlPlane.Generic.Authentication
 	return identity.NewService(identity.Config{
 		Authenticator:    authentication.Authenticator,
 		APIAudiences:     authentication.APIAudiences,

@@ -13,20 +13,14 @@ import (
 	generatedopenapi "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/sets"
-	genericfeatures "k8s.io/apiserver/pkg/features"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	genericfilters "k8s.io/apiserver/pkg/server/filters"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	metricsfeatures "k8s.io/component-base/metrics/features"
 
 	"github.com/tripod-k8s/tripod/internal/admission/loopback"
+	"github.com/tripod-k8s/tripod/internal/hop/feed"
 	"github.com/tripod-k8s/tripod/internal/service"
-	"github.com/tripod-k8s/tripod/internal/service/auditlog"
-	"github.com/tripod-k8s/tripod/internal/storage/watchresume"
 	"github.com/tripod-k8s/tripod/services/extensions/options"
 	"github.com/tripod-k8s/tripod/services/extensions/storages"
 )
@@ -34,103 +28,85 @@ import (
 // resync is how often informers on core hand all objects to their handlers again, as in kube-apiserver.
 const resync = 10 * time.Minute
 
-// newConfig builds the configuration that kube-apiserver builds for its CRD server. What that takes from the same
-// process (namespaces, Services, webhooks, policies, flow schemas, authorization) comes from core.
-func newConfig(ctx context.Context, o *options.Completed, others *links) (*apiextensionsapiserver.Config, error) {
-	config := genericapiserver.NewRecommendedConfig(apiextensionsapiserver.Codecs)
-	if err := applyServing(o, &config.Config); err != nil {
-		return nil, err
-	}
-	core, err := kubernetes.NewForConfig(others.core.Config())
-	if err != nil {
-		return nil, fmt.Errorf("client for core: %w", err)
-	}
-	config.SharedInformerFactory = service.NewInformers(informers.NewSharedInformerFactoryWithOptions(core, resync, informers.WithTransform(dropManagedFields)))
-	if err := o.Features.ApplyTo(&config.Config, core, config.SharedInformerFactory); err != nil {
-		return nil, err
-	}
-	if err := applyStorage(o, &config.Config); err != nil {
-		return nil, err
-	}
-	if err := applyAccess(ctx, o, &config.Config, others.asked.Config()); err != nil {
-		return nil, err
-	}
-	if err := o.Audit.ApplyTo(&config.Config); err != nil {
-		return nil, err
-	}
-	auditlog.Apply(&config.Config, o.AuditSocket, o.Audit)
-	service.ApplyDocuments(&config.Config, generatedopenapi.GetOpenAPIDefinitions)
+// Config is what extensions is built from.
+type Config struct {
+	options *options.Completed
+	generic *genericapiserver.RecommendedConfig
+	// others are the other services.
+	others    *links
+	informers *service.Informers
+	// inFlight counts requests.
+	inFlight *feed.Counter
+	// apiextensions is what the CRD server is built from. generic is a part of it.
+	apiextensions *apiextensionsapiserver.Config
+}
 
-	services, err := newServiceResolver(config.SharedInformerFactory, o.EndpointRouting)
+// NewConfig builds the configuration that kube-apiserver builds for its CRD server. What that takes from the same
+// process (namespaces, Services, webhooks, policies, flow schemas, authorization) comes from core.
+func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
+	c := &Config{
+		options:  o,
+		generic:  genericapiserver.NewRecommendedConfig(apiextensionsapiserver.Codecs),
+		others:   newLinks(ctx, o),
+		inFlight: &feed.Counter{},
+	}
+	if err := c.applyOptions(); err != nil {
+		return nil, err
+	}
+	if err := applyAccess(ctx, o, &c.generic.Config, c.others.asked.Config()); err != nil {
+		return nil, err
+	}
+	services, err := newServiceResolver(c.informers, o.EndpointRouting)
 	if err != nil {
 		return nil, err
 	}
 	kinds := loopback.NewKinds(o.Admission)
-	whole, err := others.wholeConfig(&config.Config, kinds)
+	whole, err := c.others.wholeConfig(&c.generic.Config, kinds)
 	if err != nil {
 		return nil, err
 	}
 	go kinds.Run(ctx)
-	webhookClients := webhook.NewDefaultAuthenticationInfoResolverWrapper(
-		nil, config.EgressSelector, whole, config.TracerProvider)
-	if err := applyAdmission(o, config, whole, services, webhookClients); err != nil {
+	webhookClients := webhook.NewDefaultAuthenticationInfoResolverWrapper(nil, c.generic.EgressSelector, whole, c.generic.TracerProvider)
+	if err := applyAdmission(o, c.generic, whole, services, webhookClients); err != nil {
 		return nil, err
 	}
-	return &apiextensionsapiserver.Config{
-		GenericConfig: config,
+	c.inFlight.ApplyTo(&c.generic.Config)
+	c.apiextensions = &apiextensionsapiserver.Config{
+		GenericConfig: c.generic,
 		ExtraConfig: apiextensionsapiserver.ExtraConfig{
 			CRDRESTOptionsGetter: storages.Getter(apiextensionsoptions.NewCRDRESTOptionsGetter(
-				*o.Etcd, config.ResourceTransformers, config.StorageObjectCountTracker), o.Etcd.EnableWatchCache),
+				*o.Etcd, c.generic.ResourceTransformers, c.generic.StorageObjectCountTracker), o.Etcd.EnableWatchCache),
 			// With more than one, a CustomResourceDefinition would become Established seconds later.
 			MasterCount:         1,
 			ServiceResolver:     services,
 			AuthResolverWrapper: webhookClients,
 		},
-	}, nil
+	}
+	return c, nil
 }
 
-func applyServing(o *options.Completed, config *genericapiserver.Config) error {
-	config.Flagz = o.Flagz
-	if err := o.ServerRun.ApplyTo(config); err != nil {
-		return err
-	}
-	if err := o.SecureServing.ApplyToConfig(config); err != nil {
-		return err
-	}
-	config.LoopbackClientConfig.ContentType = runtime.ContentTypeProtobuf
-	config.LoopbackClientConfig.DisableCompression = true
-	config.LoopbackClientConfig.UserAgent = loopback.UserAgent()
-	id, err := service.NewReplicaID("extensions", o.Replica)
+func (c *Config) applyOptions() error {
+	client, err := kubernetes.NewForConfig(c.others.core.Config())
 	if err != nil {
+		return fmt.Errorf("client for core: %w", err)
+	}
+	c.informers = service.NewInformers(
+		informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithTransform(dropManagedFields)))
+	c.generic.SharedInformerFactory = c.informers
+	// Not kube-apiserver's identity, which core has on the same host.
+	if c.generic.APIServerID, err = service.NewReplicaID(c.options.Name, c.options.Replica); err != nil {
 		return err
 	}
-	config.APIServerID = id
-	config.LongRunningFunc = genericfilters.BasicLongRunningRequestCheck(
-		sets.NewString("watch", "proxy"),
-		sets.NewString("attach", "exec", "proxy", "log", "portforward"),
-	)
-	metricsfeatures.ApplyFeatureGates(utilfeature.DefaultFeatureGate)
-	o.Metrics.Apply()
-	if err := o.EgressSelector.ApplyTo(config); err != nil {
+	if err := c.options.ApplyTo(c.generic, client, service.API{
+		Resources:   apiextensionsapiserver.DefaultAPIResourceConfigSource(),
+		Scheme:      apiextensionsapiserver.Scheme,
+		Definitions: generatedopenapi.GetOpenAPIDefinitions,
+	}); err != nil {
 		return err
 	}
-	if utilfeature.DefaultFeatureGate.Enabled(genericfeatures.APIServerTracing) {
-		return o.Traces.ApplyTo(config.EgressSelector, config)
-	}
+	c.generic.LoopbackClientConfig.ContentType = runtime.ContentTypeProtobuf
+	c.generic.LoopbackClientConfig.DisableCompression = true
 	return nil
-}
-
-func applyStorage(o *options.Completed, config *genericapiserver.Config) error {
-	transport := &o.Etcd.StorageConfig.Transport
-	if config.EgressSelector != nil {
-		transport.EgressLookup = config.EgressSelector.Lookup
-	}
-	transport.TracerProvider = config.TracerProvider
-	if err := o.Etcd.ApplyTo(config); err != nil {
-		return err
-	}
-	watchresume.Apply(config)
-	return o.APIEnablement.ApplyTo(config, apiextensionsapiserver.DefaultAPIResourceConfigSource(), apiextensionsapiserver.Scheme)
 }
 
 func dropManagedFields(object any) (any, error) {

@@ -4,6 +4,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 
@@ -14,12 +15,15 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/tracing"
+	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/internal/admission/loopback"
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/internal/hop/feed"
 	"github.com/tripod-k8s/tripod/internal/hop/link"
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 	"github.com/tripod-k8s/tripod/services/extensions/catalog"
+	"github.com/tripod-k8s/tripod/services/extensions/options"
 )
 
 // links are how extensions reaches the other services.
@@ -32,8 +36,30 @@ type links struct {
 	served *loopback.Served
 }
 
-func newServed() *loopback.Served {
-	return loopback.NewServed(func(gv schema.GroupVersion) bool { return gv == apiextensionsv1.SchemeGroupVersion })
+// newLinks returns links that follow the backends file, if there is one, until the context ends.
+func newLinks(ctx context.Context, o *options.Completed) *links {
+	l := &links{
+		core:       link.New(coreService, o.Core, o.ServiceTrust),
+		asked:      link.NewImpatient(coreService, o.Core, o.ServiceTrust),
+		aggregator: link.NewAggregator(o.Neighbours.Aggregator, o.ServiceTrust),
+		served:     loopback.NewServed(func(gv schema.GroupVersion) bool { return gv == apiextensionsv1.SchemeGroupVersion }),
+	}
+	if o.BackendsFile != "" {
+		go addresses.WatchBackends(ctx, o.BackendsFile, o.Backends, l.follow)
+	}
+	return l
+}
+
+// follow tells where the other services are now.
+func (l *links) follow(backends *addresses.Backends) {
+	l.aggregator.FollowAggregator(backends)
+	servers, err := options.CoreIn(backends)
+	if err != nil {
+		klog.ErrorS(err, "Core stays where it was")
+		return
+	}
+	l.core.SetServers(servers)
+	l.asked.SetServers(servers)
 }
 
 // wholeConfig returns the configuration of the clients of admission, which see what all services serve: custom resources

@@ -14,103 +14,70 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
 	"k8s.io/component-base/version"
-	"k8s.io/klog/v2"
 
-	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/internal/hop/feed"
-	"github.com/tripod-k8s/tripod/internal/hop/link"
 	"github.com/tripod-k8s/tripod/internal/hop/rpc"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/internal/service"
 	"github.com/tripod-k8s/tripod/internal/service/settings"
-	"github.com/tripod-k8s/tripod/internal/storage/etcdready"
 	"github.com/tripod-k8s/tripod/services/extensions/catalog"
-	"github.com/tripod-k8s/tripod/services/extensions/options"
 )
 
-// Run serves until the context ends, and then shuts down as kube-apiserver does.
-func Run(ctx context.Context, o *options.Completed) error {
-	klog.InfoS("Starting extensions", "version", service.Version, "kubernetes", version.Get().GitVersion)
-
-	probing, err := service.StartProbes(&o.Probes, "etcd")
-	if err != nil {
-		return err
-	}
-	listener, err := o.GRPC.Listen()
-	if err != nil {
-		return err
-	}
-	// Behind an egress proxy, etcd is waited for as kube-apiserver does it.
-	if o.EgressSelector.ConfigFile == "" {
-		if err := etcdready.Wait(ctx, o.Etcd.StorageConfig, o.SecureServing.SecureServingOptions); err != nil {
-			return err
-		}
-	}
-	others := &links{
-		core:       link.New(coreService, o.Core, o.ServiceTrust),
-		asked:      link.NewImpatient(coreService, o.Core, o.ServiceTrust),
-		aggregator: link.NewAggregator(o.Neighbours.Aggregator, o.ServiceTrust),
-		served:     newServed(),
-	}
-	if o.BackendsFile != "" {
-		go addresses.WatchBackends(ctx, o.BackendsFile, o.Backends, others.follow)
-	}
-	config, err := newConfig(ctx, o, others)
-	if err != nil {
-		return err
-	}
-	counter := &feed.Counter{}
-	counter.ApplyTo(&config.GenericConfig.Config)
-	server, err := newServer(config)
-	if err != nil {
-		return err
-	}
-	if err := server.GenericAPIServer.AddReadyzChecks(others.core); err != nil {
-		return err
-	}
-	prepared := server.GenericAPIServer.PrepareRun()
-	probing.Serve(server.GenericAPIServer.Handler.NonGoRestfulMux)
-
-	publisher := publisher{Publisher: feed.NewPublisher(counter.InFlight), served: others.served}
-	definitions := server.Informers.Apiextensions().V1().CustomResourceDefinitions().Informer()
-	if err := catalog.Follow(definitions, version.Get().GitVersion, publisher); err != nil {
-		return err
-	}
-	if listener == nil {
-		return prepared.RunWithContext(ctx)
-	}
-	grpc := rpc.NewServer(&o.ServiceTrust, []string{trust.Aggregator}, config.GenericConfig.TracerProvider)
-	publisher.SetSettings(settings.Of(o.ServerRun.ComponentGlobalsRegistry, o.APIEnablement.RuntimeConfig))
-	publisher.Register(grpc)
-	grpc.Health.SetServingStatus("", healthv1.HealthCheckResponse_SERVING)
-	go publisher.FollowReadiness(ctx, server.GenericAPIServer.Handler.NonGoRestfulMux, config.GenericConfig.SharedInformerFactory.(*service.Informers).Settle)
-	return rpc.Beside{
-		API:      prepared.RunWithContext,
-		Server:   grpc,
-		Listener: listener,
-		Drain:    publisher.Drain,
-		Stop:     publisher.Stop,
-	}.Run(ctx)
+// Server is extensions before it serves.
+type Server struct {
+	*Config
+	api *genericapiserver.GenericAPIServer
+	// definitions are the CustomResourceDefinitions that the server follows.
+	definitions *apiextensionsapiserver.CustomResourceDefinitions
+	// publisher tells aggregators of this replica.
+	publisher publisher
 }
 
-// follow tells where the other services are now.
-func (l *links) follow(backends *addresses.Backends) {
-	l.aggregator.FollowAggregator(backends)
-	servers, err := options.CoreIn(backends)
-	if err != nil {
-		klog.ErrorS(err, "Core stays where it was")
-		return
-	}
-	l.core.SetServers(servers)
-	l.asked.SetServers(servers)
-}
-
-func newServer(config *apiextensionsapiserver.Config) (*apiextensionsapiserver.CustomResourceDefinitions, error) {
+// New builds the server.
+func New(c *Config) (*Server, error) {
 	// Paths that nobody serves are 404 only once all CustomResourceDefinitions are known, and 503 before.
-	notFound := notfoundhandler.New(config.GenericConfig.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
-	server, err := config.Complete().New(genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
+	notFound := notfoundhandler.New(c.generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
+	definitions, err := c.apiextensions.Complete().New(genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
 	if err != nil {
 		return nil, err
 	}
-	return server, installRootDiscovery(server.GenericAPIServer)
+	api := definitions.GenericAPIServer
+	if err := installRootDiscovery(api); err != nil {
+		return nil, err
+	}
+	if err := api.AddReadyzChecks(c.others.core); err != nil {
+		return nil, err
+	}
+	registry := c.options.ServerRun.ComponentGlobalsRegistry
+	return &Server{
+		Config: c, api: api, definitions: definitions,
+		publisher: publisher{
+			Publisher: feed.NewPublisher(settings.Of(registry, c.options.APIEnablement.RuntimeConfig), c.inFlight.InFlight),
+			served:    c.others.served,
+		},
+	}, nil
+}
+
+// Run implements service.Server.
+func (s *Server) Run(ctx context.Context, ports *service.Ports) error {
+	prepared := s.api.PrepareRun()
+	ports.Probes.Serve(s.api.Handler.NonGoRestfulMux)
+	definitions := s.definitions.Informers.Apiextensions().V1().CustomResourceDefinitions().Informer()
+	if err := catalog.Follow(definitions, version.Get().GitVersion, s.publisher); err != nil {
+		return err
+	}
+	if ports.GRPC == nil {
+		return prepared.RunWithContext(ctx)
+	}
+	server := rpc.NewServer(&s.options.ServiceTrust, []string{trust.Aggregator}, s.generic.TracerProvider)
+	s.publisher.Register(server)
+	server.Health.SetServingStatus("", healthv1.HealthCheckResponse_SERVING)
+	go s.publisher.FollowReadiness(ctx, s.api.Handler.NonGoRestfulMux, s.informers.Settle)
+	return rpc.Beside{
+		API:      prepared.RunWithContext,
+		Server:   server,
+		Listener: ports.GRPC,
+		Drain:    s.publisher.Drain,
+		Stop:     s.publisher.Stop,
+	}.Run(ctx)
 }

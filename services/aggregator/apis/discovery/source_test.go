@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	discoveryendpoint "k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/local/certs"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
@@ -98,9 +99,9 @@ func newSource(t *testing.T, name string, r *replica, merged discoveryendpoint.R
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	b, err := upstream.New(name, []string{server.URL}, upstream.Identity{
+	b, err := upstream.New(upstream.Config{Name: name, Servers: []string{server.URL}, Trust: trust.Options{
 		CAFile: ca.File(), CertFile: store.CertFile("service"), KeyFile: store.KeyFile("service"),
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

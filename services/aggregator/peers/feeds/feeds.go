@@ -55,6 +55,8 @@ type Config struct {
 	// OnServed hears all group-versions that the backend serves, whenever they changed and once at the start: never before a
 	// replica has told all of its own.
 	OnServed func([]schema.GroupVersion)
+	// Firsts hears which replica had a custom resource first. It may be nil.
+	Firsts *Firsts
 	// OnDocuments hears that discovery or OpenAPI documents may have changed at a replica.
 	OnDocuments func()
 }
@@ -71,8 +73,6 @@ type Follower struct {
 	replicas map[string]*replica
 	// served is what OnServed heard last. It is nil before.
 	served []schema.GroupVersion
-	// firsts is which replica had a custom resource first.
-	firsts map[schema.GroupResource]first
 	// agreed is whether a replica ever had the settings of this process.
 	agreed bool
 }
@@ -98,19 +98,12 @@ func (r *replica) counts() bool {
 	return r.catalog != nil && (r.live || time.Since(r.lost) < remembered)
 }
 
-type first struct {
-	address string
-	uid     string
-	since   time.Time
-}
-
 // New returns a follower that does nothing before Run.
 func New(config Config) *Follower {
 	f := &Follower{
 		config:   config,
 		changed:  make(chan struct{}, 1),
 		replicas: map[string]*replica{},
-		firsts:   map[schema.GroupResource]first{},
 	}
 	config.Backend.Subscribe(func() {
 		select {
@@ -169,20 +162,6 @@ func (f *Follower) CallsWebhookAt(path string) (calls, heard bool) {
 	return calls, heard
 }
 
-// FirstWith returns the replica that had a custom resource first, if that was not long ago. Later all have it.
-func (f *Follower) FirstWith(resource schema.GroupResource) (address string, ok bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	had, ok := f.firsts[resource]
-	if !ok || time.Since(had.since) > freshFor {
-		return "", false
-	}
-	return had.address, true
-}
-
-// freshFor is how long other replicas may take to have a custom resource: much longer than they do.
-const freshFor = 30 * time.Second
-
 // hear takes over a message.
 func (f *Follower) hear(address string, r *replica, message *backendv1.WatchResponse) {
 	f.config.Backend.SetDraining(address, message.GetPhase() == backendv1.WatchResponse_PHASE_DRAINING)
@@ -196,13 +175,8 @@ func (f *Follower) hear(address string, r *replica, message *backendv1.WatchResp
 	if catalog != nil {
 		r.catalog = catalog
 	}
-	for _, e := range message.GetEstablished() {
-		resource := schema.GroupResource{Group: e.GetGroup(), Resource: e.GetResource()}
-		if f.firsts[resource].uid != e.GetUid() {
-			f.firsts[resource] = first{address: address, uid: e.GetUid(), since: time.Now()}
-		}
-	}
 	f.mu.Unlock()
+	f.config.Firsts.note(address, message.GetEstablished())
 	if catalog == nil {
 		return
 	}

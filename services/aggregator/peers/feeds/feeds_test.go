@@ -169,6 +169,7 @@ func follow(t *testing.T, addresses ...string) (*backend, *Follower, *heard) {
 	f := New(Config{
 		Backend:  b,
 		Settings: ownSettings,
+		Firsts:   NewFirsts(),
 		Locate:   func(address string) (string, bool) { return address, true },
 		Dial: func(address string) (Conn, error) {
 			b.mu.Lock()
@@ -310,7 +311,7 @@ func TestWhoHadACustomResourceFirst(t *testing.T) {
 		}
 		expect := func(want string) {
 			t.Helper()
-			if got, ok := f.FirstWith(foos); got != want || ok != (want != "") {
+			if got, ok := f.config.Firsts.With(foos); got != want || ok != (want != "") {
 				t.Errorf("%q had it first, want %q", got, want)
 			}
 		}

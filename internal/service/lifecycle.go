@@ -1,0 +1,117 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"context"
+	"net"
+	"os"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/version"
+	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/internal/storage/etcdready"
+)
+
+// Flagged are the options of one service, with Options or BackendOptions embedded.
+type Flagged[Completed any] interface {
+	// Flags returns the flags by section.
+	Flags() *cliflag.NamedFlagSets
+	// Validate returns every problem of the flags, and changes nothing.
+	Validate() []error
+	// Complete returns the options with all that can be derived from valid flags.
+	Complete(context.Context) (Completed, error)
+
+	common() *Options
+	listen() (*Ports, error)
+}
+
+// Server is a service with all its parts, before it serves.
+type Server interface {
+	// Run serves until the context ends, and then shuts down as kube-apiserver does.
+	Run(context.Context, *Ports) error
+}
+
+// Main is the main function of a service. long is the description in its help text. It returns the exit code of the process.
+func Main[Completed, Config any, S Server](
+	long string, o Flagged[Completed],
+	newConfig func(context.Context, Completed) (Config, error), newServer func(Config) (S, error),
+) int {
+	cmd := NewCommand(Command{
+		Name:       "tripod-" + o.common().Name,
+		Long:       long,
+		Flags:      o.Flags(),
+		Logs:       o.common().Logs,
+		Components: o.common().ServerRun.ComponentGlobalsRegistry,
+		Run:        func(ctx context.Context) error { return run(ctx, o, newConfig, newServer) },
+	})
+	return Execute(genericapiserver.SetupSignalContext(), cmd, os.Stderr)
+}
+
+// run is the life of a service.
+func run[Completed, Config any, S Server](
+	ctx context.Context, o Flagged[Completed],
+	newConfig func(context.Context, Completed) (Config, error), newServer func(Config) (S, error),
+) error {
+	if err := utilerrors.NewAggregate(o.Validate()); err != nil {
+		return err
+	}
+	completed, err := o.Complete(ctx)
+	if err != nil {
+		return err
+	}
+	klog.InfoS("Starting "+o.common().Name, "version", Version, "kubernetes", version.Get().GitVersion)
+	ports, err := o.listen()
+	if err != nil {
+		return err
+	}
+	if err := o.common().awaitEtcd(ctx); err != nil {
+		return err
+	}
+	config, err := newConfig(ctx, completed)
+	if err != nil {
+		return err
+	}
+	server, err := newServer(config)
+	if err != nil {
+		return err
+	}
+	return server.Run(ctx, ports)
+}
+
+// Ports are where a service serves besides --secure-port. It takes them before it waits for anything, so that a busy port is an error
+// at once.
+type Ports struct {
+	// Probes answers probes from the start. It is nil where probes are not wanted.
+	Probes *Probes
+	// GRPC is nil where the service does not serve the other services.
+	GRPC net.Listener
+}
+
+func (o *Options) common() *Options { return o }
+
+func (o *Options) listen() (*Ports, error) {
+	probes, err := StartProbes(&o.Probes, "etcd")
+	return &Ports{Probes: probes}, err
+}
+
+func (o *BackendOptions) listen() (*Ports, error) {
+	ports, err := o.Options.listen()
+	if err != nil {
+		return nil, err
+	}
+	ports.GRPC, err = o.GRPC.Listen()
+	return ports, err
+}
+
+// awaitEtcd returns when etcd answers. Behind an egress proxy, storage waits for it as in kube-apiserver.
+func (o *Options) awaitEtcd(ctx context.Context) error {
+	if o.EgressSelector.ConfigFile != "" {
+		return nil
+	}
+	return etcdready.Wait(ctx, o.Etcd.StorageConfig, o.SecureServing.SecureServingOptions)
+}

@@ -1,0 +1,40 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command tripod-aggregator is the public endpoint of Tripod. It authenticates requests, and sends each to the API server that owns it.
+//
+// # What it owns
+//
+// The aggregator owns authentication, the routing of requests, the choice of a replica, the merged discovery and OpenAPI documents, and
+// APIServices with their availability. Its etcd holds only APIServices. It knows no other object, and decodes none on its way.
+//
+// # From flags to a server
+//
+// All services start in the same way (internal/service/lifecycle.go):
+//
+//   - options/options.go has the flags. Validate finds what is wrong with them, and Complete fills in what follows from them.
+//   - server/config.go makes the parts: backends, feeds, the routing table, authentication, authorization, admission.
+//   - server/server.go builds a server of them, and installs handlers, controllers and checks.
+//   - Run serves until the process is told to stop. server/shutdown.go says in which steps it stops.
+//
+// # The way of a request
+//
+//   - routing/table.go: who owns the path? core, extensions, the aggregator itself, or an aggregated API server.
+//   - server/chain.go: the short chain of handlers for core and extensions, and kube-apiserver's full chain for the rest.
+//   - authn/authentication.go: who sent it? authn/tokens asks core about bearer tokens and caches the answers.
+//   - proxy/proxy.go: the request with the identity of its sender, and the answer. thirdparty.go does so for aggregated API servers.
+//   - upstream/call.go: which replica gets it, and whether another one gets it when that fails. upstream/balance has the policies.
+//   - upstream/connections: the connections to replicas.
+//
+// # What runs besides
+//
+//   - peers/feeds follows what each replica of core and extensions reports of itself; upstream/probe.go asks whether it is ready.
+//   - apis/apiservices registers the APIServices of core and extensions, and keeps the Available condition of all APIServices.
+//   - apis/discovery and apis/openapi merge documents; apis/health merges the answers of probes.
+//   - peers/aggregated finds the replicas of aggregated API servers.
+//   - peers/advertise makes this aggregator an endpoint of the kubernetes Service.
+//
+// # What to read first
+//
+// Read routing/table.go, server/chain.go and upstream/call.go, in this order. docs/architecture.md follows one request through all services.
+package main

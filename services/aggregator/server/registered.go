@@ -1,0 +1,75 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
+	aggregatorinformers "k8s.io/kube-aggregator/pkg/client/informers/externalversions"
+	apiserviceinformers "k8s.io/kube-aggregator/pkg/client/informers/externalversions/apiregistration/v1"
+	"k8s.io/kube-aggregator/pkg/controllers/autoregister"
+	apiservicerest "k8s.io/kube-aggregator/pkg/registry/apiservice/rest"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/apis/apiservices"
+	"github.com/tripod-k8s/tripod/services/aggregator/options"
+)
+
+// resyncInterval is how often every APIService is looked at again without a change.
+const resyncInterval = 5 * time.Minute
+
+// registered are the APIServices, which the aggregator serves, as it reads and writes them itself.
+type registered struct {
+	client    clientset.Interface
+	informers aggregatorinformers.SharedInformerFactory
+	services  apiserviceinformers.APIServiceInformer
+	// registrar registers the group-versions of the backends.
+	registrar *apiservices.Registrar
+}
+
+func (c *Config) newRegistered() error {
+	client, err := clientset.NewForConfig(c.generic.LoopbackClientConfig)
+	if err != nil {
+		return err
+	}
+	factory := aggregatorinformers.NewSharedInformerFactory(client, resyncInterval)
+	services := factory.Apiregistration().V1().APIServices()
+	controller := autoregister.NewAutoRegisterController(services, client.ApiregistrationV1())
+	serviceForm := options.APIServiceForm(c.options.APIServiceForm) == options.FormService
+	c.registered = &registered{
+		client: client, informers: factory, services: services,
+		registrar: apiservices.NewRegistrar(controller, serviceForm),
+	}
+	return nil
+}
+
+// served are the served versions of the aggregator's own group.
+var served = []string{apiregistrationv1.SchemeGroupVersion.Version}
+
+// installStorage serves APIServices.
+func (s *Server) installStorage() error {
+	group := apiservicerest.NewRESTStorage(s.generic.MergedResourceConfig, s.generic.RESTOptionsGetter, false)
+	if err := s.api.InstallAPIGroup(&group); err != nil {
+		return err
+	}
+	if _, enabled := group.VersionedResourcesStorageMap[apiregistrationv1.SchemeGroupVersion.Version]; !enabled {
+		return fmt.Errorf("--runtime-config: %s cannot be disabled", apiregistrationv1.SchemeGroupVersion)
+	}
+	return nil
+}
+
+// installRegistration registers the APIServices of the backends' group-versions.
+func (s *Server) installRegistration() error {
+	s.run("kube-apiserver-autoregistration", func(ctx context.Context) {
+		go s.registered.registrar.Run(ctx.Done())
+	})
+	check, err := s.registered.registrar.ReadyzCheck(s.registered.services.Informer())
+	if err != nil {
+		return err
+	}
+	return s.api.AddBootSequenceHealthChecks(check)
+}

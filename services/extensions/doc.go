@@ -1,0 +1,36 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command tripod-extensions serves CustomResourceDefinitions and custom resources.
+//
+// # What it owns
+//
+// Extensions owns CustomResourceDefinitions and all custom resources. It is the CRD server that kube-apiserver has in the same process, as
+// an API server of its own. Policy, namespaces, Services, webhooks and flow schemas come from core.
+//
+// # From flags to a server
+//
+// All services start in the same way (internal/service/lifecycle.go):
+//
+//   - options/options.go has the flags. Validate finds what is wrong with them, and Complete fills in what follows from them.
+//   - server/config.go makes what the CRD server is built from: clients of the other services (loopback.go), authorization (access.go),
+//     admission (admission.go).
+//   - server/server.go builds the server, and serves HTTP beside gRPC for the aggregators. discovery.go adds /apis.
+//
+// # The way of a request
+//
+//   - internal/hop/trust/authenticator.go: the aggregator's certificate lets extensions believe the envelope with the sender's identity.
+//   - kube-apiserver's handler chain: audit, impersonation, priority and fairness, authorization (internal/policy), admission.
+//   - server/away.go: admission that needs core answers at once with 503 while core is away.
+//   - k8s.io/apiextensions-apiserver: validation, defaults, conversion and pruning by the definition.
+//   - storages: all custom resources share one connection to etcd, and their watches resume.
+//
+// # What aggregators hear
+//
+// catalog follows CustomResourceDefinitions, and tells internal/hop/feed which group-versions this replica serves and which resources became
+// usable.
+//
+// # What to read first
+//
+// Read server/config.go, then catalog/catalog.go. docs/architecture.md follows one CustomResourceDefinition through all services.
+package main
