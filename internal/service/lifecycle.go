@@ -95,7 +95,7 @@ type Ports struct {
 func (o *Options) common() *Options { return o }
 
 func (o *Options) listen() (*Ports, error) {
-	probes, err := StartProbes(&o.Probes, "etcd")
+	probes, err := startProbes(&o.Probes, "etcd")
 	return &Ports{Probes: probes}, err
 }
 

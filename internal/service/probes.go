@@ -32,9 +32,9 @@ type Probes struct {
 	waitsFor string
 }
 
-// StartProbes listens and answers: alive, and not ready before Serve because of what the service waits for. It returns nil where
+// startProbes listens and answers: alive, and not ready before Serve because of what the service waits for. It returns nil where
 // probes are not wanted.
-func StartProbes(where *addresses.BindFlag, waitsFor string) (*Probes, error) {
+func startProbes(where *addresses.BindFlag, waitsFor string) (*Probes, error) {
 	listener, err := where.Listen()
 	if listener == nil {
 		return nil, err

@@ -43,13 +43,13 @@ func TestStart(t *testing.T) {
 	address := taken.Addr().String()
 	flag := newProbesFlag()
 	flag.Address = address
-	if _, err := StartProbes(&flag, "etcd"); err == nil || !strings.Contains(err.Error(), "--probe-bind-address") {
+	if _, err := startProbes(&flag, "etcd"); err == nil || !strings.Contains(err.Error(), "--probe-bind-address") {
 		t.Errorf("error for a busy port is %v", err)
 	}
 	if err := taken.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := StartProbes(&flag, "etcd"); err != nil {
+	if _, err := startProbes(&flag, "etcd"); err != nil {
 		t.Fatal(err)
 	}
 	resp, err := http.Get("http://" + address + "/livez")
@@ -64,7 +64,7 @@ func TestStart(t *testing.T) {
 
 func TestNowhere(t *testing.T) {
 	flag := newProbesFlag()
-	s, err := StartProbes(&flag, "etcd")
+	s, err := startProbes(&flag, "etcd")
 	if s != nil || err != nil {
 		t.Errorf("got %v, %v", s, err)
 	}
