@@ -2,7 +2,7 @@
 # Copyright The Tripod Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# licence-headers.sh [--fix]: every Go, proto and shell file has the two-line licence header.
+# licence-headers.sh [--fix]: fails if a Go, proto or shell file lacks the licence header, or adds it.
 set -euo pipefail
 
 missing=()

@@ -24,7 +24,7 @@ import (
 func newCertsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "certs",
-		Short: "Look after certificates",
+		Short: "Show, make and renew certificates",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -36,8 +36,8 @@ func newCertsShowCommand() *cobra.Command {
 	var dataDir, format, kubeconfig, namespace, selector string
 	cmd := &cobra.Command{
 		Use:   "show",
-		Short: "Show when certificates end",
-		Long: `Show certificates and when they end: those of an instance on this machine or, with --namespace, those in the Secrets
+		Short: "Show when certificates expire",
+		Long: `Show certificates and when they expire: those of an instance on this machine or, with --namespace, those in the Secrets
 of a cluster.`,
 		Example: `  tripod certs show
   tripod certs show --namespace tripod`,
@@ -65,8 +65,8 @@ of a cluster.`,
 		},
 	}
 	addDataDirFlag(cmd, &dataDir)
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "namespace of a cluster to show the Secrets of")
-	cmd.Flags().StringVarP(&selector, "selector", "l", "", "labels that the Secrets must have, as in app.kubernetes.io/instance=tripod")
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "namespace whose Secrets to show")
+	cmd.Flags().StringVarP(&selector, "selector", "l", "", "labels of the Secrets to show, as in app.kubernetes.io/instance=tripod")
 	addKubeconfigFlag(cmd, &kubeconfig)
 	cmd.Flags().StringVarP(&format, "output", "o", formatTable, "format of the output: table or json")
 	return cmd
@@ -78,12 +78,12 @@ func newCertsSecretsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "secrets --config FILE",
 		Short: "Make and renew certificates in Secrets of a cluster",
-		Long: `Make the certificates, keys and kubeconfig that FILE lists, as Secrets of a cluster, and renew those that are due. What
-is there and good stays as it is, and nothing is deleted; so the command can be run at any time, also twice at once.
+		Long: `Make the certificates, keys and kubeconfig that FILE lists, as Secrets of a cluster, and renew those that are due. The
+command leaves what is still good as it is, and deletes nothing. You can run it at any time, even twice at once.
 
-A certificate authority is exchanged in three steps, each by one run with --renew-ca: a new one is trusted beside the old
-one; the new one issues all certificates; the old one is no longer trusted. Between two steps all services must have
-read their files again. Authorities that end soon are exchanged so by themselves, one step in a run.`,
+Replacing a certificate authority takes three steps, each a run with --renew-ca: first services trust a new authority
+besides the old one; then the new one issues all certificates; then services no longer trust the old one. Between two
+steps all services must reload their files. Without --renew-ca, a run takes one step for an authority that expires soon.`,
 		Example: `  tripod certs secrets --config certificates.yaml
   tripod certs secrets --config certificates.yaml --renew all
   tripod certs secrets --config certificates.yaml --renew-ca tripod-ca   # three times`,
@@ -116,8 +116,8 @@ read their files again. Authorities that end soon are exchanged so by themselves
 	fs.StringVar(&config, "config", "", "file that lists the certificates")
 	fs.StringSliceVar(&o.Renew, "renew", nil, "Secrets of certificates to renew now, or all")
 	fs.StringSliceVar(&o.Rotate, "renew-ca", nil, "Secrets of certificate authorities to take the next step with")
-	fs.DurationVar(&o.Settle, "settle", 5*time.Minute, "how long services have to take over a step of --renew-ca before the next one")
-	fs.DurationVar(&o.Wait, "wait", 2*time.Minute, "how long to wait for Secrets that somebody else makes")
+	fs.DurationVar(&o.Settle, "settle", 5*time.Minute, "how long services have to reload their files between two steps of --renew-ca")
+	fs.DurationVar(&o.Wait, "wait", 2*time.Minute, "how long to wait for Secrets that others make, such as cert-manager")
 	addKubeconfigFlag(cmd, &kubeconfig)
 	fs.StringVarP(&format, "output", "o", formatTable, "format of the output: table or json")
 	if err := cmd.MarkFlagRequired("config"); err != nil {
@@ -132,7 +132,7 @@ func addKubeconfigFlag(cmd *cobra.Command, kubeconfig *string) {
 		"kubeconfig of the cluster; by default $"+clientcmd.RecommendedConfigPathEnvVar+", ~/.kube/config or, in a pod, its service account")
 }
 
-// newClient returns a client for the cluster that the kubeconfig or the surroundings name.
+// newClient returns a client for the cluster that the kubeconfig names, or that this process runs in.
 func newClient(kubeconfig string) (kubernetes.Interface, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig

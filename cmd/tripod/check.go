@@ -26,9 +26,9 @@ func newCheckCommand() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Try whether the API works",
-		Long: `Create, read, change, watch and delete an object of a built-in kind and one of a custom resource, which is defined for that.
-What was made is deleted, also when something fails.
+		Short: "Check that the API works",
+		Long: `Create, read, change, watch and delete an object of a built-in kind and a custom resource, which the check defines first.
+The check deletes everything that it made, also when it fails.
 
 The instance is the one in $` + up.DataDirVariable + ` or .tripod unless $KUBECONFIG or --kubeconfig names another.`,
 		Args: cobra.NoArgs,
@@ -43,7 +43,7 @@ The instance is the one in $` + up.DataDirVariable + ` or .tripod unless $KUBECO
 			}
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it took longer than %s", timeout))
+			ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the check took longer than %s", timeout))
 			defer cancel()
 			check := check.Check{
 				Client: client, Namespace: namespace, Name: "tripod-check-" + utilrand.String(8), Out: cmd.OutOrStdout(),
@@ -55,7 +55,7 @@ The instance is the one in $` + up.DataDirVariable + ` or .tripod unless $KUBECO
 	fs.StringVar(&kubeconfig, "kubeconfig", "", "file that says where the API is")
 	fs.StringVar(&server, "server", "", "URL of the API, instead of that in the kubeconfig")
 	fs.StringVarP(&namespace, "namespace", "n", "default", "namespace of the objects")
-	fs.DurationVar(&timeout, "timeout", time.Minute, "time that all of it may take")
+	fs.DurationVar(&timeout, "timeout", time.Minute, "longest time for the whole check")
 	return cmd
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/tripod-k8s/tripod/local/process"
 )
 
-// revisionsBetween is more than most clusters write between a snapshot and the moment in which it is restored.
+// revisionsBetween is more than most clusters write between taking a snapshot and restoring it.
 const revisionsBetween = 1_000_000_000
 
 func newEtcdCommand() *cobra.Command {
@@ -59,9 +59,9 @@ func newEtcdSnapshotCommand() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "snapshot --endpoints URL {FILE | --directory DIR}",
-		Short: "Save everything that is in an etcd in a file",
-		Long: `Save everything that is in an etcd in a file, while it goes on. The file has the form of "etcdctl snapshot save". It is there
-when it is complete and its hash was compared, or not at all.`,
+		Short: "Save a snapshot of an etcd to a file",
+		Long: `Save the data of a running etcd to a file, in the format of "etcdctl snapshot save". The file appears only when it is
+complete and its hash is correct.`,
 		Example: `  tripod etcd snapshot --endpoints https://10.0.0.1:2379 --cacert ca.crt --cert client.crt --key client.key backup.db
   tripod etcd snapshot --endpoints http://127.0.0.1:2379 --directory /backups --keep 7`,
 		Args: cobra.MaximumNArgs(1),
@@ -90,13 +90,13 @@ when it is complete and its hash was compared, or not at all.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringSliceVar(&o.Endpoints, "endpoints", nil, "URLs of members of the etcd; the first that answers is asked")
+	fs.StringSliceVar(&o.Endpoints, "endpoints", nil, "URLs of members of the etcd; the first that answers gives the snapshot")
 	fs.StringVar(&o.CAFile, "cacert", "", "CA of the etcd's certificates")
 	fs.StringVar(&o.CertFile, "cert", "", "client certificate")
 	fs.StringVar(&o.KeyFile, "key", "", "key of the client certificate")
-	fs.StringVar(&o.Directory, "directory", "", "directory to save in, as NAME-TIME.db")
+	fs.StringVar(&o.Directory, "directory", "", "directory for the snapshot, which is then called NAME-TIME.db")
 	fs.StringVar(&o.Name, "name", "etcd", "name of snapshots in the directory")
-	fs.IntVar(&o.Keep, "keep", 0, "how many snapshots of this name to keep in the directory, the newest; 0 for all")
+	fs.IntVar(&o.Keep, "keep", 0, "number of snapshots of this name to keep in the directory, the newest ones; 0 keeps all")
 	fs.StringVarP(&format, "output", "o", formatText, "format of the output: text or json")
 	return cmd
 }
@@ -116,12 +116,12 @@ func newEtcdRestoreCommand() *cobra.Command {
 	var replace bool
 	cmd := &cobra.Command{
 		Use:   "restore FILE --data-dir DIR",
-		Short: "Make a member of a new etcd of a snapshot",
-		Long: `Make the data directory of a member of a new etcd of a snapshot. Without more flags it is the etcd of "tripod up". For an etcd
-of several members, make each of the same file, with the flags with which it is started.
+		Short: "Restore a snapshot as a member of a new etcd",
+		Long: `Make the data directory of a member of a new etcd from a snapshot. Without further flags it fits the etcd of "tripod up".
+For an etcd of several members, restore each from the same file, with the flags that you start it with.
 
-Stop etcd and all services before, and move the old data directory away. The revision of etcd, which clients see as
-resourceVersion, goes on from that of the snapshot plus --bump-revision, and clients that watch begin again.`,
+First stop etcd and all services, and move the old data directory away. The new etcd continues at the revision of the
+snapshot plus --bump-revision. Clients see the revision as resourceVersion. Those that watch list again.`,
 		Example: `  tripod etcd restore backup.db --data-dir .tripod/etcd
   tripod etcd restore backup.db --data-dir /var/lib/etcd/data --name etcd-0 \
     --initial-advertise-peer-urls https://etcd-0.etcd:2380 --initial-cluster etcd-0=https://etcd-0.etcd:2380,etcd-1=https://etcd-1.etcd:2380`,
@@ -140,18 +140,18 @@ resourceVersion, goes on from that of the snapshot plus --bump-revision, and cli
 	fs.StringVar(&o.DataDir, "data-dir", "", "data directory to make")
 	fs.StringVar(&o.Name, "name", embedded.MemberName, "name of the member")
 	fs.StringSliceVar(&o.InitialAdvertisePeerURLs, "initial-advertise-peer-urls", []string{embedded.PeerURL}, "URLs of the member for other members")
-	fs.StringVar(&o.InitialCluster, "initial-cluster", "", "NAME=URL of all members; by default it is the only one")
+	fs.StringVar(&o.InitialCluster, "initial-cluster", "", "NAME=URL of all members; by default this member alone")
 	fs.StringVar(&o.InitialClusterToken, "initial-cluster-token", "etcd-cluster", "name of the new etcd")
-	fs.Uint64Var(&o.BumpRevision, "bump-revision", revisionsBetween, "added to the revision; more than was written since the snapshot, or 0 for an etcd that nobody has used")
-	fs.BoolVar(&replace, "replace", false, "keep a data directory that is there under another name; do nothing where it was made so of a snapshot of this name")
-	fs.BoolVar(&o.SkipHashCheck, "skip-hash-check", false, "take a file without a hash, the database of a member (member/snap/db)")
+	fs.Uint64Var(&o.BumpRevision, "bump-revision", revisionsBetween, "number to add to the revision: more than etcd has written since the snapshot, or 0 for an etcd that nobody has used")
+	fs.BoolVar(&replace, "replace", false, "rename a data directory that exists; do nothing if a run with --replace made it from a snapshot of this name")
+	fs.BoolVar(&o.SkipHashCheck, "skip-hash-check", false, "accept a file without a hash: the database of a member (member/snap/db)")
 	if err := cmd.MarkFlagRequired("data-dir"); err != nil {
 		panic(err) // there is no such flag
 	}
 	return cmd
 }
 
-// restore returns what there is to be said.
+// restore returns what to tell the user.
 func restore(o snapshot.RestoreOptions, replace bool) (string, error) {
 	restored := fmt.Sprintf("%s restored as %s in %s", o.File, o.Name, o.DataDir)
 	if !replace {

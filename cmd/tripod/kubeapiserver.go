@@ -12,7 +12,7 @@ import (
 	"github.com/tripod-k8s/tripod/local/kubeapiserver"
 )
 
-// newKubeAPIServerCommand returns the drop-in for kube-apiserver. Its flags are kube-apiserver's and are left to it.
+// newKubeAPIServerCommand returns the drop-in for kube-apiserver, which parses its flags itself.
 func newKubeAPIServerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   kubeapiserver.Name + " FLAGS",

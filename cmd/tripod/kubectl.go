@@ -22,7 +22,7 @@ import (
 	"github.com/tripod-k8s/tripod/local/up"
 )
 
-// noServer is the address that kubectl falls back to when it knows no server.
+// noServer is the address that kubectl uses if it knows no server.
 const noServer = "localhost:8080"
 
 func newKubectlCommand() *cobra.Command {
@@ -40,7 +40,7 @@ func newKubectlCommand() *cobra.Command {
 
 // runKubectl is the whole of kubectl; it ends the process itself when it fails.
 func runKubectl(args []string) {
-	os.Args = append([]string{"kubectl"}, args...) // kubectl looks for plugins and aliases there
+	os.Args = append([]string{"kubectl"}, args...) // kubectl finds plugins and aliases by these
 	preferInstance(args)
 	if _, err := logs.GlogSetter(kubectl.GetLogVerbosity(os.Args)); err != nil {
 		util.CheckErr(err)
@@ -50,8 +50,8 @@ func runKubectl(args []string) {
 	}
 }
 
-// preferInstance makes the kubeconfig of the instance the default. It does so even when there is no instance: then a
-// command fails, and does not go to whatever cluster the user's own kubeconfig names.
+// preferInstance makes the kubeconfig of the instance the default, even if there is no instance. Then a command fails, and
+// does not reach the cluster that the user's own kubeconfig happens to name.
 func preferInstance(args []string) {
 	if end := slices.Index(args, "--"); end >= 0 {
 		args = args[:end]
@@ -61,7 +61,7 @@ func preferInstance(args []string) {
 	}
 	dataDir := up.DataDir(up.DefaultDataDir())
 	if _, err := os.Stat(dataDir.Kubeconfig()); err != nil {
-		utilruntime.ErrorHandlers = nil // what follows says it better
+		utilruntime.ErrorHandlers = nil // the message below says it better
 		util.BehaviorOnFatal(func(message string, code int) {
 			fmt.Fprintln(os.Stderr, strings.TrimSuffix(message, "\n"))
 			if strings.Contains(message, noServer) {

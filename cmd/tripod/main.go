@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command tripod runs Tripod on this machine: all of it with `tripod up`, or in the place of a kube-apiserver binary
-// with `tripod kube-apiserver` and when it is called by that name.
+// Command tripod runs Tripod on this machine: with `tripod up`, or in place of a kube-apiserver binary with
+// `tripod kube-apiserver` or under the name kube-apiserver.
 package main
 
 import (

@@ -37,14 +37,14 @@ func newSplitEtcdCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "split-etcd --from URL --extensions-to URL",
 		Short: "Give custom resources an etcd of their own",
-		Long: `Copy CustomResourceDefinitions and custom resources from the etcd of a whole API to one that extensions has for itself,
-compare the two, and leave the source as it is. Afterwards start extensions with the --etcd-servers of the target.
+		Long: `Copy CustomResourceDefinitions and custom resources from the etcd of all services to one for extensions alone, and
+compare the two. The source stays as it is. Afterwards start extensions with the --etcd-servers of the target.
 
-Stop extensions (or kube-apiserver) first: what is copied must not change meanwhile. That is checked at the end. Built-in
-APIs go on. The resourceVersions of custom resources do not go back, and clients that watch them list again.
+Stop extensions (or kube-apiserver) first: custom resources must not change during the copy. The command checks that at the
+end. Built-in APIs stay available. The resourceVersions of custom resources never decrease, and clients that watch them list again.
 
-When it is interrupted, run it again. A later run with --delete-source deletes what was copied from the source, unless
-that has changed there since.`,
+If the command is interrupted, run it again. A later run with --delete-source deletes from the source what was copied,
+unless it has changed there since.`,
 		Example: `  tripod migrate split-etcd --from https://10.0.0.1:2379 --extensions-to https://10.0.0.2:2379 \
     --from-cafile ca.crt --from-certfile client.crt --from-keyfile client.key \
     --extensions-to-cafile ca2.crt --extensions-to-certfile client2.crt --extensions-to-keyfile client2.key`,
@@ -76,12 +76,12 @@ that has changed there since.`,
 	addEtcdFlags(cmd, &o.Source, "the etcd that has everything")
 	addEtcdFlags(cmd, &o.Target, "the etcd that extensions is to have; it must be empty")
 	cmd.Flags().StringVar(&o.Prefix, "etcd-prefix", "/registry", "prefix of all keys, as the services have it")
-	cmd.Flags().BoolVar(&o.DeleteSource, "delete-source", false, "delete what was copied from the source")
+	cmd.Flags().BoolVar(&o.DeleteSource, "delete-source", false, "delete from the source what was copied")
 	cmd.Flags().StringVarP(&format, "output", "o", formatTable, "format of the output: table or json")
 	return cmd
 }
 
-// addEtcdFlags adds the flags that say where an etcd is.
+// addEtcdFlags adds the flags that locate an etcd.
 func addEtcdFlags(cmd *cobra.Command, etcd *split.Etcd, what string) {
 	cmd.Flags().StringSliceVar(&etcd.Servers, etcd.Flag, nil, "URLs of "+what)
 	cmd.Flags().StringVar(&etcd.CAFile, etcd.Flag+"-cafile", "", "CA of its certificate")

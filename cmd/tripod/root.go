@@ -23,7 +23,7 @@ func newRootCommand() *cobra.Command {
 		SilenceErrors: true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	// A library puts a --version on every command. This one takes its place and does something.
+	// A library adds a --version without effect to every command. This flag replaces it.
 	cmd.PersistentFlags().BoolFunc("version", "show the version and exit", func(string) error {
 		if err := printVersion(cmd.OutOrStdout()); err != nil {
 			return err
@@ -46,7 +46,7 @@ func newRootCommand() *cobra.Command {
 	return cmd
 }
 
-// addDataDirFlag adds the flag that names the instance a command is about.
+// addDataDirFlag adds the flag that names the instance.
 func addDataDirFlag(cmd *cobra.Command, dataDir *string) {
 	cmd.Flags().StringVar(dataDir, "data-dir", up.DefaultDataDir(),
 		"directory of the instance; the default can be set with $"+up.DataDirVariable)

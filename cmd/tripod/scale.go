@@ -24,11 +24,11 @@ func newScaleCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scale {core|extensions|aggregator} --replicas N",
 		Short: "Change the number of replicas of a service of a running instance",
-		Long: `Change the number of replicas of a service of a running instance. A new replica gets requests once it is ready. Of
-replicas that are too many the last one stops first, when it gets no new requests any more and has finished those that
-it had. The command returns when that is done; Ctrl-C leaves what was done until then as it is.
+		Long: `Change the number of replicas of a service of a running instance. A new replica gets requests once it is ready. Surplus
+replicas stop one by one, the newest first. A replica stops when it gets no new requests and has finished the others. The
+command returns when all is done. Ctrl-C stops at the number reached so far.
 
-The number holds until the instance stops; ` + "`tripod up`" + ` has flags for the numbers to start with.`,
+The instance keeps the number until it stops. ` + "`tripod up`" + ` has flags for the initial numbers.`,
 		Example: `  tripod scale core --replicas 3
   tripod scale core --replicas 1`,
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
@@ -41,7 +41,7 @@ The number holds until the instance stops; ` + "`tripod up`" + ` has flags for t
 			began, out := time.Now(), cmd.OutOrStdout()
 			err := up.Scale(ctx, up.DataDir(dataDir), args[0], wanted, func(line string) { fmt.Fprintln(out, line) })
 			if err != nil && ctx.Err() != nil {
-				err = fmt.Errorf("%w; `tripod status` shows what there is", context.Cause(ctx))
+				err = fmt.Errorf("%w; `tripod status` shows the replicas", context.Cause(ctx))
 			}
 			if err != nil {
 				return err
@@ -51,8 +51,8 @@ The number holds until the instance stops; ` + "`tripod up`" + ` has flags for t
 		},
 	}
 	addDataDirFlag(cmd, &dataDir)
-	cmd.Flags().IntVar(&wanted, "replicas", 0, "number of replicas to have")
-	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long it may take")
+	cmd.Flags().IntVar(&wanted, "replicas", 0, "number of replicas")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "longest time to wait")
 	if err := cmd.MarkFlagRequired("replicas"); err != nil {
 		panic(err) // there is no such flag
 	}

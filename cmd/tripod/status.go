@@ -32,9 +32,9 @@ func newStatusCommand() *cobra.Command {
 		Short: "Show the processes of a running instance",
 		Long: `Show the processes of a running instance.
 
-REQUESTS counts what aggregators have sent to a replica of core or extensions since they started, and for an aggregator
-what it has sent. SHARE is the replica's part of the requests of its service. With --over, requests are counted as long
-as that from now on.`,
+REQUESTS counts the requests that aggregators have sent to a replica of core or extensions since they started, and for an
+aggregator those that it has sent. SHARE is the replica's part of the requests of its service. With --over, the command
+counts requests for that long, from now on.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkFormat(format, formatTable); err != nil {
@@ -55,11 +55,11 @@ as that from now on.`,
 	}
 	addDataDirFlag(cmd, &dataDir)
 	cmd.Flags().StringVarP(&format, "output", "o", formatTable, "format of the output: table or json")
-	cmd.Flags().DurationVar(&over, "over", 0, "count requests for this time, as in 10s, instead of since the start")
+	cmd.Flags().DurationVar(&over, "over", 0, "count requests for this long, as in 10s, instead of since the start")
 	return cmd
 }
 
-// checkFormat refuses a format of output that is neither JSON nor the one for people.
+// checkFormat refuses a format that is neither JSON nor the one for people.
 func checkFormat(format, forPeople string) error {
 	if format != formatJSON && format != forPeople {
 		return fmt.Errorf("--output must be %s or %s, not %q", forPeople, formatJSON, format)

@@ -24,11 +24,11 @@ func newUpCommand() *cobra.Command {
 		Use:   "up",
 		Short: "Start an instance on this machine and keep it running until Ctrl-C",
 		Long: `Start an instance on this machine and keep it running until Ctrl-C: aggregator, core and extensions, and an etcd
-unless all three have one already. Everything it needs and its data are in the data directory, so the next start
+unless the flags name one for all three. The data directory holds its data and all that it needs, so the next start
 continues where this one ended.
 
-Each service can have several replicas, and ` + "`tripod scale`" + ` changes how many while they run. They share what --core-arg and
-the like give them. Where each needs its own, as a file that it writes does, {replica} stands for its name:
+Each service can have several replicas, and ` + "`tripod scale`" + ` changes their number. All replicas of a service get the
+same flags from --core-arg and the like. Write {replica} for the name of the replica where each needs a value of its own:
 
   tripod up --core-replicas 2 --core-arg=--audit-log-path=/tmp/audit-{replica}.log --core-arg=--audit-policy-file=policy.yaml`,
 		Args: cobra.NoArgs,
@@ -36,7 +36,7 @@ the like give them. Where each needs its own, as a file that it writes does, {re
 			if err := o.Validate(); err != nil {
 				return err
 			}
-			// Libraries log for servers; here the lines of the instance say what there is to say.
+			// Libraries log for servers. Here the instance itself says what happens.
 			klog.LogToStderr(false)
 			klog.SetOutput(io.Discard)
 			ctx, stop := untilSignal(cmd.Context())
@@ -46,7 +46,7 @@ the like give them. Where each needs its own, as a file that it writes does, {re
 	}
 	addDataDirFlag(cmd, &o.DataDir)
 	fs := cmd.Flags()
-	fs.IntVar(&o.Port, "port", o.Port, "port for clients; 0 takes a free one")
+	fs.IntVar(&o.Port, "port", o.Port, "port for clients; 0 means a free one")
 	fs.IPVar(&o.BindAddress, "bind-address", o.BindAddress, "address for clients")
 	fs.IntVar(&o.CoreReplicas, "core-replicas", o.CoreReplicas, "number of replicas of core to start with")
 	fs.IntVar(&o.ExtensionsReplicas, "extensions-replicas", o.ExtensionsReplicas, "number of replicas of extensions to start with")
@@ -65,7 +65,7 @@ the like give them. Where each needs its own, as a file that it writes does, {re
 		"form of the APIServices of core and extensions: service, or local as in kube-apiserver")
 	o.Shared = map[string][]string{}
 	for _, name := range up.SharedFlags {
-		fs.Var(&sharedFlag{name, o.Shared}, name, "as kube-apiserver's, for all services; can be repeated")
+		fs.Var(&sharedFlag{name, o.Shared}, name, "kube-apiserver's flag, for all services; can be repeated")
 	}
 	fs.StringArrayVar(&o.CoreArgs, "core-arg", nil, "further flag for each replica of core, as in --core-arg=--v=4; can be repeated")
 	fs.StringArrayVar(&o.ExtensionsArgs, "extensions-arg", nil, "further flag for each replica of extensions; can be repeated")

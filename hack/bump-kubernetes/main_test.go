@@ -86,7 +86,7 @@ func TestTheReportSaysWhatToLookAt(t *testing.T) {
 		"what each is about):\n   new:  fresh\n",
 		"gets which):\n   gone: --a\n",
 		"shows:\n   go.mod\n",
-		"specs.txt are those of v1.36.3: make conformance-refresh",
+		"specs.txt, belongs to a version: make conformance-refresh finds those of v1.37.0",
 		"name v1.36.3, most of them in examples:\n   README.md\n",
 		"make verify test conformance kubectl-suite",
 	} {

@@ -52,7 +52,7 @@ func summary(before, after state, differ bool, insides string, changed, naming [
 		b.WriteString("   " + file + "\n")
 	}
 
-	fmt.Fprintf(&b, "\n5. The conformance specs in %s are those of %s: make conformance-refresh\n", specs, before.version)
+	fmt.Fprintf(&b, "\n5. The list of conformance specs, %s, belongs to a version: make conformance-refresh finds those of %s\n", specs, after.version)
 	if len(naming) > 0 && before.version != after.version {
 		fmt.Fprintf(&b, "\n6. These name %s, most of them in examples:\n", before.version)
 		for _, file := range naming {

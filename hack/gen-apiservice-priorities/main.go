@@ -1,9 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command gen-apiservice-priorities writes the table of APIService priorities that the
-// aggregator gives to built-in group-versions. The tables of the pinned Kubernetes are
-// literals in its source, one of them unexported, so they are read from the source.
+// Command gen-apiservice-priorities writes the table of APIService priorities that the aggregator gives to built-in group-versions.
+// It reads them from the source of the pinned Kubernetes, because one of the tables there is unexported.
 package main
 
 import (

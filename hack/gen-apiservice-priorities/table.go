@@ -20,8 +20,8 @@ type groupVersion struct{ group, version string }
 
 type priority struct{ group, version int64 }
 
-// readPriorities adds to table what the map literals of the Go file at path say whose key
-// type is schema.GroupVersion. A file without one is an error: Kubernetes has moved its table.
+// readPriorities adds the entries of all map literals with key type schema.GroupVersion in the Go file at path to table. A file
+// without such a literal is an error: Kubernetes has moved its table.
 func readPriorities(path string, table map[groupVersion]priority) error {
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 	if err != nil {
@@ -102,12 +102,12 @@ func fields(expression ast.Expr) (map[string]string, error) {
 	for _, element := range literal.Elts {
 		field, ok := element.(*ast.KeyValueExpr)
 		if !ok {
-			return nil, fmt.Errorf("a struct literal without field names")
+			return nil, fmt.Errorf("a struct literal has no field names")
 		}
 		name, nameOK := field.Key.(*ast.Ident)
 		value, valueOK := field.Value.(*ast.BasicLit)
 		if !nameOK || !valueOK {
-			return nil, fmt.Errorf("a field that is no plain literal")
+			return nil, fmt.Errorf("a field is not a plain literal")
 		}
 		result[name.Name] = value.Value
 	}

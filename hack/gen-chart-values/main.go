@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command gen-chart-values writes the page about the values of the Helm chart from the comments in values.yaml: a key that has a comment
-// that begins with "# --" has it as its description.
+// Command gen-chart-values writes the page about the values of the Helm chart from the comments in values.yaml. A comment that begins with
+// "# --" describes the key below it.
 package main
 
 import (
@@ -42,7 +42,7 @@ func run(values, output string) error {
 	return os.WriteFile(output, []byte(page), 0o644)
 }
 
-// page returns the page about values: those at the top in a table, and a section for each map.
+// page returns the page: a table of the values at the top, and a section for each map.
 func page(values []byte) (string, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(values, &document); err != nil {
@@ -68,7 +68,7 @@ func page(values []byte) (string, error) {
 
 type row struct{ key, value, text string }
 
-// rows returns the values in a map, and in the maps in it.
+// rows returns the values in a map and its nested maps.
 func rows(prefix string, values *yaml.Node) []row {
 	var all []row
 	for i := 0; i < len(values.Content); i += 2 {
@@ -82,7 +82,7 @@ func rows(prefix string, values *yaml.Node) []row {
 	return all
 }
 
-// isSection is whether a value is a map of values, rather than one value that is written as a map.
+// isSection reports whether a value is a map of values, and not a single value in the form of a map.
 func isSection(value *yaml.Node) bool {
 	return value.Kind == yaml.MappingNode && value.Style&yaml.FlowStyle == 0
 }
@@ -91,7 +91,7 @@ func rowOf(prefix string, key, value *yaml.Node) row {
 	return row{key: prefix + key.Value, value: literal(value), text: description(key, "--")}
 }
 
-// literal returns a value in one line, as it is in the file.
+// literal returns a value as the file has it, in one line.
 func literal(value *yaml.Node) string {
 	switch value.Kind {
 	case yaml.MappingNode:
@@ -113,7 +113,7 @@ func literal(value *yaml.Node) string {
 	return value.Value
 }
 
-// description returns the last paragraph of the comment above a key, when it begins with mark.
+// description returns the last paragraph of the comment above a key, if it begins with mark.
 func description(key *yaml.Node, mark string) string {
 	paragraphs := strings.Split(key.HeadComment, "\n\n")
 	lines := strings.Split(paragraphs[len(paragraphs)-1], "\n")

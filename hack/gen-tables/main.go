@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command gen-tables writes the tables of a page of docs/ that list what the code has: `gen-tables flags docs/flags.md` and
+// Command gen-tables writes tables into a page of docs/ that list what is in the code: `gen-tables flags docs/flags.md` and
 // `gen-tables rules docs/secure.md`. A table stands between two comments of the page.
 package main
 
@@ -44,7 +44,7 @@ func replace(page, name, table string) (string, error) {
 	before, rest, hasBegin := strings.Cut(page, begin)
 	_, after, hasEnd := strings.Cut(rest, end)
 	if !hasBegin || !hasEnd {
-		return "", fmt.Errorf("it has no place for the table:\n%s%s", begin, end)
+		return "", fmt.Errorf("the page has no place for the table:\n%s%s", begin, end)
 	}
 	return before + begin + table + end + after, nil
 }

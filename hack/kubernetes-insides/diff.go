@@ -14,6 +14,10 @@ import (
 
 // show writes what changed in declarations since somebody last compared them.
 func (c *comparison) show(out io.Writer) error {
+	if len(c.changed)+len(c.gone) == 0 {
+		_, err := fmt.Fprintln(out, "No declaration changed.")
+		return err
+	}
 	dir, err := os.MkdirTemp("", "kubernetes-insides")
 	if err != nil {
 		return err

@@ -184,6 +184,9 @@ func (c *comparison) report() string {
 }
 
 func (c *comparison) line(d declaration, verb string) string {
+	if d.digest == "" {
+		return fmt.Sprintf("%s of %s has no digest yet", d.name, d.file)
+	}
 	m := c.modules[d.file]
 	since := ""
 	if before := c.list.Versions[m.path]; before != "" {

@@ -92,6 +92,16 @@ func TestWhatIsAsRecordedIsNoDifference(t *testing.T) {
 	}
 }
 
+func TestAnEntryThatWasNeverRecordedIsReported(t *testing.T) {
+	f := newFixture(t)
+	if err := os.WriteFile(f.list, []byte(aList), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := f.compare(t).report(), "limit of example.com/m/p/p.go has no digest yet"; !strings.Contains(got, want) {
+		t.Errorf("the report lacks %q:\n%s", want, got)
+	}
+}
+
 func TestDifferencesAreReported(t *testing.T) {
 	f := newFixture(t)
 	changed := strings.ReplaceAll(upstream, "limit = 10", "limit = 11")

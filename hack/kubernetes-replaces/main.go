@@ -1,11 +1,9 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command kubernetes-replaces keeps one replace line in go.mod for each module that is
-// developed in the Kubernetes repository. Kubernetes requires these at v0.0.0 and replaces
-// them by folders; a replace line works only in the main module, so ours must be complete.
-// Its arguments are folders of further modules, which have the same lines and the same
-// version of Kubernetes.
+// Command kubernetes-replaces keeps one replace line in go.mod for each module that the Kubernetes repository contains. Kubernetes
+// requires these at v0.0.0 and replaces them by folders. Replace lines work only in the main module, so ours must be complete.
+// The arguments are folders of further modules, which must have the same lines and the same version of Kubernetes.
 package main
 
 import (
@@ -96,8 +94,8 @@ func kubernetesGoMod() (*goMod, error) {
 	return readGoMod(filepath.Join(strings.TrimSpace(string(dir)), "go.mod"))
 }
 
-// replaceEdits returns the arguments of `go mod edit` that make a replace line to version for each
-// module that Kubernetes replaces, and drop those lines of ours it no longer has.
+// replaceEdits returns the arguments of `go mod edit` that replace each module that Kubernetes replaces by the given version, and that
+// drop our lines for modules that Kubernetes no longer has.
 func replaceEdits(ours, theirs []replacement, version string) []string {
 	current := map[string]module{}
 	for _, r := range ours {

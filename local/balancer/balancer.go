@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package balancer spreads TCP connections over servers. It knows nothing of what is spoken: whoever has many requests on
-// one connection has them all at one server.
+// Package balancer spreads TCP connections over servers. It does not look into them: all requests on one connection go to one
+// server.
 package balancer
 
 import (
@@ -18,7 +18,7 @@ import (
 
 const (
 	dialTimeout = 3 * time.Second
-	// acceptRetry is the wait after an error that passes, such as too many open files.
+	// acceptRetry is the wait after a temporary error, such as too many open files.
 	acceptRetry = 50 * time.Millisecond
 )
 
@@ -28,12 +28,12 @@ type Balancer struct {
 	dialer   net.Dialer
 
 	mu sync.Mutex
-	// ready are in use; unready are tried when none of them can be reached.
+	// ready servers get connections. The balancer tries unready ones if it can reach none of the ready ones.
 	ready, unready []string
 	turn           int
 }
 
-// Listen takes an address, host:port. Connections wait until Serve.
+// Listen listens on an address, host:port. Connections wait until Serve.
 func Listen(address string) (*Balancer, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -42,18 +42,18 @@ func Listen(address string) (*Balancer, error) {
 	return &Balancer{listener: listener.(*net.TCPListener), dialer: net.Dialer{Timeout: dialTimeout}}, nil
 }
 
-// Port returns the port that was taken.
+// Port returns the port that it listens on.
 func (b *Balancer) Port() int { return b.listener.Addr().(*net.TCPAddr).Port }
 
-// SetServers says where new connections go, host:port: in turn to those that are ready, and to the others only where
-// none of these can be reached. Connections that there are stay where they are.
+// SetServers sets the servers for new connections, host:port. The ready ones take turns. The others get connections only if
+// no ready one can be reached. Existing connections stay where they are.
 func (b *Balancer) SetServers(ready, unready []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ready, b.unready = slices.Clone(ready), slices.Clone(unready)
 }
 
-// Serve passes connections on until ctx ends, and then closes all. It is called once.
+// Serve passes connections on until ctx ends, and then closes all of them. Call it once.
 func (b *Balancer) Serve(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	var serving sync.WaitGroup
@@ -76,7 +76,7 @@ func (b *Balancer) Serve(ctx context.Context) {
 	}
 }
 
-// Close gives the address back. Serve does so too when it ends.
+// Close stops listening. Serve does so too when it ends.
 func (b *Balancer) Close() error { return b.listener.Close() }
 
 // serve passes one connection on. Without a server it is closed.
@@ -123,8 +123,8 @@ func rotate(list []string, by int) []string {
 	return append(slices.Clone(list[by:]), list[:by]...)
 }
 
-// forward copies until from ends, and then ends to in that direction only. When either breaks off both do, and in a way
-// that nobody takes for an end.
+// forward copies until from ends, and then closes to for writing only. If either connection breaks, forward resets both, so
+// that nobody takes the break for a regular end.
 func forward(to, from *net.TCPConn) {
 	_, err := io.Copy(to, from)
 	if err == nil {

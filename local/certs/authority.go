@@ -25,7 +25,7 @@ type Authority struct {
 
 // Leaf says what a certificate issued by an authority is for.
 type Leaf struct {
-	// CommonName and Organizations become user name and groups where the certificate is used by a client.
+	// CommonName and Organizations become the user name and groups of a client.
 	CommonName    string
 	Organizations []string
 	// DNSNames and IPs are what a server certificate is valid for.
@@ -35,8 +35,8 @@ type Leaf struct {
 	Server, Client bool
 }
 
-// Authority returns the certificate authority called name and makes it when it is missing. An authority is never
-// renewed by itself, because everything it has issued would be void: its end is an error that says so. See Rotate.
+// Authority returns the certificate authority of a name, and makes it if it is missing. It never renews an authority, because
+// that would invalidate everything it has issued. An expired authority is an error that says so. See Rotate.
 func (i *Issuer) Authority(name, commonName string) (*Authority, error) {
 	pair, err := i.storage.Read(name)
 	if err != nil {
@@ -46,7 +46,7 @@ func (i *Issuer) Authority(name, commonName string) (*Authority, error) {
 	where := i.storage.Names(name)
 	switch {
 	case errors.Is(err, errMissing):
-		// One that lacks only its key or only its certificate is not overwritten.
+		// An authority that lacks only its key or only its certificate is not overwritten.
 		if pair.Key != nil {
 			return nil, i.incomplete("certificate authority", name, where.Certificate)
 		}
@@ -64,7 +64,7 @@ func (i *Issuer) Authority(name, commonName string) (*Authority, error) {
 	}
 	a := &Authority{issuer: i, name: name, pair: pair, cert: cert, key: key}
 	if !contains(pair.Trusted, cert) {
-		// Somebody brought an authority without saying whom to trust.
+		// Somebody brought an authority without the certificates to trust.
 		a.pair.Trusted = slices.Concat(encodeCertificate(cert), pair.Trusted)
 		return a, i.storage.Write(name, a.pair)
 	}
@@ -97,10 +97,10 @@ func (i *Issuer) newAuthority(name, commonName string) (*Authority, error) {
 	return a, i.storage.Write(name, a.pair)
 }
 
-// File returns the path of the authority's certificates, where authorities are files.
+// File returns the path of the authority's certificates, if they are files.
 func (a *Authority) File() string { return a.issuer.storage.Names(a.name).Certificate }
 
-// Certificate returns the certificate by which the authority issues others.
+// Certificate returns the certificate with which the authority issues others.
 func (a *Authority) Certificate() *x509.Certificate { return a.cert }
 
 // Ensure makes the certificate called name, or makes it anew when it expires within RenewBefore, was not issued by
@@ -149,7 +149,7 @@ func (a *Authority) covers(cert *x509.Certificate, leaf Leaf) bool {
 	return true
 }
 
-// Renew makes the certificate called name anew, whether it is due or not.
+// Renew replaces the certificate of a name, whether it is due or not.
 func (a *Authority) Renew(name string, leaf Leaf) error {
 	key, err := newKey()
 	if err != nil {

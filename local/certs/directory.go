@@ -21,7 +21,7 @@ type Store struct {
 	dir directory
 }
 
-// Open returns the store in dir and makes the directory, readable by its owner only, when it is missing.
+// Open returns the store in dir. It makes the directory, readable by its owner only, if it is missing.
 func Open(dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot make the directory for certificates: %w", err)
@@ -29,14 +29,14 @@ func Open(dir string) (*Store, error) {
 	return &Store{Issuer: NewIssuer(directory(dir), Lifetimes{}), dir: directory(dir)}, nil
 }
 
-// CertFile returns the path of the certificate called name. With an authority, the file has all certificates that are
-// to be trusted in its place.
+// CertFile returns the path of the certificate of a name. The file of an authority has all certificates to trust in its
+// place.
 func (s *Store) CertFile(name string) string { return s.dir.path(name, certExtension) }
 
-// KeyFile returns the path of the private key called name.
+// KeyFile returns the path of the private key of a name.
 func (s *Store) KeyFile(name string) string { return s.dir.path(name, keyExtension) }
 
-// PublicKeyFile returns the path of the public key called name.
+// PublicKeyFile returns the path of the public key of a name.
 func (s *Store) PublicKeyFile(name string) string { return s.dir.path(name, publicExtension) }
 
 const (
@@ -45,7 +45,7 @@ const (
 	publicExtension = ".pub"
 )
 
-// directory is a storage of files. What a certificate is to be checked with is with the authority alone.
+// directory is a storage of files. Only authorities have Trusted certificates there.
 type directory string
 
 func (d directory) path(name, extension string) string {
@@ -57,7 +57,7 @@ func (d directory) Names(name string) Names {
 	return Names{Certificate: d.path(name, certExtension), Key: d.path(name, keyExtension), All: d.path(name, ".*")}
 }
 
-// Read returns what the files say.
+// Read returns the content of the files.
 func (d directory) Read(name string) (Pair, error) {
 	var pair Pair
 	for extension, part := range map[string]*[]byte{
@@ -69,7 +69,7 @@ func (d directory) Read(name string) (Pair, error) {
 		}
 		*part = data
 	}
-	// The first certificate is the one of the key. What is no certificate at all is for the reader to complain about.
+	// The first certificate belongs to the key. Whoever decodes the content reports what is no certificate.
 	pair.Certificate = pair.Trusted
 	if first, _ := pem.Decode(pair.Trusted); first != nil {
 		pair.Certificate = pem.EncodeToMemory(first)
@@ -77,7 +77,7 @@ func (d directory) Read(name string) (Pair, error) {
 	return pair, nil
 }
 
-// Write writes what changed, the key first: a key without its certificate is noticed.
+// Write writes what changed, the key first, because readers notice a key without its certificate.
 func (d directory) Write(name string, pair Pair) error {
 	certificates := pair.Certificate
 	if bytes.HasPrefix(pair.Trusted, pair.Certificate) {

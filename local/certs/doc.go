@@ -9,7 +9,7 @@
 //	ca, err := store.Authority("ca", "tripod-ca")
 //	renewed, err := ca.Ensure("apiserver", certs.Leaf{CommonName: "kube-apiserver", Server: true, IPs: ips})
 //
-// Each call makes what is missing, renews what is about to expire or no longer says what is asked,
-// and leaves everything else alone, so the same calls serve the first start and every later one. An authority is exchanged
-// for a new one in steps (Rotate), so that nobody who is a step behind is refused.
+// Each call makes what is missing, renews what expires soon or no longer matches the request, and leaves everything else
+// alone. So the same calls serve the first start and every later one. Rotate replaces an authority in steps, so that
+// whoever is one step behind is not refused.
 package certs

@@ -24,9 +24,9 @@ import (
 const (
 	// AuthorityLifetime is how long a new certificate authority is valid.
 	AuthorityLifetime = 10 * 365 * 24 * time.Hour
-	// LeafLifetime is how long a certificate issued by an authority is valid.
+	// LeafLifetime is how long a certificate that an authority issues is valid.
 	LeafLifetime = 365 * 24 * time.Hour
-	// RenewBefore is how long before its end a leaf certificate is renewed.
+	// RenewBefore is how long before it expires a leaf certificate is renewed.
 	RenewBefore = 30 * 24 * time.Hour
 
 	// backdate allows for clocks of clients that run a little behind.
@@ -41,10 +41,10 @@ const (
 )
 
 var (
-	// errMissing says that there is no certificate, or no key to it.
+	// errMissing means that the certificate or its key does not exist.
 	errMissing = errors.New("missing")
-	// errMismatch says that a certificate and a key with the same name do not belong together, as after a crash
-	// between writing one and the other.
+	// errMismatch means that a certificate and the key of the same name do not belong together, as after a crash
+	// between writing the two.
 	errMismatch = errors.New("do not belong together")
 )
 
@@ -62,7 +62,7 @@ type Issuer struct {
 	now       func() time.Time
 }
 
-// Defaulted returns them with the constants of this package in the place of zero values.
+// Defaulted returns the lifetimes with the constants of this package in place of zero values.
 func (l Lifetimes) Defaulted() Lifetimes {
 	return Lifetimes{
 		Authority:   cmp.Or(l.Authority, AuthorityLifetime),
@@ -77,7 +77,7 @@ func NewIssuer(storage Storage, lifetimes Lifetimes) *Issuer {
 }
 
 // EnsureSigningKey makes the RSA key that signs service account tokens, if it is missing, and the public key and a certificate of
-// it, from which servers read the public key as well. Nothing checks when that certificate ends.
+// it, from which servers can read the public key, too. Nothing checks when that certificate expires.
 func (i *Issuer) EnsureSigningKey(name string) error {
 	pair, err := i.storage.Read(name)
 	if err != nil {
@@ -119,7 +119,7 @@ func (i *Issuer) EnsureSigningKey(name string) error {
 	return i.storage.Write(name, pair)
 }
 
-// selfSign returns the certificate that template says, signed by its own key.
+// selfSign returns a certificate from the template, signed with its own key.
 func (i *Issuer) selfSign(name string, template *x509.Certificate, key crypto.Signer) ([]byte, error) {
 	return i.sign(name, template, template, key.Public(), key)
 }
@@ -186,12 +186,12 @@ func (i *Issuer) decodeKey(name string, data []byte) (crypto.Signer, error) {
 	return signer, nil
 }
 
-// incomplete says that a part is gone of something that must not be made anew by itself.
+// incomplete is the error for a missing part of what must not be replaced without asking.
 func (i *Issuer) incomplete(what, name, missing string) error {
 	return fmt.Errorf("%s is incomplete, %s is missing: %w", what, missing, i.remedy(name))
 }
 
-// remedy tells a user how to get rid of what cannot be used.
+// remedy tells the user how to replace what cannot be used.
 func (i *Issuer) remedy(name string) error {
 	return fmt.Errorf("repair it, or remove %s to have it made anew", i.storage.Names(name).All)
 }

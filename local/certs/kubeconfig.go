@@ -15,7 +15,7 @@ type Kubeconfig struct {
 	// Name is that of its cluster, user and context.
 	Name   string
 	Server string
-	// Authority is whom to trust, Certificate and Key are the user's. They are PEM.
+	// Authority is the CA to trust, Certificate and Key are the user's. All are PEM.
 	Authority, Certificate, Key []byte
 }
 

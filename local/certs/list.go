@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Info is what a certificate says, for people.
+// Info describes a certificate for people.
 type Info struct {
 	Name      string    `json:"name"`
 	Subject   string    `json:"subject"`
@@ -25,7 +25,7 @@ type Info struct {
 	Expires   time.Time `json:"expires"`
 }
 
-// Describe returns what the certificates of a bundle say. Those after the first are numbered.
+// Describe describes the certificates of a bundle. It numbers those after the first.
 func Describe(name string, bundle []byte) []Info {
 	var all []Info
 	for i, cert := range certificates(bundle) {
@@ -73,7 +73,7 @@ func List(dir string) ([]Info, error) {
 	return all, nil
 }
 
-// Sort puts what ends first to the front.
+// Sort sorts certificates by expiry, the earliest first.
 func Sort(all []Info) {
 	slices.SortStableFunc(all, func(a, b Info) int { return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.Name, b.Name)) })
 }

@@ -12,24 +12,24 @@ import (
 	"slices"
 )
 
-// Rotation is how far the exchange of an authority has come. Between two steps everybody who trusts the authority must
-// have seen the one before, or connections fail.
+// Rotation is how far the replacement of an authority has come. Before each step, everybody who trusts the authority must have
+// seen the step before, or connections fail.
 type Rotation string
 
 // The steps of a rotation.
 const (
-	// NotRotating is an authority that is trusted alone.
+	// NotRotating means that the authority alone is trusted.
 	NotRotating Rotation = "none"
-	// NewTrusted is when the new authority is trusted as well, and the old one issues.
+	// NewTrusted means that the new authority is trusted, too, and the old one issues.
 	NewTrusted Rotation = "new-trusted"
-	// NewIssues is when the new authority issues, and the old one is still trusted.
+	// NewIssues means that the new authority issues, and the old one is still trusted.
 	NewIssues Rotation = "new-issues"
 )
 
-// Next is the name under which the new authority waits until it issues.
+// Next returns the name of the new authority until it issues.
 func Next(name string) string { return name + "-next" }
 
-// Rotation tells how far the exchange of this authority has come.
+// Rotation returns how far the replacement of this authority has come.
 func (a *Authority) Rotation() (Rotation, error) {
 	waiting, err := a.issuer.storage.Read(Next(a.name))
 	switch {
@@ -43,8 +43,8 @@ func (a *Authority) Rotation() (Rotation, error) {
 	return NotRotating, nil
 }
 
-// Rotate takes the next step in exchanging the authority for a new one of the same name, and returns where that leads. What the
-// authority issued follows with Ensure. A step that was interrupted is taken again.
+// Rotate takes the next step in replacing the authority by a new one of the same name, and returns the state after it. Ensure then
+// renews what the authority issued. Rotate repeats a step that was interrupted.
 func (a *Authority) Rotate() (Rotation, error) {
 	if a.cert.CheckSignatureFrom(a.cert) != nil {
 		return "", fmt.Errorf("certificate authority %s was issued by %q: exchange it where it comes from",
@@ -91,7 +91,7 @@ func (a *Authority) issueByNew() (Rotation, error) {
 	return NewIssues, a.issuer.storage.Remove(Next(a.name))
 }
 
-// trust has these certificates trusted, and no other one of this authority. What somebody else has put there stays.
+// trust makes these the trusted certificates of this authority. Certificates of other authorities stay.
 func (a *Authority) trust(certs ...*x509.Certificate) error {
 	var trusted bytes.Buffer
 	for _, cert := range append(certs, slices.DeleteFunc(certificates(a.pair.Trusted), a.sameName)...) {
@@ -110,7 +110,7 @@ func (a *Authority) replaces(cert *x509.Certificate) bool {
 	return a.sameName(cert) && !cert.Equal(a.cert)
 }
 
-// certificates returns those of a bundle that can be read.
+// certificates returns the readable certificates of a bundle.
 func certificates(bundle []byte) []*x509.Certificate {
 	var all []*x509.Certificate
 	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {

@@ -3,34 +3,34 @@
 
 package certs
 
-// Pair is what is kept under one name, each part in PEM. Parts that are not there are nil.
+// Pair is what a Storage keeps under one name, each part in PEM. Missing parts are nil.
 type Pair struct {
 	// Certificate belongs to Key.
 	Certificate []byte
 	// Key is private.
 	Key []byte
-	// Trusted are the certificates of the authorities that are to be trusted: with an authority, its own first, and while it is
-	// rotated another one after it; with what an authority issued, those of the authority.
+	// Trusted are the certificates of the authorities to trust. For an authority, its own comes first, followed by another one
+	// during a rotation. For what an authority issued, they are those of the authority.
 	Trusted []byte
-	// Public is the public part of Key, of keys that sign tokens.
+	// Public is the public part of Key, if Key signs tokens.
 	Public []byte
 }
 
-// Names say to people where a pair is.
+// Names tell people where a pair is stored.
 type Names struct {
 	Certificate, Key string
-	// All are the things to remove to have the pair made anew.
+	// All are what to remove so that the pair is made again.
 	All string
 }
 
 // Storage keeps pairs.
 type Storage interface {
-	// Read returns what is kept under name, which may be nothing.
+	// Read returns the pair of a name. It may be empty.
 	Read(name string) (Pair, error)
-	// Write replaces what is kept under name. A storage need not keep what follows from other parts.
+	// Write replaces the pair of a name. A storage need not keep parts that follow from others.
 	Write(name string, pair Pair) error
-	// Remove removes what is kept under name.
+	// Remove removes the pair of a name.
 	Remove(name string) error
-	// Names says where that is.
+	// Names returns where the pair of a name is stored.
 	Names(name string) Names
 }

@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package check tries whether an API server does what it is there for: it creates, reads, changes, watches and deletes an object
-// of a built-in kind and one of a custom resource that it defines for that, and leaves nothing behind.
+// Package check checks that an API server works. It creates, reads, changes, watches and deletes an object of a built-in kind and a
+// custom resource, which it defines first. It leaves nothing behind.
 package check
 
 import (
@@ -23,7 +23,7 @@ import (
 const (
 	// label is on every object, and its value is the name of the run.
 	label = "tripod-k8s.io/check"
-	// cleanUpTimeout bounds how long is taken to delete what a run that failed has made.
+	// cleanUpTimeout bounds the deletion of what a failed run has made.
 	cleanUpTimeout = 10 * time.Second
 )
 
@@ -33,13 +33,13 @@ type Check struct {
 	Client dynamic.Interface
 	// Namespace is where objects are made. It exists.
 	Namespace string
-	// Name is that of the run, a DNS label. Runs with different names do not disturb each other.
+	// Name is the name of the run, a DNS label. Runs with different names do not disturb each other.
 	Name string
-	// Out is told what was done, a line each.
+	// Out gets a line for each step.
 	Out io.Writer
 }
 
-// Run returns the first thing that is not as it should be.
+// Run returns the first error that it finds.
 func (c *Check) Run(ctx context.Context) error {
 	if err := c.object(ctx, c.configMap()); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (c *Check) Run(ctx context.Context) error {
 	return c.defined(ctx, func() error { return c.object(ctx, c.customResource()) })
 }
 
-// object does with an object what clients do.
+// object does what clients do with an object.
 func (c *Check) object(ctx context.Context, s subject) (err error) {
 	client := c.Client.Resource(s.resource).Namespace(c.Namespace)
 	what := fmt.Sprintf("%s %s/%s", s.object.GetKind(), c.Namespace, s.object.GetName())
@@ -120,7 +120,7 @@ func (c *Check) readAndChange(ctx context.Context, client dynamic.ResourceInterf
 	return nil
 }
 
-// cleanUp deletes what is left when something went wrong, also when the time of the run is over.
+// cleanUp deletes what a failed run has left, even after its timeout.
 func (c *Check) cleanUp(ctx context.Context, client dynamic.ResourceInterface, made *unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
 	defer cancel()
@@ -159,7 +159,7 @@ func errorOr(err error, otherwise string) error {
 	return err
 }
 
-// subject is an object that something is tried with, and the path of a string in it that is changed.
+// subject is an object for the check, and the path of the string in it that the check changes.
 type subject struct {
 	resource schema.GroupVersionResource
 	object   *unstructured.Unstructured

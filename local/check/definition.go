@@ -23,7 +23,7 @@ const (
 	kind    = "Check"
 )
 
-// group is one of the run alone, so that runs do not meet in a CustomResourceDefinition.
+// group is unique to the run, so that runs do not share a CustomResourceDefinition.
 func (c *Check) group() string { return c.Name + ".tripod-k8s.io" }
 
 func (c *Check) meta() map[string]any {

@@ -28,8 +28,8 @@ for the api objects which include pods, services, replicationcontrollers, and
 others. The API Server services REST operations and provides the frontend to the
 cluster's shared state through which all other components interact.`
 
-// Main is kube-apiserver: it takes the arguments after the name of the program, serves until ctx ends and returns the
-// exit code. What went wrong is one line on stderr. The services are found beside this executable.
+// Main is the main function of kube-apiserver. It takes the arguments after the name of the program, serves until ctx ends and
+// returns the exit code. An error is one line on stderr. The binaries of the services are beside this executable.
 func Main(ctx context.Context, args []string) int {
 	cmd := newCommand(args, run)
 	cmd.SetContext(ctx)
@@ -40,8 +40,7 @@ func Main(ctx context.Context, args []string) int {
 	return 0
 }
 
-// newCommand returns the command kube-apiserver with args. It calls start with flags that kube-apiserver would start
-// with.
+// newCommand returns the command kube-apiserver with args. It calls start if kube-apiserver would accept the flags.
 func newCommand(args []string, start func(context.Context, *catalog, *plan) error) *cobra.Command {
 	known := newCatalog()
 	o := options.NewServerRunOptions()
@@ -77,14 +76,14 @@ func newCommand(args []string, start func(context.Context, *catalog, *plan) erro
 	return cmd
 }
 
-// What is refused in --runtime-config are groups that the scheme does not have. This process serves none of them, so it does not link
-// them all, but it knows their names.
+// Validation refuses groups in --runtime-config that are not in the scheme. This process serves no group, so it does not link them,
+// but it needs their names.
 func init() { utilruntime.Must(clientgoscheme.AddToScheme(legacyscheme.Scheme)) }
 
-// complete does what kube-apiserver does with its options before it starts, and so makes a certificate in --cert-dir
-// where none was given.
+// complete completes and validates the options as kube-apiserver does before it starts. So it makes a certificate in --cert-dir
+// if none was given.
 func complete(ctx context.Context, o *options.ServerRunOptions) (options.CompletedOptions, error) {
-	// An external signer of service account tokens is only asked whether it is there. Core follows its keys.
+	// This only checks that an external signer of service account tokens is there. Core follows its keys.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	completed, err := o.Complete(ctx)
@@ -97,7 +96,7 @@ func complete(ctx context.Context, o *options.ServerRunOptions) (options.Complet
 	return completed, nil
 }
 
-// refusePositional refuses arguments that are no flags in kube-apiserver's words.
+// refusePositional refuses arguments that are not flags, in kube-apiserver's words.
 func refusePositional(cmd *cobra.Command, args []string) error {
 	for _, arg := range args {
 		if arg != "" {

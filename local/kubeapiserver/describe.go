@@ -29,11 +29,11 @@ type FlagDescription struct {
 	Core, Extensions, Aggregator string
 	// Note explains a flag that does not simply go to each service that has it.
 	Note string
-	// Refused is why Tripod does not start with this flag, and empty where it does.
+	// Refused is why Tripod does not start with this flag. It is empty if Tripod does.
 	Refused string
 }
 
-// DescribeFlags describes all flags of kube-apiserver, in the order of its help.
+// DescribeFlags describes all flags of kube-apiserver, in the order of its help text.
 func DescribeFlags() []FlagDescription {
 	known := newCatalog()
 	derived := (&plan{}).derivedFlags(known)
@@ -67,7 +67,7 @@ func RefusedGates() map[string]string {
 	return gates
 }
 
-// notes say what the table cannot: what becomes of flags that have a rule of their own in routes.
+// notes say what the table cannot: what happens to flags with a rule of their own in routes.
 var notes = map[string]string{
 	"bind-address":                     "the public endpoint; the others serve on loopback",
 	"secure-port":                      "the public endpoint; core advertises this port",
@@ -118,7 +118,7 @@ func sections() cliflag.NamedFlagSets {
 	return sets
 }
 
-// derivedFlags returns the names of the flags that each service gets although nobody gave them.
+// derivedFlags returns the names of the flags that each service gets without having been given.
 func (s *plan) derivedFlags(known *catalog) map[serviceName][]string {
 	derived := map[serviceName][]string{}
 	for _, to := range services {

@@ -9,7 +9,7 @@
 //	├── tripod-core         on a loopback port
 //	└── tripod-extensions   on a loopback port
 //
-// A flag goes to each service that has a flag of that name. The exceptions, and why, are in routes.go; what the
-// services are told beyond that is in settings.go. The services trust each other by certificates of an authority that
-// lives as long as the process, in a directory that only its user can read.
+// A flag goes to each service that has a flag of that name. The exceptions, and why, are in routes.go. What the services get
+// besides is in plan.go. The services trust each other by certificates of an authority that lives as long as the process, in a
+// directory that only its user can read.
 package kubeapiserver

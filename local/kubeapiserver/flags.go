@@ -34,7 +34,7 @@ type flagValue struct{ name, value string }
 
 func (f flagValue) String() string { return "--" + f.name + "=" + f.value }
 
-// parse returns the flags in args in their order. It sets none of them.
+// parse returns the flags in args in their order, without setting them.
 func parse(flags *pflag.FlagSet, args []string) ([]flagValue, error) {
 	var given []flagValue
 	err := flags.ParseAll(args, func(flag *pflag.Flag, value string) error {
@@ -47,7 +47,7 @@ func parse(flags *pflag.FlagSet, args []string) ([]flagValue, error) {
 	return given, nil
 }
 
-// catalog is what the services can be told.
+// catalog has the names of all flags of each service.
 type catalog struct {
 	flags map[serviceName]sets.Set[string]
 }
@@ -71,7 +71,7 @@ func names(flagSets *cliflag.NamedFlagSets) sets.Set[string] {
 	return result
 }
 
-// route returns those of the given flags that a service gets, in their order.
+// route returns the given flags that a service gets, in their order.
 func (c *catalog) route(to serviceName, given []flagValue) []flagValue {
 	var result []flagValue
 	for _, flag := range given {
@@ -98,10 +98,10 @@ func only(services ...serviceName) rule {
 	}
 }
 
-// derived gives a flag to nobody: what follows from it is part of the plan.
+// derived gives a flag to no service. The plan has what follows from it.
 func derived(*catalog, serviceName, flagValue) []flagValue { return nil }
 
-// ownFile gives every service a file of its own: core the one that was named, and the others one beside it.
+// ownFile gives every service a file of its own: core the file in the flag, and the others a file beside it.
 func ownFile(c *catalog, to serviceName, flag flagValue) []flagValue {
 	if !c.flags[to].Has(flag.name) {
 		return nil
@@ -127,7 +127,7 @@ var pluginsOf = map[serviceName]plugins.Set{
 	aggregator: plugins.ForAPIServices(),
 }
 
-// ownPlugins gives each service the names of the admission plugins that it has.
+// ownPlugins gives each service only the names of its own admission plugins.
 func ownPlugins(_ *catalog, to serviceName, flag flagValue) []flagValue {
 	if to == core {
 		return []flagValue{flag}

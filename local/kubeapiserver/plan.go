@@ -19,7 +19,7 @@ import (
 	aggregatoroptions "github.com/tripod-k8s/tripod/services/aggregator/options"
 )
 
-// plan is the flags as they were given, and what the services must know and cannot see in these themselves.
+// plan has the flags as given, and what the services need to know besides.
 type plan struct {
 	given []flagValue
 
@@ -27,23 +27,23 @@ type plan struct {
 	securePort       int
 	advertiseAddress net.IP
 	certificate      genericoptions.GeneratableKeyCert
-	// readOnly and mutating are the limits of requests in flight. 0 is none.
+	// readOnly and mutating are the limits of requests in flight. 0 means no limit.
 	readOnly, mutating int
 	// admissionControl is the complete list of admission plugins, if --admission-control gave one.
 	admissionControl []string
-	// auditLog is what the audit log is to be.
+	// auditLog has the options of the audit log.
 	auditLog genericoptions.AuditLogOptions
 	// gates are feature gates that every service gets after those that were given.
 	gates []flagValue
-	// etcd is where the data is.
+	// etcd says how to reach etcd.
 	etcd storagebackend.Config
 	// shutdownDelay, watchGrace and drain bound how long a server may take to stop.
 	shutdownDelay, watchGrace, drain time.Duration
-	// sendRetryAfter is whether a server that stops listens until requests are done.
+	// sendRetryAfter is whether a stopping server listens until its requests are done.
 	sendRetryAfter bool
 }
 
-// newPlan takes the plan from valid options.
+// newPlan makes the plan from valid options.
 func newPlan(given []flagValue, o options.CompletedOptions) (*plan, error) {
 	generic := o.GenericServerRunOptions
 	s := &plan{
@@ -63,13 +63,13 @@ func newPlan(given []flagValue, o options.CompletedOptions) (*plan, error) {
 		drain:            generic.RequestTimeout,
 		sendRetryAfter:   generic.ShutdownSendRetryAfter,
 	}
-	// This reads the files of authentication, and so finds what is wrong with them before anything is started.
+	// This reads the files of authentication, and so finds errors in them before any process starts.
 	_, err := o.Authentication.ToAuthenticationConfig()
 	return s, err
 }
 
-// arguments returns the arguments of a service, without those by which the services find and trust each other. auditSocket
-// is where they reach the writer of the audit log.
+// arguments returns the arguments of a service, except those by which the services find and trust each other. auditSocket is the
+// socket of the writer of the audit log.
 func (s *plan) arguments(to serviceName, known *catalog, certificate genericoptions.CertKey, auditSocket string) []string {
 	flags := known.route(to, s.given)
 	flags = append(flags, flagValue{"advertise-address", s.advertiseAddress.String()})
@@ -106,7 +106,7 @@ func public(certificate genericoptions.CertKey) []flagValue {
 	}
 }
 
-// shutdown is how kube-apiserver stops, which is not how the aggregator does by default.
+// shutdown returns the flags that make the aggregator stop as kube-apiserver does. Its own defaults differ.
 func (s *plan) shutdown() []flagValue {
 	return []flagValue{
 		{"shutdown-delay-duration", s.shutdownDelay.String()},
@@ -115,7 +115,7 @@ func (s *plan) shutdown() []flagValue {
 	}
 }
 
-// limits tells a service its share of the requests in flight.
+// limits returns the flags with a service's share of the limits of requests in flight.
 func (s *plan) limits(share func(int) int) []flagValue {
 	return []flagValue{
 		{"max-requests-inflight", strconv.Itoa(share(s.readOnly))},
@@ -126,12 +126,12 @@ func (s *plan) limits(share func(int) int) []flagValue {
 // coreShare is two thirds: core serves what nodes and most controllers work with.
 func coreShare(limit int) int { return limit - limit/3 }
 
-// extensionsShare is the rest. A limit of one must not become zero, which would be none.
+// extensionsShare is the rest. A limit of one must not become zero, which would mean no limit.
 func extensionsShare(limit int) int { return max(limit/3, min(limit, 1)) }
 
 func whole(limit int) int { return limit }
 
-// admission translates --admission-control, which core gets, for another service, as kube-apiserver does, into what is on and what is off.
+// admission translates --admission-control for a service other than core, as kube-apiserver does, into plugins to turn on and off.
 func (s *plan) admission(to serviceName) []flagValue {
 	if s.admissionControl == nil {
 		return nil

@@ -15,20 +15,20 @@ import (
 	"github.com/tripod-k8s/tripod/internal/service/settings"
 )
 
-// refusedFlags are the flags that only a kube-apiserver in one process can obey, and why.
+// refusedFlags are the flags that need kube-apiserver in one process, and why.
 var refusedFlags = map[string]string{
 	"peer-ca-file":        settings.NoPeers,
 	"peer-advertise-ip":   settings.NoPeers,
 	"peer-advertise-port": settings.NoPeers,
 }
 
-// refusedGates are the feature gates that only a kube-apiserver in one process can obey, and why.
+// refusedGates are the feature gates that need kube-apiserver in one process, and why.
 var refusedGates = map[featuregate.Feature]string{
 	features.StorageVersionAPI:                   settings.NoStorageVersions,
 	features.UnknownVersionInteroperabilityProxy: settings.NoPeers,
 }
 
-// refuse returns an error when something was asked for that needs one process.
+// refuse returns an error if a flag needs kube-apiserver in one process.
 func refuse(given []flagValue) error {
 	asked := map[featuregate.Feature]bool{}
 	for _, flag := range given {
@@ -47,11 +47,10 @@ func refuse(given []flagValue) error {
 	return nil
 }
 
-// componentPrefix is how --feature-gates may name the component whose gate it is. Either all gates have it or none.
+// componentPrefix is the name of the component that gates in --feature-gates may have as a prefix. Either all gates have it or none.
 const componentPrefix = compatibility.DefaultKubeComponent + ":"
 
-// gatesIn reads a value of --feature-gates, "A=true,B=false". What cannot be read is left to kube-apiserver's own
-// validation.
+// gatesIn reads a value of --feature-gates, "A=true,B=false". It leaves invalid values to kube-apiserver's own validation.
 func gatesIn(value string, asked map[featuregate.Feature]bool) {
 	for _, pair := range strings.Split(value, ",") {
 		name, setting, _ := strings.Cut(pair, "=")
@@ -62,8 +61,8 @@ func gatesIn(value string, asked map[featuregate.Feature]bool) {
 	}
 }
 
-// switchedOff returns the flag that turns off what nobody asked for by name but AllAlpha=true turned on, or nothing.
-// A gate that is on by default may stay: it does nothing without flags that are refused.
+// switchedOff returns the flag that turns off a gate that needs one process if only AllAlpha=true turned it on, or nothing. A gate
+// that is on by default may stay, because it does nothing without flags that are refused.
 func switchedOff(gates featuregate.FeatureGate, given []flagValue) []flagValue {
 	if !gates.Enabled(features.StorageVersionAPI) {
 		return nil

@@ -23,13 +23,13 @@ var routes = map[string]rule{
 	"tls-cert-file":        derived,
 	"tls-private-key-file": derived,
 
-	// What is done once per response or per connection of a client is done where the client is.
+	// The aggregator does what is done once per response or connection of a client.
 	"cors-allowed-origins":                 only(aggregator),
 	"strict-transport-security-directives": only(aggregator),
 	"goaway-chance":                        only(aggregator),
 
-	// The aggregator stops first and delays that as told. Nobody but clients of the aggregator is left to be told to
-	// retry, or to have a watch ended gently, when extensions and core stop after it.
+	// The aggregator stops first, with the given delay. When extensions and core stop after it, they have no clients left that
+	// would have to retry or whose watches would have to end gently.
 	"shutdown-delay-duration":                 only(aggregator),
 	"shutdown-send-retry-after":               only(aggregator),
 	"shutdown-watch-termination-grace-period": only(aggregator),
@@ -41,7 +41,7 @@ var routes = map[string]rule{
 	"max-requests-inflight":          derived,
 	"max-mutating-requests-inflight": derived,
 
-	// The audit log has one writer, which is none of the services.
+	// The audit log has one writer, which is not a service.
 	"audit-log-path":      derived,
 	"audit-log-maxage":    derived,
 	"audit-log-maxbackup": derived,

@@ -29,7 +29,7 @@ const (
 	stopMargin = 10 * time.Second
 	// etcdTimeout is how long kube-apiserver waits for etcd when it starts.
 	etcdTimeout = 20 * time.Second
-	// renewInterval is how often it is looked whether the services need new certificates.
+	// renewInterval is how often to check whether the services need new certificates.
 	renewInterval = 24 * time.Hour
 )
 
@@ -71,7 +71,7 @@ func run(ctx context.Context, known *catalog, s *plan) error {
 	for _, process := range processes {
 		process.Output = output.Output()
 		process.StopTimeout += s.drain + stopMargin
-		// kube-apiserver ends when it cannot start, and whoever runs it decides what next.
+		// kube-apiserver exits if it cannot start. Whoever runs it decides what to do then.
 		process.FailedStarts = 1
 		process.Version = func(context.Context) string { return "" } // nobody asks for it
 		group.Start(process)
@@ -79,8 +79,8 @@ func run(ctx context.Context, known *catalog, s *plan) error {
 	return supervise(ctx, group, services)
 }
 
-// checkEtcd fails when etcd does not answer at the start, after as long as kube-apiserver tries. Afterwards the services
-// wait for it themselves. Behind an egress proxy it cannot be asked from here.
+// checkEtcd fails if etcd does not answer for as long as kube-apiserver tries at its start. Later the services wait for etcd
+// themselves. Behind an egress proxy this process cannot reach etcd, and skips the check.
 func checkEtcd(ctx context.Context, s *plan) error {
 	if slices.ContainsFunc(s.given, func(f flagValue) bool { return f.name == "egress-selector-config-file" }) {
 		return nil
@@ -96,7 +96,7 @@ func checkEtcd(ctx context.Context, s *plan) error {
 // auditSocket is where the services write the audit log.
 func auditSocket(dir string) string { return filepath.Join(dir, "audit.sock") }
 
-// startAuditLog starts the writer of the audit log, if there is to be one. The result ends it, when the services have stopped.
+// startAuditLog starts the writer of the audit log, if one is configured. Call end once the services have stopped.
 func (s *plan) startAuditLog(dir string) (end func(), err error) {
 	if s.auditLog.Path == "" {
 		return func() {}, nil
@@ -113,7 +113,7 @@ func (s *plan) startAuditLog(dir string) (end func(), err error) {
 }
 
 // processes returns the services in the order in which they start, and writes the file by which they find each other to dir.
-// They stop in the opposite order: first the clients go, then what they used.
+// They stop in reverse order: clients before what they use.
 func (s *plan) processes(
 	services *replicas.Services, known *catalog, certificate genericoptions.CertKey, dir string,
 ) ([]process.Process, error) {
@@ -145,8 +145,8 @@ func (s *plan) processes(
 	}, nil
 }
 
-// certificateFiles returns the files of the public certificate. One that exists in memory only, because --cert-dir is
-// empty, is written to dir.
+// certificateFiles returns the files of the public certificate. If --cert-dir is empty, the certificate is only in memory, and is
+// written to dir.
 func (s *plan) certificateFiles(dir string) (genericoptions.CertKey, error) {
 	if s.certificate.GeneratedCert == nil {
 		return s.certificate.CertKey, nil
@@ -164,7 +164,7 @@ func (s *plan) certificateFiles(dir string) (genericoptions.CertKey, error) {
 	return files, nil
 }
 
-// supervise returns when ctx ends or a service was given up, and keeps the certificates of the services valid.
+// supervise keeps the certificates of the services valid. It returns when ctx ends or a service is given up.
 func supervise(ctx context.Context, group *process.Group, services *replicas.Services) error {
 	renewal := time.NewTicker(renewInterval)
 	defer renewal.Stop()

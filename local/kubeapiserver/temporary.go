@@ -14,13 +14,13 @@ import (
 
 const (
 	temporaryPrefix = "tripod-" + Name + "-"
-	// abandonedAfter is the age from which a directory that nobody holds is taken to be left behind; a younger one may
-	// be about to be locked.
+	// abandonedAfter is the age after which a directory without a lock counts as left behind. A younger one may be locked in a
+	// moment.
 	abandonedAfter = time.Minute
 )
 
 // temporaryDir makes a directory for the certificates of this process and returns it with a function that removes it.
-// It also removes directories that processes left behind which were killed.
+// It also removes directories that killed processes left behind.
 func temporaryDir() (dir string, remove func(), err error) {
 	removeAbandoned()
 	if dir, err = os.MkdirTemp("", temporaryPrefix); err != nil {

@@ -73,8 +73,7 @@ func (a *arguments) aggregator(replica string, address net.IP, port string) []st
 	return append(args, forReplica(replica, a.options.AggregatorArgs)...)
 }
 
-// requestHeader returns the flags by which an authenticating proxy, and the aggregator to third-party API servers, is
-// trusted.
+// requestHeader returns the flags by which services trust an authenticating proxy, and aggregated API servers the aggregator.
 func (a *arguments) requestHeader() []string {
 	return []string{
 		"--requestheader-client-ca-file=" + a.store.CertFile(frontProxyCA),
@@ -132,7 +131,7 @@ func (a *arguments) embeddedEtcd(dataDir DataDir) []string {
 // replicaPlaceholder stands for the name of a replica in flags of the user.
 const replicaPlaceholder = "{replica}"
 
-// forReplica returns flags of the user as they are for one replica.
+// forReplica returns the user's flags with the name of the replica filled in.
 func forReplica(replica string, flags []string) []string {
 	own := make([]string, 0, len(flags))
 	for _, flag := range flags {

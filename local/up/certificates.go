@@ -11,7 +11,7 @@ import (
 	"github.com/tripod-k8s/tripod/local/certs"
 )
 
-// Names of certificates and keys in the pki directory, as kubeadm and others call them.
+// Names of certificates and keys in the pki directory, as kubeadm has them.
 const (
 	clusterCA        = "ca"
 	frontProxyCA     = "front-proxy-ca"

@@ -19,14 +19,14 @@ import (
 	"time"
 )
 
-// statusTimeout is how long an instance may take to say how it is.
+// statusTimeout is how long an instance may take to report its status.
 const statusTimeout = 5 * time.Second
 
-// maxErrorSize bounds what is quoted of an answer that is none.
+// maxErrorSize bounds what an error quotes of an unexpected answer.
 const maxErrorSize = 4 << 10
 
-// GetStatus asks the instance that runs in the data directory for the state of its processes. Requests are counted from the
-// start of the aggregators on, or, if over is not zero, as long as that from now on.
+// GetStatus asks the instance that runs in the data directory for the state of its processes. The instance counts requests
+// since the aggregators started or, if over is not zero, for that long from now on.
 func GetStatus(ctx context.Context, dataDir DataDir, over time.Duration) ([]Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, over+statusTimeout)
 	defer cancel()
@@ -39,8 +39,8 @@ func GetStatus(ctx context.Context, dataDir DataDir, over time.Duration) ([]Stat
 	return statuses, err
 }
 
-// Scale has the instance that runs in the data directory make n the number of replicas of a service, tells what happens
-// meanwhile and returns when that is done. When ctx ends before, what was done stays so.
+// Scale makes the instance that runs in the data directory change a service to n replicas. It reports progress, and returns
+// when all is done. If ctx ends earlier, the number reached so far stays.
 func Scale(ctx context.Context, dataDir DataDir, service string, n int, tell func(line string)) error {
 	body, err := json.Marshal(scaleRequest{Service: service, Replicas: n})
 	if err != nil {
@@ -66,7 +66,7 @@ func Scale(ctx context.Context, dataDir DataDir, service string, n int, tell fun
 	return errors.Join(failed, err)
 }
 
-// ask sends a request to the instance and has its answer read.
+// ask sends a request to the instance and passes the answer to a reader.
 func ask(ctx context.Context, dataDir DataDir, method, path string, body []byte, read func(answer *json.Decoder) error) error {
 	socket, release, err := shortSocketPath(dataDir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -94,7 +94,7 @@ func ask(ctx context.Context, dataDir DataDir, method, path string, body []byte,
 	}
 	defer response.Body.Close() //nolint:errcheck // nothing depends on it
 	if response.StatusCode != http.StatusOK {
-		// An instance that was started by another version of this program.
+		// Another version of this program started the instance.
 		said, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorSize))
 		return fmt.Errorf("the instance in %s refuses: %s: %s", dataDir, response.Status, strings.TrimSpace(string(said)))
 	}

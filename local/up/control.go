@@ -18,19 +18,19 @@ import (
 
 const (
 	statusPath = "/status"
-	// overParameter says over which time requests are to be counted.
+	// overParameter is the period for which to count requests.
 	overParameter = "over"
 	scalePath     = "/scale"
 
 	headerTimeout = 5 * time.Second
-	// maxSocketPath is how long the path of a Unix socket may be on all systems.
+	// maxSocketPath is the longest path of a Unix socket that all systems allow.
 	maxSocketPath = 100
-	// pendingLines is how many lines wait for a client that is slow to read them. Others are lost: what runs does not
-	// wait for those who look on.
+	// pendingLines is how many lines wait for a client that reads slowly. Further lines are lost: the instance does not wait
+	// for its observers.
 	pendingLines = 1000
 )
 
-// controlled is what can be asked of an instance.
+// controlled is what control needs of an instance.
 type controlled interface {
 	statuses(ctx context.Context, over time.Duration) []Status
 	scale(ctx context.Context, wanted scaleRequest, tell func(line string)) error
@@ -42,21 +42,21 @@ type scaleRequest struct {
 	Replicas int    `json:"replicas"`
 }
 
-// scaleMessage is one of those that answer it. The last one is Done, or has an Error.
+// scaleMessage is one of the messages that answer a scaleRequest. The last one is Done, or has an Error.
 type scaleMessage struct {
 	Line  string `json:"line,omitempty"`
 	Error string `json:"error,omitempty"`
 	Done  bool   `json:"done,omitempty"`
 }
 
-// control answers questions about a running instance, and obeys, over a Unix socket.
+// control serves status and scaling of a running instance over a Unix socket.
 type control struct {
 	instance controlled
 	server   *http.Server
 	served   chan struct{}
 }
 
-// startControl serves at the socket of the data directory, which the caller has locked. What was asked for ends with ctx.
+// startControl serves at the socket of the data directory, which the caller has locked. Requests in progress end with ctx.
 func startControl(ctx context.Context, dataDir DataDir, i controlled) (*control, error) {
 	if err := os.Remove(dataDir.socket()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("cannot replace the control socket: %w", err)
@@ -107,8 +107,7 @@ func (c *control) status(w http.ResponseWriter, req *http.Request) {
 	_ = json.NewEncoder(w).Encode(c.instance.statuses(req.Context(), over)) // the client has gone when this fails
 }
 
-// scale does what was asked for, and answers with what happens meanwhile. When the client goes, it ends (see
-// fleet.Scale).
+// scale changes the number of replicas, and streams what happens. It ends when the client disconnects.
 func (c *control) scale(w http.ResponseWriter, req *http.Request) {
 	var wanted scaleRequest
 	if err := json.NewDecoder(req.Body).Decode(&wanted); err != nil {
@@ -150,7 +149,7 @@ func (c *control) scale(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// shortSocketPath returns a path of the socket that is short enough for the operating system, valid until release is
+// shortSocketPath returns a path of the socket that is short enough for the operating system. It is valid until release is
 // called.
 func shortSocketPath(dataDir DataDir) (path string, release func(), err error) {
 	path = dataDir.socket()

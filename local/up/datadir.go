@@ -13,10 +13,10 @@ import (
 	"syscall"
 )
 
-// DataDirVariable is the environment variable that names the data directory when no flag does.
+// DataDirVariable is the environment variable for the data directory. A flag overrides it.
 const DataDirVariable = "TRIPOD_DATA_DIR"
 
-// DefaultDataDir returns the data directory for when no flag names one.
+// DefaultDataDir returns the data directory to use without a flag.
 func DefaultDataDir() string {
 	if dir := os.Getenv(DataDirVariable); dir != "" {
 		return dir
@@ -24,7 +24,7 @@ func DefaultDataDir() string {
 	return ".tripod"
 }
 
-// DataDir is where an instance keeps everything.
+// DataDir is the directory where an instance keeps everything.
 type DataDir string
 
 // Kubeconfig returns the path of the kubeconfig of the instance.
@@ -38,7 +38,7 @@ func (d DataDir) backends() string          { return filepath.Join(string(d), "b
 func (d DataDir) lockFile() string          { return filepath.Join(string(d), "lock") }
 func (d DataDir) socket() string            { return filepath.Join(string(d), "tripod.sock") }
 
-// open makes the directory and takes it for this process. The lock ends with the process at the latest.
+// open makes the directory and locks it for this process. The lock ends with the process at the latest.
 func (d DataDir) open() (lock *os.File, err error) {
 	if err := os.MkdirAll(d.logs(), 0o700); err != nil {
 		return nil, fmt.Errorf("cannot make the data directory: %w", err)

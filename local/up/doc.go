@@ -8,7 +8,7 @@
 //	DATA_DIR/pki/                  certificates and keys, made on the first start and renewed on later ones
 //	DATA_DIR/etcd/                 data of the embedded etcd
 //	DATA_DIR/logs/REPLICA.log      what each process logs
-//	DATA_DIR/backends.yaml         where the replicas of core and extensions are, for those who send them requests
-//	DATA_DIR/lock                  held, and with the process id of the holder, while the instance runs
-//	DATA_DIR/tripod.sock           answers `tripod status`, and obeys `tripod scale`
+//	DATA_DIR/backends.yaml         where the replicas of core and extensions are, for their clients
+//	DATA_DIR/lock                  locked while the instance runs; holds its process id
+//	DATA_DIR/tripod.sock           serves `tripod status` and `tripod scale`
 package up

@@ -18,8 +18,8 @@ import (
 // etcdTimeout bounds the wait for the answer of an etcd server.
 const etcdTimeout = 5 * time.Second
 
-// checkEtcds returns an error when a service uses an etcd that is not embedded and that cannot be used. Without it the
-// services would start and wait.
+// checkEtcds returns an error if a service is given an external etcd that cannot be used. Without this check the services
+// would start and wait.
 func checkEtcds(ctx context.Context, o *Options) error {
 	config, err := transport.TLSConfigFor(&transport.Config{TLS: transport.TLSConfig{
 		CAFile: o.EtcdCAFile, CertFile: o.EtcdCertFile, KeyFile: o.EtcdKeyFile,
@@ -38,7 +38,7 @@ func checkEtcds(ctx context.Context, o *Options) error {
 	return nil
 }
 
-// anyAnswers returns nil when one of the etcd servers answers, or when there are none, and otherwise what is wrong with
+// anyAnswers returns nil if one of the etcd servers answers, or if the list is empty. Otherwise it returns what is wrong with
 // the last one.
 func anyAnswers(ctx context.Context, client *http.Client, servers []string) error {
 	var last error
@@ -52,7 +52,7 @@ func anyAnswers(ctx context.Context, client *http.Client, servers []string) erro
 	return last
 }
 
-// answers asks an etcd server for its version. What it says does not matter; a proxy of etcd may not know.
+// answers asks an etcd server for its version. Any answer will do, because a proxy of etcd may not know the version.
 func answers(ctx context.Context, client *http.Client, server string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/version", nil)
 	if err != nil {
@@ -60,7 +60,7 @@ func answers(ctx context.Context, client *http.Client, server string) error {
 	}
 	response, err := client.Do(req)
 	if errors.Is(err, io.EOF) {
-		return fmt.Errorf("closes the connection, maybe because it is not to be spoken to by %s", req.URL.Scheme)
+		return fmt.Errorf("closes the connection: perhaps it does not speak %s", req.URL.Scheme)
 	}
 	if outer := (*url.Error)(nil); errors.As(err, &outer) {
 		return outer.Err

@@ -24,11 +24,11 @@ import (
 	"github.com/tripod-k8s/tripod/local/replicas"
 )
 
-// renewInterval is how often to look whether certificates are near their end.
+// renewInterval is how often to check whether certificates expire soon.
 const renewInterval = 24 * time.Hour
 
-// Run runs an instance until ctx ends, and tells on out what happens. An error means that it could not start; then
-// nothing of it is left.
+// Run runs an instance until ctx ends, and writes to out what happens. An error means that the instance could not start. Then
+// none of its processes is left.
 func Run(ctx context.Context, options Options, out io.Writer) error {
 	began := time.Now()
 	if err := options.complete(); err != nil {
@@ -53,7 +53,7 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 	return i.run(ctx, began)
 }
 
-// unlessStopped returns err unless it is the consequence of being asked to stop.
+// unlessStopped returns err, or nil if the cause is that ctx ended.
 func unlessStopped(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -71,14 +71,14 @@ type instance struct {
 	args     *arguments
 	group    *process.Group
 	fleet    *replicas.Fleet
-	// balancer is nil where the aggregators serve clients themselves.
+	// balancer is nil if the aggregators serve clients themselves.
 	balancer *balancer.Balancer
-	// started is set when everything was ready once.
+	// started is set once everything has been ready.
 	started atomic.Bool
 
-	// saying keeps lines of different goroutines apart.
+	// saying keeps goroutines from mixing their lines.
 	saying sync.Mutex
-	// listener is told what is said while the instance is scaled.
+	// listener also gets the lines while the instance is scaled.
 	listener func(line string)
 }
 
@@ -104,7 +104,7 @@ func (i *instance) prepare(ctx context.Context) error {
 	return err
 }
 
-// takePorts finds out whether clients can be served, and returns where.
+// takePorts checks that the ports for clients are free, and returns where clients are served.
 func (i *instance) takePorts() (port int, err error) {
 	if !i.options.LoadBalancer {
 		return choosePorts(i.options.BindAddress, i.options.Port, i.options.AggregatorReplicas)
@@ -116,7 +116,7 @@ func (i *instance) takePorts() (port int, err error) {
 	return i.balancer.Port(), nil
 }
 
-// ensureCertificates makes and renews certificates and what is made of them.
+// ensureCertificates makes and renews certificates and the kubeconfig.
 func (i *instance) ensureCertificates() error {
 	names, addresses := serverNames(i.options.BindAddress, i.args.advertise, kubernetesServiceIP)
 	if err := ensureCertificates(i.store, names, addresses); err != nil {
@@ -125,7 +125,7 @@ func (i *instance) ensureCertificates() error {
 	return writeKubeconfig(i.dataDir.Kubeconfig(), i.url(), i.store)
 }
 
-// keepCertificates renews certificates in time until ctx ends. All processes read them again when they have changed.
+// keepCertificates renews certificates in time until ctx ends. All processes reload them when they change.
 func (i *instance) keepCertificates(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(context.Context) {
 		if err := errors.Join(i.ensureCertificates(), i.services.Renew()); err != nil {
@@ -136,12 +136,12 @@ func (i *instance) keepCertificates(ctx context.Context) {
 
 func (i *instance) url() string { return clientURL(i.options.BindAddress, strconv.Itoa(i.args.port)) }
 
-// clientURL returns where clients reach what serves at an address.
+// clientURL returns the URL at which clients reach a server on an address.
 func clientURL(address net.IP, port string) string {
 	return "https://" + net.JoinHostPort(replicas.ClientAddress(address).String(), port)
 }
 
-// run starts what was prepared, and keeps it running until ctx ends.
+// run starts the prepared processes, and keeps them running until ctx ends.
 func (i *instance) run(ctx context.Context, began time.Time) error {
 	i.group = process.NewGroup(i.report)
 	i.fleet = replicas.NewFleet(i.group, replicas.FleetConfig{Process: i.process, Use: i.use, Say: i.say, Notice: noticeTime})
@@ -157,7 +157,7 @@ func (i *instance) run(ctx context.Context, began time.Time) error {
 	defer renewing.Wait()
 	renewing.StartWithContext(ctx, i.keepCertificates)
 	if i.balancer != nil {
-		// It goes on for those who are connected until the aggregators have stopped.
+		// It keeps serving connected clients until the aggregators have stopped.
 		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		defer balancing.Wait()
 		defer cancel()
@@ -177,8 +177,8 @@ func (i *instance) run(ctx context.Context, began time.Time) error {
 	return nil
 }
 
-// start starts all processes and returns when they are ready. The services wait for what they need by themselves;
-// only etcd is given time first, because three services that try in vain would slow it down.
+// start starts all processes and returns when they are ready. The services wait for one another by themselves. Only etcd
+// gets a head start, because three services that retry would slow it down.
 func (i *instance) start(ctx context.Context) error {
 	if i.options.needsEmbeddedEtcd() {
 		process, err := i.embeddedEtcd()
@@ -200,7 +200,7 @@ func (i *instance) start(ctx context.Context) error {
 	return i.fleet.AwaitReady(ctx, children...)
 }
 
-// report tells of an event, except of those that somebody else tells of.
+// report writes a line about an event, unless something else reports it.
 func (i *instance) report(e process.Event) {
 	if e.Component == replicas.Aggregator {
 		i.balance()
@@ -211,7 +211,7 @@ func (i *instance) report(e process.Event) {
 	}
 }
 
-// say tells what happens to a replica.
+// say writes a line about a replica.
 func (i *instance) say(name, what string) {
 	i.saying.Lock()
 	defer i.saying.Unlock()
@@ -222,7 +222,7 @@ func (i *instance) say(name, what string) {
 	}
 }
 
-// listen has what is said from now on told to a listener too. There can be one.
+// listen also sends all further lines to a listener. There can be one at a time.
 func (i *instance) listen(listener func(line string)) (ok bool) {
 	i.saying.Lock()
 	defer i.saying.Unlock()
@@ -239,7 +239,7 @@ func (i *instance) listenNoMore() {
 	i.listener = nil
 }
 
-// scaling reports whether somebody listens to how the instance is scaled.
+// scaling reports whether the instance is being scaled, which is while somebody listens.
 func (i *instance) scaling() bool {
 	i.saying.Lock()
 	defer i.saying.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/tripod-k8s/tripod/local/certs"
 )
 
-// contextName is the name of cluster, user and context in the kubeconfig.
+// contextName is the name of the cluster, the user and the context in the kubeconfig.
 const contextName = "tripod"
 
 // writeKubeconfig writes a kubeconfig that needs no other file.

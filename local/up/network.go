@@ -14,11 +14,11 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// freePortTries is how often a place for several ports in a row is looked for.
+// freePortTries is how often to look for several free ports in a row.
 const freePortTries = 100
 
-// choosePorts checks that clients can be served on a port and those that follow it, n in all, and returns the first. When
-// it is 0, free ones are found.
+// choosePorts checks that n ports in a row are free, beginning with a given one, and returns the first. If the given port is
+// 0, it finds free ones.
 func choosePorts(address net.IP, port, n int) (int, error) {
 	tries := 1
 	if port == 0 {
@@ -37,7 +37,7 @@ func choosePorts(address net.IP, port, n int) (int, error) {
 	return 0, cannotListen(address, taken, err)
 }
 
-// tryPorts takes ports in a row, gives them back and returns the first, or that which cannot be taken and why.
+// tryPorts listens on ports in a row, and closes them again. It returns the first port, or the one that is taken and why.
 func tryPorts(address net.IP, first, n int) (int, error) {
 	for i := range n {
 		listener, err := net.Listen("tcp", net.JoinHostPort(address.String(), strconv.Itoa(first+i)))
@@ -63,8 +63,8 @@ func cannotListen(address net.IP, port int, err error) error {
 	return fmt.Errorf("cannot serve on port %d of %s: %w", port, address, err)
 }
 
-// advertiseAddress returns the address that the endpoints of the kubernetes Service name, by the rule of
-// kube-apiserver. It is nil when the machine has none that endpoints may have, which excludes loopback addresses.
+// advertiseAddress returns the address for the endpoints of the kubernetes Service, by the rule of kube-apiserver. It is nil
+// if the machine has only addresses that endpoints may not have, such as loopback addresses.
 func advertiseAddress(bind net.IP) net.IP {
 	address, err := utilnet.ResolveBindAddress(bind)
 	if err == nil && address.IsGlobalUnicast() && address.To4() != nil {
@@ -82,7 +82,7 @@ func advertiseAddress(bind net.IP) net.IP {
 	return nil
 }
 
-// serverNames returns everything that clients may call the instance, for its certificate.
+// serverNames returns all names and addresses of the instance, for its certificate.
 func serverNames(bind, advertise, serviceIP net.IP) (names []string, addresses []net.IP) {
 	names = []string{
 		"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",

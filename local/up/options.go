@@ -18,12 +18,12 @@ import (
 // Options say how to run an instance.
 type Options struct {
 	DataDir string
-	// BindAddress and Port are where clients reach the instance. Port 0 takes a free one.
+	// BindAddress and Port are where clients reach the instance. Port 0 means a free one.
 	BindAddress net.IP
 	Port        int
 
-	// EtcdServers are the URLs of an etcd that all services use, and the other lists of one that a single service uses.
-	// A service with neither uses an embedded etcd.
+	// EtcdServers are the URLs of an etcd for all services. The other lists name an etcd for a single service. A service with
+	// neither uses an embedded etcd.
 	EtcdServers           []string
 	CoreEtcdServers       []string
 	ExtensionsEtcdServers []string
@@ -33,8 +33,8 @@ type Options struct {
 
 	// CoreReplicas, ExtensionsReplicas and AggregatorReplicas are how many processes of each service to start with.
 	CoreReplicas, ExtensionsReplicas, AggregatorReplicas int
-	// LoadBalancer has a balancer of TCP connections serve at Port. Without it the aggregators serve clients themselves:
-	// the first at Port, the next one at the port after it, and so on.
+	// LoadBalancer makes a balancer of TCP connections serve at Port. Without it the aggregators serve clients themselves:
+	// the first one at Port, the second at the next port, and so on.
 	LoadBalancer bool
 
 	// APIServiceForm is the aggregator's --apiservice-form.
@@ -46,7 +46,7 @@ type Options struct {
 	CoreArgs, ExtensionsArgs, AggregatorArgs []string
 }
 
-// DefaultOptions are the options of an instance that nobody has wishes for.
+// DefaultOptions are the options without any flags.
 func DefaultOptions() Options {
 	return Options{
 		BindAddress: net.IPv4(127, 0, 0, 1), Port: 6443,
@@ -55,7 +55,7 @@ func DefaultOptions() Options {
 	}
 }
 
-// maxReplicas is how many replicas of a service an instance may have. One machine has no use for more.
+// maxReplicas bounds the replicas of a service. One machine has no use for more.
 const maxReplicas = 20
 
 const maxPort = 65535
@@ -96,7 +96,7 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// complete makes paths absolute, because they end up in files that are read from elsewhere.
+// complete makes paths absolute, because processes with other working directories read them.
 func (o *Options) complete() error {
 	for _, path := range []*string{&o.DataDir, &o.EtcdCAFile, &o.EtcdCertFile, &o.EtcdKeyFile} {
 		if *path == "" {
@@ -118,7 +118,7 @@ func (o *Options) replicas(service string) int {
 	}[service]
 }
 
-// etcdServers returns the etcd servers of a service; there are none when it uses the embedded etcd.
+// etcdServers returns the etcd servers of a service: none if it uses the embedded etcd.
 func (o *Options) etcdServers(service string) []string {
 	own := map[string][]string{
 		replicas.Core:       o.CoreEtcdServers,

@@ -20,9 +20,9 @@ import (
 
 const (
 	etcd = "etcd"
-	// stopTimeout is longer than a service takes that ends watches in time.
+	// stopTimeout is longer than a service takes to end its watches and stop.
 	stopTimeout = 30 * time.Second
-	// noticeTime is longer than it takes until the backends file is read again.
+	// noticeTime is longer than services take to reload the backends file.
 	noticeTime = 1500 * time.Millisecond
 )
 
@@ -67,14 +67,14 @@ func (i *instance) aggregatorAt(r *replicas.Replica, number int) (address net.IP
 // aggregators returns where the backends find the aggregators.
 func (i *instance) aggregators() addresses.Replicas {
 	var located addresses.Replicas
-	// Those that are used are the first ones.
+	// The first ones are in use.
 	for number, r := range i.fleet.Used(replicas.Aggregator) {
 		located.Servers = append(located.Servers, clientURL(i.aggregatorAt(r, number)))
 	}
 	return located
 }
 
-// use has the replicas used that are to be used.
+// use writes which replicas get requests.
 func (i *instance) use() error {
 	i.balance()
 	backends := addresses.Backends{

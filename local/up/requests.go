@@ -23,23 +23,23 @@ import (
 )
 
 const (
-	// requestsMetric is what an aggregator counts the requests in that it sends to replicas.
+	// requestsMetric is the metric in which an aggregator counts the requests that it sends to replicas.
 	requestsMetric = "tripod_backend_requests_total"
 	backendLabel   = "backend"
 	endpointLabel  = "endpoint"
 
 	metricsTimeout = 2 * time.Second
-	// maxMetricsLine is more than a line of metrics has.
+	// maxMetricsLine is longer than any line of metrics.
 	maxMetricsLine = 1 << 20
 )
 
-// way is from an aggregator, by its URL, to a replica of a backend, by its address.
+// way is a pair of an aggregator, by its URL, and a replica of a backend, by its address.
 type way struct{ aggregator, backend, endpoint string }
 
-// requestCounts are how many requests were sent.
+// requestCounts are the numbers of requests sent.
 type requestCounts map[way]int64
 
-// since returns how many are new. A count that is lower began anew, with its aggregator.
+// since returns the numbers of new requests. A lower count means that the aggregator has restarted.
 func (c requestCounts) since(before requestCounts) requestCounts {
 	fresh := requestCounts{}
 	for w, n := range c {
@@ -51,7 +51,7 @@ func (c requestCounts) since(before requestCounts) requestCounts {
 	return fresh
 }
 
-// addCounts puts the counts to the replicas. Where there is none there is nothing to say.
+// addCounts sets the counts of the replicas that have one.
 func addCounts(statuses []Status, counts requestCounts) {
 	if len(counts) == 0 {
 		return
@@ -80,7 +80,7 @@ func addCounts(statuses []Status, counts requestCounts) {
 	}
 }
 
-// askForCounts asks the aggregators at the URLs. Nothing is known of one that does not answer.
+// askForCounts asks the aggregators at the URLs. It skips an aggregator that does not answer.
 func askForCounts(ctx context.Context, config *tls.Config, aggregators []string) requestCounts {
 	ctx, cancel := context.WithTimeout(ctx, metricsTimeout)
 	defer cancel()
@@ -124,7 +124,7 @@ func askOneForCounts(ctx context.Context, client *http.Client, aggregator string
 	return readCounts(aggregator, response.Body)
 }
 
-// readCounts reads the metrics of an aggregator. Only one of hundreds is looked at.
+// readCounts reads one of the hundreds of metrics of an aggregator.
 func readCounts(aggregator string, metrics io.Reader) (requestCounts, error) {
 	var relevant bytes.Buffer
 	lines := bufio.NewScanner(metrics)

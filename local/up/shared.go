@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// SharedFlags are the flags, named as those of the services, that all services must be given alike.
+// SharedFlags are the flags of the services that must be the same for all of them.
 var SharedFlags = []string{"feature-gates", "emulated-version", "min-compatibility-version", "runtime-config"}
 
-// sharedArguments returns the flags that are given to all services.
+// sharedArguments returns the flags for all services.
 func (o *Options) sharedArguments() []string {
 	var args []string
 	for _, name := range SharedFlags {
@@ -23,8 +23,8 @@ func (o *Options) sharedArguments() []string {
 	return args
 }
 
-// validateShared returns an error when a service would be given another value of a shared flag than others. The aggregator would
-// wait for services that agree with it.
+// validateShared returns an error if services would get different values of a shared flag. The aggregator would wait in vain for
+// services that agree with it.
 func (o *Options) validateShared() error {
 	for _, name := range SharedFlags {
 		core := valuesOf(name, o.CoreArgs)

@@ -14,15 +14,15 @@ import (
 // Status is the state of one process of an instance.
 type Status struct {
 	process.Status
-	// Requests is how many requests aggregators have sent to a replica of core or extensions, and how many an aggregator
-	// has sent. It is nil where that is not known.
+	// Requests is the number of requests that aggregators have sent to a replica of core or extensions, or that an aggregator
+	// has sent. It is nil if unknown.
 	Requests *int64 `json:"requests,omitempty"`
-	// Share is the part of the requests that is this replica's, of those of all replicas of its service: 0 to 1.
+	// Share is this replica's part of the requests of its service: 0 to 1.
 	Share *float64 `json:"share,omitempty"`
 }
 
-// statuses returns the states of all processes. Requests are counted from the start of the aggregators on, or over some
-// time from now on.
+// statuses returns the states of all processes. It counts requests since the aggregators started, or for a period that
+// begins now.
 func (i *instance) statuses(ctx context.Context, over time.Duration) []Status {
 	before := requestCounts{}
 	if over > 0 {

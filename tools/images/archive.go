@@ -16,9 +16,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// reference is the name of an image in the two forms in which loaders want it.
+// reference is the name of an image in the two forms that loaders need.
 type reference struct {
-	// short is as people write it: tripod-k8s/tripod-core:v1.
+	// short is the form that people write: tripod-k8s/tripod-core:v1.
 	short string
 	// tag is its last part.
 	tag string
@@ -28,7 +28,7 @@ func newReference(repository, tag string) reference {
 	return reference{short: repository + ":" + tag, tag: tag}
 }
 
-// String returns the name with its registry, as containerd and CRI have it. Names without one are of Docker's.
+// String returns the name with its registry, as containerd and CRI need it. Names without a registry are Docker Hub's.
 func (r reference) String() string {
 	registry, _, _ := strings.Cut(r.short, "/")
 	if strings.ContainsAny(registry, ".:") || registry == "localhost" {
@@ -57,7 +57,7 @@ func writeArchive(path string, ref reference, platforms []v1.Image) (digest v1.H
 
 type archiveWriter struct {
 	tar *tar.Writer
-	// written has the names of the files so far: platforms share layers.
+	// written has the names of the files so far, because platforms share layers.
 	written map[string]bool
 }
 

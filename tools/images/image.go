@@ -13,17 +13,17 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// binaryDir is where binaries are in the images.
+// binaryDir is the directory of the binaries in the images.
 const binaryDir = "/usr/local/bin/"
 
-// spec says what is in an image.
+// spec describes an image.
 type spec struct {
 	name, title, description string
-	// binaries are in binaryDir; the first is the entrypoint.
+	// binaries go to binaryDir. The first one is the entrypoint.
 	binaries []string
 	// links are further names of the entrypoint.
 	links []string
-	// user runs the processes; without one, it is root.
+	// user runs the processes. Empty means root.
 	user string
 }
 
@@ -51,8 +51,8 @@ var images = []spec{
 		description: "The command line of Tripod, and all of it in the place of kube-apiserver",
 		// In the place of kube-apiserver it starts the services.
 		binaries: []string{"tripod", "tripod-aggregator", "tripod-core", "tripod-extensions"},
-		// For static pods: their command is `kube-apiserver`. They have no user of their own, and keys on the node
-		// that only root can read, so this image has no user, as kube-apiserver's has none.
+		// For static pods, whose command is `kube-apiserver`. They name no user, and read keys on the node that only root
+		// can read. So this image has no user, like kube-apiserver's.
 		links: []string{"kube-apiserver"},
 	},
 }
@@ -65,12 +65,12 @@ type build struct {
 	created    time.Time
 }
 
-// reference returns the full name of the image, as container runtimes have it.
+// reference returns the full name of the image.
 func (b build) reference(s spec) reference {
 	return newReference(b.repository+"/"+s.name, tag(b.version))
 }
 
-// image puts the image together from the binaries in a directory. It takes layers that exist already from layers.
+// image makes the image from the binaries in a directory. It reuses the layers that exist.
 func (b build) image(s spec, directory string, layers layers) (v1.Image, error) {
 	base, err := layers.get("base", func() (tarball, error) { return baseFiles(b.created) })
 	if err != nil {
@@ -122,7 +122,7 @@ func (b build) config(s spec, platform v1.Platform) *v1.ConfigFile {
 		Config: v1.Config{
 			User:       s.user,
 			Entrypoint: []string{binaryDir + s.binaries[0]},
-			// The one directory in which everybody may write, where the root of a container is writable at all.
+			// The only directory that everybody may write to, if the root of the container is writable at all.
 			Env:        []string{"PATH=" + filepath.Clean(binaryDir), "HOME=/tmp"},
 			WorkingDir: "/",
 			Labels: map[string]string{

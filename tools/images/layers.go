@@ -24,14 +24,14 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// nonroot is who the services run as: numbers, so that Kubernetes can see that it is not root. Others use the same
-// for images without a shell.
+// nonroot is the user that runs the services. It is a number, so that Kubernetes can see that it is not root. Other images
+// without a shell use the same.
 const nonroot = "65532:65532"
 
-// tarball is a layer, uncompressed. It can be opened more than once.
+// tarball is an uncompressed layer, which can be opened more than once.
 type tarball func() (io.ReadCloser, error)
 
-// layers are the layers made so far: the same binary is in more than one image, and is compressed once.
+// layers are the layers made so far, so that a binary in several images is compressed once.
 type layers map[string]v1.Layer
 
 func (l layers) get(name string, files func() (tarball, error)) (v1.Layer, error) {
@@ -51,7 +51,7 @@ func (l layers) get(name string, files func() (tarball, error)) (v1.Layer, error
 	return layer, nil
 }
 
-// layerWriter writes the files of a layer; all belong to root and have one time.
+// layerWriter writes the files of a layer. All belong to root and have the same time.
 type layerWriter struct {
 	*tar.Writer
 	modified time.Time
@@ -79,7 +79,7 @@ func (w *layerWriter) file(name string, content []byte) error {
 	return w.add(tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(content))}, bytes.NewReader(content))
 }
 
-// baseFiles is the layer that all images begin with: users, CA certificates, and a directory to write to.
+// baseFiles is the first layer of all images: users, CA certificates, and a writable directory.
 func baseFiles(modified time.Time) (tarball, error) {
 	return inMemory(modified, func(w *layerWriter) error {
 		roots, err := certificates()
@@ -98,12 +98,12 @@ func baseFiles(modified time.Time) (tarball, error) {
 	})
 }
 
-// certificates returns Mozilla's CA certificates, of the version in go.mod, for webhooks, issuers and key services
-// with public certificates.
+// certificates returns Mozilla's CA certificates at the version in go.mod, for webhooks, issuers and key services with public
+// certificates.
 func certificates() ([]byte, error) {
 	var all bytes.Buffer
 	for root := range bundle.Roots() {
-		// A file cannot say that a CA is trusted only for some names or up to some day.
+		// A PEM file cannot limit the trust in a CA to some names or to a date.
 		if root.Constraint != nil {
 			continue
 		}
@@ -114,7 +114,7 @@ func certificates() ([]byte, error) {
 	return all.Bytes(), nil
 }
 
-// links is a layer with other names of the entrypoint.
+// links is a layer with symbolic links to the entrypoint.
 func links(s spec, modified time.Time) (tarball, error) {
 	return inMemory(modified, func(w *layerWriter) error {
 		for _, link := range s.links {
@@ -136,7 +136,7 @@ func inMemory(modified time.Time, write func(*layerWriter) error) (tarball, erro
 	return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content.Bytes())), nil }, nil
 }
 
-// binaryFile is a layer with the binary from as the file to.
+// binaryFile is a layer with the binary from at the path to.
 func binaryFile(from, to string, modified time.Time) (tarball, error) {
 	info, err := os.Stat(from)
 	if err != nil {
@@ -157,7 +157,7 @@ func binaryFile(from, to string, modified time.Time) (tarball, error) {
 	}, nil
 }
 
-// binaryPlatform says what the binary was built for. There is no C library in the images, nor a loader.
+// binaryPlatform returns the platform of a binary, which must be linked statically: the images have no C library and no loader.
 func binaryPlatform(path string) (v1.Platform, error) {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {

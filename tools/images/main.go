@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command images packs the binaries of Tripod into container images, one archive per image, without a base image, a
-// registry or a container engine. The same binaries, version and commit give the same bytes. Binaries for several platforms give
+// Command images packs the binaries of Tripod into container images, one archive per image. It needs no base image, registry or
+// container engine. The same binaries, version and commit give the same bytes. Binaries for several platforms give
 // images for several platforms.
 //
 // An archive is an OCI image layout with the manifest.json of `docker save` beside it, so that containerd, kind, skopeo,
@@ -32,10 +32,10 @@ func run() error {
 	var b build
 	output := flag.String("output", "", "directory to write NAME.tar and the file tag to")
 	version := flag.String("version", "dev", "version of Tripod, which becomes the tag")
-	binaries := flag.String("binaries", "bin", "directories of the binaries, space separated, one for each platform")
-	flag.StringVar(&b.repository, "repository", "tripod-k8s", "what image names begin with, with a registry or without")
+	binaries := flag.String("binaries", "bin", "directories with the binaries, space separated, one for each platform")
+	flag.StringVar(&b.repository, "repository", "tripod-k8s", "prefix of image names, with or without a registry")
 	flag.StringVar(&b.revision, "revision", "", "commit that the binaries were built from")
-	flag.Int64Var(&created, "created", 0, "time of that commit in seconds since 1970, the time of everything in the images")
+	flag.Int64Var(&created, "created", 0, "time of that commit in seconds since 1970, which all files in the images get")
 	flag.Parse()
 	b.version, b.created = *version, time.Unix(created, 0).UTC()
 
@@ -62,7 +62,7 @@ func run() error {
 	return os.WriteFile(filepath.Join(*output, "tag"), []byte(tag(b.version)+"\n"), 0o644)
 }
 
-// tag returns version as it can stand in the name of an image.
+// tag returns version in a form that is allowed in the name of an image.
 func tag(version string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

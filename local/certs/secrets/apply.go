@@ -31,13 +31,13 @@ const (
 	Unchanged Action = "unchanged"
 )
 
-// Result is what became of a Secret.
+// Result says what happened to a Secret.
 type Result struct {
 	Secret string `json:"secret"`
 	Action Action `json:"action"`
-	// Expires is when the certificate ends, if there is one that anybody checks.
+	// Expires is when the certificate expires, if anybody checks that.
 	Expires *time.Time `json:"expires,omitempty"`
-	// Rotation is how far the exchange of an authority has come.
+	// Rotation is how far the replacement of an authority has come.
 	Rotation certs.Rotation `json:"rotation,omitempty"`
 }
 
@@ -48,15 +48,15 @@ const All = "all"
 type Options struct {
 	// Renew are Secrets of certificates to renew now.
 	Renew []string
-	// Rotate are Secrets of authorities of which to take the next step of a rotation now.
+	// Rotate are Secrets of authorities whose rotation takes its next step now.
 	Rotate []string
-	// Settle is how long everybody has to take over a step of a rotation before the next one.
+	// Settle is how long services have to reload their files between two steps of a rotation.
 	Settle time.Duration
-	// Wait is how long to wait for Secrets that somebody else makes.
+	// Wait is how long to wait for Secrets that others make.
 	Wait time.Duration
 }
 
-// backoff is for writes of others that came between: each attempt begins with reading.
+// backoff is for conflicts with other writers. Each attempt reads first.
 var backoff = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 8}
 
 // Apply makes what is missing, renews what is due, and takes the next steps of rotations.
@@ -110,8 +110,8 @@ func (a *apply) check() error {
 	return nil
 }
 
-// own are the Secrets that this configuration makes, in the order in which they have to be written: a certificate is of no use
-// without the authority that issued it.
+// own are the Secrets that this configuration makes, in the order of writing: a certificate is of no use without the authority
+// that issued it.
 func (a *apply) own() []string {
 	var names []string
 	for _, authority := range a.Authorities {
@@ -129,7 +129,7 @@ func (a *apply) own() []string {
 	return names
 }
 
-// others are the Secrets that are used and made by somebody else.
+// others are the Secrets that this configuration uses and others make.
 func (a *apply) others() []string {
 	if a.Kubeconfig == nil {
 		return nil
@@ -152,7 +152,7 @@ func (a *apply) read(ctx context.Context) error {
 	return nil
 }
 
-// attempt reads everything, changes it in memory, and writes what changed until somebody else came between.
+// attempt reads everything, changes it in memory, and writes what changed. It stops at a conflict with another writer.
 func (a *apply) attempt(ctx context.Context) ([]Result, error) {
 	if err := a.read(ctx); err != nil {
 		return nil, err
@@ -251,7 +251,7 @@ func (a *apply) kubeconfig() error {
 	return nil
 }
 
-// waitForOthers waits until the Secrets that somebody else makes are there and filled.
+// waitForOthers waits until the Secrets that others make exist and have content.
 func (a *apply) waitForOthers(ctx context.Context) error {
 	if len(a.others()) == 0 {
 		return nil
@@ -274,7 +274,7 @@ func (a *apply) waitForOthers(ctx context.Context) error {
 	}
 	err := wait.PollUntilContextTimeout(ctx, time.Second, a.options.Wait, false, there)
 	if wait.Interrupted(err) && ctx.Err() == nil {
-		return fmt.Errorf("%w after %s: is whoever makes it (cert-manager) there?", missing, a.options.Wait)
+		return fmt.Errorf("%w after %s: does whoever makes it (cert-manager) run?", missing, a.options.Wait)
 	}
 	return err
 }

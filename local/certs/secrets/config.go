@@ -22,10 +22,10 @@ const (
 	usageClient = "client"
 )
 
-// Config says what there should be.
+// Config lists the Secrets to make.
 type Config struct {
 	Namespace string `json:"namespace"`
-	// Labels are put on every Secret.
+	// Labels are added to every Secret.
 	Labels map[string]string `json:"labels,omitempty"`
 	// Duration is how long certificates are valid, RenewBefore how long before their end they are renewed, and AuthorityDuration how long
 	// authorities are valid.
@@ -43,7 +43,7 @@ type Config struct {
 type AuthorityConfig struct {
 	Secret     string `json:"secret"`
 	CommonName string `json:"commonName"`
-	// ManualRotation leaves all steps of a rotation to those who ask for them, where somebody who trusts the authority has to be restarted
+	// ManualRotation means that only --renew-ca takes steps of a rotation, because somebody who trusts the authority has to be restarted
 	// or told between them.
 	ManualRotation bool `json:"manualRotation,omitempty"`
 }
@@ -66,12 +66,12 @@ type KeyConfig struct {
 	Secret string `json:"secret"`
 }
 
-// KubeconfigConfig is a kubeconfig made of an authority and a client certificate, which may be Secrets that somebody else makes.
+// KubeconfigConfig is a kubeconfig made from an authority and a client certificate, which may be Secrets that others make.
 type KubeconfigConfig struct {
 	Secret string `json:"secret"`
-	// Key is the key in the Secret, kubeconfig if it is empty.
+	// Key is the key in the Secret. Empty means kubeconfig.
 	Key string `json:"key,omitempty"`
-	// Name is that of the context, tripod if it is empty.
+	// Name is the name of the context. Empty means tripod.
 	Name   string `json:"name,omitempty"`
 	Server string `json:"server"`
 	// Authority and Client are names of Secrets.
@@ -79,7 +79,7 @@ type KubeconfigConfig struct {
 	Client    string `json:"client"`
 }
 
-// Load reads a configuration from a file of YAML.
+// Load reads a configuration from a YAML file.
 func Load(path string) (*Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -159,7 +159,7 @@ func (c *Config) lifetimes() certs.Lifetimes {
 	}.Defaulted()
 }
 
-// leaf returns what the certificate should say.
+// leaf returns the content of the certificate.
 func (c *CertificateConfig) leaf() (certs.Leaf, error) {
 	leaf := certs.Leaf{CommonName: c.CommonName, Organizations: c.Organizations, DNSNames: c.DNSNames,
 		Server: slices.Contains(c.Usages, usageServer), Client: slices.Contains(c.Usages, usageClient)}

@@ -11,7 +11,7 @@
 //	serviceAccountKey: {secret: tripod-service-account}
 //	kubeconfig: {secret: tripod-kubeconfig, server: https://tripod.tripod.svc, authority: tripod-ca, client: tripod-admin}
 //
-// Secrets are those of cert-manager: of type kubernetes.io/tls, with tls.crt, tls.key and, whom to trust, ca.crt. What is done
-// to certificates is local/certs's; this package reads all Secrets, has them changed in memory, and writes those that changed,
+// Secrets have the form of cert-manager's: type kubernetes.io/tls, with tls.crt, tls.key and, for the CA to trust, ca.crt. Package
+// certs makes the certificates. This package reads all Secrets, lets certs change them in memory, and writes those that changed,
 // each only if nobody else has written it meanwhile. So it may run twice at once, and be killed at any time.
 package secrets

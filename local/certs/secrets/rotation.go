@@ -11,10 +11,10 @@ import (
 	"github.com/tripod-k8s/tripod/local/certs"
 )
 
-// stepAnnotation is on the Secret of an authority that is being rotated: when the last step was taken.
+// stepAnnotation is on the Secret of an authority during a rotation. It has the time of the last step.
 const stepAnnotation = "certificates.tripod-k8s.io/rotation-step-taken"
 
-// authority makes an authority and what it issues, and takes the next step of its rotation if it is time for it.
+// authority makes an authority and what it issues, and takes the next step of its rotation if that is due.
 func (a *apply) authority(c AuthorityConfig) (certs.Rotation, error) {
 	authority, err := a.issuer.Authority(c.Secret, c.CommonName)
 	if err != nil {
@@ -36,7 +36,7 @@ func (a *apply) authority(c AuthorityConfig) (certs.Rotation, error) {
 	asked := slices.Contains(a.options.Rotate, c.Secret)
 	switch settled := begun.Add(a.options.Settle); {
 	case changed && state != certs.NotRotating:
-		// A step was interrupted before all could know. It counts from now on, whoever asks for the next one.
+		// A step was interrupted before all could know. The time to settle begins again.
 		a.stampStep(c.Secret)
 		return state, nil
 	case !asked && !due:
@@ -59,13 +59,13 @@ func (a *apply) authority(c AuthorityConfig) (certs.Rotation, error) {
 	return state, err
 }
 
-// endsSoon reports whether certificates that the authority issues would be valid for less long than they should.
+// endsSoon reports whether the authority expires too soon for certificates that it would issue now.
 func (a *apply) endsSoon(authority *certs.Authority) bool {
 	lifetimes := a.lifetimes()
 	return a.now().Add(min(lifetimes.Leaf+lifetimes.RenewBefore, lifetimes.Authority/2)).After(authority.Certificate().NotAfter)
 }
 
-// stepTaken returns when the last step of a rotation was taken, if there is one under way.
+// stepTaken returns the time of the last step, if a rotation is under way.
 func (a *apply) stepTaken(secret string) (time.Time, bool) {
 	value, ok := a.secrets.byName[secret].now.Annotations[stepAnnotation]
 	taken, err := time.Parse(time.RFC3339, value)

@@ -17,7 +17,7 @@ import (
 	"github.com/tripod-k8s/tripod/local/certs"
 )
 
-// Keys in a Secret. caKey is as cert-manager has it. A new authority waits beside the one that issues.
+// Keys in a Secret. caKey is cert-manager's. A new authority has keys of its own until it issues.
 const (
 	certKey     = corev1.TLSCertKey
 	keyKey      = corev1.TLSPrivateKeyKey
@@ -26,7 +26,7 @@ const (
 	nextKeyKey  = "next.key"
 )
 
-// secrets are the Secrets of a configuration in memory. It is a pki.Storage; what was changed is written by write.
+// secrets are the Secrets of a configuration in memory. They are a certs.Storage. The method write writes what changed.
 type secrets struct {
 	client    typedcorev1.SecretInterface
 	namespace string
@@ -72,13 +72,13 @@ func part(secret *corev1.Secret, key string) []byte {
 	return nil
 }
 
-// Read implements pki.Storage.
+// Read implements certs.Storage.
 func (s *secrets) Read(name string) (certs.Pair, error) {
 	secret, cert, key, ca := s.locate(name)
 	return certs.Pair{Certificate: part(secret, cert), Key: part(secret, key), Trusted: part(secret, ca)}, nil
 }
 
-// Write implements pki.Storage. A public key is in the certificate.
+// Write implements certs.Storage. A public key is in the certificate.
 func (s *secrets) Write(name string, pair certs.Pair) error {
 	secret, cert, key, ca := s.locate(name)
 	if secret.Data == nil {
@@ -91,7 +91,7 @@ func (s *secrets) Write(name string, pair certs.Pair) error {
 	return nil
 }
 
-// Remove implements pki.Storage.
+// Remove implements certs.Storage.
 func (s *secrets) Remove(name string) error {
 	secret, cert, key, ca := s.locate(name)
 	for _, each := range []string{cert, key, ca} {
@@ -100,7 +100,7 @@ func (s *secrets) Remove(name string) error {
 	return nil
 }
 
-// Names implements pki.Storage.
+// Names implements certs.Storage.
 func (s *secrets) Names(name string) certs.Names {
 	secret, cert, key, _ := s.locate(name)
 	where := "Secret " + s.namespace + "/" + secret.Name
@@ -128,7 +128,7 @@ func (s *secrets) action(name string) Action {
 	return Unchanged
 }
 
-// label puts the labels on the Secret, beside those that it has.
+// label adds the labels to those of the Secret.
 func (s *secrets) label(name string) {
 	secret := s.byName[name].now
 	if secret.Labels == nil && len(s.labels) > 0 {
@@ -137,7 +137,7 @@ func (s *secrets) label(name string) {
 	maps.Copy(secret.Labels, s.labels)
 }
 
-// write writes the Secret, if it is as it was read.
+// write writes the Secret if nobody else has changed it since it was read.
 func (s *secrets) write(ctx context.Context, name string) error {
 	secret := s.byName[name]
 	var err error

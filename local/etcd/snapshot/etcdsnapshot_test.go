@@ -107,7 +107,7 @@ func TestRestoredEtcdIsTheOneOfTheSnapshotAndGoesOnFromALaterRevision(t *testing
 	if err := Restore(options); err != nil {
 		t.Fatal(err)
 	}
-	if err := Restore(options); err == nil || !strings.Contains(err.Error(), "something in the data directory") {
+	if err := Restore(options); err == nil || !strings.Contains(err.Error(), "is not empty: stop etcd") {
 		t.Errorf("restored twice: %v", err)
 	}
 	_, client, _ = start(t, second)
@@ -263,7 +263,7 @@ func TestWhatCannotBeSavedLeavesNothing(t *testing.T) {
 		{"no URL", SaveOptions{Endpoints: []string{"127.0.0.1:1"}, File: filepath.Join(dir, "a.db")}, "not a URL"},
 		{"no endpoint", SaveOptions{File: filepath.Join(dir, "a.db")}, "--endpoints"},
 		{"file is there", SaveOptions{Endpoints: nowhere, File: existing}, "not overwritten"},
-		{"no directory", SaveOptions{Endpoints: nowhere, File: filepath.Join(dir, "none", "a.db")}, "no such directory"},
+		{"no directory", SaveOptions{Endpoints: nowhere, File: filepath.Join(dir, "none", "a.db")}, "the directory does not exist"},
 		{"nowhere to save", SaveOptions{Endpoints: nowhere}, "where to save"},
 		{"two places to save", SaveOptions{Endpoints: nowhere, File: existing, Directory: dir}, "where to save"},
 		{"no certificate", SaveOptions{Endpoints: nowhere, File: filepath.Join(dir, "a.db"), CAFile: "none.crt"}, "--cacert"},

@@ -27,14 +27,14 @@ func fileName(name string, now time.Time) string {
 	return name + "-" + now.UTC().Format(timeFormat) + extension
 }
 
-// isSnapshot reports whether a file is called as a snapshot of name is.
+// isSnapshot reports whether a file has the name of a snapshot of an etcd.
 func isSnapshot(file, name string) bool {
 	stamp, ok := strings.CutPrefix(strings.TrimSuffix(file, extension), name+"-")
 	_, err := time.Parse(timeFormat, stamp)
 	return ok && err == nil && strings.HasSuffix(file, extension)
 }
 
-// prune removes all snapshots of name but the newest ones, and returns which.
+// prune removes all snapshots of name but the newest ones, and returns those that it removed.
 func prune(directory, name string, keep int) (removed []string, err error) {
 	entries, err := os.ReadDir(directory)
 	if err != nil {
@@ -57,7 +57,7 @@ func prune(directory, name string, keep int) (removed []string, err error) {
 	return removed, nil
 }
 
-// verify compares a snapshot with the hash that etcd has written at its end, and returns the hash of the rest.
+// verify compares a snapshot with the hash at its end, which etcd writes, and returns the hash of the rest.
 func verify(path string) (size int64, hash string, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -81,7 +81,7 @@ func verify(path string) (size int64, hash string, err error) {
 		return 0, "", err
 	}
 	if !bytes.Equal(sum.Sum(nil), written) {
-		return 0, "", fmt.Errorf("%s does not have the hash that is written at its end: it is damaged", path)
+		return 0, "", fmt.Errorf("%s does not match the hash at its end: it is damaged", path)
 	}
 	return size, hex.EncodeToString(written), nil
 }

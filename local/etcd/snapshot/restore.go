@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// RestoreOptions say what member of an etcd to make of a snapshot. Names are those of etcd's flags.
+// RestoreOptions describe the member of an etcd to restore. Names are those of etcd's flags.
 type RestoreOptions struct {
 	File    string
 	DataDir string
@@ -26,15 +26,15 @@ type RestoreOptions struct {
 	InitialCluster      string
 	InitialClusterToken string
 
-	// BumpRevision is added to the revision of the snapshot, and everything before is marked as compacted. It has to be more than what
-	// was written since the snapshot: then no client sees a resourceVersion that it has seen with another content, and all watches
-	// begin again with a list.
+	// BumpRevision is added to the revision of the snapshot, and all earlier revisions count as compacted. It has to be more than etcd
+	// has written since the snapshot. Then no client sees a resourceVersion again with other content, and all watches begin again
+	// with a list.
 	BumpRevision uint64
-	// SkipHashCheck takes a file without a hash, a copy of the database of a member.
+	// SkipHashCheck accepts a file without a hash: a copy of the database of a member.
 	SkipHashCheck bool
 }
 
-// Restore makes the data directory of a member. Directories that have something in them are refused.
+// Restore makes the data directory of a member. It refuses a directory that is not empty.
 func Restore(o RestoreOptions) error {
 	if err := o.verify(); err != nil {
 		return err
@@ -44,16 +44,16 @@ func Restore(o RestoreOptions) error {
 		return fmt.Errorf("cannot use the data directory: %w", err)
 	}
 	if len(entries) > 0 {
-		return fmt.Errorf("there is something in the data directory %s: stop etcd, and move it away", o.DataDir)
+		return fmt.Errorf("the data directory %s is not empty: stop etcd, and move the directory away", o.DataDir)
 	}
 	return o.restore(o.DataDir)
 }
 
-// restoredFrom is the file of a data directory with the name of the snapshot that [Replace] made it of.
+// restoredFrom is the file in a data directory that names the snapshot from which [Replace] made it.
 const restoredFrom = "member/restored-from"
 
-// Replace makes the data directory of a member in the place of the one that is there, if there is one, which is kept under another name. It
-// does nothing when the directory was made of a snapshot of this name already: so it can be run before each start of etcd.
+// Replace makes the data directory of a member, and keeps an existing one under another name. It does nothing if it has made the
+// directory from a snapshot of this name before. So it can run before each start of etcd.
 func Replace(o RestoreOptions) (made bool, kept string, err error) {
 	name := filepath.Base(o.File)
 	switch of, err := os.ReadFile(filepath.Join(o.DataDir, restoredFrom)); {
@@ -65,7 +65,7 @@ func Replace(o RestoreOptions) (made bool, kept string, err error) {
 	if err := o.verify(); err != nil {
 		return false, "", err
 	}
-	// Beside it, so that the one that is there is complete whenever this is interrupted.
+	// A directory beside it, so that the existing one stays complete if this is interrupted.
 	making := o.DataDir + ".restoring"
 	if err := os.RemoveAll(making); err != nil {
 		return false, "", fmt.Errorf("cannot make a data directory: %w", err)
@@ -120,7 +120,7 @@ func (o *RestoreOptions) restore(dir string) error {
 		MarkCompacted:       o.BumpRevision > 0,
 	})
 	if err != nil {
-		// A half of it would look to etcd like a member.
+		// etcd would take an incomplete directory for a member.
 		return errors.Join(fmt.Errorf("cannot restore %s: %w", o.File, err), os.RemoveAll(filepath.Join(dir, "member")))
 	}
 	return nil

@@ -22,23 +22,23 @@ import (
 const (
 	// answerTimeout is how long an etcd may take for its first answer.
 	answerTimeout = 10 * time.Second
-	// progressEvery is how often the size of what was received so far is told.
+	// progressEvery is how often Progress gets the size received so far.
 	progressEvery = 10 * time.Second
-	// partial is what snapshot adds to the name of a file that it has not received all of.
+	// partial is what the client of etcd appends to the name of an incomplete file.
 	partial = ".part"
 )
 
-// SaveOptions say what to save, and where.
+// SaveOptions say which etcd to save, and where.
 type SaveOptions struct {
-	// Endpoints are URLs of members of one etcd. The first that answers is asked.
+	// Endpoints are URLs of members of one etcd. The first that answers gives the snapshot.
 	Endpoints []string
 	// CAFile, CertFile and KeyFile secure the connection.
 	CAFile, CertFile, KeyFile string
-	// File is written, or else NAME-TIME.db in Directory.
+	// File is the file to write. If empty, it is NAME-TIME.db in Directory.
 	File, Directory, Name string
-	// Keep is how many snapshots of the name stay in the directory, the newest; 0 keeps all.
+	// Keep is how many snapshots of the name stay in the directory, the newest ones. 0 keeps all.
 	Keep int
-	// Progress is told what is going on.
+	// Progress gets a line about each step.
 	Progress func(line string)
 }
 
@@ -47,15 +47,15 @@ type Saved struct {
 	File   string `json:"file"`
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
-	// Revision is one of etcd that is in the snapshot; there may be later ones in it.
+	// Revision is a revision that the snapshot contains. It may contain later ones.
 	Revision int64 `json:"revision"`
-	// EtcdVersion is that of the member, which only those of etcd 3.6 and later tell.
+	// EtcdVersion is the version of the member, which etcd tells from 3.6 on.
 	EtcdVersion string `json:"etcdVersion,omitempty"`
-	// Removed are older snapshots.
+	// Removed are the older snapshots that were removed.
 	Removed []string `json:"removed,omitempty"`
 }
 
-// Save writes a snapshot. The file is there when it is complete and its hash is right, or not at all.
+// Save writes a snapshot. The file appears only when it is complete and its hash is correct.
 func Save(ctx context.Context, o SaveOptions) (*Saved, error) {
 	path, err := o.path(time.Now())
 	if err != nil {
@@ -72,7 +72,7 @@ func Save(ctx context.Context, o SaveOptions) (*Saved, error) {
 	config.Endpoints = []string{endpoint}
 	o.Progress("saving a snapshot of etcd at " + endpoint)
 
-	// Another name until the hash was compared.
+	// The file has another name until its hash has been checked.
 	unchecked := path + ".unchecked"
 	defer os.Remove(unchecked) //nolint:errcheck // it is gone when all went well
 	stop := o.follow(unchecked + partial)
@@ -95,7 +95,7 @@ func Save(ctx context.Context, o SaveOptions) (*Saved, error) {
 	return saved, err
 }
 
-// path returns where to save, when that is possible.
+// path returns the file to write, or an error if it cannot be written.
 func (o SaveOptions) path(now time.Time) (string, error) {
 	path := o.File
 	switch {
@@ -105,10 +105,10 @@ func (o SaveOptions) path(now time.Time) (string, error) {
 		path = filepath.Join(o.Directory, fileName(o.Name, now))
 	}
 	if _, err := os.Lstat(path); err == nil {
-		return "", fmt.Errorf("%s is there already; it is not overwritten", path)
+		return "", fmt.Errorf("%s exists, and is not overwritten", path)
 	}
 	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-		return "", fmt.Errorf("cannot save in %s: there is no such directory", filepath.Dir(path))
+		return "", fmt.Errorf("cannot save in %s: the directory does not exist", filepath.Dir(path))
 	}
 	return path, nil
 }
@@ -129,7 +129,7 @@ func (o SaveOptions) config() (clientv3.Config, error) {
 	return config, nil
 }
 
-// choose returns a member that has what the majority has, and its revision. A member that is cut off would give an old state.
+// choose returns a member that has the state of the majority, and its revision. A member without connection would give an old state.
 func choose(ctx context.Context, config clientv3.Config) (endpoint string, revision int64, err error) {
 	var errs []error
 	for _, endpoint := range config.Endpoints {
@@ -152,7 +152,7 @@ func ask(ctx context.Context, config clientv3.Config, endpoint string) (revision
 	if err != nil || u.Host == "" {
 		return 0, fmt.Errorf("--endpoints: %q is not a URL such as https://127.0.0.1:2379", endpoint)
 	}
-	// The client itself would try again and again, and not say why.
+	// The client itself would retry silently.
 	connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", u.Host)
 	if err != nil {
 		return 0, fmt.Errorf("etcd at %s cannot be reached: %w", endpoint, err)
@@ -171,7 +171,7 @@ func ask(ctx context.Context, config clientv3.Config, endpoint string) (revision
 	return answer.Header.GetRevision(), nil
 }
 
-// follow tells how much was received, until stop is called.
+// follow reports how much was received, until stop is called.
 func (o SaveOptions) follow(file string) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {

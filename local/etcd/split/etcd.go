@@ -19,9 +19,9 @@ import (
 // answerTimeout is how long an etcd may take for its first answer.
 const answerTimeout = 10 * time.Second
 
-// Etcd is where an etcd is.
+// Etcd says how to reach an etcd.
 type Etcd struct {
-	// Flag is what a user calls it.
+	// Flag is the flag by which the user names it.
 	Flag string
 	// Servers are URLs.
 	Servers []string
@@ -32,7 +32,7 @@ type Etcd struct {
 	id uint64
 }
 
-// dial connects, and learns which cluster it is.
+// dial connects, and reads the ID of the cluster.
 func (e *Etcd) dial(ctx context.Context) (*clientv3.Client, error) {
 	answering, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -61,7 +61,7 @@ func (e *Etcd) dial(ctx context.Context) (*clientv3.Client, error) {
 	return client, nil
 }
 
-// reachable returns why no server can be connected to. The client itself would try again and again, and not say why.
+// reachable returns why no server can be reached. The client itself would retry silently.
 func (e *Etcd) reachable(ctx context.Context) error {
 	var err error
 	for _, server := range e.Servers {

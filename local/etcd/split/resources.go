@@ -24,20 +24,20 @@ const definitions = "customresourcedefinitions.apiextensions.k8s.io"
 // pageSize is how many objects are read at a time. They may be as large as 1.5 MB each.
 const pageSize = 200
 
-// resource is where a resource is stored.
+// resource says where a resource is stored.
 type resource struct {
 	// name is as in widgets.example.com, prefix as in /registry/example.com/widgets/.
 	name, prefix string
 }
 
-// resource returns where API servers store a resource. The name of a CustomResourceDefinition is that of its resource; so nothing has to
-// be decoded, or decrypted, to know it.
+// resource returns where API servers store a resource. A CustomResourceDefinition has the name of its resource, so this needs no
+// decoding or decryption.
 func (s *split) resource(name string) resource {
 	plural, group, _ := strings.Cut(name, ".")
 	return resource{name: name, prefix: s.Prefix + "/" + group + "/" + plural + "/"}
 }
 
-// resources returns what an etcd has that extensions should have: CustomResourceDefinitions, and what each of them defines.
+// resources returns the resources in an etcd that belong to extensions: CustomResourceDefinitions, and what each of them defines.
 func (s *split) resources(ctx context.Context, client *clientv3.Client) ([]resource, error) {
 	all := []resource{s.resource(definitions)}
 	prefix := all[0].prefix
@@ -69,7 +69,7 @@ func pages(ctx context.Context, client *clientv3.Client, r resource, visit func(
 	}
 }
 
-// copy makes a resource in the target what it is in the source.
+// copy makes a resource in the target equal to that in the source.
 func (s *split) copy(ctx context.Context, r resource) error {
 	var done atomic.Int64
 	stop := s.telling(func() string { return fmt.Sprintf("copying %s: %d objects so far", r.name, done.Load()) })
@@ -109,7 +109,7 @@ func (s *split) copy(ctx context.Context, r resource) error {
 	return nil
 }
 
-// put writes an object, unless the target has it as it is.
+// put writes an object, unless the target has the same.
 func (s *split) put(ctx context.Context, entry *mvccpb.KeyValue, exists bool) error {
 	key := string(entry.Key)
 	if exists {
@@ -129,7 +129,7 @@ func (s *split) put(ctx context.Context, entry *mvccpb.KeyValue, exists bool) er
 	return nil
 }
 
-// sum returns what there is of a resource, and the revision of its latest change that is still to be seen.
+// sum returns the number and checksum of a resource's objects, and the latest revision among them.
 func sum(ctx context.Context, client *clientv3.Client, r resource) (Resource, int64, error) {
 	hash, latest := sha256.New(), int64(0)
 	result := Resource{Name: r.name}

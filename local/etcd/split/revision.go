@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// raiseKey is written again and again: etcd's revision is raised by writing, and by nothing else while it runs.
+	// raiseKey is written repeatedly, because only writes raise the revision of a running etcd.
 	raiseKey = recordKey + "/revision"
-	// writers is how many writes are under way at a time. etcd writes them to disk together.
+	// writers is how many writes run at a time. etcd writes them to disk together.
 	writers = 256
 	// compactAfter is how many revisions of raiseKey etcd may have to keep.
 	compactAfter = 100_000
-	// farthest is by how much a revision is raised at most: by more it would take hours.
+	// farthest is the most by which to raise a revision. More would take hours.
 	farthest = 100_000_000
-	// progressPeriod is how often a step says how far it is.
+	// progressPeriod is how often a step reports progress.
 	progressPeriod = 5 * time.Second
 )
 
@@ -59,7 +59,7 @@ func (s *split) raise(ctx context.Context, above int64) error {
 	return nil
 }
 
-// writeUntil writes until the revision is to.
+// writeUntil writes until etcd reaches a revision.
 func (s *split) writeUntil(ctx context.Context, from, to int64) error {
 	left, reached := atomic.Int64{}, atomic.Int64{}
 	left.Store(to - from)
@@ -83,7 +83,7 @@ func (s *split) writeUntil(ctx context.Context, from, to int64) error {
 	return writing.Wait()
 }
 
-// telling tells how far a step is until stop is called.
+// telling reports the progress of a step until stop is called.
 func (s *split) telling(line func() string) (stop func()) {
 	ticker, done := time.NewTicker(progressPeriod), make(chan struct{})
 	go func() {

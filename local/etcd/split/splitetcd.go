@@ -1,15 +1,14 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package split gives CustomResourceDefinitions and custom resources an etcd of their own: it copies them, as they are stored,
-// from the etcd of a whole API. Meanwhile nobody may write them.
+// Package split gives CustomResourceDefinitions and custom resources an etcd of their own. It copies them, as they are stored, from
+// the etcd of all services. Nobody may write them meanwhile.
 //
-// Clients must not notice that they talk to another etcd but for a new list. So the target's revision is raised above the source's
-// before anything is copied: no resourceVersion goes back. When everything is copied, the target is compacted: watches from before are
-// told to list again, instead of missing what happened in the source.
+// All that clients notice of the new etcd is that they list again. Before it copies anything, split raises the revision of the target
+// above that of the source, so that no resourceVersion decreases. After the copy it compacts the target. So watches from before have
+// to list again, and cannot miss what happened in the source.
 //
-// A run that was interrupted is continued by the next one. What is finished is not done again, because the target may have
-// changed since.
+// The next run continues an interrupted one. It does not repeat what is finished, because the target may have changed since.
 package split
 
 import (
@@ -27,33 +26,33 @@ import (
 
 // Options say what to copy, from where to where.
 type Options struct {
-	// Source is the etcd of the whole API, Target the one for extensions.
+	// Source is the etcd of all services, Target the one for extensions.
 	Source, Target Etcd
 	// Prefix is the --etcd-prefix of the services, /registry.
 	Prefix string
-	// DeleteSource has what was copied deleted from the source, unless that has changed there since.
+	// DeleteSource deletes what was copied from the source, unless it has changed there since.
 	DeleteSource bool
-	// Progress is told what begins and how far it is.
+	// Progress gets a line about each step, and its progress.
 	Progress func(line string)
 }
 
-// Report is what a run has done.
+// Report says what a run has done.
 type Report struct {
-	// SourceRevision and TargetRevision are the etcds' when everything was compared.
+	// SourceRevision and TargetRevision are the revisions of the etcds at the comparison.
 	SourceRevision int64 `json:"sourceRevision"`
 	TargetRevision int64 `json:"targetRevision"`
 	// Resources are what was copied, in this or an earlier run, definitions first.
 	Resources []Resource `json:"resources"`
-	// Written, Unchanged and Removed count the objects that this run has written to the target, found there, and removed there because the
-	// source has them no more.
+	// Written, Unchanged and Removed count the objects that this run has written to the target, has found there, and has removed there
+	// because the source no longer has them.
 	Written   int64 `json:"written"`
 	Unchanged int64 `json:"unchanged"`
 	Removed   int64 `json:"removed"`
-	// DeletedFromSource counts the objects that are in the source no more.
+	// DeletedFromSource counts the objects that were deleted from the source.
 	DeletedFromSource int64 `json:"deletedFromSource"`
 }
 
-// Resource is what is stored of one resource.
+// Resource describes what is stored of one resource.
 type Resource struct {
 	// Name is as in widgets.example.com.
 	Name    string `json:"name"`

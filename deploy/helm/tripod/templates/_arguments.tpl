@@ -3,7 +3,7 @@ Copyright The Tripod Authors.
 SPDX-License-Identifier: Apache-2.0
 */ -}}
 
-{{- /* Flags of a service: dict root, component, values. Lines that a YAML list is made of. */ -}}
+{{- /* The flags of a service, as lines of a YAML list: dict root, component, values. */ -}}
 {{- define "tripod.arguments" -}}
 {{- include (printf "tripod.arguments.%s" .component) . }}
 {{- include "tripod.arguments.shared" . }}
@@ -50,12 +50,12 @@ SPDX-License-Identifier: Apache-2.0
 {{- include "tripod.arguments.admission.known" (dict "admission" $values.admission "known" (concat (include "tripod.admission.anything" . | fromJsonArray) (list "NamespaceAutoProvision" "NamespaceExists" "NamespaceLifecycle" "ResourceQuota"))) }}
 {{- end -}}
 
-{{- /* The plugins that decide about objects of any kind, in namespaces or not, as JSON. The others concern built-in objects alone. */ -}}
+{{- /* The plugins that decide about objects of any kind, in namespaces or not, as JSON. All other plugins concern built-in objects only. */ -}}
 {{- define "tripod.admission.anything" -}}
 {{- list "AlwaysAdmit" "AlwaysDeny" "MutatingAdmissionPolicy" "MutatingAdmissionWebhook" "OwnerReferencesPermissionEnforcement" "ValidatingAdmissionPolicy" "ValidatingAdmissionWebhook" | toJson -}}
 {{- end -}}
 
-{{- /* Flags of admission in a service that knows some plugins: dict admission, known. */ -}}
+{{- /* The admission flags of a service that has only some plugins: dict admission, known. */ -}}
 {{- define "tripod.arguments.admission.known" }}
 {{- $enabled := list }}
 {{- range .admission.enabledPlugins }}{{ if has . $.known }}{{ $enabled = append $enabled . }}{{ end }}{{ end }}
@@ -77,14 +77,14 @@ SPDX-License-Identifier: Apache-2.0
 {{- include "tripod.arguments.admission.known" (dict "admission" .root.Values.admission "known" (include "tripod.admission.anything" . | fromJsonArray)) }}
 {{- end -}}
 
-{{- /* Flags of services that only other services reach. */ -}}
+{{- /* The flags of services that only other services can reach. */ -}}
 {{- define "tripod.arguments.backend" }}
 - --grpc-bind-address=:6444
 - --tls-cert-file=/etc/tripod/pki/service/tls.crt
 - --tls-private-key-file=/etc/tripod/pki/service/tls.key
 {{- end -}}
 
-{{- /* Flags that say how clients are known: core publishes them for the aggregator. */ -}}
+{{- /* The flags by which clients are authenticated. Core publishes them for the aggregator. */ -}}
 {{- define "tripod.arguments.clients" }}
 - --client-ca-file=/etc/tripod/pki/client-ca.crt
 - --requestheader-client-ca-file=/etc/tripod/pki/front-proxy-ca.crt
@@ -104,12 +104,12 @@ SPDX-License-Identifier: Apache-2.0
 {{- end }}
 {{- end -}}
 
-{{- /* Flags of every service: how others find and know it, what it does together with them, how it stops. */ -}}
+{{- /* The flags that every service has: how others find and authenticate it, what it shares with them, how it stops. */ -}}
 {{- define "tripod.arguments.shared" }}
 {{- $values := .root.Values }}
 - --secure-port=6443
 - --probe-bind-address=:6445
-{{- /* Alive is also who still waits for another service. */}}
+{{- /* A service that still waits for another one is alive, too. */}}
 - --livez-grace-period=10m
 - --external-hostname={{ default (printf "%s:%v" (include "tripod.host" .root) $values.service.port) $values.externalHostname }}
 - --service-ca-file=/etc/tripod/pki/service-ca.crt

@@ -3,15 +3,15 @@ Copyright The Tripod Authors.
 SPDX-License-Identifier: Apache-2.0
 */ -}}
 
-{{- /* Certificate authorities: their Secrets are called like this after the fullname. */ -}}
+{{- /* The certificate authorities, by the suffixes of their Secrets after the fullname. */ -}}
 {{- define "tripod.authorities" -}}
 {{- $names := list "ca" "front-proxy-ca" "service-ca" -}}
-{{- /* One for each etcd: who may open the one must not be able to open the other. */ -}}
+{{- /* One for each etcd, so that a client of one etcd has no access to the other. */ -}}
 {{- range fromJsonArray (include "tripod.etcd.names" .) -}}{{- $names = append $names (printf "%s-ca" .) -}}{{- end -}}
 {{- toJson $names -}}
 {{- end -}}
 
-{{- /* Certificates of the release, as a JSON list. Names of Secrets are without the fullname. */ -}}
+{{- /* The certificates of the release, as a JSON list. Names of Secrets lack the fullname. */ -}}
 {{- define "tripod.certificates" -}}
 {{- $values := .Values -}}
 {{- $fullname := include "tripod.fullname" . -}}
@@ -42,7 +42,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- toJson $list -}}
 {{- end -}}
 
-{{- /* The addresses of the kubernetes Service: the first ones of the ranges. */ -}}
+{{- /* The addresses of the kubernetes Service: the first of each range. */ -}}
 {{- define "tripod.certificates.serviceIPs" -}}
 {{- $addresses := list -}}
 {{- range splitList "," .Values.serviceClusterIPRange -}}
@@ -57,8 +57,8 @@ SPDX-License-Identifier: Apache-2.0
 {{- toJson $addresses -}}
 {{- end -}}
 
-{{- /* Names of the members of an etcd: dict root, name. Each is there on its own, because a member looks up the names of a certificate to see
-whether it came from there. */ -}}
+{{- /* The names of the members of an etcd: dict root, name. There is no wildcard, because a member resolves the names in the certificate
+of a peer to see whether the peer has one of these addresses. */ -}}
 {{- define "tripod.certificates.etcdNames" -}}
 {{- $set := printf "%s-%s" (include "tripod.fullname" .root) .name -}}
 {{- $service := printf "%s.%s.svc" $set .root.Release.Namespace -}}
@@ -69,7 +69,7 @@ whether it came from there. */ -}}
 {{- toJson $names -}}
 {{- end -}}
 
-{{- /* All Secrets that are made for the release, as a JSON list. */ -}}
+{{- /* All Secrets that the release makes, as a JSON list. */ -}}
 {{- define "tripod.certificates.secrets" -}}
 {{- $fullname := include "tripod.fullname" . -}}
 {{- $secrets := list -}}
@@ -78,7 +78,7 @@ whether it came from there. */ -}}
 {{- concat $secrets (list (printf "%s-service-account" $fullname) (printf "%s-kubeconfig" $fullname)) | toJson -}}
 {{- end -}}
 
-{{- /* What `tripod certs secrets` is told. */ -}}
+{{- /* The configuration of `tripod certs secrets`. */ -}}
 {{- define "tripod.certificates.config" -}}
 {{- $fullname := include "tripod.fullname" . -}}
 namespace: {{ .Release.Namespace }}
@@ -92,7 +92,7 @@ authorities:
   {{- range fromJsonArray (include "tripod.authorities" .) }}
   - secret: {{ $fullname }}-{{ . }}
     commonName: {{ $fullname }}-{{ . }}
-    {{- /* Clients have kubeconfigs with the one, and etcd reads its own at its start: only somebody who looks after these may exchange them. */}}
+    {{- /* Clients have kubeconfigs with the first, and etcd reads its own at its start. So only a person may rotate these two. */}}
     {{- if or (eq . "ca") (hasPrefix "etcd" .) }}
     manualRotation: true
     {{- end }}
@@ -114,7 +114,7 @@ kubeconfig:
   client: {{ $fullname }}-admin
 {{- end -}}
 
-{{- /* The pod that looks after certificates: dict root, config, the name of the ConfigMap, which is also that of the ServiceAccount. */ -}}
+{{- /* The pod that renews certificates: dict root, config. config is the name of the ConfigMap and of the ServiceAccount. */ -}}
 {{- define "tripod.certificates.pod" -}}
 metadata:
   labels:
@@ -139,7 +139,7 @@ spec:
         name: {{ include "tripod.fullname" .root }}-{{ .config }}
 {{- end -}}
 
-{{- /* What that pod needs: dict root, component, config, annotations. */ -}}
+{{- /* The objects that this pod needs: dict root, component, config, annotations. */ -}}
 {{- define "tripod.certificates.access" -}}
 {{- $context := merge (dict "name" .config) . -}}
 {{- $fullname := include "tripod.fullname" .root -}}
@@ -164,7 +164,7 @@ metadata:
   {{- include "tripod.metadata" $context | nindent 2 }}
 rules:
   {{- if eq .root.Values.certificates.provider "cert-manager" }}
-  {{- /* cert-manager makes them; the kubeconfig is made of these. */}}
+  {{- /* cert-manager makes these Secrets. The kubeconfig is made from them. */}}
   - apiGroups: [""]
     resources: [secrets]
     verbs: [get]
@@ -180,7 +180,7 @@ rules:
     resourceNames:
       {{- include "tripod.certificates.secrets" .root | fromJsonArray | toYaml | nindent 6 }}
   {{- end }}
-  {{- /* Nobody knows the name of what is created when it is authorized. */}}
+  {{- /* Authorization of a create request does not know the name of the object. */}}
   - apiGroups: [""]
     resources: [secrets]
     verbs: [create]
@@ -199,7 +199,7 @@ subjects:
     namespace: {{ .root.Release.Namespace }}
 {{- end -}}
 
-{{- /* Annotations of a hook: list of events, weight. What it leaves is removed when it succeeded, and kept for a look when not. */ -}}
+{{- /* The annotations of a hook: list of events, weight. Helm removes the objects of a hook that succeeded, and keeps those of one that failed. */ -}}
 {{- define "tripod.hook" -}}
 helm.sh/hook: {{ first . }}
 helm.sh/hook-weight: {{ last . | quote }}

@@ -3,7 +3,7 @@ Copyright The Tripod Authors.
 SPDX-License-Identifier: Apache-2.0
 */ -}}
 
-{{- /* Files of a service that are no certificates: dict root, component. JSON of file name to content. */ -}}
+{{- /* The files of a service other than certificates, as JSON from file name to content: dict root, component. */ -}}
 {{- define "tripod.config.files" -}}
 {{- $values := .root.Values -}}
 {{- $files := dict -}}
@@ -16,13 +16,13 @@ SPDX-License-Identifier: Apache-2.0
 {{- toJson $files -}}
 {{- end -}}
 
-{{- /* Of these, what services read only at their start. */ -}}
+{{- /* Those of these files that services read only at their start. */ -}}
 {{- define "tripod.config.checksum" -}}
 {{- $files := fromJson (include "tripod.config.files" .) -}}
 {{- pick $files "audit-policy.yaml" "admission.yaml" | toJson | sha256sum -}}
 {{- end -}}
 
-{{- /* Name of the Secret with the encryption configuration, or nothing. */ -}}
+{{- /* The name of the Secret with the encryption configuration, or nothing. */ -}}
 {{- define "tripod.encryption.secret" -}}
 {{- with .Values.encryption -}}
 {{- if .existingSecret -}}

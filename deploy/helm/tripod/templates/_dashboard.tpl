@@ -3,7 +3,7 @@ Copyright The Tripod Authors.
 SPDX-License-Identifier: Apache-2.0
 */ -}}
 
-{{- /* A dashboard for Grafana, as JSON, of a short description in monitoring/dashboards: dict name, title, rows. */ -}}
+{{- /* A dashboard for Grafana, as JSON, from a short description in monitoring/dashboards: dict name, title, rows. */ -}}
 {{- define "tripod.dashboard" -}}
 {{- $datasource := dict "type" "prometheus" "uid" "${datasource}" -}}
 {{- $panels := list -}}

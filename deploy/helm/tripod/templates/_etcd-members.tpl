@@ -8,7 +8,7 @@ SPDX-License-Identifier: Apache-2.0
 tripod-k8s.io/etcd: {{ .name }}
 {{- end -}}
 
-{{- /* The members that an etcd begins with, as etcd wants them: dict root, name. */ -}}
+{{- /* The initial members of an etcd, in the form of its flag: dict root, name. */ -}}
 {{- define "tripod.etcd.initial" -}}
 {{- $set := printf "%s-%s" (include "tripod.fullname" .root) .name -}}
 {{- $members := list -}}
@@ -19,8 +19,8 @@ tripod-k8s.io/etcd: {{ .name }}
 {{- end -}}
 
 {{- /*
-The number of members is in the selector, which cannot be changed: members that are added by a larger number would begin an etcd of
-their own, without the data of the others. Where the cluster can be asked, what would lose data is refused.
+The number of members is in the selector, which cannot change: with a larger number, further members would form an etcd of their own,
+without the data of the others. If Helm can ask the cluster, it refuses what would lose data.
 */ -}}
 {{- define "tripod.etcd.check" -}}
 {{- $etcd := .root.Values.etcd -}}
@@ -42,7 +42,7 @@ their own, without the data of the others. Where the cluster can be asked, what 
 {{- end -}}
 {{- end -}}
 
-{{- /* dict root, component, name, snapshot: the file that it is to be made of, if any. */ -}}
+{{- /* dict root, component, name, snapshot. snapshot is the file to restore, if any. */ -}}
 {{- define "tripod.etcd.statefulset" -}}
 {{- include "tripod.etcd.check" . -}}
 {{- $etcd := .root.Values.etcd -}}
@@ -127,7 +127,7 @@ spec:
             - --peer-cert-file=/etc/etcd/pki/tls.crt
             - --peer-key-file=/etc/etcd/pki/tls.key
             - --peer-trusted-ca-file=/etc/etcd/pki/ca.crt
-            {{- /* The authority also signs for clients, who are no members. */}}
+            {{- /* The authority also signs certificates of clients, which are not members. */}}
             - --peer-cert-allowed-cn=etcd
             - --quota-backend-bytes={{ int64 $etcd.quotaBackendBytes }}
             - --watch-progress-notify-interval=5s

@@ -3,7 +3,7 @@ Copyright The Tripod Authors.
 SPDX-License-Identifier: Apache-2.0
 */ -}}
 
-{{- /* Names of the etcds of the release, after the fullname, as a JSON list. */ -}}
+{{- /* The names of the release's etcds, after the fullname, as a JSON list. */ -}}
 {{- define "tripod.etcd.names" -}}
 {{- if not .Values.etcd.enabled -}}
 {{- list | toJson -}}
@@ -23,7 +23,7 @@ etcd
 {{- end -}}
 {{- end -}}
 
-{{- /* URLs of the members of an etcd of the release for clients: dict root, name. */ -}}
+{{- /* The client URLs of the members of an etcd of the release: dict root, name. */ -}}
 {{- define "tripod.etcd.members" -}}
 {{- $set := printf "%s-%s" (include "tripod.fullname" .root) .name -}}
 {{- $urls := list -}}
@@ -33,7 +33,7 @@ etcd
 {{- join "," $urls -}}
 {{- end -}}
 
-{{- /* URLs of the etcd that a component uses: dict root, component. */ -}}
+{{- /* The URLs of the etcd that a component uses: dict root, component. */ -}}
 {{- define "tripod.etcd.servers" -}}
 {{- $etcd := .root.Values.etcd -}}
 {{- if $etcd.enabled -}}
@@ -45,7 +45,7 @@ etcd
 {{- end -}}
 {{- end -}}
 
-{{- /* Name of the Secret with which a component is a client of its etcd, or nothing: dict root, component. */ -}}
+{{- /* The name of the Secret with a component's client certificate for its etcd, or nothing: dict root, component. */ -}}
 {{- define "tripod.etcd.secret" -}}
 {{- $etcd := .root.Values.etcd -}}
 {{- if $etcd.enabled -}}
@@ -57,7 +57,7 @@ etcd
 {{- end -}}
 {{- end -}}
 
-{{- /* Whether extensions is away on purpose from an etcd of its own, so that custom resources can be copied there. */ -}}
+{{- /* Whether extensions is stopped, so that custom resources can be copied to an etcd of its own. */ -}}
 {{- define "tripod.etcd.splitting" -}}
 {{- $extensions := .Values.extensions -}}
 {{- and .Values.etcd.enabled (eq .Values.etcd.mode "perService") (not $extensions.autoscaling.enabled) (eq (toString $extensions.replicas) "0") -}}

@@ -7,7 +7,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
-{{- /* All objects begin with this. Names of pods of etcd and of jobs are longer by up to 23 characters. */ -}}
+{{- /* The names of all objects begin with this. Names of pods of etcd and of Jobs are up to 23 characters longer. */ -}}
 {{- define "tripod.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
@@ -54,7 +54,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- end }}
 {{- end -}}
 
-{{- /* Labels of pods, without those that change with each version of the chart: they would start all pods anew. */ -}}
+{{- /* Labels of pods, without those that change with each version of the chart, because these would restart all pods. */ -}}
 {{- define "tripod.podLabels" -}}
 {{ include "tripod.selector" . }}
 app.kubernetes.io/part-of: tripod
@@ -71,7 +71,7 @@ namespace: {{ .root.Release.Namespace }}
 annotations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- /* Last, so that a template can add some. */}}
+{{- /* These come last, so that a template can add some. */}}
 labels:
   {{- include "tripod.labels" . | nindent 2 }}
 {{- end -}}

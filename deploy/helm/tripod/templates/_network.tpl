@@ -9,7 +9,7 @@ SPDX-License-Identifier: Apache-2.0
       {{- include "tripod.selector" . | nindent 6 }}
 {{- end -}}
 
-{{- /* The way to the etcd of a component. A foreign one may be anywhere, at the ports that its URLs have. */ -}}
+{{- /* The way to the etcd of a component. An external one may be anywhere, at the ports in its URLs. */ -}}
 {{- define "tripod.network.etcd" -}}
 {{- if .root.Values.etcd.enabled -}}
 - ports:
@@ -30,7 +30,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- end -}}
 {{- end -}}
 
-{{- /* Webhooks, OIDC issuers, kubelets, API servers of third parties: anywhere, or where the values say. */ -}}
+{{- /* Webhooks, OIDC issuers, kubelets, aggregated API servers: anywhere, or where the values say. */ -}}
 {{- define "tripod.network.outside" -}}
 {{- with .Values.networkPolicy.outside -}}
 - to:

@@ -3,7 +3,7 @@ Copyright The Tripod Authors.
 SPDX-License-Identifier: Apache-2.0
 */ -}}
 
-{{- /* Certificates of a service, all in one projected volume, so that what belongs together changes together: dict root, component. */ -}}
+{{- /* The certificates of a service, in one projected volume, so that they change together: dict root, component. */ -}}
 {{- define "tripod.pki.volume" -}}
 {{- $fullname := include "tripod.fullname" .root -}}
 name: pki
@@ -37,7 +37,7 @@ has a Secret with the key of an authority. */ -}}
       {{- end }}
 {{- end -}}
 
-{{- /* Certificates for etcd: those of the release, or those that came with a foreign one: dict root, component. */ -}}
+{{- /* The client certificates for etcd: of the release's etcd, or of an external one: dict root, component. */ -}}
 {{- define "tripod.pki.etcd" -}}
 {{- with include "tripod.etcd.secret" . -}}
 {{- include "tripod.pki.leaf" (dict "secret" . "directory" "etcd-client" "ca" "etcd-ca.crt") -}}

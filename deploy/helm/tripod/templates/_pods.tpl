@@ -3,7 +3,7 @@ Copyright The Tripod Authors.
 SPDX-License-Identifier: Apache-2.0
 */ -}}
 
-{{- /* What every pod has: dict root, account. */ -}}
+{{- /* What all pods have in common: dict root, account. */ -}}
 {{- define "tripod.pod.common" -}}
 serviceAccountName: {{ include "tripod.fullname" .root }}-{{ .account }}
 automountServiceAccountToken: {{ default false .token }}
@@ -29,7 +29,7 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
-{{- /* Where pods run: dict root, component, values. */ -}}
+{{- /* Scheduling of pods: dict root, component, values. */ -}}
 {{- define "tripod.pod.scheduling" -}}
 {{- with .values.priorityClassName | default (ternary (include "tripod.fullname" .root) "" .root.Values.priorityClass.create) }}
 priorityClassName: {{ . }}
@@ -65,9 +65,9 @@ topologySpreadConstraints:
 {{- end -}}
 
 {{- /*
-Memory for Go, a little less than the limit, so that the collector works harder before the kernel kills. The downward API cannot
-compute: it gives the limit in MiB, and that number with six zeros is 95 % of it in bytes. So it also follows those who set limits
-on pods, like a LimitRange or a VerticalPodAutoscaler.
+GOMEMLIMIT is a little less than the memory limit, so that the garbage collector works harder before the kernel kills the process. The
+downward API cannot compute: it gives the limit in MiB, and that number with six zeros is 95 % of the limit in bytes. So it also follows
+a LimitRange or a VerticalPodAutoscaler.
 */ -}}
 {{- define "tripod.env" -}}
 - name: POD_NAME

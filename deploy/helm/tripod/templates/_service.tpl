@@ -16,7 +16,7 @@ spec:
   {{- if and (not $values.autoscaling.enabled) (not (kindIs "invalid" $values.replicas)) }}
   replicas: {{ $values.replicas }}
   {{- end }}
-  {{- /* A replica goes when another one is ready, so that none of one is missing. */}}
+  {{- /* An old replica stops only when a new one is ready, so that none is missing. */}}
   strategy:
     type: RollingUpdate
     rollingUpdate:
@@ -60,19 +60,19 @@ spec:
             - {name: grpc, containerPort: 6444}
             {{- end }}
             - {name: probes, containerPort: 6445}
-          {{- /* No preStop: from SIGTERM on, a service says that it is not ready and goes on serving for --shutdown-delay-duration. */}}
+          {{- /* No preStop: after SIGTERM, a service reports that it is not ready, and goes on serving for --shutdown-delay-duration. */}}
           startupProbe:
             httpGet: {path: /livez, port: probes}
             periodSeconds: 2
             timeoutSeconds: 5
             failureThreshold: 150
-          {{- /* An aggregator whose etcd is away still serves what others keep elsewhere, and tells the rest why they must wait. */}}
+          {{- /* An aggregator without its etcd still serves what the other services store, and tells other clients why they must wait. */}}
           readinessProbe:
             httpGet: {path: "/readyz{{ if eq .component "aggregator" }}?exclude=etcd&exclude=etcd-readiness{{ end }}", port: probes}
             periodSeconds: 2
             timeoutSeconds: 5
             failureThreshold: 2
-          {{- /* To start anew mends no etcd. */}}
+          {{- /* A restart does not repair etcd. */}}
           livenessProbe:
             httpGet: {path: "/livez?exclude=etcd", port: probes}
             periodSeconds: 10
