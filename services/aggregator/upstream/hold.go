@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -33,13 +34,13 @@ func (c *call) hold(resp *http.Response) error {
 		holding.Add(-1)
 		return nil
 	}
-	begin, pooled, complete, err := readUpTo(resp.Body, int(resp.ContentLength), maxHeld)
+	begin, complete, err := readUpTo(resp.Body, int(resp.ContentLength), maxHeld)
 	if err != nil {
 		holding.Add(-1)
 		_ = resp.Body.Close() // it is broken
 		return connections.Break(err)
 	}
-	held := &heldBody{holding: holding, begin: begin, pooled: pooled}
+	held := &heldBody{holding: holding, begin: begin}
 	if complete {
 		_ = resp.Body.Close() // it was read to its end
 	} else {
@@ -58,12 +59,8 @@ func (c *call) mayHold(resp *http.Response) bool {
 	return resp.ContentLength > 0 || (c.backend.holds && c.about.safe)
 }
 
-// large are buffers for answers of which it shows while they are read that they are not small.
-var large = sync.Pool{New: func() any { return new([maxHeld]byte) }}
-
-// readUpTo reads a body, which is known to be that long or (-1) not, to its end or a limit, which is maxHeld at most. What it returns may be
-// part of a buffer of the pool.
-func readUpTo(body io.Reader, length, limit int) (begin []byte, pooled *[maxHeld]byte, complete bool, err error) {
+// readUpTo reads a body, which is known to be that long or (-1) not, to its end or a limit.
+func readUpTo(body io.Reader, length, limit int) (begin []byte, complete bool, err error) {
 	const initial = 4 << 10
 	if length < 0 {
 		length = initial
@@ -72,22 +69,18 @@ func readUpTo(body io.Reader, length, limit int) (begin []byte, pooled *[maxHeld
 	begin = make([]byte, 0, length+1)
 	for len(begin) < limit {
 		if len(begin) == cap(begin) {
-			pooled = large.Get().(*[maxHeld]byte)
-			begin = append(pooled[:0], begin...)
+			begin = slices.Grow(begin, min(3*len(begin), limit-len(begin)))
 		}
 		n, err := body.Read(begin[len(begin):min(cap(begin), limit)])
 		begin = begin[:len(begin)+n]
 		switch {
 		case errors.Is(err, io.EOF):
-			return begin, pooled, true, nil
+			return begin, true, nil
 		case err != nil:
-			if pooled != nil {
-				large.Put(pooled)
-			}
-			return nil, nil, false, err
+			return nil, false, err
 		}
 	}
-	return begin, pooled, false, nil
+	return begin, false, nil
 }
 
 // heldBody is an answer whose beginning was held back.
@@ -99,10 +92,6 @@ type heldBody struct {
 
 	mu    sync.Mutex
 	begin []byte
-	// pooled is the buffer that begin is part of, nil where it has one of its own.
-	pooled *[maxHeld]byte
-	// lent is set while somebody may be using what Held has returned.
-	lent bool
 	// released is set when the answer is not counted any more.
 	released, closed bool
 }
@@ -125,7 +114,6 @@ func (h *heldBody) readHeld(p []byte) (int, error) {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	if len(h.begin) == 0 {
-		h.lent = false
 		h.release()
 		return 0, nil
 	}
@@ -134,13 +122,12 @@ func (h *heldBody) readHeld(p []byte) (int, error) {
 	return n, nil
 }
 
-// Held returns what was held back and was not read yet, which is read then. It is not to be used after the next Read. Where there is none,
-// because it could not be passed on, nobody else gets the buffer.
+// Held returns what was held back and was not read yet, which is read then.
 func (h *heldBody) Held() []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	begin := h.begin
-	h.begin, h.lent = nil, true
+	h.begin = nil
 	return begin
 }
 
@@ -149,10 +136,6 @@ func (h *heldBody) release() {
 		h.released = true
 		h.holding.Add(-1)
 	}
-	if h.pooled != nil && !h.lent {
-		large.Put(h.pooled)
-	}
-	h.pooled = nil
 }
 
 func (h *heldBody) Close() error {

@@ -31,7 +31,7 @@ func TestReadUpTo(t *testing.T) {
 				"byte by byte": iotest.OneByteReader(strings.NewReader(content)),
 				"with its end": iotest.DataErrReader(strings.NewReader(content)),
 			} {
-				begin, _, complete, err := readUpTo(reader, known, limit)
+				begin, complete, err := readUpTo(reader, known, limit)
 				rest, _ := io.ReadAll(reader)
 				if err != nil || string(begin)+string(rest) != content {
 					t.Errorf("%d bytes %s: %d and %d bytes, error %v", length, name, len(begin), len(rest), err)
@@ -44,7 +44,7 @@ func TestReadUpTo(t *testing.T) {
 				continue
 			}
 			reader := io.MultiReader(strings.NewReader(content[1:]), iotest.ErrReader(broken))
-			if _, _, _, err := readUpTo(reader, known, limit); length <= limit && !errors.Is(err, broken) {
+			if _, _, err := readUpTo(reader, known, limit); length <= limit && !errors.Is(err, broken) {
 				t.Errorf("%d bytes that break off: %v", length, err)
 			}
 		}
