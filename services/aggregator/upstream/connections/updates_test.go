@@ -5,6 +5,7 @@ package connections
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	"golang.org/x/net/http2"
@@ -54,4 +55,58 @@ func TestFramesAreToldApart(t *testing.T) {
 			}
 		})
 	}
+}
+
+// FuzzFrames compares what frames tells of writes with what x/net/http2 reads from them, wherever the writes end.
+func FuzzFrames(f *testing.F) {
+	f.Add([]byte{0, 0, 1, 2, 0}, []byte{13, 13, 9, 200, 1})
+	f.Add([]byte{1, 0, 3, 0, 0, 2}, []byte{22, 4, 26, 1, 100})
+	f.Add([]byte{3, 0, 0}, []byte{255})
+	f.Fuzz(func(t *testing.T, kinds, cuts []byte) {
+		var sent bytes.Buffer
+		framer := http2.NewFramer(&sent, nil)
+		for i, kind := range kinds {
+			var err error
+			switch stream := uint32(2*i + 1); kind % 4 {
+			case 0:
+				err = framer.WriteWindowUpdate(stream, 1+uint32(kind))
+			case 1:
+				err = framer.WritePing(false, [8]byte{kind})
+			case 2:
+				err = framer.WriteData(stream, false, bytes.Repeat([]byte{windowUpdate}, int(kind)))
+			case 3:
+				err = framer.WriteSettings(http2.Setting{ID: http2.SettingMaxFrameSize, Val: 1 << 14})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		f := frames{rest: len(preface)}
+		f.pass([]byte(preface))
+		for end, whole := 0, true; end < sent.Len(); whole = isWhole(sent.Bytes()[:end]) {
+			begin := end
+			end = sent.Len()
+			if len(cuts) > 0 {
+				end, cuts = min(end, begin+int(cuts[0])), cuts[1:]
+			}
+			p := sent.Bytes()[begin:end]
+			want := len(p) > 0 && whole && isWhole(p, http2.FrameWindowUpdate)
+			if got := f.pass(p); got != want {
+				t.Fatalf("it is updates: %t, want %t", got, want)
+			}
+		}
+	})
+}
+
+// isWhole reports whether x/net/http2 reads whole frames until the end, all of them of these types, if any are given.
+func isWhole(p []byte, types ...http2.FrameType) bool {
+	framer := http2.NewFramer(nil, bytes.NewReader(p))
+	for read := 0; read < len(p); {
+		frame, err := framer.ReadFrame()
+		if err != nil || (len(types) > 0 && !slices.Contains(types, frame.Header().Type)) {
+			return false
+		}
+		read += headLength + int(frame.Header().Length)
+	}
+	return true
 }
