@@ -26,8 +26,10 @@ type Flagged[Completed any] interface {
 	// Complete returns the options with all that can be derived from valid flags.
 	Complete(context.Context) (Completed, error)
 
-	common() *Options
-	listen() (*Ports, error)
+	// Common returns the options that every service has.
+	Common() *Options
+	// Listen takes the ports of the service besides --secure-port.
+	Listen() (*Ports, error)
 }
 
 // Server is a service with all its parts, before it serves.
@@ -42,11 +44,11 @@ func Main[Completed, Config any, S Server](
 	newConfig func(context.Context, Completed) (Config, error), newServer func(Config) (S, error),
 ) int {
 	cmd := NewCommand(Command{
-		Name:       "tripod-" + o.common().Name,
+		Name:       "tripod-" + o.Common().Name,
 		Long:       long,
 		Flags:      o.Flags(),
-		Logs:       o.common().Logs,
-		Components: o.common().ServerRun.ComponentGlobalsRegistry,
+		Logs:       o.Common().Logs,
+		Components: o.Common().ServerRun.ComponentGlobalsRegistry,
 		Run:        func(ctx context.Context) error { return run(ctx, o, newConfig, newServer) },
 	})
 	return Execute(genericapiserver.SetupSignalContext(), cmd, os.Stderr)
@@ -64,12 +66,12 @@ func run[Completed, Config any, S Server](
 	if err != nil {
 		return err
 	}
-	klog.InfoS("Starting "+o.common().Name, "version", Version, "kubernetes", version.Get().GitVersion)
-	ports, err := o.listen()
+	klog.InfoS("Starting "+o.Common().Name, "version", Version, "kubernetes", version.Get().GitVersion)
+	ports, err := o.Listen()
 	if err != nil {
 		return err
 	}
-	if err := o.common().awaitEtcd(ctx); err != nil {
+	if err := o.Common().awaitEtcd(ctx); err != nil {
 		return err
 	}
 	config, err := newConfig(ctx, completed)
@@ -92,15 +94,18 @@ type Ports struct {
 	GRPC net.Listener
 }
 
-func (o *Options) common() *Options { return o }
+// Common implements Flagged.
+func (o *Options) Common() *Options { return o }
 
-func (o *Options) listen() (*Ports, error) {
+// Listen implements Flagged.
+func (o *Options) Listen() (*Ports, error) {
 	probes, err := startProbes(&o.Probes, "etcd")
 	return &Ports{Probes: probes}, err
 }
 
-func (o *BackendOptions) listen() (*Ports, error) {
-	ports, err := o.Options.listen()
+// Listen implements Flagged.
+func (o *BackendOptions) Listen() (*Ports, error) {
+	ports, err := o.Options.Listen()
 	if err != nil {
 		return nil, err
 	}
