@@ -138,6 +138,26 @@ func (s *side) waitCustomResources(ctx context.Context) error {
 	return s.waitDocumented(ctx)
 }
 
+// afterQuota returns when the quota in the namespace limited refuses objects of core and of extensions.
+func (s *side) afterQuota(ctx context.Context) error {
+	for path, body := range map[string]string{
+		"/api/v1/namespaces/limited/configmaps":           `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"polled"}}`,
+		"/apis/example.com/v1/namespaces/limited/widgets": `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"polled"},"spec":{"color":"red"}}`,
+	} {
+		err := framework.Poll(ctx, s.Name+" refuses "+path, func(ctx context.Context) error {
+			a, err := post(path+"?dryRun=All", body).do(ctx, s)
+			if err == nil && a.status != http.StatusForbidden {
+				err = fmt.Errorf("answer %d", a.status)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // waitDocumented returns when aggregated discovery and OpenAPI v2 have the custom resources.
 func (s *side) waitDocumented(ctx context.Context) error {
 	return framework.Poll(ctx, s.Name+" documents the custom resources", func(ctx context.Context) error {
