@@ -7,9 +7,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/sets"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/apiserver/pkg/server/filters"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -56,10 +54,7 @@ func (o *Options) ApplyTo(config *genericapiserver.RecommendedConfig, core kuber
 		}
 	}
 	generic.LoopbackClientConfig.UserAgent = loopback.UserAgent()
-	generic.LongRunningFunc = filters.BasicLongRunningRequestCheck(
-		sets.NewString("watch", "proxy"),
-		sets.NewString("attach", "exec", "proxy", "log", "portforward"),
-	)
+	generic.LongRunningFunc = LongRunning
 	ApplyDocuments(generic, api.Definitions)
 	return nil
 }

@@ -21,9 +21,9 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
-	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/tripod-k8s/tripod/internal/hop/envelope"
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
@@ -70,15 +70,14 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	stripIdentity(req.Header)
 	req.Header[envelope.Header] = []string{sealed}
-	if httpstream.IsUpgradeRequest(req) {
+	switch class := routing.Of(req); {
+	case class.Upgrade:
 		serveUpgrade(*f.proxy, w, req)
-		return
+	case class.Plain:
+		f.servePlain(w, req, class)
+	default:
+		f.proxy.ServeHTTP(w, req)
 	}
-	if info, ok := isPlain(req); ok {
-		f.servePlain(w, req, info)
-		return
-	}
-	f.proxy.ServeHTTP(w, req)
 }
 
 func rewrite(pr *httputil.ProxyRequest) {
@@ -93,15 +92,15 @@ func rewrite(pr *httputil.ProxyRequest) {
 func (f *Forwarder) adapt(resp *http.Response) error {
 	resp.Header.Del("Audit-Id")
 	resp.Header.Del("Strict-Transport-Security")
-	info, ok := request.RequestInfoFrom(resp.Request.Context())
-	if !ok || resp.StatusCode != http.StatusOK {
+	if resp.StatusCode != http.StatusOK {
 		return nil
 	}
-	if info.Verb == "watch" {
+	class := routing.Of(resp.Request)
+	if class.Kind == routing.Watch {
 		resp.Body = watchBody{resp.Body}
 	}
-	if f.onGroupVersion != nil && !info.IsResourceRequest {
-		if parts := strings.Split(strings.Trim(info.Path, "/"), "/"); len(parts) == 3 && parts[0] == "apis" {
+	if f.onGroupVersion != nil && class.Kind == routing.NonResource {
+		if parts := strings.Split(strings.Trim(class.Info.Path, "/"), "/"); len(parts) == 3 && parts[0] == "apis" {
 			f.onGroupVersion(resp.Request.Context(), schema.GroupVersion{Group: parts[1], Version: parts[2]})
 		}
 	}
@@ -138,16 +137,12 @@ func (f *Forwarder) fail(w http.ResponseWriter, req *http.Request, err error) {
 		klog.V(2).InfoS("Backend unreachable", "backend", f.name, "err", err)
 	default:
 		klog.InfoS("Request to backend failed", "backend", f.name, "method", req.Method, "path", req.URL.Path, "err", err)
-		if !onlyReads(req.Method) {
+		if !routing.Of(req).Repeatable {
 			badGateway(f.serializer, w, req, fmt.Sprintf("the connection to %s broke before it answered; the request may have been carried out", f.name))
 			return
 		}
 	}
 	Unavailable(f.serializer, w, req, "%s is not available at the moment", f.name)
-}
-
-func onlyReads(method string) bool {
-	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
 // copyBuffers are the buffers through which bodies pass.

@@ -22,7 +22,6 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
@@ -33,6 +32,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/tripod-k8s/tripod/internal/hop/envelope"
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
@@ -66,20 +66,19 @@ func front(t *testing.T, u user.Info, behind http.HandlerFunc) *httptest.Server 
 		if u != nil {
 			req = req.WithContext(request.WithUser(req.Context(), u))
 		}
-		forwarder.ServeHTTP(w, withInfo(t, req))
+		forwarder.ServeHTTP(w, classified(t, req))
 	}))
 	t.Cleanup(front.Close)
 	return front
 }
 
-// withInfo returns the request with what its URL says about it.
-func withInfo(t testing.TB, req *http.Request) *http.Request {
-	resolver := request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
-	info, err := resolver.NewRequestInfo(req)
+// classified returns the request as it comes from the door of the aggregator.
+func classified(t testing.TB, req *http.Request) *http.Request {
+	class, err := routing.Classify(req, routing.Target{Owner: routing.Core})
 	if err != nil {
 		t.Error(err)
 	}
-	return req.WithContext(request.WithRequestInfo(req.Context(), info))
+	return req.WithContext(class.In(req.Context()))
 }
 
 // claims are what clients may try.
@@ -196,8 +195,7 @@ func frontOfThirdParty(t *testing.T, u user.Info, behind *httptest.Server) *http
 		Serializer: aggregatorscheme.Codecs,
 	})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		info := &request.RequestInfo{Path: req.URL.Path}
-		third.ServeHTTP(w, req.WithContext(request.WithRequestInfo(request.WithUser(req.Context(), u), info)))
+		third.ServeHTTP(w, classified(t, req.WithContext(request.WithUser(req.Context(), u))))
 	}))
 	t.Cleanup(server.Close)
 	return server
@@ -293,7 +291,7 @@ func FuzzHeaders(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name1, value1, name2, value2 string) {
 		for _, path := range []string{forObjects, forOthers} {
 			req := httptest.NewRequest(http.MethodGet, path, nil)
-			req = withInfo(t, req.WithContext(request.WithUser(req.Context(), jane)))
+			req = classified(t, req.WithContext(request.WithUser(req.Context(), jane)))
 			for name, value := range map[string]string{name1: value1, name2: value2} {
 				if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
 					return // refused by the HTTP server
@@ -405,8 +403,8 @@ func TestEventsAreForwardedOneByOne(t *testing.T) {
 }
 
 func TestAWatchEndsWithoutAnErrorWhenItsBackendGoesAway(t *testing.T) {
-	for verb, broken := range map[string]bool{"watch": false, "get": true} {
-		t.Run(verb, func(t *testing.T) {
+	for url, broken := range map[string]bool{"/api/v1/pods?watch=1": false, forOthers: true} {
+		t.Run(url, func(t *testing.T) {
 			back := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = io.WriteString(w, "event\n") // the client reads it
 				w.(http.Flusher).Flush()
@@ -415,12 +413,11 @@ func TestAWatchEndsWithoutAnErrorWhenItsBackendGoesAway(t *testing.T) {
 			defer back.Close()
 			forwarder := NewForwarder("core", toServer{back}, aggregatorscheme.Codecs, nil)
 			front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-				ctx := request.WithUser(req.Context(), jane)
-				forwarder.ServeHTTP(w, req.WithContext(request.WithRequestInfo(ctx, &request.RequestInfo{Verb: verb, IsResourceRequest: verb == "watch"})))
+				forwarder.ServeHTTP(w, classified(t, req.WithContext(request.WithUser(req.Context(), jane))))
 			}))
 			defer front.Close()
 
-			resp, err := http.Get(front.URL)
+			resp, err := http.Get(front.URL + url)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,28 +12,17 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/net/http/httpguts"
-	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 
 // Nearly all requests are for objects, and answered by the backend's own handlers: without 1xx, without trailers, without a change of
 // protocol. They do not need all that httputil.ReverseProxy can do, which was a tenth of the work of the aggregator for a small
 // request. What arrives is the same. BenchmarkForward compares them.
 
-// passing are the subresources whose requests the backend passes on to others, who may answer whatever HTTP allows.
-var passing = []string{"attach", "exec", "log", "portforward", "proxy"}
-
-// isPlain reports whether a request is one for objects. It asks for no other protocol.
-func isPlain(req *http.Request) (*request.RequestInfo, bool) {
-	info, ok := request.RequestInfoFrom(req.Context())
-	if !ok || !info.IsResourceRequest || info.Verb == "proxy" || slices.Contains(passing, info.Subresource) {
-		return info, false
-	}
-	return info, len(req.Header["Expect"]) == 0 && len(req.Trailer) == 0 && req.Header["Upgrade"] == nil
-}
-
-// servePlain forwards a request for which isPlain holds. It takes over the headers of the request.
-func (f *Forwarder) servePlain(w http.ResponseWriter, req *http.Request, info *request.RequestInfo) {
+// servePlain forwards a plain request. It takes over the headers of the request.
+func (f *Forwarder) servePlain(w http.ResponseWriter, req *http.Request, class *routing.Request) {
 	out := *req
 	out.Close = false
 	prepareHeaders(req.Context(), out.Header)
@@ -65,7 +54,7 @@ func (f *Forwarder) servePlain(w http.ResponseWriter, req *http.Request, info *r
 		header[name] = values
 	}
 	w.WriteHeader(resp.StatusCode)
-	if info.Verb == "watch" {
+	if class.Kind == routing.Watch {
 		err = copyEvents(w, resp.Body)
 	} else {
 		err = copyAll(w, resp.Body)

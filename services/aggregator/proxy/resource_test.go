@@ -105,7 +105,7 @@ func BenchmarkForward(b *testing.B) {
 			req := httptest.NewRequest(http.MethodGet, path, nil)
 			req.Header.Set("Accept", "application/json")
 			req.Header.Set("User-Agent", "kubectl")
-			req = withInfo(b, req.WithContext(request.WithUser(b.Context(), jane)))
+			req = classified(b, req.WithContext(request.WithUser(b.Context(), jane)))
 			b.ReportAllocs()
 			for b.Loop() {
 				forwarder.ServeHTTP(discard{http.Header{}}, req)

@@ -24,8 +24,8 @@ import (
 	"k8s.io/component-base/tracing"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
-	"k8s.io/streaming/pkg/httpstream"
 
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
@@ -89,7 +89,7 @@ func (p *ThirdParty) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	out, cancel := apiserverproxyutil.NewRequestForProxy(location, req)
 	defer cancel()
 	utilflowcontrol.RequestDelegated(req.Context())
-	if httpstream.IsUpgradeRequest(req) {
+	if routing.Of(req).Upgrade {
 		p.upgrade(w, out, sender)
 		return
 	}
@@ -141,7 +141,7 @@ func (s *sending) RoundTrip(req *http.Request) (*http.Response, error) {
 		s.failed = err
 		return nil, err
 	}
-	if info, ok := request.RequestInfoFrom(req.Context()); ok && info.Verb == "watch" && resp.StatusCode == http.StatusOK {
+	if resp.StatusCode == http.StatusOK && routing.Of(req).Kind == routing.Watch {
 		resp.Body = watchBody{resp.Body}
 	}
 	return resp, nil
@@ -153,7 +153,7 @@ func (s *sending) Error(w http.ResponseWriter, req *http.Request, err error) {
 		err = s.failed
 	}
 	var unreachable *upstream.UnreachableError
-	if !onlyReads(req.Method) && !errors.As(err, &unreachable) {
+	if !routing.Of(req).Repeatable && !errors.As(err, &unreachable) {
 		badGateway(s.to.config.Serializer, w, req, fmt.Sprintf("the connection to service %s broke before it answered: %v", s.to.name(), err))
 		return
 	}

@@ -37,11 +37,10 @@ func third(up Upstream, available apiregistrationv1.ConditionStatus) *ThirdParty
 }
 
 // serveThird serves the proxy to requests of jane.
-func serveThird(t *testing.T, p *ThirdParty, verb string) *httptest.Server {
+func serveThird(t *testing.T, p *ThirdParty) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		ctx := request.WithRequestInfo(request.WithUser(req.Context(), jane), &request.RequestInfo{Path: req.URL.Path, Verb: verb})
-		p.ServeHTTP(w, req.WithContext(ctx))
+		p.ServeHTTP(w, classified(t, req.WithContext(request.WithUser(req.Context(), jane))))
 	}))
 	t.Cleanup(server.Close)
 	return server
@@ -66,7 +65,7 @@ func TestATunnelToAThirdPartyTriesAnotherEndpoint(t *testing.T) {
 	}))
 	defer behind.Close()
 	up := endpointsAt(t, connectionstest.ClosedAddress(t), connectionstest.ClosedAddress(t), behind.Listener.Addr().String())
-	front := serveThird(t, third(up, apiregistrationv1.ConditionTrue), "create")
+	front := serveThird(t, third(up, apiregistrationv1.ConditionTrue))
 	for range 5 {
 		conn, err := net.Dial("tcp", front.Listener.Addr().String())
 		if err != nil {
@@ -92,16 +91,16 @@ func TestATunnelToAThirdPartyTriesAnotherEndpoint(t *testing.T) {
 }
 
 func TestAWatchOfAThirdPartyEndsWithoutAnErrorWhenItsServerGoesAway(t *testing.T) {
-	for verb, broken := range map[string]bool{"watch": false, "get": true} {
-		t.Run(verb, func(t *testing.T) {
+	for query, broken := range map[string]bool{"watch=1": false, "": true} {
+		t.Run(query, func(t *testing.T) {
 			behind := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = io.WriteString(w, "event\n") // the client reads it
 				w.(http.Flusher).Flush()
 				panic(http.ErrAbortHandler)
 			}))
 			defer behind.Close()
-			front := serveThird(t, third(endpointsAt(t, behind.Listener.Addr().String()), apiregistrationv1.ConditionTrue), verb)
-			resp, err := http.Get(front.URL + "/apis/third.example.com/v1/things")
+			front := serveThird(t, third(endpointsAt(t, behind.Listener.Addr().String()), apiregistrationv1.ConditionTrue))
+			resp, err := http.Get(front.URL + "/apis/third.example.com/v1/things?" + query)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -131,7 +130,7 @@ func (a answering) RoundTrip(*http.Request) (*http.Response, error) {
 
 func TestATunnelIsNotRedirected(t *testing.T) {
 	evil := redirecting("https://evil.example.com/")
-	front := serveThird(t, third(evil, apiregistrationv1.ConditionTrue), "create")
+	front := serveThird(t, third(evil, apiregistrationv1.ConditionTrue))
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, front.URL+"/exec", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
@@ -198,6 +197,7 @@ func TestClientsOfAThirdPartyAreToldToRetryOnlyWhatCannotHappenTwice(t *testing.
 		"a create broke off":  {http.MethodPost, false, broken, http.StatusBadGateway, ""},
 		"a tunnel never left": {http.MethodPost, true, unreachable, http.StatusServiceUnavailable, "1"},
 		"a tunnel broke off":  {http.MethodPost, true, broken, http.StatusBadGateway, ""},
+		"a WebSocket did":     {http.MethodGet, true, broken, http.StatusBadGateway, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := httptest.NewRecorder()

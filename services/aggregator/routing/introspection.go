@@ -3,21 +3,13 @@
 
 package routing
 
-import (
-	"net/url"
-	"strings"
-
-	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
-)
+import "net/url"
 
 const (
 	// serviceParameter says which service a request is about that asks a server about itself, and replicaParameter which
 	// replica of that service: its address, host:port.
 	serviceParameter = "service"
 	replicaParameter = "replica"
-
-	// aggregatorService is what the aggregator is called there.
-	aggregatorService = "aggregator"
 )
 
 // introspected are the paths, with everything below, where a server tells about itself.
@@ -38,23 +30,17 @@ func Introspects(path string) bool {
 
 // RouteURL returns who answers a request: whom ?service= names where servers tell about themselves, and else Route of the path.
 func (t *Table) RouteURL(u *url.URL) Target {
-	if !strings.Contains(u.RawQuery, serviceParameter) || !Introspects(u.Path) {
+	if u.RawQuery == "" || !Introspects(u.Path) {
 		return t.Route(u.Path)
 	}
 	query := u.Query()
-	if owner, known := serviceOwners[query.Get(serviceParameter)]; known {
-		if owner == Aggregator {
-			return Target{Owner: owner} // it has no others to choose from
-		}
+	switch owner := Owner(query.Get(serviceParameter)); owner {
+	case Aggregator:
+		return Target{Owner: owner} // it has no others to choose from
+	case Core, Extensions:
 		return Target{Owner: owner, Replica: query.Get(replicaParameter)}
 	}
-	return t.Route(u.Path)
-}
-
-var serviceOwners = map[string]Owner{aggregatorService: Aggregator, upstream.Core: Core, upstream.Extensions: Extensions}
-
-// KnowsService reports whether the query names no service, or one that there is.
-func KnowsService(query url.Values) bool {
-	_, known := serviceOwners[query.Get(serviceParameter)]
-	return known || !query.Has(serviceParameter)
+	target := t.Route(u.Path)
+	target.UnknownService = query.Has(serviceParameter)
+	return target
 }

@@ -40,19 +40,23 @@ func TestServersTellAboutThemselves(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := table.RouteURL(u); got.Owner != want.Owner || got.Replica != want.Replica {
-			t.Errorf("%s goes to %d %q, want %d %q", in, got.Owner, got.Replica, want.Owner, want.Replica)
+			t.Errorf("%s goes to %s %q, want %s %q", in, got.Owner, got.Replica, want.Owner, want.Replica)
 		}
 	}
 }
 
-func TestServicesThatThereAre(t *testing.T) {
-	for query, want := range map[string]bool{"": true, "a=b": true, "service=core": true, "service=aggregator": true, "service=": false, "service=etcd": false} {
-		values, err := url.ParseQuery(query)
+func TestUnknownServices(t *testing.T) {
+	table := heard()
+	for in, want := range map[string]bool{
+		"/healthz": false, "/healthz?a=b": false, "/healthz?service=core": false, "/metrics?service=aggregator": false,
+		"/healthz?service=": true, "/healthz?service=etcd": true, "/api/v1/pods?service=etcd": false,
+	} {
+		u, err := url.Parse(in)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := KnowsService(values); got != want {
-			t.Errorf("%q: %t", query, got)
+		if got := table.RouteURL(u).UnknownService; got != want {
+			t.Errorf("%s: %t", in, got)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package routing decides who answers a path.
+// Package routing classifies requests (request.go): who answers, and how a request may be treated on its way.
 //
 // kube-apiserver hands a request down a chain of servers (aggregator, core, API extensions, 404)
 // until one has it. Here the owner is looked up:
@@ -24,27 +24,27 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
-	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
 )
 
-// Owner says who answers a request.
-type Owner int
+// Owner says who answers a request. Tripod's services have their names.
+type Owner string
 
 const (
 	// Aggregator serves the request itself.
-	Aggregator Owner = iota
+	Aggregator Owner = "aggregator"
 	// Core gets the request forwarded.
-	Core
+	Core Owner = "core"
 	// Extensions gets the request forwarded.
-	Extensions
+	Extensions Owner = "extensions"
 	// ThirdParty is an API server that a user registered; Target.Handler proxies to it.
-	ThirdParty
+	ThirdParty Owner = "third party"
 	// Unknown means that nothing can be said before every source was heard; the answer is 503,
 	// because a garbage collector takes 404 for "gone".
-	Unknown
+	Unknown Owner = "unknown"
 
 	// local stands in the table for an APIService that names no server.
-	local
+	local Owner = "local"
 )
 
 // Target is where a request goes.
@@ -54,6 +54,8 @@ type Target struct {
 	Handler http.Handler
 	// Replica is the address, host:port, of the only replica that may answer. Any may when it is empty.
 	Replica string
+	// UnknownService is set if the request asks about a service that does not exist.
+	UnknownService bool
 }
 
 // apiRegistrationGroup is the one group that the aggregator serves itself.
@@ -117,14 +119,12 @@ func (t *Table) update(change func(*snapshot)) {
 func (t *Table) SetAPIService(service *apiregistrationv1.APIService, thirdParty http.Handler) {
 	gv := schema.GroupVersion{Group: service.Spec.Group, Version: service.Spec.Version}
 	t.update(func(s *snapshot) {
-		owner, named := BackendOf(service)
+		name, ours := BackendOf(service)
 		switch {
-		case !named:
+		case !ours:
 			s.services[gv] = Target{Owner: ThirdParty, Handler: thirdParty}
-		case owner == upstream.Core:
-			s.services[gv] = Target{Owner: Core}
-		case owner == upstream.Extensions:
-			s.services[gv] = Target{Owner: Extensions}
+		case name != "":
+			s.services[gv] = Target{Owner: Owner(name)}
 		default:
 			// What is built in, and what core claims, decides at look-up.
 			s.services[gv] = Target{Owner: local}
@@ -151,14 +151,14 @@ func (t *Table) SetCore(served []schema.GroupVersion) {
 	t.update(func(s *snapshot) { s.core = core })
 }
 
-// BackendOf returns the backend that an APIService names: backend.Core, backend.Extensions, or ""
+// BackendOf returns the name of the backend that an APIService names: core, extensions, or ""
 // for the local form, which names none. It is false for an APIService of a third party.
 func BackendOf(service *apiregistrationv1.APIService) (name string, ours bool) {
 	ref := service.Spec.Service
-	switch {
-	case ref == nil:
+	if ref == nil {
 		return "", true
-	case ref.Namespace == upstream.Namespace && (ref.Name == upstream.Core || ref.Name == upstream.Extensions):
+	}
+	if owner := Owner(ref.Name); ref.Namespace == trust.Namespace && (owner == Core || owner == Extensions) {
 		return ref.Name, true
 	}
 	return "", false

@@ -77,7 +77,7 @@ func TestRouteByPath(t *testing.T) {
 		"/apis/apps/v9/deployments":         Core,
 	} {
 		if got := table.Route(path).Owner; got != want {
-			t.Errorf("%s is routed to %d, want %d", path, got, want)
+			t.Errorf("%s is routed to %s, want %s", path, got, want)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func TestUnknownPathsAreNotGuessedBeforeEverythingWasHeard(t *testing.T) {
 		t.Helper()
 		for path, owner := range want {
 			if got := table.Route(path).Owner; got != owner {
-				t.Errorf("%s: %s is routed to %d, want %d", step, path, got, owner)
+				t.Errorf("%s: %s is routed to %s, want %s", step, path, got, owner)
 			}
 		}
 	}
@@ -117,11 +117,11 @@ func TestAPIServiceCanBeTakenOverAndGivenBack(t *testing.T) {
 	}
 	table.RemoveAPIService(gv)
 	if got := table.GroupVersion(gv).Owner; got != Core {
-		t.Errorf("without an APIService, apps/v1 is routed to %d, want core", got)
+		t.Errorf("without an APIService, apps/v1 is routed to %s, want core", got)
 	}
 	table.RemoveAPIService(schema.GroupVersion{Group: "wardle.example.com", Version: "v1"})
 	if got := table.Route("/apis/wardle.example.com/v1/flunders").Owner; got != Extensions {
-		t.Errorf("after its APIService is gone, a third party's group is routed to %d, want extensions", got)
+		t.Errorf("after its APIService is gone, a third party's group is routed to %s, want extensions", got)
 	}
 }
 

@@ -20,64 +20,70 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/authn"
 	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
-	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
-// targetKey carries the routing decision through the chain, so that it is made once.
-type targetKey struct{}
-
-func targetFrom(ctx context.Context) routing.Target {
-	target, _ := ctx.Value(targetKey{}).(routing.Target)
-	return target
-}
-
-// buildChain returns the function that builds the server's handler chain. There are two:
+// chains are the server's handler chains. Each request is classified, and goes through one of two:
 //
 //   - short, for what core and extensions serve: who sent it, and forward. They run kube-apiserver's whole chain, with
 //     audit, impersonation, priority and fairness, authorization and admission, once.
 //   - full, kube-apiserver's, for what the aggregator serves and what it proxies to third parties.
-func buildChain(table *routing.Table, decides *policy.Policy, calls *webhookCalls, traces bool, stop *shutdown, core, extensions http.Handler) func(http.Handler, *genericapiserver.Config) http.Handler {
-	return func(own http.Handler, config *genericapiserver.Config) http.Handler {
-		c := new(*config)
-		c.Authentication.Authenticator = authn.Once(c.Authentication.Authenticator)
-		full := fullChain(withThirdParties(own, stop, c), decides, calls, c)
-		short := shortChain(forward(core, extensions, c), traces, stop, c)
-		return stop.moveConnections(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-			deepstack.Grow() // over HTTP/2 each request has a goroutine of its own
-			target := table.RouteURL(req.URL)
-			req = req.WithContext(context.WithValue(req.Context(), targetKey{}, target))
-			switch target.Owner {
-			case routing.Aggregator, routing.ThirdParty:
-				full.ServeHTTP(w, req)
-			default:
-				short.ServeHTTP(w, req)
-			}
-		}))
-	}
+type chains struct {
+	table    *routing.Table
+	policy   *policy.Policy
+	webhooks *webhookCalls
+	stop     *shutdown
+	// traces is set if requests are traced.
+	traces bool
+	// core and extensions forward.
+	core, extensions http.Handler
 }
 
-// fullChain is kube-apiserver's chain, behind what that has no place for: while it cannot be known who sent a request, or
-// what policy says, the answer is 503.
-func fullChain(own http.Handler, decides *policy.Policy, calls *webhookCalls, c *genericapiserver.Config) http.Handler {
-	handler := genericapiserver.DefaultBuildHandlerChain(own, c)
-	handler = calls.gate(decides.Gate(handler, c), c)
+// build is the BuildHandlerChainFunc of a server that serves own.
+func (h *chains) build(own http.Handler, config *genericapiserver.Config) http.Handler {
+	c := new(*config)
+	c.RequestInfoResolver, c.LongRunningFunc = routing.Resolver{}, routing.IsLongRunning
+	c.Authentication.Authenticator = authn.Once(c.Authentication.Authenticator)
+	handler := h.table.WithRequest(h.stop.moveConnections(choose(h.full(own, c), h.short(c))))
+	handler = genericapifilters.WithRequestReceivedTimestamp(handler)
+	handler = genericfilters.WithPanicRecovery(handler, c.RequestInfoResolver)
+	handler = genericapifilters.WithAuditInit(handler)
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		deepstack.Grow() // over HTTP/2 each request has a goroutine of its own
+		handler.ServeHTTP(w, req)
+	})
+}
+
+// choose hands each request to its chain.
+func choose(full, short http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		switch routing.Of(req).Owner {
+		case routing.Aggregator, routing.ThirdParty:
+			full.ServeHTTP(w, req)
+		default:
+			short.ServeHTTP(w, req)
+		}
+	})
+}
+
+// full is kube-apiserver's chain, wrapped by filters that kube-apiserver's chain does not have: while the sender or the policy
+// cannot be known, the answer is 503.
+func (h *chains) full(own http.Handler, c *genericapiserver.Config) http.Handler {
+	handler := genericapiserver.DefaultBuildHandlerChain(withThirdParties(own, h.stop), c)
+	handler = h.webhooks.gate(h.policy.Gate(handler, c), c)
 	handler = authn.RejectDuringOutage(handler, c.Authentication.Authenticator, c.Serializer)
 	// These are in the chain as well, where they find their work done.
 	handler = genericapifilters.WithWarningRecorder(handler)
-	handler = genericfilters.WithHSTS(handler, c.HSTSDirectives)
-	handler = genericapifilters.WithRequestInfo(handler, c.RequestInfoResolver)
-	handler = genericapifilters.WithRequestReceivedTimestamp(handler)
-	handler = genericfilters.WithPanicRecovery(handler, c.RequestInfoResolver)
-	return genericapifilters.WithAuditInit(handler)
+	return genericfilters.WithHSTS(handler, c.HSTSDirectives)
 }
 
-// shortChain wraps what every request needs before it is forwarded. Innermost is first.
-func shortChain(handler http.Handler, traces bool, stop *shutdown, c *genericapiserver.Config) http.Handler {
+// short is the chain of requests that are forwarded. Its code begins with the innermost handler.
+func (h *chains) short(c *genericapiserver.Config) http.Handler {
 	failed := genericapifilters.WithFailedAuthenticationAudit(
 		authn.FailedHandler(c.Serializer, genericapifilters.Unauthorized(c.Serializer)),
 		c.AuditBackend, c.AuditPolicyRuleEvaluator)
 	failed = proxy.TellWarnings(genericapifilters.WithCacheControl(failed))
-	if traces {
+	handler := forward(h.core, h.extensions, c)
+	if h.traces {
 		handler = genericapifilters.WithTracing(handler, c.TracerProvider)
 	} else {
 		handler = withoutTraceOfAnybody(handler)
@@ -86,23 +92,19 @@ func shortChain(handler http.Handler, traces bool, stop *shutdown, c *genericapi
 		c.Authentication.APIAudiences, c.Authentication.RequestHeaderConfig)
 	handler = proxy.WithWarnings(authn.WithOutcome(handler))
 	handler = genericfilters.WithCORS(handler, c.CorsAllowedOriginList, nil, nil, nil, "true")
-	handler = stop.endLongRunning(handler, c.LongRunningFunc)
+	handler = h.stop.endLongRunning(handler)
 	handler = genericfilters.WithWaitGroup(handler, c.LongRunningFunc, c.NonLongRunningRequestWaitGroup)
 	if c.ShutdownWatchTerminationGracePeriod > 0 {
-		handler = genericfilters.WithWatchTerminationDuringShutdown(handler, stop, c.WatchRequestWaitGroup)
+		handler = genericfilters.WithWatchTerminationDuringShutdown(handler, h.stop, c.WatchRequestWaitGroup)
 	}
 	if c.SecureServing != nil && !c.SecureServing.DisableHTTP2 && c.GoawayChance > 0 {
 		handler = genericfilters.WithProbabilisticGoaway(handler, c.GoawayChance)
 	}
 	handler = genericfilters.WithHSTS(handler, c.HSTSDirectives)
 	if c.ShutdownSendRetryAfter {
-		handler = genericfilters.WithRetryAfter(handler, stop.ShuttingDown())
+		handler = genericfilters.WithRetryAfter(handler, h.stop.ShuttingDown())
 	}
-	handler = genericfilters.WithHTTPLogging(handler)
-	handler = genericapifilters.WithRequestInfo(handler, c.RequestInfoResolver)
-	handler = genericapifilters.WithRequestReceivedTimestamp(handler)
-	handler = genericfilters.WithPanicRecovery(handler, c.RequestInfoResolver)
-	return genericapifilters.WithAuditInit(handler)
+	return genericfilters.WithHTTPLogging(handler)
 }
 
 // withoutTraceOfAnybody leaves it to the backends which requests to trace, but for those clients whose decision kube-apiserver
@@ -127,11 +129,7 @@ func tracesDecided(ctx context.Context) bool {
 // forward sends a request to the backend that owns it.
 func forward(core, extensions http.Handler, c *genericapiserver.Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		target := targetFrom(req.Context())
-		if target.Replica != "" && isSomebody(req.Context()) {
-			req = req.WithContext(upstream.WithReplica(req.Context(), target.Replica))
-		}
-		switch target.Owner {
+		switch routing.Of(req).Owner {
 		case routing.Core:
 			core.ServeHTTP(w, req)
 		case routing.Extensions:
@@ -142,19 +140,13 @@ func forward(core, extensions http.Handler, c *genericapiserver.Config) http.Han
 	})
 }
 
-// isSomebody reports whether it is known who sent a request. To anybody else no replica is shown to be there or not.
-func isSomebody(ctx context.Context) bool {
-	sender, ok := request.UserFrom(ctx)
-	return ok && !slices.Contains(sender.GetGroups(), user.AllUnauthenticated)
-}
-
 // withThirdParties proxies what third parties serve, past the aggregator's own handlers.
-func withThirdParties(own http.Handler, stop *shutdown, c *genericapiserver.Config) http.Handler {
+func withThirdParties(own http.Handler, stop *shutdown) http.Handler {
 	proxied := stop.endLongRunning(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		targetFrom(req.Context()).Handler.ServeHTTP(w, asKubeAPIServer(req))
-	}), c.LongRunningFunc)
+		routing.Of(req).Handler.ServeHTTP(w, asKubeAPIServer(req))
+	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if targetFrom(req.Context()).Owner == routing.ThirdParty {
+		if routing.Of(req).Owner == routing.ThirdParty {
 			proxied.ServeHTTP(w, req)
 			return
 		}

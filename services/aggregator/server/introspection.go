@@ -49,7 +49,7 @@ func (c *Config) ofFeeds(check func(*feeds.Follower) error) error {
 // refuseUnknownServices answers requests that ask about a service that there is not.
 func refuseUnknownServices(next http.Handler, s runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if routing.Introspects(req.URL.Path) && !routing.KnowsService(req.URL.Query()) {
+		if routing.Of(req).UnknownService {
 			refused := apierrors.NewBadRequest("service: must be aggregator, core or extensions")
 			responsewriters.ErrorNegotiated(refused, s, schema.GroupVersion{Version: "v1"}, w, req)
 			return

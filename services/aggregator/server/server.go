@@ -51,14 +51,16 @@ func New(c *Config) (*Server, error) {
 	return s, s.install(stop)
 }
 
-// buildHandlerChain has the server answer requests by the chains of buildChain.
+// buildHandlerChain has the server answer requests by its chains.
 func (c *Config) buildHandlerChain(health *health.Handler, stop *shutdown) {
 	serializer := c.generic.Serializer
-	build := buildChain(c.table, c.policy, c.webhooks, c.traces(), stop,
-		proxy.NewForwarder(upstream.Core, c.traced(c.core), serializer, nil),
-		proxy.NewForwarder(upstream.Extensions, c.traced(c.extensions), serializer, c.extensionsDiscovery.Await))
+	chains := &chains{
+		table: c.table, policy: c.policy, webhooks: c.webhooks, stop: stop, traces: c.traces(),
+		core:       proxy.NewForwarder(upstream.Core, c.traced(c.core), serializer, nil),
+		extensions: proxy.NewForwarder(upstream.Extensions, c.traced(c.extensions), serializer, c.extensionsDiscovery.Await),
+	}
 	c.generic.BuildHandlerChainFunc = func(own http.Handler, config *genericapiserver.Config) http.Handler {
-		return build(refuseUnknownServices(health.Wrap(own), serializer), config)
+		return chains.build(refuseUnknownServices(health.Wrap(own), serializer), config)
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
-	"k8s.io/streaming/pkg/httpstream"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 
 // shutdown tells handlers how far the server is with its graceful termination (k8s.io/apiserver/pkg/server), which has these
@@ -81,7 +81,7 @@ func (s *shutdown) ShuttingDown() <-chan struct{} { return s.refusing.Done() }
 // moveConnections has clients make a connection elsewhere for their next request, before it is refused here.
 func (s *shutdown) moveConnections(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if s.leaving.Err() != nil && !httpstream.IsUpgradeRequest(req) {
+		if s.leaving.Err() != nil && !routing.Of(req).Upgrade {
 			// Over HTTP/2 it becomes a GOAWAY.
 			w.Header().Set("Connection", "close")
 		}
@@ -94,17 +94,17 @@ var errStopping = errors.New("the server is shutting down")
 
 // endLongRunning ends watches and tunnels, whose clients would keep the server waiting: their backend has no reason to end
 // them.
-func (s *shutdown) endLongRunning(next http.Handler, longRunning request.LongRunningRequestCheck) http.Handler {
+func (s *shutdown) endLongRunning(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		info, ok := request.RequestInfoFrom(req.Context())
-		if !ok || !longRunning(req, info) {
+		class := routing.Of(req)
+		if !class.LongRunning {
 			next.ServeHTTP(w, req)
 			return
 		}
 		ctx, cancel := context.WithCancelCause(req.Context())
 		defer cancel(nil)
 		end := func() { cancel(errStopping) }
-		if info.Verb == "watch" && s.grace > 0 {
+		if class.Kind == routing.Watch && s.grace > 0 {
 			s.watches.Add(1)
 			defer s.watches.Add(-1)
 			from := s.leaving

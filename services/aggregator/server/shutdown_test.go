@@ -13,19 +13,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"k8s.io/apiserver/pkg/endpoints/request"
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
 )
 
-func isLongRunning(_ *http.Request, info *request.RequestInfo) bool {
-	return info.Verb == "watch" || info.Subresource == "exec"
-}
-
-// asked returns a request with what is known of it.
-func asked(verb, subresource string) *http.Request {
-	req := httptest.NewRequest(http.MethodGet, "/api/v1/pods", nil)
-	return req.WithContext(request.WithRequestInfo(req.Context(), &request.RequestInfo{Verb: verb, Subresource: subresource}))
-}
+// Paths of requests of three kinds.
+const (
+	read   = "/api/v1/namespaces/a/pods/b"
+	watch  = "/api/v1/pods?watch=1"
+	tunnel = "/api/v1/namespaces/a/pods/b/exec"
+)
 
 // untilEnd serves until the request is ended, and notes when and why that was.
 func untilEnd(ended chan<- error) http.Handler {
@@ -44,16 +40,16 @@ func TestShutdownGoesByItsSteps(t *testing.T) {
 		}), s.ShuttingDown()))
 		answer := func() *http.Response {
 			w := httptest.NewRecorder()
-			handler.ServeHTTP(w, asked("get", ""))
+			handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, read, nil))
 			return w.Result() //nolint:bodyclose // a recorder's needs no closing
 		}
-		longRunning := func(verb, subresource string) <-chan error {
+		longRunning := func(url string) <-chan error {
 			ended := make(chan error, 1)
-			go s.endLongRunning(untilEnd(ended), isLongRunning).ServeHTTP(httptest.NewRecorder(), asked(verb, subresource))
+			go s.endLongRunning(untilEnd(ended)).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, url, nil))
 			synctest.Wait()
 			return ended
 		}
-		tunnel, old := longRunning("create", "exec"), longRunning("watch", "")
+		tunnelled, old := longRunning(tunnel), longRunning(watch)
 
 		go s.begin(time.Second)
 		var young <-chan error
@@ -74,15 +70,15 @@ func TestShutdownGoesByItsSteps(t *testing.T) {
 			if got.StatusCode != step.code || got.Header.Get("Connection") != step.connection {
 				t.Errorf("%s: %s, Connection: %q", step.name, got.Status, got.Header.Get("Connection"))
 			}
-			if len(old) > 0 != step.oldEnded || len(young) > 0 != step.youngEnded || len(tunnel) > 0 {
-				t.Errorf("%s: ended are %d old watches, %d young ones, %d tunnels", step.name, len(old), len(young), len(tunnel))
+			if len(old) > 0 != step.oldEnded || len(young) > 0 != step.youngEnded || len(tunnelled) > 0 {
+				t.Errorf("%s: ended are %d old watches, %d young ones, %d tunnels", step.name, len(old), len(young), len(tunnelled))
 			}
 			if young == nil && step.oldEnded {
-				young = longRunning("watch", "")
+				young = longRunning(watch)
 			}
 		}
 		close(drained)
-		for _, ended := range []<-chan error{old, young, tunnel} {
+		for _, ended := range []<-chan error{old, young, tunnelled} {
 			if err := <-ended; !errors.Is(err, errStopping) {
 				t.Errorf("the cause of the end is %v", err)
 			}
@@ -111,9 +107,9 @@ func TestWatchesEndSpreadOverTheGrace(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			bySecond[int(time.Since(left)/time.Second)]++
-		}), isLongRunning)
+		}))
 		for range watches {
-			serving.Go(func() { handler.ServeHTTP(httptest.NewRecorder(), asked("watch", "")) })
+			serving.Go(func() { handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, watch, nil)) })
 		}
 		synctest.Wait()
 		left = time.Now()
@@ -146,7 +142,7 @@ func TestFewWatchesEndAtOnce(t *testing.T) {
 		defer close(drained)
 		s := newShutdown(10*time.Second, drained)
 		ended := make(chan error)
-		go s.endLongRunning(untilEnd(ended), isLongRunning).ServeHTTP(httptest.NewRecorder(), asked("watch", ""))
+		go s.endLongRunning(untilEnd(ended)).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, watch, nil))
 		synctest.Wait()
 		before := time.Now()
 		s.endWatchesFrom(s.leaving)
@@ -164,7 +160,7 @@ func TestWithoutAGraceWatchesEndWithTheServer(t *testing.T) {
 		drained := make(chan struct{})
 		s := newShutdown(0, drained)
 		ended := make(chan error, 1)
-		go s.endLongRunning(untilEnd(ended), isLongRunning).ServeHTTP(httptest.NewRecorder(), asked("watch", ""))
+		go s.endLongRunning(untilEnd(ended)).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, watch, nil))
 		s.begin(time.Second)
 		synctest.Wait()
 		if len(ended) > 0 {

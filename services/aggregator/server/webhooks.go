@@ -60,7 +60,7 @@ func (c *webhookCalls) received(service string) bool {
 // could not but forbid that.
 func (c *webhookCalls) gate(chain http.Handler, config *genericapiserver.Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if req.Method == http.MethodPost && targetFrom(req.Context()).Owner == routing.ThirdParty {
+		if req.Method == http.MethodPost && routing.Of(req).Owner == routing.ThirdParty {
 			// An authenticator may remove what it read; the chain has to read it again.
 			sender, ok, err := config.Authentication.Authenticator.AuthenticateRequest(req.Clone(req.Context()))
 			if err == nil && ok {
@@ -77,7 +77,7 @@ func (c *webhookCalls) gate(chain http.Handler, config *genericapiserver.Config)
 // Authorize implements authorizer.Authorizer. It never denies.
 func (c *webhookCalls) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
 	service := trust.ServiceOf(attributes.GetUser())
-	if service == "" || attributes.GetVerb() != "create" || targetFrom(ctx).Owner != routing.ThirdParty {
+	if service == "" || attributes.GetVerb() != "create" || !ofThirdParty(ctx) {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
 	err := wait.PollUntilContextTimeout(ctx, lookInterval, hearsay, true, func(context.Context) (bool, error) {
@@ -87,6 +87,12 @@ func (c *webhookCalls) Authorize(ctx context.Context, attributes authorizer.Attr
 		return authorizer.DecisionNoOpinion, "no webhook is configured to be at this path of the kubernetes Service", nil //nolint:nilerr // that is what it means
 	}
 	return authorizer.DecisionAllow, "", nil
+}
+
+// ofThirdParty reports whether the request of a context is for a third party.
+func ofThirdParty(ctx context.Context) bool {
+	class := routing.From(ctx)
+	return class != nil && class.Owner == routing.ThirdParty
 }
 
 // named reports whether a webhook that a service may call is at that path of the kubernetes Service.

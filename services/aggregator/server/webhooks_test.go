@@ -93,7 +93,7 @@ func TestServicesMayCallWebhooksOnly(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ctx := context.WithValue(t.Context(), targetKey{}, routing.Target{Owner: test.owner})
+				ctx := ownedBy(t.Context(), test.owner)
 				decision, _, err := calls.Authorize(ctx, authorizer.AttributesRecord{User: test.user, Verb: test.verb, Path: test.path})
 				if err != nil || (decision == authorizer.DecisionAllow) != test.allow || decision == authorizer.DecisionDeny {
 					t.Errorf("decision %v, error %v", decision, err)
@@ -105,6 +105,12 @@ func TestServicesMayCallWebhooksOnly(t *testing.T) {
 
 func noConversions(string) (there, heard bool) { return false, false }
 
+// ownedBy returns a context of a request to a path of the API group a, which somebody serves.
+func ownedBy(ctx context.Context, owner routing.Owner) context.Context {
+	class := &routing.Request{Target: routing.Target{Owner: owner}, Info: &request.RequestInfo{APIGroup: "a", APIVersion: "v1"}}
+	return class.In(ctx)
+}
+
 func TestExtensionsAloneCallsConversionWebhooks(t *testing.T) {
 	const path = "/apis/a/v1/conversions"
 	for name, allowed := range map[string]bool{trust.Extensions: true, trust.Core: false} {
@@ -112,7 +118,7 @@ func TestExtensionsAloneCallsConversionWebhooks(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			calls := newWebhookCalls(informers.NewSharedInformerFactory(fake.NewClientset(), 0), &manifestWebhooks{},
 				func(at string) (bool, bool) { return at == path, true })
-			ctx := context.WithValue(t.Context(), targetKey{}, routing.Target{Owner: routing.ThirdParty})
+			ctx := ownedBy(t.Context(), routing.ThirdParty)
 			for at, there := range map[string]bool{path: true, path + "/x": false, "": false} {
 				decision, _, err := calls.Authorize(ctx, authorizer.AttributesRecord{User: service, Verb: "create", Path: at})
 				if err != nil || (decision == authorizer.DecisionAllow) != (allowed && there) {
@@ -145,7 +151,7 @@ func TestWebhooksOfFilesAreCalled(t *testing.T) {
 			}
 		}
 		synctest.Test(t, func(t *testing.T) {
-			ctx := context.WithValue(t.Context(), targetKey{}, routing.Target{Owner: routing.ThirdParty})
+			ctx := ownedBy(t.Context(), routing.ThirdParty)
 			decision, _, err := calls.Authorize(ctx, authorizer.AttributesRecord{User: core, Verb: "create", Path: "/apis/a/v1/reviews"})
 			if err != nil || (decision == authorizer.DecisionAllow) != loaded {
 				t.Errorf("loaded %v: decision %v, error %v", loaded, decision, err)
@@ -186,9 +192,8 @@ func TestServicesWaitForWebhooks(t *testing.T) {
 	send := func(from user.Info, method string) int {
 		sender = from
 		req := httptest.NewRequest(method, "/apis/a/v1/reviews", nil)
-		ctx := request.WithRequestInfo(req.Context(), &request.RequestInfo{APIGroup: "a", APIVersion: "v1"})
 		w := httptest.NewRecorder()
-		gate.ServeHTTP(w, req.WithContext(context.WithValue(ctx, targetKey{}, routing.Target{Owner: routing.ThirdParty})))
+		gate.ServeHTTP(w, req.WithContext(ownedBy(req.Context(), routing.ThirdParty)))
 		return w.Code
 	}
 	expect := func(when string, want map[int][]int) {
@@ -222,7 +227,7 @@ func TestAWebhookMayBeHeardOfALittleLater(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		ctx := context.WithValue(t.Context(), targetKey{}, routing.Target{Owner: routing.ThirdParty})
+		ctx := ownedBy(t.Context(), routing.ThirdParty)
 		decision, reason, err := calls.Authorize(ctx, authorizer.AttributesRecord{User: core, Verb: "create", Path: "/apis/a/v1/reviews"})
 		if err != nil || decision != authorizer.DecisionAllow {
 			t.Errorf("decision %v because %q, error %v", decision, reason, err)

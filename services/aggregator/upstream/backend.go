@@ -22,6 +22,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
@@ -29,8 +30,8 @@ import (
 // Names of the two backends. They are also the names of the Services that APIServices of the
 // service form refer to, in Namespace.
 const (
-	Core       = "core"
-	Extensions = "extensions"
+	Core       = string(routing.Core)
+	Extensions = string(routing.Extensions)
 
 	// Namespace is the namespace that APIServices of the service form name.
 	Namespace = trust.Namespace

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
 )
 
@@ -91,6 +92,16 @@ func newRequest(t testing.TB, method, body string) *http.Request {
 // by returns the request as one of a user.
 func by(name string, req *http.Request) *http.Request {
 	return req.WithContext(request.WithUser(req.Context(), &user.DefaultInfo{Name: name}))
+}
+
+// classified returns the request as it comes from the door of the aggregator.
+func classified(t testing.TB, req *http.Request, target routing.Target) *http.Request {
+	t.Helper()
+	class, err := routing.Classify(req, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return req.WithContext(class.In(req.Context()))
 }
 
 func do(t testing.TB, b *Backend, req *http.Request) (string, error) {

@@ -13,8 +13,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"k8s.io/apiserver/pkg/endpoints/request"
-
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
 )
 
@@ -51,9 +50,9 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 	for _, name := range []string{"net/http", "Backend/read", "x/net/http2", "Backend/write"} {
 		b.Run(name, func(b *testing.B) {
-			method, verb := http.MethodGet, "get"
+			method := http.MethodGet
 			if name == "Backend/write" || name == "x/net/http2" {
-				method, verb = http.MethodPut, "update"
+				method = http.MethodPut
 			}
 			b.ReportAllocs()
 			for b.Loop() {
@@ -61,7 +60,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				req = req.WithContext(request.WithRequestInfo(req.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: verb, Resource: "pods"}))
+				req = classified(b, req, routing.Target{Owner: routing.Core})
 				resp, err := transports[name].RoundTrip(req)
 				if err != nil {
 					b.Fatal(err)

@@ -10,6 +10,10 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/replay"
 )
@@ -33,12 +37,17 @@ const maxSent = 3
 //
 // An error is an *UnreachableError when no replica has processed the request.
 func (b *Backend) RoundTrip(req *http.Request) (*http.Response, error) {
-	pinned, err := b.pinned(req.Context())
-	if err != nil {
-		return nil, err
+	class := routing.Of(req)
+	sender, _ := request.UserFrom(req.Context())
+	anonymous := isAnonymous(sender)
+	c := &call{backend: b, req: req, class: class, balance: balanceOf(class), wire: wireOf(class, anonymous)}
+	if class.Replica != "" && !anonymous { // who is unknown does not learn which replicas exist
+		if c.pinned = b.endpointAt(class.Replica); c.pinned == nil {
+			return nil, &UnknownReplicaError{b.name, class.Replica}
+		}
 	}
 	b.budget.deposit()
-	c := &call{backend: b, req: req, body: replay.New(req), about: b.describe(req), pinned: pinned}
+	c.body = replay.New(req)
 	resp, err := c.send()
 	if err != nil {
 		c.body.Close()
@@ -54,7 +63,9 @@ type call struct {
 	backend *Backend
 	req     *http.Request
 	body    *replay.Body
-	about   description
+	class   *routing.Request
+	balance balance.Request
+	wire    connections.Wire
 
 	// tried are the replicas that the request was given to, and unreachable those of them that
 	// could not be connected to.
@@ -111,26 +122,26 @@ func (c *call) choose() *endpoint {
 		return c.first
 	}
 	if len(c.tried) == 0 {
-		return r.pick(b.policy, c.about.balance, nil)
+		return r.pick(b.policy, c.balance, nil)
 	}
-	if e := r.pick(b.policy, c.about.balance, func(e *endpoint, rank rank) bool {
+	if e := r.pick(b.policy, c.balance, func(e *endpoint, rank rank) bool {
 		return !slices.Contains(c.tried, e) && (rank != rankSilent || !c.waited)
 	}); e != nil || c.throttled != nil {
 		return e
 	}
-	return r.pick(b.policy, c.about.balance, func(e *endpoint, _ rank) bool {
+	return r.pick(b.policy, c.balance, func(e *endpoint, _ rank) bool {
 		return slices.Contains(c.tried, e) && !slices.Contains(c.unreachable, e)
 	})
 }
 
 func (c *call) sendTo(e *endpoint) (*http.Response, error) {
-	wire := c.about.wire
+	wire := c.wire
 	if wire == connections.Either && slices.Contains(c.tried, e) {
 		// Its idle connections may all be as dead as the one before.
 		wire = connections.Multiplexed
 	}
 	c.tried = append(c.tried, e)
-	resp, err := e.roundTrip(c.req, c.body.Next(), c.about.balance.Kind, wire)
+	resp, err := e.roundTrip(c.req, c.body.Next(), c.balance.Kind, wire)
 	if err == nil && resp.StatusCode == http.StatusServiceUnavailable && c.backend.checks.byConnection {
 		signal(e.doubted)
 	}
@@ -155,7 +166,7 @@ func (c *call) mayRepeat(e *endpoint, err error) bool {
 	}
 	if !reason.Unprocessed() {
 		c.uncertain = true
-		if !c.about.safe {
+		if !c.class.Repeatable {
 			return false
 		}
 	}
@@ -171,17 +182,17 @@ func (c *call) mayRepeat(e *endpoint, err error) bool {
 
 // mayAskAnother decides whether another replica is asked, because this one has too much to do.
 func (c *call) mayAskAnother(resp *http.Response) bool {
-	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" || c.throttled != nil || c.about.answers429 {
+	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" || c.throttled != nil || c.class.Eviction {
 		return false
 	}
 	// What a third party has done before it says so is not known.
-	if !c.about.safe && c.backend.checks.byConnection {
+	if !c.class.Repeatable && c.backend.checks.byConnection {
 		return false
 	}
 	if !c.body.Complete() || !c.body.Replayable() {
 		return false
 	}
-	another := c.backend.roster.Load().pick(c.backend.policy, c.about.balance, func(e *endpoint, rank rank) bool {
+	another := c.backend.roster.Load().pick(c.backend.policy, c.balance, func(e *endpoint, rank rank) bool {
 		return rank == rankServing && !slices.Contains(c.tried, e)
 	})
 	return another != nil && c.mayBeSentAgain()
@@ -190,13 +201,13 @@ func (c *call) mayAskAnother(resp *http.Response) bool {
 // mayAskFirst decides whether the replica is asked that had the custom resource first, because this
 // one does not know it, or did not when it answered. It did nothing else with the request.
 func (c *call) mayAskFirst(e *endpoint, resp *http.Response) bool {
-	if resp.StatusCode != http.StatusNotFound || c.first != nil || c.backend.firstWith == nil || !c.about.isCustom() {
+	if resp.StatusCode != http.StatusNotFound || c.first != nil || c.backend.firstWith == nil || c.class.CustomResource.Resource == "" {
 		return false
 	}
 	if !c.body.Complete() || !c.body.Replayable() {
 		return false
 	}
-	address, ok := c.backend.firstWith(c.about.resource)
+	address, ok := c.backend.firstWith(c.class.CustomResource)
 	if !ok || address == e.address {
 		return false
 	}
@@ -224,7 +235,7 @@ func (c *call) retry(reason string) {
 // or nil if there is no replica left.
 func (c *call) giveUp(err error) (*http.Response, error) {
 	switch {
-	case c.throttled != nil && (c.about.safe || !c.uncertain):
+	case c.throttled != nil && (c.class.Repeatable || !c.uncertain):
 		return c.throttled, nil
 	case c.uncertain && err != nil:
 		c.forgetThrottled()

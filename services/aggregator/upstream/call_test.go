@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
@@ -81,7 +80,7 @@ func TestThrottledRequestsAreTriedOnAnotherReplicaOnce(t *testing.T) {
 				}
 			}
 			req := newRequest(t, http.MethodPost, test.body)
-			req = req.WithContext(request.WithRequestInfo(req.Context(), &request.RequestInfo{Verb: "create", Subresource: test.subresource}))
+			req.URL.Path = "/api/v1/namespaces/a/pods/b/" + test.subresource
 			resp, err := b.RoundTrip(req)
 			if err != nil {
 				t.Fatal(err)
@@ -275,7 +274,7 @@ func TestRequestsAreInFlightUntilTheirAnswerEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	req := newRequest(t, http.MethodGet, "")
-	req.URL.RawQuery = "watch=true"
+	req.URL.Path, req.URL.RawQuery = "/api/v1/pods", "watch=true"
 	watch, err := b.RoundTrip(req)
 	if err != nil {
 		t.Fatal(err)

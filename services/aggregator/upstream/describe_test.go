@@ -7,61 +7,59 @@ import (
 	"net/http"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
-func TestDescribe(t *testing.T) {
+// TestARequestsClassDecidesOnReplicaAndConnection has the requests of TestClassify in package routing.
+func TestARequestsClassDecidesOnReplicaAndConnection(t *testing.T) {
 	short, watch := balance.Request{}, balance.Request{Kind: balance.Watch}
 	things := balance.Key("example.com", "things")
-	resource := schema.GroupResource{Group: "example.com", Resource: "things"}
-	tests := []struct {
+	for _, test := range []struct {
 		name string
-		// backend is core unless it is said.
-		backend, method, path string
-		anonymous, upgrade    bool
-		want                  description
+		// owner is core and method GET unless it is said.
+		owner              routing.Owner
+		method, path       string
+		anonymous, upgrade bool
+		balance            balance.Request
+		wire               connections.Wire
 	}{
-		{name: "get", path: "/api/v1/namespaces/a/pods/b", want: description{balance: short, wire: connections.Either, safe: true}},
-		{name: "list", path: "/api/v1/pods?limit=500", want: description{balance: short, wire: connections.Either, safe: true}},
-		{name: "watch", path: "/api/v1/pods?watch=1", want: description{balance: watch, safe: true}},
-		{name: "watch of one", path: "/api/v1/namespaces/a/pods?fieldSelector=metadata.name%3Db&watch", want: description{balance: watch, safe: true}},
-		{name: "create", method: http.MethodPost, path: "/api/v1/namespaces/a/pods", want: description{balance: short}},
-		{name: "delete", method: http.MethodDelete, path: "/api/v1/namespaces/a/pods/b", want: description{balance: short}},
-		{name: "delete of all", method: http.MethodDelete, path: "/api/v1/namespaces/a/pods", want: description{balance: short}},
-		{name: "eviction", method: http.MethodPost, path: "/api/v1/namespaces/a/pods/b/eviction", want: description{balance: short, answers429: true}},
-		{name: "log", path: "/api/v1/namespaces/a/pods/b/log?follow=true", want: description{balance: watch, safe: true}},
+		{name: "get", path: "/api/v1/namespaces/a/pods/b", balance: short, wire: connections.Either},
+		{name: "list", path: "/api/v1/pods?limit=500", balance: short, wire: connections.Either},
+		{name: "watch", path: "/api/v1/pods?watch=1", balance: watch},
+		{name: "watch of one", path: "/api/v1/namespaces/a/pods?fieldSelector=metadata.name%3Db&watch", balance: watch},
+		{name: "create", method: http.MethodPost, path: "/api/v1/namespaces/a/pods", balance: short},
+		{name: "delete", method: http.MethodDelete, path: "/api/v1/namespaces/a/pods/b", balance: short},
+		{name: "delete of all", method: http.MethodDelete, path: "/api/v1/namespaces/a/pods", balance: short},
+		{name: "eviction", method: http.MethodPost, path: "/api/v1/namespaces/a/pods/b/eviction", balance: short},
+		{name: "log", path: "/api/v1/namespaces/a/pods/b/log?follow=true", balance: watch},
 		{name: "exec over SPDY", method: http.MethodPost, path: "/api/v1/namespaces/a/pods/b/exec?command=date", upgrade: true,
-			want: description{balance: watch, wire: connections.Exclusive}},
-		{name: "exec over WebSocket", path: "/api/v1/namespaces/a/pods/b/exec?command=date", upgrade: true,
-			want: description{balance: watch, wire: connections.Exclusive}},
-		{name: "exec by mistake", path: "/api/v1/namespaces/a/pods/b/exec?command=date", want: description{balance: watch}},
-		{name: "proxy", path: "/api/v1/namespaces/a/pods/b/proxy/c", want: description{balance: watch, safe: true}},
-		{name: "anonymous", path: "/version", anonymous: true, want: description{balance: short, wire: connections.Exclusive, safe: true}},
-		{name: "discovery", path: "/apis", want: description{balance: short, wire: connections.Either, safe: true}},
-		{name: "custom resource", backend: Extensions, path: "/apis/example.com/v1/namespaces/a/things/b",
-			want: description{balance: balance.Request{Key: things}, resource: resource, wire: connections.Either, safe: true}},
-		{name: "its status", backend: Extensions, method: http.MethodPut, path: "/apis/example.com/v1/namespaces/a/things/b/status",
-			want: description{balance: balance.Request{Key: things}, resource: resource}},
-		{name: "all of its versions", backend: Extensions, path: "/apis/example.com/v2/things?watch=true",
-			want: description{balance: balance.Request{Key: things, Kind: balance.Watch}, resource: resource, safe: true}},
-		{name: "discovery of its group", backend: Extensions, path: "/apis/example.com/v1", want: description{balance: short, wire: connections.Either, safe: true}},
-		{name: "definition", backend: Extensions, path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/a",
-			want: description{balance: short, wire: connections.Either, safe: true}},
-	}
-	resolver := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
-	for _, test := range tests {
+			balance: watch, wire: connections.Exclusive},
+		{name: "exec over WebSocket", path: "/api/v1/namespaces/a/pods/b/exec?command=date", upgrade: true, balance: watch, wire: connections.Exclusive},
+		{name: "exec by mistake", path: "/api/v1/namespaces/a/pods/b/exec?command=date", balance: watch},
+		{name: "another upgrade", path: "/api/v1/pods", upgrade: true, balance: watch, wire: connections.Exclusive},
+		{name: "proxy", path: "/api/v1/namespaces/a/pods/b/proxy/c", balance: watch},
+		{name: "anonymous", path: "/version", anonymous: true, balance: short, wire: connections.Exclusive},
+		{name: "discovery", path: "/apis", balance: short, wire: connections.Either},
+		{name: "profile", path: "/debug/pprof/profile", balance: watch},
+		{name: "custom resource", owner: routing.Extensions, path: "/apis/example.com/v1/namespaces/a/things/b",
+			balance: balance.Request{Key: things}, wire: connections.Either},
+		{name: "its status", owner: routing.Extensions, method: http.MethodPut, path: "/apis/example.com/v1/namespaces/a/things/b/status",
+			balance: balance.Request{Key: things}},
+		{name: "all of its versions", owner: routing.Extensions, path: "/apis/example.com/v2/things?watch=true",
+			balance: balance.Request{Key: things, Kind: balance.Watch}},
+		{name: "discovery of its group", owner: routing.Extensions, path: "/apis/example.com/v1", balance: short, wire: connections.Either},
+		{name: "definition", owner: routing.Extensions, path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/a",
+			balance: short, wire: connections.Either},
+	} {
 		t.Run(test.name, func(t *testing.T) {
-			b := &Backend{name: Core}
-			if test.backend != "" {
-				b.name = test.backend
+			if test.owner == "" {
+				test.owner = routing.Core
 			}
 			if test.method == "" {
 				test.method = http.MethodGet
@@ -74,26 +72,48 @@ func TestDescribe(t *testing.T) {
 				req.Header.Set("Connection", "Upgrade")
 				req.Header.Set("Upgrade", "websocket")
 			}
-			info, err := resolver.NewRequestInfo(req)
+			class, err := routing.Classify(req, routing.Target{Owner: test.owner})
 			if err != nil {
 				t.Fatal(err)
 			}
-			req = req.WithContext(request.WithRequestInfo(req.Context(), info))
+			sender := user.Info(&user.DefaultInfo{Name: "jane"})
 			if test.anonymous {
-				req = by(user.Anonymous, req)
+				sender = &user.DefaultInfo{Name: user.Anonymous}
 			}
-			if diff := cmp.Diff(test.want, b.describe(req), cmp.AllowUnexported(description{})); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+			if diff := cmp.Diff(test.balance, balanceOf(class)); diff != "" {
+				t.Errorf("balance (-want +got):\n%s", diff)
+			}
+			if got := wireOf(class, isAnonymous(sender)); got != test.wire {
+				t.Errorf("wire is %v, want %v", got, test.wire)
 			}
 		})
 	}
-	t.Run("one of the aggregator's own", func(t *testing.T) {
-		for query, want := range map[string]balance.Kind{"watch=true&resourceVersion=1": balance.Watch, "watch=1": balance.Watch, "limit=1": balance.Short} {
-			req := newRequest(t, http.MethodGet, "")
-			req.URL.RawQuery = query
-			if got := (&Backend{name: Core}).describe(req).balance.Kind; got != want {
-				t.Errorf("%s is %s", query, got)
-			}
+}
+
+// passing is a transport that sends nothing.
+type passing func(*http.Request)
+
+func (p passing) RoundTrip(req *http.Request) (*http.Response, error) {
+	p(req)
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+}
+
+func TestARequestOfTheAggregatorHasAClassOfItsOwn(t *testing.T) {
+	for path, want := range map[string]balance.Kind{
+		"/api/v1/pods?watch=true&resourceVersion=1": balance.Watch, "/api/v1/pods?watch=1": balance.Watch, "/api/v1/pods?limit=1": balance.Short,
+	} {
+		var got *routing.Request
+		transport := own{passing(func(req *http.Request) { got = routing.Of(req) })}
+		inbound := &routing.Request{Target: routing.Target{Owner: routing.Core, Replica: "127.0.0.1:1"}, LongRunning: true}
+		req, err := http.NewRequestWithContext(inbound.In(t.Context()), http.MethodGet, "https://host"+path, nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
+		if _, err := transport.RoundTrip(req); err != nil { //nolint:bodyclose // it has none
+			t.Fatal(err)
+		}
+		if balanceOf(got).Kind != want || got.Replica != "" {
+			t.Errorf("%s is %+v", path, got)
+		}
+	}
 }

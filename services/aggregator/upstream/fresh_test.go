@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/endpoints/request"
 
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
 )
@@ -31,7 +31,7 @@ func TestARequestForANewCustomResourceFindsTheReplicaThatHadItFirst(t *testing.T
 		{"it is not new", foos, false, false, http.StatusNotFound, http.StatusNotFound, 1},
 		{"the one that had it says so", foos, true, true, http.StatusNotFound, http.StatusNotFound, 1},
 		{"another answer", foos, true, false, http.StatusForbidden, http.StatusForbidden, 1},
-		{"a definition", schema.GroupResource{Group: crdGroup, Resource: "customresourcedefinitions"}, true, false, http.StatusNotFound, http.StatusNotFound, 1},
+		{"a definition", schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, true, false, http.StatusNotFound, http.StatusNotFound, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			pki := connectionstest.NewPKI(t)
@@ -56,8 +56,8 @@ func TestARequestForANewCustomResourceFindsTheReplicaThatHadItFirst(t *testing.T
 				return with, test.first && resource == foos
 			}
 			req := newRequest(t, http.MethodPost, "content")
-			info := &request.RequestInfo{IsResourceRequest: true, Verb: "create", APIGroup: test.resource.Group, Resource: test.resource.Resource}
-			resp, err := b.RoundTrip(req.WithContext(request.WithRequestInfo(req.Context(), info)))
+			req.URL.Path = "/apis/" + test.resource.Group + "/v1/" + test.resource.Resource
+			resp, err := b.RoundTrip(classified(t, req, routing.Target{Owner: routing.Extensions}))
 			if err != nil {
 				t.Fatal(err)
 			}

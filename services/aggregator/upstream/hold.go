@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
@@ -53,10 +52,10 @@ func (c *call) hold(resp *http.Response) error {
 // mayHold reports whether an answer is worth waiting for: one that says that it is short, and one of unknown length to a read. What third
 // parties send without saying how long it is may be a stream.
 func (c *call) mayHold(resp *http.Response) bool {
-	if c.about.balance.Kind != balance.Short || resp.Body == http.NoBody || resp.ContentLength > maxHeld {
+	if !c.class.Holdable || resp.Body == http.NoBody || resp.ContentLength > maxHeld {
 		return false
 	}
-	return resp.ContentLength > 0 || (c.backend.holds && c.about.safe)
+	return resp.ContentLength > 0 || (c.backend.holds && c.class.Repeatable)
 }
 
 // readUpTo reads a body, which is known to be that long or (-1) not, to its end or a limit.

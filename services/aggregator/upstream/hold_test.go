@@ -175,7 +175,7 @@ func TestWatchesAreNotHeld(t *testing.T) {
 		<-req.Context().Done()
 	}))
 	req := newRequest(t, http.MethodGet, "")
-	req.URL.RawQuery = "watch=1"
+	req.URL.Path, req.URL.RawQuery = "/api/v1/pods", "watch=1"
 	resp, err := b.RoundTrip(req)
 	if err != nil {
 		t.Fatal(err)

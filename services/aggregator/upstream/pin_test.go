@@ -9,6 +9,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
 )
 
@@ -20,13 +23,10 @@ func TestARequestForOneReplicaGoesToNoOther(t *testing.T) {
 	for _, address := range addresses {
 		b.find(address, ready)
 	}
-	ask := func(address string) (*http.Response, error) {
-		req, err := http.NewRequestWithContext(WithReplica(t.Context(), address), http.MethodGet, "/metrics", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b.RoundTrip(req)
+	askAs := func(sender, address string) (*http.Response, error) {
+		return b.RoundTrip(classified(t, by(sender, newRequest(t, http.MethodGet, "")), routing.Target{Owner: routing.Core, Replica: address}))
 	}
+	ask := func(address string) (*http.Response, error) { return askAs("jane", address) }
 
 	const requests = 5
 	for range requests {
@@ -48,9 +48,11 @@ func TestARequestForOneReplicaGoesToNoOther(t *testing.T) {
 	if _, err := ask("127.0.0.1:2"); !errors.As(err, &unknown) {
 		t.Errorf("a replica that there is not: %v", err)
 	}
-	if resp, err := ask(""); err != nil {
-		t.Error(err)
-	} else {
-		forget(resp)
+	for sender, address := range map[string]string{"jane": "", user.Anonymous: "127.0.0.1:2"} {
+		if resp, err := askAs(sender, address); err != nil {
+			t.Errorf("%s is told which replicas exist: %v", sender, err)
+		} else {
+			forget(resp)
+		}
 	}
 }

@@ -1,0 +1,150 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package routing
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/streaming/pkg/httpstream"
+
+	"github.com/tripod-k8s/tripod/internal/service"
+)
+
+// Request is the class of a request: who answers it, and how it may be treated on its way. WithRequest makes it once, from the method,
+// the URL and the headers. It does not depend on the sender, and nobody changes it.
+type Request struct {
+	Target
+	// Info is the class that kube-apiserver's filters use.
+	Info *request.RequestInfo
+	Kind Kind
+
+	// LongRunning is set if the request lasts until the client or the object ends it. The rule is kube-apiserver's.
+	LongRunning bool
+	// Upgrade is set if the client asks for another protocol on its connection.
+	Upgrade bool
+	// Plain is set if neither request nor answer can have more than a header and a body: no 1xx, no trailers, no other protocol.
+	Plain bool
+	// Repeatable is set if a second execution does no harm: the request only reads.
+	Repeatable bool
+	// Holdable is set if the answer ends by itself, soon. The aggregator may hold it until it is complete.
+	Holdable bool
+	// Eviction is set if status 429 is the answer of a disruption budget, not of an overloaded replica.
+	Eviction bool
+	// CustomResource is the resource of a request for custom resources, and else empty.
+	CustomResource schema.GroupResource
+}
+
+// Kind says what a request is for.
+type Kind int
+
+const (
+	// NonResource requests are for anything that is no API object, like /version and discovery documents.
+	NonResource Kind = iota
+	// Object requests are for one object or a list of objects.
+	Object
+	// Watch requests get one event after another.
+	Watch
+	// PassedOn requests, like exec, are answered by a kubelet, pod or service.
+	PassedOn
+)
+
+// acting are the subresources that change something, whatever the method is.
+var acting = sets.NewString("attach", "exec", "portforward")
+
+// infos has the prefixes of kube-apiserver's paths.
+var infos = &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+
+// Classify returns the class of a request that the target answers. It fails where kube-apiserver's RequestInfoFactory does: the path has
+// no meaning.
+func Classify(req *http.Request, target Target) (*Request, error) {
+	info, err := infos.NewRequestInfo(req)
+	r := &Request{
+		Target:      target,
+		Info:        info,
+		Kind:        kindOf(info),
+		LongRunning: service.LongRunning(req, info),
+		Upgrade:     httpstream.IsUpgradeRequest(req),
+		Eviction:    info.Subresource == "eviction",
+	}
+	r.Plain = (r.Kind == Object || r.Kind == Watch) && !r.Upgrade &&
+		req.Header["Upgrade"] == nil && len(req.Header["Expect"]) == 0 && len(req.Trailer) == 0
+	r.Repeatable = onlyReads(req.Method) && !r.Upgrade && !acting.Has(info.Subresource)
+	r.Holdable = !r.LongRunning && !r.Upgrade
+	if target.Owner == Extensions && info.IsResourceRequest && info.APIGroup != apiExtensionsGroup {
+		r.CustomResource = schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
+	}
+	return r, err
+}
+
+func kindOf(info *request.RequestInfo) Kind {
+	switch {
+	case !info.IsResourceRequest:
+		return NonResource
+	case service.PassedOn(info):
+		return PassedOn
+	case info.Verb == "watch":
+		return Watch
+	}
+	return Object
+}
+
+func onlyReads(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
+}
+
+// WithRequest classifies each request before the next handler.
+func (t *Table) WithRequest(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		r, err := Classify(req, t.RouteURL(req.URL))
+		if err != nil {
+			responsewriters.InternalError(w, req, fmt.Errorf("failed to create RequestInfo: %v", err)) // as kube-apiserver
+			return
+		}
+		next.ServeHTTP(w, req.WithContext(r.In(req.Context())))
+	})
+}
+
+type requestKey struct{}
+
+// In returns a context with the class of a request, for Of and for kube-apiserver's filters.
+func (r *Request) In(ctx context.Context) context.Context {
+	return context.WithValue(request.WithRequestInfo(ctx, r.Info), requestKey{}, r)
+}
+
+// From returns the class that In put into a context, or nil.
+func From(ctx context.Context) *Request {
+	r, _ := ctx.Value(requestKey{}).(*Request)
+	return r
+}
+
+// Of returns the class of a request. One that did not come through WithRequest, because the aggregator has made it, has no Target.
+func Of(req *http.Request) *Request {
+	if r := From(req.Context()); r != nil {
+		return r
+	}
+	r, _ := Classify(req, Target{}) // an error leaves the rest of the class as it is
+	return r
+}
+
+// Resolver is the request.RequestInfoResolver of kube-apiserver's filters. It makes no second RequestInfo.
+type Resolver struct{}
+
+// NewRequestInfo returns the Info of the request's class.
+func (Resolver) NewRequestInfo(req *http.Request) (*request.RequestInfo, error) {
+	if r := From(req.Context()); r != nil {
+		return r.Info, nil
+	}
+	return infos.NewRequestInfo(req)
+}
+
+// IsLongRunning is the request.LongRunningRequestCheck of kube-apiserver's filters.
+func IsLongRunning(req *http.Request, _ *request.RequestInfo) bool {
+	return Of(req).LongRunning
+}

@@ -1,0 +1,158 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package routing
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+func TestClassify(t *testing.T) {
+	things := schema.GroupResource{Group: "example.com", Resource: "things"}
+	// Of these classes the table says what differs.
+	var (
+		read   = Request{Kind: Object, Plain: true, Repeatable: true, Holdable: true}
+		write  = Request{Kind: Object, Plain: true, Holdable: true}
+		watch  = Request{Kind: Watch, LongRunning: true, Plain: true, Repeatable: true}
+		tunnel = Request{Kind: PassedOn, LongRunning: true, Upgrade: true}
+		passed = Request{Kind: PassedOn, LongRunning: true, Repeatable: true}
+		other  = Request{Kind: NonResource, Repeatable: true, Holdable: true}
+	)
+	with := func(class Request, change func(*Request)) Request {
+		change(&class)
+		return class
+	}
+	ownedBy := func(owner Owner, class Request) Request {
+		return with(class, func(r *Request) { r.Owner = owner })
+	}
+	custom := func(class Request) Request {
+		return with(class, func(r *Request) { r.Owner, r.CustomResource = Extensions, things })
+	}
+	noRead := func(class Request) Request {
+		return with(class, func(r *Request) { r.Repeatable = false })
+	}
+	notPlain := func(class Request) Request {
+		return with(class, func(r *Request) { r.Plain = false })
+	}
+	upgrade := http.Header{"Connection": {"keep-alive, Upgrade"}, "Upgrade": {"websocket"}}
+	for _, test := range []struct {
+		name string
+		// method is GET unless it is said.
+		method, url string
+		header      http.Header
+		trailer     http.Header
+		want        Request
+	}{
+		{name: "get", url: "/api/v1/namespaces/a/pods/b", want: read},
+		{name: "head", method: http.MethodHead, url: "/api/v1/namespaces/a/pods/b", want: read},
+		{name: "list", url: "/api/v1/pods?limit=500", want: read},
+		{name: "create", method: http.MethodPost, url: "/api/v1/namespaces/a/pods", want: write},
+		{name: "update", method: http.MethodPut, url: "/api/v1/namespaces/a/pods/b", want: write},
+		{name: "patch", method: http.MethodPatch, url: "/api/v1/namespaces/a/pods/b", want: write},
+		{name: "delete", method: http.MethodDelete, url: "/api/v1/namespaces/a/pods/b", want: write},
+		{name: "delete of all", method: http.MethodDelete, url: "/api/v1/namespaces/a/pods", want: write},
+		{name: "status", method: http.MethodPut, url: "/api/v1/namespaces/a/pods/b/status", want: write},
+		{name: "eviction", method: http.MethodPost, url: "/api/v1/namespaces/a/pods/b/eviction",
+			want: with(write, func(r *Request) { r.Eviction = true })},
+		{name: "token", method: http.MethodPost, url: "/api/v1/namespaces/a/serviceaccounts/b/token", want: write},
+
+		{name: "watch", url: "/api/v1/pods?watch=1", want: watch},
+		{name: "watch of one", url: "/api/v1/namespaces/a/pods?fieldSelector=metadata.name%3Db&watch", want: watch},
+		{name: "watch by path", url: "/api/v1/watch/pods", want: watch},
+		{name: "watch of no resource", url: "/version?watch=1", want: other},
+
+		{name: "log", url: "/api/v1/namespaces/a/pods/b/log?follow=true", want: passed},
+		{name: "proxy of a pod", url: "/api/v1/namespaces/a/pods/b/proxy/c", want: passed},
+		{name: "proxy of a service", method: http.MethodPost, url: "/api/v1/namespaces/a/services/b/proxy/c", want: noRead(passed)},
+		{name: "proxy of a node", url: "/api/v1/nodes/b/proxy/c", want: passed},
+		{name: "proxy by path", url: "/api/v1/proxy/namespaces/a/pods/b", want: passed},
+		{name: "exec over SPDY", method: http.MethodPost, url: "/api/v1/namespaces/a/pods/b/exec?command=date", header: upgrade, want: tunnel},
+		{name: "exec over WebSocket", url: "/api/v1/namespaces/a/pods/b/exec?command=date", header: upgrade, want: tunnel},
+		{name: "attach", url: "/api/v1/namespaces/a/pods/b/attach", header: upgrade, want: tunnel},
+		{name: "portforward", url: "/api/v1/namespaces/a/pods/b/portforward", header: upgrade, want: tunnel},
+		{name: "exec by mistake", url: "/api/v1/namespaces/a/pods/b/exec?command=date",
+			want: with(tunnel, func(r *Request) { r.Upgrade = false })},
+
+		{name: "upgrade of a list", url: "/api/v1/pods", header: upgrade, want: Request{Kind: Object, Upgrade: true}},
+		{name: "upgrade without a connection", url: "/api/v1/pods", header: http.Header{"Upgrade": {"websocket"}}, want: notPlain(read)},
+		{name: "expect", method: http.MethodPost, url: "/api/v1/pods", header: http.Header{"Expect": {"100-continue"}}, want: notPlain(write)},
+		{name: "trailers", method: http.MethodPost, url: "/api/v1/pods", trailer: http.Header{"A": nil}, want: notPlain(write)},
+
+		{name: "version", url: "/version", want: other},
+		{name: "options", method: http.MethodOptions, url: "/version", want: other},
+		{name: "post to no resource", method: http.MethodPost, url: "/version", want: noRead(other)},
+		{name: "discovery of all groups", url: "/apis", want: ownedBy(Aggregator, other)},
+		{name: "discovery of a version", url: "/apis/example.com/v1", want: ownedBy(Extensions, other)},
+		{name: "health", url: "/healthz?service=etcd", want: with(other, func(r *Request) { r.Owner, r.UnknownService = Aggregator, true })},
+		{name: "profile", url: "/debug/pprof/profile?service=core&replica=a:1", want: with(other, func(r *Request) {
+			r.Replica, r.LongRunning, r.Holdable = "a:1", true, false
+		})},
+
+		{name: "custom resource", url: "/apis/example.com/v1/namespaces/a/things/b", want: custom(read)},
+		{name: "its status", method: http.MethodPut, url: "/apis/example.com/v1/namespaces/a/things/b/status", want: custom(write)},
+		{name: "another of its versions", url: "/apis/example.com/v2/things?watch=true", want: custom(watch)},
+		{name: "definition", url: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/a", want: ownedBy(Extensions, read)},
+		{name: "APIService", url: "/apis/apiregistration.k8s.io/v1/apiservices/a", want: ownedBy(Aggregator, read)},
+		{name: "aggregated resource", url: "/apis/wardle.example.com/v1/flunders", want: ownedBy(ThirdParty, read)},
+		{name: "its tunnel", url: "/apis/wardle.example.com/v1/namespaces/a/flunders/b/console", header: upgrade, want: Request{
+			Target: Target{Owner: ThirdParty}, Kind: Object, Upgrade: true,
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if test.method == "" {
+				test.method = http.MethodGet
+			}
+			if test.want.Owner == "" {
+				test.want.Owner = Core
+			}
+			req := httptest.NewRequest(test.method, test.url, nil)
+			req.Header, req.Trailer = test.header.Clone(), test.trailer
+			var got *Request
+			heard().WithRequest(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+				got = Of(req)
+				if info, ok := request.RequestInfoFrom(req.Context()); !ok || info != got.Info {
+					t.Error("kube-apiserver's filters have another RequestInfo")
+				}
+				if info, err := (Resolver{}).NewRequestInfo(req); err != nil || info != got.Info {
+					t.Errorf("kube-apiserver's filters get another RequestInfo, error %v", err)
+				}
+				if IsLongRunning(req, nil) != got.LongRunning {
+					t.Error("kube-apiserver's filters are told something else")
+				}
+			})).ServeHTTP(httptest.NewRecorder(), req)
+			if got == nil {
+				t.Fatal("it was not served")
+			}
+			class := *got
+			class.Info, class.Handler = nil, nil
+			if diff := cmp.Diff(test.want, class); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAPathWithoutAMeaningIsAnswered(t *testing.T) {
+	w := httptest.NewRecorder()
+	heard().WithRequest(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was served") })).
+		ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/watch", nil))
+	if w.Code != http.StatusInternalServerError {
+		t.Errorf("answer is %d: %s", w.Code, w.Body)
+	}
+}
+
+func BenchmarkWithRequest(b *testing.B) {
+	handler := heard().WithRequest(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	req := httptest.NewRequest(http.MethodGet, "/apis/example.com/v1/namespaces/default/foos/bar", nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		handler.ServeHTTP(nil, req)
+	}
+}
