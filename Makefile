@@ -77,13 +77,18 @@ test-unit: $(TOOLS)/gotestsum $(TOOLS)/helm ## Run the unit tests.
 # a time than there are processors, those first that take longest.
 BUSY_TESTS := ./test/disturb/dataplane ./test/disturb/linearizability ./test/disturb/storages
 LONG_TESTS := ./test/compare/identity ./test/compare/encryption ./test/compare/audit ./test/compare/streaming ./test/compare/admission
+# Services leave here which rights other services use. A right that no test uses fails the run.
+RIGHTS_USED := $(abspath $(BIN))/rights-used
 .PHONY: test-integration
+test-integration: export TRIPOD_RIGHTS_USED_DIR = $(RIGHTS_USED)
 test-integration: build test-assets $(TOOLS)/gotestsum ## Run the tests that start the real binaries (TESTS=./test/suites/envtest/... for some).
+	@rm -rf $(RIGHTS_USED) && mkdir -p $(RIGHTS_USED)
 ifdef TESTS
 	$(GOTESTSUM) -count=1 -p 1 -timeout 20m $(TESTS)
 else
 	$(GOTESTSUM) -count=1 -p 4 -timeout 20m $(LONG_TESTS) $$(go list ./test/... | grep -v $(BUSY_TESTS:./%=-e /%$$))
 	$(GOTESTSUM) -count=1 -p 1 -timeout 20m $(BUSY_TESTS)
+	go run ./hack/rights-used $(RIGHTS_USED)
 endif
 
 .PHONY: test-assets

@@ -21,6 +21,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/tripod-k8s/tripod/internal/hop/link"
 )
 
 // factory makes the informers that authorizers of kube-apiserver ask for: those of RBAC objects follow core, and those that
@@ -34,7 +36,8 @@ type factory struct {
 
 func newFactory(core *rest.Config) (*factory, error) {
 	core = rest.CopyConfig(core)
-	core.Wrap(func(next http.RoundTripper) http.RoundTripper { return &patient{next: next} })
+	// Whoever follows core does so as soon as it is back. What is known of its policy stays in force until then.
+	core.Wrap(func(next http.RoundTripper) http.RoundTripper { return link.Wait(next, link.WhileReading) })
 	client, err := kubernetes.NewForConfig(core)
 	if err != nil {
 		return nil, err

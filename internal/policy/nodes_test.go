@@ -143,7 +143,7 @@ func TestWhileCoreIsAwayNodesAreNotAllowedWhatTheirPodsNeed(t *testing.T) {
 
 func TestASilentCoreIsNotWaitedForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		core := &rest.Config{Host: "http://core", QPS: -1, Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
+		core := &rest.Config{Host: "http://core", QPS: -1, Transport: roundTripperFunc(func(req *http.Request) (*http.Response, error) {
 			<-req.Context().Done()
 			return nil, req.Context().Err()
 		})}
@@ -202,3 +202,7 @@ func builtinResources() []schema.GroupResource {
 	}
 	return slices.Collect(maps.Keys(resources))
 }
+
+type roundTripperFunc func(*http.Request) (*http.Response, error)
+
+func (f roundTripperFunc) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

@@ -5,8 +5,8 @@ package process
 
 import "syscall"
 
-// childAttributes has a child killed when this process ends, and keeps the Ctrl-C of a terminal away from it, so that
-// children stop in order.
-func childAttributes() *syscall.SysProcAttr {
+// ChildAttributes returns attributes with which a child is killed when the thread ends that started it, and does not get the Ctrl-C of a
+// terminal, so that children stop in order.
+func ChildAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -7,7 +7,7 @@ package process
 
 import "syscall"
 
-// childAttributes keeps the Ctrl-C of a terminal away from a child, so that children stop in order.
-func childAttributes() *syscall.SysProcAttr {
+// ChildAttributes returns attributes with which a child does not get the Ctrl-C of a terminal, so that children stop in order.
+func ChildAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

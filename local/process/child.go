@@ -129,7 +129,7 @@ func (c *Child) runOnce(ctx context.Context) error {
 	asked := time.Now()
 	cmd := exec.CommandContext(ctx, c.process.Path, c.process.Args...)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
-	cmd.SysProcAttr = childAttributes()
+	cmd.SysProcAttr = ChildAttributes()
 	cmd.WaitDelay = c.process.StopTimeout
 	cmd.Cancel = func() error {
 		asked = time.Now()

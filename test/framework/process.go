@@ -16,6 +16,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/tripod-k8s/tripod/local/process"
 )
 
 const (
@@ -65,7 +67,7 @@ func (c Command) Start() (*Process, error) {
 		p.cmd.Stdout = io.MultiWriter(log, c.Output)
 	}
 	p.cmd.Stderr = p.cmd.Stdout
-	p.cmd.SysProcAttr = dieWithParent()
+	p.cmd.SysProcAttr = process.ChildAttributes()
 
 	started := make(chan error)
 	go func() {

@@ -12,12 +12,11 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/client-go/discovery"
-
-	"github.com/tripod-k8s/tripod/internal/hop/retry"
 )
 
 const (
@@ -82,26 +81,19 @@ func (k *Kinds) reset() {
 // the context ends.
 func (k *Kinds) Run(ctx context.Context) {
 	seen := ""
-	var end <-chan time.Time
-	for {
+	var end time.Time
+	_ = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		if now, ok := k.split.fetchGroups(ctx, seen); ok {
-			if end == nil {
-				end = time.After(settling)
+			if end.IsZero() {
+				end = time.Now().Add(settling)
 			}
 			if now != seen {
 				seen = now
 				k.reset()
 			}
 		}
-		select {
-		case <-end:
-			return
-		default:
-		}
-		if !retry.For(ctx, pollInterval) {
-			return
-		}
-	}
+		return !end.IsZero() && !time.Now().Before(end), nil
+	}) // the only error is that the context ended
 }
 
 // fetchGroups asks the aggregator for its discovery document, unless that still has the ETag seen. It returns the document's ETag, and false

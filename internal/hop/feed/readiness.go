@@ -4,7 +4,6 @@
 package feed
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"net/url"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/util/responsewriter"
 )
 
 // readyInterval is how often a replica looks whether it is ready. The check asks etcd.
@@ -33,13 +33,13 @@ func (p *Publisher) FollowReadiness(ctx context.Context, health http.Handler, re
 // failingChecks returns the names of the checks that fail, or "readyz" when there is an answer but no names in it.
 func failingChecks(ctx context.Context, health http.Handler) []string {
 	req := (&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/readyz"}, Header: http.Header{}}).WithContext(ctx)
-	answer := &answer{header: http.Header{}, code: http.StatusOK}
+	answer := responsewriter.NewInMemoryResponseWriter()
 	health.ServeHTTP(answer, req)
-	if answer.code == http.StatusOK {
+	if answer.RespCode() == http.StatusOK {
 		return nil
 	}
 	var failing []string
-	for line := range strings.Lines(answer.body.String()) {
+	for line := range strings.Lines(string(answer.Data())) {
 		if check, fails := strings.CutPrefix(line, "[-]"); fails {
 			name, _, _ := strings.Cut(check, " ")
 			failing = append(failing, name)
@@ -50,14 +50,3 @@ func failingChecks(ctx context.Context, health http.Handler) []string {
 	}
 	return failing
 }
-
-// answer is an http.ResponseWriter that keeps what is written.
-type answer struct {
-	header http.Header
-	code   int
-	body   bytes.Buffer
-}
-
-func (a *answer) Header() http.Header         { return a.header }
-func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
-func (a *answer) WriteHeader(code int)        { a.code = code }

@@ -9,18 +9,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"time"
-
-	"github.com/tripod-k8s/tripod/internal/hop/retry"
 )
 
-// retryInterval is the time between attempts while no server can be reached. It is short because informers, and so
-// readiness, follow at once.
-const retryInterval = 250 * time.Millisecond
-
 // failover sends requests to one of the servers of a link: to the next one when a connection cannot be made or, for what only reads, is
-// lost before the answer, and again from the first after a while when none can be reached, if the link waits. No other request that may have
-// reached a server is sent twice.
+// lost before the answer. No other request that may have reached a server is sent twice. The error is an unreachableError when no server
+// can be connected to.
 type failover struct {
 	link *Link
 	next http.RoundTripper
@@ -28,39 +21,33 @@ type failover struct {
 
 // RoundTrip implements http.RoundTripper.
 func (f *failover) RoundTrip(req *http.Request) (*http.Response, error) {
-	again := false
-	for {
-		unreachable := errNowhere
-		for _, server := range f.link.inOrder() {
-			redirected, err := requestTo(req, server, again)
-			if err != nil {
-				return nil, err
-			}
-			again = true
-			response, err := f.next.RoundTrip(redirected)
-			if err == nil {
-				f.link.noteReached(server)
-				if response.StatusCode == http.StatusServiceUnavailable {
-					f.link.leave(server)
-				}
-				return response, nil
-			}
-			if errors.Is(context.Cause(req.Context()), ErrSilent) {
+	unreachable := errNowhere
+	for i, server := range f.link.inOrder() {
+		redirected, err := requestTo(req, server, i > 0)
+		if err != nil {
+			return nil, err
+		}
+		response, err := f.next.RoundTrip(redirected)
+		if err == nil {
+			f.link.noteReached(server)
+			if response.StatusCode == http.StatusServiceUnavailable {
 				f.link.leave(server)
 			}
-			if req.Context().Err() != nil || !mayRepeat(req, err) {
-				return nil, err
-			}
-			unreachable = err
+			return response, nil
 		}
-		if !neverSent(unreachable) && !errors.Is(unreachable, errNowhere) {
-			return nil, unreachable // a server that can be connected to is not waited for
+		if errors.Is(context.Cause(req.Context()), ErrSilent) {
+			f.link.leave(server)
 		}
-		f.link.noteAway(unreachable)
-		if !f.link.waits || !retry.For(req.Context(), retryInterval) {
-			return nil, &unreachableError{service: f.link.service, cause: unreachable}
+		if req.Context().Err() != nil || !mayRepeat(req, err) {
+			return nil, err
 		}
+		unreachable = err
 	}
+	if !neverSent(unreachable) && !errors.Is(unreachable, errNowhere) {
+		return nil, unreachable // a server that can be connected to is not waited for
+	}
+	f.link.noteAway(unreachable)
+	return nil, &unreachableError{service: f.link.service, cause: unreachable}
 }
 
 // ErrSilent is the cause with which a context ends whose request was not answered for too long. The next one goes to another server.
@@ -80,14 +67,10 @@ func requestTo(req *http.Request, server *url.URL, again bool) (*http.Request, e
 	redirected.URL.Scheme = server.Scheme
 	redirected.URL.Host = server.Host
 	redirected.Host = server.Host
-	if again && req.GetBody != nil {
-		body, err := req.GetBody()
-		if err != nil {
-			return nil, err
-		}
-		redirected.Body = body
+	if !again {
+		return redirected, nil
 	}
-	return redirected, nil
+	return redirected, renewBody(redirected)
 }
 
 // mayRepeat says whether a request that failed so may be sent to another server: one that only reads always, others when they never left.

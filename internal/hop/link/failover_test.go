@@ -50,8 +50,15 @@ func (s *servers) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 }
 
-func newTestFailover(s *servers, hosts ...string) *failover {
-	return &failover{link: New("core", serversOf(hosts...), trust.Options{}), next: s}
+// testLink is a link and a transport to its servers.
+type testLink struct {
+	http.RoundTripper
+	link *Link
+}
+
+func newTestLink(next http.RoundTripper, hosts ...string) testLink {
+	link := New("core", serversOf(hosts...), trust.Options{})
+	return testLink{RoundTripper: link.over(next), link: link}
 }
 
 func serversOf(hosts ...string) []*url.URL {
@@ -62,12 +69,12 @@ func serversOf(hosts ...string) []*url.URL {
 	return list
 }
 
-func send(ctx context.Context, t *testing.T, f *failover, body io.Reader) error {
+func send(ctx context.Context, t *testing.T, f http.RoundTripper, body io.Reader) error {
 	t.Helper()
 	return sendBy(ctx, t, f, http.MethodPost, body)
 }
 
-func sendBy(ctx context.Context, t *testing.T, f *failover, method string, body io.Reader) error {
+func sendBy(ctx context.Context, t *testing.T, f http.RoundTripper, method string, body io.Reader) error {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, "https://a/apis", body)
 	if err != nil {
@@ -118,7 +125,7 @@ func TestFailover(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			s := &servers{answers: test.answers}
-			err := sendBy(t.Context(), t, newTestFailover(s, "a", "b"), cmp.Or(test.method, http.MethodPost), test.body)
+			err := sendBy(t.Context(), t, newTestLink(s, "a", "b"), cmp.Or(test.method, http.MethodPost), test.body)
 			if !errors.Is(err, test.err) {
 				t.Errorf("got error %v, want %v", err, test.err)
 			}
@@ -134,7 +141,7 @@ func TestFailover(t *testing.T) {
 
 func TestFailoverKeepsToTheServerThatAnswered(t *testing.T) {
 	s := &servers{answers: map[string]error{"a": errRefused}}
-	f := newTestFailover(s, "a", "b")
+	f := newTestLink(s, "a", "b")
 	for range 2 {
 		if err := send(t.Context(), t, f, nil); err != nil {
 			t.Fatal(err)
@@ -147,7 +154,7 @@ func TestFailoverKeepsToTheServerThatAnswered(t *testing.T) {
 
 func TestFailoverWaitsForAServer(t *testing.T) {
 	s := &servers{answers: map[string]error{"a": errRefused, "b": errRefused}}
-	f := newTestFailover(s, "a", "b")
+	f := newTestLink(s, "a", "b")
 	s.before = func() {
 		if f.link.Check(nil) == nil {
 			t.Error("healthy before any server answered")
@@ -171,7 +178,7 @@ func TestFailoverEndsWithTheContext(t *testing.T) {
 	s := &servers{answers: map[string]error{"a": errRefused}}
 	ctx, cancel := context.WithCancel(t.Context())
 	s.before = cancel
-	err := send(ctx, t, newTestFailover(s, "a"), nil)
+	err := send(ctx, t, newTestLink(s, "a"), nil)
 	if !errors.Is(err, errRefused) {
 		t.Errorf("got %v, want the reason why no server can be reached", err)
 	}
@@ -190,7 +197,7 @@ func TestAnImpatientLinkDoesNotWait(t *testing.T) {
 	} {
 		link.SetServers(serversOf(step.hosts...))
 		s.asked = nil
-		if err := send(t.Context(), t, &failover{link: link, next: s}, nil); !IsUnreachable(err) {
+		if err := send(t.Context(), t, link.over(s), nil); !IsUnreachable(err) {
 			t.Errorf("%s: got %v, want an error that says that nobody can be reached", step.name, err)
 		}
 		if got := strings.Join(s.asked, " "); got != step.asked {
@@ -201,7 +208,7 @@ func TestAnImpatientLinkDoesNotWait(t *testing.T) {
 
 func TestFailoverFollowsTheServers(t *testing.T) {
 	s := &servers{answers: map[string]error{"a": errRefused}}
-	f := newTestFailover(s, "a", "b")
+	f := newTestLink(s, "a", "b")
 	for _, step := range []struct {
 		name  string
 		hosts []string // the servers from then on
@@ -225,7 +232,7 @@ func TestFailoverFollowsTheServers(t *testing.T) {
 
 func TestFailoverFindsServersThatAppearWhileItWaits(t *testing.T) {
 	s := &servers{answers: map[string]error{"a": errRefused}}
-	f := newTestFailover(s, "a")
+	f := newTestLink(s, "a")
 	s.before = func() { f.link.SetServers(serversOf("b")) }
 	if err := send(t.Context(), t, f, nil); err != nil {
 		t.Fatal(err)
@@ -250,14 +257,13 @@ func TestAServerThatDoesNotServeIsLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var asked []string
 			ctx, cancel := context.WithCancelCause(t.Context())
-			f := newTestFailover(nil, "a", "b")
-			f.next = roundTripper(func(req *http.Request) (*http.Response, error) {
+			f := newTestLink(roundTripper(func(req *http.Request) (*http.Response, error) {
 				asked = append(asked, req.URL.Host)
 				if req.URL.Host == "a" {
 					return test.answer(cancel)
 				}
 				return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
-			})
+			}), "a", "b")
 			_ = send(ctx, t, f, nil) // whatever becomes of this one
 			if err := send(t.Context(), t, f, nil); err != nil {
 				t.Error(err)

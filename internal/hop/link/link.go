@@ -79,10 +79,17 @@ func (l *Link) Config() *rest.Config {
 		Transport: newTransport(l.trust, name),
 		QPS:       -1,
 	}
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &failover{link: l, next: next}
-	})
+	config.Wrap(l.over)
 	return config
+}
+
+// over returns a transport to the servers of the link.
+func (l *Link) over(next http.RoundTripper) http.RoundTripper {
+	next = &failover{link: l, next: next}
+	if l.waits {
+		return Wait(next, whileUnreachable)
+	}
+	return next
 }
 
 // Name implements healthz.HealthChecker.

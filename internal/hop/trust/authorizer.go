@@ -17,13 +17,14 @@ import (
 // them. Replicas of this service itself are allowed nothing.
 func NewAuthorizer(self string) authorizer.Authorizer {
 	policy := staticPolicy{}
-	return &serviceAuthorizer{self: self, rbac: rbac.New(policy, policy, policy, policy)}
+	return &serviceAuthorizer{self: self, rbac: rbac.New(policy, policy, policy, policy), used: newUsedRights()}
 }
 
 // serviceAuthorizer applies the rules to services, and not to users with the same names.
 type serviceAuthorizer struct {
 	self string
 	rbac authorizer.Authorizer
+	used *usedRights
 }
 
 func (a *serviceAuthorizer) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
@@ -35,7 +36,11 @@ func (a *serviceAuthorizer) Authorize(ctx context.Context, attributes authorizer
 	if name == Core && attributes.GetSubresource() != "" {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
-	return a.rbac.Authorize(ctx, attributes)
+	decision, reason, err := a.rbac.Authorize(ctx, attributes)
+	if decision == authorizer.DecisionAllow {
+		a.used.note(attributes)
+	}
+	return decision, reason, err
 }
 
 // staticPolicy gives serviceRules to the RBAC evaluator, as one ClusterRole and one ClusterRoleBinding for each service, both with the name

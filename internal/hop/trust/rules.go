@@ -23,11 +23,13 @@ func Grants(service string) []Grant { return slices.Clone(grants[service]) }
 
 // verbs of rules.
 var (
-	// read is what an informer needs.
-	read   = []string{"get", "list", "watch"}
+	read = []string{"get", "list", "watch"}
+	// follow is what an informer needs.
+	follow = []string{"list", "watch"}
 	get    = []string{"get"}
 	create = []string{"create"}
-	change = []string{"update", "patch"}
+	update = []string{"update"}
+	patch  = []string{"patch"}
 )
 
 func resources(verbs []string, group string, names ...string) rbacv1.PolicyRule {
@@ -43,12 +45,11 @@ func paths(verbs []string, paths ...string) rbacv1.PolicyRule {
 var grants = map[string][]Grant{
 	Aggregator: {
 		{readPolicy, "what it serves itself, and requests for third parties, are authorized by the policy of core"},
-		{resources(read, "", "services"), "third-party API servers are found by the Service that their APIService names"},
-		{resources(read, "discovery.k8s.io", "endpointslices"), "and reached at its endpoints"},
-		{resources(read, "apiextensions.k8s.io", "customresourcedefinitions"), "each group-version of a CustomResourceDefinition gets an APIService"},
+		{resources(follow, "", "services"), "third-party API servers are found by the Service that their APIService names"},
+		{resources(follow, "discovery.k8s.io", "endpointslices"), "and reached at its endpoints"},
 		{readAdmission, "APIServices obey the same webhooks and policies as other objects, and core and extensions may call third parties only at the paths of webhooks"},
 		readFlowControl, writeFlowControlStatus, askOfNodes,
-		{paths(get, discoveryPaths...), "discovery and OpenAPI of the backends are merged"},
+		{paths(get, "/apis", "/openapi/*"), "discovery and OpenAPI of the backends are merged"},
 		{paths(get, "/", "/healthz", "/healthz/*", "/livez", "/livez/*", "/readyz", "/readyz/*", "/metrics"),
 			"requests go to backends that are ready"},
 	},
@@ -56,11 +57,11 @@ var grants = map[string][]Grant{
 		{readPolicy, "custom resources are authorized by the policy of core"},
 		{resources(read, "", "namespaces"), "they decide whether objects may be created in them, and webhooks and policies select by their labels"},
 		{resources(create, "", "namespaces"), "where NamespaceAutoProvision is on, they are made for custom resources as for built-in ones"},
-		{resources(read, "", "services"), "webhooks are found by the Service that their configuration names"},
-		{resources(read, "discovery.k8s.io", "endpointslices"), "and reached at its endpoints"},
+		{resources(follow, "", "services"), "webhooks are found by the Service that their configuration names"},
+		{resources(follow, "discovery.k8s.io", "endpointslices"), "and reached at its endpoints"},
 		{readAdmission, "admission of custom resources obeys the same webhooks and policies as that of built-in ones"},
-		{resources(read, "", "resourcequotas"), "custom resources count against the quota of their namespace"},
-		{resources(change, "", "resourcequotas/status"), "and what they use of it is written there"},
+		{resources(follow, "", "resourcequotas"), "custom resources count against the quota of their namespace"},
+		{resources(update, "", "resourcequotas/status"), "and what they use of it is written there"},
 		readFlowControl, writeFlowControlStatus, askOfNodes,
 		{paths(get, discoveryPaths...), "admission policies map kinds to resources by discovery, and apply patches by OpenAPI schemas"},
 	},
@@ -73,21 +74,21 @@ var grants = map[string][]Grant{
 
 var (
 	// readPolicy is what authorizers follow.
-	readPolicy = resources(read, rbacv1.GroupName, "roles", "rolebindings", "clusterroles", "clusterrolebindings")
+	readPolicy = resources(follow, rbacv1.GroupName, "roles", "rolebindings", "clusterroles", "clusterrolebindings")
 
 	// readAdmission is what admission plugins follow.
-	readAdmission = resources(read, "admissionregistration.k8s.io",
+	readAdmission = resources(follow, "admissionregistration.k8s.io",
 		"mutatingwebhookconfigurations", "validatingwebhookconfigurations",
 		"mutatingadmissionpolicies", "mutatingadmissionpolicybindings",
 		"validatingadmissionpolicies", "validatingadmissionpolicybindings",
 	)
 
 	readFlowControl = Grant{
-		resources(read, "flowcontrol.apiserver.k8s.io", "flowschemas", "prioritylevelconfigurations"),
+		resources(follow, "flowcontrol.apiserver.k8s.io", "flowschemas", "prioritylevelconfigurations"),
 		"API Priority and Fairness follows its configuration",
 	}
 	writeFlowControlStatus = Grant{
-		resources(change, "flowcontrol.apiserver.k8s.io", "flowschemas/status", "prioritylevelconfigurations/status"),
+		resources(patch, "flowcontrol.apiserver.k8s.io", "flowschemas/status"),
 		"and dangling references in it are reported in its status",
 	}
 

@@ -11,6 +11,7 @@ import (
 	authorizerunion "k8s.io/apiserver/pkg/authorization/union"
 	kubeapiserveradmission "k8s.io/kubernetes/pkg/kubeapiserver/admission"
 
+	"github.com/tripod-k8s/tripod/internal/hop/follow"
 	"github.com/tripod-k8s/tripod/internal/hop/rpc"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/internal/policy"
@@ -23,7 +24,7 @@ func (c *Config) applyAuthentication() error {
 	o, generic := c.options.Authentication, &c.generic.Config
 	c.identity = tokens.New(tokens.Config{
 		Addresses: c.core.grpcAddresses,
-		Dial: func(address string) (tokens.Conn, error) {
+		Dial: func(address string) (follow.Conn, error) {
 			return rpc.Dial(address, upstream.Core, &c.options.ServiceTrust, generic.TracerProvider)
 		},
 		Grace: c.options.IdentityGrace,

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/internal/hop/follow"
 	"github.com/tripod-k8s/tripod/internal/hop/rpc"
 	"github.com/tripod-k8s/tripod/services/aggregator/peers/advertise"
 )
@@ -45,7 +46,7 @@ func (s *Server) installAdvertising() (*advertise.Advertiser, error) {
 		Address:   netip.AddrPortFrom(ip.Unmap(), uint16(port)), //nolint:gosec // a port
 		Cores:     core.grpcAddresses,
 		Subscribe: core.Subscribe,
-		Dial: func(address string) (advertise.Conn, error) {
+		Dial: func(address string) (follow.Conn, error) {
 			return rpc.Dial(address, core.Name(), &s.options.ServiceTrust, generic.TracerProvider)
 		},
 	})

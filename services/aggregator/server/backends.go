@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/internal/hop/follow"
 	"github.com/tripod-k8s/tripod/internal/hop/rpc"
 	"github.com/tripod-k8s/tripod/internal/service/settings"
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/discovery"
@@ -95,7 +96,7 @@ func (c *Config) followBackends() error {
 // newFeed returns a follower of a backend's feeds. config says who hears of them.
 func (c *Config) newFeed(l *located, config feeds.Config) *feeds.Follower {
 	config.Backend, config.Locate = l, l.grpc
-	config.Dial = func(address string) (feeds.Conn, error) {
+	config.Dial = func(address string) (follow.Conn, error) {
 		return rpc.Dial(address, l.Name(), &c.options.ServiceTrust, c.generic.TracerProvider)
 	}
 	config.Settings = settings.Of(c.options.ServerRun.ComponentGlobalsRegistry, c.options.APIEnablement.RuntimeConfig)

@@ -4,7 +4,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/util/responsewriter"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 )
@@ -104,22 +104,12 @@ func (l legacyDiscovery) groups(req *http.Request) (*metav1.APIGroupList, error)
 	internal.Header = http.Header{
 		"Accept": {discovery.AcceptV2},
 	}
-	recorder := &recorder{header: http.Header{}}
-	l.aggregated.ServeHTTP(recorder, internal)
+	answer := responsewriter.NewInMemoryResponseWriter()
+	l.aggregated.ServeHTTP(answer, internal)
 	var list apidiscoveryv2.APIGroupDiscoveryList
-	if err := json.Unmarshal(recorder.body.Bytes(), &list); err != nil {
+	if err := json.Unmarshal(answer.Data(), &list); err != nil {
 		return nil, err
 	}
 	groups, _, _ := discovery.SplitGroupsAndResources(list)
 	return groups, nil
 }
-
-// recorder keeps an answer in memory.
-type recorder struct {
-	header http.Header
-	body   bytes.Buffer
-}
-
-func (r *recorder) Header() http.Header         { return r.header }
-func (r *recorder) WriteHeader(int)             {}
-func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }

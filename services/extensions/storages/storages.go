@@ -36,11 +36,11 @@ func init() {
 // Getter returns the options of getter with storages that share an etcd client. They have a watch cache if cached says so.
 func Getter(getter generic.RESTOptionsGetter, cached bool) generic.RESTOptionsGetter {
 	clients := &sharedclient.Clients{}
-	decorate := counted(undecorated(clients))
+	newRaw := counted(clients.NewStorage)
 	if cached {
-		decorate = counted(watchresume.Decorate(withCache(clients), clients.NewStorage))
+		return sharing{getter: getter, decorate: watchresume.Decorate(withCache(newRaw), clients.NewStorage)}
 	}
-	return sharing{getter: getter, decorate: decorate}
+	return sharing{getter: getter, decorate: withoutCache(newRaw)}
 }
 
 type sharing struct {
@@ -57,18 +57,12 @@ func (s sharing) GetRESTOptions(resource schema.GroupResource, example runtime.O
 	return options, err
 }
 
-// counted counts the storages that decorate makes until they are destroyed.
-func counted(decorate generic.StorageDecorator) generic.StorageDecorator {
+// counted counts the storages that newRaw makes until they are destroyed.
+func counted(newRaw watchresume.NewRawStorage) watchresume.NewRawStorage {
 	return func(
-		config *storagebackend.ConfigForResource,
-		resourcePrefix string,
-		keyFunc func(runtime.Object) (string, error),
-		newFunc, newListFunc func() runtime.Object,
-		getAttrs storage.AttrFunc,
-		trigger storage.IndexerFuncs,
-		indexers *cache.Indexers,
+		config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string,
 	) (storage.Interface, factory.DestroyFunc, error) {
-		made, destroy, err := decorate(config, resourcePrefix, keyFunc, newFunc, newListFunc, getAttrs, trigger, indexers)
+		made, destroy, err := newRaw(config, newFunc, newListFunc, resourcePrefix)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -80,7 +74,7 @@ func counted(decorate generic.StorageDecorator) generic.StorageDecorator {
 	}
 }
 
-func undecorated(clients *sharedclient.Clients) generic.StorageDecorator {
+func withoutCache(newRaw watchresume.NewRawStorage) generic.StorageDecorator {
 	return func(
 		config *storagebackend.ConfigForResource,
 		resourcePrefix string,
@@ -90,12 +84,12 @@ func undecorated(clients *sharedclient.Clients) generic.StorageDecorator {
 		_ storage.IndexerFuncs,
 		_ *cache.Indexers,
 	) (storage.Interface, factory.DestroyFunc, error) {
-		return clients.NewStorage(config, newFunc, newListFunc, resourcePrefix)
+		return newRaw(config, newFunc, newListFunc, resourcePrefix)
 	}
 }
 
 // withCache makes storages as registry.StorageWithCacher of k8s.io/apiserver does, which always takes a client of its own.
-func withCache(clients *sharedclient.Clients) generic.StorageDecorator {
+func withCache(newRaw watchresume.NewRawStorage) generic.StorageDecorator {
 	return func(
 		config *storagebackend.ConfigForResource,
 		resourcePrefix string,
@@ -105,7 +99,7 @@ func withCache(clients *sharedclient.Clients) generic.StorageDecorator {
 		trigger storage.IndexerFuncs,
 		indexers *cache.Indexers,
 	) (storage.Interface, factory.DestroyFunc, error) {
-		raw, destroy, err := clients.NewStorage(config, newFunc, newListFunc, resourcePrefix)
+		raw, destroy, err := newRaw(config, newFunc, newListFunc, resourcePrefix)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -26,7 +26,6 @@ import (
 	discoveryendpoint "k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	"k8s.io/klog/v2"
 
-	"github.com/tripod-k8s/tripod/internal/hop/retry"
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/apiservices"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
@@ -159,8 +158,10 @@ func (s *Source) Run(ctx context.Context) {
 		case <-s.kicked:
 			timer.Stop()
 			pending = kickSchedule
-			if !retry.For(ctx, 3*took) {
+			select {
+			case <-ctx.Done():
 				return
+			case <-time.After(3 * took):
 			}
 		}
 	}

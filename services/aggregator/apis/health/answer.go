@@ -4,13 +4,15 @@
 package health
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"maps"
 	"net/http"
 	"net/url"
 	"time"
+
+	"k8s.io/apiserver/pkg/util/responsewriter"
 )
 
 const (
@@ -45,28 +47,24 @@ func get(ctx context.Context, b Backend, where *url.URL) remoteAnswer {
 	return remoteAnswer{resp.StatusCode, string(text)}
 }
 
-// recorded is an http.ResponseWriter that keeps what is written.
+// recorded is an answer of the aggregator's own handler.
 type recorded struct {
-	header http.Header
 	code   int
-	body   bytes.Buffer
+	header http.Header
+	body   []byte
 }
 
 // record returns what own answers to the request at a URL.
-func record(own http.Handler, req *http.Request, at *url.URL) *recorded {
-	r := &recorded{header: http.Header{}, code: http.StatusOK}
+func record(own http.Handler, req *http.Request, at *url.URL) recorded {
+	w := responsewriter.NewInMemoryResponseWriter()
 	asked := *req
 	asked.URL = at
-	own.ServeHTTP(r, &asked)
-	return r
+	own.ServeHTTP(w, &asked)
+	return recorded{code: cmp.Or(w.RespCode(), http.StatusOK), header: w.Header(), body: w.Data()}
 }
 
-func (r *recorded) Header() http.Header         { return r.header }
-func (r *recorded) Write(p []byte) (int, error) { return r.body.Write(p) }
-func (r *recorded) WriteHeader(code int)        { r.code = code }
-
-func (r *recorded) copyTo(w http.ResponseWriter) {
+func (r recorded) copyTo(w http.ResponseWriter) {
 	maps.Copy(w.Header(), r.header)
 	w.WriteHeader(r.code)
-	_, _ = w.Write(r.body.Bytes())
+	_, _ = w.Write(r.body)
 }

@@ -87,7 +87,7 @@ func (h *Handler) serveAll(w http.ResponseWriter, req *http.Request, root string
 	}
 	in := &url.URL{Path: root, RawQuery: url.Values{"verbose": {""}, "exclude": query["exclude"]}.Encode()}
 	l := newList(query["exclude"])
-	l.addOwn(parse(asked.body.String()))
+	l.addOwn(parse(string(asked.body)))
 	for i, answer := range h.ask(req.Context(), in) {
 		l.addBackend(h.backends[i].Name(), parse(answer.text))
 	}

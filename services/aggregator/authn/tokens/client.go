@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/server/healthz"
 
+	"github.com/tripod-k8s/tripod/internal/hop/follow"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
@@ -29,7 +30,7 @@ type Config struct {
 	// Addresses returns those of the replicas of core, host:port, as they are now.
 	Addresses func() []string
 	// Dial returns a connection to the replica at one of the addresses. It does not wait for it.
-	Dial func(address string) (Conn, error)
+	Dial func(address string) (follow.Conn, error)
 	// Grace is how long answers in the cache are used while no replica is followed.
 	Grace time.Duration
 }

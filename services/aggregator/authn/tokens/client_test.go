@@ -21,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/warning"
 
+	"github.com/tripod-k8s/tripod/internal/hop/follow"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
@@ -439,7 +440,7 @@ func TestASilentReplicaIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core := newTestCore("run")
 		core.answer(token, is("jane", "1"))
-		config := Config{Addresses: at([]string{"replica"}...), Grace: 30 * time.Second, Dial: func(string) (Conn, error) {
+		config := Config{Addresses: at([]string{"replica"}...), Grace: 30 * time.Second, Dial: func(string) (follow.Conn, error) {
 			conn := core.dial()
 			conn.watch = func(ctx context.Context) (receiver, error) {
 				messages := 0
@@ -573,17 +574,17 @@ func TestAnswersOfAnotherRunAreNotUsed(t *testing.T) {
 func TestNobodyWaitsLongForAReplica(t *testing.T) {
 	tests := []struct {
 		name string
-		dial func(string) (Conn, error)
+		dial func(string) (follow.Conn, error)
 		// wait is how long an unknown token waits for its answer.
 		wait time.Duration
 	}{
-		{"addresses cannot be dialled", func(string) (Conn, error) { return nil, errors.New("bad address") }, 0},
-		{"connections are refused", func(string) (Conn, error) {
+		{"addresses cannot be dialled", func(string) (follow.Conn, error) { return nil, errors.New("bad address") }, 0},
+		{"connections are refused", func(string) (follow.Conn, error) {
 			core := newTestCore("run")
 			core.down = true
 			return core.dial(), nil
 		}, 0},
-		{"nothing comes back", func(string) (Conn, error) {
+		{"nothing comes back", func(string) (follow.Conn, error) {
 			conn := newTestCore("run").dial()
 			conn.watch = func(ctx context.Context) (receiver, error) {
 				<-ctx.Done()
@@ -650,7 +651,7 @@ func TestAStreamThatLeavesSomethingOutIsNotFollowed(t *testing.T) {
 func TestTheClientStopsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core := newTestCore("run")
-		c := New(Config{Addresses: at([]string{"a"}...), Dial: func(string) (Conn, error) { return core.dial(), nil }})
+		c := New(Config{Addresses: at([]string{"a"}...), Dial: func(string) (follow.Conn, error) { return core.dial(), nil }})
 		ctx, stop := context.WithCancel(t.Context())
 		stopped := make(chan struct{})
 		go func() { c.Run(ctx); close(stopped) }()

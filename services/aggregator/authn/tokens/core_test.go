@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/tripod-k8s/tripod/internal/hop/follow"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
@@ -264,7 +265,7 @@ func newTestClient(t *testing.T, grace time.Duration, replicas ...*testCore) *Cl
 		addresses = append(addresses, fmt.Sprintf("replica-%d", i))
 	}
 	config := Config{Grace: grace, Addresses: at(addresses...)}
-	config.Dial = func(address string) (Conn, error) {
+	config.Dial = func(address string) (follow.Conn, error) {
 		for i, known := range addresses {
 			if known == address {
 				return replicas[i].dial(), nil

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/tripod-k8s/tripod/internal/hop/follow"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
@@ -71,7 +72,7 @@ func TestAQuestionSurvivesTheServerThatItWasSentTo(t *testing.T) {
 		}()
 		t.Cleanup(func() { server.Stop(); <-served })
 	}
-	c := New(Config{Addresses: at(addresses...), Dial: func(address string) (Conn, error) {
+	c := New(Config{Addresses: at(addresses...), Dial: func(address string) (follow.Conn, error) {
 		return grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	}})
 	ctx, stop := context.WithCancel(t.Context())

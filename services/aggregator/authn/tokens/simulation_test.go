@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/tripod-k8s/tripod/internal/hop/follow"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
@@ -354,7 +355,7 @@ var (
 )
 
 // dial returns a connection to an address.
-func (s *simulation) dial(address string) (Conn, error) {
+func (s *simulation) dial(address string) (follow.Conn, error) {
 	i := slices.IndexFunc(s.replicas, func(r *simReplica) bool { return r.address == address })
 	if i < 0 {
 		return nil, errors.New("no such address")

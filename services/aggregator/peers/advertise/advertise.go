@@ -8,27 +8,15 @@ package advertise
 import (
 	"context"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
-	"google.golang.org/grpc"
-
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/klog/v2"
-
-	"github.com/tripod-k8s/tripod/internal/hop/retry"
+	"github.com/tripod-k8s/tripod/internal/hop/follow"
 	endpointsv1 "github.com/tripod-k8s/tripod/proto/endpoints/v1"
 )
 
 // signOfLife is how often every replica of core is told.
 const signOfLife = 2 * time.Second
-
-// Conn is a connection to a replica of core.
-type Conn interface {
-	grpc.ClientConnInterface
-	Close() error
-}
 
 // Config says whom to tell what.
 type Config struct {
@@ -39,7 +27,7 @@ type Config struct {
 	// Subscribe calls the function when these may have changed. It must not block.
 	Subscribe func(func())
 	// Dial returns a connection to an address. It does not wait for it.
-	Dial func(address string) (Conn, error)
+	Dial func(address string) (follow.Conn, error)
 }
 
 // Advertiser tells all replicas of core.
@@ -49,19 +37,17 @@ type Advertiser struct {
 	// leaving ends when the aggregator is about to stop.
 	leaving context.Context
 	leave   context.CancelFunc
-	told    sync.WaitGroup
 
-	mu sync.Mutex
-	// cores are those that are told, by address, and how to end that.
-	cores map[string]context.CancelFunc
+	// updating is held while it is found out who is to be told.
+	updating sync.Mutex
+	cores    *follow.Each
 }
 
 // New returns an advertiser that does nothing before Run.
 func New(config Config) *Advertiser {
 	leaving, leave := context.WithCancel(context.Background())
-	a := &Advertiser{
-		config: config, changed: make(chan struct{}, 1), leaving: leaving, leave: leave, cores: map[string]context.CancelFunc{},
-	}
+	a := &Advertiser{config: config, changed: make(chan struct{}, 1), leaving: leaving, leave: leave}
+	a.cores = follow.NewEach(a.tell)
 	config.Subscribe(func() {
 		select {
 		case a.changed <- struct{}{}:
@@ -87,86 +73,42 @@ func (a *Advertiser) Run(ctx context.Context) {
 
 // update tells those that are new, and ends calls of those that are gone.
 func (a *Advertiser) update(ctx context.Context) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.leaving.Err() != nil {
-		return
-	}
-	now := a.config.Cores()
-	for address, end := range a.cores {
-		if !slices.Contains(now, address) {
-			end()
-			delete(a.cores, address)
-		}
-	}
-	for _, address := range now {
-		if a.cores[address] != nil {
-			continue
-		}
-		one, end := context.WithCancel(ctx)
-		a.cores[address] = end
-		a.told.Go(func() { a.tell(one, address) })
+	a.updating.Lock()
+	defer a.updating.Unlock()
+	if a.leaving.Err() == nil {
+		a.cores.Set(ctx, a.config.Cores())
 	}
 }
 
 // Leave says that the aggregator is about to stop, and returns when all replicas of core have removed it, or with the context.
 func (a *Advertiser) Leave(ctx context.Context) {
 	a.leave()
-	defer context.AfterFunc(ctx, a.end)()
-	a.mu.Lock()   // whoever updates now has begun before, and whoever comes later does nothing
-	a.mu.Unlock() //nolint:staticcheck // nothing else is to be done under it
-	a.told.Wait()
-}
-
-// end ends all calls.
-func (a *Advertiser) end() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, end := range a.cores {
-		end()
-	}
-}
-
-// pauses are those between tries to reach a replica of core: long enough to be no burden, and short against a lease of 15 s.
-func pauses() wait.Backoff {
-	return wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.3, Steps: 6, Cap: 2 * time.Second}
+	a.updating.Lock()   // whoever updates now has begun before, and whoever comes later does nothing
+	a.updating.Unlock() //nolint:staticcheck // nothing else is to be done under it
+	defer context.AfterFunc(ctx, func() { a.cores.Set(ctx, nil) })()
+	a.cores.Wait()
 }
 
 // tell tells one replica until the context ends, or it has heard that the aggregator leaves.
 func (a *Advertiser) tell(ctx context.Context, core string) {
-	backoff := pauses()
-	logged := ""
-	for ctx.Err() == nil && a.leaving.Err() == nil {
-		began := time.Now()
-		err := a.call(ctx, core)
-		if err == nil {
-			return
-		}
-		if ctx.Err() == nil && err.Error() != logged {
-			logged = err.Error()
-			klog.InfoS("This aggregator is not advertised by a replica of core", "replica", core, "address", a.config.Address, "err", err)
-		}
-		if time.Since(began) > signOfLife {
-			backoff = pauses()
-		}
-		step, cancel := context.WithCancel(ctx)
-		stop := context.AfterFunc(a.leaving, cancel)
-		retry.For(step, backoff.Step())
-		stop()
-		cancel()
+	// Who leaves makes no more calls; the last one ends in order.
+	calling, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(a.leaving, stop)()
+	stream := follow.Stream{
+		Name:      "address of this aggregator " + a.config.Address.String(),
+		Addresses: func() []string { return []string{core} },
+		Dial:      a.config.Dial,
+		Run:       func(_ context.Context, session *follow.Session) error { return a.call(ctx, session) },
 	}
+	stream.Follow(calling)
 }
 
-// call makes one call, and returns nil when it ended because the aggregator leaves.
-func (a *Advertiser) call(ctx context.Context, core string) error {
-	connection, err := a.config.Dial(core)
-	if err != nil {
-		return err
-	}
-	defer connection.Close() //nolint:errcheck // what was to be said was said
+// call makes one call, and returns when it ends or has ended because the aggregator leaves.
+func (a *Advertiser) call(ctx context.Context, session *follow.Session) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	call, err := endpointsv1.NewEndpointsClient(connection).Advertise(ctx)
+	call, err := endpointsv1.NewEndpointsClient(session.Conn).Advertise(ctx)
 	if err != nil {
 		return err
 	}
@@ -180,6 +122,7 @@ func (a *Advertiser) call(ctx context.Context, core string) error {
 		}
 		select {
 		case <-beat.C:
+			session.Alive() // core answers a call that it refuses at once
 		case <-call.Context().Done():
 			return call.RecvMsg(new(endpointsv1.AdvertiseResponse))
 		case <-a.leaving.Done():

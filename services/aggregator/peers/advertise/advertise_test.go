@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/tripod-k8s/tripod/internal/hop/follow"
 	endpointsv1 "github.com/tripod-k8s/tripod/proto/endpoints/v1"
 )
 
@@ -107,7 +108,7 @@ func start(t *testing.T, cores ...*core) (*Advertiser, *backend) {
 		Address:   netip.MustParseAddrPort("192.0.2.1:6443"),
 		Cores:     b.get,
 		Subscribe: func(notify func()) { b.notify = notify },
-		Dial: func(address string) (Conn, error) {
+		Dial: func(address string) (follow.Conn, error) {
 			return grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 		},
 	})
@@ -117,7 +118,7 @@ func start(t *testing.T, cores ...*core) (*Advertiser, *backend) {
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()
-		a.told.Wait()
+		a.cores.Wait()
 	})
 	return a, b
 }

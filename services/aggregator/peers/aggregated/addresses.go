@@ -58,14 +58,18 @@ func (r *resolver) resolve(ref apiregistrationv1.ServiceReference) ([]string, *P
 			return nil, problem
 		}
 	}
-	if r.byEndpoint {
-		return endpointsOf(service, *ref.Port, slices)
+	if !r.byEndpoint {
+		location, err := utilproxy.ResolveCluster(r.services, ref.Namespace, ref.Name, *ref.Port)
+		if err != nil {
+			return nil, notResolved(err)
+		}
+		return []string{location.Host}, nil
 	}
-	location, err := utilproxy.ResolveCluster(r.services, ref.Namespace, ref.Name, *ref.Port)
-	if err != nil {
+	// kube-aggregator takes one endpoint of those that are found here.
+	if _, err := utilproxy.ResolveEndpoint(r.services, r.slices, ref.Namespace, ref.Name, *ref.Port); err != nil {
 		return nil, notResolved(err)
 	}
-	return []string{location.Host}, nil
+	return endpointsOf(service, portOf(service, *ref.Port).Name, slices), nil
 }
 
 func unknown(reason string, ref apiregistrationv1.ServiceReference, err error) *Problem {
@@ -96,21 +100,12 @@ func portOf(service *corev1.Service, port int32) *corev1.ServicePort {
 	return &service.Spec.Ports[i]
 }
 
-// endpointsOf returns the addresses of all endpoints of which k8s.io/apiserver/pkg/util/proxy.ResolveEndpoint takes one:
-// those that are ready, and of the Service's first IP family if it has any.
-func endpointsOf(service *corev1.Service, number int32, all []*discoveryv1.EndpointSlice) ([]string, *Problem) {
-	switch service.Spec.Type {
-	case corev1.ServiceTypeClusterIP, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort:
-	default:
-		return nil, notResolved(fmt.Errorf("unsupported service type %q", service.Spec.Type))
-	}
-	port := portOf(service, number)
-	if port == nil {
-		return nil, notResolved(fmt.Errorf("no service port %d found for service %q", number, service.Name))
-	}
+// endpointsOf returns the addresses of all endpoints of which utilproxy.ResolveEndpoint takes one: those that are ready, and of the
+// Service's first IP family if it has any.
+func endpointsOf(service *corev1.Service, port string, all []*discoveryv1.EndpointSlice) []string {
 	var preferred, others []string
 	for _, slice := range all {
-		addresses := addressesOf(slice, port.Name)
+		addresses := addressesOf(slice, port)
 		if families := service.Spec.IPFamilies; len(families) == 0 || slice.AddressType == discoveryv1.AddressType(families[0]) {
 			preferred = append(preferred, addresses...)
 		} else {
@@ -121,11 +116,8 @@ func endpointsOf(service *corev1.Service, number int32, all []*discoveryv1.Endpo
 	if len(addresses) == 0 {
 		addresses = others
 	}
-	if len(addresses) == 0 {
-		return nil, notResolved(fmt.Errorf("no endpoints available for service %q", service.Name))
-	}
 	slices.Sort(addresses)
-	return slices.Compact(addresses), nil
+	return slices.Compact(addresses)
 }
 
 // addressesOf returns the addresses of the endpoints of a slice that are ready and have the port.

@@ -15,11 +15,9 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/internal/hop/follow"
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
@@ -37,19 +35,13 @@ type Backend interface {
 	ProbeNow(address string)
 }
 
-// Conn is a connection to a replica.
-type Conn interface {
-	grpc.ClientConnInterface
-	Close() error
-}
-
 // Config says what to follow, and who hears of it.
 type Config struct {
 	Backend Backend
 	// Locate returns the address at which the replica at an address serves gRPC, or false if it does not.
 	Locate func(address string) (string, bool)
 	// Dial returns a connection to an address. It does not wait for it.
-	Dial func(address string) (Conn, error)
+	Dial func(address string) (follow.Conn, error)
 	// Settings are those of this process, which those of the replicas are compared with.
 	Settings *backendv1.Settings
 	// OnServed hears all group-versions that the backend serves, whenever they changed and once at the start: never before a
@@ -79,7 +71,6 @@ type Follower struct {
 
 // replica is what is known of a replica that is followed.
 type replica struct {
-	stop context.CancelFunc
 	// live is whether its feed can be read, and catalog what it said last.
 	live    bool
 	catalog *backendv1.Catalog
@@ -116,36 +107,31 @@ func New(config Config) *Follower {
 
 // Run follows every replica until the context ends.
 func (f *Follower) Run(ctx context.Context) {
-	var following sync.WaitGroup
-	defer following.Wait()
+	replicas := follow.NewEach(f.follow)
+	defer replicas.Wait()
 	for {
-		f.mu.Lock()
-		now := f.config.Backend.Addresses()
-		for address, r := range f.replicas {
-			if !slices.Contains(now, address) {
-				r.stop()
-				delete(f.replicas, address)
-			}
-		}
-		for _, address := range now {
-			if f.replicas[address] != nil {
-				continue
-			}
-			if at, ok := f.config.Locate(address); ok {
-				followed, stop := context.WithCancel(ctx)
-				r := &replica{stop: stop}
-				f.replicas[address] = r
-				following.Go(func() { f.follow(followed, address, at, r) })
-			}
-		}
-		f.mu.Unlock()
-		f.tell()
+		replicas.Set(ctx, f.config.Backend.Addresses())
 		select {
 		case <-ctx.Done():
 			return
 		case <-f.changed:
 		}
 	}
+}
+
+func (f *Follower) add(address string, r *replica) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.replicas[address] = r
+}
+
+func (f *Follower) remove(address string, r *replica) {
+	f.mu.Lock()
+	if f.replicas[address] == r { // and not one that came back meanwhile
+		delete(f.replicas, address)
+	}
+	f.mu.Unlock()
+	f.tell()
 }
 
 // CallsWebhookAt reports whether a replica will call the conversion webhook of a CustomResourceDefinition at a path of the kubernetes
@@ -187,7 +173,7 @@ func (f *Follower) hear(address string, r *replica, message *backendv1.WatchResp
 }
 
 // lose notes that nothing is heard of a replica.
-func (f *Follower) lose(address string, r *replica, err error) {
+func (f *Follower) lose(address string, r *replica) {
 	f.mu.Lock()
 	was := r.live
 	if was {
@@ -196,7 +182,6 @@ func (f *Follower) lose(address string, r *replica, err error) {
 	}
 	f.mu.Unlock()
 	if was {
-		klog.InfoS("Feed of a replica lost", "backend", f.config.Backend.Name(), "replica", address, "err", err)
 		f.config.Backend.ProbeNow(address)
 		// What is about to stop stops, or was restarted: then its new feed says how it is.
 		f.config.Backend.SetDraining(address, false)

@@ -18,6 +18,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tripod-k8s/tripod/internal/hop/follow"
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
@@ -160,8 +161,8 @@ type heard struct {
 	documents int
 }
 
-// follow follows a backend with replicas at the addresses until the test ends.
-func follow(t *testing.T, addresses ...string) (*backend, *Follower, *heard) {
+// followReplicas follows a backend with replicas at the addresses until the test ends.
+func followReplicas(t *testing.T, addresses ...string) (*backend, *Follower, *heard) {
 	t.Helper()
 	b := &backend{draining: map[string]bool{}}
 	b.set(addresses...)
@@ -171,7 +172,7 @@ func follow(t *testing.T, addresses ...string) (*backend, *Follower, *heard) {
 		Settings: ownSettings,
 		Firsts:   NewFirsts(),
 		Locate:   func(address string) (string, bool) { return address, true },
-		Dial: func(address string) (Conn, error) {
+		Dial: func(address string) (follow.Conn, error) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			return b.replicas[address], nil
@@ -195,7 +196,7 @@ func follow(t *testing.T, addresses ...string) (*backend, *Follower, *heard) {
 
 func TestWhatIsServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, _, h := follow(t, "a", "b")
+		b, _, h := followReplicas(t, "a", "b")
 		expect := func(documents int, served ...string) {
 			t.Helper()
 			synctest.Wait()
@@ -245,7 +246,7 @@ func TestWhatIsServed(t *testing.T) {
 
 func TestAReplicaThatDrainsOrIsLostIsKnownAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, _, _ := follow(t, "a")
+		b, _, _ := followReplicas(t, "a")
 		a := b.replicas["a"]
 		a.say(&backendv1.WatchResponse{Phase: serving})
 		synctest.Wait()
@@ -279,7 +280,7 @@ func TestAReplicaThatDrainsOrIsLostIsKnownAtOnce(t *testing.T) {
 
 func TestReplicasComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, _, h := follow(t)
+		b, _, h := followReplicas(t)
 		b.set("a")
 		synctest.Wait()
 		a := b.replicas["a"]
@@ -303,7 +304,7 @@ func TestReplicasComeAndGo(t *testing.T) {
 
 func TestWhoHadACustomResourceFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, f, _ := follow(t, "a", "b")
+		b, f, _ := followReplicas(t, "a", "b")
 		foos := schema.GroupResource{Group: "x", Resource: "foos"}
 		say := func(address, uid string) {
 			b.replicas[address].say(&backendv1.WatchResponse{Phase: serving, Established: []*backendv1.Established{{Group: "x", Resource: "foos", Uid: uid}}})

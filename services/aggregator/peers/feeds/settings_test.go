@@ -17,7 +17,7 @@ var ownSettings = &backendv1.Settings{BinaryVersion: "1.36.3", EmulationVersion:
 
 func TestReplicasWithOtherSettingsAreNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, f, _ := follow(t, "a", "b")
+		b, f, _ := followReplicas(t, "a", "b")
 		other := &backendv1.Settings{BinaryVersion: "1.36.3", EmulationVersion: "1.36", FeatureGates: map[string]bool{"X": true}}
 		expect := func(now, once string) {
 			t.Helper()

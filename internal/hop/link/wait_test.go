@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package policy
+package link
 
 import (
 	"context"
@@ -29,7 +29,7 @@ func (a answer) roundTrip() (*http.Response, error) {
 	return &http.Response{StatusCode: a.status, Status: http.StatusText(a.status), Body: http.NoBody}, nil
 }
 
-func TestPatience(t *testing.T) {
+func TestWait(t *testing.T) {
 	away := answer{err: errAway}
 	for _, tc := range []struct {
 		name string
@@ -45,7 +45,7 @@ func TestPatience(t *testing.T) {
 		{name: "an answer is an answer", answers: []answer{{status: 200}}, want: 1, status: 200},
 		{name: "an informer waits until core is back", answers: []answer{away, away, away, {status: 200}}, want: 4, status: 200},
 		{name: "a bad answer is an answer", answers: []answer{{status: 503}}, want: 1, status: 503},
-		{name: "until the informer stops", answers: []answer{away}, timeout: patience + 1, want: 2, err: errAway},
+		{name: "until the informer stops", answers: []answer{away}, timeout: retryInterval + 1, want: 2, err: errAway},
 		{name: "who sends something does not wait", answers: []answer{away}, body: strings.NewReader("body"), want: 1, err: errAway},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -57,15 +57,15 @@ func TestPatience(t *testing.T) {
 					defer cancel()
 				}
 				attempts := 0
-				p := &patient{next: roundTripper(func(*http.Request) (*http.Response, error) {
+				w := Wait(roundTripper(func(*http.Request) (*http.Response, error) {
 					attempts++
 					return tc.answers[min(attempts, len(tc.answers))-1].roundTrip()
-				})}
+				}), WhileReading)
 				req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://core/", tc.body)
 				if err != nil {
 					t.Fatal(err)
 				}
-				resp, err := p.RoundTrip(req)
+				resp, err := w.RoundTrip(req)
 				if !errors.Is(err, tc.err) || attempts != tc.want {
 					t.Fatalf("%d attempts, %v; want %d, %v", attempts, err, tc.want, tc.err)
 				}
@@ -76,7 +76,3 @@ func TestPatience(t *testing.T) {
 		})
 	}
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

@@ -1,0 +1,85 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command rights-used says which rights of services nothing has used: `rights-used DIRECTORY`, where services have left what they saw used
+// (see trust.UsedRightsVariable). It fails when a right was neither used nor is listed here with a reason.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
+)
+
+// unused are the rights that a run of the tests need not use, and why services have them.
+var unused = map[string]string{
+	"aggregator: create subjectaccessreviews.authorization.k8s.io": onlyNodes,
+	"aggregator: get /":                                            "the index of paths of the aggregator lists those of the backends",
+	"aggregator: get /healthz":                                     onlyChecks,
+	"aggregator: get /healthz/*":                                   onlyChecks,
+	"aggregator: get /livez":                                       onlyChecks,
+	"aggregator: get /livez/*":                                     onlyChecks,
+	"aggregator: get /readyz/*":                                    onlyChecks,
+	"aggregator: get /metrics":                                     "whoever collects metrics of backends may do so with the certificate of the aggregator",
+	"core: get /apis/*":                                            onlyLegacy,
+	"extensions: create namespaces":                                "NamespaceAutoProvision is off by default",
+	"extensions: update resourcequotas/status":                     "only a quota that counts custom resources is written",
+	"extensions: list, watch endpointslices.discovery.k8s.io":      "only webhooks that are called by endpoint need them",
+	"extensions: create subjectaccessreviews.authorization.k8s.io": onlyNodes,
+	"extensions: get /api":                                         onlyLegacy,
+	"extensions: get /api/*":                                       onlyLegacy,
+	"extensions: get /apis/*":                                      onlyLegacy,
+	"extensions: get /openapi":                                     "only /openapi/v3 and what is below it are read today",
+	"extensions: get /version":                                     onlyLegacy,
+	"extensions: get /version/":                                    onlyLegacy,
+}
+
+const (
+	onlyNodes  = "only a policy that asks what a node may do needs core's graph of nodes"
+	onlyChecks = "somebody who asks the aggregator for details about health has it ask the backends"
+	onlyLegacy = "clients of discovery fall back on it from the aggregated form"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: rights-used DIRECTORY")
+		os.Exit(2)
+	}
+	if err := check(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "rights-used:", err)
+		os.Exit(1)
+	}
+}
+
+func check(directory string) error {
+	reasons := maps.Clone(unused)
+	var idle []string
+	for _, service := range trust.Services() {
+		for _, right := range trust.Rights(service) {
+			_, listed := reasons[right.String()]
+			delete(reasons, right.String())
+			_, err := os.Stat(filepath.Join(directory, right.File()))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			if err != nil && !listed {
+				idle = append(idle, right.String())
+			}
+		}
+	}
+	if len(reasons) > 0 {
+		return fmt.Errorf("these rights are listed here and nobody has them:\n%s", strings.Join(slices.Sorted(maps.Keys(reasons)), "\n"))
+	}
+	if len(idle) > 0 {
+		return fmt.Errorf("no test uses these rights, which internal/hop/trust gives; remove them, or list them here with a reason:\n%s",
+			strings.Join(idle, "\n"))
+	}
+	return nil
+}

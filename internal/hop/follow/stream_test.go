@@ -1,0 +1,178 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package follow
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+type conn struct {
+	grpc.ClientConnInterface
+	closed *int
+}
+
+func (c conn) Close() error { *c.closed++; return nil }
+
+// attempt is what happens when a replica is tried.
+type attempt struct {
+	dial error
+	// lasts is for how long the replica gives signs of life, and silent for how long it gives none after that.
+	lasts, silent time.Duration
+	ends          error
+}
+
+// try follows replicas a and b (or those named) with the attempts, one after the other, and returns the addresses with the times since
+// the start in order, and the failures.
+func try(t *testing.T, replicas string, attempts ...attempt) (tried, failed []string) {
+	began := time.Now()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	dialled, closed, retries := 0, 0, 0
+	s := Stream{
+		Name:      "test",
+		Addresses: func() []string { return strings.Fields(replicas) },
+		Silence:   3 * time.Second,
+		Failed:    func(err error) { failed = append(failed, err.Error()) },
+		Retry:     func() { retries++ },
+	}
+	next := func() attempt { return attempts[len(tried)-1] }
+	s.Dial = func(address string) (Conn, error) {
+		tried = append(tried, address+" "+time.Since(began).Round(10*time.Second).String())
+		if len(tried) > len(attempts) {
+			stop()
+			return nil, errors.New("the test is over")
+		}
+		if err := next().dial; err != nil {
+			return nil, err
+		}
+		dialled++
+		return conn{closed: &closed}, nil
+	}
+	s.Run = func(ctx context.Context, session *Session) error {
+		for end := time.Now().Add(next().lasts); time.Now().Before(end); time.Sleep(time.Second) {
+			session.Alive()
+		}
+		select {
+		case <-time.After(next().silent):
+		case <-ctx.Done():
+			return status.FromContextError(ctx.Err()).Err()
+		}
+		return next().ends
+	}
+	s.Follow(ctx)
+	if dialled != closed {
+		t.Errorf("%d of %d connections were closed", closed, dialled)
+	}
+	if retries != len(failed) {
+		t.Errorf("%d retries after %d failures", retries, len(failed))
+	}
+	return tried[:len(attempts)], failed
+}
+
+func TestWhyNoReplicaIsFollowed(t *testing.T) {
+	for name, test := range map[string]struct {
+		replicas string
+		attempt  attempt
+		want     string
+	}{
+		"it cannot be dialled":      {"a", attempt{dial: errors.New("no certificate")}, "a: no certificate"},
+		"it ends the stream":        {"a", attempt{ends: io.EOF}, "a: it ended the stream"},
+		"it ends it without a word": {"a", attempt{}, "a: it ended the stream"},
+		"it is silent":              {"a", attempt{silent: time.Minute}, "a: it was silent for too long"},
+		"it refuses":                {"a", attempt{ends: status.Error(codes.Unavailable, "not ready")}, "a: not ready"},
+		"something else":            {"a", attempt{ends: errors.New("it does not say which run it is")}, "a: it does not say which run it is"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, failed := try(t, test.replicas, test.attempt, test.attempt)
+				if !slices.Contains(failed, test.want) {
+					t.Errorf("failures %q, want %q", failed, test.want)
+				}
+			})
+		})
+	}
+}
+
+func TestNobodyIsFollowedWhereNoReplicaIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		s := Stream{Addresses: func() []string { return nil }, Failed: func(err error) {
+			if !errors.Is(err, errNone) {
+				t.Error(err)
+			}
+			stop()
+		}}
+		s.Follow(ctx)
+	})
+}
+
+func TestThePausesAreAfterRoundsInWhichNoReplicaWasFollowed(t *testing.T) {
+	refused := attempt{ends: errors.New("connection refused")}
+	for name, test := range map[string]struct {
+		attempts []attempt
+		// failures is how often nobody was followed.
+		failures int
+	}{
+		"each is tried once a round":                              {[]attempt{refused, refused, refused, refused}, 2},
+		"when one is lost that was steady the next comes at once": {[]attempt{{lasts: time.Minute}, {lasts: time.Minute}, {lasts: time.Minute}}, 0},
+		"when one is lost soon the others are tried once more":    {[]attempt{refused, {lasts: 2 * time.Second}, refused, refused, refused}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if _, failed := try(t, "a b", test.attempts...); len(failed) != test.failures {
+					t.Errorf("failures %q, want %d", failed, test.failures)
+				}
+			})
+		})
+	}
+}
+
+func TestReplicasAreTriedInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tried, _ := try(t, "a b c", attempt{lasts: time.Minute}, attempt{lasts: time.Minute}, attempt{lasts: time.Minute}, attempt{lasts: time.Minute})
+		addresses := []string{}
+		for _, one := range tried {
+			address, _, _ := strings.Cut(one, " ")
+			addresses = append(addresses, address)
+		}
+		if slices.SortFunc(addresses[1:], cmp.Compare); len(slices.Compact(addresses[1:])) != 3 {
+			t.Errorf("tried %q, want all three", tried)
+		}
+	})
+}
+
+func TestAStreamThatSomebodyLeavesEndsWithTheReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		why := errors.New("another run answers")
+		s := Stream{
+			Addresses: func() []string { return []string{"a"} },
+			Dial:      func(string) (Conn, error) { return conn{closed: new(int)}, nil },
+			Run: func(ctx context.Context, session *Session) error {
+				go session.Leave(why)
+				<-ctx.Done()
+				return ctx.Err()
+			},
+			Failed: func(err error) {
+				if !errors.Is(err, why) {
+					t.Errorf("it ended because %v", err)
+				}
+				stop()
+			},
+		}
+		s.Follow(ctx)
+	})
+}

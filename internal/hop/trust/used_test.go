@@ -1,0 +1,54 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package trust
+
+import (
+	"net/url"
+	"os"
+	"slices"
+	"testing"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+func TestRightsThatServicesUseAreNoted(t *testing.T) {
+	directory := t.TempDir()
+	t.Setenv(UsedRightsVariable, directory)
+	a := NewAuthorizer("")
+	for _, request := range []authorizer.AttributesRecord{
+		resource("watch", "rbac.authorization.k8s.io", "roles"),
+		resource("list", "rbac.authorization.k8s.io", "roles"),
+		resource("create", "rbac.authorization.k8s.io", "roles"), // denied
+		path("get", "/openapi/v3/apis/apps/v1"),
+	} {
+		request.User = &service{user.DefaultInfo{Name: Aggregator}}
+		if _, _, err := a.Authorize(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := os.ReadDir(directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var used []string
+	for _, file := range files {
+		right, err := url.PathUnescape(file.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		used = append(used, right)
+	}
+	slices.Sort(used)
+	if want := []string{"aggregator: get /openapi/*", "aggregator: list, watch roles.rbac.authorization.k8s.io"}; !slices.Equal(used, want) {
+		t.Errorf("noted %q, want %q", used, want)
+	}
+}
+
+func TestNothingIsNotedWithoutADirectory(t *testing.T) {
+	t.Setenv(UsedRightsVariable, "")
+	if used := newUsedRights(); used != nil {
+		t.Errorf("rights are noted in %q", used.directory)
+	}
+}
