@@ -21,7 +21,7 @@ const (
 	maxWarming = 4
 )
 
-// exclusive is HTTP/1.1 connections of a pool, all of one kind.
+// exclusive is the HTTP/1.1 connections of a pool.
 type exclusive struct {
 	pool *Pool
 	// dial makes a connection. An error is an *Error.
@@ -36,41 +36,15 @@ type exclusive struct {
 
 // connection is an HTTP/1.1 connection.
 type connection struct {
-	http1
+	*http.ClientConn
 	socket  *socket
 	counted *counted
 	// idleSince is when its last request ended.
 	idleSince time.Time
 }
 
-// http1 is an http.ClientConn or a lean.
-type http1 interface {
-	http.RoundTripper
-	// Available returns how many requests can be sent.
-	Available() int
-	// Reserve takes the connection for one request, and Release gives it back.
-	Reserve() error
-	Release()
-	Close() error
-}
-
-// initLean makes them connections for reads.
-func (e *exclusive) initLean(p *Pool) {
-	e.pool = p
-	e.dial = func(ctx context.Context) (*connection, error) {
-		s, conn, err := p.dial(ctx, protocolHTTP1)
-		if err != nil {
-			return nil, err
-		}
-		c := &connection{socket: s, counted: &counted{Conn: conn}}
-		c.http1 = newLean(s, c.counted)
-		return c, nil
-	}
-}
-
 type dialedKey struct{}
 
-// init makes them connections for all requests.
 func (e *exclusive) init(p *Pool) {
 	e.pool = p
 	transport := &http.Transport{
@@ -90,7 +64,7 @@ func (e *exclusive) init(p *Pool) {
 	e.dial = func(ctx context.Context) (*connection, error) {
 		c := &connection{}
 		var err error
-		if c.http1, err = transport.NewClientConn(context.WithValue(ctx, dialedKey{}, c), "https", p.address); err != nil {
+		if c.ClientConn, err = transport.NewClientConn(context.WithValue(ctx, dialedKey{}, c), "https", p.address); err != nil {
 			return nil, err
 		}
 		return c, nil
@@ -240,7 +214,7 @@ func (e *exclusive) tidy() {
 	e.mu.Lock()
 	kept := e.idle[:0]
 	for _, c := range e.idle {
-		if e.pool.retiring() || !e.pool.usable(c.socket) || c.endedUnnoticed() || now.Sub(c.idleSince) > idleTimeout {
+		if e.pool.retiring() || !e.pool.usable(c.socket) || now.Sub(c.idleSince) > idleTimeout {
 			unused = append(unused, c)
 		} else {
 			kept = append(kept, c)
@@ -252,12 +226,6 @@ func (e *exclusive) tidy() {
 	for _, c := range unused {
 		e.drop(c)
 	}
-}
-
-// endedUnnoticed reports whether an idle connection was closed by the other end.
-func (c *connection) endedUnnoticed() bool {
-	l, ok := c.http1.(*lean)
-	return ok && l.Reserve() != nil
 }
 
 // content is the body of an answer. Its end makes the connection available again.

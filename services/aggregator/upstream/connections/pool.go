@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 const (
@@ -58,9 +60,6 @@ type Pool struct {
 
 	multiplexed multiplexed
 	exclusive   exclusive
-	// reads are for short reads. Where somebody wants to hear of closed connections there are none.
-	reads    exclusive
-	hasReads bool
 
 	// http1Only is set when the replica turned out not to speak HTTP/2 (--disable-http2-serving).
 	http1Only atomic.Bool
@@ -79,7 +78,7 @@ type Options struct {
 	Dial Dial
 	// Observe hears of each connection that is made (1) and closed (-1).
 	Observe func(protocol string, change int)
-	// Closed hears at once of each connection that is closed, by whom ever: not always is it known. It must not block.
+	// Closed hears at once of each connection that is closed, by whom ever. It must not block.
 	Closed func()
 }
 
@@ -92,14 +91,12 @@ func New(address string, trust *Trust, options Options) *Pool {
 	if options.Observe == nil {
 		options.Observe = func(string, int) {}
 	}
-	hasReads := options.Closed == nil
-	if hasReads {
+	if options.Closed == nil {
 		options.Closed = func() {}
 	}
-	p := &Pool{address: address, trust: trust, options: options, hasReads: hasReads, sockets: map[*socket]struct{}{}}
+	p := &Pool{address: address, trust: trust, options: options, sockets: map[*socket]struct{}{}}
 	p.multiplexed.init(p)
 	p.exclusive.init(p)
-	p.reads.initLean(p)
 	return p
 }
 
@@ -109,13 +106,10 @@ func (p *Pool) RoundTrip(req *http.Request, wire Wire) (*http.Response, error) {
 	if err := req.Context().Err(); err != nil {
 		return nil, abandon(req, &Error{Reason: Unknown, Err: err})
 	}
-	if wire == Either && !hasBlank(req) {
-		kind := &p.exclusive
-		if p.hasReads && isLean(req) {
-			kind = &p.reads
-		}
-		if c := kind.idleOrLater(); c != nil {
-			return kind.roundTrip(c, req)
+	// Over HTTP/1.1 net/http sends no host instead of an invalid one. Over HTTP/2 it refuses it.
+	if wire == Either && !hasBlank(req) && httpguts.ValidHostHeader(req.Host) {
+		if c := p.exclusive.idleOrLater(); c != nil {
+			return p.exclusive.roundTrip(c, req)
 		}
 	}
 	if wire != Exclusive {
@@ -251,7 +245,6 @@ func (p *Pool) Tidy() {
 		p.http1Only.Store(false)
 	}
 	p.exclusive.tidy()
-	p.reads.tidy()
 	p.multiplexed.tidy()
 }
 

@@ -81,7 +81,7 @@ func TestHeadersThatDoNotEndAreRefused(t *testing.T) {
 	warm(t, pool, open)
 	req := newRequest(t, http.MethodGet, "")
 	req.Header.Set("X-Several", "bytes")
-	if _, err := do(t, pool, req, connections.Either); connections.ReasonOf(err) != connections.Broken || !strings.Contains(err.Error(), "too long") {
+	if _, err := do(t, pool, req, connections.Either); connections.ReasonOf(err) != connections.Broken || !strings.Contains(err.Error(), "exceeded") {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -92,8 +92,8 @@ func TestReadsDoNotUseConnectionsThatWereClosed(t *testing.T) {
 	pool, open := newPool(t, pki, server.Address)
 	for range 5 {
 		warm(t, pool, open)
-		// Until the other ends are closed, those of connections that were just being made too, and those of HTTP/2 are known to be.
-		for server.Connections() > 0 || open.http2.Load() > 0 {
+		// Until the other ends are closed, those of connections that were just being made too, and all are known to be.
+		for server.Connections() > 0 || open.http1.Load()+open.http2.Load() > 0 {
 			server.CloseConnections()
 			time.Sleep(time.Millisecond)
 		}
@@ -218,7 +218,7 @@ func BenchmarkRead(b *testing.B) {
 	address := serve(b, pki, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, content) })
 	pool, open := newPool(b, pki, address)
 	warm(b, pool, open)
-	for name, wire := range map[string]connections.Wire{"lean": connections.Either, "net-http": connections.Exclusive, "http2": connections.Multiplexed} {
+	for name, wire := range map[string]connections.Wire{"http1": connections.Exclusive, "http2": connections.Multiplexed} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
