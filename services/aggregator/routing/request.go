@@ -104,7 +104,7 @@ func (t *Table) WithRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		r, err := Classify(req, t.RouteURL(req.URL))
 		if err != nil {
-			responsewriters.InternalError(w, req, fmt.Errorf("failed to create RequestInfo: %v", err)) // as kube-apiserver
+			responsewriters.InternalError(w, req, fmt.Errorf("failed to create RequestInfo: %w", err)) // as kube-apiserver
 			return
 		}
 		next.ServeHTTP(w, req.WithContext(r.In(req.Context())))
