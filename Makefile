@@ -86,7 +86,7 @@ test-integration: build test-assets $(TOOLS)/gotestsum ## Run the tests that sta
 ifdef TESTS
 	$(GOTESTSUM) -count=1 -p 1 -timeout 20m $(TESTS)
 else
-	$(GOTESTSUM) -count=1 -p 4 -timeout 20m $(LONG_TESTS) $$(go list ./test/... | grep -v $(BUSY_TESTS:./%=-e /%$$))
+	$(GOTESTSUM) -count=1 -p 3 -timeout 20m $(LONG_TESTS) $$(go list ./test/... | grep -v $(BUSY_TESTS:./%=-e /%$$))
 	$(GOTESTSUM) -count=1 -p 1 -timeout 20m $(BUSY_TESTS)
 	go run ./hack/rights-used $(RIGHTS_USED)
 endif
