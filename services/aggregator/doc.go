@@ -19,10 +19,11 @@
 //
 // # The way of a request
 //
+//   - routing/request.go: the class of the request. It is made once, and everybody later uses it.
 //   - routing/table.go: who owns the path? core, extensions, the aggregator itself, or an aggregated API server.
 //   - server/chain.go: the short chain of handlers for core and extensions, and kube-apiserver's full chain for the rest.
 //   - authn/authentication.go: who sent it? authn/tokens asks core about bearer tokens and caches the answers.
-//   - proxy/proxy.go: the request with the identity of its sender, and the answer. thirdparty.go does so for aggregated API servers.
+//   - proxy/proxy.go: the request with the identity of its sender, and the answer. aggregated.go does so for aggregated API servers.
 //   - upstream/call.go: which replica gets it, and whether another one gets it when that fails. upstream/balance has the policies.
 //   - upstream/connections: the connections to replicas.
 //
@@ -36,5 +37,5 @@
 //
 // # What to read first
 //
-// Read routing/table.go, server/chain.go and upstream/call.go, in this order. docs/architecture.md follows one request through all services.
+// Read routing/request.go, server/chain.go and upstream/call.go, in this order. docs/architecture.md follows one request through all services.
 package main

@@ -113,21 +113,21 @@ func (o *Options) Flags() *cliflag.NamedFlagSets {
 	o.AddGenericFlags(sets)
 	o.Authentication.AddFlags(sets.FlagSet("authentication"))
 	o.AccessOptions.AddFlags(sets)
-	o.addThirdPartyFlags(sets.FlagSet("third-party API servers"))
+	o.addAggregatedFlags(sets.FlagSet("aggregated API servers"))
 	o.AddTripodFlags(sets, listFlags)
 	o.addOwnFlags(sets.FlagSet("tripod"))
 	return sets
 }
 
-func (o *Options) addThirdPartyFlags(fs *pflag.FlagSet) {
+func (o *Options) addAggregatedFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.ProxyClientCertFile, "proxy-client-cert-file", o.ProxyClientCertFile,
-		"Client certificate that identifies the aggregator to third-party API servers. It must be signed by the CA in --requestheader-client-ca-file.")
+		"Client certificate that identifies the aggregator to aggregated API servers. It must be signed by the CA in --requestheader-client-ca-file.")
 	fs.StringVar(&o.ProxyClientKeyFile, "proxy-client-key-file", o.ProxyClientKeyFile,
 		"Private key for --proxy-client-cert-file.")
 	fs.BoolVar(&o.EnableAggregatorRouting, "enable-aggregator-routing", o.EnableAggregatorRouting,
-		"Route requests for third-party API servers to endpoint addresses rather than cluster IPs.")
+		"Route requests for aggregated API servers to endpoint addresses rather than cluster IPs.")
 	fs.BoolVar(&o.RejectForwardingRedirects, "aggregator-reject-forwarding-redirect", o.RejectForwardingRedirects,
-		"Reject redirects of third-party API servers instead of passing them to the client.")
+		"Reject redirects of aggregated API servers instead of passing them to the client.")
 }
 
 func (o *Options) addOwnFlags(fs *pflag.FlagSet) {

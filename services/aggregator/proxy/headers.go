@@ -33,7 +33,7 @@ func seal(req *http.Request, sender user.Info) (string, error) {
 	return envelope.Encode(&e)
 }
 
-// setUser replaces whatever identity the client put into the headers by the authenticated one, for a third party.
+// setUser replaces whatever identity the client put into the headers by the authenticated one, for an aggregated API server.
 func setUser(out *http.Request, sender user.Info) {
 	stripIdentity(out.Header)
 	transport.SetAuthProxyHeaders(out, sender.GetName(), sender.GetUID(), sender.GetGroups(), sender.GetExtra())

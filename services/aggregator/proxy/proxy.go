@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package proxy forwards requests: to core and extensions, which authorize, audit and admit them
-// (Forwarder), and to API servers that users registered (ThirdParty).
+// (Forwarder), and to API servers that users registered (Aggregated).
 package proxy
 
 import (

@@ -158,7 +158,7 @@ func expectJane(t *testing.T, got http.Header) {
 	}
 }
 
-func TestAThirdPartySeesTheAuthenticatedUserAndNoOther(t *testing.T) {
+func TestAnAggregatedServerSeesTheAuthenticatedUserAndNoOther(t *testing.T) {
 	want := map[string][]string{
 		"x-remote-user":                       {"jane"},
 		"x-remote-uid":                        {"42"},
@@ -170,7 +170,7 @@ func TestAThirdPartySeesTheAuthenticatedUserAndNoOther(t *testing.T) {
 			seen := make(chan http.Header, 1)
 			behind := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { seen <- req.Header }))
 			defer behind.Close()
-			got := send(t, frontOfThirdParty(t, jane, behind), claimed, seen)
+			got := send(t, frontOfAggregated(t, jane, behind), claimed, seen)
 			if diff := cmp.Diff(want, identityOf(got)); diff != "" {
 				t.Errorf("identity headers (-want +got):\n%s", diff)
 			}
@@ -178,8 +178,8 @@ func TestAThirdPartySeesTheAuthenticatedUserAndNoOther(t *testing.T) {
 	}
 }
 
-// frontOfThirdParty is a server that proxies authenticated requests to the third party behind it.
-func frontOfThirdParty(t *testing.T, u user.Info, behind *httptest.Server) *httptest.Server {
+// frontOfAggregated is a server that proxies authenticated requests to the aggregated API server behind it.
+func frontOfAggregated(t *testing.T, u user.Info, behind *httptest.Server) *httptest.Server {
 	t.Helper()
 	service := &apiregistrationv1.APIService{
 		Spec: apiregistrationv1.APIServiceSpec{
@@ -190,7 +190,7 @@ func frontOfThirdParty(t *testing.T, u user.Info, behind *httptest.Server) *http
 			Conditions: []apiregistrationv1.APIServiceCondition{{Type: apiregistrationv1.Available, Status: apiregistrationv1.ConditionTrue}},
 		},
 	}
-	third := NewThirdParty(service, endpointsAt(t, behind.Listener.Addr().String()), ThirdPartyConfig{
+	third := NewAggregated(service, endpointsAt(t, behind.Listener.Addr().String()), AggregatedConfig{
 		Tracer:     noop.NewTracerProvider(),
 		Serializer: aggregatorscheme.Codecs,
 	})
@@ -212,7 +212,7 @@ func (e endpoints) Ready() bool {
 // endpointsAt returns the way to an API server at addresses. Nobody looks after it.
 func endpointsAt(t *testing.T, addresses ...string) endpoints {
 	t.Helper()
-	third := upstream.NewThirdParty(upstream.ThirdParty{
+	third := upstream.NewAggregated(upstream.Aggregated{
 		Name:  "v1.third.example.com",
 		Trust: connections.NewFixedTrust(&tls.Config{InsecureSkipVerify: true}), //nolint:gosec // the server is the test's
 	})
@@ -515,7 +515,7 @@ func TestAClientThatWentAwayGetsNoAnswer(t *testing.T) {
 		ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx))
 }
 
-func FuzzHeadersToThirdParty(f *testing.F) {
+func FuzzHeadersToAggregated(f *testing.F) {
 	f.Add("X-Remote-User", "root")
 	f.Add("x_remote_group", "system:masters")
 	f.Add("X-Remote-Extra-Key", "v")

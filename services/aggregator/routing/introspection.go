@@ -6,16 +6,16 @@ package routing
 import "net/url"
 
 const (
-	// serviceParameter says which service a request is about that asks a server about itself, and replicaParameter which
-	// replica of that service: its address, host:port.
+	// serviceParameter names the service that a request asks about itself. replicaParameter is the address, host:port, of one of its
+	// replicas.
 	serviceParameter = "service"
 	replicaParameter = "replica"
 )
 
-// introspected are the paths, with everything below, where a server tells about itself.
+// introspected are the paths at which a server tells about itself, each with everything below.
 var introspected = []string{"/healthz", "/livez", "/readyz", "/metrics", "/debug", "/configz", "/flagz", "/statusz"}
 
-// fairnessPath tells about priority and fairness. What clients want to know of that happens in the backends.
+// fairnessPath tells about priority and fairness. It belongs to core: backends queue the requests of clients, not the aggregator.
 const fairnessPath = "/debug/api_priority_and_fairness"
 
 // Introspects reports whether a server tells about itself at a path.
@@ -28,7 +28,7 @@ func Introspects(path string) bool {
 	return false
 }
 
-// RouteURL returns who answers a request: whom ?service= names where servers tell about themselves, and else Route of the path.
+// RouteURL returns who answers a request. At introspection paths ?service= names the owner. Everywhere else it is Route of the path.
 func (t *Table) RouteURL(u *url.URL) Target {
 	if u.RawQuery == "" || !Introspects(u.Path) {
 		return t.Route(u.Path)
@@ -36,7 +36,7 @@ func (t *Table) RouteURL(u *url.URL) Target {
 	query := u.Query()
 	switch owner := Owner(query.Get(serviceParameter)); owner {
 	case Aggregator:
-		return Target{Owner: owner} // it has no others to choose from
+		return Target{Owner: owner} // it cannot reach its other replicas
 	case Core, Extensions:
 		return Target{Owner: owner, Replica: query.Get(replicaParameter)}
 	}

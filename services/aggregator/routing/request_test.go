@@ -100,9 +100,9 @@ func TestClassify(t *testing.T) {
 		{name: "another of its versions", url: "/apis/example.com/v2/things?watch=true", want: custom(watch)},
 		{name: "definition", url: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/a", want: ownedBy(Extensions, read)},
 		{name: "APIService", url: "/apis/apiregistration.k8s.io/v1/apiservices/a", want: ownedBy(Aggregator, read)},
-		{name: "aggregated resource", url: "/apis/wardle.example.com/v1/flunders", want: ownedBy(ThirdParty, read)},
+		{name: "aggregated resource", url: "/apis/wardle.example.com/v1/flunders", want: ownedBy(Aggregated, read)},
 		{name: "its tunnel", url: "/apis/wardle.example.com/v1/namespaces/a/flunders/b/console", header: upgrade, want: Request{
-			Target: Target{Owner: ThirdParty}, Kind: Object, Upgrade: true,
+			Target: Target{Owner: Aggregated}, Kind: Object, Upgrade: true,
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

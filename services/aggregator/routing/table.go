@@ -7,7 +7,7 @@
 // until one has it. Here the owner is looked up:
 //
 //	/api, /api/...                    core, unless the APIService "v1." names another server
-//	/apis/GROUP/VERSION/...           whom the APIService VERSION.GROUP names: core, extensions or a third party;
+//	/apis/GROUP/VERSION/...           whom the APIService VERSION.GROUP names: core, extensions or an aggregated API server;
 //	                                  without one: core for built-in groups, else extensions
 //	/apis, /apis/GROUP, /openapi/...  the aggregator, from what all servers offer
 //	/healthz, /metrics, /debug/...    the aggregator, or who ?service= names
@@ -37,22 +37,21 @@ const (
 	Core Owner = "core"
 	// Extensions gets the request forwarded.
 	Extensions Owner = "extensions"
-	// ThirdParty is an API server that a user registered; Target.Handler proxies to it.
-	ThirdParty Owner = "third party"
-	// Unknown means that nothing can be said before every source was heard; the answer is 503,
-	// because a garbage collector takes 404 for "gone".
+	// Aggregated is an API server that a user registered; Target.Handler proxies to it.
+	Aggregated Owner = "aggregated API server"
+	// Unknown means that the table is not complete yet. The answer is 503, because a garbage collector takes 404 for "gone".
 	Unknown Owner = "unknown"
 
-	// local stands in the table for an APIService that names no server.
+	// local marks an APIService that names no server. It stays inside the table.
 	local Owner = "local"
 )
 
 // Target is where a request goes.
 type Target struct {
 	Owner Owner
-	// Handler is set for ThirdParty.
+	// Handler is the proxy to an aggregated API server, and else nil.
 	Handler http.Handler
-	// Replica is the address, host:port, of the only replica that may answer. Any may when it is empty.
+	// Replica is the address, host:port, of the only replica that may answer. If it is empty, any replica may.
 	Replica string
 	// UnknownService is set if the request asks about a service that does not exist.
 	UnknownService bool
@@ -85,8 +84,8 @@ type snapshot struct {
 	complete bool
 }
 
-// NewTable returns an empty table. builtin tells the groups that a core of this Kubernetes version may
-// serve, so that these find their way before core was heard.
+// NewTable returns an empty table. builtin reports whether a core of this Kubernetes version may serve a group, so that the table
+// can route the group before it has heard of core.
 func NewTable(builtin func(group string) bool) *Table {
 	t := &Table{builtin: builtin}
 	t.current.Store(&snapshot{})
@@ -114,15 +113,14 @@ func (t *Table) update(change func(*snapshot)) {
 	t.current.Store(next)
 }
 
-// SetAPIService records who serves the group-version of an APIService. The handler is used when
-// that is a third party.
-func (t *Table) SetAPIService(service *apiregistrationv1.APIService, thirdParty http.Handler) {
+// SetAPIService records who serves the group-version of an APIService. If that is an aggregated API server, the handler proxies to it.
+func (t *Table) SetAPIService(service *apiregistrationv1.APIService, aggregated http.Handler) {
 	gv := schema.GroupVersion{Group: service.Spec.Group, Version: service.Spec.Version}
 	t.update(func(s *snapshot) {
 		name, ours := BackendOf(service)
 		switch {
 		case !ours:
-			s.services[gv] = Target{Owner: ThirdParty, Handler: thirdParty}
+			s.services[gv] = Target{Owner: Aggregated, Handler: aggregated}
 		case name != "":
 			s.services[gv] = Target{Owner: Owner(name)}
 		default:
@@ -137,7 +135,7 @@ func (t *Table) RemoveAPIService(gv schema.GroupVersion) {
 	t.update(func(s *snapshot) { delete(s.services, gv) })
 }
 
-// SetComplete records that all APIServices were seen.
+// SetComplete records that the table has all APIServices.
 func (t *Table) SetComplete() {
 	t.update(func(s *snapshot) { s.complete = true })
 }
@@ -152,7 +150,7 @@ func (t *Table) SetCore(served []schema.GroupVersion) {
 }
 
 // BackendOf returns the name of the backend that an APIService names: core, extensions, or ""
-// for the local form, which names none. It is false for an APIService of a third party.
+// for the local form, which names none. It is false for an APIService of an aggregated API server.
 func BackendOf(service *apiregistrationv1.APIService) (name string, ours bool) {
 	ref := service.Spec.Service
 	if ref == nil {

@@ -56,7 +56,7 @@ func TestRouteByPath(t *testing.T) {
 		"/apis/unheard.example.com":            Extensions,
 		"/apis/local.example.com/v1/foos":      Extensions,
 		"/apis/future/v1/things":               Core,
-		"/apis/wardle.example.com/v1/flunders": ThirdParty,
+		"/apis/wardle.example.com/v1/flunders": Aggregated,
 		"/apis/apiregistration.k8s.io/v1/apiservices":             Aggregator,
 		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions": Extensions,
 		"/version":                          Core,
@@ -112,7 +112,7 @@ func TestAPIServiceCanBeTakenOverAndGivenBack(t *testing.T) {
 	gv := schema.GroupVersion{Group: "apps", Version: "v1"}
 
 	table.SetAPIService(apiService("apps", "v1", "mine", "apps"), http.NotFoundHandler())
-	if got := table.GroupVersion(gv); got.Owner != ThirdParty || got.Handler == nil {
+	if got := table.GroupVersion(gv); got.Owner != Aggregated || got.Handler == nil {
 		t.Errorf("taken over, apps/v1 is routed to %+v", got)
 	}
 	table.RemoveAPIService(gv)
@@ -121,7 +121,7 @@ func TestAPIServiceCanBeTakenOverAndGivenBack(t *testing.T) {
 	}
 	table.RemoveAPIService(schema.GroupVersion{Group: "wardle.example.com", Version: "v1"})
 	if got := table.Route("/apis/wardle.example.com/v1/flunders").Owner; got != Extensions {
-		t.Errorf("after its APIService is gone, a third party's group is routed to %s, want extensions", got)
+		t.Errorf("after its APIService is gone, an aggregated API server's group is routed to %s, want extensions", got)
 	}
 }
 

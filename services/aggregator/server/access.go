@@ -61,8 +61,8 @@ func (c *Config) applyAuthentication() error {
 // those that kube-apiserver's system:public-info-viewer opens to everybody.
 var healthPaths = []string{"/healthz", "/livez", "/readyz"}
 
-// applyAuthorization authorizes what the aggregator serves itself and what it sends to third
-// parties. Requests for core and extensions are authorized there.
+// applyAuthorization authorizes what the aggregator serves itself and what it sends to aggregated API
+// servers. Requests for core and extensions are authorized there.
 func (c *Config) applyAuthorization(ctx context.Context) error {
 	var err error
 	c.policy, err = policy.New(ctx, c.options.Authorization, clientConfig(c.core.Backend), c.generic.APIServerID, c.generic.EgressSelector)

@@ -33,8 +33,8 @@ func (s *Server) installAPIServices() error {
 		table:      s.table,
 		core:       s.coreDiscovery,
 		extensions: s.extensionsDiscovery,
-		thirdParty: s.thirdParties.proxy,
-		directory:  s.thirdParties.directory,
+		aggregated: s.aggregatedServers.proxy,
+		directory:  s.aggregatedServers.directory,
 		discovery:  apiserver.NewDiscoveryManager(s.api.AggregatedDiscoveryGroupManager.WithSource(discoveryendpoint.AggregatorSource)),
 		proxied:    map[string]*currentProxy{},
 	}
@@ -42,7 +42,7 @@ func (s *Server) installAPIServices() error {
 		return err
 	}
 	controller := apiserver.NewAPIServiceRegistrationController(s.registered.services, handlers)
-	if cert := s.thirdParties.clientCert; cert != nil {
+	if cert := s.aggregatedServers.clientCert; cert != nil {
 		// A new certificate makes new transports.
 		cert.AddListener(controller)
 		s.run("aggregator-reload-proxy-client-cert", func(ctx context.Context) { go cert.Run(ctx, 1) })
@@ -74,8 +74,8 @@ func await(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-// installOpenAPI serves the merged documents. kube-aggregator's controllers keep those of third
-// parties and of the aggregator's own group, on muxes that only the merge reads.
+// installOpenAPI serves the merged documents. kube-aggregator's controllers keep those of aggregated API
+// servers and of the aggregator's own group, on muxes that only the merge reads.
 func (s *Server) installOpenAPI(handlers *apiServiceHandlers) error {
 	local := mux.NewPathRecorderMux("openapi-of-aggregator")
 
@@ -96,8 +96,8 @@ func (s *Server) installOpenAPI(handlers *apiServiceHandlers) error {
 	s.run("apiservice-openapiv3-controller", func(ctx context.Context) { go handlers.openAPIV3.RunWithContext(ctx) })
 
 	public := s.api.Handler.NonGoRestfulMux
-	public.Handle("/openapi/v2", openapi.NewV2(s.core.Own(), s.extensions.Own(), local))
-	merged := openapi.NewV3(s.core.Own(), s.extensions.Own(), local)
+	public.Handle("/openapi/v2", openapi.NewV2(s.core.AsAggregator(), s.extensions.AsAggregator(), local))
+	merged := openapi.NewV3(s.core.AsAggregator(), s.extensions.AsAggregator(), local)
 	public.Handle("/openapi/v3", merged)
 	public.HandlePrefix("/openapi/v3/", merged)
 	return nil
@@ -111,11 +111,11 @@ func (s *Server) installAvailability() error {
 		return err
 	}
 	remote, err := apiservices.NewAvailability(apiservices.AvailabilityConfig{
-		Informer:     s.registered.services,
-		Client:       client,
-		Backends:     []*upstream.Backend{s.core.Backend, s.extensions.Backend},
-		ThirdParties: s.thirdParties.directory,
-		Metrics:      metrics,
+		Informer:          s.registered.services,
+		Client:            client,
+		Backends:          []*upstream.Backend{s.core.Backend, s.extensions.Backend},
+		AggregatedServers: s.aggregatedServers.directory,
+		Metrics:           metrics,
 	})
 	if err != nil {
 		return err

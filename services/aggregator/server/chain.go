@@ -26,7 +26,7 @@ import (
 //
 //   - short, for what core and extensions serve: who sent it, and forward. They run kube-apiserver's whole chain, with
 //     audit, impersonation, priority and fairness, authorization and admission, once.
-//   - full, kube-apiserver's, for what the aggregator serves and what it proxies to third parties.
+//   - full, kube-apiserver's, for what the aggregator serves and what it proxies to aggregated API servers.
 type chains struct {
 	table    *routing.Table
 	policy   *policy.Policy
@@ -57,7 +57,7 @@ func (h *chains) build(own http.Handler, config *genericapiserver.Config) http.H
 func choose(full, short http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		switch routing.Of(req).Owner {
-		case routing.Aggregator, routing.ThirdParty:
+		case routing.Aggregator, routing.Aggregated:
 			full.ServeHTTP(w, req)
 		default:
 			short.ServeHTTP(w, req)
@@ -68,7 +68,7 @@ func choose(full, short http.Handler) http.Handler {
 // full is kube-apiserver's chain, wrapped by filters that kube-apiserver's chain does not have: while the sender or the policy
 // cannot be known, the answer is 503.
 func (h *chains) full(own http.Handler, c *genericapiserver.Config) http.Handler {
-	handler := genericapiserver.DefaultBuildHandlerChain(withThirdParties(own, h.stop), c)
+	handler := genericapiserver.DefaultBuildHandlerChain(withAggregated(own, h.stop), c)
 	handler = h.webhooks.gate(h.policy.Gate(handler, c), c)
 	handler = authn.RejectDuringOutage(handler, c.Authentication.Authenticator, c.Serializer)
 	// These are in the chain as well, where they find their work done.
@@ -86,7 +86,7 @@ func (h *chains) short(c *genericapiserver.Config) http.Handler {
 	if h.traces {
 		handler = genericapifilters.WithTracing(handler, c.TracerProvider)
 	} else {
-		handler = withoutTraceOfAnybody(handler)
+		handler = withoutForeignTraces(handler)
 	}
 	handler = genericapifilters.WithAuthentication(handler, c.Authentication.Authenticator, failed,
 		c.Authentication.APIAudiences, c.Authentication.RequestHeaderConfig)
@@ -107,11 +107,11 @@ func (h *chains) short(c *genericapiserver.Config) http.Handler {
 	return genericfilters.WithHTTPLogging(handler)
 }
 
-// withoutTraceOfAnybody leaves it to the backends which requests to trace, but for those clients whose decision kube-apiserver
-// respects, too. Backends take it that the aggregator has seen to that.
-func withoutTraceOfAnybody(handler http.Handler) http.Handler {
+// withoutForeignTraces removes the trace headers of clients that may not decide whether their requests are traced. The backends rely on it,
+// and decide themselves.
+func withoutForeignTraces(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if _, traced := req.Header["Traceparent"]; traced && !tracesDecided(req.Context()) {
+		if _, traced := req.Header["Traceparent"]; traced && !mayDecideTraces(req.Context()) {
 			req.Header.Del("Traceparent")
 			req.Header.Del("Tracestate")
 		}
@@ -119,8 +119,8 @@ func withoutTraceOfAnybody(handler http.Handler) http.Handler {
 	})
 }
 
-// tracesDecided reports whether the sender of a request decides whether it is traced.
-func tracesDecided(ctx context.Context) bool {
+// mayDecideTraces reports whether the sender of a request decides whether it is traced. The rule is kube-apiserver's.
+func mayDecideTraces(ctx context.Context) bool {
 	sender, ok := request.UserFrom(ctx)
 	return ok && (trust.ServiceOf(sender) != "" ||
 		slices.Contains(sender.GetGroups(), user.SystemPrivilegedGroup) || slices.Contains(sender.GetGroups(), user.MonitoringGroup))
@@ -140,13 +140,13 @@ func forward(core, extensions http.Handler, c *genericapiserver.Config) http.Han
 	})
 }
 
-// withThirdParties proxies what third parties serve, past the aggregator's own handlers.
-func withThirdParties(own http.Handler, stop *shutdown) http.Handler {
+// withAggregated proxies requests for aggregated API servers, and leaves all others to the aggregator's own handlers.
+func withAggregated(own http.Handler, stop *shutdown) http.Handler {
 	proxied := stop.endLongRunning(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		routing.Of(req).Handler.ServeHTTP(w, asKubeAPIServer(req))
 	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if routing.Of(req).Owner == routing.ThirdParty {
+		if routing.Of(req).Owner == routing.Aggregated {
 			proxied.ServeHTTP(w, req)
 			return
 		}

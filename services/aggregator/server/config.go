@@ -88,7 +88,7 @@ func (c *Config) knowsGroups() bool { return c.coreDiscovery.Seen() && c.extensi
 func clientConfig(b *upstream.Backend) *rest.Config {
 	return &rest.Config{
 		Host:      "https://" + trust.ServerName(b.Name()),
-		Transport: b.Own(),
+		Transport: b.AsAggregator(),
 		UserAgent: "tripod-aggregator",
 		QPS:       -1, // a user waits for the answer; core limits by priority and fairness
 		ContentConfig: rest.ContentConfig{

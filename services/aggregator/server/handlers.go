@@ -25,20 +25,20 @@ import (
 type apiServiceHandlers struct {
 	table            *routing.Table
 	core, extensions *discovery.Source
-	thirdParty       proxy.ThirdPartyConfig
+	aggregated       proxy.AggregatedConfig
 	directory        *aggregated.Directory
 	discovery        apiserver.DiscoveryAggregationController
 	openAPI          *openapicontroller.AggregationController
 	openAPIV3        *openapiv3controller.AggregationController
 
-	// proxied are the APIServices of third parties that the OpenAPI controllers were told of.
+	// proxied are the APIServices of aggregated API servers that the OpenAPI controllers were told of.
 	proxied map[string]*currentProxy
 }
 
 // currentProxy is the proxy of an APIService as it says now: the OpenAPI controllers keep the
 // handler that they are given first.
 type currentProxy struct {
-	atomic.Pointer[proxy.ThirdParty]
+	atomic.Pointer[proxy.Aggregated]
 }
 
 func (c *currentProxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -55,7 +55,7 @@ func (h *apiServiceHandlers) AddAPIService(service *apiregistrationv1.APIService
 		h.expect(schema.GroupVersion{Group: service.Spec.Group, Version: service.Spec.Version})
 		return nil
 	}
-	handler := proxy.NewThirdParty(service, h.directory.Set(service), h.thirdParty)
+	handler := proxy.NewAggregated(service, h.directory.Set(service), h.aggregated)
 	h.table.SetAPIService(service, handler)
 	h.discovery.AddAPIService(service, handler.AssumeAvailable())
 	if current, known := h.proxied[service.Name]; known {

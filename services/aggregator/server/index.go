@@ -56,7 +56,7 @@ func (i *index) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			continue
 		}
 		for _, path := range listed {
-			if strings.HasPrefix(path, "/apis") || health.Shows(path) || i.table.Route(path).Owner != routing.Aggregator {
+			if strings.HasPrefix(path, "/apis") || health.IsHealthPath(path) || i.table.Route(path).Owner != routing.Aggregator {
 				paths[path] = true
 			}
 		}

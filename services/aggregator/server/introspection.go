@@ -46,7 +46,7 @@ func (c *Config) ofFeeds(check func(*feeds.Follower) error) error {
 	return errors.Join(check(c.coreFeed), check(c.extensionsFeed))
 }
 
-// refuseUnknownServices answers requests that ask about a service that there is not.
+// refuseUnknownServices answers 400 to requests that ask about an unknown service.
 func refuseUnknownServices(next http.Handler, s runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if routing.Of(req).UnknownService {

@@ -36,10 +36,10 @@ func (c *Config) serveServices() error {
 	return generic.Authentication.ApplyClientCert(ca, generic.SecureServing)
 }
 
-// kubeAPIServer is who third parties see when kube-apiserver's loopback client calls them.
+// kubeAPIServer is who aggregated API servers see when kube-apiserver's loopback client calls them.
 var kubeAPIServer = &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.AllAuthenticated, user.SystemPrivilegedGroup}}
 
-// asKubeAPIServer gives a request of a service to a third party the user that it has with kube-apiserver.
+// asKubeAPIServer gives a request of a service to an aggregated API server the user that it has with kube-apiserver.
 // What the service may ask for was decided before.
 func asKubeAPIServer(req *http.Request) *http.Request {
 	sender, ok := request.UserFrom(req.Context())

@@ -18,7 +18,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/discovery"
 )
 
-func TestThirdPartiesSeeKubeAPIServerInPlaceOfServices(t *testing.T) {
+func TestAggregatedServersSeeKubeAPIServerInPlaceOfServices(t *testing.T) {
 	for _, test := range []struct {
 		sender user.Info
 		want   string

@@ -27,9 +27,9 @@ import (
 // Server is the aggregator before it serves.
 type Server struct {
 	*Config
-	api          *genericapiserver.GenericAPIServer
-	health       *health.Handler
-	thirdParties *thirdParties
+	api               *genericapiserver.GenericAPIServer
+	health            *health.Handler
+	aggregatedServers *aggregatedServers
 }
 
 // New builds the server.
@@ -45,7 +45,7 @@ func New(c *Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.thirdParties, err = c.newThirdParties(); err != nil {
+	if s.aggregatedServers, err = c.newAggregatedServers(); err != nil {
 		return nil, err
 	}
 	return s, s.install(stop)
@@ -74,7 +74,7 @@ func (s *Server) install(stop *shutdown) error {
 			return err
 		}
 	}
-	s.run("check-third-parties", func(ctx context.Context) { go s.thirdParties.directory.Run(ctx) })
+	s.run("check-third-parties", func(ctx context.Context) { go s.aggregatedServers.directory.Run(ctx) })
 	s.run("start-kube-aggregator-informers", func(ctx context.Context) {
 		s.registered.informers.Start(ctx.Done())
 		s.generic.SharedInformerFactory.Start(ctx.Done())
@@ -117,7 +117,7 @@ func (s *Server) installDiscovery() error {
 	paths := &index{
 		own:      s.api.Handler.ListedPaths,
 		services: s.registered.services.Lister(),
-		backends: []http.RoundTripper{s.core.Own(), s.extensions.Own()},
+		backends: []http.RoundTripper{s.core.AsAggregator(), s.extensions.AsAggregator()},
 		table:    s.table,
 	}
 	mux.UnlistedHandle("/", paths)

@@ -24,11 +24,11 @@ import (
 
 // Informers of different services do not hear of a new webhook in the same moment.
 const (
-	hearsay      = time.Second
-	lookInterval = 20 * time.Millisecond
+	informerLag  = time.Second
+	pollInterval = 20 * time.Millisecond
 )
 
-// webhookCalls allows core and extensions to call webhooks that are said to be at the kubernetes Service, where third parties
+// webhookCalls allows core and extensions to call webhooks that are said to be at the kubernetes Service, where aggregated API servers
 // serve them by way of the aggregator: just those paths.
 type webhookCalls struct {
 	mutating   admissionregistration.MutatingWebhookConfigurationInformer
@@ -60,7 +60,7 @@ func (c *webhookCalls) received(service string) bool {
 // could not but forbid that.
 func (c *webhookCalls) gate(chain http.Handler, config *genericapiserver.Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if req.Method == http.MethodPost && routing.Of(req).Owner == routing.ThirdParty {
+		if req.Method == http.MethodPost && routing.Of(req).Owner == routing.Aggregated {
 			// An authenticator may remove what it read; the chain has to read it again.
 			sender, ok, err := config.Authentication.Authenticator.AuthenticateRequest(req.Clone(req.Context()))
 			if err == nil && ok {
@@ -77,10 +77,10 @@ func (c *webhookCalls) gate(chain http.Handler, config *genericapiserver.Config)
 // Authorize implements authorizer.Authorizer. It never denies.
 func (c *webhookCalls) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
 	service := trust.ServiceOf(attributes.GetUser())
-	if service == "" || attributes.GetVerb() != "create" || !ofThirdParty(ctx) {
+	if service == "" || attributes.GetVerb() != "create" || !ofAggregated(ctx) {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
-	err := wait.PollUntilContextTimeout(ctx, lookInterval, hearsay, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, informerLag, true, func(context.Context) (bool, error) {
 		return c.named(service, attributes.GetPath())
 	})
 	if err != nil {
@@ -89,10 +89,10 @@ func (c *webhookCalls) Authorize(ctx context.Context, attributes authorizer.Attr
 	return authorizer.DecisionAllow, "", nil
 }
 
-// ofThirdParty reports whether the request of a context is for a third party.
-func ofThirdParty(ctx context.Context) bool {
+// ofAggregated reports whether the request of a context is for an aggregated API server.
+func ofAggregated(ctx context.Context) bool {
 	class := routing.From(ctx)
-	return class != nil && class.Owner == routing.ThirdParty
+	return class != nil && class.Owner == routing.Aggregated
 }
 
 // named reports whether a webhook that a service may call is at that path of the kubernetes Service.

@@ -77,19 +77,19 @@ func TestServicesMayCallWebhooksOnly(t *testing.T) {
 		owner routing.Owner
 		allow bool
 	}{
-		{"a webhook", core, "create", "/apis/a/v1/reviews", routing.ThirdParty, true},
-		{"with a port", core, "create", "/apis/a/v1/port", routing.ThirdParty, true},
-		{"by URL", core, "create", "/apis/a/v1/url", routing.ThirdParty, true},
-		{"a mutating webhook", core, "create", "/apis/a/v1/mutations", routing.ThirdParty, true},
-		{"a user with the name of core", jane, "create", "/apis/a/v1/reviews", routing.ThirdParty, false},
-		{"another verb", core, "delete", "/apis/a/v1/reviews", routing.ThirdParty, false},
+		{"a webhook", core, "create", "/apis/a/v1/reviews", routing.Aggregated, true},
+		{"with a port", core, "create", "/apis/a/v1/port", routing.Aggregated, true},
+		{"by URL", core, "create", "/apis/a/v1/url", routing.Aggregated, true},
+		{"a mutating webhook", core, "create", "/apis/a/v1/mutations", routing.Aggregated, true},
+		{"a user with the name of core", jane, "create", "/apis/a/v1/reviews", routing.Aggregated, false},
+		{"another verb", core, "delete", "/apis/a/v1/reviews", routing.Aggregated, false},
 		{"what the aggregator serves", core, "create", "/apis/a/v1/reviews", routing.Aggregator, false},
-		{"another path", core, "create", "/apis/a/v1/reviews/x", routing.ThirdParty, false},
-		{"another port", core, "create", "/apis/a/v1/other-port", routing.ThirdParty, false},
-		{"another port of a URL", core, "create", "/apis/a/v1/url-port", routing.ThirdParty, false},
-		{"another service", core, "create", "/apis/a/v1/other-service", routing.ThirdParty, false},
-		{"another host", core, "create", "/apis/a/v1/elsewhere", routing.ThirdParty, false},
-		{"no path", core, "create", "", routing.ThirdParty, false},
+		{"another path", core, "create", "/apis/a/v1/reviews/x", routing.Aggregated, false},
+		{"another port", core, "create", "/apis/a/v1/other-port", routing.Aggregated, false},
+		{"another port of a URL", core, "create", "/apis/a/v1/url-port", routing.Aggregated, false},
+		{"another service", core, "create", "/apis/a/v1/other-service", routing.Aggregated, false},
+		{"another host", core, "create", "/apis/a/v1/elsewhere", routing.Aggregated, false},
+		{"no path", core, "create", "", routing.Aggregated, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestExtensionsAloneCallsConversionWebhooks(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			calls := newWebhookCalls(informers.NewSharedInformerFactory(fake.NewClientset(), 0), &manifestWebhooks{},
 				func(at string) (bool, bool) { return at == path, true })
-			ctx := ownedBy(t.Context(), routing.ThirdParty)
+			ctx := ownedBy(t.Context(), routing.Aggregated)
 			for at, there := range map[string]bool{path: true, path + "/x": false, "": false} {
 				decision, _, err := calls.Authorize(ctx, authorizer.AttributesRecord{User: service, Verb: "create", Path: at})
 				if err != nil || (decision == authorizer.DecisionAllow) != (allowed && there) {
@@ -151,7 +151,7 @@ func TestWebhooksOfFilesAreCalled(t *testing.T) {
 			}
 		}
 		synctest.Test(t, func(t *testing.T) {
-			ctx := ownedBy(t.Context(), routing.ThirdParty)
+			ctx := ownedBy(t.Context(), routing.Aggregated)
 			decision, _, err := calls.Authorize(ctx, authorizer.AttributesRecord{User: core, Verb: "create", Path: "/apis/a/v1/reviews"})
 			if err != nil || (decision == authorizer.DecisionAllow) != loaded {
 				t.Errorf("loaded %v: decision %v, error %v", loaded, decision, err)
@@ -193,7 +193,7 @@ func TestServicesWaitForWebhooks(t *testing.T) {
 		sender = from
 		req := httptest.NewRequest(method, "/apis/a/v1/reviews", nil)
 		w := httptest.NewRecorder()
-		gate.ServeHTTP(w, req.WithContext(ownedBy(req.Context(), routing.ThirdParty)))
+		gate.ServeHTTP(w, req.WithContext(ownedBy(req.Context(), routing.Aggregated)))
 		return w.Code
 	}
 	expect := func(when string, want map[int][]int) {
@@ -221,13 +221,13 @@ func TestAWebhookMayBeHeardOfALittleLater(t *testing.T) {
 	calls := newWebhookCalls(factory, &manifestWebhooks{}, noConversions)
 	synctest.Test(t, func(t *testing.T) {
 		go func() {
-			time.Sleep(hearsay / 2)
+			time.Sleep(informerLag / 2)
 			store := factory.Admissionregistration().V1().ValidatingWebhookConfigurations().Informer().GetStore()
 			if err := store.Add(webhooks(atService("default", "kubernetes", "/apis/a/v1/reviews", nil))); err != nil {
 				t.Error(err)
 			}
 		}()
-		ctx := ownedBy(t.Context(), routing.ThirdParty)
+		ctx := ownedBy(t.Context(), routing.Aggregated)
 		decision, reason, err := calls.Authorize(ctx, authorizer.AttributesRecord{User: core, Verb: "create", Path: "/apis/a/v1/reviews"})
 		if err != nil || decision != authorizer.DecisionAllow {
 			t.Errorf("decision %v because %q, error %v", decision, reason, err)

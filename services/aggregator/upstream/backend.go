@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package upstream is the way to the replicas of core, of extensions and of third-party API servers. It knows where they are and
+// Package upstream is the way to the replicas of core, of extensions and of aggregated API servers. It knows where they are and
 // how they are, chooses one for each request, and sends a request that did not get through to
 // another one, where that can do no harm.
 //
@@ -65,12 +65,12 @@ type Backend struct {
 	// resolved are the addresses that names stand for.
 	resolved  map[string][]string
 	endpoints map[string]*endpoint
-	// strangers are endpoints that Run does not look after yet.
-	strangers   []*endpoint
+	// added are endpoints that Run does not probe yet.
+	added       []*endpoint
 	subscribers []func()
-	// lookedAfter is how many endpoints Run looks after, those that were removed and finish their requests among them.
-	lookedAfter int
-	// changed is signalled when there are strangers, and resolveNow when names should be looked up.
+	// probing counts the endpoints that Run probes. It includes removed ones that still finish requests.
+	probing int
+	// changed is signalled when endpoints were added or removed, and resolveNow when names should be looked up.
 	changed, resolveNow chan struct{}
 }
 
@@ -197,7 +197,7 @@ func (b *Backend) updateEndpoints() (changed bool) {
 		if b.endpoints[address] == nil {
 			e := b.newEndpoint(address)
 			b.endpoints[address] = e
-			b.strangers = append(b.strangers, e)
+			b.added = append(b.added, e)
 			changed = true
 			klog.InfoS("Replica added", "backend", b.name, "replica", address)
 		}
@@ -261,7 +261,7 @@ func (b *Backend) update(e *endpoint, reason string, change func(*health)) (ejec
 	return ejected
 }
 
-// Run looks after the replicas until the context ends, and tells subscribers of changes.
+// Run probes the replicas until the context ends, and tells subscribers of changes.
 func (b *Backend) Run(ctx context.Context) {
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
@@ -269,15 +269,15 @@ func (b *Backend) Run(ctx context.Context) {
 	tasks.Go(func() { b.resolve(ctx) })
 	for {
 		b.mu.Lock()
-		strangers := b.strangers
-		b.strangers = nil
-		b.lookedAfter += len(strangers)
+		added := b.added
+		b.added = nil
+		b.probing += len(added)
 		b.mu.Unlock()
-		for _, e := range strangers {
+		for _, e := range added {
 			tasks.Go(func() {
-				b.lookAfter(ctx, e)
+				b.keepProbing(ctx, e)
 				b.mu.Lock()
-				b.lookedAfter--
+				b.probing--
 				b.mu.Unlock()
 			})
 		}
@@ -293,7 +293,7 @@ func (b *Backend) Run(ctx context.Context) {
 func (b *Backend) Finished() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.endpoints)+len(b.strangers)+b.lookedAfter == 0
+	return len(b.endpoints)+len(b.added)+b.probing == 0
 }
 
 // signal wakes up whoever waits, now or later.

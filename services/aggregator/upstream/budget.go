@@ -9,18 +9,17 @@ import (
 )
 
 const (
-	// retryShare is how many retries each request adds to the budget.
+	// retryShare is the part of a retry that each request adds to the budget.
 	retryShare = 0.2
 	// minRetryRate is how many retries each second adds, for backends with few requests.
 	minRetryRate = 10
-	// maxRetries is how many can be saved.
+	// maxRetries limits the budget.
 	maxRetries = 1000
-	// firstRetries is what there is at the beginning.
+	// firstRetries is the budget at the start.
 	firstRetries = 100
 )
 
-// budget bounds the requests that are sent again, so that a backend in trouble is not given more to
-// do for it.
+// budget limits retries, so that they do not add to the load of a backend in trouble.
 type budget struct {
 	mu      sync.Mutex
 	retries float64
@@ -38,7 +37,7 @@ func (b *budget) deposit() {
 	b.retries = min(b.retries+retryShare, maxRetries)
 }
 
-// withdraw takes a retry, if there is one.
+// withdraw takes a retry. It returns false if the budget has none.
 func (b *budget) withdraw() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

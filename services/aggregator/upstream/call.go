@@ -185,7 +185,7 @@ func (c *call) mayAskAnother(resp *http.Response) bool {
 	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" || c.throttled != nil || c.class.Eviction {
 		return false
 	}
-	// What a third party has done before it says so is not known.
+	// An aggregated API server may have executed a part of the request before it answered 429.
 	if !c.class.Repeatable && c.backend.checks.byConnection {
 		return false
 	}

@@ -26,8 +26,8 @@ type checks struct {
 	// interval is how often a replica is asked that is not serving, growing up to maxInterval while nothing changes, and
 	// servingInterval one that is.
 	interval, maxInterval, servingInterval time.Duration
-	// byConnection is set when a replica is also asked when a connection to it ends, or it answers 503: there is no feed that
-	// tells of it, and it is not asked often.
+	// byConnection is set if the end of a connection or an answer 503 also causes a probe. Aggregated API servers need it: they have no
+	// feed, and probes of them are rare.
 	byConnection bool
 }
 
@@ -46,8 +46,8 @@ func ownChecks() checks {
 	}
 }
 
-// ThirdParty says how to reach an API server that is none of Tripod's services.
-type ThirdParty struct {
+// Aggregated says how to reach an aggregated API server.
+type Aggregated struct {
 	// Name is that of its APIService.
 	Name  string
 	Trust *connections.Trust
@@ -58,11 +58,11 @@ type ThirdParty struct {
 	Sign func(*http.Request)
 }
 
-// NewThirdParty returns the backend of a third party. It has no replicas before SetAddresses.
-func NewThirdParty(t ThirdParty) *Backend {
+// NewAggregated returns the backend of an aggregated API server. It has no replicas before SetAddresses.
+func NewAggregated(t Aggregated) *Backend {
 	b := empty(t.Name, t.Trust)
 	b.dial = t.Dial
-	// What it streams is not known, so nothing is held back of it.
+	// Any of its answers may be a stream, so none of unknown length is held.
 	b.holds = false
 	b.checks = checks{
 		path: t.Path,
@@ -85,7 +85,7 @@ func (b *Backend) SetAddresses(addresses []string) {
 	b.setServers(servers{addresses: addresses})
 }
 
-// Forget ends the metrics of a backend that is Finished and will not be used again.
+// Forget removes the metrics of a backend that is Finished and that nobody will use again.
 func (b *Backend) Forget() {
 	for i := range ranks {
 		endpointsByState.DeleteLabelValues(b.name, i.String())

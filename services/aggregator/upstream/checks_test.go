@@ -19,10 +19,10 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
 )
 
-// newThirdParty returns a backend that asks endpoints which are serving only for a reason.
-func newThirdParty(t *testing.T, addresses ...string) *Backend {
+// newAggregated returns a backend that asks endpoints which are serving only for a reason.
+func newAggregated(t *testing.T, addresses ...string) *Backend {
 	t.Helper()
-	b := NewThirdParty(ThirdParty{
+	b := NewAggregated(Aggregated{
 		Name:  "v1.third.example.com",
 		Trust: connections.NewFixedTrust(&tls.Config{InsecureSkipVerify: true}), //nolint:gosec // the servers are the test's
 		Path:  "/apis/third.example.com/v1",
@@ -33,8 +33,8 @@ func newThirdParty(t *testing.T, addresses ...string) *Backend {
 	return b
 }
 
-// serveThirdParty starts an endpoint.
-func serveThirdParty(t *testing.T, http2 bool, handler http.HandlerFunc) *httptest.Server {
+// serveAggregated starts an endpoint.
+func serveAggregated(t *testing.T, http2 bool, handler http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
 	server.EnableHTTP2 = http2
@@ -74,9 +74,9 @@ func TestAnEndpointThatDiesIsNoticedWithoutARequestAndSoIsItsReturn(t *testing.T
 	for name, http2 := range map[string]bool{"HTTP/2": true, "HTTP/1.1 only": false} {
 		t.Run(name, func(t *testing.T) {
 			well := func(http.ResponseWriter, *http.Request) {}
-			dying, other := serveThirdParty(t, http2, well), serveThirdParty(t, http2, well)
+			dying, other := serveAggregated(t, http2, well), serveAggregated(t, http2, well)
 			dies, stays := dying.Listener.Addr().String(), other.Listener.Addr().String()
-			b := newThirdParty(t, dies, stays)
+			b := newAggregated(t, dies, stays)
 			changed := changes(b)
 			run(t, b)
 			awaitStates(t, b, changed, map[string]string{dies: "ready", stays: "ready"})
@@ -101,11 +101,11 @@ func TestAnEndpointThatDiesIsNoticedWithoutARequestAndSoIsItsReturn(t *testing.T
 
 func TestAnEndpointThatEndsEveryConnectionIsNotCheckedAllTheTime(t *testing.T) {
 	var checks atomic.Int64
-	server := serveThirdParty(t, true, func(w http.ResponseWriter, _ *http.Request) {
+	server := serveAggregated(t, true, func(w http.ResponseWriter, _ *http.Request) {
 		checks.Add(1)
 		w.Header().Set("Connection", "close")
 	})
-	b := newThirdParty(t, server.Listener.Addr().String())
+	b := newAggregated(t, server.Listener.Addr().String())
 	b.checks.pause, b.checks.maxPause = time.Millisecond, 240*time.Hour
 	run(t, b)
 	// From 1 ms, doubled each time, it takes days to come to 20. Without doubling there would be a hundred in this time.
@@ -117,13 +117,13 @@ func TestAnEndpointThatEndsEveryConnectionIsNotCheckedAllTheTime(t *testing.T) {
 
 func TestAnEndpointThatAnswers503IsCheckedAtOnce(t *testing.T) {
 	var sick atomic.Bool
-	server := serveThirdParty(t, true, func(w http.ResponseWriter, _ *http.Request) {
+	server := serveAggregated(t, true, func(w http.ResponseWriter, _ *http.Request) {
 		if sick.Load() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
 	address := server.Listener.Addr().String()
-	b := newThirdParty(t, address)
+	b := newAggregated(t, address)
 	changed := changes(b)
 	run(t, b)
 	awaitStates(t, b, changed, map[string]string{address: "ready"})
@@ -136,15 +136,15 @@ func TestAnEndpointThatAnswers503IsCheckedAtOnce(t *testing.T) {
 	awaitStates(t, b, changed, map[string]string{address: "ready"})
 }
 
-func TestWhatAThirdPartyStreamsIsNotHeldBack(t *testing.T) {
+func TestWhatAnAggregatedServerStreamsIsNotHeldBack(t *testing.T) {
 	more := make(chan struct{})
-	server := serveThirdParty(t, true, func(w http.ResponseWriter, _ *http.Request) {
+	server := serveAggregated(t, true, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "first") // the client reads it
 		w.(http.Flusher).Flush()
 		<-more
 	})
 	defer close(more)
-	b := newThirdParty(t, server.Listener.Addr().String())
+	b := newAggregated(t, server.Listener.Addr().String())
 	resp, err := b.RoundTrip(newRequest(t, http.MethodGet, ""))
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func TestWhatAThirdPartyStreamsIsNotHeldBack(t *testing.T) {
 	}
 }
 
-func TestAThirdPartyThatHasTooMuchToDoIsSentOnlyReadsElsewhere(t *testing.T) {
+func TestAnAggregatedServerThatHasTooMuchToDoIsSentOnlyReadsElsewhere(t *testing.T) {
 	for method, want := range map[string]int64{http.MethodPost: 1, http.MethodGet: 2} {
 		var asked atomic.Int64
 		busy := func(w http.ResponseWriter, req *http.Request) {
@@ -167,8 +167,8 @@ func TestAThirdPartyThatHasTooMuchToDoIsSentOnlyReadsElsewhere(t *testing.T) {
 			w.Header().Set("Retry-After", "1")
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
-		first, second := serveThirdParty(t, true, busy).Listener.Addr().String(), serveThirdParty(t, true, busy).Listener.Addr().String()
-		b := newThirdParty(t, first, second)
+		first, second := serveAggregated(t, true, busy).Listener.Addr().String(), serveAggregated(t, true, busy).Listener.Addr().String()
+		b := newAggregated(t, first, second)
 		b.find(first, ready)
 		b.find(second, ready)
 		req := newRequest(t, method, "")
@@ -182,7 +182,7 @@ func TestAThirdPartyThatHasTooMuchToDoIsSentOnlyReadsElsewhere(t *testing.T) {
 	}
 }
 
-func TestAThirdPartyIsSentNoWriteTwice(t *testing.T) {
+func TestAnAggregatedServerIsSentNoWriteTwice(t *testing.T) {
 	for _, fault := range connectionstest.HTTP2Faults {
 		t.Run(string(fault), func(t *testing.T) {
 			pki := connectionstest.NewPKI(t)
@@ -192,7 +192,7 @@ func TestAThirdPartyIsSentNoWriteTwice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b := newThirdParty(t, bad.Address, good.Address)
+			b := newAggregated(t, bad.Address, good.Address)
 			b.trust.Set(&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{certificate}}) //nolint:gosec // the servers are the test's
 			b.find(bad.Address, ready)
 			_, err = do(t, b, newRequest(t, http.MethodPost, "content"))

@@ -20,7 +20,7 @@ type endpoint struct {
 	pool    *connections.Pool
 	load    *balance.Endpoint
 	metrics *endpointMetrics
-	// hidesHost is set when the replica is asked by its address, and not by the name that the client has used.
+	// hidesHost is set if the Host header has the replica's address instead of the name that the client used.
 	hidesHost bool
 
 	// health is guarded by the backend's lock.
@@ -39,8 +39,8 @@ func (b *Backend) newEndpoint(address string) *endpoint {
 		doubted: make(chan struct{}, 1),
 		removed: make(chan struct{}),
 	}
-	// Third parties see the address that they have here, as kube-aggregator's. Own backends know the client's: core passes it on to pods, and
-	// makes links of it.
+	// An aggregated API server sees its own address as the host, as behind kube-aggregator. Core and extensions see the host that the
+	// client used: core passes it on to pods, and makes links of it.
 	e.hidesHost = b.checks.byConnection
 	options := connections.Options{Dial: b.dial, Observe: e.metrics.connection}
 	if b.checks.byConnection {
@@ -81,7 +81,7 @@ func (e *endpoint) roundTrip(req *http.Request, body io.ReadCloser, kind balance
 	return resp, nil
 }
 
-// isRejection reports whether a status means that the replica has too much to do or is not well.
+// isRejection reports whether a status means that the replica is overloaded or unhealthy.
 func isRejection(status int) bool {
 	switch status {
 	case http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:

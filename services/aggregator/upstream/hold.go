@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// maxHeld is how much of an answer is held back at most. Few objects are larger.
+	// maxHeld limits how many bytes of an answer are held. Few objects are larger.
 	maxHeld = 256 << 10
-	// maxHolding bounds the answers that are held back at a time, and so the memory for them.
+	// maxHolding limits how many answers are held at a time, and so their memory.
 	maxHolding = 128
 )
 
-// hold waits for the answer to a short request to be complete, or too long to wait for. Until then the
-// client has got nothing, and if the connection breaks a read can be sent again, and a client be told of a write that
-// it may have been carried out. The error is one of package connections; the answer is closed then.
+// hold waits until the answer to a short request is complete, or too long to wait for. Until then the client has received nothing. So if
+// the connection breaks, the aggregator can retry a read, and can tell the client that a write may have been carried out. An error is
+// one of package connections, and hold has closed the answer.
 func (c *call) hold(resp *http.Response) error {
 	if !c.mayHold(resp) {
 		return nil
@@ -49,8 +49,8 @@ func (c *call) hold(resp *http.Response) error {
 	return nil
 }
 
-// mayHold reports whether an answer is worth waiting for: one that says that it is short, and one of unknown length to a read. What third
-// parties send without saying how long it is may be a stream.
+// mayHold reports whether to wait for an answer. It holds answers of known, small length. If the length is unknown, it holds the answers
+// of Tripod's services to reads; an aggregated API server may be sending a stream.
 func (c *call) mayHold(resp *http.Response) bool {
 	if !c.class.Holdable || resp.Body == http.NoBody || resp.ContentLength > maxHeld {
 		return false

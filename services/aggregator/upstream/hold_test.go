@@ -88,7 +88,7 @@ func TestAnAnswerToAWriteThatBreaksOffIsNotBegun(t *testing.T) {
 		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
 	})
-	for _, holds := range []bool{true, false} { // of third parties, too
+	for _, holds := range []bool{true, false} { // of aggregated API servers, too
 		b := newBackend(t, pki, address)
 		b.holds = holds
 		resp, err := b.RoundTrip(newRequest(t, http.MethodPost, "{}"))

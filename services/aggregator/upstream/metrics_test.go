@@ -102,7 +102,7 @@ func TestMetrics(t *testing.T) {
 	if err := b.SetServers(nil); err != nil {
 		t.Fatal(err)
 	}
-	b.lookAfter(context.Background(), e)
+	b.keepProbing(context.Background(), e)
 	for _, name := range []string{"requests_total", "in_flight", "connections", "request_duration_seconds", "ejections_total"} {
 		if _, ok := series(t, name, "endpoint", address); ok {
 			t.Errorf("%s of a replica that is gone is left", name)

@@ -8,14 +8,14 @@ import (
 	"slices"
 )
 
-// UnknownReplicaError says that a request is for a replica that there is not.
+// UnknownReplicaError means that a request is for a replica that does not exist.
 type UnknownReplicaError struct{ Backend, Address string }
 
 func (e *UnknownReplicaError) Error() string {
 	return fmt.Sprintf("no replica of %s is at %q", e.Backend, e.Address)
 }
 
-// pinnedAgain returns the replica that the request is for, while it makes sense to try it.
+// pinnedAgain returns the only replica that may answer, or nil if another attempt there is useless.
 func (c *call) pinnedAgain() *endpoint {
 	if c.throttled != nil || slices.Contains(c.unreachable, c.pinned) {
 		return nil

@@ -19,9 +19,8 @@ import (
 // answerTimeout is how long a replica that was found silent has to show a sign of life before its connections are given up.
 const answerTimeout = 2 * time.Second
 
-// lookAfter probes a replica until the context ends or the replica is removed, which it waits for to
-// finish its requests.
-func (b *Backend) lookAfter(ctx context.Context, e *endpoint) {
+// keepProbing probes a replica until the context ends or the replica is removed. It then waits until the replica has finished its requests.
+func (b *Backend) keepProbing(ctx context.Context, e *endpoint) {
 	pause, interval, doubted := b.checks.pause, b.checks.interval, false
 	for was := unprobed; !e.isRemoved(); {
 		sent := time.Now()

@@ -26,12 +26,12 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
-// patience is how long an aggregator waits before it contradicts what another one says of a server. Most contradictions are
+// contradictionDelay is how long an aggregator waits before it contradicts what another one says of a server. Most contradictions are
 // between one that knows already and one that will in a moment; others must not be fought out at full speed.
-const patience = 10 * time.Second
+const contradictionDelay = 10 * time.Second
 
-// ThirdParties knows the API servers of third parties.
-type ThirdParties interface {
+// AggregatedServers knows the aggregated API servers.
+type AggregatedServers interface {
 	// HasSynced reports whether all Services were seen.
 	HasSynced() bool
 	// State is false while nothing is known, as before all Services were seen.
@@ -42,14 +42,14 @@ type ThirdParties interface {
 
 // AvailabilityConfig is what Availability needs.
 type AvailabilityConfig struct {
-	Informer     informers.APIServiceInformer
-	Client       apiregistrationclient.APIServicesGetter
-	Backends     []*upstream.Backend
-	ThirdParties ThirdParties
-	Metrics      *availabilitymetrics.Metrics
+	Informer          informers.APIServiceInformer
+	Client            apiregistrationclient.APIServicesGetter
+	Backends          []*upstream.Backend
+	AggregatedServers AggregatedServers
+	Metrics           *availabilitymetrics.Metrics
 }
 
-// Availability keeps the Available condition of APIServices that name a server: core, extensions or a third party. Those that
+// Availability keeps the Available condition of APIServices that name a server: core, extensions or an aggregated API server. Those that
 // name nobody are kept by kube-aggregator's own controller.
 type Availability struct {
 	AvailabilityConfig
@@ -82,7 +82,7 @@ func NewAvailability(config AvailabilityConfig) (*Availability, error) {
 		a.backends[b.Name()] = b
 		b.Subscribe(func() { a.enqueueAll(b.Name()) })
 	}
-	config.ThirdParties.Subscribe(a.queue.Add)
+	config.AggregatedServers.Subscribe(a.queue.Add)
 	enqueue := func(obj any) {
 		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
 			a.queue.Add(key)
@@ -108,7 +108,7 @@ func (a *Availability) Run(ctx context.Context) {
 		go wait.UntilWithContext(ctx, a.work, time.Second)
 	}
 	// Services are seen when core is there, which the condition of core's own APIServices must not wait for.
-	if cache.WaitForCacheSync(ctx.Done(), a.ThirdParties.HasSynced) {
+	if cache.WaitForCacheSync(ctx.Done(), a.AggregatedServers.HasSynced) {
 		a.enqueueAll("")
 	}
 	<-ctx.Done()
@@ -179,8 +179,8 @@ func (a *Availability) sync(ctx context.Context, name string) error {
 func (a *Availability) judge(service *apiregistrationv1.APIService) (verdict, bool) {
 	switch owner, ours := routing.BackendOf(service); {
 	case !ours:
-		if state, known := a.ThirdParties.State(service.Name); known {
-			return ofThirdParty(state)
+		if state, known := a.AggregatedServers.State(service.Name); known {
+			return ofAggregated(state)
 		}
 	case a.backends[owner] != nil:
 		return ofBackend(owner, a.backends[owner].Replicas())
@@ -207,7 +207,7 @@ func (a *Availability) shouldSay(service *apiregistrationv1.APIService, now verd
 	case news:
 		return true
 	}
-	if left := patience - time.Since(said.at); left > 0 {
+	if left := contradictionDelay - time.Since(said.at); left > 0 {
 		a.queue.AddAfter(service.Name, left)
 		return false
 	}

@@ -66,7 +66,7 @@ func TestVerdicts(t *testing.T) {
 		"no address was taken over yet": {unknown: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, known := ofThirdParty(test.state)
+			got, known := ofAggregated(test.state)
 			if known == test.unknown {
 				t.Fatalf("it is known: %v, %+v", known, got)
 			}
@@ -101,7 +101,7 @@ func TestVerdictsOfABackend(t *testing.T) {
 	}
 }
 
-// states are what an aggregator knows of third parties.
+// states are what an aggregator knows of aggregated API servers.
 type states struct {
 	mu     sync.Mutex
 	state  aggregated.State
@@ -149,7 +149,7 @@ func (c *cluster) addAggregator(ctx context.Context, t *testing.T) *states {
 	factory := informers.NewSharedInformerFactory(c.client, 0)
 	availability, err := NewAvailability(AvailabilityConfig{
 		Informer: factory.Apiregistration().V1().APIServices(), Client: c.client.ApiregistrationV1(),
-		ThirdParties: known, Metrics: availabilitymetrics.New(),
+		AggregatedServers: known, Metrics: availabilitymetrics.New(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -242,7 +242,7 @@ func TestAggregatorsThatSeeOtherThingsContradictEachOtherSlowly(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		// Both say what they think at once, and then each every ten seconds.
-		if n := c.writes(); n < 4 || n > 2+2*int(time.Minute/patience) {
+		if n := c.writes(); n < 4 || n > 2+2*int(time.Minute/contradictionDelay) {
 			t.Errorf("the condition was written %d times in a minute", n)
 		}
 		other.set(well("a:1"))

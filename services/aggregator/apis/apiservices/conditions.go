@@ -44,8 +44,8 @@ func ofBackend(name string, replicas []upstream.Replica) (verdict, bool) {
 	return v, true
 }
 
-// ofThirdParty judges an API server. Endpoints that fail are named also when there are others.
-func ofThirdParty(s aggregated.State) (verdict, bool) {
+// ofAggregated judges an API server. Endpoints that fail are named also when there are others.
+func ofAggregated(s aggregated.State) (verdict, bool) {
 	if s.Problem != nil {
 		return verdict{status: s.Problem.Status, reason: s.Problem.Reason, message: s.Problem.Message, facts: s.Problem.Message}, true
 	}

@@ -4,7 +4,7 @@
 // Package discovery tells clients which groups, versions and resources there are, over all servers.
 //
 // The aggregated form (KEP-3352) is merged from the documents of core and extensions, each fetched
-// when a feed says that it may have changed; third parties are added by kube-aggregator's own
+// when a feed says that it may have changed; aggregated API servers are added by kube-aggregator's own
 // discovery manager. The legacy form follows from the APIServices alone.
 //
 // While a backend is away, its last known document stays as it was: client-go drops groups that are
@@ -180,7 +180,7 @@ func (s *Source) fetch(ctx context.Context) error {
 	if s.etag != "" {
 		req.Header.Set("If-None-Match", s.etag)
 	}
-	resp, err := s.backend.Own().RoundTrip(req)
+	resp, err := s.backend.AsAggregator().RoundTrip(req)
 	if err != nil {
 		return err
 	}

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// patience is how long a backend may take to answer. Whoever asks for details waits longer than a probe does.
-	patience = 2 * time.Second
+	// backendTimeout is how long a backend may take to answer. Whoever asks for details waits longer than a probe does.
+	backendTimeout = 2 * time.Second
 	// maxAnswer is much more than the checks of a server take.
 	maxAnswer = 1 << 20
 )
@@ -29,13 +29,13 @@ type remoteAnswer struct {
 }
 
 func get(ctx context.Context, b Backend, where *url.URL) remoteAnswer {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, backendTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, where.String(), nil)
 	if err != nil {
 		return remoteAnswer{}
 	}
-	resp, err := b.Own().RoundTrip(req)
+	resp, err := b.AsAggregator().RoundTrip(req)
 	if err != nil {
 		return remoteAnswer{}
 	}

@@ -33,8 +33,8 @@ import (
 // Backend is a service whose checks are shown.
 type Backend interface {
 	Name() string
-	// Own returns a transport for requests in the aggregator's own name.
-	Own() http.RoundTripper
+	// AsAggregator returns a transport for requests in the aggregator's own name.
+	AsAggregator() http.RoundTripper
 }
 
 // Handler knows the health of all services.
@@ -52,8 +52,8 @@ func New(backends []Backend, notes ...healthz.HealthChecker) *Handler {
 // roots are the paths of health.
 var roots = []string{"/livez", "/readyz", "/healthz"}
 
-// Shows reports whether a path tells about health. All that servers have there can be asked at the aggregator.
-func Shows(path string) bool {
+// IsHealthPath reports whether a path tells about health. The aggregator answers there for all services.
+func IsHealthPath(path string) bool {
 	return slices.ContainsFunc(roots, func(root string) bool { return path == root || strings.HasPrefix(path, root+"/") })
 }
 

@@ -42,8 +42,8 @@ type remote struct {
 	asked  int
 }
 
-func (r *remote) Name() string           { return r.name }
-func (r *remote) Own() http.RoundTripper { return r }
+func (r *remote) Name() string                    { return r.name }
+func (r *remote) AsAggregator() http.RoundTripper { return r }
 
 func (r *remote) RoundTrip(req *http.Request) (*http.Response, error) {
 	r.asked++

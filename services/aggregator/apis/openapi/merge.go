@@ -97,7 +97,7 @@ func renameConflicts(local, core []byte) ([]byte, error) {
 	}
 	var theirs, ours definitions
 	if err := json.Unmarshal(local, &theirs); err != nil {
-		return nil, fmt.Errorf("documents of third parties: %w", err)
+		return nil, fmt.Errorf("documents of aggregated API servers: %w", err)
 	}
 	if err := json.Unmarshal(core, &ours); err != nil {
 		return nil, fmt.Errorf("document of core: %w", err)

@@ -5,8 +5,8 @@
 //
 // It is merged per server, not per APIService, and by raw top-level entries: no schema is decoded,
 // and what is kept is compressed. With hundreds of CRDs, decoded documents are most of the memory
-// of a kube-apiserver. Core's and extensions' documents are revalidated when a client asks; third
-// parties' and the aggregator's own come from kube-aggregator's OpenAPI controllers.
+// of a kube-apiserver. Core's and extensions' documents are revalidated when a client asks; aggregated API
+// servers' and the aggregator's own come from kube-aggregator's OpenAPI controllers.
 package openapi
 
 import (

@@ -49,7 +49,7 @@ type document struct {
 }
 
 // NewV2 merges the documents of core and extensions with that of local, a handler of /openapi/v2
-// for the aggregator's own group and for third parties.
+// for the aggregator's own group and for aggregated API servers.
 func NewV2(core, extensions http.RoundTripper, local http.Handler) *V2 {
 	newDocument := func(accept string, merge func(core, extensions, local []byte) ([]byte, error)) document {
 		return document{
@@ -186,7 +186,7 @@ func (v *V2) mergeProtobuf(core, extensions, local []byte) ([]byte, error) {
 	}
 	localProtobuf, err := handler.ToProtoBinary(local)
 	if err != nil {
-		return nil, fmt.Errorf("documents of third parties: %w", err)
+		return nil, fmt.Errorf("documents of aggregated API servers: %w", err)
 	}
 	return mergeProtobuf(core, extensions, localProtobuf)
 }

@@ -25,7 +25,7 @@ type V3 struct {
 }
 
 // NewV3 merges the indexes of core and extensions with that of local, a handler of /openapi/v3 for
-// the aggregator's own group and for third parties.
+// the aggregator's own group and for aggregated API servers.
 func NewV3(core, extensions http.RoundTripper, local http.Handler) *V3 {
 	return &V3{parts: []*part{
 		backendPart("core", core),

@@ -38,7 +38,7 @@ type Config struct {
 // forgetInterval is how often servers are looked for that were removed and have finished.
 const forgetInterval = time.Minute
 
-// Directory is the API servers of third parties.
+// Directory is the aggregated API servers.
 type Directory struct {
 	config   Config
 	resolver resolver
@@ -50,8 +50,8 @@ type Directory struct {
 	mu sync.Mutex
 	// servers are by the names of their APIServices. One that is removed stays without endpoints until it has finished its requests.
 	servers map[string]*Server
-	// strangers are servers that Run does not look after yet.
-	strangers   []*Server
+	// added are servers that Run does not probe yet.
+	added       []*Server
 	subscribers []func(apiService string)
 	changed     chan struct{}
 }
@@ -147,7 +147,7 @@ func (d *Directory) Set(service *apiregistrationv1.APIService) *Server {
 	if !known {
 		s = newServer(service, d.config.Dial)
 		d.servers[service.Name] = s
-		d.strangers = append(d.strangers, s)
+		d.added = append(d.added, s)
 		s.backend.Subscribe(func() { d.notify(s.name) })
 	}
 	s.revive()
@@ -189,7 +189,7 @@ func (d *Directory) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for name, s := range d.servers {
-		if s.finished() && !slices.Contains(d.strangers, s) {
+		if s.finished() && !slices.Contains(d.added, s) {
 			delete(d.servers, name)
 			close(s.forgotten)
 			s.backend.Forget()
@@ -205,10 +205,10 @@ func (d *Directory) Run(ctx context.Context) {
 	defer forget.Stop()
 	for {
 		d.mu.Lock()
-		strangers := d.strangers
-		d.strangers = nil
+		added := d.added
+		d.added = nil
 		d.mu.Unlock()
-		for _, s := range strangers {
+		for _, s := range added {
 			tasks.Go(func() { s.run(ctx) })
 		}
 		select {

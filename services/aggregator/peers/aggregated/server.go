@@ -31,7 +31,7 @@ type Server struct {
 	mu      sync.Mutex
 	removed bool
 	service apiregistrationv1.ServiceReference
-	shown   shown
+	tls     tlsSettings
 	// broken says why no connection can be made.
 	broken error
 	// addresses are those of the endpoints, and problem says why there are none.
@@ -40,14 +40,14 @@ type Server struct {
 	located   bool
 }
 
-// shown is what connections are made of.
-type shown struct {
+// tlsSettings is what connections are made of.
+type tlsSettings struct {
 	insecure            bool
 	caBundle, cert, key []byte
 	serverName          string
 }
 
-func (s *shown) equal(other *shown) bool {
+func (s *tlsSettings) equal(other *tlsSettings) bool {
 	return s.insecure == other.insecure && s.serverName == other.serverName &&
 		bytes.Equal(s.caBundle, other.caBundle) && bytes.Equal(s.cert, other.cert) && bytes.Equal(s.key, other.key)
 }
@@ -65,7 +65,7 @@ func newServer(service *apiregistrationv1.APIService, dial connections.Dial) *Se
 		trust:     connections.NewFixedTrust(&tls.Config{MinVersion: tls.VersionTLS12}),
 		forgotten: make(chan struct{}),
 	}
-	s.backend = upstream.NewThirdParty(upstream.ThirdParty{
+	s.backend = upstream.NewAggregated(upstream.Aggregated{
 		Name: service.Name, Trust: s.trust, Dial: dial, Path: discoveryPath(service), Sign: signCheck,
 	})
 	return s
@@ -93,16 +93,16 @@ func (s *Server) reference() apiregistrationv1.ServiceReference {
 // set takes over what an APIService says. The certificate and key are the aggregator's.
 func (s *Server) set(service *apiregistrationv1.APIService, cert, key []byte) {
 	config := remote.BuildTransportConfig(nil, cert, key, service)
-	now := shown{
+	now := tlsSettings{
 		insecure: config.TLS.Insecure, caBundle: config.TLS.CAData, cert: cert, key: key, serverName: config.TLS.ServerName,
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.service = *service.Spec.Service
-	if s.shown.equal(&now) {
+	if s.tls.equal(&now) {
 		return
 	}
-	s.shown = now
+	s.tls = now
 	var trusted *tls.Config
 	if trusted, s.broken = transport.TLSConfigFor(config); s.broken == nil {
 		s.trust.Set(trusted)

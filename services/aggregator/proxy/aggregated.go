@@ -29,14 +29,14 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
-// ThirdPartyConfig is what all proxies to third-party API servers share.
-type ThirdPartyConfig struct {
+// AggregatedConfig is what all proxies to aggregated API servers share.
+type AggregatedConfig struct {
 	RejectRedirects bool
 	Tracer          trace.TracerProvider
 	Serializer      runtime.NegotiatedSerializer
 }
 
-// Upstream is the way to a third-party API server, which shows it the aggregator's front-proxy certificate. A request for it
+// Upstream is the way to an aggregated API server, which shows it the aggregator's front-proxy certificate. A request for it
 // needs only a path. Its errors are those of backend.Backend.
 type Upstream interface {
 	http.RoundTripper
@@ -44,18 +44,18 @@ type Upstream interface {
 	Ready() bool
 }
 
-// ThirdParty proxies to the API server that an APIService names, the way kube-aggregator does: the
+// Aggregated proxies to the API server that an APIService names, the way kube-aggregator does: the
 // user travels in X-Remote-* headers.
-type ThirdParty struct {
-	config    ThirdPartyConfig
+type Aggregated struct {
+	config    AggregatedConfig
 	service   apiregistrationv1.ServiceReference
 	upstream  Upstream
 	available bool
 }
 
-// NewThirdParty returns the proxy for an APIService with a spec.service.
-func NewThirdParty(service *apiregistrationv1.APIService, upstream Upstream, config ThirdPartyConfig) *ThirdParty {
-	return &ThirdParty{
+// NewAggregated returns the proxy for an APIService with a spec.service.
+func NewAggregated(service *apiregistrationv1.APIService, upstream Upstream, config AggregatedConfig) *Aggregated {
+	return &Aggregated{
 		config:    config,
 		service:   *service.Spec.Service,
 		upstream:  upstream,
@@ -65,17 +65,17 @@ func NewThirdParty(service *apiregistrationv1.APIService, upstream Upstream, con
 
 // AssumeAvailable returns the proxy without regard to the APIService's Available condition:
 // discovery of an API server is what makes it available.
-func (p *ThirdParty) AssumeAvailable() *ThirdParty {
+func (p *Aggregated) AssumeAvailable() *Aggregated {
 	assumed := *p
 	assumed.available = true
 	return &assumed
 }
 
-func (p *ThirdParty) name() string { return p.service.Namespace + "/" + p.service.Name }
+func (p *Aggregated) name() string { return p.service.Namespace + "/" + p.service.Name }
 
 // ServeHTTP proxies the request on behalf of the user in its context.
-func (p *ThirdParty) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	// The condition says what some aggregator has found, a moment ago.
+func (p *Aggregated) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	// The condition is what some aggregator found a moment ago.
 	if !p.available && !p.upstream.Ready() {
 		Unavailable(p.config.Serializer, w, req, "the API server behind service %s is not available", p.name())
 		return
@@ -104,7 +104,7 @@ func (p *ThirdParty) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 // upgrade tunnels. utilproxy.UpgradeAwareHandler would do so to one address, so this sends what that does, by the upstream.
-func (p *ThirdParty) upgrade(w http.ResponseWriter, req *http.Request, sender user.Info) {
+func (p *Aggregated) upgrade(w http.ResponseWriter, req *http.Request, sender user.Info) {
 	serveUpgrade(httputil.ReverseProxy{
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			keepHeaders(pr.Out.Header, pr.In.Header)
@@ -118,7 +118,7 @@ func (p *ThirdParty) upgrade(w http.ResponseWriter, req *http.Request, sender us
 	}, w, req)
 }
 
-// refuseRedirects lets an API server agree to an upgrade or refuse it, and nothing else: a client that follows it elsewhere would take its
+// refuseRedirects makes an error of any answer to an upgrade but 101 and errors: a client that followed a redirect would take its
 // credentials along (CVE-2022-3172). utilproxy.UpgradeAwareHandler has the same rule.
 func refuseRedirects(resp *http.Response) error {
 	if resp.StatusCode != http.StatusSwitchingProtocols && resp.StatusCode < http.StatusBadRequest {
@@ -129,12 +129,12 @@ func refuseRedirects(resp *http.Response) error {
 
 // sending is one request on its way to the API server.
 type sending struct {
-	to *ThirdParty
+	to *Aggregated
 	// failed is why there is no answer. utilproxy passes on only what it says.
 	failed error
 }
 
-// RoundTrip sends the request. A watch ends as watches do when its server goes away.
+// RoundTrip sends the request. If the server of a watch goes away, the watch ends without an error.
 func (s *sending) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := s.to.upstream.RoundTrip(req)
 	if err != nil {

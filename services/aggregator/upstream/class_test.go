@@ -103,7 +103,7 @@ func TestARequestOfTheAggregatorHasAClassOfItsOwn(t *testing.T) {
 		"/api/v1/pods?watch=true&resourceVersion=1": balance.Watch, "/api/v1/pods?watch=1": balance.Watch, "/api/v1/pods?limit=1": balance.Short,
 	} {
 		var got *routing.Request
-		transport := own{passing(func(req *http.Request) { got = routing.Of(req) })}
+		transport := asAggregator{passing(func(req *http.Request) { got = routing.Of(req) })}
 		inbound := &routing.Request{Target: routing.Target{Owner: routing.Core, Replica: "127.0.0.1:1"}, LongRunning: true}
 		req, err := http.NewRequestWithContext(inbound.In(t.Context()), http.MethodGet, "https://host"+path, nil)
 		if err != nil {

@@ -14,17 +14,17 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
-// thirdParties is how aggregated API servers are found, by the Services and EndpointSlices of core, and what the aggregator shows them.
-type thirdParties struct {
+// aggregatedServers is how aggregated API servers are found, by the Services and EndpointSlices of core, and what the aggregator shows them.
+type aggregatedServers struct {
 	directory *aggregated.Directory
-	proxy     proxy.ThirdPartyConfig
+	proxy     proxy.AggregatedConfig
 	// clientCert identifies the aggregator. It is nil when none is configured.
 	clientCert *dynamiccertificates.DynamicCertKeyPairContent
 }
 
-func (c *Config) newThirdParties() (*thirdParties, error) {
+func (c *Config) newAggregatedServers() (*aggregatedServers, error) {
 	o, generic := c.options, c.generic
-	t := &thirdParties{proxy: proxy.ThirdPartyConfig{
+	t := &aggregatedServers{proxy: proxy.AggregatedConfig{
 		RejectRedirects: o.RejectForwardingRedirects,
 		Tracer:          generic.TracerProvider,
 		Serializer:      generic.Serializer,

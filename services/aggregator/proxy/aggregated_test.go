@@ -27,17 +27,17 @@ import (
 )
 
 // third returns the proxy to an API server whose condition says whether it is available.
-func third(up Upstream, available apiregistrationv1.ConditionStatus) *ThirdParty {
-	return NewThirdParty(&apiregistrationv1.APIService{
+func third(up Upstream, available apiregistrationv1.ConditionStatus) *Aggregated {
+	return NewAggregated(&apiregistrationv1.APIService{
 		Spec: apiregistrationv1.APIServiceSpec{Service: &apiregistrationv1.ServiceReference{Namespace: "default", Name: "third"}},
 		Status: apiregistrationv1.APIServiceStatus{
 			Conditions: []apiregistrationv1.APIServiceCondition{{Type: apiregistrationv1.Available, Status: available}},
 		},
-	}, up, ThirdPartyConfig{Tracer: noop.NewTracerProvider(), Serializer: aggregatorscheme.Codecs})
+	}, up, AggregatedConfig{Tracer: noop.NewTracerProvider(), Serializer: aggregatorscheme.Codecs})
 }
 
 // serveThird serves the proxy to requests of jane.
-func serveThird(t *testing.T, p *ThirdParty) *httptest.Server {
+func serveThird(t *testing.T, p *Aggregated) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		p.ServeHTTP(w, classified(t, req.WithContext(request.WithUser(req.Context(), jane))))
@@ -46,7 +46,7 @@ func serveThird(t *testing.T, p *ThirdParty) *httptest.Server {
 	return server
 }
 
-func TestATunnelToAThirdPartyTriesAnotherEndpoint(t *testing.T) {
+func TestATunnelToAnAggregatedServerTriesAnotherEndpoint(t *testing.T) {
 	behind := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if got := req.Header.Values("X-Remote-User"); len(got) != 1 || got[0] != "jane" {
 			t.Errorf("the user is %q", got)
@@ -90,7 +90,7 @@ func TestATunnelToAThirdPartyTriesAnotherEndpoint(t *testing.T) {
 	}
 }
 
-func TestAWatchOfAThirdPartyEndsWithoutAnErrorWhenItsServerGoesAway(t *testing.T) {
+func TestAWatchOfAnAggregatedServerEndsWithoutAnErrorWhenItsServerGoesAway(t *testing.T) {
 	for query, broken := range map[string]bool{"watch=1": false, "": true} {
 		t.Run(query, func(t *testing.T) {
 			behind := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -159,7 +159,7 @@ func (r redirecting) RoundTrip(*http.Request) (*http.Response, error) {
 	}, nil
 }
 
-func TestAThirdPartyIsAskedWhenItsConditionOrAnEndpointIsGood(t *testing.T) {
+func TestAnAggregatedServerIsAskedWhenItsConditionOrAnEndpointIsGood(t *testing.T) {
 	for name, test := range map[string]struct {
 		condition apiregistrationv1.ConditionStatus
 		ready     bool
@@ -181,7 +181,7 @@ func TestAThirdPartyIsAskedWhenItsConditionOrAnEndpointIsGood(t *testing.T) {
 	}
 }
 
-func TestClientsOfAThirdPartyAreToldToRetryOnlyWhatCannotHappenTwice(t *testing.T) {
+func TestClientsOfAnAggregatedServerAreToldToRetryOnlyWhatCannotHappenTwice(t *testing.T) {
 	unreachable := &upstream.UnreachableError{Backend: "v1.third.example.com", Failures: []string{"refused"}}
 	broken := errors.New("connection reset")
 	for name, test := range map[string]struct {

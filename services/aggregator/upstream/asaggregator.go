@@ -10,15 +10,15 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 
-// Own returns a transport for requests that the aggregator sends in its own name. RoundTrip of the Backend is for
-// requests that say themselves who sent them.
-func (b *Backend) Own() http.RoundTripper {
-	return own{b}
+// AsAggregator returns a transport for requests that the aggregator sends in its own name. Backend.RoundTrip is for requests whose
+// headers already name the sender.
+func (b *Backend) AsAggregator() http.RoundTripper {
+	return asAggregator{b}
 }
 
-type own struct{ next http.RoundTripper }
+type asAggregator struct{ next http.RoundTripper }
 
-func (o own) RoundTrip(req *http.Request) (*http.Response, error) {
+func (a asAggregator) RoundTrip(req *http.Request) (*http.Response, error) {
 	// The context may be that of a client's request.
 	class, err := routing.Classify(req, routing.Target{})
 	if err != nil {
@@ -27,5 +27,5 @@ func (o own) RoundTrip(req *http.Request) (*http.Response, error) {
 	signed := req.WithContext(class.In(req.Context()))
 	signed.Header = req.Header.Clone()
 	trust.SpeakAsAggregator(signed)
-	return o.next.RoundTrip(signed)
+	return a.next.RoundTrip(signed)
 }
