@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command rights-used says which rights of services nothing has used: `rights-used DIRECTORY`, where services have left what they saw used
-// (see trust.UsedRightsVariable). It fails when a right was neither used nor is listed here with a reason.
+// Command rights-used fails if the tests did not use a right of a service, unless the right is listed here with a reason. Its argument is
+// the directory where services noted the rights that they saw used (trust.UsedRightsVariable).
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 )
 
-// unused are the rights that a run of the tests need not use, and why services have them.
+// unused lists the rights that tests need not use, and why services have them.
 var unused = map[string]string{
 	"aggregator: create subjectaccessreviews.authorization.k8s.io": onlyNodes,
 	"aggregator: get /":                                            "the index of paths of the aggregator lists those of the backends",
@@ -27,13 +27,12 @@ var unused = map[string]string{
 	"aggregator: get /livez":                                       onlyChecks,
 	"aggregator: get /livez/*":                                     onlyChecks,
 	"aggregator: get /readyz/*":                                    onlyChecks,
-	"aggregator: get /metrics":                                     "whoever collects metrics of backends may do so with the certificate of the aggregator",
+	"aggregator: get /metrics":                                     "a collector of metrics may use the certificate of the aggregator",
 	"core: get /apis/*":                                            onlyLegacy,
 	"extensions: create namespaces":                                "NamespaceAutoProvision is off by default",
 	"extensions: update resourcequotas/status":                     "only a quota that counts custom resources is written",
 	"extensions: list, watch endpointslices.discovery.k8s.io":      "only webhooks that are called by endpoint need them",
 	"extensions: create subjectaccessreviews.authorization.k8s.io": onlyNodes,
-	"extensions: get /api":                                         onlyLegacy,
 	"extensions: get /api/*":                                       onlyLegacy,
 	"extensions: get /apis/*":                                      onlyLegacy,
 	"extensions: get /openapi":                                     "only /openapi/v3 and what is below it are read today",
@@ -43,7 +42,7 @@ var unused = map[string]string{
 
 const (
 	onlyNodes  = "only a policy that asks what a node may do needs core's graph of nodes"
-	onlyChecks = "somebody who asks the aggregator for details about health has it ask the backends"
+	onlyChecks = "the aggregator asks backends for details of health only if a client does"
 	onlyLegacy = "clients of discovery fall back on it from the aggregated form"
 )
 

@@ -40,35 +40,35 @@ func paths(verbs []string, paths ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{Verbs: verbs, NonResourceURLs: paths}
 }
 
-// grants are all that services may do in their own name, by user name. Every service evaluates the whole of it, so a rule
-// applies wherever the resource is served.
+// grants lists what services may do in their own name, by user name. Every service evaluates the whole list, so a rule applies wherever
+// the resource is served.
 var grants = map[string][]Grant{
 	Aggregator: {
-		{readPolicy, "what it serves itself, and requests for third parties, are authorized by the policy of core"},
-		{resources(follow, "", "services"), "third-party API servers are found by the Service that their APIService names"},
-		{resources(follow, "discovery.k8s.io", "endpointslices"), "and reached at its endpoints"},
-		{readAdmission, "APIServices obey the same webhooks and policies as other objects, and core and extensions may call third parties only at the paths of webhooks"},
+		{readPolicy, "the aggregator authorizes requests for APIServices, and for aggregated API servers, by the policy of core"},
+		{resources(follow, "", "services"), "an APIService names the Service of an aggregated API server"},
+		{resources(follow, "discovery.k8s.io", "endpointslices"), "the aggregator sends requests to the endpoints of that Service"},
+		{readAdmission, "webhooks and policies apply to APIServices too; core and extensions may call aggregated API servers at the paths of webhooks only"},
 		readFlowControl, writeFlowControlStatus, askOfNodes,
-		{paths(get, "/apis", "/openapi/*"), "discovery and OpenAPI of the backends are merged"},
+		{paths(get, "/apis", "/openapi/*"), "the aggregator merges discovery and OpenAPI of the backends"},
 		{paths(get, "/", "/healthz", "/healthz/*", "/livez", "/livez/*", "/readyz", "/readyz/*", "/metrics"),
-			"requests go to backends that are ready"},
+			"the aggregator sends requests to ready replicas"},
 	},
 	Extensions: {
-		{readPolicy, "custom resources are authorized by the policy of core"},
-		{resources(read, "", "namespaces"), "they decide whether objects may be created in them, and webhooks and policies select by their labels"},
-		{resources(create, "", "namespaces"), "where NamespaceAutoProvision is on, they are made for custom resources as for built-in ones"},
-		{resources(follow, "", "services"), "webhooks are found by the Service that their configuration names"},
-		{resources(follow, "discovery.k8s.io", "endpointslices"), "and reached at its endpoints"},
-		{readAdmission, "admission of custom resources obeys the same webhooks and policies as that of built-in ones"},
-		{resources(follow, "", "resourcequotas"), "custom resources count against the quota of their namespace"},
-		{resources(update, "", "resourcequotas/status"), "and what they use of it is written there"},
+		{readPolicy, "extensions authorizes requests for custom resources by the policy of core"},
+		{resources(read, "", "namespaces"), "an object needs its namespace to exist, and webhooks and policies select namespaces by their labels"},
+		{resources(create, "", "namespaces"), "the admission plugin NamespaceAutoProvision creates namespaces, if it is on"},
+		{resources(follow, "", "services"), "the configuration of a webhook names a Service"},
+		{resources(follow, "discovery.k8s.io", "endpointslices"), "extensions calls webhooks at the endpoints of that Service"},
+		{readAdmission, "webhooks and policies apply to custom resources as to built-in ones"},
+		{resources(follow, "", "resourcequotas"), "custom resources count against the quotas of their namespace"},
+		{resources(update, "", "resourcequotas/status"), "the admission plugin ResourceQuota writes there what custom resources use"},
 		readFlowControl, writeFlowControlStatus, askOfNodes,
-		{paths(get, discoveryPaths...), "admission policies map kinds to resources by discovery, and apply patches by OpenAPI schemas"},
+		{paths(get, discoveryPaths...), "admission policies find resources by discovery, and apply patches by OpenAPI schemas"},
 	},
 	Core: {
 		{resources(read, "*", "*"),
-			"admission policies may take parameters of any kind; in core itself, which reads its own without a certificate, this counts for nothing"},
-		{paths(get, "/apis", "/apis/*"), "admission maps kinds to resources by discovery"},
+			"admission policies may take parameters of any kind; core reads its own kinds without this right"},
+		{paths(get, "/apis", "/apis/*"), "admission finds resources by discovery"},
 	},
 }
 
@@ -89,12 +89,12 @@ var (
 	}
 	writeFlowControlStatus = Grant{
 		resources(patch, "flowcontrol.apiserver.k8s.io", "flowschemas/status"),
-		"and dangling references in it are reported in its status",
+		"API Priority and Fairness reports dangling references there",
 	}
 
 	askOfNodes = Grant{
 		resources(create, "authorization.k8s.io", "subjectaccessreviews"),
-		"admission policies may ask what a node may do, and core alone knows which pods it runs",
+		"the CEL of an admission policy may ask what a node may do, and only core knows which pods run there",
 	}
 
 	discoveryPaths = []string{"/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", "/version", "/version/"}
