@@ -47,7 +47,7 @@ func aggregatorIn(backends *addresses.Backends) ([]*url.URL, []error) {
 	return ParseServers("--"+addresses.BackendsFileFlag+": servers of aggregator", backends.Aggregator.Servers)
 }
 
-// NewAggregator returns an impatient link to the aggregator.
+// NewAggregator returns a link to the aggregator that does not wait for it.
 func NewAggregator(servers []*url.URL, trust trust.Options) *Link {
 	return NewImpatient("aggregator", servers, trust)
 }

@@ -29,8 +29,8 @@ import (
 // links are how extensions reaches the other services.
 type links struct {
 	core, aggregator *link.Link
-	// asked is core for admission, which must not wait for it: what it asks for may be too late for the request that is admitted. So it is
-	// for policy, which admission asks; what that follows it follows with patience of its own.
+	// asked reaches core for admission, which must not wait for it: the request being admitted would time out. Policy asks by it too, and
+	// follows RBAC through a transport that waits.
 	asked *link.Link
 	// served is what clients find here.
 	served *loopback.Served

@@ -591,7 +591,7 @@ func TestNobodyWaitsLongForAReplica(t *testing.T) {
 				return nil, ctx.Err()
 			}
 			return conn, nil
-		}, patience},
+		}, findTimeout},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

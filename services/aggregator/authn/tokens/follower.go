@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// patience is how long a question waits for a replica to be found.
-	patience = 2 * time.Second
+	// findTimeout bounds how long a question waits for a replica of core.
+	findTimeout = 2 * time.Second
 	// hesitation is how long a question waits for the end of the stream of a replica that did not answer it. A replica
 	// that stops ends both, in either order.
 	hesitation = 200 * time.Millisecond
@@ -134,7 +134,7 @@ var errSearching = errors.New("none was found yet")
 
 // followed returns the replica that is followed. It waits a while for a search to end.
 func (f *follower) followed(ctx context.Context) (*replica, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, findTimeout)
 	defer cancel()
 	s := f.search.Load()
 	select {

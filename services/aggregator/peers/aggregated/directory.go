@@ -23,7 +23,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
-// Config says how API servers are found, and what they are shown.
+// Config says how API servers are found, and with which certificates.
 type Config struct {
 	Services       coreinformers.ServiceInformer
 	EndpointSlices discoveryinformers.EndpointSliceInformer
