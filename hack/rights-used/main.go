@@ -20,29 +20,20 @@ import (
 
 // unused lists the rights that tests need not use, and why services have them.
 var unused = map[string]string{
-	"aggregator: create subjectaccessreviews.authorization.k8s.io": onlyNodes,
-	"aggregator: get /":                                            "the index of paths of the aggregator lists those of the backends",
-	"aggregator: get /healthz":                                     onlyChecks,
-	"aggregator: get /healthz/*":                                   onlyChecks,
-	"aggregator: get /livez":                                       onlyChecks,
-	"aggregator: get /livez/*":                                     onlyChecks,
-	"aggregator: get /readyz/*":                                    onlyChecks,
-	"aggregator: get /metrics":                                     "a collector of metrics may use the certificate of the aggregator",
-	"core: get /apis/*":                                            onlyLegacy,
-	"extensions: create namespaces":                                "NamespaceAutoProvision is off by default",
-	"extensions: update resourcequotas/status":                     "only a quota that counts custom resources is written",
-	"extensions: list, watch endpointslices.discovery.k8s.io":      "only webhooks that are called by endpoint need them",
-	"extensions: create subjectaccessreviews.authorization.k8s.io": onlyNodes,
-	"extensions: get /api/*":                                       onlyLegacy,
-	"extensions: get /apis/*":                                      onlyLegacy,
-	"extensions: get /openapi":                                     "only /openapi/v3 and what is below it are read today",
-	"extensions: get /version":                                     onlyLegacy,
-	"extensions: get /version/":                                    onlyLegacy,
+	"aggregator: patch flowschemas/status.flowcontrol.apiserver.k8s.io": onlyFirst,
+	"extensions: patch flowschemas/status.flowcontrol.apiserver.k8s.io": onlyFirst,
+	"aggregator: get /metrics": "a collector of metrics may use the certificate of the aggregator",
+	"core: get /apis/*":        onlyLegacy,
+	"extensions: list, watch endpointslices.discovery.k8s.io": "only webhooks that are called by endpoint need them",
+	"extensions: get /api/*":                                  onlyLegacy,
+	"extensions: get /apis/*":                                 onlyLegacy,
+	"extensions: get /openapi":                                "only /openapi/v3 and what is below it are read today",
+	"extensions: get /version":                                onlyLegacy,
+	"extensions: get /version/":                               onlyLegacy,
 }
 
 const (
-	onlyNodes  = "only a policy that asks what a node may do needs core's graph of nodes"
-	onlyChecks = "the aggregator asks backends for details of health only if a client does"
+	onlyFirst  = "the first service that sees a FlowSchema without status writes it, and that may be core each time"
 	onlyLegacy = "clients of discovery fall back on it from the aggregated form"
 )
 
