@@ -21,6 +21,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/util/responsewriter"
 	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 
 // userAgent tells backends who reads their documents.
@@ -43,7 +45,12 @@ func backendPart(name string, transport http.RoundTripper) *part {
 // handlerPart is a document served in process.
 func handlerPart(name string, handler http.Handler) *part {
 	return &part{name: name, fetch: func(req *http.Request) (*http.Response, error) {
-		ctx := request.WithUser(req.Context(), &user.DefaultInfo{Name: "system:aggregator"})
+		// The context is that of a client's request, which has another class.
+		class, err := routing.Classify(req, routing.Target{})
+		if err != nil {
+			return nil, err
+		}
+		ctx := class.In(request.WithUser(req.Context(), &user.DefaultInfo{Name: "system:aggregator"}))
 		w := responsewriter.NewInMemoryResponseWriter()
 		handler.ServeHTTP(w, req.WithContext(ctx))
 		return &http.Response{

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 
 func keys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
@@ -72,6 +74,29 @@ func TestV2IsMergedOnDemandAndOnlyWhenSomethingChanged(t *testing.T) {
 	third := get(t, v2)
 	if third.Header().Get("Etag") == first.Header().Get("Etag") || !strings.Contains(third.Body.String(), `"Bar"`) {
 		t.Errorf("a changed part does not show: %s", third.Body)
+	}
+}
+
+func TestADocumentIsFetchedByARequestWithAClassOfItsOwn(t *testing.T) {
+	var class *routing.Request
+	part := handlerPart("local", http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { class = routing.Of(req) }))
+	client := httptest.NewRequest(http.MethodPost, "/openapi/v3/apis/example.com/v1", nil)
+	client.Header.Set("Connection", "Upgrade")
+	outer, err := routing.Classify(client, routing.Target{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(outer.In(t.Context()), http.MethodGet, "/openapi/v3/apis/example.com/v1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := part.fetch(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if class.Upgrade || !class.Repeatable {
+		t.Errorf("it has the class of the client's request: %+v", class)
 	}
 }
 

@@ -69,7 +69,16 @@ func (r *resolver) resolve(ref apiregistrationv1.ServiceReference) ([]string, *P
 	if _, err := utilproxy.ResolveEndpoint(r.services, r.slices, ref.Namespace, ref.Name, *ref.Port); err != nil {
 		return nil, notResolved(err)
 	}
-	return endpointsOf(service, portOf(service, *ref.Port).Name, slices), nil
+	// It has read the Service and its endpoints again. They may have changed since they were read above.
+	port := portOf(service, *ref.Port)
+	if port == nil {
+		return nil, problem("ServicePortError", "service/%s in %q is not listening on port %d", ref.Name, ref.Namespace, *ref.Port)
+	}
+	endpoints := endpointsOf(service, port.Name, slices)
+	if len(endpoints) == 0 {
+		return nil, problem("MissingEndpoints", "endpointslices for service/%s in %q have no addresses with port name %q", ref.Name, ref.Namespace, port.Name)
+	}
+	return endpoints, nil
 }
 
 func unknown(reason string, ref apiregistrationv1.ServiceReference, err error) *Problem {

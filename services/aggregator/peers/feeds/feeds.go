@@ -107,7 +107,14 @@ func New(config Config) *Follower {
 
 // Run follows every replica until the context ends.
 func (f *Follower) Run(ctx context.Context) {
-	replicas := follow.NewEach(f.follow)
+	replicas := follow.NewEach(func(one context.Context, address string) {
+		r := &replica{}
+		f.add(address, r)
+		f.follow(one, address, r)
+		if ctx.Err() == nil { // an aggregator that stops takes nothing away
+			f.remove(address, r)
+		}
+	})
 	defer replicas.Wait()
 	for {
 		replicas.Set(ctx, f.config.Backend.Addresses())

@@ -34,9 +34,24 @@ type backend struct {
 	subscriber func()
 	draining   map[string]bool
 	probed     []string
+	// hidden is set while nobody knows where feeds are served.
+	hidden bool
 }
 
 func (b *backend) Name() string { return "extensions" }
+
+// locate finds the feed of every replica, unless the test hides it.
+func (b *backend) locate(address string) (string, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return address, !b.hidden
+}
+
+func (b *backend) hide(hidden bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.hidden = hidden
+}
 
 func (b *backend) Addresses() []string {
 	b.mu.Lock()
@@ -171,7 +186,7 @@ func followReplicas(t *testing.T, addresses ...string) (*backend, *Follower, *he
 		Backend:  b,
 		Settings: ownSettings,
 		Firsts:   NewFirsts(),
-		Locate:   func(address string) (string, bool) { return address, true },
+		Locate:   b.locate,
 		Dial: func(address string) (follow.Conn, error) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -300,6 +315,40 @@ func TestReplicasComeAndGo(t *testing.T) {
 			t.Errorf("without replicas heard %q", h.served)
 		}
 	})
+}
+
+func TestAFeedIsFollowedOnceItIsKnownWhereItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _, h := followReplicas(t)
+		b.hide(true)
+		b.set("a")
+		time.Sleep(time.Minute)
+		if n := len(b.replicas["a"].streams); n != 0 {
+			t.Fatalf("%d streams are open", n)
+		}
+		b.hide(false)
+		time.Sleep(time.Second)
+		b.replicas["a"].say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("1", "x")})
+		synctest.Wait()
+		if !slices.Equal(h.served, []string{"x"}) {
+			t.Errorf("heard %q", h.served)
+		}
+	})
+}
+
+func TestAnAggregatorThatStopsTakesNothingAway(t *testing.T) {
+	var h *heard
+	synctest.Test(t, func(t *testing.T) {
+		var b *backend
+		b, _, h = followReplicas(t, "a", "b")
+		b.replicas["a"].say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("1", "x")})
+		b.replicas["b"].say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("2", "x", "y")})
+		synctest.Wait()
+	})
+	// It has stopped with the bubble.
+	if last := h.served[len(h.served)-1]; last != "x y" {
+		t.Errorf("the last that it said was served is %q", last)
+	}
 }
 
 func TestWhoHadACustomResourceFirst(t *testing.T) {

@@ -14,20 +14,19 @@ import (
 // silence is how long nothing may be heard of a replica: it sends a sign of life every second.
 const silence = 3 * time.Second
 
-// follow reads the feed of the replica at an address until the context ends. It is served elsewhere, at another port.
-func (f *Follower) follow(ctx context.Context, address string) {
-	at, ok := f.config.Locate(address)
-	if !ok {
-		return
-	}
-	r := &replica{}
-	f.add(address, r)
-	defer f.remove(address, r)
+// follow reads the feed of the replica at an address until the context ends. The feed is served elsewhere, at another port. Where that is may
+// change, or become known later.
+func (f *Follower) follow(ctx context.Context, address string, r *replica) {
 	stream := follow.Stream{
-		Name:      "feed of " + f.config.Backend.Name(),
-		Addresses: func() []string { return []string{at} },
-		Dial:      f.config.Dial,
-		Silence:   silence,
+		Name: "feed of " + f.config.Backend.Name(),
+		Addresses: func() []string {
+			if at, ok := f.config.Locate(address); ok {
+				return []string{at}
+			}
+			return nil
+		},
+		Dial:    f.config.Dial,
+		Silence: silence,
 		Run: func(reading context.Context, session *follow.Session) error {
 			err := f.read(reading, session, address, r)
 			if ctx.Err() == nil {

@@ -5,6 +5,7 @@ package connections
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -189,6 +190,10 @@ func (e *exclusive) roundTrip(c *connection, req *http.Request) (*http.Response,
 		return nil, &Error{Reason: Broken, Err: err}
 	}
 	switch {
+	case resp.StatusCode == http.StatusSwitchingProtocols && req.Header["Upgrade"] == nil:
+		resp.Body.Close() //nolint:errcheck // it closes the connection
+		e.forget()
+		return nil, &Error{Reason: Broken, Err: errors.New("the replica changes the protocol without being asked")}
 	case resp.StatusCode == http.StatusSwitchingProtocols:
 		e.forget() // the connection is a tunnel now, and closed with the body
 	case resp.Body == http.NoBody:

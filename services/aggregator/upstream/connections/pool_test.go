@@ -6,6 +6,7 @@ package connections_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -420,6 +421,28 @@ func TestTunnelsPassInBothDirections(t *testing.T) {
 		t.Errorf("got %d bytes (%v), want %d and the end", len(got), err, len(sent))
 	}
 	_ = tunnel.Close()
+	if n := open.http1.Load(); n != 0 {
+		t.Errorf("%d connections are left", n)
+	}
+}
+
+func TestAnUpgradeThatNobodyAskedForIsRefused(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	address := serve(t, pki, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n")
+	})
+	pool, open := newPool(t, pki, address)
+	_, err := do(t, pool, newRequest(t, http.MethodGet, ""), connections.Exclusive)
+	var failed *connections.Error
+	if !errors.As(err, &failed) || failed.Reason != connections.Broken {
+		t.Errorf("error is %v, want that the connection is broken", err)
+	}
 	if n := open.http1.Load(); n != 0 {
 		t.Errorf("%d connections are left", n)
 	}
