@@ -43,13 +43,13 @@ type Command struct {
 	Name string
 	// Long is the description in the help text.
 	Long string
-	// Flags are the service's flags by section. New adds the global ones.
+	// Flags are the service's flags by section. NewCommand adds the global ones.
 	Flags *cliflag.NamedFlagSets
 	// Logs is filled by Flags.
 	Logs *logsapi.LoggingConfiguration
 	// Components holds the feature gates and emulated versions that Flags fills.
 	Components compatibility.ComponentGlobalsRegistry
-	// Execute runs the service until its context ends.
+	// Run runs the service until its context ends.
 	Run func(context.Context) error
 }
 
@@ -98,7 +98,7 @@ func NewCommand(s Command) *cobra.Command {
 	return cmd
 }
 
-// Execute executes the command and returns the exit code of the process. An error is one line on stderr.
+// Execute runs the command and returns the exit code of the process. An error is one line on stderr.
 func Execute(ctx context.Context, cmd *cobra.Command, stderr io.Writer) int {
 	cmd.SetContext(ctx)
 	if err := cli.RunNoErrOutput(cmd); err != nil {

@@ -4,9 +4,9 @@
 // Package process runs the processes of Tripod as children: it starts them, knows when they are ready, starts
 // those that die again and stops all of them in order.
 //
-//	group := supervisor.NewGroup(func(e supervisor.Event) { fmt.Println(e) })
+//	group := process.NewGroup(func(e process.Event) { fmt.Println(e) })
 //	defer group.Stop()
-//	etcd := group.Start(supervisor.Process{Component: "etcd", Path: path, Args: args, Output: log, Ready: probe.Ready})
+//	etcd := group.Start(process.Process{Component: "etcd", Path: path, Args: args, Output: log, Ready: probe.Ready})
 //	if err := group.WaitReady(ctx, etcd); err != nil {
 //		return err
 //	}

@@ -118,6 +118,16 @@ func (r *Request) In(ctx context.Context) context.Context {
 	return context.WithValue(request.WithRequestInfo(ctx, r.Info), requestKey{}, r)
 }
 
+// Renew returns a request that the aggregator itself has made, with a class of its own. Its context may be that of a client's request, which
+// has another class.
+func Renew(req *http.Request) (*http.Request, error) {
+	r, err := Classify(req, Target{})
+	if err != nil {
+		return nil, err
+	}
+	return req.WithContext(r.In(req.Context())), nil
+}
+
 // From returns the class that In put into a context, or nil.
 func From(ctx context.Context) *Request {
 	r, _ := ctx.Value(requestKey{}).(*Request)

@@ -19,12 +19,10 @@ func (b *Backend) AsAggregator() http.RoundTripper {
 type asAggregator struct{ next http.RoundTripper }
 
 func (a asAggregator) RoundTrip(req *http.Request) (*http.Response, error) {
-	// The context may be that of a client's request.
-	class, err := routing.Classify(req, routing.Target{})
+	signed, err := routing.Renew(req)
 	if err != nil {
 		return nil, err
 	}
-	signed := req.WithContext(class.In(req.Context()))
 	signed.Header = req.Header.Clone()
 	trust.SpeakAsAggregator(signed)
 	return a.next.RoundTrip(signed)

@@ -45,12 +45,11 @@ func backendPart(name string, transport http.RoundTripper) *part {
 // handlerPart is a document served in process.
 func handlerPart(name string, handler http.Handler) *part {
 	return &part{name: name, fetch: func(req *http.Request) (*http.Response, error) {
-		// The context is that of a client's request, which has another class.
-		class, err := routing.Classify(req, routing.Target{})
+		req, err := routing.Renew(req)
 		if err != nil {
 			return nil, err
 		}
-		ctx := class.In(request.WithUser(req.Context(), &user.DefaultInfo{Name: "system:aggregator"}))
+		ctx := request.WithUser(req.Context(), &user.DefaultInfo{Name: "system:aggregator"})
 		w := responsewriter.NewInMemoryResponseWriter()
 		handler.ServeHTTP(w, req.WithContext(ctx))
 		return &http.Response{
