@@ -59,7 +59,7 @@ up: build ## Build, then run Tripod and an etcd on this machine until Ctrl-C (UP
 	@exec $(BIN)/tripod up $(UP_ARGS)
 
 .PHONY: clean
-clean: ## Remove what was built; the data directory .tripod stays.
+clean: ## Remove what was built; data directories stay.
 	rm -rf $(BIN) $(DIST) artifacts
 
 ##@ Test
@@ -75,7 +75,7 @@ test-unit: $(TOOLS)/gotestsum $(TOOLS)/helm ## Run the unit tests.
 
 # Those that measure shares of load, or keep the machine busy, run alone, one package at a time. The others mostly wait, so more of them run at
 # a time than there are processors, those first that take longest.
-BUSY_TESTS := ./test/disturb/dataplane ./test/disturb/linearizability ./test/disturb/storages
+BUSY_TESTS := ./test/disturb/dataplane ./test/disturb/faults ./test/disturb/linearizability ./test/disturb/storages
 LONG_TESTS := ./test/compare/identity ./test/compare/encryption ./test/compare/audit ./test/compare/streaming ./test/compare/admission
 # Services leave here which rights other services use. A right that no test uses fails the run.
 RIGHTS_USED := $(abspath $(BIN))/rights-used
@@ -90,6 +90,11 @@ else
 	$(GOTESTSUM) -count=1 -p 1 -timeout 20m $(BUSY_TESTS)
 	go run ./hack/rights-used $(RIGHTS_USED)
 endif
+
+FUZZTIME := 1m
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for a minute (FUZZTIME=10s FUZZ=Headers). What fails becomes a test case in testdata/fuzz.
+	hack/fuzz.sh $(FUZZTIME) $(FUZZ)
 
 .PHONY: test-assets
 test-assets: $(ASSETS)/kwok ## Build the stock Kubernetes binaries that tests compare and run with; not shipped.
@@ -149,6 +154,14 @@ BENCH_ARGS ?= -docs docs/benchmarks.md
 .PHONY: bench
 bench: build test-assets ## Run stock and Tripod side by side, and write docs/benchmarks.md; 25 minutes (BENCH_ARGS="-run GET").
 	go run ./test/bench $(BENCH_ARGS)
+
+##@ Break it
+
+# Root gives every process a network and a disk of its own; without it, the faults that need them are left out.
+FAULTS_ARGS ?= -docs docs/faults.md
+.PHONY: faults
+faults: build test-assets ## Break one thing after the other under load, and write the tables of docs/faults.md; 20 minutes, best as root (FAULTS_ARGS="-run kill").
+	go run ./test/disturb/faults $(FAULTS_ARGS)
 
 ##@ Release
 
@@ -218,17 +231,20 @@ release-proto: $(TOOLS)/buf ## Hold later changes of the contracts against what 
 	$(TOOLS)/buf build proto --exclude-source-info --output $(PROTO_RELEASED)
 
 PRIORITIES := services/aggregator/apis/apiservices/priorities_generated.go
+ETCD_RANGES := local/etcd/access/builtin_generated.go
 PROTO_TOOLS := $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc
 
 .PHONY: verify-generated fix-generated
 verify-generated: $(PROTO_TOOLS) ## Check that generated code is up to date.
 	hack/verify-generated.sh $(PRIORITIES) go run -trimpath ./hack/gen-apiservice-priorities -output
+	hack/verify-generated.sh $(ETCD_RANGES) go run -trimpath ./hack/gen-etcd-ranges -output
 	hack/verify-generated.sh docs/values.md go run -trimpath ./hack/gen-chart-values -output
 	hack/verify-generated.sh docs/flags.md go run -trimpath ./hack/gen-tables flags
 	hack/verify-generated.sh docs/secure.md go run -trimpath ./hack/gen-tables rules
 	hack/verify-generated.sh proto hack/generate-proto.sh
 fix-generated: $(PROTO_TOOLS)
 	go run -trimpath ./hack/gen-apiservice-priorities -output $(PRIORITIES)
+	go run -trimpath ./hack/gen-etcd-ranges -output $(ETCD_RANGES)
 	go run -trimpath ./hack/gen-chart-values
 	go run -trimpath ./hack/gen-tables flags docs/flags.md
 	go run -trimpath ./hack/gen-tables rules docs/secure.md

@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
@@ -36,22 +39,16 @@ func aggregatedServer(t *testing.T, r *release.Release) {
 		return err
 	})
 	bundle, key, err := cert.GenerateSelfSignedCertKey(wardle+"."+wardle+".svc", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, err = r.Kubectl(t.Context(), testdata(t, "wardle-tripod.yaml", "$CA_BUNDLE", base64.StdEncoding.EncodeToString(bundle)), "apply", "-f", "-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		for _, object := range []string{"apiservice/v1alpha1.wardle.example.com", "namespace/" + wardle} {
 			if _, err := r.Kubectl(context.Background(), "", "delete", "--wait=false", object); err != nil {
 				t.Error(err)
 			}
 		}
-		if err := r.Host.Client.CoreV1().Namespaces().Delete(context.Background(), wardle, metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, r.Host.Client.CoreV1().Namespaces().Delete(context.Background(), wardle, metav1.DeleteOptions{}))
 	})
 	user := &user{t: t, release: r, namespace: wardle}
 	token := strings.TrimSpace(user.kubectl("", "create", "token", "server", "--duration=2h").out)
@@ -76,9 +73,7 @@ func hostWardle(t *testing.T, r *release.Release, files map[string][]byte) {
 		t.Fatal(err)
 	}
 	name, tag, err := env.Cluster.Image(ctx, "etcd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := r.HostKubectl(ctx, testdata(t, "wardle-host.yaml", "$ETCD_IMAGE", name+":"+tag), "apply", "--namespace", wardle, "-f", "-"); err != nil {
 		t.Fatal(err)
 	}
@@ -94,9 +89,7 @@ func insideKubeconfig(t *testing.T, r *release.Release, token string) []byte {
 	config.Contexts["tripod"] = &clientcmdapi.Context{Cluster: "tripod", AuthInfo: "tripod"}
 	config.CurrentContext = "tripod"
 	data, err := clientcmd.Write(*config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return data
 }
 
@@ -104,8 +97,6 @@ func insideKubeconfig(t *testing.T, r *release.Release, token string) []byte {
 func testdata(t testing.TB, name string, oldnew ...string) string {
 	t.Helper()
 	data, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return strings.NewReplacer(oldnew...).Replace(string(data))
 }

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -39,12 +42,8 @@ func TestInstall(t *testing.T) {
 func everythingIsReady(t *testing.T, r *release.Release) {
 	for _, component := range append([]string{release.Etcd}, release.Services...) {
 		pods, err := r.AllPods(t.Context(), component)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(pods) != 1 {
-			t.Errorf("%d pods of %s, want 1", len(pods), component)
-		}
+		require.NoError(t, err)
+		assert.Len(t, pods, 1, "%d pods of %s, want 1", len(pods), component)
 		for _, pod := range pods {
 			if !ready(&pod) || restarts(&pod) > 0 {
 				t.Errorf("%s is not ready, or has restarted: %+v", pod.Name, pod.Status)
@@ -74,9 +73,7 @@ func objects(t *testing.T, r *release.Release) {
 	user.kubectl("", "get", "deployments").says("web")
 	user.kubectl("", "delete", "deployment/web", "configmap/a", "--wait=false").says("deleted")
 	client, err := kubernetes.NewForConfig(r.Admin())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	framework.Eventually(t, "the object is gone", func(ctx context.Context) error {
 		list, err := client.CoreV1().ConfigMaps(user.namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=a"})
 		if err == nil && len(list.Items) > 0 {
@@ -110,9 +107,7 @@ func tokens(t *testing.T, r *release.Release) {
 	config.CertData, config.KeyData = nil, nil
 	config.BearerToken = strings.TrimSpace(user.kubectl("", "create", "token", "robot").out)
 	robot, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := robot.CoreV1().ConfigMaps(user.namespace).List(t.Context(), metav1.ListOptions{}); err == nil ||
 		!strings.Contains(err.Error(), "system:serviceaccount:"+user.namespace+":robot") {
 		t.Errorf("a robot without rights: got %v, want a refusal by its name", err)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/e2e/environment"
 	"github.com/tripod-k8s/tripod/e2e/progress"
 	"github.com/tripod-k8s/tripod/e2e/release"
@@ -75,9 +77,7 @@ func install(ctx context.Context, r *release.Release, values ...release.Values) 
 // must runs a step and fails the test if the step fails.
 func must(t testing.TB, what string, do func() error) {
 	t.Helper()
-	if err := progress.Step(what, do); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, progress.Step(what, do))
 }
 
 // customs has enough kinds that each of three replicas of extensions serves some.
@@ -86,9 +86,7 @@ var customs = release.Customs(30)
 // load starts clients that use ConfigMaps and custom resources.
 func load(t testing.TB, r *release.Release) *traffic.Traffic {
 	t.Helper()
-	if err := r.Define(t.Context(), customs); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.Define(t.Context(), customs))
 	return traffic.Start(t, traffic.Options{Customs: customs, Rate: 100, Workers: 60, Watchers: 120}, r.Admin())
 }
 

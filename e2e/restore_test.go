@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tripod-k8s/tripod/e2e/environment"
@@ -34,16 +37,22 @@ func TestDataMoves(t *testing.T) {
 		awaitCode(t, r, resource.Collection("default"), http.StatusOK)
 		create(t, r, resource, "kept")
 	}
+	restore(t, r, resources)
+	split(t, r, resources)
+}
 
+// restore restores a snapshot, and checks that no resourceVersion goes back.
+func restore(t *testing.T, r *release.Release, resources []traffic.Resource) {
+	t.Helper()
 	snapshot := saveSnapshot(t, r, "etcd-snapshot")
 	var last uint64
 	for _, resource := range resources {
 		last = max(last, create(t, r, resource, "lost"))
 	}
-	restore := release.Values{"etcd": release.Values{"restore": release.Values{"snapshot": snapshot}}}
-	refused(t, "a restore while etcd runs", r.Upgrade(t.Context(), restore), "first scale it and the services to 0")
+	values := release.Values{"etcd": release.Values{"restore": release.Values{"snapshot": snapshot}}}
+	refused(t, "a restore while etcd runs", r.Upgrade(t.Context(), values), "first scale it and the services to 0")
 	must(t, "everything stops", func() error { return stopAll(t.Context(), r) })
-	must(t, "helm restores "+snapshot, func() error { return r.Upgrade(t.Context(), restore) })
+	must(t, "helm restores "+snapshot, func() error { return r.Upgrade(t.Context(), values) })
 	for _, resource := range resources {
 		awaitCode(t, r, resource.Path("default", "kept"), http.StatusOK)
 		awaitCode(t, r, resource.Path("default", "lost"), http.StatusNotFound)
@@ -58,11 +67,15 @@ func TestDataMoves(t *testing.T) {
 	for _, resource := range resources {
 		awaitCode(t, r, resource.Path("default", "later"), http.StatusOK)
 	}
+}
 
-	split := release.Values{"etcd": release.Values{"mode": "perService"}}
-	refused(t, "an etcd that would be empty", r.Upgrade(t.Context(), split), "copy them first")
+// split gives custom resources, which are the last of the resources, an etcd of their own.
+func split(t *testing.T, r *release.Release, resources []traffic.Resource) {
+	t.Helper()
+	values := release.Values{"etcd": release.Values{"mode": "perService"}}
+	refused(t, "an etcd that would be empty", r.Upgrade(t.Context(), values), "copy them first")
 	must(t, "extensions stops and gets an etcd", func() error {
-		return r.Upgrade(t.Context(), split, release.Values{"extensions": release.Values{"replicas": 0}})
+		return r.Upgrade(t.Context(), values, release.Values{"extensions": release.Values{"replicas": 0}})
 	})
 	// The restore raised the revisions of the source beyond what the new etcd can reach by writes.
 	empty := saveSnapshot(t, r, "etcd-extensions-snapshot")
@@ -72,10 +85,8 @@ func TestDataMoves(t *testing.T) {
 	must(t, "helm restores "+empty, func() error {
 		return r.Upgrade(t.Context(), release.Values{"etcd": release.Values{"restore": release.Values{"extensionsSnapshot": empty}}})
 	})
-	said := runJob(t, r, "split-etcd")
-	if !strings.Contains(said, custom.Plural+".") {
-		t.Errorf("the Job did not copy %s:\n%s", custom.Plural, said)
-	}
+	custom := resources[len(resources)-1]
+	assert.Contains(t, runJob(t, r, "split-etcd"), custom.Plural+".", "the Job did not copy %s", custom.Plural)
 	must(t, "extensions starts", func() error {
 		return r.Upgrade(t.Context(), release.Values{"extensions": release.Values{"replicas": 1}})
 	})
@@ -91,9 +102,7 @@ func TestDataMoves(t *testing.T) {
 // installWithSnapshots installs a release that saves snapshots. It is removed at the end of the test, unless the test failed.
 func installWithSnapshots(t *testing.T, r *release.Release) {
 	values, err := env.Values(t.Context(), environment.OtherNodePort)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	etcd := values["etcd"].(release.Values)
 	persistence := etcd["persistence"].(release.Values)
 	persistence["whenDeleted"] = "Delete"
@@ -103,9 +112,7 @@ func installWithSnapshots(t *testing.T, r *release.Release) {
 		values[service] = release.Values{"resources": release.Values{"requests": release.Values{"cpu": "20m"}}}
 	}
 	for i := range 3 { // for two etcds and for the snapshots
-		if err := env.Volume(t.Context(), fmt.Sprintf("%s-%d", r.Name, i)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Volume(t.Context(), fmt.Sprintf("%s-%d", r.Name, i)))
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -113,12 +120,8 @@ func installWithSnapshots(t *testing.T, r *release.Release) {
 			return
 		}
 		ctx := context.WithoutCancel(t.Context())
-		if err := r.Uninstall(ctx); err != nil {
-			t.Error(err)
-		}
-		if err := r.Host.Client.CoreV1().Namespaces().Delete(ctx, r.Namespace, metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, r.Uninstall(ctx))
+		assert.NoError(t, r.Host.Client.CoreV1().Namespaces().Delete(ctx, r.Namespace, metav1.DeleteOptions{}))
 	})
 	must(t, "helm installs a release with snapshots", func() error { return install(t.Context(), r, values) })
 }
@@ -129,9 +132,7 @@ func create(t *testing.T, r *release.Release, resource traffic.Resource, name st
 	client := traffic.NewClient(t, r.Admin(), 1)
 	created := client.Need(t, http.MethodPost, resource.Collection("default"), resource.Object(name, "1", ""))
 	version, err := created.Version()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return version
 }
 
@@ -143,9 +144,7 @@ func awaitCode(t *testing.T, r *release.Release, path string, code int) {
 
 func refused(t *testing.T, what string, err error, why string) {
 	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), why) {
-		t.Errorf("%s: got %v, want a refusal that says %q", what, err, why)
-	}
+	assert.ErrorContains(t, err, why, "%s: got %v, want a refusal that says %q", what, err, why)
 	progress.Printf("%s is refused", what)
 }
 

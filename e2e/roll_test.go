@@ -7,6 +7,9 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/e2e/release"
 )
 
@@ -35,9 +38,7 @@ func TestRoll(t *testing.T) {
 	unharmed(t, clients)
 	for _, service := range release.Services {
 		for _, name := range podNames(t, r, service) {
-			if before[name] {
-				t.Errorf("%s is still there", name)
-			}
+			assert.False(t, before[name], "%s is still there", name)
 		}
 	}
 	for _, name := range podNames(t, r, release.Etcd) {
@@ -50,9 +51,7 @@ func TestRoll(t *testing.T) {
 func podNames(t testing.TB, r *release.Release, component string) []string {
 	t.Helper()
 	pods, err := r.AllPods(t.Context(), component)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var names []string
 	for _, pod := range pods {
 		names = append(names, pod.Name)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tripod-k8s/tripod/e2e/release"
@@ -46,9 +48,7 @@ func othersThan(t testing.TB, r *release.Release, service string) map[string]str
 			continue
 		}
 		pods, err := r.AllPods(t.Context(), component)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, pod := range pods {
 			all[pod.Name] = fmt.Sprintf("generation %d, restarts %d", pod.Generation, restarts(&pod))
 		}

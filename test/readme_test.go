@@ -9,15 +9,15 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestTheReadmeListsEveryPackage(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var listed []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllSubmatch(readme, -1) {
 		listed = append(listed, string(row[1]))
@@ -29,17 +29,11 @@ func TestTheReadmeListsEveryPackage(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for folder := range packages {
-		if !slices.Contains(listed, folder) {
-			t.Errorf("%s has no row", folder)
-		}
+		assert.Contains(t, listed, folder, "%s has no row", folder)
 	}
 	for _, folder := range listed {
-		if !packages[folder] {
-			t.Errorf("%s has a row and no package", folder)
-		}
+		assert.True(t, packages[folder], "%s has a row and no package", folder)
 	}
 }

@@ -30,7 +30,7 @@ func newCheckCommand() *cobra.Command {
 		Long: `Create, read, change, watch and delete an object of a built-in kind and a custom resource, which the check defines first.
 The check deletes everything that it made, also when it fails.
 
-The instance is the one in $` + up.DataDirVariable + ` or .tripod unless $KUBECONFIG or --kubeconfig names another.`,
+The instance is the one in $` + up.DataDirVariable + ` or ` + up.DefaultDataDirHelp + ` unless $KUBECONFIG or --kubeconfig names another.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := checkedConfig(kubeconfig, server)
@@ -59,9 +59,12 @@ The instance is the one in $` + up.DataDirVariable + ` or .tripod unless $KUBECO
 	return cmd
 }
 
-func checkedConfig(kubeconfig, server string) (*rest.Config, error) {
+func checkedConfig(kubeconfig, server string) (_ *rest.Config, err error) {
 	if kubeconfig == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
-		kubeconfig = up.DataDir(up.DefaultDataDir()).Kubeconfig()
+		if kubeconfig, err = up.DataDir(up.DefaultDataDir()).TrustedKubeconfig(); err != nil {
+			return nil, err
+		}
+		sayEarlierInstance(os.Stderr)
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig

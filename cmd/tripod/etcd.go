@@ -22,11 +22,11 @@ const revisionsBetween = 1_000_000_000
 func newEtcdCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "etcd",
-		Short: "Back up and restore an etcd",
+		Short: "Back up and restore an etcd, and limit who reaches what in it",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newEtcdSnapshotCommand(), newEtcdRestoreCommand(), newEtcdRunCommand())
+	cmd.AddCommand(newEtcdSnapshotCommand(), newEtcdRestoreCommand(), newEtcdAccessCommand(), newEtcdRunCommand())
 	return cmd
 }
 
@@ -122,7 +122,7 @@ For an etcd of several members, restore each from the same file, with the flags 
 
 First stop etcd and all services, and move the old data directory away. The new etcd continues at the revision of the
 snapshot plus --bump-revision. Clients see the revision as resourceVersion. Those that watch list again.`,
-		Example: `  tripod etcd restore backup.db --data-dir .tripod/etcd
+		Example: `  tripod etcd restore backup.db --data-dir ~/.tripod/etcd
   tripod etcd restore backup.db --data-dir /var/lib/etcd/data --name etcd-0 \
     --initial-advertise-peer-urls https://etcd-0.etcd:2380 --initial-cluster etcd-0=https://etcd-0.etcd:2380,etcd-1=https://etcd-1.etcd:2380`,
 		Args: cobra.ExactArgs(1),

@@ -30,7 +30,7 @@ func newKubectlCommand() *cobra.Command {
 		Use:   "kubectl",
 		Short: "Run kubectl against the instance",
 		Long: "Run kubectl, with the kubeconfig of the instance in $" + up.DataDirVariable +
-			" or .tripod unless $KUBECONFIG or --kubeconfig names another.",
+			" or " + up.DefaultDataDirHelp + " unless $KUBECONFIG or --kubeconfig names another.",
 		DisableFlagParsing: true,
 		Run: func(_ *cobra.Command, args []string) {
 			runKubectl(args)
@@ -41,7 +41,7 @@ func newKubectlCommand() *cobra.Command {
 // runKubectl is the whole of kubectl; it ends the process itself when it fails.
 func runKubectl(args []string) {
 	os.Args = append([]string{"kubectl"}, args...) // kubectl finds plugins and aliases by these
-	preferInstance(args)
+	util.CheckErr(preferInstance(args))
 	if _, err := logs.GlogSetter(kubectl.GetLogVerbosity(os.Args)); err != nil {
 		util.CheckErr(err)
 	}
@@ -52,15 +52,20 @@ func runKubectl(args []string) {
 
 // preferInstance makes the kubeconfig of the instance the default, even if there is no instance. Then a command fails, and
 // does not reach the cluster that the user's own kubeconfig happens to name.
-func preferInstance(args []string) {
+func preferInstance(args []string) error {
 	if end := slices.Index(args, "--"); end >= 0 {
 		args = args[:end]
 	}
 	if os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" || slices.ContainsFunc(args, namesKubeconfig) {
-		return
+		return nil
 	}
 	dataDir := up.DataDir(up.DefaultDataDir())
-	if _, err := os.Stat(dataDir.Kubeconfig()); err != nil {
+	kubeconfig, err := dataDir.TrustedKubeconfig()
+	if err != nil {
+		return err
+	}
+	sayEarlierInstance(os.Stderr)
+	if _, err := os.Stat(kubeconfig); err != nil {
 		utilruntime.ErrorHandlers = nil // the message below says it better
 		util.BehaviorOnFatal(func(message string, code int) {
 			fmt.Fprintln(os.Stderr, strings.TrimSuffix(message, "\n"))
@@ -70,7 +75,7 @@ func preferInstance(args []string) {
 			os.Exit(code)
 		})
 	}
-	os.Setenv(clientcmd.RecommendedConfigPathEnvVar, dataDir.Kubeconfig()) //nolint:errcheck // the name is valid
+	return os.Setenv(clientcmd.RecommendedConfigPathEnvVar, kubeconfig)
 }
 
 func namesKubeconfig(arg string) bool {

@@ -4,6 +4,8 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -48,6 +50,21 @@ func newRootCommand() *cobra.Command {
 
 // addDataDirFlag adds the flag that names the instance.
 func addDataDirFlag(cmd *cobra.Command, dataDir *string) {
-	cmd.Flags().StringVar(dataDir, "data-dir", up.DefaultDataDir(),
-		"directory of the instance; the default can be set with $"+up.DataDirVariable)
+	const name = "data-dir"
+	cmd.Flags().StringVar(dataDir, name, up.DefaultDataDir(), "directory of the instance; the default can be set with $"+up.DataDirVariable)
+	if os.Getenv(up.DataDirVariable) == "" {
+		cmd.Flags().Lookup(name).DefValue = up.DefaultDataDirHelp
+	}
+	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
+		if !cmd.Flags().Changed(name) {
+			sayEarlierInstance(cmd.ErrOrStderr())
+		}
+	}
+}
+
+// sayEarlierInstance says how to go on using an instance in the working directory.
+func sayEarlierInstance(w io.Writer) {
+	if line := up.EarlierInstance(); line != "" {
+		fmt.Fprintln(w, line)
+	}
 }

@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/utils/ptr"
 
 	"github.com/tripod-k8s/tripod/local/process"
@@ -54,22 +57,16 @@ func TestWrongCommandLinesAreRefused(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := execute(t, tc.args...)
-			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("error is %v, want %q", err, tc.want)
-			}
+			assert.ErrorContains(t, err, tc.want)
 		})
 	}
 }
 
 func TestHelpNamesWhatIsForUsers(t *testing.T) {
 	help, err := execute(t)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, command := range []string{"up", "status", "scale", "check", "certs", "etcd", "migrate", "kubectl", "kube-apiserver", "version", "completion"} {
-		if !strings.Contains(help, "\n  "+command+" ") {
-			t.Errorf("help does not name %s:\n%s", command, help)
-		}
+		assert.Contains(t, help, "\n  "+command+" ", "help does not name %s", command)
 	}
 	if help, err = execute(t, "etcd"); err != nil {
 		t.Fatal(err)
@@ -81,13 +78,9 @@ func TestHelpNamesWhatIsForUsers(t *testing.T) {
 
 func TestVersionAsJSON(t *testing.T) {
 	out, err := execute(t, "version", "-o", "json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var got map[string]string
-	if err := json.Unmarshal([]byte(out), &got); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(out), &got))
 	for _, key := range []string{"tripod", "kubernetes", "goVersion", "platform"} {
 		if got[key] == "" {
 			t.Errorf("%s is missing in %s", key, out)
@@ -113,26 +106,18 @@ func TestStatusIsShownToPeopleAndPrograms(t *testing.T) {
 	}, {Status: process.Status{Component: "extensions", Replica: "extensions-0", Message: "restarts in 1.0s"}}}
 
 	var table bytes.Buffer
-	if err := printStatuses(&table, statuses); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, printStatuses(&table, statuses))
 	lines := strings.Split(strings.TrimSpace(table.String()), "\n")
 	want := []string{"core-0", "true", "42", "https://127.0.0.1:20000", "v1.36.3", "60m", "2", "256", "MiB", "1234", "33.3%"}
-	if got := strings.Fields(lines[1]); !slices.Equal(got, want) {
-		t.Errorf("line is %q, want %q", got, want)
-	}
+	assert.Equal(t, want, strings.Fields(lines[1]), "line")
 	if words := strings.Fields(lines[2]); !strings.HasSuffix(lines[2], "restarts in 1.0s") || !slices.Contains(words, "-") {
 		t.Errorf("line %q does not say why extensions is not ready", lines[2])
 	}
 
 	var out bytes.Buffer
-	if err := printJSON(&out, statuses); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, printJSON(&out, statuses))
 	var objects []map[string]any
-	if err := json.Unmarshal(out.Bytes(), &objects); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(out.Bytes(), &objects))
 	for _, key := range []string{
 		"component", "replica", "pid", "address", "ready", "message", "version", "startTime", "restarts", "residentMemoryBytes",
 	} {
@@ -142,12 +127,49 @@ func TestStatusIsShownToPeopleAndPrograms(t *testing.T) {
 	}
 }
 
+// A repository that somebody clones may bring a .tripod.
+func TestNothingInTheWorkingDirectoryIsTrusted(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("KUBECONFIG", "")
+	t.Setenv(up.DataDirVariable, "")
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.MkdirAll(".tripod/pki", 0o700))
+	require.NoError(t, os.WriteFile(".tripod/kubeconfig", []byte("{users: [{name: a, user: {exec: {command: evil}}}]}"), 0o600))
+
+	require.NoError(t, preferInstance([]string{"get", "pods"}))
+	assert.Equal(t, filepath.Join(home, ".tripod", "kubeconfig"), os.Getenv("KUBECONFIG"))
+	t.Setenv("KUBECONFIG", "")
+
+	for _, command := range []string{"status", "check"} {
+		_, err := execute(t, command)
+		assert.ErrorContains(t, err, filepath.Join(home, ".tripod"), command)
+	}
+	const earlier = "go on using it with --data-dir .tripod"
+	said, err := execute(t, "status")
+	require.Error(t, err)
+	assert.Contains(t, said, earlier)
+	said, err = execute(t, "status", "--data-dir", ".tripod")
+	assert.EqualError(t, err, "tripod does not run in .tripod")
+	assert.NotContains(t, said, earlier)
+}
+
+func TestKubeconfigThatOthersCanWriteIsRefused(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	require.NoError(t, os.Chmod(dir, 0o777))
+	t.Setenv("KUBECONFIG", "")
+	t.Setenv(up.DataDirVariable, dir)
+	_, err := checkedConfig("", "")
+	for _, err := range []error{preferInstance([]string{"get", "pods"}), err} {
+		assert.ErrorContains(t, err, "others may write to directory "+dir)
+	}
+}
+
 func TestKubectlUsesTheInstanceUnlessAskedOtherwise(t *testing.T) {
 	dir := t.TempDir()
 	ours := filepath.Join(dir, "kubeconfig")
-	if err := os.WriteFile(ours, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(ours, nil, 0o600))
 	for _, tc := range []struct {
 		name, variable string
 		args           []string
@@ -162,10 +184,8 @@ func TestKubectlUsesTheInstanceUnlessAskedOtherwise(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Setenv(up.DataDirVariable, dir)
 			t.Setenv("KUBECONFIG", tc.variable)
-			preferInstance(tc.args)
-			if got := os.Getenv("KUBECONFIG"); got != tc.want {
-				t.Errorf("KUBECONFIG is %q, want %q", got, tc.want)
-			}
+			require.NoError(t, preferInstance(tc.args))
+			assert.Equal(t, tc.want, os.Getenv("KUBECONFIG"), "KUBECONFIG")
 		})
 	}
 }

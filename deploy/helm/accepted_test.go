@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -119,13 +121,9 @@ func checkAccepted(t *testing.T, r release) {
 	seen := map[string]bool{}
 	for _, object := range r.objects {
 		name := object.GroupVersionKind().GroupKind().String() + " " + object.GetName()
-		if seen[name] {
-			t.Errorf("%s occurs twice", name)
-		}
+		assert.False(t, seen[name], "%s occurs twice", name)
 		seen[name] = true
-		if err := accepted(object); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.NoError(t, accepted(object), name)
 	}
 }
 

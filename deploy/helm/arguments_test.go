@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
 	"go.etcd.io/etcd/server/v3/embed"
 
 	cliflag "k8s.io/component-base/cli/flag"
@@ -60,14 +61,10 @@ func TestServicesHaveTheFlagsThatTheyAreGiven(t *testing.T) {
 			for _, arg := range container.Args {
 				args = append(args, strings.NewReplacer("$(POD_IP)", "10.0.0.1", "$(POD_NAME)", "pod-0").Replace(arg))
 			}
-			if err := flagsOf(container.Name).Parse(args); err != nil {
-				t.Errorf("%s: %v", p.owner, err)
-			}
+			assert.NoError(t, flagsOf(container.Name).Parse(args), p.owner)
 		}
 		for _, service := range []string{"aggregator", "core", "extensions"} {
-			if !seen[service] {
-				t.Errorf("the release has no %s", service)
-			}
+			assert.True(t, seen[service], "the release has no %s", service)
 		}
 	})
 }
@@ -86,9 +83,7 @@ func TestFilesOfFlagsAreMounted(t *testing.T) {
 				for _, mount := range container.VolumeMounts {
 					mounted = mounted || file == mount.MountPath || strings.HasPrefix(file, mount.MountPath+"/")
 				}
-				if !mounted {
-					t.Errorf("%s: the file of %s is not below a mount", p.owner, arg)
-				}
+				assert.True(t, mounted, "%s: the file of %s is not below a mount", p.owner, arg)
 			}
 		}
 	})

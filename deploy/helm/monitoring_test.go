@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -21,9 +24,7 @@ var metricName = regexp.MustCompile(`\b[a-z][a-z0-9]*(?:_[a-z0-9]+)+\b`)
 func knownMetrics(t *testing.T) []string {
 	t.Helper()
 	data, err := os.ReadFile("testdata/metrics.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return append(strings.Fields(string(data)), "tripod_service", "priority_level", "histogram_quantile", "label_values", "__rate_interval")
 }
 
@@ -37,16 +38,12 @@ func checkExpression(t *testing.T, known []string, where, expression string) {
 				name = strings.TrimSuffix(name, suffix)
 			}
 		}
-		if !slices.Contains(known, name) {
-			t.Errorf("%s: unknown metric %s", where, word)
-		}
+		assert.Contains(t, known, name, "%s: unknown metric %s", where, word)
 	}
 	if strings.Count(expression, "{") != strings.Count(expression, "namespace=") {
 		t.Errorf("%s: a selector lacks the namespace: %s", where, expression)
 	}
-	if strings.Count(expression, "(") != strings.Count(expression, ")") {
-		t.Errorf("%s: parentheses do not match: %s", where, expression)
-	}
+	assert.Equal(t, strings.Count(expression, ")"), strings.Count(expression, "("), "%s: parentheses do not match: %s", where, expression)
 }
 
 func TestAlerts(t *testing.T) {
@@ -55,14 +52,10 @@ func TestAlerts(t *testing.T) {
 	rules := find(t, r, "PrometheusRule", "tripod", &prometheusRule{}).Spec.Groups[0].Rules
 	seen := map[string]bool{}
 	for _, rule := range rules {
-		if seen[rule.Alert] {
-			t.Errorf("%s occurs twice", rule.Alert)
-		}
+		assert.False(t, seen[rule.Alert], "%s occurs twice", rule.Alert)
 		seen[rule.Alert] = true
 		checkExpression(t, known, rule.Alert, rule.Expr)
-		if !slices.Contains([]string{"warning", "critical"}, rule.Labels["severity"]) {
-			t.Errorf("%s has severity %q", rule.Alert, rule.Labels["severity"])
-		}
+		assert.Contains(t, []string{"warning", "critical"}, rule.Labels["severity"], "%s has severity", rule.Alert)
 		for _, annotation := range []string{"summary", "description"} {
 			if text := rule.Annotations[annotation]; text == "" || strings.Contains(text, "$NAMESPACE") || strings.Contains(text, "$FULLNAME") {
 				t.Errorf("%s has %s %q", rule.Alert, annotation, text)
@@ -94,9 +87,7 @@ func TestDashboards(t *testing.T) {
 	for _, name := range []string{"overview", "aggregator", "core", "extensions"} {
 		var board dashboard
 		config := find(t, r, "ConfigMap", "tripod-dashboard-"+name, &corev1.ConfigMap{})
-		if err := json.Unmarshal([]byte(config.Data["tripod-"+name+".json"]), &board); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal([]byte(config.Data["tripod-"+name+".json"]), &board))
 		if board.UID != "tripod-"+name || board.Title == "" || len(board.Panels) < 8 {
 			t.Errorf("%s: UID %q, title %q, %d panels", name, board.UID, board.Title, len(board.Panels))
 		}

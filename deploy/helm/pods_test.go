@@ -8,7 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 	"k8s.io/utils/ptr"
@@ -19,9 +23,7 @@ import (
 
 func TestPodsAreRestricted(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	restricted := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
 	forEachProfile(t, func(t *testing.T, r release) {
 		for _, p := range r.pods(t) {
@@ -62,9 +64,9 @@ func TestPodsHaveNoTokens(t *testing.T) {
 
 func TestOnlyWhoNeedsAKeyHasIt(t *testing.T) {
 	keys := map[string][]string{
-		"aggregator": {"aggregator", "front-proxy-client", "apiserver", "etcd-client"},
-		"core":       {"core", "front-proxy-client", "kubelet-client", "service-account", "etcd-client"},
-		"extensions": {"extensions", "etcd-client", "etcd-extensions-client"},
+		"aggregator": {"aggregator", "front-proxy-client", "apiserver", "etcd-client-aggregator"},
+		"core":       {"core", "front-proxy-client", "kubelet-client", "service-account", "etcd-client-core"},
+		"extensions": {"extensions", "etcd-client-extensions", "etcd-extensions-client-extensions"},
 		"etcd":       {"etcd-server", "etcd-extensions-server"},
 	}
 	forEachProfile(t, func(t *testing.T, r release) {
@@ -83,11 +85,31 @@ func TestOnlyWhoNeedsAKeyHasIt(t *testing.T) {
 	})
 }
 
+func TestOnlyTheAggregatorHasTheFrontProxyKey(t *testing.T) {
+	forEachProfile(t, func(t *testing.T, r release) {
+		for _, p := range r.pods(t) {
+			for _, volume := range p.spec.Volumes {
+				if volume.Projected == nil {
+					continue
+				}
+				for _, source := range volume.Projected.Sources {
+					if source.Secret == nil || !strings.HasSuffix(source.Secret.Name, "-front-proxy-client") {
+						continue
+					}
+					key := slices.ContainsFunc(source.Secret.Items, func(item corev1.KeyToPath) bool { return item.Key == corev1.TLSPrivateKeyKey })
+					assert.Equal(t, p.meta.Labels["app.kubernetes.io/component"] == "aggregator", key, "%s has the key", p.owner)
+					assert.NotEmpty(t, source.Secret.Items, "%s has a part of the Secret", p.owner)
+				}
+			}
+		}
+	})
+}
+
 func TestEachEtcdHasKeysOfItsOwn(t *testing.T) {
 	r := render(t, "etcd: {mode: perService, snapshots: {enabled: true}}")
 	keys := map[string]string{
-		"aggregator": "etcd-client", "core": "etcd-client", "etcd": "etcd-server", "etcd-snapshot": "etcd-client",
-		"extensions": "etcd-extensions-client", "etcd-extensions": "etcd-extensions-server", "etcd-extensions-snapshot": "etcd-extensions-client",
+		"aggregator": "etcd-client-aggregator", "core": "etcd-client-core", "etcd": "etcd-server", "etcd-snapshot": "etcd-client",
+		"extensions": "etcd-extensions-client-extensions", "etcd-extensions": "etcd-extensions-server", "etcd-extensions-snapshot": "etcd-extensions-client",
 	}
 	for _, p := range r.pods(t) {
 		want, ok := keys[name(p)]
@@ -107,11 +129,25 @@ func TestEachEtcdHasKeysOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range config.Certificates {
-		etcd := strings.TrimSuffix(strings.TrimSuffix(c.Secret, "-client"), "-server")
+		etcd, _, _ := strings.Cut(strings.TrimSuffix(c.Secret, "-server"), "-client")
 		if strings.HasPrefix(c.Secret, "tripod-etcd") && c.Authority != etcd+"-ca" {
 			t.Errorf("%s is issued by %s, the authority of another etcd", c.Secret, c.Authority)
 		}
 	}
+}
+
+func TestOnlyTheAdministratorIsInSystemMasters(t *testing.T) {
+	forEachProfile(t, func(t *testing.T, r release) {
+		var all secrets.Config
+		if err := yaml.UnmarshalStrict([]byte(find(t, r, "ConfigMap", "tripod-certificates", &corev1.ConfigMap{}).Data["config.yaml"]), &all); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range all.Certificates {
+			if masters := slices.Contains(c.Organizations, user.SystemPrivilegedGroup); masters != (c.Secret == "tripod-admin") {
+				t.Errorf("%s is of %v", c.Secret, c.Organizations)
+			}
+		}
+	})
 }
 
 // secrets returns the names of the Secrets that a pod mounts.

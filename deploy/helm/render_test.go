@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -59,9 +61,7 @@ type release struct {
 func render(t *testing.T, values string) release {
 	t.Helper()
 	text, err := helmTemplate(t, values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r := release{text: text}
 	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
 	for {
@@ -143,9 +143,7 @@ func (r release) pods(t *testing.T) []pod {
 		if err != nil {
 			continue // a kind of another project
 		}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed))
 		owner := object.GetKind() + " " + object.GetName()
 		switch o := typed.(type) {
 		case *corev1.Pod:

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"sigs.k8s.io/yaml"
 )
 
@@ -44,15 +47,11 @@ func merged(t *testing.T, documents ...string) string {
 	all := map[string]any{}
 	for _, document := range documents {
 		var values map[string]any
-		if err := yaml.Unmarshal([]byte(document), &values); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, yaml.Unmarshal([]byte(document), &values))
 		overlay(all, values)
 	}
 	data, err := yaml.Marshal(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(data)
 }
 
@@ -121,13 +120,9 @@ var opaque = []string{
 
 func TestEveryValueIsTried(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var values map[string]any
-	if err := yaml.Unmarshal(data, &values); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, yaml.Unmarshal(data, &values))
 	var have, tried []string
 	leaves("", values, &have)
 	for _, c := range allChanges() {
@@ -136,14 +131,10 @@ func TestEveryValueIsTried(t *testing.T) {
 	slices.Sort(have)
 	slices.Sort(tried)
 	for _, path := range have {
-		if !slices.Contains(tried, path) {
-			t.Errorf("%s is in values.yaml, but no test sets it", path)
-		}
+		assert.Contains(t, tried, path, "%s is in values.yaml, but no test sets it", path)
 	}
 	for _, path := range tried {
-		if !slices.Contains(have, path) {
-			t.Errorf("a test sets %s, which is not in values.yaml", path)
-		}
+		assert.Contains(t, have, path, "a test sets %s, which is not in values.yaml", path)
 	}
 }
 
@@ -157,6 +148,8 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"core: {extraArgs: [v=4]}":                                                     "at '/core/extraArgs/0'",
 		"core: {resources: {limit: {memory: 1Gi}}}":                                    "additional properties 'limit' not allowed",
 		"core: {autoscaling: {averageCPU: 1 core}}":                                    "at '/core/autoscaling/averageCPU'",
+		"authorization: {modes: []}":                                                   "at '/authorization/modes': minItems: got 0, want 1",
+		"authorization: {modes: null}":                                                 "authorization.modes is needed",
 		"authorization: {modes: [Rbac]}":                                               "at '/authorization/modes/0'",
 		"audit: {log: {path: /tmp/audit.log}}":                                         "at '/audit/log/path'",
 		"audit: {policy: {rules: []}}":                                                 "at '/audit/policy'",

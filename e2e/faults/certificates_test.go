@@ -16,6 +16,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -101,9 +103,7 @@ func TestAuthorities(t *testing.T) {
 	}
 	connect := func() []byte {
 		config, err := tripod.Connect(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return config.CAData
 	}
 	first := connect()
@@ -142,9 +142,7 @@ func runCertificates(t *testing.T, name string, args ...string) {
 			return err
 		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // taken returns when all pods have the files of the Secrets and serve their certificates.
@@ -172,9 +170,7 @@ func taken(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // hurry makes the kubelet sync a pod now. Otherwise it does so every minute.
@@ -263,12 +259,11 @@ func serials(t *testing.T) map[string]string {
 	all := map[string]string{}
 	for _, name := range []string{
 		"apiserver", "core", "extensions", "aggregator", "front-proxy-client", "kubelet-client", "admin",
-		"etcd-server", "etcd-client", "etcd-extensions-server", "etcd-extensions-client",
+		"etcd-server", "etcd-client", "etcd-client-core", "etcd-client-aggregator",
+		"etcd-extensions-server", "etcd-extensions-client", "etcd-extensions-client-extensions",
 	} {
 		secret, err := tripod.Host.Client.CoreV1().Secrets(tripod.Namespace).Get(t.Context(), tripod.Name+"-"+name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		all[secret.Name] = string(secret.Data[corev1.TLSCertKey])
 	}
 	return all
@@ -280,9 +275,7 @@ func podsOfRelease(t *testing.T) []corev1.Pod {
 	var all []corev1.Pod
 	for _, component := range append([]string{release.Etcd}, release.Services...) {
 		pods, err := tripod.Pods(t.Context(), component)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		all = append(all, pods...)
 	}
 	return all

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,35 +73,25 @@ func TestEtcdPerService(t *testing.T) {
 func countKeys(t *testing.T, etcd string, prefixes ...string) map[string]int64 {
 	t.Helper()
 	secret, err := tripod.Host.Client.CoreV1().Secrets(tripod.Namespace).Get(t.Context(), etcd+"-client", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	pair, err := tls.X509KeyPair(secret.Data["tls.crt"], secret.Data["tls.key"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(secret.Data["ca.crt"])
 	address, stop, err := tripod.Forward(t.Context(), etcd+"-0", 2379)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer stop()
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints:   []string{"https://" + address},
 		DialTimeout: 20 * time.Second,
 		TLS:         &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer client.Close() //nolint:errcheck // it only reads
 	counts := map[string]int64{}
 	for _, prefix := range prefixes {
 		found, err := client.Get(t.Context(), prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		counts[prefix] = found.Count
 	}
 	return counts
@@ -179,9 +171,7 @@ func keep(t *testing.T, r traffic.Resource) {
 	client.Need(t, http.MethodPost, r.Collection("default"), r.Object("keep", "1", ""))
 	t.Cleanup(func() {
 		_, err := traffic.NewClient(t, tripod.Admin(), 1).Send(context.WithoutCancel(t.Context()), http.MethodDelete, r.Path("default", "keep"), nil)
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 	})
 }
 
@@ -206,18 +196,14 @@ func scaleEtcd(t *testing.T, etcd string, members int32) {
 			return err
 		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // killEtcd kills the process of an etcd. The kubelet restarts it.
 func killEtcd(t *testing.T, etcd string) {
 	t.Helper()
 	pod, err := tripod.Host.Client.CoreV1().Pods(tripod.Namespace).Get(t.Context(), etcd+"-0", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	kill(t, pod)
 }
 
@@ -225,13 +211,9 @@ func killEtcd(t *testing.T, etcd string) {
 func discoveryKnowsCustoms(t *testing.T) {
 	t.Helper()
 	client, err := discovery.NewDiscoveryClientForConfig(tripod.Admin())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, lists, err := client.ServerGroupsAndResources()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	missing := map[string]bool{}
 	for _, r := range customs {
 		missing[r.Plural] = true
@@ -241,7 +223,5 @@ func discoveryKnowsCustoms(t *testing.T) {
 			delete(missing, r.Name)
 		}
 	}
-	if len(missing) > 0 {
-		t.Errorf("discovery lacks %v", missing)
-	}
+	assert.Empty(t, missing, "discovery")
 }

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/e2e/environment"
 	"github.com/tripod-k8s/tripod/e2e/progress"
 	"github.com/tripod-k8s/tripod/e2e/release"
@@ -66,9 +68,7 @@ func load(t *testing.T) *traffic.Traffic {
 func settled(t *testing.T) {
 	t.Helper()
 	for _, service := range release.Services {
-		if err := tripod.Settled(t.Context(), service); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, tripod.Settled(t.Context(), service))
 	}
 	awaitAnswer(t, "core serves", traffic.ConfigMaps.Collection("default"), http.StatusOK)
 	for _, custom := range customs {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tripod-k8s/tripod/e2e/progress"
@@ -128,9 +130,7 @@ func pause(t *testing.T, pod *corev1.Pod) func() {
 
 func signal(t *testing.T, pod *corev1.Pod, name string) {
 	t.Helper()
-	if err := progress.Step(pod.Name+" gets "+name, func() error { return trySignal(t.Context(), pod, name) }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, progress.Step(pod.Name+" gets "+name, func() error { return trySignal(t.Context(), pod, name) }))
 }
 
 // trySignal sends a signal to the first process of a pod's container.

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/e2e/progress"
 	"github.com/tripod-k8s/tripod/e2e/release"
 	"github.com/tripod-k8s/tripod/test/framework/traffic"
@@ -48,9 +50,7 @@ func TestServiceAway(t *testing.T) {
 func away(t *testing.T, service, path string, meanwhile func()) {
 	t.Helper()
 	scale := func(n int) {
-		if err := progress.Step("kubectl scale "+service, func() error { return tripod.Scale(t.Context(), service, n) }); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, progress.Step("kubectl scale "+service, func() error { return tripod.Scale(t.Context(), service, n) }))
 	}
 	scale(0)
 	defer func() {

@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestPortsAreMapped(t *testing.T) {
@@ -37,25 +40,17 @@ nodes:
 			file := ""
 			if test.config != "" {
 				file = filepath.Join(t.TempDir(), "kind.yaml")
-				if err := os.WriteFile(file, []byte(test.config), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.WriteFile(file, []byte(test.config), 0o600))
 			}
 			config, err := readConfig(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := mapPorts(config, test.ports); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
+			require.NoError(t, mapPorts(config, test.ports))
 			node := config.Nodes[0]
 			got := map[int32]int32{}
 			for _, m := range node.ExtraPortMappings {
 				got[m.ContainerPort] = m.HostPort
 			}
-			if len(got) != len(test.want) {
-				t.Errorf("mappings %v, want %v", got, test.want)
-			}
+			assert.Len(t, got, len(test.want), "mappings %v, want %v", got, test.want)
 			for port, want := range test.want {
 				if want != 0 && got[port] != want || got[port] <= 0 {
 					t.Errorf("mappings %v, want %v", got, test.want)
@@ -66,18 +61,14 @@ nodes:
 					t.Errorf("labels %v, mappings %v", node.Labels, got)
 				}
 			}
-			if config.Networking.DisableDefaultCNI != (test.config != "") {
-				t.Error("mapPorts lost the rest of the configuration")
-			}
+			assert.Equal(t, test.config != "", config.Networking.DisableDefaultCNI, "mapPorts lost the rest of the configuration")
 		})
 	}
 }
 
 func TestAConfigurationThatIsWrongIsAnError(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kind.yaml")
-	if err := os.WriteFile(file, []byte("nodez: []"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte("nodez: []"), 0o600))
 	if _, err := readConfig(file); err == nil {
 		t.Error("no error")
 	}

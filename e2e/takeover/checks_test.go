@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -128,9 +130,7 @@ func (s *subject) checkControllers(t *testing.T, name string) {
 
 // removeNamespace deletes a namespace in which a finalizer holds up the deletion.
 func (s *subject) removeNamespace(t *testing.T, name string) {
-	if err := s.Client.CoreV1().Namespaces().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Client.CoreV1().Namespaces().Delete(t.Context(), name, metav1.DeleteOptions{}))
 	s.eventually(t, readyTimeout, "the namespace waits for the finalizer of a custom resource", func(ctx context.Context) error {
 		got, err := s.Client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
@@ -169,18 +169,12 @@ type outcome struct {
 func (s *subject) dataPath(t *testing.T) outcome {
 	t.Helper()
 	address, stop, err := s.Forward(t.Context(), kindcluster.SPDY, namespace, "client-0", 8080)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer stop()
 	body, err := get(t.Context(), "http://"+address+"/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var result outcome
-	if err := json.Unmarshal([]byte(body), &result); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(body), &result))
 	return result
 }
 

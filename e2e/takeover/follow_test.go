@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,9 +40,7 @@ func startCounter(t *testing.T, client kubernetes.Interface) *counter {
 	t.Helper()
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: counterName}, Data: map[string]string{"n": "0"}}
 	object, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), object, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	c := &counter{client: client, stop: stop}
 	c.done.Go(func() { c.run(ctx, object) })
@@ -51,13 +51,15 @@ func startCounter(t *testing.T, client kubernetes.Interface) *counter {
 func (c *counter) run(ctx context.Context, object *corev1.ConfigMap) {
 	ticker := time.NewTicker(countInterval)
 	defer ticker.Stop()
+	// A write that has begun is waited for, so that it is known whether it succeeded.
+	writing := context.WithoutCancel(ctx)
 	for ctx.Err() == nil {
 		next := object.DeepCopy()
 		next.Data["n"] = strconv.Itoa(c.written + 1)
-		stored, err := c.client.CoreV1().ConfigMaps(namespace).Update(ctx, next, metav1.UpdateOptions{})
+		stored, err := c.client.CoreV1().ConfigMaps(namespace).Update(writing, next, metav1.UpdateOptions{})
 		if apierrors.IsConflict(err) {
 			// Either the last write succeeded although its answer was lost, or somebody else wrote.
-			stored, err = c.client.CoreV1().ConfigMaps(namespace).Get(ctx, counterName, metav1.GetOptions{})
+			stored, err = c.client.CoreV1().ConfigMaps(namespace).Get(writing, counterName, metav1.GetOptions{})
 			if err == nil && stored.Data["n"] != next.Data["n"] {
 				c.err = apierrors.NewConflict(corev1.Resource("configmaps"), counterName, nil)
 				return
@@ -101,9 +103,7 @@ func startFollower(t *testing.T, client kubernetes.Interface) *follower {
 		UpdateFunc: func(_, object any) { f.see(object) },
 		DeleteFunc: func(object any) { f.lost(object) },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	factory.StartWithContext(t.Context())
 	t.Cleanup(factory.Shutdown)
 	if !cache.WaitForCacheSync(t.Context().Done(), informer.HasSynced) {
@@ -147,7 +147,5 @@ func (f *follower) at() (last int, wrong []string) {
 // remove deletes the object of the counter.
 func (c *counter) remove(t *testing.T) {
 	t.Helper()
-	if err := c.client.CoreV1().ConfigMaps(namespace).Delete(t.Context(), counterName, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.client.CoreV1().ConfigMaps(namespace).Delete(t.Context(), counterName, metav1.DeleteOptions{}))
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,15 +72,11 @@ func (s *subject) etcd(t *testing.T) (client *clientv3.Client, closeAll func()) 
 	const pki = "/etc/kubernetes/pki/etcd/"
 	file := func(name string) []byte { return []byte(s.onNode(t, nil, "cat", pki+name)) }
 	pair, err := tls.X509KeyPair(file("healthcheck-client.crt"), file("healthcheck-client.key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(file("ca.crt"))
 	address, stop, err := s.Forward(t.Context(), kindcluster.SPDY, metav1.NamespaceSystem, "etcd-"+s.NodeName(), 2379)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client, err = clientv3.New(clientv3.Config{
 		Endpoints:   []string{"https://" + address},
 		DialTimeout: streamTimeout,
@@ -103,22 +100,16 @@ func (s *subject) takeInventory(t *testing.T) *inventory {
 	client, closeAll := s.etcd(t)
 	defer closeAll()
 	all, err := client.Get(ctx, "/", clientv3.WithPrefix())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	result := &inventory{revision: all.Header.Revision, stored: map[string]entry{}, shown: map[string]shown{}}
 	for _, kv := range all.Kvs {
 		result.stored[string(kv.Key)] = entry{kv.Value, kv.ModRevision}
 	}
 	lists, err := discovery.ServerPreferredResources(s.Client.Discovery())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, list := range lists {
 		version, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, resource := range list.APIResources {
 			if slices.Contains(resource.Verbs, "list") && slices.Contains(resource.Verbs, "create") {
 				s.show(ctx, t, version.WithResource(resource.Name), result.shown)
@@ -131,9 +122,7 @@ func (s *subject) takeInventory(t *testing.T) *inventory {
 func (s *subject) show(ctx context.Context, t *testing.T, resource schema.GroupVersionResource, into map[string]shown) {
 	t.Helper()
 	list, err := s.dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatalf("list %s: %v", resource, err)
-	}
+	require.NoError(t, err, "list %s", resource)
 	for i := range list.Items {
 		item := &list.Items[i]
 		name := strings.Join([]string{resource.Group, resource.Resource, item.GetNamespace(), item.GetName()}, "/")

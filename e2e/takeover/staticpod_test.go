@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -47,9 +49,7 @@ func withImage(manifest []byte, image string, flags ...string) ([]byte, error) {
 func (s *subject) exchange(t *testing.T, manifest []byte) {
 	t.Helper()
 	var pod corev1.Pod
-	if err := yaml.Unmarshal(manifest, &pod); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, yaml.Unmarshal(manifest, &pod))
 	began := time.Now()
 	s.onNode(t, bytes.NewReader(manifest), "cp", "/dev/stdin", besidePath)
 	s.onNode(t, nil, "mv", besidePath, manifestPath)
@@ -152,9 +152,7 @@ func TestManifestKeepsAllButTheImage(t *testing.T) {
 	manifest := []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: kube-apiserver}\nspec:\n  containers:\n  - name: kube-apiserver\n" +
 		"    image: a\n    command: [kube-apiserver, --secure-port=6443]\n  hostNetwork: true\n")
 	got, err := withImage(manifest, "b", "--emulated-version=1.34")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, want := range []string{"image: b\n", "- --secure-port=6443\n", "- --emulated-version=1.34\n", "hostNetwork: true\n"} {
 		if !bytes.Contains(got, []byte(want)) {
 			t.Errorf("no %q in\n%s", strings.TrimSpace(want), got)

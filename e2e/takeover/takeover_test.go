@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
@@ -72,15 +74,11 @@ func TestTripodTakesThePlaceOfKubeAPIServerAndGivesItBack(t *testing.T) {
 	data := s.dataPath(t)
 	stock := []byte(s.onNode(t, nil, "cat", manifestPath))
 	before, err := s.Client.Discovery().ServerVersion()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// With the emulated version, Tripod writes what this version of kube-apiserver would write.
 	emulated := version.MustParseSemantic(before.GitVersion)
 	ours, err := withImage(stock, s.image(t), fmt.Sprintf("--emulated-version=%d.%d", emulated.Major(), emulated.Minor()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	found := s.takeInventory(t)
 	counter, follower := startCounter(t, s.Client), startFollower(t, s.Client)
 
@@ -131,9 +129,7 @@ func newSubject(t *testing.T) *subject {
 func (s *subject) image(t *testing.T) string {
 	t.Helper()
 	name, tag, err := s.Image(t.Context(), "tripod-k8s/tripod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return name + ":" + tag
 }
 
@@ -143,9 +139,7 @@ func (s *subject) onNode(t *testing.T, stdin io.Reader, program string, args ...
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	out, err := s.Exec(ctx, stdin, program, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return out
 }
 

@@ -15,14 +15,14 @@ import (
 	"strings"
 )
 
-// state is what there is with a version of Kubernetes.
+// state is what Tripod takes from a version of Kubernetes.
 type state struct {
 	version string
 	// etcd is the version of etcd.
 	etcd string
 	// plugins are the admission plugins, by the names of their packages.
 	plugins []string
-	// flags are those of kube-apiserver.
+	// flags are the flags of kube-apiserver.
 	flags []string
 }
 
@@ -48,7 +48,7 @@ func look() (state, error) {
 	return s, nil
 }
 
-// dirOfKubernetes returns where the source of Kubernetes is, which is downloaded if need be.
+// dirOfKubernetes returns the folder with the source of Kubernetes, and downloads it if necessary.
 func dirOfKubernetes() (string, error) {
 	text, err := output("go", "mod", "download", "-json", kubernetes)
 	if err != nil {
@@ -92,10 +92,10 @@ func readPlugins(path string) ([]string, error) {
 	return names, nil
 }
 
-// flagRow is a row of the table of flags.
+// flagRow matches a row of the table of flags.
 var flagRow = regexp.MustCompile("^\\| `(--[a-z0-9-]+)` ")
 
-// flagsIn returns the flags in the tables of docs/flags.md, which are generated.
+// flagsIn returns the flags in the generated tables of docs/flags.md.
 func flagsIn(page string) []string {
 	var flags []string
 	for line := range strings.Lines(page) {

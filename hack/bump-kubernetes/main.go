@@ -63,7 +63,7 @@ func run(version string, out io.Writer) error {
 	return report(out, before, after)
 }
 
-// require makes the modules require a version, and those of Kubernetes and etcd that belong to it.
+// require makes the modules require a version of Kubernetes, and the versions of Kubernetes' modules and of etcd that belong to it.
 func require(old, version string) error {
 	if err := do("go", "get", kubernetes+"@"+version); err != nil {
 		return err
@@ -106,7 +106,7 @@ func changedFiles() ([]string, error) {
 	return files, nil
 }
 
-// do runs a command whose output is shown.
+// do runs a command and shows its output.
 func do(name string, args ...string) error {
 	command := exec.Command(name, args...)
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
@@ -117,7 +117,7 @@ func do(name string, args ...string) error {
 	return nil
 }
 
-// output returns what a command prints.
+// output returns the output of a command.
 func output(name string, args ...string) (string, error) {
 	command := exec.Command(name, args...)
 	var stderr strings.Builder

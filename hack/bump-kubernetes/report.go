@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// specs is the list of conformance specs, which belongs to a version.
+// specs is the list of conformance specs, which belongs to one version.
 const specs = "test/suites/conformance/specs.txt"
 
 // report says what a person must look at.
@@ -23,7 +23,7 @@ func report(out io.Writer, before, after state) error {
 	if err != nil {
 		return err
 	}
-	// Files that name a version in examples are as good with another one. git grep fails if there is none.
+	// Examples that name a version may keep an old one. git grep fails if there are none.
 	naming, _ := output("git", "grep", "--name-only", "--fixed-strings", before.version, "--", "*.md", "*.txt", "*.yaml", "*.tmpl")
 	_, err = io.WriteString(out, summary(before, after, errOfInsides != nil, insides, changed, strings.Fields(naming)))
 	return err
@@ -63,7 +63,7 @@ func summary(before, after state, differ bool, insides string, changed, naming [
 	return b.String()
 }
 
-// difference says what is new and what is gone.
+// difference lists what is new and what is gone.
 func difference(before, after []string) string {
 	var b strings.Builder
 	for _, name := range after {

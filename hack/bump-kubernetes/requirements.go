@@ -12,11 +12,11 @@ import (
 
 const (
 	etcd = "go.etcd.io/etcd/"
-	// etcdServer is the module whose version is taken for those of etcd that Kubernetes does not require.
+	// etcdServer is the module whose version also applies to modules of etcd that Kubernetes does not require.
 	etcdServer = etcd + "server/v3"
 )
 
-// requirements are versions by the path of a module.
+// requirements are versions by module path.
 type requirements map[string]string
 
 func readRequirements(path string) (requirements, error) {
@@ -37,9 +37,9 @@ func readRequirements(path string) (requirements, error) {
 	return result, nil
 }
 
-// requireEdits returns the arguments of `go mod edit` that make a module of ours require what goes with a version of Kubernetes: its
-// version of etcd, and its staging modules where the line had their version before. (Replace lines decide about these; a require line with
-// an old version would only mislead.)
+// requireEdits returns the arguments of `go mod edit` that make one of our modules require what belongs to a version of Kubernetes: its
+// version of etcd, and its staging modules if the line had their version before. (Replace lines decide about these, but a require line with
+// an old version would mislead.)
 func requireEdits(ours, theirs requirements, old, version string) []string {
 	var edits []string
 	for _, path := range slices.Sorted(maps.Keys(ours)) {

@@ -68,7 +68,7 @@ func check() (problems []string, err error) {
 	return append(problems, unmapped...), err
 }
 
-// follow returns what is wrong with a link of a page, or nothing.
+// follow returns the error of a link of a page, or "".
 func follow(page, link string, texts map[string]string) string {
 	if strings.Contains(link, ":") { // https://...
 		return ""

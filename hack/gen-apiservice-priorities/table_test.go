@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestReadPriorities(t *testing.T) {
@@ -31,14 +33,10 @@ var x = map[schema.GroupVersion]Priority{{Group: "", Version: "v1"}: {Group: bas
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "source.go")
-			if err := os.WriteFile(path, []byte(test.source), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(path, []byte(test.source), 0o600))
 			got := map[groupVersion]priority{}
 			err := readPriorities(path, got)
-			if (err != nil) != (test.want == nil) {
-				t.Fatalf("error = %v", err)
-			}
+			require.Equal(t, test.want == nil, err != nil, "error = %v", err)
 			if test.want != nil && !maps.Equal(got, test.want) {
 				t.Errorf("got %v, want %v", got, test.want)
 			}

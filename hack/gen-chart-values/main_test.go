@@ -3,7 +3,12 @@
 
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
 
 func TestPage(t *testing.T) {
 	got, err := page([]byte(`# Copyright
@@ -27,9 +32,7 @@ part:
   resources:
     requests: {cpu: 10m}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	const table = "| value | default | |\n|---|---|---|\n"
 	want := intro + "\n" + table +
 		"| `name` | `\"\"` | What a name is, as in `a\\|b`, on two lines. |\n" +
@@ -39,9 +42,7 @@ part:
 		"| `part.below.list` | `[a, {b: c}]` | A list. |\n" +
 		"| `part.below.plain` | `{}` |  |\n" +
 		"| `part.resources` | `{requests: {cpu: 10m}}` | One value. |\n"
-	if got != want {
-		t.Errorf("page is\n%s\nwant\n%s", got, want)
-	}
+	assert.Equal(t, want, got, "page")
 }
 
 func TestNoYAML(t *testing.T) {

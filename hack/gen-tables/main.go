@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command gen-tables writes tables into a page of docs/ that list what is in the code: `gen-tables flags docs/flags.md` and
-// `gen-tables rules docs/secure.md`. A table stands between two comments of the page.
+// Command gen-tables writes a table of what is in the code into a page of docs/: `gen-tables flags docs/flags.md` and `gen-tables rules
+// docs/secure.md`. The table stands between two comments of the page.
 package main
 
 import (
@@ -37,7 +37,7 @@ func run(name, path string) error {
 	return os.WriteFile(path, []byte(updated), 0o644)
 }
 
-// replace returns the page with another table of that name.
+// replace returns the page with the table of that name replaced.
 func replace(page, name, table string) (string, error) {
 	begin := fmt.Sprintf("<!-- begin of the %s, written by make fix-generated -->\n", name)
 	end := fmt.Sprintf("<!-- end of the %s -->\n", name)

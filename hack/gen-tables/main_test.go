@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
@@ -28,9 +30,7 @@ func TestRulesInWords(t *testing.T) {
 		"get `/healthz`":                       {Verbs: []string{"get"}, NonResourceURLs: []string{"/healthz"}},
 		"get all resources of all groups":      {Verbs: []string{"get"}, APIGroups: []string{"*"}, Resources: []string{"*"}},
 	} {
-		if got := inWords(rule); got != want {
-			t.Errorf("%v is %q, want %q", rule, got, want)
-		}
+		assert.Equal(t, want, inWords(rule), "%v", rule)
 	}
 }
 

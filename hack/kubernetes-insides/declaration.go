@@ -84,7 +84,8 @@ func withoutDoc(function *ast.FuncDecl) ast.Node {
 	return &bare
 }
 
-// findSpec returns the part of a declaration that declares a name: all of it where a constant may follow from the one before.
+// findSpec returns the part of a declaration that declares a name. If a constant may depend on the ones before it, it returns all of the
+// declaration.
 func findSpec(group *ast.GenDecl, name string) ast.Node {
 	for _, spec := range group.Specs {
 		switch s := spec.(type) {

@@ -8,6 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 const upstream = `package p
@@ -40,12 +43,8 @@ func (T[K]) plain() {}
 func write(t *testing.T, dir, name, content string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -82,9 +81,7 @@ func TestDigestsAreOfTokens(t *testing.T) {
 		"func f() {\n\tg(1)\n\n\t// Then this.\n\th() }",
 		"func f() { g( 1 ) /* really */; h() }",
 	} {
-		if of(text) != same {
-			t.Errorf("%q has another digest", text)
-		}
+		assert.Equal(t, same, of(text), "%q has another digest", text)
 	}
 	for _, text := range []string{"func f() { g(2); h() }", "func f() { g(1); h }", "func f() { h(); g(1) }", "func F() { g(1); h() }"} {
 		if of(text) == same {

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 )
 
-// show writes what changed in declarations since somebody last compared them.
+// show writes what changed in declarations since they were last compared.
 func (c *comparison) show(out io.Writer) error {
 	if len(c.changed)+len(c.gone) == 0 {
 		_, err := fmt.Fprintln(out, "No declaration changed.")

@@ -17,7 +17,7 @@ import (
 
 // list is what Tripod relies on.
 type list struct {
-	// Versions are those of the modules when somebody last compared the declarations.
+	// Versions are the versions of modules at the last comparison.
 	Versions map[string]string `yaml:"versions"`
 	Insides  []inside          `yaml:"insides"`
 
@@ -28,21 +28,21 @@ type list struct {
 type inside struct {
 	// Ours are the files that rely on it.
 	Ours []string `yaml:"ours"`
-	// ReliesOn says what it is.
+	// ReliesOn says what they rely on.
 	ReliesOn string `yaml:"reliesOn"`
-	// Tests notice when that does not hold any more: FOLDER.TEST. There may be none.
+	// Tests fail if Tripod can no longer rely on it: FOLDER.TEST. The list may be empty.
 	Tests []string `yaml:"tests"`
 	// Upstream are the declarations that make it so.
 	Upstream declarations `yaml:"upstream"`
 }
 
-// declaration is one of another module.
+// declaration is a declaration of another module.
 type declaration struct {
-	// file is the path of a Go file, with the path of its module in front.
+	// file is the path of a Go file, beginning with the path of its module.
 	file, name string
-	// digest is that of the declaration when somebody last compared it. It is empty if nobody has yet.
+	// digest is the digest of the declaration at the last comparison, or empty if there was none.
 	digest string
-	// line is where it is in the list, from 1.
+	// line is its line in the list, from 1.
 	line int
 }
 
@@ -99,10 +99,10 @@ func (l *list) files() []string {
 
 const versionsKey = "versions:"
 
-// digestLine is the name of a declaration, and the digest behind it.
+// digestLine is the name of a declaration, followed by its digest.
 var digestLine = regexp.MustCompile(`^( *[^:]+:) *\S*`)
 
-// record returns the list with new versions, and with new digests by line. All else stays as it was written.
+// record returns the list with new versions, and with new digests by line. Everything else stays as it is.
 func (l *list) record(versions map[string]string, digests map[int]string) []byte {
 	var out bytes.Buffer
 	within, number := false, 0

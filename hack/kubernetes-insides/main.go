@@ -1,12 +1,12 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command kubernetes-insides guards what Tripod relies on and Kubernetes does not promise: unexported shapes, the order of things, and
-// rules that exist in one place upstream and in another here. A list names each of them, with a digest of the declarations upstream.
+// Command kubernetes-insides guards what Tripod relies on although Kubernetes does not promise it: unexported shapes, the order of things,
+// and rules that exist both upstream and here. A list names each of them, with a digest of the upstream declarations.
 //
-//	go run ./hack/kubernetes-insides         fails if a declaration is not what it was when somebody last compared it
+//	go run ./hack/kubernetes-insides         fails if a declaration changed since somebody last compared it
 //	go run ./hack/kubernetes-insides -diff   shows what changed in these declarations
-//	go run ./hack/kubernetes-insides -fix    takes them as compared
+//	go run ./hack/kubernetes-insides -fix    records them as compared
 package main
 
 import (
@@ -64,7 +64,7 @@ func do(file string, fix, diff bool, out io.Writer) error {
 	return nil
 }
 
-// checkOurs returns an error if a file or a test of ours is not there.
+// checkOurs returns an error if one of our files or tests does not exist.
 func checkOurs(insides []inside) error {
 	var errs []error
 	for _, in := range insides {
@@ -106,17 +106,17 @@ func checkTest(test string) error {
 	return fmt.Errorf("no test %s in %s", name, folder)
 }
 
-// comparison is what was found out about the declarations of a list.
+// comparison is the result of comparing the declarations of a list.
 type comparison struct {
 	list    *list
 	modules map[string]*module
-	// digests are what the declarations have now, by line of the list.
+	// digests are the present digests of the declarations, by line of the list.
 	digests map[int]string
-	// changed and gone are the declarations that are not what was recorded.
+	// changed and gone are the declarations that differ from the record.
 	changed, gone []difference
 }
 
-// difference is a declaration that is not what was recorded, and the entry that it belongs to.
+// difference is a declaration that differs from the record, and its entry.
 type difference struct {
 	declaration
 	in *inside
@@ -143,7 +143,7 @@ func (c *comparison) compare() error {
 	return nil
 }
 
-// versions returns those of all modules.
+// versions returns the versions of all modules.
 func (c *comparison) versions() map[string]string {
 	result := map[string]string{}
 	for _, m := range c.modules {
@@ -152,7 +152,7 @@ func (c *comparison) versions() map[string]string {
 	return result
 }
 
-// report says of each entry that is concerned what a person has to look at.
+// report tells, for each entry concerned, what a person must look at.
 func (c *comparison) report() string {
 	var b strings.Builder
 	for i := range c.list.Insides {
@@ -195,7 +195,7 @@ func (c *comparison) line(d declaration, verb string) string {
 	return fmt.Sprintf("%s %s %s %s%s (%s)", m.path, m.version, verb, d.name, since, strings.TrimPrefix(d.file, m.path+"/"))
 }
 
-// hint says where a declaration is that is gone from its file, if it is still in the package.
+// hint says where in the package a declaration is that is gone from its file, if it is still there.
 func (c *comparison) hint(d declaration) string {
 	files, err := filepath.Glob(filepath.Join(filepath.Dir(c.modules[d.file].file(d.file)), "*.go"))
 	if err != nil {

@@ -8,6 +8,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // aList names declarations of upstream, which are not recorded yet.
@@ -43,45 +46,33 @@ func newFixture(t *testing.T) fixture {
 	f.list = write(t, t.TempDir(), "list.yaml", aList)
 	c := f.compare(t)
 	recorded := c.list.record(c.versions(), c.digests)
-	if err := os.WriteFile(f.list, recorded, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(f.list, recorded, 0o600))
 	return f
 }
 
 func (f fixture) compare(t *testing.T) *comparison {
 	t.Helper()
 	l, err := readList(f.list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	m := &module{path: "example.com/m", version: "v1.1.0", dir: f.dir}
 	c := &comparison{list: l, modules: map[string]*module{"example.com/m/p/p.go": m}, digests: map[int]string{}}
-	if err := c.compare(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.compare())
 	return c
 }
 
 func TestRecordingChangesVersionsAndDigestsOnly(t *testing.T) {
 	f := newFixture(t)
 	content, err := os.ReadFile(f.list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got := string(content)
 	for _, in := range f.compare(t).list.Insides {
 		for _, d := range in.Upstream {
-			if len(d.digest) != 32 {
-				t.Errorf("the digest of %s is %q", d.name, d.digest)
-			}
+			assert.Len(t, d.digest, 32, "the digest of %s", d.name)
 			got = strings.ReplaceAll(got, d.digest, `""`)
 		}
 	}
 	want := strings.ReplaceAll(aList, "v1.0.0", "v1.1.0")
-	if got != want {
-		t.Errorf("but for digests the list is %s\nwant %s", got, want)
-	}
+	assert.Equal(t, want, got, "but for digests the list")
 }
 
 func TestWhatIsAsRecordedIsNoDifference(t *testing.T) {
@@ -94,9 +85,7 @@ func TestWhatIsAsRecordedIsNoDifference(t *testing.T) {
 
 func TestAnEntryThatWasNeverRecordedIsReported(t *testing.T) {
 	f := newFixture(t)
-	if err := os.WriteFile(f.list, []byte(aList), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(f.list, []byte(aList), 0o600))
 	if got, want := f.compare(t).report(), "limit of example.com/m/p/p.go has no digest yet"; !strings.Contains(got, want) {
 		t.Errorf("the report lacks %q:\n%s", want, got)
 	}
@@ -118,9 +107,7 @@ func TestDifferencesAreReported(t *testing.T) {
 		"example.com/m v1.1.0 no longer has plain since v1.1.0 (p/p.go); it is in example.com/m/p/q.go now",
 		"Look at:     list.go\n",
 	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("the report lacks %q:\n%s", want, got)
-		}
+		assert.Contains(t, got, want, "the report")
 	}
 	if strings.Contains(got, "T.method") {
 		t.Errorf("the report is about what did not change:\n%s", got)
@@ -133,15 +120,11 @@ func TestChangesAreShown(t *testing.T) {
 	write(t, old.dir, "p.go", upstream)
 	write(t, now.dir, "p.go", strings.ReplaceAll(upstream, "return limit", "return limit + 1"))
 	var out bytes.Buffer
-	if err := showOne(&out, t.TempDir(), declaration{file: "example.com/m/p.go", name: "T.method"}, old, now); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, showOne(&out, t.TempDir(), declaration{file: "example.com/m/p.go", name: "T.method"}, old, now))
 	for _, want := range []string{
 		"--- T.method of example.com/m/p.go v1.0.0", "+++ T.method of example.com/m/p.go v1.1.0", "-\treturn limit\n", "+\treturn limit + 1\n",
 	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in:\n%s", want, &out)
-		}
+		assert.Contains(t, out.String(), want, "no %q in:\n%s", want, &out)
 	}
 }
 
@@ -150,13 +133,9 @@ func TestOurFilesAndTestsMustBeThere(t *testing.T) {
 		!strings.Contains(err.Error(), "no test TestSource in ..kubernetes-insides") {
 		t.Errorf("error is %v", err)
 	}
-	if err := checkOurs([]inside{{Ours: []string{"main.go"}, Tests: []string{"../kubernetes-insides.TestSource"}}}); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, checkOurs([]inside{{Ours: []string{"main.go"}, Tests: []string{"../kubernetes-insides.TestSource"}}}))
 	err := checkOurs([]inside{{Ours: []string{"moved.go"}, ReliesOn: "This."}})
-	if err == nil || !strings.Contains(err.Error(), "moved.go does not exist: name the file that relies on this now: This.") {
-		t.Errorf("error is %v", err)
-	}
+	assert.ErrorContains(t, err, "moved.go does not exist: name the file that relies on this now: This.")
 }
 
 func TestFilesBelongToTheModuleWithTheLongestPath(t *testing.T) {
@@ -166,9 +145,7 @@ func TestFilesBelongToTheModuleWithTheLongestPath(t *testing.T) {
 		"example.com/m/v2/p/p.go": "example.com/m/v2",
 		"example.com/m3/p.go":     "",
 	} {
-		if got := moduleOf(file, modules); got != want {
-			t.Errorf("%s is of %q, want %q", file, got, want)
-		}
+		assert.Equal(t, want, moduleOf(file, modules), file)
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// module is one that Tripod is built from.
+// module is a module that Tripod is built from.
 type module struct{ path, version, dir string }
 
-// file returns where a file of the module is.
+// file returns the path of a file of the module.
 func (m *module) file(path string) string {
 	return filepath.Join(m.dir, strings.TrimPrefix(path, m.path))
 }
@@ -45,7 +45,7 @@ func modulesOf(files []string) (map[string]*module, error) {
 		return nil, err
 	}
 	for line := range strings.Lines(string(out)) {
-		// The second field is the path that is used, its version the third.
+		// The second field is the path of the module in use, the third its version.
 		fields := strings.Fields(line)
 		if len(fields) != 4 {
 			return nil, fmt.Errorf("module %s is not in the module cache: run `go mod download`", fields[0])
@@ -56,7 +56,7 @@ func modulesOf(files []string) (map[string]*module, error) {
 	return result, nil
 }
 
-// moduleOf returns the path of the module that a file is of: the longest that fits.
+// moduleOf returns the path of the module of a file: the longest one that fits.
 func moduleOf(file string, modules []string) string {
 	found := ""
 	for _, path := range modules {
@@ -84,7 +84,7 @@ func requirements() ([]string, error) {
 	return paths, nil
 }
 
-// at returns the module at another version, which is downloaded if need be.
+// at returns the module at another version, and downloads it if necessary.
 func (m *module) at(version string) (*module, error) {
 	if version == m.version {
 		return m, nil
@@ -100,7 +100,7 @@ func (m *module) at(version string) (*module, error) {
 	return &module{path: m.path, version: version, dir: downloaded.Dir}, nil
 }
 
-// run returns what a command prints.
+// run returns the output of a command.
 func run(name string, args ...string) ([]byte, error) {
 	command := exec.Command(name, args...)
 	var stderr strings.Builder

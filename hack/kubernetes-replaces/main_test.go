@@ -4,8 +4,9 @@
 package main
 
 import (
-	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestEdits(t *testing.T) {
@@ -38,9 +39,7 @@ func TestEdits(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := replaceEdits(test.ours, []replacement{staging("k8s.io/api")}, "v0.36.3"); !slices.Equal(got, test.want) {
-				t.Errorf("edits = %q, want %q", got, test.want)
-			}
+			assert.Equal(t, test.want, replaceEdits(test.ours, []replacement{staging("k8s.io/api")}, "v0.36.3"), "edits")
 		})
 	}
 }

@@ -22,19 +22,22 @@ import (
 var unused = map[string]string{
 	"aggregator: patch flowschemas/status.flowcontrol.apiserver.k8s.io": onlyFirst,
 	"extensions: patch flowschemas/status.flowcontrol.apiserver.k8s.io": onlyFirst,
-	"aggregator: get /metrics": "a collector of metrics may use the certificate of the aggregator",
-	"core: get /apis/*":        onlyLegacy,
-	"extensions: list, watch endpointslices.discovery.k8s.io": "only webhooks that are called by endpoint need them",
-	"extensions: get /api/*":                                  onlyLegacy,
-	"extensions: get /apis/*":                                 onlyLegacy,
-	"extensions: get /openapi":                                "only /openapi/v3 and what is below it are read today",
-	"extensions: get /version":                                onlyLegacy,
-	"extensions: get /version/":                               onlyLegacy,
+	"aggregator: get /healthz/*":                                        onlyFailing,
+	"aggregator: get /livez/*":                                          onlyFailing,
+	"aggregator: get /metrics":                                          "a collector of metrics may use the certificate of the aggregator",
+	"core: get /apis/*":                                                 onlyLegacy,
+	"extensions: list, watch endpointslices.discovery.k8s.io":           "only webhooks that are called by endpoint need them",
+	"extensions: get /api/*":                                            onlyLegacy,
+	"extensions: get /apis/*":                                           onlyLegacy,
+	"extensions: get /openapi":                                          "only /openapi/v3 and what is below it are read today",
+	"extensions: get /version":                                          onlyLegacy,
+	"extensions: get /version/":                                         onlyLegacy,
 }
 
 const (
-	onlyFirst  = "the first service that sees a FlowSchema without status writes it, and that may be core each time"
-	onlyLegacy = "clients of discovery fall back on it from the aggregated form"
+	onlyFirst   = "the first service that sees a FlowSchema without status writes it, and that may be core each time"
+	onlyFailing = "the aggregator asks for a single check only to learn why it fails"
+	onlyLegacy  = "clients of discovery fall back on it from the aggregated form"
 )
 
 func main() {

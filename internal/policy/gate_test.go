@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -38,9 +40,7 @@ func newGated(t *testing.T) *gated {
 		received:   g.synced.Load,
 	}
 	probes, err := path.NewAuthorizer([]string{"/readyz"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, metav1.SchemeGroupVersion)
 	metav1.AddMetaToScheme(scheme) //nolint:errcheck // the types are there
@@ -93,9 +93,7 @@ func TestGate(t *testing.T) {
 			}
 			w := httptest.NewRecorder()
 			g.ServeHTTP(w, req)
-			if w.Code != tc.want {
-				t.Fatalf("answer is %d, want %d: %s", w.Code, tc.want, w.Body)
-			}
+			require.Equal(t, tc.want, w.Code, "answer is %d, want %d: %s", w.Code, tc.want, w.Body)
 			if w.Code == http.StatusServiceUnavailable {
 				expectRetriable(t, w)
 			}
@@ -106,9 +104,7 @@ func TestGate(t *testing.T) {
 func expectRetriable(t *testing.T, w *httptest.ResponseRecorder) {
 	t.Helper()
 	var status metav1.Status
-	if err := json.Unmarshal(w.Body.Bytes(), &status); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &status))
 	if status.Kind != "Status" || status.Reason != metav1.StatusReasonServiceUnavailable || w.Header().Get("Retry-After") != "1" {
 		t.Errorf("got %v, Retry-After %q", status, w.Header().Get("Retry-After"))
 	}

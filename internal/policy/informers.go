@@ -37,7 +37,7 @@ type factory struct {
 func newFactory(core *rest.Config) (*factory, error) {
 	core = rest.CopyConfig(core)
 	// Whoever follows core does so as soon as it is back. What is known of its policy stays in force until then.
-	core.Wrap(func(next http.RoundTripper) http.RoundTripper { return link.Wait(next, link.WhileReading) })
+	core.Wrap(func(next http.RoundTripper) http.RoundTripper { return link.Until(next, link.WhileReading) })
 	client, err := kubernetes.NewForConfig(core)
 	if err != nil {
 		return nil, err

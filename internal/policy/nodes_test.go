@@ -13,6 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,9 +71,7 @@ func TestCoreIsAskedWithAllThatIsKnown(t *testing.T) {
 	core.start()
 	p := run(t, withModes("Node"), core)
 	isRed, err := labels.ParseToRequirements("color=red")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	allowed(t, p, authorizer.AttributesRecord{
 		User: &user.DefaultInfo{
 			Name: node.Name, UID: "1", Groups: node.Groups, Extra: map[string][]string{"a": {"b", "c"}},
@@ -123,12 +124,8 @@ func TestCoreIsNotAskedWhatIsKnownWithoutIt(t *testing.T) {
 			core.start()
 			p := run(t, withModes(tc.modes...), core)
 			eventually(t, "policy is synced", p.Synced)
-			if got := allowed(t, p, tc.request); got != tc.want {
-				t.Errorf("allowed: %v, want %v", got, tc.want)
-			}
-			if asked := core.reviewed(); len(asked) > 0 {
-				t.Errorf("core is asked %v", asked)
-			}
+			assert.Equal(t, tc.want, allowed(t, p, tc.request), "allowed")
+			assert.Empty(t, core.reviewed(), "core is asked")
 		})
 	}
 }
@@ -148,17 +145,13 @@ func TestASilentCoreIsNotWaitedForLong(t *testing.T) {
 			return nil, req.Context().Err()
 		})}
 		p, err := New(t.Context(), withModes("Node"), core, "test", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		began := time.Now()
 		decision, _, err := p.Authorize(t.Context(), to(node, "get", "", "secrets"))
 		if decision != authorizer.DecisionNoOpinion || err == nil {
 			t.Errorf("got %v, %v; want no opinion and an error", decision, err)
 		}
-		if took := time.Since(began); took != reviewTimeout {
-			t.Errorf("took %v, want %v", took, reviewTimeout)
-		}
+		assert.Equal(t, reviewTimeout, time.Since(began), "took")
 	})
 }
 
@@ -175,9 +168,7 @@ func TestWhatIsAskedOfCoreIsWhatModeNodeDecidesByItsGraph(t *testing.T) {
 					Namespace: "default", Name: "one", ResourceRequest: true,
 				}
 				_, reason, err := local.Authorize(t.Context(), request)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				byItsGraph := strings.Contains(reason, "no relationship found between node")
 				if is := rbac.RulesAllow(request, byGraph...); is != byItsGraph {
 					t.Errorf("%s %v %q: asked of core: %v, decided by the graph: %v", verb, resource, subresource, is, byItsGraph)

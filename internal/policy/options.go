@@ -144,6 +144,25 @@ func (o *Options) legacyFlagsSet() bool {
 		[]string{modeFlag, webhookConfigFileFlag, webhookVersionFlag, authorizedTTLFlag, unauthorizedTTLFlag}, o.flags.Changed)
 }
 
+// ModesInForce returns the modes of complete options, by flag or by file.
+func (o *Options) ModesInForce() ([]string, error) { return Modes(o.Modes, o.ConfigFile) }
+
+// Modes returns the modes of authorization that a flag or, if there is one, a file gives.
+func Modes(flag []string, file string) ([]string, error) {
+	if file == "" {
+		return flag, nil
+	}
+	config, _, err := kubeauthorizer.LoadAndValidateFile(file, authorizationcel.NewDefaultCompiler(), nil)
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, authorizer := range config.Authorizers {
+		found = append(found, string(authorizer.Type))
+	}
+	return found, nil
+}
+
 // authorizerConfig returns what the authorizers of kube-apiserver are made from.
 func (o *Options) authorizerConfig() (*kubeauthorizer.Config, error) {
 	config := &kubeauthorizer.Config{

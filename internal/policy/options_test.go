@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
 
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 )
@@ -57,9 +58,7 @@ authorizers:
 func writeFile(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file.yaml")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -96,31 +95,19 @@ func TestOptionsMeanWhatTheyMeanToKubeAPIServer(t *testing.T) {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			stock, stockFlags := stockFlags()
 			own, ownFlags := ownFlags()
-			if err := stockFlags.Parse(args); err != nil {
-				t.Fatal(err)
-			}
-			if err := ownFlags.Parse(args); err != nil {
-				t.Fatal(err)
-			}
-			if errs := stock.Complete(); len(errs) > 0 {
-				t.Fatal(errs)
-			}
+			require.NoError(t, stockFlags.Parse(args))
+			require.NoError(t, ownFlags.Parse(args))
+			require.Empty(t, stock.Complete())
 			own.Complete()
 			want, got := stock.Validate(), own.Validate()
-			if texts(got) != texts(want) {
-				t.Fatalf("errors are\n%s\nwant\n%s", texts(got), texts(want))
-			}
+			require.Equal(t, texts(want), texts(got), "errors")
 			if len(want) > 0 {
 				return
 			}
 			wantConfig, err := stock.ToAuthorizationConfig(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			gotConfig, err := own.authorizerConfig()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if !reflect.DeepEqual(gotConfig, wantConfig) {
 				t.Errorf("config is\n%#v\nwant\n%#v", gotConfig, wantConfig)
 			}

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"os"
 	"reflect"
-	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -47,13 +49,9 @@ func readWidget(who user.Info) authorizer.Attributes {
 func run(t *testing.T, o *Options, core *fakeCore) *Policy {
 	t.Helper()
 	o.Complete()
-	if errs := o.Validate(); len(errs) > 0 {
-		t.Fatal(errs)
-	}
+	require.Empty(t, o.Validate())
 	p, err := New(t.Context(), o, core.config(), "test", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { p.Run(ctx) })
@@ -73,9 +71,7 @@ func withModes(names ...string) *Options {
 func allowed(t *testing.T, p *Policy, request authorizer.Attributes) bool {
 	t.Helper()
 	decision, _, err := p.Authorize(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return decision == authorizer.DecisionAllow
 }
 
@@ -83,9 +79,7 @@ func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true,
 		func(context.Context) (bool, error) { return condition(), nil })
-	if err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
+	require.NoError(t, err, what)
 }
 
 func TestPolicyFollowsCore(t *testing.T) {
@@ -94,9 +88,7 @@ func TestPolicyFollowsCore(t *testing.T) {
 	core.start()
 	p := run(t, withModes("Node", "RBAC"), core)
 	eventually(t, "policy is synced", p.Synced)
-	if err := p.Check(nil); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, p.Check(nil))
 	if allowed(t, p, readWidget(jane)) {
 		t.Error("allowed without a binding")
 	}
@@ -180,9 +172,7 @@ func TestOnlyObjectsThatAreNeededAreWatched(t *testing.T) {
 			core.start()
 			p := run(t, withModes(tc.modes...), core)
 			eventually(t, "policy is synced", p.Synced)
-			if asked := core.askedFor(); !slices.Equal(asked, tc.want) {
-				t.Errorf("asked for %q, want %q", asked, tc.want)
-			}
+			assert.Equal(t, tc.want, core.askedFor(), "asked for")
 		})
 	}
 }
@@ -210,9 +200,7 @@ func TestModes(t *testing.T) {
 			if !p.Synced() {
 				t.Fatal("waits for core")
 			}
-			if got := allowed(t, p, tc.request); got != tc.want {
-				t.Errorf("allowed: %v, want %v", got, tc.want)
-			}
+			assert.Equal(t, tc.want, allowed(t, p, tc.request), "allowed")
 		})
 	}
 }
@@ -234,16 +222,12 @@ func TestObjectsAreKeptWithWhatDecides(t *testing.T) {
 	core.emit("ADDED", "rolebindings", binding)
 	core.start()
 	factory, err := newFactory(core.config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	lister := factory.Rbac().V1().RoleBindings().Lister()
 	go factory.run(t.Context())
 	eventually(t, "objects are received", factory.synced)
 	got, err := lister.RoleBindings("default").Get("jane")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := bindingOf("jane")
 	want.ResourceVersion = "1"
 	want.TypeMeta = got.TypeMeta
@@ -252,9 +236,7 @@ func TestObjectsAreKeptWithWhatDecides(t *testing.T) {
 	}
 	eventually(t, "the metric says how far policy has come", func() bool {
 		reached, err := testutil.GetGaugeMetricValue(reached.WithLabelValues("rolebindings"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return reached == 1
 	})
 }
@@ -264,9 +246,7 @@ func TestAFileIsFollowed(t *testing.T) {
 	file := writeFile(t, configuration+node+"- {type: AlwaysDeny, name: alwaysdeny}\n")
 	change := func(content string) {
 		t.Helper()
-		if err := atomicfile.Write(file, []byte(configuration+content)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, atomicfile.Write(file, []byte(configuration+content)))
 	}
 	p := run(t, &Options{ConfigFile: file}, newFakeCore(t))
 	if allowed(t, p, readWidget(jane)) {
@@ -288,9 +268,7 @@ func TestAFileIsFollowed(t *testing.T) {
 func reloads(t *testing.T, status string) float64 {
 	t.Helper()
 	families, err := legacyregistry.DefaultGatherer.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, family := range families {
 		if family.GetName() != "apiserver_authorization_config_controller_automatic_reloads_total" {
 			continue

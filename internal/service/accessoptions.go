@@ -19,7 +19,7 @@ type AccessOptions struct {
 	plugins plugins.Set
 }
 
-// NewAccessOptions returns the options of a service with these admission plugins, which admission has registered, in the order and
+// NewAccessOptions returns the options of a service with the admission plugins that admission has registered. They run in the order and
 // with the defaults of kube-apiserver.
 func NewAccessOptions(admission *genericoptions.AdmissionOptions, plugins plugins.Set) AccessOptions {
 	admission.RecommendedPluginOrder, admission.DefaultOffPlugins = plugins.Names(), plugins.DefaultOff()
@@ -37,7 +37,7 @@ func (o *AccessOptions) Validate() []error {
 	return append(o.Authorization.Validate(), o.validateAdmission()...)
 }
 
-// validateAdmission explains what Admission.Validate would only call unknown.
+// validateAdmission explains why a plugin is refused. Admission.Validate would only call it unknown.
 func (o *AccessOptions) validateAdmission() []error {
 	if errs := o.plugins.Refuse(o.Admission.EnablePlugins, o.Admission.DisablePlugins); len(errs) > 0 {
 		return errs

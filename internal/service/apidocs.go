@@ -57,8 +57,8 @@ func ApplyDocuments(config *genericapiserver.Config, generated openapicommon.Get
 	config.OpenAPIV3Config = v3
 }
 
-// documentSchemes are the schemes with all group-versions of kube-apiserver: documents list each of them as
-// one that DeleteOptions and WatchEvent belong to. Some are not in the scheme of client-go.
+// documentSchemes are the schemes with all group-versions of kube-apiserver. OpenAPI documents list each of them for DeleteOptions and
+// WatchEvent. Some are missing in the scheme of client-go.
 func documentSchemes() []*runtime.Scheme {
 	internal := runtime.NewScheme()
 	utilruntime.Must(admissionv1.AddToScheme(internal))

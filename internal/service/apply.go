@@ -23,15 +23,15 @@ import (
 
 // API is what a service serves.
 type API struct {
-	// Resources are on by default, and those of Scheme can be turned on and off.
+	// Resources are the defaults of what is served. Flags turn resources of Scheme on and off.
 	Resources *serverstorage.ResourceConfig
 	Scheme    *runtime.Scheme
 	// Definitions are its schemas in OpenAPI.
 	Definitions openapicommon.GetOpenAPIDefinitions
 }
 
-// ApplyTo configures a server in the way in which kube-apiserver configures its own ones. core is a client of core, whose informers are in
-// config. (The configuration of core is built by kube-apiserver's code, and needs only ApplyTripodTo.)
+// ApplyTo configures a server as kube-apiserver configures its own. core is a client of core, whose informers are in config. Core itself is
+// configured by kube-apiserver's code, and needs only ApplyTripodTo.
 func (o *Options) ApplyTo(config *genericapiserver.RecommendedConfig, core kubernetes.Interface, api API) error {
 	metricsfeatures.ApplyFeatureGates(utilfeature.DefaultFeatureGate)
 	o.Metrics.Apply()
@@ -68,7 +68,7 @@ func (o *Options) applyEtcd(config *genericapiserver.Config) error {
 	return o.Etcd.ApplyTo(config)
 }
 
-// ApplyTripodTo applies what kube-apiserver does not have to a configuration that has kube-apiserver's options.
+// ApplyTripodTo applies what kube-apiserver does not have to a configuration made from kube-apiserver's options.
 func (o *Options) ApplyTripodTo(config *genericapiserver.Config) error {
 	config.Flagz = o.Flagz
 	watchresume.Apply(config)
@@ -76,7 +76,7 @@ func (o *Options) ApplyTripodTo(config *genericapiserver.Config) error {
 	return o.nameReplica(config)
 }
 
-// nameReplica gives the server an identity of its own. Without a name it keeps the one that config has.
+// nameReplica gives the server an identity of its own. Without a name, the server keeps the identity in config.
 func (o *Options) nameReplica(config *genericapiserver.Config) error {
 	if o.Replica == "" {
 		return nil

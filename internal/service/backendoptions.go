@@ -48,9 +48,11 @@ func (o *BackendOptions) Validate() []error {
 	return append(o.Options.Validate(), o.GRPC.Validate()...)
 }
 
-// ApplyTrust makes the server believe the aggregator, as trust.BackendOptions does.
-func (o *BackendOptions) ApplyTrust(config *genericapiserver.Config) error {
-	return (&trust.BackendOptions{Options: o.ServiceTrust, AllowDirectClients: o.AllowDirectClients}).ApplyTo(config)
+// ApplyTrust makes the server believe the aggregator, as trust.BackendOptions does. refuseAnonymous refuses clients without credentials.
+func (o *BackendOptions) ApplyTrust(config *genericapiserver.Config, refuseAnonymous bool) error {
+	return (&trust.BackendOptions{
+		Options: o.ServiceTrust, AllowDirectClients: o.AllowDirectClients, RefuseAnonymous: refuseAnonymous,
+	}).ApplyTo(config)
 }
 
 // Neighbours are where a backend finds the other services when it starts.

@@ -32,7 +32,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/tuning/gcpace"
 )
 
-// The gates of logging must be known before --feature-gates is defined.
+// The feature gates of logging must be known before --feature-gates is defined.
 func init() {
 	utilruntime.Must(logsapi.AddFeatureGates(utilfeature.DefaultMutableFeatureGate))
 }
@@ -49,7 +49,7 @@ type Command struct {
 	Logs *logsapi.LoggingConfiguration
 	// Components holds the feature gates and emulated versions that Flags fills.
 	Components compatibility.ComponentGlobalsRegistry
-	// Run runs the service until its context ends.
+	// Run runs the service until ctx ends.
 	Run func(context.Context) error
 }
 
@@ -64,7 +64,7 @@ func NewCommand(s Command) *cobra.Command {
 			if err := s.Components.Set(); err != nil {
 				return err
 			}
-			// Warnings in answers are for the clients whose requests caused them.
+			// Warnings in answers are for the clients that sent the requests, not for the log.
 			rest.SetDefaultWarningHandler(rest.NoWarnings{})
 			return nil
 		},

@@ -15,8 +15,8 @@ import (
 	_ "k8s.io/kubernetes/pkg/features"                  // the same
 )
 
-// GenericOptions are the options that all generic API servers have, kube-apiserver too. They come from the packages of kube-apiserver,
-// so the flags have its names, defaults and meaning.
+// GenericOptions are the options of every generic API server, kube-apiserver included. They come from the packages of kube-apiserver, so
+// the flags have its names, defaults and meanings.
 type GenericOptions struct {
 	ServerRun      *genericoptions.ServerRunOptions
 	Etcd           *genericoptions.EtcdOptions

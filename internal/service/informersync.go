@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/informers"
 )
 
-// Informers is informers that are not asked any more whether they are in sync once that is settled: they never fall out of it.
+// Informers are the informers of a factory. Once settled, nobody asks them again whether they are in sync: they stay in sync for ever.
 type Informers struct {
 	informers.SharedInformerFactory
 
@@ -22,7 +22,7 @@ func NewInformers(factory informers.SharedInformerFactory) *Informers {
 	return &Informers{SharedInformerFactory: factory}
 }
 
-// Settle is to be called when all informers have been started and the server has found them in sync.
+// Settle says that all informers were started and that the server found them in sync.
 func (f *Informers) Settle() {
 	now := make(chan struct{})
 	close(now)

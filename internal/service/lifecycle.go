@@ -23,12 +23,12 @@ type Flagged[Completed any] interface {
 	Flags() *cliflag.NamedFlagSets
 	// Validate returns every problem of the flags, and changes nothing.
 	Validate() []error
-	// Complete returns the options with all that can be derived from valid flags.
+	// Complete derives options from valid flags, and returns them all.
 	Complete(context.Context) (Completed, error)
 
 	// Common returns the options that every service has.
 	Common() *Options
-	// Listen takes the ports of the service besides --secure-port.
+	// Listen opens the ports of the service besides --secure-port.
 	Listen() (*Ports, error)
 }
 
@@ -85,12 +85,12 @@ func run[Completed, Config any, S Server](
 	return server.Run(ctx, ports)
 }
 
-// Ports are where a service serves besides --secure-port. It takes them before it waits for anything, so that a busy port is an error
-// at once.
+// Ports are where a service serves besides --secure-port. The service opens them before it waits for anything, so that a busy port is an
+// error at once.
 type Ports struct {
-	// Probes answers probes from the start. It is nil where probes are not wanted.
+	// Probes answers probes from the start. It is nil without --probe-bind-address.
 	Probes *Probes
-	// GRPC is nil where the service does not serve the other services.
+	// GRPC is nil if the service serves no other services.
 	GRPC net.Listener
 }
 
@@ -113,7 +113,7 @@ func (o *BackendOptions) Listen() (*Ports, error) {
 	return ports, err
 }
 
-// awaitEtcd returns when etcd answers. Behind an egress proxy, storage waits for it as in kube-apiserver.
+// awaitEtcd returns when etcd answers. Behind an egress proxy, storage waits for etcd itself, as in kube-apiserver.
 func (o *Options) awaitEtcd(ctx context.Context) error {
 	if o.EgressSelector.ConfigFile != "" {
 		return nil

@@ -9,13 +9,13 @@ import (
 	"k8s.io/apiserver/pkg/server/filters"
 )
 
-// passedOn are the subresources whose requests kube-apiserver passes on to a kubelet, pod or service.
+// passedOn are the subresources whose requests kube-apiserver forwards to a kubelet, pod or service.
 var passedOn = sets.NewString("attach", "exec", "log", "portforward", "proxy")
 
-// LongRunning reports whether a request lasts until the client or the object ends it. The rule is kube-apiserver's.
+// LongRunning reports whether a request lasts until the client or the object ends it. It is kube-apiserver's rule.
 var LongRunning request.LongRunningRequestCheck = filters.BasicLongRunningRequestCheck(sets.NewString("watch", "proxy"), passedOn)
 
-// PassedOn reports whether kube-apiserver passes the request on to a kubelet, pod or service, which may answer whatever HTTP allows.
+// PassedOn reports whether kube-apiserver forwards the request to a kubelet, pod or service, which may answer anything that HTTP allows.
 func PassedOn(info *request.RequestInfo) bool {
 	return info.IsResourceRequest && (info.Verb == "proxy" || passedOn.Has(info.Subresource))
 }

@@ -13,37 +13,37 @@ import (
 	"github.com/tripod-k8s/tripod/internal/service/settings"
 )
 
-// section is the section of the flags that kube-apiserver does not have.
+// section is the section of the help for flags that kube-apiserver does not have.
 const section = "tripod"
 
 // Options are the options that every service has.
 type Options struct {
 	GenericOptions
 
-	// Name is the name of the service, as in "core".
+	// Name is the name of the service, such as "core".
 	Name string
 	// ServiceTrust is the identity of the service among Tripod's services.
 	ServiceTrust trust.Options
-	// Probes is where the service answers probes without authentication.
+	// Probes is the address that answers probes without authentication.
 	Probes addresses.BindFlag
-	// AuditSocket is where the writer of the audit log is, if it is another process.
+	// AuditSocket is the socket of the audit log's writer, if that is another process.
 	AuditSocket string
-	// BackendsFile says where the replicas of the other services are. It takes the place of lists of servers.
+	// BackendsFile has the addresses of the replicas of the other services. It replaces the lists of servers.
 	BackendsFile string
-	// Replica distinguishes replicas on one host.
+	// Replica is the name of this replica among those on the same host.
 	Replica string
 
-	// Flagz shows the flags at /flagz. AddTripodFlags sets it.
+	// Flagz serves the flags at /flagz. AddTripodFlags sets it.
 	Flagz flagz.Reader
 }
 
-// NewOptions returns the options of a service. A shutdown loses no requests and ends watches, which is not kube-apiserver's default.
+// NewOptions returns the options of a service. Unlike kube-apiserver's defaults, a shutdown loses no requests and ends watches.
 func NewOptions(name string, generic GenericOptions) Options {
 	trust.SetShutdownDefaults(generic.ServerRun)
 	return Options{GenericOptions: generic, Name: name, Probes: newProbesFlag()}
 }
 
-// AddTripodFlags adds the flags that kube-apiserver does not have. replaced are the flags whose place --backends-file takes, as in
+// AddTripodFlags adds the flags that kube-apiserver does not have. replaced are the flags that --backends-file replaces, such as
 // "--core-servers".
 func (o *Options) AddTripodFlags(sets *cliflag.NamedFlagSets, replaced string) {
 	fs := sets.FlagSet(section)

@@ -32,15 +32,15 @@ type Probes struct {
 	waitsFor string
 }
 
-// startProbes listens and answers: alive, and not ready before Serve because of what the service waits for. It returns nil where
-// probes are not wanted.
+// startProbes listens, and answers until Serve: the process lives, and is not ready because of what the service waits for. It returns nil
+// without an address.
 func startProbes(where *addresses.BindFlag, waitsFor string) (*Probes, error) {
 	listener, err := where.Listen()
 	if listener == nil {
 		return nil, err
 	}
 	s := &Probes{waitsFor: waitsFor}
-	server := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
+	server := newProbeServer(s)
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			klog.ErrorS(err, "Probes are not answered any more", "address", where.Address)
@@ -49,7 +49,19 @@ func startProbes(where *addresses.BindFlag, waitsFor string) (*Probes, error) {
 	return s, nil
 }
 
-// Serve answers with what health says from now on.
+// newProbeServer returns a server that anybody may connect to. It closes connections of clients that send, read or ask nothing. A probe is
+// small, and uses a connection of its own.
+func newProbeServer(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler:        handler,
+		ReadTimeout:    5 * time.Second,
+		WriteTimeout:   30 * time.Second, // a check may wait for etcd
+		IdleTimeout:    10 * time.Second,
+		MaxHeaderBytes: 8 << 10,
+	}
+}
+
+// Serve makes health answer all further probes.
 func (s *Probes) Serve(health http.Handler) {
 	if s != nil {
 		s.health.Store(&health)

@@ -10,6 +10,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestAnswers(t *testing.T) {
@@ -37,30 +41,63 @@ func TestAnswers(t *testing.T) {
 
 func TestStart(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	address := taken.Addr().String()
 	flag := newProbesFlag()
 	flag.Address = address
 	if _, err := startProbes(&flag, "etcd"); err == nil || !strings.Contains(err.Error(), "--probe-bind-address") {
 		t.Errorf("error for a busy port is %v", err)
 	}
-	if err := taken.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, taken.Close())
 	if _, err := startProbes(&flag, "etcd"); err != nil {
 		t.Fatal(err)
 	}
 	resp, err := http.Get("http://" + address + "/livez")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer resp.Body.Close() //nolint:errcheck // it was read
 	if body, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusOK || string(body) != "ok" {
 		t.Errorf("answer is %d %q", resp.StatusCode, body)
 	}
 }
+
+// TestSilentClientsLoseTheirConnections connects clients that send nothing, half a request, and nothing more after an answer.
+func TestSilentClientsLoseTheirConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clients := make(chan net.Conn)
+		server := newProbeServer(&Probes{})
+		go func() { _ = server.Serve(pipes(clients)) }()
+		for name, sent := range map[string]string{
+			"nothing": "", "half a request": "GET /livez HTTP/1.1\r\nHost:", "an answered request": "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n",
+			"half a body": "POST /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello",
+		} {
+			client, served := net.Pipe()
+			clients <- served
+			go func() { _, _ = io.WriteString(client, sent) }()
+			began := time.Now()
+			if _, err := io.Copy(io.Discard, client); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if open := time.Since(began); open > time.Minute {
+				t.Errorf("%s: the connection lasts %s", name, open)
+			}
+			_ = client.Close()
+		}
+		_ = server.Close()
+	})
+}
+
+// pipes is a listener.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if c, ok := <-p; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipes) Close() error   { close(p); return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 func TestNowhere(t *testing.T) {
 	flag := newProbesFlag()

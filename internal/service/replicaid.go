@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// NewReplicaID returns the API server identity of a replica of a service on this host, in the form of kube-apiserver's
-// ("apiserver-" and 26 characters).
+// NewReplicaID returns the API server identity of a replica of a service on this host. It has the form of kube-apiserver's: "apiserver-"
+// and 26 characters.
 func NewReplicaID(service, replica string) (string, error) {
 	hostname, err := os.Hostname()
 	if err != nil {

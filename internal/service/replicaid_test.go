@@ -6,6 +6,8 @@ package service
 import (
 	"regexp"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestIdentitiesAreUnique(t *testing.T) {
@@ -23,9 +25,7 @@ func TestIdentitiesAreUnique(t *testing.T) {
 			t.Errorf("%v and %v are both %s", parts, other, id)
 		}
 		seen[id] = parts
-		if id != forHost(parts[0], parts[1], parts[2]) {
-			t.Errorf("%v: the identity changes", parts)
-		}
+		assert.Equal(t, forHost(parts[0], parts[1], parts[2]), id, "%v: the identity changes", parts)
 		// It is the name of a Lease.
 		if !regexp.MustCompile(`^apiserver-[a-z2-7]{26}$`).MatchString(id) {
 			t.Errorf("%v: %q has not the form of kube-apiserver's identity", parts, id)

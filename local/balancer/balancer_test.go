@@ -14,6 +14,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // server is what connections are passed on to. It hands each to a function.
@@ -25,9 +28,7 @@ type server struct {
 func startServer(t *testing.T, handle func(*net.TCPConn)) *server {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for {
@@ -57,9 +58,7 @@ func startNamed(t *testing.T, name string) *server {
 func start(t *testing.T) *Balancer {
 	t.Helper()
 	b, err := Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan struct{})
 	go func() {
@@ -76,9 +75,7 @@ func start(t *testing.T) *Balancer {
 func connect(t *testing.T, b *Balancer) *net.TCPConn {
 	t.Helper()
 	connection, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", b.Port()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { connection.Close() }) //nolint:errcheck // only for this test
 	return connection.(*net.TCPConn)
 }
@@ -89,9 +86,7 @@ func ask(t *testing.T, b *Balancer, n int) []string {
 	var said []string
 	for range n {
 		answer, err := io.ReadAll(connect(t, b))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		said = append(said, string(answer))
 	}
 	return said
@@ -116,9 +111,7 @@ func TestServersTakeTurns(t *testing.T) {
 		step.change()
 		said := ask(t, b, len(step.want))
 		slices.Sort(said)
-		if !slices.Equal(said, step.want) {
-			t.Errorf("%s: answers are %v, want %v", step.name, said, step.want)
-		}
+		assert.Equal(t, step.want, said, "%s: answers", step.name)
 	}
 }
 
@@ -159,9 +152,7 @@ func TestEitherSideCanEndFirst(t *testing.T) {
 	if _, err := connection.Write(make([]byte, large)); err != nil {
 		t.Fatal(err)
 	}
-	if err := connection.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, connection.CloseWrite())
 	if answer, err := io.ReadAll(connection); err != nil || string(answer) != want {
 		t.Errorf("the server got %q (%v), want %q", answer, err, want)
 	}
@@ -174,12 +165,8 @@ func TestEitherSideCanEndFirst(t *testing.T) {
 	if _, err := connection.Write(make([]byte, large)); err != nil {
 		t.Fatal(err)
 	}
-	if err := connection.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if said := <-got; said != want {
-		t.Errorf("after its end the server got %q, want %q", said, want)
-	}
+	require.NoError(t, connection.Close())
+	assert.Equal(t, want, <-got, "after its end")
 }
 
 func TestBrokenConnectionsDoNotLookEnded(t *testing.T) {
@@ -202,9 +189,7 @@ func TestBrokenConnectionsDoNotLookEnded(t *testing.T) {
 
 func TestNothingIsLeftAtTheEnd(t *testing.T) {
 	b, err := Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	silent := startServer(t, func(c *net.TCPConn) { io.Copy(io.Discard, c) }) //nolint:errcheck // until it ends
 	b.SetServers([]string{silent.address}, nil)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -12,6 +12,8 @@ import (
 	"net"
 	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // Authority issues certificates.
@@ -104,7 +106,7 @@ func (a *Authority) File() string { return a.issuer.storage.Names(a.name).Certif
 func (a *Authority) Certificate() *x509.Certificate { return a.cert }
 
 // Ensure makes the certificate called name, or makes it anew when it expires within RenewBefore, was not issued by
-// this authority or does not cover what leaf asks. It reports whether it did. Which authorities to trust is kept up
+// this authority or is for anything else than leaf asks. It reports whether it did. Which authorities to trust is kept up
 // to date beside it.
 func (a *Authority) Ensure(name string, leaf Leaf) (issued bool, err error) {
 	pair, err := a.issuer.storage.Read(name)
@@ -123,30 +125,23 @@ func (a *Authority) Ensure(name string, leaf Leaf) (issued bool, err error) {
 	return true, a.Renew(name, leaf)
 }
 
-// covers reports whether cert is still good for leaf.
+// covers reports whether cert is still good for leaf, and for nothing else.
 func (a *Authority) covers(cert *x509.Certificate, leaf Leaf) bool {
 	if a.issuer.now().Add(a.issuer.lifetimes.RenewBefore).After(cert.NotAfter) || cert.CheckSignatureFrom(a.cert) != nil {
 		return false
 	}
-	if cert.Subject.CommonName != leaf.CommonName || !slices.Equal(cert.Subject.Organization, leaf.Organizations) {
-		return false
-	}
-	for _, usage := range leaf.usages() {
-		if !slices.Contains(cert.ExtKeyUsage, usage) {
-			return false
+	addresses := func(ips []net.IP) sets.Set[string] {
+		all := sets.New[string]()
+		for _, ip := range ips {
+			all.Insert(ip.String())
 		}
+		return all
 	}
-	for _, name := range leaf.DNSNames {
-		if !slices.Contains(cert.DNSNames, name) {
-			return false
-		}
-	}
-	for _, ip := range leaf.IPs {
-		if !slices.ContainsFunc(cert.IPAddresses, ip.Equal) {
-			return false
-		}
-	}
-	return true
+	return cert.Subject.CommonName == leaf.CommonName &&
+		sets.New(cert.Subject.Organization...).Equal(sets.New(leaf.Organizations...)) &&
+		sets.New(cert.ExtKeyUsage...).Equal(sets.New(leaf.usages()...)) &&
+		sets.New(cert.DNSNames...).Equal(sets.New(leaf.DNSNames...)) &&
+		addresses(cert.IPAddresses).Equal(addresses(leaf.IPs))
 }
 
 // Renew replaces the certificate of a name, whether it is due or not.

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 
 	"github.com/tripod-k8s/tripod/internal/service/atomicfile"
+	"github.com/tripod-k8s/tripod/local/privatedir"
 )
 
 // Store is a directory of certificates and keys, NAME.crt and NAME.key.
@@ -21,10 +22,11 @@ type Store struct {
 	dir directory
 }
 
-// Open returns the store in dir. It makes the directory, readable by its owner only, if it is missing.
+// Open returns the store in dir. It makes the directory, readable by its owner only, if it is missing. It refuses the directory of
+// another user, and one in which others can put certificates.
 func Open(dir string) (*Store, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("cannot make the directory for certificates: %w", err)
+	if err := privatedir.Make(dir); err != nil {
+		return nil, fmt.Errorf("cannot use the directory for certificates: %w", err)
 	}
 	return &Store{Issuer: NewIssuer(directory(dir), Lifetimes{}), dir: directory(dir)}, nil
 }

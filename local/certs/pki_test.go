@@ -5,6 +5,7 @@ package certs
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"net"
@@ -13,32 +14,29 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func openStore(t *testing.T) *Store {
 	t.Helper()
 	store, err := Open(filepath.Join(t.TempDir(), "pki"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return store
 }
 
 func authority(t *testing.T, store *Store) *Authority {
 	t.Helper()
 	ca, err := store.Authority("ca", "test-ca")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return ca
 }
 
 func contents(t *testing.T, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return data
 }
 
@@ -60,9 +58,7 @@ func TestLeafIsValidForWhatWasAsked(t *testing.T) {
 		t.Fatalf("issued = %v, err = %v", issued, err)
 	}
 	pair, err := tls.LoadX509KeyPair(store.CertFile("server"), store.KeyFile("server"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(contents(t, ca.File())) {
 		t.Fatal("the authority is not PEM")
@@ -70,9 +66,7 @@ func TestLeafIsValidForWhatWasAsked(t *testing.T) {
 	for _, name := range []string{"localhost", "127.0.0.1"} {
 		_, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: name,
 			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
-		if err != nil {
-			t.Errorf("as a server called %s: %v", name, err)
-		}
+		assert.NoError(t, err, "as a server called %s", name)
 	}
 	if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
 		t.Errorf("as a client: %v", err)
@@ -85,19 +79,13 @@ func TestFilesAreForTheOwnerOnly(t *testing.T) {
 	if _, err := ca.Ensure("leaf", Leaf{CommonName: "leaf", Client: true}); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.EnsureSigningKey("sa"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.EnsureSigningKey("sa"))
 	for path, want := range map[string]os.FileMode{
 		filepath.Dir(store.KeyFile("ca")): 0o700, store.KeyFile("ca"): 0o600, store.KeyFile("leaf"): 0o600, store.KeyFile("sa"): 0o600,
 	} {
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := info.Mode().Perm(); got != want {
-			t.Errorf("%s has mode %o, want %o", path, got, want)
-		}
+		require.NoError(t, err)
+		assert.Equal(t, want, info.Mode().Perm(), "%s has mode", path)
 	}
 }
 
@@ -111,6 +99,7 @@ func TestLeafIsRenewedWhenItHasTo(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		later   time.Duration
+		before  *Leaf
 		asked   Leaf
 		renewed bool
 	}{
@@ -120,7 +109,14 @@ func TestLeafIsRenewedWhenItHasTo(t *testing.T) {
 		{name: "after its end", later: LeafLifetime + time.Hour, asked: asked, renewed: true},
 		{name: "another name", asked: more(func(l *Leaf) { l.DNSNames = []string{"localhost", "host"} }), renewed: true},
 		{name: "another address", asked: more(func(l *Leaf) { l.IPs = []net.IP{net.IPv4(192, 0, 2, 1)} }), renewed: true},
-		{name: "fewer addresses", asked: more(func(l *Leaf) { l.IPs = nil })},
+		{name: "fewer addresses", asked: more(func(l *Leaf) { l.IPs = nil }), renewed: true},
+		{name: "fewer names", asked: more(func(l *Leaf) { l.DNSNames = nil }), renewed: true},
+		{name: "no longer for clients", before: new(more(func(l *Leaf) { l.Client = true })), asked: asked, renewed: true},
+		{
+			name:   "in another order",
+			before: &Leaf{CommonName: "server", DNSNames: []string{"localhost", "host"}, Organizations: []string{"z", "a"}},
+			asked:  Leaf{CommonName: "server", DNSNames: []string{"host", "localhost", "host"}, Organizations: []string{"a", "z"}},
+		},
 		{name: "another user", asked: more(func(l *Leaf) { l.CommonName = "other" }), renewed: true},
 		{name: "another group", asked: more(func(l *Leaf) { l.Organizations = []string{"group"} }), renewed: true},
 		{name: "for clients too", asked: more(func(l *Leaf) { l.Client = true }), renewed: true},
@@ -128,21 +124,15 @@ func TestLeafIsRenewedWhenItHasTo(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			store := openStore(t)
 			ca := authority(t, store)
-			if _, err := ca.Ensure("server", asked); err != nil {
+			if _, err := ca.Ensure("server", *cmp.Or(tc.before, &asked)); err != nil {
 				t.Fatal(err)
 			}
 			before := contents(t, store.CertFile("server"))
 			store.now = func() time.Time { return time.Now().Add(tc.later) }
 			renewed, err := ca.Ensure("server", tc.asked)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if renewed != tc.renewed {
-				t.Errorf("renewed = %v, want %v", renewed, tc.renewed)
-			}
-			if changed := !bytes.Equal(before, contents(t, store.CertFile("server"))); changed != tc.renewed {
-				t.Errorf("file changed = %v, want %v", changed, tc.renewed)
-			}
+			require.NoError(t, err)
+			assert.Equal(t, tc.renewed, renewed, "renewed")
+			assert.Equal(t, tc.renewed, !bytes.Equal(before, contents(t, store.CertFile("server"))), "file changed")
 		})
 	}
 }
@@ -154,9 +144,7 @@ func TestLeafOfAnotherAuthorityIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{store.CertFile("ca"), store.KeyFile("ca")} {
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Remove(path))
 	}
 	renewed, err := authority(t, store).Ensure("leaf", leaf)
 	if err != nil || !renewed {
@@ -172,16 +160,10 @@ func TestCrashBetweenKeyAndCertificateIsHealed(t *testing.T) {
 		t.Fatal(err)
 	}
 	other, err := newKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	key, err := encodeKey(other)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(store.KeyFile("leaf"), key, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(store.KeyFile("leaf"), key, 0o600))
 	if renewed, err := ca.Ensure("leaf", leaf); err != nil || !renewed {
 		t.Errorf("renewed = %v, err = %v", renewed, err)
 	}
@@ -193,9 +175,7 @@ func TestCrashBetweenKeyAndCertificateIsHealed(t *testing.T) {
 func TestDamagedFilesAreSaidClearly(t *testing.T) {
 	overwrite := func(name, content string) func(*testing.T, *Store) {
 		return func(t *testing.T, s *Store) {
-			if err := os.WriteFile(filepath.Join(string(s.dir), name), []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(filepath.Join(string(s.dir), name), []byte(content), 0o600))
 		}
 	}
 	const notDER = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
@@ -209,17 +189,11 @@ func TestDamagedFilesAreSaidClearly(t *testing.T) {
 		{"key of the authority is no PEM", overwrite("ca.key", ""), []string{"ca.key", "not PEM"}},
 		{"leaf is no certificate", overwrite("leaf.crt", notDER), []string{"leaf.crt", "damaged"}},
 		{"leaf is unreadable", func(t *testing.T, s *Store) {
-			if err := os.Remove(s.CertFile("leaf")); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Mkdir(s.CertFile("leaf"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Remove(s.CertFile("leaf")))
+			require.NoError(t, os.Mkdir(s.CertFile("leaf"), 0o700))
 		}, []string{"leaf.crt", "cannot read"}},
 		{"key of the authority is missing", func(t *testing.T, s *Store) {
-			if err := os.Remove(s.KeyFile("ca")); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Remove(s.KeyFile("ca")))
 		}, []string{"incomplete", "ca.key"}},
 		{"authority has expired", func(_ *testing.T, s *Store) {
 			s.now = func() time.Time { return time.Now().Add(AuthorityLifetime + time.Hour) }
@@ -240,9 +214,7 @@ func TestDamagedFilesAreSaidClearly(t *testing.T) {
 				t.Fatal("no error")
 			}
 			for _, part := range tc.want {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("error %q does not say %q", err, part)
-				}
+				assert.ErrorContains(t, err, part)
 			}
 			if strings.Contains(err.Error(), "\n") {
 				t.Errorf("error %q has more than one line", err)
@@ -253,16 +225,10 @@ func TestDamagedFilesAreSaidClearly(t *testing.T) {
 
 func TestSigningKeyIsMadeOnceAndItsPublicKeyRestored(t *testing.T) {
 	store := openStore(t)
-	if err := store.EnsureSigningKey("sa"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, store.EnsureSigningKey("sa"))
 	key, public := contents(t, store.KeyFile("sa")), contents(t, store.PublicKeyFile("sa"))
-	if err := os.Remove(store.PublicKeyFile("sa")); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.EnsureSigningKey("sa"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(store.PublicKeyFile("sa")))
+	require.NoError(t, store.EnsureSigningKey("sa"))
 	if !bytes.Equal(key, contents(t, store.KeyFile("sa"))) || !bytes.Equal(public, contents(t, store.PublicKeyFile("sa"))) {
 		t.Error("the key pair changed")
 	}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // TestSomebodyWhoIsOneStepBehindIsUnderstood: through a rotation, what is shown now is trusted by whoever still has the files of the
@@ -70,9 +72,7 @@ func TestInterruptedStepIsTakenAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	// As if the new authority had been made, and the process had ended before it said so.
-	if err := os.WriteFile(store.CertFile("ca"), old, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(store.CertFile("ca"), old, 0o600))
 	if got, err := authority(t, store).Rotate(); err != nil || got != NewTrusted {
 		t.Errorf("the rotation is at %q: %v", got, err)
 	}
@@ -84,13 +84,9 @@ func TestInterruptedStepIsTakenAgain(t *testing.T) {
 func TestWhatOthersTrustStays(t *testing.T) {
 	store, other := openStore(t), openStore(t)
 	foreign, err := other.Authority("other", "another-ca")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	file := authority(t, store).File()
-	if err := os.WriteFile(file, slices.Concat(contents(t, file), contents(t, foreign.File())), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, slices.Concat(contents(t, file), contents(t, foreign.File())), 0o600))
 	if state, err := authority(t, store).Rotation(); err != nil || state != NotRotating {
 		t.Errorf("the rotation is said to be at %q: %v", state, err)
 	}
@@ -111,24 +107,14 @@ func TestAuthorityOfAnotherIsNotRotated(t *testing.T) {
 	store := openStore(t)
 	root := authority(t, store)
 	key, err := newKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cert, err := store.sign("sub", &x509.Certificate{NotAfter: root.cert.NotAfter, IsCA: true}, root.cert, key.Public(), root.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	encoded, err := encodeKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.storage.Write("sub", Pair{Certificate: cert, Key: encoded}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, store.storage.Write("sub", Pair{Certificate: cert, Key: encoded}))
 	sub, err := store.Authority("sub", "sub")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := sub.Rotate(); err == nil {
 		t.Error("no error")
 	}

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -48,9 +51,7 @@ func left(t *testing.T, c *Check) int {
 	count := 0
 	for _, resource := range []schema.GroupVersionResource{c.configMap().resource, c.customResource().resource, definitions} {
 		list, err := c.Client.Resource(resource).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		count += len(list.Items)
 	}
 	return count
@@ -59,9 +60,7 @@ func left(t *testing.T, c *Check) int {
 func TestCheckOfAWorkingAPI(t *testing.T) {
 	var out strings.Builder
 	c, _ := newCheck(&out)
-	if err := c.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Run(t.Context()))
 	const want = `created   ConfigMap default/tripod-check-x
 read      ConfigMap default/tripod-check-x
 changed   ConfigMap default/tripod-check-x
@@ -73,9 +72,7 @@ changed   Check default/tripod-check-x
 deleted   Check default/tripod-check-x
 deleted   CustomResourceDefinition checks.tripod-check-x.tripod-k8s.io
 `
-	if out.String() != want {
-		t.Errorf("it says\n%swant\n%s", out.String(), want)
-	}
+	assert.Equal(t, want, out.String())
 	if count := left(t, c); count != 0 {
 		t.Errorf("%d objects are left", count)
 	}
@@ -121,9 +118,7 @@ func TestCheckOfABrokenAPI(t *testing.T) {
 				return test.reaction(action)
 			})
 			err := c.Run(ctx)
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error is %v, want %s", err, test.want)
-			}
+			assert.ErrorContains(t, err, test.want)
 			broken = false
 			if count := left(t, c); count != 0 && test.verb != "delete" {
 				t.Errorf("%d objects are left", count)

@@ -16,6 +16,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/version"
@@ -56,16 +59,12 @@ func TestVersionIsThatOfKubernetes(t *testing.T) {
 
 func TestHelpHasTheSectionsOfKubeAPIServer(t *testing.T) {
 	stdout, _, code := kubeAPIServer(t, "--help")
-	if code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	assert.Equal(t, 0, code, "exit code")
 	for _, part := range []string{
 		"Usage:\n  kube-apiserver [flags]", "\nGeneric flags:", "\nEtcd flags:", "\nAuthorization flags:", "\nGlobal flags:",
 		"--etcd-servers", "--log-json-split-stream", "--version",
 	} {
-		if !strings.Contains(stdout, part) {
-			t.Errorf("%q is not in the help", part)
-		}
+		assert.Contains(t, stdout, part, "%q is not in the help", part)
 	}
 	if strings.Contains(stdout, "--core-servers") || strings.Contains(stdout, "--advertise-port") {
 		t.Error("the help has flags that kube-apiserver does not have")
@@ -92,12 +91,8 @@ func required(t *testing.T) []string {
 	t.Helper()
 	dir := t.TempDir()
 	store, err := certs.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.EnsureSigningKey("sa"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, store.EnsureSigningKey("sa"))
 	return []string{
 		"--etcd-servers=http://127.0.0.1:1",
 		"--service-account-issuer=https://kubernetes.default.svc",
@@ -111,9 +106,7 @@ func required(t *testing.T) []string {
 // started runs the command as far as the start of the services and returns what they would be started with.
 func started(t *testing.T, args []string) (*plan, error) {
 	t.Helper()
-	if err := logsapi.ResetForTest(utilfeature.DefaultFeatureGate); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, logsapi.ResetForTest(utilfeature.DefaultFeatureGate))
 	var result *plan
 	cmd := newCommand(args, func(_ context.Context, _ *catalog, s *plan) error {
 		result = s
@@ -189,44 +182,28 @@ func TestGatesInAllTheirForms(t *testing.T) {
 
 func TestCertificateIsMadeAsByKubeAPIServer(t *testing.T) {
 	s, err := started(t, append(required(t), "--service-cluster-ip-range=10.96.0.0/16"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	files, err := s.certificateFiles(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	data, err := os.ReadFile(files.CertFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	block, _ := pem.Decode(data)
 	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, name := range []string{"kubernetes.default.svc", "localhost", "192.0.2.1", "10.96.0.1"} {
-		if err := cert.VerifyHostname(name); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, cert.VerifyHostname(name))
 	}
 }
 
 func TestCertificateWithoutADirectoryIsWrittenToThePrivateOne(t *testing.T) {
 	s, err := started(t, append(required(t), "--cert-dir="))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir := t.TempDir()
 	files, err := s.certificateFiles(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, path := range []string{files.CertFile, files.KeyFile} {
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if filepath.Dir(path) != dir || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s has mode %o", path, info.Mode().Perm())
 		}
@@ -235,9 +212,7 @@ func TestCertificateWithoutADirectoryIsWrittenToThePrivateOne(t *testing.T) {
 
 func TestAddressesFollowTheFlags(t *testing.T) {
 	s, err := started(t, append(required(t), "--secure-port=7443", "--bind-address=127.0.0.1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if s.securePort != 7443 || !s.bindAddress.Equal(net.IPv4(127, 0, 0, 1)) || !s.advertiseAddress.Equal(net.IPv4(192, 0, 2, 1)) {
 		t.Errorf("serves on %v port %d as %v", s.bindAddress, s.securePort, s.advertiseAddress)
 	}

@@ -7,33 +7,25 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestDirectoriesOfKilledProcessesAreRemoved(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	inUse, remove, err := temporaryDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	abandoned, err := os.MkdirTemp("", temporaryPrefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	fresh, err := os.MkdirTemp("", temporaryPrefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	old := time.Now().Add(-2 * abandonedAfter)
 	for _, dir := range []string{inUse, abandoned} {
-		if err := os.Chtimes(dir, old, old); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Chtimes(dir, old, old))
 	}
 
 	_, removeOther, err := temporaryDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	removeOther()
 	for dir, kept := range map[string]bool{inUse: true, abandoned: false, fresh: true} {
 		if _, err := os.Stat(dir); (err == nil) != kept {

@@ -7,7 +7,7 @@ package process
 
 import "syscall"
 
-// ChildAttributes returns attributes with which a child does not get the Ctrl-C of a terminal, so that children stop in order.
+// ChildAttributes returns the attributes of a child. The child does not get the Ctrl-C of a terminal, so that children stop in order.
 func ChildAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

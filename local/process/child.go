@@ -20,17 +20,17 @@ const (
 	startProbeInterval = 100 * time.Millisecond
 	readyProbeInterval = 2 * time.Second
 	probeTimeout       = 5 * time.Second
-	// stableAfter is how long a child must have run for the next restart to be without the waits of those before.
+	// stableAfter is how long a child must run until its next restart waits no longer than the first one.
 	stableAfter = time.Minute
 )
 
-// Child is a process that is kept running.
+// Child is a process that is started again whenever it dies.
 type Child struct {
 	process Process
 	notify  func(Event)
 	failed  chan<- error
 	stop    context.CancelFunc
-	// ready is closed when the child is ready for the first time, gaveUp when it is given up, and done when it has stopped.
+	// ready is closed when the child is ready for the first time, gaveUp when its group gives it up, and done when it has stopped.
 	ready, gaveUp, done chan struct{}
 
 	mu        sync.Mutex
@@ -41,7 +41,7 @@ type Child struct {
 	version   string
 	startTime time.Time
 	starts    int
-	// failure is why the child was given up.
+	// failure is why the group gave the child up.
 	failure error
 }
 
@@ -85,8 +85,8 @@ func (c *Child) Status() Status {
 	}
 }
 
-// keepRunning starts the process again and again until ctx ends or it is given up. The parent-death signal of a child
-// is bound to the thread that forked it, so this goroutine keeps its thread for as long as there may be a child.
+// keepRunning starts the process again and again, until ctx ends or too many starts fail. The parent-death signal is bound to the thread
+// that forked the child. So this goroutine keeps its thread as long as there may be a child.
 func (c *Child) keepRunning(ctx context.Context) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -159,7 +159,7 @@ func (c *Child) runOnce(ctx context.Context) error {
 	return exitError(err, cmd.ProcessState, c.process.Output.Tail())
 }
 
-// watchReadiness keeps the readiness of the running process up to date.
+// watchReadiness follows the readiness of the running process.
 func (c *Child) watchReadiness(ctx context.Context) {
 	since := time.Now() // when the process started, or was lost
 	ready, again := false, false
@@ -218,7 +218,7 @@ func (c *Child) giveUp(err error) {
 	}
 }
 
-// waitReady returns when the child was ready, or with an error when it was given up or ctx ends.
+// waitReady returns when the child was ready. It returns an error when the child is given up or ctx ends.
 func (c *Child) waitReady(ctx context.Context) error {
 	select {
 	case <-c.ready:
@@ -251,7 +251,7 @@ func (c *Child) setVersion(version string) {
 	c.version = version
 }
 
-// setReady takes the answer of a probe.
+// setReady records the answer of a probe.
 func (c *Child) setReady(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -262,7 +262,7 @@ func (c *Child) setReady(err error) {
 	c.isReady, c.message = true, ""
 }
 
-// setEverReady lets those go on who wait for the child.
+// setEverReady wakes those who wait for the child.
 func (c *Child) setEverReady() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -272,8 +272,8 @@ func (c *Child) setEverReady() {
 	}
 }
 
-// exitError describes the end of a process in one line: what it said itself when it gave up, and otherwise how it
-// ended. A process that was killed had no last words; whatever it logged before is not the reason.
+// exitError describes the end of a process in one line: its own error if it gave up, and otherwise how it ended. A killed process had no
+// last words; nothing in its log is the reason.
 func exitError(err error, state *os.ProcessState, tail []string) error {
 	switch {
 	case err == nil:
@@ -286,7 +286,7 @@ func exitError(err error, state *os.ProcessState, tail []string) error {
 	return err
 }
 
-// killed returns an error when the process had to be killed.
+// killed returns an error if the process had to be killed.
 func killed(state *os.ProcessState, after time.Duration) error {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGKILL {
 		return fmt.Errorf("killed, because it did not end within %s", after)

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// EventType says what happened to a child.
+// EventType is the kind of an event.
 type EventType int
 
-// What can happen to a child.
+// The kinds of events.
 const (
 	Started EventType = iota
 	Ready
@@ -22,20 +22,20 @@ const (
 	Stopped
 )
 
-// Event is something that happened to a child.
+// Event says what happened to a child.
 type Event struct {
 	Type               EventType
 	Component, Replica string
 	// PID is set for Started.
 	PID int
-	// After is the time from the start of the process to its first Ready or to Exited, from NotReady to the next Ready,
-	// or from the request to stop to Stopped.
+	// After is a time: for the first Ready and for Exited, since the process started; for a later Ready, since NotReady; for Stopped, since
+	// the request to stop.
 	After time.Duration
-	// Again is set when a process is Ready that was so before.
+	// Again is set if the same process was ready before.
 	Again bool
 	// RestartIn is the wait before the next start, for Exited.
 	RestartIn time.Duration
-	// Err says why a child exited, was given up or is NotReady any more, or that it had to be killed, for Stopped.
+	// Err says why a child exited, was given up or is no longer ready. For Stopped, it says that the child had to be killed.
 	Err error
 }
 
@@ -66,7 +66,7 @@ func (e Event) String() string {
 	return "unknown event"
 }
 
-// Seconds writes a duration the way that reads well in a line: 0.4s, 12.0s, 3m20s.
+// Seconds formats a duration for a line of text: 0.4s, 12.0s, 3m20s.
 func Seconds(d time.Duration) string {
 	if d < time.Minute {
 		return fmt.Sprintf("%.1fs", d.Seconds())

@@ -17,11 +17,11 @@ type Group struct {
 	failed chan error
 
 	mu sync.Mutex
-	// children are in the order in which components, and in a component children, were started.
+	// children are ordered by when their components started, and within a component by when they started.
 	children []*Child
 }
 
-// NewGroup returns an empty group. notify is told what happens to the children; it is not called concurrently.
+// NewGroup returns an empty group. It calls notify with what happens to children, never concurrently.
 func NewGroup(notify func(Event)) *Group {
 	var mu sync.Mutex
 	return &Group{
@@ -58,7 +58,7 @@ func (g *Group) Remove(child *Child) {
 	g.children = slices.DeleteFunc(g.children, func(c *Child) bool { return c == child })
 }
 
-// WaitReady returns when each of the children has been ready, when one of them was given up, or when ctx ends.
+// WaitReady returns when all the children have been ready, when one of them is given up, or when ctx ends.
 func (g *Group) WaitReady(ctx context.Context, children ...*Child) error {
 	waiting, ctx := errgroup.WithContext(ctx)
 	for _, child := range children {
@@ -67,11 +67,11 @@ func (g *Group) WaitReady(ctx context.Context, children ...*Child) error {
 	return waiting.Wait()
 }
 
-// Failed delivers the error of the first child that was given up.
+// Failed delivers the error of the first child that is given up.
 func (g *Group) Failed() <-chan error { return g.failed }
 
-// Stop stops the children and returns when none is left: all of a component at once, those of the component that was
-// started last first.
+// Stop stops all children and returns when none is left. It stops the children of a component together, and starts with the component that
+// was started last.
 func (g *Group) Stop() {
 	g.mu.Lock()
 	children := slices.Clone(g.children)
@@ -88,7 +88,7 @@ func (g *Group) Stop() {
 	}
 }
 
-// Statuses returns the states of all children, those of a component together, in the order in which they were started.
+// Statuses returns the states of all children, grouped by component, in the order of their start.
 func (g *Group) Statuses() []Status {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxLineLength bounds what is quoted of a child's log.
+	// maxLineLength is the longest quote from a child's log.
 	maxLineLength = 500
 	// failedCommandBlock ends the line before an error of several lines.
 	failedCommandBlock = `"command failed" err=<`
@@ -24,7 +24,7 @@ var (
 	failedCommand = regexp.MustCompile(`^"command failed" err=("(?:[^"\\]|\\.)*")`)
 )
 
-// errorLine returns the line of a log that says why a process gave up, or the last line when none says so.
+// errorLine returns the line of a log that says why a process gave up, or the last line if none does.
 func errorLine(lines []string) string {
 	for i := len(lines) - 1; i >= 0; i-- {
 		if strings.HasSuffix(lines[i], failedCommandBlock) {
@@ -37,7 +37,7 @@ func errorLine(lines []string) string {
 	return lastLine(lines)
 }
 
-// block joins the lines that klog indents with a tab for a value of several lines.
+// block joins the lines that klog indents with a tab, as it does for a value of several lines.
 func block(lines []string) string {
 	var parts []string
 	for _, line := range lines {
@@ -50,7 +50,7 @@ func block(lines []string) string {
 	return strings.Join(parts, " ")
 }
 
-// fatal returns the error that line reports when it is one that ends a process.
+// fatal returns the error that a line reports, if the line ends a process.
 func fatal(line string) string {
 	if said, ok := strings.CutPrefix(line, "Error: "); ok {
 		return said
@@ -95,7 +95,7 @@ func lastLine(lines []string) string {
 	return ""
 }
 
-// shorten makes one line of bounded length.
+// shorten returns one line of limited length.
 func shorten(line string) string {
 	line = strings.ReplaceAll(strings.TrimSpace(line), "\n", " ")
 	if len(line) > maxLineLength {

@@ -6,6 +6,8 @@ package process
 import (
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestErrorLine(t *testing.T) {
@@ -28,9 +30,7 @@ E1121 05:00:00.000001      17 run.go:72] "command failed" err="open \"ca.crt\": 
 		{"long lines are cut", "Error: " + strings.Repeat("x", 2*maxLineLength), strings.Repeat("x", maxLineLength) + "…"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := errorLine(strings.Split(tc.log, "\n")); got != tc.want {
-				t.Errorf("got  %q\nwant %q", got, tc.want)
-			}
+			assert.Equal(t, tc.want, errorLine(strings.Split(tc.log, "\n")))
 		})
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// residentMemory returns the resident memory of a process in bytes, or 0 when it is not known.
+// residentMemory returns the resident memory of a process in bytes, or 0 if unknown.
 func residentMemory(pid int) int64 {
 	if pid == 0 {
 		return 0

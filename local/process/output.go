@@ -11,27 +11,28 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 const (
-	// maxLogSize is the size from which a log is put aside before the next start of its writer.
+	// maxLogSize is the size at which a log is renamed before the next start of its writer.
 	maxLogSize = 10 << 20
-	// tailSize is how much of the end of an output is searched for last words.
+	// tailSize is how many bytes of the end of an output are searched for last words.
 	tailSize = 16 << 10
 )
 
-// Output takes what a child writes, one run after the other.
+// Output takes what a child writes. A child runs several times, one run after the other.
 type Output interface {
-	// Open returns where the next run of the child writes.
+	// Open returns the writers for the next run of the child.
 	Open() (stdout, stderr io.Writer, err error)
-	// Tail returns the last lines of the present run, complete or not.
+	// Tail returns the last lines of the present run. The last one may be incomplete.
 	Tail() []string
 	// Close is called after each run.
 	Close() error
 }
 
-// LogFile is an Output that appends to a file. When the file has grown beyond 10 MiB at the start of a run, it is
-// renamed to NAME.1, which replaces the one before.
+// LogFile is an Output that appends to a file. If the file is larger than 10 MiB when a run starts, it is renamed to NAME.1, which replaces
+// an older one.
 type LogFile struct {
 	path  string
 	file  *os.File
@@ -43,12 +44,13 @@ func NewLogFile(path string) *LogFile { return &LogFile{path: path} }
 
 // Open implements Output.
 func (l *LogFile) Open() (stdout, stderr io.Writer, err error) {
-	if info, err := os.Stat(l.path); err == nil && info.Size() > maxLogSize {
+	if info, err := os.Lstat(l.path); err == nil && info.Size() > maxLogSize {
 		if err := os.Rename(l.path, l.path+".1"); err != nil {
 			return nil, nil, fmt.Errorf("cannot put the old log aside: %w", err)
 		}
 	}
-	l.file, err = os.OpenFile(l.path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	// Whoever could put a link here must not have the log written to a file of the user.
+	l.file, err = os.OpenFile(l.path, os.O_CREATE|os.O_RDWR|os.O_APPEND|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot write a log: %w", err)
 	}
@@ -76,8 +78,8 @@ func (l *LogFile) Tail() []string {
 // Close implements Output.
 func (l *LogFile) Close() error { return l.file.Close() }
 
-// Stream passes what several children write on to one place each for standard output and standard error, line by line,
-// so that the lines of different children do not mix.
+// Stream passes the output of several children on to one standard output and one standard error. It writes whole lines, so that the lines
+// of different children do not mix.
 type Stream struct {
 	mu             sync.Mutex
 	stdout, stderr io.Writer
@@ -138,7 +140,7 @@ func (w *lineWriter) flush() {
 	}
 }
 
-// pass writes on. A reader that has gone away must not stop a child, so errors do not matter.
+// pass writes on. It ignores errors: a reader that went away must not stop a child.
 func (w *lineWriter) pass(lines []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

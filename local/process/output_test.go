@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func write(t *testing.T, to io.Writer, text string) {
@@ -22,9 +25,7 @@ func write(t *testing.T, to io.Writer, text string) {
 func open(t *testing.T, output Output) (stdout, stderr io.Writer) {
 	t.Helper()
 	stdout, stderr, err := output.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		_ = output.Close() // most tests close it themselves
 	})
@@ -36,14 +37,10 @@ func TestLogFileKeepsEarlierRunsButTailDoesNot(t *testing.T) {
 	log := NewLogFile(path)
 	_, stderr := open(t, log)
 	write(t, stderr, "first run\n")
-	if err := log.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, log.Close())
 	_, stderr = open(t, log)
 	write(t, stderr, "second run\n")
-	if tail := strings.Join(log.Tail(), "\n"); tail != "second run\n" {
-		t.Errorf("tail is %q", tail)
-	}
+	assert.Equal(t, "second run\n", strings.Join(log.Tail(), "\n"), "tail")
 	data, err := os.ReadFile(path)
 	if err != nil || string(data) != "first run\nsecond run\n" {
 		t.Errorf("log is %q, %v", data, err)
@@ -62,22 +59,25 @@ func TestLogFileTailIsBounded(t *testing.T) {
 
 func TestLargeLogIsPutAside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "core.log")
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(path, maxLogSize+1); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	require.NoError(t, os.Truncate(path, maxLogSize+1))
 	open(t, NewLogFile(path))
 	for name, want := range map[string]int64{path: 0, path + ".1": maxLogSize + 1} {
 		info, err := os.Stat(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if info.Size() != want {
 			t.Errorf("%s has %d bytes, want %d", filepath.Base(name), info.Size(), want)
 		}
 	}
+}
+
+func TestLogFileFollowsNoLink(t *testing.T) {
+	dir := t.TempDir()
+	path, outside := filepath.Join(dir, "core.log"), filepath.Join(dir, "outside")
+	require.NoError(t, os.Symlink(outside, path))
+	_, _, err := NewLogFile(path).Open()
+	assert.ErrorContains(t, err, path)
+	assert.NoFileExists(t, outside)
 }
 
 func TestStreamDoesNotMixLines(t *testing.T) {
@@ -91,18 +91,12 @@ func TestStreamDoesNotMixLines(t *testing.T) {
 	write(t, coreErr, "this\n")
 	write(t, extensionsErr, "that")
 	write(t, extensionsOut, "printed\n")
-	if got := strings.Join(extensions.Tail(), "\n"); got != "extensions\nsays that" {
-		t.Errorf("tail is %q", got)
-	}
+	assert.Equal(t, "extensions\nsays that", strings.Join(extensions.Tail(), "\n"), "tail")
 	for _, output := range []Output{core, extensions} {
-		if err := output.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, output.Close())
 	}
 	if got, want := errs.String(), "extensions\ncore says this\nsays that\n"; got != want {
 		t.Errorf("standard error is %q, want %q", got, want)
 	}
-	if got := out.String(); got != "printed\n" {
-		t.Errorf("standard output is %q", got)
-	}
+	assert.Equal(t, "printed\n", out.String(), "standard output")
 }

@@ -15,17 +15,17 @@ import (
 	"syscall"
 )
 
-// maxReadyzSize bounds what is read of the answer to a probe.
+// maxReadyzSize is how many bytes of the answer to a probe are read.
 const maxReadyzSize = 64 << 10
 
-// HTTPProbe asks a server for its readiness the way of Kubernetes and etcd: GET /readyz.
+// HTTPProbe asks a server for its readiness as Kubernetes and etcd do: GET /readyz.
 type HTTPProbe struct {
 	url    string
 	client *http.Client
 }
 
-// NewHTTPProbe returns a probe of the server at base, as in https://127.0.0.1:6443. It uses HTTP/1.1: an idle
-// connection of HTTP/2 would keep a server from stopping for the second that it gives its clients to leave.
+// NewHTTPProbe returns a probe of the server at base, such as https://127.0.0.1:6443. It uses HTTP/1.1, because an idle HTTP/2 connection
+// would delay the stop of a server by the second that it gives its clients to leave.
 func NewHTTPProbe(base string, config *tls.Config) *HTTPProbe {
 	return &HTTPProbe{
 		url:    base + "/readyz?verbose",
@@ -33,7 +33,7 @@ func NewHTTPProbe(base string, config *tls.Config) *HTTPProbe {
 	}
 }
 
-// Ready returns nil when the server says that it is ready, and otherwise what it waits for.
+// Ready returns nil if the server says that it is ready, and otherwise what it waits for.
 func (p *HTTPProbe) Ready(ctx context.Context) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, nil)
 	if err != nil {
@@ -57,7 +57,7 @@ func (p *HTTPProbe) Ready(ctx context.Context) error {
 	return fmt.Errorf("/readyz answers %s", response.Status)
 }
 
-// notServing shortens the errors of a server that does not listen yet.
+// notServing shortens the error of a connection to a server that does not listen yet.
 func notServing(err error) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return errors.New("does not listen yet")
@@ -69,7 +69,7 @@ func notServing(err error) error {
 	return fmt.Errorf("does not answer /readyz: %w", err)
 }
 
-// failedChecks names the failing checks in a verbose answer to /readyz.
+// failedChecks names the failing checks of a verbose answer to /readyz.
 func failedChecks(body string) string {
 	var failed []string
 	for line := range strings.Lines(body) {

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestHTTPProbe(t *testing.T) {
@@ -29,9 +31,7 @@ readyz check failed
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-				if req.URL.String() != "/readyz?verbose" {
-					t.Errorf("asked for %s", req.URL)
-				}
+				assert.Equal(t, "/readyz?verbose", req.URL.String())
 				w.WriteHeader(tc.status)
 				fmt.Fprint(w, tc.body)
 			}))
@@ -40,9 +40,7 @@ readyz check failed
 			if err := NewHTTPProbe(server.URL, nil).Ready(t.Context()); err != nil {
 				got = err.Error()
 			}
-			if got != tc.want {
-				t.Errorf("got %q, want %q", got, tc.want)
-			}
+			assert.Equal(t, tc.want, got)
 		})
 	}
 }

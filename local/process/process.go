@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Defaults of the fields of Process that are zero.
+// Defaults for zero fields of Process.
 const (
 	defaultFailedStarts = 3
 	defaultStopTimeout  = 15 * time.Second
@@ -18,27 +18,27 @@ const (
 
 // Process says how to run one child.
 type Process struct {
-	// Component and Replica name the child, as in "core" and "core-0". Replica may be empty where there is one only.
+	// Component and Replica name the child, such as "core" and "core-0". Replica may be empty if there is only one.
 	Component, Replica string
-	// Path is the binary, Args are its arguments without the name of the program.
+	// Path is the binary. Args are its arguments, without the name of the program.
 	Path string
 	Args []string
 	// Address is where the child serves, for people to read.
 	Address string
-	// BeforeStart, when set, is called right before each start of the binary.
+	// BeforeStart, if set, is called before each start of the binary.
 	BeforeStart func()
 	// Output takes what the child writes.
 	Output Output
-	// Ready returns nil when the child serves, and otherwise an error that says what it waits for.
+	// Ready returns nil if the child serves, and otherwise what it waits for.
 	Ready func(context.Context) error
-	// Version returns the version of the running child, or "" when it cannot be told.
+	// Version returns the version of the running child, or "" if unknown.
 	Version func(context.Context) string
-	// FailedStarts is how often in a row the child may exit before it was ever ready; then it is given up. A child
-	// that was ready once is restarted for as long as the group runs. The default is 3.
+	// FailedStarts is how often in a row the child may exit before it is first ready; then the group gives it up. The group restarts a
+	// child that was ready once for as long as it runs. The default is 3.
 	FailedStarts int
 	// StopTimeout is how long the child may take to end after SIGTERM before it is killed. The default is 15 s.
 	StopTimeout time.Duration
-	// Backoff is the wait before the first restart; it doubles up to 30 s. The default is 500 ms.
+	// Backoff is the wait before the first restart. It doubles up to 30 s. The default is 500 ms.
 	Backoff time.Duration
 }
 
@@ -55,7 +55,7 @@ func (p Process) withDefaults() Process {
 	return p
 }
 
-// Status is the state of a child as `tripod status` shows it.
+// Status is the state of a child, as `tripod status` shows it.
 type Status struct {
 	Component string `json:"component"`
 	Replica   string `json:"replica"`
@@ -68,6 +68,6 @@ type Status struct {
 	Version   string    `json:"version"`
 	StartTime time.Time `json:"startTime"`
 	Restarts  int       `json:"restarts"`
-	// ResidentMemoryBytes is 0 where the operating system does not tell.
+	// ResidentMemoryBytes is 0 if the operating system does not tell.
 	ResidentMemoryBytes int64 `json:"residentMemoryBytes"`
 }

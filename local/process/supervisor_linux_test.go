@@ -11,19 +11,17 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestChildrenDoNotOutliveAKilledSupervisor(t *testing.T) {
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir := t.TempDir()
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), supervisorVariable+"="+dir)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // it may be gone already
 	})
@@ -36,9 +34,7 @@ func TestChildrenDoNotOutliveAKilledSupervisor(t *testing.T) {
 		pid, err = strconv.Atoi(strings.TrimSpace(string(data)))
 		return err == nil
 	})
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait() // it was killed
 	until(t, "the child is gone", func() bool { return !alive(pid) })
 }

@@ -16,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
@@ -76,18 +79,14 @@ func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, patience, true,
 		func(context.Context) (bool, error) { return condition(), nil })
-	if err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
+	require.NoError(t, err, what)
 }
 
 func waitReady(t *testing.T, group *Group, children ...*Child) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := group.WaitReady(ctx, children...); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, group.WaitReady(ctx, children...))
 }
 
 // running reports whether there is a process; the group has waited for those that ended.
@@ -121,16 +120,12 @@ func TestChildThatDiesIsRestarted(t *testing.T) {
 	child := group.Start(process)
 	waitReady(t, group, child)
 	before := child.Status().PID
-	if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Kill(before, syscall.SIGKILL))
 	until(t, "another process is ready", func() bool {
 		status := child.Status()
 		return status.Ready && status.PID != 0 && status.PID != before
 	})
-	if restarts := child.Status().Restarts; restarts != 1 {
-		t.Errorf("restarts = %d", restarts)
-	}
+	assert.Equal(t, 1, child.Status().Restarts, "restarts")
 	exited := events.of(Exited)
 	if len(exited) != 1 || exited[0].Err == nil || exited[0].Err.Error() != "signal: killed" {
 		t.Errorf("exits are %v", exited)
@@ -143,9 +138,7 @@ func TestChildThatWasReadyIsNeverGivenUp(t *testing.T) {
 	process.FailedStarts = 1
 	child := group.Start(process)
 	waitReady(t, group, child)
-	if err := os.WriteFile(filepath.Join(dir, "seen"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "seen"), nil, 0o600))
 	until(t, "it has been restarted several times", func() bool { return child.Status().Restarts > 3 })
 	if gaveUp := events.of(GaveUp); len(gaveUp) != 0 {
 		t.Errorf("given up: %v", gaveUp)
@@ -220,9 +213,7 @@ func TestReadinessThatComesAndGoesIsTold(t *testing.T) {
 	if status := child.Status(); status.Ready || status.Message != "waits for etcd" || status.PID == 0 {
 		t.Errorf("status is %+v", status)
 	}
-	if line := events.of(NotReady)[0].String(); line != "not ready any more: waits for etcd" {
-		t.Errorf("line is %q", line)
-	}
+	assert.Equal(t, "not ready any more: waits for etcd", events.of(NotReady)[0].String(), "line")
 	unready.Delete("reason")
 	until(t, "the return is told", func() bool { return len(events.of(Ready)) == 2 })
 	if line := events.of(Ready)[1].String(); !strings.HasPrefix(line, "ready again after ") {
@@ -248,9 +239,7 @@ func TestGroupStopsTheLastStartedFirst(t *testing.T) {
 			t.Errorf("%s: %v", e.Component, e.Err)
 		}
 	}
-	if want := []string{"aggregator", "core", "etcd"}; !slices.Equal(order, want) {
-		t.Errorf("order is %v, want %v", order, want)
-	}
+	assert.Equal(t, []string{"aggregator", "core", "etcd"}, order, "order")
 	for _, pid := range pids {
 		if running(pid) {
 			t.Errorf("process %d still runs", pid)
@@ -284,9 +273,7 @@ func TestReplicasOfAComponentBelongTogether(t *testing.T) {
 	for _, status := range group.Statuses() {
 		order = append(order, status.Replica)
 	}
-	if want := []string{"core-0", "core-1", "aggregator-0"}; !slices.Equal(order, want) {
-		t.Errorf("statuses are of %v, want %v", order, want)
-	}
+	assert.Equal(t, []string{"core-0", "core-1", "aggregator-0"}, order, "statuses")
 	group.Stop()
 	stopped := events.of(Stopped)
 	if len(stopped) != 3 || stopped[0].Component != "aggregator" {
@@ -312,9 +299,7 @@ func TestChildCanBeRemoved(t *testing.T) {
 	if statuses := group.Statuses(); len(statuses) != 1 || statuses[0].PID != stays.Status().PID {
 		t.Errorf("statuses are %v", statuses)
 	}
-	if !stays.Status().Ready {
-		t.Error("the other child is not ready any more")
-	}
+	assert.True(t, stays.Status().Ready, "the other child is not ready any more")
 }
 
 func TestChildThatWasGivenUpIsNoReasonNotToWaitForOthers(t *testing.T) {
@@ -357,9 +342,7 @@ func TestStopDoesNotWaitForARestart(t *testing.T) {
 	process.Backoff = time.Hour
 	child := group.Start(process)
 	until(t, "it waits for its restart", func() bool { return len(events.of(Exited)) == 1 })
-	if message := child.Status().Message; message != "restarts in 1h0m0s: exit status 1" {
-		t.Errorf("message is %q", message)
-	}
+	assert.Equal(t, "restarts in 1h0m0s: exit status 1", child.Status().Message, "message")
 	group.Stop()
 }
 
@@ -369,9 +352,7 @@ func TestWaitReadyEndsWithItsContext(t *testing.T) {
 	child := group.Start(process)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := group.WaitReady(ctx, child); !errors.Is(err, context.Canceled) {
-		t.Errorf("error is %v", err)
-	}
+	assert.ErrorIs(t, group.WaitReady(ctx, child), context.Canceled)
 }
 
 // supervisorVariable has the test binary be a process that supervises a child, until it is killed.

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// versionTimeout bounds how long a binary may take to say its version.
+// versionTimeout limits how long a binary may take to print its version.
 const versionTimeout = 10 * time.Second
 
-// binary returns the path of a binary of Tripod, which is beside the one that runs.
+// binary returns the path of a binary of Tripod, which is beside the running one.
 func binary(name string) (string, error) {
 	self, err := Self()
 	if err != nil {
@@ -42,7 +42,7 @@ func Self() (string, error) {
 	return self, nil
 }
 
-// binaryVersion returns a function that asks a binary for its version; all of Kubernetes answer "Kubernetes v1.2.3".
+// binaryVersion returns a function that asks a binary for its version. Every binary of Kubernetes answers "Kubernetes v1.2.3".
 func binaryVersion(path string) func(context.Context) string {
 	return func(ctx context.Context) string {
 		ctx, cancel := context.WithTimeout(ctx, versionTimeout)

@@ -1,9 +1,9 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package replicas runs replicas of Tripod's services as processes of this machine.
+// Package replicas runs replicas of Tripod's services as processes on this machine.
 //
 // [Services] knows what one replica needs: the binary, the certificates by which services trust each other, and the ports and flags by
-// which they find each other. A [Fleet] runs any number of replicas of each service and changes that number without losing a request:
-// a new replica gets requests once it is ready, and a replica gets none any more before it is told to stop.
+// which they find each other. A [Fleet] runs any number of replicas of each service. It changes that number without losing a request: a new
+// replica gets requests once it is ready, and a replica gets no new requests before it is told to stop.
 package replicas

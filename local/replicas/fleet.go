@@ -13,15 +13,15 @@ import (
 	"github.com/tripod-k8s/tripod/local/process"
 )
 
-// FleetConfig says what a fleet is made of. Its functions are not called concurrently, except Say.
+// FleetConfig configures a fleet. Its functions are not called concurrently, except Say.
 type FleetConfig struct {
-	// Process returns how to run a replica; number counts the replicas of its service from 0.
+	// Process returns how to run a replica. number counts the replicas of its service from 0.
 	Process func(r *Replica, number int) (process.Process, error)
-	// Use is called when other replicas than before are to be used (see Used).
+	// Use is called when the set of replicas in use changes (see Used).
 	Use func() error
 	// Say tells people what happens to a replica.
 	Say func(name, what string)
-	// Notice is how long those who send requests may take to notice that a replica is not used any more.
+	// Notice is how long senders of requests may take to notice that a replica is no longer in use.
 	Notice time.Duration
 }
 
@@ -30,33 +30,33 @@ type Fleet struct {
 	group  *process.Group
 	config FleetConfig
 
-	// changing is held by whoever adds or removes replicas.
+	// changing is held while replicas are added or removed.
 	changing sync.Mutex
 
 	mu      sync.Mutex
 	members map[string][]*member
 }
 
-// member is one replica. Those of a service are numbered without gaps.
+// member is one replica. The members of a service are numbered without gaps.
 type member struct {
 	replica *Replica
 	child   *process.Child
-	// used is false for a replica that was not ready yet, or that is about to stop.
+	// used is false until the replica is ready, and when it is about to stop.
 	used bool
 }
 
-// NewFleet returns a fleet without replicas. They become children of the group.
+// NewFleet returns a fleet without replicas. Its replicas become children of the group.
 func NewFleet(group *process.Group, config FleetConfig) *Fleet {
 	return &Fleet{group: group, config: config, members: map[string][]*member{}}
 }
 
-// Count is how many replicas of a service there are to be.
+// Count is the wanted number of replicas of a service.
 type Count struct {
 	Name     string
 	Replicas int
 }
 
-// Start starts all replicas and returns them. They are used at once, since they wait for each other.
+// Start starts all replicas and returns them. They are in use at once, because they wait for each other.
 func (f *Fleet) Start(services []Count) ([]*process.Child, error) {
 	f.changing.Lock()
 	defer f.changing.Unlock()
@@ -84,14 +84,14 @@ func (f *Fleet) Start(services []Count) ([]*process.Child, error) {
 	return children, nil
 }
 
-// Stop waits until a Scale has ended, whose context must have, and stops all replicas.
+// Stop waits for a Scale to end, whose context must have ended, and stops all replicas.
 func (f *Fleet) Stop() {
 	f.changing.Lock()
 	defer f.changing.Unlock()
 	f.group.Stop()
 }
 
-// Used returns the replicas of a service that are to be used.
+// Used returns the replicas of a service that are in use.
 func (f *Fleet) Used(service string) []*Replica {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -104,7 +104,7 @@ func (f *Fleet) Used(service string) []*Replica {
 	return used
 }
 
-// Ready returns the same as Used, apart by whether they are ready now.
+// Ready returns the replicas in use, those that are ready now apart from the others.
 func (f *Fleet) Ready(service string) (ready, unready []*Replica) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -157,10 +157,10 @@ func (f *Fleet) run(m *member) error {
 	return nil
 }
 
-// use has members used.
+// use puts members into use.
 func (f *Fleet) use(members []*member) error { return f.setUsed(members, true) }
 
-// spare has members not used any more.
+// spare takes members out of use.
 func (f *Fleet) spare(members []*member) error { return f.setUsed(members, false) }
 
 func (f *Fleet) setUsed(members []*member, used bool) error {
@@ -177,7 +177,7 @@ func (f *Fleet) setUsed(members []*member, used bool) error {
 	return f.config.Use()
 }
 
-// forget stops members that run, the last one first, and gives up all that they have.
+// forget stops members that run, the last one first, and releases what they hold.
 func (f *Fleet) forget(members []*member) error {
 	err := f.spare(members)
 	for _, m := range slices.Backward(members) {

@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/local/process"
 )
 
@@ -152,19 +155,13 @@ func TestNewReplicasAreUsedWhenTheyAreReady(t *testing.T) {
 	w := newWorld(t)
 	w.start(1)
 	w.since()
-	if err := w.scale(2); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.scale(2))
 	w.expect("order", w.since(), "core-1 ready", "use core-0 core-1 aggregator-0")
-	if err := w.scale(4); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.scale(4))
 	w.expect("used", w.used(), "core-0", "core-1", "core-2", "core-3", "aggregator-0")
 	w.expect("running", w.running(), "core-0", "core-1", "core-2", "core-3", "aggregator-0")
 	w.since()
-	if err := w.scale(4); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.scale(4))
 	w.expect("what happened for as many as there are", w.since())
 }
 
@@ -172,14 +169,10 @@ func TestReplicasAreNotUsedAnyMoreWhenTheyStop(t *testing.T) {
 	w := newWorld(t)
 	w.start(3)
 	w.since()
-	if err := w.scale(1); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.scale(1))
 	w.expect("order", w.since(), "use core-0 aggregator-0", "core-2 stopping", "core-1 stopping")
 	w.expect("running", w.running(), "core-0", "aggregator-0")
-	if err := w.scale(2); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.scale(2))
 	w.expect("used after one was started again", w.used(), "core-0", "core-1", "aggregator-0")
 }
 
@@ -213,9 +206,7 @@ func TestReplicasThatCannotBeUsedAreGivenUp(t *testing.T) {
 	w := newWorld(t)
 	w.start(1)
 	w.useFails = errors.New("disk full")
-	if err := w.scale(2); !errors.Is(err, w.useFails) {
-		t.Errorf("error is %v", err)
-	}
+	assert.ErrorIs(t, w.scale(2), w.useFails)
 	w.expect("running", w.running(), "core-0", "aggregator-0")
 }
 
@@ -227,17 +218,13 @@ func TestScaleEndsWithItsContext(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- w.Scale(ctx, "core", 4) }()
 	waitFor(t, "core-3 runs", func() bool { return slices.Contains(w.running(), "core-3") })
-	if err := w.scale(1); !errors.Is(err, ErrBusy) {
-		t.Errorf("error of another one is %v", err)
-	}
+	assert.ErrorIs(t, w.scale(1), ErrBusy, "another one")
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "core-3 was not ready yet") {
 		t.Errorf("error is %v", err)
 	}
 	w.expect("running", w.running(), "core-0", "core-1", "core-2", "aggregator-0")
-	if err := w.Scale(ctx, "core", 1); !errors.Is(err, context.Canceled) {
-		t.Errorf("error of one that comes too late is %v", err)
-	}
+	assert.ErrorIs(t, w.Scale(ctx, "core", 1), context.Canceled, "one that comes too late")
 
 	// One that is to stop is used again.
 	w.config.Notice = time.Hour
@@ -245,9 +232,7 @@ func TestScaleEndsWithItsContext(t *testing.T) {
 	go func() { ended <- w.Scale(ctx, "core", 1) }()
 	waitFor(t, "core-1 is not used", func() bool { return !slices.Contains(w.used(), "core-1") })
 	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("error is %v", err)
-	}
+	assert.ErrorIs(t, <-ended, context.Canceled)
 	w.expect("used", w.used(), "core-0", "core-1", "core-2", "aggregator-0")
 	w.expect("running", w.running(), "core-0", "core-1", "core-2", "aggregator-0")
 }

@@ -10,20 +10,20 @@ import (
 	"strconv"
 )
 
-// Ports of services are taken from below the range of NodePorts and the usual range of ephemeral ports, so that
-// nothing takes the port of a service while that restarts.
+// Ports of services come from below the range of NodePorts and the usual range of ephemeral ports. So nothing takes the port of a service
+// while the service restarts.
 const (
 	firstPort = 20000
 	lastPort  = 29999
 )
 
-// Port is a free port of the loopback interface that is kept until the process that it is for starts.
+// Port is a free port of the loopback interface, held until the process that it is for starts.
 type Port struct {
 	listener net.Listener
 	address  string
 }
 
-// ReservePort takes a free port.
+// ReservePort holds a free port.
 func ReservePort() (*Port, error) {
 	const tries = 200
 	var err error
@@ -37,24 +37,24 @@ func ReservePort() (*Port, error) {
 	return nil, fmt.Errorf("found no free port between %d and %d: %w", firstPort, lastPort, err)
 }
 
-// Release gives the port to the process that it is for. It may be called more than once.
+// Release frees the port for its process. It may be called more than once.
 func (p *Port) Release() {
 	p.listener.Close() //nolint:errcheck // only the first call can succeed
 }
 
-// URL returns the address of the port as in https://127.0.0.1:20000.
+// URL returns the address of the port, such as https://127.0.0.1:20000.
 func (p *Port) URL() string { return "https://" + p.address }
 
-// Address returns the address of the port as in 127.0.0.1:20000.
+// Address returns the address of the port, such as 127.0.0.1:20000.
 func (p *Port) Address() string { return p.address }
 
-// Number returns the port as in "20000".
+// Number returns the port, such as "20000".
 func (p *Port) Number() string {
 	_, number, _ := net.SplitHostPort(p.address)
 	return number
 }
 
-// ClientAddress returns the address at which clients on this machine reach what serves on bind.
+// ClientAddress returns the address at which clients on this machine reach a server that listens on bind.
 func ClientAddress(bind net.IP) net.IP {
 	switch {
 	case !bind.IsUnspecified():

@@ -7,34 +7,29 @@ import (
 	"net"
 	"strconv"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestReservedPortIsKeptUntilItsRelease(t *testing.T) {
 	port, err := ReservePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(port.Release)
 	number, err := strconv.Atoi(port.Number())
 	if err != nil || number < firstPort || number > lastPort {
 		t.Errorf("port is %q, want one between %d and %d", port.Number(), firstPort, lastPort)
 	}
 	address := net.JoinHostPort("127.0.0.1", port.Number())
-	if want := "https://" + address; port.URL() != want {
-		t.Errorf("URL is %q, want %q", port.URL(), want)
-	}
+	assert.Equal(t, "https://"+address, port.URL(), "URL")
 	if listener, err := net.Listen("tcp", address); err == nil {
 		t.Errorf("the port can be taken before its release: %v", listener.Close())
 	}
 	port.Release()
 	port.Release()
 	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatalf("the port cannot be taken after its release: %v", err)
-	}
-	if err := listener.Close(); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, err, "the port cannot be taken after its release")
+	assert.NoError(t, listener.Close())
 }
 
 func TestClientAddress(t *testing.T) {

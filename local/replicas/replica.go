@@ -5,15 +5,15 @@ package replicas
 
 import "github.com/tripod-k8s/tripod/internal/hop/addresses"
 
-// Replica is one replica of a service, with ports of the loopback interface that nobody else takes until it starts.
+// Replica is one replica of a service. It holds ports of the loopback interface until the replica starts.
 type Replica struct {
-	// Service and Name are as in "core" and "core-0".
+	// Service and Name are such as "core" and "core-0".
 	Service, Name string
 
 	serving, grpc, probes *Port
 }
 
-// NewReplica takes ports for a replica of a service.
+// NewReplica reserves ports for a replica of a service.
 func NewReplica(service, name string) (*Replica, error) {
 	r := &Replica{Service: service, Name: name}
 	for _, port := range []**Port{&r.serving, &r.grpc, &r.probes} {
@@ -26,7 +26,7 @@ func NewReplica(service, name string) (*Replica, error) {
 	return r, nil
 }
 
-// Release gives back the ports. It may be called more than once.
+// Release frees the ports. It may be called more than once.
 func (r *Replica) Release() {
 	for _, port := range []*Port{r.serving, r.grpc, r.probes} {
 		if port != nil {
@@ -35,7 +35,7 @@ func (r *Replica) Release() {
 	}
 }
 
-// URL returns where the replica serves, as in https://127.0.0.1:20000. An aggregator may serve elsewhere.
+// URL returns where the replica serves, such as https://127.0.0.1:20000. An aggregator may serve elsewhere.
 func (r *Replica) URL() string { return r.serving.URL() }
 
 // Port returns the port of the URL.

@@ -13,15 +13,14 @@ import (
 	"github.com/tripod-k8s/tripod/local/process"
 )
 
-// waitingInterval is how often to say what a start still waits for.
+// waitingInterval is how often to say what a starting replica waits for.
 const waitingInterval = 15 * time.Second
 
-// ErrBusy is returned by Scale while something else changes the fleet.
+// ErrBusy is returned by Scale while another call changes the fleet.
 var ErrBusy = errors.New("replicas are being started or stopped already")
 
-// Scale makes n the number of replicas of a service. It returns when new ones are ready and used, or when those that were
-// too many have stopped, the last one first. When ctx ends before, a replica that is not ready yet is given up, and those
-// that were not told to stop yet are used again.
+// Scale makes n the number of replicas of a service. It returns when new replicas are ready and in use, or when surplus ones have stopped,
+// the last one first. If ctx ends earlier, Scale gives up replicas that are not ready, and uses those again that it has not told to stop.
 func (f *Fleet) Scale(ctx context.Context, service string, n int) error {
 	if !f.changing.TryLock() {
 		return ErrBusy
@@ -39,7 +38,7 @@ func (f *Fleet) Scale(ctx context.Context, service string, n int) error {
 	return nil
 }
 
-// grow starts all new replicas at once. When one of them cannot be had, those after it are not kept either.
+// grow starts all new replicas at once. If one of them cannot start, grow also gives up those after it.
 func (f *Fleet) grow(ctx context.Context, service string, from, to int) error {
 	var added []*member
 	for number := from; number < to; number++ {

@@ -12,13 +12,13 @@ import (
 	"github.com/tripod-k8s/tripod/local/process"
 )
 
-// Services are the services of one machine.
+// Services knows how to run the services on one machine.
 type Services struct {
 	store    *certs.Store
 	binaries map[string]string
 }
 
-// NewServices finds the binaries and makes the certificates that are missing in store.
+// NewServices finds the binaries, and creates missing certificates in store.
 func NewServices(store *certs.Store) (*Services, error) {
 	if err := gcpace.Share(); err != nil {
 		return nil, err
@@ -34,8 +34,8 @@ func NewServices(store *certs.Store) (*Services, error) {
 	return s, ensureTrust(store)
 }
 
-// Core returns the process of a replica of core, which finds the aggregator by a file (see package addresses). Clients
-// reach it by way of the aggregator at advertisePort.
+// Core returns the process of a replica of core, which finds the aggregator by a file (see package addresses). Clients reach it through the
+// aggregator at advertisePort.
 func (s *Services) Core(r *Replica, advertisePort int, backends string, args []string) process.Process {
 	own := append(s.serving(r), fmt.Sprintf("--advertise-port=%d", advertisePort), "--"+addresses.BackendsFileFlag+"="+backends)
 	return s.process(r, r.URL(), append(own, args...))
@@ -47,8 +47,8 @@ func (s *Services) Extensions(r *Replica, backends string, args []string) proces
 	return s.process(r, r.URL(), append(own, args...))
 }
 
-// Aggregator returns the process of a replica of the aggregator, which finds core and extensions by a file (see package
-// addresses). Clients reach it at url, and the flags that make it so are among args.
+// Aggregator returns the process of a replica of the aggregator, which finds core and extensions by a file (see package addresses). Clients
+// reach it at url; args has the flags for that.
 func (s *Services) Aggregator(r *Replica, url, backends string, args []string) process.Process {
 	own := append(s.common(r), "--"+addresses.BackendsFileFlag+"="+backends)
 	return s.process(r, url, append(own, args...))
@@ -68,7 +68,7 @@ func (s *Services) process(r *Replica, url string, args []string) process.Proces
 	}
 }
 
-// common returns the flags that tell a service who it is among the services, and where it is asked whether it is ready.
+// common returns the flags for the identity of a service among the services, and for its probes.
 func (s *Services) common(r *Replica) []string {
 	return []string{
 		"--service-ca-file=" + s.store.CertFile(serviceCA),

@@ -12,9 +12,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/local/certs"
@@ -24,12 +26,8 @@ import (
 func openStore(t *testing.T) *certs.Store {
 	t.Helper()
 	store, err := certs.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := ensureTrust(store); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, ensureTrust(store))
 	return store
 }
 
@@ -37,18 +35,12 @@ func openStore(t *testing.T) *certs.Store {
 func connect(t *testing.T, store *certs.Store, from, to string) error {
 	t.Helper()
 	client, err := ClientTLS(store, serviceCA, from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	pair, err := tls.LoadX509KeyPair(store.CertFile(to), store.KeyFile(to))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	server := &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: client.RootCAs, ClientAuth: tls.RequireAndVerifyClientCert}
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer listener.Close() //nolint:errcheck // only for this test
 	accepted := make(chan error, 1)
 	go func() {
@@ -74,16 +66,10 @@ func TestServicesTrustEachOther(t *testing.T) {
 	for from, want := range map[string]string{
 		Aggregator: "system:tripod:aggregator", Extensions: "system:tripod:extensions", Core: "system:tripod:core",
 	} {
-		if err := connect(t, store, from, Core); err != nil {
-			t.Errorf("%s cannot connect to core: %v", from, err)
-		}
+		assert.NoError(t, connect(t, store, from, Core), "%s cannot connect to core", from)
 		cert, err := tls.LoadX509KeyPair(store.CertFile(from), store.KeyFile(from))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := cert.Leaf.Subject.CommonName; got != want {
-			t.Errorf("%s is called %q, want %q", from, got, want)
-		}
+		require.NoError(t, err)
+		assert.Equal(t, want, cert.Leaf.Subject.CommonName, "%s is called", from)
 	}
 }
 
@@ -92,12 +78,8 @@ func TestServicesDoNotTrustThoseOfAnotherInstance(t *testing.T) {
 	for _, path := range []func(string) string{store.CertFile, store.KeyFile} {
 		name := filepath.Base(path(Extensions))
 		data, err := os.ReadFile(filepath.Join(filepath.Dir(other.CertFile(Extensions)), name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path(Extensions), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path(Extensions), data, 0o600))
 	}
 	if err := connect(t, store, Extensions, Core); err == nil {
 		t.Error("core takes a certificate of another authority")
@@ -107,25 +89,15 @@ func TestServicesDoNotTrustThoseOfAnotherInstance(t *testing.T) {
 func TestClientUsesRenewedCertificate(t *testing.T) {
 	store := openStore(t)
 	config, err := ClientTLS(store, serviceCA, Aggregator)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	before, err := config.GetClientCertificate(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, path := range []string{store.CertFile(Aggregator), store.KeyFile(Aggregator)} {
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Remove(path))
 	}
-	if err := (&Services{store: store}).Renew(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, (&Services{store: store}).Renew())
 	after, err := config.GetClientCertificate(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if before.Leaf.Equal(after.Leaf) {
 		t.Error("the client still presents the certificate from before")
 	}
@@ -134,9 +106,7 @@ func TestClientUsesRenewedCertificate(t *testing.T) {
 func newReplica(t *testing.T, service, name string) *Replica {
 	t.Helper()
 	r, err := NewReplica(service, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(r.Release)
 	return r
 }
@@ -147,9 +117,7 @@ func TestServicesFindEachOther(t *testing.T) {
 	extensions, aggregator := newReplica(t, Extensions, "extensions-0"), newReplica(t, Aggregator, "aggregator-0")
 	backends := addresses.Backends{Core: Locate(cores), Extensions: Locate([]*Replica{extensions})}
 	file := filepath.Join(t.TempDir(), "backends.yaml")
-	if err := backends.Write(file); err != nil {
-		t.Errorf("where the backends are cannot be said in a file: %v", err)
-	}
+	assert.NoError(t, backends.Write(file), "where the backends are cannot be said in a file")
 
 	const clients = "https://127.0.0.1:6443"
 	args := []string{"--v=4"}
@@ -179,9 +147,7 @@ func TestServicesFindEachOther(t *testing.T) {
 			t.Errorf("%s is at %s, want %s at %s", want.process.Replica, want.process.Address, want.name, want.address)
 		}
 		for _, arg := range append(want.args, "--service-ca-file="+services.store.CertFile(serviceCA)) {
-			if !slices.Contains(want.process.Args, arg) {
-				t.Errorf("%s is started without %s: %q", want.name, arg, want.process.Args)
-			}
+			assert.Contains(t, want.process.Args, arg, "%s is started without", want.name)
 		}
 		if last := want.process.Args[len(want.process.Args)-1]; last != "--v=4" {
 			t.Errorf("%s has %q after the flags that were asked for", want.name, last)
@@ -193,26 +159,16 @@ func TestReplicasAreProbedAtAPortOfTheirOwn(t *testing.T) {
 	services := &Services{store: openStore(t), binaries: map[string]string{}}
 	replica := newReplica(t, Aggregator, "aggregator-0")
 	process := services.Aggregator(replica, "https://127.0.0.1:6443", "backends.yaml", nil)
-	if !slices.Contains(process.Args, "--probe-bind-address="+replica.probes.Address()) {
-		t.Errorf("no port for probes in %q", process.Args)
-	}
+	assert.Contains(t, process.Args, "--probe-bind-address="+replica.probes.Address(), "port for probes")
 	replica.Release()
 	listener, err := net.Listen("tcp", replica.probes.Address())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	server := http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), ReadHeaderTimeout: time.Second}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	if err := process.Ready(t.Context()); err != nil {
-		t.Errorf("not ready: %v", err)
-	}
-	if err := server.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-		t.Error(err)
-	}
+	assert.NoError(t, process.Ready(t.Context()))
+	assert.NoError(t, server.Close())
+	assert.ErrorIs(t, <-served, http.ErrServerClosed)
 	if err := process.Ready(t.Context()); err == nil {
 		t.Error("ready although nobody answers")
 	}
@@ -224,33 +180,21 @@ func TestPortsOfReplicasAreFreeWhenTheyStart(t *testing.T) {
 	services.Core(replica, 6443, "backends.yaml", nil).BeforeStart()
 	for _, port := range []*Port{replica.serving, replica.grpc, replica.probes} {
 		listener, err := net.Listen("tcp", port.Address())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := listener.Close(); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, err)
+		assert.NoError(t, listener.Close())
 	}
 }
 
 func TestBinaryTellsItsVersion(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "binary")
 	for output, want := range map[string]string{"Kubernetes v1.2.3": "v1.2.3", "": ""} {
-		if err := os.WriteFile(path, []byte("#!/bin/sh\n[ \"$1\" = --version ] && echo "+output+"\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if got := binaryVersion(path)(context.Background()); got != want {
-			t.Errorf("version is %q, want %q", got, want)
-		}
+		require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n[ \"$1\" = --version ] && echo "+output+"\n"), 0o700))
+		assert.Equal(t, want, binaryVersion(path)(context.Background()), "version")
 	}
-	if got := binaryVersion(path + "-missing")(context.Background()); got != "" {
-		t.Errorf("version of no binary is %q", got)
-	}
+	assert.Empty(t, binaryVersion(path+"-missing")(context.Background()), "version of no binary")
 }
 
 func TestMissingBinaryIsNamed(t *testing.T) {
 	_, err := binary("tripod-nothing")
-	if err == nil || !strings.Contains(err.Error(), "tripod-nothing must be beside") {
-		t.Errorf("error is %v", err)
-	}
+	assert.ErrorContains(t, err, "tripod-nothing must be beside")
 }

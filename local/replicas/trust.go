@@ -21,10 +21,10 @@ const (
 	Extensions = "extensions"
 )
 
-// serviceCA is the name of the authority by which the services trust each other.
+// serviceCA is the name of the certificate authority by which the services trust each other.
 const serviceCA = "service-ca"
 
-// ensureTrust makes or renews the certificates by which the services trust each other.
+// ensureTrust creates or renews the certificates by which the services trust each other.
 func ensureTrust(store *certs.Store) error {
 	ca, err := store.Authority(serviceCA, "tripod-service-ca")
 	if err != nil {
@@ -47,11 +47,11 @@ func ensureTrust(store *certs.Store) error {
 	return nil
 }
 
-// Renew makes or renews the certificates by which the services trust each other. The services notice by themselves.
+// Renew creates or renews the certificates by which the services trust each other. The services reload them by themselves.
 func (s *Services) Renew() error { return ensureTrust(s.store) }
 
-// ClientTLS returns the configuration of a client that trusts the servers of an authority and has a certificate, which
-// is read again for every connection; both are names in the store.
+// ClientTLS returns the configuration of a client that trusts the servers of a certificate authority and has a certificate. Both are names
+// in the store. The client reads the certificate again for every connection.
 func ClientTLS(store *certs.Store, authority, certificate string) (*tls.Config, error) {
 	bundle, err := os.ReadFile(store.CertFile(authority))
 	if err != nil {

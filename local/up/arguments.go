@@ -34,8 +34,6 @@ func (a *arguments) core(replica string) []string {
 	args := append(a.shared(replicas.Core, replica), a.requestHeader()...)
 	args = append(args,
 		"--client-ca-file="+a.store.CertFile(clusterCA),
-		"--proxy-client-cert-file="+a.store.CertFile(frontProxyClient),
-		"--proxy-client-key-file="+a.store.KeyFile(frontProxyClient),
 		"--service-cluster-ip-range="+serviceClusterIPRange,
 		"--enable-bootstrap-token-auth=true",
 		"--enable-admission-plugins=NodeRestriction",
@@ -45,6 +43,7 @@ func (a *arguments) core(replica string) []string {
 		"--service-account-signing-key-file="+a.store.KeyFile(serviceAccounts),
 		"--kubelet-client-certificate="+a.store.CertFile(kubeletClient),
 		"--kubelet-client-key="+a.store.KeyFile(kubeletClient),
+		"--bind-kubelet-client=true",
 		"--kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname",
 	)
 	if a.advertise == nil {
@@ -70,6 +69,9 @@ func (a *arguments) aggregator(replica string, address net.IP, port string) []st
 		"--proxy-client-key-file="+a.store.KeyFile(frontProxyClient),
 		"--apiservice-form="+a.options.APIServiceForm,
 	)
+	if len(a.options.etcdServers(replicas.Aggregator)) == 0 {
+		args = append(args, "--etcd-compaction-interval=0") // core does it
+	}
 	return append(args, forReplica(replica, a.options.AggregatorArgs)...)
 }
 
@@ -102,8 +104,9 @@ func (a *arguments) shared(service, replica string) []string {
 		return append(args,
 			"--etcd-servers="+a.etcd.URL(),
 			"--etcd-cafile="+a.store.CertFile(etcdCA),
-			"--etcd-certfile="+a.store.CertFile(etcdClient),
-			"--etcd-keyfile="+a.store.KeyFile(etcdClient),
+			"--etcd-certfile="+a.store.CertFile(etcdClientOf(service)),
+			"--etcd-keyfile="+a.store.KeyFile(etcdClientOf(service)),
+			"--etcd-db-metric-poll-interval=0", // only root may know
 		)
 	}
 	args = append(args, "--etcd-servers="+strings.Join(servers, ","))

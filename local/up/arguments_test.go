@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/local/certs"
 	"github.com/tripod-k8s/tripod/local/replicas"
 )
@@ -17,13 +19,9 @@ import (
 func newArguments(t *testing.T, options Options) *arguments {
 	t.Helper()
 	store, err := certs.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	port, err := replicas.ReservePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(port.Release)
 	if options.BindAddress == nil {
 		options.BindAddress = net.IPv4(127, 0, 0, 1)
@@ -41,103 +39,109 @@ func lastValue(args []string, name string) (value string, given bool) {
 	return "", false
 }
 
+// none is the value of a flag that a service does not get.
+const none = "(not given)"
+
+// argumentTests are options of an instance, and flags of its services.
+var argumentTests = []struct {
+	name    string
+	options Options
+	change  func(*arguments)
+	want    map[string]map[string]string // by service and flag; DIR is the pki directory, ETCD the embedded etcd
+}{
+	{
+		name:    "by default",
+		options: Options{APIServiceForm: "service"},
+		want: map[string]map[string]string{
+			replicas.Core: {
+				"replica": "core-1", "advertise-address": "192.0.2.1", "endpoint-reconciler-type": none,
+				"etcd-servers": "ETCD", "etcd-cafile": "DIR/etcd-ca.crt",
+				"etcd-certfile": "DIR/etcd-core.crt", "etcd-keyfile": "DIR/etcd-core.key",
+				"client-ca-file": "DIR/ca.crt", "requestheader-client-ca-file": "DIR/front-proxy-ca.crt",
+				"requestheader-allowed-names": "front-proxy-client",
+				"service-cluster-ip-range":    "10.0.0.0/24", "authorization-mode": "Node,RBAC",
+				"enable-bootstrap-token-auth": "true", "allow-privileged": "true",
+				"enable-admission-plugins":         "NodeRestriction",
+				"service-account-issuer":           "https://kubernetes.default.svc.cluster.local",
+				"service-account-key-file":         "DIR/sa.pub",
+				"service-account-signing-key-file": "DIR/sa.key",
+				"kubelet-client-certificate":       "DIR/kubelet-client.crt", "kubelet-client-key": "DIR/kubelet-client.key",
+				"bind-kubelet-client": "true", "proxy-client-cert-file": none, "proxy-client-key-file": none,
+			},
+			replicas.Extensions: {"replica": "extensions-2", "etcd-servers": "ETCD", "client-ca-file": none, "authorization-mode": "Node,RBAC"},
+			replicas.Aggregator: {
+				"replica": "aggregator-3", "etcd-servers": "ETCD", "bind-address": "127.0.0.1", "secure-port": "6446",
+				"tls-cert-file": "DIR/apiserver.crt", "tls-private-key-file": "DIR/apiserver.key",
+				"client-ca-file": "DIR/ca.crt", "requestheader-client-ca-file": "DIR/front-proxy-ca.crt",
+				"proxy-client-cert-file": "DIR/front-proxy-client.crt", "proxy-client-key-file": "DIR/front-proxy-client.key",
+				"apiservice-form": "service", "authorization-mode": "Node,RBAC",
+			},
+		},
+	},
+	{
+		name:    "one etcd for all, without TLS",
+		options: Options{EtcdServers: []string{"http://a:1", "http://b:2"}},
+		want: map[string]map[string]string{
+			replicas.Core:       {"etcd-servers": "http://a:1,http://b:2", "etcd-cafile": none, "etcd-certfile": none, "etcd-keyfile": none},
+			replicas.Extensions: {"etcd-servers": "http://a:1,http://b:2", "etcd-cafile": none},
+			replicas.Aggregator: {"etcd-servers": "http://a:1,http://b:2", "etcd-cafile": none},
+		},
+	},
+	{
+		name: "an etcd for extensions, with TLS",
+		options: Options{
+			ExtensionsEtcdServers: []string{"https://a:1"}, EtcdCAFile: "/ca", EtcdCertFile: "/cert", EtcdKeyFile: "/key",
+		},
+		want: map[string]map[string]string{
+			replicas.Core:       {"etcd-servers": "ETCD", "etcd-cafile": "DIR/etcd-ca.crt"},
+			replicas.Extensions: {"etcd-servers": "https://a:1", "etcd-cafile": "/ca", "etcd-certfile": "/cert", "etcd-keyfile": "/key"},
+			replicas.Aggregator: {"etcd-servers": "ETCD", "etcd-cafile": "DIR/etcd-ca.crt"},
+		},
+	},
+	{
+		name:    "an etcd for all but core",
+		options: Options{EtcdServers: []string{"http://a:1"}, CoreEtcdServers: []string{"http://b:2"}},
+		want: map[string]map[string]string{
+			replicas.Core:       {"etcd-servers": "http://b:2"},
+			replicas.Extensions: {"etcd-servers": "http://a:1"},
+			replicas.Aggregator: {"etcd-servers": "http://a:1"},
+		},
+	},
+	{
+		name: "further flags come last",
+		options: Options{
+			CoreArgs: []string{"--authorization-mode=AlwaysAllow"}, ExtensionsArgs: []string{"--replica=x"},
+			AggregatorArgs: []string{"--secure-port=1"},
+		},
+		want: map[string]map[string]string{
+			replicas.Core:       {"authorization-mode": "AlwaysAllow"},
+			replicas.Extensions: {"replica": "x"},
+			replicas.Aggregator: {"secure-port": "1"},
+		},
+	},
+	{
+		name: "further flags that differ between replicas",
+		options: Options{
+			CoreArgs:       []string{"--audit-log-path=/var/log/{replica}.log"},
+			AggregatorArgs: []string{"--debug-socket-path=/run/{replica}/{replica}"},
+		},
+		want: map[string]map[string]string{
+			replicas.Core:       {"audit-log-path": "/var/log/core-1.log"},
+			replicas.Aggregator: {"debug-socket-path": "/run/aggregator-3/aggregator-3"},
+		},
+	},
+	{
+		name:   "no address that endpoints may have",
+		change: func(a *arguments) { a.advertise = nil },
+		want: map[string]map[string]string{
+			replicas.Core:       {"advertise-address": "127.0.0.1", "endpoint-reconciler-type": "none"},
+			replicas.Aggregator: {"advertise-address": "127.0.0.1"},
+		},
+	},
+}
+
 func TestArguments(t *testing.T) {
-	const none = "(not given)"
-	for _, tc := range []struct {
-		name    string
-		options Options
-		change  func(*arguments)
-		want    map[string]map[string]string // by service and flag; DIR is the pki directory, ETCD the embedded etcd
-	}{
-		{
-			name:    "by default",
-			options: Options{APIServiceForm: "service"},
-			want: map[string]map[string]string{
-				replicas.Core: {
-					"replica": "core-1", "advertise-address": "192.0.2.1", "endpoint-reconciler-type": none,
-					"etcd-servers": "ETCD", "etcd-cafile": "DIR/etcd-ca.crt",
-					"etcd-certfile": "DIR/apiserver-etcd-client.crt", "etcd-keyfile": "DIR/apiserver-etcd-client.key",
-					"client-ca-file": "DIR/ca.crt", "requestheader-client-ca-file": "DIR/front-proxy-ca.crt",
-					"requestheader-allowed-names": "front-proxy-client",
-					"service-cluster-ip-range":    "10.0.0.0/24", "authorization-mode": "Node,RBAC",
-					"enable-bootstrap-token-auth": "true", "allow-privileged": "true",
-					"enable-admission-plugins":         "NodeRestriction",
-					"service-account-issuer":           "https://kubernetes.default.svc.cluster.local",
-					"service-account-key-file":         "DIR/sa.pub",
-					"service-account-signing-key-file": "DIR/sa.key",
-					"kubelet-client-certificate":       "DIR/kubelet-client.crt", "kubelet-client-key": "DIR/kubelet-client.key",
-				},
-				replicas.Extensions: {"replica": "extensions-2", "etcd-servers": "ETCD", "client-ca-file": none, "authorization-mode": "Node,RBAC"},
-				replicas.Aggregator: {
-					"replica": "aggregator-3", "etcd-servers": "ETCD", "bind-address": "127.0.0.1", "secure-port": "6446",
-					"tls-cert-file": "DIR/apiserver.crt", "tls-private-key-file": "DIR/apiserver.key",
-					"client-ca-file": "DIR/ca.crt", "requestheader-client-ca-file": "DIR/front-proxy-ca.crt",
-					"proxy-client-cert-file": "DIR/front-proxy-client.crt", "proxy-client-key-file": "DIR/front-proxy-client.key",
-					"apiservice-form": "service", "authorization-mode": "Node,RBAC",
-				},
-			},
-		},
-		{
-			name:    "one etcd for all, without TLS",
-			options: Options{EtcdServers: []string{"http://a:1", "http://b:2"}},
-			want: map[string]map[string]string{
-				replicas.Core:       {"etcd-servers": "http://a:1,http://b:2", "etcd-cafile": none, "etcd-certfile": none, "etcd-keyfile": none},
-				replicas.Extensions: {"etcd-servers": "http://a:1,http://b:2", "etcd-cafile": none},
-				replicas.Aggregator: {"etcd-servers": "http://a:1,http://b:2", "etcd-cafile": none},
-			},
-		},
-		{
-			name: "an etcd for extensions, with TLS",
-			options: Options{
-				ExtensionsEtcdServers: []string{"https://a:1"}, EtcdCAFile: "/ca", EtcdCertFile: "/cert", EtcdKeyFile: "/key",
-			},
-			want: map[string]map[string]string{
-				replicas.Core:       {"etcd-servers": "ETCD", "etcd-cafile": "DIR/etcd-ca.crt"},
-				replicas.Extensions: {"etcd-servers": "https://a:1", "etcd-cafile": "/ca", "etcd-certfile": "/cert", "etcd-keyfile": "/key"},
-				replicas.Aggregator: {"etcd-servers": "ETCD", "etcd-cafile": "DIR/etcd-ca.crt"},
-			},
-		},
-		{
-			name:    "an etcd for all but core",
-			options: Options{EtcdServers: []string{"http://a:1"}, CoreEtcdServers: []string{"http://b:2"}},
-			want: map[string]map[string]string{
-				replicas.Core:       {"etcd-servers": "http://b:2"},
-				replicas.Extensions: {"etcd-servers": "http://a:1"},
-				replicas.Aggregator: {"etcd-servers": "http://a:1"},
-			},
-		},
-		{
-			name: "further flags come last",
-			options: Options{
-				CoreArgs: []string{"--authorization-mode=AlwaysAllow"}, ExtensionsArgs: []string{"--replica=x"},
-				AggregatorArgs: []string{"--secure-port=1"},
-			},
-			want: map[string]map[string]string{
-				replicas.Core:       {"authorization-mode": "AlwaysAllow"},
-				replicas.Extensions: {"replica": "x"},
-				replicas.Aggregator: {"secure-port": "1"},
-			},
-		},
-		{
-			name: "further flags that differ between replicas",
-			options: Options{
-				CoreArgs:       []string{"--audit-log-path=/var/log/{replica}.log"},
-				AggregatorArgs: []string{"--debug-socket-path=/run/{replica}/{replica}"},
-			},
-			want: map[string]map[string]string{
-				replicas.Core:       {"audit-log-path": "/var/log/core-1.log"},
-				replicas.Aggregator: {"debug-socket-path": "/run/aggregator-3/aggregator-3"},
-			},
-		},
-		{
-			name:   "no address that endpoints may have",
-			change: func(a *arguments) { a.advertise = nil },
-			want: map[string]map[string]string{
-				replicas.Core:       {"advertise-address": "127.0.0.1", "endpoint-reconciler-type": "none"},
-				replicas.Aggregator: {"advertise-address": "127.0.0.1"},
-			},
-		},
-	} {
+	for _, tc := range argumentTests {
 		t.Run(tc.name, func(t *testing.T) {
 			a := newArguments(t, tc.options)
 			if tc.change != nil {

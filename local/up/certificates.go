@@ -9,6 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/tripod-k8s/tripod/local/certs"
+	"github.com/tripod-k8s/tripod/local/etcd/access"
+	"github.com/tripod-k8s/tripod/local/replicas"
 )
 
 // Names of certificates and keys in the pki directory, as kubeadm has them.
@@ -18,12 +20,16 @@ const (
 	frontProxyClient = "front-proxy-client"
 	etcdCA           = "etcd-ca"
 	etcdServer       = "etcd-server"
-	etcdClient       = "apiserver-etcd-client"
-	apiserver        = "apiserver"
-	admin            = "admin"
-	kubeletClient    = "kubelet-client"
-	serviceAccounts  = "sa"
+	// etcdClient is of the user root of etcd, for snapshots. Each service has a certificate of its own, etcd-SERVICE.
+	etcdClient      = "apiserver-etcd-client"
+	apiserver       = "apiserver"
+	admin           = "admin"
+	kubeletClient   = "kubelet-client"
+	serviceAccounts = "sa"
 )
+
+// etcdClientOf returns the name of the certificate of a service for etcd.
+func etcdClientOf(service string) string { return "etcd-" + service }
 
 // ensureCertificates makes and renews what the instance needs besides the certificates of its services.
 func ensureCertificates(store *certs.Store, names []string, addresses []net.IP) error {
@@ -34,14 +40,17 @@ func ensureCertificates(store *certs.Store, names []string, addresses []net.IP) 
 		{clusterCA, "kubernetes", map[string]certs.Leaf{
 			apiserver:     {CommonName: "kube-apiserver", DNSNames: names, IPs: addresses, Server: true},
 			admin:         {CommonName: "kubernetes-admin", Organizations: []string{user.SystemPrivilegedGroup}, Client: true},
-			kubeletClient: {CommonName: "kube-apiserver-kubelet-client", Organizations: []string{user.SystemPrivilegedGroup}, Client: true},
+			kubeletClient: {CommonName: "kube-apiserver-kubelet-client", Client: true},
 		}},
 		{frontProxyCA, "front-proxy-ca", map[string]certs.Leaf{
 			frontProxyClient: {CommonName: frontProxyClient, Client: true},
 		}},
 		{etcdCA, "etcd-ca", map[string]certs.Leaf{
-			etcdServer: {CommonName: "etcd", DNSNames: []string{"localhost"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Server: true, Client: true},
-			etcdClient: {CommonName: "kube-apiserver-etcd-client", Client: true},
+			etcdServer:                        {CommonName: "etcd", DNSNames: []string{"localhost"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Server: true, Client: true},
+			etcdClient:                        {CommonName: access.Root, Client: true},
+			etcdClientOf(replicas.Core):       {CommonName: access.Core, Client: true},
+			etcdClientOf(replicas.Extensions): {CommonName: access.Extensions, Client: true},
+			etcdClientOf(replicas.Aggregator): {CommonName: access.Aggregator, Client: true},
 		}},
 	}
 	for _, authority := range authorities {

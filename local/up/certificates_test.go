@@ -14,6 +14,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -23,12 +26,8 @@ import (
 func newCertificates(t *testing.T) *certs.Store {
 	t.Helper()
 	store, err := certs.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := ensureCertificates(store, []string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, ensureCertificates(store, []string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)}))
 	return store
 }
 
@@ -36,13 +35,9 @@ func newCertificates(t *testing.T) *certs.Store {
 func serverTLS(t *testing.T, store *certs.Store) *tls.Config {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(store.CertFile(apiserver), store.KeyFile(apiserver))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	bundle, err := os.ReadFile(store.CertFile(clusterCA))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	clients := x509.NewCertPool()
 	clients.AppendCertsFromPEM(bundle)
 	return &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients}
@@ -55,14 +50,10 @@ func TestCertificatesAreMadeOnce(t *testing.T) {
 		clusterCA, apiserver, admin, kubeletClient, frontProxyCA, frontProxyClient, etcdCA, etcdServer, etcdClient, serviceAccounts,
 	} {
 		data, err := os.ReadFile(store.KeyFile(name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		before[name] = data
 	}
-	if err := ensureCertificates(store, []string{"localhost"}, nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, ensureCertificates(store, []string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)}))
 	for name, key := range before {
 		if data, err := os.ReadFile(store.KeyFile(name)); err != nil || !bytes.Equal(data, key) {
 			t.Errorf("%s has changed, %v", name, err)
@@ -84,37 +75,21 @@ func TestKubeconfigIsOfAnAdministrator(t *testing.T) {
 	defer server.Close()
 
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := writeKubeconfig(path, server.URL, store); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writeKubeconfig(path, server.URL, store))
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if mode := info.Mode().Perm(); mode != 0o600 {
 		t.Errorf("the kubeconfig has mode %o", mode)
 	}
 	raw, err := clientcmd.LoadFromFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if raw.CurrentContext != "tripod" {
-		t.Errorf("the context is %q", raw.CurrentContext)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, "tripod", raw.CurrentContext, "the context")
 	config, err := clientcmd.BuildConfigFromFlags("", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	response, err := client.Get(config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer response.Body.Close() //nolint:errcheck // it is empty
-	if response.StatusCode != http.StatusNoContent {
-		t.Errorf("answer is %s", response.Status)
-	}
+	assert.Equal(t, http.StatusNoContent, response.StatusCode, "answer is %s", response.Status)
 }

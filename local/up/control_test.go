@@ -18,6 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/utils/ptr"
 
 	"github.com/tripod-k8s/tripod/local/process"
@@ -63,13 +66,9 @@ func (f *fake) scale(ctx context.Context, wanted scaleRequest, tell func(string)
 func shortTempDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "tripod-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, os.RemoveAll(dir))
 	})
 	return dir
 }
@@ -77,9 +76,7 @@ func shortTempDir(t *testing.T) string {
 func serve(ctx context.Context, t *testing.T, dataDir DataDir, f *fake) {
 	t.Helper()
 	control, err := startControl(ctx, dataDir, f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { control.close(dataDir) })
 }
 
@@ -90,25 +87,17 @@ func TestStatusOfARunningInstance(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dataDir := DataDir(filepath.Join(shortTempDir(t), tc.below))
-			if err := os.MkdirAll(string(dataDir), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.MkdirAll(string(dataDir), 0o700))
 			f := &fake{}
 			serve(t.Context(), t, dataDir, f)
 			got, err := GetStatus(t.Context(), dataDir, 1500*time.Millisecond)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if f.over != 1500*time.Millisecond {
-				t.Errorf("requests are counted over %s", f.over)
-			}
+			require.NoError(t, err)
+			assert.Equal(t, 1500*time.Millisecond, f.over, "requests are counted over")
 			if !reflect.DeepEqual(got, someStatuses) {
 				t.Errorf("got  %+v\nwant %+v", got, someStatuses)
 			}
 			info, err := os.Stat(dataDir.socket())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if mode := info.Mode().Perm(); mode != 0o600 {
 				t.Errorf("the socket has mode %o", mode)
 			}
@@ -120,13 +109,9 @@ func TestStatusWhereNothingRuns(t *testing.T) {
 	// As after kill -9, the socket is there but nobody listens.
 	stale := func(t *testing.T, dataDir DataDir) {
 		listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: dataDir.socket()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		listener.SetUnlinkOnClose(false)
-		if err := listener.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, listener.Close())
 	}
 	for _, tc := range []struct {
 		name    string
@@ -174,9 +159,7 @@ func TestScaleTellsWhatHappens(t *testing.T) {
 			if got := fmt.Sprint(err); (tc.want == "" && err != nil) || (tc.want != "" && got != tc.want) {
 				t.Errorf("error is %v, want %q", err, tc.want)
 			}
-			if !slices.Equal(told, tc.fake.lines) {
-				t.Errorf("told %q, want %q", told, tc.fake.lines)
-			}
+			assert.Equal(t, tc.fake.lines, told)
 			if want := (scaleRequest{Service: "core", Replicas: 2}); tc.fake.wanted != want {
 				t.Errorf("asked for %+v, want %+v", tc.fake.wanted, want)
 			}
@@ -210,9 +193,7 @@ func TestScaleEndsWithItsClientAndWithTheInstance(t *testing.T) {
 			if err == nil || (tc.instance && err.Error() != "given up") {
 				t.Errorf("error is %v", err)
 			}
-			if err := <-f.ended; !errors.Is(err, context.Canceled) {
-				t.Errorf("it ended with %v", err)
-			}
+			assert.ErrorIs(t, <-f.ended, context.Canceled)
 		})
 	}
 }
@@ -229,13 +210,9 @@ func TestInstanceOfAnotherVersionIsUnderstood(t *testing.T) {
 // TestStatusKeys holds the keys of `tripod status -o json`, which scripts rely on.
 func TestStatusKeys(t *testing.T) {
 	data, err := json.Marshal(someStatuses[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var object map[string]any
-	if err := json.Unmarshal(data, &object); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(data, &object))
 	var keys []string
 	for key := range object {
 		keys = append(keys, key)
@@ -245,7 +222,5 @@ func TestStatusKeys(t *testing.T) {
 		"address", "component", "message", "pid", "ready", "replica", "requests", "residentMemoryBytes", "restarts", "share",
 		"startTime", "version",
 	}
-	if !slices.Equal(keys, want) {
-		t.Errorf("keys are %v, want %v", keys, want)
-	}
+	assert.Equal(t, want, keys, "keys")
 }

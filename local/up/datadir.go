@@ -7,30 +7,63 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/tripod-k8s/tripod/local/privatedir"
 )
 
 // DataDirVariable is the environment variable for the data directory. A flag overrides it.
 const DataDirVariable = "TRIPOD_DATA_DIR"
 
-// DefaultDataDir returns the data directory to use without a flag.
+// DefaultDataDirHelp says in help texts where the data directory is without a flag and without the variable.
+const DefaultDataDirHelp = "$HOME/" + dirName
+
+const (
+	dirName = ".tripod"
+	pkiName = "pki"
+)
+
+// DefaultDataDir returns the data directory to use without a flag. It is a directory of the user: whoever writes the working
+// directory, as the author of a repository does, must not choose certificates and kubeconfigs.
 func DefaultDataDir() string {
 	if dir := os.Getenv(DataDirVariable); dir != "" {
 		return dir
 	}
-	return ".tripod"
+	return filepath.Join("/", os.Getenv("HOME"), dirName)
+}
+
+// EarlierInstance returns a line about an instance in the working directory, where earlier versions had it by default. The line is
+// empty if there is none, or if the user has an instance in the default place or chose another.
+func EarlierInstance() string {
+	if os.Getenv(DataDirVariable) != "" {
+		return ""
+	}
+	if _, err := os.Stat(DefaultDataDir()); err == nil {
+		return ""
+	}
+	if _, err := os.Lstat(filepath.Join(dirName, pkiName)); err != nil {
+		return ""
+	}
+	return "Tripod now keeps an instance in " + DefaultDataDirHelp + ". If the one in ./" + dirName + " is yours, go on using it with --data-dir " +
+		dirName + " or " + DataDirVariable + "=$PWD/" + dirName + "."
 }
 
 // DataDir is the directory where an instance keeps everything.
 type DataDir string
 
+// TrustedKubeconfig returns the path of the kubeconfig, or an error if somebody else could have written it. A kubeconfig can run programs.
+func (d DataDir) TrustedKubeconfig() (string, error) {
+	return d.Kubeconfig(), privatedir.Check(string(d))
+}
+
 // Kubeconfig returns the path of the kubeconfig of the instance.
 func (d DataDir) Kubeconfig() string { return filepath.Join(string(d), "kubeconfig") }
 
-func (d DataDir) pki() string               { return filepath.Join(string(d), "pki") }
+func (d DataDir) pki() string               { return filepath.Join(string(d), pkiName) }
 func (d DataDir) etcd() string              { return filepath.Join(string(d), "etcd") }
 func (d DataDir) logs() string              { return filepath.Join(string(d), "logs") }
 func (d DataDir) log(replica string) string { return filepath.Join(d.logs(), replica+".log") }
@@ -38,12 +71,22 @@ func (d DataDir) backends() string          { return filepath.Join(string(d), "b
 func (d DataDir) lockFile() string          { return filepath.Join(string(d), "lock") }
 func (d DataDir) socket() string            { return filepath.Join(string(d), "tripod.sock") }
 
-// open makes the directory and locks it for this process. The lock ends with the process at the latest.
+// open makes the directory and locks it for this process. The lock ends with the process at the latest. From then on, nobody else can
+// read or change anything in the directory.
 func (d DataDir) open() (lock *os.File, err error) {
-	if err := os.MkdirAll(d.logs(), 0o700); err != nil {
-		return nil, fmt.Errorf("cannot make the data directory: %w", err)
+	if err := privatedir.Make(string(d)); err != nil {
+		return nil, fmt.Errorf("cannot use the data directory: %w", err)
 	}
-	lock, err = os.OpenFile(d.lockFile(), os.O_CREATE|os.O_RDWR, 0o600)
+	for _, sub := range []string{d.logs(), d.pki()} {
+		// A link would lead logs and keys elsewhere.
+		if info, err := os.Lstat(sub); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return nil, fmt.Errorf("cannot use the data directory: %s is a symbolic link", sub)
+		}
+		if err := privatedir.Make(sub); err != nil {
+			return nil, fmt.Errorf("cannot use the data directory: %w", err)
+		}
+	}
+	lock, err = os.OpenFile(d.lockFile(), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("cannot lock the data directory: %w", err)
 	}

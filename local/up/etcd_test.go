@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestEtcdsAreAskedBeforeTheStart(t *testing.T) {
@@ -31,9 +33,7 @@ func TestEtcdsAreAskedBeforeTheStart(t *testing.T) {
 
 	ca := filepath.Join(t.TempDir(), "ca.crt")
 	bundle := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw})
-	if err := os.WriteFile(ca, bundle, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(ca, bundle, 0o600))
 	for _, tc := range []struct {
 		name    string
 		options Options

@@ -188,6 +188,9 @@ func (i *instance) start(ctx context.Context) error {
 		if err := i.fleet.AwaitReady(ctx, i.group.Start(process)); err != nil {
 			return err
 		}
+		if err := i.limitAccess(ctx); err != nil {
+			return err
+		}
 	}
 	var wanted []replicas.Count
 	for _, service := range services {

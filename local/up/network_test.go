@@ -8,14 +8,15 @@ import (
 	"net"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestChoosePorts(t *testing.T) {
 	loopback := net.IPv4(127, 0, 0, 1)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer listener.Close() //nolint:errcheck // only held
 	busy := listener.Addr().(*net.TCPAddr).Port
 
@@ -55,9 +56,7 @@ func TestAdvertisedAddressIsNeverLoopback(t *testing.T) {
 func TestServerNames(t *testing.T) {
 	names, addresses := serverNames(net.IPv4(192, 0, 2, 1), net.IPv4(192, 0, 2, 2), kubernetesServiceIP)
 	for _, name := range []string{"localhost", "kubernetes", "kubernetes.default.svc.cluster.local"} {
-		if !slices.Contains(names, name) {
-			t.Errorf("%s is missing in %v", name, names)
-		}
+		assert.Contains(t, names, name, "%s is missing in %v", name, names)
 	}
 	for _, address := range []string{"127.0.0.1", "::1", "10.0.0.1", "192.0.2.1", "192.0.2.2"} {
 		if !slices.ContainsFunc(addresses, net.ParseIP(address).Equal) {

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // validOptions returns options as `tripod up` has them without flags.
@@ -81,18 +84,14 @@ func TestEmbeddedEtcdIsForServicesWithoutAnother(t *testing.T) {
 		{name: "two have their own", options: Options{CoreEtcdServers: one, ExtensionsEtcdServers: one}, want: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := tc.options.needsEmbeddedEtcd(); got != tc.want {
-				t.Errorf("got %v, want %v", got, tc.want)
-			}
+			assert.Equal(t, tc.want, tc.options.needsEmbeddedEtcd())
 		})
 	}
 }
 
 func TestPathsBecomeAbsolute(t *testing.T) {
 	o := Options{DataDir: ".tripod", EtcdCAFile: "ca.crt", EtcdKeyFile: "/etc/key"}
-	if err := o.complete(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, o.complete())
 	if !filepath.IsAbs(o.DataDir) || !filepath.IsAbs(o.EtcdCAFile) || o.EtcdKeyFile != "/etc/key" || o.EtcdCertFile != "" {
 		t.Errorf("options are %+v", o)
 	}

@@ -9,10 +9,11 @@ import (
 	"io"
 	"net"
 	"reflect"
-	"slices"
 	"strconv"
-	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/local/balancer"
@@ -51,9 +52,7 @@ func TestScaleIsRefused(t *testing.T) {
 				tc.change(i)
 			}
 			err := i.scale(t.Context(), tc.wanted, func(string) {})
-			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("error is %v, want %q", err, tc.want)
-			}
+			assert.ErrorContains(t, err, tc.want)
 		})
 	}
 }
@@ -69,22 +68,16 @@ func TestWhatIsSaidWhileScalingIsTold(t *testing.T) {
 	i.report(stopping)
 	i.listenNoMore()
 	i.report(stopping)
-	if want := []string{"  core-1        stopping"}; !slices.Equal(told, want) {
-		t.Errorf("told %q, want %q", told, want)
-	}
+	assert.Equal(t, []string{"  core-1        stopping"}, told)
 }
 
 func TestAggregatorsServeAtPortsInARow(t *testing.T) {
 	i := newInstance(t)
 	first, err := choosePorts(i.options.BindAddress, 0, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	i.args.port = first
 	replica, err := replicas.NewReplica(replicas.Aggregator, "aggregator-2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(replica.Release)
 	loopback := i.options.BindAddress
 	expect := func(number int, want string) {
@@ -97,9 +90,7 @@ func TestAggregatorsServeAtPortsInARow(t *testing.T) {
 	expect(2, strconv.Itoa(first+2))
 
 	taken, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer taken.Close() //nolint:errcheck // only held
 	if _, _, err := i.place(replica, 1); err == nil || err.Error() != fmt.Sprintf("port %d of 127.0.0.1 is already in use", first+1) {
 		t.Errorf("error for a port that is taken is %v", err)
@@ -121,13 +112,9 @@ func TestReplicasInUseAreInTheBackendsFile(t *testing.T) {
 	_, err := i.fleet.Start([]replicas.Count{
 		{Name: replicas.Core, Replicas: 2}, {Name: replicas.Extensions, Replicas: 1}, {Name: replicas.Aggregator, Replicas: 2},
 	})
-	if !errors.Is(err, errStop) {
-		t.Fatal(err)
-	}
+	require.ErrorIs(t, err, errStop)
 	got, err := addresses.LoadBackends(i.dataDir.backends())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := &addresses.Backends{
 		Core: replicas.Locate(i.fleet.Used(replicas.Core)), Extensions: replicas.Locate(i.fleet.Used(replicas.Extensions)),
 	}

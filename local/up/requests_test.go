@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/tripod-k8s/tripod/local/process"
 )
 
@@ -39,9 +41,7 @@ func counts(aggregator string) requestCounts {
 func TestRequestsAreCountedByTheMetricsOfAggregators(t *testing.T) {
 	serve := func(status int, body string) *httptest.Server {
 		server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-			if req.URL.Path != "/metrics" {
-				t.Errorf("asked for %s", req.URL)
-			}
+			assert.Equal(t, "/metrics", req.URL.Path)
 			w.WriteHeader(status)
 			fmt.Fprint(w, body)
 		}))
@@ -120,8 +120,6 @@ func TestSharesAreThoseOfTheReplicasOfAService(t *testing.T) {
 	} {
 		list := statuses()
 		addCounts(list, tc.counts)
-		if got := describe(list); got != tc.want {
-			t.Errorf("%s: %s\nwant %s", tc.name, got, tc.want)
-		}
+		assert.Equal(t, tc.want, describe(list), tc.name)
 	}
 }

@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// aim is what Tripod wants to be, as a ratio to stock where it is not said otherwise, and what it is.
+// aim is a target of Tripod and what was found. Unless it says otherwise, it is a ratio to stock.
 type aim struct {
 	What  string
 	Limit float64
-	// Found are the results of each side, each the worst of those that the aim is about.
+	// Found has the result of each side: the worst one that the aim is about.
 	Found map[string]found
 }
 
-// found is a result, and which one it is.
+// found is a result, and what it was measured on.
 type found struct {
 	Value float64
 	Of    string
 	Met   bool
 }
 
-// aims returns those of which something was measured.
+// aims returns the aims for which something was measured.
 func (r *report) aims() []aim {
 	if r.base() != stock {
 		return nil
@@ -49,7 +49,7 @@ func (r *report) aims() []aim {
 	return slices.DeleteFunc(all, func(a aim) bool { return len(a.Found) == 0 })
 }
 
-// rowAim takes the worst ratio of workloads whose names begin so.
+// rowAim takes the worst ratio of the workloads whose names begin with one of these.
 func (r *report) rowAim(what string, limit float64, of measure, names []string, credentials string) aim {
 	a := aim{What: what, Limit: limit, Found: map[string]found{}}
 	for _, one := range r.Rows {
@@ -66,7 +66,7 @@ func (r *report) rowAim(what string, limit float64, of measure, names []string, 
 	return a
 }
 
-// worst takes down a value when it is the worst.
+// worst records a value if it is the worst so far.
 func (a *aim) worst(side string, value float64, of string) {
 	if value > a.Found[side].Value {
 		a.Found[side] = found{Value: value, Of: of, Met: value <= a.Limit}
@@ -110,7 +110,7 @@ func memoryOf(service string) func(*crowd) map[string]float64 {
 	}
 }
 
-// replicated returns the memory of three replicas, of which those of extensions and of the aggregator are not needed.
+// replicated returns the memory of three replicas of core beside one each of extensions and the aggregator.
 func replicated(c *crowd) map[string]float64 {
 	return map[string]float64{"after a read of the OpenAPI of one": c.sum(wasRead) + c.sum(fresh, core, kubeAPIServer)}
 }

@@ -14,15 +14,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/test/bench/graph"
 )
 
 func TestWorkloadsHaveDifferentNames(t *testing.T) {
 	seen := map[string]bool{startPart: true, crowdPart: true}
 	for _, w := range workloads() {
-		if seen[w.String()] {
-			t.Errorf("two workloads are called %s", w)
-		}
+		assert.False(t, seen[w.String()], "two workloads are called %s", w)
 		seen[w.String()] = true
 	}
 }
@@ -46,9 +47,7 @@ func TestObjectsSayWhenTheyWereSent(t *testing.T) {
 func TestProcessorTimeAndMemoryOfAProcess(t *testing.T) {
 	self := process{"bench", os.Getpid()}
 	start, err := self.cpu()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for {
 		now, err := self.cpu()
 		if err != nil || now < start {
@@ -69,9 +68,7 @@ func TestProcessorTimeAndMemoryOfAProcess(t *testing.T) {
 func TestSystemCallsOfAProcess(t *testing.T) {
 	self := []process{{"bench", os.Getpid()}}
 	_, before, err := countsOf(self)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	const calls = 100
 	for range calls {
 		if _, err := os.ReadFile("/proc/self/status"); err != nil {
@@ -96,17 +93,11 @@ func TestVariantsAreComparedWithTheFirst(t *testing.T) {
 	}
 	r.finish()
 	var output bytes.Buffer
-	if err := r.writeTables(&output); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.writeTables(&output))
 	for _, line := range []string{"GET ConfigMaps certificates 100 1.00 ×2.00", "GET (neighbour: memory) ConfigMaps certificates 100 2.00 ×1.50"} {
-		if !strings.Contains(strings.Join(strings.Fields(output.String()), " "), line) {
-			t.Errorf("no %q in\n%s", line, output.String())
-		}
+		assert.Contains(t, strings.Join(strings.Fields(output.String()), " "), line, "no %q in\n%s", line, output.String())
 	}
-	if len(r.Aims) > 0 {
-		t.Error("aims are judged without stock")
-	}
+	assert.Empty(t, r.Aims, "aims are judged without stock")
 }
 
 func TestTheNeighbourGoesRoundItsWholeMemory(t *testing.T) {
@@ -115,9 +106,7 @@ func TestTheNeighbourGoesRoundItsWholeMemory(t *testing.T) {
 	for ; at != 0; at = next[at] {
 		steps++
 	}
-	if steps != len(next) {
-		t.Errorf("the cycle has %d entries of %d", steps, len(next))
-	}
+	assert.Equal(t, len(next), steps, "the cycle has %d entries of %d", steps, len(next))
 }
 
 // exampleReport has two rounds of a workload, twice as dear as stock, and a crowd.
@@ -192,33 +181,23 @@ func TestPhasesHaveTheirOwnRequests(t *testing.T) {
 
 func TestTablesShowRatiosAndFailures(t *testing.T) {
 	var output bytes.Buffer
-	if err := exampleReport().writeTables(&output); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, exampleReport().writeTables(&output))
 	for _, line := range []string{
 		"GET ConfigMaps certificates 100 0.40 ×2.00 - - - - - - 5.00 ×1.00 - - 1000 ×1.00 6",
 		"idle, % of a CPU",
 		"after a read of their OpenAPI tuned aggregator 100, core 200, extensions 800 1100 ×1.10",
 	} {
-		if !strings.Contains(strings.Join(strings.Fields(output.String()), " "), line) {
-			t.Errorf("no %q in\n%s", line, output.String())
-		}
+		assert.Contains(t, strings.Join(strings.Fields(output.String()), " "), line, "no %q in\n%s", line, output.String())
 	}
 }
 
 func TestPageAndGraphAreWritten(t *testing.T) {
 	path := t.TempDir() + "/benchmarks.md"
-	if err := exampleReport().writeDocs(path); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, exampleReport().writeDocs(path))
 	page, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, want := range []string{"## Worse than stock", "- GET (ConfigMaps, certificates): CPU ms/request ×2.00", "(" + graphFile + ")", "**not met**"} {
-		if !strings.Contains(string(page), want) {
-			t.Errorf("no %q in\n%s", want, page)
-		}
+		assert.Contains(t, string(page), want, "no %q in\n%s", want, page)
 	}
 	points := exampleReport().graph().Panels[0].Lines[0].Points
 	if first := (graph.Point{Second: -7.5, Milliseconds: 100}); len(points) != 10 || points[0].Second != first.Second {
@@ -228,9 +207,7 @@ func TestPageAndGraphAreWritten(t *testing.T) {
 
 func TestArguments(t *testing.T) {
 	o, err := parse([]string{"-short", "-run", "GET/.*/tokens", "-sides", "tuned,stock", "-tuned", "GOGC=200 GOMEMLIMIT=300MiB"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if o.rounds != 1 || len(o.crds) != 60 || len(o.selected()) != 2 || len(o.sides) != 2 || len(o.sides[1].env) != 2 {
 		t.Errorf("%+v", o)
 	}
@@ -244,9 +221,7 @@ func TestArguments(t *testing.T) {
 		}
 	}
 	o, err = parse([]string{"-sides", "", "-variant", "on=a", "-variant", "off=b", "-variant-env", "off=A=b=c", "-neighbour", "both"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(o.sides) != 2 || filepath.Base(o.sides[1].binaries) != "b" || !slices.Equal(o.sides[1].env, []string{"A=b=c"}) || len(o.conditions) != 2 {
 		t.Errorf("%+v", o)
 	}

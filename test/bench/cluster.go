@@ -15,7 +15,7 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// Sides are what is compared.
+// The sides that are compared.
 const (
 	stock = "stock"
 	equal = "equal"
@@ -30,7 +30,7 @@ const (
 	kubeAPIServer = "kube-apiserver"
 )
 
-// side is kube-apiserver, or Tripod with its settings of garbage collection, or a variant of Tripod.
+// side is kube-apiserver, Tripod with some settings of garbage collection, or a variant of Tripod.
 type side struct {
 	Name string
 	// env is the environment of its processes.
@@ -41,19 +41,19 @@ type side struct {
 
 func (s side) isStock() bool { return s.Name == stock }
 
-// sides returns what is compared. Without an environment, services are as they are shipped.
+// sides returns what is compared. Without tunedEnv, tuned is Tripod as it is shipped.
 func sides(tunedEnv []string) []side {
 	return []side{{Name: stock}, {Name: equal, env: []string{"GOGC=100", "GOMEMLIMIT=off"}}, {Name: tuned, env: tunedEnv}}
 }
 
-// cluster is one side, running with an etcd of its own.
+// cluster is one side, which runs with an etcd of its own.
 type cluster struct {
 	*framework.Cluster
 	side side
 	// servers are the processes that serve the API.
 	servers []process
 	etcd    process
-	// ready is the time from the start of the first of these processes until all are ready.
+	// ready is the time from the start of the first process until all are ready.
 	ready time.Duration
 
 	env    *framework.Environment
@@ -62,7 +62,7 @@ type cluster struct {
 	failed bool
 }
 
-// start starts one side, with further flags of all its processes. Replicas that are named can be added later.
+// start starts one side, with further flags for all its processes. The named replicas can be added later.
 func (s side) start(ctx context.Context, later []string, args ...string) (_ *cluster, err error) {
 	env, err := framework.New("bench-" + s.Name)
 	if err != nil {
@@ -121,7 +121,7 @@ func (c *cluster) startTripod(ctx context.Context, later, args []string) error {
 	return nil
 }
 
-// add starts a further replica, of kube-apiserver or the one of Tripod that was named, and returns when it is ready.
+// add starts another replica, of kube-apiserver or the named one of Tripod, and returns when it is ready.
 func (c *cluster) add(ctx context.Context, name string) (process, error) {
 	if c.side.isStock() {
 		other, err := c.stock.Beside(ctx, false)
@@ -137,7 +137,7 @@ func (c *cluster) add(ctx context.Context, name string) (process, error) {
 	return process{name, replica.Process().PID()}, replica.WaitReady(ctx)
 }
 
-// introspect returns the path at which a server answers what it tells about itself.
+// introspect returns the path at which a server reports about itself.
 func (c *cluster) introspect(service, path string) string {
 	if c.side.isStock() {
 		return path
@@ -149,5 +149,5 @@ func (c *cluster) introspect(service, path string) string {
 	return fmt.Sprintf("%s%sservice=%s", path, separator, service)
 }
 
-// close stops the processes. Their logs are kept when something failed.
+// close stops the processes. It keeps their logs if something failed.
 func (c *cluster) close() error { return c.env.Close(c.failed) }

@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	// readsPerSecond and writesPerSecond are the load on built-in resources while custom ones are installed.
+	// readsPerSecond and writesPerSecond are the load on built-in resources while the CRDs are installed.
 	readsPerSecond, writesPerSecond = 100, 20
-	// installsPerSecond is how fast definitions are created, where the server can.
+	// installsPerSecond is how many definitions are created each second, if the server keeps up.
 	installsPerSecond, installsAtATime = 10, 8
-	// atMost ends what would never end.
+	// atMost ends a phase that would never end.
 	atMost = 10 * time.Minute
 )
 
-// The phases of a crowd.
+// The phases of a crowd, in their order.
 const (
 	before  = "before"
 	install = "while they are installed"
@@ -57,15 +57,15 @@ type observed struct {
 	Write bool
 }
 
-// crowd is what happened to a cluster to which many CRDs came.
+// crowd is what happened to a cluster when many CRDs were installed.
 type crowd struct {
 	Side string
 	// Began is when each phase began.
 	Began map[string]time.Time
 	Ended time.Time
-	// Memory is the resident memory in MB of each process, in each state.
+	// Memory is the resident memory of each process in each state, in MB.
 	Memory map[string]map[string]float64
-	// Failed is how many requests failed, of those to built-in resources.
+	// Failed counts the failed requests to built-in resources.
 	Failed int64
 
 	requests []observed
@@ -119,7 +119,7 @@ func (s side) runCrowd(ctx context.Context, o *options, crds []*apiextensionsv1.
 	return crowd, err
 }
 
-// crowdIn does what a crowd is, while built-in resources are read and written.
+// crowdIn runs the phases while clients read and write built-in resources.
 func (f *fixture) crowdIn(ctx context.Context, o *options, crds []*apiextensionsv1.CustomResourceDefinition, c *crowd) error {
 	written := newObjects(configMaps, namespace, "written", objectsEach)
 	if err := written.reset(ctx, f.admin); err != nil {
@@ -155,7 +155,7 @@ func (f *fixture) crowdIn(ctx context.Context, o *options, crds []*apiextensions
 	return err
 }
 
-// phases goes through the phases.
+// phases runs the phases in their order.
 func (f *fixture) phases(ctx context.Context, o *options, crds []*apiextensionsv1.CustomResourceDefinition, c *crowd) error {
 	quiet := func(phase, state string) (err error) {
 		c.Began[phase] = time.Now()
@@ -217,7 +217,7 @@ func (f *fixture) install(ctx context.Context, crds []*apiextensionsv1.CustomRes
 	return nil
 }
 
-// served returns nil when discovery has the custom resource. Requests for it would have the server make a storage.
+// served returns nil if discovery has the custom resource. A request for it would make the server create a storage.
 func (f *fixture) served(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) error {
 	path := "/apis/" + crd.Spec.Group + "/" + crd.Spec.Versions[0].Name
 	answer, err := f.admin.Read(ctx, load.Request{Method: http.MethodGet, Path: path})
@@ -227,7 +227,7 @@ func (f *fixture) served(ctx context.Context, crd *apiextensionsv1.CustomResourc
 	return err
 }
 
-// readOpenAPI reads the one document of all APIs, as old clients do, and then those of each group, as new ones do.
+// readOpenAPI reads the one document of all APIs, as old clients do, and then the documents of each group, as new ones do.
 func (f *fixture) readOpenAPI(ctx context.Context) error {
 	if err := f.admin.Do(ctx, load.Request{Method: http.MethodGet, Path: "/openapi/v2"}); err != nil {
 		return err
@@ -250,7 +250,7 @@ func (f *fixture) readOpenAPI(ctx context.Context) error {
 	return nil
 }
 
-// sum returns the memory of the processes of a state whose names begin so.
+// sum returns the memory, in a state, of the processes whose names begin with one of these.
 func (c *crowd) sum(state string, services ...string) float64 {
 	sum := 0.0
 	for name, megabytes := range c.Memory[state] {

@@ -20,9 +20,9 @@ import (
 
 const (
 	graphFile = "benchmarks-crds.svg"
-	// window is of how long a point of the graph is the p99: of 500 reads and 100 writes.
+	// window is the length of time that each point of the graph covers: 500 reads and 100 writes.
 	window = 5 * time.Second
-	// notable is a difference of medians that is more than what two runs of the same differ by.
+	// notable is a difference of medians that two runs of the same side do not have.
 	notable = 0.1
 )
 
@@ -67,7 +67,7 @@ func (r *report) garbageCollection() []string {
 	return said
 }
 
-// notable returns what differs from stock by more than a little, with the tuned settings, or what there is instead.
+// notable lists what differs from stock by more than a little, with the tuned settings.
 func (r *report) notable(differs func(float64) bool) []string {
 	ours := r.sides[len(r.sides)-1].Name
 	var said []string
@@ -90,7 +90,7 @@ func (r *report) notable(differs func(float64) bool) []string {
 
 var colors = map[string]string{stock: "#c0392b", equal: "#8e44ad", tuned: "#2471a3"}
 
-// graph draws p99 of reads and of writes; the seconds count from the beginning of the installation.
+// graph draws the p99 of reads and of writes. Seconds count from the beginning of the installation.
 func (r *report) graph() graph.Graph {
 	g := graph.Graph{
 		Title:  fmt.Sprintf("p99 of requests to built-in resources while %d CRDs are installed and their OpenAPI is read", r.CRDs),

@@ -19,25 +19,25 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// Credentials with which requests are sent. Neither is of system:masters: they are authorized by RBAC.
+// Credentials of requests. RBAC authorizes both: neither belongs to system:masters.
 const (
 	certificates = "certificates"
 	tokens       = "tokens"
 )
 
 const (
-	// namespace has the objects that are read and written one by one, listNamespace those that are listed.
+	// namespace has the objects that are read and written one by one, listNamespace the objects that are listed.
 	namespace     = "bench"
 	listNamespace = "bench-list"
 	listLength    = 500
 	// objectsEach is how many objects each workload reads or writes.
 	objectsEach = 100
 	fillTimeout = time.Minute
-	// connections is how many HTTP/2 connections the requests share, as those of some controllers.
+	// connections is how many HTTP/2 connections the requests share, as if a few controllers sent them.
 	connections = 8
 )
 
-// fixture is what workloads find in a cluster.
+// fixture is what workloads need in a cluster.
 type fixture struct {
 	*cluster
 	admin   *load.Client
@@ -48,7 +48,7 @@ type fixture struct {
 	created map[string]*names
 }
 
-// names are names of objects that are there.
+// names are names of objects that exist.
 type names struct {
 	mu   sync.Mutex
 	list []string
@@ -66,7 +66,7 @@ func (n *names) count() int {
 	return len(n.list)
 }
 
-// take removes one, and returns whether there was one.
+// take removes a name, and reports whether there was one.
 func (n *names) take() (string, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -78,7 +78,7 @@ func (n *names) take() (string, bool) {
 	return name, true
 }
 
-// setUp makes users, namespaces, the custom resource and the objects that are read.
+// setUp creates users, namespaces, the custom resource and the objects that are read.
 func (c *cluster) setUp(ctx context.Context) (*fixture, error) {
 	f := &fixture{cluster: c, configs: map[string]*rest.Config{}, clients: map[string]*load.Client{}, created: map[string]*names{}}
 	var err error
@@ -106,7 +106,7 @@ func (c *cluster) setUp(ctx context.Context) (*fixture, error) {
 	return f, nil
 }
 
-// fill makes the objects that are read.
+// fill creates the objects that are read.
 func (f *fixture) fill(ctx context.Context, r resource) error {
 	if err := f.times(ctx, listLength, func(ctx context.Context, i int) error {
 		return f.admin.Do(ctx, r.create(listNamespace, fmt.Sprintf("list-%d", i)))
@@ -118,7 +118,7 @@ func (f *fixture) fill(ctx context.Context, r resource) error {
 	})
 }
 
-// times calls do n times, some at a time.
+// times calls do n times, several at a time.
 func (f *fixture) times(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	var next atomic.Int64
 	result := load.Saturate(ctx, closedClients, fillTimeout, func(ctx context.Context) error {
@@ -167,7 +167,7 @@ func (f *fixture) close() error {
 	return f.cluster.close()
 }
 
-// manifests are what there is before the objects.
+// manifests are what exists before the objects.
 func manifests() []load.Request {
 	post := func(path, body string) load.Request {
 		return load.Request{Method: http.MethodPost, Path: path, Body: []byte(body)}

@@ -19,7 +19,7 @@ import (
 	"github.com/tripod-k8s/tripod/test/bench/load"
 )
 
-// ask returns what a server tells about itself.
+// ask returns what a server reports about itself.
 func (f *fixture) ask(ctx context.Context, service, path string) ([]byte, error) {
 	answer, err := f.admin.Read(ctx, load.Request{Method: http.MethodGet, Path: f.introspect(service, path), Accept: "*/*"})
 	if err != nil {
@@ -30,7 +30,7 @@ func (f *fixture) ask(ctx context.Context, service, path string) ([]byte, error)
 
 var mallocsLine = regexp.MustCompile(`(?m)^# Mallocs = (\d+)$`)
 
-// mallocs returns how often the aggregator has allocated memory.
+// mallocs returns how many allocations the aggregator has made.
 func (f *fixture) mallocs(ctx context.Context) (float64, error) {
 	profile, err := f.ask(ctx, aggregator, "/debug/pprof/heap?debug=1")
 	if err != nil {
@@ -43,9 +43,9 @@ func (f *fixture) mallocs(ctx context.Context) (float64, error) {
 	return strconv.ParseFloat(string(found[1]), 64)
 }
 
-// countMallocs calls do, which returns how many requests it sent, and takes down the allocations for each.
+// countMallocs calls do, which returns how many requests it sent, and records the allocations per request.
 func (f *fixture) countMallocs(ctx context.Context, v values, do func() (int64, error)) error {
-	// Counting allocates, too.
+	// Counting allocates too.
 	var counts [3]float64
 	var n int64
 	for i := range counts {
@@ -63,7 +63,7 @@ func (f *fixture) countMallocs(ctx context.Context, v values, do func() (int64, 
 	return nil
 }
 
-// garbageCollection returns the settings of garbage collection that a server says it has.
+// garbageCollection returns the settings of garbage collection that a server reports.
 func (f *fixture) garbageCollection(ctx context.Context) (map[string]string, error) {
 	settings := map[string]string{}
 	for _, server := range f.servers {
@@ -80,7 +80,7 @@ func (f *fixture) garbageCollection(ctx context.Context) (map[string]string, err
 	return settings, nil
 }
 
-// metric returns a metric without labels, or 0.
+// metric returns the value of a metric without labels, or 0.
 func metric(metrics []byte, name string) float64 {
 	for line := range strings.Lines(string(metrics)) {
 		if value, found := strings.CutPrefix(line, name+" "); found {
@@ -94,7 +94,7 @@ func metric(metrics []byte, name string) float64 {
 	return 0
 }
 
-// profile keeps profiles of a workload in a closed loop, of each process.
+// profile keeps profiles of each process while a workload runs in a closed loop.
 func (w workload) profile(ctx context.Context, f *fixture, duration time.Duration, dir string, kinds ...string) (err error) {
 	do, open, err := w.begin(ctx, f, w.requestsFor(0, warmUp+duration))
 	if err != nil {
@@ -126,12 +126,12 @@ func (w workload) profile(ctx context.Context, f *fixture, duration time.Duratio
 		sent = load.Saturate(ctx, closedClients, duration, do)
 	}
 	fetching.Wait()
-	// With these, shares of profiles become costs of a request.
+	// With these numbers, shares of profiles become costs of a request.
 	count := fmt.Appendf(nil, "%d requests in %s\n", sent.Requests, sent.Elapsed)
 	return errors.Join(err, os.WriteFile(filepath.Join(dir, f.side.Name+"-"+kinds[0]+"-requests.txt"), count, 0o644))
 }
 
-// heapProfiles keeps profiles of what each process has in use.
+// heapProfiles keeps heap profiles of each process.
 func (f *fixture) heapProfiles(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (f *fixture) heapProfiles(ctx context.Context, dir string) error {
 	return nil
 }
 
-// keepProfile writes a profile of a service to a file of its own.
+// keepProfile writes a profile of a service to a file.
 func (f *fixture) keepProfile(ctx context.Context, dir, service, kind, query string) error {
 	data, err := f.ask(ctx, service, "/debug/pprof/"+kind+"?"+query)
 	if err != nil {

@@ -7,35 +7,27 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
+
+	"github.com/tripod-k8s/tripod/test/framework"
 )
 
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == neighbourCommand {
 		beNeighbour()
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := bench(ctx, os.Args[1:])
-	stop()
-	switch {
-	case err == nil, errors.Is(err, errListed):
-	case errors.Is(err, flag.ErrHelp):
-		os.Exit(2)
-	default:
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
+	framework.RunCommand("bench", bench)
 }
 
 func bench(ctx context.Context, args []string) error {
 	o, err := parse(args)
+	if errors.Is(err, errListed) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -57,7 +49,7 @@ func bench(ctx context.Context, args []string) error {
 	return errors.Join(err, o.write(r))
 }
 
-// measure runs what was selected.
+// measure runs what -run selects.
 func (o *options) measure(ctx context.Context, r *report) (err error) {
 	selected := o.selected()
 	if slices.Contains(o.conditions, memory) {
@@ -148,8 +140,8 @@ func (o *options) under(condition string, do func() error) error {
 	return o.neighbour.beside(do)
 }
 
-// profiles runs the workloads on stock and on Tripod for profiles: of processor time and allocations, and with servers that
-// measure how long goroutines wait for each other, which costs time, of that.
+// profiles runs the workloads on each side for profiles: first of processor time and allocations, then of how long goroutines wait for each
+// other. That needs servers that measure it, which costs time.
 func (o *options) profiles(ctx context.Context, selected []workload) error {
 	for _, pass := range []struct {
 		duration time.Duration

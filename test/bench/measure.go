@@ -14,20 +14,19 @@ import (
 )
 
 const (
-	// openWorkers is how many requests of an offered load are on their way at a time at most, closedClients are those of a
-	// closed loop.
+	// openWorkers is how many requests of an offered load run at a time at most. closedClients are the clients of a closed loop.
 	openWorkers   = 64
 	closedClients = 16
-	// warmUp is how long a closed loop goes on before anything is measured.
+	// warmUp is how long a closed loop runs before anything is measured.
 	warmUp = 100 * time.Millisecond
-	// fanOutAtLeast is how long events are sent to watchers at least: there are few of them.
+	// fanOutAtLeast is the shortest time of sending events to watchers, because events are few.
 	fanOutAtLeast = 3 * time.Second
 )
 
 // measure is what is measured of a workload, and its unit.
 type measure string
 
-// What is measured. Processor time is that of all processes of the API server, without etcd where that is not said.
+// What is measured. Processor time is that of all processes of the API server, without etcd unless the name says so.
 const (
 	cpuPerRequest     measure = "CPU ms/request" // which is CPU seconds per 1,000 requests
 	cpuWhenBusy       measure = "CPU ms/request at most"
@@ -44,13 +43,13 @@ const (
 	aggregatorMallocs measure = "allocations in the aggregator"
 )
 
-// cpuIn is the share of a service in cpuWhenBusy, or in cpuPerEvent.
+// cpuIn is the share of a service in cpuWhenBusy or cpuPerEvent.
 func cpuIn(service string) measure { return measure("CPU in " + service) }
 
 // values are what was measured.
 type values map[measure]float64
 
-// run measures a workload: at its rate, and then in a closed loop.
+// run measures a workload at its rate, and then in a closed loop.
 func (w workload) run(ctx context.Context, f *fixture, o *options) (_ values, err error) {
 	do, open, err := w.begin(ctx, f, w.requestsFor(o.duration, warmUp+o.duration/2))
 	if err != nil {
@@ -89,7 +88,7 @@ func (w workload) run(ctx context.Context, f *fixture, o *options) (_ values, er
 	return v, ctx.Err()
 }
 
-// begin makes what n requests need, and returns what is done at a time, and the watches that are open meanwhile, if any.
+// begin prepares what n requests need. It returns the operation, and the watches that stay open meanwhile, if any.
 func (w workload) begin(ctx context.Context, f *fixture, n int) (load.Operation, *watchers, error) {
 	if w.prepare != nil {
 		if err := w.prepare(ctx, f, n); err != nil {
@@ -121,7 +120,7 @@ func (w workload) runFanOut(ctx context.Context, f *fixture, o *options, do load
 	return v, err
 }
 
-// fail takes down failed requests, and tells of the first.
+// fail records failed requests, and reports the first.
 func (w workload) fail(v values, f *fixture, o *options, results ...*load.Result) {
 	var first error
 	for _, result := range results {
@@ -133,10 +132,10 @@ func (w workload) fail(v values, f *fixture, o *options, results ...*load.Result
 	}
 }
 
-// settle is how long nothing is done before a server is taken for idle.
+// settle is how long a server must rest to count as idle.
 const settle = 3 * time.Second
 
-// idle returns the share of a processor that doing nothing takes.
+// idle returns the share of a processor that an idle side takes.
 func (f *fixture) idle(ctx context.Context) (float64, error) {
 	start := time.Now()
 	before, err := cpuOf(f.servers...)
@@ -150,9 +149,9 @@ func (f *fixture) idle(ctx context.Context) (float64, error) {
 	return (after - before).Seconds() / time.Since(start).Seconds(), err
 }
 
-// spent is what processes have used since they were started.
+// spent is what processes have used since they started.
 type spent struct {
-	// cpu is by service, and etcd's.
+	// cpu has the time of each service, and of etcd.
 	cpu                   map[string]time.Duration
 	etcd                  time.Duration
 	switches, systemCalls int64
@@ -169,7 +168,7 @@ func (f *fixture) spent() (s spent, err error) {
 	return s, err
 }
 
-// charge calls do, which returns how often it did something, and takes down what each time has cost.
+// charge calls do, which returns how many times it did something, and records what each time cost.
 func (f *fixture) charge(v values, as measure, unit float64, do func() (int64, error)) error {
 	before, err := f.spent()
 	if err != nil {

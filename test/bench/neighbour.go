@@ -41,7 +41,7 @@ func conditions(selected string) ([]string, error) {
 	return nil, fmt.Errorf("-neighbour must be %s, %s or %s, not %q", alone, memory, both, selected)
 }
 
-// neighbour is a process that competes with the servers for caches and memory, and for one CPU. It is stopped unless it is let run.
+// neighbour is a process that competes with the servers for caches, memory and one CPU. It is paused except during beside.
 type neighbour struct {
 	command *exec.Cmd
 	stdin   io.Closer
@@ -87,7 +87,7 @@ func (n *neighbour) close() error {
 	return nil
 }
 
-// beNeighbour streams through memory and follows pointers in it, in turns, until standard input ends.
+// beNeighbour alternates between streaming through memory and following pointers in it, until standard input ends.
 func beNeighbour() {
 	runtime.GOMAXPROCS(2) // one of them waits for the end
 	next := cycle(neighbourBytes / 4)

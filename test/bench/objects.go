@@ -14,14 +14,14 @@ import (
 	"github.com/tripod-k8s/tripod/test/bench/load"
 )
 
-// resource is what requests are about.
+// resource is the resource of requests.
 type resource struct {
-	// Name is how people call it.
+	// Name is the name for people.
 	Name string
 	// prefix and plural make its paths.
 	prefix, plural   string
 	apiVersion, kind string
-	// content is the field that has what is in an object.
+	// content is the field with the content of an object.
 	content string
 }
 
@@ -36,7 +36,7 @@ var (
 	resources = []resource{configMaps, widgets}
 )
 
-// payload makes objects 1 KB large, as most objects of clusters are.
+// payload makes objects 1 KB large, as most objects in clusters are.
 var payload = strings.Repeat("0123456789abcdef", 50)
 
 const (
@@ -48,7 +48,7 @@ func (r resource) collection(namespace string) string {
 	return r.prefix + "/namespaces/" + namespace + "/" + r.plural
 }
 
-// body returns an object that says when it was sent. Without a resourceVersion, it says none.
+// body returns an object with the time when it was sent. Without a resourceVersion, the object has none.
 func (r resource) body(name, resourceVersion string) []byte {
 	version := ""
 	if resourceVersion != "" {
@@ -79,14 +79,14 @@ func (r resource) apply(namespace, name string) load.Request {
 	}
 }
 
-// objects are objects that one at a time changes, so that there is no conflict.
+// objects are objects that only one client changes at a time, so that there are no conflicts.
 type objects struct {
 	resource
 	namespace string
 	free      chan object
 }
 
-// object is an object as it was last seen.
+// object is the last known state of an object.
 type object struct{ name, resourceVersion string }
 
 func newObjects(r resource, namespace, prefix string, n int) *objects {
@@ -97,7 +97,7 @@ func newObjects(r resource, namespace, prefix string, n int) *objects {
 	return o
 }
 
-// reset applies all objects, so that they are there, and forgets what was seen of them in another cluster.
+// reset applies all objects, so that they exist, and forgets their state in another cluster.
 func (o *objects) reset(ctx context.Context, client *load.Client) error {
 	for range cap(o.free) {
 		one := <-o.free
@@ -109,7 +109,7 @@ func (o *objects) reset(ctx context.Context, client *load.Client) error {
 	return nil
 }
 
-// apply returns the server-side apply of one object after the other.
+// apply returns server-side applies of one object after the other.
 func (o *objects) apply(client *load.Client) load.Operation {
 	return func(ctx context.Context) error {
 		one := <-o.free
@@ -118,7 +118,7 @@ func (o *objects) apply(client *load.Client) load.Operation {
 	}
 }
 
-// update returns the PUT of one object after the other, with its resourceVersion, as controllers do.
+// update returns PUTs of one object after the other, with its resourceVersion, as controllers send them.
 func (o *objects) update(client *load.Client) load.Operation {
 	return func(ctx context.Context) error {
 		one := <-o.free

@@ -20,13 +20,13 @@ import (
 	"github.com/tripod-k8s/tripod/test/bench/schemas"
 )
 
-// Parts that are selected by name, as workloads are.
+// Parts that -run selects by name, like workloads.
 const (
 	startPart = "START"
 	crowdPart = "CRDs"
 )
 
-// options are what the command line says.
+// options are the flags of the command.
 type options struct {
 	run         *regexp.Regexp
 	rounds      int
@@ -41,7 +41,7 @@ type options struct {
 	artifacts   string
 	docs        string
 	commandLine string
-	// progress is where people see what goes on.
+	// progress gets lines for people about what is running.
 	progress io.Writer
 }
 
@@ -105,7 +105,7 @@ func parse(args []string) (*options, error) {
 	return o, err
 }
 
-// errListed ends the command when it was only asked for a list.
+// errListed ends the command after a list.
 var errListed = errors.New("listed")
 
 func listParts(w io.Writer) error {
@@ -135,7 +135,7 @@ func (o *options) selected() []workload {
 	return slices.DeleteFunc(workloads(), func(w workload) bool { return !o.run.MatchString(w.String()) })
 }
 
-// pairs are the values of a flag that is repeated, NAME=VALUE each.
+// pairs are the values of a flag that can be repeated, each NAME=VALUE.
 type pairs [][2]string
 
 // String implements flag.Value.

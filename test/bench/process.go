@@ -22,9 +22,9 @@ type process struct {
 	PID     int
 }
 
-// cpu returns the processor time that all threads of a process have had.
+// cpu returns the processor time that all threads of a process have used.
 func (p process) cpu() (time.Duration, error) {
-	// What clock_getcpuclockid(3) makes of a PID: finer than the hundredths of a second of /proc.
+	// The clock that clock_getcpuclockid(3) makes of a PID. It is finer than the hundredths of a second of /proc.
 	const threadGroupScheduled = 2
 	var at unix.Timespec
 	if err := unix.ClockGettime(int32(^p.PID<<3|threadGroupScheduled), &at); err != nil {
@@ -33,7 +33,7 @@ func (p process) cpu() (time.Duration, error) {
 	return time.Duration(at.Nano()), nil
 }
 
-// resident returns the resident memory of a process in MB, and the most that it has had.
+// resident returns the resident memory of a process and its peak, in MB.
 func (p process) resident() (now, most float64, err error) {
 	found, err := numbers(fmt.Sprintf("/proc/%d/status", p.PID))
 	if err == nil && found["VmRSS:"] == 0 {
@@ -46,7 +46,7 @@ func (p process) resident() (now, most float64, err error) {
 	return float64(found["VmRSS:"]) * kib, float64(found["VmHWM:"]) * kib, nil
 }
 
-// counts returns how often threads of the process have begun to wait or were interrupted, and how often they have called read and write.
+// counts returns how often threads of the process began to wait or were interrupted, and how often they called read and write.
 func (p process) counts() (switches, systemCalls int64, err error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", p.PID))
 	if err != nil {
@@ -64,7 +64,7 @@ func (p process) counts() (switches, systemCalls int64, err error) {
 	return switches, found["syscr:"] + found["syscw:"], nil
 }
 
-// countsOf returns the counts of several processes together.
+// countsOf returns the sums of the counts of several processes.
 func countsOf(processes []process) (switches, systemCalls int64, err error) {
 	for _, p := range processes {
 		s, c, err := p.counts()
@@ -76,7 +76,7 @@ func countsOf(processes []process) (switches, systemCalls int64, err error) {
 	return switches, systemCalls, nil
 }
 
-// numbers returns the decimal numbers of a file of /proc by their names, which end with a colon.
+// numbers returns the decimal numbers of a file of /proc by name. A colon follows each name.
 func numbers(path string) (map[string]int64, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -93,7 +93,7 @@ func numbers(path string) (map[string]int64, error) {
 	return found, nil
 }
 
-// memoryOfEach returns the resident memory of each process in MB, and the most that it has had.
+// memoryOfEach returns the resident memory of each process and its peak, in MB.
 func memoryOfEach(processes []process) (now, most map[string]float64, err error) {
 	now, most = map[string]float64{}, map[string]float64{}
 	for _, p := range processes {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// report is what a run has found; `-o json` prints it.
+// report is what a run found. `-o json` prints it.
 type report struct {
 	Date    time.Time
 	Took    time.Duration
@@ -26,11 +26,11 @@ type report struct {
 	Rounds   int
 	Duration time.Duration
 	CRDs     int
-	// GarbageCollection is what each process of each side says of itself.
+	// GarbageCollection is what each process of each side reports.
 	GarbageCollection map[string]map[string]string
 	// Starts are the seconds from start to ready of each side in each round.
 	Starts map[string][]float64
-	// Idle are the shares of a processor that each side takes when nobody asks for anything.
+	// Idle has the shares of a processor that each side takes without requests.
 	Idle   map[string][]float64
 	Rows   []*row
 	Crowds []*crowd
@@ -43,11 +43,11 @@ type report struct {
 // row is what was found for a workload.
 type row struct {
 	Workload, Resource, Credentials string
-	// Condition says what ran beside it.
+	// Condition says what ran beside the workload.
 	Condition string
 	// Rate is in requests per second.
 	Rate float64
-	// Rounds has what was measured in each round, Medians their medians, of each side.
+	// Rounds has what each round measured for each side, Medians the medians of the rounds.
 	Rounds  map[string]map[measure][]float64
 	Medians map[string]map[measure]float64
 
@@ -72,7 +72,7 @@ func newReport(o *options) *report {
 	}
 }
 
-// start takes down how long a start took.
+// start records how long a start took.
 func (r *report) start(s side, took time.Duration) {
 	r.Starts[s.Name] = append(r.Starts[s.Name], took.Seconds())
 }
@@ -85,7 +85,7 @@ func (r *report) base() string {
 	return r.sides[0].Name
 }
 
-// add takes down what a round has found.
+// add records what a round found.
 func (r *report) add(s side, w workload, condition string, v values) {
 	i := slices.IndexFunc(r.Rows, func(one *row) bool {
 		return one.Workload == w.Name && one.Resource == w.Resource && one.Credentials == w.Credentials && one.Condition == condition
@@ -106,7 +106,7 @@ func (r *report) add(s side, w workload, condition string, v values) {
 	}
 }
 
-// finish computes what follows from what was measured.
+// finish computes what follows from the measurements.
 func (r *report) finish() {
 	for _, one := range r.Rows {
 		one.Medians = map[string]map[measure]float64{}
@@ -133,7 +133,7 @@ func (r *report) finish() {
 	r.Aims = r.aims()
 }
 
-// name is that of the workload, and of its condition where it was not alone.
+// name is the name of the workload, with its condition unless it ran alone.
 func (one *row) name() string {
 	if one.Condition == alone {
 		return one.Workload
@@ -141,7 +141,7 @@ func (one *row) name() string {
 	return fmt.Sprintf("%s (neighbour: %s)", one.Workload, one.Condition)
 }
 
-// ratio returns how a measure of a side compares with that of stock, or of the first variant, and whether there are both.
+// ratio returns the ratio of a measure of a side to that of the base, and whether both exist.
 func (one *row) ratio(side string, what measure) (float64, bool) {
 	theirs, ours := one.Medians[one.base][what], one.Medians[side][what]
 	return ours / theirs, theirs > 0 && ours > 0
@@ -168,7 +168,7 @@ func median(of []float64) float64 {
 	return sorted[middle]
 }
 
-// machine says what the processor and the kernel are.
+// machine describes the processor and the kernel.
 func machine() string {
 	model := runtime.GOARCH
 	if data, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -187,7 +187,7 @@ func machine() string {
 		float64(memory.Totalram)*float64(memory.Unit)/gib, unix.ByteSliceToString(kernel.Release[:]))
 }
 
-// versions says which programs were run.
+// versions lists the programs that ran.
 func versions() []string {
 	found := []string{runtime.Version()}
 	for _, command := range [][]string{

@@ -45,7 +45,7 @@ func (t table) Markdown() string {
 	return text.String()
 }
 
-// tables returns what there is to show.
+// tables returns all tables.
 func (r *report) tables() []table {
 	all := []table{
 		r.workloadTable("Requests: medians of stock, and ratios of Tripod to them with equal and with tuned garbage collection",
@@ -59,7 +59,7 @@ func (r *report) tables() []table {
 	return slices.DeleteFunc(all, func(t table) bool { return len(t.rows) == 0 })
 }
 
-// workloadTable has a column of each side for each measure: of stock, or else the first variant, what was measured, of the others the ratio to it.
+// workloadTable has a column of each side for each measure. The base has what was measured, each other side the ratio to it.
 func (r *report) workloadTable(title string, keep func(*row) bool, measures ...measure) table {
 	t := table{Title: title, header: []string{"", "resource", "credentials", "per second"}}
 	for _, what := range measures {
@@ -97,7 +97,7 @@ func (r *report) workloadTable(title string, keep func(*row) bool, measures ...m
 	return t
 }
 
-// splitTable tells in which service the processor time is spent.
+// splitTable shows which service uses the processor time.
 func (r *report) splitTable() table {
 	ours := r.sides[len(r.sides)-1].Name
 	t := table{
@@ -212,7 +212,7 @@ func ratioTo(ours, theirs float64) string {
 	return fmt.Sprintf("×%.2f", ours/theirs)
 }
 
-// number returns a number with about three digits.
+// number formats a number with about three digits.
 func number(n float64) string {
 	switch {
 	case n == 0:

@@ -27,7 +27,7 @@ const (
 // watchNamespace returns the namespace whose objects are watched.
 func watchNamespace(r resource) string { return "bench-watch-" + r.plural }
 
-// ensureWatched makes the namespace that is watched, and what is in it.
+// ensureWatched creates the watched namespace and its objects.
 func (f *fixture) ensureWatched(ctx context.Context, r resource, changed *objects) error {
 	err := f.admin.Do(ctx, load.Request{
 		Method: http.MethodPost, Path: "/api/v1/namespaces", Body: []byte(`{"metadata":{"name":"` + watchNamespace(r) + `"}}`),
@@ -86,7 +86,7 @@ func (f *fixture) watch(ctx context.Context, n int, credentials string, of ...re
 	return w, nil
 }
 
-// read takes the times of events until the watch ends.
+// read records the times of events until the watch ends.
 func (w *watchers) read(ctx context.Context, body io.Reader) {
 	lines := bufio.NewReaderSize(body, 8<<10)
 	for {
@@ -103,7 +103,7 @@ func (w *watchers) read(ctx context.Context, body io.Reader) {
 	}
 }
 
-// wait returns when all watchers have had n events each, or the last ones do not come.
+// wait returns when all watchers have n events each, or when no more arrive.
 func (w *watchers) wait(ctx context.Context, n int64) error {
 	ctx, cancel := context.WithTimeout(ctx, lastEvents)
 	defer cancel()

@@ -16,33 +16,33 @@ import (
 
 const (
 	protobuf = "application/vnd.kubernetes.protobuf,application/json"
-	// mostPerSecond is more than a server on a small machine does: so many objects are made for a closed loop of DELETEs.
+	// mostPerSecond is more than a server on a small machine can do. A closed loop of DELETEs gets that many objects.
 	mostPerSecond = 1500
 )
 
 // workload is one row of the results.
 type workload struct {
-	// Name is what is done, Resource to what, Credentials with which.
+	// Name is the operation, Resource its object, and Credentials those of the client.
 	Name, Resource, Credentials string
-	// Rate is how often it is done in a second, where times and processor time are measured.
+	// Rate is how often per second the operation runs while times and processor time are measured.
 	Rate float64
 
-	// prepare makes what n requests need. It may be nil.
+	// prepare creates what n requests need. It may be nil.
 	prepare func(ctx context.Context, f *fixture, n int) error
-	// operation returns what is done at a time.
+	// operation returns what to run each time.
 	operation func(f *fixture) load.Operation
-	// watchers are open meanwhile, on the objects of the resource.
+	// watchers stay open meanwhile, on objects of the resource.
 	watchers int
-	// fanOut measures events, and not requests.
+	// fanOut measures events instead of requests.
 	fanOut bool
 }
 
-// String returns the name by which workloads are selected, and under which profiles are kept.
+// String returns the name that selects the workload and names its profiles.
 func (w workload) String() string {
 	return strings.NewReplacer(" ", "-").Replace(strings.Join([]string{w.Name, w.Resource, w.Credentials}, "/"))
 }
 
-// workloads are all.
+// workloads returns all workloads.
 func workloads() []workload {
 	var all []workload
 	for _, credentials := range []string{certificates, tokens} {
@@ -124,7 +124,7 @@ func (f *fixture) deletes(r resource, client *load.Client) load.Operation {
 	}
 }
 
-// fanOut changes 20 objects a second that 1,000 watch.
+// fanOut changes 20 objects a second, and 1,000 watches see it.
 func fanOut(r resource) workload {
 	const events, watchers, watched = 20, 1000, 20
 	changed := newObjects(r, watchNamespace(r), "watched", watched)
@@ -135,7 +135,7 @@ func fanOut(r resource) workload {
 	}
 }
 
-// churn has a connection of its own for each GET.
+// churn opens a connection for each GET.
 func churn(credentials string) workload {
 	return workload{
 		Name: "connection churn", Resource: configMaps.Name, Credentials: credentials, Rate: 60,
@@ -147,7 +147,7 @@ func churn(credentials string) workload {
 	}
 }
 
-// mixed is what controllers do: they watch, read single objects, write what they have read, and list now and then.
+// mixed does what controllers do: they watch, read single objects, write what they have read, and sometimes list.
 func mixed() workload {
 	const watchers = 10
 	changed := map[resource]*objects{}
@@ -174,7 +174,7 @@ func mixed() workload {
 	}
 }
 
-// mixture returns operations, each as often as its share of a hundredth is.
+// mixture returns operations that run as often as their share, in percent.
 func mixture(f *fixture, r resource, changed *objects) []load.Operation {
 	client := f.clients[tokens]
 	list := load.Request{Method: http.MethodGet, Path: r.collection(watchNamespace(r)) + "?resourceVersion=0"}
@@ -197,7 +197,7 @@ func mixture(f *fixture, r resource, changed *objects) []load.Operation {
 	return all
 }
 
-// deletesIfAny reads instead, when there is nothing to delete.
+// deletesIfAny reads instead if there is nothing to delete.
 func (f *fixture) deletesIfAny(r resource, client *load.Client) load.Operation {
 	remove, read := f.deletes(r, client), gets(r, client)
 	return func(ctx context.Context) error {

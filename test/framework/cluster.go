@@ -23,7 +23,7 @@ import (
 
 // Cluster is a running Kubernetes API.
 type Cluster struct {
-	// Name tells clusters of one test apart: "tripod", "stock".
+	// Name tells the clusters of a test apart: "tripod", "stock".
 	Name string
 	// URL is where clients reach it, https://127.0.0.1:PORT.
 	URL string
@@ -39,7 +39,7 @@ type Cluster struct {
 	etcd func(context.Context) (clientv3.Config, error)
 }
 
-// CAFile returns the path of the CA bundle that the API serves under.
+// CAFile returns the path of the CA bundle of the API's certificate.
 func (c *Cluster) CAFile() string { return filepath.Join(c.PKI, "ca.crt") }
 
 // Admin returns a configuration for a user in the group system:masters.
@@ -47,10 +47,10 @@ func (c *Cluster) Admin() *rest.Config {
 	return c.config(filepath.Join(c.PKI, "admin.crt"), filepath.Join(c.PKI, "admin.key"))
 }
 
-// Anonymous returns a configuration without credentials. With a BearerToken it is a token's.
+// Anonymous returns a configuration without credentials, to which a test may add a BearerToken.
 func (c *Cluster) Anonymous() *rest.Config { return c.config("", "") }
 
-// UserConfig returns a configuration for a user in groups, who shows a client certificate signed by the client CA.
+// UserConfig returns a configuration for a user in groups, with a client certificate signed by the client CA.
 func (c *Cluster) UserConfig(name string, groups ...string) (*rest.Config, error) {
 	cert, key, err := c.users.certificate(name, groups)
 	if err != nil {
@@ -59,7 +59,7 @@ func (c *Cluster) UserConfig(name string, groups ...string) (*rest.Config, error
 	return c.config(cert, key), nil
 }
 
-// config returns a configuration that does not slow a test down.
+// config returns a configuration without client-side rate limits.
 func (c *Cluster) config(cert, key string) *rest.Config {
 	return &rest.Config{
 		Host:            c.URL,
@@ -83,8 +83,7 @@ func (c *Cluster) writeKubeconfig() error {
 	return nil
 }
 
-// users issues client certificates with a copy of the cluster's CA, so that the cluster's own directory stays as the
-// cluster made it.
+// users issues client certificates with a copy of the cluster's CA, so that the cluster's own directory stays as it is.
 type users struct {
 	mu    sync.Mutex
 	store *certs.Store
@@ -116,7 +115,7 @@ func (u *users) certificate(name string, groups []string) (certFile, keyFile str
 	return u.store.CertFile(file), u.store.KeyFile(file), err
 }
 
-// FreePort returns a TCP port of the loopback address that nobody listens on.
+// FreePort returns a TCP port of the loopback address on which nobody listens.
 func FreePort() (int, error) {
 	const tries = 200
 	var err error
@@ -133,17 +132,17 @@ func FreePort() (int, error) {
 	return 0, fmt.Errorf("cannot find a free port: %w", err)
 }
 
-// Ports are taken from below those that a system gives to connections, and those that Tripod takes itself: a process may
-// start long after its port was chosen, and start again.
+// Ports come from below those that the system gives to connections and those that Tripod chooses. A process may start long after its port
+// was chosen, and start again.
 const (
 	firstPort = 10000
 	lastPort  = 19999
 )
 
-// givenPorts are not given twice.
+// givenPorts are the ports that FreePort has returned. It returns each once.
 var givenPorts sync.Map
 
-// mkdir makes a directory for its owner only, as etcd wants it.
+// mkdir creates a directory that only its owner can enter, as etcd demands.
 func mkdir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("cannot make a directory for the test: %w", err)

@@ -8,16 +8,16 @@ import (
 	"sync"
 )
 
-// connections are those of servers, also when a handler has taken them over.
+// connections are the connections of servers, including those that a handler has taken over.
 type connections struct {
 	mu   sync.Mutex
 	open map[net.Conn]struct{}
 }
 
-// of returns the listener of a server whose connections they are.
+// of returns a listener that records the connections of a server.
 func (c *connections) of(listener net.Listener) net.Listener { return remembering{listener, c} }
 
-// close closes all that are open.
+// close closes all open connections.
 func (c *connections) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,22 +16,22 @@ import (
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 )
 
-// streamIdleTimeout is a kubelet's --streaming-connection-idle-timeout.
+// streamIdleTimeout is the --streaming-connection-idle-timeout of the kubelet.
 const streamIdleTimeout = 4 * time.Hour
 
-// Streams are those of a program in a container. The ones that nobody asked for are nil.
+// Streams are the streams of a program in a container. A stream that the client did not ask for is nil.
 type Streams struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.WriteCloser
 	TTY            bool
-	// Resize has the sizes of the terminal.
+	// Resize gets the sizes of the terminal.
 	Resize <-chan remotecommand.TerminalSize
 }
 
-// Program is what runs in a container. Its exit code is that of an error of k8s.io/utils/exec.
+// Program runs in a container. Its exit code is that of an error of k8s.io/utils/exec.
 type Program func(ctx context.Context, args []string, streams Streams) error
 
-// Cat sends back what it gets.
+// Cat sends its input back.
 func Cat(_ context.Context, _ []string, streams Streams) error {
 	if streams.Stdin == nil || streams.Stdout == nil {
 		return nil
@@ -40,7 +40,7 @@ func Cat(_ context.Context, _ []string, streams Streams) error {
 	return err
 }
 
-// newRuntime returns the container runtime's server of streams, which is that of containerd and CRI-O.
+// newRuntime returns the server of streams that containerd and CRI-O use.
 func (k *Kubelet) newRuntime() http.Handler {
 	c := containers{k}
 	command := func(serve func(w http.ResponseWriter, req *http.Request, options *remotecommand.Options)) http.HandlerFunc {
@@ -74,7 +74,7 @@ func (k *Kubelet) newRuntime() http.Handler {
 	return mux
 }
 
-// containers are those of a kubelet, as the container runtime's server of streams sees them.
+// containers are the containers of a kubelet, as the container runtime's server of streams sees them.
 type containers struct{ kubelet *Kubelet }
 
 // ExecInContainer runs a program.
@@ -87,14 +87,14 @@ func (c containers) ExecInContainer(
 	return c.kubelet.Programs[command[0]](ctx, command[1:], Streams{Stdin: in, Stdout: out, Stderr: err, TTY: tty, Resize: resize})
 }
 
-// AttachContainer has the client talk with the main program.
+// AttachContainer connects the client to the main program.
 func (c containers) AttachContainer(
 	ctx context.Context, _, _, _ string, in io.Reader, out, err io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize,
 ) error {
 	return c.kubelet.Main(ctx, nil, Streams{Stdin: in, Stdout: out, Stderr: err, TTY: tty, Resize: resize})
 }
 
-// PortForward connects a stream with a port of this machine. Either end may stop to send, and go on to receive.
+// PortForward connects a stream with a port of this machine. Either end may stop sending and still receive.
 func (c containers) PortForward(ctx context.Context, _, _ string, port int32, stream io.ReadWriteCloser) error {
 	dialed, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
 	if err != nil {

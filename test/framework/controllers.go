@@ -18,24 +18,25 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// stages tell kwok what becomes of nodes and pods.
+// stages tell kwok how nodes and pods change.
 //
 //go:embed stages.yaml
 var stages []byte
 
-// fakeNode marks the nodes that kwok looks after. Tests may have others.
+// fakeNode marks the nodes that kwok manages. Tests may have others.
 const fakeNode = "kwok.x-k8s.io/node"
 
 // ControllersOptions says what to start beside a cluster.
 type ControllersOptions struct {
-	// Nodes are the names of the nodes that there are then.
+	// Nodes are the names of the nodes to create.
 	Nodes []string
-	// Stages are files with stages for kwok, beside those by which a pod runs at once, and is gone at once when it is deleted.
+	// Stages are files with stages for kwok. They come in addition to the stages by which a pod runs at once, and disappears at once when
+	// it is deleted.
 	Stages []string
 }
 
-// StartControllers starts the unmodified controllers of Kubernetes, with the rights that the bootstrap RBAC objects give
-// them, and kwok in place of kubelets. It returns when there are nodes that pods can run on.
+// StartControllers starts the unmodified controllers of Kubernetes, with the rights of the bootstrap RBAC objects, and kwok in place of
+// kubelets. It returns when pods can run on the nodes.
 func (e *Environment) StartControllers(ctx context.Context, cluster *Cluster, options ControllersOptions) error {
 	dir, err := e.newDir("controllers")
 	if err != nil {
@@ -144,7 +145,7 @@ func createFakeNode(ctx context.Context, client kubernetes.Interface, name strin
 	return nil
 }
 
-// nodeTakesPods returns nil when kwok has made the node ready and kube-controller-manager has seen it.
+// nodeTakesPods returns nil once kwok has made the node ready and kube-controller-manager has noticed.
 func nodeTakesPods(ctx context.Context, client kubernetes.Interface, name string) error {
 	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -156,7 +157,7 @@ func nodeTakesPods(ctx context.Context, client kubernetes.Interface, name string
 	return nil
 }
 
-// running returns an error for a program that has ended on its own.
+// running returns an error if a program has ended.
 func running(processes []*Process) error {
 	for _, process := range processes {
 		select {

@@ -9,24 +9,24 @@ import (
 	"strings"
 )
 
-// CRD is the manifest of a CustomResourceDefinition. CRD{Kind: "Widget"} defines widgets.example.com, whose objects are in namespaces and may
-// have any fields.
+// CRD is the manifest of a CustomResourceDefinition. CRD{Kind: "Widget"} defines widgets.example.com, whose objects are in namespaces and
+// may have any fields.
 type CRD struct {
-	// Kind is in the singular, Widget, and an s makes its plural.
+	// Kind is the singular, such as Widget. The plural adds an s.
 	Kind string
-	// Group is example.com if it is empty.
+	// Group is example.com if empty.
 	Group string
-	// ClusterScoped is for objects outside of namespaces.
+	// ClusterScoped defines objects outside of namespaces.
 	ClusterScoped bool
-	// Schema is that of v1, in the flow style of YAML.
+	// Schema is the schema of v1, in YAML's flow style.
 	Schema string
-	// Subresources are those of v1, in the flow style of YAML.
+	// Subresources are the subresources of v1, in YAML's flow style.
 	Subresources string
-	// MoreVersions follow v1, each in the flow style of YAML.
+	// MoreVersions follow v1, each in YAML's flow style.
 	MoreVersions []string
 }
 
-// Any is the schema of objects that may have any fields.
+// Any is the schema of objects with any fields.
 const Any = "{type: object, x-kubernetes-preserve-unknown-fields: true}"
 
 // Data is the schema of objects with the data of a ConfigMap.

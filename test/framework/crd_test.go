@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -28,9 +30,7 @@ func TestCRDManifest(t *testing.T) {
 		},
 	} {
 		var got apiextensionsv1.CustomResourceDefinition
-		if err := yaml.UnmarshalStrict([]byte(tc.crd.String()), &got); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		require.NoError(t, yaml.UnmarshalStrict([]byte(tc.crd.String()), &got), name)
 		var versions []string
 		for _, version := range got.Spec.Versions {
 			versions = append(versions, version.Name)

@@ -23,11 +23,11 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// Master is a user who may do everything.
+// Master is a user with all rights.
 var Master = &user.DefaultInfo{Name: "master", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 
-// Backend returns a configuration for a replica of core or extensions itself, with the certificate of a service or, if
-// that is empty, with none.
+// Backend returns a configuration for direct requests to a replica of core or extensions, with the certificate of a service. An empty
+// service has no certificate.
 func (f *Fleet) Backend(replica, certificate string) *rest.Config {
 	config := &rest.Config{Host: f.replicas[replica].URL, QPS: -1, TLSClientConfig: rest.TLSClientConfig{
 		CAFile: f.file("service-ca.crt"), ServerName: trust.ServerName(f.replicas[replica].service),
@@ -38,8 +38,8 @@ func (f *Fleet) Backend(replica, certificate string) *rest.Config {
 	return config
 }
 
-// As returns a configuration by which a test is to a replica of core or extensions what the aggregator is: it tells
-// who sends its requests.
+// As returns a configuration with which a test acts as the aggregator towards a replica of core or extensions: it says who sends its
+// requests.
 func (f *Fleet) As(replica string, sender user.Info) *rest.Config {
 	config := f.Backend(replica, aggregator)
 	config.WrapTransport = func(next http.RoundTripper) http.RoundTripper {
@@ -64,8 +64,7 @@ func (t withEnvelope) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(r)
 }
 
-// Metric returns the sum over the series of a counter or gauge of a replica that have all these labels (as name=value). It is
-// 0 if there is none.
+// Metric returns the sum of a counter or gauge of a replica over the series that have all these labels (name=value), or 0 if there is none.
 func (f *Fleet) Metric(ctx context.Context, replica, name string, labels ...string) (float64, error) {
 	config := f.Through(replica).Admin()
 	if f.replicas[replica].service != aggregator {
@@ -87,7 +86,7 @@ func (f *Fleet) Metric(ctx context.Context, replica, name string, labels ...stri
 	return sum, nil
 }
 
-// SumMetric reads what /metrics answers, as [Fleet.Metric] does.
+// SumMetric reads an answer of /metrics, as [Fleet.Metric] does.
 func SumMetric(metrics io.Reader, name string, labels ...string) (float64, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(metrics)

@@ -15,12 +15,15 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // startTimeout is how long the clusters of a test may take to become ready on a busy machine.
 const startTimeout = 5 * time.Minute
 
-// Environment owns what a test, or all tests of a package, have started.
+// Environment owns what a test, or all tests of a package, started.
 type Environment struct {
 	// Dir holds the data directories and logs, until the end.
 	Dir string
@@ -70,18 +73,14 @@ func run(m *testing.M, setup func(context.Context, *Environment) error) int {
 func ForTest(t testing.TB) *Environment {
 	t.Helper()
 	env, err := New(t.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := env.Close(t.Failed()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, env.Close(t.Failed()))
 	})
 	return env
 }
 
-// New returns an environment for a program that is not a test; name is that of its folder in artifacts/.
+// New returns an environment for a program that is not a test. name is its folder in artifacts/.
 func New(name string) (*Environment, error) {
 	root, err := RepositoryRoot()
 	if err != nil {
@@ -103,8 +102,7 @@ func New(name string) (*Environment, error) {
 // Binary returns the path of a program in bin/, such as tripod or test-assets/kube-controller-manager.
 func (e *Environment) Binary(name string) string { return filepath.Join(e.root, "bin", name) }
 
-// Start starts a program whose life and log the environment looks after. Dir of the command defaults to a directory
-// of its own.
+// Start starts a program. The environment stops it, and keeps its log after a failure. Dir of the command defaults to a new directory.
 func (e *Environment) Start(command Command) (*Process, error) {
 	if command.Dir == "" {
 		dir, err := e.newDir(command.Name)
@@ -121,7 +119,7 @@ func (e *Environment) Start(command Command) (*Process, error) {
 	return process, nil
 }
 
-// newDir makes a directory called name, or name-2 and so on where there is one.
+// newDir creates a directory called name, or name-2 and so on if that exists.
 func (e *Environment) newDir(name string) (string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -136,7 +134,7 @@ func (e *Environment) newDir(name string) (string, error) {
 	return dir, nil
 }
 
-// own has stop called at the end, last things first, and keeps what matches the patterns of logs after a failure.
+// own makes Close call stop, in reverse order. After a failure, Close keeps the files that match the patterns of logs.
 func (e *Environment) own(stop func() error, name string, logs ...string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -144,7 +142,7 @@ func (e *Environment) own(stop func() error, name string, logs ...string) {
 	e.logs[name] = append(e.logs[name], logs...)
 }
 
-// NewKept makes a directory whose files are kept after a failure, and says where they will be.
+// NewKept creates a directory whose files are kept after a failure, and returns where they will be.
 func (e *Environment) NewKept(name string) (dir, kept string, err error) {
 	if dir, err = e.newDir(name); err != nil {
 		return "", "", err
@@ -156,7 +154,7 @@ func (e *Environment) NewKept(name string) (dir, kept string, err error) {
 // artifacts is where logs are kept.
 func (e *Environment) artifacts() string { return filepath.Join(e.root, "artifacts", e.name) }
 
-// Close stops everything, last things first, and keeps the logs when something has failed.
+// Close stops everything in reverse order, and keeps the logs if something failed.
 func (e *Environment) Close(failed bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -205,7 +203,7 @@ func copyFile(from, to string, mode os.FileMode) error {
 	return os.WriteFile(to, data, mode)
 }
 
-// RepositoryRoot returns the nearest directory, from the working directory upwards, with a go.mod.
+// RepositoryRoot returns the nearest directory with a go.mod, from the working directory upwards.
 func RepositoryRoot() (string, error) {
 	wd, err := os.Getwd()
 	if err != nil {

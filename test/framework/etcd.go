@@ -8,25 +8,22 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Etcd returns a client of an etcd that [Environment.StartEtcd] has started. It is closed with the test.
+// Etcd returns a client of an etcd that [Environment.StartEtcd] started. The client closes with the test.
 func Etcd(t testing.TB, url string) *clientv3.Client {
 	t.Helper()
 	config, err := plainEtcd(url)(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client, err := clientv3.New(config)
-	if err != nil {
-		t.Fatalf("cannot make a client for etcd: %v", err)
-	}
+	require.NoError(t, err, "cannot make a client for etcd")
 	t.Cleanup(func() { client.Close() }) //nolint:errcheck // nothing is pending
 	return client
 }
 
-// Stored returns what an etcd has under the keys that begin with prefix.
+// Stored returns the content of an etcd under the keys that begin with prefix.
 func Stored(ctx context.Context, etcd *clientv3.Client, prefix string) (map[string][]byte, error) {
 	answer, err := etcd.Get(ctx, prefix, clientv3.WithPrefix())
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// program makes the command kube-apiserver or, as a drop-in, `tripod kube-apiserver`.
+// program returns the command kube-apiserver or, as a drop-in, `tripod kube-apiserver`.
 func (s *Stock) program(dropIn bool) {
 	flags := slices.DeleteFunc(slices.Clone(s.command.Args), func(arg string) bool { return arg == "kube-apiserver" })
 	s.Name, s.command.Path, s.command.Args = "stock", s.environment.Binary("test-assets/kube-apiserver"), flags
@@ -19,8 +19,8 @@ func (s *Stock) program(dropIn bool) {
 	}
 }
 
-// Exchange stops the API server and has kube-apiserver or, as a drop-in, `tripod kube-apiserver` take its place: on its etcd and its
-// port, with its flags and these.
+// Exchange stops the API server and starts kube-apiserver or, as a drop-in, `tripod kube-apiserver` in its place: on the same etcd and
+// port, with the same flags and these.
 func (s *Stock) Exchange(ctx context.Context, dropIn bool, args ...string) error {
 	if err := s.Process.Stop(); err != nil {
 		return err
@@ -30,7 +30,7 @@ func (s *Stock) Exchange(ctx context.Context, dropIn bool, args ...string) error
 	return s.start(ctx, args)
 }
 
-// Beside starts another API server on the same etcd, with the same flags but for the port, and these.
+// Beside starts another API server on the same etcd and on another port, with the same flags and these.
 func (s *Stock) Beside(ctx context.Context, dropIn bool, args ...string) (*Stock, error) {
 	port, err := FreePort()
 	if err != nil {

@@ -4,6 +4,7 @@
 package framework
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -37,6 +38,11 @@ type FleetOptions struct {
 	Env []string
 	// Binaries is the directory with the binaries of the services. It is bin/ when empty.
 	Binaries string
+	// Domain has the aggregators find backends by the names core.DOMAIN and extensions.DOMAIN, whose addresses are replicas. All
+	// replicas need an address of their own then.
+	Domain string
+	// Prepare may change the certificates in the directory before a replica starts.
+	Prepare func(pki string) error
 	// Replicas are started in this order.
 	Replicas []ReplicaOptions
 }
@@ -51,8 +57,14 @@ type ReplicaOptions struct {
 	Cores []string
 	// Args are further flags.
 	Args []string
+	// Env is added to the environment.
+	Env []string
 	// Later leaves the start to the test. The others know the address of this one nevertheless.
 	Later bool
+	// Address is where the replica listens, at ports that all such replicas have. It is 127.0.0.1 when empty.
+	Address string
+	// Wrap is a command that executes the replica, whose path and flags follow.
+	Wrap []string
 }
 
 // Fleet is Tripod with as many replicas of each service as a test wants. Unlike `tripod up` it does not restart what
@@ -76,6 +88,8 @@ type Replica struct {
 	environment *Environment
 	service     string
 	binary, dir string
+	host        string
+	wrap        []string
 	args, env   []string
 	starts      int
 	process     *Process
@@ -93,11 +107,17 @@ func (e *Environment) StartFleet(ctx context.Context, options FleetOptions) (*Fl
 	}
 	f.etcd = plainEtcd(options.EtcdURL)
 	if err := errorsOf(
-		func() error { return makeStockPKI(f.PKI) },
+		func() error { return MakeStockPKI(f.PKI) },
 		func() error { return makeServicePKI(f.PKI) },
 		func() (err error) { f.users, err = newUsers(filepath.Join(dir, "users"), f.PKI); return err },
 		f.addReplicas,
 		f.writeKubeconfig,
+		func() error {
+			if options.Prepare == nil {
+				return nil
+			}
+			return options.Prepare(f.PKI)
+		},
 	); err != nil {
 		return nil, err
 	}
@@ -141,7 +161,7 @@ func (f *Fleet) addReplicas() error {
 		service, _, _ := strings.Cut(options.Name, "-")
 		r := &Replica{
 			Name: options.Name, environment: f.environment, service: service, binary: f.environment.Binary("tripod-" + service),
-			dir: filepath.Join(f.DataDir, options.Name), env: f.options.Env,
+			dir: filepath.Join(f.DataDir, options.Name), env: slices.Concat(f.options.Env, options.Env), wrap: options.Wrap,
 		}
 		if f.options.Binaries != "" {
 			r.binary = filepath.Join(f.options.Binaries, "tripod-"+service)
@@ -149,17 +169,8 @@ func (f *Fleet) addReplicas() error {
 		if err := mkdir(r.dir); err != nil {
 			return err
 		}
-		var ports [3]int
-		for i := range ports {
-			var err error
-			if ports[i], err = FreePort(); err != nil {
-				return err
-			}
-		}
-		r.URL = fmt.Sprintf("https://127.0.0.1:%d", ports[0])
-		r.ProbeURL = fmt.Sprintf("http://127.0.0.1:%d", ports[1])
-		if service != aggregator {
-			r.GRPCAddress = fmt.Sprintf("127.0.0.1:%d", ports[2])
+		if err := r.listenAt(options.Address); err != nil {
+			return err
 		}
 		if service == aggregator && f.URL == "" {
 			f.URL = r.URL
@@ -173,6 +184,34 @@ func (f *Fleet) addReplicas() error {
 	return nil
 }
 
+// The ports of replicas with an address of their own.
+const (
+	servingPort = 6443
+	grpcPort    = 6444
+	probePort   = 8080
+)
+
+// listenAt gives the replica its addresses.
+func (r *Replica) listenAt(address string) error {
+	ports := [3]int{servingPort, probePort, grpcPort}
+	for i := range ports {
+		var err error
+		if address != "" {
+			break
+		}
+		if ports[i], err = FreePort(); err != nil {
+			return err
+		}
+	}
+	r.host = cmp.Or(address, "127.0.0.1")
+	r.URL = fmt.Sprintf("https://%s:%d", r.host, ports[0])
+	r.ProbeURL = fmt.Sprintf("http://%s:%d", r.host, ports[1])
+	if r.service != aggregator {
+		r.GRPCAddress = fmt.Sprintf("%s:%d", r.host, ports[2])
+	}
+	return nil
+}
+
 func (f *Fleet) flags(r *Replica, options ReplicaOptions) []string {
 	etcd := f.options.EtcdURL
 	if options.EtcdURL != "" {
@@ -180,7 +219,7 @@ func (f *Fleet) flags(r *Replica, options ReplicaOptions) []string {
 	}
 	flags := []string{
 		"--replica=" + r.Name, "--etcd-servers=" + etcd,
-		"--bind-address=127.0.0.1", "--secure-port=" + portOf(r.URL), "--probe-bind-address=" + strings.TrimPrefix(r.ProbeURL, "http://"),
+		"--bind-address=" + r.host, "--secure-port=" + portOf(r.URL), "--probe-bind-address=" + strings.TrimPrefix(r.ProbeURL, "http://"),
 		"--service-ca-file=" + f.file("service-ca.crt"),
 		"--service-cert-file=" + f.file(r.service+".crt"), "--service-key-file=" + f.file(r.service+".key"),
 	}
@@ -196,12 +235,23 @@ func (f *Fleet) flags(r *Replica, options ReplicaOptions) []string {
 			"--core-servers=" + f.list(cores, (*Replica).url), "--authorization-mode=RBAC",
 		})
 	}
+	if f.options.Domain != "" {
+		return slices.Concat(flags, f.serving("apiserver"), f.requestHeader(), []string{"--authorization-mode=RBAC"}, f.named(core), f.named(extensions))
+	}
 	return slices.Concat(flags, f.serving("apiserver"), f.requestHeader(), []string{
 		"--authorization-mode=RBAC",
 		"--core-servers=" + f.list(cores, (*Replica).url), "--core-grpc-servers=" + f.list(cores, (*Replica).grpcAddress),
 		"--extensions-servers=" + f.list(f.names(extensions), (*Replica).url),
 		"--extensions-grpc-servers=" + f.list(f.names(extensions), (*Replica).grpcAddress),
 	})
+}
+
+// named returns the flags by which an aggregator finds a backend by its name.
+func (f *Fleet) named(service string) []string {
+	return []string{
+		fmt.Sprintf("--%s-servers=dns:///%[1]s.%s:%d", service, f.options.Domain, servingPort),
+		fmt.Sprintf("--%s-grpc-servers=dns:///%[1]s.%s:%d", service, f.options.Domain, grpcPort),
+	}
 }
 
 // backend returns the flags of a service that is behind the aggregator.
@@ -272,8 +322,9 @@ func (r *Replica) grpcAddress() string { return r.GRPCAddress }
 func (r *Replica) Start() error {
 	var err error
 	r.starts++
+	command := append(append(slices.Clone(r.wrap), r.binary), r.args...)
 	r.process, err = r.environment.Start(Command{
-		Name: fmt.Sprintf("%s.%d", r.Name, r.starts), Path: r.binary, Args: r.args, Env: r.env, Dir: r.dir,
+		Name: fmt.Sprintf("%s.%d", r.Name, r.starts), Path: command[0], Args: command[1:], Env: r.env, Dir: r.dir,
 	})
 	return err
 }

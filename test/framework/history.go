@@ -13,7 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// ForgetHistory has etcd forget what happened until now, as every few minutes: watches from before are refused.
+// ForgetHistory makes etcd forget its history until now, as kube-apiserver does every few minutes. etcd then refuses watches from before.
 func (c *Cluster) ForgetHistory(ctx context.Context) error {
 	config, err := c.etcd(ctx)
 	if err != nil {
@@ -41,7 +41,7 @@ func plainEtcd(url string) func(context.Context) (clientv3.Config, error) {
 	}
 }
 
-// embeddedEtcd finds the etcd that `tripod up` has started.
+// embeddedEtcd finds the etcd that `tripod up` started.
 func (t *Tripod) embeddedEtcd(ctx context.Context) (clientv3.Config, error) {
 	etcds, err := t.Replicas(ctx, "etcd")
 	if err != nil {

@@ -20,22 +20,21 @@ import (
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 )
 
-// Kubelet serves what an API server asks of a node, as kubelets do: streams go on to a container runtime, by the
-// handlers that a kubelet has. What runs in the containers is said by its fields, which are not changed once there is a
-// node.
+// Kubelet serves what an API server asks of a node, as kubelets do. A kubelet's own handlers pass streams on to a container runtime. The
+// fields say what runs in the containers. Do not change them once a node exists.
 type Kubelet struct {
-	// LogLines are the lines of every container's log, as they come.
+	// LogLines are the lines of every container's log, as they arrive.
 	LogLines chan string
-	// Programs are the commands that containers have: cat, and what a test adds.
+	// Programs are the commands in the containers: cat, and what a test adds.
 	Programs map[string]Program
-	// Main is what clients attach to: cat, or what a test has there.
+	// Main is the program that clients attach to: cat, or that of a test.
 	Main Program
-	// WebSockets is set when it understands WebSockets (the gate ExtendWebSocketsToKubelet), and a node says so. An
-	// API server translates them for one that does not.
+	// WebSockets is set if the kubelet understands WebSockets (the gate ExtendWebSocketsToKubelet) and a node says so. Otherwise the API
+	// server translates them.
 	WebSockets bool
-	// Asked is called for each request, if it is not nil.
+	// Asked, if not nil, is called for each request.
 	Asked func(*http.Request)
-	// Other answers what is none of this, if it is not nil.
+	// Other, if not nil, answers all other requests.
 	Other http.Handler
 
 	server, runtime *httptest.Server
@@ -43,7 +42,7 @@ type Kubelet struct {
 	failed          func(error)
 }
 
-// NewKubelet returns a kubelet that calls failed with what goes wrong in it.
+// NewKubelet returns a kubelet that calls failed for its errors.
 func NewKubelet(failed func(error)) *Kubelet {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -52,7 +51,7 @@ func NewKubelet(failed func(error)) *Kubelet {
 	return NewKubeletOn(listener, failed)
 }
 
-// NewKubeletOn returns a kubelet with a listener. Proxies do not go to one with a loopback address.
+// NewKubeletOn returns a kubelet with a listener. Proxies do not connect to a loopback address.
 func NewKubeletOn(listener net.Listener, failed func(error)) *Kubelet {
 	k := &Kubelet{LogLines: make(chan string), Programs: map[string]Program{"cat": Cat}, Main: Cat, failed: failed}
 	k.runtime = httptest.NewUnstartedServer(k.newRuntime())
@@ -89,12 +88,12 @@ func (k *Kubelet) Close() {
 	k.runtime.Close()
 }
 
-// CutOff closes all connections, as a node does that goes down.
+// CutOff closes all connections, as if the node went down.
 func (k *Kubelet) CutOff() {
 	k.connections.close()
 }
 
-// AddNode makes a node on which it is the kubelet.
+// AddNode creates a node with this kubelet.
 func (k *Kubelet) AddNode(ctx context.Context, client kubernetes.Interface, name string) error {
 	address := k.server.Listener.Addr().(*net.TCPAddr)
 	node := &corev1.Node{
@@ -113,7 +112,7 @@ func (k *Kubelet) AddNode(ctx context.Context, client kubernetes.Interface, name
 	return nil
 }
 
-// stream passes a connection on to the container runtime. A WebSocket becomes SPDY on the way, as in a kubelet.
+// stream passes a connection on to the container runtime. As in a kubelet, a WebSocket becomes SPDY on the way.
 func (k *Kubelet) stream(w http.ResponseWriter, req *http.Request) {
 	location, err := url.Parse(k.runtime.URL)
 	if err != nil {
@@ -139,13 +138,13 @@ func (k *Kubelet) stream(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// Error answers where the container runtime does not.
+// Error answers requests that the container runtime does not.
 func (k *Kubelet) Error(w http.ResponseWriter, _ *http.Request, err error) {
 	k.failed(err)
 	http.Error(w, err.Error(), http.StatusInternalServerError)
 }
 
-// logs sends the lines as they come.
+// logs sends the lines as they arrive.
 func (k *Kubelet) logs(w http.ResponseWriter, req *http.Request) {
 	w.(http.Flusher).Flush()
 	for {

@@ -20,8 +20,8 @@ import (
 
 var crdKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 
-// Create makes the objects of a YAML stream, in order, as the administrator. After a CustomResourceDefinition it waits
-// until its resource is served.
+// Create creates the objects of a YAML stream in order, as the administrator. After a CustomResourceDefinition it waits until its resource
+// is served.
 func (c *Cluster) Create(ctx context.Context, manifests string) error {
 	client, err := dynamic.NewForConfig(c.Admin())
 	if err != nil {
@@ -59,7 +59,7 @@ func createObject(ctx context.Context, client dynamic.Interface, object *unstruc
 	})
 }
 
-// resourceOf returns the resource that a CustomResourceDefinition defines, in the first of its versions.
+// resourceOf returns the resource that a CustomResourceDefinition defines, in its first version.
 func resourceOf(crd *unstructured.Unstructured) (schema.GroupVersionResource, error) {
 	var resource schema.GroupVersionResource
 	group, _, err1 := unstructured.NestedString(crd.Object, "spec", "group")

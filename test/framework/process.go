@@ -21,15 +21,15 @@ import (
 )
 
 const (
-	// stopTimeout is how long a process may take to stop in order.
+	// stopTimeout is how long a process may take to stop after SIGTERM.
 	stopTimeout = time.Minute
-	// tailBytes is how much of a log is quoted where a process ended on its own.
+	// tailBytes is how much of a log an error quotes if a process ended by itself.
 	tailBytes = 4 << 10
 )
 
-// Process is a child of the test: it is killed when the test dies.
+// Process is a child of the test. It is killed when the test dies.
 type Process struct {
-	// Log is the file that gets what the process writes.
+	// Log is the file with the output of the process.
 	Log string
 	// Started is when the process was started.
 	Started time.Time
@@ -50,7 +50,7 @@ type Command struct {
 	Env []string
 	// Dir is the directory of the log file.
 	Dir string
-	// Output gets what the process writes, beside the log file. It may be nil.
+	// Output also gets the output of the process. It may be nil.
 	Output io.Writer
 }
 
@@ -71,7 +71,7 @@ func (c Command) Start() (*Process, error) {
 
 	started := make(chan error)
 	go func() {
-		// The parent-death signal is bound to the thread that started the process, so the thread has to live as long.
+		// The parent-death signal is bound to the thread that started the process. So that thread must live as long as the process.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer log.Close() //nolint:errcheck // what the process wrote is on disk
@@ -94,7 +94,7 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// ExitCode returns the exit code of a process that has ended, -1 where a signal ended it.
+// ExitCode returns the exit code of a process that has ended, or -1 if a signal ended it.
 func (p *Process) ExitCode() int {
 	<-p.done
 	return p.cmd.ProcessState.ExitCode()
@@ -103,7 +103,7 @@ func (p *Process) ExitCode() int {
 // Signal sends the process a signal.
 func (p *Process) Signal(signal os.Signal) error { return p.cmd.Process.Signal(signal) }
 
-// Stop has the process stop in order, and kills it when it does not.
+// Stop stops the process with SIGTERM, and kills it if it does not stop in time.
 func (p *Process) Stop() error {
 	if err := p.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("cannot stop %s: %w", p.name, err)
@@ -118,13 +118,13 @@ func (p *Process) Stop() error {
 	}
 }
 
-// ended returns the error for a process that should be running and is not.
+// ended returns the error for a process that should still run.
 func (p *Process) ended() error {
 	<-p.done
 	return fmt.Errorf("%s ended (%v):\n%s", p.name, p.cmd.ProcessState, tail(p.Log))
 }
 
-// until calls condition until it returns nil, and fails at once when the process ends.
+// until calls condition until it returns nil. It fails at once if the process ends.
 func (p *Process) until(ctx context.Context, what string, condition func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

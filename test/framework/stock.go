@@ -63,7 +63,7 @@ func (e *Environment) StartStock(ctx context.Context, options StockOptions) (*St
 		PKI:        filepath.Join(dir, "pki"),
 		Kubeconfig: filepath.Join(dir, "kubeconfig"),
 	}}
-	if err := makeStockPKI(s.PKI); err != nil {
+	if err := MakeStockPKI(s.PKI); err != nil {
 		return nil, err
 	}
 	if s.users, err = newUsers(filepath.Join(dir, "users"), s.PKI); err != nil {
@@ -78,7 +78,7 @@ func (e *Environment) StartStock(ctx context.Context, options StockOptions) (*St
 	s.etcd = plainEtcd(s.EtcdURL)
 	s.command = Command{
 		Name: "kube-apiserver", Path: e.Binary("test-assets/kube-apiserver"), Dir: dir, Env: options.Env,
-		Args: stockFlags(s.PKI, s.EtcdURL, port),
+		Args: StockFlags(s.PKI, s.EtcdURL, "127.0.0.1", port),
 	}
 	if options.DropIn {
 		s.command.Path = e.Binary("tripod")
@@ -143,8 +143,8 @@ func (e *Environment) StartEtcdProcess(ctx context.Context, dir string) (string,
 	return client, process, process.until(ctx, "etcd is healthy", httpOK(http.DefaultClient, client+"/health"))
 }
 
-// makeStockPKI makes the certificates and keys under the names that Tripod's have.
-func makeStockPKI(dir string) error {
+// MakeStockPKI makes the certificates and keys under the names that Tripod's have.
+func MakeStockPKI(dir string) error {
 	store, err := certs.Open(dir)
 	if err != nil {
 		return err
@@ -176,11 +176,12 @@ func makeStockPKI(dir string) error {
 	return store.EnsureSigningKey("sa")
 }
 
-func stockFlags(pkiDir, etcd string, port int) []string {
+// StockFlags returns the flags of a kube-apiserver with certificates of [MakeStockPKI].
+func StockFlags(pkiDir, etcd, address string, port int) []string {
 	file := func(name string) string { return filepath.Join(pkiDir, name) }
 	return []string{
 		"--etcd-servers=" + etcd,
-		"--bind-address=127.0.0.1",
+		"--bind-address=" + address,
 		"--secure-port=" + strconv.Itoa(port),
 		"--tls-cert-file=" + file("apiserver.crt"),
 		"--tls-private-key-file=" + file("apiserver.key"),

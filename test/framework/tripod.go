@@ -19,16 +19,16 @@ import (
 	"time"
 )
 
-// readyLine is how the line starts that `tripod up` prints when everything is ready.
+// readyLine starts the line that `tripod up` prints when everything is ready.
 const readyLine = "Tripod is ready"
 
 // TripodOptions says how to start Tripod.
 type TripodOptions struct {
 	// Args are further flags of `tripod up`.
 	Args []string
-	// DataDir is the data directory; a new one when empty. A second start finds the data of the first.
+	// DataDir is the data directory, by default a new one. A second start finds the data of the first.
 	DataDir string
-	// Port is the port of the API; a free one when 0.
+	// Port is the port of the API, by default a free one.
 	Port int
 	// Env is added to the environment.
 	Env []string
@@ -37,7 +37,7 @@ type TripodOptions struct {
 // Tripod is a running `tripod up`.
 type Tripod struct {
 	*Cluster
-	// Process is `tripod up` itself. Its log has what a user sees.
+	// Process is `tripod up`. Its log has what a user sees.
 	Process *Process
 
 	binary string
@@ -55,7 +55,7 @@ type ComponentStatus struct {
 	StartTime           time.Time `json:"startTime"`
 	Restarts            int       `json:"restarts"`
 	ResidentMemoryBytes int64     `json:"residentMemoryBytes"`
-	// Requests and Share are nil where they are not known.
+	// Requests and Share are nil if unknown.
 	Requests *int64   `json:"requests"`
 	Share    *float64 `json:"share"`
 }
@@ -107,10 +107,10 @@ func (t *Tripod) Log(replica string) string {
 	return filepath.Join(t.DataDir, "logs", replica+".log")
 }
 
-// Stop stops Tripod in order, as its user does with Ctrl-C.
+// Stop stops Tripod as its user does with Ctrl-C.
 func (t *Tripod) Stop() error { return t.Process.Stop() }
 
-// Status returns what `tripod status -o json` says.
+// Status returns the output of `tripod status -o json`.
 func (t *Tripod) Status(ctx context.Context) ([]ComponentStatus, error) {
 	output, err := t.command(ctx, "status", "-o", "json")
 	if err != nil {
@@ -123,7 +123,7 @@ func (t *Tripod) Status(ctx context.Context) ([]ComponentStatus, error) {
 	return status, nil
 }
 
-// Scale runs `tripod scale`, which returns when there are n replicas of the service.
+// Scale runs `tripod scale`, which returns when the service has n replicas.
 func (t *Tripod) Scale(ctx context.Context, service string, n int) error {
 	_, err := t.command(ctx, "scale", service, "--replicas", strconv.Itoa(n))
 	return err
@@ -149,7 +149,7 @@ func (t *Tripod) Replicas(ctx context.Context, component string) ([]ComponentSta
 	return slices.DeleteFunc(all, func(s ComponentStatus) bool { return s.Component != component }), err
 }
 
-// Component returns the status of a replica, such as core-1, or of the first one of a component.
+// Component returns the status of a replica, such as core-1, or of the first replica of a component.
 func (t *Tripod) Component(ctx context.Context, component string) (ComponentStatus, error) {
 	all, err := t.Status(ctx)
 	if err != nil {
@@ -163,7 +163,7 @@ func (t *Tripod) Component(ctx context.Context, component string) (ComponentStat
 	return ComponentStatus{}, fmt.Errorf("tripod status has no component %s: %v", component, all)
 }
 
-// Kill kills a component (see Component) as kill -9 does, and returns when Tripod has noticed; WaitReady then waits for the restart.
+// Kill kills a component (see Component) with SIGKILL, and returns when Tripod has noticed. WaitReady then waits for the restart.
 func (t *Tripod) Kill(ctx context.Context, component string) error {
 	before, err := t.Component(ctx, component)
 	if err != nil {
@@ -200,7 +200,7 @@ func (t *Tripod) WaitReady(ctx context.Context) error {
 	})
 }
 
-// lineWatch is a writer that sees a line start with a prefix.
+// lineWatch is a writer that notices a line with a prefix.
 type lineWatch struct {
 	prefix string
 	seen   chan struct{}

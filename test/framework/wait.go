@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
@@ -18,7 +20,7 @@ import (
 
 const (
 	pollInterval = 50 * time.Millisecond
-	// pollTimeout is only there to end a test that would never end; it says nothing about how fast anything is.
+	// pollTimeout only ends a test that would never end. It says nothing about how fast anything is.
 	pollTimeout = 2 * time.Minute
 )
 
@@ -38,24 +40,20 @@ func Poll(ctx context.Context, what string, condition func(context.Context) erro
 	return nil
 }
 
-// Eventually calls condition until it returns nil, and fails the test with the last error when it never does.
+// Eventually calls condition until it returns nil. If it never does, the test fails with the last error.
 func Eventually(t testing.TB, what string, condition func(context.Context) error) {
 	t.Helper()
-	if err := Poll(t.Context(), what, condition); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Poll(t.Context(), what, condition))
 }
 
 // UniqueName returns a name that no other test uses.
 func UniqueName(prefix string) string { return prefix + "-" + utilrand.String(6) }
 
-// CreateNamespace makes a namespace for a test. Nobody removes it: it goes with the cluster.
+// CreateNamespace creates a namespace for a test. Nobody removes it: it goes with the cluster.
 func CreateNamespace(t testing.TB, cluster *Cluster) string {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(cluster.Admin())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: UniqueName("test")}}
 	if _, err := client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
@@ -53,9 +56,7 @@ func TestTheRESTMapperIsResetWhenTheAggregatorAnswers(t *testing.T) {
 			}),
 			Kinds: kinds,
 		}.Config()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		known := &resets{}
 		kinds.SetRESTMapper(known)
 		ended := make(chan struct{})
@@ -73,23 +74,17 @@ func TestTheRESTMapperIsResetWhenTheAggregatorAnswers(t *testing.T) {
 		<-ended
 		before := asked.Load()
 		time.Sleep(time.Minute)
-		if asked.Load() != before {
-			t.Error("the aggregator is asked for ever")
-		}
+		assert.Equal(t, before, asked.Load(), "the aggregator is asked for ever")
 	})
 }
 
 func TestKindsAreAPluginThatDecidesNothing(t *testing.T) {
 	o := genericoptions.NewAdmissionOptions()
 	kinds := NewKinds(o)
-	if errs := o.Validate(); len(errs) > 0 {
-		t.Error(errs)
-	}
+	assert.Empty(t, o.Validate())
 	known := &resets{}
 	plugin, err := o.Plugins.InitPlugin(kindsPlugin, nil, initializer.New(nil, nil, nil, nil, nil, nil, nil, known))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, operation := range []admission.Operation{admission.Create, admission.Update, admission.Delete, admission.Connect} {
 		if plugin.Handles(operation) {
 			t.Errorf("it decides about %s", operation)

@@ -16,6 +16,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
@@ -45,10 +48,8 @@ func response(code int, body string) *http.Response {
 // unreachable is the transport to a service that is not there.
 func unreachable(t *testing.T) http.RoundTripper {
 	t.Helper()
-	nowhere, err := rest.TransportFor(link.NewAggregator(nil, trust.Options{}).Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	nowhere, err := rest.TransportFor(link.NewAggregator(nil, trust.Options{}).Config(link.Fail))
+	require.NoError(t, err)
 	return nowhere
 }
 
@@ -68,36 +69,24 @@ func newSplit(t *testing.T, s Split) *http.Client {
 		return nil
 	}
 	config, err := s.Config()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// As the client of a webhook: what it would connect to is of no importance.
 	config.Host = "https://kubernetes.default.svc:443"
 	config.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("nobody is there") }
 	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return client
 }
 
 func get(t *testing.T, client *http.Client, path string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://kubernetes.default.svc:443"+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	body, err := io.ReadAll(resp.Body)
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if resp.Header.Get("Retry-After") != "" {
-		t.Errorf("%s: the client is told to try again", path)
-	}
+	require.NoError(t, errors.Join(err, resp.Body.Close()))
+	assert.Empty(t, resp.Header.Get("Retry-After"), "%s: the client is told to try again", path)
 	return resp.StatusCode, strings.TrimSpace(string(body))
 }
 
@@ -175,9 +164,7 @@ func TestWithoutTheAggregator(t *testing.T) {
 
 	aggregator = unreachable(t)
 	kubernetes, err := discovery.NewDiscoveryClientForConfigAndClient(&rest.Config{Host: "https://kubernetes.default.svc:443"}, client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := kubernetes.ServerGroups(); !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("client-go makes of it: %v", err)
 	}
@@ -187,16 +174,12 @@ func TestOtherErrorsStay(t *testing.T) {
 	broken := errors.New("connection reset")
 	client := newSplit(t, Split{Aggregator: roundTripper(func(*http.Request) (*http.Response, error) { return nil, broken })})
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://h/apis/example.com/v1/widgets", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp, err := client.Do(req)
 	if err == nil {
 		resp.Body.Close() //nolint:errcheck // it should not be there
 	}
-	if !errors.Is(err, broken) {
-		t.Errorf("got %v", err)
-	}
+	assert.ErrorIs(t, err, broken)
 }
 
 func TestASilentAggregatorIsNotWaitedFor(t *testing.T) {
@@ -211,9 +194,7 @@ func TestASilentAggregatorIsNotWaitedFor(t *testing.T) {
 		if err != nil || resp.StatusCode != http.StatusServiceUnavailable {
 			t.Errorf("got %v, %v", resp, err)
 		}
-		if waited := time.Since(began); waited != documentTimeout {
-			t.Errorf("after %s", waited)
-		}
+		assert.Equal(t, documentTimeout, time.Since(began))
 
 		// Who does not wait any more is not told that anybody is away.
 		ctx, cancel := context.WithCancel(t.Context())
@@ -233,16 +214,12 @@ func TestAWatchMayLastLong(t *testing.T) {
 		})
 		req := &http.Request{URL: &url.URL{Path: "/apis/example.com/v1/widgets"}}
 		resp, err := sendWithin(headerTimeout(req), watch, req.WithContext(t.Context()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		time.Sleep(time.Hour)
 		if ctx.Err() != nil {
 			t.Error("a watch is ended")
 		}
-		if err := resp.Body.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, resp.Body.Close())
 		if ctx.Err() == nil {
 			t.Error("a watch that nobody reads goes on")
 		}

@@ -3,7 +3,11 @@
 
 package loopback
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
 
 func TestPathsAtTheKubernetesService(t *testing.T) {
 	https, other, path := int32(443), int32(8443), "/a"
@@ -20,9 +24,7 @@ func TestPathsAtTheKubernetesService(t *testing.T) {
 		{"another namespace", "kube-system", "kubernetes", nil, &path, ""},
 		{"without a path", "default", "kubernetes", nil, nil, ""},
 	} {
-		if got := WebhookPath(test.namespace, test.service, test.port, test.path); got != test.want {
-			t.Errorf("%s: path is %q, want %q", test.name, got, test.want)
-		}
+		assert.Equal(t, test.want, WebhookPath(test.namespace, test.service, test.port, test.path), "%s: path", test.name)
 	}
 	for url, want := range map[string]string{
 		"https://kubernetes.default.svc/a":      "/a",
@@ -32,8 +34,6 @@ func TestPathsAtTheKubernetesService(t *testing.T) {
 		"https://kubernetes.default.svc":        "",
 		"://":                                   "",
 	} {
-		if got := WebhookPathOfURL(url); got != want {
-			t.Errorf("%s: path is %q, want %q", url, got, want)
-		}
+		assert.Equal(t, want, WebhookPathOfURL(url), "%s: path", url)
 	}
 }

@@ -9,6 +9,9 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/client-go/rest"
 )
 
@@ -23,13 +26,9 @@ func TestTheAggregatorAsksItself(t *testing.T) {
 	defer self.Close()
 	knows := false
 	config, err := Whole(&rest.Config{Host: self.URL, BearerToken: "secret"}, func() bool { return knows })
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, test := range []struct {
 		name, url string
 		knows     bool
@@ -46,20 +45,14 @@ func TestTheAggregatorAsksItself(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			knows = test.knows
 			response, err := client.Get(test.url)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer response.Body.Close()
 			body, err := io.ReadAll(response.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if response.StatusCode != test.code || (test.body != "" && string(body) != test.body) {
 				t.Errorf("answer is %d %s", response.StatusCode, body)
 			}
-			if after := response.Header.Get("Retry-After"); after != "" {
-				t.Errorf("clients are told to try again after %s", after)
-			}
+			assert.Empty(t, response.Header.Get("Retry-After"), "clients are told to try again after")
 		})
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,9 +32,7 @@ import (
 // chainWithout returns all plugins but those of a set, as core runs them.
 func chainWithout(t *testing.T, set Set) admission.Interface {
 	t.Helper()
-	if err := utilfeature.DefaultMutableFeatureGate.Set("AllAlpha=true,AllBeta=true"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, utilfeature.DefaultMutableFeatureGate.Set("AllAlpha=true,AllBeta=true"))
 	o := kubeoptions.NewAdmissionOptions().GenericAdmission
 	o.DefaultOffPlugins.Clear()
 	o.DisablePlugins = set.Names()
@@ -43,9 +43,7 @@ func chainWithout(t *testing.T, set Set) admission.Interface {
 	factory := informers.NewSharedInformerFactory(client, 0)
 	err := o.ApplyTo(config, factory, client, dynamicfake.NewSimpleDynamicClient(runtime.NewScheme()),
 		utilfeature.DefaultFeatureGate, compatibility.DefaultBuildEffectiveVersion(), countQuota{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	factory.Start(t.Context().Done())
 	factory.WaitForCacheSync(t.Context().Done())
 	return config.AdmissionControl
@@ -82,9 +80,7 @@ contexts: [{name: a, context: {cluster: a}}]
 current-context: a
 `,
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	return filepath.Join(dir, "admission.yaml")
 }

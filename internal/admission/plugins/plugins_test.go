@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/apimachinery/pkg/util/sets"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 )
@@ -50,9 +52,7 @@ func TestPluginsOfOtherServicesAreRefused(t *testing.T) {
 			for flag, errs := range map[string][]error{
 				"--enable-admission-plugins: ": test.set.Refuse(names, nil), "--disable-admission-plugins: ": test.set.Refuse(nil, names),
 			} {
-				if len(errs) != len(test.want) {
-					t.Fatalf("errors are %v", errs)
-				}
+				require.Len(t, errs, len(test.want), "errors")
 				for i, want := range test.want {
 					if !strings.HasPrefix(errs[i].Error(), flag+want) {
 						t.Errorf("error is %q, want %q", errs[i], flag+want)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
 )
 
 func backends(coreReplicas ...string) *Backends {
@@ -34,9 +35,7 @@ func TestWhatIsWrittenIsLoaded(t *testing.T) {
 		Extensions: Replicas{Servers: []string{"https://extensions"}},
 		Aggregator: Replicas{Servers: []string{"https://127.0.0.1:6443"}},
 	}
-	if err := want.Write(path); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, want.Write(path))
 	if got, err := LoadBackends(path); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("loaded %+v, %v, want %+v", got, err, want)
 	}
@@ -67,9 +66,7 @@ func TestWrongFilesAreRefused(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "backends.yaml")
-			if err := os.WriteFile(path, []byte(tc.content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(path, []byte(tc.content), 0o600))
 			if _, err := LoadBackends(path); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), path) {
 				t.Errorf("error is %v, want %q and the path", err, tc.want)
 			}
@@ -91,9 +88,7 @@ func TestWatchTellsOfChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "backends.yaml")
 		first := backends("127.0.0.1:1")
-		if err := first.Write(path); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, first.Write(path))
 		ctx, cancel := context.WithCancel(t.Context())
 		var told []*Backends
 		done := make(chan struct{})
@@ -132,9 +127,7 @@ func TestWatchTellsOfChanges(t *testing.T) {
 				return os.WriteFile(path, append(data, "# nothing new\n"...), 0o600)
 			}, nil},
 		} {
-			if err := step.change(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, step.change())
 			if got := later(); !reflect.DeepEqual(got, step.want) {
 				t.Errorf("%s: told of %+v, want %+v", step.name, got, step.want)
 			}
@@ -148,9 +141,7 @@ func TestWatchSeesWhatChangedBeforeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "backends.yaml")
 		now := backends("127.0.0.1:2")
-		if err := now.Write(path); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, now.Write(path))
 		ctx, cancel := context.WithCancel(t.Context())
 		WatchBackends(ctx, path, backends("127.0.0.1:1"), func(b *Backends) {
 			if !reflect.DeepEqual(b, now) {
@@ -174,9 +165,7 @@ func TestErrorsAreSaidOnce(t *testing.T) {
 	}
 	look() // missing
 	look()
-	if err := os.WriteFile(path, []byte("wrong: true"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte("wrong: true"), 0o600))
 	look()
 	look()
 	if want := []bool{true, false, true, false}; !reflect.DeepEqual(said, want) {

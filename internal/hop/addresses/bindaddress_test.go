@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // flag returns a flag that was given.
@@ -17,17 +19,13 @@ func flag(t *testing.T, address string) *BindFlag {
 	f := &BindFlag{Name: "some-bind-address", Usage: "Where."}
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.AddFlags(fs)
-	if err := fs.Parse([]string{"--some-bind-address=" + address}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, fs.Parse([]string{"--some-bind-address=" + address}))
 	return f
 }
 
 func TestAPortThatIsTakenIsAnErrorThatNamesTheFlag(t *testing.T) {
 	first, err := flag(t, "127.0.0.1:0").Listen()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer first.Close() //nolint:errcheck // nothing was written
 	if _, err := flag(t, first.Addr().String()).Listen(); err == nil || !strings.Contains(err.Error(), "--some-bind-address") {
 		t.Errorf("error is %v", err)
@@ -48,8 +46,6 @@ func TestNowhere(t *testing.T) {
 func TestValidate(t *testing.T) {
 	for address, want := range map[string]bool{"127.0.0.1:8080": true, "[::1]:8080": true, ":8080": true, "8080": false, "::1:8080": false} {
 		errs := flag(t, address).Validate()
-		if (len(errs) == 0) != want {
-			t.Errorf("%q: errors are %v", address, errs)
-		}
+		assert.Equal(t, want, len(errs) == 0, "%q: errors are %v", address, errs)
 	}
 }

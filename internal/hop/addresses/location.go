@@ -4,6 +4,7 @@
 package addresses
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/url"
@@ -37,11 +38,11 @@ func OfServer(server string) (Location, error) {
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || (u.Path != "" && u.Path != "/") || u.RawQuery != "" {
 		return Location{}, fmt.Errorf("%q is not of the form https://host:port or %shost:port", server, namePrefix)
 	}
-	port := u.Port()
-	if port == "" {
-		port = "443"
+	l, ok := hostPort(net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443")))
+	if !ok {
+		return Location{}, fmt.Errorf("%q has no host, or no port between 1 and 65535", server)
 	}
-	return Location{Host: u.Hostname(), Port: port}, nil
+	return l, nil
 }
 
 // OfGRPC reads where gRPC is served: host:port or dns:///host:port.

@@ -4,8 +4,9 @@
 package addresses
 
 import (
-	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestOfServer(t *testing.T) {
@@ -62,9 +63,7 @@ func TestOfGRPC(t *testing.T) {
 func expect(t *testing.T, text string, l Location, err error, want string) {
 	t.Helper()
 	if want == "" {
-		if err == nil || !strings.Contains(err.Error(), `"`+text+`" is not of the form`) {
-			t.Errorf("%q: error is %v", text, err)
-		}
+		assert.ErrorContains(t, err, `"`+text+`" is not of the form`, "%q", text)
 		return
 	}
 	got := l.Address()

@@ -18,6 +18,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	requestx509 "k8s.io/apiserver/pkg/authentication/request/x509"
@@ -55,22 +58,16 @@ func (a *authority) issue(t testing.TB, name string, end time.Time) *tls.Connect
 func newKey(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return key
 }
 
 func create(t testing.TB, template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) *x509.Certificate {
 	t.Helper()
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	certificate, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return certificate
 }
 
@@ -120,9 +117,7 @@ func TestACertificateIsVerifiedOncePerConnection(t *testing.T) {
 		if got != name || (name == "") == (err == nil) {
 			t.Errorf("got user %q, %v; want %q", got, err, name)
 		}
-		if verified != count {
-			t.Errorf("%d verifications, want %d", verified, count)
-		}
+		assert.Equal(t, count, verified, "%d verifications, want %d", verified, count)
 	}
 	first, second, stranger := ca.issue(t, "first", end), ca.issue(t, "second", end), other.issue(t, "stranger", end)
 	expect(first, "first", 1)

@@ -22,6 +22,10 @@ import (
 // Header carries the envelope. A backend accepts it from the aggregator only.
 const Header = "Tripod-Envelope"
 
+// RefusedHeader is in the answer of a backend that does not believe the aggregator: its certificate or its envelope is not good. The client can
+// do nothing about that.
+const RefusedHeader = "Tripod-Refused"
+
 var encoding = base64.RawURLEncoding
 
 // Encode returns the value of the header.

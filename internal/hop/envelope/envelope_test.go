@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -40,16 +42,10 @@ func TestEnvelopeIsLossless(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			value, err := Encode(e)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			got, err := Decode(value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(e, got, protocmp.Transform()); diff != "" {
-				t.Errorf("what arrives differs (-sent +got):\n%s", diff)
-			}
+			require.NoError(t, err)
+			assert.Empty(t, cmp.Diff(e, got, protocmp.Transform()), "what arrives")
 		})
 	}
 }
@@ -60,13 +56,9 @@ func TestUserIsKept(t *testing.T) {
 		Extra: map[string][]string{"Key": {"", "v"}, "key": {"w"}, "none": {}},
 	}
 	sent, err := Encode(&identityv1.Envelope{User: FromUser(want)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	received, err := Decode(sent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got := ToUser(received.GetUser()); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %#v, want %#v", got, want)
 	}
@@ -104,13 +96,9 @@ func TestStrip(t *testing.T) {
 	}
 	Strip(header)
 	for name, values := range header {
-		if values[0] != "kept" {
-			t.Errorf("%s is left", name)
-		}
+		assert.Equal(t, "kept", values[0], "%s is left", name)
 	}
-	if len(header) != 5 {
-		t.Errorf("what is left is %v", header)
-	}
+	assert.Len(t, header, 5, "the rest of the header")
 }
 
 // FuzzDecode looks for values that are taken for an identity but do not mean exactly one.
@@ -127,16 +115,10 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		again, err := Encode(e)
-		if err != nil {
-			t.Fatalf("decoded, but cannot be encoded: %v", err)
-		}
+		require.NoError(t, err, "decoded, but cannot be encoded")
 		second, err := Decode(again)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(e, second, protocmp.Transform()); diff != "" {
-			t.Errorf("two meanings:\n%s", diff)
-		}
+		require.NoError(t, err)
+		assert.Empty(t, cmp.Diff(e, second, protocmp.Transform()), "two meanings")
 	})
 }
 
@@ -148,13 +130,9 @@ func FuzzUser(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, uid, group, key, value, address string) {
 		want := &user.DefaultInfo{Name: name, UID: uid, Groups: []string{group, ""}, Extra: map[string][]string{key: {value, ""}}}
 		sent, err := Encode(&identityv1.Envelope{User: FromUser(want), ClientAddress: address})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		e, err := Decode(sent)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got := ToUser(e.GetUser()); !reflect.DeepEqual(got, want) || e.GetClientAddress() != address {
 			t.Errorf("got %#v at %q, want %#v at %q", got, e.GetClientAddress(), want, address)
 		}

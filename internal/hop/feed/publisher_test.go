@@ -5,13 +5,13 @@ package feed
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -58,9 +58,7 @@ func watch(t *testing.T, p *Publisher) (*stream, <-chan error) {
 func (s *stream) expect(t *testing.T, want *backendv1.WatchResponse) {
 	t.Helper()
 	got := <-s.sent
-	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
-		t.Errorf("message (-want +got):\n%s", diff)
-	}
+	assert.Empty(t, cmp.Diff(want, got, protocmp.Transform()), "message")
 }
 
 func resource(n int) *backendv1.Established {
@@ -97,9 +95,7 @@ func TestAWatcherIsToldEverythingOnce(t *testing.T) {
 		p.Establish(resource(1))
 		p.Forget("unknown")
 		first.expect(t, message(serving, nil))
-		if waited := time.Since(began); waited != signOfLife {
-			t.Errorf("a sign of life after %s", waited)
-		}
+		assert.Equal(t, signOfLife, time.Since(began), "a sign of life after")
 
 		// What happens while a message is on its way to a client that does not read comes at once in the next.
 		p.Establish(resource(2))
@@ -133,9 +129,7 @@ func TestStreamsEnd(t *testing.T) {
 		go func() { goneEnd <- p.Watch(nil, gone) }()
 		<-gone.sent
 		cancel()
-		if err := <-goneEnd; !errors.Is(err, context.Canceled) {
-			t.Errorf("the stream of a client that is gone ends with %v", err)
-		}
+		assert.ErrorIs(t, <-goneEnd, context.Canceled, "the stream of a client that is gone ends")
 		p.Stop()
 		p.Stop()
 		if err := <-cancelledEnd; status.Code(err) != codes.Unavailable {

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -18,16 +19,39 @@ import (
 // readyInterval is how often a replica looks whether it is ready. The check asks etcd.
 const readyInterval = 500 * time.Millisecond
 
-// FollowReadiness tells what /readyz of health says, until the context ends. It calls ready when it says so for the first time.
-func (p *Publisher) FollowReadiness(ctx context.Context, health http.Handler, ready func()) {
-	var once sync.Once
-	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		failing := failingChecks(ctx, health)
-		if len(failing) == 0 {
-			once.Do(ready)
-		}
-		p.SetReady(failing)
-	}, readyInterval)
+// Readiness finds out whether a replica is ready.
+type Readiness struct {
+	health http.Handler
+	tell   func(failing []string)
+
+	// checking is held until somebody was told what was found, so that nobody is told something older afterwards.
+	checking sync.Mutex
+	ready    atomic.Bool
+}
+
+// NewReadiness returns what tells which checks fail at /readyz of health. None fails when the replica is ready.
+func NewReadiness(health http.Handler, tell func(failing []string)) *Readiness {
+	return &Readiness{health: health, tell: tell}
+}
+
+// Follow checks again and again until the context ends.
+func (r *Readiness) Follow(ctx context.Context) { wait.UntilWithContext(ctx, r.check, readyInterval) }
+
+func (r *Readiness) check(ctx context.Context) {
+	r.checking.Lock()
+	defer r.checking.Unlock()
+	failing := failingChecks(ctx, r.health)
+	r.ready.Store(len(failing) == 0)
+	r.tell(failing)
+}
+
+// ServeHTTP answers probes as health does. A probe does not find the replica ready before others are told: whoever probes may stop another
+// replica at once.
+func (r *Readiness) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if req.URL.Path == "/readyz" && !r.ready.Load() {
+		r.check(req.Context())
+	}
+	r.health.ServeHTTP(w, req)
 }
 
 // failingChecks returns the names of the checks that fail, or "readyz" when there is an answer but no names in it.

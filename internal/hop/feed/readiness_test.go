@@ -6,8 +6,12 @@ package feed
 import (
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/server/mux"
@@ -23,14 +27,38 @@ func TestFailingChecksAreThoseOfReadyz(t *testing.T) {
 			}
 			return nil
 		}))
-	if got := failingChecks(t.Context(), checks); !slices.Equal(got, []string{"etcd"}) {
-		t.Errorf("failing checks are %q", got)
-	}
+	assert.Equal(t, []string{"etcd"}, failingChecks(t.Context(), checks), "failing checks")
 	broken = false
 	if got := failingChecks(t.Context(), checks); got != nil {
 		t.Errorf("failing checks are %q", got)
 	}
 	if got := failingChecks(t.Context(), http.NotFoundHandler()); !slices.Equal(got, []string{"readyz"}) {
 		t.Errorf("without checks %q fail", got)
+	}
+}
+
+func TestNoProbeFindsAReplicaReadyBeforeOthersAreTold(t *testing.T) {
+	var failing error
+	checks := mux.NewPathRecorderMux("test")
+	healthz.InstallReadyzHandler(checks, healthz.NamedCheck("etcd", func(*http.Request) error { return failing }))
+	var told []string
+	readiness := NewReadiness(checks, func(failing []string) { told = append(told, strings.Join(failing, ",")) })
+	probe := func() int {
+		answer := httptest.NewRecorder()
+		readiness.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+		return answer.Code
+	}
+	for _, step := range []struct {
+		failing error
+		want    int
+		told    []string
+	}{
+		{errors.New("no etcd"), http.StatusInternalServerError, []string{"etcd"}},
+		{nil, http.StatusOK, []string{"etcd", ""}},
+		{nil, http.StatusOK, []string{"etcd", ""}},
+	} {
+		failing = step.failing
+		assert.Equal(t, step.want, probe())
+		assert.Equal(t, step.told, told)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestEachReplicaHasOneFunction(t *testing.T) {
@@ -36,9 +38,7 @@ func TestEachReplicaHasOneFunction(t *testing.T) {
 		expect := func(want string) {
 			t.Helper()
 			synctest.Wait()
-			if got := strings.Join(slices.Sorted(maps.Keys(running)), " "); got != want {
-				t.Errorf("running: %q, want %q", got, want)
-			}
+			assert.Equal(t, want, strings.Join(slices.Sorted(maps.Keys(running)), " "), "running")
 		}
 		each.Set(ctx, []string{"a", "b"})
 		expect("a b")

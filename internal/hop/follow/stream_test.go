@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -73,12 +74,8 @@ func try(t *testing.T, replicas string, attempts ...attempt) (tried, failed []st
 		return next().ends
 	}
 	s.Follow(ctx)
-	if dialled != closed {
-		t.Errorf("%d of %d connections were closed", closed, dialled)
-	}
-	if retries != len(failed) {
-		t.Errorf("%d retries after %d failures", retries, len(failed))
-	}
+	assert.Equal(t, closed, dialled, "%d of %d connections were closed", closed, dialled)
+	assert.Equal(t, len(failed), retries, "%d retries after %d failures", retries, len(failed))
 	return tried[:len(attempts)], failed
 }
 
@@ -98,9 +95,7 @@ func TestWhyNoReplicaIsFollowed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				_, failed := try(t, test.replicas, test.attempt, test.attempt)
-				if !slices.Contains(failed, test.want) {
-					t.Errorf("failures %q, want %q", failed, test.want)
-				}
+				assert.Contains(t, failed, test.want, "failures")
 			})
 		})
 	}
@@ -110,9 +105,7 @@ func TestNobodyIsFollowedWhereNoReplicaIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		s := Stream{Addresses: func() []string { return nil }, Failed: func(err error) {
-			if !errors.Is(err, errNone) {
-				t.Error(err)
-			}
+			assert.ErrorIs(t, err, errNone)
 			stop()
 		}}
 		s.Follow(ctx)
@@ -167,9 +160,7 @@ func TestAStreamThatSomebodyLeavesEndsWithTheReason(t *testing.T) {
 				return ctx.Err()
 			},
 			Failed: func(err error) {
-				if !errors.Is(err, why) {
-					t.Errorf("it ended because %v", err)
-				}
+				assert.ErrorIs(t, err, why)
 				stop()
 			},
 		}

@@ -35,7 +35,7 @@ func (o *AggregatorOptions) AddFlags(fs *pflag.FlagSet) {
 // Find returns where the aggregator is, by the flag or by the backends file, if there is one.
 func (o *AggregatorOptions) Find(backends *addresses.Backends) ([]*url.URL, []error) {
 	if backends == nil {
-		return ParseServers("--"+aggregatorFlag, o.Servers)
+		return ParseServers("--"+aggregatorFlag, o.Servers, false)
 	}
 	if len(o.Servers) > 0 {
 		return nil, []error{fmt.Errorf("--%s takes the place of --%s", addresses.BackendsFileFlag, aggregatorFlag)}
@@ -44,12 +44,12 @@ func (o *AggregatorOptions) Find(backends *addresses.Backends) ([]*url.URL, []er
 }
 
 func aggregatorIn(backends *addresses.Backends) ([]*url.URL, []error) {
-	return ParseServers("--"+addresses.BackendsFileFlag+": servers of aggregator", backends.Aggregator.Servers)
+	return ParseServers("--"+addresses.BackendsFileFlag+": servers of aggregator", backends.Aggregator.Servers, false)
 }
 
-// NewAggregator returns a link to the aggregator that does not wait for it.
+// NewAggregator returns a link to the aggregator.
 func NewAggregator(servers []*url.URL, trust trust.Options) *Link {
-	return NewImpatient("aggregator", servers, trust)
+	return New("aggregator", servers, trust)
 }
 
 // FollowAggregator tells a link to the aggregator where that is now.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 )
@@ -53,8 +55,6 @@ func TestALinkFollowsTheFile(t *testing.T) {
 		{nil, ""},
 	} {
 		link.FollowAggregator(&addresses.Backends{Aggregator: addresses.Replicas{Servers: step.servers}})
-		if got := strings.Join(link.hosts(), " "); got != step.want {
-			t.Errorf("after %v it is at %q, want %q", step.servers, got, step.want)
-		}
+		assert.Equal(t, step.want, strings.Join(link.hosts(), " "), "after %v", step.servers)
 	}
 }

@@ -21,7 +21,7 @@ type failover struct {
 
 // RoundTrip implements http.RoundTripper.
 func (f *failover) RoundTrip(req *http.Request) (*http.Response, error) {
-	unreachable := errNowhere
+	unreachable, first := errNowhere, f.link.current.Load()
 	for i, server := range f.link.inOrder() {
 		redirected, err := requestTo(req, server, i > 0)
 		if err != nil {
@@ -29,10 +29,8 @@ func (f *failover) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		response, err := f.next.RoundTrip(redirected)
 		if err == nil {
-			f.link.noteReached(server)
-			if response.StatusCode == http.StatusServiceUnavailable {
-				f.link.leave(server)
-			}
+			f.link.noteReached(server, first)
+			f.link.judge(server, req, response)
 			return response, nil
 		}
 		if errors.Is(context.Cause(req.Context()), ErrSilent) {

@@ -15,6 +15,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 )
 
@@ -58,7 +61,7 @@ type testLink struct {
 
 func newTestLink(next http.RoundTripper, hosts ...string) testLink {
 	link := New("core", serversOf(hosts...), trust.Options{})
-	return testLink{RoundTripper: link.over(next), link: link}
+	return testLink{RoundTripper: link.over(next, Wait), link: link}
 }
 
 func serversOf(hosts ...string) []*url.URL {
@@ -77,9 +80,7 @@ func send(ctx context.Context, t *testing.T, f http.RoundTripper, body io.Reader
 func sendBy(ctx context.Context, t *testing.T, f http.RoundTripper, method string, body io.Reader) error {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, "https://a/apis", body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	response, err := f.RoundTrip(req)
 	if err != nil {
 		return err
@@ -126,15 +127,9 @@ func TestFailover(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := &servers{answers: test.answers}
 			err := sendBy(t.Context(), t, newTestLink(s, "a", "b"), cmp.Or(test.method, http.MethodPost), test.body)
-			if !errors.Is(err, test.err) {
-				t.Errorf("got error %v, want %v", err, test.err)
-			}
-			if got := strings.Join(s.asked, " "); got != test.asked {
-				t.Errorf("asked %q, want %q", got, test.asked)
-			}
-			if got := strings.Join(s.bodies, " "); got != test.bodies {
-				t.Errorf("bodies %q, want %q", got, test.bodies)
-			}
+			assert.ErrorIs(t, err, test.err)
+			assert.Equal(t, test.asked, strings.Join(s.asked, " "), "asked")
+			assert.Equal(t, test.bodies, strings.Join(s.bodies, " "), "bodies")
 		})
 	}
 }
@@ -143,9 +138,7 @@ func TestFailoverKeepsToTheServerThatAnswered(t *testing.T) {
 	s := &servers{answers: map[string]error{"a": errRefused}}
 	f := newTestLink(s, "a", "b")
 	for range 2 {
-		if err := send(t.Context(), t, f, nil); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, send(t.Context(), t, f, nil))
 	}
 	if got, want := strings.Join(s.asked, " "), "a b b"; got != want {
 		t.Errorf("asked %q, want %q", got, want)
@@ -163,15 +156,11 @@ func TestFailoverWaitsForAServer(t *testing.T) {
 			delete(s.answers, "a")
 		}
 	}
-	if err := send(t.Context(), t, f, bytes.NewBufferString("body")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, send(t.Context(), t, f, bytes.NewBufferString("body")))
 	if got, want := strings.Join(s.asked, " "), "a b a b a"; got != want {
 		t.Errorf("asked %q, want %q", got, want)
 	}
-	if err := f.link.Check(nil); err != nil {
-		t.Errorf("unhealthy after a server answered: %v", err)
-	}
+	assert.NoError(t, f.link.Check(nil), "unhealthy after a server answered")
 }
 
 func TestFailoverEndsWithTheContext(t *testing.T) {
@@ -179,14 +168,12 @@ func TestFailoverEndsWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s.before = cancel
 	err := send(ctx, t, newTestLink(s, "a"), nil)
-	if !errors.Is(err, errRefused) {
-		t.Errorf("got %v, want the reason why no server can be reached", err)
-	}
+	assert.ErrorIs(t, err, errRefused, "got %v, want the reason why no server can be reached", err)
 }
 
-func TestAnImpatientLinkDoesNotWait(t *testing.T) {
+func TestRequestsThatFailDoNotWait(t *testing.T) {
 	s := &servers{answers: map[string]error{"a": errRefused, "b": errRefused}}
-	link := NewImpatient("aggregator", serversOf("a", "b"), trust.Options{})
+	link := New("aggregator", serversOf("a", "b"), trust.Options{})
 	for _, step := range []struct {
 		name  string
 		hosts []string
@@ -197,12 +184,10 @@ func TestAnImpatientLinkDoesNotWait(t *testing.T) {
 	} {
 		link.SetServers(serversOf(step.hosts...))
 		s.asked = nil
-		if err := send(t.Context(), t, link.over(s), nil); !IsUnreachable(err) {
+		if err := send(t.Context(), t, link.over(s, Fail), nil); !IsUnreachable(err) {
 			t.Errorf("%s: got %v, want an error that says that nobody can be reached", step.name, err)
 		}
-		if got := strings.Join(s.asked, " "); got != step.asked {
-			t.Errorf("%s: asked %q, want %q", step.name, got, step.asked)
-		}
+		assert.Equal(t, step.asked, strings.Join(s.asked, " "), "%s: asked", step.name)
 	}
 }
 
@@ -221,12 +206,8 @@ func TestFailoverFollowsTheServers(t *testing.T) {
 	} {
 		f.link.SetServers(serversOf(step.hosts...))
 		s.asked = nil
-		if err := send(t.Context(), t, f, nil); err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Join(s.asked, " "); got != step.asked {
-			t.Errorf("%s: asked %q, want %q", step.name, got, step.asked)
-		}
+		require.NoError(t, send(t.Context(), t, f, nil))
+		assert.Equal(t, step.asked, strings.Join(s.asked, " "), "%s: asked", step.name)
 	}
 }
 
@@ -234,9 +215,7 @@ func TestFailoverFindsServersThatAppearWhileItWaits(t *testing.T) {
 	s := &servers{answers: map[string]error{"a": errRefused}}
 	f := newTestLink(s, "a")
 	s.before = func() { f.link.SetServers(serversOf("b")) }
-	if err := send(t.Context(), t, f, nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, send(t.Context(), t, f, nil))
 	if got, want := strings.Join(s.asked, " "), "a b"; got != want {
 		t.Errorf("asked %q, want %q", got, want)
 	}
@@ -265,13 +244,43 @@ func TestAServerThatDoesNotServeIsLeft(t *testing.T) {
 				return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 			}), "a", "b")
 			_ = send(ctx, t, f, nil) // whatever becomes of this one
-			if err := send(t.Context(), t, f, nil); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, send(t.Context(), t, f, nil))
 			if got, want := strings.Join(asked, " "), "a b"; got != want {
 				t.Errorf("asked %q, want %q", got, want)
 			}
 		})
+	}
+}
+
+func TestAFollowedReplicaIsLeftForItsErrors(t *testing.T) {
+	for status, asked := range map[int]string{
+		http.StatusOK: "a a", http.StatusNotFound: "a a", http.StatusTooManyRequests: "a b", http.StatusInternalServerError: "a b", http.StatusBadGateway: "a b",
+	} {
+		var got []string
+		f := newTestLink(roundTripper(func(req *http.Request) (*http.Response, error) {
+			got = append(got, req.URL.Host)
+			return &http.Response{StatusCode: status, Body: http.NoBody}, nil
+		}), "a", "b")
+		f.link.follows.Store(true)
+		for range 2 {
+			require.NoError(t, sendBy(t.Context(), t, f, http.MethodGet, nil))
+		}
+		assert.Equal(t, asked, strings.Join(got, " "), "after %d", status)
+	}
+}
+
+func TestReplicasThatAreNotReadyComeLast(t *testing.T) {
+	l := New("core", serversOf("a", "b", "c"), trust.Options{})
+	l.follows.Store(true)
+	for _, step := range []struct{ unwell, want string }{{"", "a b c"}, {"a", "b c a"}, {"a b", "c a b"}, {"a b c", "a b c"}, {"c", "a b c"}} {
+		for _, host := range []string{"a", "b", "c"} {
+			l.replicas.setUnwell(host, strings.Contains(step.unwell, host))
+		}
+		var got []string
+		for _, server := range l.inOrder() {
+			got = append(got, server.Host)
+		}
+		assert.Equal(t, step.want, strings.Join(got, " "), "while %q are not ready", step.unwell)
 	}
 }
 

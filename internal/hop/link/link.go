@@ -4,13 +4,16 @@
 package link
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -23,71 +26,104 @@ import (
 // Link knows the replicas of a service, and which of them answered last. All clients made from it share that.
 type Link struct {
 	// service is the name, as in "core".
-	service string
-	trust   trust.Options
-	// waits is whether requests wait while no replica can be reached. Else they fail at once.
-	waits bool
+	service  string
+	replicas *replicas
+	peers    *trust.Peers
 
+	// configured are the servers as SetServers says, and resolved has the servers of their names ([]*url.URL).
+	configured atomic.Pointer[[]*url.URL]
+	resolved   sync.Map
+	// changed gets a value when they change.
+	changed chan struct{}
+	// follows is whether replicas are followed one by one.
+	follows atomic.Bool
 	// servers are tried in this order. The list is never changed, but replaced.
 	servers atomic.Pointer[[]*url.URL]
 	// current is the server that answered last.
 	current atomic.Pointer[url.URL]
 	// reached is true once a server has answered.
 	reached atomic.Bool
-	// away is true while no server can be reached.
-	away atomic.Bool
+	// away is true while no server can be reached, and unreachable when that was last found (in nanoseconds since 1970).
+	away        atomic.Bool
+	unreachable atomic.Int64
 }
 
-// New returns a link to the replicas of a service at servers, which are tried in this order. While none can be reached,
-// requests wait until one can or their context ends.
-func New(service string, servers []*url.URL, trust trust.Options) *Link {
-	l := &Link{service: service, trust: trust, waits: true}
+// New returns a link to the replicas of a service at servers, which are tried in this order.
+func New(service string, servers []*url.URL, own trust.Options) *Link {
+	name := trust.ServerName(service)
+	l := &Link{service: service, peers: own.Servers(name), changed: make(chan struct{}, 1)}
+	l.replicas = &replicas{
+		newTransport: func() *http.Transport { return newTransport(own, name, l.peers) },
+		byHost:       map[string]*replica{},
+	}
 	l.SetServers(servers)
 	return l
 }
 
-// NewImpatient returns a link whose requests fail with an error that IsUnreachable knows while no replica can be reached.
-func NewImpatient(service string, servers []*url.URL, trust trust.Options) *Link {
-	l := New(service, servers, trust)
-	l.waits = false
-	return l
-}
+// Run closes connections to replicas whose CA is taken away, until the context ends.
+func (l *Link) Run(ctx context.Context) { l.peers.Run(ctx) }
 
 // SetServers says where the replicas are now. What was begun with others goes on.
-func (l *Link) SetServers(servers []*url.URL) { l.servers.Store(&servers) }
+func (l *Link) SetServers(servers []*url.URL) {
+	l.configured.Store(&servers)
+	l.update()
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
 
-// inOrder returns the servers, beginning with the one that answered last if it is still among them.
+// inOrder returns the servers, beginning with the one that answered last if it is still among them. Those that are not ready come last.
 func (l *Link) inOrder() []*url.URL {
 	servers, current := *l.servers.Load(), l.current.Load()
 	first := slices.IndexFunc(servers, func(server *url.URL) bool { return current != nil && server.Host == current.Host })
-	if first <= 0 {
+	if first > 0 {
+		servers = slices.Concat(servers[first:], servers[:first])
+	}
+	if !l.follows.Load() {
 		return servers
 	}
-	return slices.Concat(servers[first:], servers[:first])
+	var well, unwell []*url.URL
+	for _, server := range servers {
+		if l.replicas.isUnwell(server.Host) {
+			unwell = append(unwell, server)
+		} else {
+			well = append(well, server)
+		}
+	}
+	return append(well, unwell...)
 }
 
+// Absence is what becomes of a request while no replica can be reached.
+type Absence int
+
+const (
+	// Wait has requests wait until a replica can be reached or their context ends.
+	Wait Absence = iota
+	// Fail has requests fail at once, with an error that IsUnreachable knows.
+	Fail
+)
+
 // Config returns a client configuration for the service. It speaks Protobuf and has no rate limit of its own, as the loopback
-// configuration of kube-apiserver.
-func (l *Link) Config() *rest.Config {
-	name := trust.ServerName(l.service)
+// configuration of kube-apiserver. All clients of a link share connections, and what is known of replicas.
+func (l *Link) Config(absence Absence) *rest.Config {
 	config := &rest.Config{
-		Host: "https://" + name, // failover puts a server in its place
+		Host: "https://" + trust.ServerName(l.service), // failover puts a server in its place
 		ContentConfig: rest.ContentConfig{
 			ContentType: runtime.ContentTypeProtobuf,
 		},
-		// Every service may be on this host, with a certificate that says so.
-		Transport: newTransport(l.trust, name),
+		Transport: l.replicas,
 		QPS:       -1,
 	}
-	config.Wrap(l.over)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return l.over(next, absence) })
 	return config
 }
 
 // over returns a transport to the servers of the link.
-func (l *Link) over(next http.RoundTripper) http.RoundTripper {
+func (l *Link) over(next http.RoundTripper, absence Absence) http.RoundTripper {
 	next = &failover{link: l, next: next}
-	if l.waits {
-		return Wait(next, whileUnreachable)
+	if absence == Wait {
+		return Until(next, whileUnreachable)
 	}
 	return next
 }
@@ -124,16 +160,19 @@ func IsUnreachable(err error) bool {
 	return errors.As(err, &unreachable)
 }
 
-// QuotesUnreachable reports whether an error says that no replica of a service could be reached, if only in its text: plugins of
-// admission make errors of their own of those that they get.
-func QuotesUnreachable(service string, err error) bool {
-	return err != nil && strings.Contains(err.Error(), unreachable(service))
+// Explains reports whether the reason of an error is that no replica of this link could be reached, since a time before the error. Plugins of
+// admission make errors of their own of those that they get, so that only the text is left. Others can write such a text, too: it counts only if
+// a request did fail for this reason in that time.
+func (l *Link) Explains(err error, since time.Time) bool {
+	return IsUnreachable(err) ||
+		err != nil && l.unreachable.Load() >= since.UnixNano() && strings.Contains(err.Error(), unreachable(l.service))
 }
 
 func unreachable(service string) string { return "no replica of " + service + " can be reached" }
 
-func (l *Link) noteReached(server *url.URL) {
-	l.current.Store(server)
+// noteReached notes that a server has answered. It is the current one from then on, unless another has become that since first was.
+func (l *Link) noteReached(server, first *url.URL) {
+	l.current.CompareAndSwap(first, server)
 	l.reached.Store(true)
 	if l.away.Swap(false) {
 		klog.InfoS("Service can be reached", "service", l.service, "server", server.Host)
@@ -142,6 +181,9 @@ func (l *Link) noteReached(server *url.URL) {
 
 // leave has requests begin with the server after this one: it can be connected to, but does not serve.
 func (l *Link) leave(server *url.URL) {
+	if current := l.current.Load(); current != nil && current.Host != server.Host {
+		return // it was left already
+	}
 	servers := *l.servers.Load()
 	at := slices.IndexFunc(servers, func(other *url.URL) bool { return other.Host == server.Host })
 	if at >= 0 {
@@ -149,7 +191,19 @@ func (l *Link) leave(server *url.URL) {
 	}
 }
 
+// judge takes an answer to mean that a server is well, or leaves it.
+func (l *Link) judge(server *url.URL, req *http.Request, response *http.Response) {
+	switch status := response.StatusCode; {
+	case l.follows.Load() && req.Method == http.MethodGet && fails(status):
+		l.leave(server)
+		l.replicas.leave(server.Host, "it answers "+response.Status)
+	case status == http.StatusServiceUnavailable:
+		l.leave(server)
+	}
+}
+
 func (l *Link) noteAway(err error) {
+	l.unreachable.Store(time.Now().UnixNano())
 	if !l.away.Swap(true) {
 		klog.InfoS("Service cannot be reached", "service", l.service, "servers", strings.Join(l.hosts(), ","), "reason", err.Error())
 	}
@@ -163,17 +217,23 @@ func (l *Link) hosts() []string {
 	return hosts
 }
 
-// ParseServers returns the URLs that a flag or file gives, each of the form https://host:port. where names the flag in errors.
-func ParseServers(where string, servers []string) ([]*url.URL, []error) {
+// ParseServers returns the URLs that a flag or file gives, each of the form https://host:port or, for FollowReplicas, dns:///host:port. where names
+// the flag in errors.
+func ParseServers(where string, servers []string, names bool) ([]*url.URL, []error) {
 	var urls []*url.URL
 	var errs []error
 	for _, server := range servers {
 		at, err := addresses.OfServer(server)
-		if err != nil || at.IsName {
+		switch {
+		case err == nil && at.IsName && names:
+			urls = append(urls, &url.URL{Scheme: nameScheme, Host: at.Address()})
+		case err == nil && !at.IsName:
+			urls = append(urls, &url.URL{Scheme: "https", Host: at.Address()})
+		case names:
+			errs = append(errs, fmt.Errorf("%s: %q is not of the form https://host:port or dns:///host:port", where, server))
+		default:
 			errs = append(errs, fmt.Errorf("%s: %q is not of the form https://host:port", where, server))
-			continue
 		}
-		urls = append(urls, &url.URL{Scheme: "https", Host: at.Address()})
 	}
 	return urls, errs
 }

@@ -6,6 +6,7 @@ package link
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net"
 	"net/http"
@@ -30,9 +31,9 @@ const (
 
 // newTransport returns a transport to servers of that name. It reads certificates for each connection that it makes: client-go's
 // looks for another CA every five minutes, and would not know servers that have their certificates of a new one.
-func newTransport(trust trust.Options, serverName string) http.RoundTripper {
+func newTransport(own trust.Options, serverName string, peers *trust.Peers) *http.Transport {
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
-		config, err := trust.ClientConfig(serverName)
+		config, err := own.ClientConfig(serverName)
 		if err != nil {
 			return nil, err
 		}
@@ -42,10 +43,14 @@ func newTransport(trust trust.Options, serverName string) http.RoundTripper {
 		if err != nil {
 			return nil, err
 		}
-		secured := tls.Client(conn, config)
 		ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 		defer cancel()
-		if err := secured.HandshakeContext(ctx); err != nil {
+		var secured *tls.Conn
+		if err := peers.Handshake(conn, func(conn net.Conn) ([]*x509.Certificate, error) {
+			secured = tls.Client(conn, config)
+			err := secured.HandshakeContext(ctx)
+			return secured.ConnectionState().PeerCertificates, err
+		}); err != nil {
 			return nil, errors.Join(err, conn.Close())
 		}
 		return secured, nil

@@ -11,6 +11,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
@@ -22,21 +25,15 @@ func TestCertificatesAreReadForEachConnection(t *testing.T) {
 	own := trust.Options{
 		CAFile: filepath.Join(dir, "ca.crt"), CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key"),
 	}
-	link := NewImpatient("core", nil, own)
-	client, err := rest.HTTPClientFor(link.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	link := New("core", nil, own)
+	client, err := rest.HTTPClientFor(link.Config(Fail))
+	require.NoError(t, err)
 	for _, authority := range []string{"first", "second"} {
 		pki := connectionstest.NewPKI(t)
 		for from, to := range map[string]string{pki.CAFile: own.CAFile, pki.CertFile: own.CertFile, pki.KeyFile: own.KeyFile} {
 			content, err := os.ReadFile(from)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(to, content, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(to, content, 0o600))
 		}
 		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			if req.ProtoMajor != 2 || len(req.TLS.PeerCertificates) == 0 {
@@ -49,20 +46,12 @@ func TestCertificatesAreReadForEachConnection(t *testing.T) {
 		server.StartTLS()
 		t.Cleanup(server.Close)
 		at, err := url.Parse(server.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		link.SetServers([]*url.URL{at})
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://core/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatalf("%s authority: %v", authority, err)
-		}
-		if err := resp.Body.Close(); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, err, "%s authority", authority)
+		assert.NoError(t, resp.Body.Close())
 	}
 }

@@ -5,20 +5,25 @@ package link
 
 import (
 	"net/http"
+	"sync/atomic"
 	"time"
+
+	"k8s.io/klog/v2"
 )
 
 // retryInterval is the time between attempts while a service is away. It is short because informers, and so readiness, follow at once.
 const retryInterval = 250 * time.Millisecond
 
-// Wait returns a transport that sends a request again until it is answered, its context ends, or it fails in a way that does not pass.
-func Wait(next http.RoundTripper, passes func(*http.Request, error) bool) http.RoundTripper {
+// Until returns a transport that sends a request again until it is answered, its context ends, or it fails in a way that does not pass.
+func Until(next http.RoundTripper, passes func(*http.Request, error) bool) http.RoundTripper {
 	return &waiting{next: next, passes: passes}
 }
 
 type waiting struct {
 	next   http.RoundTripper
 	passes func(*http.Request, error) bool
+	// fails is whether the last attempt failed. The log has when that changes.
+	fails atomic.Bool
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -26,6 +31,7 @@ func (w *waiting) RoundTrip(req *http.Request) (*http.Response, error) {
 	attempt := req
 	for {
 		response, err := w.next.RoundTrip(attempt)
+		w.note(req, err)
 		if err == nil || req.Context().Err() != nil || !w.passes(req, err) {
 			return response, err
 		}
@@ -38,6 +44,17 @@ func (w *waiting) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err := renewBody(attempt); err != nil {
 			return nil, err
 		}
+	}
+}
+
+func (w *waiting) note(req *http.Request, err error) {
+	switch {
+	case err == nil:
+		if w.fails.Swap(false) {
+			klog.InfoS("Requests are answered again", "host", req.URL.Host)
+		}
+	case req.Context().Err() == nil && !w.fails.Swap(true):
+		klog.InfoS("A request is not answered, trying again", "host", req.URL.Host, "path", req.URL.Path, "err", err)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 var errAway = errors.New("connection refused")
@@ -29,7 +31,7 @@ func (a answer) roundTrip() (*http.Response, error) {
 	return &http.Response{StatusCode: a.status, Status: http.StatusText(a.status), Body: http.NoBody}, nil
 }
 
-func TestWait(t *testing.T) {
+func TestUntil(t *testing.T) {
 	away := answer{err: errAway}
 	for _, tc := range []struct {
 		name string
@@ -57,14 +59,12 @@ func TestWait(t *testing.T) {
 					defer cancel()
 				}
 				attempts := 0
-				w := Wait(roundTripper(func(*http.Request) (*http.Response, error) {
+				w := Until(roundTripper(func(*http.Request) (*http.Response, error) {
 					attempts++
 					return tc.answers[min(attempts, len(tc.answers))-1].roundTrip()
 				}), WhileReading)
 				req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://core/", tc.body)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				resp, err := w.RoundTrip(req)
 				if !errors.Is(err, tc.err) || attempts != tc.want {
 					t.Fatalf("%d attempts, %v; want %d, %v", attempts, err, tc.want, tc.err)

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -71,9 +73,7 @@ func TestAPanicIsAnErrorOfOneCall(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 	stream, err := c.Watch(t.Context(), &identityv1.WatchRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := stream.Recv(); status.Code(err) != codes.Internal {
 		t.Errorf("error is %v", err)
 	}
@@ -86,9 +86,7 @@ func TestTheLargestTokenIsLookedAt(t *testing.T) {
 	}})
 	for size, want := range map[int]codes.Code{1<<20 + 1<<13: codes.OK, maxMessage: codes.ResourceExhausted} {
 		_, err := c.Authenticate(t.Context(), &identityv1.AuthenticateRequest{Token: strings.Repeat("a", size)})
-		if status.Code(err) != want {
-			t.Errorf("%d bytes: error is %v, want %s", size, err, want)
-		}
+		assert.Equal(t, want, status.Code(err), "%d bytes: error is %v", size, err)
 	}
 }
 
@@ -143,9 +141,7 @@ func TestCallsEndWithTheCertificate(t *testing.T) {
 				if err := <-ended; status.Code(err) != codes.Unauthenticated {
 					t.Errorf("the stream ends with %v", err)
 				}
-				if lasted := time.Since(began); lasted != hour {
-					t.Errorf("the stream ends after %s", lasted)
-				}
+				assert.Equal(t, hour, time.Since(began), "the stream ends after")
 				if err := call(); status.Code(err) != codes.Unauthenticated || called {
 					t.Errorf("afterwards: %v", err)
 				}

@@ -29,14 +29,27 @@ const (
 
 const dialTimeout = 2 * time.Second
 
+// Conn is a connection to a replica. It breaks when the CA of the replica's certificate is taken away.
+type Conn struct {
+	*grpc.ClientConn
+	forget context.CancelFunc
+}
+
+// Close closes the connection.
+func (c *Conn) Close() error {
+	c.forget()
+	return c.ClientConn.Close()
+}
+
 // Dial returns a connection to the replica of a service ("core", ...) at an address (host:port), whatever names the host
 // has. It does not wait for it: connections are made, and made again, when they are needed.
-func Dial(address, service string, identity *trust.Options, tracer trace.TracerProvider) (*grpc.ClientConn, error) {
-	files := &clientFiles{trust: identity, serverName: trust.ServerName(service)}
+func Dial(address, service string, identity *trust.Options, tracer trace.TracerProvider) (*Conn, error) {
+	name := trust.ServerName(service)
+	files := &clientFiles{trust: identity, serverName: name, servers: identity.Servers(name)}
 	if _, err := files.read(); err != nil {
 		return nil, err
 	}
-	return grpc.NewClient("passthrough:///"+address,
+	client, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(files),
 		grpc.WithAuthority(files.serverName),
 		grpc.WithStatsHandler(otelgrpc.NewClientHandler(otelgrpc.WithTracerProvider(tracer), otelgrpc.WithPropagators(tracing.Propagators()))),
@@ -48,12 +61,19 @@ func Dial(address, service string, identity *trust.Options, tracer trace.TracerP
 		grpc.WithNoProxy(),
 		grpc.WithDisableServiceConfig(),
 	)
+	if err != nil {
+		return nil, err
+	}
+	watching, forget := context.WithCancel(context.Background())
+	go files.servers.Run(watching)
+	return &Conn{client, forget}, nil
 }
 
 // clientFiles are credentials that are read for every connection that is made.
 type clientFiles struct {
 	trust      *trust.Options
 	serverName string
+	servers    *trust.Peers
 }
 
 func (f *clientFiles) read() (credentials.TransportCredentials, error) {
@@ -70,7 +90,9 @@ func (f *clientFiles) ClientHandshake(ctx context.Context, authority string, con
 	if err != nil {
 		return nil, nil, err
 	}
-	return current.ClientHandshake(ctx, authority, conn)
+	return handshake(f.servers, conn, func(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+		return current.ClientHandshake(ctx, authority, conn)
+	})
 }
 
 // ServerHandshake implements credentials.TransportCredentials.

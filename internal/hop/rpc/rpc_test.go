@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -36,13 +38,9 @@ type authority struct {
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	store, err := certs.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ca, err := store.Authority("ca", "service-ca")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return &authority{store, ca}
 }
 
@@ -52,9 +50,7 @@ func (a *authority) trust(t *testing.T, service string) *trust.Options {
 	_, err := a.ca.Ensure(service, certs.Leaf{
 		CommonName: "system:tripod:" + service, DNSNames: []string{trust.ServerName(service)}, Server: true, Client: true,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return &trust.Options{CAFile: a.store.CertFile("ca"), CertFile: a.store.CertFile(service), KeyFile: a.store.KeyFile(service)}
 }
 
@@ -68,9 +64,7 @@ func serve(t *testing.T, identity *trust.Options) (address string, stop func() e
 func serveAt(t *testing.T, address string, identity *trust.Options, service identityv1.IdentityServer) (at string, stop func() error) {
 	t.Helper()
 	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	server := NewServer(identity, []string{trust.Aggregator}, noop.NewTracerProvider())
 	if service != nil {
 		identityv1.RegisterIdentityServer(server, service)
@@ -91,12 +85,10 @@ func dial(t *testing.T, address, service string, identity *trust.Options) health
 	return healthv1.NewHealthClient(connect(t, address, service, identity))
 }
 
-func connect(t *testing.T, address, service string, identity *trust.Options) *grpc.ClientConn {
+func connect(t *testing.T, address, service string, identity *trust.Options) *Conn {
 	t.Helper()
 	connection, err := Dial(address, service, identity, noop.NewTracerProvider())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { connection.Close() }) //nolint:errcheck // only for this test
 	return connection
 }
@@ -140,13 +132,9 @@ func TestNobodyWithoutCertificateOrWithOldTLSMayCall(t *testing.T) {
 	address, _ := serve(t, own.trust(t, "core"))
 	identity := own.trust(t, "aggregator")
 	certificate, err := tls.LoadX509KeyPair(identity.CertFile, identity.KeyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cas, err := cert.NewPool(identity.CAFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, config := range map[string]*tls.Config{
 		"no certificate": {MinVersion: tls.VersionTLS13},
 		"TLS 1.2":        {MaxVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate}},
@@ -154,14 +142,10 @@ func TestNobodyWithoutCertificateOrWithOldTLSMayCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			config.RootCAs, config.ServerName = cas, trust.ServerName("core")
 			connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(credentials.NewTLS(config)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer connection.Close()
 			_, err = healthv1.NewHealthClient(connection).Check(t.Context(), &healthv1.HealthCheckRequest{})
-			if status.Code(err) != codes.Unavailable {
-				t.Errorf("error is %v", err)
-			}
+			assert.Equal(t, codes.Unavailable, status.Code(err), "error is %v", err)
 		})
 	}
 }
@@ -189,9 +173,7 @@ func TestAConnectionIsMadeAgainWithNewFiles(t *testing.T) {
 	if _, err := client.Check(t.Context(), &healthv1.HealthCheckRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, stop())
 	replace(t, trust, after.trust(t, "aggregator"))
 	serveAt(t, address, after.trust(t, "core"), nil)
 	if _, err := client.Check(t.Context(), &healthv1.HealthCheckRequest{}, grpc.WaitForReady(true)); err != nil {
@@ -204,12 +186,8 @@ func replace(t *testing.T, files, by *trust.Options) {
 	t.Helper()
 	for from, to := range map[string]string{by.CAFile: files.CAFile, by.CertFile: files.CertFile, by.KeyFile: files.KeyFile} {
 		content, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(to, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(to, content, 0o600))
 	}
 }
 
@@ -231,9 +209,7 @@ func TestTheServerStopsWithStreamsThatGoOn(t *testing.T) {
 	own := newAuthority(t)
 	address, stop := serve(t, own.trust(t, "core"))
 	stream, err := dial(t, address, "core", own.trust(t, "aggregator")).Watch(t.Context(), &healthv1.HealthCheckRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	expect := func(want healthv1.HealthCheckResponse_ServingStatus) {
 		t.Helper()
 		if message, err := stream.Recv(); err != nil || message.GetStatus() != want {
@@ -241,9 +217,7 @@ func TestTheServerStopsWithStreamsThatGoOn(t *testing.T) {
 		}
 	}
 	expect(healthv1.HealthCheckResponse_SERVING)
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, stop())
 	expect(healthv1.HealthCheckResponse_NOT_SERVING)
 	if _, err := stream.Recv(); err == nil {
 		t.Error("the stream goes on")

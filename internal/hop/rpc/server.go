@@ -21,7 +21,6 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 
-	"k8s.io/client-go/util/cert"
 	"k8s.io/component-base/tracing"
 
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
@@ -42,6 +41,8 @@ const (
 type Server struct {
 	*grpc.Server
 	Health *health.Server
+
+	clients *trust.Peers
 }
 
 // NewServer returns a server that lets in whoever has a certificate of the service CA with one of the names.
@@ -52,9 +53,11 @@ func NewServer(trust *trust.Options, names []string, tracer trace.TracerProvider
 			return serverTLS(trust, names)
 		},
 	}
+	clients := trust.Clients()
 	s := &Server{
+		clients: clients,
 		Server: grpc.NewServer(
-			grpc.Creds(credentials.NewTLS(config)),
+			grpc.Creds(&serverFiles{credentials.NewTLS(config), clients}),
 			grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithTracerProvider(tracer), otelgrpc.WithPropagators(tracing.Propagators()))),
 			grpc.UnaryInterceptor(unary),
 			grpc.StreamInterceptor(stream),
@@ -71,14 +74,43 @@ func NewServer(trust *trust.Options, names []string, tracer trace.TracerProvider
 	return s
 }
 
+// serverFiles are credentials that know whom the server has let in.
+type serverFiles struct {
+	credentials.TransportCredentials
+	clients *trust.Peers
+}
+
+// ServerHandshake implements credentials.TransportCredentials.
+func (f *serverFiles) ServerHandshake(conn net.Conn) (secured net.Conn, info credentials.AuthInfo, err error) {
+	return handshake(f.clients, conn, f.TransportCredentials.ServerHandshake)
+}
+
+// Clone implements credentials.TransportCredentials.
+func (f *serverFiles) Clone() credentials.TransportCredentials {
+	return &serverFiles{f.TransportCredentials.Clone(), f.clients}
+}
+
+// handshake has a connection closed when the other end is not trusted any more.
+func handshake(
+	peers *trust.Peers, conn net.Conn, secure func(net.Conn) (net.Conn, credentials.AuthInfo, error),
+) (secured net.Conn, info credentials.AuthInfo, err error) {
+	err = peers.Handshake(conn, func(conn net.Conn) ([]*x509.Certificate, error) {
+		if secured, info, err = secure(conn); err != nil {
+			return nil, err
+		}
+		return info.(credentials.TLSInfo).State.PeerCertificates, nil
+	})
+	return secured, info, err
+}
+
 func serverTLS(trust *trust.Options, names []string) (*tls.Config, error) {
 	certificate, err := tls.LoadX509KeyPair(trust.CertFile, trust.KeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("certificate of this service: %w", err)
 	}
-	cas, err := cert.NewPool(trust.CAFile)
+	cas, err := trust.Pool()
 	if err != nil {
-		return nil, fmt.Errorf("service CA: %w", err)
+		return nil, err
 	}
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS13,
@@ -101,16 +133,23 @@ func allowed(caller *x509.Certificate, names []string) error {
 	return nil
 }
 
-// Serve serves on the listener until the context ends, and then gives calls a moment to end. Those that would not end by
-// themselves have to be ended by their handlers.
+// Serve serves on the listener until the context ends, and then gives calls a moment to end.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	go s.clients.Run(ctx)
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
 		s.Health.Shutdown()
-		forced := time.AfterFunc(stopTimeout, s.Server.Stop)
-		defer forced.Stop()
-		s.Server.GracefulStop()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			s.Server.GracefulStop()
+		}()
+		select {
+		case <-ended:
+		case <-time.After(stopTimeout):
+			s.Server.Stop() // it does not wait for handlers
+		}
 	})
 	err := s.Server.Serve(listener)
 	if stop() {

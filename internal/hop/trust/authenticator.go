@@ -37,12 +37,14 @@ var services = []string{Aggregator, Core, Extensions}
 // senders finds out who sent a request by the certificate of the connection.
 type senders struct {
 	certificates authenticator.Request
+	// refuseAnonymous refuses envelopes of clients without credentials.
+	refuseAnonymous bool
 }
 
-// newSenders returns senders that verify certificates with the CA bundle in caFile. The provider reloads the file while it runs: a
-// generic API server runs the providers of its client CAs.
-func newSenders(caFile string) (*senders, dynamiccertificates.CAContentProvider, error) {
-	ca, err := dynamiccertificates.NewDynamicCAContentFromFile("service-ca", caFile)
+// senders returns senders that verify certificates with the service CAs. The provider reloads the files while it runs: a generic API server
+// runs the providers of its client CAs.
+func (o *Options) senders() (*senders, dynamiccertificates.CAContentProvider, error) {
+	ca, err := o.newServiceCA()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -83,13 +85,13 @@ func ServiceOf(u user.Info) string {
 // backends are the services that send requests to the aggregator.
 var backends = []string{Core, Extensions}
 
-// NewBackendAuthenticator returns the aggregator's authenticator of core and extensions. Their certificates are of the CA bundle in caFile,
-// which must be among the client CAs of the listener. It has no opinion on anybody else, not even on the aggregator, whose requests to
+// BackendAuthenticator returns the aggregator's authenticator of core and extensions. The provider of the service CAs must be among those of
+// the client CAs of the listener. It has no opinion on anybody else, not even on the aggregator, whose requests to
 // itself do not come over the network.
-func NewBackendAuthenticator(caFile string) (authenticator.Request, dynamiccertificates.CAContentProvider, error) {
-	known, ca, err := newSenders(caFile)
+func (o *Options) BackendAuthenticator() (authenticator.Request, dynamiccertificates.CAContentProvider, error) {
+	known, ca, err := o.senders()
 	if err != nil {
-		return nil, nil, fmt.Errorf("--%s: %w", caFileFlag, err)
+		return nil, nil, err
 	}
 	return authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
 		// The next authenticator judges certificates of others.
@@ -131,6 +133,7 @@ type sender struct {
 var (
 	errNotAggregator = errors.New("only the aggregator may say who sent a request")
 	errNoEnvelope    = errors.New("a request of the aggregator must say who sent it")
+	errAnonymous     = errors.New("this service lets nobody in without credentials")
 )
 
 // of returns the sender, and removes the envelope from the request.
@@ -147,7 +150,7 @@ func (s *senders) of(req *http.Request) sender {
 	case enclosed && len(values) != 1:
 		return sender{refused: fmt.Errorf("a request has one sender, and not %d", len(values))}
 	case enclosed:
-		return opened(values[0], response)
+		return s.open(values[0], response)
 	case fromAggregator:
 		return sender{refused: errNoEnvelope}
 	case isService:
@@ -156,14 +159,16 @@ func (s *senders) of(req *http.Request) sender {
 	return sender{}
 }
 
-// opened decodes an envelope of the aggregator.
-func opened(value string, aggregator *authenticator.Response) sender {
+// open decodes an envelope of the aggregator.
+func (s *senders) open(value string, aggregator *authenticator.Response) sender {
 	e, err := envelope.Decode(value)
 	switch name := e.GetService(); {
 	case err != nil:
 		return sender{refused: err}
 	case e.GetSelf():
 		return sender{service: aggregator}
+	case name == "" && s.refuseAnonymous && isAnonymous(e.GetUser()):
+		return sender{refused: errAnonymous}
 	case name == "":
 		return sender{envelope: e, address: e.GetClientAddress()}
 	case slices.Contains(backends, name):
@@ -171,6 +176,10 @@ func opened(value string, aggregator *authenticator.Response) sender {
 	default:
 		return sender{refused: fmt.Errorf("%q is no service that sends requests by way of the aggregator", name)}
 	}
+}
+
+func isAnonymous(u *identityv1.User) bool {
+	return u.GetName() == user.Anonymous || slices.Contains(u.GetGroups(), user.AllUnauthenticated)
 }
 
 type senderKey struct{}
@@ -183,6 +192,9 @@ func (s *senders) withSender(handler http.Handler) http.Handler {
 		req = req.WithContext(from.traceOf(context.WithValue(req.Context(), senderKey{}, from), req.Header))
 		if from.address != "" {
 			req.RemoteAddr = from.address
+		}
+		if from.refused != nil && !errors.Is(from.refused, errAnonymous) { // that is for the client to know
+			w.Header().Set(envelope.RefusedHeader, "true")
 		}
 		handler.ServeHTTP(w, req)
 	})

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -40,9 +42,7 @@ var admin = &identityv1.User{
 func sealed(t *testing.T, e *identityv1.Envelope) []string {
 	t.Helper()
 	value, err := envelope.Encode(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return []string{value}
 }
 
@@ -66,6 +66,9 @@ func TestSenders(t *testing.T) {
 		return &service{user.DefaultInfo{Name: name, Groups: []string{user.AllAuthenticated}}}
 	}
 	adminUser := envelope.ToUser(admin)
+	anonymous := func(name string, groups ...string) http.Header {
+		return http.Header{envelope.Header: sealed(t, &identityv1.Envelope{User: &identityv1.User{Name: name, Groups: groups}})}
+	}
 
 	tests := []struct {
 		name    string
@@ -73,6 +76,8 @@ func TestSenders(t *testing.T) {
 		headers http.Header
 		// direct is whether direct clients are allowed.
 		direct bool
+		// noAnonymous is whether clients without credentials are refused.
+		noAnonymous bool
 		// want is nil when the request must be unauthorized.
 		want user.Info
 	}{
@@ -93,6 +98,13 @@ func TestSenders(t *testing.T) {
 			headers: http.Header{envelope.Header: sealed(t, &identityv1.Envelope{Service: "system:masters"})}},
 		{name: "a service names another", client: own.issue(t, pkix.Name{CommonName: Extensions}),
 			headers: http.Header{envelope.Header: sealed(t, &identityv1.Envelope{Service: Core})}},
+		{name: "the aggregator names somebody anonymous", client: aggregator, headers: anonymous("system:anonymous", "system:unauthenticated"),
+			want: &user.DefaultInfo{Name: "system:anonymous", Groups: []string{"system:unauthenticated"}}},
+		{name: "the same where nobody is let in without credentials", client: aggregator, noAnonymous: true,
+			headers: anonymous("system:anonymous", "system:unauthenticated")},
+		{name: "the name is enough for that", client: aggregator, noAnonymous: true, headers: anonymous("system:anonymous")},
+		{name: "the group is enough for that", client: aggregator, noAnonymous: true, headers: anonymous("", "system:unauthenticated")},
+		{name: "others are let in there", client: aggregator, noAnonymous: true, headers: enclosed, want: adminUser},
 		{name: "the aggregator names nobody", client: aggregator},
 		{name: "the aggregator names nobody, directly", client: aggregator, direct: true},
 		{name: "the aggregator names nobody but has a token", client: aggregator, headers: http.Header{"Authorization": {"Bearer " + loopbackToken}}},
@@ -119,7 +131,7 @@ func TestSenders(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			backend := newBackend(t, own, test.direct)
+			backend := newBackend(t, own, BackendOptions{AllowDirectClients: test.direct, RefuseAnonymous: test.noAnonymous})
 			status, got, warning := backend.get(t, test.client, test.headers)
 			if test.want == nil {
 				if status != http.StatusUnauthorized || got != nil {
@@ -145,6 +157,31 @@ func TestSenders(t *testing.T) {
 	}
 }
 
+// TestTheAggregatorLearnsThatItIsRefused tells its own failure from that of a client.
+func TestTheAggregatorLearnsThatItIsRefused(t *testing.T) {
+	own, other := newAuthority(t), newAuthority(t)
+	enclosed := http.Header{envelope.Header: sealed(t, &identityv1.Envelope{User: admin})}
+	anonymous := http.Header{envelope.Header: sealed(t, &identityv1.Envelope{User: &identityv1.User{Name: user.Anonymous}})}
+	for _, test := range []struct {
+		name    string
+		client  *tls.Certificate
+		headers http.Header
+		refused bool
+		options BackendOptions
+	}{
+		{"a certificate of another CA", other.issue(t, pkix.Name{CommonName: Aggregator}), enclosed, true, BackendOptions{}},
+		{"no envelope", own.issue(t, pkix.Name{CommonName: Aggregator}), nil, true, BackendOptions{}},
+		{"a client", nil, nil, false, BackendOptions{}},
+		{"an anonymous client", own.issue(t, pkix.Name{CommonName: Aggregator}), anonymous, false, BackendOptions{RefuseAnonymous: true}},
+		{"a good envelope", own.issue(t, pkix.Name{CommonName: Aggregator}), enclosed, false, BackendOptions{}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			response := newBackend(t, own, test.options).send(t, test.client, test.headers)
+			assert.Equal(t, test.refused, response.Header.Get(envelope.RefusedHeader) != "")
+		})
+	}
+}
+
 // backend is a server with the chain of a generic API server and one handler.
 type backend struct {
 	server *httptest.Server
@@ -152,7 +189,7 @@ type backend struct {
 	seen   *seen
 }
 
-func newBackend(t *testing.T, ca *authority, direct bool) *backend {
+func newBackend(t *testing.T, ca *authority, options BackendOptions) *backend {
 	t.Helper()
 	b := &backend{ca: ca}
 	config := newServerConfig()
@@ -164,10 +201,8 @@ func newBackend(t *testing.T, ca *authority, direct bool) *backend {
 	config.Authorization.Authorizer = allowAll{}
 	own := ca.issue(t, pkix.Name{CommonName: Core})
 	certFile := writeFile(t, "core.crt", certificatePEM(own.Certificate[0]))
-	options := BackendOptions{Options: Options{CAFile: ca.file(t), CertFile: certFile}, AllowDirectClients: direct}
-	if err := options.ApplyTo(config); err != nil {
-		t.Fatal(err)
-	}
+	options.Options = Options{CAFile: ca.file(t), CertFile: certFile}
+	require.NoError(t, options.ApplyTo(config))
 	handler := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		_, _ = io.WriteString(w, "ok") // else no header is sent
 		u, _ := request.UserFrom(req.Context())
@@ -186,6 +221,13 @@ func newBackend(t *testing.T, ca *authority, direct bool) *backend {
 // get returns the status of the answer, what the handlers saw if they were reached, and the warning.
 func (b *backend) get(t *testing.T, client *tls.Certificate, headers http.Header) (int, *seen, string) {
 	t.Helper()
+	response := b.send(t, client, headers)
+	return response.StatusCode, b.seen, response.Header.Get("Warning")
+}
+
+// send returns the head of the answer.
+func (b *backend) send(t *testing.T, client *tls.Certificate, headers http.Header) *http.Response {
+	t.Helper()
 	roots := x509.NewCertPool()
 	roots.AddCert(b.ca.certificate)
 	config := &tls.Config{RootCAs: roots}
@@ -195,21 +237,15 @@ func (b *backend) get(t *testing.T, client *tls.Certificate, headers http.Header
 	transport := &http.Transport{TLSClientConfig: config}
 	defer transport.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.server.URL+ownPath, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	req.Header = headers.Clone()
 	if req.Header == nil {
 		req.Header = http.Header{}
 	}
 	response, err := transport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := response.Body.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, b.seen, response.Header.Get("Warning")
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	return response
 }
 
 // newServerConfig returns as much of a configuration as the handler chain needs.
@@ -238,10 +274,8 @@ func describe(u user.Info) map[string]any {
 
 func TestTheAggregatorKnowsBackends(t *testing.T) {
 	own, other := newAuthority(t), newAuthority(t)
-	backends, _, err := NewBackendAuthenticator(own.file(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	backends, _, err := (&Options{CAFile: own.file(t)}).BackendAuthenticator()
+	require.NoError(t, err)
 	for _, test := range []struct {
 		name   string
 		client *tls.Certificate
@@ -254,9 +288,7 @@ func TestTheAggregatorKnowsBackends(t *testing.T) {
 		{"another CA", other.issue(t, pkix.Name{CommonName: Core}), ""},
 	} {
 		leaf, err := x509.ParseCertificate(test.client.Certificate[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		req := &http.Request{TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}}}
 		response, ok, err := backends.AuthenticateRequest(req)
 		if err != nil || ok != (test.want != "") {

@@ -6,6 +6,9 @@ package trust
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
@@ -78,16 +81,12 @@ func TestAuthorizer(t *testing.T) {
 			request := test.request
 			request.User = &service{user.DefaultInfo{Name: test.user, Groups: []string{user.AllAuthenticated}}}
 			decision, reason, err := a.Authorize(t.Context(), request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			want := authorizer.DecisionNoOpinion
 			if test.allowed {
 				want = authorizer.DecisionAllow
 			}
-			if decision != want {
-				t.Errorf("decision %v (%s), want %v", decision, reason, want)
-			}
+			assert.Equal(t, want, decision, "decision %v (%s), want %v", decision, reason, want)
 		})
 	}
 }

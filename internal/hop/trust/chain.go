@@ -21,6 +21,9 @@ type BackendOptions struct {
 	Options
 	// AllowDirectClients lets in clients that do not come through the aggregator, by the authenticators of the service.
 	AllowDirectClients bool
+	// RefuseAnonymous refuses clients without credentials, also those that the aggregator has let in. It is for services that allow everybody
+	// everything, and for those that are told to know nobody anonymous.
+	RefuseAnonymous bool
 }
 
 // ApplyTo makes the server believe what the aggregator says about the senders of requests, and let nobody else in but the
@@ -30,10 +33,11 @@ type BackendOptions struct {
 //
 // The authenticator of config stays what it is: others than the handler chain use it, for token reviews.
 func (o *BackendOptions) ApplyTo(config *server.Config) error {
-	senders, ca, err := newSenders(o.CAFile)
+	senders, ca, err := o.senders()
 	if err != nil {
-		return fmt.Errorf("--%s: %w", caFileFlag, err)
+		return err
 	}
+	senders.refuseAnonymous = o.RefuseAnonymous
 	if err := config.Authentication.ApplyClientCert(ca, config.SecureServing); err != nil {
 		return fmt.Errorf("--%s: %w", caFileFlag, err)
 	}

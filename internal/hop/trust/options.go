@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -28,6 +27,10 @@ type Options struct {
 	// CertFile and KeyFile are the service's own certificate and key (PEM), signed by the service CA.
 	CertFile string
 	KeyFile  string
+
+	// ClientCAFile and RequestHeaderCAFile are where the flags of these names leave the CA bundles for clients and for authenticating
+	// proxies. They are nil if the service has no such flag. No service CA may lead to them.
+	ClientCAFile, RequestHeaderCAFile *string
 }
 
 // AddFlags adds the flags that all services of Tripod share.
@@ -40,13 +43,15 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"File with the private key (PEM) of --"+certFileFlag+".")
 }
 
-// Validate reads the files. It returns one error for each flag that is missing or whose file is not usable.
+// Validate reads the files. It returns an error for each flag that is missing or whose file is not usable, and if a service CA is also a CA
+// for clients.
 func (o *Options) Validate() []error {
 	var errs []error
 	if err := validateCA(o.CAFile); err != nil {
 		errs = append(errs, fmt.Errorf("--%s: %w", caFileFlag, err))
 	}
-	return append(errs, o.validateKeyPair()...)
+	errs = append(errs, o.validateKeyPair()...)
+	return append(errs, o.validateApart()...)
 }
 
 var errRequired = errors.New("required")
@@ -57,29 +62,6 @@ func validateCA(file string) error {
 	}
 	if _, err := cert.CertsFromFile(file); err != nil {
 		return err
-	}
-	return nil
-}
-
-// ValidateApart returns an error if the service CA is also in the CA bundle for clients, the file of a flag. A client whose certificate has
-// the name of a service would then be that service. An empty file name is no error.
-func (o *Options) ValidateApart(flag, file string) []error {
-	if file == "" {
-		return nil
-	}
-	clients, err := cert.CertsFromFile(file)
-	if err != nil {
-		return nil // whoever uses the file says so
-	}
-	services, err := cert.CertsFromFile(o.CAFile)
-	if err != nil {
-		return nil // Validate says so
-	}
-	for _, ca := range services {
-		if slices.ContainsFunc(clients, ca.Equal) {
-			return []error{fmt.Errorf("--%s: the CA %q is in --%s, too: a client with a certificate of it could pass for a service; give the services a CA of their own",
-				caFileFlag, ca.Subject.CommonName, flag)}
-		}
 	}
 	return nil
 }
@@ -121,9 +103,9 @@ func readRequired(file string) ([]byte, error) {
 
 // ClientConfig reads the files and returns the configuration of a client for servers with a certificate for serverName.
 func (o *Options) ClientConfig(serverName string) (*tls.Config, error) {
-	cas, err := cert.NewPool(o.CAFile)
+	cas, err := o.Pool()
 	if err != nil {
-		return nil, fmt.Errorf("service CA: %w", err)
+		return nil, err
 	}
 	certificate, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
 	if err != nil {

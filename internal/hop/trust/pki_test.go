@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/client-go/util/keyutil"
 )
 
@@ -30,7 +32,12 @@ type authority struct {
 
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
-	key := newKey(t)
+	return newAuthorityBy(t, nil, newKey(t))
+}
+
+// newAuthorityBy returns a CA with the key. issuer issues its certificate, or it does itself.
+func newAuthorityBy(t *testing.T, issuer *authority, key *ecdsa.PrivateKey) *authority {
+	t.Helper()
 	template := &x509.Certificate{
 		SerialNumber:          big.NewInt(1),
 		Subject:               pkix.Name{CommonName: "ca"},
@@ -40,14 +47,15 @@ func newAuthority(t *testing.T) *authority {
 		BasicConstraintsValid: true,
 		IsCA:                  true,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
+	parent, signer := template, crypto.Signer(key)
+	if issuer != nil {
+		template.Subject.CommonName = "subordinate"
+		parent, signer = issuer.certificate, issuer.key
 	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	require.NoError(t, err)
 	certificate, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return &authority{certificate: certificate, key: key}
 }
 
@@ -65,9 +73,7 @@ func (a *authority) issue(t *testing.T, subject pkix.Name) *tls.Certificate {
 		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
@@ -80,9 +86,7 @@ func (a *authority) file(t *testing.T) string {
 func newKey(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return key
 }
 
@@ -93,17 +97,13 @@ func certificatePEM(der []byte) []byte {
 func keyPEM(t *testing.T, certificate *tls.Certificate) []byte {
 	t.Helper()
 	encoded, err := keyutil.MarshalPrivateKeyToPEM(certificate.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return encoded
 }
 
 func writeFile(t *testing.T, name string, content []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, content, 0o600))
 	return path
 }

@@ -63,6 +63,7 @@ var grants = map[string][]Grant{
 		{resources(follow, "", "resourcequotas"), "custom resources count against the quotas of their namespace"},
 		{resources(update, "", "resourcequotas/status"), "the admission plugin ResourceQuota writes there what custom resources use"},
 		readFlowControl, writeFlowControlStatus, askOfNodes,
+		{paths(get, "/readyz"), "extensions follows a replica of core that is ready"},
 		{paths(get, discoveryPaths...), "admission policies find resources by discovery, and apply patches by OpenAPI schemas"},
 	},
 	Core: {

@@ -5,12 +5,12 @@ package trust
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
@@ -84,9 +84,7 @@ func TestTheTraceOfAServiceIsKnownBeforeAuthentication(t *testing.T) {
 	for from, want := range map[*sender]bool{
 		{envelope: &identityv1.Envelope{}}: true, {}: false, {refused: errNoEnvelope}: false,
 	} {
-		if got := trace.SpanContextFromContext(from.traceOf(t.Context(), header)).IsValid(); got != want {
-			t.Errorf("the trace of %+v is known: %t, want %t", from, got, want)
-		}
+		assert.Equal(t, want, trace.SpanContextFromContext(from.traceOf(t.Context(), header)).IsValid(), "the trace of %+v is known", from)
 	}
 }
 
@@ -101,12 +99,8 @@ func (unreachable) Shutdown(ctx context.Context) error {
 func TestACollectorThatIsAwayHoldsUpStoppingForAMomentOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		if err := Traces(unreachable{}).Shutdown(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Shutdown() = %v", err)
-		}
-		if took := time.Since(began); took != flushTimeout {
-			t.Errorf("it took %s", took)
-		}
+		assert.ErrorIs(t, Traces(unreachable{}).Shutdown(t.Context()), context.DeadlineExceeded, "Shutdown()")
+		assert.Equal(t, flushTimeout, time.Since(began), "it took another time")
 	})
 }
 

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
@@ -29,21 +32,15 @@ func TestRightsThatServicesUseAreNoted(t *testing.T) {
 		}
 	}
 	files, err := os.ReadDir(directory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var used []string
 	for _, file := range files {
 		right, err := url.PathUnescape(file.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		used = append(used, right)
 	}
 	slices.Sort(used)
-	if want := []string{"aggregator: get /openapi/*", "aggregator: list, watch roles.rbac.authorization.k8s.io"}; !slices.Equal(used, want) {
-		t.Errorf("noted %q, want %q", used, want)
-	}
+	assert.Equal(t, []string{"aggregator: get /openapi/*", "aggregator: list, watch roles.rbac.authorization.k8s.io"}, used)
 }
 
 func TestNothingIsNotedWithoutADirectory(t *testing.T) {

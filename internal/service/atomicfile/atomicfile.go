@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package atomicfile replaces files at once, so that a reader never sees half of one.
+// Package atomicfile replaces a file at once, so that a reader never sees half of it.
 package atomicfile
 
 import (
@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// Write makes data the content of the file at path, readable by its owner only.
+// Write makes data the content of the file at path. Only the owner can read the file.
 func Write(path string, data []byte) (err error) {
 	defer func() {
 		if err != nil {

@@ -7,24 +7,22 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestWriteReplacesAndLeavesNothingElse(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
 	for _, content := range []string{"first", "second"} {
-		if err := Write(path, []byte(content)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, Write(path, []byte(content)))
 		got, err := os.ReadFile(path)
 		if err != nil || string(got) != content {
 			t.Errorf("content is %q, err = %v, want %q", got, err, content)
 		}
 	}
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got := info.Mode().Perm(); got != 0o600 {
 		t.Errorf("mode is %o", got)
 	}
@@ -36,9 +34,7 @@ func TestWriteReplacesAndLeavesNothingElse(t *testing.T) {
 func TestFailedWriteLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "directory")
-	if err := os.MkdirAll(filepath.Join(path, "sub"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Join(path, "sub"), 0o700))
 	if err := Write(path, []byte("content")); err == nil {
 		t.Error("a directory was replaced")
 	}

@@ -14,6 +14,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/audit/policy"
@@ -25,9 +28,7 @@ import (
 func socketPath(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "audit")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return filepath.Join(dir, "socket")
 }
@@ -41,9 +42,7 @@ func start(t *testing.T, change func(*options.AuditLogOptions)) (w *Writer, sock
 	}
 	socket = socketPath(t)
 	w, err := Start(socket, &o, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return w, socket, o.Path
 }
 
@@ -54,9 +53,7 @@ func newEvents(t *testing.T, socket string, change func(*options.AuditOptions)) 
 	if change != nil {
 		change(o)
 	}
-	if errs := Validate(socket, o); len(errs) > 0 {
-		t.Fatal(errs)
-	}
+	require.Empty(t, Validate(socket, o))
 	config := &server.Config{AuditPolicyRuleEvaluator: policy.NewFakePolicyRuleEvaluator(auditinternal.LevelMetadata, nil)}
 	Apply(config, socket, o)
 	return config.AuditBackend
@@ -84,13 +81,9 @@ func TestLinesOfSeveralServicesAreWhole(t *testing.T) {
 		}
 	}
 	writing.Wait()
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Close())
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	lines := bytes.SplitAfter(content, []byte("\n"))
 	if got := len(lines) - 1; got != 3*4*each || len(lines[got]) > 0 {
 		t.Errorf("%d lines and %q", got, lines[len(lines)-1])
@@ -108,9 +101,7 @@ func TestTheLogIsRotated(t *testing.T) {
 	for range 30 {
 		backend.ProcessEvents(event(strings.Repeat("a", 100_000)))
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Close())
 	files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "audit*.log"))
 	if err != nil || len(files) < 3 {
 		t.Errorf("the files are %q: %v", files, err)
@@ -123,13 +114,9 @@ func TestTheLogMayBeStandardOutput(t *testing.T) {
 	o.Path = "-"
 	socket := socketPath(t)
 	w, err := Start(socket, &o, &stdout)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	newEvents(t, socket, func(o *options.AuditOptions) { o.LogOptions.Format = "legacy" }).ProcessEvents(event("here"))
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Close())
 	if got := stdout.String(); !strings.Contains(got, `uri="/here"`) || strings.Count(got, "\n") != 1 {
 		t.Errorf("stdout has %q", got)
 	}
@@ -148,17 +135,11 @@ func TestAModeSaysWhatBecomesOfARequestWhoseEventIsLost(t *testing.T) {
 			w.file = full{}
 			backend := newEvents(t, socket, func(o *options.AuditOptions) { o.LogOptions.BatchOptions.Mode = mode })
 			stop := make(chan struct{})
-			if err := backend.Run(stop); err != nil {
-				t.Fatal(err)
-			}
-			if got := backend.ProcessEvents(event("lost")); got != goesOn {
-				t.Errorf("the request goes on: %t", got)
-			}
+			require.NoError(t, backend.Run(stop))
+			assert.Equal(t, goesOn, backend.ProcessEvents(event("lost")), "the request goes on")
 			close(stop)
 			backend.Shutdown()
-			if err := w.Close(); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, w.Close())
 			if got := newEvents(t, socket, func(o *options.AuditOptions) { o.LogOptions.BatchOptions.Mode = options.ModeBlockingStrict }).ProcessEvents(event("lost")); got {
 				t.Error("an event was taken by nobody")
 			}
@@ -170,17 +151,13 @@ func TestABatchIsWrittenBeforeAServerEnds(t *testing.T) {
 	w, socket, path := start(t, nil)
 	backend := newEvents(t, socket, func(o *options.AuditOptions) { o.LogOptions.BatchOptions.Mode = options.ModeBatch })
 	stop := make(chan struct{})
-	if err := backend.Run(stop); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, backend.Run(stop))
 	for range 1000 {
 		backend.ProcessEvents(event("batched"))
 	}
 	close(stop)
 	backend.Shutdown()
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Close())
 	content, err := os.ReadFile(path)
 	if err != nil || bytes.Count(content, []byte("\n")) != 1000 {
 		t.Errorf("%d lines: %v", bytes.Count(content, []byte("\n")), err)
@@ -190,9 +167,7 @@ func TestABatchIsWrittenBeforeAServerEnds(t *testing.T) {
 func TestTooLongAPathOfTheSocketIsSaid(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
 	_, err := Start(filepath.Join(t.TempDir(), strings.Repeat("x", maxSocketPath)), &options.AuditLogOptions{Path: file}, nil)
-	if err == nil || !strings.Contains(err.Error(), "TMPDIR") {
-		t.Errorf("error is %v", err)
-	}
+	assert.ErrorContains(t, err, "TMPDIR")
 	if _, err := os.Stat(file); err == nil {
 		t.Error("a log was made nevertheless")
 	}
@@ -201,19 +176,13 @@ func TestTooLongAPathOfTheSocketIsSaid(t *testing.T) {
 func TestHalfAnEventIsNotWritten(t *testing.T) {
 	w, socket, path := start(t, nil)
 	killed, err := net.Dial("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := killed.Write([]byte{0, 0, 1, 0, '{'}); err != nil {
 		t.Fatal(err)
 	}
-	if err := killed.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, killed.Close())
 	newEvents(t, socket, nil).ProcessEvents(event("whole"))
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Close())
 	content, err := os.ReadFile(path)
 	if err != nil || bytes.Count(content, []byte("{\"kind")) != 1 || content[0] != '{' || content[1] != '"' {
 		t.Errorf("the log is %q: %v", content, err)

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apiserver/plugin/pkg/audit/truncate"
 )
 
-// Flag is the name of the flag that says where the writer of the log is.
+// Flag is the name of the flag with the socket of the log's writer.
 const Flag = "audit-log-socket"
 
 // AddFlag adds the flag.
@@ -28,19 +28,19 @@ func AddFlag(flags *pflag.FlagSet, socket *string) {
 			"that process rotates the file. The other flags --audit-log-* mean what they do with a file.")
 }
 
-// Validate returns what is wrong with the options that an audit log by way of a socket has.
+// Validate returns the errors of the options of an audit log that is written through a socket.
 func Validate(socket string, o *options.AuditOptions) []error {
 	if socket == "" {
 		return nil
 	}
-	// Without a path the options of the log do not validate themselves.
+	// Without a path, the options of the log skip their validation.
 	log := o.LogOptions
 	log.Path = socket
 	return log.Validate()
 }
 
-// Apply has a server write audit events to a socket, if there is one, in the way that the options say: as
-// k8s.io/apiserver/pkg/server/options has it write them to a file. It is called after that.
+// Apply makes a server write audit events to the socket, if there is one. The options apply as they do to a file
+// (k8s.io/apiserver/pkg/server/options). Call it after the options were applied to the server.
 func Apply(config *server.Config, socket string, o *options.AuditOptions) {
 	if socket == "" || config.AuditPolicyRuleEvaluator == nil {
 		return
@@ -53,7 +53,7 @@ func Apply(config *server.Config, socket string, o *options.AuditOptions) {
 }
 
 func newBackend(w io.Writer, o *options.AuditLogOptions) audit.Backend {
-	// The options were validated.
+	// The options are valid, so this does not fail.
 	version, _ := schema.ParseGroupVersion(o.GroupVersionString)
 	backend := log.NewBackend(w, o.Format, version)
 	switch o.BatchOptions.Mode {
@@ -69,7 +69,7 @@ func newBackend(w io.Writer, o *options.AuditLogOptions) audit.Backend {
 	return backend
 }
 
-// ignoringErrors lets requests go on whose events are lost.
+// ignoringErrors lets requests go on if their events are lost.
 type ignoringErrors struct{ audit.Backend }
 
 // ProcessEvents implements audit.Sink.

@@ -1,11 +1,12 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package auditlog has several services write one audit log: one process has the file, with kube-apiserver's rotation, and
-// writes whole lines for the others, which reach it by a Unix socket.
+// Package auditlog lets several services write one audit log. One process has the file, with kube-apiserver's rotation. It writes whole
+// lines for the other processes, which reach it through a Unix socket.
 //
-// A service waits until its line is written, and learns if it could not be, so that --audit-log-mode means what it does where the
-// server itself writes: a response that waits for its event does, and with blocking-strict a request fails whose event is lost.
+// A service waits until its line is written, and gets an error if it cannot be. So --audit-log-mode means what it means in kube-apiserver:
+// a response waits for its event, and with blocking-strict a request fails if its event is lost.
 //
-// Both sides send a length of 4 bytes, big endian, and as many bytes: the service a line, or several, the writer what went wrong.
+// Both sides send a length of 4 bytes, big endian, and that many bytes. A service sends one or more lines. The writer answers
+// with its error, which is empty if there is none.
 package auditlog

@@ -9,10 +9,10 @@ import (
 	"io"
 )
 
-// maxFrame bounds an event, in bytes: objects are smaller than etcd's limit of some MiB, and an event has two.
+// maxFrame is the largest frame, in bytes. An object is smaller than etcd's limit of some MiB, and an event has two.
 const maxFrame = 64 << 20
 
-// send writes a length and data in one piece.
+// send writes the length and the data at once.
 func send(w io.Writer, data []byte) error {
 	if len(data) > maxFrame {
 		return fmt.Errorf("an audit event of %d bytes is too long", len(data))

@@ -31,7 +31,7 @@ func (r *remote) Write(lines []byte) (int, error) {
 	}
 	answer, err := r.exchange(lines)
 	if err != nil {
-		// It is not known whether they are in the file. They are not written again: an event is there at most once.
+		// The lines may be in the file. Write does not send them again: an event is in the log at most once.
 		err = errors.Join(fmt.Errorf("write to the audit log: %w", err), r.connection.Close())
 		r.connection = nil
 		return 0, err

@@ -18,7 +18,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// maxSocketPath is how long the path of a Unix socket may be, in bytes (unix(7); sun_path ends with a zero byte).
+// maxSocketPath is the longest path of a Unix socket in bytes (unix(7); sun_path ends with a zero byte).
 const maxSocketPath = 107
 
 // Writer writes the log of several services.
@@ -27,12 +27,12 @@ type Writer struct {
 	listener net.Listener
 	serving  sync.WaitGroup
 
-	// mu makes lines whole.
+	// mu keeps lines whole.
 	mu          sync.Mutex
 	connections map[net.Conn]bool
 }
 
-// Start opens the log that the options name and listens at a new socket. stdout is where "-" writes.
+// Start opens the log that the options name, and listens at a new socket. A log named "-" goes to stdout.
 func Start(socket string, o *options.AuditLogOptions, stdout io.Writer) (*Writer, error) {
 	if len(socket) > maxSocketPath {
 		return nil, fmt.Errorf("listen for audit events: the path %s is longer than the %d bytes that a Unix socket may have: set TMPDIR to a shorter directory",
@@ -96,7 +96,7 @@ func (w *Writer) serve() {
 	}
 }
 
-// take writes what comes by a connection, until there is an error, as at its end. What came incompletely, because the service was killed, is not written.
+// take writes what arrives on a connection, until an error or the end. It drops an incomplete frame, which a killed service leaves.
 func (w *Writer) take(connection net.Conn) error {
 	for {
 		lines, err := receive(connection)
@@ -120,7 +120,7 @@ func (w *Writer) write(lines []byte) error {
 	return err
 }
 
-// Close ends the log. It is called when the services have stopped: nothing that they wrote is lost.
+// Close ends the log. Call it after the services have stopped, so that nothing that they wrote is lost.
 func (w *Writer) Close() error {
 	err := w.listener.Close()
 	w.mu.Lock()

@@ -1,17 +1,18 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package servicetest has what tests of the options of all services need.
+// Package servicetest has helpers for tests of the options of all services.
 package servicetest
 
 import (
 	"context"
 	"maps"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/util/cert"
@@ -19,24 +20,18 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 )
 
-// Flags are the values of flags by their names, without dashes.
+// Flags are values of flags by name, without dashes.
 type Flags map[string]string
 
 // GoodFlags returns flags that every service needs.
 func GoodFlags(t testing.TB) Flags {
 	t.Helper()
 	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
-	if err := cert.WriteCert(certFile, certPEM); err != nil {
-		t.Fatal(err)
-	}
-	if err := keyutil.WriteKey(keyFile, keyPEM); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cert.WriteCert(certFile, certPEM))
+	require.NoError(t, keyutil.WriteKey(keyFile, keyPEM))
 	return Flags{
 		"service-ca-file": certFile, "service-cert-file": certFile, "service-key-file": keyFile,
 		"etcd-servers": "http://127.0.0.1:2379",
@@ -44,14 +39,14 @@ func GoodFlags(t testing.TB) Flags {
 	}
 }
 
-// With returns the flags with some changed. An empty value leaves a flag out.
+// With returns the flags with some changed. An empty value removes a flag.
 func (f Flags) With(changed Flags) Flags {
 	all := maps.Clone(f)
 	maps.Copy(all, changed)
 	return all
 }
 
-// Options are those of a service.
+// Options are the options of a service.
 type Options[Completed any] interface {
 	Flags() *cliflag.NamedFlagSets
 	Validate() []error
@@ -71,9 +66,7 @@ func Complete[Completed any](t testing.TB, o Options[Completed], flags Flags) (C
 			args = append(args, "--"+name+"="+value)
 		}
 	}
-	if err := fs.Parse(args); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, fs.Parse(args))
 	if err := utilerrors.NewAggregate(o.Validate()); err != nil {
 		var none Completed
 		return none, err
@@ -88,7 +81,7 @@ type Refusal struct {
 	Want string
 }
 
-// everybody refuses these.
+// everybody lists what every service refuses.
 var everybody = []Refusal{
 	{"no etcd", "etcd-servers", "", "--etcd-servers must be specified"},
 	{"no service CA", "service-ca-file", "", "--service-ca-file: required"},
@@ -97,8 +90,8 @@ var everybody = []Refusal{
 	{"a backends file that does not exist", "backends-file", "missing.yaml", "--backends-file: cannot read"},
 }
 
-// TestRefusals tests that a service refuses what all services refuse, and some more. good are flags that it takes; replaced are those
-// whose place --backends-file takes.
+// TestRefusals tests that a service refuses what all services refuse, and some more. good are flags that it accepts. replaced are the flags
+// that --backends-file replaces.
 func TestRefusals[O Options[Completed], Completed any](t *testing.T, newOptions func() O, good Flags, replaced []string, more ...Refusal) {
 	for _, test := range append(everybody, more...) {
 		t.Run(test.Name, func(t *testing.T) {
@@ -109,9 +102,7 @@ func TestRefusals[O Options[Completed], Completed any](t *testing.T, newOptions 
 				}
 			}
 			_, err := Complete[Completed](t, newOptions(), flags)
-			if err == nil || !strings.Contains(err.Error(), test.Want) {
-				t.Errorf("got error %v, want %q", err, test.Want)
-			}
+			assert.ErrorContains(t, err, test.Want)
 		})
 	}
 }

@@ -13,8 +13,8 @@ import (
 // coreGroup is the name of the core group in --runtime-config.
 const coreGroup = "/v1"
 
-// RenameCoreGroup returns --runtime-config as kube-apiserver reads it: names from the time before groups, such as api/v1, become that of
-// the core group, and api/legacy goes.
+// RenameCoreGroup returns --runtime-config as kube-apiserver reads it. It replaces names from before API groups existed, such as api/v1, by
+// names of the core group, and removes api/legacy.
 func RenameCoreGroup(config cliflag.ConfigurationMap) cliflag.ConfigurationMap {
 	renamed := maps.Clone(config)
 	for name, value := range config {

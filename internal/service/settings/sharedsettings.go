@@ -1,9 +1,9 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package settings is about what all services must have in common: the version that they emulate, feature gates and
-// --runtime-config. kube-apiserver decides by these what it serves, stores and accepts, and core, extensions and aggregator
-// each do a part of that.
+// Package settings is about what all services must have in common: the version that they emulate, feature gates, --runtime-config,
+// modes of authorization and who is let in without credentials. kube-apiserver decides by these what it serves, stores and accepts, and
+// core, extensions and aggregator each do a part of that.
 //
 // Services are upgraded one after the other, so differing binaries are no disagreement, and neither is that each emulates the
 // version of its own binary or has the gates that are the default there. What was asked of one and not of the other is.
@@ -14,8 +14,10 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/apiserver/pkg/apis/apiserver"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/compatibility"
 	"k8s.io/component-base/featuregate"
@@ -23,8 +25,31 @@ import (
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// Of returns the settings of a process with these versions and gates, and this --runtime-config.
-func Of(components compatibility.ComponentGlobalsRegistry, runtimeConfig cliflag.ConfigurationMap) *backendv1.Settings {
+// Access says who is let in, and who decides what they may do.
+type Access struct {
+	// Modes are those of authorization, in their order.
+	Modes []string
+	// Anonymous says who is let in without credentials. It is nil in a service that does not decide that.
+	Anonymous *apiserver.AnonymousAuthConfig
+}
+
+func (a Access) anonymousAuth() string {
+	switch {
+	case a.Anonymous == nil:
+		return ""
+	case !a.Anonymous.Enabled || len(a.Anonymous.Conditions) == 0:
+		return strconv.FormatBool(a.Anonymous.Enabled)
+	}
+	var paths []string
+	for _, condition := range a.Anonymous.Conditions {
+		paths = append(paths, condition.Path)
+	}
+	slices.Sort(paths)
+	return "true at " + strings.Join(paths, ",")
+}
+
+// Of returns the settings of a process with these versions and gates, this --runtime-config and this access.
+func Of(components compatibility.ComponentGlobalsRegistry, runtimeConfig cliflag.ConfigurationMap, access Access) *backendv1.Settings {
 	versions := components.EffectiveVersionFor(compatibility.DefaultKubeComponent)
 	gates := components.FeatureGateFor(compatibility.DefaultKubeComponent)
 	settings := &backendv1.Settings{
@@ -33,6 +58,8 @@ func Of(components compatibility.ComponentGlobalsRegistry, runtimeConfig cliflag
 		MinCompatibilityVersion: minor(versions.MinCompatibilityVersion()),
 		FeatureGates:            map[string]bool{},
 		RuntimeConfig:           RenameCoreGroup(runtimeConfig), // core's was renamed already
+		AuthorizationModes:      access.Modes,
+		AnonymousAuth:           access.anonymousAuth(),
 	}
 	if known, ok := gates.(featuregate.MutableFeatureGate); ok {
 		for gate, spec := range known.GetAll() {
@@ -82,7 +109,18 @@ func Differences(ours, theirs *backendv1.Settings) []string {
 	for _, name := range names(ours.GetRuntimeConfig(), theirs.GetRuntimeConfig()) {
 		differ("--runtime-config of "+name, ours.GetRuntimeConfig()[name], theirs.GetRuntimeConfig()[name])
 	}
+	if here, there := ours.GetAuthorizationModes(), theirs.GetAuthorizationModes(); len(here) > 0 && len(there) > 0 {
+		differ("--authorization-mode", decisive(here), decisive(there))
+	}
+	if here, there := ours.GetAnonymousAuth(), theirs.GetAnonymousAuth(); here != "" && there != "" {
+		differ("--anonymous-auth", here, there)
+	}
 	return found
+}
+
+// decisive returns modes without Node, which decides nothing outside of core.
+func decisive(modes []string) string {
+	return strings.Join(slices.DeleteFunc(slices.Clone(modes), func(mode string) bool { return mode == "Node" }), ",")
 }
 
 // emulates reports whether a version is emulated that is not that of the binary.

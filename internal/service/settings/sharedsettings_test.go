@@ -8,9 +8,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/apiserver/pkg/apis/apiserver"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/compatibility"
 	"k8s.io/component-base/featuregate"
@@ -31,18 +33,18 @@ func TestSettingsAreWhatIsNotTheDefault(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := gates.Set("TurnedOn=true,SaidAgain=true"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, gates.Set("TurnedOn=true,SaidAgain=true"))
 	components := compatibility.NewComponentGlobalsRegistry()
-	if err := components.Register(compatibility.DefaultKubeComponent, versions, gates); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, components.Register(compatibility.DefaultKubeComponent, versions, gates))
 	want := &backendv1.Settings{
 		BinaryVersion: "1.36.3", EmulationVersion: "1.35", MinCompatibilityVersion: "1.34",
 		FeatureGates: map[string]bool{"TurnedOn": true}, RuntimeConfig: map[string]string{"api/all": "true"},
+		AuthorizationModes: []string{"Node", "RBAC"}, AnonymousAuth: "true at /healthz,/livez",
 	}
-	if diff := cmp.Diff(want, Of(components, cliflag.ConfigurationMap{"api/all": "true", "api/legacy": "true"}), protocmp.Transform()); diff != "" {
+	access := Access{Modes: []string{"Node", "RBAC"}, Anonymous: &apiserver.AnonymousAuthConfig{
+		Enabled: true, Conditions: []apiserver.AnonymousAuthCondition{{Path: "/livez"}, {Path: "/healthz"}},
+	}}
+	if diff := cmp.Diff(want, Of(components, cliflag.ConfigurationMap{"api/all": "true", "api/legacy": "true"}, access), protocmp.Transform()); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
 	}
 }
@@ -76,6 +78,7 @@ func TestDifferences(t *testing.T) {
 		s := &backendv1.Settings{
 			BinaryVersion: "1.36.3", EmulationVersion: "1.36", MinCompatibilityVersion: "1.35",
 			FeatureGates: map[string]bool{"A": true}, RuntimeConfig: map[string]string{"api/all": "true"},
+			AuthorizationModes: []string{"RBAC"}, AnonymousAuth: "true",
 		}
 		if change != nil {
 			change(s)
@@ -111,6 +114,16 @@ func TestDifferences(t *testing.T) {
 			name: "runtime config", theirs: settings(func(s *backendv1.Settings) { s.RuntimeConfig = map[string]string{"batch/v1": "false"} }),
 			want: []string{"--runtime-config of api/all is true here and not set there", "--runtime-config of batch/v1 is not set here and false there"},
 		},
+		{
+			name: "a backend that allows everything", theirs: settings(func(s *backendv1.Settings) { s.AuthorizationModes = []string{"AlwaysAllow"} }),
+			want: []string{"--authorization-mode is RBAC here and AlwaysAllow there"},
+		},
+		{name: "mode Node", theirs: settings(func(s *backendv1.Settings) { s.AuthorizationModes = []string{"Node", "RBAC"} })},
+		{
+			name: "nobody anonymous", theirs: settings(func(s *backendv1.Settings) { s.AnonymousAuth = "false" }),
+			want: []string{"--anonymous-auth is true here and false there"},
+		},
+		{name: "modes and anonymous are not told", theirs: settings(func(s *backendv1.Settings) { s.AuthorizationModes, s.AnonymousAuth = nil, "" })},
 		{name: "an upgrade", theirs: newer("1.37", nil)},
 		{name: "an upgrade that goes on to emulate", theirs: newer("1.36", map[string]bool{"New": true})},
 		{

@@ -45,6 +45,7 @@ func Wait(ctx context.Context, config storagebackend.Config, serving *options.Se
 		return fmt.Errorf("etcd at %s: %w", servers, err)
 	}
 	defer client.Close() //nolint:errcheck // nothing was written
+	checkFeatures(ctx, config.Transport)
 
 	if probe(ctx, client, config.Prefix) == nil {
 		return nil

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/server/v3/embed"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -45,9 +47,7 @@ func TestWaitAnswersUntilEtcdIsThere(t *testing.T) {
 	}
 
 	startEtcd(t, etcdURL, peerURL)
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, <-done)
 
 	// The listener is the next server's.
 	go func() {
@@ -58,9 +58,7 @@ func TestWaitAnswersUntilEtcdIsThere(t *testing.T) {
 		}
 	}()
 	connection, err := net.Dial("tcp", serving.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got, err := io.ReadAll(connection); err != nil || string(got) != "hello" {
 		t.Errorf("got %q, %v from the next server", got, err)
 	}
@@ -71,9 +69,7 @@ func TestWaitLeavesThePortAloneWhenEtcdIsThere(t *testing.T) {
 	startEtcd(t, etcdURL, freeURL(t))
 	serving := newServing(t)
 	config := storagebackend.Config{Prefix: "/registry", Transport: storagebackend.TransportConfig{ServerList: []string{etcdURL.String()}}}
-	if err := Wait(t.Context(), config, serving); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Wait(t.Context(), config, serving))
 	if serving.BindPort == 0 || serving.Listener == nil {
 		t.Error("the listener is gone")
 	}
@@ -84,17 +80,13 @@ func TestWaitEnds(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		config := storagebackend.Config{Transport: storagebackend.TransportConfig{ServerList: []string{freeURL(t).String()}}}
-		if err := Wait(ctx, config, newServing(t)); err == nil || !strings.Contains(err.Error(), "stopped while waiting for etcd") {
-			t.Errorf("got %v", err)
-		}
+		assert.ErrorContains(t, Wait(ctx, config, newServing(t)), "stopped while waiting for etcd")
 	})
 	t.Run("at once when a file is missing", func(t *testing.T) {
 		config := storagebackend.Config{Transport: storagebackend.TransportConfig{
 			ServerList: []string{"https://127.0.0.1:1"}, TrustedCAFile: "/nonexistent",
 		}}
-		if err := Wait(t.Context(), config, newServing(t)); err == nil || !strings.Contains(err.Error(), "/nonexistent") {
-			t.Errorf("got %v", err)
-		}
+		assert.ErrorContains(t, Wait(t.Context(), config, newServing(t)), "/nonexistent")
 	})
 }
 
@@ -102,17 +94,11 @@ func TestWaitEnds(t *testing.T) {
 func newServing(t *testing.T) *options.SecureServingOptions {
 	t.Helper()
 	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	generated, err := dynamiccertificates.NewStaticSNICertKeyContent("test", certPEM, keyPEM)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	o := options.NewSecureServingOptions()
 	o.Listener = listener
@@ -131,9 +117,7 @@ func startEtcd(t *testing.T, client, peer *url.URL) {
 	config.ListenPeerUrls, config.AdvertisePeerUrls = []url.URL{*peer}, []url.URL{*peer}
 	config.InitialCluster = config.InitialClusterFromName("")
 	etcd, err := embed.StartEtcd(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(etcd.Close)
 	<-etcd.Server.ReadyNotify()
 }
@@ -141,9 +125,7 @@ func startEtcd(t *testing.T, client, peer *url.URL) {
 func freeURL(t *testing.T) *url.URL {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer listener.Close() //nolint:errcheck // nothing was written
 	return &url.URL{Scheme: "http", Host: listener.Addr().String()}
 }
@@ -164,9 +146,7 @@ func eventually(t *testing.T, condition func() bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true,
 		func(context.Context) (bool, error) { return condition(), nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 func TestServersThatAreNoAddressAreRefused(t *testing.T) {

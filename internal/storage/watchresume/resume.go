@@ -6,6 +6,7 @@ package watchresume
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -19,18 +20,24 @@ import (
 )
 
 const (
-	// concurrentResumes bounds how many watches are served from etcd at a time; others wait. One takes about 0.1 s, the period at
-	// which etcd serves watches that begin in the past.
+	// concurrentResumes bounds how many watches are read from etcd at a time. Others wait for their turn, which takes about 0.1 s, the
+	// period at which etcd serves watches that begin in the past.
 	concurrentResumes = 64
-	// maxResume bounds how long one is, waiting included. Whoever has not caught up then had better list again.
-	maxResume = 10 * time.Second
+	// maxWait bounds the wait for a turn, and maxTurn the turn. If one ends too late, the client has to list again.
+	maxWait = 30 * time.Second
+	maxTurn = 10 * time.Second
+	// maxPause bounds how long a turn waits for its client in sum. A slower client gets on in several turns.
+	maxPause = 500 * time.Millisecond
 	// progressPeriod is how often etcd is asked how far a watch has come. It does not answer while one is behind.
 	progressPeriod = 50 * time.Millisecond
 	// maxHandovers bounds how often a cache may be filled again just when a watch comes to it.
 	maxHandovers = 3
 )
 
-var errForgotten = errors.New("etcd has forgotten what happened since")
+var (
+	errForgotten  = errors.New("etcd has forgotten what happened since")
+	errUnreadable = errors.New("etcd has an event that cannot be read")
+)
 
 var (
 	resuming = make(chan struct{}, concurrentResumes)
@@ -96,25 +103,24 @@ func (w *resumed) run(ctx context.Context) {
 // ended: with the event that makes the client list again, when that is better or all it can do, or else without a word, so that
 // the client resumes where it is.
 func (w *resumed) handOver(ctx context.Context) watch.Interface {
-	bounded, cancel := context.WithTimeout(ctx, maxResume)
-	defer cancel()
-	select {
-	case resuming <- struct{}{}:
-		defer func() { <-resuming }()
-	case <-bounded.Done():
-		w.send(ctx, w.refusal)
-		return nil
+	for caughtUp := false; !caughtUp; {
+		next, err := w.takeTurn(ctx)
+		switch {
+		case errors.Is(err, errForgotten) || errors.Is(err, errUnreadable) || errors.Is(err, context.DeadlineExceeded):
+			w.send(ctx, w.refusal)
+			return nil
+		case err != nil:
+			klog.V(2).InfoS("A watch was not continued from etcd", "key", w.key, "resourceVersion", w.opts.ResourceVersion, "reason", err.Error())
+			return nil
+		}
+		// The client may take its time here, where it keeps nobody from having a turn.
+		for _, event := range next.unsent {
+			if !w.send(ctx, event) {
+				return nil
+			}
+		}
+		w.opts.ResourceVersion, caughtUp = strconv.FormatUint(next.reached, 10), next.caughtUp
 	}
-	reached, err := w.replay(bounded)
-	switch {
-	case errors.Is(err, errForgotten) || errors.Is(err, context.DeadlineExceeded):
-		w.send(ctx, w.refusal)
-		return nil
-	case err != nil:
-		klog.V(2).InfoS("A watch was not continued from etcd", "key", w.key, "resourceVersion", w.opts.ResourceVersion, "reason", err.Error())
-		return nil
-	}
-	w.opts.ResourceVersion = reached
 	watching, err := w.cache.Watch(ctx, w.key, w.opts)
 	if err != nil {
 		return nil
@@ -122,12 +128,39 @@ func (w *resumed) handOver(ctx context.Context) watch.Interface {
 	return watching
 }
 
-// replay sends what happened since the resourceVersion of the watch, until it is as late as when this was called, and returns the
-// resourceVersion that it has come to. The error is errForgotten when etcd has forgotten what happened.
-func (w *resumed) replay(ctx context.Context) (reached string, err error) {
+// takeTurn waits for a turn to read from etcd, and takes it.
+func (w *resumed) takeTurn(ctx context.Context) (turn, error) {
+	waiting, stop := context.WithTimeout(ctx, maxWait)
+	defer stop()
+	select {
+	case resuming <- struct{}{}:
+		defer func() { <-resuming }()
+	case <-waiting.Done():
+		return turn{}, waiting.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxTurn)
+	defer cancel()
+	return w.replay(ctx)
+}
+
+// turn is how far a watch has come in one turn.
+type turn struct {
+	// unsent are events that the client did not take in time. They have the same resourceVersion.
+	unsent []watch.Event
+	// reached is the resourceVersion of the watch once they are sent.
+	reached uint64
+	// caughtUp is set if that is as late as the beginning of the turn.
+	caughtUp bool
+	// patience is how much longer the turn waits for its client.
+	patience time.Duration
+}
+
+// replay sends what happened since the resourceVersion of the watch, until it is as late as when this was called or the client is too slow.
+// The error is errForgotten when etcd has forgotten what happened.
+func (w *resumed) replay(ctx context.Context) (turn, error) {
 	now, err := w.history.GetCurrentResourceVersion(ctx)
 	if err != nil {
-		return "", err
+		return turn{}, err
 	}
 	// The watch has a stream of its own, because etcd tells of progress by stream.
 	stream := "history-" + strconv.FormatUint(streams.Add(1), 10)
@@ -137,41 +170,83 @@ func (w *resumed) replay(ctx context.Context) (reached string, err error) {
 	opts.ProgressNotify = true
 	watching, err := w.history.Watch(ctx, w.key, opts)
 	if err != nil {
-		return "", err
+		return turn{}, err
 	}
 	defer watching.Stop()
 
 	ask := time.NewTicker(progressPeriod)
 	defer ask.Stop()
-	for {
+	for t := (turn{patience: maxPause}); ; {
 		select {
 		case event, ok := <-watching.ResultChan():
-			switch {
-			case !ok:
-				return "", errors.New("etcd ended the watch")
-			case isExpired(&event):
-				return "", errForgotten
-			case event.Type == watch.Error:
-				return "", apierrors.FromObject(event.Object)
-			case event.Type == watch.Bookmark:
-				at, err := w.history.Versioner().ObjectResourceVersion(event.Object)
-				if err != nil {
-					return "", err
-				}
-				// Anything before this has been sent; of an event, others may have the same revision.
-				if at >= now {
-					return strconv.FormatUint(at, 10), nil
-				}
-			case !w.send(ctx, event):
-				return "", ctx.Err()
+			if !ok {
+				return turn{}, errors.New("etcd ended the watch")
+			}
+			if over, err := w.hear(ctx, &t, event, now); over || err != nil {
+				return t, err
 			}
 		case <-ask.C:
 			if err := w.history.RequestWatchProgress(ctx); err != nil {
-				return "", err
+				return turn{}, err
 			}
 		case <-ctx.Done():
-			return "", ctx.Err()
+			return turn{}, ctx.Err()
 		}
+	}
+}
+
+// hear takes an event from etcd. It reports whether the turn is over.
+func (w *resumed) hear(ctx context.Context, t *turn, event watch.Event, now uint64) (over bool, err error) {
+	if isExpired(&event) {
+		return false, errForgotten
+	}
+	if event.Type == watch.Error {
+		// A watch that only ended would meet the same event again and again.
+		return false, fmt.Errorf("%w: %w", errUnreadable, apierrors.FromObject(event.Object))
+	}
+	at, err := w.history.Versioner().ObjectResourceVersion(event.Object)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("%w: %w", errUnreadable, err)
+	case event.Type == watch.Bookmark:
+		// All events up to this resourceVersion were heard.
+		over = at >= now || len(t.unsent) > 0
+		if over {
+			t.reached, t.caughtUp = at, at >= now
+		}
+		return over, nil
+	case len(t.unsent) == 0:
+		if !w.offer(ctx, t, event) {
+			t.unsent = []watch.Event{event}
+		}
+	case at == t.reached:
+		// A watch cannot go on between two events with the same resourceVersion.
+		t.unsent = append(t.unsent, event)
+	default:
+		return true, nil
+	}
+	t.reached = at
+	return false, ctx.Err()
+}
+
+// offer hands an event to the client, and returns false if the turn cannot wait for it any longer.
+func (w *resumed) offer(ctx context.Context, t *turn, event watch.Event) bool {
+	select {
+	case w.events <- event:
+		return true
+	default:
+	}
+	offered := time.Now()
+	defer func() { t.patience -= time.Since(offered) }()
+	timer := time.NewTimer(t.patience)
+	defer timer.Stop()
+	select {
+	case w.events <- event:
+		return true
+	case <-timer.C:
+		return false
+	case <-ctx.Done():
+		return false
 	}
 }
 

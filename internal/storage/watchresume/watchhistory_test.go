@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -65,9 +66,7 @@ func replica(t *testing.T, etcd *clientv3.Client) storage.Interface {
 			return pod.Labels, fields.Set{"metadata.name": pod.Name}, nil
 		},
 		nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(destroy)
 	return made
 }
@@ -77,9 +76,7 @@ func create(t *testing.T, in storage.Interface, name string, podLabels map[strin
 	t.Helper()
 	out := &example.Pod{}
 	pod := &example.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: podLabels}}
-	if err := in.Create(t.Context(), prefix+name, pod, out, 0); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, in.Create(t.Context(), prefix+name, pod, out, 0))
 	return out.ResourceVersion
 }
 
@@ -102,9 +99,7 @@ func events(t *testing.T, watching watch.Interface, n int) []string {
 				t.Fatalf("error event after %v: %v", got, event.Object)
 			}
 			pod, err := podOf(event.Object)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			got = append(got, string(event.Type)+" "+pod.Name)
 		case <-timeout:
 			t.Fatalf("only %v", got)
@@ -171,9 +166,7 @@ func TestWatchOlderThanTheCache(t *testing.T) {
 				t.Fatal(err)
 			}
 			watching, err := young.Watch(t.Context(), test.key, test.opts())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer watching.Stop()
 			create(t, old, "d", nil)
 			create(t, old, "e", map[string]string{"colour": "red"})
@@ -240,31 +233,107 @@ func TestManyWatchesResumeWhileObjectsChange(t *testing.T) {
 	}
 }
 
-func TestWatchOlderThanTheHistoryIsToldToListAgain(t *testing.T) {
+func TestSlowReadersKeepNobodyWaiting(t *testing.T) {
 	etcd := testserver.RunEtcd(t, nil)
 	old := replica(t, etcd.Client)
 	before := create(t, old, "a", nil)
-	create(t, old, "b", nil)
-	last, err := strconv.ParseInt(create(t, old, "c", nil), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := etcd.Compact(t.Context(), last); err != nil {
-		t.Fatal(err)
+	want := []string{"ADDED b", "ADDED c", "ADDED d", "ADDED e"}
+	for _, name := range []string{"b", "c", "d"} {
+		create(t, old, name, nil)
 	}
 	young := replica(t, etcd.Client)
-	watching, err := young.Watch(t.Context(), prefix, optionsAt(before))
-	if err != nil {
-		t.Fatal(err)
+	begin := func() watch.Interface {
+		watching, err := young.Watch(t.Context(), prefix, optionsAt(before))
+		require.NoError(t, err)
+		t.Cleanup(watching.Stop)
+		return watching
 	}
+	// These are more than are read from etcd at a time.
+	var slow []watch.Interface
+	for range 100 {
+		slow = append(slow, begin())
+	}
+	create(t, old, "e", nil)
+	for range 3 {
+		if got := events(t, begin(), len(want)); !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+	for i, watching := range slow[:10] {
+		if got := events(t, watching, len(want)); !slices.Equal(got, want) {
+			t.Errorf("slow reader %d got %v, want %v", i, got, want)
+		}
+	}
+}
+
+func TestASlowReaderGetsAllEventsOfATransaction(t *testing.T) {
+	etcd := testserver.RunEtcd(t, nil)
+	old := replica(t, etcd.Client)
+	before := create(t, old, "a", nil)
+	value, err := etcd.Client.Get(t.Context(), "/registry"+prefix+"a")
+	require.NoError(t, err)
+	var want []string
+	for _, names := range []string{"bcd", "e", "fg"} {
+		var puts []clientv3.Op
+		for _, name := range strings.Split(names, "") {
+			pod := strings.Replace(string(value.Kvs[0].Value), `"name":"a"`, `"name":"`+name+`"`, 1)
+			puts = append(puts, clientv3.OpPut("/registry"+prefix+name, pod))
+			want = append(want, "ADDED "+name)
+		}
+		if _, err := etcd.Client.Txn(t.Context()).Then(puts...).Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	watching, err := replica(t, etcd.Client).Watch(t.Context(), prefix, optionsAt(before))
+	require.NoError(t, err)
 	defer watching.Stop()
-	event := <-watching.ResultChan()
-	status, ok := event.Object.(*metav1.Status)
-	if !ok || event.Type != watch.Error || status.Code != http.StatusGone || !strings.Contains(status.Message, "too old resource version") {
-		t.Errorf("got %s %v, want what kube-apiserver's cache says", event.Type, event.Object)
+	for len(want) > 0 {
+		time.Sleep(600 * time.Millisecond) // Slow is who takes longer than a turn waits. Whether this is slow enough changes no result.
+		n := min(2, len(want))
+		if got := events(t, watching, n); !slices.Equal(got, want[:n]) {
+			t.Errorf("got %v, want %v", got, want[:n])
+		}
+		want = want[n:]
 	}
-	if event, more := <-watching.ResultChan(); more {
-		t.Errorf("then %v", event)
+}
+
+func TestWatchThatTheHistoryCannotServeIsToldToListAgain(t *testing.T) {
+	for name, spoil := range map[string]func(t *testing.T, etcd *clientv3.Client, last int64){
+		"older than the history": func(t *testing.T, etcd *clientv3.Client, last int64) {
+			_, err := etcd.Compact(t.Context(), last)
+			require.NoError(t, err)
+		},
+		"with an event that cannot be read": func(t *testing.T, etcd *clientv3.Client, _ int64) {
+			const key = "/registry" + prefix + "broken"
+			_, err := etcd.Put(t.Context(), key, "no pod")
+			require.NoError(t, err)
+			_, err = etcd.Delete(t.Context(), key) // else no cache is ever filled
+			require.NoError(t, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			etcd := testserver.RunEtcd(t, nil)
+			old := replica(t, etcd.Client)
+			before := create(t, old, "a", nil)
+			create(t, old, "b", nil)
+			last, err := strconv.ParseInt(create(t, old, "c", nil), 10, 64)
+			require.NoError(t, err)
+			spoil(t, etcd.Client, last)
+			watching, err := replica(t, etcd.Client).Watch(t.Context(), prefix, optionsAt(before))
+			require.NoError(t, err)
+			defer watching.Stop()
+			event := <-watching.ResultChan()
+			for event.Type == watch.Added { // what came before can be read
+				event = <-watching.ResultChan()
+			}
+			status, ok := event.Object.(*metav1.Status)
+			if !ok || event.Type != watch.Error || status.Code != http.StatusGone || !strings.Contains(status.Message, "too old resource version") {
+				t.Errorf("got %s %v, want what kube-apiserver's cache says", event.Type, event.Object)
+			}
+			if event, more := <-watching.ResultChan(); more {
+				t.Errorf("then %v", event)
+			}
+		})
 	}
 }
 
@@ -281,9 +350,7 @@ func TestStoppedWatchEnds(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			watching, err := replica(t, etcd.Client).Watch(ctx, prefix, optionsAt(before))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			stop(watching, cancel)
 			for range watching.ResultChan() {
 			}
@@ -300,9 +367,7 @@ func TestRequestsWaitForACacheThatWasJustMade(t *testing.T) {
 			t.Errorf("list: %d items, %v", len(list.Items), err)
 		}
 		watching, err := replica(t, etcd.Client).Watch(t.Context(), prefix, optionsAt("0"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		events(t, watching, 1)
 		watching.Stop()
 	}

@@ -10,14 +10,14 @@ import (
 	"sync"
 )
 
-// size of the pieces. net/http sends the first 4 KiB of each by themselves.
+// size is the size of a piece in bytes. net/http sends each 4 KiB of a smaller piece on its own.
 const size = 32 << 10
 
 var buffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, size) }}
 
-// Answers has a handler send its answers to HTTP/1.1 requests in large pieces, but for what it flushes. The serializers of API servers write
-// lists object by object, and net/http sends each 4 KiB by itself: 150 TLS records, and as many system calls in both processes, for a
-// list of 500 ConfigMaps.
+// Answers makes a handler send its answers to HTTP/1.1 requests in large pieces, except what it flushes. The serializers of API servers
+// write a list object by object, and net/http sends it in pieces of 4 KiB. A list of 500 ConfigMaps would take 150 TLS records, and as many
+// system calls in both processes.
 func Answers(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		own, ok := w.(connection)
@@ -26,13 +26,13 @@ func Answers(handler http.Handler) http.Handler {
 			return
 		}
 		a := &answer{connection: own}
-		// Not deferred: what a handler has written that panics is of no use to anybody.
+		// Not deferred: nobody needs what a handler wrote before it panicked.
 		handler.ServeHTTP(a, req)
 		_ = a.send() // where the connection is broken net/http has seen it
 	})
 }
 
-// connection is what net/http's writers of HTTP/1.1 answers are, and handlers look for.
+// connection has the interfaces of net/http's writers of HTTP/1.1 answers that handlers look for.
 type connection interface {
 	http.ResponseWriter
 	http.Flusher
@@ -42,11 +42,11 @@ type connection interface {
 
 type answer struct {
 	connection
-	// begun is set with the status, after which headers do not count any more.
+	// begun is set with the status. Later headers have no effect.
 	begun bool
-	// direct is set where the answer says how long it is: net/http refuses what is longer, and is to be told piece by piece.
+	// direct is set if the answer states its length. net/http rejects a longer answer, and must see each piece to do so.
 	direct bool
-	// buffer is nil while there is nothing to be sent.
+	// buffer is nil while nothing waits to be sent.
 	buffer *bufio.Writer
 }
 
@@ -78,7 +78,7 @@ func (a *answer) Write(p []byte) (int, error) {
 	return a.buffer.Write(p)
 }
 
-// send passes on what was written. What lives long, such as a watch, has no buffer while it waits.
+// send passes on what was written, and drops the buffer. A long answer, such as a watch, has no buffer while it waits.
 func (a *answer) send() error {
 	if a.buffer == nil {
 		return nil

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // counting is a listener that counts what its connections write.
@@ -48,9 +50,7 @@ func serve(t *testing.T, handler http.HandlerFunc) (*httptest.Server, *counting)
 func get(t *testing.T, server *httptest.Server) *http.Response {
 	t.Helper()
 	resp, err := server.Client().Get(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = resp.Body.Close() })
 	return resp
 }

@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// small is what a write is shorter than that others may join: net/http and x/net/http2 collect 4 KiB.
+// small is the size below which a write waits for others to join it. net/http and x/net/http2 collect 4 KiB.
 const small = 4 << 10
 
-// keepAlive is that of k8s.io/apiserver/pkg/server (tcpKeepAliveListener), which finds no TCP connection to set it for behind this listener.
+// keepAlive is the period that k8s.io/apiserver sets (tcpKeepAliveListener). It finds no TCP connection behind this listener, so the
+// listener sets it.
 const keepAlive = 3 * time.Minute
 
-// Listener has the connections that it accepts let others go first when they write little. An event wakes up hundreds of watches that share an
-// HTTP/2 connection; while its server sends the first one, what the others have written by then leaves together.
+// Listener makes a connection let other goroutines run before a small write. An event wakes hundreds of watches that share an HTTP/2
+// connection. While the server sends the first event, the other watches write theirs, and all of these leave together.
 func Listener(listener net.Listener) net.Listener { return yieldingListener{listener} }
 
 type yieldingListener struct{ net.Listener }

@@ -1,22 +1,29 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gcpace has the garbage collector run less often while a service is busy, for some memory that it gives back when it is idle.
+// Package gcpace lets the garbage collector run less often while a service is busy. The service uses more memory meanwhile, and gives it back
+// when it is idle.
 //
-// With GOGC=100 a service whose objects take 30 MiB collects garbage whenever it has made another 30 MiB: several times a second under
-// load, which is 10 to 20 % of the processor time of a small request. So while collections follow each other closely, the heap may
-// grow by more than it holds: by at most Room or a sixteenth of the container's limit, and to at most five times what it holds. Where they
-// do not, GOGC is 100, or less where that would be more than Room, down to 50: what a service holds of thousands of definitions it need
-// not have twice. Once nothing was collected for a while, all that is not in use is given back.
+// With GOGC=100, a service whose objects take 30 MiB collects garbage after each 30 MiB that it allocates. Under load that happens several
+// times a second, and takes 10 to 20 % of the processor time of a small request. So the pace depends on the load:
 //
-// What $GOGC says is left alone. The limit of memory is that of $GOMEMLIMIT or, without it, nine tenths of the container's.
+//   - While collections follow each other closely, the heap may grow by Room, or by a sixteenth of the container's limit if that is less. It
+//     may grow to at most five times what it holds.
+//   - Otherwise GOGC is 100. If the heap would then grow by more than Room, GOGC is lower, down to 50: a service that holds thousands of
+//     definitions need not hold them twice.
+//   - After a while without a collection, the service gives all unused memory back.
+//
+// $GOGC replaces all this. The memory limit is $GOMEMLIMIT or, without it, nine tenths of the container's limit.
 //
 // Measured on 2026-11-22 on a machine with two CPUs, alone and beside a neighbour that keeps caches and memory busy:
 //
-//   - With GOGC=100 instead, a LIST of 500 ConfigMaps takes 15 % more processor time, and 24 % beside the neighbour; a GET about a fifth
-//     more. With GOGC=200, both take the same as with this package, within noise. Each was set in turns for 0.8 s, 6 times, with 16 clients.
+//   - With GOGC=100, a LIST of 500 ConfigMaps takes 15 % more processor time, and 24 % more beside the neighbour; a GET takes about a fifth more.
+//     With GOGC=200, both take the same as with this package, within noise. No command repeats these figures: a driver that is not in the
+//     repository set each in turns for 0.8 s, 6 times, with 16 clients. To compare the same settings:
 //
-//   - With 300 CRDs all services together take 959 MB, with GOGC=100 1,236 MB, and with GOGC=200 1,998 MB:
+//     make bench BENCH_ARGS='-sides "" -variant pace=bin -variant 100=bin -variant-env 100=GOGC=100 -variant 200=bin -variant-env 200=GOGC=200 -neighbour both -rounds 5 -profile 0 -run "(GET|LIST-500-JSON-RV=0)/ConfigMaps/certificates"'
+//
+//   - With 300 CRDs, all services together take 959 MB, with GOGC=100 1,236 MB, and with GOGC=200 1,998 MB:
 //
 //     make bench BENCH_ARGS='-sides "" -variant pace=bin -variant 100=bin -variant-env 100=GOGC=100 -variant 200=bin -variant-env 200=GOGC=200 -crd-count 300 -profile 0 -run CRDs'
 package gcpace
@@ -33,10 +40,10 @@ import (
 )
 
 const (
-	// Room is by how much the heap of a busy service may grow before garbage is collected, where it would be less.
+	// Room is how many bytes the heap of a busy service may grow before a collection.
 	Room = 256 << 20
 
-	// busy is the time between collections below which a service is busy, and quiet that above which it is not any more.
+	// A service is busy while collections come less than busy after each other, and no longer busy after quiet without a collection.
 	busy  = 2 * time.Second
 	quiet = 15 * time.Second
 
@@ -44,11 +51,11 @@ const (
 	usual = 100
 	most  = 400
 
-	// spare is what is not given back: it is not worth a collection.
+	// spare is the most unused memory, in bytes, that a service keeps: less is not worth a collection.
 	spare = 16 << 20
 )
 
-// Start sets the pace from now on, until the context ends. It returns at once.
+// Start sets the pace until the context ends. It returns at once.
 func Start(ctx context.Context) {
 	room := uint64(Room)
 	if limit, ok := containerLimit(os.DirFS("/sys/fs/cgroup")); ok {
@@ -67,7 +74,7 @@ func Start(ctx context.Context) {
 // limitVariable is the environment variable with the limit of memory.
 const limitVariable = "GOMEMLIMIT"
 
-// Share keeps the processes that this one starts from taking all memory of the container each for itself.
+// Share makes processes that this one starts ignore the memory limit of the container, which they share.
 func Share() error {
 	if _, set := os.LookupEnv(limitVariable); set {
 		return nil
@@ -75,7 +82,7 @@ func Share() error {
 	return os.Setenv(limitVariable, "off")
 }
 
-// run sets the pace after each collection, and gives memory back when there is none for some time.
+// run sets the pace after each collection, and gives memory back after some time without one.
 func run(ctx context.Context, room uint64, some time.Duration) {
 	p := pace{percent: usual, room: room}
 	last := time.Now()
@@ -102,7 +109,7 @@ func run(ctx context.Context, room uint64, some time.Duration) {
 	}
 }
 
-// isWorthwhile reports whether so much is not in use that it should be given back.
+// isWorthwhile reports whether enough memory is unused to give it back.
 func isWorthwhile(live, unused uint64) bool { return unused > spare+live/2 }
 
 // collected returns a channel that is closed after the next collection.
@@ -112,10 +119,10 @@ func collected() <-chan struct{} {
 	return done
 }
 
-// sentinel is garbage. It has a pointer, as without it would share its memory with objects that live on.
+// sentinel is garbage. It has a pointer, because the runtime puts objects without pointers beside others that live on.
 type sentinel struct{ _ *int }
 
-// memory returns how many bytes the last collection has found in use, and how many more the heap takes.
+// memory returns how many bytes were in use at the last collection, and how many more the heap takes.
 func memory() (live, unused uint64) {
 	samples := []metrics.Sample{
 		{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},
@@ -135,14 +142,14 @@ func memory() (live, unused uint64) {
 	return live, unused - min(live, unused)
 }
 
-// pace is how far the heap may grow, in percent of what is in use, and by how many bytes at most.
+// pace is how far the heap may grow: percent of what is in use, and bytes at most.
 type pace struct {
 	percent int
 	room    uint64
 }
 
-// next returns the percentage after a collection that came that long after the one before, and whether it is worth a change: to make one
-// stops the program for a moment.
+// next returns the percentage after a collection, and whether to set it: setting it stops the program for a moment. since is the time since
+// the collection before.
 func (p *pace) next(since time.Duration, live uint64) (percent int, change bool) {
 	next := p.percent
 	switch {

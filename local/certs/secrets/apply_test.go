@@ -13,6 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,9 +48,7 @@ func testConfig() *Config {
 func actions(t *testing.T, client *fake.Clientset, c *Config, o Options) map[string]Action {
 	t.Helper()
 	results, err := Apply(t.Context(), client, c, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	changed := map[string]Action{}
 	for _, result := range results {
 		if result.Action != Unchanged {
@@ -60,9 +61,7 @@ func actions(t *testing.T, client *fake.Clientset, c *Config, o Options) map[str
 func demand(t *testing.T, what string, got, want map[string]Action) {
 	t.Helper()
 	for name, action := range want {
-		if got[name] != action {
-			t.Errorf("%s: %s is %q, want %q", what, name, got[name], action)
-		}
+		assert.Equal(t, action, got[name], "%s: %s", what, name)
 	}
 	for name, action := range got {
 		if want[name] == "" {
@@ -74,9 +73,7 @@ func demand(t *testing.T, what string, got, want map[string]Action) {
 func get(t *testing.T, client *fake.Clientset, name string) *corev1.Secret {
 	t.Helper()
 	secret, err := client.CoreV1().Secrets(namespace).Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return secret
 }
 
@@ -105,9 +102,7 @@ func TestMissingSecretsAreMadeOnceAndFitTogether(t *testing.T) {
 		t.Error("the certificate comes without its authority")
 	}
 	config, err := clientcmd.RESTConfigFromKubeConfig(get(t, client, "kubeconfig").Data["kubeconfig"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	admin := get(t, client, "admin")
 	if config.Host != "https://server" || !bytes.Equal(config.CertData, admin.Data["tls.crt"]) || !bytes.Equal(config.CAData, admin.Data["ca.crt"]) {
 		t.Errorf("the kubeconfig is of %s by %s", config.Host, config.CertData)
@@ -149,9 +144,7 @@ func TestWhatIsDueIsRenewed(t *testing.T) {
 			actions(t, client, testConfig(), Options{})
 			if tc.damage != nil {
 				list, err := client.CoreV1().Secrets(namespace).List(t.Context(), metav1.ListOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				for _, secret := range list.Items {
 					tc.damage(&secret)
 					if _, err := client.CoreV1().Secrets(namespace).Update(t.Context(), &secret, metav1.UpdateOptions{}); err != nil {
@@ -332,9 +325,7 @@ func TestKubeconfigOfCertificatesThatOthersMakeWaitsForThem(t *testing.T) {
 		go func() {
 			time.Sleep(30 * time.Second)
 			for _, name := range []string{"ca", "admin"} {
-				if err := client.Tracker().Add(get(t, made, name)); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, client.Tracker().Add(get(t, made, name)))
 			}
 		}()
 		demand(t, "the run", actions(t, client, c, Options{Wait: time.Minute}), map[string]Action{"kubeconfig": Created})

@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 const valid = `
@@ -25,17 +28,13 @@ kubeconfig: {secret: kubeconfig, server: https://tripod, authority: ca, client: 
 func load(t *testing.T, content string) (*Config, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	return Load(path)
 }
 
 func TestConfigIsRead(t *testing.T) {
 	c, err := load(t, valid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if c.Duration.Hours() != 8760 || c.Kubeconfig.Key != "kubeconfig" || c.Kubeconfig.Name != "tripod" || len(c.Certificates) != 1 {
 		t.Errorf("configuration is %+v", c)
 	}
@@ -55,9 +54,7 @@ func TestMistakesInTheConfigAreSaid(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := load(t, strings.Replace(valid, tc.old, tc.new, 1))
-			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("error is %v, want %q", err, tc.want)
-			}
+			assert.ErrorContains(t, err, tc.want)
 		})
 	}
 }

@@ -10,10 +10,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
@@ -25,13 +27,9 @@ import (
 func secured(t *testing.T) (Options, *tls.Config) {
 	t.Helper()
 	store, err := certs.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ca, err := store.Authority("ca", "etcd-ca")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, leaf := range map[string]certs.Leaf{
 		"server": {CommonName: "etcd", IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Server: true, Client: true},
 		"client": {CommonName: "client", Client: true},
@@ -41,14 +39,10 @@ func secured(t *testing.T) (Options, *tls.Config) {
 		}
 	}
 	port, err := replicas.ReservePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	port.Release()
 	config, err := replicas.ClientTLS(store, "ca", "client")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return Options{
 		DataDir: t.TempDir(), ClientURL: port.URL(), LogLevel: "error",
 		CertFile: store.CertFile("server"), KeyFile: store.KeyFile("server"), TrustedCAFile: ca.File(),
@@ -78,54 +72,36 @@ func TestServesOnlyClientsWithACertificateUntilItsContextEnds(t *testing.T) {
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		return ready(ctx, options.ClientURL, client), nil
 	})
-	if err != nil {
-		t.Errorf("etcd is not ready: %v", err)
-	}
+	assert.NoError(t, err, "etcd is not ready")
 	if ready(ctx, options.ClientURL, &tls.Config{RootCAs: client.RootCAs}) {
 		t.Error("etcd serves a client without a certificate")
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, <-ended)
 }
 
 func TestBusyPortIsSaidClearly(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer listener.Close() //nolint:errcheck // only for this test
 	url := "http://" + listener.Addr().String()
 	err = Run(t.Context(), Options{DataDir: t.TempDir(), ClientURL: url, LogLevel: "fatal"})
-	if err == nil || !strings.Contains(err.Error(), "already in use: "+url) {
-		t.Errorf("error is %v", err)
-	}
+	assert.ErrorContains(t, err, "already in use: "+url)
 }
 
 func TestDataThatAnotherEtcdUsesAreSaidClearly(t *testing.T) {
 	dataDir := t.TempDir()
 	path := filepath.Join(dataDir, "member", "snap", "db")
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	db, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer db.Close() //nolint:errcheck // only for this test
-	if err := syscall.Flock(int(db.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Flock(int(db.Fd()), syscall.LOCK_EX))
 	err = awaitUnlocked(t.Context(), dataDir, time.Millisecond)
-	if err == nil || !strings.Contains(err.Error(), "another etcd uses the data in "+dataDir) {
-		t.Errorf("error is %v", err)
-	}
+	assert.ErrorContains(t, err, "another etcd uses the data in "+dataDir)
 }
 
 func TestUnusableURLIsSaidClearly(t *testing.T) {
 	err := Run(t.Context(), Options{DataDir: t.TempDir(), ClientURL: "nonsense"})
-	if err == nil || !strings.Contains(err.Error(), `"nonsense" is not of the form`) {
-		t.Errorf("error is %v", err)
-	}
+	assert.ErrorContains(t, err, `"nonsense" is not of the form`)
 }

@@ -5,7 +5,6 @@ package snapshot
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -25,9 +26,7 @@ import (
 func start(t *testing.T, dir string) (url string, client *clientv3.Client, stop func()) {
 	t.Helper()
 	port, err := replicas.ReservePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	port.Release()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -36,15 +35,11 @@ func start(t *testing.T, dir string) (url string, client *clientv3.Client, stop 
 	}()
 	url = strings.Replace(port.URL(), "https", "http", 1)
 	client, err = clientv3.New(clientv3.Config{Endpoints: []string{url}, Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stop = func() {
 		client.Close() //nolint:errcheck // etcd goes anyway
 		if cancel(); ended != nil {
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, <-ended)
 			ended = nil
 		}
 	}
@@ -59,18 +54,14 @@ func start(t *testing.T, dir string) (url string, client *clientv3.Client, stop 
 func put(t *testing.T, client *clientv3.Client, key, value string) int64 {
 	t.Helper()
 	answer, err := client.Put(t.Context(), key, value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return answer.Header.Revision
 }
 
 func all(t *testing.T, client *clientv3.Client) (pairs []string, revision int64) {
 	t.Helper()
 	answer, err := client.Get(t.Context(), "", clientv3.WithPrefix())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, kv := range answer.Kvs {
 		pairs = append(pairs, string(kv.Key)+"="+string(kv.Value))
 	}
@@ -87,9 +78,7 @@ func TestRestoredEtcdIsTheOneOfTheSnapshotAndGoesOnFromALaterRevision(t *testing
 	want, revision := all(t, client)
 	file := filepath.Join(dir, "backup.db")
 	saved, err := Save(t.Context(), SaveOptions{Endpoints: []string{"http://127.0.0.1:1", url}, File: file, Progress: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if info, err := os.Stat(file); err != nil || info.Size() != saved.Bytes || saved.Revision != revision || len(saved.SHA256) != 64 {
 		t.Errorf("saved %+v, file %v, revision %d", saved, info, revision)
 	}
@@ -104,17 +93,11 @@ func TestRestoredEtcdIsTheOneOfTheSnapshotAndGoesOnFromALaterRevision(t *testing
 	second := filepath.Join(dir, "second")
 	options := RestoreOptions{File: file, DataDir: second, Name: embedded.MemberName,
 		InitialAdvertisePeerURLs: []string{embedded.PeerURL}, InitialClusterToken: "new", BumpRevision: 1000}
-	if err := Restore(options); err != nil {
-		t.Fatal(err)
-	}
-	if err := Restore(options); err == nil || !strings.Contains(err.Error(), "is not empty: stop etcd") {
-		t.Errorf("restored twice: %v", err)
-	}
+	require.NoError(t, Restore(options))
+	assert.ErrorContains(t, Restore(options), "is not empty: stop etcd", "restored twice")
 	_, client, _ = start(t, second)
 	got, now := all(t, client)
-	if !slices.Equal(got, want) {
-		t.Errorf("restored are %q, want %q", got, want)
-	}
+	assert.Equal(t, want, got, "restored")
 	if now <= last {
 		t.Errorf("the revision is %d, and was %d before", now, last)
 	}
@@ -122,9 +105,7 @@ func TestRestoredEtcdIsTheOneOfTheSnapshotAndGoesOnFromALaterRevision(t *testing
 	watching, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	answer := <-client.Watch(watching, "/", clientv3.WithPrefix(), clientv3.WithRev(last))
-	if !errors.Is(answer.Err(), rpctypes.ErrCompacted) {
-		t.Errorf("a watch from revision %d got %v", last, answer.Err())
-	}
+	assert.ErrorIs(t, answer.Err(), rpctypes.ErrCompacted, "a watch from revision %d", last)
 	if next := put(t, client, "/d", "later"); next <= now {
 		t.Errorf("the revision goes on with %d after %d", next, now)
 	}
@@ -149,9 +130,7 @@ func TestDataIsReplacedOnceByEachSnapshotAndKept(t *testing.T) {
 		t.Helper()
 		made, kept, err := Replace(RestoreOptions{File: file, DataDir: data, Name: embedded.MemberName,
 			InitialAdvertisePeerURLs: []string{embedded.PeerURL}, InitialClusterToken: "new", BumpRevision: 1000})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return made, kept
 	}
 	has := func(directory, want string) {
@@ -163,9 +142,7 @@ func TestDataIsReplacedOnceByEachSnapshotAndKept(t *testing.T) {
 		}
 	}
 	// What an interrupted one has left is in nobody's way.
-	if err := os.MkdirAll(filepath.Join(data+".restoring", "member", "wal"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Join(data+".restoring", "member", "wal"), 0o700))
 	made, kept := replace(first)
 	if !made || kept == "" {
 		t.Fatalf("made: %v, kept: %q", made, kept)
@@ -183,9 +160,7 @@ func TestDataIsReplacedOnceByEachSnapshotAndKept(t *testing.T) {
 	}
 	has(data, "second")
 	has(kept, "first")
-	if err := os.RemoveAll(data); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.RemoveAll(data))
 	if made, kept := replace(second); !made || kept != "" {
 		t.Errorf("where nothing is: made: %v, kept: %q", made, kept)
 	}
@@ -200,18 +175,12 @@ func TestDamagedSnapshotIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	content[len(content)/2] ^= 1
 	for what, damaged := range map[string][]byte{"damaged": content, "not a whole": content[:len(content)-100]} {
-		if err := os.WriteFile(file, damaged, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, damaged, 0o600))
 		err := Restore(RestoreOptions{File: file, DataDir: filepath.Join(dir, "restored"), Name: "a", InitialAdvertisePeerURLs: []string{embedded.PeerURL}})
-		if err == nil || !strings.Contains(err.Error(), what) {
-			t.Errorf("%s: %v", what, err)
-		}
+		assert.ErrorContains(t, err, what)
 		if _, err := os.Stat(filepath.Join(dir, "restored", "member")); err == nil {
 			t.Errorf("%s: something is restored", what)
 		}
@@ -222,26 +191,16 @@ func TestNewestSnapshotsAreKept(t *testing.T) {
 	dir := t.TempDir()
 	url, _, _ := start(t, filepath.Join(dir, "etcd"))
 	backups := filepath.Join(dir, "backups")
-	if err := os.Mkdir(backups, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(backups, 0o700))
 	others := []string{"other-20250101T000000Z.db", "tripod-etcd-extensions-20250101T000000Z.db", "tripod-etcd-notes.db", "tripod-etcd-20250101T000000Z.db.bak"}
 	for _, name := range append(others, "tripod-etcd-20250101T000000Z.db", "tripod-etcd-20250102T000000Z.db") {
-		if err := os.WriteFile(filepath.Join(backups, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(backups, name), nil, 0o600))
 	}
 	saved, err := Save(t.Context(), SaveOptions{Endpoints: []string{url}, Directory: backups, Name: "tripod-etcd", Keep: 2, Progress: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := []string{filepath.Join(backups, "tripod-etcd-20250101T000000Z.db")}; !slices.Equal(saved.Removed, want) {
-		t.Errorf("removed %q, want %q", saved.Removed, want)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, []string{filepath.Join(backups, "tripod-etcd-20250101T000000Z.db")}, saved.Removed, "removed")
 	entries, err := os.ReadDir(backups)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if want := len(others) + 2; len(entries) != want {
 		t.Errorf("there are %d files, want %d: %v", len(entries), want, entries)
 	}
@@ -250,9 +209,7 @@ func TestNewestSnapshotsAreKept(t *testing.T) {
 func TestWhatCannotBeSavedLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	existing := filepath.Join(dir, "existing.db")
-	if err := os.WriteFile(existing, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(existing, nil, 0o600))
 	nowhere := []string{"http://127.0.0.1:1"}
 	for _, tc := range []struct {
 		name    string

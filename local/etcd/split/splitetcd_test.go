@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -69,9 +71,7 @@ func (p *pair) run(ctx context.Context, change func(*Options)) (*Report, error) 
 func contents(t *testing.T, client *clientv3.Client, prefix string) map[string]string {
 	t.Helper()
 	answer, err := client.Get(t.Context(), prefix, clientv3.WithPrefix())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got := map[string]string{}
 	for _, entry := range answer.Kvs {
 		got[string(entry.Key)] = string(entry.Value)
@@ -92,13 +92,9 @@ func (p *pair) check(t *testing.T) {
 func TestSplit(t *testing.T) {
 	p := newPair(t)
 	before, err := revision(t.Context(), p.source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	report, err := p.run(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p.check(t)
 	counts := map[string]int64{}
 	for _, resource := range report.Resources {
@@ -112,9 +108,7 @@ func TestSplit(t *testing.T) {
 	}
 
 	answer, err := p.target.Get(t.Context(), "/registry/", clientv3.WithPrefix())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, entry := range answer.Kvs {
 		if entry.ModRevision <= before {
 			t.Fatalf("the revision of %s goes back to %d, from up to %d", entry.Key, entry.ModRevision, before)
@@ -144,9 +138,7 @@ func TestSplitGoesOnWhereItWasInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	report, err := p.run(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p.check(t)
 	if report.Unchanged == 0 {
 		t.Error("everything was written again")
@@ -204,9 +196,7 @@ func TestFinishedSplitIsNotDoneAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	report, err := p.run(t.Context(), func(o *Options) { o.DeleteSource = true })
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got := contents(t, p.target, widgetsP)[widgetsP+"default/w-1"]; got != "newer" || report.Written != 0 {
 		t.Errorf("the target was changed: %q, %d written", got, report.Written)
 	}
@@ -215,97 +205,100 @@ func TestFinishedSplitIsNotDoneAgain(t *testing.T) {
 	}
 }
 
+// refusals are copies that must not be made, and the errors that say why.
+var refusals = map[string]struct {
+	before func(*testing.T, *pair)
+	change func(*pair, *Options)
+	want   string
+}{
+	"the same etcd": {
+		change: func(p *pair, o *Options) { o.Target.Servers = p.source.Endpoints() },
+		want:   "--from and --extensions-to are the same etcd",
+	},
+	"a prefix below which there is nothing": {
+		change: func(_ *pair, o *Options) { o.Prefix = "/other" },
+		want:   "no CustomResourceDefinitions below /other",
+	},
+	"a source that changed before its objects are deleted": {
+		before: func(t *testing.T, p *pair) {
+			t.Helper()
+			if _, err := p.run(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			p.put(t, widgetsP+"default/w-1", "late")
+		},
+		change: func(_ *pair, o *Options) { o.DeleteSource = true },
+		want:   "the source has changed since it was copied: nothing is deleted",
+	},
+	"a source that is written while its objects are deleted": {
+		change: func(p *pair, o *Options) {
+			o.DeleteSource = true
+			o.Progress = func(line string) {
+				if strings.HasPrefix(line, "deleting widgets") {
+					p.source.Put(context.Background(), widgetsP+"default/w-1", "late") //nolint:errcheck // then nothing is refused
+				}
+			}
+		},
+		want: "/registry/example.com/widgets/default/w-1 was written in the source since it was copied",
+	},
+	"a source that is in use again after its objects were deleted": {
+		before: func(t *testing.T, p *pair) {
+			t.Helper()
+			if _, err := p.run(t.Context(), func(o *Options) { o.DeleteSource = true }); err != nil {
+				t.Fatal(err)
+			}
+			p.put(t, crds+"widgets.example.com", "{}")
+			p.put(t, widgetsP+"default/again", "")
+		},
+		change: func(_ *pair, o *Options) { o.DeleteSource = true },
+		want:   "the source has changed since it was copied: nothing is deleted",
+	},
+	"a target in use": {
+		before: func(t *testing.T, p *pair) {
+			t.Helper()
+			if _, err := p.target.Put(t.Context(), "/registry/other", ""); err != nil {
+				t.Fatal(err)
+			}
+		},
+		want: "the target is in use",
+	},
+	"a source that changes meanwhile": {
+		change: func(p *pair, o *Options) {
+			o.Progress = func(line string) {
+				if strings.HasPrefix(line, "comparing") {
+					p.source.Put(context.Background(), widgetsP+"default/late", "") //nolint:errcheck // then nothing is refused
+				}
+			}
+		},
+		want: "widgets.example.com changed in the source",
+	},
+	"a target that differs": {
+		change: func(p *pair, o *Options) {
+			o.Progress = func(line string) {
+				if strings.HasPrefix(line, "comparing") {
+					p.target.Delete(context.Background(), widgetsP+"default/w-3") //nolint:errcheck // then nothing is refused
+				}
+			}
+		},
+		want: "widgets.example.com differs",
+	},
+	"a source and a target that changed after it was done": {
+		before: func(t *testing.T, p *pair) {
+			t.Helper()
+			if _, err := p.run(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			p.put(t, widgetsP+"default/w-1", "late")
+			if _, err := p.target.Put(t.Context(), widgetsP+"default/w-2", "newer"); err != nil {
+				t.Fatal(err)
+			}
+		},
+		want: "were changed in the source and in the target",
+	},
+}
+
 func TestSplitRefuses(t *testing.T) {
-	for name, test := range map[string]struct {
-		before func(*testing.T, *pair)
-		change func(*pair, *Options)
-		want   string
-	}{
-		"the same etcd": {
-			change: func(p *pair, o *Options) { o.Target.Servers = p.source.Endpoints() },
-			want:   "--from and --extensions-to are the same etcd",
-		},
-		"a prefix below which there is nothing": {
-			change: func(_ *pair, o *Options) { o.Prefix = "/other" },
-			want:   "no CustomResourceDefinitions below /other",
-		},
-		"a source that changed before its objects are deleted": {
-			before: func(t *testing.T, p *pair) {
-				t.Helper()
-				if _, err := p.run(t.Context(), nil); err != nil {
-					t.Fatal(err)
-				}
-				p.put(t, widgetsP+"default/w-1", "late")
-			},
-			change: func(_ *pair, o *Options) { o.DeleteSource = true },
-			want:   "the source has changed since it was copied: nothing is deleted",
-		},
-		"a source that is written while its objects are deleted": {
-			change: func(p *pair, o *Options) {
-				o.DeleteSource = true
-				o.Progress = func(line string) {
-					if strings.HasPrefix(line, "deleting widgets") {
-						p.source.Put(context.Background(), widgetsP+"default/w-1", "late") //nolint:errcheck // then nothing is refused
-					}
-				}
-			},
-			want: "/registry/example.com/widgets/default/w-1 was written in the source since it was copied",
-		},
-		"a source that is in use again after its objects were deleted": {
-			before: func(t *testing.T, p *pair) {
-				t.Helper()
-				if _, err := p.run(t.Context(), func(o *Options) { o.DeleteSource = true }); err != nil {
-					t.Fatal(err)
-				}
-				p.put(t, crds+"widgets.example.com", "{}")
-				p.put(t, widgetsP+"default/again", "")
-			},
-			change: func(_ *pair, o *Options) { o.DeleteSource = true },
-			want:   "the source has changed since it was copied: nothing is deleted",
-		},
-		"a target in use": {
-			before: func(t *testing.T, p *pair) {
-				t.Helper()
-				if _, err := p.target.Put(t.Context(), "/registry/other", ""); err != nil {
-					t.Fatal(err)
-				}
-			},
-			want: "the target is in use",
-		},
-		"a source that changes meanwhile": {
-			change: func(p *pair, o *Options) {
-				o.Progress = func(line string) {
-					if strings.HasPrefix(line, "comparing") {
-						p.source.Put(context.Background(), widgetsP+"default/late", "") //nolint:errcheck // then nothing is refused
-					}
-				}
-			},
-			want: "widgets.example.com changed in the source",
-		},
-		"a target that differs": {
-			change: func(p *pair, o *Options) {
-				o.Progress = func(line string) {
-					if strings.HasPrefix(line, "comparing") {
-						p.target.Delete(context.Background(), widgetsP+"default/w-3") //nolint:errcheck // then nothing is refused
-					}
-				}
-			},
-			want: "widgets.example.com differs",
-		},
-		"a source and a target that changed after it was done": {
-			before: func(t *testing.T, p *pair) {
-				t.Helper()
-				if _, err := p.run(t.Context(), nil); err != nil {
-					t.Fatal(err)
-				}
-				p.put(t, widgetsP+"default/w-1", "late")
-				if _, err := p.target.Put(t.Context(), widgetsP+"default/w-2", "newer"); err != nil {
-					t.Fatal(err)
-				}
-			},
-			want: "were changed in the source and in the target",
-		},
-	} {
+	for name, test := range refusals {
 		t.Run(name, func(t *testing.T) {
 			p := newPair(t)
 			if test.before != nil {
@@ -316,9 +309,7 @@ func TestSplitRefuses(t *testing.T) {
 					test.change(p, o)
 				}
 			})
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v, want %q", err, test.want)
-			}
+			assert.ErrorContains(t, err, test.want)
 		})
 	}
 }
@@ -327,9 +318,7 @@ func TestRevisionIsRaised(t *testing.T) {
 	p := newPair(t)
 	s := &split{Options: Options{Progress: func(string) {}}, source: p.source, target: p.target}
 	const above = 5000
-	if err := s.raise(t.Context(), above); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.raise(t.Context(), above))
 	got, err := revision(t.Context(), p.target)
 	if err != nil || got <= above {
 		t.Errorf("the revision is %d, %v", got, err)
@@ -343,12 +332,8 @@ func TestRevisionThatIsTooFarIsNotBegun(t *testing.T) {
 	p := newPair(t)
 	s := &split{Options: Options{Progress: func(string) {}}, source: p.source, target: p.target}
 	before, err := revision(t.Context(), p.target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.raise(t.Context(), 10*farthest); err == nil || !strings.Contains(err.Error(), "--bump-revision") {
-		t.Errorf("got %v", err)
-	}
+	require.NoError(t, err)
+	assert.ErrorContains(t, s.raise(t.Context(), 10*farthest), "--bump-revision")
 	if after, err := revision(t.Context(), p.target); err != nil || after != before {
 		t.Errorf("the revision is %d and was %d: %v", after, before, err)
 	}

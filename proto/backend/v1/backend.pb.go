@@ -234,6 +234,10 @@ type Settings struct {
 	FeatureGates map[string]bool `protobuf:"bytes,4,rep,name=feature_gates,json=featureGates,proto3" json:"feature_gates,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// What --runtime-config says.
 	RuntimeConfig map[string]string `protobuf:"bytes,5,rep,name=runtime_config,json=runtimeConfig,proto3" json:"runtime_config,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Modes of authorization, in their order. Empty: not told.
+	AuthorizationModes []string `protobuf:"bytes,6,rep,name=authorization_modes,json=authorizationModes,proto3" json:"authorization_modes,omitempty"`
+	// Who is let in without credentials: true, false, or the paths. Empty: not told, or for others to decide.
+	AnonymousAuth string `protobuf:"bytes,7,opt,name=anonymous_auth,json=anonymousAuth,proto3" json:"anonymous_auth,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -301,6 +305,20 @@ func (x *Settings) GetRuntimeConfig() map[string]string {
 		return x.RuntimeConfig
 	}
 	return nil
+}
+
+func (x *Settings) GetAuthorizationModes() []string {
+	if x != nil {
+		return x.AuthorizationModes
+	}
+	return nil
+}
+
+func (x *Settings) GetAnonymousAuth() string {
+	if x != nil {
+		return x.AnonymousAuth
+	}
+	return ""
 }
 
 // Catalog says what a replica serves, and names the documents about it.
@@ -515,13 +533,15 @@ const file_backend_v1_backend_proto_rawDesc = "" +
 	"\x11PHASE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fPHASE_NOT_READY\x10\x01\x12\x11\n" +
 	"\rPHASE_SERVING\x10\x02\x12\x12\n" +
-	"\x0ePHASE_DRAINING\x10\x03\"\xc8\x03\n" +
+	"\x0ePHASE_DRAINING\x10\x03\"\xa0\x04\n" +
 	"\bSettings\x12%\n" +
 	"\x0ebinary_version\x18\x01 \x01(\tR\rbinaryVersion\x12+\n" +
 	"\x11emulation_version\x18\x02 \x01(\tR\x10emulationVersion\x12:\n" +
 	"\x19min_compatibility_version\x18\x03 \x01(\tR\x17minCompatibilityVersion\x12R\n" +
 	"\rfeature_gates\x18\x04 \x03(\v2-.tripod.backend.v1.Settings.FeatureGatesEntryR\ffeatureGates\x12U\n" +
-	"\x0eruntime_config\x18\x05 \x03(\v2..tripod.backend.v1.Settings.RuntimeConfigEntryR\rruntimeConfig\x1a?\n" +
+	"\x0eruntime_config\x18\x05 \x03(\v2..tripod.backend.v1.Settings.RuntimeConfigEntryR\rruntimeConfig\x12/\n" +
+	"\x13authorization_modes\x18\x06 \x03(\tR\x12authorizationModes\x12%\n" +
+	"\x0eanonymous_auth\x18\a \x01(\tR\ranonymousAuth\x1a?\n" +
 	"\x11FeatureGatesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\bR\x05value:\x028\x01\x1a@\n" +

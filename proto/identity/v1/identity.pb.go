@@ -453,9 +453,12 @@ type AuthenticateResponse struct {
 	Run string `protobuf:"bytes,9,opt,name=run" json:"run,omitempty"`
 	// The last invalidation of that run (WatchResponse.sequence) before the token was looked at. An answer must not be
 	// kept when a later one names one of its dependencies.
-	Sequence      uint64 `protobuf:"varint,10,opt,name=sequence" json:"sequence,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Sequence uint64 `protobuf:"varint,10,opt,name=sequence" json:"sequence,omitempty"`
+	// Whether invalidations tell of everything that ends the token before its time. If not, only who asks again hears of it: a token of
+	// a webhook or of an issuer may have been revoked since.
+	RevocationIsTold bool `protobuf:"varint,11,opt,name=revocation_is_told,json=revocationIsTold" json:"revocation_is_told,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *AuthenticateResponse) Reset() {
@@ -556,6 +559,13 @@ func (x *AuthenticateResponse) GetSequence() uint64 {
 		return x.Sequence
 	}
 	return 0
+}
+
+func (x *AuthenticateResponse) GetRevocationIsTold() bool {
+	if x != nil {
+		return x.RevocationIsTold
+	}
+	return false
 }
 
 // Dependency is something whose change or end may make a good token a bad one.
@@ -807,7 +817,7 @@ const file_identity_v1_identity_proto_rawDesc = "" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"I\n" +
 	"\x13AuthenticateRequest\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x1c\n" +
-	"\taudiences\x18\x02 \x03(\tR\taudiences\"\xc5\x04\n" +
+	"\taudiences\x18\x02 \x03(\tR\taudiences\"\xf3\x04\n" +
 	"\x14AuthenticateResponse\x12,\n" +
 	"\x04user\x18\x01 \x01(\v2\x18.tripod.identity.v1.UserR\x04user\x12\x1c\n" +
 	"\taudiences\x18\x02 \x03(\tR\taudiences\x12k\n" +
@@ -819,7 +829,8 @@ const file_identity_v1_identity_proto_rawDesc = "" +
 	"\fdependencies\x18\b \x03(\v2\x1e.tripod.identity.v1.DependencyR\fdependencies\x12\x10\n" +
 	"\x03run\x18\t \x01(\tR\x03run\x12\x1a\n" +
 	"\bsequence\x18\n" +
-	" \x01(\x04R\bsequence\x1aC\n" +
+	" \x01(\x04R\bsequence\x12,\n" +
+	"\x12revocation_is_told\x18\v \x01(\bR\x10revocationIsTold\x1aC\n" +
 	"\x15AuditAnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe7\x01\n" +

@@ -11,6 +11,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	"k8s.io/apiserver/pkg/authentication/request/union"
@@ -75,15 +77,11 @@ func TestAnOutageOfCoreIsNotTakenForABadToken(t *testing.T) {
 			t.Run(name+"/"+chain, func(t *testing.T) {
 				questions := 0
 				w := ask(build(asking(test.err, &questions)))
-				if w.Code != test.want {
-					t.Errorf("answer is %d, want %d", w.Code, test.want)
-				}
+				assert.Equal(t, test.want, w.Code)
 				if w.Code == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
 					t.Error("503 without Retry-After")
 				}
-				if questions != 1 {
-					t.Errorf("core was asked %d times", questions)
-				}
+				assert.Equal(t, 1, questions, "core was asked %d times", questions)
 			})
 		}
 	}
@@ -95,9 +93,7 @@ func TestEveryRequestIsAuthenticatedOnItsOwn(t *testing.T) {
 	handler := WithOutcome(authenticated(http.NotFoundHandler(), auth, http.NotFoundHandler()))
 	ask(handler)
 	ask(handler)
-	if questions != 2 {
-		t.Errorf("core was asked %d times for two requests", questions)
-	}
+	assert.Equal(t, 2, questions, "core was asked %d times for two requests", questions)
 }
 
 // authenticated stands for the authentication filter.

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/tripod-k8s/tripod/internal/policy"
 )
@@ -17,9 +19,7 @@ import (
 func TestAnonymousIsOffWhereEverythingIsAllowed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "authentication.yaml")
 	content := "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\nanonymous: {enabled: true}\n"
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
 	for _, tc := range []struct {
 		args []string
 		want bool
@@ -37,18 +37,12 @@ func TestAnonymousIsOffWhereEverythingIsAllowed(t *testing.T) {
 			flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 			authentication.AddFlags(flags)
 			authorization.AddFlags(flags)
-			if err := flags.Parse(tc.args); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, flags.Parse(tc.args))
 			authorization.Complete()
 			authentication.applyAuthorization(authorization)
 			config, err := authentication.Anonymous()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if config.Enabled != tc.want {
-				t.Errorf("anonymous is %v, want %v", config.Enabled, tc.want)
-			}
+			require.NoError(t, err)
+			assert.Equal(t, tc.want, config.Enabled, "anonymous")
 		})
 	}
 }

@@ -51,6 +51,8 @@ type Options struct {
 	Lists BackendLists
 	// IdentityGrace is how long known tokens are let in while no replica of core can be asked.
 	IdentityGrace time.Duration
+	// RequestsMemoryMB is how many MiB requests in flight may take, or 0 for half of the memory of the process.
+	RequestsMemoryMB int
 	// APIServiceForm is the form of the APIServices registered for the backends.
 	APIServiceForm string
 
@@ -73,7 +75,7 @@ type Completed struct {
 // New returns the options with kube-apiserver's defaults, except that a shutdown moves clients elsewhere first.
 func New() *Options {
 	generic := service.NewGenericOptions(newEtcdOptions(), newSecureServingOptions())
-	return &Options{
+	o := &Options{
 		Options:                   service.NewOptions("aggregator", generic),
 		AccessOptions:             service.NewAccessOptions(newAdmissionOptions(), plugins.ForAPIServices()),
 		Authentication:            NewAuthenticationOptions(),
@@ -81,6 +83,9 @@ func New() *Options {
 		APIServiceForm:            string(FormService),
 		RejectForwardingRedirects: true,
 	}
+	o.ServiceTrust.ClientCAFile = &o.Authentication.ClientCert.ClientCA
+	o.ServiceTrust.RequestHeaderCAFile = &o.Authentication.RequestHeader.ClientCAFile
+	return o
 }
 
 // newEtcdOptions returns kube-apiserver's defaults of where and how it keeps APIServices.
@@ -134,6 +139,9 @@ func (o *Options) addOwnFlags(fs *pflag.FlagSet) {
 	o.Lists.AddFlags(fs)
 	fs.DurationVar(&o.IdentityGrace, "identity-grace", o.IdentityGrace,
 		"How long bearer tokens that are known are let in while no replica of core can be asked about them. Then, and for other tokens, requests are answered with 503.")
+	fs.IntVar(&o.RequestsMemoryMB, "requests-memory-mb", o.RequestsMemoryMB,
+		"Memory, in MiB, that requests in flight may take. A user may have as much as is still free; further requests are answered with 429. "+
+			"0 means half of GOMEMLIMIT or of the container's limit, and 2048 without a limit.")
 	fs.StringVar(&o.APIServiceForm, "apiservice-form", o.APIServiceForm,
 		"Form of the APIServices registered for core and extensions: \"service\" names the backend in spec.service, "+
 			"\"local\" leaves it empty as kube-apiserver does, so that both can share one etcd.")
@@ -143,12 +151,13 @@ func (o *Options) addOwnFlags(fs *pflag.FlagSet) {
 func (o *Options) Validate() []error {
 	errs := append(o.Options.Validate(), o.AccessOptions.Validate()...)
 	errs = append(errs, o.Authentication.Validate()...)
-	errs = append(errs, o.ServiceTrust.ValidateApart("client-ca-file", o.Authentication.ClientCert.ClientCA)...)
-	errs = append(errs, o.ServiceTrust.ValidateApart("requestheader-client-ca-file", o.Authentication.RequestHeader.ClientCAFile)...)
 	_, notFound := o.Lists.find(o.BackendsFile)
 	errs = append(errs, notFound...)
 	if o.IdentityGrace < 0 {
 		errs = append(errs, fmt.Errorf("--identity-grace must not be negative"))
+	}
+	if o.RequestsMemoryMB < 0 {
+		errs = append(errs, fmt.Errorf("--requests-memory-mb must not be negative"))
 	}
 	switch APIServiceForm(o.APIServiceForm) {
 	case FormService, FormLocal:

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/internal/service/servicetest"
 )
 
@@ -22,15 +25,11 @@ func goodFlags(t *testing.T) servicetest.Flags {
 
 func TestGoodFlagsAreCompleted(t *testing.T) {
 	completed, err := servicetest.Complete(t, New(), goodFlags(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got := completed.ServerRun.ExternalHost; got != "192.0.2.1" {
 		t.Errorf("the external host is %q, want the advertised address", got)
 	}
-	if got := completed.Backends.Core.GRPC[0]; got != "127.0.0.1:7444" {
-		t.Errorf("core serves gRPC at %q", got)
-	}
+	assert.Equal(t, "127.0.0.1:7444", completed.Backends.Core.GRPC[0], "core serves gRPC")
 }
 
 func TestWrongFlagsAreRefused(t *testing.T) {
@@ -39,6 +38,7 @@ func TestWrongFlagsAreRefused(t *testing.T) {
 		{Name: "no server of core", Flag: "core-servers", Value: "", Want: "--core-servers is required"},
 		{Name: "no gRPC server of extensions", Flag: "extensions-grpc-servers", Value: "", Want: "--extensions-grpc-servers is required"},
 		{Name: "a negative time", Flag: "identity-grace", Value: "-1s", Want: "--identity-grace must not be negative"},
+		{Name: "a negative size", Flag: "requests-memory-mb", Value: "-1", Want: "--requests-memory-mb must not be negative"},
 		{Name: "an unknown form", Flag: "apiservice-form", Value: "x", Want: `--apiservice-form must be "service" or "local", not "x"`},
 		{Name: "a certificate without key", Flag: "proxy-client-cert-file", Value: "x.crt", Want: "must be given together"},
 	}...)
@@ -62,9 +62,7 @@ func TestAddressesOfCore(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			errs := validateAddresses("core-grpc-servers", test.addresses, []string{"https://a:1", "https://b:2", "https://c:3"}[:min(len(test.addresses), 3)])
-			if len(errs) != len(test.wrong) {
-				t.Fatalf("errors are %v, want %d", errs, len(test.wrong))
-			}
+			require.Len(t, errs, len(test.wrong), "errors")
 			for i, err := range errs {
 				if text := err.Error(); !strings.Contains(text, "--core-grpc-servers") || !strings.Contains(text, test.wrong[i]) {
 					t.Errorf("error %q does not name the flag and %s", text, test.wrong[i])

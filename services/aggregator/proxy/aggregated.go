@@ -26,6 +26,7 @@ import (
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
 
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
+	"github.com/tripod-k8s/tripod/services/aggregator/shares"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
@@ -34,6 +35,8 @@ type AggregatedConfig struct {
 	RejectRedirects bool
 	Tracer          trace.TracerProvider
 	Serializer      runtime.NegotiatedSerializer
+	// Memory is what requests share.
+	Memory *shares.Memory
 }
 
 // Upstream is the way to an aggregated API server, which shows it the aggregator's front-proxy certificate. A request for it
@@ -85,17 +88,27 @@ func (p *Aggregated) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		Unavailable(p.config.Serializer, w, req, "the request was not authenticated")
 		return
 	}
+	share := p.config.Memory.Begin(sender, req.ContentLength)
+	if share == nil {
+		tooMany(p.config.Serializer, w, req)
+		return
+	}
+	defer share.End()
+	class := routing.Of(req)
 	location := &url.URL{Scheme: "https", Host: p.service.Name + "." + p.service.Namespace + ".svc", Path: req.URL.Path, RawQuery: req.URL.Query().Encode()}
 	out, cancel := apiserverproxyutil.NewRequestForProxy(location, req)
 	defer cancel()
 	utilflowcontrol.RequestDelegated(req.Context())
-	if routing.Of(req).Upgrade {
+	if class.Upgrade {
 		p.upgrade(w, out, sender)
 		return
 	}
+	if class.LongRunning {
+		w = share.Writer(w)
+	}
 	setUser(out, sender)
 	// They are set once more: the proxy takes away what the client lists in its Connection header.
-	sent := &sending{to: p}
+	sent := &sending{to: p, transport: counted{p.upstream, share}}
 	roundTripper := transport.NewAuthProxyRoundTripper(sender.GetName(), sender.GetUID(), sender.GetGroups(), sender.GetExtra(),
 		tracing.WrapperFor(p.config.Tracer)(sent))
 	handler := utilproxy.NewUpgradeAwareHandler(location, roundTripper, true, false, sent)
@@ -129,14 +142,15 @@ func refuseRedirects(resp *http.Response) error {
 
 // sending is one request on its way to the API server.
 type sending struct {
-	to *Aggregated
+	to        *Aggregated
+	transport http.RoundTripper
 	// failed is why there is no answer. utilproxy passes on only what it says.
 	failed error
 }
 
 // RoundTrip sends the request. If the server of a watch goes away, the watch ends without an error.
 func (s *sending) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := s.to.upstream.RoundTrip(req)
+	resp, err := s.transport.RoundTrip(req)
 	if err != nil {
 		s.failed = err
 		return nil, err
@@ -151,6 +165,10 @@ func (s *sending) RoundTrip(req *http.Request) (*http.Response, error) {
 func (s *sending) Error(w http.ResponseWriter, req *http.Request, err error) {
 	if s.failed != nil {
 		err = s.failed
+	}
+	if errors.Is(err, errTooMuch) {
+		tooMany(s.to.config.Serializer, w, req)
+		return
 	}
 	var unreachable *upstream.UnreachableError
 	if !routing.Of(req).Repeatable && !errors.As(err, &unreachable) {

@@ -44,6 +44,20 @@ func stripIdentity(header http.Header) {
 	header.Del("Authorization")
 }
 
+// headerCost is what HTTP/2 counts for each header besides its bytes (RFC 9113, section 6.5.2).
+const headerCost = 32
+
+// tooLarge reports whether a backend would end the connection, which others use, because of headers. HTTP/1.1 lets in more small ones.
+func tooLarge(header http.Header) bool {
+	size := 0
+	for name, values := range header {
+		for _, value := range values {
+			size += len(name) + len(value) + headerCost
+		}
+	}
+	return size > http.DefaultMaxHeaderBytes
+}
+
 // hopByHop are the headers that belong to one connection (RFC 9110, section 7.6.1).
 var hopByHop = []string{
 	"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer",

@@ -24,6 +24,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/internal/hop/envelope"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
+	"github.com/tripod-k8s/tripod/services/aggregator/shares"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
@@ -34,17 +35,18 @@ type Forwarder struct {
 	name       string
 	serializer runtime.NegotiatedSerializer
 	proxy      *httputil.ReverseProxy
+	memory     *shares.Memory
 	// onGroupVersion may be nil (see NewForwarder).
 	onGroupVersion func(context.Context, schema.GroupVersion)
 }
 
-// NewForwarder returns a handler that forwards through the transport of the backend called name. The
-// serializer renders errors. onGroupVersion is called before a client is told, with the discovery document of a group-version, that there is
-// that group-version. It may be nil.
+// NewForwarder returns a handler that forwards through the transport of the backend called name. The serializer renders errors. Requests share
+// the memory. onGroupVersion is called before a client is told, with the discovery document of a group-version, that there is that group-version.
+// It may be nil.
 func NewForwarder(
-	name string, transport http.RoundTripper, s runtime.NegotiatedSerializer, onGroupVersion func(context.Context, schema.GroupVersion),
+	name string, transport http.RoundTripper, memory *shares.Memory, s runtime.NegotiatedSerializer, onGroupVersion func(context.Context, schema.GroupVersion),
 ) *Forwarder {
-	f := &Forwarder{name: name, serializer: s, onGroupVersion: onGroupVersion}
+	f := &Forwarder{name: name, serializer: s, memory: memory, onGroupVersion: onGroupVersion}
 	f.proxy = &httputil.ReverseProxy{
 		Rewrite:        rewrite,
 		Transport:      transport,
@@ -63,6 +65,12 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		Unavailable(f.serializer, w, req, "the request was not authenticated")
 		return
 	}
+	share := f.memory.Begin(sender, req.ContentLength)
+	if share == nil {
+		tooMany(f.serializer, w, req)
+		return
+	}
+	defer share.End()
 	sealed, err := seal(req, sender)
 	if err != nil {
 		responsewriters.InternalError(w, req, err)
@@ -70,14 +78,25 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	stripIdentity(req.Header)
 	req.Header[envelope.Header] = []string{sealed}
-	switch class := routing.Of(req); {
-	case class.Upgrade:
-		serveUpgrade(*f.proxy, w, req)
-	case class.Plain:
-		f.servePlain(w, req, class)
-	default:
-		f.proxy.ServeHTTP(w, req)
+	if tooLarge(req.Header) {
+		headersTooLarge(f.serializer, w, req)
+		return
 	}
+	class, transport := routing.Of(req), counted{f.proxy.Transport, share}
+	if class.LongRunning && !class.Tunnel {
+		w = share.Writer(w)
+	}
+	if class.Plain {
+		f.servePlain(w, req, class, transport)
+		return
+	}
+	proxy := *f.proxy
+	proxy.Transport = transport
+	if class.Tunnel {
+		serveUpgrade(proxy, w, req)
+		return
+	}
+	proxy.ServeHTTP(w, req)
 }
 
 func rewrite(pr *httputil.ProxyRequest) {
@@ -87,11 +106,17 @@ func rewrite(pr *httputil.ProxyRequest) {
 	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
 }
 
+// errRefused is the answer of a backend that does not believe the aggregator.
+var errRefused = errors.New("the backend refuses the certificate or the envelope of the aggregator")
+
 // adapt removes what the aggregator's own handlers set on the response already, and lets a watch end
 // as watches do.
 func (f *Forwarder) adapt(resp *http.Response) error {
 	resp.Header.Del("Audit-Id")
 	resp.Header.Del("Strict-Transport-Security")
+	if resp.StatusCode == http.StatusUnauthorized && resp.Header.Get(envelope.RefusedHeader) != "" {
+		return errRefused
+	}
 	if resp.StatusCode != http.StatusOK {
 		return nil
 	}
@@ -126,13 +151,23 @@ func (b watchBody) Read(p []byte) (int, error) {
 func (f *Forwarder) fail(w http.ResponseWriter, req *http.Request, err error) {
 	var unreachable *upstream.UnreachableError
 	var unknown *upstream.UnknownReplicaError
+	var redirect *upstream.RedirectError
 	switch {
 	case errors.Is(context.Cause(req.Context()), context.Canceled):
 		// The client is gone; nobody reads an answer.
 		panic(http.ErrAbortHandler)
+	case errors.Is(err, errTooMuch):
+		tooMany(f.serializer, w, req)
+		return
 	case errors.As(err, &unknown):
 		notFound(f.serializer, w, req, unknown.Error())
 		return
+	case errors.As(err, &redirect):
+		klog.ErrorS(err, "A backend redirects a client. Is it one of ours?", "backend", f.name, "method", req.Method, "path", req.URL.Path)
+		badGateway(f.serializer, w, req, redirect.Error())
+		return
+	case errors.Is(err, errRefused):
+		klog.ErrorS(err, "Is the certificate of the aggregator valid, and issued by the service CA of the backend?", "backend", f.name)
 	case errors.As(err, &unreachable):
 		klog.V(2).InfoS("Backend unreachable", "backend", f.name, "err", err)
 	default:

@@ -22,7 +22,7 @@ import (
 // request. What arrives is the same. BenchmarkForward compares them.
 
 // servePlain forwards a plain request. It takes over the headers of the request.
-func (f *Forwarder) servePlain(w http.ResponseWriter, req *http.Request, class *routing.Request) {
+func (f *Forwarder) servePlain(w http.ResponseWriter, req *http.Request, class *routing.Request, transport http.RoundTripper) {
 	out := *req
 	out.Close = false
 	prepareHeaders(req.Context(), out.Header)
@@ -34,7 +34,7 @@ func (f *Forwarder) servePlain(w http.ResponseWriter, req *http.Request, class *
 		defer body.Close() //nolint:errcheck // returns none
 		out.Body = body
 	}
-	resp, err := f.proxy.Transport.RoundTrip(&out)
+	resp, err := transport.RoundTrip(&out)
 	if err != nil {
 		f.fail(w, req, err)
 		return

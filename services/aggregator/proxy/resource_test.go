@@ -13,9 +13,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"k8s.io/apiserver/pkg/endpoints/request"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/shares"
 )
 
 // TestObjectsComeAsEverythingElse compares the two ways of an answer to the client.
@@ -56,9 +60,7 @@ func TestObjectsComeAsEverythingElse(t *testing.T) {
 					header.Del("Date")
 					header.Del("Content-Length") // the server may know it, or not
 				}
-				if diff := cmp.Diff(want.Header, got.Header); diff != "" {
-					t.Errorf("%s: headers (-others +objects):\n%s", method, diff)
-				}
+				assert.Empty(t, cmp.Diff(want.Header, got.Header), "%s: headers (-others +objects)", method)
 			}
 		})
 	}
@@ -71,18 +73,12 @@ func answerTo(t *testing.T, server *httptest.Server, method, path string) (*http
 		content = strings.NewReader("content")
 	}
 	req, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, content)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer resp.Body.Close() //nolint:errcheck // read to its end
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return resp, string(body)
 }
 
@@ -99,7 +95,7 @@ func BenchmarkForward(b *testing.B) {
 			StatusCode: http.StatusOK, Header: header, ContentLength: int64(len(content)), Body: io.NopCloser(bytes.NewReader(content)), Request: req,
 		}, nil
 	})
-	forwarder := NewForwarder("core", transport, aggregatorscheme.Codecs, nil)
+	forwarder := NewForwarder("core", transport, shares.New(0), aggregatorscheme.Codecs, nil)
 	for name, path := range map[string]string{"object": "/api/v1/namespaces/a/pods/b", "other": forOthers} {
 		b.Run(name, func(b *testing.B) {
 			req := httptest.NewRequest(http.MethodGet, path, nil)

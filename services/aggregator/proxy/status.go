@@ -6,12 +6,17 @@ package proxy
 import (
 	"fmt"
 	"net/http"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/metrics"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 
 // retryAfterSeconds is what clients are told to wait before they try again.
@@ -25,6 +30,11 @@ func Unavailable(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *htt
 	writeStatus(s, w, req, status)
 }
 
+// tooMany answers 429 to a user who has too much memory of the aggregator.
+func tooMany(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request) {
+	writeStatus(s, w, req, apierrors.NewTooManyRequests("requests of this user take too much memory, please try again later", retryAfterSeconds))
+}
+
 func badGateway(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request, message string) {
 	writeStatus(s, w, req, &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status:  metav1.StatusFailure,
@@ -32,6 +42,17 @@ func badGateway(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http
 		Reason:  metav1.StatusReasonInternalError,
 		Message: message,
 	}})
+}
+
+// headersTooLarge answers 431.
+func headersTooLarge(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request) {
+	writeStatus(s, w, req, &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status:  metav1.StatusFailure,
+		Code:    http.StatusRequestHeaderFieldsTooLarge,
+		Reason:  metav1.StatusReasonBadRequest,
+		Message: "the headers of the request are too large",
+	}})
+	count(req, http.StatusRequestHeaderFieldsTooLarge)
 }
 
 func notFound(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request, message string) {
@@ -43,7 +64,33 @@ func notFound(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.R
 	}})
 }
 
+// component is that of kube-aggregator in metrics.
+const component = "aggregator"
+
+// count counts an answer of the aggregator's own, which no backend counts.
+func count(req *http.Request, code int) {
+	class := routing.Of(req)
+	labels := class.Labels()
+	metrics.RecordRequestTermination(req, labels, component, code)
+	if class.Owner == routing.Aggregated {
+		return // as kube-aggregator
+	}
+	verb := ""
+	if class.Kind == routing.Watch {
+		verb = metrics.MethodWatch
+	}
+	var took time.Duration
+	if received, ok := request.ReceivedTimestampFrom(req.Context()); ok {
+		took = time.Since(received)
+	}
+	metrics.MonitorRequest(req, verb, labels.APIGroup, labels.APIVersion, labels.Resource, labels.Subresource, metrics.CleanScope(labels),
+		component, false, "", code, 0, took)
+}
+
 func writeStatus(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request, status *apierrors.StatusError) {
 	w.Header().Set("Cache-Control", "no-cache, private")
-	responsewriters.ErrorNegotiated(status, s, schema.GroupVersion{Version: "v1"}, w, req)
+	// An unknown replica is no failure.
+	if code := responsewriters.ErrorNegotiated(status, s, schema.GroupVersion{Version: "v1"}, w, req); code != http.StatusNotFound {
+		count(req, code)
+	}
 }

@@ -88,8 +88,11 @@ func (t *tunnel) linger() {
 	})
 }
 
-// stop is called when both ends are closed.
+// stop is called when the tunnel ends, or does not come about: a backend may switch to a protocol that nobody asked for.
 func (t *tunnel) stop() {
+	if t.backend != nil {
+		_ = t.backend.Close() // it may be closed already
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stopped = true

@@ -6,6 +6,7 @@ package proxy
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"net"
@@ -18,6 +19,8 @@ import (
 	"testing/iotest"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // backendConn is a backend that switches protocols, and the connection with it.
@@ -27,16 +30,19 @@ type backendConn struct {
 	io.Writer
 	// toldAll is set when the client has said all.
 	toldAll bool
+	// protocol is another than was asked for, or empty.
+	protocol string
+	closed   bool
 }
 
-func (b *backendConn) Close() error      { return nil }
+func (b *backendConn) Close() error      { b.closed = true; return nil }
 func (b *backendConn) CloseWrite() error { b.toldAll = true; return nil }
 
 // RoundTrip switches protocols.
 func (b *backendConn) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{
 		StatusCode: http.StatusSwitchingProtocols, ProtoMajor: 1, ProtoMinor: 1, Request: req, Body: b,
-		Header: http.Header{"Connection": {"Upgrade"}, "Upgrade": {"test"}},
+		Header: http.Header{"Connection": {"Upgrade"}, "Upgrade": {cmp.Or(b.protocol, "test")}},
 	}, nil
 }
 
@@ -90,6 +96,17 @@ func openTunnel(t *testing.T, b *backendConn) client {
 	return c
 }
 
+func TestAConnectionWithAnotherProtocolIsClosed(t *testing.T) {
+	b := &backendConn{protocol: "another"}
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+	req.Header.Set("Connection", "Upgrade")
+	req.Header.Set("Upgrade", "test")
+	w := httptest.NewRecorder()
+	serveUpgrade(httputil.ReverseProxy{Rewrite: func(*httputil.ProxyRequest) {}, Transport: b}, w, req)
+	assert.Equal(t, http.StatusBadGateway, w.Code)
+	assert.True(t, b.closed, "the connection with the backend is closed")
+}
+
 // deaf is a connection of which the other end is closed.
 var deaf = writerFunc(func([]byte) (int, error) { return 0, errors.New("broken pipe") })
 
@@ -136,9 +153,7 @@ func TestAClientThatDoesNotCloseIsCutOff(t *testing.T) {
 				defer talking.Wait()
 				start := time.Now()
 				<-c.ended
-				if waited := time.Since(start); waited != tunnelLinger {
-					t.Errorf("after %v, want %v", waited, tunnelLinger)
-				}
+				assert.Equal(t, tunnelLinger, time.Since(start))
 			})
 		})
 	}

@@ -6,6 +6,9 @@ package routing
 import (
 	"net/url"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestServersTellAboutThemselves(t *testing.T) {
@@ -36,9 +39,7 @@ func TestServersTellAboutThemselves(t *testing.T) {
 		"/apis/apiextensions.k8s.io/v1/x?service=core": {Owner: Extensions},
 	} {
 		u, err := url.Parse(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got := table.RouteURL(u); got.Owner != want.Owner || got.Replica != want.Replica {
 			t.Errorf("%s goes to %s %q, want %s %q", in, got.Owner, got.Replica, want.Owner, want.Replica)
 		}
@@ -52,11 +53,7 @@ func TestUnknownServices(t *testing.T) {
 		"/healthz?service=": true, "/healthz?service=etcd": true, "/api/v1/pods?service=etcd": false,
 	} {
 		u, err := url.Parse(in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := table.RouteURL(u).UnknownService; got != want {
-			t.Errorf("%s: %t", in, got)
-		}
+		require.NoError(t, err)
+		assert.Equal(t, want, table.RouteURL(u).UnknownService, in)
 	}
 }

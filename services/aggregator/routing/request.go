@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -27,8 +29,12 @@ type Request struct {
 
 	// LongRunning is set if the request lasts until the client or the object ends it. The rule is kube-apiserver's.
 	LongRunning bool
-	// Upgrade is set if the client asks for another protocol on its connection.
+	// Upgrade is set if the client says "Connection: Upgrade". By that alone kube-aggregator sends it to an aggregated API server.
 	Upgrade bool
+	// Tunnel is set if the client also says to which protocol, so that its connection may become a tunnel.
+	Tunnel bool
+	// Connect is set if the method is CONNECT.
+	Connect bool
 	// Plain is set if neither request nor answer can have more than a header and a body: no 1xx, no trailers, no other protocol.
 	Plain bool
 	// Repeatable is set if a second execution does no harm: the request only reads.
@@ -39,6 +45,9 @@ type Request struct {
 	Eviction bool
 	// CustomResource is the resource of a request for custom resources, and else empty.
 	CustomResource schema.GroupResource
+
+	// table knows which resources exist. It is nil in a request that the aggregator has made.
+	table *Table
 }
 
 // Kind says what a request is for.
@@ -71,12 +80,14 @@ func Classify(req *http.Request, target Target) (*Request, error) {
 		Kind:        kindOf(info),
 		LongRunning: service.LongRunning(req, info),
 		Upgrade:     httpstream.IsUpgradeRequest(req),
+		Connect:     req.Method == http.MethodConnect,
 		Eviction:    info.Subresource == "eviction",
 	}
-	r.Plain = (r.Kind == Object || r.Kind == Watch) && !r.Upgrade &&
+	r.Tunnel = r.Upgrade && req.Header.Get("Upgrade") != ""
+	r.Plain = (r.Kind == Object || r.Kind == Watch) &&
 		req.Header["Upgrade"] == nil && len(req.Header["Expect"]) == 0 && len(req.Trailer) == 0
-	r.Repeatable = onlyReads(req.Method) && !r.Upgrade && !acting.Has(info.Subresource)
-	r.Holdable = !r.LongRunning && !r.Upgrade
+	r.Repeatable = onlyReads(req.Method) && !r.Tunnel && !acting.Has(info.Subresource)
+	r.Holdable = !r.LongRunning && !r.Tunnel
 	if target.Owner == Extensions && info.IsResourceRequest && info.APIGroup != apiExtensionsGroup {
 		r.CustomResource = schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
 	}
@@ -99,16 +110,32 @@ func onlyReads(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
-// WithRequest classifies each request before the next handler.
+// WithRequest classifies each request before the next handler. It refuses those that a backend could read in another way.
 func (t *Table) WithRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		r, err := Classify(req, t.RouteURL(req.URL))
+		if ambiguous(req.URL) {
+			http.Error(w, "400 Bad Request: the target of a request starts with /", http.StatusBadRequest)
+			return
+		}
+		r, err := t.classify(req)
 		if err != nil {
 			responsewriters.InternalError(w, req, fmt.Errorf("failed to create RequestInfo: %w", err)) // as kube-apiserver
 			return
 		}
 		next.ServeHTTP(w, req.WithContext(r.In(req.Context())))
 	})
+}
+
+// ambiguous reports whether a request has another target than a path: "GET x:http://host/api", "CONNECT host:443". Its path would be empty here,
+// and not where an HTTP client has sent it on.
+func ambiguous(u *url.URL) bool {
+	return u.Opaque != "" || !strings.HasPrefix(u.Path, "/") && u.Path != "*"
+}
+
+func (t *Table) classify(req *http.Request) (*Request, error) {
+	r, err := Classify(req, t.RouteURL(req.URL))
+	r.table = t
+	return r, err
 }
 
 type requestKey struct{}

@@ -4,15 +4,46 @@
 package routing
 
 import (
+	"bufio"
+	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
+
+// Targets of another form than a path would be read here in one way and, when an HTTP client has written them anew, by a backend in another.
+func TestRequestsWithoutAPathAreRefused(t *testing.T) {
+	reached := 0
+	server := httptest.NewServer(heard().WithRequest(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached++ })))
+	defer server.Close()
+	for line, want := range map[string]int{
+		"GET x:http://host/api/v1/pods": http.StatusBadRequest,
+		"GET mailto:api/v1/pods":        http.StatusBadRequest,
+		"CONNECT host:443":              http.StatusBadRequest,
+		"GET http://host/api/v1/pods":   http.StatusOK,
+		"GET //host/api/v1/pods":        http.StatusOK,
+		"CONNECT /api/v1/pods":          http.StatusOK,
+	} {
+		connection, err := net.Dial("tcp", server.Listener.Addr().String())
+		require.NoError(t, err)
+		_, err = fmt.Fprintf(connection, "%s HTTP/1.1\r\nHost: host\r\nConnection: close\r\n\r\n", line)
+		require.NoError(t, err)
+		answer, err := http.ReadResponse(bufio.NewReader(connection), nil)
+		require.NoError(t, err)
+		assert.Equal(t, want, answer.StatusCode, line)
+		require.NoError(t, connection.Close())
+	}
+	assert.Equal(t, 3, reached)
+}
 
 func TestClassify(t *testing.T) {
 	things := schema.GroupResource{Group: "example.com", Resource: "things"}
@@ -21,7 +52,7 @@ func TestClassify(t *testing.T) {
 		read   = Request{Kind: Object, Plain: true, Repeatable: true, Holdable: true}
 		write  = Request{Kind: Object, Plain: true, Holdable: true}
 		watch  = Request{Kind: Watch, LongRunning: true, Plain: true, Repeatable: true}
-		tunnel = Request{Kind: PassedOn, LongRunning: true, Upgrade: true}
+		tunnel = Request{Kind: PassedOn, LongRunning: true, Upgrade: true, Tunnel: true}
 		passed = Request{Kind: PassedOn, LongRunning: true, Repeatable: true}
 		other  = Request{Kind: NonResource, Repeatable: true, Holdable: true}
 	)
@@ -78,9 +109,11 @@ func TestClassify(t *testing.T) {
 		{name: "attach", url: "/api/v1/namespaces/a/pods/b/attach", header: upgrade, want: tunnel},
 		{name: "portforward", url: "/api/v1/namespaces/a/pods/b/portforward", header: upgrade, want: tunnel},
 		{name: "exec by mistake", url: "/api/v1/namespaces/a/pods/b/exec?command=date",
-			want: with(tunnel, func(r *Request) { r.Upgrade = false })},
+			want: with(tunnel, func(r *Request) { r.Upgrade, r.Tunnel = false, false })},
 
-		{name: "upgrade of a list", url: "/api/v1/pods", header: upgrade, want: Request{Kind: Object, Upgrade: true}},
+		{name: "upgrade of a list", url: "/api/v1/pods", header: upgrade, want: Request{Kind: Object, Upgrade: true, Tunnel: true}},
+		{name: "upgrade to nothing", url: "/api/v1/pods", header: http.Header{"Connection": {"Upgrade"}},
+			want: with(read, func(r *Request) { r.Upgrade = true })},
 		{name: "upgrade without a connection", url: "/api/v1/pods", header: http.Header{"Upgrade": {"websocket"}}, want: notPlain(read)},
 		{name: "expect", method: http.MethodPost, url: "/api/v1/pods", header: http.Header{"Expect": {"100-continue"}}, want: notPlain(write)},
 		{name: "trailers", method: http.MethodPost, url: "/api/v1/pods", trailer: http.Header{"A": nil}, want: notPlain(write)},
@@ -102,8 +135,10 @@ func TestClassify(t *testing.T) {
 		{name: "APIService", url: "/apis/apiregistration.k8s.io/v1/apiservices/a", want: ownedBy(Aggregator, read)},
 		{name: "aggregated resource", url: "/apis/wardle.example.com/v1/flunders", want: ownedBy(Aggregated, read)},
 		{name: "its tunnel", url: "/apis/wardle.example.com/v1/namespaces/a/flunders/b/console", header: upgrade, want: Request{
-			Target: Target{Owner: Aggregated}, Kind: Object, Upgrade: true,
+			Target: Target{Owner: Aggregated}, Kind: Object, Upgrade: true, Tunnel: true,
 		}},
+		{name: "no tunnel, as it is to nothing", url: "/apis/wardle.example.com/v1/flunders", header: http.Header{"Connection": {"Upgrade"}},
+			want: ownedBy(Aggregated, with(read, func(r *Request) { r.Upgrade = true }))},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.method == "" {
@@ -123,18 +158,14 @@ func TestClassify(t *testing.T) {
 				if info, err := (Resolver{}).NewRequestInfo(req); err != nil || info != got.Info {
 					t.Errorf("kube-apiserver's filters get another RequestInfo, error %v", err)
 				}
-				if IsLongRunning(req, nil) != got.LongRunning {
-					t.Error("kube-apiserver's filters are told something else")
-				}
+				assert.Equal(t, got.LongRunning, IsLongRunning(req, nil), "kube-apiserver's filters are told something else")
 			})).ServeHTTP(httptest.NewRecorder(), req)
 			if got == nil {
 				t.Fatal("it was not served")
 			}
 			class := *got
 			class.Info, class.Handler = nil, nil
-			if diff := cmp.Diff(test.want, class); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			assert.Empty(t, cmp.Diff(test.want, class, cmpopts.IgnoreUnexported(Request{})))
 		})
 	}
 }
@@ -143,9 +174,7 @@ func TestAPathWithoutAMeaningIsAnswered(t *testing.T) {
 	w := httptest.NewRecorder()
 	heard().WithRequest(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was served") })).
 		ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/watch", nil))
-	if w.Code != http.StatusInternalServerError {
-		t.Errorf("answer is %d: %s", w.Code, w.Body)
-	}
+	assert.Equal(t, http.StatusInternalServerError, w.Code, "answer is %d: %s", w.Code, w.Body)
 }
 
 func BenchmarkWithRequest(b *testing.B) {

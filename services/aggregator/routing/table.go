@@ -8,7 +8,7 @@
 //
 //	/api, /api/...                    core, unless the APIService "v1." names another server
 //	/apis/GROUP/VERSION/...           whom the APIService VERSION.GROUP names: core, extensions or an aggregated API server;
-//	                                  without one: core for built-in groups, else extensions
+//	                                  without one: core for its groups, else extensions. Extensions never gets a group of core
 //	/apis, /apis/GROUP, /openapi/...  the aggregator, from what all servers offer
 //	/healthz, /metrics, /debug/...    the aggregator, or who ?service= names
 //	/debug/api_priority_and_fairness  core, likewise
@@ -16,6 +16,7 @@
 package routing
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -82,6 +83,8 @@ type snapshot struct {
 	core map[string]bool
 	// complete is set when all APIServices were seen once.
 	complete bool
+	// resources holds what SetResources recorded.
+	resources map[Owner]map[schema.GroupVersionResource]bool
 }
 
 // NewTable returns an empty table. builtin reports whether a core of this Kubernetes version may serve a group, so that the table
@@ -98,10 +101,11 @@ func (t *Table) update(change func(*snapshot)) {
 	defer t.mu.Unlock()
 	old := t.current.Load()
 	next := &snapshot{
-		services: make(map[schema.GroupVersion]Target, len(old.services)+1),
-		groups:   make(map[string]int, len(old.groups)+1),
-		core:     old.core,
-		complete: old.complete,
+		services:  make(map[schema.GroupVersion]Target, len(old.services)+1),
+		groups:    make(map[string]int, len(old.groups)+1),
+		core:      old.core,
+		complete:  old.complete,
+		resources: old.resources,
 	}
 	for gv, target := range old.services {
 		next.services[gv] = target
@@ -147,6 +151,17 @@ func (t *Table) SetCore(served []schema.GroupVersion) {
 		core[gv.Group] = true
 	}
 	t.update(func(s *snapshot) { s.core = core })
+}
+
+// SetResources records the resources of a backend, and subresources in the form pods/log.
+func (t *Table) SetResources(owner Owner, resources map[schema.GroupVersionResource]bool) {
+	t.update(func(s *snapshot) {
+		s.resources = maps.Clone(s.resources)
+		if s.resources == nil {
+			s.resources = map[Owner]map[schema.GroupVersionResource]bool{}
+		}
+		s.resources[owner] = resources
+	})
 }
 
 // BackendOf returns the name of the backend that an APIService names: core, extensions, or ""
@@ -209,23 +224,33 @@ func (t *Table) routeGroup(rest string) Target {
 // GroupVersion returns who serves a group-version.
 func (t *Table) GroupVersion(gv schema.GroupVersion) Target {
 	s := t.current.Load()
-	if target, ok := s.services[gv]; ok && target.Owner != local {
-		return target
+	target, ok := s.services[gv]
+	if !ok || target.Owner == local || (target.Owner == Extensions && t.ofCore(s, gv.Group)) {
+		return t.unnamed(s, gv)
 	}
-	return t.unnamed(s, gv)
+	return target
+}
+
+// ofCore reports whether a group is core's, whatever extensions or an APIService say.
+func (t *Table) ofCore(s *snapshot, group string) bool {
+	if s.core == nil {
+		return t.builtin(group)
+	}
+	return s.core[group]
 }
 
 // unnamed routes a group-version for which no APIService names a server.
 func (t *Table) unnamed(s *snapshot, gv schema.GroupVersion) Target {
-	group := gv.Group
 	switch {
 	case gv.Group == apiExtensionsGroup:
 		return Target{Owner: Extensions}
-	case s.core[group] || t.builtin(group):
+	case t.ofCore(s, gv.Group):
 		// All of a built-in group is core's, versions that it does not have included.
 		return Target{Owner: Core}
 	case s.services[gv].Owner == local:
 		return Target{Owner: Extensions}
+	case t.builtin(gv.Group):
+		return Target{Owner: Core} // which has disabled the group, and says so
 	case !s.complete || s.core == nil:
 		return Target{Owner: Unknown}
 	}

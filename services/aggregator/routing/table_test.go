@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -76,9 +78,7 @@ func TestRouteByPath(t *testing.T) {
 		"/openapi/v3/apis/apps/v1":          Aggregator,
 		"/apis/apps/v9/deployments":         Core,
 	} {
-		if got := table.Route(path).Owner; got != want {
-			t.Errorf("%s is routed to %s, want %s", path, got, want)
-		}
+		assert.Equal(t, want, table.Route(path).Owner, "%s is routed", path)
 	}
 }
 
@@ -89,9 +89,7 @@ func TestUnknownPathsAreNotGuessedBeforeEverythingWasHeard(t *testing.T) {
 	expect := func(step string, want map[string]Owner) {
 		t.Helper()
 		for path, owner := range want {
-			if got := table.Route(path).Owner; got != owner {
-				t.Errorf("%s: %s is routed to %s, want %s", step, path, got, owner)
-			}
+			assert.Equal(t, owner, table.Route(path).Owner, "%s: %s is routed", step, path)
 		}
 	}
 	expect("nothing heard", map[string]Owner{unheard: Unknown, registered: Unknown, "/apis": Unknown, "/apis/apps/v1/deployments": Core, "/api/v1/pods": Core})
@@ -123,6 +121,26 @@ func TestAPIServiceCanBeTakenOverAndGivenBack(t *testing.T) {
 	if got := table.Route("/apis/wardle.example.com/v1/flunders").Owner; got != Extensions {
 		t.Errorf("after its APIService is gone, an aggregated API server's group is routed to %s, want extensions", got)
 	}
+}
+
+func TestNoAPIServiceGivesGroupsOfCoreToExtensions(t *testing.T) {
+	table := NewTable(func(group string) bool { return group != "future" })
+	for _, group := range []string{"", "apps", "future", "disabled"} {
+		table.SetAPIService(apiService(group, "v1", "tripod-system", "extensions"), nil)
+	}
+	paths := map[string]Owner{"/api/v1/secrets": Core, "/apis/apps/v1/deployments": Core, "/apis/disabled/v1/things": Core}
+	for path, want := range paths {
+		assert.Equal(t, want, table.Route(path).Owner, "before core was heard, %s is routed", path)
+	}
+	table.SetCore([]schema.GroupVersion{{Version: "v1"}, {Group: "apps", Version: "v1"}, {Group: "future", Version: "v2"}})
+	table.SetComplete()
+	// kube-apiserver serves CRDs in a built-in group that is disabled.
+	paths["/apis/future/v1/things"], paths["/apis/disabled/v1/things"] = Core, Extensions
+	for path, want := range paths {
+		assert.Equal(t, want, table.Route(path).Owner, "%s is routed", path)
+	}
+	table.RemoveAPIService(schema.GroupVersion{Group: "disabled", Version: "v1"})
+	assert.Equal(t, Core, table.Route("/apis/disabled/v1/things").Owner, "a disabled group without CRDs is routed")
 }
 
 func BenchmarkRoute(b *testing.B) {

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,9 +70,7 @@ func TestAPIServicesAreAdmittedOnceCoreHasTold(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if (plugin.times > 0) != test.isAsked {
-				t.Errorf("the plugin was asked %d times", plugin.times)
-			}
+			assert.Equal(t, test.isAsked, plugin.times > 0, "the plugin was asked %d times", plugin.times)
 		})
 	}
 }

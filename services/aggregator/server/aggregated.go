@@ -25,6 +25,7 @@ type aggregatedServers struct {
 func (c *Config) newAggregatedServers() (*aggregatedServers, error) {
 	o, generic := c.options, c.generic
 	t := &aggregatedServers{proxy: proxy.AggregatedConfig{
+		Memory:          c.memory,
 		RejectRedirects: o.RejectForwardingRedirects,
 		Tracer:          generic.TracerProvider,
 		Serializer:      generic.Serializer,

@@ -14,8 +14,10 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/follow"
 	"github.com/tripod-k8s/tripod/internal/hop/rpc"
 	"github.com/tripod-k8s/tripod/internal/service/settings"
+	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/discovery"
 	"github.com/tripod-k8s/tripod/services/aggregator/peers/feeds"
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
@@ -75,10 +77,19 @@ func (c *Config) locateBackends() (err error) {
 
 // followBackends makes what follows the backends: their discovery documents, and what their replicas tell of themselves.
 func (c *Config) followBackends() error {
+	own, err := c.ownSettings()
+	if err != nil {
+		return err
+	}
 	merged := c.generic.AggregatedDiscoveryGroupManager
-	c.coreDiscovery = discovery.NewSource(c.core.Backend, merged)
-	c.extensionsDiscovery = discovery.NewSource(c.extensions.Backend, merged)
+	source := func(l *located) *discovery.Source {
+		return discovery.NewSource(l.Backend, merged, func(resources map[schema.GroupVersionResource]bool) {
+			c.table.SetResources(routing.Owner(l.Name()), resources)
+		})
+	}
+	c.coreDiscovery, c.extensionsDiscovery = source(c.core), source(c.extensions)
 	c.coreFeed = c.newFeed(c.core, feeds.Config{
+		Settings: own,
 		OnServed: func(served []schema.GroupVersion) {
 			c.table.SetCore(served)
 			c.registered.registrar.SetCore(served)
@@ -86,6 +97,7 @@ func (c *Config) followBackends() error {
 		OnDocuments: c.coreDiscovery.Kick,
 	})
 	c.extensionsFeed = c.newFeed(c.extensions, feeds.Config{
+		Settings:    own,
 		OnServed:    c.registered.registrar.SetExtensions,
 		OnDocuments: c.extensionsDiscovery.Kick,
 		Firsts:      c.firsts,
@@ -99,8 +111,21 @@ func (c *Config) newFeed(l *located, config feeds.Config) *feeds.Follower {
 	config.Dial = func(address string) (follow.Conn, error) {
 		return rpc.Dial(address, l.Name(), &c.options.ServiceTrust, c.generic.TracerProvider)
 	}
-	config.Settings = settings.Of(c.options.ServerRun.ComponentGlobalsRegistry, c.options.APIEnablement.RuntimeConfig)
 	return feeds.New(config)
+}
+
+// ownSettings are those that the replicas of the backends must have, too.
+func (c *Config) ownSettings() (*backendv1.Settings, error) {
+	o := c.options
+	modes, err := o.Authorization.ModesInForce()
+	if err != nil {
+		return nil, err
+	}
+	anonymous, err := o.Authentication.Anonymous()
+	if err != nil {
+		return nil, err
+	}
+	return settings.Of(o.ServerRun.ComponentGlobalsRegistry, o.APIEnablement.RuntimeConfig, settings.Access{Modes: modes, Anonymous: anonymous}), nil
 }
 
 // installBackends probes the replicas of the backends, and follows what they tell of themselves and where they are.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
@@ -32,6 +33,8 @@ type chains struct {
 	policy   *policy.Policy
 	webhooks *webhookCalls
 	stop     *shutdown
+	// answerTimeout is how long a request may take that its client cannot make last.
+	answerTimeout time.Duration
 	// traces is set if requests are traced.
 	traces bool
 	// core and extensions forward.
@@ -43,13 +46,27 @@ func (h *chains) build(own http.Handler, config *genericapiserver.Config) http.H
 	c := new(*config)
 	c.RequestInfoResolver, c.LongRunningFunc = routing.Resolver{}, routing.IsLongRunning
 	c.Authentication.Authenticator = authn.Once(c.Authentication.Authenticator)
-	handler := h.table.WithRequest(h.stop.moveConnections(choose(h.full(own, c), h.short(c))))
+	handler := h.table.WithRequest(endUnread(h.answerTimeout, h.stop.moveConnections(choose(h.full(own, c), h.short(c)))))
 	handler = genericapifilters.WithRequestReceivedTimestamp(handler)
-	handler = genericfilters.WithPanicRecovery(handler, c.RequestInfoResolver)
+	handler = genericfilters.WithPanicRecovery(handler, routing.LabelResolver{Table: h.table})
 	handler = genericapifilters.WithAuditInit(handler)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		deepstack.Grow() // over HTTP/2 each request has a goroutine of its own
 		handler.ServeHTTP(w, req)
+	})
+}
+
+// answerSlack is how much longer than the backend's handlers, which also end by --request-timeout, an answer may take.
+const answerSlack = 10 * time.Second
+
+// endUnread breaks off answers that their clients do not take. kube-apiserver does so when --request-timeout has passed.
+func endUnread(timeout time.Duration, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if class := routing.Of(req); !class.LongRunning && !class.Tunnel {
+			// net/http takes it away after the request. It has no error where there is a client.
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout))
+		}
+		next.ServeHTTP(w, req)
 	})
 }
 

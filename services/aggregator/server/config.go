@@ -28,6 +28,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/options"
 	"github.com/tripod-k8s/tripod/services/aggregator/peers/feeds"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
+	"github.com/tripod-k8s/tripod/services/aggregator/shares"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
@@ -47,6 +48,8 @@ type Config struct {
 	// registered are the APIServices.
 	registered *registered
 	table      *routing.Table
+	// memory is what requests in flight share.
+	memory *shares.Memory
 
 	// identity asks core about tokens.
 	identity *tokens.Client
@@ -63,6 +66,7 @@ func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
 		options: o,
 		generic: genericapiserver.NewRecommendedConfig(aggregatorscheme.Codecs),
 		table:   routing.NewTable(apiservices.Builtin),
+		memory:  shares.New(int64(o.RequestsMemoryMB) << 20),
 	}
 	for _, step := range []func() error{
 		c.locateBackends,

@@ -64,6 +64,9 @@ func (i *index) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	responsewriters.WriteRawJSON(http.StatusOK, metav1.RootPaths{Paths: slices.Sorted(maps.Keys(paths))}, w)
 }
 
+// maxIndex bounds the size of a backend's list of paths.
+const maxIndex = 8 << 20
+
 func rootPaths(in *http.Request, b http.RoundTripper) ([]string, error) {
 	req, err := http.NewRequestWithContext(in.Context(), http.MethodGet, "/", nil)
 	if err != nil {
@@ -74,9 +77,12 @@ func rootPaths(in *http.Request, b http.RoundTripper) ([]string, error) {
 		return nil, err
 	}
 	defer resp.Body.Close() //nolint:errcheck // read to its end
-	body, err := io.ReadAll(resp.Body)
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxIndex+1))
 	if err != nil {
 		return nil, err
+	}
+	if len(body) > maxIndex {
+		return nil, fmt.Errorf("/ is larger than %d bytes", maxIndex)
 	}
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("/ answers %s", resp.Status)

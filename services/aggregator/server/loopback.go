@@ -28,7 +28,7 @@ func (c *Config) serveServices() error {
 	}
 	generic := &c.generic.Config
 	generic.SecureServing.SNICerts = append(generic.SecureServing.SNICerts, own)
-	backends, ca, err := trust.NewBackendAuthenticator(files.CAFile)
+	backends, ca, err := files.BackendAuthenticator()
 	if err != nil {
 		return err
 	}

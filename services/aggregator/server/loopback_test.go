@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -55,8 +57,6 @@ func TestServicesAreNotToldWhatIsNotWhole(t *testing.T) {
 		}
 		recorder := httptest.NewRecorder()
 		handler.ServeHTTP(recorder, httptest.NewRequestWithContext(ctx, http.MethodGet, "/apis", nil))
-		if recorder.Code != test.want {
-			t.Errorf("%v is answered %d, want %d", test.sender, recorder.Code, test.want)
-		}
+		assert.Equal(t, test.want, recorder.Code, "%v", test.sender)
 	}
 }

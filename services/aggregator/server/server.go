@@ -56,8 +56,9 @@ func (c *Config) buildHandlerChain(health *health.Handler, stop *shutdown) {
 	serializer := c.generic.Serializer
 	chains := &chains{
 		table: c.table, policy: c.policy, webhooks: c.webhooks, stop: stop, traces: c.traces(),
-		core:       proxy.NewForwarder(upstream.Core, c.traced(c.core), serializer, nil),
-		extensions: proxy.NewForwarder(upstream.Extensions, c.traced(c.extensions), serializer, c.extensionsDiscovery.Await),
+		answerTimeout: c.generic.RequestTimeout + answerSlack,
+		core:          proxy.NewForwarder(upstream.Core, c.traced(c.core), c.memory, serializer, nil),
+		extensions:    proxy.NewForwarder(upstream.Extensions, c.traced(c.extensions), c.memory, serializer, c.extensionsDiscovery.Await),
 	}
 	c.generic.BuildHandlerChainFunc = func(own http.Handler, config *genericapiserver.Config) http.Handler {
 		return chains.build(refuseUnknownServices(health.Wrap(own), serializer), config)

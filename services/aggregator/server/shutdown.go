@@ -81,7 +81,7 @@ func (s *shutdown) ShuttingDown() <-chan struct{} { return s.refusing.Done() }
 // moveConnections has clients make a connection elsewhere for their next request, before it is refused here.
 func (s *shutdown) moveConnections(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if s.leaving.Err() != nil && !routing.Of(req).Upgrade {
+		if s.leaving.Err() != nil && !routing.Of(req).Tunnel {
 			// Over HTTP/2 it becomes a GOAWAY.
 			w.Header().Set("Connection", "close")
 		}

@@ -5,13 +5,14 @@ package server
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
 )
@@ -79,9 +80,7 @@ func TestShutdownGoesByItsSteps(t *testing.T) {
 		}
 		close(drained)
 		for _, ended := range []<-chan error{old, young, tunnelled} {
-			if err := <-ended; !errors.Is(err, errStopping) {
-				t.Errorf("the cause of the end is %v", err)
-			}
+			assert.ErrorIs(t, <-ended, errStopping, "the cause of the end")
 		}
 	})
 }
@@ -130,9 +129,7 @@ func TestWatchesEndSpreadOverTheGrace(t *testing.T) {
 				t.Errorf("%d of %d watches ended in second %d", n, watches, second)
 			}
 		}
-		if len(bySecond) != int(grace/time.Second) {
-			t.Errorf("watches ended in %d seconds", len(bySecond))
-		}
+		assert.Len(t, bySecond, int(grace/time.Second), "watches ended in %d seconds", len(bySecond))
 	})
 }
 
@@ -146,9 +143,7 @@ func TestFewWatchesEndAtOnce(t *testing.T) {
 		synctest.Wait()
 		before := time.Now()
 		s.endWatchesFrom(s.leaving)
-		if err := <-ended; !errors.Is(err, errStopping) {
-			t.Errorf("it ended with %v", err)
-		}
+		assert.ErrorIs(t, <-ended, errStopping)
 		if took := time.Since(before); took > time.Second/leastEnding {
 			t.Errorf("it took %s", took)
 		}
@@ -163,12 +158,8 @@ func TestWithoutAGraceWatchesEndWithTheServer(t *testing.T) {
 		go s.endLongRunning(untilEnd(ended)).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, watch, nil))
 		s.begin(time.Second)
 		synctest.Wait()
-		if len(ended) > 0 {
-			t.Error("the watch ended before other requests")
-		}
+		assert.Empty(t, ended, "the watch ended before other requests")
 		close(drained)
-		if err := <-ended; !errors.Is(err, errStopping) {
-			t.Errorf("it ended with %v", err)
-		}
+		assert.ErrorIs(t, <-ended, errStopping)
 	})
 }

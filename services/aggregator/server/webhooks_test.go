@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
@@ -223,9 +225,7 @@ func TestAWebhookMayBeHeardOfALittleLater(t *testing.T) {
 		go func() {
 			time.Sleep(informerLag / 2)
 			store := factory.Admissionregistration().V1().ValidatingWebhookConfigurations().Informer().GetStore()
-			if err := store.Add(webhooks(atService("default", "kubernetes", "/apis/a/v1/reviews", nil))); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, store.Add(webhooks(atService("default", "kubernetes", "/apis/a/v1/reviews", nil))))
 		}()
 		ctx := ownedBy(t.Context(), routing.Aggregated)
 		decision, reason, err := calls.Authorize(ctx, authorizer.AttributesRecord{User: core, Verb: "create", Path: "/apis/a/v1/reviews"})

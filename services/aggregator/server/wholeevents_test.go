@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestWatchesEndBetweenEvents(t *testing.T) {
@@ -38,9 +40,7 @@ func TestWatchesEndBetweenEvents(t *testing.T) {
 					}
 				}
 				write(test.before)
-				if ends != 0 {
-					t.Error("it ended too early")
-				}
+				assert.Equal(t, 0, ends, "it ended too early")
 				w.finish()
 				write(test.after)
 				if got := ends > 0; got == test.late {

@@ -14,11 +14,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
 )
 
@@ -50,9 +54,7 @@ func newBackend(t testing.TB, pki *connectionstest.PKI, addresses ...string) *Ba
 		servers = append(servers, "https://"+address)
 	}
 	b, err := New(Config{Name: Core, Servers: servers, Trust: trust.Options{CAFile: pki.CAFile, CertFile: pki.CertFile, KeyFile: pki.KeyFile}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		for _, e := range b.endpoints {
 			e.pool.Break()
@@ -83,9 +85,7 @@ func newRequest(t testing.TB, method, body string) *http.Request {
 		reader = io.MultiReader(strings.NewReader(body))
 	}
 	req, err := http.NewRequestWithContext(t.Context(), method, "/path", reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return req
 }
 
@@ -98,9 +98,7 @@ func by(name string, req *http.Request) *http.Request {
 func classified(t testing.TB, req *http.Request, target routing.Target) *http.Request {
 	t.Helper()
 	class, err := routing.Classify(req, target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return req.WithContext(class.In(req.Context()))
 }
 
@@ -133,6 +131,34 @@ func TestAnonymousRequestsDoNotShareAConnectionThatTheirServerCloses(t *testing.
 			t.Errorf("user %q goes over %s (%v), want %s", name, got, err, want)
 		}
 	}
+}
+
+func TestAnonymousRequestsMakeFewConnections(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	asked, answer := make(chan struct{}), make(chan struct{})
+	b := newBackend(t, pki, serve(t, pki, func(_ http.ResponseWriter, req *http.Request) {
+		if req.Method == http.MethodPost {
+			asked <- struct{}{}
+			<-answer
+		}
+	}))
+	var waiting sync.WaitGroup
+	for range connections.MaxFew {
+		waiting.Go(func() {
+			_, err := do(t, b, by(user.Anonymous, newRequest(t, http.MethodPost, "")))
+			assert.NoError(t, err)
+		})
+		<-asked
+	}
+	_, err := do(t, b, by(user.Anonymous, newRequest(t, http.MethodGet, "")))
+	var unreachable *UnreachableError
+	require.ErrorAs(t, err, &unreachable)
+	_, err = do(t, b, by("jane", newRequest(t, http.MethodGet, "")))
+	require.NoError(t, err, "others go on")
+	close(answer)
+	waiting.Wait()
+	_, err = do(t, b, by(user.Anonymous, newRequest(t, http.MethodGet, "")))
+	require.NoError(t, err, "then there is a connection again")
 }
 
 func TestNoReplicaIsSaidPlainly(t *testing.T) {
@@ -184,9 +210,7 @@ func TestReadyFollowsTheProbes(t *testing.T) {
 	if ok, why := b.Ready(); !ok {
 		t.Errorf("not ready: %s", why)
 	}
-	if err := b.ReadyOnce(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, b.ReadyOnce())
 }
 
 func TestRequestsGoToReplicasThatServe(t *testing.T) {
@@ -275,9 +299,7 @@ func TestAReplicaThatIsRemovedFinishesItsRequests(t *testing.T) {
 		}
 	})
 	<-arrived
-	if err := b.SetServers([]string{"https://" + serveEcho(t, pki)}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.SetServers([]string{"https://" + serveEcho(t, pki)}))
 	if got, err := do(t, b, newRequest(t, http.MethodPost, "")); err != nil || got != "POST " {
 		t.Errorf("answer %q, error %v", got, err)
 	}

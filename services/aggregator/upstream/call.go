@@ -49,6 +49,10 @@ func (b *Backend) RoundTrip(req *http.Request) (*http.Response, error) {
 	b.budget.deposit()
 	c.body = replay.New(req)
 	resp, err := c.send()
+	if err == nil && b.mayNotSend(resp, class) {
+		err = &RedirectError{b.name}
+		_ = resp.Body.Close() // nobody reads it
+	}
 	if err != nil {
 		c.body.Close()
 		return nil, err
@@ -56,6 +60,15 @@ func (b *Backend) RoundTrip(req *http.Request) (*http.Response, error) {
 	// The body may still be on its way while the answer is. The transport closes it.
 	c.body.Settle()
 	return resp, nil
+}
+
+// mayNotSend reports whether an answer redirects the client, which would take its credentials along (CVE-2022-3172). Only core may, for what
+// applications answer and for paths without API objects. proxy.Aggregated has the rule for aggregated API servers.
+func (b *Backend) mayNotSend(resp *http.Response, class *routing.Request) bool {
+	if resp.StatusCode < 300 || resp.StatusCode > 399 || resp.StatusCode == http.StatusNotModified {
+		return false
+	}
+	return b.name == Extensions || (b.name == Core && class.Kind != routing.PassedOn && class.Kind != routing.NonResource)
 }
 
 // call is a request on its way to a replica that answers it.
@@ -157,6 +170,8 @@ func (c *call) mayRepeat(e *endpoint, err error) bool {
 	}
 	c.failures = append(c.failures, fmt.Sprintf("%s: %v", e.address, err))
 	switch reason {
+	case connections.Full:
+		c.unreachable = append(c.unreachable, e)
 	case connections.Unreachable:
 		c.unreachable = append(c.unreachable, e)
 		c.waited = c.waited || connections.Silent(err)
@@ -173,7 +188,7 @@ func (c *call) mayRepeat(e *endpoint, err error) bool {
 	if !c.body.Replayable() {
 		return false
 	}
-	if reason != connections.Unreachable && !c.mayBeSentAgain() {
+	if reason != connections.Unreachable && reason != connections.Full && !c.mayBeSentAgain() {
 		return false
 	}
 	c.retry(reason.String())
@@ -183,6 +198,10 @@ func (c *call) mayRepeat(e *endpoint, err error) bool {
 // mayAskAnother decides whether another replica is asked, because this one has too much to do.
 func (c *call) mayAskAnother(resp *http.Response) bool {
 	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" || c.throttled != nil || c.class.Eviction {
+		return false
+	}
+	// A kubelet, pod or service has its own reasons, and may have done a part of what it was asked for.
+	if c.class.Kind == routing.PassedOn {
 		return false
 	}
 	// An aggregated API server may have executed a part of the request before it answered 429.
@@ -257,6 +276,13 @@ func forget(resp *http.Response) {
 	_ = resp.Body.Close()
 }
 
+// RedirectError says that a backend has answered with a redirect, which it may not.
+type RedirectError struct{ Backend string }
+
+func (e *RedirectError) Error() string {
+	return e.Backend + " attempted to redirect this request, which is not permitted"
+}
+
 // UnreachableError says that no replica of a backend has processed a request: none could be reached,
 // or those that were refused it before.
 type UnreachableError struct {
@@ -267,7 +293,7 @@ type UnreachableError struct {
 
 func (e *UnreachableError) Error() string {
 	if len(e.Failures) == 0 {
-		return fmt.Sprintf("no replica of %s is known", e.Backend)
+		return fmt.Sprintf("no replica of %s is known, or all are frozen", e.Backend)
 	}
 	return fmt.Sprintf("no replica of %s can be reached: %s", e.Backend, strings.Join(e.Failures, "; "))
 }

@@ -18,8 +18,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
 )
@@ -54,6 +58,7 @@ func TestThrottledRequestsAreTriedOnAnotherReplicaOnce(t *testing.T) {
 		{name: "without Retry-After", throttling: 1, another: true, want: 429, wantRequests: 1},
 		{name: "all of them", retryAfter: "1", throttling: 3, want: 429, wantRequests: 2},
 		{name: "an eviction that is not allowed", retryAfter: "1", throttling: 1, another: true, subresource: "eviction", want: 429, wantRequests: 1},
+		{name: "an answer of a pod", retryAfter: "1", throttling: 1, another: true, subresource: "proxy", want: 429, wantRequests: 1},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -77,14 +82,13 @@ func TestThrottledRequestsAreTriedOnAnotherReplicaOnce(t *testing.T) {
 				// Busy, so that the one that throttles comes first.
 				for range 3 {
 					b.endpoints[addresses[test.throttling]].load.Begin(balance.Short)
+					b.endpoints[addresses[test.throttling]].load.Begin(balance.Watch)
 				}
 			}
 			req := newRequest(t, http.MethodPost, test.body)
 			req.URL.Path = "/api/v1/namespaces/a/pods/b/" + test.subresource
 			resp, err := b.RoundTrip(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer resp.Body.Close()
 			answer, err := io.ReadAll(resp.Body)
 			if resp.StatusCode != test.want || err != nil || requests.Load() != test.wantRequests {
@@ -95,6 +99,26 @@ func TestThrottledRequestsAreTriedOnAnotherReplicaOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestNobodyWaitsForAFrozenReplica(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	address := serveEcho(t, pki)
+	b := newBackend(t, pki, address)
+	b.update(b.endpoints[address], "test", func(h *health) { h.condition, h.frozen = silent, true })
+	_, err := do(t, b, newRequest(t, http.MethodGet, ""))
+	var unreachable *UnreachableError
+	require.ErrorAs(t, err, &unreachable)
+	b.find(address, ready)
+	_, err = do(t, b, newRequest(t, http.MethodGet, ""))
+	require.NoError(t, err, "it is not frozen any more")
+}
+
+func TestASilentReplicaThatAnswersNoPingIsFrozen(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t, connectionstest.NewPKI(t), silentAddress(t))
+	run(t, b)
+	require.Eventually(t, func() bool { return b.roster.Load().tiers[0].rank == rankFrozen }, time.Minute, 10*time.Millisecond)
 }
 
 func TestAThrottledRequestThatThenGetsLostIsNotSaidToBeThrottled(t *testing.T) {
@@ -132,9 +156,9 @@ func TestReadsAreSentAgainToTheOnlyReplica(t *testing.T) {
 func TestTheBudgetEndsRetries(t *testing.T) {
 	pki := connectionstest.NewPKI(t)
 	server := connectionstest.Serve(t, pki.ServerConfig(t, coreServerName), connectionstest.AfterHeaders)
+	begun := time.Now()
 	b := newBackend(t, pki, server.Address)
 	const requests = 300
-	begun := time.Now()
 	for range requests {
 		_, _ = do(t, b, newRequest(t, http.MethodGet, "")) // it fails
 	}
@@ -197,9 +221,7 @@ func TestAFailingReplicaIsDoubted(t *testing.T) {
 			b := newBackend(t, pki, server.Address)
 			b.find(server.Address, ready)
 			_, _ = do(t, b, newRequest(t, http.MethodPost, "")) // most fail
-			if got := b.endpoints[server.Address].health.rank(); got != test.want {
-				t.Errorf("it is %s", got)
-			}
+			assert.Equal(t, test.want, b.endpoints[server.Address].health.rank())
 			if ok, why := b.Ready(); !ok {
 				t.Errorf("the backend is not ready, without a probe: %s", why)
 			}
@@ -230,13 +252,9 @@ func TestTheAnswerDoesNotEndTheBody(t *testing.T) {
 
 	body, writer := io.Pipe()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, front.URL+"/api/v1/namespaces/a/services/b/proxy/", body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp, err := front.Client().Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer resp.Body.Close()
 	go func() {
 		for range lines {
@@ -270,15 +288,11 @@ func TestRequestsAreInFlightUntilTheirAnswerEnds(t *testing.T) {
 		}
 	}
 	read, err := b.RoundTrip(newRequest(t, http.MethodPost, "")) // of a read the whole answer is waited for
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	req := newRequest(t, http.MethodGet, "")
 	req.URL.Path, req.URL.RawQuery = "/api/v1/pods", "watch=true"
 	watch, err := b.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	expect("while they are answered", 1, 1)
 	_ = watch.Body.Close()
 	expect("after a watch was closed", 1, 0)
@@ -357,23 +371,47 @@ func TestAReplicaThatIsStoppedHoldsNoRequestForLong(t *testing.T) {
 	} {
 		requests.Go(func() {
 			_, err := do(t, b, by(request.user, newRequest(t, request.method, "")))
-			if (err == nil) != request.answered {
-				t.Errorf("%s of %s: %v", request.method, request.user, err)
-			}
+			assert.Equal(t, request.answered, err == nil, "%s of %s: %v", request.method, request.user, err)
 			t.Logf("%s of %s is over after %s", request.method, request.user, time.Since(begun))
 		})
 	}
 	for b.endpoints[stopped.Address].load.InFlight(balance.Short) < 3 {
 		time.Sleep(time.Millisecond) // until they wait
 	}
-	if err := b.SetServers([]string{"https://" + stopped.Address, "https://" + other.Address}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.SetServers([]string{"https://" + stopped.Address, "https://" + other.Address}))
 	requests.Wait()
 	if ok, why := b.Ready(); !ok {
 		t.Errorf("not ready: %s", why)
 	}
 	if e := b.pick(); e.address != other.Address {
 		t.Errorf("requests go to the one that is stopped, %s", e.health.rank())
+	}
+}
+
+func TestOnlyApplicationsAndPathsOfCoreRedirect(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	redirecting := serve(t, pki, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "https://evil.example.com/")
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	})
+	for path, want := range map[string][2]bool{
+		"/apis/example.com/v1/namespaces/a/boats/b": {},
+		"/apis/example.com/v1/boats?watch=1":        {},
+		"/api/v1/namespaces/a/pods/b/proxy/login":   {true, false},
+		"/logs/directory":                           {true, false},
+	} {
+		for i, name := range []string{Core, Extensions} {
+			b := newBackend(t, pki, redirecting)
+			b.name = name
+			req := newRequest(t, http.MethodGet, "")
+			req.URL.Path, req.URL.RawQuery, _ = strings.Cut(path, "?")
+			resp, err := b.RoundTrip(classified(t, req, routing.Target{}))
+			if err == nil {
+				_ = resp.Body.Close() // nothing is in it
+			}
+			var redirect *RedirectError
+			assert.Equal(t, want[i], err == nil, "%s redirects %s", name, path)
+			assert.Equal(t, !want[i], errors.As(err, &redirect), "%s: error %v", path, err)
+		}
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
 )
@@ -80,9 +82,7 @@ func TestAnEndpointThatDiesIsNoticedWithoutARequestAndSoIsItsReturn(t *testing.T
 			changed := changes(b)
 			run(t, b)
 			awaitStates(t, b, changed, map[string]string{dies: "ready", stays: "ready"})
-			if err := dying.Listener.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, dying.Listener.Close())
 			dying.CloseClientConnections()
 			awaitStates(t, b, changed, map[string]string{dies: "refusing", stays: "ready"})
 
@@ -146,9 +146,7 @@ func TestWhatAnAggregatedServerStreamsIsNotHeldBack(t *testing.T) {
 	defer close(more)
 	b := newAggregated(t, server.Listener.Addr().String())
 	resp, err := b.RoundTrip(newRequest(t, http.MethodGet, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer resp.Body.Close() //nolint:errcheck // it does not end
 	first := make([]byte, len("first"))
 	if _, err := io.ReadFull(resp.Body, first); err != nil || string(first) != "first" {
@@ -189,9 +187,7 @@ func TestAnAggregatedServerIsSentNoWriteTwice(t *testing.T) {
 			config := pki.ServerConfig(t, "third.ns.svc")
 			bad, good := connectionstest.Serve(t, config, fault), connectionstest.Serve(t, config, connectionstest.None)
 			certificate, err := tls.LoadX509KeyPair(pki.CertFile, pki.KeyFile)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			b := newAggregated(t, bad.Address, good.Address)
 			b.trust.Set(&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{certificate}}) //nolint:gosec // the servers are the test's
 			b.find(bad.Address, ready)

@@ -16,7 +16,7 @@ import (
 // balanceOf returns what counts for the choice of a replica.
 func balanceOf(r *routing.Request) balance.Request {
 	var b balance.Request
-	if r.LongRunning || r.Upgrade {
+	if r.LongRunning || r.Tunnel {
 		b.Kind = balance.Watch
 	}
 	if r.CustomResource.Resource != "" {
@@ -28,12 +28,14 @@ func balanceOf(r *routing.Request) balance.Request {
 // wireOf returns the kind of connection that a request needs.
 func wireOf(r *routing.Request, anonymous bool) connections.Wire {
 	switch {
-	case r.Upgrade:
+	case r.Tunnel:
 		return connections.Exclusive
+	case r.Connect:
+		return connections.Exclusive // HTTP/2 leaves the path out
 	case anonymous:
 		// An API server ends the HTTP/2 connection of an anonymous request (CVE-2023-44487). The
-		// aggregator does the same to the client's own.
-		return connections.Exclusive
+		// aggregator does the same to the client's own. Each connection costs both sides a TLS handshake.
+		return connections.Few
 	case r.Repeatable && r.Holdable:
 		return connections.Either
 	}

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
@@ -44,7 +46,7 @@ func TestARequestsClassDecidesOnReplicaAndConnection(t *testing.T) {
 		{name: "exec by mistake", path: "/api/v1/namespaces/a/pods/b/exec?command=date", balance: watch},
 		{name: "another upgrade", path: "/api/v1/pods", upgrade: true, balance: watch, wire: connections.Exclusive},
 		{name: "proxy", path: "/api/v1/namespaces/a/pods/b/proxy/c", balance: watch},
-		{name: "anonymous", path: "/version", anonymous: true, balance: short, wire: connections.Exclusive},
+		{name: "anonymous", path: "/version", anonymous: true, balance: short, wire: connections.Few},
 		{name: "discovery", path: "/apis", balance: short, wire: connections.Either},
 		{name: "profile", path: "/debug/pprof/profile", balance: watch},
 		{name: "custom resource", owner: routing.Extensions, path: "/apis/example.com/v1/namespaces/a/things/b",
@@ -65,27 +67,19 @@ func TestARequestsClassDecidesOnReplicaAndConnection(t *testing.T) {
 				test.method = http.MethodGet
 			}
 			req, err := http.NewRequestWithContext(t.Context(), test.method, "https://host"+test.path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if test.upgrade {
 				req.Header.Set("Connection", "Upgrade")
 				req.Header.Set("Upgrade", "websocket")
 			}
 			class, err := routing.Classify(req, routing.Target{Owner: test.owner})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			sender := user.Info(&user.DefaultInfo{Name: "jane"})
 			if test.anonymous {
 				sender = &user.DefaultInfo{Name: user.Anonymous}
 			}
-			if diff := cmp.Diff(test.balance, balanceOf(class)); diff != "" {
-				t.Errorf("balance (-want +got):\n%s", diff)
-			}
-			if got := wireOf(class, isAnonymous(sender)); got != test.wire {
-				t.Errorf("wire is %v, want %v", got, test.wire)
-			}
+			assert.Empty(t, cmp.Diff(test.balance, balanceOf(class)), "balance")
+			assert.Equal(t, test.wire, wireOf(class, isAnonymous(sender)), "wire")
 		})
 	}
 }
@@ -106,9 +100,7 @@ func TestARequestOfTheAggregatorHasAClassOfItsOwn(t *testing.T) {
 		transport := asAggregator{passing(func(req *http.Request) { got = routing.Of(req) })}
 		inbound := &routing.Request{Target: routing.Target{Owner: routing.Core, Replica: "127.0.0.1:1"}, LongRunning: true}
 		req, err := http.NewRequestWithContext(inbound.In(t.Context()), http.MethodGet, "https://host"+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if _, err := transport.RoundTrip(req); err != nil { //nolint:bodyclose // it has none
 			t.Fatal(err)
 		}

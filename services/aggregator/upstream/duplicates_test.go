@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
@@ -86,9 +88,7 @@ func TestNothingIsProcessedTwice(t *testing.T) {
 								t.Error("half an answer is taken for a whole one")
 							}
 						case fault.Answers() || repeatable:
-							if err != nil {
-								t.Errorf("it got no answer: %v", err)
-							}
+							assert.NoError(t, err, "it got no answer")
 						}
 						var unreachable *UnreachableError
 						if errors.As(err, &unreachable) && processed > 0 && !safe {

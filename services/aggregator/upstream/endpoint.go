@@ -4,6 +4,7 @@
 package upstream
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"sync/atomic"
@@ -69,6 +70,10 @@ func (e *endpoint) roundTrip(req *http.Request, body io.ReadCloser, kind balance
 	e.load.Begin(kind)
 	e.metrics.begin(kind)
 	resp, err := e.pool.RoundTrip(&out, wire)
+	if err == nil && (resp.StatusCode < 100 || resp.StatusCode > 999) { // which x/net/http2 lets through
+		err = &connections.Error{Reason: connections.Broken, Err: fmt.Errorf("the replica answers with the status %d", resp.StatusCode)}
+		_ = resp.Body.Close() // nobody reads it
+	}
 	if err != nil {
 		x.end()
 		return nil, err

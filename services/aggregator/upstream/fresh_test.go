@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
@@ -58,9 +60,7 @@ func TestARequestForANewCustomResourceFindsTheReplicaThatHadItFirst(t *testing.T
 			req := newRequest(t, http.MethodPost, "content")
 			req.URL.Path = "/apis/" + test.resource.Group + "/v1/" + test.resource.Resource
 			resp, err := b.RoundTrip(classified(t, req, routing.Target{Owner: routing.Extensions}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer resp.Body.Close() //nolint:errcheck // it was read
 			answer, err := io.ReadAll(resp.Body)
 			if resp.StatusCode != test.want || err != nil || requests.Load() != test.requests {

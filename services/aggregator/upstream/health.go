@@ -39,13 +39,15 @@ const (
 	rankUnready
 	rankRefusing
 	rankSilent
+	// rankFrozen: it is silent, and shows no sign of life below HTTP either. It gets no requests.
+	rankFrozen
 
 	ranks
 )
 
 var rankNames = [ranks]string{
 	rankServing: "serving", rankDraining: "draining", rankEjected: "ejected", rankUnprobed: "unprobed",
-	rankUnready: "unready", rankRefusing: "refusing", rankSilent: "silent",
+	rankUnready: "unready", rankRefusing: "refusing", rankSilent: "silent", rankFrozen: "frozen",
 }
 
 // String returns the rank as metrics call it.
@@ -67,6 +69,8 @@ type health struct {
 	message string
 	// draining is set while the replica announces that it is going to stop.
 	draining bool
+	// frozen is set while a silent replica shows no sign of life.
+	frozen bool
 
 	// ejected is set when requests do not get through. It ends with a good probe that was sent after
 	// ejectedAt, but not before notBefore.
@@ -93,6 +97,8 @@ func (h *health) rank() rank {
 		return rankUnready
 	case h.condition == refusing:
 		return rankRefusing
+	case h.condition == silent && h.frozen:
+		return rankFrozen
 	case h.condition == silent:
 		return rankSilent
 	case h.ejected:
@@ -122,6 +128,7 @@ func (h *health) observe(found finding, sent, now time.Time) {
 		h.eject(now, true)
 	}
 	h.condition, h.message = found.condition, found.message
+	h.frozen = h.frozen && found.condition == silent
 	if h.ejected && found.condition == ready && sent.After(h.ejectedAt) && !now.Before(h.notBefore) {
 		h.ejected = false
 	}

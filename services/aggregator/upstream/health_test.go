@@ -6,6 +6,9 @@ package upstream
 import (
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestRank(t *testing.T) {
@@ -20,16 +23,15 @@ func TestRank(t *testing.T) {
 		{"stopping", health{condition: ready, draining: true}, rankDraining},
 		{"stopping, and saying that it is not ready", health{condition: unready, draining: true}, rankDraining},
 		{"stopped", health{condition: refusing, draining: true}, rankRefusing},
-		{"frozen", health{condition: silent}, rankSilent},
+		{"silent", health{condition: silent}, rankSilent},
+		{"frozen", health{condition: silent, frozen: true}, rankFrozen},
 		{"ready, but requests do not get through", health{condition: ready, ejected: true}, rankEjected},
 		{"lost", health{condition: refusing, ejected: true}, rankRefusing},
 		{"lost before it was probed", health{ejected: true}, rankEjected},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if got := test.health.rank(); got != test.want {
-				t.Errorf("it is %s, want %s", got, test.want)
-			}
+			assert.Equal(t, test.want, test.health.rank())
 		})
 	}
 }
@@ -88,9 +90,7 @@ func TestEjection(t *testing.T) {
 				} else {
 					h.eject(clock(step.at), step.do == "unreachable")
 				}
-				if got := h.rank(); got != step.want {
-					t.Fatalf("after %q at %v it is %s, want %s", step.do, step.at, got, step.want)
-				}
+				require.Equal(t, step.want, h.rank(), "after %q at %v", step.do, step.at)
 			}
 		})
 	}

@@ -58,6 +58,21 @@ func (c *call) mayHold(resp *http.Response) bool {
 	return resp.ContentLength > 0 || (c.backend.holds && c.class.Repeatable)
 }
 
+// Buffers returns how much of an answer the aggregator may have received and not passed on.
+func Buffers(resp *http.Response) int64 {
+	if held, ok := resp.Body.(*heldBody); ok && held.rest == nil {
+		return int64(len(held.begin))
+	}
+	if resp.Body == http.NoBody {
+		return 0
+	}
+	const most = maxHeld + connections.Window
+	if resp.ContentLength < 0 {
+		return most
+	}
+	return min(resp.ContentLength, most)
+}
+
 // readUpTo reads a body, which is known to be that long or (-1) not, to its end or a limit.
 func readUpTo(body io.Reader, length, limit int) (begin []byte, complete bool, err error) {
 	const initial = 4 << 10

@@ -14,6 +14,9 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
 )
 
@@ -100,9 +103,7 @@ func TestAnAnswerToAWriteThatBreaksOffIsNotBegun(t *testing.T) {
 			t.Errorf("%d answers are still held", n)
 		}
 	}
-	if answered != 2 {
-		t.Errorf("2 writes were sent %d times", answered)
-	}
+	assert.Equal(t, 2, answered, "2 writes were sent %d times", answered)
 }
 
 func TestAnswersDoNotShareABuffer(t *testing.T) {
@@ -126,9 +127,7 @@ func TestAnswersDoNotShareABuffer(t *testing.T) {
 					return
 				}
 				held := resp.Body.(interface{ Held() []byte }).Held()
-				if strings.Trim(string(held), letter) != "" {
-					t.Errorf("%d bytes that were held are of another answer", len(held))
-				}
+				assert.Empty(t, strings.Trim(string(held), letter), "%d bytes that were held are of another answer", len(held))
 				if round%2 == 0 { // it was passed on, and the rest is read
 					read, err := io.ReadAll(resp.Body)
 					if got := len(held) + len(read); err != nil || got != n || strings.Trim(string(read), letter) != "" {
@@ -152,9 +151,7 @@ func TestAnAnswerThatIsNotReadIsReleased(t *testing.T) {
 	pki := connectionstest.NewPKI(t)
 	b := newBackend(t, pki, serveEcho(t, pki))
 	resp, err := b.RoundTrip(newRequest(t, http.MethodGet, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if n := b.holding.Load(); n != 1 {
 		t.Errorf("%d answers are held", n)
 	}
@@ -177,9 +174,7 @@ func TestWatchesAreNotHeld(t *testing.T) {
 	req := newRequest(t, http.MethodGet, "")
 	req.URL.Path, req.URL.RawQuery = "/api/v1/pods", "watch=1"
 	resp, err := b.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer resp.Body.Close()
 	if _, err := io.ReadFull(resp.Body, make([]byte, len("event"))); err != nil {
 		t.Error(err)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
@@ -19,9 +21,7 @@ import (
 func series(t *testing.T, name string, labels ...string) (float64, bool) {
 	t.Helper()
 	families, err := legacyregistry.DefaultGatherer.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, family := range families {
 		if family.GetName() != metricsPrefix+name {
 			continue
@@ -72,9 +72,7 @@ func TestMetrics(t *testing.T) {
 	retries, _ := series(t, "retries_total", "backend", Core, "reason", "broken")
 
 	resp, err := b.RoundTrip(newRequest(t, http.MethodGet, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	expect(1, "requests_total", "endpoint", broken.Address, "code", "error")
 	expect(retries+1, "retries_total", "backend", Core, "reason", "broken")
 	expect(1, "ejections_total", "endpoint", broken.Address, "reason", "broken")
@@ -99,9 +97,7 @@ func TestMetrics(t *testing.T) {
 
 	// A replica that is gone has no series.
 	e := b.endpoints[address]
-	if err := b.SetServers(nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.SetServers(nil))
 	b.keepProbing(context.Background(), e)
 	for _, name := range []string{"requests_total", "in_flight", "connections", "request_duration_seconds", "ejections_total"} {
 		if _, ok := series(t, name, "endpoint", address); ok {

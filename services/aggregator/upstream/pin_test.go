@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
@@ -31,9 +33,7 @@ func TestARequestForOneReplicaGoesToNoOther(t *testing.T) {
 	const requests = 5
 	for range requests {
 		resp, err := ask(addresses[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		forget(resp)
 	}
 	if first.Load() != 0 || second.Load() != requests {

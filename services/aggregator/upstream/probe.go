@@ -30,7 +30,8 @@ func (b *Backend) keepProbing(ctx context.Context, e *endpoint) {
 		}
 		b.observe(e, found, sent)
 		if found.condition == silent {
-			e.giveUpIfFrozen(ctx)
+			frozen := e.isFrozen(ctx)
+			b.update(e, silent.String(), func(h *health) { h.frozen = frozen })
 		}
 		e.pool.Tidy()
 		if doubted && found.condition == was {
@@ -130,19 +131,19 @@ func (e *endpoint) ask(ctx context.Context, c *checks) (finding, error) {
 	return finding{condition: ready}, nil
 }
 
-// giveUpIfFrozen breaks the connections of a replica that shows no sign of life, so that requests on
-// them do not wait for it. One that answers below HTTP only waits for something itself, and one that
-// takes no new connections may be about to stop.
-func (e *endpoint) giveUpIfFrozen(ctx context.Context) {
+// isFrozen reports whether a silent replica shows no sign of life. If so, its connections are broken, so that requests on them do not wait
+// for it. One that answers below HTTP only waits for something itself, and one that takes no new connections may be about to stop.
+func (e *endpoint) isFrozen(ctx context.Context) bool {
 	waiting, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	err := e.pool.Answers(waiting)
 	refused := connections.ReasonOf(err) == connections.Unreachable && !connections.Silent(err)
 	if err == nil || refused || ctx.Err() != nil {
-		return
+		return false
 	}
 	klog.InfoS("Giving up the connections of a replica that shows no sign of life", "replica", e.address)
 	e.pool.Break()
+	return true
 }
 
 // observe takes over what a probe found.

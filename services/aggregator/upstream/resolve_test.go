@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
 )
@@ -52,17 +54,13 @@ func TestNamesStandForTheirAddresses(t *testing.T) {
 		}
 		var changes atomic.Int64
 		b.Subscribe(func() { changes.Add(1) })
-		if err := b.SetServers([]string{"https://10.1.0.1:6444", "dns:///core.example.com:6443"}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.SetServers([]string{"https://10.1.0.1:6444", "dns:///core.example.com:6443"}))
 		ctx, cancel := context.WithCancel(t.Context())
 		go b.resolve(ctx)
 		expect := func(what string, want ...string) {
 			t.Helper()
 			synctest.Wait()
-			if diff := cmp.Diff(append(want, "10.1.0.1:6444"), b.Addresses()); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", what, diff)
-			}
+			assert.Empty(t, cmp.Diff(append(want, "10.1.0.1:6444"), b.Addresses()), what)
 		}
 		expect("at first", "10.0.0.1:6443", "10.0.0.2:6443")
 
@@ -71,20 +69,14 @@ func TestNamesStandForTheirAddresses(t *testing.T) {
 		time.Sleep(resolveInterval)
 		want := []string{"10.0.0.2:6443", "10.1.0.1:6444", "[fd00::3]:6443"}
 		synctest.Wait()
-		if diff := cmp.Diff(want, b.Addresses()); diff != "" {
-			t.Errorf("after a change (-want +got):\n%s", diff)
-		}
+		assert.Empty(t, cmp.Diff(want, b.Addresses()), "after a change")
 		seen := changes.Load()
 
 		dns.set(errors.New("no answer"))
 		time.Sleep(resolveInterval)
 		synctest.Wait()
-		if diff := cmp.Diff(want, b.Addresses()); diff != "" {
-			t.Errorf("without an answer (-want +got):\n%s", diff)
-		}
-		if changes.Load() != seen {
-			t.Error("subscribers hear of no change")
-		}
+		assert.Empty(t, cmp.Diff(want, b.Addresses()), "without an answer")
+		assert.Equal(t, seen, changes.Load(), "subscribers hear of no change")
 
 		dns.set(nil, "10.0.0.4")
 		signal(b.resolveNow)
@@ -99,9 +91,7 @@ func TestNamesStandForTheirAddresses(t *testing.T) {
 		expect("not to be found, and not ready")
 
 		dns.set(nil, "10.0.0.5")
-		if err := b.SetServers([]string{"https://10.1.0.1:6444"}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.SetServers([]string{"https://10.1.0.1:6444"}))
 		time.Sleep(2 * resolveInterval)
 		expect("without the name")
 		cancel()

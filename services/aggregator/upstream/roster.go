@@ -54,9 +54,12 @@ func loadsOf(endpoints []*endpoint) []*balance.Endpoint {
 }
 
 // pick returns the replica for a request, or nil if there is none: of those that suit, and of the
-// best rank that one of them has.
+// best rank that one of them has. A frozen one would only keep the request waiting.
 func (r *roster) pick(policy balance.Policy, req balance.Request, suits func(*endpoint, rank) bool) *endpoint {
 	for _, t := range r.tiers {
+		if t.rank == rankFrozen {
+			break
+		}
 		if suits == nil {
 			return t.endpoints[policy.Pick(req, t.loads)]
 		}

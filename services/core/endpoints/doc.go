@@ -1,7 +1,9 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package endpoints keeps the endpoints of the kubernetes Service: the aggregators that told this replica of core where they
-// are (tripod.endpoints.v1). kube-apiserver's own reconcilers do it, with its leases under /registry/masterleases, in the name
-// of each aggregator. Every replica of core renews the same leases, and kube-apiservers on the same etcd keep theirs.
+// Package endpoints keeps the endpoints of the kubernetes Service: the aggregators that told this replica of core their addresses
+// (tripod.endpoints.v1).
+//
+// kube-apiserver's own reconcilers write the endpoints, with kube-apiserver's leases under /registry/masterleases, in the name of each
+// aggregator. Every replica of core renews the same leases. kube-apiservers on the same etcd keep theirs.
 package endpoints

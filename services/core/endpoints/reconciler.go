@@ -19,43 +19,43 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
 )
 
-// service is the name of the Service whose endpoints are kept, and portName that of its port.
+// service is the name of the Service whose endpoints core keeps, and portName the name of its port.
 const (
 	service  = "kubernetes"
 	portName = "https"
 )
 
-// errStopped is returned for an aggregator that comes or goes while core stops: other replicas of core know it, too.
+// errStopped is returned for an aggregator that starts or stops while core stops. Other replicas of core know it, too.
 var errStopped = errors.New("core stops")
 
-// Stock are reconcilers of kube-apiserver over the same endpoints and leases.
+// Stock has kube-apiserver's reconcilers, which write the same endpoints and leases.
 type Stock struct {
-	// Keep is the one that makes and renews endpoints.
+	// Keep creates and renews endpoints.
 	Keep reconcilers.EndpointReconciler
-	// Remove is the one that removes them, even the last one. kube-apiserver's does this only after StopReconciling was called,
-	// which is why it is another one. It may be nil.
+	// Remove removes endpoints, even the last one. kube-apiserver's reconciler does so only after StopReconciling, so it cannot be the same
+	// one as Keep. Remove may be nil; then Keep does both.
 	Remove reconcilers.EndpointReconciler
 }
 
-// Reconciler has kube-apiserver's controller of the kubernetes Service reconcile for the aggregators instead of its own server.
-// It implements reconcilers.EndpointReconciler.
+// Reconciler makes kube-apiserver's controller of the kubernetes Service reconcile for the aggregators instead of for its own server. It
+// implements reconcilers.EndpointReconciler.
 type Reconciler struct {
 	stock Stock
-	// port is that of all endpoints, or 0 if it is what the aggregators say.
+	// port is the port of all endpoints, or 0 if each aggregator names its own.
 	port int
 
-	// mu is also held while endpoints change, so that nothing is renewed that is being removed.
+	// mu is also held while endpoints change, so that nothing renews an endpoint while it is removed.
 	mu      sync.Mutex
 	started bool
 	stopped bool
-	// calls are how many aggregators there are at an address.
+	// calls counts the aggregators at each address.
 	calls map[netip.AddrPort]int
 }
 
 var _ reconcilers.EndpointReconciler = &Reconciler{}
 
-// NewReconciler returns a reconciler that knows no aggregator yet. port is that of all endpoints, as in the kubernetes Service;
-// if it is 0, the aggregators say it.
+// NewReconciler returns a reconciler that knows no aggregator yet. port is the port of all endpoints, as in the kubernetes Service, or 0 if
+// each aggregator names its own.
 func NewReconciler(stock Stock, port int) *Reconciler {
 	if stock.Remove == nil {
 		stock.Remove = stock.Keep
@@ -65,7 +65,7 @@ func NewReconciler(stock Stock, port int) *Reconciler {
 	return &Reconciler{stock: stock, port: port, calls: map[netip.AddrPort]int{}}
 }
 
-// Validate returns an error for an address that the API does not let be an endpoint, as kube-apiserver finds out from it.
+// Validate returns an error if the API does not allow the address as an endpoint.
 func Validate(address netip.AddrPort) error {
 	if errs := validation.ValidateEndpointIP(address.Addr().String(), field.NewPath("address")); len(errs) > 0 {
 		return errs.ToAggregate()
@@ -76,7 +76,7 @@ func Validate(address netip.AddrPort) error {
 	return nil
 }
 
-// Add makes an aggregator an endpoint: at once, if the endpoints are kept already.
+// Add adds an aggregator to the endpoints. If core already keeps the endpoints, Add writes them at once.
 func (r *Reconciler) Add(address netip.AddrPort) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,12 +87,12 @@ func (r *Reconciler) Add(address netip.AddrPort) error {
 	if !r.started || r.calls[address] > 1 {
 		return nil
 	}
-	// What fails is repeated soon.
+	// If this fails, the controller soon tries again.
 	_ = r.keep(address)
 	return nil
 }
 
-// Forget says that nothing is known any more of an aggregator. Its lease ends by itself, unless another replica of core renews it.
+// Forget forgets an aggregator that was lost. Its lease expires by itself, unless another replica of core renews it.
 func (r *Reconciler) Forget(address netip.AddrPort) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,7 +105,7 @@ func (r *Reconciler) forget(address netip.AddrPort) {
 	}
 }
 
-// Remove says that an aggregator is about to stop. It is no endpoint when Remove returns, unless others have its address.
+// Remove removes an aggregator that is about to stop. When Remove returns, the aggregator is no endpoint, unless others have its address.
 func (r *Reconciler) Remove(address netip.AddrPort) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,8 +126,8 @@ func (r *Reconciler) Remove(address netip.AddrPort) error {
 	return r.keepAll()
 }
 
-// ReconcileEndpoints implements reconcilers.EndpointReconciler: kube-apiserver's controller calls it all the time from when
-// core is ready. The address is that of core, and so does not matter.
+// ReconcileEndpoints implements reconcilers.EndpointReconciler. kube-apiserver's controller calls it regularly once core is ready. It
+// ignores the address, which is core's.
 func (r *Reconciler) ReconcileEndpoints(string, net.IP, []corev1.EndpointPort, bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -162,15 +162,15 @@ func (r *Reconciler) ports(address netip.AddrPort) []corev1.EndpointPort {
 	return []corev1.EndpointPort{{Name: portName, Port: int32(port), Protocol: corev1.ProtocolTCP}} //nolint:gosec // a port
 }
 
-// RemoveEndpoints implements reconcilers.EndpointReconciler. kube-apiserver calls it when it starts and when it stops. core has no
-// endpoint of its own, and those of aggregators are not for it to remove.
+// RemoveEndpoints implements reconcilers.EndpointReconciler. kube-apiserver calls it when it starts and stops. It does nothing: core has no
+// endpoint of its own, and the aggregators may still serve.
 func (r *Reconciler) RemoveEndpoints(string, net.IP, []corev1.EndpointPort) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stopped {
 		return nil
 	}
-	// That there is nothing to remove is what kube-apiserver expects at its start.
+	// kube-apiserver expects this error when it starts and has nothing to remove.
 	return storage.NewKeyNotFoundError(service, 0)
 }
 

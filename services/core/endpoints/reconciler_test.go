@@ -10,6 +10,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,9 +67,7 @@ func expect(t *testing.T, client kubernetes.Interface, port int32, want ...strin
 			t.Errorf("ports are %v, want %d", subset.Ports, port)
 		}
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("endpoints are %q, want %q", got, want)
-	}
+	assert.Equal(t, want, got, "endpoints")
 	s, err := client.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).Get(t.Context(), service, metav1.GetOptions{})
 	if err != nil && !errors.IsNotFound(err) {
 		t.Fatal(err)
@@ -75,26 +76,20 @@ func expect(t *testing.T, client kubernetes.Interface, port int32, want ...strin
 	for _, endpoint := range s.Endpoints {
 		sliced = append(sliced, endpoint.Addresses...)
 	}
-	if !slices.Equal(sliced, want) {
-		t.Errorf("endpoints of the slice are %q, want %q", sliced, want)
-	}
+	assert.Equal(t, want, sliced, "endpoints of the slice")
 }
 
 func add(t *testing.T, address string, to ...*Reconciler) {
 	t.Helper()
 	for _, r := range to {
-		if err := r.Add(netip.MustParseAddrPort(address)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, r.Add(netip.MustParseAddrPort(address)))
 	}
 }
 
 func remove(t *testing.T, address string, from ...*Reconciler) {
 	t.Helper()
 	for _, r := range from {
-		if err := r.Remove(netip.MustParseAddrPort(address)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, r.Remove(netip.MustParseAddrPort(address)))
 	}
 }
 
@@ -132,9 +127,7 @@ func TestEndpointsAreTheAggregators(t *testing.T) {
 	tick(t, other)
 	remove(t, "192.0.2.1:6443", other)
 	expect(t, client, 6443, "192.0.2.7")
-	if l["192.0.2.1"] {
-		t.Error("the lease of an aggregator that stopped is left")
-	}
+	assert.False(t, l["192.0.2.1"], "the lease of an aggregator that stopped is left")
 }
 
 func TestAnAggregatorWhoseLeaseIsGoneAlreadyIsRemoved(t *testing.T) {
@@ -191,9 +184,7 @@ func TestTheSameAggregatorTwiceIsOneEndpointUntilBothAreGone(t *testing.T) {
 	r.Forget(netip.MustParseAddrPort("192.0.2.1:6443"))
 	delete(l, "192.0.2.1")
 	tick(t, r)
-	if !l["192.0.2.1"] {
-		t.Error("the lease is not renewed")
-	}
+	assert.True(t, l["192.0.2.1"], "the lease is not renewed")
 }
 
 func TestCoreItselfIsNoEndpoint(t *testing.T) {
@@ -205,9 +196,7 @@ func TestCoreItselfIsNoEndpoint(t *testing.T) {
 	add(t, "192.0.2.1:6443", r)
 	tick(t, r)
 	r.StopReconciling()
-	if err := r.RemoveEndpoints(service, net.IPv4(192, 0, 2, 99), nil); err != nil {
-		t.Errorf("when it stops: %v", err)
-	}
+	assert.NoError(t, r.RemoveEndpoints(service, net.IPv4(192, 0, 2, 99), nil), "when it stops")
 	expect(t, client, 6443, "192.0.2.1")
 	if err := r.Add(netip.MustParseAddrPort("192.0.2.2:6443")); err == nil {
 		t.Error("a core that stops takes an aggregator")

@@ -21,7 +21,7 @@ import (
 	endpointsv1 "github.com/tripod-k8s/tripod/proto/endpoints/v1"
 )
 
-// silence is how long nothing may be heard of an aggregator: it sends a message every 2 seconds.
+// silence is how long core waits for a message of an aggregator, which sends one every 2 seconds.
 const silence = 10 * time.Second
 
 var errSilent = errors.New("nothing was heard of it")
@@ -29,13 +29,13 @@ var errSilent = errors.New("nothing was heard of it")
 // Service serves tripod.endpoints.v1.
 type Service struct {
 	endpointsv1.UnimplementedEndpointsServer
-	// reconciler is nil where nobody keeps the endpoints.
+	// reconciler is nil if nobody keeps the endpoints.
 	reconciler *Reconciler
 	stopped    chan struct{}
 	stop       func()
 }
 
-// NewService returns a service that tells a reconciler of the aggregators. Without a reconciler it only listens to them.
+// NewService returns a service that reports aggregators to a reconciler. Without a reconciler it only listens.
 func NewService(reconciler *Reconciler) *Service {
 	stopped := make(chan struct{})
 	return &Service{reconciler: reconciler, stopped: stopped, stop: sync.OnceFunc(func() { close(stopped) })}
@@ -81,7 +81,7 @@ func (s *Service) Advertise(call grpc.ClientStreamingServer[endpointsv1.Advertis
 	return call.SendAndClose(&endpointsv1.AdvertiseResponse{})
 }
 
-// listen returns nil when the aggregator says that it stops, and an error when it is lost or core stops.
+// listen returns nil when the aggregator says that it stops, and an error when the aggregator is lost or core stops.
 func (s *Service) listen(call grpc.ClientStreamingServer[endpointsv1.AdvertiseRequest, endpointsv1.AdvertiseResponse]) error {
 	ctx, cancel := context.WithCancelCause(call.Context())
 	defer cancel(nil)

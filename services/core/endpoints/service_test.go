@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -93,14 +94,10 @@ func TestAnAggregatorIsAnEndpointUntilItStops(t *testing.T) {
 		if err := <-stayed; status.Code(err) != codes.DeadlineExceeded {
 			t.Errorf("a silent call ends with %v", err)
 		}
-		if waited := time.Since(began); waited != silence {
-			t.Errorf("it was given up after %s", waited)
-		}
+		assert.Equal(t, silence, time.Since(began), "it was given up after")
 		delete(l, "192.0.2.1")
 		tick(t, r)
-		if l["192.0.2.1"] {
-			t.Error("the lease of a silent aggregator is renewed")
-		}
+		assert.False(t, l["192.0.2.1"], "the lease of a silent aggregator is renewed")
 	})
 }
 

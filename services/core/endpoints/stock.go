@@ -14,8 +14,8 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
 )
 
-// Apply has the control plane reconcile the endpoints for aggregators, by --endpoint-reconciler-type, and returns the reconciler
-// that has to be told of them: nil where nothing keeps the endpoints. port is as in NewReconciler.
+// Apply makes the control plane reconcile the endpoints for aggregators, as --endpoint-reconciler-type says. It returns the reconciler, or
+// nil if nothing keeps the endpoints. port is as in NewReconciler.
 func Apply(config *controlplane.Config, port int) (*Reconciler, error) {
 	loopback := config.ControlPlane.Generic.LoopbackClientConfig
 	endpoints, err := corev1client.NewForConfig(loopback)
@@ -33,7 +33,7 @@ func Apply(config *controlplane.Config, port int) (*Reconciler, error) {
 	case reconcilers.MasterCountReconcilerType:
 		stock.Keep = reconcilers.NewMasterCountEndpointReconciler(config.Extra.MasterCount, adapter)
 	case reconcilers.LeaseEndpointReconcilerType, "":
-		// As kube-apiserver does it (k8s.io/kubernetes/pkg/controlplane), at the same place.
+		// This is what kube-apiserver does (k8s.io/kubernetes/pkg/controlplane), with the same keys.
 		storage, err := config.ControlPlane.StorageFactory.NewConfig(core.Resource("apiServerIPInfo"), &core.Endpoints{})
 		if err != nil {
 			return nil, fmt.Errorf("storage of leases: %w", err)

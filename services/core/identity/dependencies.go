@@ -5,6 +5,7 @@ package identity
 
 import (
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"gopkg.in/go-jose/go-jose.v2/jwt"
@@ -38,6 +39,8 @@ type found struct {
 	ends time.Time
 	// complete is whether an invalidation will tell of every object that it depends on.
 	complete bool
+	// issuer is who issued it, if somebody else than core.
+	issuer string
 }
 
 // Dependencies knows what tokens depend on, and hears of changes.
@@ -49,6 +52,8 @@ type Dependencies struct {
 	pods          corelisters.PodLister
 	nodes         corelisters.NodeLister
 	synced        []cache.InformerSynced
+	// settled is when core has certainly taken over the last change of issuers. It is nil before the first.
+	settled atomic.Pointer[time.Time]
 }
 
 // Synced reports whether the objects that tokens depend on were all received once.
@@ -78,6 +83,7 @@ func (d *Dependencies) of(token string, u user.Info) found {
 		result.endBy(c.Expires.Time())
 	}
 	if c.Issuer != "" {
+		result.issuer = c.Issuer
 		result.depend(identityv1.Dependency_KIND_ISSUER, c.Issuer)
 	}
 	return result

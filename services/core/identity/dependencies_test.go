@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
 	"gopkg.in/go-jose/go-jose.v2/jwt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -157,15 +158,11 @@ func TestHowLongAnAnswerHoldsAndWhatItDependsOn(t *testing.T) {
 				if answer.GetUser() == nil {
 					t.Fatalf("it is not good: %s", answer.GetError())
 				}
-				if got := answer.GetFreshFor().AsDuration(); got != test.fresh {
-					t.Errorf("fresh for %s, want %s", got, test.fresh)
-				}
+				assert.Equal(t, test.fresh, answer.GetFreshFor().AsDuration(), "fresh for")
 				if got := answer.GetValidFor().AsDuration(); got != test.valid || (answer.GetValidFor() == nil) != (test.valid == 0) {
 					t.Errorf("valid for %v, want %s", answer.GetValidFor(), test.valid)
 				}
-				if diff := cmp.Diff(test.want, inWordsOf(answer.GetDependencies())); diff != "" {
-					t.Errorf("dependencies (-want +got):\n%s", diff)
-				}
+				assert.Empty(t, cmp.Diff(test.want, inWordsOf(answer.GetDependencies())), "dependencies")
 			})
 		})
 	}

@@ -18,8 +18,8 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// Follow returns the dependencies that are known from the informers of core's own authenticators, which are made with those
-// options for tokens of service accounts. The informers must not have been started.
+// Follow returns the dependencies known from the informers of core's own authenticators of service account tokens. Call it before these
+// informers start.
 func Follow(factory informers.SharedInformerFactory, tokens *kubeoptions.ServiceAccountAuthenticationOptions) (*Dependencies, error) {
 	objects := factory.Core().V1()
 	d := &Dependencies{
@@ -48,28 +48,28 @@ func Follow(factory informers.SharedInformerFactory, tokens *kubeoptions.Service
 	return d, nil
 }
 
-// updated hears of a change, and also of an object that was replaced while the informer was not watching.
+// updated reports a change. It also reports an object that was replaced while the informer was not watching.
 func (d *Dependencies) updated(kind identityv1.Dependency_Kind, before, after metav1.Object) {
 	replaced := before.GetUID() != after.GetUID()
-	// Its tokens end some time after that (pkg/serviceaccount/claims.go). It can be moved, too: that of a Pod that is deleted
-	// again with less grace.
+	// The tokens end some time after the deletion of an object begins (pkg/serviceaccount/claims.go). That time can move, for instance if a
+	// Pod is deleted again with a shorter grace period.
 	ending := !before.GetDeletionTimestamp().Equal(after.GetDeletionTimestamp())
 	if replaced || ending || changedToken(before, after) {
 		d.invalidate(kind, before, after.GetResourceVersion())
 	}
 }
 
-// secretTypes are those of Secrets that are tokens, so that what is in them matters.
+// secretTypes are the types of Secrets that are tokens. The content of other Secrets does not matter.
 var secretTypes = sets.New(corev1.SecretTypeServiceAccountToken, bootstrapapi.SecretTypeBootstrapToken)
 
-// changedToken reports whether a Secret was changed that is a token. Informers repeat objects that did not change.
+// changedToken reports whether a Secret that is a token changed. Informers also report objects that did not change.
 func changedToken(before, after metav1.Object) bool {
 	secret, isSecret := before.(*corev1.Secret)
 	return isSecret && secretTypes.Has(secret.Type) && before.GetResourceVersion() != after.GetResourceVersion()
 }
 
 func (d *Dependencies) deleted(kind identityv1.Dependency_Kind, deleted any) {
-	// Its end was not seen, but it is gone.
+	// The informer missed the deletion, but knows that the object is gone.
 	if unknown, ok := deleted.(cache.DeletedFinalStateUnknown); ok {
 		deleted = unknown.Obj
 	}
@@ -91,7 +91,7 @@ func (d *Dependencies) tell(kind identityv1.Dependency_Kind, id, resourceVersion
 	told.WithLabelValues(label(kind)).Inc()
 }
 
-// label returns a kind as in service_account.
+// label returns a kind as a label of metrics, such as service_account.
 func label(kind identityv1.Dependency_Kind) string {
 	return strings.ToLower(strings.TrimPrefix(kind.String(), "KIND_"))
 }

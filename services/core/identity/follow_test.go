@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,9 +70,7 @@ func TestChangesThatInvalidate(t *testing.T) {
 			registerMetrics()
 			d := &Dependencies{invalidations: newInvalidations()}
 			test.change(d)
-			if diff := cmp.Diff(test.want, inWords(t, d.invalidations, 0)); diff != "" {
-				t.Errorf("invalidations (-want +got):\n%s", diff)
-			}
+			assert.Empty(t, cmp.Diff(test.want, inWords(t, d.invalidations, 0)), "invalidations")
 		})
 	}
 }
@@ -79,9 +79,7 @@ func TestChangesThatInvalidate(t *testing.T) {
 func inWords(t *testing.T, log *invalidations, after uint64) []string {
 	t.Helper()
 	all, complete := log.since(after)
-	if !complete {
-		t.Fatal("some are missing")
-	}
+	require.True(t, complete, "some are missing")
 	var words []string
 	for _, i := range all {
 		words = append(words, i.GetDependency().GetKind().String()+" "+i.GetDependency().GetId())

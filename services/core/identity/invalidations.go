@@ -11,17 +11,17 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// keptInvalidations is how many are kept for watchers that read slowly: many seconds' worth in a large cluster.
+// keptInvalidations is how many invalidations are kept for watchers that read slowly: many seconds' worth in a large cluster.
 const keptInvalidations = 8192
 
-// invalidations is the log of what changed. The first has the number 1.
+// invalidations is the log of changes. The first one has the number 1.
 type invalidations struct {
 	run string
 
 	mu     sync.Mutex
 	kept   []*identityv1.Invalidation
 	latest uint64
-	// more is closed, and replaced, when another comes.
+	// more is closed and replaced when an invalidation is added.
 	more chan struct{}
 }
 
@@ -41,14 +41,14 @@ func (i *invalidations) add(dependency *identityv1.Dependency, resourceVersion s
 	i.more = make(chan struct{})
 }
 
-// last returns the number of the latest, or 0.
+// last returns the number of the latest invalidation, or 0.
 func (i *invalidations) last() uint64 {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.latest
 }
 
-// after returns a channel that is closed once there is one after number.
+// after returns a channel that is closed once there is an invalidation after number.
 func (i *invalidations) after(number uint64) <-chan struct{} {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -58,7 +58,7 @@ func (i *invalidations) after(number uint64) <-chan struct{} {
 	return i.more
 }
 
-// since returns those after number, and whether none is missing.
+// since returns the invalidations after number, and whether none of them is missing.
 func (i *invalidations) since(number uint64) ([]*identityv1.Invalidation, bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

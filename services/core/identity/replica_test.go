@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"gopkg.in/go-jose/go-jose.v2/jwt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,13 +61,9 @@ type replica struct {
 func newReplica(t *testing.T, client *fake.Clientset) *replica {
 	t.Helper()
 	keys, err := serviceaccount.StaticPublicKeysGetter([]any{signingKey.Public()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "tokens.csv")
-	if err := os.WriteFile(file, []byte("static-token,jane,1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte("static-token,jane,1\n"), 0o600))
 	o := kubeoptions.NewBuiltInAuthenticationOptions().WithServiceAccounts().WithBootstrapToken().WithTokenFile()
 	o.ServiceAccounts.Issuers = []string{ownIssuer}
 	o.ServiceAccounts.ExternalPublicKeysGetter = keys
@@ -76,13 +73,9 @@ func newReplica(t *testing.T, client *fake.Clientset) *replica {
 
 	factory := informers.NewSharedInformerFactory(client, 0)
 	dependencies, err := Follow(factory, o.ServiceAccounts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var info genericapiserver.AuthenticationInfo
-	if err := o.ApplyTo(t.Context(), &info, nil, nil, &openapicommon.Config{}, nil, client, factory, "test"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, o.ApplyTo(t.Context(), &info, nil, nil, &openapicommon.Config{}, nil, client, factory, "test"))
 	r := &replica{client: client, others: tokens{}}
 	r.Service = NewService(Config{
 		Authenticator: union.New(info.Authenticator, websocket.NewProtocolAuthenticator(r.others)),
@@ -96,7 +89,8 @@ func newReplica(t *testing.T, client *fake.Clientset) *replica {
 	factory.Start(ctx.Done())
 	t.Cleanup(func() { cancel(); factory.Shutdown() })
 	synctest.Wait()
-	if !r.WaitReady(t.Context()) {
+	r.SetReady(nil)
+	if !dependencies.Synced() {
 		t.Fatal("it is not synced")
 	}
 	return r
@@ -124,9 +118,7 @@ func boundToken(t *testing.T, key *ecdsa.PrivateKey, issuer string, pod *api.Pod
 	t.Helper()
 	account := api.ServiceAccount{ObjectMeta: named("builder")}
 	public, private, err := serviceaccount.Claims(account, pod, secret, node, 3600, 0, []string{ownIssuer})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return sign(t, key, issuer, public, private)
 }
 
@@ -141,13 +133,9 @@ func legacyToken(t *testing.T, secret string) string {
 func sign(t *testing.T, key *ecdsa.PrivateKey, issuer string, public *jwt.Claims, private any) string {
 	t.Helper()
 	generator, err := serviceaccount.JWTTokenGenerator(issuer, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	token, err := generator.GenerateToken(t.Context(), public, private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return token
 }
 

@@ -12,6 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -104,9 +107,7 @@ func TestWhatEndsATokenIsTold(t *testing.T) {
 				test.change(r, token)
 				<-log.after(answer.GetSequence())
 				again := authenticate(t, r.Service, token)
-				if (again.GetUser() != nil) != test.stays {
-					t.Errorf("when it is told, the answer is %v", again)
-				}
+				assert.Equal(t, test.stays, again.GetUser() != nil, "when it is told, the answer is %v", again)
 				synctest.Wait()
 				if r.mayBeKept(t, answer) {
 					t.Errorf("what it depends on, %v, is not among what changed: %v",
@@ -175,9 +176,7 @@ func TestNoAnswerOutlivesWhatItDependsOn(t *testing.T) {
 		for round := range 100 {
 			account := named("changing", func(m *metav1.ObjectMeta) { m.UID = types.UID(fmt.Sprint("uid ", round)) })
 			public, private, err := serviceaccount.Claims(api.ServiceAccount{ObjectMeta: account}, nil, nil, nil, 3600, 0, []string{ownIssuer})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			token := sign(t, signingKey, ownIssuer, public, private)
 			if err := r.client.Tracker().Create(corev1.SchemeGroupVersion.WithResource("serviceaccounts"), &corev1.ServiceAccount{ObjectMeta: account}, "shop"); err != nil {
 				t.Fatal(err)

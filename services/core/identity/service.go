@@ -4,6 +4,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -23,15 +24,14 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/warning"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/tripod-k8s/tripod/internal/hop/envelope"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
 // freshness is how long an answer may be used again. It is the life of answers in kube-apiserver's own cache of good tokens
-// (TokenSuccessCacheTTL in pkg/kubeapiserver/options), so that what no invalidation tells of, such as a reload of
-// --authentication-config, is noticed as soon as there.
+// (TokenSuccessCacheTTL in pkg/kubeapiserver/options), so that what no invalidation tells of, such as an issuer's new keys, is noticed as
+// soon as there.
 const freshness = 10 * time.Second
 
 // signOfLife is how often a watcher is told something when nothing changes.
@@ -56,13 +56,22 @@ type Service struct {
 	config  Config
 	stopped chan struct{}
 	stop    func()
+
+	mu sync.Mutex
+	// failing has the checks of readiness that fail. It is not empty before SetReady.
+	failing []string
+	// unready is closed while any fails.
+	unready chan struct{}
 }
 
 // NewService returns the service of this run of core.
 func NewService(config Config) *Service {
 	registerMetrics()
 	stopped := make(chan struct{})
-	return &Service{config: config, stopped: stopped, stop: sync.OnceFunc(func() { close(stopped) })}
+	return &Service{
+		config: config, stopped: stopped, stop: sync.OnceFunc(func() { close(stopped) }),
+		failing: []string{"not checked yet"}, unready: closed,
+	}
 }
 
 // Register makes a gRPC server serve it.
@@ -71,17 +80,42 @@ func (s *Service) Register(r grpc.ServiceRegistrar) { identityv1.RegisterIdentit
 // Stop ends all streams and answers no more questions, so that callers follow another replica.
 func (s *Service) Stop() { s.stop() }
 
-// WaitReady waits until questions can be answered, and reports whether they can: not when the context ends before.
-func (s *Service) WaitReady(ctx context.Context) bool {
-	return cache.WaitForCacheSync(ctx.Done(), s.config.Dependencies.synced...)
+// SetReady says which checks of readiness fail. While any does, etcd among them, this replica may not hear of changes. So it ends all streams and
+// answers no questions, and callers follow another replica. A new service is not ready.
+func (s *Service) SetReady(failing []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := len(s.failing) == 0
+	s.failing = failing
+	switch is := len(failing) == 0; {
+	case is && !was:
+		s.unready = make(chan struct{})
+	case was && !is:
+		close(s.unready)
+	}
 }
+
+// readiness returns which checks fail, and what is closed while any does.
+func (s *Service) readiness() (failing []string, unready <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failing, s.unready
+}
+
+var (
+	errStops      = status.Error(codes.Unavailable, "this replica of core stops")
+	errWasUnready = status.Error(codes.Unavailable, "this replica of core was not ready for a moment")
+)
 
 // check returns an error when questions cannot be answered.
 func (s *Service) check() error {
 	select {
 	case <-s.stopped:
-		return status.Error(codes.Unavailable, "this replica of core stops")
+		return errStops
 	default:
+	}
+	if failing, _ := s.readiness(); len(failing) > 0 {
+		return status.Errorf(codes.Unavailable, "this replica of core is not ready: %s", strings.Join(failing, ", "))
 	}
 	if !s.config.Dependencies.Synced() {
 		return status.Error(codes.Unavailable, "this replica of core does not know yet what tokens depend on")
@@ -192,6 +226,9 @@ func (s *Service) limit(answer *identityv1.AuthenticateResponse, token string, u
 	if found.kind == otherToken && s.config.WebhookFreshness != nil {
 		fresh = *s.config.WebhookFreshness
 	}
+	if found.issuer != "" && s.config.Dependencies.unsettled() {
+		fresh = min(fresh, unsettledFreshness)
+	}
 	if !found.complete {
 		fresh = 0
 	}
@@ -202,10 +239,26 @@ func (s *Service) limit(answer *identityv1.AuthenticateResponse, token string, u
 	}
 	answer.FreshFor = durationpb.New(fresh)
 	answer.Dependencies = found.dependencies
+	answer.RevocationIsTold = s.tellsEnd(found)
+}
+
+// tellsEnd reports whether invalidations tell of everything that may end a token before its time.
+func (s *Service) tellsEnd(token found) bool {
+	switch token.kind {
+	case bootstrapToken:
+		return token.complete
+	case serviceAccountToken:
+		// An external signer may withdraw a key.
+		return token.complete && s.config.Dependencies.tokens.ExternalPublicKeysGetter == nil
+	default:
+		// A token of --token-auth-file ends with the process.
+		return token.issuer == "" && s.config.WebhookFreshness == nil
+	}
 }
 
 // Watch implements identityv1.IdentityServer.
 func (s *Service) Watch(_ *identityv1.WatchRequest, stream grpc.ServerStreamingServer[identityv1.WatchResponse]) error {
+	_, unready := s.readiness()
 	if err := s.check(); err != nil {
 		return err
 	}
@@ -224,7 +277,9 @@ func (s *Service) Watch(_ *identityv1.WatchRequest, stream grpc.ServerStreamingS
 		case <-log.after(told):
 		case <-beat.C:
 		case <-s.stopped:
-			return status.Error(codes.Unavailable, "this replica of core stops")
+			return errStops
+		case <-unready:
+			return cmp.Or(s.check(), errWasUnready)
 		case <-stream.Context().Done():
 			return context.Cause(stream.Context())
 		}

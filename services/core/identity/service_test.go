@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -30,6 +31,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
+	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
@@ -52,23 +54,24 @@ func (k tokens) AuthenticateToken(ctx context.Context, token string) (*authentic
 func newService(t *testing.T, known tokens) *Service {
 	t.Helper()
 	dependencies, err := Follow(informers.NewSharedInformerFactory(fake.NewClientset(), 0), &kubeoptions.ServiceAccountAuthenticationOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dependencies.synced = nil
-	return NewService(Config{
+	s := NewService(Config{
 		Authenticator: union.New(bearertoken.New(known), websocket.NewProtocolAuthenticator(known)),
 		APIAudiences:  authenticator.Audiences{"api"},
 		Dependencies:  dependencies,
 	})
+	if s.check() == nil {
+		t.Fatal("it answers before anybody knows whether it is ready")
+	}
+	s.SetReady(nil)
+	return s
 }
 
 func authenticate(t *testing.T, s *Service, token string, audiences ...string) *identityv1.AuthenticateResponse {
 	t.Helper()
 	answer, err := s.Authenticate(t.Context(), &identityv1.AuthenticateRequest{Token: token, Audiences: audiences})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return answer
 }
 
@@ -155,6 +158,10 @@ func TestQuestionsThatCannotBeAnswered(t *testing.T) {
 		t.Errorf("error of Watch is %v", err)
 	}
 	synced = true
+	expect("good", codes.OK)
+	s.SetReady([]string{"etcd"})
+	expect("good", codes.Unavailable)
+	s.SetReady(nil)
 	expect("good", codes.OK)
 	s.Stop()
 	expect("good", codes.Unavailable)
@@ -261,6 +268,16 @@ func TestWatchersAreToldEverythingInOrder(t *testing.T) {
 			t.Errorf("a watcher that missed something is told %v", err)
 		}
 
+		s.SetReady(nil)
+		unlucky := &stream{ctx: t.Context(), sent: make(chan *identityv1.WatchResponse)}
+		go func() { ended <- s.Watch(nil, unlucky) }()
+		<-unlucky.sent
+		s.SetReady([]string{"ping", "etcd"})
+		if err := <-ended; status.Code(err) != codes.Unavailable || !strings.HasSuffix(err.Error(), "not ready: ping, etcd") {
+			t.Errorf("the stream of a replica that lost its etcd ends with %v", err)
+		}
+		s.SetReady(nil)
+
 		last := &stream{ctx: t.Context(), sent: make(chan *identityv1.WatchResponse)}
 		go func() { ended <- s.Watch(nil, last) }()
 		<-last.sent
@@ -269,4 +286,32 @@ func TestWatchersAreToldEverythingInOrder(t *testing.T) {
 			t.Errorf("the stream of a replica that stops ends with %v", err)
 		}
 	})
+}
+
+func TestWhichRevocationsAreTold(t *testing.T) {
+	share := time.Second
+	noKeys, err := serviceaccount.StaticPublicKeysGetter(nil)
+	require.NoError(t, err)
+	for _, test := range []struct {
+		name     string
+		token    found
+		webhook  *time.Duration
+		external serviceaccount.PublicKeysGetter
+		want     bool
+	}{
+		{name: "of a service account", token: found{kind: serviceAccountToken, complete: true}, want: true},
+		{name: "of a service account that the informer does not know", token: found{kind: serviceAccountToken}},
+		{name: "of a service account, by an external signer", token: found{kind: serviceAccountToken, complete: true}, external: noKeys},
+		{name: "bootstrap", token: found{kind: bootstrapToken, complete: true}, webhook: &share, want: true},
+		{name: "of a file", token: found{kind: otherToken, complete: true}, want: true},
+		{name: "of a file or a webhook", token: found{kind: otherToken, complete: true}, webhook: &share},
+		{name: "of an issuer", token: found{kind: otherToken, complete: true, issuer: "https://issuer"}},
+	} {
+		s := newService(t, nil)
+		s.config.WebhookFreshness = test.webhook
+		s.config.Dependencies.tokens.ExternalPublicKeysGetter = test.external
+		if got := s.tellsEnd(test.token); got != test.want {
+			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
+	}
 }

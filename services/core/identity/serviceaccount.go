@@ -18,7 +18,7 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// boundClaims are those of pkg/serviceaccount/claims.go.
+// boundClaims are the claims of pkg/serviceaccount/claims.go.
 type boundClaims struct {
 	Kubernetes struct {
 		Namespace string     `json:"namespace"`
@@ -34,7 +34,7 @@ type reference struct {
 	UID  string `json:"uid"`
 }
 
-// legacyClaims are those of pkg/serviceaccount/legacy.go.
+// legacyClaims are the claims of pkg/serviceaccount/legacy.go.
 type legacyClaims struct {
 	Namespace string `json:"kubernetes.io/serviceaccount/namespace"`
 	Name      string `json:"kubernetes.io/serviceaccount/service-account.name"`
@@ -42,8 +42,8 @@ type legacyClaims struct {
 	Secret    string `json:"kubernetes.io/serviceaccount/secret.name"`
 }
 
-// ofServiceAccount returns what is known of the token if core issued it for the user. Somebody else may give such names to
-// users: a webhook that knows those of another cluster, for instance.
+// ofServiceAccount returns what is known of the token, if core issued it for the user. Others may also give users such names: for instance
+// a webhook that knows the tokens of another cluster.
 func (d *Dependencies) ofServiceAccount(t *jsonWebToken, u user.Info) (found, bool) {
 	var legacy legacyClaims
 	if t.Issuer == serviceaccount.LegacyIssuer && t.parsed.UnsafeClaimsWithoutVerification(&legacy) == nil &&
@@ -78,7 +78,7 @@ func (d *Dependencies) ofBound(t *jsonWebToken, c boundClaims) found {
 		pod, err := d.pods.Pods(namespace).Get(bound.Pod.Name)
 		result.dependOn(identityv1.Dependency_KIND_POD, *bound.Pod, pod, err)
 	}
-	// With a Pod it only says where that ran.
+	// If the token has a Pod, the node only says where the Pod ran.
 	if bound.Node != nil && bound.Pod == nil {
 		node, err := d.nodes.Get(bound.Node.Name)
 		result.dependOn(identityv1.Dependency_KIND_NODE, *bound.Node, node, err)
@@ -86,8 +86,8 @@ func (d *Dependencies) ofBound(t *jsonWebToken, c boundClaims) found {
 	return result
 }
 
-// dependOn takes in an object that the informer has, or has not. The authenticator asks the API for an object that is too
-// new for the informer; if such a one is deleted while the informer does not watch, no invalidation will tell of it.
+// dependOn records that the token depends on an object, and whether the informer has the object. If an object is too new for the informer,
+// the authenticator asks the API for it. If that object is deleted while the informer does not watch, no invalidation reports it.
 func (f *found) dependOn(kind identityv1.Dependency_Kind, named reference, object metav1.Object, err error) {
 	f.depend(kind, named.UID)
 	switch {
@@ -98,7 +98,8 @@ func (f *found) dependOn(kind identityv1.Dependency_Kind, named reference, objec
 	}
 }
 
-// ofLegacy: such a token ends only with its Secret or account, and as soon as either is being deleted.
+// ofLegacy returns what is known of a legacy token. It ends only with its Secret or service account, as soon as the deletion of either
+// begins.
 func (d *Dependencies) ofLegacy(token string, c legacyClaims) found {
 	result := found{kind: serviceAccountToken, complete: true}
 	if !d.tokens.Lookup {
@@ -106,7 +107,7 @@ func (d *Dependencies) ofLegacy(token string, c legacyClaims) found {
 	}
 	account, err := d.accounts.ServiceAccounts(c.Namespace).Get(c.Name)
 	result.dependOn(identityv1.Dependency_KIND_SERVICE_ACCOUNT, reference{UID: c.UID}, account, err)
-	// The token does not say which Secret of that name it was looked for in. If it is in this one, that does not matter.
+	// The token does not carry the UID of its Secret: the authenticator may have found an older one of that name. This one will do if it has the token.
 	secret, err := d.secrets.Secrets(c.Namespace).Get(c.Secret)
 	if err != nil || subtle.ConstantTimeCompare(secret.Data[corev1.ServiceAccountTokenKey], []byte(token)) != 1 {
 		result.complete = false

@@ -7,11 +7,14 @@ package options
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
 
+	"github.com/tripod-k8s/tripod/internal/policy"
 	"github.com/tripod-k8s/tripod/internal/service"
 	"github.com/tripod-k8s/tripod/internal/service/settings"
 )
@@ -24,6 +27,8 @@ type Options struct {
 
 	// AdvertisePort is the port that the kubernetes Service and discovery name. 0 means core's own.
 	AdvertisePort int
+	// BindKubeletClient lets the user of --kubelet-client-certificate use the API of kubelets.
+	BindKubeletClient bool
 }
 
 // Completed are options that were completed and found valid.
@@ -32,6 +37,14 @@ type Completed struct {
 	service.Neighbours
 	// Kube are kube-apiserver's completed options.
 	Kube options.CompletedOptions
+	// Access is what the other services must have in common with core.
+	Access settings.Access
+}
+
+// RefusesAnonymous reports whether core refuses clients without credentials, also those that the aggregator has let in: those that core
+// itself would not let in, and all where everybody may do everything.
+func (o *Completed) RefusesAnonymous() bool {
+	return !o.Access.Anonymous.Enabled || slices.Contains(o.Access.Modes, modes.ModeAlwaysAllow)
 }
 
 // New returns options with kube-apiserver's defaults, except that a shutdown ends watches and nothing about tokens is cached.
@@ -44,15 +57,21 @@ func New() *Options {
 		Features: kube.Features, APIEnablement: kube.APIEnablement, EgressSelector: kube.EgressSelector,
 		Traces: kube.Traces, Metrics: kube.Metrics, Logs: kube.Logs,
 	}
-	return &Options{BackendOptions: service.NewBackendOptions(service.NewOptions("core", generic)), Kube: kube}
+	o := &Options{BackendOptions: service.NewBackendOptions(service.NewOptions("core", generic)), Kube: kube}
+	o.ServiceTrust.ClientCAFile = &kube.Authentication.ClientCert.ClientCA
+	o.ServiceTrust.RequestHeaderCAFile = &kube.Authentication.RequestHeader.ClientCAFile
+	return o
 }
 
 // Flags returns the flags by section.
 func (o *Options) Flags() *cliflag.NamedFlagSets {
 	sets := o.Kube.Flags()
 	o.AddTripodFlags(&sets, "--aggregator-servers")
-	sets.FlagSet("tripod").IntVar(&o.AdvertisePort, "advertise-port", o.AdvertisePort,
+	own := sets.FlagSet("tripod")
+	own.IntVar(&o.AdvertisePort, "advertise-port", o.AdvertisePort,
 		"Port of the aggregator, named in the kubernetes Service, its endpoints and discovery. 0 means --secure-port.")
+	own.BoolVar(&o.BindKubeletClient, "bind-kubelet-client", o.BindKubeletClient,
+		"Keep a ClusterRoleBinding tripod:kubelet-client, which gives the user of --kubelet-client-certificate the ClusterRole system:kubelet-api-admin.")
 	return &sets
 }
 
@@ -62,12 +81,12 @@ func (o *Options) Validate() []error {
 	if o.AdvertisePort < 0 || o.AdvertisePort > 65535 {
 		errs = append(errs, fmt.Errorf("--advertise-port: %d is not between 0 and 65535", o.AdvertisePort))
 	}
+	if o.BindKubeletClient && o.Kube.KubeletConfig.TLSClientConfig.CertFile == "" {
+		errs = append(errs, fmt.Errorf("--bind-kubelet-client: needs --kubelet-client-certificate"))
+	}
 	if peer := o.Kube.PeerAdvertiseAddress; o.Kube.PeerCAFile != "" || peer.PeerAdvertiseIP != "" || peer.PeerAdvertisePort != "" {
 		errs = append(errs, fmt.Errorf("--peer-ca-file, --peer-advertise-ip and --peer-advertise-port cannot be used with Tripod: %s", settings.NoPeers))
 	}
-	authentication := o.Kube.Authentication
-	errs = append(errs, o.ServiceTrust.ValidateApart("client-ca-file", authentication.ClientCert.ClientCA)...)
-	errs = append(errs, o.ServiceTrust.ValidateApart("requestheader-client-ca-file", authentication.RequestHeader.ClientCAFile)...)
 	_, notFound := o.FindNeighbours()
 	return append(errs, notFound...)
 }
@@ -83,5 +102,19 @@ func (o *Options) Complete(ctx context.Context) (*Completed, error) {
 	if completed.Kube, err = o.Kube.Complete(ctx); err != nil {
 		return nil, err
 	}
-	return completed, utilerrors.NewAggregate(completed.Kube.Validate())
+	if errs := completed.Kube.Validate(); len(errs) > 0 {
+		return nil, utilerrors.NewAggregate(errs)
+	}
+	completed.Access, err = o.access()
+	return completed, err
+}
+
+// access reads who is let in from options that are complete and valid.
+func (o *Options) access() (settings.Access, error) {
+	authentication, err := o.Kube.Authentication.ToAuthenticationConfig()
+	if err != nil {
+		return settings.Access{}, err
+	}
+	inForce, err := policy.Modes(o.Kube.Authorization.Modes, o.Kube.Authorization.AuthorizationConfigurationFile)
+	return settings.Access{Modes: inForce, Anonymous: &authentication.Anonymous}, err
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
@@ -26,12 +28,10 @@ func names(sets cliflag.NamedFlagSets) []string {
 
 func TestFlagsAreThoseOfKubeAPIServerAndOwn(t *testing.T) {
 	want := append(names(options.NewServerRunOptions().Flags()),
-		"service-ca-file", "service-cert-file", "service-key-file", "allow-direct-clients", "probe-bind-address", "grpc-bind-address", "advertise-port", "replica",
+		"service-ca-file", "service-cert-file", "service-key-file", "allow-direct-clients", "probe-bind-address", "grpc-bind-address", "advertise-port", "bind-kubelet-client", "replica",
 		"aggregator-servers", "backends-file", "audit-log-socket")
 	slices.Sort(want)
-	if got := names(*New().Flags()); !slices.Equal(got, want) {
-		t.Errorf("flags:\n%v\nwant\n%v", got, want)
-	}
+	assert.Equal(t, want, names(*New().Flags()), "flags")
 }
 
 func goodFlags(t *testing.T) servicetest.Flags {
@@ -48,9 +48,7 @@ func goodFlags(t *testing.T) servicetest.Flags {
 func TestGoodFlagsAreCompleted(t *testing.T) {
 	for _, changed := range []servicetest.Flags{nil, {"advertise-port": "6443", "replica": "core-1"}} {
 		completed, err := servicetest.Complete(t, New(), goodFlags(t).With(changed))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		// What is completed is what the server is built from.
 		if completed.Kube.Etcd != completed.Etcd || completed.Kube.SecureServing != completed.SecureServing ||
 			completed.Kube.GenericServerRunOptions != completed.ServerRun {

@@ -27,7 +27,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 )
 
-// Another service may see a new policy a moment before this replica of core does, so a request waits before it is refused.
+// Another service may see a new policy a moment before this replica of core does. So a request waits before it is refused.
 const (
 	informerLag  = time.Second
 	pollInterval = 20 * time.Millisecond

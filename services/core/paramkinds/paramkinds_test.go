@@ -7,6 +7,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -56,9 +59,7 @@ func TestServicesReadWhatPoliciesName(t *testing.T) {
 					},
 					&admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "b"}},
 				} {
-					if err := v1.ValidatingAdmissionPolicies().Informer().GetStore().Add(object); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, v1.ValidatingAdmissionPolicies().Informer().GetStore().Add(object))
 				}
 				err := v1.MutatingAdmissionPolicies().Informer().GetStore().Add(&admissionregistrationv1.MutatingAdmissionPolicy{
 					ObjectMeta: metav1.ObjectMeta{Name: "a"},
@@ -66,9 +67,7 @@ func TestServicesReadWhatPoliciesName(t *testing.T) {
 						ParamKind: &admissionregistrationv1.ParamKind{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
 					},
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				test.request.User = test.user
 				decision, _, err := a.Authorize(t.Context(), test.request)
 				if err != nil || (decision == authorizer.DecisionAllow) != test.allowed || decision == authorizer.DecisionDeny {
@@ -95,11 +94,7 @@ func TestPoliciesMayBeHeardOfLate(t *testing.T) {
 		err := factory.Admissionregistration().V1().ValidatingAdmissionPolicies().Informer().GetStore().Add(&admissionregistrationv1.ValidatingAdmissionPolicy{
 			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{ParamKind: &admissionregistrationv1.ParamKind{APIVersion: "v1", Kind: "Secret"}},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if decision := <-decided; decision != authorizer.DecisionAllow {
-			t.Errorf("decision is %v", decision)
-		}
+		require.NoError(t, err)
+		assert.Equal(t, authorizer.DecisionAllow, <-decided, "decision")
 	})
 }

@@ -7,14 +7,14 @@ import (
 	"net"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	genericapiserver "k8s.io/apiserver/pkg/server"
 )
 
 func TestAdvertisePort(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer listener.Close() //nolint:errcheck // nothing was written
 	own := listener.Addr().(*net.TCPAddr).Port
 

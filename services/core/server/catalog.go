@@ -16,7 +16,7 @@ import (
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// catalogOf returns the catalog of a server with these paths. Discovery and OpenAPI documents follow from the paths, the build, and
+// catalogOf returns the catalog of a server with these paths. Its discovery and OpenAPI documents depend on the paths, on the build, and on
 // the feature gates, which turn resources and fields on.
 func catalogOf(paths []string, build string, gates featuregate.MutableFeatureGate) *backendv1.Catalog {
 	digest := sha256.New()
@@ -36,7 +36,7 @@ func catalogOf(paths []string, build string, gates featuregate.MutableFeatureGat
 	return catalog
 }
 
-// groupVersion returns the group-version of which path is the root: /api/v1 or /apis/apps/v1.
+// groupVersion returns the group-version whose root is path: /api/v1 or /apis/apps/v1.
 func groupVersion(path string) (*backendv1.GroupVersion, bool) {
 	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	switch {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"k8s.io/component-base/featuregate"
@@ -17,9 +19,7 @@ import (
 func gates(t *testing.T, enabled bool) featuregate.MutableFeatureGate {
 	t.Helper()
 	g := featuregate.NewFeatureGate()
-	if err := g.Add(map[featuregate.Feature]featuregate.FeatureSpec{"Some": {Default: enabled}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, g.Add(map[featuregate.Feature]featuregate.FeatureSpec{"Some": {Default: enabled}}))
 	return g
 }
 
@@ -27,9 +27,7 @@ func TestCatalog(t *testing.T) {
 	paths := []string{"/version", "/apis/apps/v1", "/api", "/api/v1", "/apis", "/apis/apps", "/readyz/etcd", "/apis/apps/v1/deployments"}
 	got := catalogOf(paths, "v1", gates(t, true))
 	want := []*backendv1.GroupVersion{{Version: "v1"}, {Group: "apps", Version: "v1"}}
-	if diff := cmp.Diff(want, got.GetGroupVersions(), protocmp.Transform()); diff != "" {
-		t.Errorf("group-versions (-want +got):\n%s", diff)
-	}
+	assert.Empty(t, cmp.Diff(want, got.GetGroupVersions(), protocmp.Transform()), "group-versions")
 	if again := catalogOf(append(paths[3:], paths[:3]...), "v1", gates(t, true)); again.GetDiscoveryDigest() != got.GetDiscoveryDigest() {
 		t.Error("the digest depends on the order of paths")
 	}

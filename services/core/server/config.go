@@ -94,7 +94,7 @@ func (c *Config) buildKube(ctx context.Context) error {
 // applyTripod applies the options that kube-apiserver does not have. Admission and the storage of reviews take
 // authenticator, authorizer and identity from the configuration, so this must come before them.
 func applyTripod(o *options.Completed, config *genericapiserver.Config) error {
-	if err := o.ApplyTrust(config); err != nil {
+	if err := o.ApplyTrust(config, o.RefusesAnonymous()); err != nil {
 		return err
 	}
 	if err := o.ApplyTripodTo(config); err != nil {

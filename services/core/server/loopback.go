@@ -18,15 +18,16 @@ import (
 	"github.com/tripod-k8s/tripod/services/core/options"
 )
 
-// applyLoopback makes the loopback clients of admission see what others serve, by way of the aggregator: discovery, custom
-// resources as parameters of policies, and webhooks at kubernetes.default.svc. Clients that were made before see core alone.
+// applyLoopback lets the loopback clients of admission see what other services serve, through the aggregator: discovery, custom resources
+// as parameters of policies, and webhooks at kubernetes.default.svc. Clients made earlier see core alone.
 func applyLoopback(ctx context.Context, o *options.Completed, config *genericapiserver.Config) (*loopback.Served, error) {
 	config.LoopbackClientConfig.UserAgent = loopback.UserAgent()
-	link := link.NewAggregator(o.Neighbours.Aggregator, o.ServiceTrust)
+	others := link.NewAggregator(o.Neighbours.Aggregator, o.ServiceTrust)
+	go others.Run(ctx)
 	if o.BackendsFile != "" {
-		go addresses.WatchBackends(ctx, o.BackendsFile, o.Backends, link.FollowAggregator)
+		go addresses.WatchBackends(ctx, o.BackendsFile, o.Backends, others.FollowAggregator)
 	}
-	client := link.Config()
+	client := others.Config(link.Fail)
 	client.Wrap(tracing.WrapperFor(config.TracerProvider))
 	aggregator, err := rest.TransportFor(client)
 	if err != nil {
@@ -38,7 +39,7 @@ func applyLoopback(ctx context.Context, o *options.Completed, config *genericapi
 		Self:       config.LoopbackClientConfig,
 		Serves:     served.Has,
 		Aggregator: aggregator,
-		// MutatingAdmissionPolicies need the schemas of what they change.
+		// MutatingAdmissionPolicies need the schemas of the objects that they change.
 		OwnOpenAPI: true,
 		Kinds:      kinds,
 	}.Config()

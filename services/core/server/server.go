@@ -7,7 +7,9 @@ package server
 
 import (
 	"context"
+	"sync"
 
+	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
@@ -42,34 +44,44 @@ func New(c *Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.options.BindKubeletClient {
+		if err := bindKubeletClient(instance.ControlPlane.GenericAPIServer, c.options.Kube.KubeletConfig.TLSClientConfig.CertFile); err != nil {
+			return nil, err
+		}
+	}
+	o := c.options
 	return &Server{
 		Config:    c,
 		api:       instance.ControlPlane.GenericAPIServer,
 		identity:  newIdentity(c),
-		publisher: feed.NewPublisher(settings.Of(c.options.ServerRun.ComponentGlobalsRegistry, c.options.APIEnablement.RuntimeConfig), c.inFlight.InFlight),
+		publisher: feed.NewPublisher(settings.Of(o.ServerRun.ComponentGlobalsRegistry, o.APIEnablement.RuntimeConfig, o.Access), c.inFlight.InFlight),
 		endpoints: endpoints.NewService(c.endpoints),
 	}, nil
 }
 
 // Run implements service.Server.
 func (s *Server) Run(ctx context.Context, ports *service.Ports) error {
+	health := s.api.Handler.NonGoRestfulMux
+	o := s.options.ServerRun
+	patience := o.ShutdownDelayDuration + o.ShutdownWatchTerminationGracePeriod
 	prepared := s.api.PrepareRun()
-	ports.Probes.Serve(s.api.Handler.NonGoRestfulMux)
+	run := func(ctx context.Context) error { return untilStopped(ctx, prepared.RunWithContext, health, patience) }
+	ports.Probes.Serve(health)
 	serves := catalogOf(s.api.ListedPaths(), version.Get().GitVersion, utilfeature.DefaultMutableFeatureGate)
 	s.served.Set(serves)
 	if ports.GRPC == nil {
-		return prepared.RunWithContext(ctx)
+		return run(ctx)
 	}
 	s.publisher.SetCatalog(serves)
+	if file := s.options.Kube.Authentication.AuthenticationConfigFile; file != "" {
+		go s.dependencies.FollowIssuers(ctx, file)
+	}
 	server := s.newGRPC()
-	go s.publisher.FollowReadiness(ctx, s.api.Handler.NonGoRestfulMux, s.informers.Settle)
-	go func() {
-		if s.identity.WaitReady(ctx) {
-			server.Health.SetServingStatus("", healthv1.HealthCheckResponse_SERVING)
-		}
-	}()
+	readiness := feed.NewReadiness(health, s.tellReadiness(server.Health))
+	ports.Probes.Serve(readiness)
+	go readiness.Follow(ctx)
 	return rpc.Beside{
-		API:      prepared.RunWithContext,
+		API:      run,
 		Server:   server,
 		Listener: ports.GRPC,
 		// Aggregators move their requests, and ask another replica about tokens.
@@ -82,6 +94,21 @@ func (s *Server) Run(ctx context.Context, ports *service.Ports) error {
 			s.endpoints.Stop()
 		},
 	}.Run(ctx)
+}
+
+// tellReadiness returns what tells aggregators which checks fail. A replica that is not ready may have missed changes, so it judges no tokens.
+func (s *Server) tellReadiness(health *health.Server) func(failing []string) {
+	settle := sync.OnceFunc(s.informers.Settle)
+	return func(failing []string) {
+		serving := healthv1.HealthCheckResponse_NOT_SERVING
+		if len(failing) == 0 {
+			settle()
+			serving = healthv1.HealthCheckResponse_SERVING
+		}
+		health.SetServingStatus("", serving)
+		s.identity.SetReady(failing)
+		s.publisher.SetReady(failing)
+	}
 }
 
 // newGRPC returns the server for aggregators.

@@ -9,12 +9,12 @@ import (
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 )
 
-// maxWebhookFreshness bounds how long aggregators use an answer of the authentication webhook, as that of others.
+// maxWebhookFreshness limits how long aggregators use an answer of the authentication webhook, as for other answers.
 const maxWebhookFreshness = 10 * time.Second
 
-// shareWebhookCache divides the time of --authentication-token-webhook-cache-ttl between the cache of core and those of
-// aggregators, one after the other, so that no answer gets older than that. It returns the share of aggregators, nil without a
-// webhook. Core's is in the options until restore is called: they say what the flag said again once authenticators are made.
+// shareWebhookCache divides the time of --authentication-token-webhook-cache-ttl between the cache of core and the caches of aggregators.
+// An answer passes both, and so never gets older than the flag says. It returns the aggregators' share, or nil without a webhook. Until
+// restore is called, the options have core's share; call it once the authenticators are made.
 func shareWebhookCache(webhook *kubeoptions.WebHookAuthenticationOptions) (aggregators *time.Duration, restore func()) {
 	if webhook == nil || webhook.ConfigFile == "" {
 		return nil, func() {}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 )
 
@@ -23,9 +25,7 @@ func TestShareWebhookCache(t *testing.T) {
 			t.Errorf("of %s, aggregators get %v and core %s", test.whole, aggregators, webhook.CacheTTL)
 		}
 		restore()
-		if webhook.CacheTTL != test.whole {
-			t.Errorf("%s is %s afterwards", test.whole, webhook.CacheTTL)
-		}
+		assert.Equal(t, test.whole, webhook.CacheTTL, "%s is %s afterwards", test.whole, webhook.CacheTTL)
 	}
 }
 

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package catalog tells aggregators, by the feed of a replica, which custom resources it serves.
+// Package catalog tells aggregators, through the feed of a replica, which custom resources it serves.
 package catalog
 
 import (
@@ -24,7 +24,7 @@ import (
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// Publisher is told what the replica serves.
+// Publisher gets what the replica serves.
 type Publisher interface {
 	SetCatalog(*backendv1.Catalog)
 	Establish(*backendv1.Established)
@@ -34,30 +34,29 @@ type Publisher interface {
 // own is what the replica serves besides custom resources.
 var own = apiextensionsv1.SchemeGroupVersion
 
-// catalog is made of the CustomResourceDefinitions that a replica knows.
+// catalog consists of the CustomResourceDefinitions that a replica knows.
 type catalog struct {
 	publisher Publisher
-	// build changes with everything else that determines the documents.
+	// build changes with whatever else determines the documents.
 	build string
 
 	mu sync.Mutex
-	// complete is whether all were seen once. Before that nothing is told but what is usable.
+	// complete is set once the informer has all definitions. Until then the catalog only tells which resources became usable.
 	complete bool
 	entries  map[types.UID]entry
 }
 
-// entry is what the documents have of one CustomResourceDefinition.
+// entry is what the documents contain of one CustomResourceDefinition.
 type entry struct {
 	groupVersions []schema.GroupVersion
-	// state determines what is in the documents.
+	// state determines the content of the documents.
 	state string
-	// webhook is the path of the conversion webhook at the kubernetes Service, if it is there.
+	// webhook is the path of the conversion webhook at the kubernetes Service, or empty.
 	webhook string
 }
 
-// Follow tells publisher what informer knows from now on. The informer must be the one by which the replica serves custom
-// resources; then it serves what is told: an informer's store is changed before its handlers hear of it. build names the
-// version of this program.
+// Follow publishes what the informer knows, from now on. The replica must serve custom resources by the same informer: its store changes
+// before its handlers run, so the replica serves what the catalog says. build names the version of this program.
 func Follow(informer cache.SharedIndexInformer, build string, publisher Publisher) error {
 	c := &catalog{publisher: publisher, build: build, entries: map[types.UID]entry{}}
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -108,7 +107,7 @@ func (c *catalog) remove(removed any) {
 	c.publish()
 }
 
-// publish tells what is served. It is called with the lock held.
+// publish publishes what is served. The caller holds the lock.
 func (c *catalog) publish() {
 	if !c.complete {
 		return
@@ -140,9 +139,9 @@ func compare(a, b schema.GroupVersion) int {
 	return strings.Compare(a.Version, b.Version)
 }
 
-// describe returns what the documents have of a CustomResourceDefinition. The generation stands for its spec, which may be
-// megabytes. A version is named by an APIService as soon as it is served, before the CustomResourceDefinition is established,
-// as in kube-apiserver (crdregistration).
+// describe returns what the documents contain of a CustomResourceDefinition. Its generation stands for its spec, which may have megabytes.
+// As in kube-apiserver (crdregistration), a version gets an APIService as soon as it is served, before the CustomResourceDefinition is
+// established.
 func describe(crd *apiextensionsv1.CustomResourceDefinition) entry {
 	e := entry{webhook: conversionWebhook(crd)}
 	for _, version := range crd.Spec.Versions {
@@ -160,7 +159,7 @@ func describe(crd *apiextensionsv1.CustomResourceDefinition) entry {
 	return e
 }
 
-// conversionWebhook returns the path at which the conversion webhook is at the kubernetes Service. It is empty where there is none.
+// conversionWebhook returns the path of the conversion webhook at the kubernetes Service, or "".
 func conversionWebhook(crd *apiextensionsv1.CustomResourceDefinition) string {
 	conversion := crd.Spec.Conversion
 	if conversion == nil || conversion.Strategy != apiextensionsv1.WebhookConverter || conversion.Webhook == nil || conversion.Webhook.ClientConfig == nil {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
@@ -51,9 +53,7 @@ func TestCustomResourcesAreTold(t *testing.T) {
 	client := fake.NewClientset(widgets(false))
 	informer := externalversions.NewSharedInformerFactory(client, 0).Apiextensions().V1().CustomResourceDefinitions().Informer()
 	heard := &told{make(chan *backendv1.Catalog, 10), make(chan string, 10), make(chan string, 10)}
-	if err := Follow(informer, "build", heard); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Follow(informer, "build", heard))
 	go informer.RunWithContext(t.Context())
 
 	// Nothing is told before all is known.
@@ -79,9 +79,7 @@ func TestCustomResourcesAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-heard.established // it is told with every change
-	if len(heard.catalogs) > 0 {
-		t.Error("a label makes a new catalog")
-	}
+	assert.Empty(t, heard.catalogs, "a label makes a new catalog")
 
 	converted := widgets(true)
 	converted.Generation++
@@ -99,9 +97,7 @@ func TestCustomResourcesAreTold(t *testing.T) {
 	}
 	<-heard.established
 
-	if err := crds.Delete(t.Context(), "widgets.example.com", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, crds.Delete(t.Context(), "widgets.example.com", metav1.DeleteOptions{}))
 	expect(t, <-heard.catalogs, "apiextensions.k8s.io/v1")
 	if got := <-heard.forgotten; got != "1" {
 		t.Errorf("%s is forgotten", got)
@@ -114,7 +110,5 @@ func expect(t *testing.T, catalog *backendv1.Catalog, want ...string) {
 	for _, gv := range catalog.GetGroupVersions() {
 		got = append(got, gv.GetGroup()+"/"+gv.GetVersion())
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("group-versions (-want +got):\n%s", diff)
-	}
+	assert.Empty(t, cmp.Diff(want, got), "group-versions")
 }

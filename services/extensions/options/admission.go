@@ -15,7 +15,7 @@ import (
 
 // newAdmissionOptions returns the plugins of kube-apiserver that concern custom resources.
 func newAdmissionOptions() *genericoptions.AdmissionOptions {
-	// It has the plugins of all generic API servers.
+	// The generic options have the plugins of all generic API servers.
 	o := genericoptions.NewAdmissionOptions()
 	admit.Register(o.Plugins)
 	autoprovision.Register(o.Plugins)

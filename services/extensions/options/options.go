@@ -34,10 +34,10 @@ const coreServersFlag = "core-servers"
 type Options struct {
 	service.BackendOptions
 	service.AccessOptions
-	// ClientCert is how direct clients are authenticated, where these are allowed.
+	// ClientCert authenticates direct clients, if they are allowed.
 	ClientCert genericoptions.ClientCertAuthenticationOptions
 
-	// CoreServers are the URLs of the replicas of core, in order of preference, unless BackendsFile says them.
+	// CoreServers are the URLs of the replicas of core, in order of preference. BackendsFile replaces them.
 	CoreServers []string
 	// EndpointRouting sends webhook calls to the endpoints of a Service instead of its cluster IP.
 	EndpointRouting bool
@@ -54,15 +54,16 @@ type Completed struct {
 // New returns options with kube-apiserver's defaults, except that a shutdown ends watches.
 func New() *Options {
 	generic := service.NewGenericOptions(newEtcdOptions(), genericoptions.NewSecureServingOptions())
-	return &Options{
+	o := &Options{
 		BackendOptions: service.NewBackendOptions(service.NewOptions("extensions", generic)),
 		AccessOptions:  service.NewAccessOptions(newAdmissionOptions(), plugins.ForCustomResources()),
 	}
+	o.ServiceTrust.ClientCAFile = &o.ClientCert.ClientCA
+	return o
 }
 
 func newEtcdOptions() *genericoptions.EtcdOptions {
-	// v1beta1 is how kube-apiserver stores CustomResourceDefinitions: it is the more compact form.
-	// https://issue.k8s.io/82292
+	// kube-apiserver stores CustomResourceDefinitions as v1beta1, the more compact form. https://issue.k8s.io/82292
 	storage := storagebackend.NewDefaultConfig("/registry",
 		apiextensionsapiserver.Codecs.LegacyCodec(apiextensionsv1beta1.SchemeGroupVersion, apiextensionsv1.SchemeGroupVersion))
 	storage.EncodeVersioner = runtime.NewMultiGroupVersioner(
@@ -79,7 +80,8 @@ func (o *Options) Flags() *cliflag.NamedFlagSets {
 	o.AddTripodFlags(sets, "--"+coreServersFlag+" and --aggregator-servers")
 	own := sets.FlagSet("tripod")
 	own.StringSliceVar(&o.CoreServers, coreServersFlag, o.CoreServers,
-		"URLs of the replicas of core (https://host:port), comma separated. The first that can be reached is used.")
+		"URLs of the replicas of core (https://host:port), comma separated, or a name whose addresses are replicas "+
+			"(dns:///host:port), such as that of a headless Service. One that is ready is followed.")
 	own.BoolVar(&o.EndpointRouting, "enable-aggregator-routing", o.EndpointRouting,
 		"Send webhook calls to endpoint IPs rather than cluster IPs.")
 	return sets
@@ -88,8 +90,7 @@ func (o *Options) Flags() *cliflag.NamedFlagSets {
 // Validate returns every problem of the flags.
 func (o *Options) Validate() []error {
 	errs := append(o.BackendOptions.Validate(), o.AccessOptions.Validate()...)
-	errs = append(errs, o.ServiceTrust.ValidateApart("client-ca-file", o.ClientCert.ClientCA)...)
-	// --runtime-config is the same on all services, so it may name groups that others serve.
+	// --runtime-config is the same for all services, so it may name groups of other services.
 	enablement := genericoptions.APIEnablementOptions{RuntimeConfig: settings.RenameCoreGroup(o.APIEnablement.RuntimeConfig)}
 	errs = append(errs, enablement.Validate(apiextensionsapiserver.Scheme, clientgoscheme.Scheme, aggregatorscheme.Scheme)...)
 	_, notFound := o.find()
@@ -106,7 +107,7 @@ func (o *Options) Complete(context.Context) (*Completed, error) {
 		return nil, err
 	}
 	o.Authorization.Complete()
-	// The certificate of the service is good for serving too.
+	// The certificate of the service also serves its clients.
 	certificate := &o.SecureServing.ServerCert.CertKey
 	if certificate.CertFile == "" && certificate.KeyFile == "" {
 		certificate.CertFile, certificate.KeyFile = o.ServiceTrust.CertFile, o.ServiceTrust.KeyFile
@@ -145,5 +146,5 @@ func parseCoreServers(where string, servers []string) ([]*url.URL, []error) {
 	if len(servers) == 0 {
 		return nil, []error{fmt.Errorf("%s: required", where)}
 	}
-	return link.ParseServers(where, servers)
+	return link.ParseServers(where, servers, true)
 }

@@ -36,7 +36,7 @@ func applyAccess(ctx context.Context, o *options.Completed, config *genericapise
 	config.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
 		return decides.Gate(build(handler, c), c)
 	}
-	return o.ApplyTrust(config)
+	return o.ApplyTrust(config, o.Authorization.AlwaysAllow())
 }
 
 // applyDirectClients sets up how clients that do not come through the aggregator are known, if there may be any.

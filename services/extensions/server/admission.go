@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	kubeapiserveradmission "k8s.io/kubernetes/pkg/kubeapiserver/admission"
 
+	"github.com/tripod-k8s/tripod/internal/hop/link"
 	"github.com/tripod-k8s/tripod/services/extensions/options"
 )
 
@@ -33,6 +34,7 @@ func applyAdmission(
 	whole *rest.Config,
 	services webhook.ServiceResolver,
 	webhookClients webhook.AuthenticationInfoResolverWrapper,
+	core *link.Link,
 ) error {
 	clientset, err := kubernetes.NewForConfig(whole)
 	if err != nil {
@@ -42,7 +44,7 @@ func applyAdmission(
 	if err != nil {
 		return fmt.Errorf("clients for admission: %w", err)
 	}
-	o.Admission.Decorators = append(o.Admission.Decorators, admission.DecoratorFunc(withRetry))
+	o.Admission.Decorators = append(o.Admission.Decorators, withRetry(core))
 	return o.Admission.ApplyTo(
 		&config.Config,
 		config.SharedInformerFactory,
@@ -66,10 +68,10 @@ func (countQuota) Initialize(plugin admission.Interface) {
 	}
 }
 
-// serviceResolver finds where webhooks are reached, by the Services of core.
+// serviceResolver finds the address of a webhook, by the Services of core.
 type serviceResolver struct {
 	services corelisters.ServiceLister
-	// endpoints is nil when cluster IPs are to be used.
+	// endpoints is nil if webhooks are reached by cluster IP.
 	endpoints proxy.EndpointSliceGetter
 }
 

@@ -5,6 +5,7 @@ package server
 
 import (
 	"context"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,18 +14,20 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/link"
 )
 
-// coreService is the name of core among the services.
-const coreService = "core"
-
-// retryAfter is when clients may try again, in seconds, what cannot be admitted while core is away.
+// retryAfter is when clients may retry a request that cannot be admitted while core is away, in seconds.
 const retryAfter = 1
 
-// withRetry makes a plugin say that a request can be tried again, where it could not ask core what it needs to know: kube-apiserver
-// itself would be away then. Plugins would call that an internal error, or forbid the request.
-func withRetry(plugin admission.Interface, _ string) admission.Interface { return &retriable{plugin} }
+// withRetry makes a plugin tell the client to retry if it could not ask core what it needs to know. By itself the plugin would call that an
+// internal error, or forbid the request. In kube-apiserver it cannot happen: the server itself would be away.
+func withRetry(core *link.Link) admission.Decorator {
+	return admission.DecoratorFunc(func(plugin admission.Interface, _ string) admission.Interface { return &retriable{plugin, core} })
+}
 
-// retriable is a plugin with such errors.
-type retriable struct{ admission.Interface }
+// retriable is a plugin that returns such errors.
+type retriable struct {
+	admission.Interface
+	core *link.Link
+}
 
 var (
 	_ admission.MutationInterface   = &retriable{}
@@ -34,7 +37,8 @@ var (
 // Admit implements admission.MutationInterface.
 func (r *retriable) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	if plugin, ok := r.Interface.(admission.MutationInterface); ok {
-		return orRetry(plugin.Admit(ctx, a, o))
+		began := time.Now()
+		return r.orRetry(plugin.Admit(ctx, a, o), began)
 	}
 	return nil
 }
@@ -42,13 +46,14 @@ func (r *retriable) Admit(ctx context.Context, a admission.Attributes, o admissi
 // Validate implements admission.ValidationInterface.
 func (r *retriable) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	if plugin, ok := r.Interface.(admission.ValidationInterface); ok {
-		return orRetry(plugin.Validate(ctx, a, o))
+		began := time.Now()
+		return r.orRetry(plugin.Validate(ctx, a, o), began)
 	}
 	return nil
 }
 
-func orRetry(err error) error {
-	if !link.QuotesUnreachable(coreService, err) {
+func (r *retriable) orRetry(err error, began time.Time) error {
+	if !r.core.Explains(err, began) {
 		return err
 	}
 	unavailable := apierrors.NewServiceUnavailable("admission cannot ask core: " + err.Error())

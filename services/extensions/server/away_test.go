@@ -9,6 +9,9 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,42 +25,44 @@ import (
 // failing is a plugin that only validates, and never admits.
 type failing struct {
 	*admission.Handler
-	err error
+	err func() error
 }
 
 func (f failing) Validate(context.Context, admission.Attributes, admission.ObjectInterfaces) error {
-	return f.err
+	return f.err()
 }
 
 func TestPluginsThatCannotAskCoreSayThatItCanBeTriedAgain(t *testing.T) {
-	client, err := kubernetes.NewForConfig(link.NewImpatient(coreService, nil, trust.Options{}).Config())
-	if err != nil {
-		t.Fatal(err)
+	core := link.New("core", nil, trust.Options{})
+	client, err := kubernetes.NewForConfig(core.Config(link.Fail))
+	require.NoError(t, err)
+	away := func() error {
+		_, err := client.CoreV1().Namespaces().Get(t.Context(), "a", metav1.GetOptions{})
+		return err
 	}
-	_, away := client.CoreV1().Namespaces().Get(t.Context(), "a", metav1.GetOptions{})
+	own := errors.New("no")
 	resource := schema.GroupResource{Resource: "namespaces"}
 	for name, test := range map[string]struct {
-		err   error
+		err   func() error
 		code  int32
 		after bool
 	}{
-		"core is away":                   {away, http.StatusServiceUnavailable, true},
-		"which is called forbidden":      {apierrors.NewForbidden(resource, "a", away), http.StatusServiceUnavailable, true},
-		"which is an internal error":     {apierrors.NewInternalError(away), http.StatusServiceUnavailable, true},
-		"it is forbidden":                {apierrors.NewForbidden(resource, "a", errors.New("no")), http.StatusForbidden, false},
-		"an error of the plugin's own":   {errors.New("no"), 0, false},
-		"there is nothing wrong with it": {nil, 0, false},
+		"core is away":               {away, http.StatusServiceUnavailable, true},
+		"which is called forbidden":  {func() error { return apierrors.NewForbidden(resource, "a", away()) }, http.StatusServiceUnavailable, true},
+		"which is an internal error": {func() error { return apierrors.NewInternalError(away()) }, http.StatusServiceUnavailable, true},
+		"a policy says the same": {func() error {
+			return apierrors.NewForbidden(resource, "a", errors.New("no replica of core can be reached"))
+		}, http.StatusForbidden, false},
+		"it is forbidden":                {func() error { return apierrors.NewForbidden(resource, "a", own) }, http.StatusForbidden, false},
+		"an error of the plugin's own":   {func() error { return own }, 0, false},
+		"there is nothing wrong with it": {func() error { return nil }, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := withRetry(failing{admission.NewHandler(admission.Create), test.err}, "")
-			if err := plugin.(admission.MutationInterface).Admit(t.Context(), nil, nil); err != nil {
-				t.Errorf("it does not mutate, and says %v", err)
-			}
+			plugin := withRetry(core).Decorate(failing{admission.NewHandler(admission.Create), test.err}, "")
+			assert.NoError(t, plugin.(admission.MutationInterface).Admit(t.Context(), nil, nil), "admission of something that it does not mutate")
 			got := plugin.(admission.ValidationInterface).Validate(t.Context(), nil, nil)
 			if test.code == 0 {
-				if !errors.Is(got, test.err) {
-					t.Errorf("error is %v, want %v", got, test.err)
-				}
+				assert.ErrorIs(t, got, test.err())
 				return
 			}
 			var status apierrors.APIStatus

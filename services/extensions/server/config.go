@@ -20,12 +20,13 @@ import (
 
 	"github.com/tripod-k8s/tripod/internal/admission/loopback"
 	"github.com/tripod-k8s/tripod/internal/hop/feed"
+	"github.com/tripod-k8s/tripod/internal/hop/link"
 	"github.com/tripod-k8s/tripod/internal/service"
 	"github.com/tripod-k8s/tripod/services/extensions/options"
 	"github.com/tripod-k8s/tripod/services/extensions/storages"
 )
 
-// resync is how often informers on core hand all objects to their handlers again, as in kube-apiserver.
+// resync is how often informers on core pass all objects to their handlers again, as in kube-apiserver.
 const resync = 10 * time.Minute
 
 // Config is what extensions is built from.
@@ -41,8 +42,8 @@ type Config struct {
 	apiextensions *apiextensionsapiserver.Config
 }
 
-// NewConfig builds the configuration that kube-apiserver builds for its CRD server. What that takes from the same
-// process (namespaces, Services, webhooks, policies, flow schemas, authorization) comes from core.
+// NewConfig builds the configuration that kube-apiserver builds for its CRD server. kube-apiserver takes namespaces, Services, webhooks,
+// policies, flow schemas and authorization from the same process; here they come from core.
 func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
 	c := &Config{
 		options:  o,
@@ -53,7 +54,7 @@ func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
 	if err := c.applyOptions(); err != nil {
 		return nil, err
 	}
-	if err := applyAccess(ctx, o, &c.generic.Config, c.others.asked.Config()); err != nil {
+	if err := applyAccess(ctx, o, &c.generic.Config, c.others.core.Config(link.Fail)); err != nil {
 		return nil, err
 	}
 	services, err := newServiceResolver(c.informers, o.EndpointRouting)
@@ -67,7 +68,7 @@ func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
 	}
 	go kinds.Run(ctx)
 	webhookClients := webhook.NewDefaultAuthenticationInfoResolverWrapper(nil, c.generic.EgressSelector, whole, c.generic.TracerProvider)
-	if err := applyAdmission(o, c.generic, whole, services, webhookClients); err != nil {
+	if err := applyAdmission(o, c.generic, whole, services, webhookClients, c.others.core); err != nil {
 		return nil, err
 	}
 	c.inFlight.ApplyTo(&c.generic.Config)
@@ -76,7 +77,7 @@ func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
 		ExtraConfig: apiextensionsapiserver.ExtraConfig{
 			CRDRESTOptionsGetter: storages.Getter(apiextensionsoptions.NewCRDRESTOptionsGetter(
 				*o.Etcd, c.generic.ResourceTransformers, c.generic.StorageObjectCountTracker), o.Etcd.EnableWatchCache),
-			// With more than one, a CustomResourceDefinition would become Established seconds later.
+			// With more than one server, a CustomResourceDefinition would become Established seconds later.
 			MasterCount:         1,
 			ServiceResolver:     services,
 			AuthResolverWrapper: webhookClients,
@@ -86,14 +87,14 @@ func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
 }
 
 func (c *Config) applyOptions() error {
-	client, err := kubernetes.NewForConfig(c.others.core.Config())
+	client, err := kubernetes.NewForConfig(c.others.core.Config(link.Wait))
 	if err != nil {
 		return fmt.Errorf("client for core: %w", err)
 	}
 	c.informers = service.NewInformers(
 		informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithTransform(dropManagedFields)))
 	c.generic.SharedInformerFactory = c.informers
-	// Not kube-apiserver's identity, which core has on the same host.
+	// core on the same host has kube-apiserver's identity, so extensions needs another one.
 	if c.generic.APIServerID, err = service.NewReplicaID(c.options.Name, c.options.Replica); err != nil {
 		return err
 	}

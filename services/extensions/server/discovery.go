@@ -30,9 +30,9 @@ const (
 	controllersHook         = "start-apiextensions-controllers"
 )
 
-// installRootDiscovery serves /apis. The CRD server leaves that to the server that it is normally a delegate of, and
-// keeps only the aggregated form up to date, so the legacy form is derived from it. Until every
-// CustomResourceDefinition is in it, /apis is 503: a client must not take an incomplete list for the truth.
+// installRootDiscovery serves /apis. The CRD server leaves that to the server that usually delegates to it, and keeps only the aggregated
+// form up to date. So the legacy form is derived from it. /apis returns 503 until it has every CustomResourceDefinition: a client must not
+// take an incomplete list for the truth.
 func installRootDiscovery(server *genericapiserver.GenericAPIServer) error {
 	complete := make(chan struct{})
 	if err := server.RegisterMuxAndDiscoveryCompleteSignal(discoveryCompleteSignal, complete); err != nil {
@@ -44,7 +44,7 @@ func installRootDiscovery(server *genericapiserver.GenericAPIServer) error {
 	}
 	err = server.AddPostStartHook("custom-resource-discovery-complete", func(hook genericapiserver.PostStartHookContext) error {
 		defer close(complete)
-		// The hook of the CRD server ends when its discovery is complete, and tells nobody but its health check.
+		// The hook of the CRD server ends when its discovery is complete. Only its health check shows that.
 		err := wait.PollUntilContextCancel(hook, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 			err := client.Get().AbsPath("/readyz/poststarthook/" + controllersHook).Do(ctx).Error()
 			return err == nil, nil
@@ -71,7 +71,7 @@ func unversioned(config *rest.Config) *rest.Config {
 	return c
 }
 
-// whenComplete answers 503 to requests that came before discovery was complete.
+// whenComplete answers 503 until discovery is complete.
 func whenComplete(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if !genericapifilters.NoMuxAndDiscoveryIncompleteKey(req.Context()) {
@@ -84,7 +84,7 @@ func whenComplete(handler http.Handler) http.Handler {
 	})
 }
 
-// legacyDiscovery serves the legacy form of what aggregated serves in the aggregated form.
+// legacyDiscovery serves the legacy form of the aggregated document.
 type legacyDiscovery struct {
 	aggregated http.Handler
 }

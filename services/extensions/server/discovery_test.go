@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,9 +45,7 @@ func TestLegacyDiscoveryShowsWhatAggregatedDiscoveryHas(t *testing.T) {
 			PreferredVersion: v1,
 		}},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("discovery (-want +got):\n%s", diff)
-	}
+	assert.Empty(t, cmp.Diff(want, got), "discovery")
 }
 
 func TestDiscoveryIsUnavailableUntilComplete(t *testing.T) {

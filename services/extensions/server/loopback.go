@@ -29,9 +29,6 @@ import (
 // links are how extensions reaches the other services.
 type links struct {
 	core, aggregator *link.Link
-	// asked reaches core for admission, which must not wait for it: the request being admitted would time out. Policy asks by it too, and
-	// follows RBAC through a transport that waits.
-	asked *link.Link
 	// served is what clients find here.
 	served *loopback.Served
 }
@@ -39,18 +36,20 @@ type links struct {
 // newLinks returns links that follow the backends file, if there is one, until the context ends.
 func newLinks(ctx context.Context, o *options.Completed) *links {
 	l := &links{
-		core:       link.New(coreService, o.Core, o.ServiceTrust),
-		asked:      link.NewImpatient(coreService, o.Core, o.ServiceTrust),
+		core:       link.New("core", o.Core, o.ServiceTrust),
 		aggregator: link.NewAggregator(o.Neighbours.Aggregator, o.ServiceTrust),
 		served:     loopback.NewServed(func(gv schema.GroupVersion) bool { return gv == apiextensionsv1.SchemeGroupVersion }),
 	}
+	go l.core.Run(ctx)
+	go l.core.FollowReplicas(ctx)
+	go l.aggregator.Run(ctx)
 	if o.BackendsFile != "" {
 		go addresses.WatchBackends(ctx, o.BackendsFile, o.Backends, l.follow)
 	}
 	return l
 }
 
-// follow tells where the other services are now.
+// follow updates the addresses of the other services.
 func (l *links) follow(backends *addresses.Backends) {
 	l.aggregator.FollowAggregator(backends)
 	servers, err := options.CoreIn(backends)
@@ -59,17 +58,16 @@ func (l *links) follow(backends *addresses.Backends) {
 		return
 	}
 	l.core.SetServers(servers)
-	l.asked.SetServers(servers)
 }
 
-// wholeConfig returns the configuration of the clients of admission, which see what all services serve: custom resources
-// here, built-in resources at core, and everything else by way of the aggregator.
+// wholeConfig returns the configuration of the clients of admission. They see what all services serve: custom resources here, built-in
+// resources in core, and everything else through the aggregator.
 func (l *links) wholeConfig(config *genericapiserver.Config, kinds *loopback.Kinds) (*rest.Config, error) {
 	core, err := l.coreForAdmission(config.TracerProvider)
 	if err != nil {
 		return nil, fmt.Errorf("client of core: %w", err)
 	}
-	client := l.aggregator.Config()
+	client := l.aggregator.Config(link.Fail)
 	client.Wrap(tracing.WrapperFor(config.TracerProvider))
 	aggregator, err := rest.TransportFor(client)
 	if err != nil {
@@ -89,13 +87,13 @@ func (l *links) wholeConfig(config *genericapiserver.Config, kinds *loopback.Kin
 	}.Config()
 }
 
-// coreForAdmission returns how admission reaches core. Informers wait for it, and what requests wait for does not.
+// coreForAdmission returns the transport from admission to core. Informers wait for core; questions about a request do not, because the request would time out.
 func (l *links) coreForAdmission(tracer trace.TracerProvider) (http.RoundTripper, error) {
-	watches, err := rest.TransportFor(l.core.Config())
+	watches, err := rest.TransportFor(l.core.Config(link.Wait))
 	if err != nil {
 		return nil, err
 	}
-	asked := l.asked.Config()
+	asked := l.core.Config(link.Fail)
 	asked.Wrap(tracing.WrapperFor(tracer))
 	others, err := rest.TransportFor(asked)
 	if err != nil {
@@ -114,7 +112,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// publisher tells the loopback clients, too, what is served.
+// publisher also tells the loopback clients what this replica serves.
 type publisher struct {
 	*feed.Publisher
 	served *loopback.Served

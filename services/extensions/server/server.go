@@ -6,6 +6,7 @@ package server
 
 import (
 	"context"
+	"sync"
 
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 
@@ -48,11 +49,15 @@ func New(c *Config) (*Server, error) {
 	if err := api.AddReadyzChecks(c.others.core); err != nil {
 		return nil, err
 	}
-	registry := c.options.ServerRun.ComponentGlobalsRegistry
+	modes, err := c.options.Authorization.ModesInForce()
+	if err != nil {
+		return nil, err
+	}
+	own := settings.Of(c.options.ServerRun.ComponentGlobalsRegistry, c.options.APIEnablement.RuntimeConfig, settings.Access{Modes: modes})
 	return &Server{
 		Config: c, api: api, definitions: definitions,
 		publisher: publisher{
-			Publisher: feed.NewPublisher(settings.Of(registry, c.options.APIEnablement.RuntimeConfig), c.inFlight.InFlight),
+			Publisher: feed.NewPublisher(own, c.inFlight.InFlight),
 			served:    c.others.served,
 		},
 	}, nil
@@ -72,7 +77,15 @@ func (s *Server) Run(ctx context.Context, ports *service.Ports) error {
 	server := rpc.NewServer(&s.options.ServiceTrust, []string{trust.Aggregator}, s.generic.TracerProvider)
 	s.publisher.Register(server)
 	server.Health.SetServingStatus("", healthv1.HealthCheckResponse_SERVING)
-	go s.publisher.FollowReadiness(ctx, s.api.Handler.NonGoRestfulMux, s.informers.Settle)
+	settle := sync.OnceFunc(s.informers.Settle)
+	readiness := feed.NewReadiness(s.api.Handler.NonGoRestfulMux, func(failing []string) {
+		if len(failing) == 0 {
+			settle()
+		}
+		s.publisher.SetReady(failing)
+	})
+	ports.Probes.Serve(readiness)
+	go readiness.Follow(ctx)
 	return rpc.Beside{
 		API:      prepared.RunWithContext,
 		Server:   server,

@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storages makes the storages of custom resources, one for each version of a CustomResourceDefinition that this replica
-// was asked for: over one etcd client, with a watch cache, continuing watches that are older than that.
+// Package storages creates the storages of custom resources: one for each version of a CustomResourceDefinition that clients asked this
+// replica for. All use one etcd client. Each has a watch cache, and resumes watches that are older than the cache.
 package storages
 
 import (
@@ -33,7 +33,7 @@ func init() {
 	legacyregistry.MustRegister(materialised)
 }
 
-// Getter returns the options of getter with storages that share an etcd client. They have a watch cache if cached says so.
+// Getter returns the options of getter with storages that share an etcd client. If cached, they have a watch cache.
 func Getter(getter generic.RESTOptionsGetter, cached bool) generic.RESTOptionsGetter {
 	clients := &sharedclient.Clients{}
 	newRaw := counted(clients.NewStorage)
@@ -57,7 +57,7 @@ func (s sharing) GetRESTOptions(resource schema.GroupResource, example runtime.O
 	return options, err
 }
 
-// counted counts the storages that newRaw makes until they are destroyed.
+// counted counts the storages that newRaw creates, until they are destroyed.
 func counted(newRaw watchresume.NewRawStorage) watchresume.NewRawStorage {
 	return func(
 		config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string,
@@ -88,7 +88,8 @@ func withoutCache(newRaw watchresume.NewRawStorage) generic.StorageDecorator {
 	}
 }
 
-// withCache makes storages as registry.StorageWithCacher of k8s.io/apiserver does, which always takes a client of its own.
+// withCache creates storages as registry.StorageWithCacher of k8s.io/apiserver does. That function always creates an etcd client of its
+// own.
 func withCache(newRaw watchresume.NewRawStorage) generic.StorageDecorator {
 	return func(
 		config *storagebackend.ConfigForResource,

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package graph draws times over time as SVG, on a logarithmic scale.
+// Package graph draws measured times over time as SVG, on a logarithmic scale.
 package graph
 
 import (
@@ -12,7 +12,7 @@ import (
 	"slices"
 )
 
-// Graph is some panels, one below the other, with the same seconds.
+// Graph has panels, one below the other, on the same axis of seconds.
 type Graph struct {
 	Title  string
 	Panels []Panel
@@ -91,7 +91,7 @@ func (d *drawing) panel(p Panel, s scale, base float64) {
 	}
 }
 
-// marks draws marks down to a height. Those of a color have their names in a row of their own, on the left where there is no place on the right.
+// marks draws marks down to a height. Marks with a color have their names in a row of their own, on the left if the right has no space.
 func (d *drawing) marks(marks []Mark, s scale, down float64) {
 	var colors []string
 	for _, mark := range marks {
@@ -120,7 +120,7 @@ func (d *drawing) text(x, y float64, anchor, color, text string) {
 	fmt.Fprintf(d, `<text x="%.1f" y="%.1f" text-anchor="%s" fill="%s">%s</text>`+"\n", x, y, anchor, color, html.EscapeString(text))
 }
 
-// scale says where in a panel a point is.
+// scale returns the position of a point in a panel.
 type scale struct{ first, last, step, least, most float64 }
 
 func (g Graph) scale() scale {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestSlowerIsHigherAndLaterIsFurtherRight(t *testing.T) {
@@ -26,16 +28,12 @@ func TestSlowerIsHigherAndLaterIsFurtherRight(t *testing.T) {
 	if err := xml.Unmarshal(svg, &document); err != nil {
 		t.Fatalf("%v in %s", err, svg)
 	}
-	if len(document.Lines) != 1 {
-		t.Fatalf("%d lines, want 1", len(document.Lines))
-	}
+	require.Len(t, document.Lines, 1, "%d lines, want 1", len(document.Lines))
 	var x, y []float64
 	for _, point := range strings.Fields(document.Lines[0].Points) {
 		for i, coordinate := range strings.Split(point, ",") {
 			value, err := strconv.ParseFloat(coordinate, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if i == 0 {
 				x = append(x, value)
 			} else {

@@ -18,11 +18,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// quotedBytes is how much of an answer is quoted in an error.
+// quotedBytes is how much of an answer an error quotes.
 const quotedBytes = 400
 
-// Client sends requests over HTTP/2, with the headers that client-go sends, and with as little work of its own as can be:
-// it shares the machine with the server.
+// Client sends requests over HTTP/2 with the headers of client-go. It does as little work as possible, because it shares the machine with
+// the server.
 type Client struct {
 	host, token string
 	tls         *tls.Config
@@ -33,7 +33,7 @@ type Client struct {
 // Request is a request to an API server.
 type Request struct {
 	Method, Path string
-	// Accept and ContentType are JSON when empty.
+	// Accept and ContentType are JSON if empty.
 	Accept, ContentType string
 	Body                []byte
 }
@@ -46,8 +46,7 @@ type StatusError struct {
 
 func (e *StatusError) Error() string { return fmt.Sprintf("status %d: %s", e.Code, e.Body) }
 
-// NewClient returns a client that spreads its requests over some connections. Of config it takes the address and how to
-// authenticate.
+// NewClient returns a client that spreads its requests over some connections. config has the address and the credentials.
 func NewClient(config *rest.Config, connections int) (*Client, error) {
 	tlsConfig, err := rest.TLSConfigFor(config)
 	if err != nil {
@@ -60,9 +59,9 @@ func NewClient(config *rest.Config, connections int) (*Client, error) {
 	return c, nil
 }
 
-// connection returns a client that has one HTTP/2 connection, made by its first request.
+// connection returns a client with one HTTP/2 connection, which its first request opens.
 func (c *Client) connection() *http.Client {
-	// Answers are asked for compressed, as client-go does, and not decompressed.
+	// Like client-go, the client asks for compressed answers. It does not decompress them.
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: c.tls.Clone(), ForceAttemptHTTP2: true, DisableCompression: true}}
 }
 
@@ -73,7 +72,7 @@ func (c *Client) Close() {
 	}
 }
 
-// Connect sends a request over each connection, so that all are there.
+// Connect sends a request over each connection, so that all are open.
 func (c *Client) Connect(ctx context.Context, r Request) error {
 	for range c.connections {
 		if err := c.Do(ctx, r); err != nil {
@@ -95,7 +94,7 @@ func (c *Client) DoAlone(ctx context.Context, r Request) error {
 	return c.discard(ctx, connection, r)
 }
 
-// Read sends a request and returns the answer, as it is when nobody asked for compression.
+// Read sends a request that does not ask for compression and returns the answer.
 func (c *Client) Read(ctx context.Context, r Request) ([]byte, error) {
 	response, err := c.send(ctx, c.turn(), r, "identity")
 	if err != nil {
@@ -105,7 +104,7 @@ func (c *Client) Read(ctx context.Context, r Request) ([]byte, error) {
 	return io.ReadAll(response.Body)
 }
 
-// Stream sends a request, of a watch, and returns its answer while it comes.
+// Stream sends the request of a watch, and returns the answer while it arrives.
 func (c *Client) Stream(ctx context.Context, r Request) (io.ReadCloser, error) {
 	response, err := c.send(ctx, c.turn(), r, "gzip")
 	if err != nil {

@@ -17,17 +17,16 @@ const (
 	digits  = 3
 )
 
-// ErrNoMore is returned by an operation that has nothing to do any more, such as a DELETE when all objects are gone. It
-// ends the load.
+// ErrNoMore is returned by an operation that has nothing left to do, such as a DELETE when all objects are gone. It ends the load.
 var ErrNoMore = errors.New("there is nothing more to do")
 
-// Operation is a request, and what belongs to it.
+// Operation sends a request, and does what belongs to it.
 type Operation func(context.Context) error
 
 // Result is what was measured.
 type Result struct {
 	*Times
-	// Requests is how many were answered, Errors how many of them were not with 2xx, or had no answer.
+	// Requests counts the requests that ended, Errors those of them with no answer or none of 2xx.
 	Requests, Errors int64
 	// Error is the first of the errors.
 	Error error
@@ -44,7 +43,7 @@ type Times struct {
 	histogram *hdrhistogram.Histogram
 }
 
-// NewTimes returns times of which none is measured.
+// NewTimes returns times without a measurement.
 func NewTimes() *Times {
 	return &Times{histogram: hdrhistogram.New(1, longest.Microseconds(), digits)}
 }
@@ -74,13 +73,13 @@ func (t *Times) Milliseconds(percent float64) float64 {
 type Offered struct {
 	PerSecond float64
 	Duration  time.Duration
-	// Workers is how many operations go on at a time at most. Those that find all workers busy wait.
+	// Workers is how many operations run at a time at most. An operation waits if all workers are busy.
 	Workers int
-	// Observe is told when each operation was due, and how long it took from then. It may be nil.
+	// Observe gets when each operation was due, and how long it took from then. It may be nil.
 	Observe func(due time.Time, took time.Duration)
 }
 
-// Offer starts an operation at each tick of a clock, and its time counts from the tick.
+// Offer starts an operation at each tick of a clock. Its time counts from the tick.
 func Offer(ctx context.Context, offered Offered, do Operation) *Result {
 	total := int(offered.PerSecond * offered.Duration.Seconds())
 	due := make(chan time.Time, total)
@@ -110,7 +109,7 @@ func Offer(ctx context.Context, offered Offered, do Operation) *Result {
 	return r.end()
 }
 
-// Saturate has clients that each start an operation when their last one is done.
+// Saturate runs clients that each start an operation when their last one has ended.
 func Saturate(ctx context.Context, clients int, duration time.Duration, do Operation) *Result {
 	r := newRun(ctx)
 	until := r.start.Add(duration)
@@ -142,12 +141,12 @@ func newRun(ctx context.Context) *run {
 	return r
 }
 
-// one does what was due at a time, and returns whether the load goes on.
+// one runs the operation that was due at a time, and reports whether the load goes on.
 func (r *run) one(due time.Time, do Operation) bool {
 	if r.ctx.Err() != nil {
 		return false
 	}
-	// Requests that are on their way are finished when another one says that there is nothing more to do.
+	// When one operation says that there is nothing more to do, requests that were already sent still finish.
 	err := do(context.WithoutCancel(r.ctx))
 	if errors.Is(err, ErrNoMore) {
 		r.stop()

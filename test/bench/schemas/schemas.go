@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package schemas makes CustomResourceDefinitions as real ones are: 25 KB of schema on average, most of them small and a few
-// very large, deeply nested, and for the greater part made of descriptions.
+// Package schemas generates CustomResourceDefinitions like real ones: 25 KB of schema on average, most of them small and a few very large,
+// deeply nested, and consisting mostly of descriptions.
 package schemas
 
 import (
@@ -28,11 +28,11 @@ const (
 	fewestBytes, mostDeep = 1_000, 7
 	largestBytes          = 400_000
 	perGroup              = 10
-	// ofProperty is about what a property has in JSON beside its name, its description and what is in it.
+	// ofProperty is roughly the size of a property in JSON, without its name, its description and its content.
 	ofProperty = 52
 )
 
-// Generate returns n definitions, always the same ones, in groups of ten.
+// Generate returns n definitions in groups of ten, the same at every call.
 func Generate(n int) []*apiextensionsv1.CustomResourceDefinition {
 	random := rand.New(rand.NewPCG(1, uint64(n)))
 	sizes := make([]float64, n)
@@ -49,7 +49,7 @@ func Generate(n int) []*apiextensionsv1.CustomResourceDefinition {
 	return definitions
 }
 
-// Read returns the definitions in the YAML and JSON files of a directory and those below.
+// Read returns the definitions in the YAML and JSON files below a directory.
 func Read(dir string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	var definitions []*apiextensionsv1.CustomResourceDefinition
 	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
@@ -125,7 +125,7 @@ func definition(i int, g *generator, size int) *apiextensionsv1.CustomResourceDe
 // generator makes schemas.
 type generator struct{ *rand.Rand }
 
-// object returns the schema of an object that is about as large as asked for, and its size.
+// object returns the schema of an object of about the wanted size, and its actual size.
 func (g *generator) object(size, depth int) (apiextensionsv1.JSONSchemaProps, int) {
 	o := apiextensionsv1.JSONSchemaProps{
 		Type: "object", Description: g.sentence(), Properties: map[string]apiextensionsv1.JSONSchemaProps{},
@@ -141,7 +141,7 @@ func (g *generator) object(size, depth int) (apiextensionsv1.JSONSchemaProps, in
 	return o, size - left
 }
 
-// property returns the schema of a property, and about its size.
+// property returns the schema of a property, and its approximate size.
 func (g *generator) property(left, depth int) (apiextensionsv1.JSONSchemaProps, int) {
 	const smallestObject = 400
 	p := apiextensionsv1.JSONSchemaProps{Description: g.sentence()}
@@ -184,7 +184,7 @@ func (g *generator) noun() string { return nouns[g.IntN(len(nouns))] }
 var words = strings.Fields(`the of a to and is that which when this must be field value specified default if not set optional
 	object reference controller namespace used by are same for with in from each only may list name created immutable requests`)
 
-// sentence returns a description: some are a few words, some are paragraphs.
+// sentence returns a description: a few words, or paragraphs.
 func (g *generator) sentence() string {
 	text := []string{g.noun()}
 	for range 5 + int(g.ExpFloat64()*14) {

@@ -9,6 +9,9 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
@@ -20,9 +23,7 @@ func TestDefinitionsAreAsLargeAsRealOnes(t *testing.T) {
 	names := map[string]bool{}
 	for _, crd := range Generate(600) {
 		size, err := Bytes(crd)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		sum, most = sum+size, max(most, size)
 		names[crd.Name] = true
 	}
@@ -32,9 +33,7 @@ func TestDefinitionsAreAsLargeAsRealOnes(t *testing.T) {
 	if most < 100_000 {
 		t.Errorf("the largest schema has %d bytes; some real ones are much larger", most)
 	}
-	if len(names) != 600 {
-		t.Errorf("%d different names of 600", len(names))
-	}
+	assert.Len(t, names, 600, "%d different names of 600", len(names))
 }
 
 func TestDefinitionsAreTheSameEachTime(t *testing.T) {
@@ -47,13 +46,9 @@ func TestSchemasAreStructural(t *testing.T) {
 	for _, crd := range Generate(50) {
 		var internal apiextensions.JSONSchemaProps
 		given := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
-		if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(given, &internal, nil); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(given, &internal, nil))
 		structural, err := schema.NewStructural(&internal)
-		if err != nil {
-			t.Fatalf("%s: %v", crd.Name, err)
-		}
+		require.NoError(t, err, crd.Name)
 		if errs := schema.ValidateStructural(nil, structural); len(errs) > 0 {
 			t.Errorf("%s: %v", crd.Name, errs.ToAggregate())
 		}
@@ -65,15 +60,11 @@ func TestRealDefinitionsAreRead(t *testing.T) {
 	var two []byte
 	for _, crd := range Generate(2) {
 		data, err := yaml.Marshal(crd)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		two = append(append(two, "---\n"...), data...)
 	}
 	two = append(two, "---\nkind: ConfigMap\n"...)
-	if err := os.WriteFile(filepath.Join(dir, "crds.yaml"), two, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "crds.yaml"), two, 0o600))
 	read, err := Read(dir)
 	if err != nil || len(read) != 2 {
 		t.Errorf("read %d definitions of 2: %v", len(read), err)

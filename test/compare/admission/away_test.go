@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/both"
 )
@@ -17,20 +19,14 @@ func TestAdmissionThatNeedsCoreIsRefusedWhileThatIsAway(t *testing.T) {
 	both.NeedsTripod(t)
 	env := framework.ForTest(t)
 	etcd, err := env.StartEtcd(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	fleet, err := env.StartFleet(t.Context(), framework.FleetOptions{EtcdURL: etcd, Replicas: []framework.ReplicaOptions{
 		{Name: "core-0"},
 		{Name: "extensions-0", Args: []string{"--enable-admission-plugins=NamespaceAutoProvision", "--authorization-mode=Node"}},
 		{Name: "aggregator-0"},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := fleet.Create(t.Context(), definitions); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, fleet.Create(t.Context(), definitions))
 	s := newSide("tripod", fleet.Cluster, nil)
 	s.mustTake(t, "counted", []step{post("/api/v1/namespaces", "{apiVersion: v1, kind: Namespace, metadata: {name: counted}}")})
 	s.mustTake(t, "counted", quota("widgets", `{"count/widgets.example.com": "5"}`, `{"count/widgets.example.com": "0"}`))
@@ -42,9 +38,7 @@ func TestAdmissionThatNeedsCoreIsRefusedWhileThatIsAway(t *testing.T) {
 	s.mustTake(t, "asking", settle(refused(askingForSecret("of-two")).as(nodeOne), post(widgets, askingForSecret("of-one")).as(nodeOne)))
 
 	core := fleet.Replica("core-0")
-	if err := core.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, core.Stop())
 	const cannotAsk = "admission cannot ask core"
 	s.mustTake(t, "default", []step{post(widgets, anyWidget("{}"))})
 	s.mustTake(t, "counted", []step{post(widgets, anyWidget("{}")).refused(http.StatusServiceUnavailable, cannotAsk)})
@@ -52,12 +46,8 @@ func TestAdmissionThatNeedsCoreIsRefusedWhileThatIsAway(t *testing.T) {
 	// The CEL of a policy is told no.
 	s.mustTake(t, "asking", []step{refused(askingForSecret("of-one")).as(nodeOne), post(widgets, anyWidget("{color: any}")).as(nodeOne)})
 
-	if err := core.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if err := core.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, core.Start())
+	require.NoError(t, core.WaitReady(t.Context()))
 	// What was refused has no effect later.
 	s.mustTake(t, "counted", settle(get(inNamespace+"resourcequotas/widgets").saying(`"used":{"count/widgets.example.com":"1"}`)))
 	s.mustTake(t, "new", settle(get("/api/v1/namespaces/{ns}").refused(http.StatusNotFound, "not found")))

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tripod-k8s/tripod/test/framework"
@@ -16,18 +18,14 @@ import (
 // Plugins that are off by default, or of which the shared servers would be of no use to other tests.
 func TestPluginsByFlags(t *testing.T) {
 	own, err := start(t.Context(), framework.ForTest(t), "--enable-admission-plugins=NamespaceAutoProvision")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	restart := func(t *testing.T, args ...string) {
 		t.Helper()
 		starting, ctx := errgroup.WithContext(t.Context())
 		for _, s := range own {
 			starting.Go(func() error { return s.process.Restart(ctx, args...) })
 		}
-		if err := starting.Wait(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, starting.Wait())
 	}
 	t.Run("NamespaceAutoProvision", func(t *testing.T) {
 		own.take(t, "provision", []step{
@@ -59,9 +57,7 @@ func TestPluginsByFlags(t *testing.T) {
 		// kube-apiserver does not stop while it may not say in its endpoints that it does.
 		t.Cleanup(func() {
 			for _, s := range own {
-				if err := s.process.Process.Signal(syscall.SIGKILL); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, s.process.Process.Signal(syscall.SIGKILL))
 			}
 		})
 		restart(t, "--enable-admission-plugins=AlwaysDeny,AlwaysAdmit")

@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"sigs.k8s.io/yaml"
 
 	"github.com/tripod-k8s/tripod/test/framework"
@@ -212,17 +215,13 @@ func (p *pair) take(t *testing.T, namespace string, steps []step) {
 		for _, r := range steps {
 			r.body = hooks.fillFor(s.name, r.body)
 			a, err := s.take(ctx, r.in(namespace))
-			if err != nil {
-				t.Errorf("%s: %s: %v", s.name, r, err)
-			}
+			assert.NoError(t, err, "%s: %s", s.name, r)
 			given = append(given, a)
 		}
 		answers[slices.Index(p[:], s)] = given
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i, r := range steps {
 		if stock, tripod := both.InWords(answers[0][i]), both.InWords(answers[1][i]); stock != tripod {
 			t.Errorf("%s is answered differently\n stock:  %s\n tripod: %s", r, stock, tripod)

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/tripod-k8s/tripod/test/framework/both"
 )
@@ -20,9 +22,7 @@ func TestTheAuditLogIsThatOfKubeAPIServer(t *testing.T) {
 	all := requests()
 	names := map[string]bool{}
 	for _, r := range all {
-		if names[r.name] {
-			t.Errorf("two requests are called %q", r.name)
-		}
+		assert.False(t, names[r.name], "two requests are called %q", r.name)
 		names[r.name] = true
 	}
 
@@ -38,9 +38,7 @@ func TestTheAuditLogIsThatOfKubeAPIServer(t *testing.T) {
 		logs[slices.Index(sides[:], s)], err = s.read()
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 
 	written := map[string]int{}
 	for i, r := range all {
@@ -57,19 +55,11 @@ func TestTheAuditLogIsThatOfKubeAPIServer(t *testing.T) {
 				written[writer]++
 			}
 			want, err := texts(stock, port(sides[0]), !r.ownAnswer)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			got, err := texts(tested, port(sides[1]), !r.ownAnswer)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(want) != len(got) {
-				t.Errorf("%d events instead of %d", len(got), len(want))
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("written by %s, - kube-apiserver, + here:\n%s", by, diff)
-			}
+			require.NoError(t, err)
+			assert.Len(t, want, len(got), "%d events instead of %d", len(got), len(want))
+			assert.Empty(t, cmp.Diff(want, got), "written by %s, - kube-apiserver, + here", by)
 		})
 	}
 	t.Logf("%d requests, written by %v", len(all), written)

@@ -19,6 +19,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
@@ -58,9 +60,7 @@ func (r *receiver) config(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "webhook.kubeconfig")
 	config := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: %q}}]\n"+
 		"contexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n", r.URL)
-	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(config), 0o600))
 	return path
 }
 
@@ -136,25 +136,17 @@ func TestEveryEventIsInTheFileAndAtTheWebhookOnce(t *testing.T) {
 
 func checkBackends(t *testing.T, env *framework.Environment, tripod bool, mode string) {
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
-	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(policy, []byte(auditPolicy), 0o600))
 	webhook, log := startReceiver(t), filepath.Join(t.TempDir(), "log", "audit.log")
 	server, err := env.StartStock(t.Context(), framework.StockOptions{DropIn: tripod, Args: append(flags(policy, log),
 		"--audit-log-mode="+mode, "--audit-log-maxsize=20", "--audit-log-maxbackup=100",
 		"--audit-webhook-config-file="+webhook.config(t), "--audit-webhook-mode=batch", "--audit-webhook-batch-max-size=50",
 		"--audit-webhook-batch-throttle-qps=100", "--audit-webhook-truncate-enabled", fmt.Sprintf("--audit-webhook-truncate-max-event-size=%d", webhookLimit),
 	)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	sent, err := sendMany(t.Context(), server.Cluster)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Process.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, server.Process.Stop())
 
 	logged, files := readLogs(t, filepath.Dir(log))
 	t.Logf("%d requests, %d events in %d files, %d at the webhook", sent, len(logged), files, len(webhook.events))
@@ -166,9 +158,7 @@ func checkBackends(t *testing.T, env *framework.Environment, tripod bool, mode s
 		t.Errorf("%d different events of %d requests are in the log", len(counts), sent)
 	}
 	for event, n := range counts {
-		if n != 1 {
-			t.Errorf("%s is %d times in the log", event, n)
-		}
+		assert.Equal(t, 1, n, "%s is %d times in the log", event, n)
 	}
 	if webhook.failed != nil {
 		t.Error(webhook.failed)
@@ -207,17 +197,13 @@ var logName = regexp.MustCompile(`^audit(-\d{4}-\d{2}-\d{2}T.*)?\.log$`)
 func readLogs(t *testing.T, dir string) (events []auditv1.Event, files int) {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, path := range paths {
 		if !logName.MatchString(filepath.Base(path)) {
 			t.Errorf("there is a file %s", path)
 		}
 		content, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for line := range bytes.Lines(content) {
 			var event auditv1.Event
 			if err := json.Unmarshal(line, &event); err != nil || !bytes.HasSuffix(line, []byte("\n")) {

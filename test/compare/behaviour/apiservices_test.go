@@ -11,6 +11,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -57,16 +60,12 @@ func TestAThirdPartyAPIServer(t *testing.T) {
 	})
 	t.Run("is unavailable when it has died", func(t *testing.T) {
 		server.register(t, server.apiService(server.externalName(t), server.port))
-		if err := server.Signal(syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, server.Signal(syscall.SIGKILL))
 		<-server.Done()
 		server.refuses(t)
 		server.awaitAvailable(t, apiregistrationv1.ConditionFalse)
 		server.refuses(t)
-		if err := hasDiscoveryOfTheRest(t.Context(), cluster.Admin()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, hasDiscoveryOfTheRest(t.Context(), cluster.Admin()))
 		server.unregister(t)
 	})
 }
@@ -137,9 +136,7 @@ func (s *sampleServer) awaitAvailable(t testing.TB, want apiregistrationv1.Condi
 // unregister deletes the APIService, after which nothing is left of the group.
 func (s *sampleServer) unregister(t testing.TB) {
 	t.Helper()
-	if err := s.apiServices(t).Delete(t.Context(), flunderService, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.apiServices(t).Delete(t.Context(), flunderService, metav1.DeleteOptions{}))
 	framework.Eventually(t, "the group is gone", func(ctx context.Context) error {
 		if err := offered(ctx, s.cluster.Admin(), false); err != nil {
 			return err
@@ -156,9 +153,7 @@ func (s *sampleServer) unregister(t testing.TB) {
 func (s *sampleServer) refuses(t testing.TB) {
 	t.Helper()
 	resp := get(t, s.cluster.Admin(), flunders.path(s.namespace))
-	if resp.Code != http.StatusServiceUnavailable {
-		t.Errorf("got %d: %s", resp.Code, resp.Body)
-	}
+	assert.Equal(t, http.StatusServiceUnavailable, resp.Code, "got %d: %s", resp.Code, resp.Body)
 	if both.AgainstStock {
 		return // its answer is bare text
 	}
@@ -196,9 +191,7 @@ func useFlunders(t testing.TB, s *sampleServer) {
 	if event := <-watcher.ResultChan(); event.Type != "ADDED" {
 		t.Errorf("the watch got %v", event)
 	}
-	if err := client.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, client.Delete(t.Context(), "a", metav1.DeleteOptions{}))
 	denied, err := s.cluster.UserConfig("bob", "somebody-else")
 	_, err = dynamicClient(t, must(t, denied, err)).Resource(flunders.GroupVersionResource).Namespace(s.namespace).List(t.Context(), metav1.ListOptions{})
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `User "bob" cannot list`) {

@@ -7,10 +7,13 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tripod-k8s/tripod/local/certs/secrets"
+	"github.com/tripod-k8s/tripod/test/framework/both"
 )
 
 // TestCertificatesAreMadeByManyAtOnce runs what makes certificates several times at once, with no more rights than it needs, and
@@ -114,5 +118,31 @@ func fitTogether(t *testing.T, client kubernetes.Interface, c *secrets.Config) {
 	config, err := clientcmd.RESTConfigFromKubeConfig(get("config").Data["kubeconfig"])
 	if config := must(t, config, err); !bytes.Equal(config.CertData, get("admin").Data["tls.crt"]) {
 		t.Error("the kubeconfig has another certificate than its user")
+	}
+}
+
+// TestTheKubeletClientMayUseKubeletsOnly asks what the user of the certificate for kubelets may do. Kubelets ask the same.
+func TestTheKubeletClientMayUseKubeletsOnly(t *testing.T) {
+	t.Parallel()
+	both.NeedsTripod(t)
+	config := cluster.Admin()
+	config.CertFile, config.KeyFile = filepath.Join(cluster.PKI, "kubelet-client.crt"), filepath.Join(cluster.PKI, "kubelet-client.key")
+	client, err := kubernetes.NewForConfig(config)
+	must(t, client, err)
+	for resource, want := range map[string]bool{
+		"get /nodes": true, "create /nodes/proxy": true, "get /nodes/log": true, "get /nodes/metrics": true, "get /nodes/stats": true,
+		"create /nodes": false, "get /secrets": false, "list /pods": false, "create /pods/exec": false, "create rbac.authorization.k8s.io/clusterrolebindings": false,
+	} {
+		verb, rest, _ := strings.Cut(resource, " ")
+		group, rest, _ := strings.Cut(rest, "/")
+		kind, subresource, _ := strings.Cut(rest, "/")
+		review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: verb, Group: group, Resource: kind, Subresource: subresource,
+			}},
+		}, metav1.CreateOptions{})
+		if must(t, review, err).Status.Allowed != want {
+			t.Errorf("%s: allowed is %v, want %v", resource, review.Status.Allowed, want)
+		}
 	}
 }

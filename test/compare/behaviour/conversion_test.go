@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -38,9 +40,7 @@ func TestConversionWebhookConvertsBetweenVersions(t *testing.T) {
 
 	create(t, v1.in(t, namespace), v1.object("a", "red"))
 	read, err := v2.in(t, namespace).Get(ctx, "a", metav1.GetOptions{})
-	if got := must(t, read, err).GetAnnotations()["converted-to"]; got != v2.GroupVersion().String() {
-		t.Errorf("read in v2, converted to %q", got)
-	}
+	assert.Equal(t, v2.GroupVersion().String(), must(t, read, err).GetAnnotations()["converted-to"], "read in v2, converted")
 	if webhook.calls.Load() == 0 {
 		t.Error("an object was converted without the webhook")
 	}
@@ -73,9 +73,7 @@ func newConversionWebhook(t testing.TB) *conversionWebhook {
 		review.Response = convert(review.Request)
 		review.Request = nil
 		rw.Header().Set("Content-Type", "application/json")
-		if err := json.NewEncoder(rw).Encode(review); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, json.NewEncoder(rw).Encode(review))
 	}))
 	t.Cleanup(w.Close)
 	return w

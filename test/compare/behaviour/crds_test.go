@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,9 +37,7 @@ func TestCustomResourcesAreUsableAsSoonAsTheirDefinitionIsEstablished(t *testing
 		client := r.in(t, namespace)
 		create(t, client, r.object("a", "red"))
 		read, err := client.Get(t.Context(), "a", metav1.GetOptions{})
-		if got := color(must(t, read, err)); got != "red" {
-			t.Errorf("CRD %d: read %q", i, got)
-		}
+		assert.Equal(t, "red", color(must(t, read, err)), "CRD %d: read", i)
 	}
 }
 
@@ -256,9 +257,7 @@ func TestDeletingADefinitionDeletesItsObjects(t *testing.T) {
 	create(t, client, held)
 	extensions, err := apiextensions.NewForConfig(cluster.Admin())
 	definitions := must(t, extensions, err).ApiextensionsV1().CustomResourceDefinitions()
-	if err := definitions.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, definitions.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}))
 	framework.Eventually(t, "the object is being deleted", func(ctx context.Context) error {
 		object, err := client.Get(ctx, "held", metav1.GetOptions{})
 		if err == nil && object.GetDeletionTimestamp() == nil {

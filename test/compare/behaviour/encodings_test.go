@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -33,9 +36,7 @@ func TestTablesHaveTheColumnsOfTheResource(t *testing.T) {
 			columns = append(columns, column.Name)
 		}
 		want := map[string]string{"ConfigMap": "[Name Data Age]", "Widget": "[Name Size]"}[r.kind]
-		if got := fmt.Sprint(columns); got != want {
-			t.Errorf("columns %s, want %s", got, want)
-		}
+		assert.Equal(t, want, fmt.Sprint(columns), "columns")
 	})
 }
 
@@ -58,9 +59,7 @@ func TestBuiltInResourcesAreServedInProtobuf(t *testing.T) {
 	client := kubeClient(t, config).CoreV1().ConfigMaps(namespace)
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"color": "red"}}
 	created, err := client.Create(t.Context(), object, metav1.CreateOptions{})
-	if must(t, created, err).Data["color"] != "red" {
-		t.Errorf("created %v", created)
-	}
+	assert.Equal(t, "red", must(t, created, err).Data["color"], "created %v", created)
 	watcher, err := client.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=a"})
 	must(t, watcher, err)
 	defer watcher.Stop()
@@ -88,9 +87,7 @@ func TestCustomResourcesAreNotServedInProtobuf(t *testing.T) {
 func TestCBORIsRefusedWithoutItsFeatureGate(t *testing.T) {
 	forCoreAndCustom(t, func(t *testing.T, r resource, namespace string) {
 		resp := postCBOR(t, cluster, r, namespace)
-		if resp.Code != http.StatusUnsupportedMediaType {
-			t.Errorf("got %d: %s", resp.Code, resp.Body)
-		}
+		assert.Equal(t, http.StatusUnsupportedMediaType, resp.Code, "got %d: %s", resp.Code, resp.Body)
 	})
 }
 
@@ -108,12 +105,8 @@ func TestCBORIsServedWithItsFeatureGate(t *testing.T) {
 				t.Fatalf("got %d %s: %q", resp.Code, resp.Header.Get("Content-Type"), resp.Body)
 			}
 			var created map[string]any
-			if err := cbor.Unmarshal(resp.Body, &created); err != nil {
-				t.Fatal(err)
-			}
-			if got := color(&unstructured.Unstructured{Object: created}); got != "red" {
-				t.Errorf("created %v", created)
-			}
+			require.NoError(t, cbor.Unmarshal(resp.Body, &created))
+			assert.Equal(t, "red", color(&unstructured.Unstructured{Object: created}), "created %v", created)
 			list := get(t, gated.Admin(), r.path(namespace), runtime.ContentTypeCBOR)
 			if err := cbor.Unmarshal(list.Body, &created); err != nil || created["kind"] != r.kind+"List" {
 				t.Errorf("list: %v: %q", err, list.Body)

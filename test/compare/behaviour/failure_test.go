@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
@@ -57,9 +60,7 @@ func TestKilledProcessesAreRestartedAndClientsGoOn(t *testing.T) {
 			before, err := tripod.Component(t.Context(), test.component)
 			must(t, before, err)
 			stop := world.traffic(t, test.core, test.custom, test.discovery)
-			if err := syscall.Kill(before.PID, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, syscall.Kill(before.PID, syscall.SIGKILL))
 			framework.Eventually(t, "Tripod has restarted it", func(ctx context.Context) error {
 				now, err := tripod.Component(ctx, test.component)
 				if err == nil && (now.PID == before.PID || !now.Ready || now.Restarts != before.Restarts+1) {
@@ -67,9 +68,7 @@ func TestKilledProcessesAreRestartedAndClientsGoOn(t *testing.T) {
 				}
 				return err
 			})
-			if err := tripod.WaitReady(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, tripod.WaitReady(t.Context()))
 			world.answers(t)
 			stop()
 			world.isComplete(t)
@@ -116,9 +115,7 @@ func (w *world) isComplete(t testing.TB) {
 		client := r.of(t, w.tripod.Cluster, w.namespace)
 		for _, name := range w.names {
 			object, err := client.Get(t.Context(), name, metav1.GetOptions{})
-			if got := color(must(t, object, err)); got != "red" {
-				t.Errorf("%s %s has the color %q", r.kind, name, got)
-			}
+			assert.Equal(t, "red", color(must(t, object, err)), "%s %s has the color", r.kind, name)
 		}
 		key := w.namespace + "/" + create(t, client, numbered(r, len(w.names))).GetName()
 		framework.Eventually(t, "the informer of "+r.kind+" sees the new object", func(context.Context) error {
@@ -203,16 +200,12 @@ func TestCustomResourcesAreUnavailableNotMissingWhileExtensionsIsDown(t *testing
 	world := newWorld(t, tripod)
 	component, err := tripod.Component(t.Context(), "extensions")
 	must(t, component, err)
-	if err := syscall.Kill(component.PID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Kill(component.PID, syscall.SIGKILL))
 	for _, path := range []string{world.path(world.resources[1]), "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/unknown.example.com/v1/things"} {
 		resp := get(t, tripod.Admin(), path)
 		if resp.Code != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || resp.status(t).Reason != metav1.StatusReasonServiceUnavailable {
 			t.Errorf("%s answers %d with Retry-After %q: %s", path, resp.Code, resp.Header.Get("Retry-After"), resp.Body)
 		}
 	}
-	if err := tripod.WaitReady(t.Context()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, tripod.WaitReady(t.Context()))
 }

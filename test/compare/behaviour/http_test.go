@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
@@ -80,9 +82,7 @@ func (r response) status(t testing.TB) metav1.Status {
 func decode[T any](t testing.TB, r response, code int) T {
 	t.Helper()
 	var value T
-	if r.Code != code {
-		t.Fatalf("got %d, want %d: %s", r.Code, code, r.Body)
-	}
+	require.Equal(t, code, r.Code, "got %d, want %d: %s", r.Code, code, r.Body)
 	if err := json.Unmarshal(r.Body, &value); err != nil {
 		t.Fatalf("%v in %s", err, r.Body)
 	}

@@ -13,6 +13,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -64,9 +67,7 @@ func TestAUserIsWhomTheCertificateNames(t *testing.T) {
 	if info.Username != "alice" || !slices.Equal(info.Groups, []string{"painters", "poets", "system:authenticated"}) {
 		t.Errorf("got %v", info)
 	}
-	if len(info.Extra["authentication.kubernetes.io/credential-id"]) != 1 {
-		t.Errorf("extra: %v", info.Extra)
-	}
+	assert.Len(t, info.Extra["authentication.kubernetes.io/credential-id"], 1, "extra: %v", info.Extra)
 }
 
 func TestForbiddenRequestsGetAStatusThatNamesTheUser(t *testing.T) {
@@ -74,9 +75,7 @@ func TestForbiddenRequestsGetAStatusThatNamesTheUser(t *testing.T) {
 	for server, path := range servedBy(t) {
 		t.Run(server, func(t *testing.T) {
 			resp := get(t, user(t, "nobody-special"), path)
-			if resp.Code != http.StatusForbidden {
-				t.Fatalf("got %d: %s", resp.Code, resp.Body)
-			}
+			require.Equal(t, http.StatusForbidden, resp.Code, "got %d: %s", resp.Code, resp.Body)
 			status := resp.status(t)
 			if status.Reason != metav1.StatusReasonForbidden || !strings.Contains(status.Message, `User "nobody-special" cannot list resource`) {
 				t.Errorf("got %+v", status)
@@ -145,9 +144,7 @@ func TestABadTokenIsUnauthorized(t *testing.T) {
 	for server, path := range servedBy(t) {
 		t.Run(server, func(t *testing.T) {
 			resp := get(t, config, path)
-			if resp.Code != http.StatusUnauthorized {
-				t.Fatalf("got %d: %s", resp.Code, resp.Body)
-			}
+			require.Equal(t, http.StatusUnauthorized, resp.Code, "got %d: %s", resp.Code, resp.Body)
 			if status := resp.status(t); status.Reason != metav1.StatusReasonUnauthorized || status.Message != "Unauthorized" {
 				t.Errorf("got %+v", status)
 			}
@@ -243,9 +240,7 @@ func TestServiceAccountTokensWorkUntilTheAccountIsGone(t *testing.T) {
 			t.Errorf("%s: %d: %s", server, resp.Code, resp.Body)
 		}
 	}
-	if err := accounts.Delete(ctx, "robot", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, accounts.Delete(ctx, "robot", metav1.DeleteOptions{}))
 	for server, path := range servedBy(t) {
 		framework.Eventually(t, "the token is void for "+server, func(ctx context.Context) error {
 			resp, err := send(ctx, config, http.MethodGet, path, nil, nil)
@@ -289,9 +284,7 @@ func TestBootstrapTokensWork(t *testing.T) {
 	if info.Username != "system:bootstrap:abc123" || !slices.Equal(info.Groups, wantGroups) {
 		t.Errorf("got %v", info)
 	}
-	if err := secrets.Delete(ctx, "bootstrap-token-abc123", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, secrets.Delete(ctx, "bootstrap-token-abc123", metav1.DeleteOptions{}))
 	framework.Eventually(t, "the token does not work any more", func(ctx context.Context) error {
 		_, err := whoAmI(ctx, withToken("abc123.0123456789abcdef"))
 		return unless(apierrors.IsUnauthorized, err)

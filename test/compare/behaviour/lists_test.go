@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -49,9 +52,7 @@ func TestListsComeInChunks(t *testing.T) {
 			// A later page does not show what was created after the first one.
 			create(t, client, numbered(r, 10+pages))
 		}
-		if len(seen) != 5 {
-			t.Errorf("saw %v", seen)
-		}
+		assert.Len(t, seen, 5)
 	})
 }
 
@@ -78,16 +79,12 @@ func TestWatchDeliversChangesInOrder(t *testing.T) {
 		object := create(t, client, r.object("a", "red"))
 		expect(t, watcher, watch.Added, func(o *unstructured.Unstructured) bool { return color(o) == "red" })
 		create(t, client, r.object("other", "grey"))
-		if err := unstructured.SetNestedField(object.Object, "blue", "data", "color"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, unstructured.SetNestedField(object.Object, "blue", "data", "color"))
 		if _, err := client.Update(ctx, object, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		expect(t, watcher, watch.Modified, func(o *unstructured.Unstructured) bool { return color(o) == "blue" })
-		if err := client.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, client.Delete(ctx, "a", metav1.DeleteOptions{}))
 		expect(t, watcher, watch.Deleted, func(o *unstructured.Unstructured) bool { return o.GetName() == "a" })
 	})
 }
@@ -107,9 +104,7 @@ func TestWatchSendsABookmarkBeforeItEnds(t *testing.T) {
 			return err == nil && newer >= 0 && o.GetKind() == r.kind
 		})
 		for event := range watcher.ResultChan() {
-			if event.Type != watch.Bookmark {
-				t.Errorf("unexpected %v", event)
-			}
+			assert.Equal(t, watch.Bookmark, event.Type, "unexpected %v", event)
 		}
 	})
 }
@@ -118,9 +113,7 @@ func TestWatchFromAResourceVersionThatIsGoneIsRefused(t *testing.T) {
 	t.Parallel()
 	gvr, err := sharedWidgets()
 	r := resource{must(t, gvr, err), "Widget"}
-	if err := cluster.ForgetHistory(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cluster.ForgetHistory(t.Context()))
 	watcher, err := r.in(t, createNamespace(t)).Watch(t.Context(), metav1.ListOptions{ResourceVersion: "1"})
 	must(t, watcher, err)
 	defer watcher.Stop()
@@ -166,9 +159,7 @@ func TestInformersFollowChanges(t *testing.T) {
 		if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 			t.Fatal("no sync")
 		}
-		if err := client.Delete(ctx, numbered(r, 0).GetName(), metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, client.Delete(ctx, numbered(r, 0).GetName(), metav1.DeleteOptions{}))
 		create(t, client, numbered(r, 2))
 		framework.Eventually(t, "the informer has followed", func(context.Context) error {
 			_, gone, _ := informer.GetStore().GetByKey(namespace + "/" + numbered(r, 0).GetName())
@@ -199,9 +190,7 @@ func expect(t testing.TB, watcher watch.Interface, kind watch.EventType, matches
 	t.Helper()
 	select {
 	case event, ok := <-watcher.ResultChan():
-		if !ok {
-			t.Fatalf("the watch ended before %s", kind)
-		}
+		require.True(t, ok, "the watch ended before %s", kind)
 		object, isObject := event.Object.(*unstructured.Unstructured)
 		if event.Type != kind || !isObject || !matches(object) {
 			t.Fatalf("want %s, got %s %v", kind, event.Type, event.Object)

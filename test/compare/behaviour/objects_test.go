@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,9 +29,7 @@ func TestObjectsAreCreatedReadUpdatedAndDeleted(t *testing.T) {
 		}
 
 		changed := created.DeepCopy()
-		if err := unstructured.SetNestedField(changed.Object, "green", "data", "color"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, unstructured.SetNestedField(changed.Object, "green", "data", "color"))
 		if _, err := client.Update(ctx, changed, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -43,9 +44,7 @@ func TestObjectsAreCreatedReadUpdatedAndDeleted(t *testing.T) {
 		if err := client.Delete(ctx, "a", metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions("another")}); !apierrors.IsConflict(err) {
 			t.Errorf("deleting with the UID of another object: %v", err)
 		}
-		if err := client.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, client.Delete(ctx, "a", metav1.DeleteOptions{}))
 		if _, err := client.Get(ctx, "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("reading a deleted object: %v", err)
 		}
@@ -62,9 +61,7 @@ func TestCollectionsAreDeletedBySelector(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := client.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "doomed=true"}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, client.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "doomed=true"}))
 		list, err := client.List(ctx, metav1.ListOptions{LabelSelector: "doomed"})
 		if items := must(t, list, err).Items; len(items) != 1 || items[0].GetName() != "c" {
 			t.Errorf("left over: %v", items)
@@ -87,9 +84,7 @@ func TestObjectsArePatchedWithJSONPatch(t *testing.T) {
 		create(t, client, r.object("a", "red"))
 		patch := []byte(`[{"op":"test","path":"/data/color","value":"red"},{"op":"replace","path":"/data/color","value":"blue"},{"op":"add","path":"/data/shade","value":"dark"}]`)
 		patched, err := client.Patch(ctx, "a", types.JSONPatchType, patch, metav1.PatchOptions{})
-		if got := color(must(t, patched, err)); got != "blue" {
-			t.Errorf("got %q", got)
-		}
+		assert.Equal(t, "blue", color(must(t, patched, err)))
 		if _, err := client.Patch(ctx, "a", types.JSONPatchType, patch, metav1.PatchOptions{}); !apierrors.IsInvalid(err) {
 			t.Errorf("a patch whose test fails: %v", err)
 		}
@@ -120,9 +115,7 @@ func TestStrategicMergePatchMergesListsOfBuiltInTypesByKey(t *testing.T) {
 	patch := []byte(`{"spec":{"ports":[{"name":"https","port":443}]}}`)
 	patched, err := client.Patch(ctx, "a", types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 	ports, _, _ := unstructured.NestedSlice(must(t, patched, err).Object, "spec", "ports")
-	if len(ports) != 2 {
-		t.Errorf("got %v", ports)
-	}
+	assert.Len(t, ports, 2)
 }
 
 func TestStrategicMergePatchIsForBuiltInTypesOnly(t *testing.T) {
@@ -133,9 +126,7 @@ func TestStrategicMergePatchIsForBuiltInTypesOnly(t *testing.T) {
 		if r.Group != "" {
 			err = unless(apierrors.IsUnsupportedMediaType, err)
 		}
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 	})
 }
 
@@ -149,9 +140,7 @@ func TestServerSideApplyFindsConflictsAndForcesThem(t *testing.T) {
 			t.Errorf("applying over the field of another manager: %v", err)
 		}
 		applied, err = client.Apply(ctx, "a", r.object("a", "blue"), metav1.ApplyOptions{FieldManager: "bob", Force: true})
-		if got := color(must(t, applied, err)); got != "blue" {
-			t.Errorf("forced to %q", got)
-		}
+		assert.Equal(t, "blue", color(must(t, applied, err)), "forced")
 		managers := applied.GetManagedFields()
 		if len(managers) != 1 || managers[0].Manager != "bob" || managers[0].Operation != metav1.ManagedFieldsOperationApply {
 			t.Errorf("managers after taking the only field over: %v", managers)

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -87,9 +89,7 @@ func (s *sampleServer) delegate(t testing.TB, dir string) string {
 	kubeconfig.Contexts["c"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
 	kubeconfig.CurrentContext = "c"
 	path := filepath.Join(dir, "kubeconfig")
-	if err := clientcmd.WriteToFile(*kubeconfig, path); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, clientcmd.WriteToFile(*kubeconfig, path))
 
 	client := kubeClient(t, s.cluster.Admin()).RbacV1()
 	subjects := []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "sample-apiserver", APIGroup: rbacv1.GroupName}}

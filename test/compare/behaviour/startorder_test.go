@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/test/framework"
@@ -142,9 +145,7 @@ func TestAServiceAloneSaysWhatItWaitsForAndStopsWhenAsked(t *testing.T) {
 				}
 				return nil
 			})
-			if err := process.Signal(syscall.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, process.Signal(syscall.SIGTERM))
 			if code := exitCode(t, process); code != 0 {
 				t.Errorf("exit code %d after SIGTERM", code)
 			}
@@ -191,9 +192,7 @@ func TestServicesMayStartInAnyOrder(t *testing.T) {
 				process := services.start(t, name)
 				// Before etcd is: without it core does not end its watches.
 				t.Cleanup(func() {
-					if err := process.Stop(); err != nil {
-						t.Error(err)
-					}
+					assert.NoError(t, process.Stop())
 				})
 				framework.Eventually(t, name+" listens", func(ctx context.Context) error {
 					_, err := services.readyz(ctx, name)
@@ -220,9 +219,7 @@ func TestServicesMayStartInAnyOrder(t *testing.T) {
 func TestAServiceThatCannotStartSaysWhyInOneLine(t *testing.T) {
 	t.Parallel()
 	notACertificate := filepath.Join(t.TempDir(), "not-a-certificate")
-	if err := os.WriteFile(notACertificate, []byte("hello"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(notACertificate, []byte("hello"), 0o600))
 	busy := portOf(cluster.URL)
 	for _, service := range []string{"core", "extensions", "aggregator"} {
 		for _, test := range []struct{ name, flag, want string }{
@@ -233,6 +230,7 @@ func TestAServiceThatCannotStartSaysWhyInOneLine(t *testing.T) {
 			{"missing service certificate", "--service-cert-file=/missing.crt", "/missing.crt"},
 			{"unusable CA", "--service-ca-file=" + notACertificate, notACertificate},
 			{"bad etcd URL", "--etcd-servers=:::", ":::"},
+			{"clients of the service CA", "--client-ca-file=" + filepath.Join(cluster.PKI, "service-ca.crt"), "--service-ca-file"},
 		} {
 			t.Run(service+"/"+test.name, func(t *testing.T) {
 				t.Parallel()

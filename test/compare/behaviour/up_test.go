@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
@@ -28,9 +30,7 @@ func TestASecondStartFindsTheDataOfTheFirst(t *testing.T) {
 	first := startTripod(t, framework.TripodOptions{DataDir: dir})
 	world := newWorld(t, first)
 	kubeconfig := first.Kubeconfig
-	if err := first.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, first.Stop())
 	if code := exitCode(t, first.Process); code != 0 {
 		t.Errorf("exit code %d after SIGTERM", code)
 	}
@@ -53,12 +53,8 @@ func TestNothingSurvivesTheDeathOfTripod(t *testing.T) {
 	world := newWorld(t, first)
 	components, err := first.Status(t.Context())
 	must(t, components, err)
-	if len(components) != 4 {
-		t.Errorf("components: %+v", components)
-	}
-	if err := first.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	assert.Len(t, components, 4, "components")
+	require.NoError(t, first.Process.Signal(syscall.SIGKILL))
 	<-first.Process.Done()
 	for _, component := range components {
 		address := strings.TrimPrefix(strings.TrimPrefix(component.Address, "https://"), "http://")
@@ -82,16 +78,16 @@ func TestTripodThatCannotStartSaysWhyInOneLine(t *testing.T) {
 	both.NeedsTripod(t)
 	env := framework.ForTest(t)
 	file := filepath.Join(env.Dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	broken := filepath.Join(env.Dir, "broken")
-	if err := os.MkdirAll(filepath.Join(broken, "pki"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(broken, "pki", "ca.crt"), []byte("hello"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Join(broken, "pki"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(broken, "pki", "ca.crt"), []byte("hello"), 0o600))
+	shared := filepath.Join(env.Dir, "shared")
+	require.NoError(t, os.MkdirAll(filepath.Join(shared, "pki"), 0o700))
+	require.NoError(t, os.Chmod(shared, 0o770))
+	linked := filepath.Join(env.Dir, "linked")
+	require.NoError(t, os.Mkdir(linked, 0o700))
+	require.NoError(t, os.Symlink(file, filepath.Join(linked, "lock")))
 	free, err := framework.FreePort()
 	freePort := strconv.Itoa(must(t, free, err))
 	for _, test := range []struct {
@@ -101,6 +97,8 @@ func TestTripodThatCannotStartSaysWhyInOneLine(t *testing.T) {
 	}{
 		{"data directory in use", []string{"--data-dir", cluster.DataDir}, cluster.DataDir},
 		{"data directory is a file", []string{"--data-dir", file}, file},
+		{"data directory in which others may write", []string{"--data-dir", shared}, "others may write to directory " + shared},
+		{"link in the data directory", []string{"--data-dir", linked}, filepath.Join(linked, "lock")},
 		{"broken certificate", []string{"--data-dir", broken}, filepath.Join(broken, "pki", "ca.crt")},
 		{"busy port", []string{"--port", portOf(cluster.URL)}, portOf(cluster.URL)},
 		{"port that is none", []string{"--port", "70000"}, "70000"},
@@ -121,9 +119,7 @@ func TestTripodThatCannotStartSaysWhyInOneLine(t *testing.T) {
 			if last := lines[len(lines)-1]; code == 0 || !strings.HasPrefix(last, "Error: ") || !strings.Contains(last, test.want) {
 				t.Errorf("exit code %d: %s", code, log)
 			}
-			if strings.Count(string(log), "Error: ") != 1 {
-				t.Errorf("it says more than once what is wrong: %s", log)
-			}
+			assert.Equal(t, 1, strings.Count(string(log), "Error: "), "it says more than once what is wrong: %s", log)
 		})
 	}
 }
@@ -146,12 +142,8 @@ func TestCustomResourcesMayHaveAnEtcdOfTheirOwn(t *testing.T) {
 		{"/registry/apiextensions.k8s.io/customresourcedefinitions/widgets." + group, false, true},
 		{"/registry/apiregistration.k8s.io/apiservices/", true, false},
 	} {
-		if got := hasKeys(t, shared, test.prefix); got != test.inShared {
-			t.Errorf("the etcd of core has %s: %v", test.prefix, got)
-		}
-		if got := hasKeys(t, own, test.prefix); got != test.inOwn {
-			t.Errorf("the etcd of extensions has %s: %v", test.prefix, got)
-		}
+		assert.Equal(t, test.inShared, hasKeys(t, shared, test.prefix), "the etcd of core has %s", test.prefix)
+		assert.Equal(t, test.inOwn, hasKeys(t, own, test.prefix), "the etcd of extensions has %s", test.prefix)
 	}
 }
 

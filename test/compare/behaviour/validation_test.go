@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,9 +38,7 @@ func TestFieldValidationFollowsTheParameter(t *testing.T) {
 					path += "?fieldValidation=" + test.validation
 				}
 				resp := request(t, cluster.Admin(), http.MethodPost, path, map[string][]string{"Content-Type": {"application/json"}}, must(t, body, err))
-				if resp.Code != test.code {
-					t.Errorf("got %d: %s", resp.Code, resp.Body)
-				}
+				assert.Equal(t, test.code, resp.Code, "got %d: %s", resp.Code, resp.Body)
 				if got := strings.Contains(strings.Join(resp.Header.Values("Warning"), ""), `unknown field \"bogus\"`); got != test.wantWarning {
 					t.Errorf("warnings: %q", resp.Header.Values("Warning"))
 				}
@@ -63,16 +63,10 @@ func TestDryRunChangesNothing(t *testing.T) {
 		}
 		create(t, client, r.object("a", "red"))
 		patched, err := client.Patch(ctx, "a", types.MergePatchType, []byte(`{"data":{"color":"blue"}}`), metav1.PatchOptions{DryRun: dry})
-		if got := color(must(t, patched, err)); got != "blue" {
-			t.Errorf("a dry run of patch answers %q", got)
-		}
-		if err := client.Delete(ctx, "a", metav1.DeleteOptions{DryRun: dry}); err != nil {
-			t.Error(err)
-		}
+		assert.Equal(t, "blue", color(must(t, patched, err)), "a dry run of patch answers")
+		assert.NoError(t, client.Delete(ctx, "a", metav1.DeleteOptions{DryRun: dry}))
 		read, err := client.Get(ctx, "a", metav1.GetOptions{})
-		if got := color(must(t, read, err)); got != "red" {
-			t.Errorf("after a dry run of patch and delete: %q", got)
-		}
+		assert.Equal(t, "red", color(must(t, read, err)), "after a dry run of patch and delete")
 	})
 }
 

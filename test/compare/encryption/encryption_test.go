@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protowire"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kmsplugin "k8s.io/apiserver/pkg/storage/value/encrypt/envelope/testing/v2"
@@ -122,9 +124,7 @@ func (s *side) withoutPlugin(t *testing.T, plugin *kmsplugin.Base64Plugin) *kmsp
 	s.healthIs(t, false)
 	// What was encrypted with the key of this run can be read, and others be written, for three minutes.
 	for _, name := range []string{"configmap", "gadget"} {
-		if err := s.create(t.Context(), kinds[name], "alone.example.org"); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, s.create(t.Context(), kinds[name], "alone.example.org"))
 		s.readable(t, kinds[name], "first.example.org")
 	}
 	// Liveness does not depend on it: a restart would make it worse.
@@ -186,9 +186,7 @@ func keyID(message []byte) string {
 func (s *side) createAll(t *testing.T, name string) {
 	t.Helper()
 	for what, k := range kinds {
-		if err := errors.Join(s.create(t.Context(), k, name), s.storedBy(t.Context(), k, name, k.by)); err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
+		require.NoError(t, errors.Join(s.create(t.Context(), k, name), s.storedBy(t.Context(), k, name, k.by)), what)
 		s.readable(t, k, name)
 	}
 }
@@ -229,10 +227,6 @@ func object(k kind, name string) (*unstructured.Unstructured, error) {
 func (s *side) configure(t *testing.T, configuration string) {
 	t.Helper()
 	next := s.file + ".next"
-	if err := os.WriteFile(next, []byte(strings.ReplaceAll(configuration, "SOCKET", s.socket)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(next, s.file); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(next, []byte(strings.ReplaceAll(configuration, "SOCKET", s.socket)), 0o600))
+	require.NoError(t, os.Rename(next, s.file))
 }

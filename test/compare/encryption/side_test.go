@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tripod-k8s/tripod/test/framework"
@@ -30,14 +31,10 @@ func (s *side) start(t *testing.T, env *framework.Environment, tripod bool) {
 	server, err := env.StartStock(t.Context(), framework.StockOptions{DropIn: tripod, Args: []string{
 		"--encryption-provider-config=" + s.file, "--encryption-provider-config-automatic-reload",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.Side = both.NewSide(server.Cluster, map[string]both.User{"": both.Admin})
 	s.etcd = framework.Etcd(t, server.EtcdURL)
-	if err := s.Create(t.Context(), definitions); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Create(t.Context(), definitions))
 }
 
 // send sends a request and returns the answer.

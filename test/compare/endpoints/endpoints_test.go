@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -79,9 +81,7 @@ func check(ctx context.Context, client kubernetes.Interface, etcd *clientv3.Clie
 func newClient(t *testing.T, cluster *framework.Cluster) kubernetes.Interface {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(cluster.Admin())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return client
 }
 
@@ -89,9 +89,7 @@ func TestAggregatorsAreTheEndpointsOfTheKubernetesService(t *testing.T) {
 	dir := t.TempDir() // outlives the environment
 	environment := framework.ForTest(t)
 	url, err := environment.StartEtcd(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	core := []string{"--endpoint-reconciler-type=lease", fmt.Sprintf("--advertise-port=%d", port), "--advertise-address=198.51.100.99"}
 	at := func(address string) []string { return []string{"--advertise-address=" + address} }
 	fleet, err := environment.StartFleet(t.Context(), framework.FleetOptions{EtcdURL: url, Replicas: []framework.ReplicaOptions{
@@ -102,9 +100,7 @@ func TestAggregatorsAreTheEndpointsOfTheKubernetesService(t *testing.T) {
 		{Name: "aggregator-3", Args: at("198.51.100.3")},
 		{Name: "aggregator-4", Args: at("127.0.0.1"), Later: true},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	etcd, client := framework.Etcd(t, url), newClient(t, fleet.Cluster)
 	eventually := func(what string, want ...string) {
 		t.Helper()
@@ -112,44 +108,28 @@ func TestAggregatorsAreTheEndpointsOfTheKubernetesService(t *testing.T) {
 	}
 	atOnce := func(what string, want ...string) {
 		t.Helper()
-		if err := check(t.Context(), client, etcd, want...); err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
+		assert.NoError(t, check(t.Context(), client, etcd, want...), what)
 	}
 	eventually("all aggregators are endpoints", "198.51.100.1", "198.51.100.2", "198.51.100.3")
 	if _, named, err := read(t.Context(), client, etcd); err != nil || named != port {
 		t.Errorf("the port of the endpoints is %d: %v", named, err)
 	}
 
-	if err := fleet.Replica("aggregator-1").Stop(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, fleet.Replica("aggregator-1").Stop())
 	atOnce("one stopped, another has its address", "198.51.100.1", "198.51.100.2", "198.51.100.3")
-	if err := fleet.Replica("aggregator-2").Stop(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, fleet.Replica("aggregator-2").Stop())
 	atOnce("both stopped", "198.51.100.1", "198.51.100.3")
-	if err := fleet.Replica("aggregator-3").Kill(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, fleet.Replica("aggregator-3").Kill())
 	eventually("the lease of one that was killed ends", "198.51.100.1")
 
 	// core may stop and start: the endpoints stay.
-	if err := fleet.Replica("core-0").Stop(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, fleet.Replica("core-0").Stop())
 	atOnce("a core stopped", "198.51.100.1")
 
 	// The API does not take the address of a loopback interface, and the others do not suffer from it.
-	if err := fleet.Replica("aggregator-4").Start(); err != nil {
-		t.Fatal(err)
-	}
-	if err := fleet.Replica("aggregator-4").WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := fleet.Replica("aggregator-3").Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, fleet.Replica("aggregator-4").Start())
+	require.NoError(t, fleet.Replica("aggregator-4").WaitReady(t.Context()))
+	require.NoError(t, fleet.Replica("aggregator-3").Start())
 	eventually("one came back", "198.51.100.1", "198.51.100.3")
 	checkConfigMap(t, client, fleet.Cluster)
 }
@@ -158,34 +138,22 @@ func TestAggregatorsAreTheEndpointsOfTheKubernetesService(t *testing.T) {
 func checkConfigMap(t *testing.T, client kubernetes.Interface, cluster *framework.Cluster) {
 	t.Helper()
 	published, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for key, file := range map[string]string{"client-ca-file": "ca.crt", "requestheader-client-ca-file": "front-proxy-ca.crt"} {
 		want, err := os.ReadFile(filepath.Join(cluster.PKI, file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if published.Data[key] != string(want) {
-			t.Errorf("%s is not %s: %q", key, file, published.Data[key])
-		}
+		require.NoError(t, err)
+		assert.Equal(t, string(want), published.Data[key], "%s is not %s", key, file)
 	}
-	if got := published.Data["requestheader-allowed-names"]; got != `["front-proxy-client"]` {
-		t.Errorf("requestheader-allowed-names is %s", got)
-	}
+	assert.Equal(t, `["front-proxy-client"]`, published.Data["requestheader-allowed-names"], "requestheader-allowed-names")
 }
 
 func TestTheDropInAndKubeAPIServerKeepTheirOwnEndpoints(t *testing.T) {
 	environment := framework.ForTest(t)
 	const stockAddress, dropInAddress = "198.51.100.1", "198.51.100.2"
 	stock, err := environment.StartStock(t.Context(), framework.StockOptions{Args: []string{"--advertise-address=" + stockAddress}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dropIn, err := stock.Beside(t.Context(), true, "--advertise-address="+dropInAddress)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	etcd, client := framework.Etcd(t, stock.EtcdURL), newClient(t, stock.Cluster)
 	framework.Eventually(t, "both are endpoints", func(ctx context.Context) error { return check(ctx, client, etcd, stockAddress, dropInAddress) })
 	checkConfigMap(t, newClient(t, dropIn.Cluster), dropIn.Cluster)
@@ -194,27 +162,17 @@ func TestTheDropInAndKubeAPIServerKeepTheirOwnEndpoints(t *testing.T) {
 		t.Errorf("the Service is %v: %v", service, err)
 	}
 
-	if err := dropIn.Process.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	if err := check(t.Context(), client, etcd, stockAddress); err != nil {
-		t.Errorf("the drop-in stopped: %v", err)
-	}
+	require.NoError(t, dropIn.Process.Stop())
+	assert.NoError(t, check(t.Context(), client, etcd, stockAddress), "the drop-in stopped")
 	if dropIn, err = stock.Beside(t.Context(), true, "--advertise-address="+dropInAddress); err != nil {
 		t.Fatal(err)
 	}
 	client = newClient(t, dropIn.Cluster)
 	framework.Eventually(t, "both are endpoints again", func(ctx context.Context) error { return check(ctx, client, etcd, stockAddress, dropInAddress) })
-	if err := stock.Process.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	if err := check(t.Context(), client, etcd, dropInAddress); err != nil {
-		t.Errorf("kube-apiserver stopped: %v", err)
-	}
+	require.NoError(t, stock.Process.Stop())
+	assert.NoError(t, check(t.Context(), client, etcd, dropInAddress), "kube-apiserver stopped")
 	// The last one is removed when it stops, as kube-apiserver is.
-	if err := dropIn.Process.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, dropIn.Process.Stop())
 	left, err := framework.Stored(t.Context(), etcd, leases)
 	if err != nil || len(left) > 0 {
 		t.Errorf("these leases are left: %v, %v", left, err)

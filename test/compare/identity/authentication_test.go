@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -59,9 +61,7 @@ func TestTokensAreWhoseTheyAreForKubeAPIServer(t *testing.T) {
 			code := same(t, "the review", func(ctx context.Context, s *side) (string, error) {
 				return selfReview(ctx, s, values[s])
 			})
-			if strings.HasPrefix(code, "201") != token.good {
-				t.Errorf("stock says %s", code)
-			}
+			assert.Equal(t, token.good, strings.HasPrefix(code, "201"), "stock says %s", code)
 			for path := range servers {
 				same(t, path, func(ctx context.Context, s *side) (string, error) {
 					who, err := s.whoAt(ctx, withToken(s.cluster, values[s]), path)

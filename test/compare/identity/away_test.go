@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
 
@@ -47,9 +49,7 @@ func (f *fleet) withoutCore(t *testing.T, stop func(*framework.Replica) error) {
 	defer cancel()
 
 	// What is known of tokens is what the last core says.
-	if err := stop(f.Replica("core-1")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, stop(f.Replica("core-1")))
 	o.know(ctx, t)
 	began := time.Now()
 	var stopping errgroup.Group
@@ -58,24 +58,18 @@ func (f *fleet) withoutCore(t *testing.T, stop func(*framework.Replica) error) {
 	// Good tokens are good until core is gone, and unknown after that.
 	for {
 		a, err := o.fresh().ask(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if a.Code == http.StatusServiceUnavailable {
 			expectRetry(t, "a good token that is not known", a)
 			break
 		}
-		if a.Code != http.StatusOK {
-			t.Fatalf("a good token that is not known: %v", a)
-		}
+		require.Equal(t, http.StatusOK, a.Code, "a good token that is not known: %v", a)
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Logf("core is known to be gone after %s", milliseconds(time.Since(began)))
 
 	// A core that stops answers requests for a moment longer than questions.
-	if err := o.ofCore.becomes(ctx, http.StatusServiceUnavailable); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, o.ofCore.becomes(ctx, http.StatusServiceUnavailable))
 
 	// While what is known of tokens counts.
 	expect(ctx, t, "a known token", o.byToken, http.StatusOK)
@@ -83,9 +77,7 @@ func (f *fleet) withoutCore(t *testing.T, stop func(*framework.Replica) error) {
 	o.expectRest(ctx, t)
 	for {
 		a, err := o.byToken.ask(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if a.Code != http.StatusOK {
 			expectRetry(t, "a known token, after the grace,", a)
 			break
@@ -96,9 +88,7 @@ func (f *fleet) withoutCore(t *testing.T, stop func(*framework.Replica) error) {
 	// After that.
 	expect(ctx, t, "a known token without rights, after the grace,", o.strangerByToken, http.StatusServiceUnavailable)
 	o.expectRest(ctx, t)
-	if err := o.void(ctx); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, o.void(ctx))
 	f.restartExtensions(ctx, t)
 }
 
@@ -133,9 +123,7 @@ func (f *fleet) newOutage(t testing.TB) outage {
 func (o outage) know(ctx context.Context, t testing.TB) {
 	t.Helper()
 	for _, d := range []door{o.byCertificate, o.byToken, o.ofCore, o.voided} {
-		if err := d.becomes(ctx, http.StatusOK); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, d.becomes(ctx, http.StatusOK))
 	}
 	expect(ctx, t, "a known token without rights", o.strangerByToken, http.StatusForbidden)
 	expect(ctx, t, "a bad token", o.bad, http.StatusUnauthorized)
@@ -189,33 +177,21 @@ func expectRetry(t testing.TB, what string, a answer) {
 // returnOfCore starts one replica, and expects that all is well with it. Then it starts the other.
 func (f *fleet) returnOfCore(t testing.TB, o outage, stopping *errgroup.Group) {
 	t.Helper()
-	if err := stopping.Wait(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, stopping.Wait())
 	began := time.Now()
-	if err := f.Replica("core-0").Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.Replica("core-0").Start())
 	defer func() {
-		if err := f.Replica("core-1").Start(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, f.Replica("core-1").Start())
 		for _, name := range []string{"core-1", "extensions-1"} {
-			if err := f.Replica(name).WaitReady(context.Background()); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, f.Replica(name).WaitReady(context.Background()))
 		}
 	}()
-	if err := f.Replica("core-0").WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.Replica("core-0").WaitReady(t.Context()))
 	ready := time.Now()
 	// A token that ended meanwhile is never good again, whatever the aggregator remembers.
 	for {
 		a, err := o.voided.ask(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if a.Code == http.StatusUnauthorized {
 			break
 		}
@@ -226,9 +202,7 @@ func (f *fleet) returnOfCore(t testing.TB, o outage, stopping *errgroup.Group) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	for _, d := range []door{o.byToken, o.byCertificate, o.ofCore, o.fresh()} {
-		if err := d.becomes(t.Context(), http.StatusOK); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, d.becomes(t.Context(), http.StatusOK))
 	}
 	t.Logf("one core was ready after %s, and all was well %s later", time.Since(began), milliseconds(time.Since(ready)))
 	expect(t.Context(), t, "a bad token, after the return of core,", o.bad, http.StatusUnauthorized)
@@ -239,12 +213,8 @@ func (f *fleet) returnOfCore(t testing.TB, o outage, stopping *errgroup.Group) {
 func (f *fleet) restartExtensions(ctx context.Context, t testing.TB) {
 	t.Helper()
 	replica := f.Replica("extensions-1")
-	if err := replica.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := replica.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, replica.Kill())
+	require.NoError(t, replica.Start())
 	d := newDoor(t, "extensions-1", f.As("extensions-1", named("carl")), widgetsPath)
 	framework.Eventually(t, "extensions-1 listens", func(ctx context.Context) error {
 		_, err := d.ask(ctx)

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
 
@@ -93,9 +95,7 @@ func (s *side) until(t testing.TB, client *http.Client, token string, code int, 
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return attempts
 }
 
@@ -116,9 +116,7 @@ func TestChangesOfTheAuthenticationConfigurationAreInForceEverywhere(t *testing.
 	} {
 		began := time.Now()
 		if step.authenticators != nil {
-			if err := writeConfiguration(authorities.configFile, step.authenticators...); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, writeConfiguration(authorities.configFile, step.authenticators...))
 		}
 		for path := range servers {
 			err := tested.poll(t.Context(), step.name, func(ctx context.Context) error {
@@ -128,9 +126,7 @@ func TestChangesOfTheAuthenticationConfigurationAreInForceEverywhere(t *testing.
 				}
 				return err
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			t.Logf("%s after %s for %s", step.name, time.Since(began), path)
 		}
 	}

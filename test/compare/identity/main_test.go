@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/grpclog"
 	"gopkg.in/go-jose/go-jose.v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -171,9 +172,7 @@ func writeConfiguration(path string, authenticators ...apiserverv1.JWTAuthentica
 // must returns value where it is not interesting how a call failed.
 func must[T any](t testing.TB, value T, err error) T {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return value
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -34,9 +36,7 @@ func (f *fleet) tokensGoOnWhenAnyCoreEnds(t *testing.T) {
 func (f *fleet) tokensGoOn(t *testing.T, fresh func() string, replica *framework.Replica, stop func(*framework.Replica) error) {
 	through := f.Through("aggregator-0")
 	known := newDoor(t, "a known token", withToken(through, fresh()), widgetsPath)
-	if err := known.becomes(t.Context(), http.StatusOK); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, known.becomes(t.Context(), http.StatusOK))
 	hammering := hammerAt(t, known)
 	var ending errgroup.Group
 	again := make(chan struct{})
@@ -69,21 +69,15 @@ func (f *fleet) tokensGoOn(t *testing.T, fresh func() string, replica *framework
 			lastRefused = time.Now()
 		}
 	}
-	if err := ending.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, ending.Wait())
 	if refused > 0 {
 		t.Errorf("%d tokens that come for the first time are told to come back, for %s", refused, milliseconds(lastRefused.Sub(firstRefused)))
 	}
 	attempts := hammering.stop()
 	for _, a := range attempts {
-		if a.code != http.StatusOK {
-			t.Errorf("a known token: %d", a.code)
-		}
+		assert.Equal(t, http.StatusOK, a.code, "a known token")
 	}
-	if err := f.Replica("extensions-1").WaitReady(t.Context()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, f.Replica("extensions-1").WaitReady(t.Context()))
 	t.Logf("%d requests with a known token and %d with new ones", len(attempts), asked)
 }
 

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -114,9 +116,7 @@ func (b binding) revoke(t testing.TB, client kubernetes.Interface, object metav1
 	})
 	defer must(t, watcher, err).Stop()
 	sent = time.Now()
-	if err := b.delete(t.Context(), client, object.GetName()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.delete(t.Context(), client, object.GetName()))
 	return sent, deletedAt(t, watcher)
 }
 
@@ -171,15 +171,11 @@ func (f *fleet) revokeUnderLoad(t testing.TB, b binding) map[string]revocation {
 	must(t, object, err)
 	hammers := map[string]*hammer{}
 	for name, d := range b.doors(t, f, victim) {
-		if err := d.becomes(t.Context(), http.StatusOK); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, d.becomes(t.Context(), http.StatusOK))
 		hammers[name] = hammerAt(t, d)
 	}
 	for _, h := range hammers {
-		if err := h.hits(t.Context(), 10, time.Time{}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, h.hits(t.Context(), 10, time.Time{}))
 	}
 
 	sent, version := b.revoke(t, client, object)
@@ -202,9 +198,7 @@ func (f *fleet) revokeUnderLoad(t testing.TB, b binding) map[string]revocation {
 			return nil
 		})
 	}
-	if err := seeing.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, seeing.Wait())
 	revocations := map[string]revocation{}
 	for name, h := range hammers {
 		revocations[name] = revocation{judge(t, name, h.stop(), http.StatusForbidden, sent, h.seen), sent}
@@ -222,9 +216,7 @@ func (f *fleet) deletedBindingsAreSeenWithoutRequests(t *testing.T) {
 			must(t, object, err)
 			doors := b.doors(t, f, victim)
 			for _, d := range doors {
-				if err := d.becomes(t.Context(), http.StatusOK); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, d.becomes(t.Context(), http.StatusOK))
 			}
 			sent, version := b.revoke(t, client, object)
 			for name, d := range doors {
@@ -240,9 +232,7 @@ func (f *fleet) deletedBindingsAreSeenWithoutRequests(t *testing.T) {
 				})
 				after := time.Since(sent)
 				a, err := d.try(t.Context())
-				if must(t, a, err).code != http.StatusForbidden {
-					t.Errorf("%s answers %d after it has seen the deletion", name, a.code)
-				}
+				assert.Equal(t, http.StatusForbidden, must(t, a, err).code, "%s answers %d after it has seen the deletion", name, a.code)
 				t.Logf("%-12s has seen version %d after %s at most", name, version, milliseconds(after))
 			}
 		})

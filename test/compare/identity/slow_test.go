@@ -19,7 +19,11 @@ func (f *fleet) revocationsAreAsLateAsTheCoreThatIsFollowed(t *testing.T) {
 
 	t.Run("bindings", func(t *testing.T) {
 		f.slow.set(lag)
-		expectLag(t, f.revokeUnderLoad(t, bindings[0]), "core-1", "extensions-1")
+		revocations := f.revokeUnderLoad(t, bindings[0])
+		// extensions-0 may follow either replica: it leaves one that fails probes, on a busy machine.
+		withinLag(t, "extensions-0", revocations["extensions-0"])
+		delete(revocations, "extensions-0")
+		expectLag(t, revocations, "core-1", "extensions-1")
 	})
 	t.Run("tokens", func(t *testing.T) {
 		kind := mortals[0]

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/client-go/rest"
@@ -168,9 +170,7 @@ func (f *fleet) backendsBelieveOnlyTheAggregator(t *testing.T) {
 func (f *fleet) backendsNeedAnEnvelopeOfTheAggregator(t *testing.T) {
 	value := masterEnvelope(t)
 	for replica, path := range map[string]string{"core-0": configMapsPath, "extensions-0": widgetsPath} {
-		if err := newDoor(t, replica, f.As(replica, framework.Master), path).becomes(t.Context(), http.StatusOK); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, newDoor(t, replica, f.As(replica, framework.Master), path).becomes(t.Context(), http.StatusOK))
 		config := f.Backend(replica, "aggregator")
 		for name, test := range map[string]struct {
 			header http.Header
@@ -251,9 +251,7 @@ func (f *fleet) servicesSpeakForNobodyElse(t *testing.T) {
 		{"extensions-0", "core", gadgetsPath},
 	} {
 		a, err := send(t.Context(), f.Backend(test.replica, test.certificate), http.MethodGet, test.path, nil, "")
-		if must(t, a, err).Code != http.StatusOK {
-			t.Errorf("%s reading %s: %v", test.certificate, test.path, a)
-		}
+		assert.Equal(t, http.StatusOK, must(t, a, err).Code, "%s reading %s: %v", test.certificate, test.path, a)
 	}
 }
 

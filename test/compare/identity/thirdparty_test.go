@@ -14,6 +14,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/test/framework/both"
@@ -62,18 +65,14 @@ func TestServersOfThirdPartiesAreToldTheUserAsByKubeAPIServer(t *testing.T) {
 	address, err := url.Parse(server.URL)
 	must(t, address, err)
 	for _, s := range []*side{stock, tested} {
-		if err := s.cluster.Create(t.Context(), fmt.Sprintf(mirrors, address.Port())); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.poll(t.Context(), "the mirror is there", func(ctx context.Context) error {
+		require.NoError(t, s.cluster.Create(t.Context(), fmt.Sprintf(mirrors, address.Port())))
+		require.NoError(t, s.poll(t.Context(), "the mirror is there", func(ctx context.Context) error {
 			a, err := send(ctx, s.cluster.Anonymous(), http.MethodGet, mirrorPath, nil, "")
 			if err == nil && a.Code != http.StatusOK {
 				err = fmt.Errorf("it answers %v", a)
 			}
 			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	users := map[string]func(s *side) (*rest.Config, error){
 		"nobody":        func(s *side) (*rest.Config, error) { return s.cluster.Anonymous(), nil },
@@ -106,9 +105,7 @@ func TestServersOfThirdPartiesAreToldTheUserAsByKubeAPIServer(t *testing.T) {
 			mallory, err := tested.cluster.UserConfig("mallory", "clowns")
 			must(t, mallory, err)
 			want, got := told(roundTrip(t, mallory, http.MethodGet, mirrorPath, nil, "")), told(roundTrip(t, mallory, http.MethodGet, mirrorPath, lines, ""))
-			if want != got {
-				t.Errorf("with %q: %s, without: %s", lines, got, want)
-			}
+			assert.Equal(t, got, want, "with %q: %s, without: %s", lines, got, want)
 		})
 	}
 }

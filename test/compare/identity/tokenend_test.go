@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -158,9 +159,7 @@ func (m mortal) endAndVersion(t testing.TB) (sent time.Time, version int64) {
 	defer must(t, watcher, err).Stop()
 	<-watcher.ResultChan() // that it is there
 	sent = time.Now()
-	if err := m.end(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, m.end(t.Context()))
 	for event := range watcher.ResultChan() {
 		if event.Type == watch.Deleted || event.Type == watch.Modified {
 			version = versionOf(t, event.Object)
@@ -206,51 +205,24 @@ func (f *fleet) endUnderLoad(t testing.TB, victim, sentinel, silent mortal) map[
 	hammers := map[string]*hammer{}
 	for _, token := range []string{victim.token, sentinel.token, silent.token} {
 		for name, d := range f.tokenDoors(t, token) {
-			if err := d.becomes(t.Context(), http.StatusOK); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, d.becomes(t.Context(), http.StatusOK))
 			if token == victim.token {
 				hammers[name] = hammerAt(t, d)
 			}
 		}
 	}
 	for _, h := range hammers {
-		if err := h.hits(t.Context(), 10, time.Time{}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, h.hits(t.Context(), 10, time.Time{}))
 	}
 
 	_, silentVersion := silent.endAndVersion(t)
 	sent, version := victim.endAndVersion(t)
 	_, sentinelVersion := sentinel.endAndVersion(t)
-	var seeing errgroup.Group
-	for name, core := range cores {
-		seeing.Go(func() error {
-			for m, version := range map[*mortal]int64{&silent: silentVersion, &victim: version, &sentinel: sentinelVersion} {
-				i, err := core.sees(t.Context(), m.kind, m.id, version)
-				if err != nil {
-					return err
-				}
-				answer, err := core.client.Authenticate(t.Context(), &identityv1.AuthenticateRequest{Token: m.token})
-				if err != nil {
-					return err
-				}
-				if answer.GetUser() != nil {
-					t.Errorf("%s told of version %d, and then that the token is that of %s", name, i.version, answer.GetUser().GetName())
-				}
-				if m == &victim {
-					t.Logf("%-36s tells %s after the end was asked for", name, milliseconds(i.at.Sub(sent)))
-				}
-			}
-			return nil
-		})
-	}
-	if err := seeing.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	toldOfEnds(t, cores, map[*mortal]int64{&silent: silentVersion, &victim: version, &sentinel: sentinelVersion}, &victim, sent)
 	// A core that does not find an object looks into etcd for it, which need not take long any more.
 	f.slow.set(0)
 	silentDoors := f.tokenDoors(t, silent.token)
+	var seeing errgroup.Group
 	for name, d := range f.tokenDoors(t, sentinel.token) {
 		seeing.Go(func() error {
 			if err := d.becomes(t.Context(), http.StatusUnauthorized); err != nil {
@@ -267,15 +239,41 @@ func (f *fleet) endUnderLoad(t testing.TB, victim, sentinel, silent mortal) map[
 			return hammers[name].hits(t.Context(), 10, hammers[name].seen)
 		})
 	}
-	if err := seeing.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, seeing.Wait())
 	revocations := map[string]revocation{}
 	for name, h := range hammers {
 		revocations[name] = revocation{judge(t, name, h.stop(), http.StatusUnauthorized, sent, h.seen), sent}
 		t.Logf("%-36s %v", name, revocations[name])
 	}
 	return revocations
+}
+
+// toldOfEnds returns when each core has told of the end of each token, at these versions, and checks that it then refuses the token.
+func toldOfEnds(t testing.TB, cores map[string]*follower, versions map[*mortal]int64, victim *mortal, sent time.Time) {
+	t.Helper()
+	var seeing errgroup.Group
+	for name, core := range cores {
+		seeing.Go(func() error {
+			for m, version := range versions {
+				i, err := core.sees(t.Context(), m.kind, m.id, version)
+				if err != nil {
+					return err
+				}
+				answer, err := core.client.Authenticate(t.Context(), &identityv1.AuthenticateRequest{Token: m.token})
+				if err != nil {
+					return err
+				}
+				if answer.GetUser() != nil {
+					t.Errorf("%s told of version %d, and then that the token is that of %s", name, i.version, answer.GetUser().GetName())
+				}
+				if m == victim {
+					t.Logf("%-36s tells %s after the end was asked for", name, milliseconds(i.at.Sub(sent)))
+				}
+			}
+			return nil
+		})
+	}
+	require.NoError(t, seeing.Wait())
 }
 
 // The answers of core say what they depend on.

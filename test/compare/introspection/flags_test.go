@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/both"
 )
@@ -53,9 +55,7 @@ func TestFlagsDoWhatTheyDoInStock(t *testing.T) {
 		}
 		return newSide(server.Cluster), nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 
 	for _, path := range []string{
 		"/logs/", "/logs", "/debug/pprof/", "/debug/flags/v", "/debug/api_priority_and_fairness/dump_queues", "/metrics", "/readyz/poststarthook/priority-and-fairness-filter",
@@ -90,9 +90,7 @@ type shown struct {
 func headers(t *testing.T, side *both.Side, path string) shown {
 	t.Helper()
 	resp, err := side.Open(t.Context(), both.Request{User: admin, Method: http.MethodGet, Path: path, Header: http.Header{"Origin": {"https://example.com"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	a := read(t, resp)
 	return shown{a.code, a.contentType, resp.Header.Get("Access-Control-Allow-Origin"), resp.Header.Get("Strict-Transport-Security")}
 }

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/both"
 )
@@ -92,9 +94,7 @@ func ask(t *testing.T, side *both.Side, user string, r request) answer {
 	t.Helper()
 	// Some ask when the test is over.
 	resp, err := side.Open(context.WithoutCancel(t.Context()), both.Request{User: user, Method: r.method, Path: r.path, Header: r.header, Body: []byte(r.body)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return read(t, resp)
 }
 
@@ -102,8 +102,6 @@ func read(t *testing.T, resp *http.Response) answer {
 	t.Helper()
 	defer resp.Body.Close() //nolint:errcheck // read to its end
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return answer{resp.StatusCode, resp.Header.Get("Content-Type"), string(body)}
 }

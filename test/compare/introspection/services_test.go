@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/both"
 )
@@ -63,9 +66,7 @@ func TestServicesTellThoseWhomStockWouldTell(t *testing.T) {
 		for _, service := range []string{"core", "extensions"} {
 			for _, user := range users {
 				want, got := ask(t, stock, user, get(path)), ask(t, tested, user, get(path+"?service="+service))
-				if got.code != want.code {
-					t.Errorf("%s of %s for %s: %d, want %d", path, service, user, got.code, want.code)
-				}
+				assert.Equal(t, want.code, got.code, "%s of %s for %s", path, service, user)
 			}
 		}
 	}
@@ -91,14 +92,12 @@ func replicaFlag(name string) *regexp.Regexp {
 func TestABackendThatIsAwayIsShownAndTheRestIsReady(t *testing.T) {
 	both.NeedsTripod(t)
 	extensions := fleet.Replica("extensions-0")
-	if err := extensions.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, extensions.Kill())
 	t.Cleanup(func() {
-		if err := errors.Join(extensions.Start(), extensions.WaitReady(context.WithoutCancel(t.Context()))); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, errors.Join(extensions.Start(), extensions.WaitReady(context.WithoutCancel(t.Context()))))
 		expectEventually(t, "/readyz?verbose", 200, "[+]extensions-available ok")
+		// The aggregator shows for a second what it last heard.
+		expectEventually(t, "/readyz?verbose", 200, "[+]poststarthook/crd-informer-synced ok")
 	})
 	expectEventually(t, "/readyz?verbose", 200, "[-]extensions-available failed: reason withheld, ignored")
 	for path, want := range map[string]struct {
@@ -131,9 +130,7 @@ func expectEventually(t *testing.T, path string, code int, has string) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, err)
 }
 
 func TestProbesNeedNoCredentials(t *testing.T) {
@@ -144,9 +141,7 @@ func TestProbesNeedNoCredentials(t *testing.T) {
 			"/readyz?verbose&exclude=etcd": 200,
 		} {
 			got := probe(t, replica, path)
-			if got.code != want {
-				t.Errorf("%s%s: %d, want %d", replica, path, got.code, want)
-			}
+			assert.Equal(t, want, got.code, "%s%s", replica, path)
 			if strings.Contains(path, "exclude") && !strings.Contains(got.body, "[+]etcd excluded: ok") {
 				t.Errorf("%s%s: %s", replica, path, got.body)
 			}
@@ -160,12 +155,8 @@ func TestProbesNeedNoCredentials(t *testing.T) {
 func probe(t *testing.T, replica, path string) answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fleet.Replica(replica).ProbeURL+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return read(t, resp)
 }

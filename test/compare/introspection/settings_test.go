@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
@@ -24,9 +26,7 @@ var gatePattern = regexp.MustCompile(`kube:\w+=true\|false \([^)]*\)`)
 func TestAllServicesKnowTheGatesOfStock(t *testing.T) {
 	gates := func(binary string) []string {
 		help, err := exec.CommandContext(t.Context(), environment.Binary(binary), "--help").Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		// The help is broken into lines.
 		found := gatePattern.FindAllString(strings.Join(strings.Fields(string(help)), " "), -1)
 		slices.Sort(found)
@@ -51,9 +51,7 @@ func TestTheDropInGivesEveryServiceTheSameSettings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			env := framework.ForTest(t)
 			cluster, err := env.StartStock(t.Context(), framework.StockOptions{Args: args, DropIn: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for _, path := range []string{"/readyz/same-settings", "/readyz/same-settings-once"} {
 				if got := ask(t, newSide(cluster.Cluster), admin, get(path)); got.code != http.StatusOK {
 					t.Errorf("%s: %d %s", path, got.code, got.body)
@@ -68,9 +66,7 @@ func TestTripodUpGivesEveryServiceTheSameSettings(t *testing.T) {
 	tripod, err := env.StartTripod(t.Context(), framework.TripodOptions{Args: []string{
 		"--feature-gates=CBORServingAndStorage=true", "--emulated-version=1.35", "--runtime-config=api/beta=true", "--extensions-replicas=2",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	side := newSide(tripod.Cluster)
 	for _, service := range []string{"aggregator", "core", "extensions"} {
 		metrics := ask(t, side, admin, get("/metrics?service="+service)).body
@@ -120,13 +116,9 @@ func TestAnAggregatorWaitsForServicesThatAgreeWithIt(t *testing.T) {
 		framework.ReplicaOptions{Name: "core-0"}, framework.ReplicaOptions{Name: "extensions-0", Args: gate},
 		framework.ReplicaOptions{Name: "aggregator-0", Later: true}, framework.ReplicaOptions{Name: "core-1", Args: gate, Later: true},
 		framework.ReplicaOptions{Name: "aggregator-1", Args: gate, Later: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, name := range []string{"aggregator-0", "aggregator-1"} {
-		if err := other.Replica(name).Start(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, other.Replica(name).Start())
 	}
 	says := func(replica, path string, code int, text string) {
 		t.Helper()
@@ -155,12 +147,8 @@ func TestAnAggregatorWaitsForServicesThatAgreeWithIt(t *testing.T) {
 	says("aggregator-1", "/readyz/same-settings-once", 500, "feature gate CBORServingAndStorage is true here and false there")
 
 	// A replica that agrees is enough to start with. The other one stays, is shown, and is used.
-	if err := other.Replica("core-1").Start(); err != nil {
-		t.Fatal(err)
-	}
-	if err := other.Replica("aggregator-1").WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, other.Replica("core-1").Start())
+	require.NoError(t, other.Replica("aggregator-1").WaitReady(t.Context()))
 	says("aggregator-1", "/readyz?verbose", 200, "[-]same-settings failed: reason withheld, ignored")
 	says("aggregator-1", "/readyz/same-settings", 500, "core at "+strings.TrimPrefix(other.Replica("core-0").URL, "https://"))
 }

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tripod-k8s/tripod/test/framework/both"
@@ -25,18 +28,14 @@ func isHealth(path string) bool {
 func index(t *testing.T, side *both.Side) []string {
 	t.Helper()
 	var listed metav1.RootPaths
-	if err := json.Unmarshal([]byte(ask(t, side, admin, get("/")).body), &listed); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(ask(t, side, admin, get("/")).body), &listed))
 	return listed.Paths
 }
 
 func TestThePathsOfStockAreThere(t *testing.T) {
 	ours := index(t, tested)
 	for _, path := range index(t, stock) {
-		if !slices.Contains(ours, path) {
-			t.Errorf("%s is not in the index", path)
-		}
+		assert.Contains(t, ours, path, "%s is not in the index", path)
 	}
 }
 
@@ -110,9 +109,7 @@ func TestTheChecksOfStockAreShown(t *testing.T) {
 			wantLines, wantRest := checks(want.body)
 			gotLines, gotRest := checks(got.body)
 			for _, line := range wantLines {
-				if !slices.Contains(gotLines, line) {
-					t.Errorf("%s%s: %q is missing in\n%s", root, query, line, got.body)
-				}
+				assert.Contains(t, gotLines, line, "%s%s: %q is missing in\n%s", root, query, line, got.body)
 			}
 			if !slices.Equal(gotRest, wantRest) {
 				t.Errorf("%s%s: %q, want %q", root, query, gotRest, wantRest)

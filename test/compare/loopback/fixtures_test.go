@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -48,9 +50,7 @@ func (s *scene) in(manifest string) string { return strings.ReplaceAll(manifest,
 
 func (s *scene) create(t *testing.T, manifests string) {
 	t.Helper()
-	if err := s.Create(t.Context(), s.in(manifests)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Create(t.Context(), s.in(manifests)))
 }
 
 // attempt creates an object with any name as a user, and returns it, or the error without the name.

@@ -6,6 +6,8 @@ package loopback
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
@@ -48,9 +50,7 @@ func TestOwnersThatAreCustomResources(t *testing.T) {
 		s.create(t, widgets)
 		s.create(t, mayCreate)
 		jane, err := s.UserConfig("jane")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		seen := []string{
 			s.refused(t, jane, "cannot find RESTMapping", owned("Gadget")),
 			s.refused(t, jane, "can't set finalizers on", owned("Widget")),

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/test/framework"
@@ -49,9 +51,7 @@ func TestCoreStartsAndStaysWithoutAggregator(t *testing.T) {
 	both.NeedsTripod(t)
 	env := framework.ForTest(t)
 	etcd, err := env.StartEtcd(t.Context(), env.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	fleet, err := env.StartFleet(t.Context(), framework.FleetOptions{EtcdURL: etcd, Replicas: []framework.ReplicaOptions{
 		{Name: "core-0", Args: []string{"--allow-direct-clients"}},
 		{Name: "extensions-0", Later: true}, {Name: "aggregator-0", Later: true}, {Name: "aggregator-1", Later: true},
@@ -83,9 +83,7 @@ func TestCoreStartsAndStaysWithoutAggregator(t *testing.T) {
 	t.Log("Core starts while nobody else is there")
 	forAll(t, []*framework.Replica{others[0], aggregators[1], core}, (*framework.Replica).Kill)
 	forAll(t, []*framework.Replica{core}, (*framework.Replica).Start)
-	if err := core.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, core.WaitReady(t.Context()))
 	s.refused(t, direct(fleet), "the parameter says no", limitRange)
 	s.refused(t, direct(fleet), "failed to find resource referenced by paramKind", twoLabels)
 
@@ -98,8 +96,6 @@ func TestCoreStartsAndStaysWithoutAggregator(t *testing.T) {
 func forAll(t *testing.T, replicas []*framework.Replica, do func(*framework.Replica) error) {
 	t.Helper()
 	for _, r := range replicas {
-		if err := do(r); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, do(r))
 	}
 }

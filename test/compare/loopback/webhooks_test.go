@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	admissionv1 "k8s.io/api/admission/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,9 +84,7 @@ func TestWebhooksAtTheKubernetesService(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(review))
 	defer server.Close()
 	address, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	compare(t, func(t *testing.T, cluster *framework.Cluster) (seen []string) {
 		s := newScene(t, cluster, "webhooks")
 		s.create(t, widgets)
@@ -147,9 +147,7 @@ func TestConversionWebhooksAtTheKubernetesService(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(review))
 	defer server.Close()
 	address, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	compare(t, func(t *testing.T, cluster *framework.Cluster) (seen []string) {
 		s := newScene(t, cluster, "conversions")
 		served, _, _ := strings.Cut(strings.ReplaceAll(reviewers, "%s", address.Port()), "---\napiVersion: admissionregistration")

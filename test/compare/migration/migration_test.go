@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	storagemigrationv1beta1 "k8s.io/api/storagemigration/v1beta1"
@@ -63,9 +64,7 @@ func TestStoredObjectsAreMigrated(t *testing.T) {
 		writeKeys(t, file, oldKey)
 		args := []string{gates, "--runtime-config=storagemigration.k8s.io/v1beta1=true", "--encryption-provider-config=" + file}
 		server, err := env.StartStock(t.Context(), framework.StockOptions{DropIn: tripod, Args: args})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		s := newSide(t, server)
 		s.createAll(t)
 		s.storedBy(t, "/registry/secrets/default/", "k8s:enc:aescbc:v1:old:")
@@ -75,9 +74,7 @@ func TestStoredObjectsAreMigrated(t *testing.T) {
 			t.Fatal(err)
 		}
 		writeKeys(t, file, newKey, oldKey)
-		if err := server.Restart(t.Context(), args...); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, server.Restart(t.Context(), args...))
 		migrator := s.startMigrator(t, env)
 		s.migrate(t, "secrets", metav1.GroupResource{Resource: "secrets"})
 		s.migrate(t, "widgets", metav1.GroupResource{Group: "example.com", Resource: "widgets"})
@@ -85,14 +82,10 @@ func TestStoredObjectsAreMigrated(t *testing.T) {
 		s.storedBy(t, "/registry/example.com/widgets/default/", `{"apiVersion":"example.com/v2"`)
 		s.onlyVersionIs(t, "v2")
 
-		if err := migrator.Stop(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, migrator.Stop())
 		// The old key is needed no longer.
 		writeKeys(t, file, newKey)
-		if err := server.Restart(t.Context(), args...); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, server.Restart(t.Context(), args...))
 		s.unchanged(t)
 	})
 }
@@ -115,9 +108,7 @@ func newSide(t *testing.T, server *framework.Stock) *side {
 	if s.dynamic, err = dynamic.NewForConfig(server.Admin()); err != nil {
 		t.Fatal(err)
 	}
-	if err := server.Create(t.Context(), definition); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, server.Create(t.Context(), definition))
 	return s
 }
 
@@ -167,9 +158,7 @@ func (s *side) startMigrator(t *testing.T, env *framework.Environment) *framewor
 			"--controllers=serviceaccount-controller,serviceaccount-token-controller,garbage-collector-controller,storage-version-migrator-controller",
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return process
 }
 
@@ -200,9 +189,7 @@ func (s *side) migrate(t *testing.T, name string, resource metav1.GroupResource)
 func (s *side) storedBy(t *testing.T, prefix, want string) {
 	t.Helper()
 	stored, err := framework.Stored(t.Context(), s.etcd, prefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(stored) < objects {
 		t.Errorf("%s has %d values", prefix, len(stored))
 	}
@@ -235,7 +222,5 @@ func writeKeys(t *testing.T, file string, keys ...string) {
 	for _, key := range keys {
 		providers = append(providers, "{aescbc: "+key+"}")
 	}
-	if err := os.WriteFile(file, fmt.Appendf(nil, encryption, strings.Join(providers, ", ")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, encryption, strings.Join(providers, ", ")), 0o600))
 }

@@ -17,6 +17,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,9 +42,7 @@ func TestFilesAreReloadedAsByKubeAPIServer(t *testing.T) {
 		tokens := filepath.Join(env.Dir, "tokens.csv")
 		replace(t, tokens, []byte("first,jane,1\n"))
 		server, err := env.StartStock(t.Context(), framework.StockOptions{DropIn: tripod, Args: []string{"--token-auth-file=" + tokens}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		s := newSide(t, server)
 		key := s.signingKey(t)
 		s.token(t, "first", true)
@@ -49,9 +50,7 @@ func TestFilesAreReloadedAsByKubeAPIServer(t *testing.T) {
 		// These are read only at the start.
 		replace(t, tokens, []byte("second,jane,1\n"))
 		other := newAuthority(t, "signing")
-		if err := other.store.EnsureSigningKey("sa"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, other.store.EnsureSigningKey("sa"))
 		replace(t, s.file("sa.key"), read(t, other.store.KeyFile("sa")))
 		replace(t, s.file("sa.pub"), read(t, other.store.PublicKeyFile("sa")))
 
@@ -121,9 +120,7 @@ func (s *side) clientCA(t *testing.T, requests *stream) {
 	cert, key := s.next.issue(t, "admin", administrator)
 	fresh := s.client(t, cert, key, false)
 	url := s.server.URL + paths[0]
-	if err := answers(t.Context(), s.kept, url, nil, http.StatusOK); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, answers(t.Context(), s.kept, url, nil, http.StatusOK))
 	replace(t, s.file("ca.crt"), read(t, s.old("ca.crt"), s.next.ca.File()))
 	framework.Eventually(t, "the new client CA is trusted", func(ctx context.Context) error {
 		return answers(ctx, fresh, url, nil, http.StatusOK)
@@ -133,9 +130,7 @@ func (s *side) clientCA(t *testing.T, requests *stream) {
 
 	// Requests by the first certificate, that are under way, are answered before that is refused.
 	for before := requests.answered.Load(); requests.answered.Load() < before+int64(4*len(paths)); {
-		if err := answers(t.Context(), fresh, url, nil, http.StatusOK); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, answers(t.Context(), fresh, url, nil, http.StatusOK))
 	}
 	replace(t, s.file("ca.crt"), read(t, s.next.ca.File()))
 	for what, client := range map[string]*http.Client{"on new connections": s.admin, "on a kept connection": s.kept} {
@@ -150,9 +145,7 @@ func (s *side) requestHeaderCA(t *testing.T) {
 	header := http.Header{"X-Remote-User": {"somebody"}, "X-Remote-Group": {"system:masters"}}
 	url := s.server.URL + paths[0]
 	old := s.client(t, s.old("front-proxy-client.crt"), s.old("front-proxy-client.key"), true)
-	if err := answers(t.Context(), old, url, header, http.StatusOK); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, answers(t.Context(), old, url, header, http.StatusOK))
 	front := newAuthority(t, "front")
 	cert, key := front.issue(t, "proxy", proxy)
 	replace(t, s.file("front-proxy-ca.crt"), read(t, front.ca.File()))
@@ -189,35 +182,25 @@ func (s *side) token(t *testing.T, token string, known bool) {
 	config := rest.AnonymousClientConfig(s.adminConfig)
 	config.BearerToken = token
 	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, err = client.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	if (err == nil) != known {
-		t.Errorf("the token %s: %v", token, err)
-	}
+	assert.Equal(t, known, err == nil, "the token %s: %v", token, err)
 }
 
 // signingKey returns the header of a new token of a service account, which names the key.
 func (s *side) signingKey(t *testing.T) string {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(s.adminConfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	accounts := client.CoreV1().ServiceAccounts("default")
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: framework.UniqueName("account")}}
 	if _, err := accounts.Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	made, err := accounts.CreateToken(t.Context(), account.Name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	encoded, _, _ := strings.Cut(made.Status.Token, ".")
 	header, err := base64.RawURLEncoding.DecodeString(encoded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(header)
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/local/certs"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
@@ -21,15 +23,11 @@ import (
 func TestCertificatesOfServicesRoll(t *testing.T) {
 	env := framework.ForTest(t)
 	etcd, err := env.StartEtcd(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	fleet, err := env.StartFleet(t.Context(), framework.FleetOptions{EtcdURL: etcd, Replicas: []framework.ReplicaOptions{
 		{Name: "core-0"}, {Name: "extensions-0"}, {Name: "aggregator-0"},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	file := func(name string) string { return filepath.Join(fleet.PKI, name) }
 	requests := startStream(t, fleet.URL, client(t, file("admin.crt"), file("admin.key"), false, file("ca.crt")))
 
@@ -58,15 +56,9 @@ func TestCertificatesOfServicesRoll(t *testing.T) {
 	// A new process knows the others by what is there now.
 	for _, name := range []string{"extensions-0", "core-0"} {
 		replica := fleet.Replica(name)
-		if err := replica.Stop(); err != nil {
-			t.Fatal(err)
-		}
-		if err := replica.Start(); err != nil {
-			t.Fatal(err)
-		}
-		if err := replica.WaitReady(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, replica.Stop())
+		require.NoError(t, replica.Start())
+		require.NoError(t, replica.WaitReady(t.Context()))
 	}
 }
 

@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/local/certs"
 )
 
@@ -85,13 +87,9 @@ type authority struct {
 func newAuthority(t *testing.T, name string) authority {
 	t.Helper()
 	store, err := certs.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ca, err := store.Authority(name, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return authority{store: store, ca: ca}
 }
 
@@ -109,9 +107,7 @@ func (a authority) issue(t *testing.T, name string, leaf certs.Leaf) (cert, key 
 func client(t *testing.T, cert, key string, keep bool, trusted ...string) *http.Client {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(cert, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	roots := x509.NewCertPool()
 	for _, file := range trusted {
 		roots.AppendCertsFromPEM(read(t, file))
@@ -128,9 +124,7 @@ func read(t *testing.T, files ...string) (content []byte) {
 	t.Helper()
 	for _, file := range files {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		content = append(content, data...)
 	}
 	return content
@@ -140,12 +134,8 @@ func read(t *testing.T, files ...string) (content []byte) {
 func replace(t *testing.T, file string, content []byte) {
 	t.Helper()
 	next := filepath.Join(filepath.Dir(file), "next-"+filepath.Base(file))
-	if err := os.WriteFile(next, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(next, file); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(next, content, 0o600))
+	require.NoError(t, os.Rename(next, file))
 }
 
 // refused are the answers to somebody whose certificate is not believed: on a new connection, where the server has named the CAs that it

@@ -18,6 +18,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/local/certs"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
@@ -59,9 +62,7 @@ func TestCertificatesInVolumesOfSecretsRoll(t *testing.T) {
 	r.onlyNewClientsOfEtcd(t, client(t, admin, key, false, r.next["ca"].ca.File()))
 	// Before the etcd, which was started after them.
 	for _, name := range []string{"aggregator-0", "extensions-0", "core-0"} {
-		if err := r.fleet.Replica(name).Stop(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, r.fleet.Replica(name).Stop())
 	}
 }
 
@@ -91,9 +92,7 @@ func newRoll(t *testing.T) *roll {
 		replicas = append(replicas, framework.ReplicaOptions{Name: name, Args: certificates, Later: true})
 	}
 	fleet, err := env.StartFleet(t.Context(), framework.FleetOptions{EtcdURL: etcd.url, Replicas: replicas})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r := &roll{fleet: fleet, volume: volume(fleet.PKI), files: map[string][]byte{}, next: map[string]authority{}, etcd: etcd}
 	for _, name := range []string{"ca", "front-proxy-ca", "service-ca"} {
 		r.next[name] = newAuthority(t, "next-"+name)
@@ -101,27 +100,19 @@ func newRoll(t *testing.T) *roll {
 	dir := t.TempDir()
 	r.old = func(name string) string { return filepath.Join(dir, name) }
 	entries, err := os.ReadDir(fleet.PKI)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, entry := range entries {
 		path := filepath.Join(fleet.PKI, entry.Name())
 		r.files[entry.Name()] = read(t, path)
 		replace(t, r.old(entry.Name()), r.files[entry.Name()])
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Remove(path))
 	}
 	r.volume.swap(t, r.files)
 	for _, replica := range replicas {
-		if err := fleet.Replica(replica.Name).Start(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, fleet.Replica(replica.Name).Start())
 	}
 	for _, replica := range replicas {
-		if err := fleet.Replica(replica.Name).WaitReady(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, fleet.Replica(replica.Name).WaitReady(t.Context()))
 	}
 	return r
 }
@@ -180,9 +171,7 @@ func subjectOf(t *testing.T, file string) []byte {
 	t.Helper()
 	block, _ := pem.Decode(read(t, file))
 	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return cert.RawSubject
 }
 
@@ -216,9 +205,7 @@ type etcdWithCertificates struct {
 func startEtcd(t *testing.T, env *framework.Environment) *etcdWithCertificates {
 	t.Helper()
 	port, err := framework.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir := t.TempDir()
 	e := &etcdWithCertificates{env: env, url: fmt.Sprintf("https://127.0.0.1:%d", port), dir: dir, first: newAuthority(t, "first"),
 		second: newAuthority(t, "second"), clients: volume(filepath.Join(dir, "clients")), cas: filepath.Join(dir, "clients.crt")}
@@ -246,18 +233,14 @@ func (e *etcdWithCertificates) start(t *testing.T, trusted []byte) {
 			"--cert-file=" + e.cert, "--key-file=" + e.key, "--trusted-ca-file=" + e.cas,
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // onlyNewClientsOfEtcd gives the services other client certificates for etcd, and has etcd come back without trust in the first ones.
 func (r *roll) onlyNewClientsOfEtcd(t *testing.T, admin *http.Client) {
 	t.Helper()
 	r.etcd.issue(t, r.etcd.second)
-	if err := r.etcd.process.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.etcd.process.Stop())
 	r.etcd.start(t, read(t, r.etcd.second.ca.File()))
 	for _, path := range paths {
 		framework.Eventually(t, path+" is answered", func(ctx context.Context) error {
@@ -277,30 +260,18 @@ func (v volume) swap(t *testing.T, files map[string][]byte) {
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(string(v), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(string(v), 0o700))
 	now, err := os.MkdirTemp(string(v), "..version-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(now, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(now, name), content, 0o600))
 		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(string(v), name)); err != nil && !os.IsExist(err) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Symlink(filepath.Base(now), data+"-next"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(data+"-next", data); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(filepath.Base(now), data+"-next"))
+	require.NoError(t, os.Rename(data+"-next", data))
 	if before != "" {
-		if err := os.RemoveAll(before); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.RemoveAll(before))
 	}
 }

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/both"
 )
@@ -85,6 +88,10 @@ func TestTripodAnswersLikeStock(t *testing.T) {
 		{name: "an API server that is missing", requests: missingServer},
 		{name: "removal of definitions", requests: removal, succeed: true, then: (*side).afterRemoval},
 		{name: "removed definitions", requests: removed},
+		{name: "definitions in groups of Kubernetes", requests: fooDefinitions(), succeed: true, then: (*side).afterFooDefinitions},
+		{name: "resources in groups of Kubernetes", requests: fooRequests()},
+		{name: "removal of definitions in groups of Kubernetes", requests: fooRemoval(), succeed: true, then: (*side).afterFooRemoval},
+		{name: "groups of Kubernetes", requests: fooRequests()},
 	}
 	ran := 0
 	for _, area := range areas {
@@ -93,9 +100,7 @@ func TestTripodAnswersLikeStock(t *testing.T) {
 			ran++
 			ready = clusters.compareArea(t, area)
 		})
-		if !ready {
-			t.Fatalf("what comes after %q cannot be compared", area.name)
-		}
+		require.True(t, ready, "what comes after %q cannot be compared", area.name)
 	}
 	if ran == len(areas) {
 		for _, entry := range clusters.accepted {
@@ -111,9 +116,7 @@ func (c *comparison) compareArea(t *testing.T, area area) bool {
 	names := map[string]bool{}
 	compare := func(requests []request) {
 		for _, r := range requests {
-			if names[r.String()] {
-				t.Errorf("two requests are called %q; give one of them a name", r)
-			}
+			assert.False(t, names[r.String()], "two requests are called %q; give one of them a name", r)
 			names[r.String()] = true
 			stock := c.compareRequest(t, r)
 			if area.succeed && stock != nil && (stock.status >= http.StatusMultipleChoices) != r.fails {
@@ -170,9 +173,7 @@ func (c *comparison) compareRequest(t *testing.T, r request) *answer {
 	if more := len(unexpected) - shown; more > 0 {
 		unexpected = append(unexpected[:shown], fmt.Sprintf("and %d more", more))
 	}
-	if len(unexpected) > 0 {
-		t.Errorf("%s\n    %s", r, strings.Join(unexpected, "\n    "))
-	}
+	assert.Empty(t, unexpected, "%s\n    %s", r, strings.Join(unexpected, "\n    "))
 	return stock
 }
 

@@ -7,6 +7,9 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestDifferencesAreFound(t *testing.T) {
@@ -62,9 +65,7 @@ func TestWhatDiffersBetweenAnyTwoClustersIsRemoved(t *testing.T) {
 		`{"cells":["a","5m2s"]}`:                         `{"cells":["a","AGE"]}`,
 		`{"ip":"10.0.0.57","kubernetes":"10.0.0.1"}`:     `{"ip":"CLUSTER-IP","kubernetes":"10.0.0.1"}`,
 	} {
-		if got := inWords(n.Value(decodeOrSay(jsonType, []byte(in)))); got != want {
-			t.Errorf("%s becomes %s, want %s", in, got, want)
-		}
+		assert.Equal(t, want, inWords(n.Value(decodeOrSay(jsonType, []byte(in)))), "%s becomes", in)
 	}
 	headers := n.headers(http.Header{"Audit-Id": {"x"}, "Content-Length": {"1"}, "Vary": {"b", "a"}})
 	if got, want := inWords(headers), `{"Audit-Id":"PRESENT","Vary":["a","b"]}`; got != want {
@@ -74,9 +75,7 @@ func TestWhatDiffersBetweenAnyTwoClustersIsRemoved(t *testing.T) {
 
 func TestAcceptedDifferencesMatchAsAWhole(t *testing.T) {
 	entry := &accepted{Request: "GET /api.*", At: "body/a", Tripod: "x|y", Reason: "test"}
-	if err := entry.compile(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, entry.compile())
 	good := difference{request: "GET /apis", at: "body/a", stock: "s", tripod: "x"}
 	for name, tc := range map[string]struct {
 		change func(*difference)
@@ -90,9 +89,7 @@ func TestAcceptedDifferencesMatchAsAWhole(t *testing.T) {
 	} {
 		changed := good
 		tc.change(&changed)
-		if got := entry.matches(changed); got != tc.want {
-			t.Errorf("%s: accepted = %v, want %v", name, got, tc.want)
-		}
+		assert.Equal(t, tc.want, entry.matches(changed), "%s: accepted", name)
 	}
 	for _, incomplete := range []accepted{{At: "a"}, {Reason: "r"}, {At: "(", Reason: "r"}} {
 		if err := incomplete.compile(); err == nil {

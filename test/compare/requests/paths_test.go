@@ -96,5 +96,8 @@ func unusualMethods() []request {
 			requests = append(requests, send(method, target))
 		}
 	}
+	for _, target := range targets {
+		requests = append(requests, send(http.MethodConnect, target).as(http1)) // HTTP/2 has no paths in CONNECT
+	}
 	return requests
 }

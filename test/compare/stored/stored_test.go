@@ -18,6 +18,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 
@@ -106,17 +108,13 @@ func TestTheSameIsStored(t *testing.T) {
 			filled, err := both.Start(t.Context(), func(_ context.Context, tripod bool) (contents, error) {
 				return fill(t, env, tripod, test.prefix, test.args)
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			stock, tripod := filled[0], filled[1]
 			if len(stock) < 100 {
 				t.Errorf("only %d values are compared", len(stock))
 			}
 			for _, key := range slices.Sorted(maps.Keys(stock)) {
-				if difference := cmp.Diff(stock[key].String(), tripod[key].String()); difference != "" {
-					t.Errorf("%s (-stock +tripod):\n%s", key, difference)
-				}
+				assert.Empty(t, cmp.Diff(stock[key].String(), tripod[key].String()), key)
 			}
 			for key := range tripod {
 				if _, ok := stock[key]; !ok {

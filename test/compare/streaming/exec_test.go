@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"k8s.io/client-go/tools/remotecommand"
 	clientexec "k8s.io/client-go/util/exec"
 	utilexec "k8s.io/utils/exec"
@@ -167,9 +169,7 @@ func (c execCase) run(t *testing.T, cluster *framework.Cluster, w way) {
 	if c.fails != nil {
 		err = c.fails(err)
 	}
-	if err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, err)
 	if got, want := stdout.String(), digestOf(c.stdout()); got != want {
 		t.Errorf("stdout: got %s, want %s", got, want)
 	}

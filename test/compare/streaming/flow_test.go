@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"k8s.io/client-go/tools/remotecommand"
 
 	"github.com/tripod-k8s/tripod/test/framework"
@@ -33,9 +35,7 @@ func expectDammed(t *testing.T, sent *atomic.Int64, open chan struct{}, done fun
 		t.Logf("while nobody reads, %d KiB are sent", n/kib)
 	}
 	close(open)
-	if err := done(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, done())
 	if got, want := received.String(), digestOf(noise("flood", flood)); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

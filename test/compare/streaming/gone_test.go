@@ -9,6 +9,8 @@ import (
 	"net"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"k8s.io/client-go/tools/remotecommand"
 
 	"github.com/tripod-k8s/tripod/test/framework"
@@ -61,9 +63,7 @@ func TestAForwardedPortHearsThatItsClientIsGone(t *testing.T) {
 				if _, err := io.ReadFull(connection, make([]byte, len("hello"))); err != nil {
 					t.Error(err)
 				}
-				if err := connection.Close(); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, connection.Close())
 				receive(t, "the connection to end", ended)
 			})
 		}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -54,9 +56,7 @@ func limited(t testing.TB) (context.Context, context.CancelFunc) {
 // must returns value where it is not interesting how a call failed.
 func must[T any](t testing.TB, value T, err error) T {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return value
 }
 

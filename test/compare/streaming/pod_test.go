@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -84,9 +86,7 @@ func newPodOf(t testing.TB, cluster *framework.Cluster, kubelet *framework.Kubel
 		node: framework.UniqueName("node"), namespace: framework.CreateNamespace(t, cluster), name: "pod",
 	}
 	client := kubeClient(t, cluster.Admin())
-	if err := p.kubelet.AddNode(t.Context(), client, p.node); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.kubelet.AddNode(t.Context(), client, p.node))
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 	account, err := client.CoreV1().ServiceAccounts(p.namespace).Create(t.Context(), account, metav1.CreateOptions{})
 	must(t, account, err)

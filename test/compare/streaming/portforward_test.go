@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/portforward"
@@ -39,9 +40,7 @@ func listen(t testing.TB, serve func(*net.TCPConn) error) int {
 		}
 	})
 	t.Cleanup(func() {
-		if err := errors.Join(listener.Close(), serving.Wait()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, errors.Join(listener.Close(), serving.Wait()))
 	})
 	return listener.Addr().(*net.TCPAddr).Port
 }
@@ -65,9 +64,7 @@ func (p *pod) forward(t testing.TB, w way, ports ...int) []string {
 	}
 	t.Cleanup(func() {
 		close(stop)
-		if err := receive(t, "the end of port forwarding", done); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, receive(t, "the end of port forwarding", done))
 	})
 	forwarded, err := forwarder.GetPorts()
 	var addresses []string
@@ -128,9 +125,7 @@ func TestPortsAreForwardedAtOnce(t *testing.T) {
 						})
 					}
 				}
-				if err := clients.Wait(); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, clients.Wait())
 			})
 		}
 	})
@@ -190,9 +185,7 @@ func TestAForwardedConnectionIsHalfClosedByTheServer(t *testing.T) {
 					t.Errorf("got %s, want %s", got, want)
 				}
 				_, err = io.Copy(stream, noise("reaction", mib))
-				if err := errors.Join(err, stream.Close()); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, errors.Join(err, stream.Close()))
 				if got, want := receive(t, "the end of what the client says", heard), digestOf(noise("reaction", mib)); got != want {
 					t.Errorf("the server heard %s, want %s", got, want)
 				}

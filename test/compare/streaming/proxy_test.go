@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -202,9 +203,7 @@ func TestWhatIsProxiedMayUpgrade(t *testing.T) {
 					if !ok || resp.Header.Get("Upgrade") != protocol {
 						t.Fatalf("got %s, %v", resp.Status, resp.Header)
 					}
-					if err := converse(connection, "client", "server", tunnelSize); err != nil {
-						t.Error(err)
-					}
+					assert.NoError(t, converse(connection, "client", "server", tunnelSize))
 					if n, err := connection.Read(make([]byte, 1)); n > 0 || err == nil {
 						t.Error("there is more when the server has ended the connection")
 					}
@@ -241,8 +240,6 @@ func TestProxiedRequestsAreTheSame(t *testing.T) {
 				answers[i][kind] = text
 			}
 		}
-		if diff := cmp.Diff(answers[0], answers[1]); diff != "" {
-			t.Errorf("upgrade: %t: stock -, Tripod +:\n%s", upgrade, diff)
-		}
+		assert.Empty(t, cmp.Diff(answers[0], answers[1]), "upgrade: %t: stock -, Tripod +", upgrade)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
@@ -30,9 +32,7 @@ resources:
 func encrypted(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "encryption.yaml")
-	if err := os.WriteFile(path, []byte(encryptionConfig), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(encryptionConfig), 0o600))
 	return "--encryption-provider-config=" + path
 }
 
@@ -44,9 +44,7 @@ func populate(t *testing.T, cluster *framework.Cluster) {
 	for i := range widgets {
 		fmt.Fprintf(&manifests, "---\napiVersion: example.com/v1\nkind: Widget\nmetadata: {name: widget-%d, namespace: takeover}\nspec: {color: red, size: %d}\n", i, i)
 	}
-	if err := cluster.Create(t.Context(), manifests.String()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cluster.Create(t.Context(), manifests.String()))
 }
 
 var objects = `apiVersion: v1

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,9 +34,7 @@ type entry struct {
 func openEtcd(t *testing.T, url string) *clientv3.Client {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{url}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { client.Close() }) //nolint:errcheck // the test is over
 	return client
 }
@@ -43,9 +42,7 @@ func openEtcd(t *testing.T, url string) *clientv3.Client {
 func readEtcd(t *testing.T, client *clientv3.Client) stored {
 	t.Helper()
 	answer, err := client.Get(t.Context(), "/registry/", clientv3.WithPrefix())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	all := stored{}
 	for _, kv := range answer.Kvs {
 		all[string(kv.Key)] = entry{kv.Value, kv.ModRevision}

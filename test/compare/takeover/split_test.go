@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -22,46 +25,30 @@ import (
 func TestCustomResourcesMoveToAnEtcdOfTheirOwn(t *testing.T) {
 	environment, flag := framework.ForTest(t), encrypted(t)
 	server, err := environment.StartStock(t.Context(), framework.StockOptions{Args: []string{flag}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	populate(t, server.Cluster)
 	client, err := dynamic.NewForConfig(server.Admin())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	before, err := client.Resource(widgetsResource).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Process.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, server.Process.Stop())
 	own, err := environment.StartEtcd(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	sourceBefore := readEtcd(t, openEtcd(t, server.EtcdURL))
 
 	report := migrate(t, environment, "--from", server.EtcdURL, "--extensions-to", own)
 	t.Logf("%d objects copied, revision %d -> %d", report.Written, report.SourceRevision, report.TargetRevision)
-	if found := differences(sourceBefore, readEtcd(t, openEtcd(t, server.EtcdURL))); len(found) > 0 {
-		t.Errorf("the source was changed: %v", found)
-	}
+	assert.Empty(t, differences(sourceBefore, readEtcd(t, openEtcd(t, server.EtcdURL))), "the source was changed")
 
 	fleet, err := environment.StartFleet(t.Context(), framework.FleetOptions{EtcdURL: server.EtcdURL, Replicas: []framework.ReplicaOptions{
 		{Name: "core-0", Args: []string{flag}}, {Name: "extensions-0", EtcdURL: own, Args: []string{flag}}, {Name: "aggregator-0"},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if client, err = dynamic.NewForConfig(fleet.Admin()); err != nil {
 		t.Fatal(err)
 	}
 	after, err := client.Resource(widgetsResource).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(after.Items) != len(before.Items) || version(t, after.GetResourceVersion()) <= version(t, before.GetResourceVersion()) {
 		t.Errorf("%d widgets at %s became %d at %s", len(before.Items), before.GetResourceVersion(), len(after.Items), after.GetResourceVersion())
 	}
@@ -76,9 +63,7 @@ func TestCustomResourcesMoveToAnEtcdOfTheirOwn(t *testing.T) {
 		}
 	}
 	watching, err := client.Resource(widgetsResource).Watch(t.Context(), metav1.ListOptions{ResourceVersion: before.GetResourceVersion()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer watching.Stop()
 	if event := <-watching.ResultChan(); event.Type != watch.Error || !apierrors.IsResourceExpired(apierrors.FromObject(event.Object)) {
 		t.Errorf("a watch from before gets %v, want to be told to list again", event)
@@ -106,26 +91,20 @@ func migrate(t *testing.T, environment *framework.Environment, args ...string) *
 		t.Fatalf("tripod migrate split-etcd: %v\n%s", err, progress)
 	}
 	report := &split.Report{}
-	if err := json.Unmarshal(out, report); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(out, report))
 	return report
 }
 
 func version(t *testing.T, resourceVersion string) uint64 {
 	t.Helper()
 	number, err := strconv.ParseUint(resourceVersion, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return number
 }
 
 func asJSON(t *testing.T, object any) string {
 	t.Helper()
 	data, err := json.Marshal(object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(data) + "\n"
 }

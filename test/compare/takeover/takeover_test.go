@@ -9,6 +9,9 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,16 +32,12 @@ var (
 func TestTripodTakesOverAndGivesBack(t *testing.T) {
 	environment, flag := framework.ForTest(t), encrypted(t)
 	server, err := environment.StartStock(t.Context(), framework.StockOptions{Args: []string{flag}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	populate(t, server.Cluster)
 	etcd := openEtcd(t, server.EtcdURL)
 	shown, stored := readAPI(t, server.Cluster), readEtcd(t, etcd)
 
-	if err := server.Exchange(t.Context(), tripod, flag); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, server.Exchange(t.Context(), tripod, flag))
 	t.Logf("%d objects in etcd, %d shown in all versions", len(stored), len(shown))
 	compare(t, shown, readAPI(t, server.Cluster))
 	for _, difference := range differences(stored, readEtcd(t, etcd)) {
@@ -53,9 +52,7 @@ func TestTripodTakesOverAndGivesBack(t *testing.T) {
 		}
 	}
 
-	if err := server.Exchange(t.Context(), kubeAPIServer, flag); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, server.Exchange(t.Context(), kubeAPIServer, flag))
 	compare(t, shown, readAPI(t, server.Cluster))
 	for _, difference := range differences(stored, readEtcd(t, etcd)) {
 		t.Errorf("in etcd, kube-apiserver has %s", difference)
@@ -66,9 +63,7 @@ func TestTripodTakesOverAndGivesBack(t *testing.T) {
 func work(t *testing.T, config *rest.Config) {
 	t.Helper()
 	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, w := range []struct {
 		resource         schema.GroupVersionResource
 		kind             string
@@ -88,9 +83,7 @@ func work(t *testing.T, config *rest.Config) {
 		if w.deleted == "" {
 			continue
 		}
-		if err := objects.Delete(t.Context(), w.deleted, metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, objects.Delete(t.Context(), w.deleted, metav1.DeleteOptions{}))
 	}
 }
 
@@ -108,29 +101,21 @@ func newObject(resource schema.GroupVersionResource, kind, name string) *unstruc
 func TestTripodBesideKubeAPIServer(t *testing.T) {
 	environment, flag := framework.ForTest(t), encrypted(t)
 	first, err := environment.StartStock(t.Context(), framework.StockOptions{Args: []string{flag}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	populate(t, first.Cluster)
 	etcd := openEtcd(t, first.EtcdURL)
 	before := readEtcd(t, etcd)
 	second, err := first.Beside(t.Context(), tripod, flag)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	compare(t, readAPI(t, first.Cluster), readAPI(t, second.Cluster))
 
 	// Each defines a resource, and the other serves it.
 	for i, servers := range [][2]*framework.Stock{{first, second}, {second, first}} {
 		group := fmt.Sprintf("group-%d.example.com", i)
 		things := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "things"}
-		if err := servers[0].Create(t.Context(), fmt.Sprintf(definition, group)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, servers[0].Create(t.Context(), fmt.Sprintf(definition, group)))
 		client, err := dynamic.NewForConfig(servers[1].Admin())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		framework.Eventually(t, servers[1].Name+" serves what "+servers[0].Name+" was told", func(ctx context.Context) error {
 			_, err := client.Resource(things).Create(ctx, newObject(things, "Thing", "thing"), metav1.CreateOptions{})
 			if apierrors.IsAlreadyExists(err) {
@@ -139,17 +124,13 @@ func TestTripodBesideKubeAPIServer(t *testing.T) {
 			return err
 		})
 		other, err := dynamic.NewForConfig(servers[0].Admin())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if _, err := other.Resource(things).Get(t.Context(), "thing", metav1.GetOptions{}); err != nil {
 			t.Errorf("%s does not see what was made through %s: %v", servers[0].Name, servers[1].Name, err)
 		}
 	}
 	after := readEtcd(t, etcd)
-	if err := second.Process.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, second.Process.Stop())
 	for key, was := range before {
 		if is, exists := after[key]; !restless.MatchString(key) && (!exists || is.revision != was.revision) {
 			t.Errorf("%s was written or removed while both ran", key)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	collectorv1 "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonv1 "go.opentelemetry.io/proto/otlp/common/v1"
 	tracev1 "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -37,9 +38,7 @@ type span struct {
 func newCollector(t *testing.T) (*collector, string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c, server := &collector{}, grpc.NewServer()
 	collectorv1.RegisterTraceServiceServer(server, c)
 	go server.Serve(listener) //nolint:errcheck // a test that receives nothing says so

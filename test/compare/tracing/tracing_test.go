@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
@@ -59,20 +61,12 @@ func TestARequestLeavesOneTrace(t *testing.T) {
 	both.RunFresh(t, func(t *testing.T, env *framework.Environment, tripod bool) {
 		file := filepath.Join(env.Dir, "tracing.yaml")
 		configuration := `{"apiVersion": "apiserver.config.k8s.io/v1", "kind": "TracingConfiguration", "samplingRatePerMillion": 1000000, "endpoint": %q}`
-		if err := os.WriteFile(file, fmt.Appendf(nil, configuration, address), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, configuration, address), 0o600))
 		server, err := env.StartStock(t.Context(), framework.StockOptions{DropIn: tripod, Args: []string{"--tracing-config-file=" + file}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := server.Create(t.Context(), manifests); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, server.Create(t.Context(), manifests))
 		jane, err := server.UserConfig("jane")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for owner, request := range requests {
 			services := 1
 			if tripod {
@@ -84,9 +78,7 @@ func TestARequestLeavesOneTrace(t *testing.T) {
 					target := request.path + "?fieldManager=" + framework.UniqueName("test")
 					body := strings.ReplaceAll(request.body, "NAME", framework.UniqueName("traced"))
 					client := clientSpan{trace: randomHex(32), id: randomHex(16)}
-					if err := post(t.Context(), config, server.URL+target, body, client); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, post(t.Context(), config, server.URL+target, body, client))
 					framework.Eventually(t, "there is one trace of "+target, func(context.Context) error {
 						return check(collected.traces(target), client, user == "administrator", services)
 					})

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"k8s.io/client-go/rest"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
@@ -23,76 +25,87 @@ func TestAnAPIServerWithTwoEndpoints(t *testing.T) {
 	first.start(t)
 	s.awaitCondition(t, apiregistrationv1.ConditionTrue, "SomeEndpointsFail", second)
 
-	t.Run("is served by one while the other was never there", func(t *testing.T) {
-		watch := follow(t, s.namespace, aggregators[1])
-		l := startLoad(t, s)
-		l.awaitRequests(t, enough)
-		l.finish()
-		l.everythingWasServed(t, 0)
-		l.everythingIsThere(t)
-		watch.sawAll(t, l)
-	})
-	t.Run("is served by both when the other has come", func(t *testing.T) {
-		second.start(t)
-		s.awaitCondition(t, apiregistrationv1.ConditionTrue, "Passed")
-		before := [2]float64{s.served(t, first), s.served(t, second)}
-		l := startLoad(t, s)
-		l.awaitRequests(t, enough)
-		l.finish()
-		l.everythingWasServed(t, 0)
-		shares := [2]float64{s.served(t, first) - before[0], s.served(t, second) - before[1]}
-		t.Logf("the endpoints served %v requests", shares)
-		for i, share := range shares {
-			if share < enough/4 {
-				t.Errorf("endpoint %d served %v of %v requests", i, share, l.total())
-			}
-		}
-	})
-	t.Run("is served by the other when one dies, and by both when it is back", func(t *testing.T) {
-		watches := []*follower{follow(t, s.namespace, aggregators[0]), follow(t, s.namespace, aggregators[1])}
-		l := startLoad(t, s)
-		l.awaitRequests(t, enough)
-		first.kill(t)
-		died := time.Now()
-		s.awaitCondition(t, apiregistrationv1.ConditionTrue, "SomeEndpointsFail", first)
-		t.Logf("the condition named the dead endpoint after %s", milliseconds(time.Since(died)))
-		l.awaitRequests(t, enough)
+	t.Run("is served by one while the other was never there", s.servedByOne)
+	t.Run("is served by both when the other has come", s.servedByBoth)
+	t.Run("is served by the other when one dies, and by both when it is back", s.losesOne)
+	t.Run("is unavailable without endpoints, and available with one", s.losesBoth)
+}
 
-		first.start(t)
-		awaitListening(t, first)
-		returned := time.Now()
-		s.awaitCondition(t, apiregistrationv1.ConditionTrue, "Passed")
-		t.Logf("the condition was good %s after the endpoint listened again", milliseconds(time.Since(returned)))
-		before := s.served(t, first)
-		l.awaitRequests(t, enough)
-		l.finish()
-		if share := s.served(t, first) - before; share < enough/4 {
-			t.Errorf("the endpoint that returned served %v requests", share)
+func (s *server) servedByOne(t *testing.T) {
+	watch := follow(t, s.namespace, aggregators[1])
+	l := startLoad(t, s)
+	l.awaitRequests(t, enough)
+	l.finish()
+	l.everythingWasServed(t, 0)
+	l.everythingIsThere(t)
+	watch.sawAll(t, l)
+}
+
+func (s *server) servedByBoth(t *testing.T) {
+	first, second := s.endpoints[0], s.endpoints[1]
+	second.start(t)
+	s.awaitCondition(t, apiregistrationv1.ConditionTrue, "Passed")
+	before := [2]float64{s.served(t, first), s.served(t, second)}
+	l := startLoad(t, s)
+	l.awaitRequests(t, enough)
+	l.finish()
+	l.everythingWasServed(t, 0)
+	shares := [2]float64{s.served(t, first) - before[0], s.served(t, second) - before[1]}
+	t.Logf("the endpoints served %v requests", shares)
+	for i, share := range shares {
+		if share < enough/4 {
+			t.Errorf("endpoint %d served %v of %v requests", i, share, l.total())
 		}
-		l.everythingWasServed(t, clients)
-		l.everythingIsThere(t)
-		for _, w := range watches {
-			w.sawAll(t, l)
-		}
-	})
-	t.Run("is unavailable without endpoints, and available with one", func(t *testing.T) {
-		for _, e := range s.endpoints {
-			e.kill(t)
-		}
-		died := time.Now()
-		s.awaitCondition(t, apiregistrationv1.ConditionFalse, "FailedDiscoveryCheck", first, second)
-		t.Logf("the condition was bad after %s", milliseconds(time.Since(died)))
-		unavailable(t)
-		second.start(t)
-		awaitListening(t, second)
-		returned := time.Now()
-		s.awaitCondition(t, apiregistrationv1.ConditionTrue, "SomeEndpointsFail", first)
-		t.Logf("the condition was good %s after an endpoint listened", milliseconds(time.Since(returned)))
-		l := startLoad(t, s)
-		l.awaitRequests(t, enough)
-		l.finish()
-		l.everythingWasServed(t, 0)
-	})
+	}
+}
+
+func (s *server) losesOne(t *testing.T) {
+	first := s.endpoints[0]
+	watches := []*follower{follow(t, s.namespace, aggregators[0]), follow(t, s.namespace, aggregators[1])}
+	l := startLoad(t, s)
+	l.awaitRequests(t, enough)
+	first.kill(t)
+	died := time.Now()
+	s.awaitCondition(t, apiregistrationv1.ConditionTrue, "SomeEndpointsFail", first)
+	t.Logf("the condition named the dead endpoint after %s", milliseconds(time.Since(died)))
+	l.awaitRequests(t, enough)
+
+	first.start(t)
+	awaitListening(t, first)
+	returned := time.Now()
+	s.awaitCondition(t, apiregistrationv1.ConditionTrue, "Passed")
+	t.Logf("the condition was good %s after the endpoint listened again", milliseconds(time.Since(returned)))
+	before := s.served(t, first)
+	l.awaitRequests(t, enough)
+	l.finish()
+	if share := s.served(t, first) - before; share < enough/4 {
+		t.Errorf("the endpoint that returned served %v requests", share)
+	}
+	l.everythingWasServed(t, clients)
+	l.everythingIsThere(t)
+	for _, w := range watches {
+		w.sawAll(t, l)
+	}
+}
+
+func (s *server) losesBoth(t *testing.T) {
+	first, second := s.endpoints[0], s.endpoints[1]
+	for _, e := range s.endpoints {
+		e.kill(t)
+	}
+	died := time.Now()
+	s.awaitCondition(t, apiregistrationv1.ConditionFalse, "FailedDiscoveryCheck", first, second)
+	t.Logf("the condition was bad after %s", milliseconds(time.Since(died)))
+	unavailable(t)
+	second.start(t)
+	awaitListening(t, second)
+	returned := time.Now()
+	s.awaitCondition(t, apiregistrationv1.ConditionTrue, "SomeEndpointsFail", first)
+	t.Logf("the condition was good %s after an endpoint listened", milliseconds(time.Since(returned)))
+	l := startLoad(t, s)
+	l.awaitRequests(t, enough)
+	l.finish()
+	l.everythingWasServed(t, 0)
 }
 
 // unavailable expects what clients are told while no endpoint can be reached.
@@ -103,9 +116,7 @@ func unavailable(t *testing.T) {
 		client, err := rest.HTTPClientFor(config)
 		began := time.Now()
 		resp, err := must(t, client, err).Get(config.Host + "/apis/" + group + "/v1alpha1/flunders")
-		if err := must(t, resp, err).Body.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, must(t, resp, err).Body.Close())
 		t.Logf("%s answered %d after %s", name, resp.StatusCode, milliseconds(time.Since(began)))
 		if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
 			t.Errorf("%s answers %s with Retry-After %q", name, resp.Status, resp.Header.Get("Retry-After"))

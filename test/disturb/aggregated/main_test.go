@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
@@ -39,9 +41,7 @@ func TestMain(m *testing.M) {
 // must returns value where it is not interesting how a call failed.
 func must[T any](t testing.TB, value T, err error) T {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return value
 }
 

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
@@ -23,18 +25,12 @@ func TestTheConditionOfAServiceFollowsItsReplicas(t *testing.T) {
 	replica := fleet.Replica("extensions-0")
 	address := strings.TrimPrefix(replica.URL, "https://")
 	awaitOwn(t, apiregistrationv1.ConditionTrue, "all checks passed")
-	if err := replica.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, replica.Kill())
 	died := time.Now()
 	awaitOwn(t, apiregistrationv1.ConditionFalse, address)
 	t.Logf("the condition named the dead replica after %s", milliseconds(time.Since(died)))
-	if err := replica.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if err := replica.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, replica.Start())
+	require.NoError(t, replica.WaitReady(t.Context()))
 	ready := time.Now()
 	awaitOwn(t, apiregistrationv1.ConditionTrue, "all checks passed")
 	t.Logf("the condition was good %s after the replica was ready", milliseconds(time.Since(ready)))

@@ -15,6 +15,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -107,9 +110,7 @@ func (s *server) delegate(t testing.TB, dir string) string {
 	kubeconfig.Contexts["c"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
 	kubeconfig.CurrentContext = "c"
 	path := filepath.Join(dir, "kubeconfig")
-	if err := clientcmd.WriteToFile(*kubeconfig, path); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, clientcmd.WriteToFile(*kubeconfig, path))
 	binding, err := s.client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
@@ -157,9 +158,7 @@ func (s *server) register(t testing.TB, bundle []byte) {
 	}, metav1.CreateOptions{})
 	must(t, registered, err)
 	t.Cleanup(func() {
-		if err := s.services.ApiregistrationV1().APIServices().Delete(context.Background(), apiService, metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, s.services.ApiregistrationV1().APIServices().Delete(context.Background(), apiService, metav1.DeleteOptions{}))
 	})
 }
 
@@ -175,9 +174,7 @@ func (e *endpoint) start(t testing.TB) {
 // kill ends an endpoint as kill -9 does.
 func (e *endpoint) kill(t testing.TB) {
 	t.Helper()
-	if err := e.process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, e.process.Signal(syscall.SIGKILL))
 	<-e.process.Done()
 }
 

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/test/framework"
@@ -45,9 +47,7 @@ func (l *load) fail(format string, args ...any) {
 func client(t testing.TB, cluster *framework.Cluster, http2 bool) *http.Client {
 	t.Helper()
 	config, err := rest.TLSConfigFor(cluster.Admin())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: http2, DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
@@ -161,16 +161,12 @@ func TestAggregatorsComeAndGoWithoutClientsNoticing(t *testing.T) {
 		// The balancer asks every two seconds who is ready.
 		"--aggregator-arg=--shutdown-delay-duration=5s",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	l, stop := run(t, tripod.Cluster)
 	l.progress(t)
 	for _, n := range []int{1, 2} {
 		began := time.Now()
-		if err := tripod.Scale(t.Context(), "aggregator", n); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, tripod.Scale(t.Context(), "aggregator", n))
 		t.Logf("scaling to %d took %.1f s", n, time.Since(began).Seconds())
 		l.progress(t)
 	}
@@ -196,13 +192,9 @@ func TestAggregatorsComeAndGoWithoutClientsNoticing(t *testing.T) {
 func restart(t *testing.T, tripod *framework.Tripod, name string) {
 	t.Helper()
 	before, err := tripod.Component(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	began := time.Now()
-	if err := syscall.Kill(before.PID, syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Kill(before.PID, syscall.SIGTERM))
 	framework.Eventually(t, name+" is back", func(ctx context.Context) error {
 		now, err := tripod.Component(ctx, name)
 		if err == nil && (now.PID == before.PID || !now.Ready) {

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 
@@ -69,9 +71,7 @@ func unavailable(t *testing.T) {
 			if err == nil {
 				err = isUnavailable(a)
 			}
-			if err != nil {
-				t.Errorf("%s: %v", test.name, err)
-			}
+			assert.NoError(t, err, test.name)
 			slowest = max(slowest, a.Ended.Sub(a.Began)) // with the time for a connection
 		}
 	}
@@ -142,9 +142,7 @@ func discoveryIsComplete(t *testing.T) {
 				delete(missing, r.Name)
 			}
 		}
-		if len(missing) > 0 {
-			t.Errorf("discovery is without %v", slices.Sorted(maps.Keys(missing)))
-		}
+		assert.Empty(t, missing, "discovery is without %v", slices.Sorted(maps.Keys(missing)))
 		client.UseLegacyDiscovery = true
 		groups, err := client.ServerGroups()
 		if !slices.ContainsFunc(must(t, groups, err).Groups, func(g metav1.APIGroup) bool { return g.Name == "example.com" }) {

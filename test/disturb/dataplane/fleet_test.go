@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/test/framework"
@@ -102,9 +104,7 @@ func (d *dataPlane) serving(ctx context.Context, aggregator, service string) err
 
 func (d *dataPlane) start(t testing.TB, name string) {
 	t.Helper()
-	if err := d.Replica(name).Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Replica(name).Start())
 	d.running[name] = true
 }
 
@@ -112,27 +112,21 @@ func (d *dataPlane) start(t testing.TB, name string) {
 func (d *dataPlane) kill(t testing.TB, name string) {
 	t.Helper()
 	d.running[name] = false
-	if err := d.Replica(name).Kill(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Replica(name).Kill())
 }
 
 // restart stops a replica in order, starts it and returns when it is ready.
 func (d *dataPlane) restart(t testing.TB, name string) {
 	t.Helper()
 	d.running[name] = false
-	if err := d.Replica(name).Stop(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Replica(name).Stop())
 	d.start(t, name)
 	d.awaitReady(t, name)
 }
 
 func (d *dataPlane) awaitReady(t testing.TB, name string) {
 	t.Helper()
-	if err := d.Replica(name).WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.Replica(name).WaitReady(t.Context()))
 }
 
 // addresses are those that clients know.

@@ -9,6 +9,9 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,9 +32,7 @@ type doomedNamespace struct {
 // newDoomedNamespace returns when kube-controller-manager deletes namespaces.
 func newDoomedNamespace(t *testing.T, env *framework.Environment) *doomedNamespace {
 	t.Helper()
-	if err := env.StartControllers(t.Context(), fleet.Cluster, framework.ControllersOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, env.StartControllers(t.Context(), fleet.Cluster, framework.ControllersOptions{}))
 	client, err := kubernetes.NewForConfig(fleet.Admin())
 	must(t, client, err)
 	d := &doomedNamespace{namespaces: client.CoreV1().Namespaces(), client: traffic.NewClient(t, fleet.Cluster.Admin(), 1)}
@@ -50,9 +51,7 @@ func newDoomedNamespace(t *testing.T, env *framework.Environment) *doomedNamespa
 
 func (d *doomedNamespace) delete(t testing.TB) {
 	t.Helper()
-	if err := d.namespaces.Delete(t.Context(), d.name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, d.namespaces.Delete(t.Context(), d.name, metav1.DeleteOptions{}))
 }
 
 // stays expects the namespace to be there, and to say why.
@@ -87,9 +86,7 @@ func (d *doomedNamespace) isGone(t *testing.T) {
 		return fmt.Errorf("the namespace is %+v", namespace.Status)
 	})
 	for _, r := range append([]traffic.Resource{traffic.ConfigMaps}, few...) {
-		if err := d.isEmpty(t.Context(), r); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, d.isEmpty(t.Context(), r))
 	}
 }
 

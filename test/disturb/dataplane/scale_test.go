@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/traffic"
 )
@@ -22,9 +24,7 @@ func TestScalingIsNotNoticed(t *testing.T) {
 	tripod, err := framework.ForTest(t).StartTripod(t.Context(), framework.TripodOptions{
 		Args: []string{"--core-replicas=2", "--extensions-replicas=2", "--aggregator-replicas=2", "--lb"},
 	})
-	if err := must(t, tripod, err).Create(t.Context(), traffic.Definitions(traffic.Customs)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, must(t, tripod, err).Create(t.Context(), traffic.Definitions(traffic.Customs)))
 	tr := traffic.Start(t, traffic.Options{Customs: traffic.Customs}, tripod.Admin())
 	for _, step := range []struct {
 		service  string
@@ -33,9 +33,7 @@ func TestScalingIsNotNoticed(t *testing.T) {
 		{"core", 1}, {"extensions", 1}, {"aggregator", 1}, {"aggregator", 2}, {"extensions", 2}, {"core", 2},
 	} {
 		began := time.Now()
-		if err := tripod.Scale(t.Context(), step.service, step.replicas); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, tripod.Scale(t.Context(), step.service, step.replicas))
 		measured(t, fmt.Sprintf("%s-has-%d", step.service, step.replicas), time.Since(began))
 		awaitShares(t, tripod, step.service, step.replicas)
 	}

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/test/framework"
@@ -43,9 +45,7 @@ func newClient(t testing.TB, random *rand.Rand, aggregators []*framework.Cluster
 	for _, aggregator := range aggregators {
 		config := aggregator.Admin()
 		tls, err := rest.TLSConfigFor(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		transport := &http.Transport{TLSClientConfig: tls, ForceAttemptHTTP2: true}
 		t.Cleanup(transport.CloseIdleConnections)
 		c.paths = append(c.paths, way{config.Host, &http.Client{Transport: transport}})

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
@@ -69,9 +71,7 @@ func startCluster(t testing.TB) *cluster {
 	t.Helper()
 	env := framework.ForTest(t)
 	etcd, err := env.StartEtcd(t.Context(), env.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	options := framework.FleetOptions{EtcdURL: etcd}
 	for _, service := range services {
 		for i := range 2 {
@@ -81,9 +81,7 @@ func startCluster(t testing.TB) *cluster {
 		}
 	}
 	fleet, err := env.StartFleet(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := &cluster{Fleet: fleet, replicas: map[string][]*framework.Replica{}}
 	if c.artifacts, c.kept, err = env.NewKept("histories"); err != nil {
 		t.Fatal(err)
@@ -96,9 +94,7 @@ func startCluster(t testing.TB) *cluster {
 		}
 	}
 	for _, r := range resources[1:] {
-		if err := fleet.Create(t.Context(), r.definition()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, fleet.Create(t.Context(), r.definition()))
 	}
 	return c
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/test/disturb/linearizability/history"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
@@ -92,9 +94,7 @@ func (r *round) run(t *testing.T) {
 			workers.Go(func() { w.run(working) })
 		}
 	}
-	if err := r.trouble(t); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.trouble(t))
 	stopWorking()
 	workers.Wait()
 	for _, p := range r.parties {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -39,7 +40,7 @@ const (
 type cluster struct {
 	*framework.Fleet
 	// gateways count the connections to etcd of each replica of extensions.
-	gateways map[string]*gateway
+	gateways map[string]*framework.Gateway
 }
 
 func TestStoragesAreDividedAmongReplicas(t *testing.T) {
@@ -50,9 +51,7 @@ func TestStoragesAreDividedAmongReplicas(t *testing.T) {
 		each = map[string]int{}
 		for name := range c.gateways {
 			value, err := c.Metric(t.Context(), name, "tripod_custom_resource_storages")
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			each[name] = int(value)
 			sum += int(value)
 		}
@@ -63,7 +62,7 @@ func TestStoragesAreDividedAmongReplicas(t *testing.T) {
 	}
 	connections := map[string]int64{}
 	for name, gateway := range c.gateways {
-		connections[name] = gateway.open.Load()
+		connections[name] = gateway.Open.Load()
 	}
 
 	informers := watchAll(t, c.Admin(), resources)
@@ -77,15 +76,13 @@ func TestStoragesAreDividedAmongReplicas(t *testing.T) {
 		if n < fewest || n > most {
 			t.Errorf("%s has %d storages, not about %d", name, n, groups/replicas)
 		}
-		if more := c.gateways[name].open.Load() - connections[name]; more > moreConnections {
+		if more := c.gateways[name].Open.Load() - connections[name]; more > moreConnections {
 			t.Errorf("%s has opened %d connections to etcd for %d storages", name, more, n)
 		}
 	}
 
 	const leaves = "extensions-2"
-	if err := c.Replica(leaves).Kill(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Replica(leaves).Kill())
 	delete(c.gateways, leaves)
 	touchAll(t, c.Admin(), resources)
 	informers.see(t, "touched")
@@ -100,15 +97,13 @@ func start(t *testing.T) *cluster {
 	t.Helper()
 	environment := framework.ForTest(t)
 	etcd, err := environment.StartEtcd(t.Context(), environment.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &cluster{gateways: map[string]*gateway{}}
+	require.NoError(t, err)
+	c := &cluster{gateways: map[string]*framework.Gateway{}}
 	options := framework.FleetOptions{EtcdURL: etcd, Replicas: []framework.ReplicaOptions{{Name: "core-0"}}}
 	for i := range replicas {
 		name := fmt.Sprintf("extensions-%d", i)
-		c.gateways[name] = newGateway(t, etcd)
-		options.Replicas = append(options.Replicas, framework.ReplicaOptions{Name: name, EtcdURL: c.gateways[name].url()})
+		c.gateways[name] = framework.NewGateway(t, etcd)
+		options.Replicas = append(options.Replicas, framework.ReplicaOptions{Name: name, EtcdURL: c.gateways[name].URL()})
 	}
 	options.Replicas = append(options.Replicas, framework.ReplicaOptions{Name: "aggregator-0"})
 	if c.Fleet, err = environment.StartFleet(t.Context(), options); err != nil {
@@ -121,9 +116,7 @@ func start(t *testing.T) *cluster {
 func define(t *testing.T, config *rest.Config) []schema.GroupVersionResource {
 	t.Helper()
 	client, err := apiextensions.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resources := make([]schema.GroupVersionResource, groups)
 	making, ctx := errgroup.WithContext(t.Context())
 	making.SetLimit(8)
@@ -134,13 +127,9 @@ func define(t *testing.T, config *rest.Config) []schema.GroupVersionResource {
 			return err
 		})
 	}
-	if err := making.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, making.Wait())
 	dynamicClient, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	framework.Eventually(t, "all definitions are established", func(ctx context.Context) error {
 		list, err := dynamicClient.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")).List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -194,9 +183,7 @@ func watchAll(t *testing.T, config *rest.Config, resources []schema.GroupVersion
 	t.Helper()
 	config.QPS, config.Burst = 40, 40 // about what kube-controller-manager has
 	client, err := metadata.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	informers := everything{metadatainformer.NewSharedInformerFactory(client, 0), resources}
 	for _, resource := range resources {
 		informers.ForResource(resource).Informer()
@@ -208,9 +195,7 @@ func watchAll(t *testing.T, config *rest.Config, resources []schema.GroupVersion
 	})
 	informers.Start(stop)
 	for resource, synced := range informers.WaitForCacheSync(t.Context().Done()) {
-		if !synced {
-			t.Fatalf("the informer of %s does not know all objects", resource)
-		}
+		require.True(t, synced, "the informer of %s does not know all objects", resource)
 	}
 	return informers
 }
@@ -232,9 +217,7 @@ func (e everything) see(t *testing.T, name string) {
 func touchAll(t *testing.T, config *rest.Config, resources []schema.GroupVersionResource) {
 	t.Helper()
 	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, resource := range resources {
 		object := &unstructured.Unstructured{}
 		object.SetAPIVersion(resource.GroupVersion().String())

@@ -13,13 +13,13 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// AgainstStock is whether a second stock kube-apiserver takes the place of Tripod.
+// AgainstStock is set if a second stock kube-apiserver takes the place of Tripod.
 var AgainstStock = os.Getenv("TEST_AGAINST") == "stock"
 
-// names are those of the two in subtests.
+// names are the names of the subtests of the two sides.
 var names = [2]string{"stock", "tripod"}
 
-// NeedsTripod skips a test of Tripod's own processes where a stock kube-apiserver takes its place.
+// NeedsTripod skips a test of Tripod's own processes if a stock kube-apiserver takes its place.
 func NeedsTripod(t testing.TB) {
 	t.Helper()
 	if AgainstStock {
@@ -77,7 +77,8 @@ func Run[S any](t *testing.T, sides [2]S, test func(t *testing.T, side S)) {
 	}
 }
 
-// RunFresh runs a test that starts its own server, as subtests stock and tripod at the same time. Each has an environment that ends with it.
+// RunFresh runs a test that starts its own server, as subtests stock and tripod at the same time. Each has its own environment, which ends
+// with it.
 func RunFresh(t *testing.T, test func(t *testing.T, env *framework.Environment, tripod bool)) {
 	Run(t, [2]bool{false, !AgainstStock}, func(t *testing.T, tripod bool) { test(t, framework.ForTest(t), tripod) })
 }

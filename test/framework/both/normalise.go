@@ -12,28 +12,28 @@ import (
 	"strings"
 )
 
-// Volatile is text that differs between any two clusters, and what takes its place.
+// Volatile is text that differs between any two clusters, and its replacement.
 type Volatile struct {
 	Pattern *regexp.Regexp
 	With    string
 }
 
-// volatile is what every comparison leaves out.
+// volatile is what every comparison replaces.
 var volatile = []Volatile{
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UID"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},
 	{regexp.MustCompile(`X509SHA256=[0-9a-f]{64}`), "X509SHA256=HASH"},
 }
 
-// Normaliser removes from what a cluster says what differs between any two clusters.
+// Normaliser removes what differs between any two clusters.
 type Normaliser struct {
-	// Volatile is left out beside UIDs, times, and fingerprints of certificates.
+	// Volatile is replaced in addition to UIDs, times and fingerprints of certificates.
 	Volatile []Volatile
-	// Fields have text that differs, by their name in any object, and what takes its place. Values that are empty or "0" stay.
+	// Fields maps names of fields with such text, in any object, to the replacement. Empty values and "0" stay.
 	Fields map[string]string
 	// Sets are the names of lists without an order.
 	Sets []string
-	// Own decides about a field itself, where it returns true.
+	// Own handles a field itself if it returns true.
 	Own func(name string, value any) (any, bool)
 	// OwnText changes a text before anything else does, and OwnNumber a number. Both may be nil.
 	OwnText   func(string) string

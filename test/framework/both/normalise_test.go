@@ -8,6 +8,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestWhatDiffersBetweenAnyTwoClustersIsRemoved(t *testing.T) {
@@ -34,11 +37,7 @@ func TestWhatDiffersBetweenAnyTwoClustersIsRemoved(t *testing.T) {
 		decoder := json.NewDecoder(strings.NewReader(in))
 		decoder.UseNumber()
 		var value any
-		if err := decoder.Decode(&value); err != nil {
-			t.Fatal(err)
-		}
-		if got := InWords(n.Value(value)); got != want {
-			t.Errorf("%s becomes %s, want %s", in, got, want)
-		}
+		require.NoError(t, decoder.Decode(&value))
+		assert.Equal(t, want, InWords(n.Value(value)), "%s becomes", in)
 	}
 }

@@ -16,21 +16,21 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// User makes the configuration of a client of a cluster.
+// User returns the client configuration of a user of a cluster.
 type User func(*framework.Cluster) (*rest.Config, error)
 
-// Admin is a user who may do everything, and Anonymous shows no credentials.
+// Admin is a user with all rights. Anonymous has no credentials.
 var (
 	Admin     User = func(c *framework.Cluster) (*rest.Config, error) { return c.Admin(), nil }
 	Anonymous User = func(c *framework.Cluster) (*rest.Config, error) { return c.Anonymous(), nil }
 )
 
-// Certificate is a user in groups who shows a client certificate.
+// Certificate is a user in groups with a client certificate.
 func Certificate(name string, groups ...string) User {
 	return func(c *framework.Cluster) (*rest.Config, error) { return c.UserConfig(name, groups...) }
 }
 
-// Token is who shows a bearer token.
+// Token is a user with a bearer token.
 func Token(token string) User {
 	return func(c *framework.Cluster) (*rest.Config, error) {
 		config := c.Anonymous()
@@ -39,7 +39,7 @@ func Token(token string) User {
 	}
 }
 
-// Password is who shows a name and a password.
+// Password is a user with a name and a password.
 func Password(name, password string) User {
 	return func(c *framework.Cluster) (*rest.Config, error) {
 		config := c.Anonymous()
@@ -57,7 +57,7 @@ type Side struct {
 	clients map[string]*http.Client
 }
 
-// NewSide returns a side with users by the names that a test has for them.
+// NewSide returns a side with the users of a test, by name.
 func NewSide(cluster *framework.Cluster, users map[string]User) *Side {
 	s := &Side{Cluster: cluster, users: map[string]User{}, clients: map[string]*http.Client{}}
 	for name, user := range users {
@@ -92,7 +92,7 @@ func (s *Side) config(user string) (*rest.Config, error) {
 	return config, nil
 }
 
-// Client returns the HTTP client of a user, always the same one. It shows answers as they are: it neither decompresses them nor follows
+// Client returns the HTTP client of a user, always the same one. It returns answers unchanged: it neither decompresses them nor follows
 // redirects.
 func (s *Side) Client(user string) (*http.Client, error) {
 	s.mu.Lock()
@@ -121,7 +121,7 @@ type Request struct {
 	Body               []byte
 }
 
-// Answer is what a side says to a request.
+// Answer is the answer of a side to a request.
 type Answer struct {
 	Code   int
 	Header http.Header

@@ -1,8 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stockcache keeps what a stock kube-apiserver made of a suite that takes long, until the version of Kubernetes
-// or the suite changes.
+// Package stockcache keeps the results of a stock kube-apiserver in a long suite until the version of Kubernetes or the suite changes.
 package stockcache
 
 import (
@@ -41,7 +40,7 @@ func Open(ctx context.Context, dir, apiserver string) (*Cache, error) {
 	return &Cache{dir: dir, version: string(fields[len(fields)-1])}, nil
 }
 
-// Get reads into results what stock made of exactly these cases. It returns false where that is not known.
+// Get reads the results of stock in exactly these cases. It returns false if they are unknown.
 func (c *Cache) Get(cases []string, results any) (bool, error) {
 	data, err := os.ReadFile(c.path(cases))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -56,7 +55,7 @@ func (c *Cache) Get(cases []string, results any) (bool, error) {
 	return true, nil
 }
 
-// Put keeps what stock made of these cases.
+// Put keeps the results of stock in these cases.
 func (c *Cache) Put(cases []string, results any) error {
 	data, err := json.MarshalIndent(results, "", "  ")
 	if err == nil {

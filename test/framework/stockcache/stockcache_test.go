@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
 )
 
 func TestResultsAreKeptByVersionAndCases(t *testing.T) {
@@ -16,19 +17,13 @@ func TestResultsAreKeptByVersionAndCases(t *testing.T) {
 	open := func(version string) *Cache {
 		t.Helper()
 		binary := filepath.Join(t.TempDir(), "kube-apiserver")
-		if err := os.WriteFile(binary, []byte("#!/bin/sh\necho Kubernetes "+version+"\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(binary, []byte("#!/bin/sh\necho Kubernetes "+version+"\n"), 0o700))
 		cache, err := Open(t.Context(), dir, binary)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return cache
 	}
 	kept := map[string]bool{"a": true, "b": false}
-	if err := open("v1.36.3").Put([]string{"a", "b"}, kept); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, open("v1.36.3").Put([]string{"a", "b"}, kept))
 	for _, test := range []struct {
 		name, version string
 		cases         []string
@@ -42,9 +37,7 @@ func TestResultsAreKeptByVersionAndCases(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var got map[string]bool
 			found, err := open(test.version).Get(test.cases, &got)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if diff := cmp.Diff(test.want, got); diff != "" || found != (test.want != nil) {
 				t.Errorf("found %v, %s", found, diff)
 			}

@@ -5,6 +5,7 @@ package traffic
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"k8s.io/client-go/rest"
 
@@ -28,22 +31,41 @@ type Client struct {
 	url         string
 	connections []*http.Client
 	next        atomic.Uint64
+	// Timeout is when it gives a request up. It is a minute when 0.
+	Timeout time.Duration
 }
 
 // NewClient returns a client that has so many connections.
 func NewClient(t testing.TB, config *rest.Config, connections int) *Client {
 	t.Helper()
+	c, err := Dial(config, connections)
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// Dial returns a client that has so many connections, for a program that is not a test. As client-go does, it leaves a connection
+// on which nothing comes back.
+func Dial(config *rest.Config, connections int) (*Client, error) {
 	c := &Client{url: config.Host}
 	for range connections {
 		tls, err := rest.TLSConfigFor(config)
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
-		transport := &http.Transport{TLSClientConfig: tls, ForceAttemptHTTP2: true, DisableCompression: true}
-		t.Cleanup(transport.CloseIdleConnections)
-		c.connections = append(c.connections, &http.Client{Transport: transport})
+		c.connections = append(c.connections, &http.Client{Transport: &http.Transport{
+			TLSClientConfig: tls, ForceAttemptHTTP2: true, DisableCompression: true,
+			HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
+		}})
 	}
-	return c
+	return c, nil
+}
+
+// Close closes connections that are not used.
+func (c *Client) Close() {
+	for _, connection := range c.connections {
+		connection.CloseIdleConnections()
+	}
 }
 
 // connection returns one connection after the other.
@@ -61,21 +83,17 @@ type Answer struct {
 
 // Send sends a request and reads the answer. An error is about the connection.
 func (c *Client) Send(ctx context.Context, method, path string, body []byte) (Answer, error) {
-	return sendBy(ctx, c.connection(), method, c.url+path, body)
-}
-
-func sendBy(ctx context.Context, client *http.Client, method, url string, body []byte) (Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, giveUp)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, giveUp))
 	defer cancel()
 	a := Answer{Began: time.Now()}
-	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(body))
 	if err != nil {
 		return a, err
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	resp, err := client.Do(req)
+	resp, err := c.connection().Do(req)
 	if err == nil {
 		defer resp.Body.Close() //nolint:errcheck // it was only read
 		a.Code, a.Header = resp.StatusCode, resp.Header
@@ -117,8 +135,6 @@ func (c *Client) Need(t testing.TB, method, path string, body []byte) Object {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}
 	o, err := Decode(a.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return o
 }

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // WatchesAreWell expects that no watch had an error. Where no replica was killed, none ends within an event.
@@ -51,9 +53,7 @@ func (tr *Traffic) SawAll(t testing.TB) {
 		if w.problem != nil {
 			continue // which was told
 		}
-		if err := collections[w.path].areSeenAs(w.events); err != nil {
-			t.Errorf("watcher %d of %s: %v", i, w.resource.Plural, err)
-		}
+		assert.NoError(t, collections[w.path].areSeenAs(w.events), "watcher %d of %s", i, w.resource.Plural)
 	}
 }
 

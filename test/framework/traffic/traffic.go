@@ -95,7 +95,7 @@ func Start(t testing.TB, options Options, addresses ...*rest.Config) *Traffic {
 	for i := range options.Workers {
 		w := NewWorker(clientOf(i), resourceOf(i), tr.namespace, i)
 		tr.workers = append(tr.workers, w)
-		tr.working.Go(func() { w.run(working, time.Second*time.Duration(options.Workers)/time.Duration(options.Rate)) })
+		tr.working.Go(func() { w.Run(working, time.Second*time.Duration(options.Workers)/time.Duration(options.Rate)) })
 	}
 	return tr
 }

@@ -30,6 +30,8 @@ type Worker struct {
 	// Spans are the times of its requests, and Failures those that did not get what they should.
 	Spans    []Span
 	Failures []Failure
+	// Failed is told of each failure, if it is not nil.
+	Failed func(Failure)
 }
 
 // Span is the time of a request.
@@ -56,7 +58,9 @@ type Failure struct {
 	Worker int
 	// Code is that of the answer, 0 where there was none.
 	Code int
-	Err  error
+	// Wrong is set where the answer was not what this worker, and nobody else, had written.
+	Wrong bool
+	Err   error
 }
 
 func (f Failure) String() string {
@@ -72,8 +76,8 @@ func NewWorker(c *Client, r Resource, namespace string, number int) *Worker {
 	return &Worker{client: c, resource: r, namespace: namespace, number: number, random: random}
 }
 
-// run works at a steady pace.
-func (w *Worker) run(ctx context.Context, interval time.Duration) {
+// Run works at a steady pace until ctx ends, and finishes the request that is under way.
+func (w *Worker) Run(ctx context.Context, interval time.Duration) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
@@ -127,7 +131,7 @@ func (w *Worker) read(ctx context.Context, path, value, version string) {
 	o, ok := w.send(ctx, http.MethodGet, path, nil, http.StatusOK)
 	if ok && value != "" && (o.Data.Value != value || o.Metadata.ResourceVersion != version) {
 		err := fmt.Errorf("%s@%s is read as %s@%s", value, version, o.Data.Value, o.Metadata.ResourceVersion)
-		w.Failures = append(w.Failures, Failure{Span: w.Spans[len(w.Spans)-1], Worker: w.number, Err: err})
+		w.fails(Failure{Span: w.Spans[len(w.Spans)-1], Worker: w.number, Wrong: true, Err: err})
 	}
 }
 
@@ -144,9 +148,16 @@ func (w *Worker) send(ctx context.Context, method, path string, body []byte, cod
 		o, err = Decode(a.Body)
 	}
 	if err != nil {
-		w.Failures = append(w.Failures, Failure{Span: took, Worker: w.number, Code: a.Code, Err: err})
+		w.fails(Failure{Span: took, Worker: w.number, Code: a.Code, Err: err})
 	}
 	return o, err == nil
+}
+
+func (w *Worker) fails(f Failure) {
+	w.Failures = append(w.Failures, f)
+	if w.Failed != nil {
+		w.Failed(f)
+	}
 }
 
 // theEnd is the name of the object that is written last.

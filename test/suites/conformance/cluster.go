@@ -19,7 +19,7 @@ import (
 // nodes are the nodes of each cluster.
 var nodes = []string{"node-1", "node-2"}
 
-// cluster is one of the two that are compared.
+// cluster is one of the two clusters that are compared.
 type cluster struct {
 	*framework.Cluster
 	env    *framework.Environment
@@ -27,7 +27,7 @@ type cluster struct {
 	runs   int
 }
 
-// startCluster starts stock or tripod, and controllers.
+// startCluster starts stock or Tripod, and controllers.
 func startCluster(ctx context.Context, name string) (_ *cluster, err error) {
 	env, err := framework.New("conformance-" + name)
 	if err != nil {
@@ -61,22 +61,22 @@ func startCluster(ctx context.Context, name string) (_ *cluster, err error) {
 	return c, nil
 }
 
-// close stops the cluster. The logs are kept when a spec has failed.
+// close stops the cluster. It keeps the logs if a spec failed.
 func (c *cluster) close() error { return c.env.Close(c.failed) }
 
 // run is one run of ginkgo.
 type run struct {
-	// group is whose specs are run, for people.
+	// group is the name of the specs, for people.
 	group string
-	// focus is ginkgo's.
+	// focus is ginkgo's --focus.
 	focus string
-	// procs is how many specs run at a time, attempts how often one that fails is tried.
+	// procs is how many specs run at a time, attempts how often a spec may run until it passes.
 	procs, attempts int
-	// timeout ends the run; specs that then did not run are skipped.
+	// timeout ends the run. Ginkgo skips specs that have not run by then.
 	timeout time.Duration
 }
 
-// run runs specs. Those that ginkgo skipped are not in the results.
+// run runs specs. The results do not include skipped specs.
 func (c *cluster) run(ctx context.Context, r run) (results, error) {
 	c.runs++
 	report := fmt.Sprintf("report-%d.json", c.runs)
@@ -97,7 +97,7 @@ func (c *cluster) run(ctx context.Context, r run) (results, error) {
 	select {
 	case <-process.Done():
 	case <-ctx.Done():
-		// Ginkgo would wait for what the specs clean up, and that goes with the cluster. Its processes are a group.
+		// Ginkgo would wait while the specs clean up, but the cluster goes anyway. Its processes are a group.
 		return nil, errors.Join(ctx.Err(), syscall.Kill(-process.PID(), syscall.SIGKILL), process.Stop())
 	}
 	found, err := readReport(filepath.Join(c.env.Dir, report))

@@ -29,7 +29,7 @@ const (
 	failureLength = 600
 )
 
-// compareClusters runs the specs of the list on stock, where that was not done yet, and on Tripod.
+// compareClusters runs the specs of the list on Tripod, and on stock if its results are unknown.
 func compareClusters(ctx context.Context, o *options) error {
 	list, err := readList(o.list)
 	if err != nil {
@@ -62,7 +62,7 @@ func compareClusters(ctx context.Context, o *options) error {
 	return nil
 }
 
-// stockResults returns what stock makes of the specs, and runs those of which that is not known.
+// stockResults returns the results of stock. It runs the specs whose results are unknown.
 func stockResults(ctx context.Context, o *options, known *stockcache.Cache, wanted map[string][]string) (results, error) {
 	all, unknown := results{}, map[string][]string{}
 	for group, specs := range wanted {
@@ -114,7 +114,7 @@ func resultsOf(
 	return all, nil
 }
 
-// report prints the counts and every difference. It returns how many specs pass on stock only.
+// report prints the counts and every difference. It returns how many specs pass only on stock.
 func report(output io.Writer, onStock, onTripod results) int {
 	var stockOnly []string
 	for _, spec := range slices.Sorted(maps.Keys(onStock)) {
@@ -134,7 +134,7 @@ func report(output io.Writer, onStock, onTripod results) int {
 	return len(stockOnly)
 }
 
-// took returns the time of all specs, as if one had run after the other.
+// took returns the sum of the times of all specs.
 func (r results) took() time.Duration {
 	var sum time.Duration
 	for _, one := range r {

@@ -14,34 +14,26 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/onsi/ginkgo/v2/reporters"
 	"github.com/onsi/ginkgo/v2/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestListIsReadAsWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "specs.txt")
-	if err := writeList(path, []string{"[sig-b] two", "[sig-a] one", "[sig-b] two"}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writeList(path, []string{"[sig-b] two", "[sig-a] one", "[sig-b] two"}))
 	got, err := readList(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"[sig-a] one", "[sig-b] two"}, got); diff != "" {
-		t.Error(diff)
-	}
+	require.NoError(t, err)
+	assert.Empty(t, cmp.Diff([]string{"[sig-a] one", "[sig-b] two"}, got))
 }
 
 func TestTheListIsOfKnownGroups(t *testing.T) {
 	specs, err := readList("specs.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(specs) == 0 {
 		t.Error("the list is empty")
 	}
 	for _, spec := range specs {
-		if !slices.Contains(groups, groupOf(spec)) {
-			t.Errorf("%q is of none of the groups %v", spec, groups)
-		}
+		assert.Contains(t, groups, groupOf(spec), "%q is of none of the groups", spec)
 	}
 }
 
@@ -64,9 +56,7 @@ func TestFocusMatchesTheSpecsOnly(t *testing.T) {
 		"Kubernetes e2e suite [sig-auth] works (11)":           false,
 		"Kubernetes e2e suite [sig-apps] and [sig-auth] other": false,
 	} {
-		if focus.MatchString(name) != want {
-			t.Errorf("%q matches: %v, want %v", name, !want, want)
-		}
+		assert.Equal(t, want, focus.MatchString(name), "%q matches", name)
 	}
 }
 
@@ -92,21 +82,15 @@ func TestReportOfGinkgoIsRead(t *testing.T) {
 		spec("are not chosen", types.SpecStateSkipped, ""),
 		spec("skip themselves", types.SpecStateSkipped, "needs a cloud"),
 	}}, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got, err := readReport(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := results{
 		"[sig-auth] tokens work":            {State: types.SpecStatePassed, Attempts: 1},
 		"[sig-auth] tokens fail":            {State: types.SpecStateFailed, Attempts: 1, Failure: "reason"},
 		"[sig-auth] tokens skip themselves": {State: types.SpecStateSkipped, Attempts: 1, Failure: "needs a cloud"},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	assert.Empty(t, cmp.Diff(want, got))
 }
 
 func TestAReportOfASuiteThatCouldNotStartIsAnError(t *testing.T) {
@@ -114,9 +98,7 @@ func TestAReportOfASuiteThatCouldNotStartIsAnError(t *testing.T) {
 	err := reporters.GenerateJSONReport(types.Report{SpecReports: types.SpecReports{{
 		LeafNodeType: types.NodeTypeSynchronizedBeforeSuite, State: types.SpecStateFailed, Failure: types.Failure{Message: "no nodes"},
 	}}}, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := readReport(path); err == nil || !strings.Contains(err.Error(), "no nodes") {
 		t.Errorf("error is %v", err)
 	}
@@ -128,15 +110,11 @@ func TestReportCountsWhatPassesOnStockOnly(t *testing.T) {
 	got := report(&output,
 		results{"both": passed, "stock": passed, "tripod": failed, "neither": failed, "missing": passed},
 		results{"both": passed, "stock": failed, "tripod": passed, "neither": failed})
-	if got != 2 {
-		t.Errorf("%d differences, want 2", got)
-	}
+	assert.Equal(t, 2, got, "%d differences, want 2", got)
 	for _, want := range []string{
 		"failed on Tripod: stock\n  reason", "failed on stock: tripod", "on Tripod: missing", "stock:  3 of 5", "Tripod: 2 of 4",
 	} {
-		if !strings.Contains(output.String(), want) {
-			t.Errorf("the report does not say %q:\n%s", want, output.String())
-		}
+		assert.Contains(t, output.String(), want, "the report")
 	}
 }
 
@@ -170,9 +148,7 @@ k8s.io/kubernetes/test/e2e/auth/two.go:1
 			if _, err := io.CopyBuffer(p, struct{ io.Reader }{strings.NewReader(ginkgo)}, make([]byte, 5)); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want, output.String()); diff != "" {
-				t.Error(diff)
-			}
+			assert.Empty(t, cmp.Diff(want, output.String()))
 		})
 	}
 }

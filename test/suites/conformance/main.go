@@ -8,13 +8,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/tripod-k8s/tripod/test/framework"
 )
 
 // groups are the special interest groups whose conformance specs are about the API.
@@ -22,10 +21,10 @@ var groups = []string{
 	"sig-api-machinery", "sig-apps", "sig-architecture", "sig-auth", "sig-cli", "sig-instrumentation",
 }
 
-// errDiffers is returned after the differences were printed.
+// errDiffers is returned after the differences are printed.
 var errDiffers = errors.New("specs that pass on stock fail on Tripod")
 
-// options are what the command line says.
+// options are the flags of the command.
 type options struct {
 	groups  []string
 	focus   *regexp.Regexp
@@ -35,19 +34,7 @@ type options struct {
 	list    string
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := conformance(ctx, os.Args[1:])
-	stop()
-	switch {
-	case err == nil:
-	case errors.Is(err, flag.ErrHelp):
-		os.Exit(2)
-	default:
-		fmt.Fprintln(os.Stderr, "conformance:", err)
-		os.Exit(1)
-	}
-}
+func main() { framework.RunCommand("conformance", conformance) }
 
 func conformance(ctx context.Context, args []string) error {
 	o, err := parse(args)
@@ -69,11 +56,8 @@ func parse(args []string) (*options, error) {
 	flags.IntVar(&o.procs, "procs", 6, "specs that run at a time; most of them wait most of the time")
 	flags.DurationVar(&o.timeout, "timeout", time.Hour, "time for the specs of each group")
 	flags.StringVar(&o.list, "list", "test/suites/conformance/specs.txt", "file with the specs")
-	if err := flags.Parse(args); err != nil {
+	if err := framework.ParseFlags(flags, args); err != nil {
 		return nil, err
-	}
-	if flags.NArg() > 0 {
-		return nil, fmt.Errorf("unknown argument %q", flags.Arg(0))
 	}
 	var err error
 	if o.focus, err = regexp.Compile(*focus); err != nil {

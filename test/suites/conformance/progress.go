@@ -4,19 +4,20 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/tripod-k8s/tripod/test/framework"
 )
 
 const (
-	// bullet starts the line with which `ginkgo -v` says how a spec ended. The next line has its name, or, where specs run
-	// one after the other and the spec has passed, an earlier line.
+	// bullet starts the line with which `ginkgo -v` reports the end of a spec. The next line has the name of the spec. If specs run one
+	// after the other and the spec passed, an earlier line has it instead.
 	bullet = "•"
 	// nameStart is how the name of a spec starts.
 	nameStart = "[sig-"
-	// nameEnd is where the name of a conformance spec ends; its labels follow.
+	// nameEnd ends the name of a conformance spec. Its labels follow.
 	nameEnd = "[Conformance]"
 )
 
@@ -26,28 +27,14 @@ type progress struct {
 	title  string
 
 	done int
-	// name is the last one that was seen.
+	// name is the last name in the output.
 	name    string
 	outcome string
-	partial []byte
 }
 
-// newProgress returns a progress whose lines start with title.
-func newProgress(output io.Writer, title string) *progress {
-	return &progress{output: output, title: title}
-}
-
-// Write takes output of ginkgo.
-func (p *progress) Write(data []byte) (int, error) {
-	p.partial = append(p.partial, data...)
-	for {
-		line, rest, found := bytes.Cut(p.partial, []byte("\n"))
-		if !found {
-			return len(data), nil
-		}
-		p.partial = rest
-		p.line(string(line))
-	}
+// newProgress returns a writer for the output of ginkgo. The lines that it prints start with title.
+func newProgress(output io.Writer, title string) io.Writer {
+	return framework.Lines((&progress{output: output, title: title}).line)
 }
 
 func (p *progress) line(line string) {

@@ -16,7 +16,7 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework/stockcache"
 )
 
-// refresh runs the conformance specs of the groups on stock and puts those that pass at once in the list.
+// refresh runs the conformance specs of the groups on stock, and lists those that pass at the first attempt.
 func refresh(ctx context.Context, o *options) (err error) {
 	list, err := readList(o.list)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -13,7 +13,7 @@ import (
 	"github.com/onsi/ginkgo/v2/types"
 )
 
-// result is what became of a spec.
+// result is the result of a spec.
 type result struct {
 	State    types.SpecState
 	Attempts int
@@ -23,7 +23,7 @@ type result struct {
 
 func (r result) passed() bool { return r.State == types.SpecStatePassed }
 
-// results are by the name of the spec.
+// results are results by the name of the spec.
 type results map[string]result
 
 func (r results) count() int {
@@ -36,7 +36,7 @@ func (r results) count() int {
 	return n
 }
 
-// readReport reads ginkgo's own report. What it skipped is left out.
+// readReport reads ginkgo's own report, without skipped specs.
 func readReport(path string) (results, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -56,17 +56,17 @@ func groupOf(spec string) string {
 	return group
 }
 
-// exactly returns a pattern for ginkgo that matches these specs only.
+// exactly returns a pattern for ginkgo that matches only these specs.
 func exactly(specs []string) string {
 	quoted := make([]string, 0, len(specs))
 	for _, spec := range specs {
 		quoted = append(quoted, regexp.QuoteMeta(spec))
 	}
-	// Ginkgo puts the name of the suite before that of the spec.
+	// Ginkgo puts the name of the suite before the name of the spec.
 	return " (" + strings.Join(quoted, "|") + ")$"
 }
 
-// replaced returns the list with the entries that a run was about replaced by those that passed in it.
+// replaced returns the list in which the specs of a run are replaced by those that passed.
 func replaced(list, ran, passed []string) []string {
 	result := slices.DeleteFunc(slices.Clone(list), func(spec string) bool { return slices.Contains(ran, spec) })
 	return append(result, passed...)

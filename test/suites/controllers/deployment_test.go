@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -33,9 +35,7 @@ func TestADeploymentsPodsBecomeRunning(t *testing.T) {
 			},
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	available := func(want int32) func(context.Context) error {
 		return func(ctx context.Context) error {
 			deployment, err := web.Get(ctx, "web", metav1.GetOptions{})
@@ -54,14 +54,10 @@ func TestADeploymentsPodsBecomeRunning(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: namespace},
 		Spec:       autoscalingv1.ScaleSpec{Replicas: 1},
 	}, metav1.UpdateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	framework.Eventually(t, "1 pod runs", available(1))
 
-	if err := web.Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, web.Delete(t.Context(), "web", metav1.DeleteOptions{}))
 	framework.Eventually(t, "no pod is left", func(ctx context.Context) error { return podsRun(ctx, namespace, 0) })
 }
 

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -67,9 +69,7 @@ func ownerWaits(t *testing.T, p pair) {
 		return err
 	})
 	owner, err := p.owners.in(p.namespace).Get(t.Context(), "owner", metav1.GetOptions{})
-	if err != nil {
-		t.Fatalf("the owner should wait for its dependent: %v", err)
-	}
+	require.NoError(t, err, "the owner should wait for its dependent")
 	if owner.GetDeletionTimestamp() == nil || !slices.Contains(owner.GetFinalizers(), metav1.FinalizerDeleteDependents) {
 		t.Errorf("the owner is not in foreground deletion: %v", owner.Object["metadata"])
 	}
@@ -85,9 +85,7 @@ func dependentStays(t *testing.T, p pair) {
 	})
 	awaitCollector(t, p.dependents, p.namespace)
 	dependent, err := p.dependents.in(p.namespace).Get(t.Context(), "dependent", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if dependent.GetDeletionTimestamp() != nil || len(dependent.GetOwnerReferences()) > 0 {
 		t.Errorf("the dependent is not an orphan that stays: %v", dependent.Object["metadata"])
 	}
@@ -106,9 +104,7 @@ func (p pair) create(t testing.TB, finalizers ...string) {
 func (p pair) deleteOwner(t testing.TB, policy metav1.DeletionPropagation) {
 	t.Helper()
 	err := p.owners.in(p.namespace).Delete(t.Context(), "owner", metav1.DeleteOptions{PropagationPolicy: &policy})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 func (p pair) gone(ctx context.Context) error {

@@ -10,6 +10,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -37,9 +40,7 @@ func TestANamespaceWithCustomResourcesIsDeletedCompletely(t *testing.T) {
 			return r.gone(ctx, namespace, "plain")
 		})
 		held, err := r.in(namespace).Get(t.Context(), "held", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if held.GetDeletionTimestamp() == nil {
 			t.Errorf("nobody deleted the %s with a finalizer", r.kind)
 		}
@@ -48,9 +49,7 @@ func TestANamespaceWithCustomResourcesIsDeletedCompletely(t *testing.T) {
 
 	framework.Eventually(t, "the namespace is gone", func(ctx context.Context) error { return namespaceGone(ctx, namespace) })
 	for _, r := range []resource{widgets, configMaps} {
-		if left := names(t, r, namespace); len(left) > 0 {
-			t.Errorf("the namespace is gone and has left these %ss: %v", r.kind, left)
-		}
+		assert.Empty(t, names(t, r, namespace), "the namespace is gone and has left these %ss", r.kind)
 	}
 }
 
@@ -68,15 +67,11 @@ func TestANamespaceWaitsWhileExtensionsIsAway(t *testing.T) {
 	framework.Eventually(t, "objects of core are deleted meanwhile", func(ctx context.Context) error {
 		return configMaps.gone(ctx, namespace, "a")
 	})
-	if err := terminating(t.Context(), namespace, corev1.NamespaceDeletionContentFailure); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, terminating(t.Context(), namespace, corev1.NamespaceDeletionContentFailure))
 
 	resume()
 	framework.Eventually(t, "the namespace is gone", func(ctx context.Context) error { return namespaceGone(ctx, namespace) })
-	if left := names(t, widgets, namespace); len(left) > 0 {
-		t.Errorf("the namespace is gone and has left these widgets: %v", left)
-	}
+	assert.Empty(t, names(t, widgets, namespace), "the namespace is gone and has left these widgets")
 }
 
 // suspend keeps a component from answering anything until resume is called or the test ends. Unlike a component that
@@ -84,16 +79,10 @@ func TestANamespaceWaitsWhileExtensionsIsAway(t *testing.T) {
 func suspend(t testing.TB, component string) (resume func()) {
 	t.Helper()
 	status, err := tripod.Component(t.Context(), component)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(status.PID, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(status.PID, syscall.SIGSTOP))
 	resume = sync.OnceFunc(func() {
-		if err := syscall.Kill(status.PID, syscall.SIGCONT); err != nil {
-			t.Errorf("cannot resume %s: %v", component, err)
-		}
+		assert.NoError(t, syscall.Kill(status.PID, syscall.SIGCONT), "cannot resume %s", component)
 	})
 	t.Cleanup(resume)
 	return resume
@@ -101,9 +90,7 @@ func suspend(t testing.TB, component string) (resume func()) {
 
 func deleteNamespace(t testing.TB, name string) {
 	t.Helper()
-	if err := client.CoreV1().Namespaces().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, client.CoreV1().Namespaces().Delete(t.Context(), name, metav1.DeleteOptions{}))
 }
 
 // terminating returns nil when the namespace is being deleted and has the condition.
@@ -130,9 +117,7 @@ func namespaceGone(ctx context.Context, name string) error {
 func names(t testing.TB, r resource, namespace string) []string {
 	t.Helper()
 	list, err := r.in(namespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var names []string
 	for _, item := range list.Items {
 		names = append(names, item.GetName())

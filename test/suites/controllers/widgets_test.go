@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,9 +57,7 @@ func (r resource) create(t testing.TB, namespace, name string, finalizers []stri
 		}
 	}
 	created, err := r.in(namespace).Create(t.Context(), object, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return created
 }
 
@@ -81,9 +81,7 @@ func (r resource) release(t testing.TB, namespace, name string) {
 func newWidgets(t testing.TB) resource {
 	t.Helper()
 	crds, err := apiextensions.NewForConfig(tripod.Admin())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	group := framework.UniqueName("test") + ".example.com"
 	crd := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: "widgets." + group},

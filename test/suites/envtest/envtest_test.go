@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,9 +38,7 @@ func useDropIn(t *testing.T) {
 	env := framework.ForTest(t)
 	dir := t.TempDir()
 	apiserver := filepath.Join(dir, "kube-apiserver")
-	if err := os.Symlink(env.Binary("tripod"), apiserver); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(env.Binary("tripod"), apiserver))
 	t.Setenv("TEST_ASSET_KUBE_APISERVER", apiserver)
 	t.Setenv("TEST_ASSET_ETCD", env.Binary("test-assets/etcd"))
 	t.Setenv("TEST_ASSET_KUBECTL", env.Binary("tripod"))
@@ -97,19 +98,13 @@ func TestAControllerWorksUnderEnvtestWithTheDropIn(t *testing.T) {
 	ctrl.SetLogger(zap.New(zap.UseDevMode(true), zap.WriteTo(os.Stderr)))
 	environment := &envtest.Environment{CRDs: []*apiextensionsv1.CustomResourceDefinition{boatCRD()}}
 	config, err := environment.Start()
-	if err != nil {
-		t.Fatalf("envtest did not start: %v", err)
-	}
+	require.NoError(t, err, "envtest did not start")
 	t.Cleanup(func() {
-		if err := environment.Stop(); err != nil {
-			t.Errorf("envtest did not stop: %v", err)
-		}
+		assert.NoError(t, environment.Stop(), "envtest did not stop")
 	})
 
 	manager, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme.Scheme, Metrics: server.Options{BindAddress: "0"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := ctrl.NewControllerManagedBy(manager).For(newBoat("", "")).Owns(&corev1.ConfigMap{}).Complete(harbour{manager.GetClient()}); err != nil {
 		t.Fatal(err)
 	}
@@ -118,19 +113,13 @@ func TestAControllerWorksUnderEnvtestWithTheDropIn(t *testing.T) {
 	go func() { done <- manager.Start(ctx) }()
 	t.Cleanup(func() {
 		stop()
-		if err := <-done; err != nil {
-			t.Errorf("the manager ended with: %v", err)
-		}
+		assert.NoError(t, <-done, "end of the manager")
 	})
 
 	c, err := client.New(config, client.Options{Scheme: scheme.Scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dinghy := newBoat("default", "dinghy")
-	if err := c.Create(ctx, dinghy); err != nil {
-		t.Fatalf("the custom resource could not be created right after envtest had started: %v", err)
-	}
+	require.NoError(t, c.Create(ctx, dinghy), "the custom resource could not be created right after envtest had started")
 	key := client.ObjectKey{Namespace: "default", Name: "dinghy-berth"}
 	expectBerth := func(ctx context.Context) error { return c.Get(ctx, key, &corev1.ConfigMap{}) }
 	framework.Eventually(t, "the controller makes a ConfigMap for the boat", expectBerth)
@@ -144,9 +133,7 @@ func TestAControllerWorksUnderEnvtestWithTheDropIn(t *testing.T) {
 		return nil
 	})
 
-	if err := c.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
 	framework.Eventually(t, "the controller makes the ConfigMap again", expectBerth)
 }
 
@@ -157,18 +144,12 @@ func TestEnvtestAddsUsers(t *testing.T) {
 		t.Fatalf("envtest did not start: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := environment.Stop(); err != nil {
-			t.Errorf("envtest did not stop: %v", err)
-		}
+		assert.NoError(t, environment.Stop(), "envtest did not stop")
 	})
 	user, err := environment.AddUser(envtest.User{Name: "jane", Groups: []string{"devs"}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c, err := client.New(user.Config(), client.Options{Scheme: scheme.Scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := c.List(t.Context(), &corev1.SecretList{}); !apierrors.IsForbidden(err) {
 		t.Errorf("a user without rights lists Secrets: %v", err)
 	}

@@ -1,12 +1,12 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command kubectlsuite runs Kubernetes' own tests of kubectl, the scripts in test/cmd, with a stock kube-apiserver and
-// with Tripod in its place, and tells what differs. It exits with 1 when a test passes on stock and not on Tripod.
+// Command kubectlsuite runs Kubernetes' own tests of kubectl, the scripts in test/cmd, with a stock kube-apiserver and with Tripod in its
+// place, and reports differences. It exits with 1 if a test passes on stock and not on Tripod.
 //
-// The scripts are those of the module k8s.io/kubernetes in go.mod. They start etcd, the API server and
-// kube-controller-manager themselves; Tripod is started as `tripod kube-apiserver` with the flags that they give to
-// kube-apiserver. What stock makes of them is kept in bin/kubectl-suite, until the version of Kubernetes changes.
+// The scripts come from the module k8s.io/kubernetes in go.mod. They start etcd, the API server and kube-controller-manager themselves.
+// Tripod runs as `tripod kube-apiserver`, with the flags that the scripts give to kube-apiserver. The results of stock stay in
+// bin/kubectl-suite until the version of Kubernetes changes.
 package main
 
 import (
@@ -15,11 +15,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
-	"syscall"
 
+	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/stockcache"
 )
 
@@ -30,31 +29,16 @@ const (
 	tripodBin = "bin/tripod"
 )
 
-// errDiffers is returned after the differences were printed.
+// errDiffers is returned after the differences are printed.
 var errDiffers = errors.New("tests that pass on stock fail on Tripod")
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := kubectlsuite(ctx, os.Args[1:])
-	stop()
-	switch {
-	case err == nil:
-	case errors.Is(err, flag.ErrHelp):
-		os.Exit(2)
-	default:
-		fmt.Fprintln(os.Stderr, "kubectlsuite:", err)
-		os.Exit(1)
-	}
-}
+func main() { framework.RunCommand("kubectlsuite", kubectlsuite) }
 
 func kubectlsuite(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("kubectlsuite", flag.ContinueOnError)
 	only := flags.String("only", ".", "run only tests whose name, such as run_pod_tests, matches this regular expression")
-	if err := flags.Parse(args); err != nil {
+	if err := framework.ParseFlags(flags, args); err != nil {
 		return err
-	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("unknown argument %q", flags.Arg(0))
 	}
 	if _, err := regexp.CompilePOSIX(*only); err != nil {
 		return fmt.Errorf("-only: %w", err)
@@ -73,7 +57,7 @@ func kubectlsuite(ctx context.Context, args []string) error {
 	return nil
 }
 
-// stockResults returns what stock makes of the tests, from an earlier run where there was one.
+// stockResults returns the results of stock, from an earlier run if there was one.
 func stockResults(ctx context.Context, only string) (results, error) {
 	known, err := stockcache.Open(ctx, cacheDir, filepath.Join(assetsDir, apiServer))
 	if err != nil {

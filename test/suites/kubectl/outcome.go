@@ -4,37 +4,36 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 )
 
 const (
-	// started and failed are how the scripts say that a test starts and that it has failed; allPassed that all have ended.
+	// With started, the scripts report that a test starts, with failed that it failed, and with allPassed that all tests ended.
 	started   = "Recording: "
 	failed    = "Error when running "
 	allPassed = "TESTS PASSED"
-	// summary is what they say at the end where tests have failed.
+	// summary starts the last line if tests failed.
 	summary = "FAILED TESTS: "
 
-	// canary has to fail, and does so before there is a server.
+	// canary must fail, and does so before a server runs.
 	canary = "record_command_canary"
 
-	// between is the name for what the scripts check outside of tests. It passes when they come to their end.
+	// between is the name for the checks outside of tests. It passes if the scripts run to their end.
 	between = "(between the tests)"
 
-	// quotedLines is how much of the output of a failed test is kept.
+	// quotedLines is how many lines of a failed test's output are kept.
 	quotedLines = 25
 )
 
-// result is what became of a test.
+// result is the result of a test.
 type result struct {
 	Passed bool
-	// Output is the end of the output of a test that has failed.
+	// Output is the end of the output of a failed test.
 	Output string `json:",omitempty"`
 }
 
-// results are by the name of the test.
+// results are results by the name of the test.
 type results map[string]result
 
 func (r results) count() int {
@@ -52,30 +51,17 @@ type outcome struct {
 	progress func(string)
 	results  results
 	current  string
-	// ended says that the scripts came to their end.
-	ended   bool
-	recent  []string
-	partial []byte
+	// ended is set when the scripts ran to their end.
+	ended  bool
+	recent []string
 }
 
-// newOutcome returns an outcome that calls progress with a line when a test has ended.
+// newOutcome returns an outcome that calls progress with a line when a test ends.
 func newOutcome(progress func(string)) *outcome {
 	return &outcome{progress: progress, results: results{}}
 }
 
-// Write takes output of the scripts.
-func (o *outcome) Write(data []byte) (int, error) {
-	o.partial = append(o.partial, data...)
-	for {
-		line, rest, found := bytes.Cut(o.partial, []byte("\n"))
-		if !found {
-			return len(data), nil
-		}
-		o.partial = rest
-		o.line(string(line))
-	}
-}
-
+// line takes a line of the output.
 func (o *outcome) line(line string) {
 	if name, found := strings.CutPrefix(line, started); found {
 		o.finish()
@@ -96,7 +82,7 @@ func (o *outcome) line(line string) {
 	o.recent = o.recent[max(0, len(o.recent)-quotedLines):]
 }
 
-// finish is called when the next test starts: the one before has passed where it did not say that it has failed.
+// finish is called when the next test starts. The last test has passed unless it said that it failed.
 func (o *outcome) finish() {
 	if _, known := o.results[o.current]; !known && o.current != "" {
 		o.set(o.current, result{Passed: true})

@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+
+	"github.com/tripod-k8s/tripod/test/framework"
 )
 
 func TestOutcomeIsReadFromTheScripts(t *testing.T) {
@@ -41,16 +44,14 @@ func TestOutcomeIsReadFromTheScripts(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			o := newOutcome(func(string) {})
 			// Output comes in pieces.
-			if _, err := io.CopyBuffer(struct{ io.Writer }{o}, struct{ io.Reader }{strings.NewReader(test.output)}, make([]byte, 7)); err != nil {
+			if _, err := io.CopyBuffer(struct{ io.Writer }{framework.Lines(o.line)}, struct{ io.Reader }{strings.NewReader(test.output)}, make([]byte, 7)); err != nil {
 				t.Fatal(err)
 			}
 			got := map[string]bool{}
 			for name, result := range o.end() {
 				got[name] = result.Passed
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Error(diff)
-			}
+			assert.Empty(t, cmp.Diff(test.want, got))
 		})
 	}
 }
@@ -58,12 +59,10 @@ func TestOutcomeIsReadFromTheScripts(t *testing.T) {
 func TestAFailedTestIsQuoted(t *testing.T) {
 	o := newOutcome(func(string) {})
 	text := "Recording: run_a\nof a\nRecording: run_b\nreason\nError when running run_b\nRecording: run_c\nTESTS PASSED\n"
-	if _, err := io.WriteString(o, text); err != nil {
+	if _, err := io.WriteString(framework.Lines(o.line), text); err != nil {
 		t.Fatal(err)
 	}
-	if got := o.end()["run_b"].Output; got != "reason" {
-		t.Errorf("output is %q", got)
-	}
+	assert.Equal(t, "reason", o.end()["run_b"].Output, "output")
 }
 
 func TestReportCountsWhatPassesOnStockOnly(t *testing.T) {
@@ -77,8 +76,6 @@ func TestReportCountsWhatPassesOnStockOnly(t *testing.T) {
 		"fails on Tripod: stock\n  reason", "fails on stock: tripod", "fails on both: neither", "did not run on Tripod: missing",
 		"stock:  3 of 5", "Tripod: 2 of 4",
 	} {
-		if !strings.Contains(output.String(), want) {
-			t.Errorf("the report does not say %q:\n%s", want, output.String())
-		}
+		assert.Contains(t, output.String(), want, "the report")
 	}
 }

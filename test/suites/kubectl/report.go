@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// report prints the counts and every difference. It returns how many tests pass on stock only.
+// report prints the counts and every difference. It returns how many tests pass only on stock.
 func report(output io.Writer, onStock, onTripod results) int {
 	stockOnly := 0
 	for _, name := range slices.Sorted(maps.Keys(onStock)) {

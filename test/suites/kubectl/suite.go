@@ -25,10 +25,10 @@ const (
 	tripodSide = "tripod"
 )
 
-// stopTimeout is how long something may keep the output open after the scripts have ended.
+// stopTimeout is how long a process may keep the output open after the scripts have ended.
 const stopTimeout = 10 * time.Second
 
-// runSuite runs the scripts on one side and returns what became of each test.
+// runSuite runs the scripts on one side and returns the results.
 func runSuite(ctx context.Context, side, only string) (_ results, err error) {
 	root, err := os.MkdirTemp("", "kubectl-suite-")
 	if err != nil {
@@ -55,7 +55,7 @@ func runSuite(ctx context.Context, side, only string) (_ results, err error) {
 	outcome := newOutcome(func(line string) { fmt.Printf("%s: %s\n", side, line) })
 	script := exec.CommandContext(ctx, "bash", "hack/make-rules/test-cmd.sh")
 	script.Dir, script.Env = root, env
-	err = runGroup(script, io.MultiWriter(log, outcome))
+	err = runGroup(script, io.MultiWriter(log, framework.Lines(outcome.line)))
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -66,11 +66,11 @@ func runSuite(ctx context.Context, side, only string) (_ results, err error) {
 	return outcome.end(), nil
 }
 
-// runGroup runs a command and leaves none of the processes that it has started.
+// runGroup runs a command, and ends all processes that it started.
 func runGroup(command *exec.Cmd, output io.Writer) error {
 	command.Stdout, command.Stderr = output, output
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	// The scripts would go on after an interrupt, with the tests that are left and without servers.
+	// After an interrupt, the scripts would go on with the remaining tests, without servers.
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 	command.WaitDelay = stopTimeout
 	if err := command.Start(); err != nil {
@@ -86,7 +86,7 @@ func runGroup(command *exec.Cmd, output io.Writer) error {
 	return err
 }
 
-// scriptEnvironment returns the environment of the scripts, which leave their traces below root.
+// scriptEnvironment returns the environment of the scripts, which write only below root.
 func scriptEnvironment(root, only string) ([]string, error) {
 	assets, err := filepath.Abs(assetsDir)
 	if err != nil {

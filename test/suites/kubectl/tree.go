@@ -14,19 +14,19 @@ import (
 
 const apiServer = "kube-apiserver"
 
-// folders are what the scripts need of Kubernetes' sources.
+// folders are the folders of Kubernetes' sources that the scripts need.
 var folders = []string{"hack", "test/cmd", "test/fixtures", "test/e2e/testing-manifests", "third_party"}
 
-// binDir is where the scripts expect what `make` builds.
+// binDir is where the scripts expect the programs that `make` builds.
 const binDir = "_output/bin"
 
-// makefile has nothing to build: everything is in binDir already. The tests of kubeadm are left out.
+// makefile builds nothing, because everything is in binDir. It leaves out the tests of kubeadm.
 const makefile = "all test:\n\t@:\n.PHONY: all test\n"
 
 // onlyVariable has the pattern that the name of a test must match.
 const onlyVariable = "TRIPOD_ONLY"
 
-// filter is added to the script that declares record_command, with which each test is run.
+// filter is appended to the script that declares record_command, which runs each test.
 const filter = `
 eval "$(declare -f record_command | sed '1s/record_command/record_any_command/')"
 record_command() {
@@ -34,10 +34,10 @@ record_command() {
 }
 `
 
-// standIn is run as kube-apiserver.
+// standIn replaces kube-apiserver.
 const standIn = "#!/bin/sh\nexec '%s' kube-apiserver \"$@\"\n"
 
-// makeTree makes what the scripts take for a checkout of Kubernetes in which everything is built.
+// makeTree creates a folder that the scripts take for a checkout of Kubernetes in which everything is built.
 func makeTree(ctx context.Context, root, side string) error {
 	sources, err := kubernetesDir(ctx)
 	if err != nil {
@@ -57,7 +57,7 @@ func makeTree(ctx context.Context, root, side string) error {
 	return linkPrograms(filepath.Join(root, binDir), side)
 }
 
-// linkPrograms puts the programs in dir that the scripts would build.
+// linkPrograms puts the programs into dir that the scripts would build.
 func linkPrograms(dir, side string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make a place for the programs: %w", err)
@@ -89,7 +89,7 @@ func linkPrograms(dir, side string) error {
 	return nil
 }
 
-// copyTree copies a folder of the module cache, where everything is read-only and nothing executable.
+// copyTree copies a folder of the module cache, in which files are read-only and not executable.
 func copyTree(from, to string) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {

@@ -35,6 +35,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- end }}
 - --kubelet-client-certificate=/etc/tripod/pki/kubelet-client/tls.crt
 - --kubelet-client-key=/etc/tripod/pki/kubelet-client/tls.key
+- --bind-kubelet-client
 - --kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname
 - --allow-privileged=true
 - --enable-bootstrap-token-auth={{ $values.authentication.bootstrapTokens }}
@@ -45,7 +46,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- define "tripod.arguments.extensions" -}}
 {{- $values := .root.Values -}}
 {{- include "tripod.arguments.backend" . }}
-- --core-servers=https://{{ include "tripod.fullname" .root }}-core-ready.{{ .root.Release.Namespace }}.svc:6443
+- --core-servers=dns:///{{ include "tripod.fullname" .root }}-core.{{ .root.Release.Namespace }}.svc:6443
 - --aggregator-servers=https://{{ include "tripod.host" .root }}:{{ $values.service.port }}
 {{- include "tripod.arguments.admission.known" (dict "admission" $values.admission "known" (concat (include "tripod.admission.anything" . | fromJsonArray) (list "NamespaceAutoProvision" "NamespaceExists" "NamespaceLifecycle" "ResourceQuota"))) }}
 {{- end -}}
@@ -69,6 +70,8 @@ SPDX-License-Identifier: Apache-2.0
 - --advertise-address=$(POD_IP)
 - --tls-cert-file=/etc/tripod/pki/apiserver/tls.crt
 - --tls-private-key-file=/etc/tripod/pki/apiserver/tls.key
+- --proxy-client-cert-file=/etc/tripod/pki/front-proxy-client/tls.crt
+- --proxy-client-key-file=/etc/tripod/pki/front-proxy-client/tls.key
 {{- include "tripod.arguments.clients" . }}
 {{- range list "core" "extensions" }}
 - --{{ . }}-servers=dns:///{{ $fullname }}-{{ . }}.{{ $.root.Release.Namespace }}.svc:6443
@@ -93,8 +96,6 @@ SPDX-License-Identifier: Apache-2.0
 - --requestheader-uid-headers=X-Remote-Uid
 - --requestheader-group-headers=X-Remote-Group
 - --requestheader-extra-headers-prefix=X-Remote-Extra-
-- --proxy-client-cert-file=/etc/tripod/pki/front-proxy-client/tls.crt
-- --proxy-client-key-file=/etc/tripod/pki/front-proxy-client/tls.key
 {{- with .root.Values.authentication }}
 {{- if .config }}
 - --authentication-config=/etc/tripod/config/authentication.yaml
@@ -118,7 +119,8 @@ SPDX-License-Identifier: Apache-2.0
 {{- if $values.authorization.config }}
 - --authorization-config=/etc/tripod/config/authorization.yaml
 {{- else }}
-- --authorization-mode={{ join "," $values.authorization.modes }}
+{{- /* No mode would allow everybody everything. */}}
+- --authorization-mode={{ required "authorization.modes is needed where authorization.config is not given" $values.authorization.modes | join "," }}
 {{- end }}
 {{- with $values.featureGates }}
 - --feature-gates={{ include "tripod.arguments.pairs" . }}
@@ -151,7 +153,15 @@ SPDX-License-Identifier: Apache-2.0
 - --etcd-keyfile=/etc/tripod/pki/etcd-client/tls.key
 {{- end }}
 - --etcd-prefix={{ .root.Values.etcd.prefix }}
-{{- if include "tripod.encryption.secret" .root }}
+{{- if .root.Values.etcd.enabled }}
+{{- /* Only the user root of etcd may know the size of the database. */}}
+- --etcd-db-metric-poll-interval=0
+{{- if eq .component "aggregator" }}
+{{- /* Core does it. */}}
+- --etcd-compaction-interval=0
+{{- end }}
+{{- end }}
+{{- if include "tripod.encryption.secret" . }}
 - --encryption-provider-config=/etc/tripod/encryption/config.yaml
 - --encryption-provider-config-automatic-reload=true
 {{- end }}

@@ -23,7 +23,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- $list := list
   (dict "name" "apiserver" "authority" "ca" "commonName" "kube-apiserver" "usages" (list "server")
     "dnsNames" (concat $public $values.certificates.extraNames | uniq) "ipAddresses" (uniq $addresses))
-  (dict "name" "kubelet-client" "authority" "ca" "commonName" "kube-apiserver-kubelet-client" "organizations" (list "system:masters") "usages" $client)
+  (dict "name" "kubelet-client" "authority" "ca" "commonName" "kube-apiserver-kubelet-client" "usages" $client)
   (dict "name" "admin" "authority" "ca" "commonName" "kubernetes-admin" "organizations" (list "system:masters") "usages" $client)
   (dict "name" "front-proxy-client" "authority" "front-proxy-ca" "commonName" "front-proxy-client" "usages" $client) -}}
 {{- range $component := list "core" "extensions" "aggregator" -}}
@@ -34,7 +34,11 @@ SPDX-License-Identifier: Apache-2.0
 {{- $authority := printf "%s-ca" $etcd -}}
 {{- $list = append $list (dict "name" (printf "%s-server" $etcd) "authority" $authority "commonName" "etcd" "usages" $both "ipAddresses" (list "127.0.0.1" "::1")
   "dnsNames" (fromJsonArray (include "tripod.certificates.etcdNames" (dict "root" $ "name" $etcd)))) -}}
-{{- $list = append $list (dict "name" (printf "%s-client" $etcd) "authority" $authority "commonName" "tripod" "usages" $client) -}}
+{{- /* Common names are users of etcd (tripod etcd access). The user root is for Jobs. */ -}}
+{{- $list = append $list (dict "name" (printf "%s-client" $etcd) "authority" $authority "commonName" "root" "usages" $client) -}}
+{{- range $component := fromJsonArray (include "tripod.etcd.users" (dict "root" $ "name" $etcd)) -}}
+{{- $list = append $list (dict "name" (printf "%s-client-%s" $etcd $component) "authority" $authority "commonName" (printf "tripod-%s" $component) "usages" $client) -}}
+{{- end -}}
 {{- end -}}
 {{- if $values.metrics.serviceMonitor.enabled -}}
 {{- $list = append $list (dict "name" "metrics-client" "authority" "ca" "commonName" "tripod:metrics" "organizations" (list "system:monitoring") "usages" $client) -}}

@@ -22,14 +22,28 @@ SPDX-License-Identifier: Apache-2.0
 {{- pick $files "audit-policy.yaml" "admission.yaml" | toJson | sha256sum -}}
 {{- end -}}
 
-{{- /* The name of the Secret with the encryption configuration, or nothing. */ -}}
+{{- /* The name of the Secret with the encryption configuration for a component, or nothing: dict root, component. */ -}}
 {{- define "tripod.encryption.secret" -}}
-{{- with .Values.encryption -}}
-{{- if .existingSecret -}}
+{{- with .root.Values.encryption -}}
+{{- if and (eq $.component "aggregator") (ne (include "tripod.encryption.apiServices" .) "true") -}}
+{{- else if .existingSecret -}}
 {{ .existingSecret }}
 {{- else if .config -}}
-{{ include "tripod.fullname" $ }}-encryption
+{{ include "tripod.fullname" $.root }}-encryption
 {{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Whether APIServices are encrypted, so that the aggregator needs the keys. A Secret cannot be looked into: then the value decides. */ -}}
+{{- define "tripod.encryption.apiServices" -}}
+{{- if not (kindIs "invalid" .apiServices) -}}
+{{- .apiServices -}}
+{{- else if .existingSecret -}}
+true
+{{- else -}}
+{{- $names := list -}}
+{{- range .config.resources -}}{{- $names = concat $names .resources -}}{{- end -}}
+{{- or (has "*.*" $names) (has "*.apiregistration.k8s.io" $names) (has "apiservices.apiregistration.k8s.io" $names) -}}
 {{- end -}}
 {{- end -}}
 
@@ -42,7 +56,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- $volumes = append $volumes (dict "name" "config" "configMap" (dict "name" (printf "%s-%s" (include "tripod.fullname" .root) .component))) -}}
 {{- $mounts = append $mounts (dict "name" "config" "mountPath" "/etc/tripod/config" "readOnly" true) -}}
 {{- end -}}
-{{- $secrets := dict "encryption" (include "tripod.encryption.secret" .root) -}}
+{{- $secrets := dict "encryption" (include "tripod.encryption.secret" .) -}}
 {{- if $values.audit.policy -}}
 {{- $_ := set $secrets "audit-webhook" $values.audit.webhook.secret -}}
 {{- if hasPrefix "/var/log/tripod/" $values.audit.log.path -}}

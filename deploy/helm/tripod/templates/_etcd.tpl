@@ -45,11 +45,23 @@ etcd
 {{- end -}}
 {{- end -}}
 
-{{- /* The name of the Secret with a component's client certificate for its etcd, or nothing: dict root, component. */ -}}
+{{- /* The components that use an etcd of the release: dict root, name. */ -}}
+{{- define "tripod.etcd.users" -}}
+{{- $users := list -}}
+{{- range $component := list "aggregator" "core" "extensions" -}}
+{{- if eq $.name (include "tripod.etcd.name" (dict "root" $.root "component" $component)) -}}{{- $users = append $users $component -}}{{- end -}}
+{{- end -}}
+{{- toJson $users -}}
+{{- end -}}
+
+{{- /* The name of the Secret with a component's client certificate for its etcd, or nothing: dict root, component, administrator. With administrator,
+the certificate is of the user root, for Jobs. */ -}}
 {{- define "tripod.etcd.secret" -}}
 {{- $etcd := .root.Values.etcd -}}
 {{- if $etcd.enabled -}}
-{{- include "tripod.fullname" .root }}-{{ include "tripod.etcd.name" . }}-client
+{{- include "tripod.fullname" .root }}-{{ include "tripod.etcd.name" . }}-client{{ if not .administrator }}-{{ .component }}{{ end }}
+{{- else if and (not .administrator) (get $etcd.external.serviceSecrets .component) -}}
+{{- get $etcd.external.serviceSecrets .component -}}
 {{- else if and (eq $etcd.mode "perService") (eq .component "extensions") -}}
 {{- $etcd.external.extensionsSecret -}}
 {{- else -}}

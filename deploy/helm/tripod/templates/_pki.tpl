@@ -12,13 +12,13 @@ projected:
   sources:
     {{- include "tripod.pki.leaf" (dict "secret" (printf "%s-%s" $fullname .component) "directory" "service" "ca" "service-ca.crt") | nindent 4 }}
     {{- include "tripod.pki.etcd" . | nindent 4 }}
-    {{- if ne .component "extensions" }}
-    {{- include "tripod.pki.leaf" (dict "secret" (printf "%s-front-proxy-client" $fullname) "directory" "front-proxy-client" "ca" "front-proxy-ca.crt") | nindent 4 }}
-    {{- end }}
     {{- if eq .component "aggregator" }}
+    {{- include "tripod.pki.leaf" (dict "secret" (printf "%s-front-proxy-client" $fullname) "directory" "front-proxy-client" "ca" "front-proxy-ca.crt") | nindent 4 }}
     {{- include "tripod.pki.leaf" (dict "secret" (printf "%s-apiserver" $fullname) "directory" "apiserver" "ca" "client-ca.crt") | nindent 4 }}
     {{- end }}
     {{- if eq .component "core" }}
+    {{- /* Only the aggregator needs the key. */}}
+    - secret: {name: {{ $fullname }}-front-proxy-client, items: [{key: ca.crt, path: front-proxy-ca.crt}]}
     {{- include "tripod.pki.leaf" (dict "secret" (printf "%s-kubelet-client" $fullname) "directory" "kubelet-client" "ca" "client-ca.crt") | nindent 4 }}
     {{- include "tripod.pki.leaf" (dict "secret" (printf "%s-service-account" $fullname) "directory" "service-account") | nindent 4 }}
     {{- end }}

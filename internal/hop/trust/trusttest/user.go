@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
@@ -20,24 +22,16 @@ import (
 func Backend(t *testing.T, name string) user.Info {
 	t.Helper()
 	store, err := certs.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ca, err := store.Authority("service-ca", "service-ca")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := ca.Ensure("service", certs.Leaf{CommonName: name, Client: true}); err != nil {
 		t.Fatal(err)
 	}
 	pair, err := tls.LoadX509KeyPair(store.CertFile("service"), store.KeyFile("service"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	backends, _, err := trust.NewBackendAuthenticator(ca.File())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	backends, _, err := (&trust.Options{CAFile: ca.File()}).BackendAuthenticator()
+	require.NoError(t, err)
 	response, ok, err := backends.AuthenticateRequest(&http.Request{TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{pair.Leaf}}})
 	if err != nil || !ok {
 		t.Fatal(ok, err)

@@ -26,15 +26,15 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
-// contradictionDelay is how long an aggregator waits before it contradicts what another one says of a server. Most contradictions are
-// between one that knows already and one that will in a moment; others must not be fought out at full speed.
+// contradictionDelay is how long an aggregator waits before it contradicts another one. Mostly one of them knows of a change a moment
+// before the other. If they really disagree, they must not overwrite each other at full speed.
 const contradictionDelay = 10 * time.Second
 
 // AggregatedServers knows the aggregated API servers.
 type AggregatedServers interface {
 	// HasSynced reports whether all Services were seen.
 	HasSynced() bool
-	// State is false while nothing is known, as before all Services were seen.
+	// State is false while nothing is known: until all Services were seen, for instance.
 	State(apiService string) (aggregated.State, bool)
 	// Subscribe calls the function when the state of a server changes. It must not block.
 	Subscribe(notify func(apiService string))
@@ -49,8 +49,8 @@ type AvailabilityConfig struct {
 	Metrics           *availabilitymetrics.Metrics
 }
 
-// Availability keeps the Available condition of APIServices that name a server: core, extensions or an aggregated API server. Those that
-// name nobody are kept by kube-aggregator's own controller.
+// Availability keeps the Available condition of APIServices that name a server: core, extensions or an aggregated API server.
+// kube-aggregator's own controller keeps the others.
 type Availability struct {
 	AvailabilityConfig
 	backends map[string]*upstream.Backend
@@ -58,7 +58,7 @@ type Availability struct {
 	queue    workqueue.TypedRateLimitingInterface[string]
 
 	mu sync.Mutex
-	// said is what this aggregator said last of each APIService.
+	// said has the last verdict of this aggregator on each APIService.
 	said map[string]saying
 }
 
@@ -107,7 +107,7 @@ func (a *Availability) Run(ctx context.Context) {
 	for range 5 {
 		go wait.UntilWithContext(ctx, a.work, time.Second)
 	}
-	// Services are seen when core is there, which the condition of core's own APIServices must not wait for.
+	// Services are seen once core answers. The conditions of core's own APIServices must not wait for that.
 	if cache.WaitForCacheSync(ctx.Done(), a.AggregatedServers.HasSynced) {
 		a.enqueueAll("")
 	}
@@ -175,7 +175,7 @@ func (a *Availability) sync(ctx context.Context, name string) error {
 	return nil
 }
 
-// judge is false for an APIService of which there is nothing to say.
+// judge is false for an APIService without a verdict.
 func (a *Availability) judge(service *apiregistrationv1.APIService) (verdict, bool) {
 	switch owner, ours := routing.BackendOf(service); {
 	case !ours:
@@ -188,8 +188,8 @@ func (a *Availability) judge(service *apiregistrationv1.APIService) (verdict, bo
 	return verdict{}, false
 }
 
-// shouldSay decides whether a verdict is written. If this aggregator has said already what it thinks, then what is there is left for a
-// while, as another one wrote it or the own words are on their way here, and for good if only the words differ.
+// shouldSay decides whether to write a verdict. If this aggregator has written it before, another one wrote what is there now, or the own
+// verdict is still on its way here. So this aggregator waits for a while, and forever if only the words differ.
 func (a *Availability) shouldSay(service *apiregistrationv1.APIService, now verdict) bool {
 	before := helper.GetAPIServiceConditionByType(service, apiregistrationv1.Available)
 	said := a.lastSaid(service.Name)
@@ -200,7 +200,7 @@ func (a *Availability) shouldSay(service *apiregistrationv1.APIService, now verd
 			return true
 		}
 		if news {
-			// It was said by another one.
+			// Another aggregator wrote it.
 			a.note(service.Name, saying{now, time.Now()})
 		}
 		return false

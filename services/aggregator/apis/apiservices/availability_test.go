@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -71,9 +73,7 @@ func TestVerdicts(t *testing.T) {
 				t.Fatalf("it is known: %v, %+v", known, got)
 			}
 			want := verdict{status: test.status, reason: test.reason, message: test.message, facts: got.facts}
-			if diff := cmp.Diff(want, got, cmp.AllowUnexported(verdict{})); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			assert.Empty(t, cmp.Diff(want, got, cmp.AllowUnexported(verdict{})))
 		})
 	}
 }
@@ -151,9 +151,7 @@ func (c *cluster) addAggregator(ctx context.Context, t *testing.T) *states {
 		Informer: factory.Apiregistration().V1().APIServices(), Client: c.client.ApiregistrationV1(),
 		AggregatedServers: known, Metrics: availabilitymetrics.New(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	factory.Start(ctx.Done())
 	go availability.Run(ctx)
 	synctest.Wait()
@@ -163,9 +161,7 @@ func (c *cluster) addAggregator(ctx context.Context, t *testing.T) *states {
 func (c *cluster) condition(t *testing.T) *apiregistrationv1.APIServiceCondition {
 	t.Helper()
 	service, err := c.client.ApiregistrationV1().APIServices().Get(t.Context(), "v1.example.com", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return helper.GetAPIServiceConditionByType(service, apiregistrationv1.Available)
 }
 

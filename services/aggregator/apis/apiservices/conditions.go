@@ -14,11 +14,11 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
-// verdict is what there is to say about the server of an APIService.
+// verdict is a judgement of the server of an APIService.
 type verdict struct {
 	status          apiregistrationv1.ConditionStatus
 	reason, message string
-	// facts are what the verdict rests on, without the words of errors, which are others at every look.
+	// facts are the reasons of the verdict, without the words of errors: these differ at every look.
 	facts string
 }
 
@@ -27,8 +27,8 @@ func passed() verdict {
 	return verdict{status: apiregistrationv1.ConditionTrue, reason: "Passed", message: "all checks passed"}
 }
 
-// ofBackend judges core or extensions. It is false while not all is known that the verdict depends on. Replicas that fail are
-// named only when no other is ready: all APIServices of the backend would change whenever one comes or goes.
+// ofBackend judges core or extensions. It is false until the verdict is certain. It names failing replicas only if no other is
+// ready. Otherwise all APIServices of the backend would change whenever a replica comes or goes.
 func ofBackend(name string, replicas []upstream.Replica) (verdict, bool) {
 	if slices.ContainsFunc(replicas, isReady) {
 		return passed(), true
@@ -44,7 +44,7 @@ func ofBackend(name string, replicas []upstream.Replica) (verdict, bool) {
 	return v, true
 }
 
-// ofAggregated judges an API server. Endpoints that fail are named also when there are others.
+// ofAggregated judges an aggregated API server. It names failing endpoints even if others are ready.
 func ofAggregated(s aggregated.State) (verdict, bool) {
 	if s.Problem != nil {
 		return verdict{status: s.Problem.Status, reason: s.Problem.Reason, message: s.Problem.Message, facts: s.Problem.Message}, true

@@ -3,7 +3,13 @@
 
 package apiservices
 
-import "k8s.io/apimachinery/pkg/runtime/schema"
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
+)
 
 // Priority orders a group-version in discovery, as spec.groupPriorityMinimum and
 // spec.versionPriority of its APIService do.
@@ -18,13 +24,19 @@ type Priority struct {
 // name (k8s.io/kubernetes/pkg/controlplane/controller/crdregistration).
 var crdPriority = Priority{Group: 1000, Version: 100}
 
-// PriorityOf returns the priority that kube-apiserver gives to a group-version: that of its table
+// PriorityOf returns the priority that kube-apiserver gives to a group-version of a backend: that of its table
 // for a built-in one, else that of custom resources.
-func PriorityOf(gv schema.GroupVersion) Priority {
-	if priority, ok := apiVersionPriorities[gv]; ok {
+func PriorityOf(gv schema.GroupVersion, backend string) Priority {
+	if priority, ok := apiVersionPriorities[gv]; ok && (backend != upstream.Extensions || gv == crdGroupVersion) {
 		return priority
 	}
 	return crdPriority
+}
+
+// mayBeCustom reports whether a CustomResourceDefinition can have a group-version, if core does not have it.
+func mayBeCustom(gv schema.GroupVersion) bool {
+	return gv != crdGroupVersion && gv.Group != apiregistration.GroupName &&
+		len(validation.IsDNS1123Subdomain(gv.Group)) == 0 && len(validation.IsDNS1035Label(gv.Version)) == 0
 }
 
 // Builtin reports whether a group is in kube-apiserver's table of built-in APIs.

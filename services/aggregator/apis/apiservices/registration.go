@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
 
@@ -38,13 +39,15 @@ type AutoRegistration interface {
 // Registrar tells the auto-registration controller which APIServices there should be.
 type Registrar struct {
 	registration AutoRegistration
-	// form makes APIServices of the service form when set.
+	// serviceForm makes APIServices name the backend.
 	serviceForm bool
 
 	mu sync.Mutex
 	// pending are the built-in APIServices that were not seen available yet.
 	pending map[string]bool
-	// custom are the group-versions of CRDs.
+	// ofCore are the group-versions of core, nil until they were heard. ofExtensions are those of extensions, as it says.
+	ofCore, ofExtensions []schema.GroupVersion
+	// custom are the registered group-versions of CRDs.
 	custom []schema.GroupVersion
 	// core and extensions are closed when the group-versions of each were heard.
 	core, extensions chan struct{}
@@ -81,33 +84,60 @@ func (r *Registrar) SetCore(served []schema.GroupVersion) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.ofCore = append([]schema.GroupVersion{}, served...)
+	r.registerCustom()
 	closeOnce(r.core)
 }
 
 // SetExtensions registers the group-versions that extensions serves, and removes those that it does not serve any more. All
-// but that of CRDs themselves are CRDs'.
+// but that of CRDs themselves are CRDs'. It ignores those of core: an extensions that claims them would get what is core's.
 func (r *Registrar) SetExtensions(served []schema.GroupVersion) {
-	var custom []schema.GroupVersion
-	for _, gv := range served {
-		if gv == crdGroupVersion {
-			r.registerOnStart(gv, upstream.Extensions)
-			continue
-		}
-		custom = append(custom, gv)
-		r.registration.AddAPIServiceToSync(r.apiService(gv, upstream.Extensions))
+	if slices.Contains(served, crdGroupVersion) {
+		r.registerOnStart(crdGroupVersion, upstream.Extensions)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, gv := range r.custom {
-		if !slices.Contains(custom, gv) {
-			r.registration.RemoveAPIServiceToSync(r.apiService(gv, upstream.Extensions).Name)
-		}
-	}
-	r.custom = custom
+	r.ofExtensions = served
+	r.registerCustom()
 	closeOnce(r.extensions)
 }
 
+// registerCustom registers the group-versions of CRDs once those of core are known, which a CRD cannot take over. The mutex is held.
+func (r *Registrar) registerCustom() {
+	if r.ofCore == nil {
+		return
+	}
+	var custom []schema.GroupVersion
+	for _, gv := range r.ofExtensions {
+		if !mayBeCustom(gv) || slices.Contains(r.ofCore, gv) {
+			klog.V(2).InfoS("No APIService for a group-version of extensions, because it is not custom", "groupVersion", gv)
+			continue
+		}
+		custom = append(custom, gv)
+		r.registration.AddAPIServiceToSync(r.customAPIService(gv))
+	}
+	for _, gv := range r.custom {
+		if !slices.Contains(custom, gv) && !slices.Contains(r.ofCore, gv) {
+			r.registration.RemoveAPIServiceToSync(nameOf(gv))
+		}
+	}
+	r.custom = custom
+}
+
+// customAPIService names no server if the group is one of core, as in kube-apiserver: requests for the group never go to extensions.
+func (r *Registrar) customAPIService(gv schema.GroupVersion) *apiregistrationv1.APIService {
+	service := r.apiService(gv, upstream.Extensions)
+	ofCore := slices.ContainsFunc(r.ofCore, func(other schema.GroupVersion) bool { return other.Group == gv.Group })
+	if ofCore {
+		service.Spec.Service = nil
+	}
+	return service
+}
+
+// crdGroupVersion is the only built-in group-version of extensions.
 var crdGroupVersion = schema.GroupVersion{Group: "apiextensions.k8s.io", Version: "v1"}
+
+func nameOf(gv schema.GroupVersion) string { return gv.Version + "." + gv.Group }
 
 func closeOnce(c chan struct{}) {
 	select {
@@ -132,9 +162,9 @@ func (r *Registrar) registerOnStart(gv schema.GroupVersion, owner string) {
 const servicePort int32 = 443
 
 func (r *Registrar) apiService(gv schema.GroupVersion, owner string) *apiregistrationv1.APIService {
-	priority := PriorityOf(gv)
+	priority := PriorityOf(gv, owner)
 	service := &apiregistrationv1.APIService{
-		ObjectMeta: metav1.ObjectMeta{Name: gv.Version + "." + gv.Group},
+		ObjectMeta: metav1.ObjectMeta{Name: nameOf(gv)},
 		Spec: apiregistrationv1.APIServiceSpec{
 			Group:                gv.Group,
 			Version:              gv.Version,

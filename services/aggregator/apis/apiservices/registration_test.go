@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -72,6 +73,7 @@ func custom(versions ...string) []schema.GroupVersion {
 func TestGroupVersionsOfCRDsAreRegisteredAsLongAsTheyAreServed(t *testing.T) {
 	registration := newRecorder()
 	r := NewRegistrar(registration, true)
+	r.SetCore(nil)
 	for _, step := range []struct{ served, want []string }{
 		{[]string{"v1", "v1beta1"}, []string{"v1.example.com", "v1beta1.example.com"}},
 		{[]string{"v1"}, []string{"v1.example.com"}},
@@ -79,9 +81,38 @@ func TestGroupVersionsOfCRDsAreRegisteredAsLongAsTheyAreServed(t *testing.T) {
 		{nil, nil},
 	} {
 		r.SetExtensions(custom(step.served...))
-		if diff := cmp.Diff(step.want, registration.names()); diff != "" {
-			t.Errorf("with %q served, registered (-want +got):\n%s", step.served, diff)
-		}
+		assert.Empty(t, cmp.Diff(step.want, registration.names()), "with %q served, registered", step.served)
+	}
+}
+
+func TestCRDsTakeNoGroupVersionFromCore(t *testing.T) {
+	rbac := func(version string) schema.GroupVersion {
+		return schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: version}
+	}
+	core := func(r *Registrar) { r.SetCore([]schema.GroupVersion{{Version: "v1"}, rbac("v1")}) }
+	extensions := func(r *Registrar) {
+		r.SetExtensions(append(custom("v1"), schema.GroupVersion{Version: "v1"}, rbac("v1"), rbac("v2"),
+			schema.GroupVersion{Group: "apiregistration.k8s.io", Version: "v1"}, schema.GroupVersion{Group: "a/b", Version: "v1"},
+			schema.GroupVersion{Group: "internal.apiserver.k8s.io", Version: "v1alpha1"}))
+	}
+	for name, order := range map[string][]func(*Registrar){"core first": {core, extensions}, "extensions first": {extensions, core}} {
+		t.Run(name, func(t *testing.T) {
+			registration := newRecorder()
+			r := NewRegistrar(registration, true)
+			for _, hear := range order {
+				hear(r)
+			}
+			for name, server := range map[string]string{"v1.": "core", "v1.rbac.authorization.k8s.io": "core", "v1.apiextensions.k8s.io": "extensions"} {
+				assert.Equal(t, server, registration.onStart[name].Spec.Service.Name, "%s names", name)
+			}
+			want := []string{"v1.example.com", "v1alpha1.internal.apiserver.k8s.io", "v2.rbac.authorization.k8s.io"}
+			assert.Equal(t, want, registration.names(), "registered for CRDs")
+			assert.Nil(t, registration.synced["v2.rbac.authorization.k8s.io"].Spec.Service, "an APIService in a group of core names")
+			// A disabled group is a CRD's group like any other.
+			disabled := registration.synced["v1alpha1.internal.apiserver.k8s.io"].Spec
+			assert.Equal(t, crdPriority, Priority{disabled.GroupPriorityMinimum, disabled.VersionPriority})
+			assert.Equal(t, "extensions", disabled.Service.Name)
+		})
 	}
 }
 
@@ -132,9 +163,7 @@ func TestNothingIsRegisteredBeforeBothWereHeard(t *testing.T) {
 				if diff := cmp.Diff([]string{"v1.apiextensions.k8s.io", "v1.apps"}, slices.Sorted(maps.Keys(registration.onStart))); diff != "" {
 					t.Errorf("registered on start (-want +got):\n%s", diff)
 				}
-				if diff := cmp.Diff([]string{"v1.example.com"}, registration.names()); diff != "" {
-					t.Errorf("kept registered (-want +got):\n%s", diff)
-				}
+				assert.Empty(t, cmp.Diff([]string{"v1.example.com"}, registration.names()), "kept registered")
 			})
 		})
 	}

@@ -18,8 +18,8 @@ import (
 	listers "k8s.io/kube-aggregator/pkg/client/listers/apiregistration/v1"
 )
 
-// Legacy serves the list of groups at /apis and each group at /apis/GROUP, in the form that is
-// older than the aggregated one, from the APIServices.
+// Legacy serves the list of groups at /apis and each group at /apis/GROUP, in the form without
+// resources. It makes them from the APIServices.
 type Legacy struct {
 	lister     listers.APIServiceLister
 	serializer runtime.NegotiatedSerializer

@@ -1,14 +1,14 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package discovery tells clients which groups, versions and resources there are, over all servers.
+// Package discovery tells clients which groups, versions and resources all servers together have.
 //
-// The aggregated form (KEP-3352) is merged from the documents of core and extensions, each fetched
-// when a feed says that it may have changed; aggregated API servers are added by kube-aggregator's own
-// discovery manager. The legacy form follows from the APIServices alone.
+// The package merges the aggregated form (KEP-3352) from the documents of core and extensions. It fetches a
+// document when a feed says that it may have changed. kube-aggregator's own discovery manager adds aggregated
+// API servers. The legacy form follows from the APIServices alone.
 //
-// While a backend is away, its last known document stays as it was: client-go drops groups that are
-// marked Stale. Stale is only what was never seen.
+// While a backend is away, its last document stays as it was, because client-go drops groups that are
+// marked Stale. Only group-versions that were never seen are Stale.
 package discovery
 
 import (
@@ -20,6 +20,7 @@ import (
 	"time"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -35,14 +36,16 @@ const acceptAggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 
 const (
 	fetchTimeout = 10 * time.Second
-	// refreshInterval is how often a document is revalidated without a reason. There is one whenever it changes.
+	// maxDocument bounds the size of a document. Thousands of CRDs make a few megabytes.
+	maxDocument = 64 << 20
+	// refreshInterval is how often a document is revalidated without a reason. A change is a reason.
 	refreshInterval = 30 * time.Second
 	// retryInterval is how soon a backend that did not answer is asked again.
 	retryInterval = 250 * time.Millisecond
 )
 
-// kickSchedule are the pauses between the fetches after a reason to think that the document
-// changed: the reason can reach the aggregator before the backend has rendered the change.
+// kickSchedule are the pauses between the fetches after a Kick, which can come before the backend has
+// rendered the change.
 var kickSchedule = []time.Duration{
 	10 * time.Millisecond, 20 * time.Millisecond, 40 * time.Millisecond, 80 * time.Millisecond, 160 * time.Millisecond,
 	320 * time.Millisecond, 640 * time.Millisecond,
@@ -52,25 +55,30 @@ var kickSchedule = []time.Duration{
 type Source struct {
 	backend *upstream.Backend
 	merged  discoveryendpoint.ResourceManager
-	kicked  chan struct{}
+	// onMerged is that of NewSource.
+	onMerged func(map[schema.GroupVersionResource]bool)
+	kicked   chan struct{}
 
 	mu   sync.Mutex
 	seen bool
 	etag string
 	// changed is closed, and replaced, when the document is merged anew.
 	changed chan struct{}
-	// served are the group-versions in the merged document on account of this backend.
+	// served are the group-versions of this backend in the merged document.
 	served map[metav1.GroupVersion]bool
 }
 
-// NewSource returns the source of a backend's document.
-func NewSource(b *upstream.Backend, merged discoveryendpoint.ResourceManager) *Source {
+// NewSource returns the source of a backend's document. onMerged is called with the resources in it, and with subresources in the form pods/log.
+func NewSource(
+	b *upstream.Backend, merged discoveryendpoint.ResourceManager, onMerged func(map[schema.GroupVersionResource]bool),
+) *Source {
 	s := &Source{
-		backend: b,
-		merged:  merged,
-		kicked:  make(chan struct{}, 1),
-		changed: make(chan struct{}),
-		served:  map[metav1.GroupVersion]bool{},
+		backend:  b,
+		merged:   merged,
+		onMerged: onMerged,
+		kicked:   make(chan struct{}, 1),
+		changed:  make(chan struct{}),
+		served:   map[metav1.GroupVersion]bool{},
 	}
 	b.Subscribe(s.Kick)
 	return s
@@ -84,7 +92,7 @@ func (s *Source) Kick() {
 	}
 }
 
-// Seen reports whether the document was fetched once.
+// Seen reports whether the document was fetched at least once.
 func (s *Source) Seen() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,8 +102,8 @@ func (s *Source) Seen() bool {
 // awaitTimeout bounds the time for which one form of discovery waits for another.
 const awaitTimeout = time.Second
 
-// Await waits until a group-version that the backend serves is in the merged document, for a moment at most. A client that
-// was told of it in one form of discovery takes it for wrong not to find it in another.
+// Await waits until a group-version that the backend serves is in the merged document, but not longer than awaitTimeout. A client
+// that finds the group-version in one form of discovery expects it in the other.
 func (s *Source) Await(ctx context.Context, gv schema.GroupVersion) {
 	ctx, cancel := context.WithTimeout(ctx, awaitTimeout)
 	defer cancel()
@@ -115,12 +123,12 @@ func (s *Source) Await(ctx context.Context, gv schema.GroupVersion) {
 	}
 }
 
-// Expect lists a group-version as Stale until the document was fetched once: clients must know
-// that it exists, and that nothing is known about it.
+// Expect lists a group-version as Stale until the document was fetched once. So clients know that it exists,
+// and that its resources are not known yet.
 func (s *Source) Expect(gv schema.GroupVersion) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.seen || gv.Group == "" || s.served[metav1.GroupVersion(gv)] {
+	if s.seen || s.served[metav1.GroupVersion(gv)] {
 		return
 	}
 	s.put(gv.Group, apidiscoveryv2.APIVersionDiscovery{Version: gv.Version, Freshness: apidiscoveryv2.DiscoveryFreshnessStale})
@@ -139,14 +147,14 @@ func (s *Source) Run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			// How long a failure took says nothing about what a document costs.
+			// The time of a failure says nothing about the cost of a document.
 			took = 0
 			klog.V(2).InfoS("Discovery of a backend could not be fetched", "backend", s.backend.Name(), "err", err)
 			wait = retryInterval
 		case len(pending) > 0:
 			wait, pending = pending[0], pending[1:]
 		}
-		// A quarter of the time at most goes into fetching, whatever happens to the backend.
+		// Fetching takes at most a quarter of the time, however slow the backend is.
 		wait = max(wait, 3*took)
 
 		timer := time.NewTimer(wait)
@@ -192,20 +200,31 @@ func (s *Source) fetch(ctx context.Context) error {
 	default:
 		return fmt.Errorf("/apis answers %s", resp.Status)
 	}
-	body, err := io.ReadAll(resp.Body)
+	list, err := decode(resp.Body)
 	if err != nil {
-		return err
-	}
-	list := &apidiscoveryv2.APIGroupDiscoveryList{}
-	if err := utiljson.Unmarshal(body, list); err != nil {
 		return fmt.Errorf("/apis: %w", err)
-	}
-	if list.Kind != "APIGroupDiscoveryList" {
-		return fmt.Errorf("/apis answers a %q, not the aggregated form of discovery", list.Kind)
 	}
 	s.merge(list)
 	s.etag = resp.Header.Get("Etag")
 	return nil
+}
+
+func decode(document io.Reader) (*apidiscoveryv2.APIGroupDiscoveryList, error) {
+	body, err := io.ReadAll(io.LimitReader(document, maxDocument+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > maxDocument {
+		return nil, fmt.Errorf("the document is larger than %d bytes", maxDocument)
+	}
+	list := &apidiscoveryv2.APIGroupDiscoveryList{}
+	if err := utiljson.Unmarshal(body, list); err != nil {
+		return nil, err
+	}
+	if list.Kind != "APIGroupDiscoveryList" {
+		return nil, fmt.Errorf("the document is a %q, not the aggregated form of discovery", list.Kind)
+	}
+	return list, nil
 }
 
 // merge replaces what this backend has in the merged document.
@@ -214,11 +233,14 @@ func (s *Source) merge(list *apidiscoveryv2.APIGroupDiscoveryList) {
 	defer s.mu.Unlock()
 	before := s.served
 	s.served = make(map[metav1.GroupVersion]bool, len(before))
+	resources := map[schema.GroupVersionResource]bool{}
 	for _, group := range list.Items {
 		for _, version := range group.Versions {
 			s.put(group.Name, version)
+			addResources(resources, schema.GroupVersion{Group: group.Name, Version: version.Version}, version.Resources)
 		}
 	}
+	s.onMerged(resources)
 	for gv := range before {
 		if !s.served[gv] {
 			s.origin(gv).RemoveGroupVersion(gv)
@@ -229,19 +251,31 @@ func (s *Source) merge(list *apidiscoveryv2.APIGroupDiscoveryList) {
 	s.changed = make(chan struct{})
 }
 
+func addResources(to map[schema.GroupVersionResource]bool, gv schema.GroupVersion, resources []apidiscoveryv2.APIResourceDiscovery) {
+	for _, resource := range resources {
+		to[gv.WithResource(resource.Resource)] = true
+		for _, sub := range resource.Subresources {
+			to[gv.WithResource(resource.Resource+"/"+sub.Subresource)] = true
+		}
+	}
+}
+
 func (s *Source) put(group string, version apidiscoveryv2.APIVersionDiscovery) {
+	if group == "" {
+		return // the document of /api, of which core answers requests
+	}
 	gv := metav1.GroupVersion{Group: group, Version: version.Version}
 	s.served[gv] = true
 	origin := s.origin(gv)
 	origin.AddGroupVersion(group, version)
-	priority := apiservices.PriorityOf(schema.GroupVersion(gv))
+	priority := apiservices.PriorityOf(schema.GroupVersion(gv), s.backend.Name())
 	origin.SetGroupVersionPriority(gv, int(priority.Group), int(priority.Version))
 }
 
-// origin is the part of the merged document that kube-apiserver keeps the group-version in: where
-// two have the same one, the built-in wins over the CRD.
+// origin is the part of the merged document that kube-apiserver keeps the group-version in. If
+// two parts have the same group-version, the built-in one wins over the CRD's.
 func (s *Source) origin(gv metav1.GroupVersion) discoveryendpoint.ResourceManager {
-	if s.backend.Name() == upstream.Extensions && !apiservices.Builtin(gv.Group) {
+	if s.backend.Name() == upstream.Extensions && gv.Group != apiextensionsv1.GroupName {
 		return s.merged.WithSource(discoveryendpoint.CRDSource)
 	}
 	return s.merged.WithSource(discoveryendpoint.BuiltinSource)

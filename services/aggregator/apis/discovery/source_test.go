@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -75,37 +77,38 @@ func group(name string, versions ...string) apidiscoveryv2.APIGroupDiscovery {
 	return g
 }
 
+// newTrust returns certificates of both backends, in files.
+func newTrust(t testing.TB) trust.Options {
+	t.Helper()
+	store, err := certs.Open(t.TempDir())
+	require.NoError(t, err)
+	ca, err := store.Authority("ca", "ca")
+	require.NoError(t, err)
+	names := []string{trust.ServerName(upstream.Core), trust.ServerName(upstream.Extensions)}
+	_, err = ca.Ensure("service", certs.Leaf{CommonName: "service", DNSNames: names, Server: true, Client: true})
+	require.NoError(t, err)
+	return trust.Options{CAFile: ca.File(), CertFile: store.CertFile("service"), KeyFile: store.KeyFile("service")}
+}
+
+func newBackend(t testing.TB, name string, pki trust.Options, servers ...string) *upstream.Backend {
+	t.Helper()
+	b, err := upstream.New(upstream.Config{Name: name, Servers: servers, Trust: pki})
+	require.NoError(t, err)
+	return b
+}
+
 // newSource returns a source for a backend whose one replica is the given one.
 func newSource(t *testing.T, name string, r *replica, merged discoveryendpoint.ResourceManager) *Source {
 	t.Helper()
-	store, err := certs.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ca, err := store.Authority("ca", "ca")
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf := certs.Leaf{CommonName: name, DNSNames: []string{name + ".tripod-system.svc"}, Server: true, Client: true}
-	if _, err := ca.Ensure("service", leaf); err != nil {
-		t.Fatal(err)
-	}
-	cert, err := tls.LoadX509KeyPair(store.CertFile("service"), store.KeyFile("service"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pki := newTrust(t)
+	cert, err := tls.LoadX509KeyPair(pki.CertFile, pki.KeyFile)
+	require.NoError(t, err)
 	server := httptest.NewUnstartedServer(r)
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	b, err := upstream.New(upstream.Config{Name: name, Servers: []string{server.URL}, Trust: trust.Options{
-		CAFile: ca.File(), CertFile: store.CertFile("service"), KeyFile: store.KeyFile("service"),
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return NewSource(b, merged)
+	return NewSource(newBackend(t, name, pki, server.URL), merged, func(map[schema.GroupVersionResource]bool) {})
 }
 
 // list returns the merged document as a client reads it.
@@ -167,14 +170,25 @@ func TestTheMergedDocumentFollowsTheBackend(t *testing.T) {
 	<-done
 }
 
+func TestExtensionsCannotTakeThePlaceOfCore(t *testing.T) {
+	r, merged := &replica{}, discoveryendpoint.NewResourceManager("apis")
+	newSource(t, upstream.Core, r, merged).merge(&apidiscoveryv2.APIGroupDiscoveryList{Items: []apidiscoveryv2.APIGroupDiscovery{group("apps", "v1")}})
+	want := list(t, merged)["apps/v1"]
+	liar := newSource(t, upstream.Extensions, r, merged)
+	claim := group("apps", "v1")
+	claim.Versions[0].Resources[0].Resource = "lies"
+	for _, claims := range [][]apidiscoveryv2.APIGroupDiscovery{{claim}, nil} {
+		liar.merge(&apidiscoveryv2.APIGroupDiscoveryList{Items: claims})
+		require.Equal(t, want, list(t, merged)["apps/v1"])
+	}
+}
+
 func TestTheLastKnownGoodStaysCurrentWhileTheBackendIsAway(t *testing.T) {
 	r := &replica{}
 	merged := discoveryendpoint.NewResourceManager("apis")
 	source := newSource(t, upstream.Core, r, merged)
 	r.set(`"1"`, group("apps", "v1"))
-	if err := source.fetch(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, source.fetch(t.Context()))
 	r.stop()
 	if err := source.fetch(t.Context()); err == nil {
 		t.Error("a backend that answers 503 gave a document")
@@ -198,12 +212,37 @@ func TestWhatWasNeverSeenIsStaleAndWhatIsGoneIsRemoved(t *testing.T) {
 	}
 
 	r.set(`"1"`, group("example.com", "v1"))
-	if err := source.fetch(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, source.fetch(t.Context()))
 	source.Expect(schema.GroupVersion{Group: "late.example.com", Version: "v1"})
 	got := list(t, merged)
 	if len(got) != 1 || got["example.com/v1"].Freshness != apidiscoveryv2.DiscoveryFreshnessCurrent {
 		t.Errorf("the document has %v", got)
 	}
+}
+
+func TestCRDsChangeNothingThatCoreServes(t *testing.T) {
+	core, extensions := &replica{}, &replica{}
+	merged := discoveryendpoint.NewResourceManager("apis")
+	sources := []*Source{newSource(t, upstream.Core, core, merged), newSource(t, upstream.Extensions, extensions, merged)}
+	expect := func(when string, want ...string) {
+		t.Helper()
+		for _, source := range sources {
+			require.NoError(t, source.fetch(t.Context()))
+		}
+		got := list(t, merged)
+		require.Equal(t, want, slices.Sorted(maps.Keys(got)), when)
+		require.Equal(t, "Thing", got["apps/v1"].Resources[0].ResponseKind.Kind, when)
+	}
+	foos := func(name string, versions ...string) apidiscoveryv2.APIGroupDiscovery {
+		g := group(name, versions...)
+		for i := range g.Versions {
+			g.Versions[i].Resources = []apidiscoveryv2.APIResourceDiscovery{{Resource: "foos", ResponseKind: &metav1.GroupVersionKind{Kind: "Foo"}}}
+		}
+		return g
+	}
+	core.set(`"1"`, group("apps", "v1"))
+	extensions.set(`"1"`, group("apiextensions.k8s.io", "v1"), foos("apps", "v1", "v2"), foos("", "v1"))
+	expect("with CRDs in groups of core", "apiextensions.k8s.io/v1", "apps/v1", "apps/v2")
+	extensions.set(`"2"`, group("apiextensions.k8s.io", "v1"))
+	expect("without them", "apiextensions.k8s.io/v1", "apps/v1")
 }

@@ -10,6 +10,8 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apiserver/pkg/util/responsewriter"
@@ -20,16 +22,57 @@ const (
 	backendTimeout = 2 * time.Second
 	// maxAnswer is much more than the checks of a server take.
 	maxAnswer = 1 << 20
+	// freshness is how long the answers of backends are shown again.
+	freshness = time.Second
 )
 
-// remoteAnswer is what a replica of a backend says. It is empty when there is none that does.
+// answers are those of all backends to one question.
+type answers struct {
+	asking sync.Mutex
+	at     time.Time
+	last   []remoteAnswer
+}
+
+// all is where a server says how all of its checks are.
+func all(root string) *url.URL { return &url.URL{Path: root, RawQuery: "verbose"} }
+
+// ask returns what the backends say, in their order. It asks them all at once, unless they were asked lately. The answers are for everybody
+// who waits, so they do not depend on a client's patience.
+func (h *Handler) ask(where *url.URL) []remoteAnswer {
+	known, _ := h.said.LoadOrStore(where.String(), &answers{})
+	said := known.(*answers)
+	said.asking.Lock()
+	defer said.asking.Unlock()
+	if !said.at.IsZero() && time.Since(said.at) < freshness {
+		return said.last
+	}
+	answers := make([]remoteAnswer, len(h.backends))
+	var asking sync.WaitGroup
+	for i, b := range h.backends {
+		asking.Go(func() { answers[i] = get(b, where) })
+	}
+	asking.Wait()
+	said.last, said.at = answers, time.Now()
+	return answers
+}
+
+// reason returns why a check of a backend fails. The list of all checks does not say it.
+func (h *Handler) reason(backend int, path string) string {
+	answer := h.ask(&url.URL{Path: path})[backend]
+	if answer.code != http.StatusInternalServerError {
+		return "the check failed in " + h.backends[backend].Name()
+	}
+	return strings.TrimPrefix(strings.TrimSuffix(answer.text, "\n"), "internal server error: ")
+}
+
+// remoteAnswer is the answer of a replica of a backend. It is empty if no replica answers.
 type remoteAnswer struct {
 	code int
 	text string
 }
 
-func get(ctx context.Context, b Backend, where *url.URL) remoteAnswer {
-	ctx, cancel := context.WithTimeout(ctx, backendTimeout)
+func get(b Backend, where *url.URL) remoteAnswer {
+	ctx, cancel := context.WithTimeout(context.Background(), backendTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, where.String(), nil)
 	if err != nil {
@@ -54,7 +97,7 @@ type recorded struct {
 	body   []byte
 }
 
-// record returns what own answers to the request at a URL.
+// record returns the answer of own to the request at a URL.
 func record(own http.Handler, req *http.Request, at *url.URL) recorded {
 	w := responsewriter.NewInMemoryResponseWriter()
 	asked := *req

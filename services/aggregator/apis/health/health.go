@@ -4,9 +4,9 @@
 // Package health answers /livez, /readyz and /healthz for all services, as kube-apiserver does for all of its parts: with
 // ?verbose and ?exclude=NAME, and each check at a path of its own.
 //
-// Whether the aggregator is well is decided by its own checks alone. Those of core and extensions are shown beside them, under
-// the names that kube-apiserver has for them, and where they fail this is said to be ignored: while one of the two is away,
-// what the other serves must stay reachable. A check by its own path tells the truth:
+// Only the aggregator's own checks decide whether it is well. The list also shows those of core and extensions, under the names that
+// kube-apiserver has for them, and says that it ignores their failures: while one of the two is away, clients must still
+// reach what the other serves. A check at its own path does count:
 //
 //	/readyz                                              ok                        200
 //	/readyz?verbose                                      [+]ping ok
@@ -16,13 +16,13 @@
 //	/readyz/extensions-available                         internal server error...  500
 //	/readyz/poststarthook/rbac/bootstrap-roles           what core says
 //	/readyz/etcd                                         whether every service that can be reached reaches its etcd
+//
+// Anybody may ask. So the backends are asked again after a second at the earliest, however many clients ask, and only for checks that they have.
 package health
 
 import (
-	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -41,10 +41,12 @@ type Backend interface {
 type Handler struct {
 	backends []Backend
 	notes    []healthz.HealthChecker
+	// said is what backends said lately, by path.
+	said sync.Map
 }
 
-// New returns the health of the aggregator, whose own is added by Wrap, and of the backends. notes are further checks that are
-// shown but not counted.
+// New returns the health of the backends. Wrap adds that of the aggregator. notes are further checks that the list shows and that do
+// not count.
 func New(backends []Backend, notes ...healthz.HealthChecker) *Handler {
 	return &Handler{backends: backends, notes: notes}
 }
@@ -57,7 +59,7 @@ func IsHealthPath(path string) bool {
 	return slices.ContainsFunc(roots, func(root string) bool { return path == root || strings.HasPrefix(path, root+"/") })
 }
 
-// alone are checks of the very process that is asked.
+// alone are checks that are only about the process that answers.
 var alone = []string{"ping", "log", "shutdown"}
 
 // Wrap returns a handler that adds to what own says about the health of the aggregator, and has own answer everything else.
@@ -77,7 +79,7 @@ func (h *Handler) Wrap(own http.Handler) http.Handler {
 	})
 }
 
-// serveAll answers whether the aggregator is well. Backends are asked only where the answer shows it.
+// serveAll answers whether the aggregator is well. It asks backends only if the answer shows their checks.
 func (h *Handler) serveAll(w http.ResponseWriter, req *http.Request, root string, own http.Handler) {
 	query := req.URL.Query()
 	asked := record(own, req, req.URL)
@@ -85,10 +87,9 @@ func (h *Handler) serveAll(w http.ResponseWriter, req *http.Request, root string
 		asked.copyTo(w)
 		return
 	}
-	in := &url.URL{Path: root, RawQuery: url.Values{"verbose": {""}, "exclude": query["exclude"]}.Encode()}
 	l := newList(query["exclude"])
 	l.addOwn(parse(string(asked.body)))
-	for i, answer := range h.ask(req.Context(), in) {
+	for i, answer := range h.ask(all(root)) {
 		l.addBackend(h.backends[i].Name(), parse(answer.text))
 	}
 	for _, note := range h.notes {
@@ -105,7 +106,7 @@ func (h *Handler) serveAll(w http.ResponseWriter, req *http.Request, root string
 	_, _ = fmt.Fprintf(w, "%s%s check passed\n", l, name)
 }
 
-// serveCheck answers whether a single check passes, wherever that is made.
+// serveCheck answers whether a single check passes, of whichever service it is.
 func (h *Handler) serveCheck(w http.ResponseWriter, req *http.Request, check string, own http.Handler) {
 	if i := slices.IndexFunc(h.notes, func(n healthz.HealthChecker) bool { return n.Name() == check }); i >= 0 {
 		if err := h.notes[i].Check(req); err != nil {
@@ -122,41 +123,32 @@ func (h *Handler) serveCheck(w http.ResponseWriter, req *http.Request, check str
 	}
 	passes := asked.code == http.StatusOK
 	var away []string
-	for i, answer := range h.ask(req.Context(), &url.URL{Path: req.URL.Path}) {
-		switch answer.code {
-		case http.StatusOK:
-			passes = true
-		case http.StatusNotFound:
-		case http.StatusInternalServerError:
-			http.Error(w, strings.TrimSuffix(answer.text, "\n"), answer.code)
-			return
-		default:
+	for i, answer := range h.ask(all(strings.TrimSuffix(req.URL.Path, "/"+check))) {
+		lines := parse(answer.text)
+		named := slices.IndexFunc(lines, func(l line) bool { return l.name == check })
+		switch {
+		case answer.code == 0 || len(lines) == 0:
 			away = append(away, h.backends[i].Name())
+		case named < 0:
+		case lines[named].fine:
+			passes = true
+		default:
+			fail(w, h.reason(i, req.URL.Path))
+			return
 		}
 	}
 	switch {
 	case passes:
 		_, _ = fmt.Fprint(w, "ok")
 	case len(away) > 0:
-		// It may be a check of theirs.
+		// The check may be theirs.
 		fail(w, strings.Join(away, " and ")+" cannot be asked")
 	default:
 		asked.copyTo(w)
 	}
 }
 
-// fail answers as a check does that fails.
+// fail answers as a failed check does.
 func fail(w http.ResponseWriter, why string) {
 	http.Error(w, "internal server error: "+why, http.StatusInternalServerError)
-}
-
-// ask asks all backends at once, and returns their answers in the same order.
-func (h *Handler) ask(ctx context.Context, where *url.URL) []remoteAnswer {
-	answers := make([]remoteAnswer, len(h.backends))
-	var asking sync.WaitGroup
-	for i, b := range h.backends {
-		asking.Go(func() { answers[i] = get(ctx, b, where) })
-	}
-	asking.Wait()
-	return answers
 }

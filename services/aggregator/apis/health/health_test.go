@@ -10,8 +10,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/server/mux"
@@ -191,6 +193,32 @@ func TestABackendThatHangsDelaysTheAnswerOnly(t *testing.T) {
 		code, body := w.get("/readyz?verbose")
 		if code != http.StatusOK || strings.Contains(body, "bootstrap-roles") || !strings.Contains(body, "crd-informer-synced") {
 			t.Errorf("%d: %s", code, body)
+		}
+	})
+}
+
+func TestBackendsAreAskedOnceASecondHoweverManyAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.core.server = checks{{"etcd", errBad}}.server()
+		h := New([]Backend{w.core, w.extensions}).Wrap(w.own.server())
+		for second := 1; second <= 3; second++ {
+			var clients sync.WaitGroup
+			for i := range 100 {
+				for _, target := range []string{
+					fmt.Sprintf("/readyz?verbose&exclude=%d", i), fmt.Sprintf("/readyz?verbose=%d", i), fmt.Sprintf("/readyz/%d", i), "/readyz/etcd",
+				} {
+					clients.Go(func() {
+						h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, target, nil))
+					})
+				}
+			}
+			clients.Wait()
+			// Once for all checks, and core once more for the reason of the one that fails.
+			if w.core.asked > 2*second || w.extensions.asked > 2*second {
+				t.Errorf("after %d s, core was asked %d times, extensions %d times", second, w.core.asked, w.extensions.asked)
+			}
+			time.Sleep(freshness)
 		}
 	})
 }

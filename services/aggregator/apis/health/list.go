@@ -15,7 +15,7 @@ import (
 type line struct {
 	name string
 	fine bool
-	// said is the line.
+	// said is the whole line.
 	said string
 	// exclusion is what it was excluded by: its own name or that of its group. Empty when it was not.
 	exclusion string
@@ -67,13 +67,36 @@ func (l *list) addOwn(lines []line) {
 	}
 }
 
-// addBackend adds the checks of a backend. Where the aggregator, or another backend, has one of that name, it passes if it does
-// everywhere.
+// exclude marks a check as excluded if the client wants it to be, by its name or the name of its group.
+func (l *list) exclude(one line) line {
+	group := groupOf(one.name)
+	switch {
+	case l.excluded.Has(one.name):
+		one.fine, one.said, one.exclusion = true, "[+]"+one.name+" excluded: ok", one.name
+	case l.excluded.Has(group):
+		one.fine, one.said, one.exclusion = true, "[+]"+one.name+" excluded with "+group+": ok", group
+	}
+	return one
+}
+
+// groupOf returns the group of a check, or "". kube-apiserver has groups for the checks of the etcds in --etcd-servers-overrides only.
+func groupOf(check string) string {
+	switch {
+	case strings.HasPrefix(check, "etcd-override-readiness-"):
+		return "etcd-readiness"
+	case strings.HasPrefix(check, "etcd-override-"):
+		return "etcd"
+	}
+	return ""
+}
+
+// addBackend adds the checks of a backend. If others have a check of the same name, it passes if it passes everywhere.
 func (l *list) addBackend(backend string, lines []line) {
 	for _, one := range lines {
 		if !one.fine {
 			one.said = fmt.Sprintf("[-]%s failed in %s: reason withheld, ignored", one.name, backend)
 		}
+		one = l.exclude(one)
 		known := slices.IndexFunc(l.lines, func(k line) bool { return k.name == one.name })
 		switch {
 		case known < 0:
@@ -87,13 +110,10 @@ func (l *list) addBackend(backend string, lines []line) {
 // addNote adds a check that does not count.
 func (l *list) addNote(name string, err error) {
 	one := line{name: name, fine: err == nil, said: "[+]" + name + " ok"}
-	switch {
-	case l.excluded.Has(name):
-		one.fine, one.said, one.exclusion = true, "[+]"+name+" excluded: ok", name
-	case err != nil:
+	if err != nil {
 		one.said = "[-]" + name + " failed: reason withheld, ignored"
 	}
-	l.add(one)
+	l.add(l.exclude(one))
 }
 
 // String returns the list as servers give it.

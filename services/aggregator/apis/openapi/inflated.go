@@ -12,7 +12,7 @@ import (
 	"io"
 )
 
-// inflated reads what is in a gzip, as it is read: a document has tens of megabytes, and many clients may read it slowly.
+// inflated decompresses a document while it is read. A document has tens of megabytes, and many clients may read it slowly.
 type inflated struct {
 	compressed []byte
 	offset     int64
@@ -21,7 +21,7 @@ type inflated struct {
 
 func newInflated(compressed []byte) *inflated { return &inflated{compressed: compressed} }
 
-// size is in the last four bytes (RFC 1952, section 2.3.1), as far as it is less than 4 GiB.
+// size reads the last four bytes (RFC 1952, section 2.3.1). Documents are smaller than 4 GiB.
 func (i *inflated) size() int64 {
 	if len(i.compressed) < 4 {
 		return 0

@@ -7,17 +7,16 @@ import (
 	"bytes"
 	"testing"
 	"testing/iotest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestInflated(t *testing.T) {
 	for _, document := range [][]byte{{}, []byte("a"), bytes.Repeat([]byte("0123456789"), 10_000)} {
-		compressed, err := compress(document)
-		if err != nil {
-			t.Fatal(err)
-		}
+		compressed, err := compress(bytes.NewReader(document))
+		require.NoError(t, err)
 		// It also seeks, in all ways.
-		if err := iotest.TestReader(newInflated(compressed), document); err != nil {
-			t.Errorf("%d bytes: %v", len(document), err)
-		}
+		assert.NoError(t, iotest.TestReader(newInflated(compressed), document), "%d bytes", len(document))
 	}
 }

@@ -19,10 +19,9 @@ var mergedKeys = []string{"paths", "definitions", "parameters"}
 
 type object = map[string]json.RawMessage
 
-// mergeJSON merges documents by the names of their paths, definitions and parameters. The first
-// document that has an entry gives it. Extensions' own copies of shared definitions (ObjectMeta,
-// DeleteOptions, ...) so give way to core's, which names the kinds of all groups. Local definitions
-// that differ from core's are renamed.
+// mergeJSON merges documents by the names of their paths, definitions and parameters. An entry comes from the
+// first document that has it. So core's definitions of shared types (ObjectMeta, DeleteOptions, ...) win, which
+// name the kinds of all groups. Local definitions that differ from core's get another name.
 func mergeJSON(core, extensions, local []byte) ([]byte, error) {
 	if local != nil {
 		var err error
@@ -75,8 +74,8 @@ func addMissing(entries map[string]object, key string, raw json.RawMessage) erro
 	return nil
 }
 
-// appendObject writes an object with its keys in order, its values as they are: json.Marshal would
-// read all of them again.
+// appendObject writes an object with its keys in order and its values unchanged. json.Marshal would parse all
+// values again.
 func appendObject(b []byte, o object) []byte {
 	b = append(b, '{')
 	for i, name := range slices.Sorted(maps.Keys(o)) {
@@ -89,8 +88,8 @@ func appendObject(b []byte, o object) []byte {
 	return append(b, '}')
 }
 
-// renameConflicts renames those definitions of a local document that core has with another
-// content, as kube-openapi does when it merges specs, and the references to them.
+// renameConflicts renames definitions of a local document if core has others of the same name, and the references
+// to them. kube-openapi does the same when it merges specs.
 func renameConflicts(local, core []byte) ([]byte, error) {
 	type definitions struct {
 		Definitions object `json:"definitions"`
@@ -128,7 +127,7 @@ func freeName(name string, taken ...object) string {
 	}
 }
 
-// equalButKinds compares definitions but for the list of kinds, which each server fills with its own.
+// equalButKinds compares definitions without the list of kinds, into which each server puts its own.
 func equalButKinds(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true

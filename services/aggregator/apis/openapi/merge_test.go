@@ -10,6 +10,8 @@ import (
 
 	openapi_v2 "github.com/google/gnostic-models/openapiv2"
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
 	"k8s.io/kube-openapi/pkg/handler"
@@ -46,13 +48,9 @@ func parse(t *testing.T, document []byte) spec {
 
 func TestMergeKeepsEveryNameOnceAndCoreFirst(t *testing.T) {
 	merged, err := mergeJSON([]byte(coreDocument), []byte(extensionsDocument), []byte(localDocument))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got := parse(t, merged)
-	if diff := cmp.Diff([]string{"/api/", "/apis/example.com/", "/apis/wardle/", "/version/"}, keys(got.Paths)); diff != "" {
-		t.Errorf("paths (-want +got):\n%s", diff)
-	}
+	assert.Empty(t, cmp.Diff([]string{"/api/", "/apis/example.com/", "/apis/wardle/", "/version/"}, keys(got.Paths)), "paths")
 	if got.Info["title"] != "Kubernetes" || got.Parameters["p-core"] == nil {
 		t.Errorf("what is core's alone is lost: %s", merged)
 	}
@@ -63,9 +61,7 @@ func TestMergeKeepsEveryNameOnceAndCoreFirst(t *testing.T) {
 
 func TestMergeRenamesLocalDefinitionsThatDiffer(t *testing.T) {
 	merged, err := mergeJSON([]byte(coreDocument), nil, []byte(localDocument))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got := parse(t, merged)
 	if got.Definitions["Pod"]["description"] != nil || got.Definitions["Pod_v2"]["description"] != "another one" {
 		t.Errorf("definitions: %v", got.Definitions)
@@ -80,35 +76,23 @@ func TestMergeRenamesLocalDefinitionsThatDiffer(t *testing.T) {
 
 func TestMergeWithoutExtensionsIsCore(t *testing.T) {
 	merged, err := mergeJSON([]byte(coreDocument), nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(parse(t, []byte(coreDocument)), parse(t, merged)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	require.NoError(t, err)
+	assert.Empty(t, cmp.Diff(parse(t, []byte(coreDocument)), parse(t, merged)))
 }
 
 func TestProtobufMergeSaysTheSameAsJSON(t *testing.T) {
 	var parts [][]byte
 	for _, document := range []string{coreDocument, extensionsDocument} {
 		part, err := handler.ToProtoBinary([]byte(document))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		parts = append(parts, part)
 	}
 	merged, err := mergeProtobuf(parts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got := &openapi_v2.Document{}
-	if err := proto.Unmarshal(merged, got); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, proto.Unmarshal(merged, got))
 	mergedJSON, err := mergeJSON([]byte(coreDocument), []byte(extensionsDocument), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := parse(t, mergedJSON)
 
 	paths, definitions := map[string]any{}, map[string]any{}
@@ -121,15 +105,9 @@ func TestProtobufMergeSaysTheSameAsJSON(t *testing.T) {
 		}
 		definitions[definition.GetName()] = nil
 	}
-	if diff := cmp.Diff(keys(want.Paths), keys(paths)); diff != "" {
-		t.Errorf("paths (-json +protobuf):\n%s", diff)
-	}
-	if diff := cmp.Diff(keys(want.Definitions), keys(definitions)); diff != "" {
-		t.Errorf("definitions (-json +protobuf):\n%s", diff)
-	}
-	if got.GetInfo().GetTitle() != "Kubernetes" {
-		t.Errorf("title is %q", got.GetInfo().GetTitle())
-	}
+	assert.Empty(t, cmp.Diff(keys(want.Paths), keys(paths)), "paths (-json +protobuf)")
+	assert.Empty(t, cmp.Diff(keys(want.Definitions), keys(definitions)), "definitions (-json +protobuf)")
+	assert.Equal(t, "Kubernetes", got.GetInfo().GetTitle(), "title")
 }
 
 func TestMergeRefusesWhatIsNoDocument(t *testing.T) {

@@ -3,10 +3,12 @@
 
 // Package openapi serves one OpenAPI document over all servers.
 //
-// It is merged per server, not per APIService, and by raw top-level entries: no schema is decoded,
-// and what is kept is compressed. With hundreds of CRDs, decoded documents are most of the memory
-// of a kube-apiserver. Core's and extensions' documents are revalidated when a client asks; aggregated API
-// servers' and the aggregator's own come from kube-aggregator's OpenAPI controllers.
+// The package merges documents per server, not per APIService, and by raw top-level entries. It decodes no schema and keeps
+// documents compressed: with hundreds of CRDs, decoded documents are most of the memory of a kube-apiserver.
+//
+// When a client asks, the package revalidates the documents of core and extensions, all at once and once for all clients that wait. If a
+// server is silent, its last document stays. Documents of aggregated API servers, and the aggregator's own, come from kube-aggregator's
+// OpenAPI controllers.
 package openapi
 
 import (
@@ -16,6 +18,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -28,23 +33,53 @@ import (
 // userAgent tells backends who reads their documents.
 const userAgent = "tripod-aggregator/openapi"
 
-// part is what one server contributes to a document. It keeps the last known good.
-type part struct {
-	name  string
-	fetch func(*http.Request) (*http.Response, error)
+const (
+	// fetchTimeout bounds a fetch. An extensions with many CRDs may render its document anew.
+	fetchTimeout = 30 * time.Second
+	// silence is how long clients wait for a server before they get its last document.
+	silence = 2 * time.Second
+	// firstSilence is how long clients wait for a server that has sent no document yet.
+	firstSilence = 10 * time.Second
+	// maxDocument bounds the size of a document. Thousands of CRDs make some tens of megabytes.
+	maxDocument = 64 << 20
+)
 
+// part is what one server contributes to a document. It keeps the last document that it got.
+type part struct {
+	name, path, accept string
+	fetch              func(*http.Request) (*http.Response, error)
+
+	last atomic.Pointer[version]
+
+	mu sync.Mutex
+	// running is closed when the fetch that is under way ends, and next when the one after it ends. They are nil if there is none.
+	running, next chan struct{}
+	// owing is when the server was asked for what it still owes, or zero.
+	owing time.Time
+}
+
+// version is a document as a server sent it. It is immutable.
+type version struct {
 	etag       string
 	compressed []byte
 }
 
-// backendPart is the document of a backend.
-func backendPart(name string, transport http.RoundTripper) *part {
-	return &part{name: name, fetch: transport.RoundTrip}
+// document returns the document, or nil if there is none.
+func (v *version) document() ([]byte, error) {
+	if v == nil {
+		return nil, nil
+	}
+	return decompress(v.compressed)
 }
 
-// handlerPart is a document served in process.
-func handlerPart(name string, handler http.Handler) *part {
-	return &part{name: name, fetch: func(req *http.Request) (*http.Response, error) {
+// backendPart is the document of a backend.
+func backendPart(name, path, accept string, transport http.RoundTripper) *part {
+	return &part{name: name, path: path, accept: accept, fetch: transport.RoundTrip}
+}
+
+// handlerPart is a document served in process, in JSON.
+func handlerPart(name, path string, handler http.Handler) *part {
+	return &part{name: name, path: path, accept: mediaJSON, fetch: func(req *http.Request) (*http.Response, error) {
 		req, err := routing.Renew(req)
 		if err != nil {
 			return nil, err
@@ -61,53 +96,106 @@ func handlerPart(name string, handler http.Handler) *part {
 	}}
 }
 
-// refresh revalidates the document. A server that does not answer keeps its last one.
-func (p *part) refresh(ctx context.Context, path, accept string) {
-	if err := p.tryRefresh(ctx, path, accept); err != nil {
-		klog.V(2).InfoS("OpenAPI document could not be fetched, using the last known one", "server", p.name, "path", path, "err", err)
+// refresh revalidates all parts at once. It returns early if servers are silent or the context ends.
+func refresh(ctx context.Context, parts ...*part) {
+	var waiting sync.WaitGroup
+	for _, p := range parts {
+		waiting.Go(func() { p.refresh(ctx) })
+	}
+	waiting.Wait()
+}
+
+func (p *part) refresh(ctx context.Context) {
+	fetched, owing := p.ask()
+	patience := silence
+	if p.last.Load() == nil {
+		patience = firstSilence
+	}
+	if owing >= patience {
+		return
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-fetched:
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 
-func (p *part) tryRefresh(ctx context.Context, path, accept string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, path, nil)
+// ask returns a channel that is closed when a fetch ends that begins from now on. It is the same for all who ask while one is under way.
+// Owing is how long the server has been silent already.
+func (p *part) ask() (fetched <-chan struct{}, owing time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running == nil {
+		p.run(make(chan struct{}))
+		return p.running, time.Since(p.owing)
+	}
+	if p.next == nil {
+		p.next = make(chan struct{})
+	}
+	return p.next, time.Since(p.owing)
+}
+
+// run begins a fetch. The mutex is held.
+func (p *part) run(done chan struct{}) {
+	p.running = done
+	began := time.Now()
+	if p.owing.IsZero() {
+		p.owing = began
+	}
+	go func() {
+		// It is for all who wait, so no client's context ends it.
+		ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
+		defer cancel()
+		err := p.tryRefresh(ctx)
+		if err != nil {
+			klog.V(2).InfoS("OpenAPI document could not be fetched, using the last known one", "server", p.name, "path", p.path, "err", err)
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if err == nil || time.Since(began) < silence {
+			p.owing = time.Time{}
+		}
+		close(done)
+		if next := p.next; next != nil {
+			p.next = nil
+			p.run(next)
+		} else {
+			p.running = nil
+		}
+	}()
+}
+
+func (p *part) tryRefresh(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.path, nil)
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Accept", accept)
+	req.Header.Set("Accept", p.accept)
 	req.Header.Set("User-Agent", userAgent)
-	if p.etag != "" {
-		req.Header.Set("If-None-Match", p.etag)
+	last := p.last.Load()
+	if last != nil && last.etag != "" {
+		req.Header.Set("If-None-Match", last.etag)
 	}
 	resp, err := p.fetch(req)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close() //nolint:errcheck // read to its end or not needed
-	switch resp.StatusCode {
-	case http.StatusNotModified:
+	switch {
+	case resp.StatusCode == http.StatusNotModified && last != nil:
 		return nil
-	case http.StatusOK:
-	default:
-		return fmt.Errorf("%s answers %s", path, resp.Status)
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("%s answers %s", p.path, resp.Status)
 	}
-	var compressed bytes.Buffer
-	w := gzip.NewWriter(&compressed)
-	if _, err := io.Copy(w, resp.Body); err != nil {
+	compressed, err := compress(resp.Body)
+	if err != nil {
 		return err
 	}
-	if err := w.Close(); err != nil {
-		return err
-	}
-	p.compressed, p.etag = compressed.Bytes(), resp.Header.Get("Etag")
+	p.last.Store(&version{etag: resp.Header.Get("Etag"), compressed: compressed})
 	return nil
-}
-
-// document returns the last known document, or nil where there is none yet.
-func (p *part) document() ([]byte, error) {
-	if p.compressed == nil {
-		return nil, nil
-	}
-	return decompress(p.compressed)
 }
 
 func decompress(compressed []byte) ([]byte, error) {
@@ -118,11 +206,16 @@ func decompress(compressed []byte) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-func compress(document []byte) ([]byte, error) {
+// compress fails for documents beyond maxDocument.
+func compress(document io.Reader) ([]byte, error) {
 	var compressed bytes.Buffer
 	w := gzip.NewWriter(&compressed)
-	if _, err := w.Write(document); err != nil {
+	n, err := io.Copy(w, io.LimitReader(document, maxDocument+1))
+	if err != nil {
 		return nil, err
+	}
+	if n > maxDocument {
+		return nil, fmt.Errorf("the document is larger than %d bytes", maxDocument)
 	}
 	if err := w.Close(); err != nil {
 		return nil, err

@@ -7,9 +7,11 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha512"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,6 +22,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kube-openapi/pkg/handler"
 )
+
+const pathV2 = "/openapi/v2"
 
 const (
 	mediaJSON = "application/json"
@@ -36,13 +40,14 @@ type V2 struct {
 
 // document is /openapi/v2 in one media type.
 type document struct {
-	accept string
-	merge  func(core, extensions, local []byte) ([]byte, error)
-
-	mu sync.Mutex
-	// core comes first: where two servers have an entry of the same name, its is the one.
+	merge func(core, extensions, local []byte) ([]byte, error)
+	// If several servers have an entry of the same name, the document has that of core.
 	core, extensions, local *part
+	// also is what merge needs besides.
+	also []*part
 
+	// mu is held while parts are merged, but not while servers are asked.
+	mu           sync.Mutex
 	etag         string
 	compressed   []byte
 	lastModified time.Time
@@ -51,20 +56,15 @@ type document struct {
 // NewV2 merges the documents of core and extensions with that of local, a handler of /openapi/v2
 // for the aggregator's own group and for aggregated API servers.
 func NewV2(core, extensions http.RoundTripper, local http.Handler) *V2 {
-	newDocument := func(accept string, merge func(core, extensions, local []byte) ([]byte, error)) document {
-		return document{
-			accept:     accept,
-			merge:      merge,
-			core:       backendPart("core", core),
-			extensions: backendPart("extensions", extensions),
-			local:      handlerPart("aggregator", local),
-		}
+	v2 := &V2{}
+	for document, accept := range map[*document]string{&v2.json: mediaJSON, &v2.protobuf: mediaProtobufOld} {
+		document.core = backendPart("core", pathV2, accept, core)
+		document.extensions = backendPart("extensions", pathV2, accept, extensions)
+		// The local part is small, and always JSON: entries of it may have to be renamed.
+		document.local = handlerPart("aggregator", pathV2, local)
 	}
-	v2 := &V2{
-		json:     newDocument(mediaJSON, mergeJSON),
-		protobuf: newDocument(mediaProtobufOld, nil),
-	}
-	v2.protobuf.merge = v2.mergeProtobuf
+	v2.json.merge = mergeJSON
+	v2.protobuf.merge, v2.protobuf.also = v2.mergeProtobuf, []*part{v2.json.core}
 	return v2
 }
 
@@ -119,26 +119,27 @@ func (d *document) serve(w http.ResponseWriter, req *http.Request, contentType s
 		w.Header().Set("Content-Encoding", "gzip")
 		body = bytes.NewReader(compressed)
 	}
-	http.ServeContent(w, req, "/openapi/v2", modified, body)
+	http.ServeContent(w, req, pathV2, modified, body)
 }
 
 // current returns the merged document, made anew if one of its parts changed.
 func (d *document) current(ctx context.Context) (compressed []byte, etag string, modified time.Time, err error) {
+	refresh(ctx, slices.Concat(d.also, []*part{d.core, d.extensions, d.local})...)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// One client's impatience must not spoil the refresh for those that wait behind it.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
-	defer cancel()
-	d.core.refresh(ctx, "/openapi/v2", d.accept)
-	d.extensions.refresh(ctx, "/openapi/v2", d.accept)
-	// The local part is small, and always JSON: entries of it may have to be renamed.
-	d.local.refresh(ctx, "/openapi/v2", mediaJSON)
-	if d.core.compressed == nil {
-		return nil, "", time.Time{}, fmt.Errorf("core was not heard yet")
+	parts := [3]*version{d.core.last.Load(), d.extensions.last.Load(), d.local.last.Load()}
+	if parts[0] == nil {
+		return nil, "", time.Time{}, errors.New("core has sent no document yet")
 	}
-	now := fmt.Sprintf("%X", sha512.Sum512([]byte(d.core.etag+" "+d.extensions.etag+" "+d.local.etag)))
+	var etags [3]string
+	for i, part := range parts {
+		if part != nil {
+			etags[i] = part.etag
+		}
+	}
+	now := fmt.Sprintf("%X", sha512.Sum512([]byte(strings.Join(etags[:], " "))))
 	if now != d.etag {
-		if err := d.remake(); err != nil {
+		if err := d.remake(parts); err != nil {
 			return d.compressed, d.etag, d.lastModified, err
 		}
 		d.etag, d.lastModified = now, time.Now()
@@ -146,22 +147,19 @@ func (d *document) current(ctx context.Context) (compressed []byte, etag string,
 	return d.compressed, d.etag, d.lastModified, nil
 }
 
-// refreshTimeout bounds how long clients wait for servers that do not answer.
-const refreshTimeout = 30 * time.Second
-
-func (d *document) remake() error {
-	var parts [3][]byte
-	for i, p := range []*part{d.core, d.extensions, d.local} {
+func (d *document) remake(parts [3]*version) error {
+	var documents [3][]byte
+	for i, part := range parts {
 		var err error
-		if parts[i], err = p.document(); err != nil {
+		if documents[i], err = part.document(); err != nil {
 			return err
 		}
 	}
-	merged, err := d.merge(parts[0], parts[1], parts[2])
+	merged, err := d.merge(documents[0], documents[1], documents[2])
 	if err != nil {
 		return err
 	}
-	compressed, err := compress(merged)
+	compressed, err := compress(bytes.NewReader(merged))
 	if err != nil {
 		return err
 	}
@@ -175,7 +173,7 @@ func (v *V2) mergeProtobuf(core, extensions, local []byte) ([]byte, error) {
 		return mergeProtobuf(core, extensions)
 	}
 	// Which local definitions differ from core's of the same name shows in JSON only.
-	coreJSON, err := v.json.coreDocument()
+	coreJSON, err := v.json.core.last.Load().document()
 	if err != nil {
 		return nil, err
 	}
@@ -189,14 +187,4 @@ func (v *V2) mergeProtobuf(core, extensions, local []byte) ([]byte, error) {
 		return nil, fmt.Errorf("documents of aggregated API servers: %w", err)
 	}
 	return mergeProtobuf(core, extensions, localProtobuf)
-}
-
-// coreDocument returns core's part alone.
-func (d *document) coreDocument() ([]byte, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), refreshTimeout)
-	defer cancel()
-	d.core.refresh(ctx, "/openapi/v2", d.accept)
-	return d.core.document()
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 
@@ -79,21 +81,15 @@ func TestV2IsMergedOnDemandAndOnlyWhenSomethingChanged(t *testing.T) {
 
 func TestADocumentIsFetchedByARequestWithAClassOfItsOwn(t *testing.T) {
 	var class *routing.Request
-	part := handlerPart("local", http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { class = routing.Of(req) }))
+	part := handlerPart("local", pathV3, http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { class = routing.Of(req) }))
 	client := httptest.NewRequest(http.MethodPost, "/openapi/v3/apis/example.com/v1", nil)
 	client.Header.Set("Connection", "Upgrade")
 	outer, err := routing.Classify(client, routing.Target{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	req, err := http.NewRequestWithContext(outer.In(t.Context()), http.MethodGet, "/openapi/v3/apis/example.com/v1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp, err := part.fetch(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer resp.Body.Close()
 	if class.Upgrade || !class.Repeatable {
 		t.Errorf("it has the class of the client's request: %+v", class)
@@ -137,9 +133,7 @@ func TestV2NegotiatesMediaTypeAndCompression(t *testing.T) {
 		t.Fatalf("headers: %v", w.Header())
 	}
 	r, err := gzip.NewReader(w.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if body, err := io.ReadAll(r); err != nil || string(body) != get(t, v2).Body.String() {
 		t.Errorf("compressed and plain bodies differ (%v)", err)
 	}

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -20,17 +19,18 @@ import (
 // V3 serves /openapi/v3: an index over all servers, and the documents that it points to, from the
 // servers that have them.
 type V3 struct {
-	mu    sync.Mutex
 	parts []*part
 }
+
+const pathV3 = "/openapi/v3"
 
 // NewV3 merges the indexes of core and extensions with that of local, a handler of /openapi/v3 for
 // the aggregator's own group and for aggregated API servers.
 func NewV3(core, extensions http.RoundTripper, local http.Handler) *V3 {
 	return &V3{parts: []*part{
-		backendPart("core", core),
-		backendPart("extensions", extensions),
-		handlerPart("aggregator", local),
+		backendPart("core", pathV3, mediaJSON, core),
+		backendPart("extensions", pathV3, mediaJSON, extensions),
+		handlerPart("aggregator", pathV3, local),
 	}}
 }
 
@@ -48,7 +48,7 @@ func (v *V3) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
-	name, isDocument := strings.CutPrefix(req.URL.Path, "/openapi/v3/")
+	name, isDocument := strings.CutPrefix(req.URL.Path, pathV3+"/")
 	if isDocument {
 		document, exists := index[name]
 		if !exists {
@@ -64,20 +64,16 @@ func (v *V3) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	body := appendObject(nil, object{"paths": appendObject(nil, paths)})
 	// The time of the request, as in kube-aggregator: no client may take its copy for current.
-	http.ServeContent(w, req, "/openapi/v3", time.Now(), bytes.NewReader(body))
+	http.ServeContent(w, req, pathV3, time.Now(), bytes.NewReader(body))
 }
 
 // index returns the documents of all servers by name, such as apis/apps/v1. The first server that
 // has one of a name gives it.
 func (v *V3) index(ctx context.Context) (map[string]entry, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
-	defer cancel()
+	refresh(ctx, v.parts...)
 	merged := map[string]entry{}
 	for _, p := range v.parts {
-		p.refresh(ctx, "/openapi/v3", mediaJSON)
-		document, err := p.document()
+		document, err := p.last.Load().document()
 		if err != nil {
 			return nil, err
 		}

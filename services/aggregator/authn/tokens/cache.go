@@ -32,7 +32,7 @@ const (
 
 // cache keeps good answers of the replica of core that is followed.
 type cache struct {
-	// grace is how long answers are used while no replica is followed.
+	// grace is how long answers are used that held when the last replica was lost.
 	grace time.Duration
 
 	mu sync.Mutex
@@ -160,7 +160,7 @@ func (c *cache) get(k key) (*answer, use) {
 	switch {
 	case !lost && now.Before(e.freshUntil):
 		return e.answer, hit
-	case lost && now.Before(since.Add(c.grace)):
+	case lost && now.Before(since.Add(c.grace)) && e.heldAt(since):
 		return e.answer, grace
 	}
 	// It stays, for grace.

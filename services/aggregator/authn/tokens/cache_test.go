@@ -136,3 +136,39 @@ func TestTheCacheIsBounded(t *testing.T) {
 		t.Errorf("%d answers and %d dependencies are left", entries, dependencies)
 	}
 }
+
+func TestGraceIsForAnswersThatHeldWhenCoreWasLost(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		told bool
+		// age is that of the answer, which is fresh for 10 s, when core is lost.
+		age  time.Duration
+		want use
+	}{
+		{name: "fresh", age: 9 * time.Second, want: grace},
+		{name: "not fresh, and nobody would have told of a revocation", age: 10 * time.Second, want: miss},
+		{name: "an hour old, and core would have told of a revocation", told: true, age: time.Hour, want: grace},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCache(30 * time.Second)
+				c.follow("run", 0)
+				message := is("jane", "1")
+				message.Run, message.FreshFor, message.RevocationIsTold = "run", durationpb.New(10*time.Second), test.told
+				c.put(key{1}, newAnswer(message, time.Now()))
+				for end := time.Now().Add(test.age); time.Now().Before(end); time.Sleep(time.Second) {
+					if _, err := c.hear(&identityv1.WatchResponse{Run: "run"}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				c.unfollow()
+				for _, after := range []time.Duration{0, 29 * time.Second} {
+					time.Sleep(after)
+					if _, got := c.get(key{1}); got != test.want {
+						t.Errorf("%s later: %s, want %s", after, got, test.want)
+					}
+				}
+			})
+		})
+	}
+}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -47,9 +49,7 @@ func whoIs(ctx context.Context, c *Client, token string) string {
 
 func expect(t *testing.T, c *Client, want string) {
 	t.Helper()
-	if got := whoIs(t.Context(), c, token); got != want {
-		t.Errorf("the token is of %q, want %q", got, want)
-	}
+	assert.Equal(t, want, whoIs(t.Context(), c, token), "the token")
 }
 
 type recorder []string
@@ -70,9 +70,7 @@ func authenticate(t *testing.T, c *Client) seen {
 	t.Helper()
 	var got seen
 	ctx := audit.WithAuditContext(warning.WithWarningRecorder(t.Context(), &got.Warnings))
-	if err := audit.AuditContextFrom(ctx).Init(audit.RequestAuditConfig{Level: "Metadata"}, nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, audit.AuditContextFrom(ctx).Init(audit.RequestAuditConfig{Level: "Metadata"}, nil))
 	response, ok, err := c.AuthenticateToken(ctx, token)
 	if got.OK = ok; ok {
 		got.User, got.Audiences = response.User, response.Audiences
@@ -127,9 +125,7 @@ func TestAnswersReachEveryRequestWithAllThatBelongsToThem(t *testing.T) {
 				core.answer(token, test.response)
 				c := newTestClient(t, time.Minute, core)
 				for range 2 {
-					if diff := cmp.Diff(test.want, authenticate(t, c)); diff != "" {
-						t.Errorf("(-want +got)\n%s", diff)
-					}
+					assert.Empty(t, cmp.Diff(test.want, authenticate(t, c)))
 				}
 				if got := core.questions(token); got != test.questions {
 					t.Errorf("core was asked %d times, want %d", got, test.questions)
@@ -145,12 +141,8 @@ func TestCoreIsNotAskedAboutWhatCannotBeAToken(t *testing.T) {
 		c := newTestClient(t, time.Minute, core)
 		for _, token := range []string{"", "no UTF-8: \xff"} {
 			core.answer(token, is("jane", "1"))
-			if got := whoIs(t.Context(), c, token); got != notGood {
-				t.Errorf("%q is of %s", token, got)
-			}
-			if core.questions(token) != 0 {
-				t.Errorf("core was asked about %q", token)
-			}
+			assert.Equal(t, notGood, whoIs(t.Context(), c, token), "%q", token)
+			assert.Equal(t, 0, core.questions(token), "core was asked about %q", token)
 		}
 	})
 }
@@ -164,9 +156,7 @@ func TestAudiencesAreDifferentQuestions(t *testing.T) {
 		c := newTestClient(t, time.Minute, core)
 		for range 2 {
 			for want, audiences := range map[string]authenticator.Audiences{"for a": {"a"}, "for a and b": {"a", "b"}} {
-				if got := whoIs(authenticator.WithAudiences(t.Context(), audiences), c, token); got != want {
-					t.Errorf("%v: the token is of %q, want %q", audiences, got, want)
-				}
+				assert.Equal(t, want, whoIs(authenticator.WithAudiences(t.Context(), audiences), c, token), "%v: the token", audiences)
 			}
 			expect(t, c, "anyone")
 		}
@@ -267,12 +257,8 @@ func TestAnAnswerFromBeforeAnInvalidationIsForRequestsFromBeforeItOnly(t *testin
 		core.invalidate("1")
 		after := ask(t.Context(), c)
 		close(proceed)
-		if got := <-before; got != "jane" {
-			t.Errorf("before the invalidation the token is of %q", got)
-		}
-		if got := <-after; got != notGood {
-			t.Errorf("after the invalidation the token is of %q", got)
-		}
+		assert.Equal(t, "jane", <-before, "before the invalidation the token")
+		assert.Equal(t, notGood, <-after, "after the invalidation the token")
 		expect(t, c, notGood)
 	})
 }
@@ -321,13 +307,9 @@ func TestIdenticalQuestionsAreAskedOnce(t *testing.T) {
 					others = append(others, ask(t.Context(), c))
 				}
 				cancel()
-				if got := <-impatient; got != unavailable {
-					t.Errorf("who went away gets %q", got)
-				}
+				assert.Equal(t, unavailable, <-impatient, "who went away")
 				for _, other := range others {
-					if got := <-other; got != test.want {
-						t.Errorf("who waits gets %q, want %q", got, test.want)
-					}
+					assert.Equal(t, test.want, <-other, "who waits")
 				}
 				if got := core.questions(token); got != test.questions {
 					t.Errorf("core was asked %d times, want %d", got, test.questions)
@@ -350,12 +332,8 @@ func TestATokenThatBecomesGoodIsGoodForTheNextRequest(t *testing.T) {
 		core.answer(token, is("jane", "1"))
 		after := ask(t.Context(), c)
 		close(proceed)
-		if got := <-before; got != notGood {
-			t.Errorf("before it was good the token is of %q", got)
-		}
-		if got := <-after; got != "jane" {
-			t.Errorf("afterwards the token is of %q", got)
-		}
+		assert.Equal(t, notGood, <-before, "before it was good the token")
+		assert.Equal(t, "jane", <-after, "afterwards the token")
 	})
 }
 
@@ -379,12 +357,8 @@ func TestAnswersAreUsedForThePeriodOfGrace(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Second)
-		if got := whoIs(t.Context(), c, "ending"); got != unavailable {
-			t.Errorf("a token after its end is of %q", got)
-		}
-		if got := whoIs(t.Context(), c, "unknown"); got != unavailable {
-			t.Errorf("an unknown token is of %q", got)
-		}
+		assert.Equal(t, unavailable, whoIs(t.Context(), c, "ending"), "a token after its end")
+		assert.Equal(t, unavailable, whoIs(t.Context(), c, "unknown"), "an unknown token")
 		time.Sleep(15*time.Second - time.Nanosecond)
 		expect(t, c, "jane")
 		time.Sleep(time.Nanosecond)
@@ -549,9 +523,7 @@ func TestWhatCoreDoesNotAnswerIsUnavailable(t *testing.T) {
 				core.on(token, func() (*identityv1.AuthenticateResponse, error) { return nil, err })
 				c := newTestClient(t, time.Minute, core)
 				expect(t, c, unavailable)
-				if err := c.Check(nil); err != nil {
-					t.Errorf("not ready: %v", err)
-				}
+				assert.NoError(t, c.Check(nil))
 			})
 		})
 	}
@@ -603,9 +575,7 @@ func TestNobodyWaitsLongForAReplica(t *testing.T) {
 				synctest.Wait()
 				started := time.Now()
 				expect(t, c, unavailable)
-				if waited := time.Since(started); waited != test.wait {
-					t.Errorf("it took %v, want %v", waited, test.wait)
-				}
+				assert.Equal(t, test.wait, time.Since(started), "it took another time")
 				if c.Check(nil) == nil {
 					t.Error("ready, and no replica was ever followed")
 				}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"google.golang.org/protobuf/proto"
 
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
@@ -34,9 +35,7 @@ func FuzzAnswer(f *testing.F) {
 		c.follow("run", sequence)
 		asked := time.Now()
 		a := newAnswer(message, asked)
-		if a.good() != (message.GetUser() != nil) {
-			t.Errorf("good is %v for %v", a.good(), message)
-		}
+		assert.Equal(t, message.GetUser() != nil, a.good(), "good is %v for %v", a.good(), message)
 		response, ok, err := a.give(t.Context())
 		if ok != a.good() || ok != (response != nil) || (ok && err != nil) {
 			t.Errorf("given are %v, %v, %v", response, ok, err)

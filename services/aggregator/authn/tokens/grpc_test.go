@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
@@ -57,9 +59,7 @@ func TestAQuestionSurvivesTheServerThatItWasSentTo(t *testing.T) {
 	var addresses []string
 	for range 2 {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		address := listener.Addr().String()
 		addresses = append(addresses, address)
 		server := grpc.NewServer()
@@ -89,12 +89,8 @@ func TestAQuestionSurvivesTheServerThatItWasSentTo(t *testing.T) {
 		t.Errorf("the server at %s was asked again after it was stopped", first)
 	}
 	close(answer)
-	if got := <-answers; got != second {
-		t.Errorf("the token is of %q, want %q", got, second)
-	}
+	assert.Equal(t, second, <-answers, "the token")
 
 	servers[second].Stop()
-	if got := whoIs(ctx, c, "unknown"); got != unavailable {
-		t.Errorf("when all servers are stopped an unknown token is of %q", got)
-	}
+	assert.Equal(t, unavailable, whoIs(ctx, c, "unknown"), "when all servers are stopped an unknown token")
 }

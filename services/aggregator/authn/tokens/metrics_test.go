@@ -9,6 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/testutil"
 )
@@ -19,9 +22,7 @@ func TestMetrics(t *testing.T) {
 		core.answer(token, is("jane", "1"))
 		c := newTestClient(t, time.Minute, core)
 		registry := metrics.NewKubeRegistry()
-		if err := c.RegisterMetrics(registry.Register, registry.CustomRegister); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.RegisterMetrics(registry.Register, registry.CustomRegister))
 		expect(t, c, "jane")
 		expect(t, c, "jane")
 		core.invalidate("1")
@@ -58,16 +59,12 @@ tripod_identity_client_invalidations_total 2
 # TYPE tripod_identity_client_lag_seconds gauge
 tripod_identity_client_lag_seconds 2
 `
-		if err := testutil.GatherAndCompare(registry, strings.NewReader(want),
+		assert.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(want),
 			"tripod_identity_client_cache_entries", "tripod_identity_client_cache_invalidated_total",
 			"tripod_identity_client_cache_lookups_total", "tripod_identity_client_followed", "tripod_identity_client_grace",
-			"tripod_identity_client_invalidations_total", "tripod_identity_client_lag_seconds"); err != nil {
-			t.Error(err)
-		}
+			"tripod_identity_client_invalidations_total", "tripod_identity_client_lag_seconds"))
 		questions, err := testutil.GetHistogramVecFromGatherer(registry, "tripod_identity_client_question_duration_seconds", map[string]string{"result": "good"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got := questions.GetAggregatedSampleCount(); got != 3 {
 			t.Errorf("%d questions are counted, want 3", got)
 		}

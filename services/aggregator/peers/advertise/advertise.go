@@ -15,10 +15,10 @@ import (
 	endpointsv1 "github.com/tripod-k8s/tripod/proto/endpoints/v1"
 )
 
-// signOfLife is how often every replica of core is told.
+// signOfLife is how often the aggregator tells every replica of core.
 const signOfLife = 2 * time.Second
 
-// Config says whom to tell what.
+// Config says what to tell, and to whom.
 type Config struct {
 	// Address is where other machines reach this aggregator.
 	Address netip.AddrPort
@@ -38,7 +38,7 @@ type Advertiser struct {
 	leaving context.Context
 	leave   context.CancelFunc
 
-	// updating is held while it is found out who is to be told.
+	// updating is held while the advertiser finds out which replicas to tell.
 	updating sync.Mutex
 	cores    *follow.Each
 }
@@ -71,7 +71,7 @@ func (a *Advertiser) Run(ctx context.Context) {
 	}
 }
 
-// update tells those that are new, and ends calls of those that are gone.
+// update calls new replicas, and ends the calls to replicas that are gone.
 func (a *Advertiser) update(ctx context.Context) {
 	a.updating.Lock()
 	defer a.updating.Unlock()
@@ -91,7 +91,7 @@ func (a *Advertiser) Leave(ctx context.Context) {
 
 // tell tells one replica until the context ends, or it has heard that the aggregator leaves.
 func (a *Advertiser) tell(ctx context.Context, core string) {
-	// Who leaves makes no more calls; the last one ends in order.
+	// An aggregator that leaves makes no more calls. The last one ends in order.
 	calling, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(a.leaving, stop)()
@@ -117,7 +117,7 @@ func (a *Advertiser) call(ctx context.Context, session *follow.Session) error {
 	message := &endpointsv1.AdvertiseRequest{Address: a.config.Address.Addr().String(), Port: uint32(a.config.Address.Port())}
 	for {
 		if call.Send(message) != nil {
-			// Why is what the answer says.
+			// The answer says why.
 			return call.RecvMsg(new(endpointsv1.AdvertiseResponse))
 		}
 		select {

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
@@ -34,9 +36,7 @@ type core struct {
 func startCore(t *testing.T) *core {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := &core{
 		address: listener.Addr().String(), server: grpc.NewServer(),
 		came: make(chan *endpointsv1.AdvertiseRequest, 10), ended: make(chan error, 10), answers: make(chan struct{}),
@@ -174,9 +174,7 @@ func TestACoreThatStartsAgainIsToldAgain(t *testing.T) {
 	again := &core{came: make(chan *endpointsv1.AdvertiseRequest, 1), ended: make(chan error, 1), server: grpc.NewServer()}
 	endpointsv1.RegisterEndpointsServer(again.server, again)
 	listener, err := net.Listen("tcp", one.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	go func() { _ = again.server.Serve(listener) }()
 	t.Cleanup(again.server.Stop)
 	<-again.came
@@ -189,9 +187,7 @@ func TestLeavingDoesNotWaitLongerThanToldTo(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer cancel() // it does not answer
-		if err := <-one.ended; err != nil {
-			t.Errorf("the call ended with %v", err)
-		}
+		assert.NoError(t, <-one.ended)
 	}()
 	a.Leave(ctx)
 }

@@ -27,16 +27,16 @@ func problem(reason, format string, args ...any) *Problem {
 	return &Problem{Status: apiregistrationv1.ConditionFalse, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// notResolved is what kube-aggregator says of a Service that passes its checks, and stands for no address nevertheless.
+// notResolved is what kube-aggregator says of a Service that passes its checks but has no address.
 func notResolved(err error) *Problem {
 	return problem("FailedDiscoveryCheck", "%s", err)
 }
 
-// resolver finds out which addresses a Service stands for.
+// resolver finds the addresses of a Service.
 type resolver struct {
 	services corelisters.ServiceLister
 	slices   utilproxy.EndpointSliceGetter
-	// byEndpoint is set when these are the endpoints', rather than the cluster IP.
+	// byEndpoint is set if these are the addresses of endpoints, not the cluster IP.
 	byEndpoint bool
 }
 
@@ -65,11 +65,11 @@ func (r *resolver) resolve(ref apiregistrationv1.ServiceReference) ([]string, *P
 		}
 		return []string{location.Host}, nil
 	}
-	// kube-aggregator takes one endpoint of those that are found here.
+	// kube-aggregator takes one of the endpoints that are found here.
 	if _, err := utilproxy.ResolveEndpoint(r.services, r.slices, ref.Namespace, ref.Name, *ref.Port); err != nil {
 		return nil, notResolved(err)
 	}
-	// It has read the Service and its endpoints again. They may have changed since they were read above.
+	// ResolveEndpoint has read the Service and its endpoints again. They may have changed since they were read above.
 	port := portOf(service, *ref.Port)
 	if port == nil {
 		return nil, problem("ServicePortError", "service/%s in %q is not listening on port %d", ref.Name, ref.Namespace, *ref.Port)
@@ -109,8 +109,8 @@ func portOf(service *corev1.Service, port int32) *corev1.ServicePort {
 	return &service.Spec.Ports[i]
 }
 
-// endpointsOf returns the addresses of all endpoints of which utilproxy.ResolveEndpoint takes one: those that are ready, and of the
-// Service's first IP family if it has any.
+// endpointsOf returns the addresses of all ready endpoints, of the Service's first IP family if it has any.
+// utilproxy.ResolveEndpoint takes one of these.
 func endpointsOf(service *corev1.Service, port string, all []*discoveryv1.EndpointSlice) []string {
 	var preferred, others []string
 	for _, slice := range all {

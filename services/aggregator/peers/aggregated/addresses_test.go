@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -104,15 +106,11 @@ func TestAddresses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			services := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 			if test.service != nil {
-				if err := services.Add(test.service); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, services.Add(test.service))
 			}
 			r := resolver{services: corelisters.NewServiceLister(services), slices: test.slices, byEndpoint: test.byEndpoint}
 			got, problem := r.resolve(apiregistrationv1.ServiceReference{Namespace: "ns", Name: "third", Port: ptr.To[int32](443)})
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("addresses (-want +got):\n%s", diff)
-			}
+			assert.Empty(t, cmp.Diff(test.want, got), "addresses")
 			if (problem == nil) != (test.reason == "") || (problem != nil && problem.Reason != test.reason) {
 				t.Errorf("problem is %+v, want %q", problem, test.reason)
 			}

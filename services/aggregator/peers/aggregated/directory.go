@@ -1,9 +1,9 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package aggregated knows the API servers that users registered: where the endpoints of the Service are that an APIService
-// names, and how these are. For each APIService there is a backend (see package upstream), with a check of each endpoint by the
-// discovery document of the group-version, as kube-aggregator checks the Service as a whole.
+// Package aggregated knows the aggregated API servers: the endpoints of the Services that APIServices name, and their health. Each
+// APIService has a backend (see package upstream). It checks each endpoint by the discovery document of the group-version;
+// kube-aggregator checks the Service as a whole.
 package aggregated
 
 import (
@@ -35,7 +35,7 @@ type Config struct {
 	Dial connections.Dial
 }
 
-// forgetInterval is how often servers are looked for that were removed and have finished.
+// forgetInterval is how often the directory looks for removed servers that have finished.
 const forgetInterval = time.Minute
 
 // Directory is the aggregated API servers.
@@ -84,7 +84,7 @@ func New(config Config) (*Directory, error) {
 	return d, nil
 }
 
-// follow takes over what a Service or an EndpointSlice has changed to.
+// follow takes over a change of a Service or an EndpointSlice.
 func (d *Directory) follow(obj any, serviceOf func(metav1.Object) string) {
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj
@@ -117,12 +117,12 @@ func (d *Directory) locate(s *Server) {
 	}
 }
 
-// HasSynced reports whether Services and EndpointSlices were all seen. Before, none may seem to be there.
+// HasSynced reports whether all Services and EndpointSlices were seen. Before, existing ones may seem to be missing.
 func (d *Directory) HasSynced() bool {
 	return !slices.ContainsFunc(d.synced, func(synced cache.InformerSynced) bool { return !synced() })
 }
 
-// Subscribe calls the function with the name of an APIService whenever what is known of its server changes. The function
+// Subscribe calls the function with the name of an APIService whenever the state of its server changes. The function
 // must not block.
 func (d *Directory) Subscribe(notify func(apiService string)) {
 	d.mu.Lock()
@@ -161,7 +161,7 @@ func (d *Directory) Set(service *apiregistrationv1.APIService) *Server {
 	return s
 }
 
-// Remove takes the endpoints from the server of an APIService. It finishes its requests, and is then forgotten.
+// Remove takes the endpoints from the server of an APIService. The server finishes its requests, and is then forgotten.
 func (d *Directory) Remove(apiService string) {
 	d.mu.Lock()
 	s := d.servers[apiService]
@@ -173,7 +173,7 @@ func (d *Directory) Remove(apiService string) {
 	}
 }
 
-// State returns what is known of the server of an APIService. It is false when nothing is, yet.
+// State returns what is known of the server of an APIService. It is false as long as nothing is known.
 func (d *Directory) State(apiService string) (State, bool) {
 	d.mu.Lock()
 	s := d.servers[apiService]
@@ -197,7 +197,7 @@ func (d *Directory) forget() {
 	}
 }
 
-// Run looks after the servers until the context ends.
+// Run locates and checks the servers until the context ends.
 func (d *Directory) Run(ctx context.Context) {
 	var tasks sync.WaitGroup
 	defer tasks.Wait()

@@ -20,6 +20,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,9 +58,7 @@ func newFixture(t *testing.T) *fixture {
 		ByEndpoint:     true,
 		ClientCert:     func() ([]byte, []byte) { return cert, key },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	f.Subscribe(func(changed string) {
 		select {
 		case f.changes <- changed:
@@ -81,9 +82,7 @@ func newFixture(t *testing.T) *fixture {
 func read(t *testing.T, file string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return content
 }
 
@@ -103,23 +102,15 @@ func (f *fixture) setEndpoints(t *testing.T, addresses ...string) {
 	t.Helper()
 	client := f.client.DiscoveryV1().EndpointSlices("ns")
 	before, err := client.List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, s := range before.Items {
-		if err := client.Delete(t.Context(), s.Name, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, client.Delete(t.Context(), s.Name, metav1.DeleteOptions{}))
 	}
 	for _, address := range addresses {
 		host, text, err := net.SplitHostPort(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		port, err := strconv.ParseInt(text, 10, 32)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		s := slice(ipv4, ptr.To("https"), int32(port), at(host, nil))
 		s.ObjectMeta = metav1.ObjectMeta{Namespace: "ns", Name: "third-" + text, Labels: map[string]string{discoveryv1.LabelServiceName: "third"}}
 		if _, err := client.Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
@@ -217,9 +208,7 @@ func (f *fixture) serve(t *testing.T) *api {
 func send(t *testing.T, s *Server, method, body string) (string, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "/apis/third.example.com/v1/things", io.MultiReader(strings.NewReader(body)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp, err := s.RoundTrip(req)
 	if err != nil {
 		return "", err
@@ -268,9 +257,7 @@ func TestEndpointsComeAndGoWithTheService(t *testing.T) {
 	f.await(t, endpointsAre([]string{first.address}))
 	f.setEndpoints(t, second.address)
 	f.await(t, endpointsAre([]string{second.address}))
-	if err := f.client.CoreV1().Services("ns").Delete(t.Context(), "third", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.client.CoreV1().Services("ns").Delete(t.Context(), "third", metav1.DeleteOptions{}))
 	f.await(t, hasProblem("ServiceNotFound"))
 	back := service(func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeNodePort })
 	if _, err := f.client.CoreV1().Services("ns").Create(t.Context(), back, metav1.CreateOptions{}); err != nil {
@@ -292,13 +279,9 @@ func TestServersAreForgottenWhenTheyHaveFinished(t *testing.T) {
 	server := f.Set(f.apiService(read(t, f.pki.CAFile)))
 	f.await(t, endpointsAre([]string{only.address}))
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/apis/third.example.com/v1/things", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp, err := server.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	count := func() int {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -306,19 +289,13 @@ func TestServersAreForgottenWhenTheyHaveFinished(t *testing.T) {
 	}
 	f.Remove(name)
 	f.forget()
-	if count() != 1 {
-		t.Error("it is forgotten before its last request has ended")
-	}
+	assert.Equal(t, 1, count(), "it is forgotten before its last request has ended")
 	f.Set(f.apiService(read(t, f.pki.CAFile)))
 	f.await(t, endpointsAre([]string{only.address}))
 	f.forget()
-	if count() != 1 {
-		t.Error("it is forgotten although its APIService is back")
-	}
+	assert.Equal(t, 1, count(), "it is forgotten although its APIService is back")
 	f.Remove(name)
-	if err := resp.Body.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, resp.Body.Close())
 	for deadline := time.After(giveUp); count() != 0; f.forget() {
 		select {
 		case <-deadline:

@@ -40,7 +40,7 @@ type Server struct {
 	located   bool
 }
 
-// tlsSettings is what connections are made of.
+// tlsSettings say how connections are made.
 type tlsSettings struct {
 	insecure            bool
 	caBundle, cert, key []byte
@@ -54,7 +54,7 @@ func (s *tlsSettings) equal(other *tlsSettings) bool {
 
 // State is what is known of a server.
 type State struct {
-	// Problem is nil when there are endpoints to ask.
+	// Problem is nil if the server has endpoints.
 	Problem  *Problem
 	Replicas []upstream.Replica
 }
@@ -71,7 +71,7 @@ func newServer(service *apiregistrationv1.APIService, dial connections.Dial) *Se
 	return s
 }
 
-// discoveryPath is that of a document which the server of the APIService must have.
+// discoveryPath is the path of a document that the server of the APIService must have.
 func discoveryPath(service *apiregistrationv1.APIService) string {
 	if service.Spec.Group == "" {
 		return "/api/" + service.Spec.Version
@@ -79,7 +79,7 @@ func discoveryPath(service *apiregistrationv1.APIService) string {
 	return "/apis/" + service.Spec.Group + "/" + service.Spec.Version
 }
 
-// signCheck lets a check come from whom kube-aggregator's come from: somebody who may read the document in any case.
+// signCheck makes the sender of a check that of kube-aggregator's checks, who may always read the document.
 func signCheck(req *http.Request) {
 	transport.SetAuthProxyHeaders(req, "system:kube-aggregator", "", []string{user.SystemPrivilegedGroup}, nil)
 }
@@ -131,7 +131,7 @@ func (s *Server) locate(r *resolver) bool {
 	return changed
 }
 
-// revive keeps a server from being forgotten whose APIService is there again.
+// revive keeps a server whose APIService has come back.
 func (s *Server) revive() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +145,7 @@ func (s *Server) finished() bool {
 	return s.removed && s.backend.Finished()
 }
 
-// run looks after the endpoints until the context ends or the server is forgotten.
+// run checks the endpoints until the context ends or the server is forgotten.
 func (s *Server) run(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -166,7 +166,7 @@ func (s *Server) remove() {
 	s.backend.SetAddresses(nil)
 }
 
-// state is false while the server was not located.
+// state is false until the server was located once.
 func (s *Server) state() (State, bool) {
 	s.mu.Lock()
 	problem, located := s.problem, s.located
@@ -180,7 +180,7 @@ func (s *Server) Ready() bool {
 	return ready
 }
 
-// RoundTrip sends a request to an endpoint, and to another one where that can do no harm (see backend.Backend).
+// RoundTrip sends a request to an endpoint, and retries it at another one if that is safe (see upstream.Backend).
 func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	problem := s.problem

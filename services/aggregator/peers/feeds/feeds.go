@@ -3,8 +3,8 @@
 
 // Package feeds follows what the replicas of a backend tell of themselves: tripod.backend.v1.
 //
-// A feed makes known at once what probes and polls would find out in time: that a replica drains or is lost, that what it
-// serves changed, which replica has a new custom resource first. Nothing is taken away because a feed is lost.
+// A feed tells at once what probes and polls would find out later: that a replica drains or is lost, that it serves something
+// else, that it has a new custom resource first. The loss of a feed takes nothing away.
 package feeds
 
 import (
@@ -21,30 +21,29 @@ import (
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// Backend is what there is to know, and to say, about the replicas of a backend. Replicas are named by their address,
-// host:port.
+// Backend is a backend whose replicas have feeds. Their address, host:port, names them.
 type Backend interface {
 	Name() string
 	// Addresses are those of all replicas.
 	Addresses() []string
 	// Subscribe calls the function when these may have changed. It must not block.
 	Subscribe(func())
-	// SetDraining says whether a replica is about to stop.
+	// SetDraining tells whether a replica is about to stop.
 	SetDraining(address string, draining bool)
-	// ProbeNow says that a replica's state may have changed.
+	// ProbeNow tells that a replica's state may have changed.
 	ProbeNow(address string)
 }
 
-// Config says what to follow, and who hears of it.
+// Config says what to follow, and whom to tell.
 type Config struct {
 	Backend Backend
 	// Locate returns the address at which the replica at an address serves gRPC, or false if it does not.
 	Locate func(address string) (string, bool)
 	// Dial returns a connection to an address. It does not wait for it.
 	Dial func(address string) (follow.Conn, error)
-	// Settings are those of this process, which those of the replicas are compared with.
+	// Settings are those of this process. The follower compares them with those of the replicas.
 	Settings *backendv1.Settings
-	// OnServed hears all group-versions that the backend serves, whenever they changed and once at the start: never before a
+	// OnServed hears all group-versions that the backend serves, when they change and once at the start. The start is when a
 	// replica has told all of its own.
 	OnServed func([]schema.GroupVersion)
 	// Firsts hears which replica had a custom resource first. It may be nil.
@@ -71,20 +70,20 @@ type Follower struct {
 
 // replica is what is known of a replica that is followed.
 type replica struct {
-	// live is whether its feed can be read, and catalog what it said last.
+	// live is whether its feed can be read, and catalog its last catalog.
 	live    bool
 	catalog *backendv1.Catalog
 	// differences are those of its settings, while it is live.
 	differences []string
-	// lost is since when it cannot be read.
+	// lost is when its feed broke off.
 	lost time.Time
 }
 
-// remembered is how long what a replica said counts beside what others say. One that is away longer may have missed
-// something.
+// remembered is how long a catalog counts after its feed is lost, while other replicas are heard. A replica that is away longer
+// may have missed something.
 const remembered = 30 * time.Second
 
-// counts reports whether what the replica said is still to be believed, when others are heard.
+// counts reports whether the catalog counts while others are heard.
 func (r *replica) counts() bool {
 	return r.catalog != nil && (r.live || time.Since(r.lost) < remembered)
 }
@@ -179,7 +178,7 @@ func (f *Follower) hear(address string, r *replica, message *backendv1.WatchResp
 	}
 }
 
-// lose notes that nothing is heard of a replica.
+// lose notes that the feed of a replica is lost.
 func (f *Follower) lose(address string, r *replica) {
 	f.mu.Lock()
 	was := r.live
@@ -190,12 +189,12 @@ func (f *Follower) lose(address string, r *replica) {
 	f.mu.Unlock()
 	if was {
 		f.config.Backend.ProbeNow(address)
-		// What is about to stop stops, or was restarted: then its new feed says how it is.
+		// A draining replica has stopped, or was restarted. In that case its new feed says how it is.
 		f.config.Backend.SetDraining(address, false)
 	}
 }
 
-// tell says what is served, if that changed: what any replica says, or said a moment ago. While none is heard, nothing
+// tell calls OnServed if the group-versions changed that any replica serves, or served a moment ago. While no replica is heard, nothing
 // changes.
 func (f *Follower) tell() {
 	f.telling.Lock()

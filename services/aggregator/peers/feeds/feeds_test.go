@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
@@ -265,14 +267,10 @@ func TestAReplicaThatDrainsOrIsLostIsKnownAtOnce(t *testing.T) {
 		a := b.replicas["a"]
 		a.say(&backendv1.WatchResponse{Phase: serving})
 		synctest.Wait()
-		if b.draining["a"] {
-			t.Error("it is taken to drain")
-		}
+		assert.False(t, b.draining["a"], "it is taken to drain")
 		a.say(&backendv1.WatchResponse{Phase: draining})
 		synctest.Wait()
-		if !b.draining["a"] {
-			t.Error("it is not known that it drains")
-		}
+		assert.True(t, b.draining["a"], "it is not known that it drains")
 		a.die(false)
 		synctest.Wait()
 		if b.draining["a"] || !slices.Equal(b.probed, []string{"a"}) {
@@ -282,9 +280,7 @@ func TestAReplicaThatDrainsOrIsLostIsKnownAtOnce(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		a.say(&backendv1.WatchResponse{Phase: draining})
 		synctest.Wait()
-		if !b.draining["a"] {
-			t.Error("it is not followed again")
-		}
+		assert.True(t, b.draining["a"], "it is not followed again")
 		time.Sleep(silence + time.Millisecond)
 		synctest.Wait()
 		if b.draining["a"] || len(b.probed) != 2 {
@@ -301,9 +297,7 @@ func TestReplicasComeAndGo(t *testing.T) {
 		a := b.replicas["a"]
 		a.say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("1", "x")})
 		synctest.Wait()
-		if !slices.Equal(h.served, []string{"x"}) {
-			t.Errorf("heard %q", h.served)
-		}
+		assert.Equal(t, []string{"x"}, h.served, "heard")
 		b.set()
 		synctest.Wait()
 		for _, s := range a.streams {
@@ -311,9 +305,7 @@ func TestReplicasComeAndGo(t *testing.T) {
 				t.Error("what is no replica any more is followed")
 			}
 		}
-		if len(h.served) != 1 {
-			t.Errorf("without replicas heard %q", h.served)
-		}
+		assert.Len(t, h.served, 1, "without replicas heard")
 	})
 }
 
@@ -330,9 +322,7 @@ func TestAFeedIsFollowedOnceItIsKnownWhereItIs(t *testing.T) {
 		time.Sleep(time.Second)
 		b.replicas["a"].say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("1", "x")})
 		synctest.Wait()
-		if !slices.Equal(h.served, []string{"x"}) {
-			t.Errorf("heard %q", h.served)
-		}
+		assert.Equal(t, []string{"x"}, h.served, "heard")
 	})
 }
 
@@ -346,9 +336,7 @@ func TestAnAggregatorThatStopsTakesNothingAway(t *testing.T) {
 		synctest.Wait()
 	})
 	// It has stopped with the bubble.
-	if last := h.served[len(h.served)-1]; last != "x y" {
-		t.Errorf("the last that it said was served is %q", last)
-	}
+	assert.Equal(t, "x y", h.served[len(h.served)-1], "the last that it said was served")
 }
 
 func TestWhoHadACustomResourceFirst(t *testing.T) {
@@ -380,9 +368,7 @@ func TestWhoHadACustomResourceFirst(t *testing.T) {
 
 func TestLocator(t *testing.T) {
 	locate, err := Locator([]string{"https://a:1", "dns:///cores:6443", "https://b"}, []string{"a:2", "dns:///cores:8443", "b:3"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for address, want := range map[string]string{"a:1": "a:2", "b:443": "b:3", "10.0.0.1:6443": "10.0.0.1:8443", "[::1]:6443": "[::1]:8443", "c:9": "", "c": ""} {
 		if got, ok := locate(address); ok != (want != "") || ok && got != want {
 			t.Errorf("%s is at %q, want %q", address, got, want)

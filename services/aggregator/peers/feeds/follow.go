@@ -5,14 +5,18 @@ package feeds
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/tripod-k8s/tripod/internal/hop/follow"
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// silence is how long nothing may be heard of a replica: it sends a sign of life every second.
+// silence is how long a feed may be silent. A replica sends a sign of life every second.
 const silence = 3 * time.Second
+
+// maxGroupVersions bounds how many a replica may claim. Each becomes an APIService.
+const maxGroupVersions = 10_000
 
 // follow reads the feed of the replica at an address until the context ends. The feed is served elsewhere, at another port. Where that is may
 // change, or become known later.
@@ -48,6 +52,9 @@ func (f *Follower) read(ctx context.Context, session *follow.Session, address st
 		message, err := stream.Recv()
 		if err != nil {
 			return err
+		}
+		if n := len(message.GetCatalog().GetGroupVersions()); n > maxGroupVersions {
+			return fmt.Errorf("the replica claims %d group-versions, and may have %d", n, maxGroupVersions)
 		}
 		session.Alive()
 		f.hear(address, r, message)

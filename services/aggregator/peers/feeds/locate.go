@@ -10,9 +10,9 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 )
 
-// Locator returns where replicas serve gRPC. servers and grpcAddresses are lists of the same order: the URL of a replica,
-// https://host:port, goes with host:port, and a name of replicas, dns:///name:port, with dns:///name:port. Where there are no
-// addresses no replica does.
+// Locator returns where replicas serve gRPC. servers and grpcAddresses have the same order. The URL of a replica, https://host:port,
+// goes with host:port, and a name of replicas, dns:///name:port, with dns:///name:port. Without grpcAddresses no replica
+// serves gRPC.
 func Locator(servers, grpcAddresses []string) (func(address string) (string, bool), error) {
 	if len(grpcAddresses) == 0 {
 		return func(string) (string, bool) { return "", false }, nil

@@ -16,7 +16,7 @@ import (
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// compare notes how the settings of a replica, whose feed begins, differ from those of this process.
+// compare notes how the settings of a replica differ from those of this process, when its feed begins.
 func (f *Follower) compare(address string, r *replica, told *backendv1.Settings) {
 	r.differences = settings.Differences(f.config.Settings, told)
 	if len(r.differences) == 0 {
@@ -27,7 +27,7 @@ func (f *Follower) compare(address string, r *replica, told *backendv1.Settings)
 		"backend", f.config.Backend.Name(), "replica", address, "differences", r.differences)
 }
 
-// Agree returns nil when the replicas that are heard have the settings of this process, and otherwise how they differ.
+// Agree returns nil if all replicas that are heard have the settings of this process. Otherwise the error says how they differ.
 func (f *Follower) Agree() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -43,7 +43,7 @@ func (f *Follower) Agree() error {
 	return nil
 }
 
-// AgreedOnce returns nil when a replica was ever heard that has the settings of this process.
+// AgreedOnce returns nil once a replica with the settings of this process was heard.
 func (f *Follower) AgreedOnce() error {
 	f.mu.Lock()
 	agreed := f.agreed

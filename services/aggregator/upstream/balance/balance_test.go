@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // loaded returns an endpoint with requests in flight.
@@ -58,9 +60,7 @@ func TestTwoChoices(t *testing.T) {
 				for range 1000 {
 					taken[TwoChoices{}.Pick(Request{Kind: test.kind}, endpoints)]++
 				}
-				if len(taken) != len(test.want) {
-					t.Errorf("taken are %v, want only %v", taken, test.want)
-				}
+				assert.Len(t, taken, len(test.want), "taken are %v, want only %v", taken, test.want)
 				for _, want := range test.want {
 					if taken[want] == 0 {
 						t.Errorf("taken are %v, want %v", taken, test.want)
@@ -201,9 +201,7 @@ func TestRendezvousIsBounded(t *testing.T) {
 					}
 				}
 				got := Rendezvous{}.Pick(Request{Kind: test.kind, Key: key}, all)
-				if (got == first) != test.want {
-					t.Errorf("it goes to %d, and prefers %d", got, first)
-				}
+				assert.Equal(t, test.want, got == first, "it goes to %d, and prefers %d", got, first)
 			})
 		})
 	}
@@ -215,9 +213,7 @@ func TestRendezvousSpreadsWhatHasNoKey(t *testing.T) {
 	for range 1000 {
 		taken[Rendezvous{}.Pick(Request{}, all)] = true
 	}
-	if len(taken) != 3 {
-		t.Errorf("taken are %v", taken)
-	}
+	assert.Len(t, taken, 3, "taken")
 }
 
 func TestPenaltiesFade(t *testing.T) {

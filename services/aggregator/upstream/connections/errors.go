@@ -25,6 +25,8 @@ const (
 	Unsent
 	// Refused means that the replica said that it did not process the request.
 	Refused
+	// Full means that requests of its kind use all connections that they may. It never left.
+	Full
 	// Broken means that the connection broke when the request, or a part of it, had been sent. The
 	// replica may have processed it.
 	Broken
@@ -32,7 +34,7 @@ const (
 	Reset
 )
 
-var reasons = [...]string{Unknown: "unknown", Unreachable: "unreachable", Unsent: "unsent", Refused: "refused", Broken: "broken", Reset: "reset"}
+var reasons = [...]string{Unknown: "unknown", Unreachable: "unreachable", Unsent: "unsent", Refused: "refused", Full: "full", Broken: "broken", Reset: "reset"}
 
 // String returns the reason as metrics call it.
 func (r Reason) String() string { return reasons[r] }
@@ -40,7 +42,7 @@ func (r Reason) String() string { return reasons[r] }
 // Unprocessed reports whether the replica can not have processed the request. What is not known to be
 // so is false.
 func (r Reason) Unprocessed() bool {
-	return r == Unreachable || r == Unsent || r == Refused
+	return r == Unreachable || r == Unsent || r == Refused || r == Full
 }
 
 // Error is the error of a request that got no answer.

@@ -33,6 +33,8 @@ type exclusive struct {
 	idle []*connection
 	// open counts all connections but tunnels, and warming those that are being made in advance.
 	open, warming int
+	// few counts those with a request that asked for Few.
+	few int
 }
 
 // connection is an HTTP/1.1 connection.
@@ -42,6 +44,8 @@ type connection struct {
 	counted *counted
 	// idleSince is when its last request ended.
 	idleSince time.Time
+	// few is set while its request is one that asked for Few.
+	few bool
 }
 
 type dialedKey struct{}
@@ -50,7 +54,8 @@ func (e *exclusive) init(p *Pool) {
 	e.pool = p
 	transport := &http.Transport{
 		// The client's Accept-Encoding is the one that counts.
-		DisableCompression: true,
+		DisableCompression:    true,
+		ExpectContinueTimeout: expectContinueTimeout,
 		// The connection goes to the address of the pool, and what it is made of to the caller.
 		DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			s, conn, err := p.dial(ctx, protocolHTTP1)
@@ -72,12 +77,49 @@ func (e *exclusive) init(p *Pool) {
 	}
 }
 
+var errFull = errors.New("too many requests of this kind")
+
 // get returns a connection for one request.
-func (e *exclusive) get(ctx context.Context) (*connection, error) {
-	if c := e.take(); c != nil {
-		return c, nil
+func (e *exclusive) get(ctx context.Context, few bool) (*connection, error) {
+	if few && !e.beginFew() {
+		return nil, &Error{Reason: Full, Err: errFull}
 	}
-	return e.connect(ctx)
+	c := e.take()
+	if c == nil {
+		var err error
+		if c, err = e.connect(ctx); err != nil {
+			if few {
+				e.endFew()
+			}
+			return nil, err
+		}
+	}
+	c.few = few
+	return c, nil
+}
+
+func (e *exclusive) beginFew() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.few >= MaxFew {
+		return false
+	}
+	e.few++
+	return true
+}
+
+func (e *exclusive) endFew() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.few--
+}
+
+// end is called when the request on a connection has ended.
+func (e *exclusive) end(c *connection) {
+	if c.few {
+		c.few = false
+		e.endFew()
+	}
 }
 
 // idleOrLater returns an idle connection for one request. If there is none it returns nil, and has one
@@ -145,6 +187,7 @@ func (e *exclusive) connect(ctx context.Context) (*connection, error) {
 
 // put makes the connection available to the next request, if it can take one.
 func (e *exclusive) put(c *connection) {
+	e.end(c)
 	if c.Available() == 0 || !e.pool.usable(c.socket) || e.pool.retiring() {
 		e.drop(c)
 		return
@@ -162,6 +205,7 @@ func (e *exclusive) put(c *connection) {
 }
 
 func (e *exclusive) drop(c *connection) {
+	e.end(c)
 	_ = c.Close() // nobody uses it
 	e.forget()
 }
@@ -192,9 +236,11 @@ func (e *exclusive) roundTrip(c *connection, req *http.Request) (*http.Response,
 	switch {
 	case resp.StatusCode == http.StatusSwitchingProtocols && req.Header["Upgrade"] == nil:
 		resp.Body.Close() //nolint:errcheck // it closes the connection
+		e.end(c)
 		e.forget()
 		return nil, &Error{Reason: Broken, Err: errors.New("the replica changes the protocol without being asked")}
 	case resp.StatusCode == http.StatusSwitchingProtocols:
+		e.end(c)
 		e.forget() // the connection is a tunnel now, and closed with the body
 	case resp.Body == http.NoBody:
 		e.put(c)

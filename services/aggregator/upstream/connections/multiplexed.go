@@ -19,8 +19,13 @@ const (
 	// request waits for a replica that is frozen or cut off.
 	pingAfter   = 2 * time.Second
 	pingTimeout = 2 * time.Second
+	// expectContinueTimeout is how long a client that says "Expect: 100-continue" waits for a replica to want its body, or to refuse it.
+	expectContinueTimeout = 10 * time.Second
 	// maxFrame lets a replica send a list in large pieces. The default of 16 KiB costs a fifth more.
 	maxFrame = 256 << 10
+	// Window is how much of an answer a replica may send before the client has taken it. It bounds the memory that a client takes
+	// that does not read. There is no bound for all requests on a connection, or one of them could hold up the others.
+	Window = 256 << 10
 )
 
 // multiplexed is the HTTP/2 connections of a pool. There is more than one when a replica allows no
@@ -49,14 +54,17 @@ type dialing struct {
 
 func (m *multiplexed) init(p *Pool) {
 	m.pool = p
-	m.transport = &http2.Transport{
-		// The client's Accept-Encoding is the one that counts.
-		DisableCompression: true,
-		ReadIdleTimeout:    pingAfter,
-		PingTimeout:        pingTimeout,
-		IdleConnTimeout:    idleTimeout,
-		MaxReadFrameSize:   maxFrame,
-	}
+	// x/net/http2 takes the window from a transport of net/http only, and has no error for a new one.
+	m.transport, _ = http2.ConfigureTransports(&http.Transport{
+		HTTP2:                 &http.HTTP2Config{MaxReceiveBufferPerStream: Window},
+		ExpectContinueTimeout: expectContinueTimeout,
+	})
+	// The client's Accept-Encoding is the one that counts.
+	m.transport.DisableCompression = true
+	m.transport.ReadIdleTimeout = pingAfter
+	m.transport.PingTimeout = pingTimeout
+	m.transport.IdleConnTimeout = idleTimeout
+	m.transport.MaxReadFrameSize = maxFrame
 }
 
 func (m *multiplexed) roundTrip(c *shared, req *http.Request) (*http.Response, error) {

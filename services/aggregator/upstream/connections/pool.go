@@ -18,6 +18,9 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
+// MaxFew is how many connections requests may use that ask for Few.
+const MaxFew = 64
+
 const (
 	// connectTimeout and handshakeTimeout bound the time that a request waits for a replica whose
 	// host, or which itself, does not answer.
@@ -38,6 +41,8 @@ const (
 	Multiplexed Wire = iota
 	// Exclusive is an HTTP/1.1 connection that no other request shares.
 	Exclusive
+	// Few is an exclusive connection, of which there are at most MaxFew for such requests.
+	Few
 	// Either is an exclusive connection if one is idle, and else a multiplexed one: a request does
 	// not wait for a handshake that others have been through.
 	Either
@@ -112,7 +117,7 @@ func (p *Pool) RoundTrip(req *http.Request, wire Wire) (*http.Response, error) {
 			return p.exclusive.roundTrip(c, req)
 		}
 	}
-	if wire != Exclusive {
+	if wire != Exclusive && wire != Few {
 		c, err := p.multiplexed.get(req.Context(), (*shared).reserve)
 		switch {
 		case err == nil:
@@ -121,7 +126,7 @@ func (p *Pool) RoundTrip(req *http.Request, wire Wire) (*http.Response, error) {
 			return nil, abandon(req, err)
 		}
 	}
-	c, err := p.exclusive.get(req.Context())
+	c, err := p.exclusive.get(req.Context(), wire == Few)
 	if err != nil {
 		return nil, abandon(req, err)
 	}

@@ -18,6 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
 )
@@ -38,9 +41,7 @@ func (c *counts) observe(protocol string, change int) {
 func newTrust(t testing.TB, pki *connectionstest.PKI) *connections.Trust {
 	t.Helper()
 	trust, err := connections.NewTrust(serverName, connections.Files{CA: pki.CAFile, Cert: pki.CertFile, Key: pki.KeyFile})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return trust
 }
 
@@ -71,9 +72,7 @@ func newRequest(t testing.TB, method, body string) *http.Request {
 		reader = io.MultiReader(strings.NewReader(body))
 	}
 	req, err := http.NewRequestWithContext(t.Context(), method, "https://replica/path", reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return req
 }
 
@@ -87,6 +86,46 @@ func do(t testing.TB, pool *connections.Pool, req *http.Request, wire connection
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
 	return string(answer), err
+}
+
+// Who says "Expect: 100-continue" may be refused before the body is read.
+func TestABodyWaitsUntilItIsExpected(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	pool, _ := newPool(t, pki, serve(t, pki, func(w http.ResponseWriter, req *http.Request) {
+		if req.Header.Get("Authorization") == "" {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		body, _ := io.ReadAll(req.Body)
+		_, _ = w.Write(body)
+	}))
+	for _, wire := range []connections.Wire{connections.Multiplexed, connections.Exclusive} {
+		req := newRequest(t, http.MethodPost, "content")
+		req.Header.Set("Expect", "100-continue")
+		body := &readSeen{Reader: req.Body}
+		req.Body = io.NopCloser(body)
+		_, err := do(t, pool, req, wire)
+		require.NoError(t, err)
+		assert.False(t, body.seen.Load(), "the body was read")
+
+		req = newRequest(t, http.MethodPost, "content")
+		req.Header.Set("Expect", "100-continue")
+		req.Header.Set("Authorization", "somebody")
+		answer, err := do(t, pool, req, wire)
+		require.NoError(t, err)
+		assert.Equal(t, "content", answer)
+	}
+}
+
+// readSeen notes that it was read from.
+type readSeen struct {
+	io.Reader
+	seen atomic.Bool
+}
+
+func (r *readSeen) Read(p []byte) (int, error) {
+	r.seen.Store(true)
+	return r.Reader.Read(p)
 }
 
 func TestReasons(t *testing.T) {
@@ -169,9 +208,7 @@ func TestAHandshakeThatHangsIsSilentAndShort(t *testing.T) {
 	t.Parallel()
 	pki := connectionstest.NewPKI(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // accepts nothing, as a process that is stopped
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer listener.Close()
 	pool, _ := newPool(t, pki, listener.Addr().String())
 	_, err = do(t, pool, newRequest(t, http.MethodPost, "content"), connections.Multiplexed)
@@ -223,9 +260,7 @@ func TestReadsUseIdleConnectionsAndDoNotWaitForOthers(t *testing.T) {
 	if _, err := do(t, pool, newRequest(t, http.MethodGet, ""), connections.Either); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-protocols; got != "HTTP/2.0" {
-		t.Errorf("the first read went over %s", got)
-	}
+	assert.Equal(t, "HTTP/2.0", <-protocols, "the first read went over")
 	for range 1000 { // until the connection that was made for the next one is there
 		if _, err := do(t, pool, newRequest(t, http.MethodGet, ""), connections.Either); err != nil {
 			t.Fatal(err)
@@ -264,9 +299,7 @@ func TestAReplicaThatSpeaksOnlyHTTP1(t *testing.T) {
 			t.Errorf("answer %q, error %v", got, err)
 		}
 	}
-	if err := pool.Answers(t.Context()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, pool.Answers(t.Context()))
 	if n := open.http2.Load(); n != 0 {
 		t.Errorf("%d connections of HTTP/2", n)
 	}
@@ -369,9 +402,7 @@ func TestReadingEventsTakesFewWrites(t *testing.T) {
 	})
 	t.Cleanup(pool.Break)
 	resp, err := pool.RoundTrip(newRequest(t, http.MethodPost, ""), connections.Multiplexed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer resp.Body.Close()
 	began, before := time.Now(), writes.Load()
 	for range events {
@@ -404,9 +435,7 @@ func TestTunnelsPassInBothDirections(t *testing.T) {
 	req.Header.Set("Connection", "Upgrade")
 	req.Header.Set("Upgrade", "SPDY/3.1")
 	resp, err := pool.RoundTrip(req, connections.Exclusive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	tunnel, ok := resp.Body.(io.ReadWriteCloser)
 	if !ok || resp.StatusCode != http.StatusSwitchingProtocols {
 		t.Fatalf("answer is %s with a %T", resp.Status, resp.Body)
@@ -507,9 +536,7 @@ func TestBreakEndsAllRequests(t *testing.T) {
 	}
 	pool.Break()
 	for range 2 {
-		if got := <-reasons; got != connections.Broken {
-			t.Errorf("reason is %s", got)
-		}
+		assert.Equal(t, connections.Broken, <-reasons, "reason")
 	}
 	if open.http1.Load() != 0 || open.http2.Load() != 0 {
 		t.Error("connections are left")
@@ -523,9 +550,7 @@ func TestAnswersIsAskedBelowHTTP(t *testing.T) {
 	address := serve(t, pki, func(http.ResponseWriter, *http.Request) { <-release })
 	pool, _ := newPool(t, pki, address)
 	go do(t, pool, newRequest(t, http.MethodGet, ""), connections.Multiplexed) //nolint:errcheck // it gets no answer
-	if err := pool.Answers(t.Context()); err != nil {
-		t.Errorf("a replica whose handlers hang: %v", err)
-	}
+	assert.NoError(t, pool.Answers(t.Context()), "a replica whose handlers hang")
 
 	frozen := connectionstest.Serve(t, pki.ServerConfig(t, serverName), connectionstest.Frozen)
 	pool, _ = newPool(t, pki, frozen.Address)
@@ -563,13 +588,9 @@ func TestConnectionsWithOldCertificatesTakeNoNewRequests(t *testing.T) {
 		}
 	}
 	first := <-seen
-	if second := <-seen; second != first {
-		t.Fatalf("two certificates: %s, %s", first, second)
-	}
+	require.Equal(t, first, <-seen, "two certificates")
 	for _, file := range []string{pki.CertFile, pki.KeyFile} {
-		if err := os.Remove(file); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Remove(file))
 	}
 	pki.Renew(t)
 	for _, wire := range []connections.Wire{connections.Exclusive, connections.Multiplexed} {

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
 )
@@ -25,9 +27,7 @@ func warm(t testing.TB, pool *connections.Pool, open *counts) {
 			t.Fatal(err)
 		}
 		resp, err := pool.RoundTrip(newRequest(t, http.MethodGet, ""), connections.Either)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_, _ = io.Copy(io.Discard, resp.Body)
 		_ = resp.Body.Close()
 		if resp.ProtoMajor == 1 && before == open.http2.Load() {
@@ -139,9 +139,7 @@ func TestOneReadAfterAnother(t *testing.T) {
 		warm(t, pool, open)
 		req := newRequest(t, method, "")
 		target, err := url.ParseRequestURI(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		target.Scheme, target.Host = req.URL.Scheme, req.URL.Host
 		req.URL = target
 		req.Host = "client.example:6443"
@@ -168,9 +166,7 @@ func TestOneReadAfterAnother(t *testing.T) {
 		req := newRequest(t, http.MethodGet, "")
 		req.URL.Path = "/long"
 		resp, err := pool.RoundTrip(req, connections.Either)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_, _ = io.CopyN(io.Discard, resp.Body, 10)
 		_ = resp.Body.Close()
 		plain(t)
@@ -181,9 +177,7 @@ func TestOneReadAfterAnother(t *testing.T) {
 		req := newRequest(t, http.MethodGet, "").WithContext(ctx)
 		req.URL.Path = "/blocks"
 		resp, err := pool.RoundTrip(req, connections.Either)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		<-blocked
 		cancel()
 		if _, err := io.ReadAll(resp.Body); err == nil {

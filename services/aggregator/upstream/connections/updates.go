@@ -5,14 +5,15 @@ package connections
 
 import (
 	"encoding/binary"
+	"slices"
 	"sync"
 	"time"
 )
 
 // delayed is the sending half of an HTTP/2 connection, that holds WINDOW_UPDATE frames back until there is something else to send, or some time
 // has passed. x/net/http2 sends one for every 4 KiB that are read, by itself: for a watch that is one for three or four
-// events, each of which is a TLS record and a system call here and there. The windows are large enough for the replica not to notice: 4 MiB
-// for a stream.
+// events, each of which is a TLS record and a system call here and there. The replica does not notice, because no window loses
+// more than a half.
 type delayed struct {
 	*counted
 
@@ -20,17 +21,21 @@ type delayed struct {
 	// frames are where the last write ended.
 	frames frames
 	held   []byte
+	// grants is how many bytes the held frames let the replica send.
+	grants int
 	timer  *time.Timer
 	err    error
 }
 
 const (
-	// updateDelay is how long a WINDOW_UPDATE may wait. At 4 MiB each that is 800 MiB/s for a stream.
+	// updateDelay is how long a WINDOW_UPDATE may wait.
 	updateDelay = 5 * time.Millisecond
 	// farewell is how long it may take to tell the replica that the connection is closed.
 	farewell = 250 * time.Millisecond
 	// maxHeldUpdates is how many bytes of such frames wait at most: those of 64 frames.
 	maxHeldUpdates = 64 * updateLength
+	// maxHeldGrants is how many bytes they may let the replica send. It can send as many without them.
+	maxHeldGrants = Window / 2
 )
 
 func newDelayed(conn *counted) *delayed {
@@ -47,7 +52,7 @@ func (d *delayed) Write(p []byte) (int, error) {
 	if d.err != nil {
 		return 0, d.err
 	}
-	if d.frames.pass(p) && len(d.held)+len(p) <= maxHeldUpdates {
+	if d.frames.pass(p) && d.mayHold(p) {
 		if len(d.held) == 0 {
 			d.timer.Reset(updateDelay)
 		}
@@ -56,16 +61,28 @@ func (d *delayed) Write(p []byte) (int, error) {
 	}
 	held := len(d.held)
 	if held == 0 {
+		d.grants = 0
 		return d.send(p)
 	}
 	d.timer.Stop()
 	d.held = append(d.held, p...)
+	d.grants = 0
 	n, err := d.send(d.held)
 	if cap(d.held) > 2*maxHeldUpdates {
 		d.held = nil
 	}
 	d.held = d.held[:0]
 	return max(0, n-held), err
+}
+
+// mayHold decides whether more WINDOW_UPDATE frames wait.
+func (d *delayed) mayHold(updates []byte) bool {
+	for frame := range slices.Chunk(updates, updateLength) {
+		if binary.BigEndian.Uint32(frame[headLength-4:]) != 0 { // those of the connection are the sum of the others
+			d.grants += int(binary.BigEndian.Uint32(frame[headLength:]))
+		}
+	}
+	return d.grants < maxHeldGrants && len(d.held)+len(updates) <= maxHeldUpdates
 }
 
 func (d *delayed) send(p []byte) (int, error) {
@@ -79,7 +96,7 @@ func (d *delayed) flush() {
 	defer d.mu.Unlock()
 	if d.err == nil && len(d.held) > 0 {
 		_, _ = d.send(d.held) // the next write returns the error
-		d.held = d.held[:0]
+		d.held, d.grants = d.held[:0], 0
 	}
 }
 

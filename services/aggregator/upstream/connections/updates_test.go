@@ -5,9 +5,13 @@ package connections
 
 import (
 	"bytes"
+	"crypto/tls"
+	"net"
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/net/http2"
 )
 
@@ -15,9 +19,7 @@ import (
 func written(t *testing.T, write func(*http2.Framer) error) []byte {
 	t.Helper()
 	var buffer bytes.Buffer
-	if err := write(http2.NewFramer(&buffer, nil)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, write(http2.NewFramer(&buffer, nil)))
 	return buffer.Bytes()
 }
 
@@ -50,9 +52,7 @@ func TestFramesAreToldApart(t *testing.T) {
 			f := frames{rest: len(preface)}
 			f.pass([]byte(preface))
 			f.pass(test.before)
-			if got := f.pass(test.p); got != test.updates {
-				t.Errorf("it is updates: %t, want %t", got, test.updates)
-			}
+			assert.Equal(t, test.updates, f.pass(test.p), "it was updated")
 		})
 	}
 }
@@ -80,9 +80,7 @@ func FuzzFrames(f *testing.F) {
 			case 3:
 				err = framer.WriteSettings(http2.Setting{ID: http2.SettingMaxFrameSize, Val: 1 << 14})
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 		}
 		f := frames{rest: len(preface)}
 		f.pass([]byte(preface))
@@ -94,9 +92,7 @@ func FuzzFrames(f *testing.F) {
 			}
 			p := sent.Bytes()[begin:end]
 			want := len(p) > 0 && whole && isWhole(p, http2.FrameWindowUpdate)
-			if got := f.pass(p); got != want {
-				t.Fatalf("it is updates: %t, want %t", got, want)
-			}
+			require.Equal(t, want, f.pass(p), "it was updated")
 		}
 	})
 }
@@ -112,4 +108,31 @@ func isWhole(p []byte, types ...http2.FrameType) bool {
 		read += headLength + int(frame.Header().Length)
 	}
 	return true
+}
+
+func TestUpdatesDoNotWaitForALargePartOfAWindow(t *testing.T) {
+	replica, aggregator := net.Pipe()
+	defer replica.Close() //nolint:errcheck // nothing is lost
+	d := newDelayed(&counted{Conn: tls.Client(aggregator, nil)})
+	d.frames.rest = 0 // the connection's preface was sent
+	update := func(bytes int) []byte {
+		return written(t, func(f *http2.Framer) error {
+			if err := f.WriteWindowUpdate(0, uint32(bytes)); err != nil {
+				return err
+			}
+			return f.WriteWindowUpdate(3, uint32(bytes))
+		})
+	}
+	for _, test := range []struct {
+		bytes int
+		waits bool
+	}{{maxHeldGrants - 1, true}, {1, false}, {maxHeldGrants / 2, true}, {maxHeldGrants / 2, false}, {maxHeldGrants, false}} {
+		p := update(test.bytes)
+		if got := d.frames.pass(p) && d.mayHold(p); got != test.waits {
+			t.Errorf("an update of %d bytes waits: %t", test.bytes, got)
+		}
+		if !test.waits {
+			d.grants = 0 // as it was sent
+		}
+	}
 }

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // source is the body of a request. It knows whether it was closed.
@@ -67,9 +70,7 @@ func TestBodyIsSentAgain(t *testing.T) {
 			} else if _, err := io.ReadFull(first, make([]byte, test.read)); err != nil {
 				t.Fatal(err)
 			}
-			if got := body.Replayable(); got != test.want {
-				t.Fatalf("replayable is %v", got)
-			}
+			require.Equal(t, test.want, body.Replayable(), "replayable")
 			if !test.want {
 				return
 			}
@@ -77,9 +78,7 @@ func TestBodyIsSentAgain(t *testing.T) {
 			if _, err := first.Read(make([]byte, 1)); err == nil {
 				t.Error("the first attempt still reads")
 			}
-			if err := first.Close(); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, first.Close())
 			if got, err := io.ReadAll(second); err != nil || string(got) != test.content {
 				t.Errorf("the second time it is %d bytes, error %v", len(got), err)
 			}
@@ -91,13 +90,9 @@ func TestASourceIsClosedWhenItIsOver(t *testing.T) {
 	t.Run("an attempt that failed leaves it open", func(t *testing.T) {
 		body, source := newBody(strings.NewReader("content"), 7)
 		_ = body.Next().Close()
-		if source.closed {
-			t.Error("it is closed")
-		}
+		assert.False(t, source.closed, "it is closed")
 		body.Close()
-		if !source.closed {
-			t.Error("it is not closed")
-		}
+		assert.True(t, source.closed, "it is not closed")
 	})
 	t.Run("one that has an answer goes on reading", func(t *testing.T) {
 		body, source := newBody(strings.NewReader("content"), 7)
@@ -107,9 +102,7 @@ func TestASourceIsClosedWhenItIsOver(t *testing.T) {
 			t.Errorf("content %q, error %v, closed %v", got, err, source.closed)
 		}
 		_ = last.Close()
-		if !source.closed {
-			t.Error("it is not closed")
-		}
+		assert.True(t, source.closed, "it is not closed")
 	})
 	t.Run("one that is over already", func(t *testing.T) {
 		body, source := newBody(strings.NewReader("content"), 7)
@@ -145,13 +138,9 @@ func TestNobodyWaitsForASlowClient(t *testing.T) {
 	}
 	body.Settle()
 	_ = attempt.Close()
-	if !source.closed {
-		t.Error("it is not closed")
-	}
+	assert.True(t, source.closed, "it is not closed")
 	close(client.end)
-	if err := <-read; !errors.Is(err, io.EOF) {
-		t.Error(err)
-	}
+	assert.ErrorIs(t, <-read, io.EOF)
 }
 
 func TestAClientThatBreaksOffIsToBlame(t *testing.T) {

@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // timeout is much longer than any history of these tests needs.
@@ -60,85 +63,86 @@ func of(object int, r Request) Request {
 	return r
 }
 
+// histories are requests to one object, and whether one order of them explains all answers.
+var histories = []struct {
+	name     string
+	requests []Request
+	right    bool
+}{
+	{"nothing happened", nil, true},
+	{"a life", []Request{
+		at(0, 1, got(0, 0)), at(2, 3, created(1, 10)), at(4, 5, updated(10, 2, 11)), at(6, 7, got(2, 11)),
+		at(8, 9, deleted(11)), at(10, 11, got(0, 0)), at(12, 13, created(3, 13)),
+	}, true},
+	{"a stale read", []Request{at(0, 1, created(1, 10)), at(2, 3, updated(10, 2, 11)), at(4, 5, got(1, 10))}, false},
+	{"a read beside the write sees the old", []Request{at(0, 1, created(1, 10)), at(2, 5, updated(10, 2, 11)), at(3, 4, got(1, 10))}, true},
+	{"a read beside the write sees the new", []Request{at(0, 1, created(1, 10)), at(2, 5, updated(10, 2, 11)), at(3, 4, got(2, 11))}, true},
+	{"reads go back beside the write", []Request{
+		at(0, 1, created(1, 10)), at(2, 9, updated(10, 2, 11)), at(3, 4, got(2, 11)), at(5, 6, got(1, 10)),
+	}, false},
+	{"a stale list", []Request{at(0, 1, created(1, 10)), at(2, 3, updated(10, 2, 11)), at(4, 5, listed(10, Object{1, 10}))}, false},
+	{"a stale list that says that it is new", []Request{
+		at(0, 1, created(1, 10)), at(2, 3, updated(10, 2, 11)), at(4, 5, listed(12, Object{1, 10})),
+	}, false},
+	{"a list of two moments", []Request{
+		at(0, 1, created(1, 10)), at(0, 1, of(1, created(2, 11))), at(2, 9, updated(10, 3, 12)), at(4, 9, of(1, updated(11, 4, 13))),
+		at(2, 9, listed(13, Object{1, 10}, Object{4, 13})), at(4, 4, got(3, 12)),
+	}, false},
+	{"a list with something newer than itself", []Request{at(0, 9, created(1, 10)), at(0, 9, listed(9, Object{1, 10}))}, false},
+	{"a list forgets an object", []Request{at(0, 1, created(1, 10)), at(2, 3, listed(10))}, false},
+	{"lost update", []Request{at(0, 1, created(1, 10)), at(2, 5, updated(10, 2, 11)), at(2, 5, updated(10, 3, 12))}, false},
+	{"one of two updates", []Request{at(0, 1, created(1, 10)), at(2, 5, updated(10, 2, 11)), at(2, 5, but(Conflict, updated(10, 3, 0)))}, true},
+	{"a conflict with nothing", []Request{at(0, 1, created(1, 10)), at(2, 3, but(Conflict, updated(10, 2, 0)))}, false},
+	{"a delete that was repeated", []Request{at(0, 1, created(1, 10)), at(2, 3, but(Missing, deleted(10)))}, false},
+	{"a create that was repeated", []Request{at(0, 1, but(Exists, created(1, 0))), at(2, 3, got(1, 10))}, false},
+	{"created twice", []Request{at(0, 1, created(1, 10)), at(2, 3, created(2, 11))}, false},
+	{"versions go back", []Request{at(0, 1, created(1, 10)), at(2, 3, of(1, created(2, 9)))}, false},
+	{"an unknown update happened", []Request{at(0, 1, created(1, 10)), at(2, 3, but(Unknown, updated(10, 2, 0))), at(4, 5, got(2, 11))}, true},
+	{"an unknown update did not happen", []Request{at(0, 1, created(1, 10)), at(2, 3, but(Unknown, updated(10, 2, 0))), at(4, 5, got(1, 10))}, true},
+	{"an unknown update happened late", []Request{
+		at(0, 1, created(1, 10)), at(2, 3, but(Unknown, updated(10, 2, 0))), at(4, 5, got(1, 10)), at(6, 7, got(2, 11)),
+	}, true},
+	{"an unknown update happened, and then not", []Request{
+		at(0, 1, created(1, 10)), at(2, 3, but(Unknown, updated(10, 2, 0))), at(4, 5, got(2, 11)), at(6, 7, got(1, 10)),
+	}, false},
+	{"an unknown update happened twice", []Request{
+		at(0, 1, created(1, 10)), at(2, 3, but(Unknown, updated(10, 2, 0))), at(4, 5, got(2, 11)), at(6, 7, got(2, 12)),
+	}, false},
+	{"an unknown update happened before it was sent", []Request{
+		at(0, 1, created(1, 10)), at(2, 3, got(2, 11)), at(4, 5, but(Unknown, updated(10, 2, 0))),
+	}, false},
+	{"an unknown delete happened, and a new object followed", []Request{
+		at(0, 1, created(1, 10)), at(2, 3, but(Unknown, deleted(10))), at(4, 5, created(2, 12)), at(6, 7, listed(12, Object{2, 12})),
+	}, true},
+	{"an unknown delete cannot hurt a new object", []Request{
+		at(0, 1, created(1, 10)), at(2, 3, updated(10, 2, 11)), at(4, 5, but(Unknown, deleted(10))), at(6, 7, got(0, 0)),
+	}, false},
+	{"an unknown create is seen after another write", []Request{
+		at(0, 1, but(Unknown, created(1, 0))), at(2, 3, of(1, created(2, 12))), at(4, 5, got(1, 10)), at(6, 7, of(1, updated(12, 3, 13))),
+	}, true},
+	{"an unknown create is seen with a version from before it", []Request{
+		at(0, 1, of(1, created(2, 12))), at(2, 3, but(Unknown, created(1, 0))), at(4, 5, got(1, 10)),
+	}, false},
+	{"an unknown create is seen with two versions", []Request{
+		at(0, 1, but(Unknown, created(1, 0))), at(2, 3, got(1, 10)), at(4, 5, got(1, 11)),
+	}, false},
+	{"an unknown update is overwritten by who saw it in a cache", []Request{
+		at(0, 1, created(1, 10)), at(2, 3, but(Unknown, updated(10, 2, 0))), at(4, 5, cached(got(2, 11))), at(6, 7, updated(11, 3, 12)),
+	}, true},
+	{"a cache may be stale", []Request{at(0, 1, created(1, 10)), at(2, 3, updated(10, 2, 11)), at(4, 5, cached(got(1, 10)))}, true},
+	{"an unknown create is seen by a list", []Request{
+		at(0, 1, but(Unknown, created(1, 0))), at(2, 3, listed(10, Object{1, 10})), at(4, 5, updated(10, 2, 11)),
+	}, true},
+}
+
 func TestAHistoryIsRightOnlyIfThereIsAnOrder(t *testing.T) {
-	for _, test := range []struct {
-		name     string
-		requests []Request
-		right    bool
-	}{
-		{"nothing happened", nil, true},
-		{"a life", []Request{
-			at(0, 1, got(0, 0)), at(2, 3, created(1, 10)), at(4, 5, updated(10, 2, 11)), at(6, 7, got(2, 11)),
-			at(8, 9, deleted(11)), at(10, 11, got(0, 0)), at(12, 13, created(3, 13)),
-		}, true},
-		{"a stale read", []Request{at(0, 1, created(1, 10)), at(2, 3, updated(10, 2, 11)), at(4, 5, got(1, 10))}, false},
-		{"a read beside the write sees the old", []Request{at(0, 1, created(1, 10)), at(2, 5, updated(10, 2, 11)), at(3, 4, got(1, 10))}, true},
-		{"a read beside the write sees the new", []Request{at(0, 1, created(1, 10)), at(2, 5, updated(10, 2, 11)), at(3, 4, got(2, 11))}, true},
-		{"reads go back beside the write", []Request{
-			at(0, 1, created(1, 10)), at(2, 9, updated(10, 2, 11)), at(3, 4, got(2, 11)), at(5, 6, got(1, 10)),
-		}, false},
-		{"a stale list", []Request{at(0, 1, created(1, 10)), at(2, 3, updated(10, 2, 11)), at(4, 5, listed(10, Object{1, 10}))}, false},
-		{"a stale list that says that it is new", []Request{
-			at(0, 1, created(1, 10)), at(2, 3, updated(10, 2, 11)), at(4, 5, listed(12, Object{1, 10})),
-		}, false},
-		{"a list of two moments", []Request{
-			at(0, 1, created(1, 10)), at(0, 1, of(1, created(2, 11))), at(2, 9, updated(10, 3, 12)), at(4, 9, of(1, updated(11, 4, 13))),
-			at(2, 9, listed(13, Object{1, 10}, Object{4, 13})), at(4, 4, got(3, 12)),
-		}, false},
-		{"a list with something newer than itself", []Request{at(0, 9, created(1, 10)), at(0, 9, listed(9, Object{1, 10}))}, false},
-		{"a list forgets an object", []Request{at(0, 1, created(1, 10)), at(2, 3, listed(10))}, false},
-		{"lost update", []Request{at(0, 1, created(1, 10)), at(2, 5, updated(10, 2, 11)), at(2, 5, updated(10, 3, 12))}, false},
-		{"one of two updates", []Request{at(0, 1, created(1, 10)), at(2, 5, updated(10, 2, 11)), at(2, 5, but(Conflict, updated(10, 3, 0)))}, true},
-		{"a conflict with nothing", []Request{at(0, 1, created(1, 10)), at(2, 3, but(Conflict, updated(10, 2, 0)))}, false},
-		{"a delete that was repeated", []Request{at(0, 1, created(1, 10)), at(2, 3, but(Missing, deleted(10)))}, false},
-		{"a create that was repeated", []Request{at(0, 1, but(Exists, created(1, 0))), at(2, 3, got(1, 10))}, false},
-		{"created twice", []Request{at(0, 1, created(1, 10)), at(2, 3, created(2, 11))}, false},
-		{"versions go back", []Request{at(0, 1, created(1, 10)), at(2, 3, of(1, created(2, 9)))}, false},
-		{"an unknown update happened", []Request{at(0, 1, created(1, 10)), at(2, 3, but(Unknown, updated(10, 2, 0))), at(4, 5, got(2, 11))}, true},
-		{"an unknown update did not happen", []Request{at(0, 1, created(1, 10)), at(2, 3, but(Unknown, updated(10, 2, 0))), at(4, 5, got(1, 10))}, true},
-		{"an unknown update happened late", []Request{
-			at(0, 1, created(1, 10)), at(2, 3, but(Unknown, updated(10, 2, 0))), at(4, 5, got(1, 10)), at(6, 7, got(2, 11)),
-		}, true},
-		{"an unknown update happened, and then not", []Request{
-			at(0, 1, created(1, 10)), at(2, 3, but(Unknown, updated(10, 2, 0))), at(4, 5, got(2, 11)), at(6, 7, got(1, 10)),
-		}, false},
-		{"an unknown update happened twice", []Request{
-			at(0, 1, created(1, 10)), at(2, 3, but(Unknown, updated(10, 2, 0))), at(4, 5, got(2, 11)), at(6, 7, got(2, 12)),
-		}, false},
-		{"an unknown update happened before it was sent", []Request{
-			at(0, 1, created(1, 10)), at(2, 3, got(2, 11)), at(4, 5, but(Unknown, updated(10, 2, 0))),
-		}, false},
-		{"an unknown delete happened, and a new object followed", []Request{
-			at(0, 1, created(1, 10)), at(2, 3, but(Unknown, deleted(10))), at(4, 5, created(2, 12)), at(6, 7, listed(12, Object{2, 12})),
-		}, true},
-		{"an unknown delete cannot hurt a new object", []Request{
-			at(0, 1, created(1, 10)), at(2, 3, updated(10, 2, 11)), at(4, 5, but(Unknown, deleted(10))), at(6, 7, got(0, 0)),
-		}, false},
-		{"an unknown create is seen after another write", []Request{
-			at(0, 1, but(Unknown, created(1, 0))), at(2, 3, of(1, created(2, 12))), at(4, 5, got(1, 10)), at(6, 7, of(1, updated(12, 3, 13))),
-		}, true},
-		{"an unknown create is seen with a version from before it", []Request{
-			at(0, 1, of(1, created(2, 12))), at(2, 3, but(Unknown, created(1, 0))), at(4, 5, got(1, 10)),
-		}, false},
-		{"an unknown create is seen with two versions", []Request{
-			at(0, 1, but(Unknown, created(1, 0))), at(2, 3, got(1, 10)), at(4, 5, got(1, 11)),
-		}, false},
-		{"an unknown update is overwritten by who saw it in a cache", []Request{
-			at(0, 1, created(1, 10)), at(2, 3, but(Unknown, updated(10, 2, 0))), at(4, 5, cached(got(2, 11))), at(6, 7, updated(11, 3, 12)),
-		}, true},
-		{"a cache may be stale", []Request{at(0, 1, created(1, 10)), at(2, 3, updated(10, 2, 11)), at(4, 5, cached(got(1, 10)))}, true},
-		{"an unknown create is seen by a list", []Request{
-			at(0, 1, but(Unknown, created(1, 0))), at(2, 3, listed(10, Object{1, 10})), at(4, 5, updated(10, 2, 11)),
-		}, true},
-	} {
+	for _, test := range histories {
 		t.Run(test.name, func(t *testing.T) {
 			want := Wrong
 			if test.right {
 				want = Right
 			}
-			if got := Check(test.requests, timeout); got != want {
-				t.Errorf("the verdict is %s, not %s", got, want)
-			}
+			assert.Equal(t, want, Check(test.requests, timeout), "the verdict")
 		})
 	}
 }
@@ -146,18 +150,12 @@ func TestAHistoryIsRightOnlyIfThereIsAnOrder(t *testing.T) {
 func TestCollectionsAreJudgedApart(t *testing.T) {
 	one, other := at(0, 1, created(1, 10)), at(2, 3, created(2, 9))
 	other.Collection = "d"
-	if got := Check([]Request{one, other}, timeout); got != Right {
-		t.Errorf("versions of different collections are compared: %s", got)
-	}
+	assert.Equal(t, Right, Check([]Request{one, other}, timeout), "versions of different collections are compared")
 	stale := at(4, 5, got(0, 0))
 	stale.Collection = "d"
-	if got := Check([]Request{one, other, stale}, timeout); got != Wrong {
-		t.Errorf("a stale read in the second collection is not seen: %s", got)
-	}
+	assert.Equal(t, Wrong, Check([]Request{one, other, stale}, timeout), "a stale read in the second collection is not seen")
 	path := filepath.Join(t.TempDir(), "history.html")
-	if err := Draw([]Request{one, other, stale}, timeout, path); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Draw([]Request{one, other, stale}, timeout, path))
 	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
 		t.Errorf("nothing is drawn: %v", err)
 	}
@@ -228,17 +226,11 @@ func TestLongHistories(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 20 {
 		requests := simulate(random, 6, 300)
-		if got := Check(requests, timeout); got != Right {
-			t.Fatalf("a right history is called %s", got)
-		}
+		require.Equal(t, Right, Check(requests, timeout), "a right history is called")
 		// One read among them all that is stale.
 		stale, ok := staleRead(requests)
-		if !ok {
-			t.Fatal("there is no read to spoil")
-		}
-		if got := Check(append(requests, stale), timeout); got != Wrong {
-			t.Fatalf("%v after all is called %s", stale, got)
-		}
+		require.True(t, ok, "there is no read to spoil")
+		require.Equal(t, Wrong, Check(append(requests, stale), timeout), "%v after all is called", stale)
 	}
 }
 

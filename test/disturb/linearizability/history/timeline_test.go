@@ -3,7 +3,11 @@
 
 package history
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
 
 func TestAWatchTellsOfEveryWriteOnce(t *testing.T) {
 	requests := []Request{
@@ -54,9 +58,7 @@ func TestACacheHasWhatOnceWas(t *testing.T) {
 		[]Request{created(1, 10), of(1, created(2, 11)), updated(10, 3, 12), deleted(12)},
 		[]Event{{Added, 0, 1, 10}, {Added, 1, 2, 11}, {Modified, 0, 3, 12}, {Deleted, 0, 3, 14}},
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	from := func(version uint64, r Request) Request {
 		r.Cached, r.NotBefore = true, version
 		return r

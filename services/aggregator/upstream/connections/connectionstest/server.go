@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 )
@@ -109,9 +110,7 @@ type Server struct {
 func Serve(t testing.TB, config *tls.Config, fault Fault) *Server {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := &Server{Address: listener.Addr().String(), listener: listener, fault: fault, conns: map[net.Conn]struct{}{}}
 	s.serving.Go(func() { s.accept(config) })
 	t.Cleanup(func() {

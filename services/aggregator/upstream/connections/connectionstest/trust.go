@@ -10,6 +10,8 @@ import (
 	"net"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/local/certs"
 )
 
@@ -25,13 +27,9 @@ type PKI struct {
 func NewPKI(t testing.TB) *PKI {
 	t.Helper()
 	store, err := certs.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ca, err := store.Authority("service-ca", "service-ca")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := ca.Ensure("aggregator", certs.Leaf{CommonName: "system:tripod:aggregator", Client: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -45,9 +43,7 @@ func (p *PKI) ServerConfig(t testing.TB, name string) *tls.Config {
 		t.Fatal(err)
 	}
 	cert, err := tls.LoadX509KeyPair(p.store.CertFile(name), p.store.KeyFile(name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return &tls.Config{
 		Certificates: []tls.Certificate{cert},
 		ClientAuth:   tls.RequireAnyClientCert,
@@ -60,9 +56,7 @@ func (p *PKI) ServerConfig(t testing.TB, name string) *tls.Config {
 func ClosedAddress(t testing.TB) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer listener.Close() //nolint:errcheck // nothing was accepted
 	return listener.Addr().String()
 }

@@ -1,0 +1,73 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/grpclog"
+
+	"github.com/tripod-k8s/tripod/local/etcd/access"
+)
+
+func newEtcdAccessCommand() *cobra.Command {
+	var o access.Options
+	var endpoints []string
+	var caFile, certFile, keyFile string
+	var commands, off bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "access {--endpoints URLS | --commands}",
+		Short: "Let each service reach only its own keys in etcd",
+		Long: `Make a user and a role in etcd for each service, and turn authentication on. etcd must run with --client-cert-auth. Each service needs a
+certificate with its user as the common name: tripod-core, tripod-extensions, tripod-aggregator. The certificate for this command needs
+root. The command may run again, and must after an upgrade that adds resources.`,
+		Example: `  tripod etcd access --endpoints https://10.0.0.1:2379 --cacert ca.crt --cert root.crt --key root.key
+  tripod etcd access --commands                      # what to do with etcdctl instead`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if commands {
+				_, err := io.WriteString(cmd.OutOrStdout(), access.Commands(o.Prefix))
+				return err
+			}
+			if len(endpoints) == 0 {
+				return errors.New("which etcd? Give --endpoints")
+			}
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) // errors are told once
+			client, err := access.Connect(endpoints, caFile, certFile, keyFile)
+			if err != nil {
+				return err
+			}
+			defer client.Close() //nolint:errcheck // nothing is pending
+			ctx, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
+			if err := access.Await(ctx, client); err != nil {
+				return err
+			}
+			if off {
+				return access.Disable(ctx, client)
+			}
+			o.Progress = func(line string) { fmt.Fprintln(cmd.OutOrStdout(), line) } //nolint:errcheck // it is only news
+			return access.Apply(ctx, client, o)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringSliceVar(&endpoints, "endpoints", nil, "URLs of the members of etcd, comma separated")
+	fs.StringVar(&caFile, "cacert", "", "CA of etcd")
+	fs.StringVar(&certFile, "cert", "", "client certificate with the common name root")
+	fs.StringVar(&keyFile, "key", "", "key of the client certificate")
+	fs.StringVar(&o.Prefix, "etcd-prefix", "/registry", "--etcd-prefix of the services")
+	fs.StringVar(&o.Former, "former", "", "user that goes on reaching everything until the next run after the one that turns authentication on")
+	fs.DurationVar(&timeout, "timeout", time.Minute, "how long to wait for etcd")
+	fs.BoolVar(&commands, "commands", false, "only print the commands of etcdctl that do the same in an etcd without users and roles")
+	fs.BoolVar(&off, "off", false, "turn authentication off again")
+	return cmd
+}

@@ -1,0 +1,149 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helm
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/tripod-k8s/tripod/local/certs"
+	"github.com/tripod-k8s/tripod/local/certs/secrets"
+	"github.com/tripod-k8s/tripod/local/etcd/access"
+	"github.com/tripod-k8s/tripod/local/etcd/embedded"
+	"github.com/tripod-k8s/tripod/local/replicas"
+)
+
+// stored are directories in etcd by what is there.
+var stored = map[string]string{
+	"built-in": "/registry/secrets/", "definitions": "/registry/apiextensions.k8s.io/customresourcedefinitions/",
+	"custom": "/registry/example.com/boats/", "APIServices": "/registry/apiregistration.k8s.io/apiservices/",
+}
+
+// TestWhatAPodCanReadInEtcd makes the certificates of a release and its etcds. It tries with each certificate that a pod has what it can read.
+func TestWhatAPodCanReadInEtcd(t *testing.T) {
+	all := []string{"APIServices", "built-in", "custom", "definitions"}
+	for mode, want := range map[string]map[string][]string{
+		"shared": {
+			"core -> etcd": {"built-in"}, "extensions -> etcd": {"custom", "definitions"}, "aggregator -> etcd": {"APIServices"},
+			"etcd-snapshot -> etcd": all, "etcd-access -> etcd": all,
+		},
+		"perService": {
+			"core -> etcd": {"built-in"}, "aggregator -> etcd": {"APIServices"}, "extensions -> etcd-extensions": {"custom", "definitions"},
+			"etcd-snapshot -> etcd": all, "etcd-access -> etcd": all,
+			"etcd-extensions-snapshot -> etcd-extensions": all, "etcd-extensions-access -> etcd-extensions": all,
+		},
+	} {
+		t.Run(mode, func(t *testing.T) {
+			r := render(t, "etcd: {mode: "+mode+", snapshots: {enabled: true}}")
+			var made secrets.Config
+			require.NoError(t, yaml.UnmarshalStrict([]byte(find(t, r, "ConfigMap", "tripod-certificates", &corev1.ConfigMap{}).Data["config.yaml"]), &made))
+			got := map[string][]string{}
+			for _, etcd := range []string{"etcd", "etcd-extensions"} {
+				issued := slices.DeleteFunc(slices.Clone(made.Certificates), func(c secrets.CertificateConfig) bool { return c.Authority != "tripod-"+etcd+"-ca" })
+				if len(issued) == 0 {
+					continue
+				}
+				clients := clientsOf(t, issued)
+				require.NoError(t, access.Apply(t.Context(), clients["tripod-"+etcd+"-client"], access.Options{Prefix: "/registry", Progress: func(string) {}}))
+				for _, p := range r.pods(t) {
+					for _, secret := range p.secrets() {
+						if readable := readableBy(t, clients[secret]); len(readable) > 0 {
+							got[name(p)+" -> "+etcd] = readable
+						}
+					}
+				}
+			}
+			assert.Equal(t, want, got)
+		})
+	}
+}
+
+// readableBy returns what a client can read. There may be no client.
+func readableBy(t *testing.T, client *clientv3.Client) (readable []string) {
+	t.Helper()
+	if client == nil {
+		return nil
+	}
+	for what, directory := range stored {
+		if _, err := client.Get(t.Context(), directory, clientv3.WithPrefix()); err == nil {
+			readable = append(readable, what)
+		} else {
+			require.ErrorContains(t, err, "permission denied")
+		}
+	}
+	slices.Sort(readable)
+	return readable
+}
+
+// clientsOf starts an etcd whose authority issues these certificates, and returns a client with each.
+func clientsOf(t *testing.T, issued []secrets.CertificateConfig) map[string]*clientv3.Client {
+	t.Helper()
+	store, err := certs.Open(t.TempDir())
+	require.NoError(t, err)
+	ca, err := store.Authority("ca", "etcd-ca")
+	require.NoError(t, err)
+	for _, c := range issued {
+		_, err := ca.Ensure(c.Secret, certs.Leaf{
+			CommonName: c.CommonName, IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Server: slices.Contains(c.Usages, "server"), Client: slices.Contains(c.Usages, "client"),
+		})
+		require.NoError(t, err)
+	}
+	server := issued[slices.IndexFunc(issued, func(c secrets.CertificateConfig) bool { return strings.HasSuffix(c.Secret, "-server") })].Secret
+	port, err := replicas.ReservePort()
+	require.NoError(t, err)
+	port.Release()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- embedded.Run(ctx, embedded.Options{DataDir: t.TempDir(), ClientURL: port.URL(), LogLevel: "error",
+			CertFile: store.CertFile(server), KeyFile: store.KeyFile(server), TrustedCAFile: ca.File()})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		assert.NoError(t, <-ended)
+	})
+	clients := map[string]*clientv3.Client{}
+	for _, c := range issued {
+		client, err := access.Connect([]string{port.URL()}, ca.File(), store.CertFile(c.Secret), store.KeyFile(c.Secret))
+		require.NoError(t, err)
+		t.Cleanup(func() { client.Close() }) //nolint:errcheck // nothing is pending
+		clients[c.Secret] = client
+	}
+	require.NoError(t, access.Await(t.Context(), clients[server]))
+	return clients
+}
+
+// TestOnlyAnAggregatorThatNeedsThemHasTheKeysOfEncryption renders configurations of encryption.
+func TestOnlyAnAggregatorThatNeedsThemHasTheKeysOfEncryption(t *testing.T) {
+	resources := func(list string) string {
+		return "encryption: {config: {apiVersion: apiserver.config.k8s.io/v1, kind: EncryptionConfiguration, resources: [{resources: [" + list + "], providers: [{identity: {}}]}]}}"
+	}
+	for values, want := range map[string]bool{
+		resources("secrets"): false, resources("secrets, '*.example.com', '*.'"): false,
+		resources("secrets, '*.*'"): true, resources("apiservices.apiregistration.k8s.io"): true, resources("'*.apiregistration.k8s.io'"): true,
+		"encryption: {existingSecret: keys}": true, "encryption: {existingSecret: keys, apiServices: false}": false,
+	} {
+		for _, p := range render(t, values).pods(t) {
+			service := name(p)
+			if !slices.Contains([]string{"aggregator", "core", "extensions"}, service) {
+				continue
+			}
+			mounts := slices.ContainsFunc(p.secrets(), func(name string) bool { return name == "keys" || name == "tripod-encryption" })
+			flag := slices.ContainsFunc(p.spec.Containers[0].Args, func(arg string) bool { return strings.HasPrefix(arg, "--encryption-provider-config=") })
+			if want := want || service != "aggregator"; mounts != want || flag != want {
+				t.Errorf("%s with %s: mounts %v, flag %v, want %v", service, values, mounts, flag, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,89 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package link
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
+)
+
+// core is a replica that says its name in watches, which do not end.
+type core struct {
+	name    string
+	unready atomic.Bool
+}
+
+func (c *core) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if req.URL.Path == "/readyz" {
+		if c.unready.Load() {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+		return
+	}
+	_, _ = io.WriteString(w, c.name)
+	w.(http.Flusher).Flush()
+	<-req.Context().Done()
+}
+
+func TestAWatchMovesToAReplicaThatIsReady(t *testing.T) {
+	pki := connectionstest.NewPKI(t)
+	replicas := []*core{{name: "a"}, {name: "b"}}
+	var servers []*url.URL
+	for _, replica := range replicas {
+		server := httptest.NewUnstartedServer(replica)
+		server.TLS = pki.ServerConfig(t, trust.ServerName("core"))
+		server.EnableHTTP2 = true
+		server.StartTLS()
+		t.Cleanup(server.Close)
+		at, err := url.Parse(server.URL)
+		require.NoError(t, err)
+		servers = append(servers, at)
+	}
+	link := New("core", servers, trust.Options{CAFile: pki.CAFile, CertFile: pki.CertFile, KeyFile: pki.KeyFile})
+	client, err := rest.HTTPClientFor(link.Config(Wait))
+	require.NoError(t, err)
+	go link.FollowReplicas(t.Context())
+	watch := func() io.ReadCloser {
+		t.Helper()
+		resp, err := client.Get("https://core/?watch=true")
+		require.NoError(t, err)
+		return resp.Body
+	}
+	said := func(body io.Reader) string {
+		t.Helper()
+		all := &strings.Builder{}
+		_, err := io.Copy(all, body)
+		require.NoError(t, err, "the watch ends as if the replica had ended it")
+		return all.String()
+	}
+	first := watch()
+	replicas[0].unready.Store(true)
+	assert.Equal(t, "a", said(first))
+	require.NoError(t, first.Close())
+
+	// Now none is ready, and then only the first.
+	second := watch()
+	replicas[1].unready.Store(true)
+	replicas[0].unready.Store(false)
+	assert.Equal(t, "b", said(second))
+	require.NoError(t, second.Close())
+	third, name := watch(), make([]byte, 1)
+	_, err = io.ReadFull(third, name)
+	require.NoError(t, err)
+	assert.Equal(t, "a", string(name))
+	require.NoError(t, third.Close())
+}

@@ -1,0 +1,141 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package trust
+
+import (
+	"context"
+	"crypto/x509"
+	"net"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/internal/service/filewatch"
+)
+
+// Peers are the connections of one end. A connection is closed when the CA of the other end's certificate is taken out of the files.
+type Peers struct {
+	options *Options
+	verify  x509.VerifyOptions
+	watch   *filewatch.Watch
+
+	mu sync.Mutex
+	// open has the certificates of the other ends, with those of CAs in between. It is nil before the other end is known.
+	open map[*peer][]*x509.Certificate
+	// changes counts those of the files.
+	changes int
+}
+
+// lookAgain is how long after a handshake its certificates are verified again.
+const lookAgain = time.Second
+
+// Clients returns the connections of a server for other services.
+func (o *Options) Clients() *Peers {
+	return o.newPeers(x509.VerifyOptions{KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+}
+
+// Servers returns the connections of a client to servers with a certificate for serverName.
+func (o *Options) Servers(serverName string) *Peers {
+	return o.newPeers(x509.VerifyOptions{DNSName: serverName, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+}
+
+func (o *Options) newPeers(verify x509.VerifyOptions) *Peers {
+	files := []string{o.CAFile}
+	for _, b := range o.clientBundles() {
+		files = append(files, b.file)
+	}
+	return &Peers{options: o, verify: verify, watch: filewatch.New(files...), open: map[*peer][]*x509.Certificate{}}
+}
+
+// Run closes connections as files change, until the context ends.
+func (p *Peers) Run(ctx context.Context) { p.watch.Run(ctx, p.changed) }
+
+// Handshake makes a connection secure. secure makes a TLS connection of the one that it is given, and returns the certificates that the other end
+// sent, which it has verified.
+func (p *Peers) Handshake(conn net.Conn, secure func(net.Conn) ([]*x509.Certificate, error)) error {
+	one := &peer{Conn: conn, of: p}
+	p.mu.Lock()
+	p.open[one] = nil
+	before := p.changes
+	p.mu.Unlock()
+	sent, err := secure(one)
+	if err != nil {
+		p.forget(one)
+		return err
+	}
+	p.mu.Lock()
+	if _, open := p.open[one]; open {
+		p.open[one] = sent
+	}
+	changed := before != p.changes
+	p.mu.Unlock()
+	if changed {
+		p.changed()
+	}
+	// A CA that came and went since the watch last looked has changed nothing for it.
+	time.AfterFunc(lookAgain, func() { p.checkIfOpen(one) })
+	return nil
+}
+
+func (p *Peers) checkIfOpen(one *peer) {
+	p.mu.Lock()
+	_, open := p.open[one]
+	p.mu.Unlock()
+	if open {
+		p.changed()
+	}
+}
+
+// changed closes the connections whose other ends are not trusted any more.
+func (p *Peers) changed() {
+	roots, err := p.options.Pool()
+	if err != nil {
+		klog.ErrorS(err, "Connections between services go on with the CAs from before")
+		return
+	}
+	p.mu.Lock()
+	p.changes++
+	var distrusted []*peer
+	for one, sent := range p.open {
+		if len(sent) > 0 && !p.trusts(sent, roots) {
+			distrusted = append(distrusted, one)
+		}
+	}
+	p.mu.Unlock()
+	for _, one := range distrusted {
+		klog.InfoS("Closing a connection, because its CA is not trusted any more", "peer", one.RemoteAddr())
+		_ = one.Close() // whoever uses it finds out
+	}
+}
+
+// trusts reports whether a certificate is good with these CAs.
+func (p *Peers) trusts(sent []*x509.Certificate, roots *x509.CertPool) bool {
+	options := p.verify
+	options.Roots = roots
+	options.Intermediates = x509.NewCertPool()
+	for _, intermediate := range sent[1:] {
+		options.Intermediates.AddCert(intermediate)
+	}
+	_, err := sent[0].Verify(options)
+	return err == nil
+}
+
+func (p *Peers) forget(one *peer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, one)
+}
+
+// peer is a connection below TLS.
+type peer struct {
+	net.Conn
+	of *Peers
+}
+
+// Close implements net.Conn.
+func (c *peer) Close() error {
+	c.of.forget(c)
+	return c.Conn.Close()
+}

@@ -1,0 +1,233 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/authpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	retryInterval = time.Second
+	// answerTimeout is how long etcd may take for an answer.
+	answerTimeout = 5 * time.Second
+	// atATime is how many ranges are changed at a time.
+	atATime = 64
+)
+
+// Options say how to apply.
+type Options struct {
+	// Prefix is the --etcd-prefix of the services.
+	Prefix string
+	// Former is a user that clients had before there were users. It may do everything, until the next run after the one that turns
+	// authentication on: replicas that have not restarted yet go on working. Empty means none.
+	Former string
+	// Progress gets a line about each change.
+	Progress func(line string)
+}
+
+// apply is one run.
+type apply struct {
+	Options
+	client *clientv3.Client
+}
+
+// Apply makes the users and roles in etcd those of services, and turns authentication on. The client is of the user root. Other users and roles
+// stay as they are. Requests of services that wait in etcd while a role changes may fail.
+func Apply(ctx context.Context, client *clientv3.Client, o Options) error {
+	a := &apply{Options: o, client: client}
+	status, err := client.AuthStatus(ctx)
+	if err != nil {
+		return fmt.Errorf("cannot ask etcd about authentication: %w", err)
+	}
+	roles, users, err := a.existing(ctx)
+	if err != nil {
+		return err
+	}
+	for _, role := range Roles(o.Prefix) {
+		if err := a.role(ctx, role, slices.Contains(roles, role.Name)); err != nil {
+			return err
+		}
+		if err := a.user(ctx, role.Name, role.Name, slices.Contains(users, role.Name)); err != nil {
+			return err
+		}
+	}
+	if err := a.role(ctx, Role{Name: Root}, slices.Contains(roles, Root)); err != nil {
+		return err
+	}
+	if err := a.user(ctx, Root, Root, slices.Contains(users, Root)); err != nil {
+		return err
+	}
+	former := slices.Contains(users, o.Former)
+	switch {
+	case status.Enabled && former:
+		return a.do("removed user "+o.Former, func() error { _, err := client.UserDelete(ctx, o.Former); return err })
+	case status.Enabled:
+		return nil
+	case o.Former != "":
+		if err := a.user(ctx, o.Former, Root, former); err != nil {
+			return err
+		}
+	}
+	return a.do("turned authentication on", func() error { _, err := client.AuthEnable(ctx); return err })
+}
+
+// Disable turns authentication off: whoever has a certificate of the CA may do everything, as before Apply.
+func Disable(ctx context.Context, client *clientv3.Client) error {
+	if _, err := client.AuthDisable(ctx); err != nil {
+		return fmt.Errorf("cannot turn authentication off in etcd: %w", err)
+	}
+	return nil
+}
+
+// do makes a change, and tells of it.
+func (a *apply) do(what string, change func() error) error {
+	if err := change(); err != nil {
+		return fmt.Errorf("cannot change etcd (%s): %w", what, err)
+	}
+	a.Progress(what)
+	return nil
+}
+
+func (a *apply) existing(ctx context.Context) (roles, users []string, err error) {
+	listed, err := a.client.RoleList(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot list the roles in etcd: %w", err)
+	}
+	known, err := a.client.UserList(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot list the users in etcd: %w", err)
+	}
+	return listed.Roles, known.Users, nil
+}
+
+// user makes a user that has the role.
+func (a *apply) user(ctx context.Context, name, role string, exists bool) error {
+	var has []string
+	if exists {
+		answer, err := a.client.UserGet(ctx, name)
+		if err != nil {
+			return fmt.Errorf("cannot read user %s in etcd: %w", name, err)
+		}
+		has = answer.Roles
+	} else if err := a.do("added user "+name, func() error {
+		_, err := a.client.UserAddWithOptions(ctx, name, "", &clientv3.UserAddOptions{NoPassword: true})
+		return err
+	}); err != nil {
+		return err
+	}
+	if slices.Contains(has, role) {
+		return nil
+	}
+	return a.do("gave user "+name+" role "+role, func() error { _, err := a.client.UserGrantRole(ctx, name, role); return err })
+}
+
+// role makes a role with exactly these ranges. The role root has none, because etcd allows it everything.
+func (a *apply) role(ctx context.Context, want Role, exists bool) error {
+	var has []Range
+	if exists {
+		answer, err := a.client.RoleGet(ctx, want.Name)
+		if err != nil {
+			return fmt.Errorf("cannot read role %s in etcd: %w", want.Name, err)
+		}
+		for _, p := range answer.Perm {
+			has = append(has, Range{Key: string(p.Key), End: string(p.RangeEnd), ReadOnly: p.PermType == authpb.READ})
+		}
+	} else if err := a.do("added role "+want.Name, func() error { _, err := a.client.RoleAdd(ctx, want.Name); return err }); err != nil {
+		return err
+	}
+	if want.Name == Root {
+		return nil
+	}
+	// New ranges come first, so that a service is never without a range that it has before and after.
+	missing := slices.DeleteFunc(slices.Clone(want.Ranges), func(r Range) bool { return slices.Contains(has, r) })
+	if err := each(ctx, missing, func(ctx context.Context, r Range) error {
+		kind := clientv3.PermissionType(clientv3.PermReadWrite)
+		if r.ReadOnly {
+			kind = clientv3.PermissionType(clientv3.PermRead)
+		}
+		_, err := a.client.RoleGrantPermission(ctx, want.Name, r.Key, r.End, kind)
+		return err
+	}); err != nil {
+		return fmt.Errorf("cannot grant %s %w", want.Name, err)
+	}
+	former := slices.DeleteFunc(has, func(r Range) bool {
+		return slices.ContainsFunc(want.Ranges, func(w Range) bool { return w.Key == r.Key && w.End == r.End })
+	})
+	if err := each(ctx, former, func(ctx context.Context, r Range) error {
+		_, err := a.client.RoleRevokePermission(ctx, want.Name, r.Key, r.End)
+		return err
+	}); err != nil {
+		return fmt.Errorf("cannot revoke of %s %w", want.Name, err)
+	}
+	return nil
+}
+
+// each makes a change for each range. etcd writes all that it gets at a time to its disk at once, so that hundreds take no longer than a few.
+func each(ctx context.Context, ranges []Range, change func(context.Context, Range) error) error {
+	changes, ctx := errgroup.WithContext(ctx)
+	changes.SetLimit(atATime)
+	for _, r := range ranges {
+		changes.Go(func() error {
+			if err := patiently(func() error { return change(ctx, r) }); err != nil {
+				return fmt.Errorf("%q in etcd: %w", r.Key, err)
+			}
+			return nil
+		})
+	}
+	return changes.Wait()
+}
+
+// patiently makes a change again while the disk of etcd is too slow. It may have been made, and twice does no harm.
+func patiently(change func() error) error {
+	for {
+		if err := change(); !errors.Is(err, rpctypes.ErrTimeout) {
+			return err
+		}
+	}
+}
+
+// Connect returns a client of an etcd. Without files it connects without TLS.
+func Connect(endpoints []string, caFile, certFile, keyFile string) (*clientv3.Client, error) {
+	config := clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()}
+	if caFile != "" || certFile != "" || keyFile != "" {
+		files := transport.TLSInfo{TrustedCAFile: caFile, CertFile: certFile, KeyFile: keyFile}
+		var err error
+		if config.TLS, err = files.ClientConfig(); err != nil {
+			return nil, fmt.Errorf("cannot use the certificates for etcd: %w", err)
+		}
+	}
+	return clientv3.New(config)
+}
+
+// Await returns when etcd answers, or with the last error when the context ends.
+func Await(ctx context.Context, client *clientv3.Client) error {
+	last := context.DeadlineExceeded
+	err := wait.PollUntilContextCancel(ctx, retryInterval, true, func(ctx context.Context) (bool, error) {
+		asking, cancel := context.WithTimeout(ctx, answerTimeout)
+		defer cancel()
+		if _, err := client.AuthStatus(asking); err != nil && ctx.Err() == nil {
+			last = err
+			return errors.Is(err, rpctypes.ErrPermissionDenied), nil
+		}
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("etcd at %s does not answer (certificates?): %w", strings.Join(client.Endpoints(), ","), last)
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package discovery
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	discoveryendpoint "k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
+)
+
+// FuzzDocument merges whatever extensions may send, twice. What core serves stays what it was, and nothing is left of the first document.
+func FuzzDocument(f *testing.F) {
+	for _, group := range []apidiscoveryv2.APIGroupDiscovery{group("example.com", "v1", "v2"), group("apps", "v1"), group("", "v1"), group("apps", "v2", "")} {
+		list := apidiscoveryv2.APIGroupDiscoveryList{Items: []apidiscoveryv2.APIGroupDiscovery{group, group}}
+		list.Kind = "APIGroupDiscoveryList"
+		document, err := json.Marshal(list)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(document, []byte(`{"kind":"APIGroupDiscoveryList","items":[{}]}`))
+	}
+	pki := newTrust(f)
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		merged := discoveryendpoint.NewResourceManager("apis")
+		none := func(map[schema.GroupVersionResource]bool) {}
+		core, extensions := NewSource(newBackend(t, upstream.Core, pki), merged, none), NewSource(newBackend(t, upstream.Extensions, pki), merged, none)
+		core.merge(&apidiscoveryv2.APIGroupDiscoveryList{Items: []apidiscoveryv2.APIGroupDiscovery{group("apps", "v1"), group("batch", "v1")}})
+		before := list(t, merged)
+		for _, document := range [][]byte{first, second} {
+			decoded, err := decode(bytes.NewReader(document))
+			if err != nil {
+				return
+			}
+			extensions.merge(decoded)
+			now := list(t, merged)
+			for gv, want := range before {
+				require.Equal(t, want, now[gv], "%s is not what core says", gv)
+			}
+		}
+		extensions.merge(&apidiscoveryv2.APIGroupDiscoveryList{})
+		require.Equal(t, before, list(t, merged))
+	})
+}

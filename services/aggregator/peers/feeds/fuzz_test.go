@@ -1,0 +1,89 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package feeds
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
+)
+
+// FuzzHear hears whatever two replicas may tell. What is served is what either told last, and a replica that is lost is forgotten.
+func FuzzHear(f *testing.F) {
+	seed := func(messages ...*backendv1.WatchResponse) {
+		var encoded [2][]byte
+		for i, message := range messages {
+			data, err := proto.Marshal(message)
+			if err != nil {
+				f.Fatal(err)
+			}
+			encoded[i] = data
+		}
+		f.Add(encoded[0], encoded[1])
+	}
+	catalog := &backendv1.Catalog{
+		GroupVersions:   []*backendv1.GroupVersion{{Group: "example.com", Version: "v1"}, {Group: "apps", Version: "v1"}},
+		DiscoveryDigest: "a", ConversionWebhooks: []string{"/convert"},
+	}
+	seed(&backendv1.WatchResponse{Phase: serving, Catalog: catalog}, &backendv1.WatchResponse{Phase: draining})
+	seed(&backendv1.WatchResponse{Established: []*backendv1.Established{{Group: "a", Resource: "b", Uid: "c"}}}, &backendv1.WatchResponse{
+		Settings: &backendv1.Settings{BinaryVersion: "x", FeatureGates: map[string]bool{"A": true}},
+	})
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		var told []schema.GroupVersion
+		b := &backend{draining: map[string]bool{}}
+		firsts := NewFirsts()
+		follower := New(Config{
+			Backend: b, Firsts: firsts, OnDocuments: func() {}, Settings: &backendv1.Settings{},
+			OnServed: func(served []schema.GroupVersion) { told = served },
+		})
+		replicas := map[string]*replica{"a": {}, "b": {}}
+		want := map[schema.GroupVersion]bool{}
+		for address, data := range map[string][]byte{"a": first, "b": second} {
+			message := &backendv1.WatchResponse{}
+			if proto.Unmarshal(data, message) != nil {
+				return
+			}
+			follower.add(address, replicas[address])
+			follower.hear(address, replicas[address], message)
+			for _, gv := range message.GetCatalog().GetGroupVersions() {
+				want[schema.GroupVersion{Group: gv.GetGroup(), Version: gv.GetVersion()}] = true
+			}
+			require.Equal(t, message.GetPhase() == draining, b.draining[address])
+			for _, path := range message.GetCatalog().GetConversionWebhooks() {
+				calls, heard := follower.CallsWebhookAt(path)
+				require.True(t, calls && heard)
+			}
+		}
+		require.Len(t, told, len(want))
+		for gv := range want {
+			require.True(t, slices.Contains(told, gv))
+		}
+		_ = follower.Agree() // both answers are possible
+		for address, r := range replicas {
+			follower.remove(address, r)
+		}
+		calls, heard := follower.CallsWebhookAt("/convert")
+		require.False(t, calls || heard)
+	})
+}
+
+func TestWhatAReplicaClaimsToHaveIsBounded(t *testing.T) {
+	firsts := NewFirsts()
+	for i := range 3 {
+		var claims []*backendv1.Established
+		for j := range maxFirsts {
+			claims = append(claims, &backendv1.Established{Group: fmt.Sprint(i), Resource: fmt.Sprint(j), Uid: "uid"})
+		}
+		firsts.note("a", claims)
+	}
+	require.Len(t, firsts.byResource, maxFirsts)
+}

@@ -1,0 +1,42 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package proxy
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
+	"github.com/tripod-k8s/tripod/services/aggregator/shares"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
+)
+
+// errTooMuch means that there is an answer, but the user has too much memory to receive it.
+var errTooMuch = errors.New("requests of this user take too much memory")
+
+// counted is a transport whose answers count as memory of a request. Those of watches and the like count while their client does not receive
+// them (shares.Writer).
+type counted struct {
+	http.RoundTripper
+	share *shares.Share
+}
+
+// RoundTrip sends the request. The answer of a write is never dropped: its client would not know that it was carried out.
+func (c counted) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := c.RoundTripper.RoundTrip(req)
+	class := routing.Of(req)
+	if err != nil || class.LongRunning || class.Tunnel {
+		return resp, err
+	}
+	bytes := upstream.Buffers(resp)
+	if !class.Repeatable {
+		c.share.Add(bytes)
+		return resp, nil
+	}
+	if !c.share.TakeAnswer(bytes) {
+		_ = resp.Body.Close() // nobody reads it
+		return nil, errTooMuch
+	}
+	return resp, nil
+}

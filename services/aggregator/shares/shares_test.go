@@ -1,0 +1,165 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shares
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
+)
+
+// begin has a user begin requests until one is refused, and returns the others.
+func begin(m *Memory, name string) []*Share {
+	for begun := []*Share(nil); ; {
+		s := m.Begin(&user.DefaultInfo{Name: name}, 0)
+		if s == nil {
+			return begun
+		}
+		begun = append(begun, s)
+	}
+}
+
+func TestAUserHasAsMuchAsIsFree(t *testing.T) {
+	const requests = 120
+	m := New(requests * requestCost)
+	var all []*Share
+	for i, want := range []int{requests / 2, requests / 4, requests / 8} {
+		got := begin(m, fmt.Sprint(i))
+		if len(got) != want {
+			t.Errorf("user %d has %d requests in flight, want %d", i, len(got), want)
+		}
+		all = append(all, got...)
+	}
+	for _, s := range all {
+		s.End()
+	}
+	if m.taken != 0 || len(m.users) != 0 {
+		t.Errorf("%d bytes and %d users are left", m.taken, len(m.users))
+	}
+	if got := begin(m, "0"); len(got) != requests/2 {
+		t.Errorf("then a user has %d requests in flight", len(got))
+	}
+}
+
+func TestServiceAccountsOfANamespaceShare(t *testing.T) {
+	m := New(100 * requestCost)
+	begin(m, "system:serviceaccount:a:b")
+	if got := begin(m, "system:serviceaccount:a:c"); len(got) != 0 {
+		t.Errorf("another ServiceAccount has %d requests in flight", len(got))
+	}
+	if got := begin(m, "system:serviceaccount:b:c"); len(got) == 0 {
+		t.Error("a ServiceAccount of another namespace has none")
+	}
+}
+
+func TestBodiesCount(t *testing.T) {
+	for length, want := range map[int64]int64{0: requestCost, 100: requestCost + 100, 1 << 30: requestCost + maxBody, -1: requestCost + maxBody} {
+		m := New(0)
+		if m.Begin(&user.DefaultInfo{}, length); m.taken != want {
+			t.Errorf("a request with a body of %d takes %d bytes, want %d", length, m.taken, want)
+		}
+	}
+}
+
+func TestAnAnswerThatIsTooMuchIsRefused(t *testing.T) {
+	m := New(4 * requestCost)
+	s := m.Begin(&user.DefaultInfo{}, 0)
+	if s.TakeAnswer(3 * requestCost) {
+		t.Error("it is taken")
+	}
+	s.Add(3 * requestCost)
+	if m.taken != 4*requestCost {
+		t.Errorf("%d bytes are taken", m.taken)
+	}
+	s.End()
+	if m.taken != 0 {
+		t.Errorf("%d bytes are left", m.taken)
+	}
+}
+
+// client is the ResponseWriter of a client that receives nothing until it is told to, or a deadline has passed.
+type client struct {
+	http.ResponseWriter
+	receive chan struct{}
+	once    sync.Once
+}
+
+func (c *client) Write(p []byte) (int, error) {
+	<-c.receive
+	return len(p), nil
+}
+
+func (c *client) FlushError() error {
+	<-c.receive
+	return nil
+}
+
+func (c *client) SetWriteDeadline(time.Time) error {
+	c.once.Do(func() { close(c.receive) })
+	return nil
+}
+
+func TestAWriteThatIsBlockedEnds(t *testing.T) {
+	for name, test := range map[string]struct {
+		memory int64
+		write  func(*Writer)
+		want   time.Duration
+	}{
+		"after a minute":                   {0, func(w *Writer) { _, _ = w.Write([]byte("a")) }, maxBlocked},
+		"also a flush":                     {0, func(w *Writer) { _ = w.FlushError() }, maxBlocked},
+		"sooner if its user has too much":  {2 * requestCost, func(w *Writer) { _, _ = w.Write([]byte("a")) }, patience},
+		"not before it blocks for so long": {0, func(w *Writer) { time.Sleep(time.Hour); _, _ = w.Write([]byte("a")) }, time.Hour + maxBlocked},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := New(test.memory)
+				s := m.Begin(&user.DefaultInfo{}, 0)
+				w := s.Writer(&client{ResponseWriter: httptest.NewRecorder(), receive: make(chan struct{})})
+				began := time.Now()
+				test.write(w)
+				if took := time.Since(began); took != test.want {
+					t.Errorf("it ends after %s, want %s", took, test.want)
+				}
+				if m.taken != requestCost {
+					t.Errorf("%d bytes are taken then", m.taken)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatAClientDoesNotReceiveCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New(0)
+		c := &client{ResponseWriter: httptest.NewRecorder(), receive: make(chan struct{})}
+		w := m.Begin(&user.DefaultInfo{}, 0).Writer(c)
+		go func() { _, _ = w.Write([]byte("a")) }()
+		taken := func() int64 {
+			synctest.Wait()
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return m.taken
+		}
+		time.Sleep(patience - time.Nanosecond)
+		if got := taken(); got != requestCost {
+			t.Errorf("at first %d bytes are taken", got)
+		}
+		time.Sleep(time.Nanosecond)
+		if got := taken(); got != requestCost+connections.Window {
+			t.Errorf("then %d bytes are taken", got)
+		}
+		close(c.receive)
+		if got := taken(); got != requestCost {
+			t.Errorf("in the end %d bytes are taken", got)
+		}
+	})
+}

@@ -1,0 +1,68 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package identity
+
+import (
+	"context"
+	"os"
+	"slices"
+	"time"
+
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/yaml"
+
+	"github.com/tripod-k8s/tripod/internal/service/filewatch"
+	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
+)
+
+const (
+	// settleTime is how long it may take until core has taken over a changed --authentication-config. It looks at the file once a minute if it
+	// misses the event, and waits up to 10 s for the keys of new issuers (pkg/kubeapiserver/options/authentication.go).
+	settleTime = 75 * time.Second
+	// unsettledFreshness is how long answers about tokens of issuers may be used meanwhile.
+	unsettledFreshness = time.Second
+)
+
+// FollowIssuers tells of changes of the issuers in the file of --authentication-config, until the context ends. Nobody says when core has taken
+// over a change. So answers about tokens of issuers hold for a second only until that must have happened.
+func (d *Dependencies) FollowIssuers(ctx context.Context, file string) {
+	watch, before := filewatch.New(file), issuersIn(file)
+	watch.Run(ctx, func() {
+		settled := time.Now().Add(settleTime)
+		d.settled.Store(&settled)
+		now := issuersIn(file)
+		for _, issuer := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(before, now)))) {
+			d.tell(identityv1.Dependency_KIND_ISSUER, issuer, "")
+		}
+		before = now
+	})
+}
+
+func (d *Dependencies) unsettled() bool {
+	settled := d.settled.Load()
+	return settled != nil && time.Now().Before(*settled)
+}
+
+// issuersIn returns the URLs of the issuers in an AuthenticationConfiguration. Core says what is wrong with it.
+func issuersIn(file string) []string {
+	var config struct {
+		JWT []struct {
+			Issuer struct {
+				URL string `json:"url"`
+			} `json:"issuer"`
+		} `json:"jwt"`
+	}
+	data, err := os.ReadFile(file)
+	if err == nil {
+		err = yaml.Unmarshal(data, &config)
+	}
+	if err != nil {
+		klog.ErrorS(err, "Cannot read the issuers of tokens", "file", file)
+	}
+	var urls []string
+	for _, authenticator := range config.JWT {
+		urls = append(urls, authenticator.Issuer.URL)
+	}
+	return urls
+}

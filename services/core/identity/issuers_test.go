@@ -1,0 +1,66 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package identity
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func writeIssuers(t *testing.T, file string, urls ...string) {
+	t.Helper()
+	config := "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n"
+	for _, url := range urls {
+		config += fmt.Sprintf("- issuer: {url: %q}\n", url)
+	}
+	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
+}
+
+func TestChangesOfIssuersAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newService(t, nil).config.Dependencies
+		file := filepath.Join(t.TempDir(), "authentication.yaml")
+		writeIssuers(t, file, "https://a", "https://b")
+		go d.FollowIssuers(t.Context(), file)
+		synctest.Wait()
+		for _, step := range []struct {
+			name   string
+			change func()
+			want   string
+		}{
+			{"nothing", func() {}, ""},
+			{"one goes and one comes", func() { writeIssuers(t, file, "https://b", "https://c") }, "https://a https://b https://c"},
+			{"one stays", func() { writeIssuers(t, file, "https://b") }, "https://b https://c"},
+		} {
+			told := d.invalidations.last()
+			step.change()
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			news, _ := d.invalidations.since(told)
+			ids := map[string]bool{}
+			for _, i := range news {
+				ids[i.GetDependency().GetId()] = true
+			}
+			if got := strings.Join(slices.Sorted(maps.Keys(ids)), " "); got != step.want {
+				t.Errorf("%s: told of %q, want %q", step.name, got, step.want)
+			}
+			if d.unsettled() != (step.want != "") {
+				t.Errorf("%s: unsettled is %v", step.name, d.unsettled())
+			}
+		}
+		time.Sleep(settleTime)
+		if d.unsettled() {
+			t.Error("it is never settled")
+		}
+	})
+}

@@ -1,0 +1,71 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package attacks
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tripod-k8s/tripod/test/framework"
+)
+
+const mebi = 1 << 20
+
+// memory is the limit of the aggregator that is attacked, as of a container that has so much.
+const memory = 256 * mebi
+
+// isFull is set for the whole form.
+var isFull = os.Getenv("ATTACKS") == "full"
+
+// inFull returns one number for the whole form, and another one for the short form.
+func inFull[T any](whole, short T) T {
+	if isFull {
+		return whole
+	}
+	return short
+}
+
+var fleet *framework.Fleet
+
+func TestMain(m *testing.M) {
+	framework.Main(m, func(ctx context.Context, env *framework.Environment) error {
+		etcd, err := env.StartEtcd(ctx, env.Dir)
+		if err != nil {
+			return err
+		}
+		fleet, err = env.StartFleet(ctx, framework.FleetOptions{EtcdURL: etcd, Replicas: []framework.ReplicaOptions{
+			{Name: "core-0"}, {Name: "extensions-0"},
+			{Name: "aggregator-0", Env: []string{fmt.Sprint("GOMEMLIMIT=", memory*95/100)}}, // as the chart sets it
+		}})
+		return err
+	})
+}
+
+// resetPeak makes peak count from now on.
+func resetPeak(t *testing.T) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", fleet.Replica("aggregator-0").Process().PID()), []byte("5"), 0))
+}
+
+// peak returns the most memory that the aggregator had, in bytes.
+func peak(t *testing.T) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", fleet.Replica("aggregator-0").Process().PID()))
+	require.NoError(t, err)
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kibi, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(rest), " kB"))
+			require.NoError(t, err)
+			return kibi << 10
+		}
+	}
+	t.Fatalf("no peak in %s", status)
+	return 0
+}

@@ -1,0 +1,94 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package attacks
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/traffic"
+)
+
+// others are clients that mean no harm.
+type others struct {
+	client    *traffic.Client
+	namespace string
+	// undisturbed is how long 99 of 100 of their requests took before.
+	undisturbed time.Duration
+}
+
+func newOthers(t *testing.T) *others {
+	t.Helper()
+	o := &others{client: traffic.NewClient(t, fleet.Admin(), 4), namespace: framework.CreateNamespace(t, fleet.Cluster)}
+	stop := o.work(t)
+	time.Sleep(inFull(10*time.Second, time.Second))
+	o.undisturbed = stop()
+	return o
+}
+
+// during has them work during an attack. All that they ask for is answered, and the aggregator keeps to its memory.
+func (o *others) during(t *testing.T, attack func()) {
+	t.Helper()
+	resetPeak(t)
+	before := peak(t)
+	stop := o.work(t)
+	attack()
+	disturbed := stop()
+	t.Logf("99 of 100 requests of others took at most %s, and %s before; the aggregator had %d MiB, and %d before",
+		disturbed.Round(time.Millisecond/10), o.undisturbed.Round(time.Millisecond/10), peak(t)/mebi, before/mebi)
+	assert.LessOrEqual(t, peak(t)/mebi, memory/mebi, "MiB that the aggregator had")
+	if isFull {
+		// The attackers and all services share the processors with the others.
+		assert.Less(t, disturbed, 3*o.undisturbed+100*time.Millisecond, "99 of 100 requests of others")
+	}
+}
+
+// work has them write and read, until stop, which returns how long 99 of 100 requests took at most. A replica that has no processor time for
+// seconds is taken for dead, so a few may be turned away.
+func (o *others) work(t *testing.T) (stop func() time.Duration) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var working sync.WaitGroup
+	var mu sync.Mutex
+	var took []time.Duration
+	var failed []error
+	collection := traffic.ConfigMaps.Collection(o.namespace)
+	for range 4 {
+		name := framework.UniqueName("a")
+		o.client.Need(t, http.MethodPost, collection, traffic.ConfigMaps.Object(name, "0", ""))
+		working.Go(func() {
+			for n := 0; n == 0 || ctx.Err() == nil; n++ {
+				method, body := http.MethodPut, traffic.ConfigMaps.Object(name, fmt.Sprint(n), "")
+				if n%4 > 0 {
+					method, body = http.MethodGet, nil
+				}
+				a, err := o.client.Send(t.Context(), method, collection+"/"+name, body)
+				if err == nil {
+					err = a.Expect(http.StatusOK)
+				}
+				mu.Lock()
+				took = append(took, a.Ended.Sub(a.Began))
+				if err != nil {
+					failed = append(failed, err)
+				}
+				mu.Unlock()
+				time.Sleep(10 * time.Millisecond) // at most 400 requests a second
+			}
+		})
+	}
+	return func() time.Duration {
+		cancel()
+		working.Wait()
+		assert.LessOrEqual(t, len(failed)*20, len(took), "of %d requests failed %v", len(took), failed)
+		slices.Sort(took)
+		return took[len(took)*99/100]
+	}
+}

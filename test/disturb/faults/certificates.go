@@ -1,0 +1,147 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tripod-k8s/tripod/internal/service/atomicfile"
+	"github.com/tripod-k8s/tripod/local/certs"
+)
+
+// aged is how old the certificates are when a cluster starts: nobody's clock may be an hour behind a new one.
+const aged = 2 * time.Hour
+
+// authorityOf has the authorities of a directory, each of which issued itself.
+var authorityOf = map[string]string{
+	"ca": "ca", "front-proxy-ca": "front-proxy-ca", "service-ca": "service-ca",
+	"apiserver": "ca", "admin": "ca", "kubelet-client": "ca", "front-proxy-client": "front-proxy-ca",
+	"core": "service-ca", "extensions": "service-ca", "aggregator": "service-ca",
+}
+
+// age makes all certificates of a directory older.
+func age(dir string) error {
+	for name := range authorityOf {
+		if _, err := os.Stat(filepath.Join(dir, name+".crt")); err != nil {
+			continue // stock has no service CA
+		}
+		if err := issueAgain(dir, name, time.Now().Add(-aged), time.Now().AddDate(1, 0, 0)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// issueAgain replaces a certificate by one that is valid at other times, for the same key.
+func issueAgain(dir, name string, from, until time.Time) error {
+	old, public, err := readCertificate(dir, name)
+	if err != nil {
+		return err
+	}
+	authority, err := tls.LoadX509KeyPair(filepath.Join(dir, authorityOf[name]+".crt"), filepath.Join(dir, authorityOf[name]+".key"))
+	if err != nil {
+		return err
+	}
+	template := *old
+	template.NotBefore, template.NotAfter = from, until
+	der, err := x509.CreateCertificate(rand.Reader, &template, authority.Leaf, public, authority.PrivateKey)
+	if err != nil {
+		return fmt.Errorf("cannot issue %s again: %w", name, err)
+	}
+	return atomicfile.Write(filepath.Join(dir, name+".crt"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+func readCertificate(dir, name string) (*x509.Certificate, crypto.PublicKey, error) {
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key"))
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot read certificate %s: %w", name, err)
+	}
+	return pair.Leaf, pair.Leaf.PublicKey, nil
+}
+
+// rotate takes steps in the replacement of the service CA: it is trusted, it issues, the old one is not trusted any more. Between steps
+// everybody has time to read the files.
+func (c *cluster) rotate(ctx context.Context, steps int) error {
+	store, err := certs.Open(c.pki)
+	if err != nil {
+		return err
+	}
+	for range steps {
+		authority, err := store.Authority("service-ca", "")
+		if err != nil {
+			return err
+		}
+		state, err := authority.Rotate()
+		if err != nil {
+			return err
+		}
+		if state == certs.NewIssues {
+			for _, name := range []string{"core", "extensions", "aggregator"} {
+				if err := issueAgain(c.pki, name, time.Now().Add(-time.Minute), time.Now().AddDate(1, 0, 0)); err != nil {
+					return err
+				}
+			}
+		}
+		sleep(ctx, filesAreReadWithin)
+	}
+	return nil
+}
+
+// filesAreReadWithin is how often services look at their files, and some more.
+const filesAreReadWithin = 5 * time.Second
+
+// expiries are certificates that expire under load, and an authority that is replaced.
+func expiries() []fault {
+	expire := func(service, name string, short bool, then func(context.Context, *cluster) error) fault {
+		return fault{
+			name: "certificate of " + service + " expires" + name, group: "certificates", sides: []string{tripod}, cuts: true, short: short,
+			begin: func(ctx context.Context, c *cluster) error {
+				err := issueAgain(c.pki, service, time.Now().Add(-aged), time.Now().Add(time.Second))
+				sleep(ctx, 2*time.Second)
+				return errors.Join(err, then(ctx, c))
+			},
+			end: func(_ context.Context, c *cluster) error {
+				return issueAgain(c.pki, service, time.Now().Add(-aged), time.Now().AddDate(1, 0, 0))
+			},
+		}
+	}
+	// Connections that exist go on, so a certificate that has expired shows only when they break.
+	expireAndBreak := func(service string) fault {
+		f := expire(service, ", connections break", service == "core", func(ctx context.Context, c *cluster) error {
+			return c.breakConnections(ctx, service+"-0", service+"-1")
+		})
+		f.needs = network
+		return f
+	}
+	return []fault{
+		expire("core", "", false, func(context.Context, *cluster) error { return nil }),
+		expireAndBreak("core"), expireAndBreak("extensions"), expireAndBreak("aggregator"),
+		{
+			name: "service CA replaced", group: "certificates", sides: []string{tripod},
+			begin: func(ctx context.Context, c *cluster) error { return c.rotate(ctx, 2) },
+			end:   func(ctx context.Context, c *cluster) error { return c.rotate(ctx, 1) },
+		},
+	}
+}
+
+// breakConnections resets all TCP connections of hosts on which anything is sent in a second.
+func (c *cluster) breakConnections(ctx context.Context, names ...string) error {
+	hosts := c.hostsOf(names)
+	var errs []error
+	for _, h := range hosts {
+		errs = append(errs, h.filter(ctx, "meta l4proto tcp reject with tcp reset"))
+	}
+	sleep(ctx, time.Second)
+	return errors.Join(append(errs, c.connectAll(ctx, hosts))...)
+}

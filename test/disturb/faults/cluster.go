@@ -1,0 +1,341 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/tripod-k8s/tripod/local/balancer"
+	"github.com/tripod-k8s/tripod/test/framework"
+)
+
+// The sides.
+const (
+	tripod = "Tripod"
+	stock  = "kube-apiserver"
+)
+
+// etcd is the name of its host and process.
+const etcd = "etcd"
+
+// restartAfter is when a process that ended by itself is started again. A kubelet does so at once, the first time.
+const restartAfter = time.Second
+
+// replica is one process of a cluster.
+type replica interface {
+	Start() error
+	Kill() error
+	Pause() error
+	Resume() error
+	Process() *framework.Process
+}
+
+// cluster is Tripod with two replicas of each service, or two kube-apiservers, on an etcd of one member. Clients reach it through a
+// balancer of TCP connections, which gives new connections to servers that are ready.
+type cluster struct {
+	side     string
+	machine  *machine
+	pki      string
+	url      string
+	replicas map[string]replica
+	// fronts are the replicas that clients reach, and urls where each is.
+	fronts []string
+	urls   map[string]string
+	disk   *disk  // of etcd, or nil
+	names  *names // of backends, or nil
+
+	environment *framework.Environment
+	balancer    *balancer.Balancer
+	// administrator, a user with a certificate and a stranger without one also reach fronts without the balancer. direct is an administrator
+	// who gives up soon.
+	administrator, user, stranger, direct *http.Client
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+
+	mu sync.Mutex
+	// held are the replicas that must not be started again, and restarts how often one was that ended by itself.
+	held     map[string]bool
+	restarts int
+	// clocks are those of processes that were moved.
+	clocks map[string]*clock
+	// unready are the fronts that are known not to be ready.
+	unready map[string]bool
+}
+
+// startCluster starts a side.
+func startCluster(ctx context.Context, side, artifacts string) (c *cluster, err error) {
+	environment, err := framework.New(artifacts)
+	if err != nil {
+		return nil, err
+	}
+	c = &cluster{
+		side: side, environment: environment, machine: newMachine(ctx, environment.Dir), pki: filepath.Join(environment.Dir, "pki"),
+		replicas: map[string]replica{}, urls: map[string]string{}, held: map[string]bool{}, unready: map[string]bool{}, clocks: map[string]*clock{},
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c.stop = stop
+	start := map[string]func(context.Context) error{tripod: c.startTripod, stock: c.startStock}[side]
+	for _, step := range []func(context.Context) error{c.startEtcd, start, c.connect} {
+		if err := step(ctx); err != nil {
+			return nil, errors.Join(err, c.close(true))
+		}
+	}
+	c.running.Go(func() { c.balancer.Serve(running) })
+	c.running.Go(func() { c.check(running) })
+	for name := range c.replicas {
+		c.running.Go(func() { c.supervise(running, name) })
+	}
+	if err := c.prepare(ctx); err != nil {
+		return nil, errors.Join(err, c.close(true))
+	}
+	return c, nil
+}
+
+// close ends everything, and keeps logs of what failed.
+func (c *cluster) close(failed bool) error {
+	c.stop()
+	c.running.Wait()
+	for _, r := range c.replicas {
+		if r.Process() != nil {
+			_ = r.Resume() // it may have ended
+		}
+	}
+	var errs []error
+	if c.names != nil {
+		errs = append(errs, c.names.close())
+	}
+	// Nothing that is stored is of use any more.
+	for _, r := range c.replicas {
+		if p := r.Process(); p != nil {
+			_ = p.Signal(syscall.SIGKILL) // it may have ended
+			<-p.Done()
+		}
+	}
+	removeDisks(context.Background())
+	errs = append(errs, c.environment.Close(failed))
+	c.machine.close()
+	return errors.Join(errs...)
+}
+
+// startEtcd starts an etcd of one member, which syncs, on a disk of its own.
+func (c *cluster) startEtcd(ctx context.Context) error {
+	h, err := c.machine.host(ctx, etcd)
+	if err != nil {
+		return err
+	}
+	data := filepath.Join(c.environment.Dir, etcd)
+	if c.machine.noDisk == "" {
+		if c.disk, err = c.machine.disk(ctx, etcd); err != nil {
+			c.machine.noDisk = err.Error()
+		} else {
+			data = filepath.Join(c.disk.dir, "data")
+		}
+	}
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return err
+	}
+	peers := "http://" + h.address + ":2380"
+	_, err = c.program(h, etcd, "test-assets/etcd", "--data-dir="+data, "--log-level=warn",
+		"--listen-client-urls="+c.etcdURL(), "--advertise-client-urls="+c.etcdURL(),
+		"--listen-peer-urls="+peers, "--initial-advertise-peer-urls="+peers, "--initial-cluster=default="+peers)
+	if err != nil {
+		return err
+	}
+	return framework.Poll(ctx, "etcd is healthy", ok(http.DefaultClient, c.etcdURL()+"/health"))
+}
+
+func (c *cluster) etcdURL() string { return "http://" + c.machine.hosts[etcd].address + ":2379" }
+
+// backends are the replicas that the aggregators send requests to.
+var backends = []string{"core-0", "core-1", "extensions-0", "extensions-1"}
+
+func (c *cluster) startTripod(ctx context.Context) error {
+	c.fronts = []string{"aggregator-0", "aggregator-1"}
+	options := framework.FleetOptions{EtcdURL: c.etcdURL(), Prepare: age}
+	if c.machine.noNetwork == "" {
+		var err error
+		if c.names, err = serveNames(ctx); err != nil {
+			c.machine.noNetwork = err.Error()
+		} else {
+			options.Domain = domain
+		}
+	}
+	for _, name := range slices.Concat(backends, c.fronts) {
+		h, err := c.machine.host(ctx, name)
+		if err != nil {
+			return err
+		}
+		options.Replicas = append(options.Replicas, framework.ReplicaOptions{Name: name, Address: h.address, Wrap: h.wrap()})
+	}
+	c.tellTheTruth()
+	fleet, err := c.environment.StartFleet(ctx, options)
+	if err != nil {
+		return err
+	}
+	c.pki = fleet.PKI
+	for _, name := range slices.Concat(backends, c.fronts) {
+		c.replicas[name] = fleet.Replica(name)
+	}
+	for _, name := range c.fronts {
+		c.urls[name] = fleet.Replica(name).URL
+	}
+	return nil
+}
+
+// tellTheTruth has the names of backends be those of their replicas.
+func (c *cluster) tellTheTruth() {
+	if c.names == nil {
+		return
+	}
+	c.names.answer(true)
+	for _, service := range []string{"core", "extensions"} {
+		c.names.set(service, c.machine.hosts[service+"-0"].address, c.machine.hosts[service+"-1"].address)
+	}
+}
+
+func (c *cluster) startStock(ctx context.Context) error {
+	c.fronts = []string{"kube-apiserver-0", "kube-apiserver-1"}
+	if err := errors.Join(framework.MakeStockPKI(c.pki), age(c.pki)); err != nil {
+		return err
+	}
+	const port = 6443
+	for _, name := range c.fronts {
+		h, err := c.machine.host(ctx, name)
+		if err != nil {
+			return err
+		}
+		c.urls[name] = fmt.Sprintf("https://%s:%d", h.address, port)
+		flags := append(framework.StockFlags(c.pki, c.etcdURL(), h.address, port), "--endpoint-reconciler-type=none")
+		if _, err := c.program(h, name, "test-assets/kube-apiserver", flags...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// connect begins to accept connections of clients, when all servers are ready.
+func (c *cluster) connect(ctx context.Context) (err error) {
+	if c.balancer, err = balancer.Listen("127.0.0.1:0"); err != nil {
+		return err
+	}
+	c.url = fmt.Sprintf("https://127.0.0.1:%d", c.balancer.Port())
+	config, err := rest.TLSConfigFor(c.admin())
+	if err != nil {
+		return err
+	}
+	config.ServerName = "localhost"
+	c.direct = &http.Client{Timeout: time.Second, Transport: &http.Transport{
+		TLSClientConfig: config, ForceAttemptHTTP2: true, HTTP2: &http.HTTP2Config{SendPingTimeout: time.Second, PingTimeout: time.Second},
+	}}
+	if c.administrator, err = rest.HTTPClientFor(c.admin()); err != nil {
+		return err
+	}
+	if c.user, err = c.newClient(reader, time.Now().AddDate(1, 0, 0)); err != nil {
+		return err
+	}
+	if c.stranger, err = c.newClient("", time.Time{}); err != nil {
+		return err
+	}
+	for _, name := range c.fronts {
+		if err := framework.Poll(ctx, name+" is ready", ok(c.direct, c.urls[name]+"/readyz")); err != nil {
+			return err
+		}
+	}
+	c.balance()
+	return nil
+}
+
+// admin returns a configuration for a user in the group system:masters, through the balancer.
+func (c *cluster) admin() *rest.Config {
+	return &rest.Config{Host: c.url, QPS: -1, Timeout: requestTimeout, TLSClientConfig: rest.TLSClientConfig{
+		CAFile: filepath.Join(c.pki, "ca.crt"), CertFile: filepath.Join(c.pki, "admin.crt"), KeyFile: filepath.Join(c.pki, "admin.key"),
+	}}
+}
+
+// check asks the servers that clients reach whether they are ready, as a balancer does.
+func (c *cluster) check(ctx context.Context) {
+	var checking sync.WaitGroup
+	defer checking.Wait()
+	for _, name := range c.fronts {
+		checking.Go(func() {
+			for tick := time.NewTicker(200 * time.Millisecond); ; {
+				select {
+				case <-ctx.Done():
+					tick.Stop()
+					return
+				case <-tick.C:
+				}
+				err := ok(c.direct, c.urls[name]+"/readyz")(ctx)
+				c.mu.Lock()
+				changed := c.unready[name] != (err != nil)
+				c.unready[name] = err != nil
+				c.mu.Unlock()
+				if changed {
+					c.balance()
+				}
+			}
+		})
+	}
+}
+
+// balance tells the balancer which servers are ready.
+func (c *cluster) balance() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var ready, unready []string
+	for _, name := range c.fronts {
+		address := strings.TrimPrefix(c.urls[name], "https://")
+		if c.unready[name] {
+			unready = append(unready, address)
+		} else {
+			ready = append(ready, address)
+		}
+	}
+	c.balancer.SetServers(ready, unready)
+}
+
+// all returns the names of all replicas in order.
+func (c *cluster) all() []string {
+	var all []string
+	for name := range c.replicas {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// ok returns a condition that holds if a URL answers 200.
+func ok(client *http.Client, url string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close() //nolint:errcheck // only the status counts
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s: %w: %s", url, errNotReady, resp.Status)
+		}
+		return nil
+	}
+}
+
+// errNotReady is what a server says of itself.
+var errNotReady = errors.New("not ready")

@@ -1,0 +1,181 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The controllers that limit memory and what a disk does. In version 1 of cgroups each has a tree of its own.
+const (
+	memoryController = "memory"
+	diskController   = "blkio"
+)
+
+const groupRoot = "/sys/fs/cgroup"
+
+// unified returns whether this machine has version 2 of cgroups only.
+func unified() bool {
+	_, err := os.Stat(filepath.Join(groupRoot, "cgroup.controllers"))
+	return err == nil
+}
+
+// groupDirs returns the cgroups of a host, or of all hosts for *.
+func groupDirs(host string) []string {
+	patterns := []string{filepath.Join(groupRoot, prefix+"-"+host)}
+	if !unified() {
+		patterns = []string{
+			filepath.Join(groupRoot, memoryController, prefix+"-"+host), filepath.Join(groupRoot, diskController, prefix+"-"+host),
+		}
+	}
+	if host != "*" {
+		return patterns
+	}
+	var dirs []string
+	for _, pattern := range patterns {
+		found, _ := filepath.Glob(pattern) //nolint:errcheck // the pattern is well formed
+		dirs = append(dirs, found...)
+	}
+	return dirs
+}
+
+func (h *host) makeGroups() error {
+	dirs := groupDirs(h.name)
+	for _, dir := range dirs {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return fmt.Errorf("cannot make a cgroup: %w", err)
+		}
+	}
+	h.groups[memoryController], h.groups[diskController] = dirs[0], dirs[len(dirs)-1]
+	if unified() {
+		return os.WriteFile(filepath.Join(groupRoot, "cgroup.subtree_control"), []byte("+memory +io"), 0o600)
+	}
+	return nil
+}
+
+// limitMemory has the kernel kill processes of the host when they use more; 0 ends that.
+func (h *host) limitMemory(bytes int64) error {
+	file, none := "memory.limit_in_bytes", "-1"
+	if unified() {
+		file, none = "memory.max", "max"
+	}
+	value := strconv.FormatInt(bytes, 10)
+	if bytes == 0 {
+		value = none
+	}
+	return os.WriteFile(filepath.Join(h.groups[memoryController], file), []byte(value), 0o600)
+}
+
+// usesMemory returns how many bytes the kernel cannot take back from processes of the host easily.
+func (h *host) usesMemory() (sum int64, err error) {
+	data, err := os.ReadFile(filepath.Join(h.groups[memoryController], "memory.stat"))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(data)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if bytes, err := strconv.ParseInt(value, 10, 64); err == nil && slices.Contains([]string{"rss", "mapped_file", "anon", "file_mapped"}, name) {
+			sum += bytes
+		}
+	}
+	return sum, nil
+}
+
+// slow has a disk do so many writes a second for the host; 0 ends that.
+func (h *host) slow(d *disk, writes int) error {
+	if !unified() {
+		return os.WriteFile(filepath.Join(h.groups[diskController], "blkio.throttle.write_iops_device"), fmt.Appendf(nil, "%s %d", d.number, writes), 0o600)
+	}
+	limit := fmt.Sprintf("%s wiops=%d", d.number, writes)
+	if writes == 0 {
+		limit = d.number + " wiops=max"
+	}
+	return os.WriteFile(filepath.Join(h.groups[diskController], "io.max"), []byte(limit), 0o600)
+}
+
+// disk is a file system of its own in a file.
+type disk struct {
+	dir, device string
+	// number is MAJOR:MINOR of the device.
+	number string
+}
+
+const diskSize = "512M"
+
+// disk makes a disk. Its file has the prefix, by which it is found again.
+func (m *machine) disk(ctx context.Context, name string) (*disk, error) {
+	image, d := filepath.Join(m.dir, prefix+"-"+name+".img"), &disk{dir: filepath.Join(m.dir, name+"-disk")}
+	if err := os.Mkdir(d.dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := execute(ctx, "truncate", "-s", diskSize, image); err != nil {
+		return nil, err
+	}
+	if err := execute(ctx, "mkfs.ext4", "-q", image); err != nil {
+		return nil, err
+	}
+	device, err := exec.CommandContext(ctx, "losetup", "--find", "--show", image).Output()
+	if err != nil {
+		return nil, fmt.Errorf("losetup: %w", err)
+	}
+	d.device = strings.TrimSpace(string(device))
+	number, err := os.ReadFile(filepath.Join("/sys/block", filepath.Base(d.device), "dev"))
+	if err != nil {
+		return nil, err
+	}
+	d.number = strings.TrimSpace(string(number))
+	return d, execute(ctx, "mount", d.device, d.dir)
+}
+
+// fill leaves nothing free on the disk; empty frees it again.
+func (d *disk) fill() error {
+	file, err := os.Create(filepath.Join(d.dir, prefix))
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // an error is what is wanted
+	for block := make([]byte, 1<<20); len(block) > 0; {
+		if _, err := file.Write(block); err != nil {
+			block = block[:len(block)/2]
+		}
+	}
+	return nil
+}
+
+func (d *disk) empty() error { return os.Remove(filepath.Join(d.dir, prefix)) }
+
+// freeze has everything wait that writes to the disk, until thaw.
+func (d *disk) freeze(ctx context.Context) error { return execute(ctx, "fsfreeze", "--freeze", d.dir) }
+func (d *disk) thaw(ctx context.Context) error   { return execute(ctx, "fsfreeze", "--unfreeze", d.dir) }
+
+// removeDisks unmounts what this run or an earlier one has mounted.
+func removeDisks(ctx context.Context) {
+	list, _ := exec.CommandContext(ctx, "losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE").Output() //nolint:errcheck // then there are none
+	for line := range strings.Lines(string(list)) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || !strings.HasPrefix(filepath.Base(fields[1]), prefix) {
+			continue
+		}
+		for _, command := range [][]string{{"fsfreeze", "--unfreeze"}, {"umount"}} { // fails where it is not frozen, or not mounted
+			_ = executeOnMount(ctx, fields[0], command)
+		}
+		_ = execute(ctx, "losetup", "--detach", fields[0])
+	}
+}
+
+// executeOnMount executes a command with the directory where a device is mounted.
+func executeOnMount(ctx context.Context, device string, command []string) error {
+	dir, err := exec.CommandContext(ctx, "findmnt", "--noheadings", "--output", "TARGET", device).Output()
+	if err != nil {
+		return err
+	}
+	return execute(ctx, append(command, strings.TrimSpace(string(dir)))...)
+}

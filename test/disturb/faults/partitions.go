@@ -1,0 +1,113 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+)
+
+// end is one end of a partition.
+type end struct {
+	name     string
+	replicas []string
+}
+
+// partitions cut one replica, or all of a service, off from another service: no packet passes, or only packets in one direction.
+func partitions() []fault {
+	var (
+		oneCore       = end{"one core", []string{"core-0"}}
+		oneExtensions = end{"one extensions", []string{"extensions-0"}}
+		oneAggregator = end{"one aggregator", []string{"front-0"}}
+		aggregators   = end{"aggregators", []string{"front-0", "front-1"}}
+		allCore       = end{"core", []string{"core-0", "core-1"}}
+		allExtensions = end{"extensions", []string{"extensions-0", "extensions-1"}}
+		store         = end{etcd, []string{etcd}}
+		ours          = []string{tripod}
+	)
+	return slices.Concat(
+		oneCore.from(aggregators, ours), oneExtensions.from(aggregators, ours), oneAggregator.from(allCore, ours),
+		oneExtensions.from(allCore, ours), allExtensions.from(allCore, ours),
+		oneCore.from(store, ours), oneExtensions.from(store, ours), oneAggregator.from(store, both),
+	)
+}
+
+// from returns the partitions between two ends.
+func (e end) from(other end, sides []string) []fault {
+	return []fault{
+		partition(e.name+" ⇹ "+other.name, sides, [2]end{e, other}, [2]end{other, e}),
+		partition(e.name+" ↛ "+other.name, sides, [2]end{e, other}),
+		partition(other.name+" ↛ "+e.name, sides, [2]end{other, e}),
+	}
+}
+
+// partition drops the packets of the first end of each way to the second.
+func partition(name string, sides []string, ways ...[2]end) fault {
+	return fault{
+		name: "partition " + name, group: "partition", sides: sides, needs: network, cuts: true, short: name == "one core ⇹ aggregators",
+		begin: func(ctx context.Context, c *cluster) error {
+			var errs []error
+			for _, way := range ways {
+				for _, h := range c.hostsOf(way[1].replicas) {
+					errs = append(errs, h.drop(ctx, c.hostsOf(way[0].replicas)...))
+				}
+			}
+			return errors.Join(errs...)
+		},
+		end: func(ctx context.Context, c *cluster) error { return c.connectAll(ctx, c.hostsOf(c.all())) },
+	}
+}
+
+// hostsOf returns the hosts of replicas, of which those of the front have another name on each side.
+func (c *cluster) hostsOf(names []string) []*host {
+	var hosts []*host
+	for _, name := range c.own(names) {
+		hosts = append(hosts, c.machine.hosts[name])
+	}
+	return hosts
+}
+
+func (c *cluster) connectAll(ctx context.Context, hosts []*host) error {
+	var errs []error
+	for _, h := range hosts {
+		errs = append(errs, h.connect(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// losses are networks that lose packets everywhere.
+func losses() []fault {
+	return []fault{{
+		name: "1 % of packets lost", group: "loss", sides: both, needs: network,
+		begin: func(ctx context.Context, c *cluster) error {
+			var errs []error
+			for _, h := range c.machine.hosts {
+				errs = append(errs, h.lose(ctx, 1))
+			}
+			return errors.Join(errs...)
+		},
+		end: func(ctx context.Context, c *cluster) error { return c.connectAll(ctx, c.hostsOf(c.all())) },
+	}}
+}
+
+// lies are wrong answers of DNS about the names of backends.
+func lies() []fault {
+	lie := func(name string, tell func(*cluster)) fault {
+		return fault{
+			name: "DNS " + name, group: "DNS", sides: []string{tripod}, needs: network,
+			begin: func(_ context.Context, c *cluster) error { tell(c); return nil },
+			end:   func(_ context.Context, c *cluster) error { c.tellTheTruth(); return nil },
+		}
+	}
+	return []fault{
+		lie("says that core is where extensions is", func(c *cluster) {
+			c.names.set("core", c.machine.hosts["extensions-0"].address, c.machine.hosts["extensions-1"].address)
+		}),
+		lie("says that core is where nobody is", func(c *cluster) { c.names.set("core", subnet+"250") }),
+		lie("knows one core only", func(c *cluster) { c.names.set("core", c.machine.hosts["core-1"].address) }),
+		lie("knows no core", func(c *cluster) { c.names.set("core") }),
+		lie("is silent", func(c *cluster) { c.names.answer(false) }),
+	}
+}

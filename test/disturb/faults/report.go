@@ -1,0 +1,226 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tripod-k8s/tripod/internal/service/atomicfile"
+)
+
+// report is what is known of all faults, also from runs before, in a file.
+type report struct {
+	path    string
+	Date    time.Time `json:"date"`
+	Results []result  `json:"results"`
+}
+
+func openReport(artifacts string) (*report, error) {
+	if err := os.MkdirAll(artifacts, 0o755); err != nil {
+		return nil, err
+	}
+	r := &report{path: filepath.Join(artifacts, "results.json")}
+	data, err := os.ReadFile(r.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, r)
+	}
+	return r, err
+}
+
+// add remembers a result in the place of an earlier one.
+func (r *report) add(one result) error {
+	same := func(other result) bool { return other.Fault == one.Fault && other.Side == one.Side }
+	r.Results = append(slices.DeleteFunc(r.Results, same), one)
+	r.Date = time.Now()
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(r.path, append(data, '\n'))
+}
+
+func (r *report) writeJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(r)
+}
+
+// wrong returns an error where something was lost, did not recover or was allowed for too long.
+func (r *report) wrong() error {
+	var errs []error
+	for _, one := range r.Results {
+		if one.Side == tripod {
+			errs = append(errs, one.wrong()...)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// wrong returns what must not be, whatever the fault.
+func (r result) wrong() []error {
+	var errs []error
+	say := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%s: %s: %s", r.Side, r.Fault, fmt.Sprintf(format, args...)))
+	}
+	if r.NotRecovered != "" {
+		say("it did not recover: %s", r.NotRecovered)
+	}
+	for _, lost := range r.Lost {
+		say("%s", lost)
+	}
+	for _, way := range ways {
+		if r.Stale[way] > r.Bound[way] {
+			say("a %s was in force for %s after its end, which is more than %s", way, seconds(r.Stale[way]), seconds(r.Bound[way]))
+		}
+	}
+	return errs
+}
+
+// String says in one line what happened.
+func (r result) String() string {
+	if r.LeftOut != "" {
+		return "left out: " + r.LeftOut
+	}
+	return strings.TrimSpace(fmt.Sprintf("  %s %v", strings.Join(r.cells(), " | "), r.Reasons))
+}
+
+var header = []string{
+	"fault", "of", "reads failed", "writes", "custom reads", "custom writes", "tokens", "discovery",
+	"noticed", "last failure", "recovered", "lost", "stale right", "token", "certificate", "restarts",
+}
+
+func (r result) cells() []string {
+	cells := []string{r.Fault, r.Side}
+	if r.LeftOut != "" {
+		return append(cells, "left out: "+r.LeftOut)
+	}
+	for _, kind := range kinds {
+		cells = append(cells, fmt.Sprintf("%d of %d", r.Requests[kind].Failed, r.Requests[kind].Sent))
+	}
+	recovered := seconds(r.Recovered)
+	if r.NotRecovered != "" {
+		recovered = "**no**"
+	}
+	lost := "nothing"
+	if len(r.Lost) > 0 {
+		lost = fmt.Sprintf("**%d**", len(r.Lost))
+	}
+	right := byRight
+	if r.Stale[byCustomRight] > r.Stale[byRight] {
+		right = byCustomRight
+	}
+	return append(cells, since(r.Noticed), since(r.FailedUntil), recovered, lost, r.stale(right), r.stale(byToken), r.stale(byCertificate), fmt.Sprint(r.Restarts))
+}
+
+// stale returns how long something was in force too long, and how long it may be.
+func (r result) stale(way string) string {
+	measured, known := r.Stale[way]
+	switch {
+	case !known:
+		return "–"
+	case measured > r.Bound[way]:
+		return fmt.Sprintf("**%s** of %s", seconds(measured), seconds(r.Bound[way]))
+	}
+	return fmt.Sprintf("%s of %s", seconds(measured), seconds(r.Bound[way]))
+}
+
+func since(d time.Duration) string {
+	if d == 0 {
+		return "–"
+	}
+	return seconds(d)
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
+
+// table returns the table of a group as Markdown.
+func (r *report) table(group string) string {
+	var table strings.Builder
+	fmt.Fprintf(&table, "| %s |\n|%s\n", strings.Join(header, " | "), strings.Repeat(" --- |", len(header)))
+	for _, f := range faults() {
+		for _, side := range f.sides {
+			i := slices.IndexFunc(r.Results, func(one result) bool { return one.Fault == f.name && one.Side == side })
+			if f.group != group || i < 0 {
+				continue
+			}
+			cells := r.Results[i].cells()
+			fmt.Fprintf(&table, "| %s |\n", strings.Join(append(cells, make([]string, len(header)-len(cells))...), " | "))
+		}
+	}
+	return table.String()
+}
+
+// knows returns whether any fault of a group was tried or left out.
+func (r *report) knows(group string) bool {
+	return slices.ContainsFunc(r.Results, func(one result) bool {
+		return slices.ContainsFunc(faults(), func(f fault) bool { return f.group == group && f.name == one.Fault })
+	})
+}
+
+// summary says when and where the faults were.
+func (r *report) summary() string {
+	leftOut := 0
+	for _, one := range r.Results {
+		if one.LeftOut != "" {
+			leftOut++
+		}
+	}
+	return fmt.Sprintf("Measured on %s, on %d CPUs (%s/%s). %d faults were tried; %d were left out, because the machine did not allow them.\n",
+		r.Date.Format(time.DateOnly), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, len(r.Results)-leftOut, leftOut)
+}
+
+func groups() []string {
+	var all []string
+	for _, f := range faults() {
+		if !slices.Contains(all, f.group) {
+			all = append(all, f.group)
+		}
+	}
+	return all
+}
+
+func (r *report) writeTables(w io.Writer) {
+	fmt.Fprintln(w, r.summary())
+	for _, group := range groups() {
+		if r.knows(group) {
+			fmt.Fprintf(w, "%s\n", r.table(group))
+		}
+	}
+}
+
+// writeDocs writes between the markers of the page, <!-- faults: GROUP --> and <!-- end -->.
+func (r *report) writeDocs(path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	page := string(data)
+	blocks := map[string]string{"summary": r.summary()}
+	for _, group := range groups() {
+		blocks[group] = r.table(group)
+	}
+	for name, block := range blocks {
+		begin, end := "<!-- faults: "+name+" -->\n", "<!-- end -->"
+		head, rest, found := strings.Cut(page, begin)
+		_, tail, ended := strings.Cut(rest, end)
+		if !found || !ended {
+			return fmt.Errorf("%s has no place for %s", path, name)
+		}
+		page = head + begin + block + end + tail
+	}
+	return atomicfile.Write(path, []byte(page))
+}
