@@ -33,7 +33,11 @@ SERVICES := aggregator core extensions
 # Programs of our own that have a module of their own.
 OWN_TOOLS := tools/images tools/release
 # Tests are linked without what debuggers need, which halves the time that links take, and without vet, which is part of verify.
-GOTESTSUM := $(TOOLS)/gotestsum --format pkgname --hide-summary=skipped -- -vet=off -ldflags='-s -w'
+GOTESTSUM := $(TOOLS)/gotestsum --format pkgname --hide-summary=skipped
+GO_TEST_FLAGS := -vet=off -ldflags='-s -w'
+# Replicas, etcd and clients of an integration test share the processors with those of other tests. Up to three tests that fail are run once
+# more, and the summary names them with both runs; more than three end the run.
+RERUN_FAILS := --rerun-fails=1 --rerun-fails-max-failures=3 --rerun-fails-run-root-test
 
 .PHONY: help
 help: ## List the targets.
@@ -70,7 +74,7 @@ test: test-unit test-integration ## Run all tests; builds what they need.
 .PHONY: test-unit
 test-unit: $(TOOLS)/gotestsum $(TOOLS)/helm ## Run the unit tests.
 	$(TOOLS)/helm lint --strict --quiet --kube-version $(KUBE_VERSION) deploy/helm/tripod
-	$(GOTESTSUM) $$(go list ./... | grep -v -e /tripod/test/ $(E2E_TESTS:./%=-e '/%$$'))
+	$(GOTESTSUM) -- $(GO_TEST_FLAGS) $$(go list ./... | grep -v -e /tripod/test/ $(E2E_TESTS:./%=-e '/%$$'))
 	@$(foreach program,$(OWN_TOOLS),echo 'go test: $(program)' && go test -C $(program) ./... &&) true
 
 # Those that measure shares of load, or keep the machine busy, run alone, one package at a time. The others mostly wait, so more of them run at
@@ -84,10 +88,10 @@ test-integration: export TRIPOD_RIGHTS_USED_DIR = $(RIGHTS_USED)
 test-integration: build test-assets $(TOOLS)/gotestsum ## Run the tests that start the real binaries (TESTS=./test/suites/envtest/... for some).
 	@rm -rf $(RIGHTS_USED) && mkdir -p $(RIGHTS_USED)
 ifdef TESTS
-	$(GOTESTSUM) -count=1 -p 1 -timeout 20m $(TESTS)
+	$(GOTESTSUM) -- $(GO_TEST_FLAGS) -count=1 -p 1 -timeout 20m $(TESTS)
 else
-	$(GOTESTSUM) -count=1 -p 3 -timeout 20m $(LONG_TESTS) $$(go list ./test/... | grep -v $(BUSY_TESTS:./%=-e /%$$))
-	$(GOTESTSUM) -count=1 -p 1 -timeout 20m $(BUSY_TESTS)
+	$(GOTESTSUM) $(RERUN_FAILS) --packages="$(LONG_TESTS) $$(go list ./test/... | grep -v $(BUSY_TESTS:./%=-e /%$$) | tr '\n' ' ')" -- $(GO_TEST_FLAGS) -count=1 -p 3 -timeout 20m
+	$(GOTESTSUM) $(RERUN_FAILS) --packages="$(BUSY_TESTS)" -- $(GO_TEST_FLAGS) -count=1 -p 1 -timeout 20m
 	go run ./hack/rights-used $(RIGHTS_USED)
 endif
 

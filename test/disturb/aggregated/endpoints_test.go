@@ -4,14 +4,18 @@
 package aggregated
 
 import (
+	"context"
 	"net/http"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/tripod-k8s/tripod/test/framework"
 )
 
 // enough is how many requests show that an endpoint is used or not.
@@ -24,6 +28,7 @@ func TestAnAPIServerWithTwoEndpoints(t *testing.T) {
 	s.awaitCondition(t, apiregistrationv1.ConditionFalse, "FailedDiscoveryCheck", first, second)
 	first.start(t)
 	s.awaitCondition(t, apiregistrationv1.ConditionTrue, "SomeEndpointsFail", second)
+	available(t)
 
 	t.Run("is served by one while the other was never there", s.servedByOne)
 	t.Run("is served by both when the other has come", s.servedByBoth)
@@ -102,10 +107,23 @@ func (s *server) losesBoth(t *testing.T) {
 	returned := time.Now()
 	s.awaitCondition(t, apiregistrationv1.ConditionTrue, "SomeEndpointsFail", first)
 	t.Logf("the condition was good %s after an endpoint listened", milliseconds(time.Since(returned)))
+	available(t)
 	l := startLoad(t, s)
 	l.awaitRequests(t, enough)
 	l.finish()
 	l.everythingWasServed(t, 0)
+}
+
+// available waits until every aggregator serves the group. One of them wrote the condition; the others learn of it by a watch.
+func available(t *testing.T) {
+	t.Helper()
+	for _, name := range aggregators {
+		client := flunderClient(t, name)
+		framework.Eventually(t, name+" serves the group", func(ctx context.Context) error {
+			_, err := client.List(ctx, metav1.ListOptions{Limit: 1})
+			return err
+		})
+	}
 }
 
 // unavailable expects what clients are told while no endpoint can be reached.
