@@ -77,7 +77,7 @@ func (c *Config) applyAuthorization(ctx context.Context) error {
 		return err
 	}
 	c.webhooks = newWebhookCalls(
-		c.generic.SharedInformerFactory, &manifestWebhooks{next: kubeapiserveradmission.NewPluginInitializer()}, c.extensionsFeed.CallsWebhookAt)
+		c.generic.SharedInformerFactory, &manifestWebhooks{next: kubeapiserveradmission.NewPluginInitializer()}, c.extensions.feed.CallsWebhookAt)
 	c.generic.Authorization.Authorizer = authorizerunion.New(
 		trust.NewAuthorizer(trust.Aggregator), c.webhooks, c.policy.UntilSynced(health), c.policy)
 	return nil

@@ -22,7 +22,6 @@ import (
 	availabilitymetrics "k8s.io/kube-aggregator/pkg/controllers/status/metrics"
 
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/apiservices"
-	"github.com/tripod-k8s/tripod/services/aggregator/apis/discovery"
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/openapi"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
@@ -31,8 +30,7 @@ import (
 func (s *Server) installAPIServices() error {
 	handlers := &apiServiceHandlers{
 		table:      s.table,
-		core:       s.coreDiscovery,
-		extensions: s.extensionsDiscovery,
+		backends:   s.backends,
 		aggregated: s.aggregatedServers.proxy,
 		directory:  s.aggregatedServers.directory,
 		discovery:  apiserver.NewDiscoveryManager(s.api.AggregatedDiscoveryGroupManager.WithSource(discoveryendpoint.AggregatorSource)),
@@ -96,8 +94,8 @@ func (s *Server) installOpenAPI(handlers *apiServiceHandlers) error {
 	s.run("apiservice-openapiv3-controller", func(ctx context.Context) { go handlers.openAPIV3.RunWithContext(ctx) })
 
 	public := s.api.Handler.NonGoRestfulMux
-	public.Handle("/openapi/v2", openapi.NewV2(s.core.AsAggregator(), s.extensions.AsAggregator(), local))
-	merged := openapi.NewV3(s.core.AsAggregator(), s.extensions.AsAggregator(), local)
+	public.Handle("/openapi/v2", openapi.NewV2(s.backends, local))
+	merged := openapi.NewV3(s.backends, local)
 	public.Handle("/openapi/v3", merged)
 	public.HandlePrefix("/openapi/v3/", merged)
 	return nil
@@ -113,7 +111,7 @@ func (s *Server) installAvailability() error {
 	remote, err := apiservices.NewAvailability(apiservices.AvailabilityConfig{
 		Informer:          s.registered.services,
 		Client:            client,
-		Backends:          []*upstream.Backend{s.core.Backend, s.extensions.Backend},
+		Backends:          s.backends.upstreams(),
 		AggregatedServers: s.aggregatedServers.directory,
 		Metrics:           metrics,
 	})
@@ -136,10 +134,10 @@ func readyOnce(b *upstream.Backend) healthz.HealthChecker {
 }
 
 // seenOnce fails until the discovery document of a backend was fetched once.
-func seenOnce(name string, source *discovery.Source) healthz.HealthChecker {
-	return healthz.NamedCheck(name+"-seen", func(*http.Request) error {
-		if !source.Seen() {
-			return fmt.Errorf("%s was not reached yet", name)
+func seenOnce(b *backend) healthz.HealthChecker {
+	return healthz.NamedCheck(b.Name()+"-seen", func(*http.Request) error {
+		if !b.discovery.Seen() {
+			return fmt.Errorf("%s was not reached yet", b.Name())
 		}
 		return nil
 	})

@@ -5,6 +5,7 @@ package server
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,42 +22,67 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
-// located is a backend, and where its replicas serve gRPC.
-type located struct {
+// backend is a service behind the aggregator, and what follows it.
+type backend struct {
 	*upstream.Backend
+	// locate finds where a replica serves gRPC.
 	locate atomic.Pointer[func(address string) (string, bool)]
+	// discovery knows what the backend serves, and merges it.
+	discovery *discovery.Source
+	// feed follows what the replicas tell of themselves.
+	feed *feeds.Follower
 }
 
-func newLocated(config upstream.Config, replicas addresses.Replicas) (*located, error) {
+// backends are all backends. What merges their documents takes an entry from the first that has it.
+type backends []*backend
+
+// named returns the backend of a name, or nil if there is none.
+func (all backends) named(owner routing.Owner) *backend {
+	if i := slices.IndexFunc(all, func(b *backend) bool { return b.Name() == string(owner) }); i >= 0 {
+		return all[i]
+	}
+	return nil
+}
+
+// upstreams are the ways to their replicas.
+func (all backends) upstreams() []*upstream.Backend {
+	list := make([]*upstream.Backend, len(all))
+	for i, b := range all {
+		list[i] = b.Backend
+	}
+	return list
+}
+
+func newBackend(config upstream.Config, replicas addresses.Replicas) (*backend, error) {
 	config.Servers = replicas.Servers
-	b, err := upstream.New(config)
+	way, err := upstream.New(config)
 	if err != nil {
 		return nil, err
 	}
-	l := &located{Backend: b}
-	return l, l.set(replicas)
+	b := &backend{Backend: way}
+	return b, b.set(replicas)
 }
 
 // set says where the replicas are.
-func (l *located) set(replicas addresses.Replicas) error {
+func (b *backend) set(replicas addresses.Replicas) error {
 	locate, err := feeds.Locator(replicas.Servers, replicas.GRPC)
 	if err != nil {
 		return err
 	}
-	l.locate.Store(&locate)
-	return l.SetServers(replicas.Servers)
+	b.locate.Store(&locate)
+	return b.SetServers(replicas.Servers)
 }
 
 // grpc returns the address at which the replica at an address serves gRPC.
-func (l *located) grpc(address string) (string, bool) {
-	return (*l.locate.Load())(address)
+func (b *backend) grpc(address string) (string, bool) {
+	return (*b.locate.Load())(address)
 }
 
 // grpcAddresses returns those of all replicas.
-func (l *located) grpcAddresses() []string {
+func (b *backend) grpcAddresses() []string {
 	var all []string
-	for _, address := range l.Addresses() {
-		if at, ok := l.grpc(address); ok {
+	for _, address := range b.Addresses() {
+		if at, ok := b.grpc(address); ok {
 			all = append(all, at)
 		}
 	}
@@ -66,12 +92,13 @@ func (l *located) grpcAddresses() []string {
 // locateBackends makes the backends, with their replicas where they are when the aggregator starts.
 func (c *Config) locateBackends() (err error) {
 	o := c.options
-	if c.core, err = newLocated(upstream.Config{Name: upstream.Core, Trust: o.ServiceTrust}, o.Backends.Core); err != nil {
+	if c.core, err = newBackend(upstream.Config{Name: upstream.Core, Trust: o.ServiceTrust}, o.Backends.Core); err != nil {
 		return err
 	}
 	c.firsts = feeds.NewFirsts()
 	extensions := upstream.Config{Name: upstream.Extensions, Trust: o.ServiceTrust, FirstWith: c.firsts.With}
-	c.extensions, err = newLocated(extensions, o.Backends.Extensions)
+	c.extensions, err = newBackend(extensions, o.Backends.Extensions)
+	c.backends = backends{c.core, c.extensions}
 	return err
 }
 
@@ -81,37 +108,28 @@ func (c *Config) followBackends() error {
 	if err != nil {
 		return err
 	}
-	merged := c.generic.AggregatedDiscoveryGroupManager
-	source := func(l *located) *discovery.Source {
-		return discovery.NewSource(l.Backend, merged, func(resources map[schema.GroupVersionResource]bool) {
-			c.table.SetResources(routing.Owner(l.Name()), resources)
+	for _, b := range c.backends {
+		b.discovery = discovery.NewSource(b.Backend, c.generic.AggregatedDiscoveryGroupManager, func(resources map[schema.GroupVersionResource]bool) {
+			c.table.SetResources(routing.Owner(b.Name()), resources)
 		})
+		config := feeds.Config{
+			Backend: b, Locate: b.grpc, Settings: own, OnDocuments: b.discovery.Kick,
+			Dial: func(address string) (follow.Conn, error) {
+				return rpc.Dial(address, b.Name(), &c.options.ServiceTrust, c.generic.TracerProvider)
+			},
+		}
+		switch b {
+		case c.core:
+			config.OnServed = func(served []schema.GroupVersion) {
+				c.table.SetCore(served)
+				c.registered.registrar.SetCore(served)
+			}
+		case c.extensions:
+			config.OnServed, config.Firsts = c.registered.registrar.SetExtensions, c.firsts
+		}
+		b.feed = feeds.New(config)
 	}
-	c.coreDiscovery, c.extensionsDiscovery = source(c.core), source(c.extensions)
-	c.coreFeed = c.newFeed(c.core, feeds.Config{
-		Settings: own,
-		OnServed: func(served []schema.GroupVersion) {
-			c.table.SetCore(served)
-			c.registered.registrar.SetCore(served)
-		},
-		OnDocuments: c.coreDiscovery.Kick,
-	})
-	c.extensionsFeed = c.newFeed(c.extensions, feeds.Config{
-		Settings:    own,
-		OnServed:    c.registered.registrar.SetExtensions,
-		OnDocuments: c.extensionsDiscovery.Kick,
-		Firsts:      c.firsts,
-	})
 	return nil
-}
-
-// newFeed returns a follower of a backend's feeds. config says who hears of them.
-func (c *Config) newFeed(l *located, config feeds.Config) *feeds.Follower {
-	config.Backend, config.Locate = l, l.grpc
-	config.Dial = func(address string) (follow.Conn, error) {
-		return rpc.Dial(address, l.Name(), &c.options.ServiceTrust, c.generic.TracerProvider)
-	}
-	return feeds.New(config)
 }
 
 // ownSettings are those that the replicas of the backends must have, too.
@@ -131,24 +149,26 @@ func (c *Config) ownSettings() (*backendv1.Settings, error) {
 // installBackends probes the replicas of the backends, and follows what they tell of themselves and where they are.
 func (s *Server) installBackends() error {
 	s.run("follow-backends", func(ctx context.Context) {
-		go s.coreFeed.Run(ctx)
-		go s.extensionsFeed.Run(ctx)
+		for _, b := range s.backends {
+			go b.feed.Run(ctx)
+		}
 		if path := s.options.BackendsFile; path != "" {
 			go addresses.WatchBackends(ctx, path, s.options.Backends, s.setBackends)
 		}
 	})
 	s.run("probe-backends", func(ctx context.Context) {
-		go s.core.Run(ctx)
-		go s.extensions.Run(ctx)
+		for _, b := range s.backends {
+			go b.Run(ctx)
+		}
 	})
 	return nil
 }
 
 // setBackends follows the file that says where replicas are.
 func (c *Config) setBackends(now *addresses.Backends) {
-	for l, replicas := range map[*located]addresses.Replicas{c.core: now.Core, c.extensions: now.Extensions} {
-		if err := l.set(replicas); err != nil {
-			klog.ErrorS(err, "Not following the file of backends", "backend", l.Name(), "file", c.options.BackendsFile)
+	for b, replicas := range map[*backend]addresses.Replicas{c.core: now.Core, c.extensions: now.Extensions} {
+		if err := b.set(replicas); err != nil {
+			klog.ErrorS(err, "Not following the file of backends", "backend", b.Name(), "file", c.options.BackendsFile)
 		}
 	}
 }

@@ -37,8 +37,8 @@ type chains struct {
 	answerTimeout time.Duration
 	// traces is set if requests are traced.
 	traces bool
-	// core and extensions forward.
-	core, extensions http.Handler
+	// forwarders send requests on, each to the backend that owns them.
+	forwarders map[routing.Owner]http.Handler
 }
 
 // build is the BuildHandlerChainFunc of a server that serves own.
@@ -99,7 +99,7 @@ func (h *chains) short(c *genericapiserver.Config) http.Handler {
 		authn.FailedHandler(c.Serializer, genericapifilters.Unauthorized(c.Serializer)),
 		c.AuditBackend, c.AuditPolicyRuleEvaluator)
 	failed = proxy.TellWarnings(genericapifilters.WithCacheControl(failed))
-	handler := forward(h.core, h.extensions, c)
+	handler := forward(h.forwarders, c)
 	if h.traces {
 		handler = genericapifilters.WithTracing(handler, c.TracerProvider)
 	} else {
@@ -144,16 +144,14 @@ func mayDecideTraces(ctx context.Context) bool {
 }
 
 // forward sends a request to the backend that owns it.
-func forward(core, extensions http.Handler, c *genericapiserver.Config) http.Handler {
+func forward(to map[routing.Owner]http.Handler, c *genericapiserver.Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		switch routing.Of(req).Owner {
-		case routing.Core:
-			core.ServeHTTP(w, req)
-		case routing.Extensions:
-			extensions.ServeHTTP(w, req)
-		default:
+		forwarder, ok := to[routing.Of(req).Owner]
+		if !ok {
 			proxy.Unavailable(c.Serializer, w, req, "the server does not know all API services yet")
+			return
 		}
+		forwarder.ServeHTTP(w, req)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -23,7 +24,6 @@ import (
 	"github.com/tripod-k8s/tripod/internal/policy"
 	"github.com/tripod-k8s/tripod/internal/service"
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/apiservices"
-	"github.com/tripod-k8s/tripod/services/aggregator/apis/discovery"
 	"github.com/tripod-k8s/tripod/services/aggregator/authn/tokens"
 	"github.com/tripod-k8s/tripod/services/aggregator/options"
 	"github.com/tripod-k8s/tripod/services/aggregator/peers/feeds"
@@ -37,12 +37,10 @@ type Config struct {
 	options *options.Completed
 	generic *genericapiserver.RecommendedConfig
 
-	// core and extensions are the backends.
-	core, extensions *located
-	// coreDiscovery and extensionsDiscovery know what the backends serve, and merge it.
-	coreDiscovery, extensionsDiscovery *discovery.Source
-	// coreFeed and extensionsFeed follow what the replicas of the backends tell of themselves.
-	coreFeed, extensionsFeed *feeds.Follower
+	// backends are core, extensions, and no others yet. core comes first: most of what several backends define alike is its own.
+	backends backends
+	// core is the one that is asked about tokens and policy, and extensions the one with custom resources.
+	core, extensions *backend
 	// firsts knows which replica of extensions had a custom resource first.
 	firsts *feeds.Firsts
 	// registered are the APIServices.
@@ -86,7 +84,9 @@ func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
 }
 
 // knowsGroups reports whether all API groups are known.
-func (c *Config) knowsGroups() bool { return c.coreDiscovery.Seen() && c.extensionsDiscovery.Seen() }
+func (c *Config) knowsGroups() bool {
+	return !slices.ContainsFunc(c.backends, func(b *backend) bool { return !b.discovery.Seen() })
+}
 
 // clientConfig returns the configuration of clients of a backend, in the aggregator's own name.
 func clientConfig(b *upstream.Backend) *rest.Config {

@@ -14,7 +14,6 @@ import (
 	openapicontroller "k8s.io/kube-aggregator/pkg/controllers/openapi"
 	openapiv3controller "k8s.io/kube-aggregator/pkg/controllers/openapiv3"
 
-	"github.com/tripod-k8s/tripod/services/aggregator/apis/discovery"
 	"github.com/tripod-k8s/tripod/services/aggregator/peers/aggregated"
 	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
@@ -23,13 +22,13 @@ import (
 // apiServiceHandlers makes APIServices effective: kube-aggregator's registration controller calls
 // it, from one goroutine, for every APIService that is added, changed or removed.
 type apiServiceHandlers struct {
-	table            *routing.Table
-	core, extensions *discovery.Source
-	aggregated       proxy.AggregatedConfig
-	directory        *aggregated.Directory
-	discovery        apiserver.DiscoveryAggregationController
-	openAPI          *openapicontroller.AggregationController
-	openAPIV3        *openapiv3controller.AggregationController
+	table      *routing.Table
+	backends   backends
+	aggregated proxy.AggregatedConfig
+	directory  *aggregated.Directory
+	discovery  apiserver.DiscoveryAggregationController
+	openAPI    *openapicontroller.AggregationController
+	openAPIV3  *openapiv3controller.AggregationController
 
 	// proxied are the APIServices of aggregated API servers that the OpenAPI controllers were told of.
 	proxied map[string]*currentProxy
@@ -91,10 +90,7 @@ func (h *apiServiceHandlers) forget(name string) {
 
 // expect keeps a group-version in discovery, as Stale, while its backend was not heard yet.
 func (h *apiServiceHandlers) expect(gv schema.GroupVersion) {
-	switch h.table.GroupVersion(gv).Owner {
-	case routing.Core:
-		h.core.Expect(gv)
-	case routing.Extensions:
-		h.extensions.Expect(gv)
+	if b := h.backends.named(h.table.GroupVersion(gv).Owner); b != nil {
+		b.discovery.Expect(gv)
 	}
 }

@@ -26,7 +26,7 @@ import (
 type index struct {
 	own      func() []string
 	services listers.APIServiceLister
-	backends []http.RoundTripper
+	backends backends
 	table    *routing.Table
 }
 
@@ -50,9 +50,9 @@ func (i *index) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		paths["/apis/"+service.Spec.Group+"/"+service.Spec.Version] = true
 	}
 	for _, b := range i.backends {
-		listed, err := rootPaths(req, b)
+		listed, err := rootPaths(req, b.AsAggregator())
 		if err != nil {
-			klog.V(2).InfoS("A backend is missing from the index of paths", "err", err)
+			klog.V(2).InfoS("A backend is missing from the index of paths", "backend", b.Name(), "err", err)
 			continue
 		}
 		for _, path := range listed {

@@ -21,9 +21,13 @@ import (
 
 // newHealth returns the health of all services, with what does not make this server unready but should be known.
 func (c *Config) newHealth() *health.Handler {
-	return health.New([]health.Backend{c.core, c.extensions},
-		available(c.core.Backend), available(c.extensions.Backend),
-		healthz.NamedCheck("same-settings", func(*http.Request) error { return c.ofFeeds((*feeds.Follower).Agree) }))
+	var shown []health.Backend
+	var notes []healthz.HealthChecker
+	for _, b := range c.backends {
+		shown, notes = append(shown, b), append(notes, available(b.Backend))
+	}
+	notes = append(notes, healthz.NamedCheck("same-settings", func(*http.Request) error { return c.ofFeeds((*feeds.Follower).Agree) }))
+	return health.New(shown, notes...)
 }
 
 // available fails while no replica of a backend is ready.
@@ -43,7 +47,11 @@ func (c *Config) agreedOnce() healthz.HealthChecker {
 }
 
 func (c *Config) ofFeeds(check func(*feeds.Follower) error) error {
-	return errors.Join(check(c.coreFeed), check(c.extensionsFeed))
+	var errs []error
+	for _, b := range c.backends {
+		errs = append(errs, check(b.feed))
+	}
+	return errors.Join(errs...)
 }
 
 // refuseUnknownServices answers 400 to requests that ask about an unknown service.

@@ -62,9 +62,9 @@ func (s *Server) untilSeen(discovery http.Handler) http.Handler {
 		switch trust.ServiceOf(sender) {
 		case trust.Core:
 			// Not of extensions, too: core's own kinds must be known while that is away.
-			seen = s.coreDiscovery.Seen()
+			seen = s.core.discovery.Seen()
 		case trust.Extensions:
-			seen = s.coreDiscovery.Seen() && s.extensionsDiscovery.Seen()
+			seen = s.core.discovery.Seen() && s.extensions.discovery.Seen()
 		}
 		if !seen {
 			proxy.Unavailable(s.generic.Serializer, w, req, "the API groups are not all known yet")

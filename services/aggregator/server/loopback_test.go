@@ -38,8 +38,8 @@ func TestAggregatedServersSeeKubeAPIServerInPlaceOfServices(t *testing.T) {
 
 func TestServicesAreNotToldWhatIsNotWhole(t *testing.T) {
 	s := &Server{Config: &Config{
-		generic:       genericapiserver.NewRecommendedConfig(aggregatorscheme.Codecs),
-		coreDiscovery: &discovery.Source{}, extensionsDiscovery: &discovery.Source{},
+		generic: genericapiserver.NewRecommendedConfig(aggregatorscheme.Codecs),
+		core:    &backend{discovery: &discovery.Source{}}, extensions: &backend{discovery: &discovery.Source{}},
 	}}
 	handler := s.untilSeen(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for _, test := range []struct {

@@ -13,6 +13,7 @@ import (
 	discoveryendpoint "k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/kube-aggregator/pkg/apiserver"
@@ -21,6 +22,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/discovery"
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/health"
 	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
@@ -38,7 +40,10 @@ func New(c *Config) (*Server, error) {
 	s := &Server{Config: c, health: c.newHealth()}
 	c.buildHandlerChain(s.health, stop)
 	// Some clients wait for /healthz, which in kube-apiserver means that all of it has started.
-	c.generic.AddHealthzChecks(readyOnce(c.core.Backend), readyOnce(c.extensions.Backend), c.identity)
+	for _, b := range c.backends {
+		c.generic.AddHealthzChecks(readyOnce(b.Backend))
+	}
+	c.generic.AddHealthzChecks(c.identity)
 	notFound := notfoundhandler.New(c.generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
 	var err error
 	s.api, err = c.generic.Complete().New("tripod-aggregator", genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
@@ -57,8 +62,10 @@ func (c *Config) buildHandlerChain(health *health.Handler, stop *shutdown) {
 	chains := &chains{
 		table: c.table, policy: c.policy, webhooks: c.webhooks, stop: stop, traces: c.traces(),
 		answerTimeout: c.generic.RequestTimeout + answerSlack,
-		core:          proxy.NewForwarder(upstream.Core, c.traced(c.core), c.memory, serializer, nil),
-		extensions:    proxy.NewForwarder(upstream.Extensions, c.traced(c.extensions), c.memory, serializer, c.extensionsDiscovery.Await),
+		forwarders: map[routing.Owner]http.Handler{
+			routing.Core:       proxy.NewForwarder(upstream.Core, c.traced(c.core), c.memory, serializer, nil),
+			routing.Extensions: proxy.NewForwarder(upstream.Extensions, c.traced(c.extensions), c.memory, serializer, c.extensions.discovery.Await),
+		},
 	}
 	c.generic.BuildHandlerChainFunc = func(own http.Handler, config *genericapiserver.Config) http.Handler {
 		return chains.build(refuseUnknownServices(health.Wrap(own), serializer), config)
@@ -104,8 +111,9 @@ func (s *Server) installDiscovery() error {
 	merged.WithSource(discoveryendpoint.BuiltinSource).SetGroupVersionPriority(
 		apiserver.APIRegistrationGroupVersion, apiserver.APIRegistrationGroupPriority, 0)
 	s.run("merge-discovery", func(ctx context.Context) {
-		go s.coreDiscovery.Run(ctx)
-		go s.extensionsDiscovery.Run(ctx)
+		for _, b := range s.backends {
+			go b.discovery.Run(ctx)
+		}
 	})
 
 	serializer := s.generic.Serializer
@@ -118,7 +126,7 @@ func (s *Server) installDiscovery() error {
 	paths := &index{
 		own:      s.api.Handler.ListedPaths,
 		services: s.registered.services.Lister(),
-		backends: []http.RoundTripper{s.core.AsAggregator(), s.extensions.AsAggregator()},
+		backends: s.backends,
 		table:    s.table,
 	}
 	mux.UnlistedHandle("/", paths)
@@ -147,8 +155,9 @@ func (s *Server) installIdentity() error {
 
 // installReadiness makes the server ready only when it knows enough not to mislead clients.
 func (s *Server) installReadiness() error {
-	return s.api.AddReadyzChecks(
-		readyOnce(s.core.Backend), seenOnce(upstream.Core, s.coreDiscovery), s.identity,
-		readyOnce(s.extensions.Backend), seenOnce(upstream.Extensions, s.extensionsDiscovery), s.agreedOnce(),
-	)
+	checks := []healthz.HealthChecker{s.identity, s.agreedOnce()}
+	for _, b := range s.backends {
+		checks = append(checks, readyOnce(b.Backend), seenOnce(b))
+	}
+	return s.api.AddReadyzChecks(checks...)
 }

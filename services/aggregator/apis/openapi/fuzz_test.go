@@ -38,7 +38,7 @@ func FuzzMergeJSON(f *testing.F) {
 	f.Add([]byte(coreDocument), []byte(coreDocument), []byte(coreDocument))
 	f.Add([]byte(`{"paths":{"a":1,"a":2}}`), []byte(`{"paths":null}`), []byte(`{}`))
 	f.Fuzz(func(t *testing.T, core, extensions, local []byte) {
-		merged, err := mergeJSON(core, extensions, local)
+		merged, err := mergeJSON([][]byte{core, extensions}, local)
 		if err != nil {
 			return
 		}

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// mergedKeys are the top-level objects of a v2 document whose entries are merged; all else is core's.
+// mergedKeys are the top-level objects of a v2 document whose entries are merged. All else is that of the first backend, core.
 var mergedKeys = []string{"paths", "definitions", "parameters"}
 
 type object = map[string]json.RawMessage
@@ -22,7 +22,8 @@ type object = map[string]json.RawMessage
 // mergeJSON merges documents by the names of their paths, definitions and parameters. An entry comes from the
 // first document that has it. So core's definitions of shared types (ObjectMeta, DeleteOptions, ...) win, which
 // name the kinds of all groups. Local definitions that differ from core's get another name.
-func mergeJSON(core, extensions, local []byte) ([]byte, error) {
+func mergeJSON(backends [][]byte, local []byte) ([]byte, error) {
+	core := backends[0]
 	if local != nil {
 		var err error
 		if local, err = renameConflicts(local, core); err != nil {
@@ -34,7 +35,7 @@ func mergeJSON(core, extensions, local []byte) ([]byte, error) {
 		return nil, fmt.Errorf("document of core: %w", err)
 	}
 	entries := map[string]object{}
-	for _, doc := range [][]byte{core, extensions, local} {
+	for _, doc := range append(slices.Clone(backends), local) {
 		if doc == nil {
 			continue
 		}

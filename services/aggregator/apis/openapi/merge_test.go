@@ -47,7 +47,7 @@ func parse(t *testing.T, document []byte) spec {
 }
 
 func TestMergeKeepsEveryNameOnceAndCoreFirst(t *testing.T) {
-	merged, err := mergeJSON([]byte(coreDocument), []byte(extensionsDocument), []byte(localDocument))
+	merged, err := mergeJSON([][]byte{[]byte(coreDocument), []byte(extensionsDocument)}, []byte(localDocument))
 	require.NoError(t, err)
 	got := parse(t, merged)
 	assert.Empty(t, cmp.Diff([]string{"/api/", "/apis/example.com/", "/apis/wardle/", "/version/"}, keys(got.Paths)), "paths")
@@ -60,7 +60,7 @@ func TestMergeKeepsEveryNameOnceAndCoreFirst(t *testing.T) {
 }
 
 func TestMergeRenamesLocalDefinitionsThatDiffer(t *testing.T) {
-	merged, err := mergeJSON([]byte(coreDocument), nil, []byte(localDocument))
+	merged, err := mergeJSON([][]byte{[]byte(coreDocument), nil}, []byte(localDocument))
 	require.NoError(t, err)
 	got := parse(t, merged)
 	if got.Definitions["Pod"]["description"] != nil || got.Definitions["Pod_v2"]["description"] != "another one" {
@@ -75,7 +75,7 @@ func TestMergeRenamesLocalDefinitionsThatDiffer(t *testing.T) {
 }
 
 func TestMergeWithoutExtensionsIsCore(t *testing.T) {
-	merged, err := mergeJSON([]byte(coreDocument), nil, nil)
+	merged, err := mergeJSON([][]byte{[]byte(coreDocument), nil}, nil)
 	require.NoError(t, err)
 	assert.Empty(t, cmp.Diff(parse(t, []byte(coreDocument)), parse(t, merged)))
 }
@@ -91,7 +91,7 @@ func TestProtobufMergeSaysTheSameAsJSON(t *testing.T) {
 	require.NoError(t, err)
 	got := &openapi_v2.Document{}
 	require.NoError(t, proto.Unmarshal(merged, got))
-	mergedJSON, err := mergeJSON([]byte(coreDocument), []byte(extensionsDocument), nil)
+	mergedJSON, err := mergeJSON([][]byte{[]byte(coreDocument), []byte(extensionsDocument)}, nil)
 	require.NoError(t, err)
 	want := parse(t, mergedJSON)
 
@@ -111,7 +111,7 @@ func TestProtobufMergeSaysTheSameAsJSON(t *testing.T) {
 }
 
 func TestMergeRefusesWhatIsNoDocument(t *testing.T) {
-	if _, err := mergeJSON([]byte(`{`), nil, nil); err == nil {
+	if _, err := mergeJSON([][]byte{[]byte(`{`), nil}, nil); err == nil {
 		t.Error("a broken JSON document was merged")
 	}
 	if _, err := mergeProtobuf([]byte{0x42, 0x7f}); err == nil {

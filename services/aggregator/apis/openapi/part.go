@@ -72,9 +72,20 @@ func (v *version) document() ([]byte, error) {
 	return decompress(v.compressed)
 }
 
-// backendPart is the document of a backend.
-func backendPart(name, path, accept string, transport http.RoundTripper) *part {
-	return &part{name: name, path: path, accept: accept, fetch: transport.RoundTrip}
+// Backend is a service whose documents are merged.
+type Backend interface {
+	Name() string
+	// AsAggregator returns a transport for requests in the aggregator's own name.
+	AsAggregator() http.RoundTripper
+}
+
+// partsOf are the documents of backends at a path.
+func partsOf[B Backend](backends []B, path, accept string) []*part {
+	parts := make([]*part, len(backends))
+	for i, b := range backends {
+		parts[i] = &part{name: b.Name(), path: path, accept: accept, fetch: b.AsAggregator().RoundTrip}
+	}
+	return parts
 }
 
 // handlerPart is a document served in process, in JSON.

@@ -33,19 +33,19 @@ func TestASilentServerDelaysClientsOnce(t *testing.T) {
 	const index = `{"paths":{"apis/example.com/v1":{"serverRelativeURL":"e"}}}`
 	for name, test := range map[string]struct {
 		path, document string
-		handler        func(core, extensions http.RoundTripper) http.Handler
+		handler        func([]backend) http.Handler
 	}{
-		"v2": {pathV2, extensionsDocument, func(core, extensions http.RoundTripper) http.Handler {
-			return NewV2(core, extensions, http.NotFoundHandler())
+		"v2": {pathV2, extensionsDocument, func(all []backend) http.Handler {
+			return NewV2(all, http.NotFoundHandler())
 		}},
-		"v3": {pathV3, index, func(core, extensions http.RoundTripper) http.Handler {
-			return NewV3(core, extensions, http.NotFoundHandler())
+		"v3": {pathV3, index, func(all []backend) http.Handler {
+			return NewV3(all, http.NotFoundHandler())
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				extensions := &freezing{server: server{document: test.document, etag: `"e1"`}}
-				handler := test.handler(&server{document: coreDocument, etag: `"c1"`}, extensions)
+				handler := test.handler(backends(&server{document: coreDocument, etag: `"c1"`}, extensions))
 				ask := func() string {
 					w := httptest.NewRecorder()
 					handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, test.path, nil))
@@ -90,7 +90,7 @@ func TestASilentServerDelaysClientsOnce(t *testing.T) {
 func TestAClientSeesWhatChangedBeforeItAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var changed atomic.Bool
-		p := backendPart("core", pathV3, mediaJSON, roundTripper(func(req *http.Request) (*http.Response, error) {
+		changing := backends(roundTripper(func(req *http.Request) (*http.Response, error) {
 			s := &server{document: "old", etag: "old"}
 			if changed.Load() {
 				s = &server{document: "new", etag: "new"}
@@ -98,6 +98,7 @@ func TestAClientSeesWhatChangedBeforeItAsked(t *testing.T) {
 			time.Sleep(silence / 4)
 			return s.RoundTrip(req)
 		}))
+		p := partsOf(changing, pathV3, mediaJSON)[0]
 		go p.refresh(t.Context())
 		synctest.Wait() // the server has begun to answer
 		changed.Store(true)

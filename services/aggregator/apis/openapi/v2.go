@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha512"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -40,9 +39,11 @@ type V2 struct {
 
 // document is /openapi/v2 in one media type.
 type document struct {
-	merge func(core, extensions, local []byte) ([]byte, error)
-	// If several servers have an entry of the same name, the document has that of core.
-	core, extensions, local *part
+	// merge merges documents of backends. Each may be nil, except the first, and so may the local one.
+	merge func(backends [][]byte, local []byte) ([]byte, error)
+	// If several servers have an entry of the same name, the document has that of the first backend.
+	backends []*part
+	local    *part
 	// also is what merge needs besides.
 	also []*part
 
@@ -53,18 +54,17 @@ type document struct {
 	lastModified time.Time
 }
 
-// NewV2 merges the documents of core and extensions with that of local, a handler of /openapi/v2
-// for the aggregator's own group and for aggregated API servers.
-func NewV2(core, extensions http.RoundTripper, local http.Handler) *V2 {
+// NewV2 merges the documents of the backends with that of local, a handler of /openapi/v2
+// for the aggregator's own group and for aggregated API servers. Nothing is served without the document of the first backend.
+func NewV2[B Backend](backends []B, local http.Handler) *V2 {
 	v2 := &V2{}
 	for document, accept := range map[*document]string{&v2.json: mediaJSON, &v2.protobuf: mediaProtobufOld} {
-		document.core = backendPart("core", pathV2, accept, core)
-		document.extensions = backendPart("extensions", pathV2, accept, extensions)
+		document.backends = partsOf(backends, pathV2, accept)
 		// The local part is small, and always JSON: entries of it may have to be renamed.
 		document.local = handlerPart("aggregator", pathV2, local)
 	}
 	v2.json.merge = mergeJSON
-	v2.protobuf.merge, v2.protobuf.also = v2.mergeProtobuf, []*part{v2.json.core}
+	v2.protobuf.merge, v2.protobuf.also = v2.mergeProtobuf, v2.json.backends[:1]
 	return v2
 }
 
@@ -124,22 +124,22 @@ func (d *document) serve(w http.ResponseWriter, req *http.Request, contentType s
 
 // current returns the merged document, made anew if one of its parts changed.
 func (d *document) current(ctx context.Context) (compressed []byte, etag string, modified time.Time, err error) {
-	refresh(ctx, slices.Concat(d.also, []*part{d.core, d.extensions, d.local})...)
+	parts := append(slices.Clone(d.backends), d.local)
+	refresh(ctx, slices.Concat(d.also, parts)...)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	parts := [3]*version{d.core.last.Load(), d.extensions.last.Load(), d.local.last.Load()}
-	if parts[0] == nil {
-		return nil, "", time.Time{}, errors.New("core has sent no document yet")
-	}
-	var etags [3]string
+	versions, etags := make([]*version, len(parts)), make([]string, len(parts))
 	for i, part := range parts {
-		if part != nil {
-			etags[i] = part.etag
+		if versions[i] = part.last.Load(); versions[i] != nil {
+			etags[i] = versions[i].etag
 		}
 	}
-	now := fmt.Sprintf("%X", sha512.Sum512([]byte(strings.Join(etags[:], " "))))
+	if versions[0] == nil {
+		return nil, "", time.Time{}, fmt.Errorf("%s has sent no document yet", parts[0].name)
+	}
+	now := fmt.Sprintf("%X", sha512.Sum512([]byte(strings.Join(etags, " "))))
 	if now != d.etag {
-		if err := d.remake(parts); err != nil {
+		if err := d.remake(versions); err != nil {
 			return d.compressed, d.etag, d.lastModified, err
 		}
 		d.etag, d.lastModified = now, time.Now()
@@ -147,15 +147,17 @@ func (d *document) current(ctx context.Context) (compressed []byte, etag string,
 	return d.compressed, d.etag, d.lastModified, nil
 }
 
-func (d *document) remake(parts [3]*version) error {
-	var documents [3][]byte
-	for i, part := range parts {
+// remake merges versions of the backends' documents, and of the local one, which is the last.
+func (d *document) remake(versions []*version) error {
+	documents := make([][]byte, len(versions))
+	for i, v := range versions {
 		var err error
-		if documents[i], err = part.document(); err != nil {
+		if documents[i], err = v.document(); err != nil {
 			return err
 		}
 	}
-	merged, err := d.merge(documents[0], documents[1], documents[2])
+	local := len(documents) - 1
+	merged, err := d.merge(documents[:local], documents[local])
 	if err != nil {
 		return err
 	}
@@ -168,17 +170,17 @@ func (d *document) remake(parts [3]*version) error {
 }
 
 // mergeProtobuf merges protobuf documents with a local one in JSON.
-func (v *V2) mergeProtobuf(core, extensions, local []byte) ([]byte, error) {
+func (v *V2) mergeProtobuf(backends [][]byte, local []byte) ([]byte, error) {
 	if local == nil {
-		return mergeProtobuf(core, extensions)
+		return mergeProtobuf(backends...)
 	}
-	// Which local definitions differ from core's of the same name shows in JSON only.
-	coreJSON, err := v.json.core.last.Load().document()
+	// Which local definitions differ from the first backend's of the same name shows in JSON only.
+	first, err := v.json.backends[0].last.Load().document()
 	if err != nil {
 		return nil, err
 	}
-	if coreJSON != nil {
-		if local, err = renameConflicts(local, coreJSON); err != nil {
+	if first != nil {
+		if local, err = renameConflicts(local, first); err != nil {
 			return nil, err
 		}
 	}
@@ -186,5 +188,5 @@ func (v *V2) mergeProtobuf(core, extensions, local []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("documents of aggregated API servers: %w", err)
 	}
-	return mergeProtobuf(core, extensions, localProtobuf)
+	return mergeProtobuf(append(slices.Clone(backends), localProtobuf)...)
 }

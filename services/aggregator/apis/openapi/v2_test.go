@@ -44,6 +44,20 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
+// backend is a backend by its transport.
+type backend struct{ http.RoundTripper }
+
+func (b backend) Name() string                    { return "backend" }
+func (b backend) AsAggregator() http.RoundTripper { return b }
+
+func backends(transports ...http.RoundTripper) []backend {
+	var all []backend
+	for _, transport := range transports {
+		all = append(all, backend{transport})
+	}
+	return all
+}
+
 func get(t *testing.T, h http.Handler, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	req := httptest.NewRequest(http.MethodGet, "/openapi/v2", nil)
@@ -58,7 +72,7 @@ func get(t *testing.T, h http.Handler, header ...string) *httptest.ResponseRecor
 func TestV2IsMergedOnDemandAndOnlyWhenSomethingChanged(t *testing.T) {
 	core := &server{document: coreDocument, etag: `"c1"`}
 	extensions := &server{document: extensionsDocument, etag: `"e1"`}
-	v2 := NewV2(core, extensions, http.NotFoundHandler())
+	v2 := NewV2(backends(core, extensions), http.NotFoundHandler())
 
 	first := get(t, v2)
 	second := get(t, v2)
@@ -99,7 +113,7 @@ func TestADocumentIsFetchedByARequestWithAClassOfItsOwn(t *testing.T) {
 func TestV2KeepsTheLastKnownGoodWhileAServerIsAway(t *testing.T) {
 	core := &server{document: coreDocument, etag: `"c1"`}
 	extensions := &server{document: extensionsDocument, etag: `"e1"`}
-	v2 := NewV2(core, extensions, http.NotFoundHandler())
+	v2 := NewV2(backends(core, extensions), http.NotFoundHandler())
 	before := get(t, v2).Body.String()
 
 	core.down, extensions.down = true, true
@@ -109,14 +123,14 @@ func TestV2KeepsTheLastKnownGoodWhileAServerIsAway(t *testing.T) {
 }
 
 func TestV2IsUnavailableBeforeCoreWasHeard(t *testing.T) {
-	v2 := NewV2(&server{down: true}, &server{document: extensionsDocument, etag: `"e1"`}, http.NotFoundHandler())
+	v2 := NewV2(backends(&server{down: true}, &server{document: extensionsDocument, etag: `"e1"`}), http.NotFoundHandler())
 	if w := get(t, v2); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
 		t.Errorf("%d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
 	}
 }
 
 func TestV2NegotiatesMediaTypeAndCompression(t *testing.T) {
-	v2 := NewV2(&server{document: coreDocument, etag: `"c1"`}, &server{document: extensionsDocument, etag: `"e1"`}, http.NotFoundHandler())
+	v2 := NewV2(backends(&server{document: coreDocument, etag: `"c1"`}, &server{document: extensionsDocument, etag: `"e1"`}), http.NotFoundHandler())
 	for accept, want := range map[string]int{
 		"":                                  http.StatusOK,
 		"*/*":                               http.StatusOK,
@@ -148,10 +162,10 @@ func TestV3IndexIsMergedAndOthersDocumentsAreTheirs(t *testing.T) {
 		_, _ = io.WriteString(w, index(`"apis/wardle/v1":{"serverRelativeURL":"w"}`)) // a recorder takes everything
 	})
 	local.HandleFunc("/openapi/v3/apis/wardle/v1", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
-	v3 := NewV3(
+	v3 := NewV3(backends(
 		&server{document: index(`"version":{"serverRelativeURL":"core"}`)},
 		&server{document: index(`"version":{"serverRelativeURL":"other"}`, `"apis/example.com/v1":{"serverRelativeURL":"e"}`)},
-		local)
+	), local)
 
 	w := httptest.NewRecorder()
 	v3.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/openapi/v3", nil))

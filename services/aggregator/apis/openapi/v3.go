@@ -24,14 +24,10 @@ type V3 struct {
 
 const pathV3 = "/openapi/v3"
 
-// NewV3 merges the indexes of core and extensions with that of local, a handler of /openapi/v3 for
+// NewV3 merges the indexes of the backends with that of local, a handler of /openapi/v3 for
 // the aggregator's own group and for aggregated API servers.
-func NewV3(core, extensions http.RoundTripper, local http.Handler) *V3 {
-	return &V3{parts: []*part{
-		backendPart("core", pathV3, mediaJSON, core),
-		backendPart("extensions", pathV3, mediaJSON, extensions),
-		handlerPart("aggregator", pathV3, local),
-	}}
+func NewV3[B Backend](backends []B, local http.Handler) *V3 {
+	return &V3{parts: append(partsOf(backends, pathV3, mediaJSON), handlerPart("aggregator", pathV3, local))}
 }
 
 // entry is where a document of the index is.
