@@ -4,6 +4,7 @@
 package upstream
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,6 +22,7 @@ type endpoint struct {
 	pool    *connections.Pool
 	load    *balance.Endpoint
 	metrics *endpointMetrics
+	waiting waiting
 	// hidesHost is set if the Host header has the replica's address instead of the name that the client used.
 	hidesHost bool
 
@@ -54,7 +56,12 @@ func (b *Backend) newEndpoint(address string) *endpoint {
 // roundTrip sends the request to this replica. The request counts as being in flight until the body
 // of the answer ends. The body, if there is one, takes the place of the request's.
 func (e *endpoint) roundTrip(req *http.Request, body io.ReadCloser, kind balance.Kind, wire connections.Wire) (*http.Response, error) {
-	out := *req
+	x := &exchange{endpoint: e, kind: kind, started: time.Now()}
+	ctx := req.Context()
+	if kind == balance.Short {
+		ctx = e.waiting.begin(ctx, x)
+	}
+	out := req.WithContext(ctx)
 	target := *req.URL
 	target.Scheme, target.Host = "https", e.address
 	out.URL = &target
@@ -66,10 +73,10 @@ func (e *endpoint) roundTrip(req *http.Request, body io.ReadCloser, kind balance
 		out.Body, out.GetBody = body, nil
 	}
 
-	x := &exchange{endpoint: e, kind: kind, started: time.Now()}
 	e.load.Begin(kind)
 	e.metrics.begin(kind)
-	resp, err := e.pool.RoundTrip(&out, wire)
+	resp, err := e.pool.RoundTrip(out, wire)
+	e.waiting.end(x)
 	if err == nil && (resp.StatusCode < 100 || resp.StatusCode > 999) { // which x/net/http2 lets through
 		err = &connections.Error{Reason: connections.Broken, Err: fmt.Errorf("the replica answers with the status %d", resp.StatusCode)}
 		_ = resp.Body.Close() // nobody reads it
@@ -103,11 +110,16 @@ type exchange struct {
 	// status is 0 while there is no answer.
 	status int
 	ended  atomic.Bool
+	// release ends the context of a request that waits (see waiting), and is nil for others.
+	release context.CancelCauseFunc
 }
 
 func (x *exchange) end() {
 	if x.ended.Swap(true) {
 		return
+	}
+	if x.release != nil {
+		x.release(nil)
 	}
 	x.endpoint.load.End(x.kind)
 	x.endpoint.metrics.end(x.kind, x.status, time.Since(x.started))

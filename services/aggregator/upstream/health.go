@@ -87,6 +87,8 @@ type finding struct {
 	condition condition
 	// message says why the replica is not ready.
 	message string
+	// frozen is set if a silent replica shows no sign of life below HTTP either.
+	frozen bool
 }
 
 func (h *health) rank() rank {
@@ -127,8 +129,7 @@ func (h *health) observe(found finding, sent, now time.Time) {
 	if h.condition == ready && lost && !h.ejected {
 		h.eject(now, true)
 	}
-	h.condition, h.message = found.condition, found.message
-	h.frozen = h.frozen && found.condition == silent
+	h.condition, h.message, h.frozen = found.condition, found.message, found.frozen
 	if h.ejected && found.condition == ready && sent.After(h.ejectedAt) && !now.Before(h.notBefore) {
 		h.ejected = false
 	}

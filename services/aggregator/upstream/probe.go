@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -16,8 +17,14 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
-// answerTimeout is how long a replica that was found silent has to show a sign of life before its connections are given up.
-const answerTimeout = 2 * time.Second
+const (
+	// pingDelay is how long a probe is unanswered before the replica is asked below HTTP whether it is alive at all.
+	pingDelay = 250 * time.Millisecond
+	// lastWord is how long that may take after the probe was given up. An aggregator that stood still itself finds the answer meanwhile.
+	lastWord = 250 * time.Millisecond
+	// breakTimeout is how long after that a replica has to show a sign of life before its connections are given up.
+	breakTimeout = 2 * time.Second
+)
 
 // keepProbing probes a replica until the context ends or the replica is removed. It then waits until the replica has finished its requests.
 func (b *Backend) keepProbing(ctx context.Context, e *endpoint) {
@@ -29,9 +36,8 @@ func (b *Backend) keepProbing(ctx context.Context, e *endpoint) {
 			return
 		}
 		b.observe(e, found, sent)
-		if found.condition == silent {
-			frozen := e.isFrozen(ctx)
-			b.update(e, silent.String(), func(h *health) { h.frozen = frozen })
+		if found.frozen {
+			e.awaitLife(ctx)
 		}
 		e.pool.Tidy()
 		if doubted && found.condition == was {
@@ -91,22 +97,51 @@ func (b *Backend) rest(ctx context.Context, e *endpoint, least, next time.Durati
 	return false
 }
 
-// probe asks the replica whether it is ready.
+// probe asks the replica whether it is ready, and if it does not answer soon, whether it is alive.
 func (e *endpoint) probe(ctx context.Context, c *checks) finding {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	var pinging sync.WaitGroup
+	defer pinging.Wait()
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	found, err := e.ask(ctx, c)
-	if err != nil && connections.ReasonOf(err) != connections.Unreachable && ctx.Err() == nil {
+	alive := make(chan struct{})
+	pinging.Go(func() {
+		if wait(ctx, pingDelay) && e.isAlive(ctx) {
+			close(alive)
+		}
+	})
+	asking, stop := context.WithTimeout(ctx, c.timeout)
+	defer stop()
+	found, err := e.ask(asking, c)
+	if err != nil && connections.ReasonOf(err) != connections.Unreachable && asking.Err() == nil {
 		// The connection may have been an old one.
-		found, err = e.ask(ctx, c)
+		found, err = e.ask(asking, c)
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		return found
-	case connections.Silent(err):
-		return finding{silent, fmt.Sprintf("no answer within %s", c.timeout)}
 	}
-	return finding{refusing, err.Error()}
+	if !connections.Silent(err) {
+		return finding{condition: refusing, message: err.Error()}
+	}
+	found = finding{condition: silent, message: fmt.Sprintf("no answer within %s", c.timeout)}
+	select {
+	case <-alive:
+	case <-ctx.Done():
+	case <-time.After(lastWord):
+		found.frozen = true
+	}
+	return found
+}
+
+// wait reports whether the context lasts so long.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
 }
 
 func (e *endpoint) ask(ctx context.Context, c *checks) (finding, error) {
@@ -122,7 +157,7 @@ func (e *endpoint) ask(ctx context.Context, c *checks) (finding, error) {
 	}
 	defer resp.Body.Close() //nolint:errcheck // nothing is lost with an unread probe
 	if !c.isWell(resp.StatusCode) {
-		return finding{unready, c.path + " answers " + resp.Status}, nil
+		return finding{condition: unready, message: c.path + " answers " + resp.Status}, nil
 	}
 	// Read, so that the request ends well.
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil && !errors.Is(err, io.EOF) {
@@ -131,24 +166,35 @@ func (e *endpoint) ask(ctx context.Context, c *checks) (finding, error) {
 	return finding{condition: ready}, nil
 }
 
-// isFrozen reports whether a silent replica shows no sign of life. If so, its connections are broken, so that requests on them do not wait
-// for it. One that answers below HTTP only waits for something itself, and one that takes no new connections may be about to stop.
-func (e *endpoint) isFrozen(ctx context.Context) bool {
-	waiting, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	err := e.pool.Answers(waiting)
-	refused := connections.ReasonOf(err) == connections.Unreachable && !connections.Silent(err)
-	if err == nil || refused || ctx.Err() != nil {
-		return false
-	}
-	klog.InfoS("Giving up the connections of a replica that shows no sign of life", "replica", e.address)
-	e.pool.Break()
-	return true
+// isAlive reports whether the replica shows a sign of life before the context ends. One that answers below HTTP only waits for something
+// itself, and one that takes no new connections may be about to stop.
+func (e *endpoint) isAlive(ctx context.Context) bool {
+	err := e.pool.Answers(ctx)
+	return err == nil || (connections.ReasonOf(err) == connections.Unreachable && !connections.Silent(err))
 }
 
-// observe takes over what a probe found.
+// awaitLife waits until a frozen replica shows a sign of life, and has it probed then. If there is none for too long, it breaks the connections of
+// the replica, so that what is left on them ends.
+func (e *endpoint) awaitLife(ctx context.Context) {
+	waiting, cancel := context.WithTimeout(ctx, breakTimeout)
+	defer cancel()
+	if e.isAlive(waiting) {
+		signal(e.doubted)
+	} else if ctx.Err() == nil {
+		klog.InfoS("Giving up the connections of a replica that shows no sign of life", "replica", e.address)
+		e.pool.Break()
+	}
+}
+
+// observe takes over what a probe found. Once nobody waits for a frozen replica, no request chooses it any more.
 func (b *Backend) observe(e *endpoint, found finding, sent time.Time) {
+	if !found.frozen {
+		e.waiting.setFrozen(false)
+	}
 	b.update(e, found.condition.String(), func(h *health) { h.observe(found, sent, time.Now()) })
+	if found.frozen {
+		e.waiting.setFrozen(true)
+	}
 }
 
 // doubt takes a replica out because a request did not get through to it, until a probe finds it well.

@@ -65,6 +65,21 @@ func ReasonOf(err error) Reason {
 	return Unknown
 }
 
+// ErrFrozen is the cause with which the context of a request ends whose replica shows no sign of life.
+var ErrFrozen = errors.New("the replica shows no sign of life")
+
+// ended returns the *Error of a request whose context has ended. sent is whether the replica may have received a part of it.
+func ended(ctx context.Context, sent bool) *Error {
+	switch cause := context.Cause(ctx); {
+	case !errors.Is(cause, ErrFrozen):
+		return &Error{Reason: Unknown, Err: ctx.Err()}
+	case sent:
+		return &Error{Reason: Broken, Err: cause}
+	default:
+		return &Error{Reason: Unsent, Err: cause}
+	}
+}
+
 // Break returns the *Error of an answer that broke off with an error.
 func Break(err error) error {
 	return &Error{Reason: multiplexedReason(err, true), Err: err}

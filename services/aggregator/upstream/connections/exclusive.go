@@ -227,7 +227,7 @@ func (e *exclusive) roundTrip(c *connection, req *http.Request) (*http.Response,
 		e.drop(c)
 		switch {
 		case req.Context().Err() != nil:
-			return nil, &Error{Reason: Unknown, Err: req.Context().Err()}
+			return nil, ended(req.Context(), true)
 		case !sent:
 			return nil, &Error{Reason: Unsent, Err: err}
 		}

@@ -71,7 +71,7 @@ func (m *multiplexed) roundTrip(c *shared, req *http.Request) (*http.Response, e
 	resp, err := c.RoundTrip(req)
 	if err != nil {
 		if req.Context().Err() != nil {
-			return nil, &Error{Reason: Unknown, Err: req.Context().Err()}
+			return nil, ended(req.Context(), true)
 		}
 		return nil, &Error{Reason: multiplexedReason(err, c.socket.gone()), Err: err}
 	}
@@ -98,7 +98,7 @@ func (m *multiplexed) get(ctx context.Context, suits func(*shared) bool) (*share
 				return nil, d.err
 			}
 		case <-ctx.Done():
-			return nil, &Error{Reason: Unknown, Err: ctx.Err()}
+			return nil, ended(ctx, false)
 		}
 	}
 }

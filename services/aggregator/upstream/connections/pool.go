@@ -108,8 +108,8 @@ func New(address string, trust *Trust, options Options) *Pool {
 // RoundTrip sends the request to the replica, once. The URL's scheme and host must be set, but mean
 // nothing here. An error is an *Error.
 func (p *Pool) RoundTrip(req *http.Request, wire Wire) (*http.Response, error) {
-	if err := req.Context().Err(); err != nil {
-		return nil, abandon(req, &Error{Reason: Unknown, Err: err})
+	if req.Context().Err() != nil {
+		return nil, abandon(req, ended(req.Context(), false))
 	}
 	// Over HTTP/1.1 net/http sends no host instead of an invalid one. Over HTTP/2 it refuses it.
 	if wire == Either && !hasBlank(req) && httpguts.ValidHostHeader(req.Host) {
@@ -155,7 +155,7 @@ func (p *Pool) dial(ctx context.Context, protocol string) (*socket, *tls.Conn, e
 	s, conn, err := p.connect(ctx, protocol)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, nil, &Error{Reason: Unknown, Err: ctx.Err()}
+			return nil, nil, ended(ctx, false)
 		}
 		return nil, nil, &Error{Reason: Unreachable, Err: err}
 	}

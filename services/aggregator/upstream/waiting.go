@@ -1,0 +1,55 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"context"
+	"sync"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
+)
+
+// waiting is the requests whose answer by a replica should begin soon. They wait no longer once the replica shows no sign of life. Watches and
+// tunnels are not among them: they go on if the replica does, and otherwise end with their connections.
+type waiting struct {
+	mu     sync.Mutex
+	frozen bool
+	ends   map[*exchange]context.CancelCauseFunc
+}
+
+// begin returns a context for a request, which the end of the exchange ends.
+func (w *waiting) begin(ctx context.Context, x *exchange) context.Context {
+	ctx, x.release = context.WithCancelCause(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.frozen {
+		x.release(connections.ErrFrozen)
+		return ctx
+	}
+	if w.ends == nil {
+		w.ends = map[*exchange]context.CancelCauseFunc{}
+	}
+	w.ends[x] = x.release
+	return ctx
+}
+
+// end is called when the answer has begun, or will not come.
+func (w *waiting) end(x *exchange) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.ends, x)
+}
+
+// setFrozen says whether the replica shows no sign of life.
+func (w *waiting) setFrozen(frozen bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.frozen = frozen
+	if frozen {
+		for _, end := range w.ends {
+			end(connections.ErrFrozen)
+		}
+		clear(w.ends)
+	}
+}
