@@ -119,9 +119,9 @@ func TestThePausesAreAfterRoundsInWhichNoReplicaWasFollowed(t *testing.T) {
 		// failures is how often nobody was followed.
 		failures int
 	}{
-		"each is tried once a round":                              {[]attempt{refused, refused, refused, refused}, 2},
-		"when one is lost that was steady the next comes at once": {[]attempt{{lasts: time.Minute}, {lasts: time.Minute}, {lasts: time.Minute}}, 0},
-		"when one is lost soon the others are tried once more":    {[]attempt{refused, {lasts: 2 * time.Second}, refused, refused, refused}, 2},
+		"each is tried once a round":                           {[]attempt{refused, refused, refused, refused}, 2},
+		"when one is lost that was steady the next comes soon": {[]attempt{{lasts: time.Minute}, {lasts: time.Minute}, {lasts: time.Minute}}, 0},
+		"when one is lost soon the others are tried once more": {[]attempt{refused, {lasts: 2 * time.Second}, refused, refused, refused}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -165,5 +165,61 @@ func TestAStreamThatSomebodyLeavesEndsWithTheReason(t *testing.T) {
 			},
 		}
 		s.Follow(ctx)
+	})
+}
+
+// dials follows a replica that ends each stream after a time, and returns the pauses before the next streams.
+func dials(t *testing.T, lasts ...time.Duration) (pauses []time.Duration) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	var ended time.Time
+	s := Stream{Name: "test", Addresses: func() []string { return []string{"a"} }}
+	s.Dial = func(string) (Conn, error) {
+		if !ended.IsZero() {
+			pauses = append(pauses, time.Since(ended))
+		}
+		if len(pauses) == len(lasts) {
+			stop()
+		}
+		return conn{closed: new(int)}, nil
+	}
+	s.Run = func(ctx context.Context, session *Session) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		session.Alive()
+		time.Sleep(lasts[len(pauses)])
+		ended = time.Now()
+		return io.EOF
+	}
+	s.Follow(ctx)
+	return pauses
+}
+
+func TestAReplicaThatEndsEachStreamIsAskedLessOften(t *testing.T) {
+	const often, seldom = 6 * time.Second, 2 * time.Minute
+	synctest.Test(t, func(t *testing.T) {
+		pauses := dials(t, seldom, often, often, often, often, often, seldom)
+		for i, most := range []time.Duration{100, 200, 400, 800, 800, 800, 100} {
+			most *= time.Millisecond
+			if pauses[i] < most/2 || pauses[i] >= most {
+				t.Errorf("pause %d is %s, want %s to %s", i, pauses[i], most/2, most)
+			}
+		}
+	})
+}
+
+func TestThoseWhoLoseAReplicaTogetherDoNotGoToTheNextAtOnce(t *testing.T) {
+	const streams = 100
+	synctest.Test(t, func(t *testing.T) {
+		at := map[time.Duration]int{}
+		for range streams {
+			at[dials(t, time.Hour)[0].Truncate(10*time.Millisecond)]++
+		}
+		for when, n := range at {
+			if n > streams/2 {
+				t.Errorf("%d of %d dial %s later", n, streams, when)
+			}
+		}
 	})
 }
