@@ -106,7 +106,7 @@ func TestNobodyWaitsLongerThanUntilAReplicaIsKnownToBeFrozen(t *testing.T) {
 			}
 		}))
 		go func() { _ = replica.server.ServeTLS(replica, "", "") }()
-		defer replica.server.Close() //nolint:errcheck // the test is over
+		defer replica.server.Close()                                                       //nolint:errcheck // the test is over
 		b := empty(Core, connections.NewFixedTrust(&tls.Config{InsecureSkipVerify: true})) //nolint:gosec // the clock of the test is no certificate's
 		b.dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return replica.listener.DialContext(ctx) }
 		b.SetAddresses([]string{"replica:1"})
