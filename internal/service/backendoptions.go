@@ -5,7 +5,6 @@ package service
 
 import (
 	"fmt"
-	"net/url"
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -60,7 +59,7 @@ type Neighbours struct {
 	// Backends is what BackendsFile said. It is nil without such a file.
 	Backends *addresses.Backends
 	// Aggregator are the URLs of the aggregator. There may be none.
-	Aggregator []*url.URL
+	Aggregator []addresses.Location
 }
 
 // FindNeighbours reads BackendsFile, if there is one, or the flags in its place.

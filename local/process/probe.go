@@ -13,6 +13,8 @@ import (
 	"net/url"
 	"strings"
 	"syscall"
+
+	"github.com/tripod-k8s/tripod/internal/hop/replicas"
 )
 
 // maxReadyzSize is how many bytes of the answer to a probe are read.
@@ -72,16 +74,15 @@ func notServing(err error) error {
 // failedChecks names the failing checks of a verbose answer to /readyz.
 func failedChecks(body string) string {
 	var failed []string
-	for line := range strings.Lines(body) {
-		check, ok := strings.CutPrefix(line, "[-]")
-		if !ok {
+	for _, check := range replicas.ParseChecks(body) {
+		if check.Passes {
 			continue
 		}
-		name, reason, _ := strings.Cut(strings.TrimSpace(check), " failed: ")
+		reason := strings.TrimPrefix(strings.TrimSpace(check.Outcome), "failed: ")
 		if reason != "" && reason != "reason withheld" {
-			name += " (" + reason + ")"
+			check.Name += " (" + reason + ")"
 		}
-		failed = append(failed, name)
+		failed = append(failed, check.Name)
 	}
 	return strings.Join(failed, ", ")
 }

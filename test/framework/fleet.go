@@ -38,8 +38,8 @@ type FleetOptions struct {
 	Env []string
 	// Binaries is the directory with the binaries of the services. It is bin/ when empty.
 	Binaries string
-	// Domain has the aggregators find backends by the names core.DOMAIN and extensions.DOMAIN, whose addresses are replicas. All
-	// replicas need an address of their own then.
+	// Domain has the aggregators find backends, and extensions core, by the names core.DOMAIN and extensions.DOMAIN, whose addresses are
+	// replicas. All replicas of these need an address of their own then.
 	Domain string
 	// Prepare may change the certificates in the directory before a replica starts.
 	Prepare func(pki string) error
@@ -231,9 +231,11 @@ func (f *Fleet) flags(r *Replica, options ReplicaOptions) []string {
 	case core:
 		return slices.Concat(flags, f.serving(core), f.requestHeader(), f.coreFlags(), f.backend(r))
 	case extensions:
-		return slices.Concat(flags, f.serving(extensions), f.backend(r), []string{
-			"--core-servers=" + f.list(cores, (*Replica).url), "--authorization-mode=RBAC",
-		})
+		where := "--core-servers=" + f.list(cores, (*Replica).url)
+		if f.options.Domain != "" {
+			where = f.named(core)[0]
+		}
+		return slices.Concat(flags, f.serving(extensions), f.backend(r), []string{where, "--authorization-mode=RBAC"})
 	}
 	if f.options.Domain != "" {
 		return slices.Concat(flags, f.serving("apiserver"), f.requestHeader(), []string{"--authorization-mode=RBAC"}, f.named(core), f.named(extensions))

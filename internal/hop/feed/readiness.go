@@ -7,13 +7,14 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/util/responsewriter"
+
+	"github.com/tripod-k8s/tripod/internal/hop/replicas"
 )
 
 // readyInterval is how often a replica looks whether it is ready. The check asks etcd.
@@ -63,10 +64,9 @@ func failingChecks(ctx context.Context, health http.Handler) []string {
 		return nil
 	}
 	var failing []string
-	for line := range strings.Lines(string(answer.Data())) {
-		if check, fails := strings.CutPrefix(line, "[-]"); fails {
-			name, _, _ := strings.Cut(check, " ")
-			failing = append(failing, name)
+	for _, check := range replicas.ParseChecks(string(answer.Data())) {
+		if !check.Passes {
+			failing = append(failing, check.Name)
 		}
 	}
 	if len(failing) == 0 {

@@ -5,7 +5,6 @@ package link
 
 import (
 	"fmt"
-	"net/url"
 
 	"github.com/spf13/pflag"
 
@@ -33,7 +32,7 @@ func (o *AggregatorOptions) AddFlags(fs *pflag.FlagSet) {
 }
 
 // Find returns where the aggregator is, by the flag or by the backends file, if there is one.
-func (o *AggregatorOptions) Find(backends *addresses.Backends) ([]*url.URL, []error) {
+func (o *AggregatorOptions) Find(backends *addresses.Backends) ([]addresses.Location, []error) {
 	if backends == nil {
 		return ParseServers("--"+aggregatorFlag, o.Servers, false)
 	}
@@ -43,12 +42,12 @@ func (o *AggregatorOptions) Find(backends *addresses.Backends) ([]*url.URL, []er
 	return aggregatorIn(backends)
 }
 
-func aggregatorIn(backends *addresses.Backends) ([]*url.URL, []error) {
+func aggregatorIn(backends *addresses.Backends) ([]addresses.Location, []error) {
 	return ParseServers("--"+addresses.BackendsFileFlag+": servers of aggregator", backends.Aggregator.Servers, false)
 }
 
 // NewAggregator returns a link to the aggregator.
-func NewAggregator(servers []*url.URL, trust trust.Options) *Link {
+func NewAggregator(servers []addresses.Location, trust trust.Options) *Link {
 	return New("aggregator", servers, trust)
 }
 

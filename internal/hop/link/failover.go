@@ -8,7 +8,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"net/url"
 )
 
 // failover sends requests to one of the servers of a link: to the next one when a connection cannot be made or, for what only reads, is
@@ -60,11 +59,11 @@ func (f *failover) WrappedRoundTripper() http.RoundTripper {
 }
 
 // requestTo returns req addressed to server, with a fresh body if the first was handed out already.
-func requestTo(req *http.Request, server *url.URL, again bool) (*http.Request, error) {
+func requestTo(req *http.Request, server string, again bool) (*http.Request, error) {
 	redirected := req.Clone(req.Context())
-	redirected.URL.Scheme = server.Scheme
-	redirected.URL.Host = server.Host
-	redirected.Host = server.Host
+	redirected.URL.Scheme = "https"
+	redirected.URL.Host = server
+	redirected.Host = server
 	if !again {
 		return redirected, nil
 	}

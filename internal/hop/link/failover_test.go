@@ -11,13 +11,13 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 )
 
@@ -36,7 +36,7 @@ func (s *servers) RoundTrip(req *http.Request) (*http.Response, error) {
 	if s.before != nil {
 		s.before()
 	}
-	s.asked = append(s.asked, req.URL.Host)
+	s.asked = append(s.asked, req.URL.Hostname())
 	if req.Body != nil {
 		body, err := io.ReadAll(req.Body)
 		if err != nil {
@@ -47,7 +47,7 @@ func (s *servers) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Host != req.URL.Host {
 		return nil, errors.New("wrong Host header: " + req.Host)
 	}
-	if err := s.answers[req.URL.Host]; err != nil {
+	if err := s.answers[req.URL.Hostname()]; err != nil {
 		return nil, err
 	}
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
@@ -64,10 +64,10 @@ func newTestLink(next http.RoundTripper, hosts ...string) testLink {
 	return testLink{RoundTripper: link.over(next, Wait), link: link}
 }
 
-func serversOf(hosts ...string) []*url.URL {
-	var list []*url.URL
+func serversOf(hosts ...string) []addresses.Location {
+	var list []addresses.Location
 	for _, host := range hosts {
-		list = append(list, &url.URL{Scheme: "https", Host: host})
+		list = append(list, addresses.Location{Host: host, Port: "1"})
 	}
 	return list
 }
@@ -237,8 +237,8 @@ func TestAServerThatDoesNotServeIsLeft(t *testing.T) {
 			var asked []string
 			ctx, cancel := context.WithCancelCause(t.Context())
 			f := newTestLink(roundTripper(func(req *http.Request) (*http.Response, error) {
-				asked = append(asked, req.URL.Host)
-				if req.URL.Host == "a" {
+				asked = append(asked, req.URL.Hostname())
+				if req.URL.Hostname() == "a" {
 					return test.answer(cancel)
 				}
 				return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
@@ -258,7 +258,7 @@ func TestAFollowedReplicaIsLeftForItsErrors(t *testing.T) {
 	} {
 		var got []string
 		f := newTestLink(roundTripper(func(req *http.Request) (*http.Response, error) {
-			got = append(got, req.URL.Host)
+			got = append(got, req.URL.Hostname())
 			return &http.Response{StatusCode: status, Body: http.NoBody}, nil
 		}), "a", "b")
 		f.link.follows.Store(true)
@@ -274,11 +274,11 @@ func TestReplicasThatAreNotReadyComeLast(t *testing.T) {
 	l.follows.Store(true)
 	for _, step := range []struct{ unwell, want string }{{"", "a b c"}, {"a", "b c a"}, {"a b", "c a b"}, {"a b c", "a b c"}, {"c", "a b c"}} {
 		for _, host := range []string{"a", "b", "c"} {
-			l.replicas.setUnwell(host, strings.Contains(step.unwell, host))
+			l.replicas.probed(host+":1", false, strings.Contains(step.unwell, host))
 		}
 		var got []string
 		for _, server := range l.inOrder() {
-			got = append(got, server.Host)
+			got = append(got, strings.TrimSuffix(server, ":1"))
 		}
 		assert.Equal(t, step.want, strings.Join(got, " "), "while %q are not ready", step.unwell)
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,6 +16,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
 )
@@ -42,14 +42,14 @@ func (c *core) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 func TestAWatchMovesToAReplicaThatIsReady(t *testing.T) {
 	pki := connectionstest.NewPKI(t)
 	replicas := []*core{{name: "a"}, {name: "b"}}
-	var servers []*url.URL
+	var servers []addresses.Location
 	for _, replica := range replicas {
 		server := httptest.NewUnstartedServer(replica)
 		server.TLS = pki.ServerConfig(t, trust.ServerName("core"))
 		server.EnableHTTP2 = true
 		server.StartTLS()
 		t.Cleanup(server.Close)
-		at, err := url.Parse(server.URL)
+		at, err := addresses.OfServer(server.URL)
 		require.NoError(t, err)
 		servers = append(servers, at)
 	}

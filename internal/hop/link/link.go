@@ -8,10 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/internal/hop/replicas"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 )
 
@@ -27,20 +26,19 @@ import (
 type Link struct {
 	// service is the name, as in "core".
 	service  string
-	replicas *replicas
+	replicas *connected
 	peers    *trust.Peers
 
-	// configured are the servers as SetServers says, and resolved has the servers of their names ([]*url.URL).
-	configured atomic.Pointer[[]*url.URL]
-	resolved   sync.Map
-	// changed gets a value when they change.
+	// set says where the servers are.
+	set *replicas.Set
+	// changed gets a value when that changes.
 	changed chan struct{}
 	// follows is whether replicas are followed one by one.
 	follows atomic.Bool
-	// servers are tried in this order. The list is never changed, but replaced.
-	servers atomic.Pointer[[]*url.URL]
-	// current is the server that answered last.
-	current atomic.Pointer[url.URL]
+	// servers (host:port) are tried in this order. The list is never changed, but replaced.
+	servers atomic.Pointer[[]string]
+	// current is the server (string) that answered last, or "".
+	current atomic.Value
 	// reached is true once a server has answered.
 	reached atomic.Bool
 	// away is true while no server can be reached, and unreachable when that was last found (in nanoseconds since 1970).
@@ -49,13 +47,15 @@ type Link struct {
 }
 
 // New returns a link to the replicas of a service at servers, which are tried in this order.
-func New(service string, servers []*url.URL, own trust.Options) *Link {
+func New(service string, servers []addresses.Location, own trust.Options) *Link {
 	name := trust.ServerName(service)
 	l := &Link{service: service, peers: own.Servers(name), changed: make(chan struct{}, 1)}
-	l.replicas = &replicas{
+	l.replicas = &connected{
 		newTransport: func() *http.Transport { return newTransport(own, name, l.peers) },
 		byHost:       map[string]*replica{},
 	}
+	l.current.Store("")
+	l.set = replicas.New(replicas.Config{Service: service, Ready: l.replicas.isReady, Changed: l.update})
 	l.SetServers(servers)
 	return l
 }
@@ -64,9 +64,12 @@ func New(service string, servers []*url.URL, own trust.Options) *Link {
 func (l *Link) Run(ctx context.Context) { l.peers.Run(ctx) }
 
 // SetServers says where the replicas are now. What was begun with others goes on.
-func (l *Link) SetServers(servers []*url.URL) {
-	l.configured.Store(&servers)
-	l.update()
+func (l *Link) SetServers(servers []addresses.Location) { l.set.Put(servers) }
+
+// update takes over where the servers are.
+func (l *Link) update(servers []string) {
+	l.servers.Store(&servers)
+	l.replicas.keep(servers)
 	select {
 	case l.changed <- struct{}{}:
 	default:
@@ -74,18 +77,17 @@ func (l *Link) SetServers(servers []*url.URL) {
 }
 
 // inOrder returns the servers, beginning with the one that answered last if it is still among them. Those that are not ready come last.
-func (l *Link) inOrder() []*url.URL {
-	servers, current := *l.servers.Load(), l.current.Load()
-	first := slices.IndexFunc(servers, func(server *url.URL) bool { return current != nil && server.Host == current.Host })
-	if first > 0 {
+func (l *Link) inOrder() []string {
+	servers := l.hosts()
+	if first := slices.Index(servers, l.current.Load().(string)); first > 0 {
 		servers = slices.Concat(servers[first:], servers[:first])
 	}
 	if !l.follows.Load() {
 		return servers
 	}
-	var well, unwell []*url.URL
+	var well, unwell []string
 	for _, server := range servers {
-		if l.replicas.isUnwell(server.Host) {
+		if l.replicas.isUnwell(server) {
 			unwell = append(unwell, server)
 		} else {
 			well = append(well, server)
@@ -171,32 +173,31 @@ func (l *Link) Explains(err error, since time.Time) bool {
 func unreachable(service string) string { return "no replica of " + service + " can be reached" }
 
 // noteReached notes that a server has answered. It is the current one from then on, unless another has become that since first was.
-func (l *Link) noteReached(server, first *url.URL) {
+func (l *Link) noteReached(server string, first any) {
 	l.current.CompareAndSwap(first, server)
 	l.reached.Store(true)
 	if l.away.Swap(false) {
-		klog.InfoS("Service can be reached", "service", l.service, "server", server.Host)
+		klog.InfoS("Service can be reached", "service", l.service, "server", server)
 	}
 }
 
 // leave has requests begin with the server after this one: it can be connected to, but does not serve.
-func (l *Link) leave(server *url.URL) {
-	if current := l.current.Load(); current != nil && current.Host != server.Host {
+func (l *Link) leave(server string) {
+	if current := l.current.Load(); current != "" && current != server {
 		return // it was left already
 	}
-	servers := *l.servers.Load()
-	at := slices.IndexFunc(servers, func(other *url.URL) bool { return other.Host == server.Host })
-	if at >= 0 {
+	servers := l.hosts()
+	if at := slices.Index(servers, server); at >= 0 {
 		l.current.Store(servers[(at+1)%len(servers)])
 	}
 }
 
 // judge takes an answer to mean that a server is well, or leaves it.
-func (l *Link) judge(server *url.URL, req *http.Request, response *http.Response) {
+func (l *Link) judge(server string, req *http.Request, response *http.Response) {
 	switch status := response.StatusCode; {
 	case l.follows.Load() && req.Method == http.MethodGet && fails(status):
 		l.leave(server)
-		l.replicas.leave(server.Host, "it answers "+response.Status)
+		l.replicas.leave(server, "it answers "+response.Status)
 	case status == http.StatusServiceUnavailable:
 		l.leave(server)
 	}
@@ -209,31 +210,24 @@ func (l *Link) noteAway(err error) {
 	}
 }
 
-func (l *Link) hosts() []string {
-	var hosts []string
-	for _, server := range *l.servers.Load() {
-		hosts = append(hosts, server.Host)
-	}
-	return hosts
-}
+func (l *Link) hosts() []string { return *l.servers.Load() }
 
-// ParseServers returns the URLs that a flag or file gives, each of the form https://host:port or, for FollowReplicas, dns:///host:port. where names
+// ParseServers reads where a flag or file says that servers are: each https://host:port or, for FollowReplicas, dns:///host:port. where names
 // the flag in errors.
-func ParseServers(where string, servers []string, names bool) ([]*url.URL, []error) {
-	var urls []*url.URL
+func ParseServers(where string, servers []string, names bool) ([]addresses.Location, []error) {
+	form := "https://host:port"
+	if names {
+		form += " or dns:///host:port"
+	}
+	var found []addresses.Location
 	var errs []error
 	for _, server := range servers {
 		at, err := addresses.OfServer(server)
-		switch {
-		case err == nil && at.IsName && names:
-			urls = append(urls, &url.URL{Scheme: nameScheme, Host: at.Address()})
-		case err == nil && !at.IsName:
-			urls = append(urls, &url.URL{Scheme: "https", Host: at.Address()})
-		case names:
-			errs = append(errs, fmt.Errorf("%s: %q is not of the form https://host:port or dns:///host:port", where, server))
-		default:
-			errs = append(errs, fmt.Errorf("%s: %q is not of the form https://host:port", where, server))
+		if err != nil || at.IsName && !names {
+			errs = append(errs, fmt.Errorf("%s: %q is not of the form %s", where, server, form))
+			continue
 		}
+		found = append(found, at)
 	}
-	return urls, errs
+	return found, errs
 }

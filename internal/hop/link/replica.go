@@ -19,8 +19,8 @@ const leaveInterval = 5 * time.Second
 
 var errLeft = errors.New("another replica is followed")
 
-// replicas has the connections to replicas, by host:port.
-type replicas struct {
+// connected has the connections to replicas, by host:port.
+type connected struct {
 	newTransport func() *http.Transport
 
 	mu     sync.Mutex
@@ -32,14 +32,14 @@ type replica struct {
 	transport *http.Transport
 	// watches are those that run, with how to end them.
 	watches map[*http.Request]context.CancelCauseFunc
-	// unwell is whether it failed its last probe.
-	unwell bool
+	// ready is whether it passed its last probe, and unwell whether it failed several.
+	ready, unwell bool
 	// left is when its watches were last ended.
 	left time.Time
 }
 
 // at returns a replica. The lock is held.
-func (r *replicas) at(host string) *replica {
+func (r *connected) at(host string) *replica {
 	if r.byHost[host] == nil {
 		r.byHost[host] = &replica{transport: r.newTransport(), watches: map[*http.Request]context.CancelCauseFunc{}}
 	}
@@ -47,7 +47,7 @@ func (r *replicas) at(host string) *replica {
 }
 
 // RoundTrip implements http.RoundTripper.
-func (r *replicas) RoundTrip(req *http.Request) (*http.Response, error) {
+func (r *connected) RoundTrip(req *http.Request) (*http.Response, error) {
 	r.mu.Lock()
 	replica := r.at(req.URL.Host)
 	transport := replica.transport
@@ -95,7 +95,7 @@ func (w *watched) Close() error {
 
 // leave ends the watches at a replica, and has later requests make new connections: behind a load balancer these may lead elsewhere. Other
 // requests go on.
-func (r *replicas) leave(host string, why string) {
+func (r *connected) leave(host string, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	replica := r.at(host)
@@ -113,7 +113,7 @@ func (r *replicas) leave(host string, why string) {
 }
 
 // keep forgets replicas that are not among the hosts.
-func (r *replicas) keep(hosts []string) {
+func (r *connected) keep(hosts []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	kept := map[string]*replica{}
@@ -129,18 +129,25 @@ func (r *replicas) keep(hosts []string) {
 	r.byHost = kept
 }
 
-// setUnwell notes what a probe found, and reports whether that is new.
-func (r *replicas) setUnwell(host string, unwell bool) bool {
+// probed notes what a probe found, and reports whether it is news that the replica is unwell, or is not.
+func (r *connected) probed(host string, ready, unwell bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	replica := r.at(host)
 	was := replica.unwell
-	replica.unwell = unwell
+	replica.ready, replica.unwell = ready, unwell
 	return was != unwell
 }
 
-func (r *replicas) isUnwell(host string) bool {
+func (r *connected) isUnwell(host string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.byHost[host] != nil && r.byHost[host].unwell
+}
+
+// isReady reports whether a replica passed its last probe. So it has the certificate of the service.
+func (r *connected) isReady(host string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.byHost[host] != nil && r.byHost[host].ready
 }

@@ -6,7 +6,6 @@ package link
 import (
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,6 +15,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
 )
@@ -45,9 +45,9 @@ func TestCertificatesAreReadForEachConnection(t *testing.T) {
 		server.EnableHTTP2 = true
 		server.StartTLS()
 		t.Cleanup(server.Close)
-		at, err := url.Parse(server.URL)
+		at, err := addresses.OfServer(server.URL)
 		require.NoError(t, err)
-		link.SetServers([]*url.URL{at})
+		link.SetServers([]addresses.Location{at})
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://core/", nil)
 		require.NoError(t, err)
 		resp, err := client.Do(req)

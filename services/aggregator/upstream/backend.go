@@ -13,7 +13,6 @@ package upstream
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -21,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/internal/hop/replicas"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
@@ -44,7 +45,8 @@ type Backend struct {
 	policy balance.Policy
 	trust  *connections.Trust
 	budget *budget
-	lookup func(ctx context.Context, host string) ([]string, error)
+	// set says where the replicas of core and extensions are. It is nil for an aggregated API server.
+	set    *replicas.Set
 	checks checks
 	// dial is nil for the network's own.
 	dial connections.Dial
@@ -60,18 +62,15 @@ type Backend struct {
 	// holding is how many answers are held back (see hold).
 	holding atomic.Int64
 
-	mu      sync.Mutex
-	servers servers
-	// resolved are the addresses that names stand for.
-	resolved  map[string][]string
+	mu        sync.Mutex
 	endpoints map[string]*endpoint
 	// added are endpoints that Run does not probe yet.
 	added       []*endpoint
 	subscribers []func()
 	// probing counts the endpoints that Run probes. It includes removed ones that still finish requests.
 	probing int
-	// changed is signalled when endpoints were added or removed, and resolveNow when names should be looked up.
-	changed, resolveNow chan struct{}
+	// changed is signalled when endpoints were added or removed.
+	changed chan struct{}
 }
 
 // Config says what a backend is.
@@ -94,6 +93,7 @@ func New(c Config) (*Backend, error) {
 	}
 	b := empty(c.Name, trust)
 	b.firstWith = c.FirstWith
+	b.set = replicas.New(replicas.Config{Service: c.Name, Ready: b.isReady, Changed: b.SetAddresses})
 	if err := b.SetServers(c.Servers); err != nil {
 		return nil, err
 	}
@@ -104,17 +104,14 @@ func New(c Config) (*Backend, error) {
 func empty(name string, trust *connections.Trust) *Backend {
 	registerMetrics()
 	b := &Backend{
-		name:       name,
-		policy:     policyOf(name),
-		trust:      trust,
-		budget:     newBudget(),
-		lookup:     lookup,
-		checks:     ownChecks(),
-		holds:      true,
-		resolved:   map[string][]string{},
-		endpoints:  map[string]*endpoint{},
-		changed:    make(chan struct{}, 1),
-		resolveNow: make(chan struct{}, 1),
+		name:      name,
+		policy:    policyOf(name),
+		trust:     trust,
+		budget:    newBudget(),
+		checks:    ownChecks(),
+		holds:     true,
+		endpoints: map[string]*endpoint{},
+		changed:   make(chan struct{}, 1),
 	}
 	b.roster.Store(&roster{})
 	return b
@@ -132,68 +129,48 @@ func policyOf(name string) balance.Policy {
 // Name returns the name of the backend.
 func (b *Backend) Name() string { return b.name }
 
-// SetServers says where the replicas are. Each server is the URL of a replica, https://host:port, or
-// a name whose addresses are those of replicas, dns:///host:port. A replica that is no longer among
-// them finishes its requests.
+// SetServers says where the replicas of core or extensions are. Each server is the URL of a replica, https://host:port, or a name whose
+// addresses are those of replicas, dns:///host:port.
 func (b *Backend) SetServers(list []string) error {
-	parsed, err := parseServers(list)
-	if err != nil {
-		return fmt.Errorf("replicas of %s: %w", b.name, err)
+	var servers []addresses.Location
+	for _, server := range list {
+		at, err := addresses.OfServer(server)
+		if err != nil {
+			return fmt.Errorf("replicas of %s: %w", b.name, err)
+		}
+		servers = append(servers, at)
 	}
-	b.setServers(parsed)
+	b.set.Put(servers)
 	return nil
 }
 
-func (b *Backend) setServers(now servers) {
+// SetAddresses says where the replicas are, host:port. A replica that is no longer among them finishes its requests.
+func (b *Backend) SetAddresses(addresses []string) {
 	b.mu.Lock()
-	b.servers = now
-	maps.DeleteFunc(b.resolved, func(name string, _ []string) bool { return !slices.Contains(now.names, name) })
-	changed := b.updateEndpoints()
-	b.mu.Unlock()
-	signal(b.resolveNow)
-	b.notifyIf(changed)
-}
-
-// setResolved says what a name stands for. That it stands for nothing is not believed while replicas
-// are ready at what it stood for before.
-func (b *Backend) setResolved(name string, addresses []string) {
-	b.mu.Lock()
-	changed := false
-	if slices.Contains(b.servers.names, name) && (len(addresses) > 0 || !b.anyReady(b.resolved[name])) {
-		b.resolved[name] = addresses
-		changed = b.updateEndpoints()
-	}
+	changed := b.updateEndpoints(addresses)
 	b.mu.Unlock()
 	b.notifyIf(changed)
 }
 
-func (b *Backend) anyReady(addresses []string) bool {
-	return slices.ContainsFunc(addresses, func(address string) bool {
-		e := b.endpoints[address]
-		return e != nil && e.health.condition == ready
-	})
+// isReady reports whether the last probe of the replica at an address found it ready.
+func (b *Backend) isReady(address string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.endpoints[address]
+	return e != nil && e.health.condition == ready
 }
 
-// updateEndpoints makes the endpoints those of the servers.
-func (b *Backend) updateEndpoints() (changed bool) {
-	wanted := map[string]bool{}
-	for _, address := range b.servers.addresses {
-		wanted[address] = true
-	}
-	for _, addresses := range b.resolved {
-		for _, address := range addresses {
-			wanted[address] = true
-		}
-	}
+// updateEndpoints makes the endpoints those at the addresses.
+func (b *Backend) updateEndpoints(addresses []string) (changed bool) {
 	for address, e := range b.endpoints {
-		if !wanted[address] {
+		if !slices.Contains(addresses, address) {
 			delete(b.endpoints, address)
 			close(e.removed)
 			changed = true
 			klog.InfoS("Replica removed", "backend", b.name, "replica", address)
 		}
 	}
-	for address := range wanted {
+	for _, address := range addresses {
 		if b.endpoints[address] == nil {
 			e := b.newEndpoint(address)
 			b.endpoints[address] = e
@@ -266,7 +243,9 @@ func (b *Backend) Run(ctx context.Context) {
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
 	tasks.Go(func() { b.trust.Run(ctx) })
-	tasks.Go(func() { b.resolve(ctx) })
+	if b.set != nil {
+		tasks.Go(func() { b.set.Run(ctx) })
+	}
 	for {
 		b.mu.Lock()
 		added := b.added

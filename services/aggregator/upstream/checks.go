@@ -7,17 +7,14 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tripod-k8s/tripod/internal/hop/replicas"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
 // checks say how the replicas of a backend are found to be ready, and how often they are asked.
 type checks struct {
-	// path is what they are asked for, and sign says who asks.
-	path string
-	sign func(*http.Request)
-	// isWell reports whether a status is that of a ready replica.
-	isWell func(status int) bool
+	replicas.Probe
 	// timeout is when a replica that does not answer is taken for silent.
 	timeout time.Duration
 	// pause is the least time between two probes, however often a replica is doubted. It grows up to maxPause while the doubts
@@ -34,9 +31,7 @@ type checks struct {
 // ownChecks are those of core and extensions.
 func ownChecks() checks {
 	return checks{
-		path:            "/readyz",
-		sign:            trust.SpeakAsAggregator,
-		isWell:          func(status int) bool { return status == http.StatusOK },
+		Probe:           replicas.Probe{Path: "/readyz", Sign: trust.SpeakAsAggregator, IsReady: func(status int) bool { return status == http.StatusOK }},
 		timeout:         2 * time.Second,
 		pause:           20 * time.Millisecond,
 		maxPause:        20 * time.Millisecond,
@@ -65,10 +60,9 @@ func NewAggregated(t Aggregated) *Backend {
 	// Any of its answers may be a stream, so none of unknown length is held.
 	b.holds = false
 	b.checks = checks{
-		path: t.Path,
-		sign: t.Sign,
-		// As kube-aggregator: it may redirect.
-		isWell:          func(status int) bool { return status >= http.StatusOK && status < http.StatusBadRequest },
+		Probe: replicas.Probe{Path: t.Path, Sign: t.Sign, IsReady: func(status int) bool {
+			return status >= http.StatusOK && status < http.StatusBadRequest // as kube-aggregator: it may redirect
+		}},
 		timeout:         5 * time.Second,
 		pause:           100 * time.Millisecond,
 		maxPause:        time.Second,
@@ -78,11 +72,6 @@ func NewAggregated(t Aggregated) *Backend {
 		byConnection:    true,
 	}
 	return b
-}
-
-// SetAddresses says where the replicas are, host:port. A replica that is no longer among them finishes its requests.
-func (b *Backend) SetAddresses(addresses []string) {
-	b.setServers(servers{addresses: addresses})
 }
 
 // Forget removes the metrics of a backend that is Finished and that nobody will use again.

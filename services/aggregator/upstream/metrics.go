@@ -53,7 +53,7 @@ var (
 	}, []string{"backend", "endpoint", "reason"})
 	endpointsByState = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name:           metricsPrefix + "endpoints",
-		Help:           "Replicas by state: serving, draining, ejected, unprobed, unready, refusing, silent.",
+		Help:           "Replicas by state: serving, draining, ejected, unprobed, unready, refusing, silent, frozen.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"backend", "state"})
 	connectionsOpen = metrics.NewGaugeVec(&metrics.GaugeOpts{

@@ -7,13 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"sync"
 	"time"
 
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/internal/hop/replicas"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
@@ -144,26 +144,22 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// roundTripper sends probes.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
 func (e *endpoint) ask(ctx context.Context, c *checks) (finding, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+e.address+c.path, nil)
-	if err != nil {
-		return finding{}, err
+	err := c.Ask(ctx, roundTripper(func(req *http.Request) (*http.Response, error) {
+		req.Header.Set("User-Agent", "tripod-aggregator/probe")
+		return e.pool.RoundTrip(req, connections.Multiplexed)
+	}), e.address)
+	var says *replicas.UnreadyError
+	if errors.As(err, &says) {
+		return finding{condition: unready, message: says.Error()}, nil
 	}
-	req.Header.Set("User-Agent", "tripod-aggregator/probe")
-	c.sign(req)
-	resp, err := e.pool.RoundTrip(req, connections.Multiplexed)
-	if err != nil {
-		return finding{}, err
-	}
-	defer resp.Body.Close() //nolint:errcheck // nothing is lost with an unread probe
-	if !c.isWell(resp.StatusCode) {
-		return finding{condition: unready, message: c.path + " answers " + resp.Status}, nil
-	}
-	// Read, so that the request ends well.
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil && !errors.Is(err, io.EOF) {
-		return finding{}, err
-	}
-	return finding{condition: ready}, nil
+	return finding{condition: ready}, err
 }
 
 // isAlive reports whether the replica shows a sign of life before the context ends. One that answers below HTTP only waits for something
@@ -202,6 +198,8 @@ func (b *Backend) doubt(e *endpoint, reason connections.Reason) {
 	if b.update(e, reason.String(), func(h *health) { h.eject(time.Now(), reason == connections.Unreachable) }) {
 		signal(e.doubted)
 		// It may have been replaced by one at another address.
-		signal(b.resolveNow)
+		if b.set != nil {
+			b.set.LookUpNow()
+		}
 	}
 }

@@ -7,7 +7,6 @@ package options
 import (
 	"context"
 	"fmt"
-	"net/url"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
@@ -48,7 +47,7 @@ type Completed struct {
 	*Options
 	service.Neighbours
 	// Core are the URLs of core.
-	Core []*url.URL
+	Core []addresses.Location
 }
 
 // New returns options with kube-apiserver's defaults, except that a shutdown ends watches.
@@ -137,12 +136,12 @@ func (o *Options) find() (*Completed, []error) {
 }
 
 // CoreIn returns where core is.
-func CoreIn(backends *addresses.Backends) ([]*url.URL, error) {
+func CoreIn(backends *addresses.Backends) ([]addresses.Location, error) {
 	urls, errs := parseCoreServers("--"+addresses.BackendsFileFlag+": servers of core", backends.Core.Servers)
 	return urls, utilerrors.NewAggregate(errs)
 }
 
-func parseCoreServers(where string, servers []string) ([]*url.URL, []error) {
+func parseCoreServers(where string, servers []string) ([]addresses.Location, []error) {
 	if len(servers) == 0 {
 		return nil, []error{fmt.Errorf("%s: required", where)}
 	}

@@ -27,7 +27,7 @@ func complete(t *testing.T, changed servicetest.Flags) (*Completed, error) {
 func TestCompleteWithGoodFlags(t *testing.T) {
 	completed, err := complete(t, nil)
 	require.NoError(t, err)
-	if len(completed.Core) != 2 || completed.Core[1].Host != "127.0.0.1:6445" {
+	if len(completed.Core) != 2 || completed.Core[1].Address() != "127.0.0.1:6445" {
 		t.Errorf("servers of core: %v", completed.Core)
 	}
 	if got, want := completed.SecureServing.ServerCert.CertKey.CertFile, completed.ServiceTrust.CertFile; got != want {
@@ -57,12 +57,12 @@ func TestCoreIsFoundByAFile(t *testing.T) {
 	}
 	completed, err := complete(t, servicetest.Flags{"core-servers": "", "backends-file": write("https://127.0.0.1:6444", "https://127.0.0.1:6445")})
 	require.NoError(t, err)
-	if len(completed.Core) != 2 || completed.Core[1].Host != "127.0.0.1:6445" || completed.Backends == nil {
+	if len(completed.Core) != 2 || completed.Core[1].Address() != "127.0.0.1:6445" || completed.Backends == nil {
 		t.Errorf("servers of core: %v of %v", completed.Core, completed.Backends)
 	}
 	named, err := complete(t, servicetest.Flags{"core-servers": "", "backends-file": write("dns:///core:6444")})
 	require.NoError(t, err)
-	assert.Equal(t, "dns://core:6444", named.Core[0].String())
+	assert.Equal(t, []addresses.Location{{Host: "core", Port: "6444", IsName: true}}, named.Core)
 	for _, test := range []struct {
 		name, path, list, want string
 	}{

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/tripod-k8s/tripod/internal/hop/replicas"
 )
 
 // line is what a server says about one of its checks, as in "[+]ping ok".
@@ -24,21 +26,12 @@ type line struct {
 // parse reads what a server answers to ?verbose.
 func parse(answer string) []line {
 	var lines []line
-	for text := range strings.Lines(answer) {
-		text = strings.TrimSuffix(text, "\n")
-		rest, fine := strings.CutPrefix(text, "[+]")
-		if !fine {
-			var fails bool
-			if rest, fails = strings.CutPrefix(text, "[-]"); !fails {
-				continue
-			}
-		}
-		name, outcome, _ := strings.Cut(rest, " ")
-		l := line{name: name, fine: fine, said: text}
-		if with, ok := strings.CutPrefix(outcome, "excluded with "); ok {
+	for _, check := range replicas.ParseChecks(answer) {
+		l := line{name: check.Name, fine: check.Passes, said: check.String()}
+		if with, ok := strings.CutPrefix(check.Outcome, "excluded with "); ok {
 			l.exclusion = strings.TrimSuffix(with, ": ok")
-		} else if outcome == "excluded: ok" {
-			l.exclusion = name
+		} else if check.Outcome == "excluded: ok" {
+			l.exclusion = check.Name
 		}
 		lines = append(lines, l)
 	}

@@ -1,0 +1,199 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package replicas
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+)
+
+const (
+	// lookUpInterval is how often names are looked up.
+	lookUpInterval = 5 * time.Second
+	lookUpTimeout  = 5 * time.Second
+	// maxFound is how many addresses a name may have. Each is probed.
+	maxFound = 256
+	// maxKept and maxKeep bound how many replicas of a name stay without its answers, and for how long.
+	maxKept = 32
+	maxKeep = time.Hour
+)
+
+// Config says whose replicas they are.
+type Config struct {
+	// Service names the service in the log.
+	Service string
+	// Ready reports whether the replica at an address, host:port, has shown the certificate of the service and said that it is ready, when it was
+	// last asked. It must not call the Set.
+	Ready func(address string) bool
+	// Changed hears the addresses of all replicas, when they change. It must not call the Set.
+	Changed func(addresses []string)
+}
+
+// Set is where the replicas of a service are: single addresses, and names whose addresses are those of replicas, as a headless Service
+// has them.
+type Set struct {
+	config Config
+	lookUp func(ctx context.Context, host string) ([]string, error)
+	now    chan struct{}
+
+	mu      sync.Mutex
+	servers []addresses.Location
+	names   map[addresses.Location]*name
+	told    []string
+}
+
+// name is what a name stands for.
+type name struct {
+	found []string
+	// kept are ready replicas that are not found any more, with the time since when.
+	kept map[string]time.Time
+}
+
+// New returns a set without replicas.
+func New(config Config) *Set {
+	return &Set{config: config, lookUp: net.DefaultResolver.LookupHost, now: make(chan struct{}, 1), names: map[addresses.Location]*name{}}
+}
+
+// Put says where the replicas are from now on. Names have no addresses before Run has looked them up.
+func (s *Set) Put(servers []addresses.Location) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.servers = servers
+	before := s.names
+	s.names = map[addresses.Location]*name{}
+	for _, server := range servers {
+		if !server.IsName {
+			continue
+		}
+		if s.names[server] = before[server]; s.names[server] == nil {
+			s.names[server] = &name{}
+		}
+	}
+	s.tell()
+	s.LookUpNow()
+}
+
+// LookUpNow has names looked up at once. It does not wait.
+func (s *Set) LookUpNow() {
+	select {
+	case s.now <- struct{}{}:
+	default:
+	}
+}
+
+// Run looks up names until the context ends.
+func (s *Set) Run(ctx context.Context) {
+	ticker := time.NewTicker(lookUpInterval)
+	defer ticker.Stop()
+	for {
+		s.mu.Lock()
+		servers := s.servers
+		s.mu.Unlock()
+		for _, server := range servers {
+			if server.IsName {
+				s.find(ctx, server)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.now:
+		case <-ticker.C:
+		}
+	}
+}
+
+// find looks up a name. If that fails, the name has the addresses from before.
+func (s *Set) find(ctx context.Context, server addresses.Location) {
+	looking, cancel := context.WithTimeout(ctx, lookUpTimeout)
+	defer cancel()
+	hosts, err := s.lookUp(looking, server.Host)
+	if ctx.Err() != nil {
+		return
+	}
+	var missing *net.DNSError
+	if errors.As(err, &missing) && missing.IsNotFound {
+		hosts, err = nil, nil // the name has no replicas
+	}
+	if err != nil {
+		klog.ErrorS(err, "Looking up the replicas of a service", "service", s.config.Service, "name", server.Address())
+	}
+	slices.Sort(hosts)
+	if len(hosts) > maxFound {
+		klog.ErrorS(nil, "A name has too many addresses, using the first", "service", s.config.Service, "name", server.Address(), "found", len(hosts), "used", maxFound)
+		hosts = hosts[:maxFound]
+	}
+	found := make([]string, 0, len(hosts))
+	for _, host := range hosts {
+		found = append(found, net.JoinHostPort(host, server.Port))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.names[server]
+	if n == nil {
+		return // somebody took it out meanwhile
+	}
+	if err != nil {
+		found = n.found
+	}
+	if n.take(found, s.config.Ready) {
+		klog.InfoS("A name leads to no replica that is ready, keeping those that are", "service", s.config.Service, "name", server.Address(),
+			"found", found, "kept", n.addresses()[len(found):])
+	}
+	s.tell()
+}
+
+// take takes over what was found. While no replica is ready there, those of before stay that are, and the first time it reports that.
+func (n *name) take(found []string, ready func(string) bool) (keeps bool) {
+	now, before := time.Now(), n.addresses()
+	kept := map[string]time.Time{}
+	if !slices.ContainsFunc(found, ready) {
+		for _, address := range before {
+			since, ok := n.kept[address]
+			if !ok {
+				since = now
+			}
+			if !slices.Contains(found, address) && len(kept) < maxKept && now.Sub(since) < maxKeep && ready(address) {
+				kept[address] = since
+			}
+		}
+	}
+	keeps = len(kept) > 0 && len(n.kept) == 0
+	n.found, n.kept = found, kept
+	return keeps
+}
+
+// addresses returns those that were found, and then those that are kept.
+func (n *name) addresses() []string {
+	kept := make([]string, 0, len(n.kept))
+	for address := range n.kept {
+		kept = append(kept, address)
+	}
+	slices.Sort(kept)
+	return slices.Concat(n.found, kept)
+}
+
+// tell says where all replicas are, if that has changed.
+func (s *Set) tell() {
+	now := []string{}
+	for _, server := range s.servers {
+		if server.IsName {
+			now = append(now, s.names[server].addresses()...)
+		} else {
+			now = append(now, server.Address())
+		}
+	}
+	if s.told == nil || !slices.Equal(now, s.told) {
+		s.told = now
+		s.config.Changed(now)
+	}
+}
