@@ -118,7 +118,7 @@ e2e: e2e-assets $(TOOLS)/gotestsum ## Install the chart into a kind cluster and 
 E2E_TESTS := ./e2e ./e2e/takeover ./e2e/faults
 
 .PHONY: e2e-up
-e2e-up: images $(TOOLS)/helm ## Make a kind cluster with Tripod in it, for trying by hand.
+e2e-up: images $(TOOLS)/helm ## Create a kind cluster with Tripod in it, to try by hand.
 	@go run ./e2e/up
 
 .PHONY: e2e-down
@@ -192,7 +192,7 @@ CHECKS := kubernetes insides tidy proto generated docs licences lint
 verify: $(CHECKS:%=verify-%) ## Check vet, lint, formatting, contracts, generated code, docs, go.mod, replace lines, Kubernetes' insides and licence headers.
 
 .PHONY: fix
-fix: $(filter-out fix-insides fix-docs,$(CHECKS:%=fix-%)) ## Put right what `make verify` can complain about and a program can mend.
+fix: $(filter-out fix-insides fix-docs,$(CHECKS:%=fix-%)) ## Repair the findings of `make verify` that a program can repair.
 
 .PHONY: verify-kubernetes fix-kubernetes
 verify-kubernetes: ## Check that each Kubernetes module has its replace line at the pinned version.
@@ -206,9 +206,9 @@ bump-kubernetes: ## Require another version of Kubernetes, and say what a person
 
 # `make fix` leaves fix-insides out: a person compares the declarations first.
 .PHONY: verify-insides fix-insides
-verify-insides: ## Check that the declarations of Kubernetes that Tripod leans on (hack/kubernetes-insides.yaml) are what they were.
+verify-insides: ## Check that the declarations of Kubernetes that Tripod relies on (hack/kubernetes-insides.yaml) have not changed.
 	go run -trimpath ./hack/kubernetes-insides
-fix-insides: ## Record these declarations as they are now, once our code follows them.
+fix-insides: ## Record these declarations as they are now, after you adapted our code.
 	go run -trimpath ./hack/kubernetes-insides -fix
 
 MODULES := . $(patsubst %/go.mod,%,$(wildcard tools/*/go.mod))
@@ -231,7 +231,7 @@ fix-proto: $(TOOLS)/buf
 	$(TOOLS)/buf format --write proto
 
 .PHONY: release-proto
-release-proto: $(TOOLS)/buf ## Hold later changes of the contracts against what they are now; for a release.
+release-proto: $(TOOLS)/buf ## Make verify-proto compare later contracts with the present ones; for a release.
 	$(TOOLS)/buf build proto --exclude-source-info --output $(PROTO_RELEASED)
 
 PRIORITIES := services/aggregator/apis/apiservices/priorities_generated.go

@@ -52,8 +52,8 @@ The instance is the one in $` + up.DataDirVariable + ` or ` + up.DefaultDataDirH
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&kubeconfig, "kubeconfig", "", "file that says where the API is")
-	fs.StringVar(&server, "server", "", "URL of the API, instead of that in the kubeconfig")
+	fs.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the API to check")
+	fs.StringVar(&server, "server", "", "URL of the API, instead of the one in the kubeconfig")
 	fs.StringVarP(&namespace, "namespace", "n", "default", "namespace of the objects")
 	fs.DurationVar(&timeout, "timeout", time.Minute, "longest time for the whole check")
 	return cmd

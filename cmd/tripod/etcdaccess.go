@@ -26,10 +26,10 @@ func newEtcdAccessCommand() *cobra.Command {
 		Use:   "access {--endpoints URLS | --commands}",
 		Short: "Let each service reach only its own keys in etcd",
 		Long: `Make a user and a role in etcd for each service, and turn authentication on. etcd must run with --client-cert-auth. Each service needs a
-certificate with its user as the common name: tripod-core, tripod-extensions, tripod-aggregator. The certificate for this command needs
-root. The command may run again, and must after an upgrade that adds resources.`,
+certificate with its user as the common name: tripod-core, tripod-extensions, tripod-aggregator. The certificate for this command needs the
+common name root. You can run the command at any time. Run it before an upgrade to a version of Kubernetes that adds resources.`,
 		Example: `  tripod etcd access --endpoints https://10.0.0.1:2379 --cacert ca.crt --cert root.crt --key root.key
-  tripod etcd access --commands                      # what to do with etcdctl instead`,
+  tripod etcd access --commands                      # print commands of etcdctl that do the same`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if commands {
@@ -37,7 +37,7 @@ root. The command may run again, and must after an upgrade that adds resources.`
 				return err
 			}
 			if len(endpoints) == 0 {
-				return errors.New("which etcd? Give --endpoints")
+				return errors.New("no etcd: set --endpoints")
 			}
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
@@ -65,9 +65,9 @@ root. The command may run again, and must after an upgrade that adds resources.`
 	fs.StringVar(&certFile, "cert", "", "client certificate with the common name root")
 	fs.StringVar(&keyFile, "key", "", "key of the client certificate")
 	fs.StringVar(&o.Prefix, "etcd-prefix", "/registry", "--etcd-prefix of the services")
-	fs.StringVar(&o.Former, "former", "", "user that goes on reaching everything until the next run after the one that turns authentication on")
+	fs.StringVar(&o.Former, "former", "", "user that keeps access to all keys when this run turns authentication on; the next run removes it")
 	fs.DurationVar(&timeout, "timeout", time.Minute, "how long to wait for etcd")
-	fs.BoolVar(&commands, "commands", false, "only print the commands of etcdctl that do the same in an etcd without users and roles")
-	fs.BoolVar(&off, "off", false, "turn authentication off again")
+	fs.BoolVar(&commands, "commands", false, "print the commands of etcdctl that do the same in an etcd without users and roles, and do nothing else")
+	fs.BoolVar(&off, "off", false, "turn authentication off")
 	return cmd
 }

@@ -17,9 +17,8 @@ func newKubeAPIServerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   kubeapiserver.Name + " FLAGS",
 		Short: "Run in place of kube-apiserver, with its flags",
-		Long: `Runs core, extensions and aggregator as child processes behind one port, with the
-flags of kube-apiserver ("tripod kube-apiserver --help" lists them). Called through a
-symbolic link named kube-apiserver, tripod does the same.`,
+		Long: `Run core, extensions and aggregator as child processes behind one port, with the flags of kube-apiserver
+("tripod kube-apiserver --help" lists them). Through a symbolic link named kube-apiserver, tripod does the same.`,
 		DisableFlagParsing: true,
 		Run: func(_ *cobra.Command, args []string) {
 			os.Exit(runKubeAPIServer(args))

@@ -38,7 +38,7 @@ func newSplitEtcdCommand() *cobra.Command {
 		Use:   "split-etcd --from URL --extensions-to URL",
 		Short: "Give custom resources an etcd of their own",
 		Long: `Copy CustomResourceDefinitions and custom resources from the etcd of all services to one for extensions alone, and
-compare the two. The source stays as it is. Afterwards start extensions with the --etcd-servers of the target.
+compare the two. The command does not change the source. Afterwards, start extensions with the target as its --etcd-servers.
 
 Stop extensions (or kube-apiserver) first: custom resources must not change during the copy. The command checks that at the
 end. Built-in APIs stay available. The resourceVersions of custom resources never decrease, and clients that watch them list again.

@@ -24,11 +24,11 @@ func newUpCommand() *cobra.Command {
 		Use:   "up",
 		Short: "Start an instance on this machine and keep it running until Ctrl-C",
 		Long: `Start an instance on this machine and keep it running until Ctrl-C: aggregator, core and extensions, and an etcd
-unless the flags name one for all three. The data directory holds its data and all that it needs, so the next start
+unless the flags name one for all three. The data directory holds all data, certificates and logs, so the next start
 continues where this one ended.
 
 Each service can have several replicas, and ` + "`tripod scale`" + ` changes their number. All replicas of a service get the
-same flags from --core-arg and the like. Write {replica} for the name of the replica where each needs a value of its own:
+same flags from --core-arg and the like. In a flag, {replica} stands for the name of the replica, so that each gets a value of its own:
 
   tripod up --core-replicas 2 --core-arg=--audit-log-path=/tmp/audit-{replica}.log --core-arg=--audit-policy-file=policy.yaml`,
 		Args: cobra.NoArgs,
@@ -65,7 +65,7 @@ same flags from --core-arg and the like. Write {replica} for the name of the rep
 		"form of the APIServices of core and extensions: service, or local as in kube-apiserver")
 	o.Shared = map[string][]string{}
 	for _, name := range up.SharedFlags {
-		fs.Var(&sharedFlag{name, o.Shared}, name, "kube-apiserver's flag, for all services; can be repeated")
+		fs.Var(&sharedFlag{name, o.Shared}, name, "as in kube-apiserver, for all services; can be repeated")
 	}
 	fs.StringArrayVar(&o.CoreArgs, "core-arg", nil, "further flag for each replica of core, as in --core-arg=--v=4; can be repeated")
 	fs.StringArrayVar(&o.ExtensionsArgs, "extensions-arg", nil, "further flag for each replica of extensions; can be repeated")

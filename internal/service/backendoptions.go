@@ -38,7 +38,7 @@ func (o *BackendOptions) AddTripodFlags(sets *cliflag.NamedFlagSets, replaced st
 	o.GRPC.AddFlags(fs)
 	o.Aggregator.AddFlags(fs)
 	fs.BoolVar(&o.AllowDirectClients, "allow-direct-clients", o.AllowDirectClients,
-		"Serve clients that do not come through the aggregator, too, if they have credentials that this service knows. Otherwise they are unauthorized.")
+		"Also serve clients that do not come through the aggregator, if this service knows their credentials. Without this flag, they get 401.")
 	o.Options.AddTripodFlags(sets, replaced)
 }
 

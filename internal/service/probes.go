@@ -21,7 +21,7 @@ func newProbesFlag() addresses.BindFlag {
 	return addresses.BindFlag{
 		Name: "probe-bind-address",
 		Usage: "Address (host:port) that serves /livez, /readyz and /healthz over plain HTTP without authentication, for probes. " +
-			"Empty serves them nowhere but at --secure-port.",
+			"If empty, only --secure-port serves them.",
 	}
 }
 

@@ -27,8 +27,8 @@ type AggregatorOptions struct {
 func (o *AggregatorOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.Servers, aggregatorFlag, o.Servers,
 		"URLs of the replicas of the aggregator (https://host:port), comma separated, or of a load balancer in front of them. "+
-			"The first that can be reached is asked about API groups that this service does not serve, for admission. "+
-			"Without it these groups seem to be unavailable there.")
+			"For admission, this service asks the first that it can reach about API groups that it does not serve. "+
+			"Without this flag, admission takes these groups for unavailable.")
 }
 
 // Find returns where the aggregator is, by the flag or by the backends file, if there is one.

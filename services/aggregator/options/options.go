@@ -138,9 +138,9 @@ func (o *Options) addAggregatedFlags(fs *pflag.FlagSet) {
 func (o *Options) addOwnFlags(fs *pflag.FlagSet) {
 	o.Lists.AddFlags(fs)
 	fs.DurationVar(&o.IdentityGrace, "identity-grace", o.IdentityGrace,
-		"How long bearer tokens that are known are let in while no replica of core can be asked about them. Then, and for other tokens, requests are answered with 503.")
+		"How long the aggregator accepts cached bearer tokens while it can ask no replica of core. Afterwards, and with other tokens, requests get 503.")
 	fs.IntVar(&o.RequestsMemoryMB, "requests-memory-mb", o.RequestsMemoryMB,
-		"Memory, in MiB, that requests in flight may take. A user may have as much as is still free; further requests are answered with 429. "+
+		"Memory, in MiB, that requests in flight may take. A user may have as much as is still free; further requests get 429. "+
 			"0 means half of GOMEMLIMIT or of the container's limit, and 2048 without a limit.")
 	fs.StringVar(&o.APIServiceForm, "apiservice-form", o.APIServiceForm,
 		"Form of the APIServices registered for core and extensions: \"service\" names the backend in spec.service, "+

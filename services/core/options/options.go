@@ -25,7 +25,8 @@ type Options struct {
 	// Kube are kube-apiserver's options. The generic ones are those of BackendOptions.
 	Kube *options.ServerRunOptions
 
-	// AdvertisePort is the port that the kubernetes Service and discovery name. 0 means core's own.
+	// AdvertisePort is the aggregator's port in the kubernetes Service, its endpoints and discovery. 0 means each aggregator's own port in the
+	// endpoints, and core's port elsewhere.
 	AdvertisePort int
 	// BindKubeletClient lets the user of --kubelet-client-certificate use the API of kubelets.
 	BindKubeletClient bool
@@ -69,7 +70,8 @@ func (o *Options) Flags() *cliflag.NamedFlagSets {
 	o.AddTripodFlags(&sets, "--aggregator-servers")
 	own := sets.FlagSet("tripod")
 	own.IntVar(&o.AdvertisePort, "advertise-port", o.AdvertisePort,
-		"Port of the aggregator, named in the kubernetes Service, its endpoints and discovery. 0 means --secure-port.")
+		"Port of the aggregator in the kubernetes Service, its endpoints and discovery. 0 means each aggregator's own port in the endpoints, "+
+			"and --secure-port elsewhere.")
 	own.BoolVar(&o.BindKubeletClient, "bind-kubelet-client", o.BindKubeletClient,
 		"Keep a ClusterRoleBinding tripod:kubelet-client, which gives the user of --kubelet-client-certificate the ClusterRole system:kubelet-api-admin.")
 	return &sets

@@ -80,7 +80,7 @@ func (o *Options) Flags() *cliflag.NamedFlagSets {
 	own := sets.FlagSet("tripod")
 	own.StringSliceVar(&o.CoreServers, coreServersFlag, o.CoreServers,
 		"URLs of the replicas of core (https://host:port), comma separated, or a name whose addresses are replicas "+
-			"(dns:///host:port), such as that of a headless Service. One that is ready is followed.")
+			"(dns:///host:port), such as that of a headless Service. This service uses one that is ready.")
 	own.BoolVar(&o.EndpointRouting, "enable-aggregator-routing", o.EndpointRouting,
 		"Send webhook calls to endpoint IPs rather than cluster IPs.")
 	return sets
