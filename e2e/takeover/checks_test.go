@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tripod-k8s/tripod/e2e/kindcluster"
+	"github.com/tripod-k8s/tripod/test/framework/inventory"
 )
 
 // late has workloads that the tests create while one API server or the other runs.
@@ -100,7 +101,7 @@ func (s *subject) checkAdmission(t *testing.T) {
 	boat := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.com/v1", "kind": "Boat", "metadata": map[string]any{"name": "liner"}, "spec": map[string]any{"length": int64(300)},
 	}}
-	if _, err := s.dynamic.Resource(boats).Namespace(namespace).Create(t.Context(), boat, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
+	if _, err := s.dynamic.Resource(inventory.Boats).Namespace(namespace).Create(t.Context(), boat, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
 		t.Errorf("a boat of 300 m: got %v, want a refusal by the policy", err)
 	}
 }
@@ -144,7 +145,7 @@ func (s *subject) removeNamespace(t *testing.T, name string) {
 		return fmt.Errorf("the namespace has the conditions %v", got.Status.Conditions)
 	})
 	none := []byte(`{"metadata":{"finalizers":null}}`)
-	if _, err := s.dynamic.Resource(boats).Namespace(name).Patch(t.Context(), "late", types.MergePatchType, none, metav1.PatchOptions{}); err != nil {
+	if _, err := s.dynamic.Resource(inventory.Boats).Namespace(name).Patch(t.Context(), "late", types.MergePatchType, none, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	s.eventually(t, readyTimeout, "the namespace is gone", func(ctx context.Context) error {

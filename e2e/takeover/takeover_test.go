@@ -14,9 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"k8s.io/apimachinery/pkg/util/version"
-	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/restmapper"
 
 	"github.com/tripod-k8s/tripod/e2e/environment"
 	"github.com/tripod-k8s/tripod/e2e/imagearchive"
@@ -27,7 +25,6 @@ import (
 type subject struct {
 	*kindcluster.Cluster
 	dynamic dynamic.Interface
-	mapper  *restmapper.DeferredDiscoveryRESTMapper
 }
 
 // keepsake has objects that the test creates while Tripod is the API server, and that must stay.
@@ -121,7 +118,6 @@ func newSubject(t *testing.T) *subject {
 	if s.dynamic, err = dynamic.NewForConfig(s.Config()); err != nil {
 		t.Fatal(err)
 	}
-	s.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(s.Client.Discovery()))
 	return s
 }
 

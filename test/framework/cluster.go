@@ -69,15 +69,23 @@ func (c *Cluster) config(cert, key string) *rest.Config {
 	}
 }
 
-// writeKubeconfig writes the administrator's kubeconfig to c.Kubeconfig.
-func (c *Cluster) writeKubeconfig() error {
-	admin := c.Admin()
+// UserKubeconfig writes a kubeconfig for a user to dir, and returns its path.
+func (c *Cluster) UserKubeconfig(dir, user string) (string, error) {
+	config, err := c.UserConfig(user)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, user+".kubeconfig")
+	return path, c.writeKubeconfig(path, config)
+}
+
+func (c *Cluster) writeKubeconfig(path string, user *rest.Config) error {
 	config := clientcmdapi.NewConfig()
-	config.Clusters[c.Name] = &clientcmdapi.Cluster{Server: c.URL, CertificateAuthority: admin.CAFile}
-	config.AuthInfos[c.Name] = &clientcmdapi.AuthInfo{ClientCertificate: admin.CertFile, ClientKey: admin.KeyFile}
+	config.Clusters[c.Name] = &clientcmdapi.Cluster{Server: c.URL, CertificateAuthority: user.CAFile}
+	config.AuthInfos[c.Name] = &clientcmdapi.AuthInfo{ClientCertificate: user.CertFile, ClientKey: user.KeyFile}
 	config.Contexts[c.Name] = &clientcmdapi.Context{Cluster: c.Name, AuthInfo: c.Name}
 	config.CurrentContext = c.Name
-	if err := clientcmd.WriteToFile(*config, c.Kubeconfig); err != nil {
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		return fmt.Errorf("cannot write kubeconfig: %w", err)
 	}
 	return nil

@@ -14,8 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // stages tell kwok how nodes and pods change.
@@ -74,11 +72,11 @@ func (e *Environment) StartControllers(ctx context.Context, cluster *Cluster, op
 }
 
 func (c *Cluster) controllerCommands(dir string, moreStages []string) ([]Command, error) {
-	manager, err := c.userKubeconfig(dir, "system:kube-controller-manager")
+	manager, err := c.UserKubeconfig(dir, "system:kube-controller-manager")
 	if err != nil {
 		return nil, err
 	}
-	scheduler, err := c.userKubeconfig(dir, "system:kube-scheduler")
+	scheduler, err := c.UserKubeconfig(dir, "system:kube-scheduler")
 	if err != nil {
 		return nil, err
 	}
@@ -113,24 +111,6 @@ func (c *Cluster) controllerCommands(dir string, moreStages []string) ([]Command
 		{Name: "kube-scheduler", Args: []string{"--kubeconfig=" + scheduler, "--leader-elect=false", "--secure-port=0"}},
 		{Name: "kwok", Args: kwok},
 	}, nil
-}
-
-// userKubeconfig writes a kubeconfig for a user to dir and returns its path.
-func (c *Cluster) userKubeconfig(dir, user string) (string, error) {
-	config, err := c.UserConfig(user)
-	if err != nil {
-		return "", err
-	}
-	kubeconfig := clientcmdapi.NewConfig()
-	kubeconfig.Clusters[c.Name] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthority: config.CAFile}
-	kubeconfig.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificate: config.CertFile, ClientKey: config.KeyFile}
-	kubeconfig.Contexts[c.Name] = &clientcmdapi.Context{Cluster: c.Name, AuthInfo: user}
-	kubeconfig.CurrentContext = c.Name
-	path := filepath.Join(dir, user+".kubeconfig")
-	if err := clientcmd.WriteToFile(*kubeconfig, path); err != nil {
-		return "", fmt.Errorf("cannot write a kubeconfig for %s: %w", user, err)
-	}
-	return path, nil
 }
 
 func createFakeNode(ctx context.Context, client kubernetes.Interface, name string) error {

@@ -13,65 +13,69 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/local/certs"
 )
 
-// The services, as their binaries and certificates are called.
+// The names of the services in their binaries and certificates.
 const (
 	core       = "core"
 	extensions = "extensions"
 	aggregator = "aggregator"
 )
 
-// serviceUsers are the users that the services' certificates name.
+// serviceUsers are the common names of the services' certificates.
 var serviceUsers = map[string]string{
 	core: trust.Core, extensions: trust.Extensions, aggregator: trust.Aggregator,
 }
 
-// FleetOptions says which replicas to start.
+// FleetOptions are the options of StartFleet.
 type FleetOptions struct {
-	// EtcdURL is where an etcd listens. Every replica uses it that is not told otherwise.
+	// EtcdURL is the URL of the etcd. If it is empty, the fleet starts an etcd.
 	EtcdURL string
-	// Env is added to the environment of every replica.
+	// Env is added to the environment of each replica.
 	Env []string
-	// Binaries is the directory with the binaries of the services. It is bin/ when empty.
+	// Binaries is the directory of the binaries of the services, by default bin/.
 	Binaries string
-	// Domain has the aggregators find backends, and extensions core, by the names core.DOMAIN and extensions.DOMAIN, whose addresses are
-	// replicas. All replicas of these need an address of their own then.
+	// Domain makes aggregators find the replicas of backends, and extensions those of core, by the DNS names core.DOMAIN and extensions.DOMAIN.
+	// Each of these replicas then needs an Address.
 	Domain string
 	// Prepare may change the certificates in the directory before a replica starts.
 	Prepare func(pki string) error
-	// Replicas are started in this order.
+	// Replicas start in this order. The default is one replica of each service.
 	Replicas []ReplicaOptions
 }
 
-// ReplicaOptions says how to start one replica of a service.
+// ReplicaOptions are the options of one replica.
 type ReplicaOptions struct {
 	// Name is the service and a number, such as core-1.
 	Name string
-	// EtcdURL is where this replica finds the etcd, when not where the others do.
+	// EtcdURL is the URL of the etcd of this replica, by default that of the fleet.
 	EtcdURL string
-	// Cores are the names of the replicas of core that this one asks, in this order. All, when empty.
+	// Cores are the names of the replicas of core that this replica uses, in this order, by default all.
 	Cores []string
-	// Args are further flags.
+	// Args are additional flags.
 	Args []string
 	// Env is added to the environment.
 	Env []string
-	// Later leaves the start to the test. The others know the address of this one nevertheless.
+	// Later leaves the start to the test. Other replicas get the address of this one in their flags nevertheless.
 	Later bool
-	// Address is where the replica listens, at ports that all such replicas have. It is 127.0.0.1 when empty.
+	// Address is the IP address on which the replica listens, at fixed ports. By default, it listens on 127.0.0.1 at free ports.
 	Address string
-	// Wrap is a command that executes the replica, whose path and flags follow.
+	// Wrap is a command that runs the replica. The path and the flags of the replica are appended.
 	Wrap []string
 }
 
-// Fleet is Tripod with as many replicas of each service as a test wants. Unlike `tripod up` it does not restart what
-// stops.
+// Fleet is Tripod with any number of replicas of each service. Unlike `tripod up`, it does not restart replicas.
 type Fleet struct {
-	// Cluster is reached through the first replica of the aggregator.
+	// Cluster uses the first replica of the aggregator.
 	*Cluster
+	// EtcdURL is the URL of the etcd.
+	EtcdURL string
 
 	environment *Environment
 	options     FleetOptions
@@ -82,7 +86,7 @@ type Fleet struct {
 type Replica struct {
 	// Name is the service and a number, such as core-1.
 	Name string
-	// URL is where it serves, ProbeURL where it serves probes, and GRPCAddress where core and extensions serve aggregators.
+	// URL is the address for requests, ProbeURL that for probes. GRPCAddress is the host:port at which core and extensions serve aggregators.
 	URL, ProbeURL, GRPCAddress string
 
 	environment *Environment
@@ -95,23 +99,39 @@ type Replica struct {
 	process     *Process
 }
 
+// NewFleet starts a fleet that ends with the test.
+func NewFleet(t testing.TB, options FleetOptions) *Fleet {
+	t.Helper()
+	fleet, err := ForTest(t).StartFleet(t.Context(), options)
+	require.NoError(t, err)
+	return fleet
+}
+
 // StartFleet starts the replicas and returns when all are ready.
 func (e *Environment) StartFleet(ctx context.Context, options FleetOptions) (*Fleet, error) {
 	dir, err := e.newDir("fleet")
 	if err != nil {
 		return nil, err
 	}
-	f := &Fleet{
-		Cluster:     &Cluster{Name: "fleet", DataDir: dir, PKI: filepath.Join(dir, "pki"), Kubeconfig: filepath.Join(dir, "kubeconfig")},
-		environment: e, options: options, replicas: map[string]*Replica{},
+	if options.EtcdURL == "" {
+		if options.EtcdURL, err = e.StartEtcd(ctx, dir); err != nil {
+			return nil, err
+		}
 	}
-	f.etcd = plainEtcd(options.EtcdURL)
+	if len(options.Replicas) == 0 {
+		options.Replicas = []ReplicaOptions{{Name: "core-0"}, {Name: "extensions-0"}, {Name: "aggregator-0"}}
+	}
+	f := &Fleet{
+		Cluster: &Cluster{Name: "fleet", DataDir: dir, PKI: filepath.Join(dir, "pki"), Kubeconfig: filepath.Join(dir, "kubeconfig")},
+		EtcdURL: options.EtcdURL, environment: e, options: options, replicas: map[string]*Replica{},
+	}
+	f.etcd = plainEtcd(f.EtcdURL)
 	if err := errorsOf(
 		func() error { return MakeStockPKI(f.PKI) },
 		func() error { return makeServicePKI(f.PKI) },
 		func() (err error) { f.users, err = newUsers(filepath.Join(dir, "users"), f.PKI); return err },
 		f.addReplicas,
-		f.writeKubeconfig,
+		func() error { return f.writeKubeconfig(f.Kubeconfig, f.Admin()) },
 		func() error {
 			if options.Prepare == nil {
 				return nil
@@ -148,14 +168,14 @@ func errorsOf(steps ...func() error) error {
 // Replica returns a replica by its name.
 func (f *Fleet) Replica(name string) *Replica { return f.replicas[name] }
 
-// Through returns the cluster as it is reached through a replica of the aggregator.
+// Through returns a cluster whose clients use one replica of the aggregator.
 func (f *Fleet) Through(aggregator string) *Cluster {
 	cluster := *f.Cluster
 	cluster.URL = f.replicas[aggregator].URL
 	return &cluster
 }
 
-// addReplicas gives every replica its ports and flags.
+// addReplicas chooses the ports and flags of all replicas.
 func (f *Fleet) addReplicas() error {
 	for _, options := range f.options.Replicas {
 		service, _, _ := strings.Cut(options.Name, "-")
@@ -184,14 +204,14 @@ func (f *Fleet) addReplicas() error {
 	return nil
 }
 
-// The ports of replicas with an address of their own.
+// The ports of replicas with an Address.
 const (
 	servingPort = 6443
 	grpcPort    = 6444
 	probePort   = 8080
 )
 
-// listenAt gives the replica its addresses.
+// listenAt chooses the addresses of the replica.
 func (r *Replica) listenAt(address string) error {
 	ports := [3]int{servingPort, probePort, grpcPort}
 	for i := range ports {
@@ -213,12 +233,8 @@ func (r *Replica) listenAt(address string) error {
 }
 
 func (f *Fleet) flags(r *Replica, options ReplicaOptions) []string {
-	etcd := f.options.EtcdURL
-	if options.EtcdURL != "" {
-		etcd = options.EtcdURL
-	}
 	flags := []string{
-		"--replica=" + r.Name, "--etcd-servers=" + etcd,
+		"--replica=" + r.Name, "--etcd-servers=" + cmp.Or(options.EtcdURL, f.EtcdURL),
 		"--bind-address=" + r.host, "--secure-port=" + portOf(r.URL), "--probe-bind-address=" + strings.TrimPrefix(r.ProbeURL, "http://"),
 		"--service-ca-file=" + f.file("service-ca.crt"),
 		"--service-cert-file=" + f.file(r.service+".crt"), "--service-key-file=" + f.file(r.service+".key"),
@@ -248,7 +264,7 @@ func (f *Fleet) flags(r *Replica, options ReplicaOptions) []string {
 	})
 }
 
-// named returns the flags by which an aggregator finds a backend by its name.
+// named returns the flags of an aggregator that finds the replicas of a service by DNS.
 func (f *Fleet) named(service string) []string {
 	return []string{
 		fmt.Sprintf("--%s-servers=dns:///%[1]s.%s:%d", service, f.options.Domain, servingPort),
@@ -256,7 +272,7 @@ func (f *Fleet) named(service string) []string {
 	}
 }
 
-// backend returns the flags of a service that is behind the aggregator.
+// backend returns the flags that only core and extensions have.
 func (f *Fleet) backend(r *Replica) []string {
 	flags := []string{"--grpc-bind-address=" + r.GRPCAddress}
 	if aggregators := f.names(aggregator); len(aggregators) > 0 {
@@ -320,7 +336,7 @@ func (f *Fleet) list(names []string, address func(*Replica) string) string {
 func (r *Replica) url() string         { return r.URL }
 func (r *Replica) grpcAddress() string { return r.GRPCAddress }
 
-// Start starts the process, with the addresses and flags that it always has. Each start has a log of its own.
+// Start starts the process. Addresses and flags are the same at each start; each has a log of its own.
 func (r *Replica) Start() error {
 	var err error
 	r.starts++
@@ -331,18 +347,18 @@ func (r *Replica) Start() error {
 	return err
 }
 
-// Process returns the process that was started last.
+// Process returns the process of the last start.
 func (r *Replica) Process() *Process { return r.process }
 
-// WaitReady returns when the replica says that it is ready.
+// WaitReady returns when /readyz of the replica is ok.
 func (r *Replica) WaitReady(ctx context.Context) error {
 	return r.process.until(ctx, r.Name+" is ready", httpOK(http.DefaultClient, r.ProbeURL+"/readyz"))
 }
 
-// Stop has the process stop in order, and returns when it has.
+// Stop stops the process gracefully, and waits for its end.
 func (r *Replica) Stop() error { return r.process.Stop() }
 
-// Kill ends the process as kill -9 does.
+// Kill ends the process by SIGKILL.
 func (r *Replica) Kill() error {
 	if err := r.process.Signal(syscall.SIGKILL); err != nil {
 		return fmt.Errorf("cannot kill %s: %w", r.Name, err)
@@ -351,10 +367,10 @@ func (r *Replica) Kill() error {
 	return nil
 }
 
-// Pause has the process do nothing until Resume.
+// Pause stops the process by SIGSTOP until Resume.
 func (r *Replica) Pause() error { return r.signal(syscall.SIGSTOP) }
 
-// Resume has the process go on after Pause.
+// Resume continues the process after Pause.
 func (r *Replica) Resume() error { return r.signal(syscall.SIGCONT) }
 
 func (r *Replica) signal(signal syscall.Signal) error {
@@ -364,7 +380,7 @@ func (r *Replica) signal(signal syscall.Signal) error {
 	return nil
 }
 
-// makeServicePKI makes the certificates by which the services know each other.
+// makeServicePKI creates the certificates by which services recognise each other.
 func makeServicePKI(dir string) error {
 	store, err := certs.Open(dir)
 	if err != nil {

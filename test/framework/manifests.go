@@ -4,11 +4,11 @@
 package framework
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,22 +27,35 @@ func (c *Cluster) Create(ctx context.Context, manifests string) error {
 	if err != nil {
 		return fmt.Errorf("cannot make a client: %w", err)
 	}
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewBufferString(manifests), len(manifests))
-	for {
-		object := &unstructured.Unstructured{}
-		switch err := decoder.Decode(object); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return fmt.Errorf("cannot read the manifests: %w", err)
-		}
-		if err := createObject(ctx, client, object); err != nil {
+	objects, err := Decode(manifests)
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if err := CreateObject(ctx, client, object); err != nil {
 			return fmt.Errorf("cannot create %s %s in %s: %w", object.GetKind(), object.GetName(), c.Name, err)
 		}
 	}
+	return nil
 }
 
-func createObject(ctx context.Context, client dynamic.Interface, object *unstructured.Unstructured) error {
+// Decode returns the objects of a YAML stream.
+func Decode(manifests string) ([]*unstructured.Unstructured, error) {
+	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifests), len(manifests))
+	for objects := []*unstructured.Unstructured(nil); ; {
+		object := &unstructured.Unstructured{}
+		switch err := decoder.Decode(object); {
+		case errors.Is(err, io.EOF):
+			return objects, nil
+		case err != nil:
+			return nil, fmt.Errorf("cannot read the manifests: %w", err)
+		}
+		objects = append(objects, object)
+	}
+}
+
+// CreateObject creates an object. After a CustomResourceDefinition it waits until its resource is served.
+func CreateObject(ctx context.Context, client dynamic.Interface, object *unstructured.Unstructured) error {
 	gvk := object.GroupVersionKind()
 	resource, _ := meta.UnsafeGuessKindToResource(gvk)
 	_, err := client.Resource(resource).Namespace(object.GetNamespace()).Create(ctx, object, metav1.CreateOptions{})

@@ -18,13 +18,13 @@ import (
 	"github.com/tripod-k8s/tripod/local/certs"
 )
 
-// StockOptions says how to start a stock kube-apiserver.
+// StockOptions are the options of StartStock.
 type StockOptions struct {
-	// Args are further flags of kube-apiserver.
+	// Args are additional flags of kube-apiserver.
 	Args []string
 	// Env is added to the environment.
 	Env []string
-	// DropIn has `tripod kube-apiserver` take its place.
+	// DropIn starts `tripod kube-apiserver` instead of kube-apiserver.
 	DropIn bool
 }
 
@@ -32,17 +32,16 @@ type StockOptions struct {
 type Stock struct {
 	*Cluster
 	Process *Process
-	// EtcdURL is where its etcd listens.
+	// EtcdURL is the URL of the etcd, and Etcd its process.
 	EtcdURL string
-	// Etcd is the process of its etcd.
-	Etcd *Process
+	Etcd    *Process
 
 	environment *Environment
 	command     Command
 }
 
-// StartStock starts an etcd and a stock kube-apiserver with flags that mean what `tripod up` means, and returns when
-// it is ready.
+// StartStock starts an etcd and a stock kube-apiserver, with the configuration that `tripod up` gives its services. It returns when kube-apiserver
+// is ready.
 func (e *Environment) StartStock(ctx context.Context, options StockOptions) (*Stock, error) {
 	name := "stock"
 	if options.DropIn {
@@ -69,7 +68,7 @@ func (e *Environment) StartStock(ctx context.Context, options StockOptions) (*St
 	if s.users, err = newUsers(filepath.Join(dir, "users"), s.PKI); err != nil {
 		return nil, err
 	}
-	if err := s.writeKubeconfig(); err != nil {
+	if err := s.writeKubeconfig(s.Kubeconfig, s.Admin()); err != nil {
 		return nil, err
 	}
 	if s.EtcdURL, s.Etcd, err = e.StartEtcdProcess(ctx, dir); err != nil {
@@ -87,7 +86,7 @@ func (e *Environment) StartStock(ctx context.Context, options StockOptions) (*St
 	return s, s.start(ctx, options.Args)
 }
 
-// Restart stops kube-apiserver and starts it again, on its etcd and its port, with other further flags.
+// Restart stops kube-apiserver and starts it again on the same etcd and port. args replace the additional flags.
 func (s *Stock) Restart(ctx context.Context, args ...string) error {
 	if err := s.Process.Stop(); err != nil {
 		return err
@@ -109,13 +108,13 @@ func (s *Stock) start(ctx context.Context, args []string) (err error) {
 	return s.Process.until(ctx, s.Name+" is ready", httpOK(client, s.URL+"/readyz"))
 }
 
-// StartEtcd starts an etcd with its data and log in dir and returns its URL when it is healthy.
+// StartEtcd starts an etcd with its data and log in dir. It returns the URL when etcd is healthy.
 func (e *Environment) StartEtcd(ctx context.Context, dir string) (string, error) {
 	url, _, err := e.StartEtcdProcess(ctx, dir)
 	return url, err
 }
 
-// StartEtcdProcess does what [Environment.StartEtcd] does, and returns the process, too.
+// StartEtcdProcess is StartEtcd, and also returns the process.
 func (e *Environment) StartEtcdProcess(ctx context.Context, dir string) (string, *Process, error) {
 	clientPort, err := FreePort()
 	if err != nil {
@@ -143,7 +142,7 @@ func (e *Environment) StartEtcdProcess(ctx context.Context, dir string) (string,
 	return client, process, process.until(ctx, "etcd is healthy", httpOK(http.DefaultClient, client+"/health"))
 }
 
-// MakeStockPKI makes the certificates and keys under the names that Tripod's have.
+// MakeStockPKI creates certificates and keys for kube-apiserver, in files with the names that `tripod up` uses.
 func MakeStockPKI(dir string) error {
 	store, err := certs.Open(dir)
 	if err != nil {
@@ -176,7 +175,7 @@ func MakeStockPKI(dir string) error {
 	return store.EnsureSigningKey("sa")
 }
 
-// StockFlags returns the flags of a kube-apiserver with certificates of [MakeStockPKI].
+// StockFlags returns the flags of a kube-apiserver with the certificates of [MakeStockPKI].
 func StockFlags(pkiDir, etcd, address string, port int) []string {
 	file := func(name string) string { return filepath.Join(pkiDir, name) }
 	return []string{
@@ -207,7 +206,7 @@ func StockFlags(pkiDir, etcd, address string, port int) []string {
 	}
 }
 
-// httpOK returns a condition that holds when url answers 200.
+// httpOK returns a condition that is true when a GET of url returns 200.
 func httpOK(client *http.Client, url string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

@@ -17,15 +17,11 @@ import (
 // There is nothing to compare this with: without core, kube-apiserver is not there.
 func TestAdmissionThatNeedsCoreIsRefusedWhileThatIsAway(t *testing.T) {
 	both.NeedsTripod(t)
-	env := framework.ForTest(t)
-	etcd, err := env.StartEtcd(t.Context(), t.TempDir())
-	require.NoError(t, err)
-	fleet, err := env.StartFleet(t.Context(), framework.FleetOptions{EtcdURL: etcd, Replicas: []framework.ReplicaOptions{
+	fleet := framework.NewFleet(t, framework.FleetOptions{Replicas: []framework.ReplicaOptions{
 		{Name: "core-0"},
 		{Name: "extensions-0", Args: []string{"--enable-admission-plugins=NamespaceAutoProvision", "--authorization-mode=Node"}},
 		{Name: "aggregator-0"},
 	}})
-	require.NoError(t, err)
 	require.NoError(t, fleet.Create(t.Context(), definitions))
 	s := newSide("tripod", fleet.Cluster, nil)
 	s.mustTake(t, "counted", []step{post("/api/v1/namespaces", "{apiVersion: v1, kind: Namespace, metadata: {name: counted}}")})

@@ -34,24 +34,24 @@ func TestAThirdPartyAPIServer(t *testing.T) {
 	t.Parallel()
 	server := startSampleServer(t, environment, cluster)
 	t.Run("is used by name with a CA bundle", func(t *testing.T) {
-		server.register(t, server.apiService(server.externalName(t), server.port))
+		server.register(t, server.APIService(server.externalName(t), server.port))
 		useFlunders(t, server)
 		framework.Eventually(t, "discovery and OpenAPI have its group", func(ctx context.Context) error {
-			return offered(ctx, server.cluster.Admin(), true)
+			return offered(ctx, server.Cluster.Admin(), true)
 		})
 		doNotBelieveHeaders(t)
 		impersonate(t)
 		server.unregister(t)
 	})
 	t.Run("is used by name without verification", func(t *testing.T) {
-		service := server.apiService(server.externalName(t), server.port)
+		service := server.APIService(server.externalName(t), server.port)
 		service.Spec.CABundle, service.Spec.InsecureSkipTLSVerify = nil, true
 		server.register(t, service)
 		useFlunders(t, server)
 		server.unregister(t)
 	})
 	t.Run("is not used when its certificate is signed by somebody else", func(t *testing.T) {
-		service := server.apiService(server.externalName(t), server.port)
+		service := server.APIService(server.externalName(t), server.port)
 		service.Spec.CABundle = newConversionWebhook(t).caBundle()
 		server.create(t, service)
 		server.awaitAvailable(t, apiregistrationv1.ConditionFalse)
@@ -59,7 +59,7 @@ func TestAThirdPartyAPIServer(t *testing.T) {
 		server.unregister(t)
 	})
 	t.Run("is unavailable when it has died", func(t *testing.T) {
-		server.register(t, server.apiService(server.externalName(t), server.port))
+		server.register(t, server.APIService(server.externalName(t), server.port))
 		require.NoError(t, server.Signal(syscall.SIGKILL))
 		<-server.Done()
 		server.refuses(t)
@@ -75,26 +75,26 @@ func TestAThirdPartyAPIServerIsUsedByEndpointAddress(t *testing.T) {
 	routing, err := optional()
 	server := startSampleServer(t, environment, must(t, routing, err))
 	ctx, client := t.Context(), kubeClient(t, routing.Admin())
-	service, err := client.CoreV1().Services(server.namespace).Create(ctx, &corev1.Service{
+	service, err := client.CoreV1().Services(server.Namespace).Create(ctx, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "by-address"},
 		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "https", Port: 443}}},
 	}, metav1.CreateOptions{})
 	must(t, service, err)
-	slice, err := client.DiscoveryV1().EndpointSlices(server.namespace).Create(ctx, &discoveryv1.EndpointSlice{
+	slice, err := client.DiscoveryV1().EndpointSlices(server.Namespace).Create(ctx, &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Name: "by-address-1", Labels: map[string]string{discoveryv1.LabelServiceName: "by-address"}},
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To("https"), Port: ptr.To(int32(server.port)), Protocol: ptr.To(corev1.ProtocolTCP)}},
-		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{hostAddress(t)}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}},
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{framework.HostAddress(t)}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}},
 	}, metav1.CreateOptions{})
 	must(t, slice, err)
-	server.register(t, server.apiService("by-address", 443))
+	server.register(t, server.APIService("by-address", 443))
 	useFlunders(t, server)
 	server.unregister(t)
 }
 
 func (s *sampleServer) apiServices(t testing.TB) apiregistrationclient.APIServiceInterface {
 	t.Helper()
-	client, err := aggregator.NewForConfig(s.cluster.Admin())
+	client, err := aggregator.NewForConfig(s.Cluster.Admin())
 	return must(t, client, err).ApiregistrationV1().APIServices()
 }
 
@@ -138,10 +138,10 @@ func (s *sampleServer) unregister(t testing.TB) {
 	t.Helper()
 	require.NoError(t, s.apiServices(t).Delete(t.Context(), flunderService, metav1.DeleteOptions{}))
 	framework.Eventually(t, "the group is gone", func(ctx context.Context) error {
-		if err := offered(ctx, s.cluster.Admin(), false); err != nil {
+		if err := offered(ctx, s.Cluster.Admin(), false); err != nil {
 			return err
 		}
-		resp, err := send(ctx, s.cluster.Admin(), http.MethodGet, flunders.path(s.namespace), nil, nil)
+		resp, err := send(ctx, s.Cluster.Admin(), http.MethodGet, flunders.path(s.Namespace), nil, nil)
 		if err == nil && resp.Code != http.StatusNotFound {
 			err = fmt.Errorf("flunders answer %d: %s", resp.Code, resp.Body)
 		}
@@ -152,7 +152,7 @@ func (s *sampleServer) unregister(t testing.TB) {
 // refuses expects what clients are told while the server cannot be reached.
 func (s *sampleServer) refuses(t testing.TB) {
 	t.Helper()
-	resp := get(t, s.cluster.Admin(), flunders.path(s.namespace))
+	resp := get(t, s.Cluster.Admin(), flunders.path(s.Namespace))
 	assert.Equal(t, http.StatusServiceUnavailable, resp.Code, "got %d: %s", resp.Code, resp.Body)
 	if both.AgainstStock {
 		return // its answer is bare text
@@ -166,21 +166,21 @@ func (s *sampleServer) refuses(t testing.TB) {
 func useFlunders(t testing.TB, s *sampleServer) {
 	t.Helper()
 	group := framework.UniqueName("fishers")
-	rbac := kubeClient(t, s.cluster.Admin()).RbacV1()
-	role, err := rbac.Roles(s.namespace).Create(t.Context(), &rbacv1.Role{
+	rbac := kubeClient(t, s.Cluster.Admin()).RbacV1()
+	role, err := rbac.Roles(s.Namespace).Create(t.Context(), &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Name: group},
 		Rules:      []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{flunders.Group}, Resources: []string{"*"}}},
 	}, metav1.CreateOptions{})
 	must(t, role, err)
-	binding, err := rbac.RoleBindings(s.namespace).Create(t.Context(), &rbacv1.RoleBinding{
+	binding, err := rbac.RoleBindings(s.Namespace).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: group},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: group},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.GroupKind, Name: group, APIGroup: rbacv1.GroupName}},
 	}, metav1.CreateOptions{})
 	must(t, binding, err)
 
-	allowed, err := s.cluster.UserConfig("alice", group)
-	client := dynamicClient(t, must(t, allowed, err)).Resource(flunders.GroupVersionResource).Namespace(s.namespace)
+	allowed, err := s.Cluster.UserConfig("alice", group)
+	client := dynamicClient(t, must(t, allowed, err)).Resource(flunders.GroupVersionResource).Namespace(s.Namespace)
 	framework.Eventually(t, "the role is in force", func(ctx context.Context) error {
 		_, err := client.List(ctx, metav1.ListOptions{})
 		return err
@@ -192,8 +192,8 @@ func useFlunders(t testing.TB, s *sampleServer) {
 		t.Errorf("the watch got %v", event)
 	}
 	assert.NoError(t, client.Delete(t.Context(), "a", metav1.DeleteOptions{}))
-	denied, err := s.cluster.UserConfig("bob", "somebody-else")
-	_, err = dynamicClient(t, must(t, denied, err)).Resource(flunders.GroupVersionResource).Namespace(s.namespace).List(t.Context(), metav1.ListOptions{})
+	denied, err := s.Cluster.UserConfig("bob", "somebody-else")
+	_, err = dynamicClient(t, must(t, denied, err)).Resource(flunders.GroupVersionResource).Namespace(s.Namespace).List(t.Context(), metav1.ListOptions{})
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `User "bob" cannot list`) {
 		t.Errorf("somebody without the role: %v", err)
 	}

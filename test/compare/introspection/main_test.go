@@ -37,8 +37,9 @@ func TestMain(m *testing.M) {
 				return newSide(server.Cluster), nil
 			}
 			var err error
-			fleet, err = startFleet(ctx, env, framework.ReplicaOptions{Name: "core-0"}, framework.ReplicaOptions{Name: "core-1"},
-				framework.ReplicaOptions{Name: "extensions-0"}, framework.ReplicaOptions{Name: "aggregator-0"})
+			fleet, err = env.StartFleet(ctx, framework.FleetOptions{Replicas: []framework.ReplicaOptions{
+				{Name: "core-0"}, {Name: "core-1"}, {Name: "extensions-0"}, {Name: "aggregator-0"},
+			}})
 			if err != nil {
 				return nil, err
 			}
@@ -47,14 +48,6 @@ func TestMain(m *testing.M) {
 		stock, tested = sides[0], sides[1]
 		return err
 	})
-}
-
-func startFleet(ctx context.Context, env *framework.Environment, replicas ...framework.ReplicaOptions) (*framework.Fleet, error) {
-	etcd, err := env.StartEtcd(ctx, env.Dir)
-	if err != nil {
-		return nil, err
-	}
-	return env.StartFleet(ctx, framework.FleetOptions{EtcdURL: etcd, Replicas: replicas})
 }
 
 // The users that ask. The monitor is who may read what kube-apiserver tells about itself.

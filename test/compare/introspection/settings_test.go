@@ -112,11 +112,10 @@ func TestWhatOneProcessWouldNeedIsRefusedByEachService(t *testing.T) {
 
 func TestAnAggregatorWaitsForServicesThatAgreeWithIt(t *testing.T) {
 	gate := []string{"--feature-gates=CBORServingAndStorage=true"}
-	other, err := startFleet(t.Context(), framework.ForTest(t),
-		framework.ReplicaOptions{Name: "core-0"}, framework.ReplicaOptions{Name: "extensions-0", Args: gate},
-		framework.ReplicaOptions{Name: "aggregator-0", Later: true}, framework.ReplicaOptions{Name: "core-1", Args: gate, Later: true},
-		framework.ReplicaOptions{Name: "aggregator-1", Args: gate, Later: true})
-	require.NoError(t, err)
+	other := framework.NewFleet(t, framework.FleetOptions{Replicas: []framework.ReplicaOptions{
+		{Name: "core-0"}, {Name: "extensions-0", Args: gate}, {Name: "aggregator-0", Later: true},
+		{Name: "core-1", Args: gate, Later: true}, {Name: "aggregator-1", Args: gate, Later: true},
+	}})
 	for _, name := range []string{"aggregator-0", "aggregator-1"} {
 		require.NoError(t, other.Replica(name).Start())
 	}

@@ -49,10 +49,7 @@ func direct(fleet *framework.Fleet) *rest.Config {
 func TestCoreStartsAndStaysWithoutAggregator(t *testing.T) {
 	t.Parallel()
 	both.NeedsTripod(t)
-	env := framework.ForTest(t)
-	etcd, err := env.StartEtcd(t.Context(), env.Dir)
-	require.NoError(t, err)
-	fleet, err := env.StartFleet(t.Context(), framework.FleetOptions{EtcdURL: etcd, Replicas: []framework.ReplicaOptions{
+	fleet, err := framework.ForTest(t).StartFleet(t.Context(), framework.FleetOptions{Replicas: []framework.ReplicaOptions{
 		{Name: "core-0", Args: []string{"--allow-direct-clients"}},
 		{Name: "extensions-0", Later: true}, {Name: "aggregator-0", Later: true}, {Name: "aggregator-1", Later: true},
 	}})

@@ -26,13 +26,7 @@ import (
 // TestClientsOfTheServiceCAAreNoServices replaces the CA for clients by one that the service CA issued. A client of it takes the name of a
 // service.
 func TestClientsOfTheServiceCAAreNoServices(t *testing.T) {
-	env := framework.ForTest(t)
-	etcd, err := env.StartEtcd(t.Context(), t.TempDir())
-	require.NoError(t, err)
-	fleet, err := env.StartFleet(t.Context(), framework.FleetOptions{EtcdURL: etcd, Replicas: []framework.ReplicaOptions{
-		{Name: "core-0"}, {Name: "extensions-0"}, {Name: "aggregator-0"},
-	}})
-	require.NoError(t, err)
+	fleet := framework.NewFleet(t, framework.FleetOptions{})
 	file := func(name string) string { return filepath.Join(fleet.PKI, name) }
 	issuer, err := tls.LoadX509KeyPair(file("service-ca.crt"), file("service-ca.key"))
 	require.NoError(t, err)

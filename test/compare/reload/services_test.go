@@ -21,13 +21,7 @@ import (
 // TestCertificatesOfServicesRoll changes the CA by which services know each other: first everybody trusts both, then everybody
 // gets new certificates, then nobody trusts the first any longer.
 func TestCertificatesOfServicesRoll(t *testing.T) {
-	env := framework.ForTest(t)
-	etcd, err := env.StartEtcd(t.Context(), t.TempDir())
-	require.NoError(t, err)
-	fleet, err := env.StartFleet(t.Context(), framework.FleetOptions{EtcdURL: etcd, Replicas: []framework.ReplicaOptions{
-		{Name: "core-0"}, {Name: "extensions-0"}, {Name: "aggregator-0"},
-	}})
-	require.NoError(t, err)
+	fleet := framework.NewFleet(t, framework.FleetOptions{})
 	file := func(name string) string { return filepath.Join(fleet.PKI, name) }
 	requests := startStream(t, fleet.URL, client(t, file("admin.crt"), file("admin.key"), false, file("ca.crt")))
 

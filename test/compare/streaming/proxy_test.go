@@ -83,7 +83,7 @@ func newApplication() *application {
 // paths at which an API server proxies it.
 func (a *application) publish(t *testing.T, cluster *framework.Cluster) map[string]string {
 	t.Helper()
-	address := hostAddress(t)
+	address := framework.HostAddress(t)
 	kubelet := framework.NewKubeletOn(listenOn(t, address), func(err error) { t.Log("kubelet:", err) })
 	kubelet.Other = a.mux
 	p := newPodOf(t, cluster, kubelet)
@@ -118,19 +118,6 @@ func (a *application) publish(t *testing.T, cluster *framework.Cluster) map[stri
 		"pod":     "/api/v1/namespaces/" + p.namespace + "/pods/" + p.name + ":" + strconv.Itoa(port) + "/proxy",
 		"service": "/api/v1/namespaces/" + p.namespace + "/services/service:web/proxy",
 	}
-}
-
-// hostAddress returns an address of this machine that an API server takes for a pod's.
-func hostAddress(t *testing.T) string {
-	t.Helper()
-	addresses, err := net.InterfaceAddrs()
-	for _, address := range must(t, addresses, err) {
-		if network, ok := address.(*net.IPNet); ok && network.IP.IsGlobalUnicast() && network.IP.To4() != nil {
-			return network.IP.String()
-		}
-	}
-	t.Skip("this machine has only loopback addresses, which an API server does not proxy to")
-	return ""
 }
 
 func listenOn(t *testing.T, address string) net.Listener {

@@ -20,46 +20,39 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/inventory"
 )
 
 const tripod, kubeAPIServer = true, false
 
-var (
-	secretsResource = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-	widgetsResource = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
-)
+var secretsResource = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 
 func TestTripodTakesOverAndGivesBack(t *testing.T) {
 	environment, flag := framework.ForTest(t), encrypted(t)
 	server, err := environment.StartStock(t.Context(), framework.StockOptions{Args: []string{flag}})
 	require.NoError(t, err)
 	populate(t, server.Cluster)
-	etcd := openEtcd(t, server.EtcdURL)
-	shown, stored := readAPI(t, server.Cluster), readEtcd(t, etcd)
+	shown, stored := readAPI(t, server.Cluster), readEtcd(t, server.EtcdURL)
 
 	require.NoError(t, server.Exchange(t.Context(), tripod, flag))
 	t.Logf("%d objects in etcd, %d shown in all versions", len(stored), len(shown))
 	compare(t, shown, readAPI(t, server.Cluster))
-	for _, difference := range differences(stored, readEtcd(t, etcd)) {
-		t.Errorf("in etcd, Tripod has %s", difference)
-	}
+	assert.Empty(t, stored.Differences(readEtcd(t, server.EtcdURL), isRestless), "in etcd, after Tripod took over")
 
 	work(t, server.Cluster.Admin())
-	shown, stored = readAPI(t, server.Cluster), readEtcd(t, etcd)
-	for _, key := range []string{"/registry/secrets/takeover/new", "/registry/example.com/widgets/takeover/new"} {
-		if !bytes.HasPrefix(stored[key].value, []byte("k8s:enc:aescbc:v1:key1:")) {
+	shown, stored = readAPI(t, server.Cluster), readEtcd(t, server.EtcdURL)
+	for _, key := range []string{"/registry/secrets/takeover/new", "/registry/example.com/boats/takeover/new"} {
+		if !bytes.HasPrefix(stored[key].Value, []byte("k8s:enc:aescbc:v1:key1:")) {
 			t.Errorf("%s is not encrypted", key)
 		}
 	}
 
 	require.NoError(t, server.Exchange(t.Context(), kubeAPIServer, flag))
 	compare(t, shown, readAPI(t, server.Cluster))
-	for _, difference := range differences(stored, readEtcd(t, etcd)) {
-		t.Errorf("in etcd, kube-apiserver has %s", difference)
-	}
+	assert.Empty(t, stored.Differences(readEtcd(t, server.EtcdURL), isRestless), "in etcd, after kube-apiserver took over")
 }
 
-// work makes, changes and deletes a secret and a widget.
+// work creates and changes a Secret and a boat, and deletes a boat.
 func work(t *testing.T, config *rest.Config) {
 	t.Helper()
 	client, err := dynamic.NewForConfig(config)
@@ -70,9 +63,9 @@ func work(t *testing.T, config *rest.Config) {
 		changed, deleted string
 	}{
 		{secretsResource, "Secret", "password", ""},
-		{widgetsResource, "Widget", "widget-1", "widget-2"},
+		{inventory.Boats, "Boat", "boat-1", "boat-2"},
 	} {
-		objects := client.Resource(w.resource).Namespace("takeover")
+		objects := client.Resource(w.resource).Namespace(inventory.Namespace)
 		if _, err := objects.Create(t.Context(), newObject(w.resource, w.kind, "new"), metav1.CreateOptions{}); err != nil {
 			t.Error(err)
 		}
@@ -92,8 +85,8 @@ func newObject(resource schema.GroupVersionResource, kind, name string) *unstruc
 	object.SetAPIVersion(resource.GroupVersion().String())
 	object.SetKind(kind)
 	object.SetName(name)
-	if kind == "Widget" {
-		object.Object["spec"] = map[string]any{"color": "blue"}
+	if kind == "Boat" {
+		object.Object["spec"] = map[string]any{"length": int64(7)}
 	}
 	return object
 }
@@ -103,20 +96,19 @@ func TestTripodBesideKubeAPIServer(t *testing.T) {
 	first, err := environment.StartStock(t.Context(), framework.StockOptions{Args: []string{flag}})
 	require.NoError(t, err)
 	populate(t, first.Cluster)
-	etcd := openEtcd(t, first.EtcdURL)
-	before := readEtcd(t, etcd)
+	before := readEtcd(t, first.EtcdURL)
 	second, err := first.Beside(t.Context(), tripod, flag)
 	require.NoError(t, err)
 	compare(t, readAPI(t, first.Cluster), readAPI(t, second.Cluster))
 
-	// Each defines a resource, and the other serves it.
+	// Each server creates a definition, and the other one serves the resource.
 	for i, servers := range [][2]*framework.Stock{{first, second}, {second, first}} {
 		group := fmt.Sprintf("group-%d.example.com", i)
 		things := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "things"}
-		require.NoError(t, servers[0].Create(t.Context(), fmt.Sprintf(definition, group)))
+		require.NoError(t, servers[0].Create(t.Context(), framework.CRD{Kind: "Thing", Group: group, ClusterScoped: true}.String()))
 		client, err := dynamic.NewForConfig(servers[1].Admin())
 		require.NoError(t, err)
-		framework.Eventually(t, servers[1].Name+" serves what "+servers[0].Name+" was told", func(ctx context.Context) error {
+		framework.Eventually(t, servers[1].Name+" serves the resource that was defined through "+servers[0].Name, func(ctx context.Context) error {
 			_, err := client.Resource(things).Create(ctx, newObject(things, "Thing", "thing"), metav1.CreateOptions{})
 			if apierrors.IsAlreadyExists(err) {
 				return nil
@@ -126,29 +118,15 @@ func TestTripodBesideKubeAPIServer(t *testing.T) {
 		other, err := dynamic.NewForConfig(servers[0].Admin())
 		require.NoError(t, err)
 		if _, err := other.Resource(things).Get(t.Context(), "thing", metav1.GetOptions{}); err != nil {
-			t.Errorf("%s does not see what was made through %s: %v", servers[0].Name, servers[1].Name, err)
+			t.Errorf("%s does not show the object that was created through %s: %v", servers[0].Name, servers[1].Name, err)
 		}
 	}
-	after := readEtcd(t, etcd)
+	after := readEtcd(t, first.EtcdURL)
 	require.NoError(t, second.Process.Stop())
 	for key, was := range before {
-		if is, exists := after[key]; !restless.MatchString(key) && (!exists || is.revision != was.revision) {
+		if is, exists := after[key]; !restless.MatchString(key) && (!exists || is.Revision != was.Revision) {
 			t.Errorf("%s was written or removed while both ran", key)
 		}
 	}
 	compare(t, readAPI(t, first.Cluster), readAPI(t, first.Cluster))
 }
-
-const definition = `apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: things.%[1]s}
-spec:
-  group: %[1]s
-  scope: Cluster
-  names: {plural: things, kind: Thing}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`

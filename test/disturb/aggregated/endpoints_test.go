@@ -37,7 +37,7 @@ func TestAnAPIServerWithTwoEndpoints(t *testing.T) {
 }
 
 func (s *server) servedByOne(t *testing.T) {
-	watch := follow(t, s.namespace, aggregators[1])
+	watch := follow(t, s.Namespace, aggregators[1])
 	l := startLoad(t, s)
 	l.awaitRequests(t, enough)
 	l.finish()
@@ -66,7 +66,7 @@ func (s *server) servedByBoth(t *testing.T) {
 
 func (s *server) losesOne(t *testing.T) {
 	first := s.endpoints[0]
-	watches := []*follower{follow(t, s.namespace, aggregators[0]), follow(t, s.namespace, aggregators[1])}
+	watches := []*follower{follow(t, s.Namespace, aggregators[0]), follow(t, s.Namespace, aggregators[1])}
 	l := startLoad(t, s)
 	l.awaitRequests(t, enough)
 	first.kill(t)

@@ -60,7 +60,7 @@ func startLoad(t *testing.T, s *server) *load {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	l := &load{
-		namespace: s.namespace, stop: stop, counts: map[string]int{},
+		namespace: s.Namespace, stop: stop, counts: map[string]int{},
 		created: map[string]bool{}, removed: map[string]bool{}, uncertain: map[string]bool{},
 	}
 	run := framework.UniqueName("f")

@@ -23,13 +23,9 @@ var (
 var aggregators = []string{"aggregator-0", "aggregator-1"}
 
 func TestMain(m *testing.M) {
-	framework.Main(m, func(ctx context.Context, env *framework.Environment) error {
+	framework.Main(m, func(ctx context.Context, env *framework.Environment) (err error) {
 		environment = env
-		etcd, err := env.StartEtcd(ctx, env.Dir)
-		if err != nil {
-			return err
-		}
-		options := framework.FleetOptions{EtcdURL: etcd, Replicas: []framework.ReplicaOptions{{Name: "core-0"}, {Name: "extensions-0"}}}
+		options := framework.FleetOptions{Replicas: []framework.ReplicaOptions{{Name: "core-0"}, {Name: "extensions-0"}}}
 		for _, name := range aggregators {
 			options.Replicas = append(options.Replicas, framework.ReplicaOptions{Name: name, Args: []string{"--enable-aggregator-routing"}})
 		}

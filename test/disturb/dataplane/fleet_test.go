@@ -33,15 +33,11 @@ type dataPlane struct {
 }
 
 func startFleet(ctx context.Context, env *framework.Environment) (*dataPlane, error) {
-	etcd, err := env.StartEtcd(ctx, env.Dir)
-	if err != nil {
-		return nil, err
-	}
 	d := &dataPlane{
 		backends: []string{"core-0", "core-1", "core-2", "extensions-0", "extensions-1"},
 		running:  map[string]bool{},
 	}
-	options := framework.FleetOptions{EtcdURL: etcd}
+	options := framework.FleetOptions{}
 	for _, name := range d.backends {
 		replica := framework.ReplicaOptions{
 			Name: name, Later: name == "core-2", Args: []string{"--shutdown-watch-termination-grace-period=" + watchGrace},
@@ -52,6 +48,7 @@ func startFleet(ctx context.Context, env *framework.Environment) (*dataPlane, er
 	for _, name := range aggregators {
 		options.Replicas = append(options.Replicas, framework.ReplicaOptions{Name: name})
 	}
+	var err error
 	if d.Fleet, err = env.StartFleet(ctx, options); err != nil {
 		return nil, err
 	}

@@ -20,14 +20,10 @@ var anonymous = &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.Al
 // An aggregator lets anonymous clients in, and somebody has forgotten the mode of authorization of the backends.
 func TestAnonymousClientsMayDoNothingWhereEverythingIsAllowed(t *testing.T) {
 	t.Parallel()
-	env := framework.ForTest(t)
-	etcd, err := env.StartEtcd(t.Context(), env.Dir)
-	require.NoError(t, err)
-	fleet, err := env.StartFleet(t.Context(), framework.FleetOptions{EtcdURL: etcd, Replicas: []framework.ReplicaOptions{
+	fleet := framework.NewFleet(t, framework.FleetOptions{Replicas: []framework.ReplicaOptions{
 		{Name: "core-0", Args: []string{"--authorization-mode=AlwaysAllow"}},
 		{Name: "extensions-0", Args: []string{"--authorization-mode=AlwaysAllow"}},
 	}})
-	require.NoError(t, err)
 	for replica, path := range map[string]string{
 		"core-0":       "/api/v1/namespaces/kube-system/secrets",
 		"extensions-0": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
@@ -47,15 +43,11 @@ func TestAnonymousClientsMayDoNothingWhereEverythingIsAllowed(t *testing.T) {
 // An aggregator that has another mode than the backends does not become ready, and says why.
 func TestServicesAgreeWhoMayDoWhat(t *testing.T) {
 	t.Parallel()
-	env := framework.ForTest(t)
-	etcd, err := env.StartEtcd(t.Context(), env.Dir)
-	require.NoError(t, err)
-	fleet, err := env.StartFleet(t.Context(), framework.FleetOptions{EtcdURL: etcd, Replicas: []framework.ReplicaOptions{
+	fleet := framework.NewFleet(t, framework.FleetOptions{Replicas: []framework.ReplicaOptions{
 		{Name: "core-0", Args: []string{"--anonymous-auth=false"}},
 		{Name: "extensions-0", Args: []string{"--authorization-mode=AlwaysAllow"}},
 		{Name: "aggregator-0", Later: true},
 	}})
-	require.NoError(t, err)
 	aggregator := fleet.Replica("aggregator-0")
 	require.NoError(t, aggregator.Start())
 	framework.Eventually(t, "the aggregator says how the settings differ", func(ctx context.Context) error {

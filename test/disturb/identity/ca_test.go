@@ -25,11 +25,7 @@ import (
 // Somebody has a certificate of the aggregator from a CA that is then taken away.
 func TestNobodyFollowsCoreWithACertificateOfACAThatIsGone(t *testing.T) {
 	t.Parallel()
-	env := framework.ForTest(t)
-	etcd, err := env.StartEtcd(t.Context(), env.Dir)
-	require.NoError(t, err)
-	fleet, err := env.StartFleet(t.Context(), framework.FleetOptions{EtcdURL: etcd, Replicas: []framework.ReplicaOptions{{Name: "core-0"}}})
-	require.NoError(t, err)
+	fleet := framework.NewFleet(t, framework.FleetOptions{Replicas: []framework.ReplicaOptions{{Name: "core-0"}}})
 
 	file := filepath.Join(fleet.PKI, "service-ca.crt")
 	without, err := os.ReadFile(file)

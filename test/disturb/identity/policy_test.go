@@ -112,9 +112,6 @@ func (s *silenced) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 // The replicas of extensions follow core-0, each in its own way, until that is sick in one way for each. core-1 is well.
 func TestExtensionsLeavesACoreThatIsSick(t *testing.T) {
 	t.Parallel()
-	env := framework.ForTest(t)
-	etcd, err := env.StartEtcd(t.Context(), env.Dir)
-	require.NoError(t, err)
 	ways := map[string]*faulty{"extensions-0": newFaulty(t), "extensions-1": newFaulty(t)}
 	options := []framework.ReplicaOptions{{Name: "core-0"}, {Name: "core-1", Later: true}}
 	for name, way := range ways {
@@ -122,8 +119,7 @@ func TestExtensionsLeavesACoreThatIsSick(t *testing.T) {
 			Name: name, Later: true, Cores: []string{"core-1"}, Args: []string{"--core-servers=" + way.url()},
 		})
 	}
-	fleet, err := env.StartFleet(t.Context(), framework.FleetOptions{EtcdURL: etcd, Replicas: options})
-	require.NoError(t, err)
+	fleet := framework.NewFleet(t, framework.FleetOptions{Replicas: options})
 	for name, way := range ways {
 		way.serve(t, fleet)
 		require.NoError(t, fleet.Replica(name).Start())
@@ -138,7 +134,7 @@ func TestExtensionsLeavesACoreThatIsSick(t *testing.T) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 	}
 	bindings := clientOf(t, fleet, "core-1").RbacV1().ClusterRoleBindings()
-	_, err = bindings.Create(t.Context(), master, metav1.CreateOptions{})
+	_, err := bindings.Create(t.Context(), master, metav1.CreateOptions{})
 	require.NoError(t, err)
 	jane := &user.DefaultInfo{Name: "jane", Groups: []string{user.AllAuthenticated}}
 	const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -26,12 +26,8 @@ import (
 var fleet *framework.Fleet
 
 func TestMain(m *testing.M) {
-	framework.Main(m, func(ctx context.Context, env *framework.Environment) error {
-		etcd, err := env.StartEtcd(ctx, env.Dir)
-		if err != nil {
-			return err
-		}
-		fleet, err = env.StartFleet(ctx, framework.FleetOptions{EtcdURL: etcd, Replicas: []framework.ReplicaOptions{
+	framework.Main(m, func(ctx context.Context, env *framework.Environment) (err error) {
+		fleet, err = env.StartFleet(ctx, framework.FleetOptions{Replicas: []framework.ReplicaOptions{
 			{Name: "core-0"}, {Name: "extensions-0"}, {Name: "aggregator-0"},
 			{Name: "extensions-1", Later: true}, {Name: "aggregator-1", Later: true},
 		}})

@@ -70,9 +70,7 @@ func environment(t testing.TB) (least time.Duration, seed uint64) {
 func startCluster(t testing.TB) *cluster {
 	t.Helper()
 	env := framework.ForTest(t)
-	etcd, err := env.StartEtcd(t.Context(), env.Dir)
-	require.NoError(t, err)
-	options := framework.FleetOptions{EtcdURL: etcd}
+	options := framework.FleetOptions{}
 	for _, service := range services {
 		for i := range 2 {
 			options.Replicas = append(options.Replicas, framework.ReplicaOptions{

@@ -21,12 +21,8 @@ var fleet *framework.Fleet
 var boats = framework.CRD{Kind: "Boat"}
 
 func TestMain(m *testing.M) {
-	framework.Main(m, func(ctx context.Context, env *framework.Environment) error {
-		etcd, err := env.StartEtcd(ctx, env.Dir)
-		if err != nil {
-			return err
-		}
-		fleet, err = env.StartFleet(ctx, framework.FleetOptions{EtcdURL: etcd, Replicas: []framework.ReplicaOptions{
+	framework.Main(m, func(ctx context.Context, env *framework.Environment) (err error) {
+		fleet, err = env.StartFleet(ctx, framework.FleetOptions{Replicas: []framework.ReplicaOptions{
 			{Name: "core-0"}, {Name: "extensions-0", Cores: []string{"core-0"}}, {Name: "aggregator-0", Cores: []string{"core-0"}},
 			{Name: "core-1", Later: true},
 		}})

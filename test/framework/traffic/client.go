@@ -25,17 +25,16 @@ import (
 // giveUp ends a wait that would never end; it says nothing about how fast anything is.
 const giveUp = time.Minute
 
-// Client sends requests through one address, over HTTP/2 on several connections. Unlike client-go it repeats none whatever
-// the answer is.
+// Client sends requests to one address, over several HTTP/2 connections. Unlike client-go, it never retries.
 type Client struct {
 	url         string
 	connections []*http.Client
 	next        atomic.Uint64
-	// Timeout is when it gives a request up. It is a minute when 0.
+	// Timeout is the timeout of a request, by default a minute.
 	Timeout time.Duration
 }
 
-// NewClient returns a client that has so many connections.
+// NewClient returns a client with a number of connections.
 func NewClient(t testing.TB, config *rest.Config, connections int) *Client {
 	t.Helper()
 	c, err := Dial(config, connections)
@@ -44,8 +43,7 @@ func NewClient(t testing.TB, config *rest.Config, connections int) *Client {
 	return c
 }
 
-// Dial returns a client that has so many connections, for a program that is not a test. As client-go does, it leaves a connection
-// on which nothing comes back.
+// Dial is NewClient for a program that is not a test. As in client-go, a client leaves a connection whose pings get no answer.
 func Dial(config *rest.Config, connections int) (*Client, error) {
 	c := &Client{url: config.Host}
 	for range connections {
@@ -61,19 +59,19 @@ func Dial(config *rest.Config, connections int) (*Client, error) {
 	return c, nil
 }
 
-// Close closes connections that are not used.
+// Close closes idle connections.
 func (c *Client) Close() {
 	for _, connection := range c.connections {
 		connection.CloseIdleConnections()
 	}
 }
 
-// connection returns one connection after the other.
+// connection returns the connections in turn.
 func (c *Client) connection() *http.Client {
 	return c.connections[c.next.Add(1)%uint64(len(c.connections))]
 }
 
-// Answer is what there is to say about an answer.
+// Answer is the answer to a request, and when the request began and ended.
 type Answer struct {
 	Code         int
 	Header       http.Header
@@ -81,7 +79,7 @@ type Answer struct {
 	Began, Ended time.Time
 }
 
-// Send sends a request and reads the answer. An error is about the connection.
+// Send sends a request and reads the answer. It returns an error only if there is no complete answer.
 func (c *Client) Send(ctx context.Context, method, path string, body []byte) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, giveUp))
 	defer cancel()
@@ -103,7 +101,7 @@ func (c *Client) Send(ctx context.Context, method, path string, body []byte) (An
 	return a, err
 }
 
-// Expect returns an error that says what a request got instead of a code.
+// Expect returns an error unless the status is one of codes.
 func (a Answer) Expect(codes ...int) error {
 	for _, code := range codes {
 		if a.Code == code {
@@ -113,7 +111,7 @@ func (a Answer) Expect(codes ...int) error {
 	return fmt.Errorf("status %d: %s", a.Code, a.Body)
 }
 
-// Await returns when a GET is answered with such a status.
+// Await sends GETs until one has the status code.
 func (c *Client) Await(t testing.TB, what, path string, code int) Answer {
 	t.Helper()
 	var answer Answer
@@ -127,7 +125,7 @@ func (c *Client) Await(t testing.TB, what, path string, code int) Answer {
 	return answer
 }
 
-// Need sends a request that nothing should be wrong with.
+// Need sends a request that must succeed.
 func (c *Client) Need(t testing.TB, method, path string, body []byte) Object {
 	t.Helper()
 	a, err := c.Send(t.Context(), method, path, body)

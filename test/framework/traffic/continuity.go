@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// WatchesAreWell expects that no watch had an error. Where no replica was killed, none ends within an event.
+// WatchesAreWell expects that no watch got an error. Unless a replica was killed, no watch may end within an event.
 func (tr *Traffic) WatchesAreWell(t testing.TB, killed bool) {
 	t.Helper()
 	torn, problems := 0, map[string]int{}
@@ -23,7 +23,7 @@ func (tr *Traffic) WatchesAreWell(t testing.TB, killed bool) {
 		}
 	}
 	for _, problem := range slices.Sorted(maps.Keys(problems)) {
-		t.Errorf("%d times a client that watches %s", problems[problem], problem)
+		t.Errorf("%d watchers had this problem: %s", problems[problem], problem)
 	}
 	switch {
 	case torn > 0 && !killed:
@@ -33,10 +33,10 @@ func (tr *Traffic) WatchesAreWell(t testing.TB, killed bool) {
 	}
 }
 
-// writesOf are writes by the names of objects, in their order.
+// writesOf has the writes of each object, by its name, in order.
 type writesOf map[string][]write
 
-// SawAll expects every watcher to have seen everything that workers wrote, once and in order.
+// SawAll expects that each watcher has seen every write of the workers, once and in order.
 func (tr *Traffic) SawAll(t testing.TB) {
 	t.Helper()
 	collections := map[string]writesOf{}
@@ -51,13 +51,13 @@ func (tr *Traffic) SawAll(t testing.TB) {
 	}
 	for i, w := range tr.watchers {
 		if w.problem != nil {
-			continue // which was told
+			continue // WatchesAreWell reports it
 		}
 		assert.NoError(t, collections[w.path].areSeenAs(w.events), "watcher %d of %s", i, w.resource.Plural)
 	}
 }
 
-// areSeenAs returns an error unless events tell of the writes, and of nothing else, with versions that only grow.
+// areSeenAs returns an error unless the events are those of the writes, and of nothing else, with increasing resourceVersions.
 func (wrote writesOf) areSeenAs(events []event) error {
 	seen, last := map[string]int{}, uint64(0)
 	for _, e := range events {
@@ -76,7 +76,7 @@ func (wrote writesOf) areSeenAs(events []event) error {
 		n := seen[name]
 		seen[name]++
 		if n >= len(wrote[name]) {
-			return fmt.Errorf("%s %s %q is seen, which nobody wrote", e.Type, name, e.Object.Data.Value)
+			return fmt.Errorf("nobody wrote the event %s %s %q", e.Type, name, e.Object.Data.Value)
 		}
 		if want := wrote[name][n]; !want.isSeenAs(e) {
 			return fmt.Errorf("event %d of %s is %s %q @%d, not %s %q @%s", n, name, e.Type, e.Object.Data.Value, version, want.event, want.value, want.version)
@@ -85,7 +85,7 @@ func (wrote writesOf) areSeenAs(events []event) error {
 	for name, writes := range wrote {
 		for _, missing := range writes[seen[name]:] {
 			if !missing.maybe {
-				return fmt.Errorf("%s %s %q @%s is not seen", missing.event, name, missing.value, missing.version)
+				return fmt.Errorf("no event for the write %s %s %q @%s", missing.event, name, missing.value, missing.version)
 			}
 		}
 	}

@@ -5,7 +5,7 @@ package traffic
 
 import "testing"
 
-// TestWatchersMissNothing is about what other tests find wrong with events.
+// TestWatchersMissNothing tests that areSeenAs finds each kind of wrong events.
 func TestWatchersMissNothing(t *testing.T) {
 	wrote := writesOf{
 		"a": {{event: "ADDED", name: "a", value: "1", version: "10"}, {event: "MODIFIED", name: "a", value: "2", version: "12"}, {event: "DELETED", name: "a", value: "2"}},

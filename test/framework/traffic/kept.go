@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// Lost returns which acknowledged writes of the workers, which have ended, cannot be read any more. Others may write to the same
+// Lost describes the acknowledged writes of workers that the cluster has lost. The workers must have ended. Others may write to the same
 // collections, but not to the same objects.
 func Lost(ctx context.Context, workers []*Worker) ([]string, error) {
 	stored, lost := map[string]map[string]string{}, []string(nil)
@@ -37,7 +37,7 @@ func Lost(ctx context.Context, workers []*Worker) ([]string, error) {
 	return lost, nil
 }
 
-// values returns the values of a collection by the names of the objects.
+// values returns the values of a collection, by the names of the objects.
 func (c *Client) values(ctx context.Context, collection string) (map[string]string, error) {
 	a, err := c.Send(ctx, http.MethodGet, collection, nil)
 	if err == nil {
@@ -57,7 +57,8 @@ func (c *Client) values(ctx context.Context, collection string) (map[string]stri
 	return values, nil
 }
 
-// couldLeave returns whether an object may be so after writes in this order, of which the last ones may not have happened.
+// couldLeave returns whether writes, in this order, can leave an object with this value, or no object. Writes at the end without an answer may not
+// have happened.
 func couldLeave(writes []write, value string, there bool) bool {
 	for _, w := range slices.Backward(writes) {
 		if deleted := w.event == "DELETED"; deleted != there && (deleted || w.value == value) {
@@ -67,5 +68,5 @@ func couldLeave(writes []write, value string, there bool) bool {
 			return false
 		}
 	}
-	return !there // perhaps it was never made
+	return !there // if no write happened
 }

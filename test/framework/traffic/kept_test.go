@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestLostWritesAreFound is about what may be stored after writes.
+// TestLostWritesAreFound tests which values can be stored after writes.
 func TestLostWritesAreFound(t *testing.T) {
 	created, updated, deleted := write{event: "ADDED", value: "1"}, write{event: "MODIFIED", value: "2"}, write{event: "DELETED", value: "2"}
 	perhaps := func(w write) write { w.maybe = true; return w }

@@ -13,13 +13,13 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// Resource is a kind of object that clients use. All have a value in their data.
+// Resource is a kind of object that clients use. Each object has one value, in its data.
 type Resource struct{ Kind, Plural, Version, Prefix string }
 
-// ConfigMaps are the built-in resource that clients use.
+// ConfigMaps are built-in objects that clients use.
 var ConfigMaps = Resource{"ConfigMap", "configmaps", "v1", "/api/v1"}
 
-// Customs are custom resources, so many that each replica of extensions has some, which is left to chance.
+// Customs are custom resources. A hash assigns each to a replica of extensions. With this many, each replica should get some.
 var Customs = []Resource{
 	Custom("Ant"), Custom("Bee"), Custom("Cicada"), Custom("Dragonfly"), Custom("Earwig"), Custom("Firefly"),
 	Custom("Gnat"), Custom("Hornet"), Custom("Katydid"), Custom("Locust"), Custom("Moth"), Custom("Wasp"),
@@ -47,7 +47,7 @@ func (r Resource) Collection(namespace string) string {
 // Path returns the path of an object.
 func (r Resource) Path(namespace, name string) string { return r.Collection(namespace) + "/" + name }
 
-// Object returns the body of a request that writes a value. It may have a precondition.
+// Object returns the body of a request that writes a value. The resourceVersion is a precondition, unless it is empty.
 func (r Resource) Object(name, value, resourceVersion string) []byte {
 	metadata := map[string]string{"name": name}
 	if resourceVersion != "" {
@@ -59,12 +59,12 @@ func (r Resource) Object(name, value, resourceVersion string) []byte {
 func encode(body any) []byte {
 	data, err := json.Marshal(body)
 	if err != nil {
-		panic(err) // there are only strings
+		panic(err) // impossible: all values are strings
 	}
 	return data
 }
 
-// Object is what an answer tells of an object.
+// Object is the part of an object, a list or a Status that clients look at.
 type Object struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -74,15 +74,15 @@ type Object struct {
 	Data struct {
 		Value string `json:"value"`
 	} `json:"data"`
-	// Items are those of a list.
+	// Items are the objects of a list.
 	Items []Object `json:"items"`
-	// What follows is in a Status.
+	// Code, Reason and Message are those of a Status.
 	Code    int    `json:"code"`
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 }
 
-// Version returns the resourceVersion as the number that it is.
+// Version returns the resourceVersion as a number.
 func (o Object) Version() (uint64, error) {
 	version, err := strconv.ParseUint(o.Metadata.ResourceVersion, 10, 64)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Traffic is clients who read and write for a while, and others who watch all of it.
+// Traffic is a number of workers, which read and write, and of watchers, which watch what workers write.
 type Traffic struct {
-	// namespace is where workers work. In the other one nothing happens until the end.
+	// namespace is the namespace of the workers. In quiet, nothing changes until the end.
 	namespace, quiet string
 	customs          []Resource
 	workers          []*Worker
@@ -29,17 +29,17 @@ type Traffic struct {
 	began               time.Time
 }
 
-// Options says how much traffic there is. What is 0 has a default.
+// Options are the options of Start. An option that is 0 has a default.
 type Options struct {
-	// Customs are the custom resources that are used; the cluster must have them. Without any, all clients use ConfigMaps.
+	// Customs are the custom resources to use. The cluster must have them. Without any, all clients use ConfigMaps.
 	Customs []Resource
-	// Rate is how many requests a second all workers send, 200. A machine that is too busy for that sends less.
+	// Rate is the number of requests a second of all workers, by default 200. On a busy machine, they send fewer.
 	Rate int
-	// Workers is how many clients there are who read and write, 40.
+	// Workers is the number of clients that read and write, by default 40.
 	Workers int
-	// Watchers is how many watches there are, 200. Half of them are of ConfigMaps, and a fifth in a namespace in which nothing happens.
+	// Watchers is the number of watches, by default 200. Half of them watch ConfigMaps. A fifth is in a namespace in which nothing changes.
 	Watchers int
-	// Connections is how many each address gets from workers and watchers, 4.
+	// Connections is the number of connections to each address, by default 4.
 	Connections int
 }
 
@@ -51,8 +51,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Start has clients of the addresses of a cluster, who use ConfigMaps and custom resources, and returns when all watches
-// have begun.
+// Start starts workers and watchers, which use the addresses of a cluster in turn. It returns when all watches have begun.
 func Start(t testing.TB, options Options, addresses ...*rest.Config) *Traffic {
 	t.Helper()
 	options = options.withDefaults()
@@ -62,7 +61,7 @@ func Start(t testing.TB, options Options, addresses ...*rest.Config) *Traffic {
 		clients = append(clients, NewClient(t, address, options.Connections))
 	}
 	tr := &Traffic{customs: customs, namespace: newNamespace(t, clients[0]), quiet: newNamespace(t, clients[0])}
-	// Every second object is a ConfigMap, each client has all resources, and half of the watches of each have bookmarks.
+	// Every second object is a ConfigMap, each client uses all resources, and half of the watches of each resource have bookmarks.
 	resourceOf := func(i int) Resource {
 		if i%2 == 0 || len(customs) == 0 {
 			return ConfigMaps
@@ -100,7 +99,7 @@ func Start(t testing.TB, options Options, addresses ...*rest.Config) *Traffic {
 	return tr
 }
 
-// newNamespace makes a namespace. Nobody removes it.
+// newNamespace creates a namespace. It disappears with the cluster.
 func newNamespace(t testing.TB, c *Client) string {
 	t.Helper()
 	name := "traffic-" + utilrand.String(6)
@@ -118,7 +117,7 @@ func (tr *Traffic) stop() {
 	tr.watching.Wait()
 }
 
-// Finish stops the workers, has all watchers see the end of what they wrote, and stops these.
+// Finish stops the workers, waits until all watchers have seen the last write, and stops the watchers.
 func (tr *Traffic) Finish(t testing.TB) {
 	t.Helper()
 	tr.stopWork()
@@ -147,7 +146,7 @@ func (tr *Traffic) Finish(t testing.TB) {
 		requests, took.Seconds(), float64(requests)/took.Seconds(), len(tr.watchers), ends, events)
 }
 
-// Requests returns how many requests workers have sent.
+// Requests returns the number of requests that workers have sent.
 func (tr *Traffic) Requests() int64 {
 	sum := int64(0)
 	for _, w := range tr.workers {
@@ -156,7 +155,7 @@ func (tr *Traffic) Requests() int64 {
 	return sum
 }
 
-// Progress returns when n more requests were answered.
+// Progress returns when workers have got n more answers.
 func (tr *Traffic) Progress(t testing.TB, n int64) {
 	t.Helper()
 	late := time.After(giveUp)
@@ -169,7 +168,7 @@ func (tr *Traffic) Progress(t testing.TB, n int64) {
 	}
 }
 
-// Failures returns what workers did not get.
+// Failures returns the failed requests of all workers.
 func (tr *Traffic) Failures() []Failure {
 	var all []Failure
 	for _, w := range tr.workers {
@@ -179,7 +178,7 @@ func (tr *Traffic) Failures() []Failure {
 	return all
 }
 
-// FailsNever expects that all requests were served.
+// FailsNever expects that no request failed.
 func (tr *Traffic) FailsNever(t testing.TB) {
 	t.Helper()
 	for _, f := range tr.Failures() {
@@ -187,7 +186,7 @@ func (tr *Traffic) FailsNever(t testing.TB) {
 	}
 }
 
-// Slowest returns the request that took longest of those that were under way in the second after a moment.
+// Slowest returns the request that took longest, of those that were in flight within the second after a time.
 func (tr *Traffic) Slowest(at time.Time) Span {
 	var slowest Span
 	for _, w := range tr.workers {

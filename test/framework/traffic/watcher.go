@@ -14,27 +14,27 @@ import (
 	"testing"
 )
 
-// watcher watches a collection, and goes on where it was when a watch ends, as clients do. Unlike these it does not list
-// again: it should never have to.
+// watcher watches a collection. When a watch ends, it resumes from its last resourceVersion, as clients do. Unlike clients, it never lists again:
+// it should not have to.
 type watcher struct {
 	client    *Client
 	resource  Resource
 	path      string
 	bookmarks bool
-	// started is closed when the first watch has begun.
+	// started is closed when the first watch begins.
 	started chan struct{}
 	start   sync.Once
-	// done is closed when the last object was seen, and lost when the watcher watches no more.
+	// done is closed when the watcher sees the last object, and lost when it stops watching.
 	done, lost chan struct{}
 
-	// What follows is for the watcher's own goroutine, and for others when it is lost.
+	// The fields below belong to the goroutine of the watcher until lost is closed.
 
-	// at is the version up to which everything was seen.
+	// at is the resourceVersion up to which the watcher has seen all events.
 	at     string
 	events []event
-	// ends is how many watches ended, and torn how many of them within an event.
+	// ends is the number of watches that ended, and torn the number of those that ended within an event.
 	ends, torn int
-	// problem is what clients should never see. The watcher does not go on after it.
+	// problem is an error that no client should get. It stops the watcher.
 	problem error
 }
 
@@ -54,7 +54,7 @@ type event struct {
 	Object Object `json:"object"`
 }
 
-// run watches until the context ends, or there is a problem.
+// run watches until the context ends or a problem occurs.
 func (w *watcher) run(ctx context.Context) {
 	defer close(w.lost)
 	for ctx.Err() == nil {
@@ -73,7 +73,7 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// watch watches once, and returns why it ended: io.EOF where it ended well.
+// watch sends one watch and reads its events. It returns io.EOF if the watch ended between two events, and otherwise another error.
 func (w *watcher) watch(ctx context.Context) error {
 	url := fmt.Sprintf("%s%s?watch=true&timeoutSeconds=3600&resourceVersion=%s", w.client.url, w.path, w.at)
 	if w.bookmarks {
@@ -87,9 +87,9 @@ func (w *watcher) watch(ctx context.Context) error {
 	if err != nil {
 		return errors.New("no watch: " + cause(err)) // not wrapped: it may be an io.EOF
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was only read
+	defer resp.Body.Close() //nolint:errcheck // only read
 	if resp.StatusCode != http.StatusOK {
-		body, _ := io.ReadAll(resp.Body) //nolint:errcheck // the code is what counts
+		body, _ := io.ReadAll(resp.Body) //nolint:errcheck // the status is enough
 		status, err := Decode(body)
 		return errors.Join(fmt.Errorf("no watch: status %d: %s", resp.StatusCode, status.Message), err)
 	}
@@ -105,7 +105,7 @@ func (w *watcher) watch(ctx context.Context) error {
 	}
 }
 
-// cause returns what is wrong with a request, without its URL.
+// cause returns the error of a request without its URL.
 func cause(err error) string {
 	for errors.Unwrap(err) != nil {
 		err = errors.Unwrap(err)
@@ -113,7 +113,7 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// take takes over an event.
+// take records an event.
 func (w *watcher) take(e event) error {
 	switch e.Type {
 	case "ADDED", "MODIFIED", "DELETED", "BOOKMARK":
@@ -130,7 +130,7 @@ func (w *watcher) take(e event) error {
 	return nil
 }
 
-// awaitEnd returns when the last object was seen, or never will be.
+// awaitEnd returns when the watcher has seen the last object or has stopped.
 func (w *watcher) awaitEnd(ctx context.Context) {
 	select {
 	case <-w.done:

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Worker reads, and writes objects of its own, at a steady pace.
+// Worker reads and writes at a steady rate. It writes only objects of its own.
 type Worker struct {
 	client    *Client
 	resource  Resource
@@ -21,44 +21,44 @@ type Worker struct {
 	number    int
 	random    *rand.Rand
 
-	// name, version and value are those of the object that there is, or empty.
+	// name, version and value are those of the object that exists now. They are empty without one.
 	name, version, value string
 	objects              int
-	// writes are those that had an effect, or may have had one.
+	// writes are the writes that had an effect, or may have had one.
 	writes   []write
 	requests atomic.Int64
-	// Spans are the times of its requests, and Failures those that did not get what they should.
+	// Spans are the times of all requests, and Failures the failed requests.
 	Spans    []Span
 	Failures []Failure
-	// Failed is told of each failure, if it is not nil.
+	// Failed is called for each failure, unless it is nil.
 	Failed func(Failure)
 }
 
-// Span is the time of a request.
+// Span is the time from the start of a request to the end of its answer.
 type Span struct {
 	Method, Path string
 	Began, Ended time.Time
 }
 
-// Took returns how long it took.
+// Took returns the duration.
 func (s Span) Took() time.Duration { return s.Ended.Sub(s.Began) }
 
-// write is what watchers must see.
+// write is a write that watchers must see as an event.
 type write struct {
 	event, name, value string
-	// version is not known of deletes, nor of what may have happened.
+	// version is empty for a delete, and for a write that got no answer.
 	version string
-	// maybe is set where it is not known whether it happened.
+	// maybe is set if the write got no answer, so it may or may not have happened.
 	maybe bool
 }
 
-// Failure is a request that did not get the answer that it should have.
+// Failure is a request that got no answer, or not the expected one.
 type Failure struct {
 	Span
 	Worker int
-	// Code is that of the answer, 0 where there was none.
+	// Code is the status of the answer, or 0 without one.
 	Code int
-	// Wrong is set where the answer was not what this worker, and nobody else, had written.
+	// Wrong is set if the answer has another value than the one that this worker wrote last.
 	Wrong bool
 	Err   error
 }
@@ -67,16 +67,16 @@ func (f Failure) String() string {
 	return fmt.Sprintf("%s worker %d, %s %s after %s: %v", f.Began.Format("15:04:05.000"), f.Worker, f.Method, f.Path, f.Took().Round(100*time.Microsecond), f.Err)
 }
 
-// Reads returns whether the request was one that changes nothing.
+// Reads returns whether the request was a read.
 func (f Failure) Reads() bool { return f.Method == http.MethodGet }
 
-// NewWorker returns a worker. Those who work in the same namespace have different numbers.
+// NewWorker returns a worker. Workers in the same namespace need different numbers.
 func NewWorker(c *Client, r Resource, namespace string, number int) *Worker {
-	random := rand.New(rand.NewPCG(uint64(number), 1)) //nolint:gosec // what it does need not be a secret
+	random := rand.New(rand.NewPCG(uint64(number), 1)) //nolint:gosec // only for a test
 	return &Worker{client: c, resource: r, namespace: namespace, number: number, random: random}
 }
 
-// Run works at a steady pace until ctx ends, and finishes the request that is under way.
+// Run sends requests at a steady rate until ctx ends. It finishes the request in flight.
 func (w *Worker) Run(ctx context.Context, interval time.Duration) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -90,7 +90,7 @@ func (w *Worker) Run(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// Work sends one request: a get in five of ten cases, a list in two.
+// Work sends one request: five of ten are GETs, two are LISTs.
 func (w *Worker) Work(ctx context.Context) {
 	collection, path := w.resource.Collection(w.namespace), w.resource.Path(w.namespace, w.name)
 	switch dice := w.random.IntN(10); {
@@ -126,7 +126,7 @@ func (w *Worker) create(ctx context.Context) {
 	w.writes = append(w.writes, write{event: "ADDED", name: name, value: value, version: o.Metadata.ResourceVersion, maybe: !ok})
 }
 
-// read reads an object, which nobody else writes, or a list.
+// read reads an object of this worker, or a list.
 func (w *Worker) read(ctx context.Context, path, value, version string) {
 	o, ok := w.send(ctx, http.MethodGet, path, nil, http.StatusOK)
 	if ok && value != "" && (o.Data.Value != value || o.Metadata.ResourceVersion != version) {
