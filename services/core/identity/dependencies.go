@@ -21,29 +21,29 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// tokenKind is what is known of a token from its user and its form.
+// tokenKind is the kind of a token. It follows from its user and its form.
 type tokenKind int
 
 const (
-	// otherToken is of a file, an issuer or a webhook.
+	// otherToken is a token of a file, an issuer or a webhook.
 	otherToken tokenKind = iota
 	serviceAccountToken
 	bootstrapToken
 )
 
-// found is what is known of a good token.
-type found struct {
+// tokenFacts is what core knows about a good token.
+type tokenFacts struct {
 	kind         tokenKind
 	dependencies []*identityv1.Dependency
-	// ends is when it ends by itself. Zero is never.
+	// ends is when the token expires. Zero means never.
 	ends time.Time
-	// complete is whether an invalidation will tell of every object that it depends on.
+	// complete is set if an invalidation will report the end of each dependency.
 	complete bool
-	// issuer is who issued it, if somebody else than core.
+	// issuer is the issuer of the token. It is empty if core issued it.
 	issuer string
 }
 
-// Dependencies knows what tokens depend on, and hears of changes.
+// Dependencies finds the objects that tokens depend on, and reports their changes.
 type Dependencies struct {
 	invalidations *invalidations
 	tokens        *kubeoptions.ServiceAccountAuthenticationOptions
@@ -52,11 +52,11 @@ type Dependencies struct {
 	pods          corelisters.PodLister
 	nodes         corelisters.NodeLister
 	synced        []cache.InformerSynced
-	// settled is when core has certainly taken over the last change of issuers. It is nil before the first.
+	// settled is the time by which core certainly uses the last change of issuers. It is nil before the first change.
 	settled atomic.Pointer[time.Time]
 }
 
-// Synced reports whether the objects that tokens depend on were all received once.
+// Synced returns whether all informers have received their objects once.
 func (d *Dependencies) Synced() bool {
 	for _, synced := range d.synced {
 		if !synced() {
@@ -66,12 +66,12 @@ func (d *Dependencies) Synced() bool {
 	return true
 }
 
-// of returns what is known of a token that is good and u's. So its claims need no verification.
-func (d *Dependencies) of(token string, u user.Info) found {
+// factsOf returns what core knows about a good token of u. Its claims need no verification, because an authenticator has verified it.
+func (d *Dependencies) factsOf(token string, u user.Info) tokenFacts {
 	if strings.HasPrefix(u.GetName(), bootstrapapi.BootstrapUserPrefix) && bootstraputil.IsValidBootstrapToken(token) {
 		return d.ofBootstrap(token)
 	}
-	result := found{kind: otherToken, complete: true}
+	result := tokenFacts{kind: otherToken, complete: true}
 	c, ok := parse(token)
 	if !ok {
 		return result
@@ -89,9 +89,9 @@ func (d *Dependencies) of(token string, u user.Info) found {
 	return result
 }
 
-func (d *Dependencies) ofBootstrap(token string) found {
+func (d *Dependencies) ofBootstrap(token string) tokenFacts {
 	id, _, _ := strings.Cut(token, ".")
-	result := found{kind: bootstrapToken}
+	result := tokenFacts{kind: bootstrapToken}
 	result.depend(identityv1.Dependency_KIND_BOOTSTRAP_TOKEN, id)
 	secret, err := d.secrets.Secrets(metav1.NamespaceSystem).Get(bootstrapapi.BootstrapTokenSecretPrefix + id)
 	if err != nil {
@@ -105,18 +105,18 @@ func (d *Dependencies) ofBootstrap(token string) found {
 	return result
 }
 
-func (f *found) depend(kind identityv1.Dependency_Kind, id string) {
+func (f *tokenFacts) depend(kind identityv1.Dependency_Kind, id string) {
 	f.dependencies = append(f.dependencies, &identityv1.Dependency{Kind: kind, Id: id})
 }
 
-// endBy says that it ends at a time, or before.
-func (f *found) endBy(t time.Time) {
+// endBy records that the token expires at a time or before.
+func (f *tokenFacts) endBy(t time.Time) {
 	if f.ends.IsZero() || t.Before(f.ends) {
 		f.ends = t
 	}
 }
 
-// jsonWebToken is a token with claims, which are not verified here.
+// jsonWebToken is a token with claims. An authenticator has verified them before.
 type jsonWebToken struct {
 	raw     string
 	parsed  *jwt.JSONWebToken
@@ -124,7 +124,7 @@ type jsonWebToken struct {
 	Expires *jwt.NumericDate `json:"exp"`
 }
 
-// parse returns the token if it has claims.
+// parse returns the claims of a token. It returns false for a token that is no JSON Web Token.
 func parse(token string) (*jsonWebToken, bool) {
 	parsed, err := jwt.ParseSigned(token)
 	if err != nil {

@@ -18,8 +18,7 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// Follow returns the dependencies known from the informers of core's own authenticators of service account tokens. Call it before these
-// informers start.
+// Follow returns Dependencies that use the informers of core's authenticators of service account tokens. Call it before these informers start.
 func Follow(factory informers.SharedInformerFactory, tokens *kubeoptions.ServiceAccountAuthenticationOptions) (*Dependencies, error) {
 	objects := factory.Core().V1()
 	d := &Dependencies{
@@ -41,14 +40,14 @@ func Follow(factory informers.SharedInformerFactory, tokens *kubeoptions.Service
 			DeleteFunc: func(deleted any) { d.deleted(kind, deleted) },
 		})
 		if err != nil {
-			return nil, fmt.Errorf("follow what tokens depend on: %w", err)
+			return nil, fmt.Errorf("cannot follow the objects that tokens depend on: %w", err)
 		}
 		d.synced = append(d.synced, registration.HasSynced)
 	}
 	return d, nil
 }
 
-// updated reports a change. It also reports an object that was replaced while the informer was not watching.
+// updated reports an update that may end tokens, and an object that was replaced while the informer did not watch.
 func (d *Dependencies) updated(kind identityv1.Dependency_Kind, before, after metav1.Object) {
 	replaced := before.GetUID() != after.GetUID()
 	// The tokens end some time after the deletion of an object begins (pkg/serviceaccount/claims.go). That time can move, for instance if a
@@ -59,17 +58,17 @@ func (d *Dependencies) updated(kind identityv1.Dependency_Kind, before, after me
 	}
 }
 
-// secretTypes are the types of Secrets that are tokens. The content of other Secrets does not matter.
+// secretTypes are the types of Secrets that contain tokens. The content of other Secrets does not matter.
 var secretTypes = sets.New(corev1.SecretTypeServiceAccountToken, bootstrapapi.SecretTypeBootstrapToken)
 
-// changedToken reports whether a Secret that is a token changed. Informers also report objects that did not change.
+// changedToken returns whether the object is a Secret with a token and has changed. Informers also report objects that have not changed.
 func changedToken(before, after metav1.Object) bool {
 	secret, isSecret := before.(*corev1.Secret)
 	return isSecret && secretTypes.Has(secret.Type) && before.GetResourceVersion() != after.GetResourceVersion()
 }
 
 func (d *Dependencies) deleted(kind identityv1.Dependency_Kind, deleted any) {
-	// The informer missed the deletion, but knows that the object is gone.
+	// The informer missed the deletion, and noticed later that the object is gone.
 	if unknown, ok := deleted.(cache.DeletedFinalStateUnknown); ok {
 		deleted = unknown.Obj
 	}
@@ -79,19 +78,19 @@ func (d *Dependencies) deleted(kind identityv1.Dependency_Kind, deleted any) {
 }
 
 func (d *Dependencies) invalidate(kind identityv1.Dependency_Kind, object metav1.Object, resourceVersion string) {
-	d.tell(kind, string(object.GetUID()), resourceVersion)
+	d.report(kind, string(object.GetUID()), resourceVersion)
 	id, isBootstrap := strings.CutPrefix(object.GetName(), bootstrapapi.BootstrapTokenSecretPrefix)
 	if kind == identityv1.Dependency_KIND_SECRET && isBootstrap && object.GetNamespace() == metav1.NamespaceSystem {
-		d.tell(identityv1.Dependency_KIND_BOOTSTRAP_TOKEN, id, resourceVersion)
+		d.report(identityv1.Dependency_KIND_BOOTSTRAP_TOKEN, id, resourceVersion)
 	}
 }
 
-func (d *Dependencies) tell(kind identityv1.Dependency_Kind, id, resourceVersion string) {
+func (d *Dependencies) report(kind identityv1.Dependency_Kind, id, resourceVersion string) {
 	d.invalidations.add(&identityv1.Dependency{Kind: kind, Id: id}, resourceVersion)
-	told.WithLabelValues(label(kind)).Inc()
+	reported.WithLabelValues(label(kind)).Inc()
 }
 
-// label returns a kind as a label of metrics, such as service_account.
+// label returns the value of a metric's label for a kind, such as service_account.
 func label(kind identityv1.Dependency_Kind) string {
 	return strings.ToLower(strings.TrimPrefix(kind.String(), "KIND_"))
 }

@@ -46,12 +46,12 @@ func FuzzToken(f *testing.F) {
 			seen = token
 			return &authenticator.Response{User: &user.DefaultInfo{}}, true, nil
 		})
-		_, ok, err := websocket.NewProtocolAuthenticator(recording).AuthenticateRequest(requestWith(t.Context(), token))
+		_, ok, err := websocket.NewProtocolAuthenticator(recording).AuthenticateRequest(requestWithToken(t.Context(), token))
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, token, seen)
 
-		found := dependencies.of(token, &user.DefaultInfo{Name: name, UID: uid})
+		found := dependencies.factsOf(token, &user.DefaultInfo{Name: name, UID: uid})
 		require.LessOrEqual(t, len(found.dependencies), 4)
 		switch found.kind {
 		case serviceAccountToken:

@@ -11,17 +11,17 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// keptInvalidations is how many invalidations are kept for watchers that read slowly: many seconds' worth in a large cluster.
+// keptInvalidations is the number of invalidations in the log. A large cluster needs many seconds to fill it, so slow watchers can catch up.
 const keptInvalidations = 8192
 
-// invalidations is the log of changes. The first one has the number 1.
+// invalidations is the log of changes. They are numbered from 1.
 type invalidations struct {
 	run string
 
 	mu     sync.Mutex
 	kept   []*identityv1.Invalidation
 	latest uint64
-	// more is closed and replaced when an invalidation is added.
+	// more is closed, and replaced, when add adds an invalidation.
 	more chan struct{}
 }
 
@@ -48,7 +48,7 @@ func (i *invalidations) last() uint64 {
 	return i.latest
 }
 
-// after returns a channel that is closed once there is an invalidation after number.
+// after returns a channel that is closed as soon as the log has an invalidation after number.
 func (i *invalidations) after(number uint64) <-chan struct{} {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -58,7 +58,7 @@ func (i *invalidations) after(number uint64) <-chan struct{} {
 	return i.more
 }
 
-// since returns the invalidations after number, and whether none of them is missing.
+// since returns the invalidations after number. It returns false if the log has dropped some of them.
 func (i *invalidations) since(number uint64) ([]*identityv1.Invalidation, bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// settleTime is how long it may take until core has taken over a changed --authentication-config. It looks at the file once a minute if it
-	// misses the event, and waits up to 10 s for the keys of new issuers (pkg/kubeapiserver/options/authentication.go).
+	// settleTime is how long core may take to use a changed --authentication-config. If it misses the event of the file, it looks once a minute. It
+	// waits up to 10 s for the keys of new issuers (pkg/kubeapiserver/options/authentication.go).
 	settleTime = 75 * time.Second
-	// unsettledFreshness is how long answers about tokens of issuers may be used meanwhile.
+	// unsettledFreshness is how long aggregators may cache answers about tokens of issuers meanwhile.
 	unsettledFreshness = time.Second
 )
 
-// FollowIssuers tells of changes of the issuers in the file of --authentication-config, until the context ends. Nobody says when core has taken
-// over a change. So answers about tokens of issuers hold for a second only until that must have happened.
+// FollowIssuers reports changes of the issuers in the file of --authentication-config, until the context ends. Nobody knows when core uses a change.
+// So answers about tokens of issuers hold for only a second until core certainly does.
 func (d *Dependencies) FollowIssuers(ctx context.Context, file string) {
 	watch, before := filewatch.New(file), issuersIn(file)
 	watch.Run(ctx, func() {
@@ -33,7 +33,7 @@ func (d *Dependencies) FollowIssuers(ctx context.Context, file string) {
 		d.settled.Store(&settled)
 		now := issuersIn(file)
 		for _, issuer := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(before, now)))) {
-			d.tell(identityv1.Dependency_KIND_ISSUER, issuer, "")
+			d.report(identityv1.Dependency_KIND_ISSUER, issuer, "")
 		}
 		before = now
 	})
@@ -44,7 +44,7 @@ func (d *Dependencies) unsettled() bool {
 	return settled != nil && time.Now().Before(*settled)
 }
 
-// issuersIn returns the URLs of the issuers in an AuthenticationConfiguration. Core says what is wrong with it.
+// issuersIn returns the URLs of the issuers in an AuthenticationConfiguration. Core itself reports errors in it.
 func issuersIn(file string) []string {
 	var config struct {
 		JWT []struct {

@@ -29,17 +29,17 @@ var (
 		Namespace: namespace, Subsystem: subsystem, Name: "watchers",
 		Help: "Aggregators that follow this replica.", StabilityLevel: metrics.ALPHA,
 	})
-	told = metrics.NewCounterVec(&metrics.CounterOpts{
+	reported = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "invalidations_total",
-		Help: "Changes that aggregators were told of because tokens may depend on the object, by its kind.", StabilityLevel: metrics.ALPHA,
+		Help: "Changes of objects that tokens depend on, reported to aggregators, by kind of object.", StabilityLevel: metrics.ALPHA,
 	}, []string{"kind"})
 	slowWatchers = metrics.NewCounter(&metrics.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "slow_watchers_total",
-		Help: "Streams that were ended because invalidations came faster than they were read.", StabilityLevel: metrics.ALPHA,
+		Help: "Streams that this replica ended because the aggregator read invalidations too slowly.", StabilityLevel: metrics.ALPHA,
 	})
 )
 
-var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(requests, watchers, told, slowWatchers) })
+var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(requests, watchers, reported, slowWatchers) })
 
 func observe(result string, began time.Time) {
 	requests.WithLabelValues(result).Observe(time.Since(began).Seconds())

@@ -29,24 +29,22 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// freshness is how long an answer may be used again. It is the life of answers in kube-apiserver's own cache of good tokens
-// (TokenSuccessCacheTTL in pkg/kubeapiserver/options), so that what no invalidation tells of, such as an issuer's new keys, is noticed as
-// soon as there.
+// freshness is how long an aggregator may cache an answer. kube-apiserver caches good tokens for the same time (TokenSuccessCacheTTL in
+// pkg/kubeapiserver/options). So changes that no invalidation reports, such as new keys of an issuer, take effect as soon as there.
 const freshness = 10 * time.Second
 
-// signOfLife is how often a watcher is told something when nothing changes.
-const signOfLife = time.Second
+// heartbeatInterval is the time between messages to a watcher while nothing changes.
+const heartbeatInterval = time.Second
 
-// Config is what the service works with.
+// Config is the configuration of a Service.
 type Config struct {
-	// Authenticator is that of requests to core. Its tokens must not be cached, because a cache outlives an invalidation.
+	// Authenticator authenticates requests to core. It must not cache tokens: a cached token would outlive its invalidation.
 	Authenticator authenticator.Request
 	// APIAudiences are the audiences of the API server.
 	APIAudiences authenticator.Audiences
 	// Dependencies knows what tokens depend on.
 	Dependencies *Dependencies
-	// WebhookFreshness is how long an answer that may be a webhook's may be used again, instead of freshness. It is nil where
-	// there is no webhook.
+	// WebhookFreshness replaces freshness for answers that may come from the authentication webhook. It is nil without a webhook.
 	WebhookFreshness *time.Duration
 }
 
@@ -58,13 +56,13 @@ type Service struct {
 	stop    func()
 
 	mu sync.Mutex
-	// failing has the checks of readiness that fail. It is not empty before SetReady.
+	// failing are the names of the readiness checks that fail. It is not empty before the first SetReady.
 	failing []string
-	// unready is closed while any fails.
+	// unready is closed while a check fails.
 	unready chan struct{}
 }
 
-// NewService returns the service of this run of core.
+// NewService returns a service that is not ready yet.
 func NewService(config Config) *Service {
 	registerMetrics()
 	stopped := make(chan struct{})
@@ -74,14 +72,14 @@ func NewService(config Config) *Service {
 	}
 }
 
-// Register makes a gRPC server serve it.
+// Register registers the service with a gRPC server.
 func (s *Service) Register(r grpc.ServiceRegistrar) { identityv1.RegisterIdentityServer(r, s) }
 
-// Stop ends all streams and answers no more questions, so that callers follow another replica.
+// Stop ends all streams, and makes later calls fail, so that aggregators follow another replica.
 func (s *Service) Stop() { s.stop() }
 
-// SetReady says which checks of readiness fail. While any does, etcd among them, this replica may not hear of changes. So it ends all streams and
-// answers no questions, and callers follow another replica. A new service is not ready.
+// SetReady sets the readiness checks that fail. While a check fails, such as that of etcd, this replica may miss changes. So the service ends all
+// streams and makes calls fail, and aggregators follow another replica.
 func (s *Service) SetReady(failing []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +93,7 @@ func (s *Service) SetReady(failing []string) {
 	}
 }
 
-// readiness returns which checks fail, and what is closed while any does.
+// readiness returns the checks that fail, and a channel that is closed when a check fails.
 func (s *Service) readiness() (failing []string, unready <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +105,7 @@ var (
 	errWasUnready = status.Error(codes.Unavailable, "this replica of core was not ready for a moment")
 )
 
-// check returns an error when questions cannot be answered.
+// check returns an error while the service cannot answer.
 func (s *Service) check() error {
 	select {
 	case <-s.stopped:
@@ -118,7 +116,7 @@ func (s *Service) check() error {
 		return status.Errorf(codes.Unavailable, "this replica of core is not ready: %s", strings.Join(failing, ", "))
 	}
 	if !s.config.Dependencies.Synced() {
-		return status.Error(codes.Unavailable, "this replica of core does not know yet what tokens depend on")
+		return status.Error(codes.Unavailable, "this replica of core has not yet received the objects that tokens depend on")
 	}
 	return nil
 }
@@ -132,7 +130,7 @@ func (s *Service) Authenticate(ctx context.Context, req *identityv1.Authenticate
 		return nil, err
 	}
 	began := time.Now()
-	// Before the token is looked at: see the package comment.
+	// The sequence number must be from before the check of the token: see the package comment.
 	sequence := s.config.Dependencies.invalidations.last()
 	warnings := &envelope.Warnings{}
 	ctx = warning.WithWarningRecorder(audit.WithAuditContext(ctx), warnings)
@@ -143,8 +141,7 @@ func (s *Service) Authenticate(ctx context.Context, req *identityv1.Authenticate
 	answer := &identityv1.AuthenticateResponse{Run: s.config.Dependencies.invalidations.run, Sequence: sequence}
 	if response == nil {
 		if err := s.check(); err != nil {
-			// What the authenticator works with may have stopped already.
-			return nil, err
+			return nil, err // the authenticator may have failed because core stops
 		}
 		answer.Error = reason(err)
 		observe(resultBad, began)
@@ -152,15 +149,15 @@ func (s *Service) Authenticate(ctx context.Context, req *identityv1.Authenticate
 	}
 	answer.User = envelope.FromUser(response.User)
 	answer.Audiences = response.Audiences
-	// Only of good tokens: the cache of kube-apiserver's authenticators drops those of others.
+	// Bad tokens have no annotations: kube-apiserver's authenticators drop them.
 	answer.AuditAnnotations = audit.AuditContextFrom(ctx).GetEventAnnotations()
 	answer.Warnings = warnings.Recorded()
-	s.limit(answer, req.GetToken(), response.User)
+	s.setValidity(answer, req.GetToken(), response.User)
 	observe(resultGood, began)
 	return answer, nil
 }
 
-// authenticate returns nil for a token that is not good.
+// authenticate returns nil for a bad token.
 func (s *Service) authenticate(ctx context.Context, token string, audiences []string) (*authenticator.Response, error) {
 	wanted := authenticator.Audiences(audiences)
 	if len(wanted) == 0 {
@@ -169,12 +166,12 @@ func (s *Service) authenticate(ctx context.Context, token string, audiences []st
 	if len(wanted) > 0 {
 		ctx = authenticator.WithAudiences(ctx, wanted)
 	}
-	response, ok, err := s.config.Authenticator.AuthenticateRequest(requestWith(ctx, token))
+	response, ok, err := s.config.Authenticator.AuthenticateRequest(requestWithToken(ctx, token))
 	switch {
 	case err != nil || !ok:
 		return nil, err
 	case isAnonymous(response.User):
-		// What the last authenticator says about requests without credentials that anybody knows.
+		// No authenticator accepted the token, so the last one took the request for anonymous.
 		return nil, nil
 	case !acceptable(wanted, response.Audiences, len(audiences) > 0):
 		return nil, fmt.Errorf("the token is for the audiences %q, not for any of %q", response.Audiences, wanted)
@@ -182,18 +179,18 @@ func (s *Service) authenticate(ctx context.Context, token string, audiences []st
 	return response, nil
 }
 
-// reason returns why a token is not good.
+// reason returns why a token is bad.
 func reason(err error) string {
 	if err == nil {
 		return "the token is not good"
 	}
-	// It may quote from the token, and a message holds only UTF-8.
+	// The error may quote the token, and strings in protobuf must be UTF-8.
 	return strings.ToValidUTF8(err.Error(), "\uFFFD")
 }
 
-// requestWith returns a request with nothing but a token. It is in the protocols of a WebSocket and not in an Authorization
-// header, because only there it can be any string: a header is split at blanks.
-func requestWith(ctx context.Context, token string) *http.Request {
+// requestWithToken returns a request that has only a token. The token is in the WebSocket protocols, not in an Authorization header, because only
+// there it can be any string: kube-apiserver splits that header at blanks.
+func requestWithToken(ctx context.Context, token string) *http.Request {
 	req := &http.Request{
 		Method: http.MethodGet,
 		URL:    &url.URL{Path: "/"},
@@ -210,8 +207,8 @@ func isAnonymous(u user.Info) bool {
 	return u.GetName() == user.Anonymous || slices.Contains(u.GetGroups(), user.AllUnauthenticated)
 }
 
-// acceptable is the rule of kube-apiserver: a request may have a token that says nothing of audiences, a review for certain
-// audiences may not.
+// acceptable implements kube-apiserver's rule about audiences. A request may have a token without audiences. A token review that names audiences
+// may not.
 func acceptable(wanted, got authenticator.Audiences, certain bool) bool {
 	if len(wanted) == 0 || len(got) == 0 && !certain {
 		return true
@@ -219,39 +216,39 @@ func acceptable(wanted, got authenticator.Audiences, certain bool) bool {
 	return len(wanted.Intersect(got)) > 0
 }
 
-// limit says how long the answer holds and what it depends on.
-func (s *Service) limit(answer *identityv1.AuthenticateResponse, token string, u user.Info) {
-	found := s.config.Dependencies.of(token, u)
+// setValidity sets how long the answer holds, and what it depends on.
+func (s *Service) setValidity(answer *identityv1.AuthenticateResponse, token string, u user.Info) {
+	facts := s.config.Dependencies.factsOf(token, u)
 	fresh := freshness
-	if found.kind == otherToken && s.config.WebhookFreshness != nil {
+	if facts.kind == otherToken && s.config.WebhookFreshness != nil {
 		fresh = *s.config.WebhookFreshness
 	}
-	if found.issuer != "" && s.config.Dependencies.unsettled() {
+	if facts.issuer != "" && s.config.Dependencies.unsettled() {
 		fresh = min(fresh, unsettledFreshness)
 	}
-	if !found.complete {
+	if !facts.complete {
 		fresh = 0
 	}
-	if !found.ends.IsZero() {
-		left := max(time.Until(found.ends), 0)
+	if !facts.ends.IsZero() {
+		left := max(time.Until(facts.ends), 0)
 		answer.ValidFor = durationpb.New(left)
 		fresh = min(fresh, left)
 	}
 	answer.FreshFor = durationpb.New(fresh)
-	answer.Dependencies = found.dependencies
-	answer.RevocationIsTold = s.tellsEnd(found)
+	answer.Dependencies = facts.dependencies
+	answer.RevocationIsTold = s.reportsEnd(facts)
 }
 
-// tellsEnd reports whether invalidations tell of everything that may end a token before its time.
-func (s *Service) tellsEnd(token found) bool {
+// reportsEnd returns whether invalidations report everything that may revoke the token before it expires.
+func (s *Service) reportsEnd(token tokenFacts) bool {
 	switch token.kind {
 	case bootstrapToken:
 		return token.complete
 	case serviceAccountToken:
-		// An external signer may withdraw a key.
+		// Nobody reports that an external signer withdraws a key.
 		return token.complete && s.config.Dependencies.tokens.ExternalPublicKeysGetter == nil
 	default:
-		// A token of --token-auth-file ends with the process.
+		// A token of --token-auth-file is valid as long as the process runs.
 		return token.issuer == "" && s.config.WebhookFreshness == nil
 	}
 }
@@ -265,17 +262,17 @@ func (s *Service) Watch(_ *identityv1.WatchRequest, stream grpc.ServerStreamingS
 	watchers.Inc()
 	defer watchers.Dec()
 	log := s.config.Dependencies.invalidations
-	told := log.last()
+	sent := log.last()
 	var news []*identityv1.Invalidation
-	beat := time.NewTicker(signOfLife)
-	defer beat.Stop()
+	heartbeat := time.NewTicker(heartbeatInterval)
+	defer heartbeat.Stop()
 	for {
-		if err := stream.Send(&identityv1.WatchResponse{Run: log.run, Sequence: told, Invalidations: news}); err != nil {
+		if err := stream.Send(&identityv1.WatchResponse{Run: log.run, Sequence: sent, Invalidations: news}); err != nil {
 			return err
 		}
 		select {
-		case <-log.after(told):
-		case <-beat.C:
+		case <-log.after(sent):
+		case <-heartbeat.C:
 		case <-s.stopped:
 			return errStops
 		case <-unready:
@@ -284,10 +281,10 @@ func (s *Service) Watch(_ *identityv1.WatchRequest, stream grpc.ServerStreamingS
 			return context.Cause(stream.Context())
 		}
 		var complete bool
-		if news, complete = log.since(told); !complete {
+		if news, complete = log.since(sent); !complete {
 			slowWatchers.Inc()
 			return status.Error(codes.ResourceExhausted, "invalidations come faster than they are read")
 		}
-		told += uint64(len(news))
+		sent += uint64(len(news))
 	}
 }

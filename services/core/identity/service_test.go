@@ -249,7 +249,7 @@ func TestWatchersAreToldEverythingInOrder(t *testing.T) {
 		expect(2, "a")
 		began := time.Now()
 		expect(2)
-		if waited := time.Since(began); waited != signOfLife {
+		if waited := time.Since(began); waited != heartbeatInterval {
 			t.Errorf("a sign of life after %s", waited)
 		}
 		add("b")
@@ -294,23 +294,23 @@ func TestWhichRevocationsAreTold(t *testing.T) {
 	require.NoError(t, err)
 	for _, test := range []struct {
 		name     string
-		token    found
+		token tokenFacts
 		webhook  *time.Duration
 		external serviceaccount.PublicKeysGetter
 		want     bool
 	}{
-		{name: "of a service account", token: found{kind: serviceAccountToken, complete: true}, want: true},
-		{name: "of a service account that the informer does not know", token: found{kind: serviceAccountToken}},
-		{name: "of a service account, by an external signer", token: found{kind: serviceAccountToken, complete: true}, external: noKeys},
-		{name: "bootstrap", token: found{kind: bootstrapToken, complete: true}, webhook: &share, want: true},
-		{name: "of a file", token: found{kind: otherToken, complete: true}, want: true},
-		{name: "of a file or a webhook", token: found{kind: otherToken, complete: true}, webhook: &share},
-		{name: "of an issuer", token: found{kind: otherToken, complete: true, issuer: "https://issuer"}},
+		{name: "of a service account", token: tokenFacts{kind: serviceAccountToken, complete: true}, want: true},
+		{name: "of a service account that the informer does not know", token: tokenFacts{kind: serviceAccountToken}},
+		{name: "of a service account, by an external signer", token: tokenFacts{kind: serviceAccountToken, complete: true}, external: noKeys},
+		{name: "bootstrap", token: tokenFacts{kind: bootstrapToken, complete: true}, webhook: &share, want: true},
+		{name: "of a file", token: tokenFacts{kind: otherToken, complete: true}, want: true},
+		{name: "of a file or a webhook", token: tokenFacts{kind: otherToken, complete: true}, webhook: &share},
+		{name: "of an issuer", token: tokenFacts{kind: otherToken, complete: true, issuer: "https://issuer"}},
 	} {
 		s := newService(t, nil)
 		s.config.WebhookFreshness = test.webhook
 		s.config.Dependencies.tokens.ExternalPublicKeysGetter = test.external
-		if got := s.tellsEnd(test.token); got != test.want {
+		if got := s.reportsEnd(test.token); got != test.want {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
 		}
 	}

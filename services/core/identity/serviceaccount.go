@@ -42,9 +42,9 @@ type legacyClaims struct {
 	Secret    string `json:"kubernetes.io/serviceaccount/secret.name"`
 }
 
-// ofServiceAccount returns what is known of the token, if core issued it for the user. Others may also give users such names: for instance
-// a webhook that knows the tokens of another cluster.
-func (d *Dependencies) ofServiceAccount(t *jsonWebToken, u user.Info) (found, bool) {
+// ofServiceAccount returns what core knows about a token that core issued for the user. It returns false for other tokens. The name of the user is not
+// enough: a webhook that knows the tokens of another cluster may return the same name.
+func (d *Dependencies) ofServiceAccount(t *jsonWebToken, u user.Info) (tokenFacts, bool) {
 	var legacy legacyClaims
 	if t.Issuer == serviceaccount.LegacyIssuer && t.parsed.UnsafeClaimsWithoutVerification(&legacy) == nil &&
 		isAccount(u, legacy.Namespace, legacy.Name, legacy.UID) {
@@ -55,15 +55,15 @@ func (d *Dependencies) ofServiceAccount(t *jsonWebToken, u user.Info) (found, bo
 		isAccount(u, bound.Kubernetes.Namespace, bound.Kubernetes.Account.Name, bound.Kubernetes.Account.UID) {
 		return d.ofBound(t, bound), true
 	}
-	return found{}, false
+	return tokenFacts{}, false
 }
 
 func isAccount(u user.Info, namespace, name, uid string) bool {
 	return uid != "" && u.GetUID() == uid && serviceaccountuser.MatchesUsername(namespace, name, u.GetName())
 }
 
-func (d *Dependencies) ofBound(t *jsonWebToken, c boundClaims) found {
-	result := found{kind: serviceAccountToken, complete: true}
+func (d *Dependencies) ofBound(t *jsonWebToken, c boundClaims) tokenFacts {
+	result := tokenFacts{kind: serviceAccountToken, complete: true}
 	if t.Expires != nil {
 		result.endBy(t.Expires.Time().Add(jwt.DefaultLeeway))
 	}
@@ -88,7 +88,7 @@ func (d *Dependencies) ofBound(t *jsonWebToken, c boundClaims) found {
 
 // dependOn records that the token depends on an object, and whether the informer has the object. If an object is too new for the informer,
 // the authenticator asks the API for it. If that object is deleted while the informer does not watch, no invalidation reports it.
-func (f *found) dependOn(kind identityv1.Dependency_Kind, named reference, object metav1.Object, err error) {
+func (f *tokenFacts) dependOn(kind identityv1.Dependency_Kind, named reference, object metav1.Object, err error) {
 	f.depend(kind, named.UID)
 	switch {
 	case err != nil || string(object.GetUID()) != named.UID:
@@ -98,16 +98,16 @@ func (f *found) dependOn(kind identityv1.Dependency_Kind, named reference, objec
 	}
 }
 
-// ofLegacy returns what is known of a legacy token. It ends only with its Secret or service account, as soon as the deletion of either
+// ofLegacy returns what core knows about a legacy token. The token ends only with its Secret or service account, as soon as the deletion of either
 // begins.
-func (d *Dependencies) ofLegacy(token string, c legacyClaims) found {
-	result := found{kind: serviceAccountToken, complete: true}
+func (d *Dependencies) ofLegacy(token string, c legacyClaims) tokenFacts {
+	result := tokenFacts{kind: serviceAccountToken, complete: true}
 	if !d.tokens.Lookup {
 		return result
 	}
 	account, err := d.accounts.ServiceAccounts(c.Namespace).Get(c.Name)
 	result.dependOn(identityv1.Dependency_KIND_SERVICE_ACCOUNT, reference{UID: c.UID}, account, err)
-	// The token does not carry the UID of its Secret: the authenticator may have found an older one of that name. This one will do if it has the token.
+	// The token contains the name of its Secret, not the UID. The Secret in the store is the right one if it contains the token.
 	secret, err := d.secrets.Secrets(c.Namespace).Get(c.Secret)
 	if err != nil || subtle.ConstantTimeCompare(secret.Data[corev1.ServiceAccountTokenKey], []byte(token)) != 1 {
 		result.complete = false
