@@ -60,7 +60,7 @@ func TestCoreSaysWhatThePodsOfANodeNeed(t *testing.T) {
 			}
 			core.allow("two")
 			if allowed(t, p, readSecret) || !allowed(t, p, named("two", readSecret)) {
-				t.Error("what core said before is still in force")
+				t.Error("an earlier answer of core is still in force")
 			}
 		})
 	}

@@ -112,7 +112,7 @@ func TestPolicyStaysInForceWhileCoreIsAway(t *testing.T) {
 	}
 	other := &user.DefaultInfo{Name: "joe"}
 	if allowed(t, p, readWidget(other)) {
-		t.Error("allowed what was not")
+		t.Error("a forbidden request is allowed")
 	}
 	core.emit("DELETED", "rolebindings", bindingOf("jane"))
 	core.emit("ADDED", "rolebindings", bindingOf("joe"))

@@ -61,7 +61,7 @@ func TestProcessorTimeAndMemoryOfAProcess(t *testing.T) {
 		t.Errorf("%v MB, at most %v: %v", now, most, err)
 	}
 	if _, err := (process{"nobody", 1 << 22}).cpu(); err == nil {
-		t.Error("a process that there is not has processor time")
+		t.Error("a process that does not exist has processor time")
 	}
 }
 

@@ -27,7 +27,7 @@ func Etcd(t testing.TB, url string) *clientv3.Client {
 func Stored(ctx context.Context, etcd *clientv3.Client, prefix string) (map[string][]byte, error) {
 	answer, err := etcd.Get(ctx, prefix, clientv3.WithPrefix())
 	if err != nil {
-		return nil, fmt.Errorf("cannot read what is stored: %w", err)
+		return nil, fmt.Errorf("cannot read etcd: %w", err)
 	}
 	stored := make(map[string][]byte, len(answer.Kvs))
 	for _, pair := range answer.Kvs {

@@ -86,7 +86,7 @@ func get(t *testing.T, client *http.Client, path string) (int, string) {
 	require.NoError(t, err)
 	body, err := io.ReadAll(resp.Body)
 	require.NoError(t, errors.Join(err, resp.Body.Close()))
-	assert.Empty(t, resp.Header.Get("Retry-After"), "%s: the client is told to try again", path)
+	assert.Empty(t, resp.Header.Get("Retry-After"), "%s: the client gets Retry-After", path)
 	return resp.StatusCode, strings.TrimSpace(string(body))
 }
 
@@ -234,7 +234,7 @@ func TestServed(t *testing.T) {
 	}
 	served.Set(&backendv1.Catalog{GroupVersions: []*backendv1.GroupVersion{{Group: "example.com", Version: "v1"}}})
 	if served.Has(apps) || !served.Has(widgets) {
-		t.Error("what is known does not count")
+		t.Error("the document that is known is not used")
 	}
 }
 

@@ -52,7 +52,7 @@ func TestTheAggregatorAsksItself(t *testing.T) {
 			if response.StatusCode != test.code || (test.body != "" && string(body) != test.body) {
 				t.Errorf("answer is %d %s", response.StatusCode, body)
 			}
-			assert.Empty(t, response.Header.Get("Retry-After"), "clients are told to try again after")
+			assert.Empty(t, response.Header.Get("Retry-After"), "clients get Retry-After")
 		})
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzReceive reads whatever a connection may carry. What was sent arrives, and nothing else than what was sent.
+// FuzzReceive reads arbitrary bytes from a connection. Exactly the lines that were sent arrive.
 func FuzzReceive(f *testing.F) {
 	f.Add([]byte("{}\n"), []byte{0, 0, 0, 2, '{', '}'})
 	f.Add([]byte{}, []byte{0xff, 0xff, 0xff, 0xff, 1})

@@ -177,7 +177,7 @@ func TestRunsRepairWhatDiffers(t *testing.T) {
 	require.NoError(t, err)
 	changes(t, root, o)
 	if _, err := s.as(t, Aggregator).Get(t.Context(), "/registry/secrets/", clientv3.WithPrefix()); may(t, err) {
-		t.Error("the aggregator may read what somebody has granted it")
+		t.Error("the aggregator keeps a range that somebody granted it")
 	}
 	if _, err := s.as(t, Core).Get(t.Context(), "/registry/pods/", clientv3.WithPrefix()); !may(t, err) {
 		t.Error("core may not read pods")

@@ -23,31 +23,31 @@ import (
 
 const (
 	retryInterval = time.Second
-	// answerTimeout is how long etcd may take for an answer.
-	answerTimeout = 5 * time.Second
-	// atATime is how many ranges are changed at a time.
-	atATime = 64
+	// requestTimeout is the timeout of a request to etcd while Await waits.
+	requestTimeout = 5 * time.Second
+	// maxConcurrentChanges is the number of ranges that change at the same time.
+	maxConcurrentChanges = 64
 )
 
-// Options say how to apply.
+// Options are the options of Apply.
 type Options struct {
 	// Prefix is the --etcd-prefix of the services.
 	Prefix string
-	// Former is a user that clients had before there were users. It may do everything, until the next run after the one that turns
-	// authentication on: replicas that have not restarted yet go on working. Empty means none.
+	// Former is the common name of the certificate that services of an older release use. The run that turns authentication on gives this user
+	// access to all keys, so that replicas which have not restarted go on working. The next run removes it. Empty means none.
 	Former string
-	// Progress gets a line about each change.
+	// Progress is called with a line about each change.
 	Progress func(line string)
 }
 
-// apply is one run.
+// apply is one run of Apply.
 type apply struct {
 	Options
 	client *clientv3.Client
 }
 
-// Apply makes the users and roles in etcd those of services, and turns authentication on. The client is of the user root. Other users and roles
-// stay as they are. Requests of services that wait in etcd while a role changes may fail.
+// Apply creates or changes the users and roles of the services in etcd, and turns authentication on. The client must be the user root. Other users and
+// roles stay as they are. Requests of services that wait in etcd while a role changes may fail.
 func Apply(ctx context.Context, client *clientv3.Client, o Options) error {
 	a := &apply{Options: o, client: client}
 	status, err := client.AuthStatus(ctx)
@@ -86,7 +86,7 @@ func Apply(ctx context.Context, client *clientv3.Client, o Options) error {
 	return a.do("turned authentication on", func() error { _, err := client.AuthEnable(ctx); return err })
 }
 
-// Disable turns authentication off: whoever has a certificate of the CA may do everything, as before Apply.
+// Disable turns authentication off. As before Apply, each client with a certificate of the CA may do everything.
 func Disable(ctx context.Context, client *clientv3.Client) error {
 	if _, err := client.AuthDisable(ctx); err != nil {
 		return fmt.Errorf("cannot turn authentication off in etcd: %w", err)
@@ -94,7 +94,7 @@ func Disable(ctx context.Context, client *clientv3.Client) error {
 	return nil
 }
 
-// do makes a change, and tells of it.
+// do makes a change and reports it.
 func (a *apply) do(what string, change func() error) error {
 	if err := change(); err != nil {
 		return fmt.Errorf("cannot change etcd (%s): %w", what, err)
@@ -115,7 +115,7 @@ func (a *apply) existing(ctx context.Context) (roles, users []string, err error)
 	return listed.Roles, known.Users, nil
 }
 
-// user makes a user that has the role.
+// user creates a user, if necessary, and gives it the role.
 func (a *apply) user(ctx context.Context, name, role string, exists bool) error {
 	var has []string
 	if exists {
@@ -136,7 +136,7 @@ func (a *apply) user(ctx context.Context, name, role string, exists bool) error 
 	return a.do("gave user "+name+" role "+role, func() error { _, err := a.client.UserGrantRole(ctx, name, role); return err })
 }
 
-// role makes a role with exactly these ranges. The role root has none, because etcd allows it everything.
+// role creates a role, if necessary, and gives it exactly these ranges. The role root needs none, because etcd allows it everything.
 func (a *apply) role(ctx context.Context, want Role, exists bool) error {
 	var has []Range
 	if exists {
@@ -153,7 +153,7 @@ func (a *apply) role(ctx context.Context, want Role, exists bool) error {
 	if want.Name == Root {
 		return nil
 	}
-	// New ranges come first, so that a service is never without a range that it has before and after.
+	// Grant before revoking, so that a service never loses keys that it may use before and after the change.
 	missing := slices.DeleteFunc(slices.Clone(want.Ranges), func(r Range) bool { return slices.Contains(has, r) })
 	if err := each(ctx, missing, func(ctx context.Context, r Range) error {
 		kind := clientv3.PermissionType(clientv3.PermReadWrite)
@@ -163,7 +163,7 @@ func (a *apply) role(ctx context.Context, want Role, exists bool) error {
 		_, err := a.client.RoleGrantPermission(ctx, want.Name, r.Key, r.End, kind)
 		return err
 	}); err != nil {
-		return fmt.Errorf("cannot grant %s %w", want.Name, err)
+		return fmt.Errorf("cannot grant role %s the range %w", want.Name, err)
 	}
 	former := slices.DeleteFunc(has, func(r Range) bool {
 		return slices.ContainsFunc(want.Ranges, func(w Range) bool { return w.Key == r.Key && w.End == r.End })
@@ -172,18 +172,18 @@ func (a *apply) role(ctx context.Context, want Role, exists bool) error {
 		_, err := a.client.RoleRevokePermission(ctx, want.Name, r.Key, r.End)
 		return err
 	}); err != nil {
-		return fmt.Errorf("cannot revoke of %s %w", want.Name, err)
+		return fmt.Errorf("cannot revoke from role %s the range %w", want.Name, err)
 	}
 	return nil
 }
 
-// each makes a change for each range. etcd writes all that it gets at a time to its disk at once, so that hundreds take no longer than a few.
+// each calls change for all ranges, many at a time: etcd then writes them to its disk together, so hundreds take no longer than a few.
 func each(ctx context.Context, ranges []Range, change func(context.Context, Range) error) error {
 	changes, ctx := errgroup.WithContext(ctx)
-	changes.SetLimit(atATime)
+	changes.SetLimit(maxConcurrentChanges)
 	for _, r := range ranges {
 		changes.Go(func() error {
-			if err := patiently(func() error { return change(ctx, r) }); err != nil {
+			if err := retryTimeouts(func() error { return change(ctx, r) }); err != nil {
 				return fmt.Errorf("%q in etcd: %w", r.Key, err)
 			}
 			return nil
@@ -192,8 +192,8 @@ func each(ctx context.Context, ranges []Range, change func(context.Context, Rang
 	return changes.Wait()
 }
 
-// patiently makes a change again while the disk of etcd is too slow. It may have been made, and twice does no harm.
-func patiently(change func() error) error {
+// retryTimeouts retries a change as long as it times out in etcd, whose disk may be slow. To make a change twice does no harm.
+func retryTimeouts(change func() error) error {
 	for {
 		if err := change(); !errors.Is(err, rpctypes.ErrTimeout) {
 			return err
@@ -201,7 +201,7 @@ func patiently(change func() error) error {
 	}
 }
 
-// Connect returns a client of an etcd. Without files it connects without TLS.
+// Connect returns a client of an etcd. If all files are empty, it uses no TLS.
 func Connect(endpoints []string, caFile, certFile, keyFile string) (*clientv3.Client, error) {
 	config := clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()}
 	if caFile != "" || certFile != "" || keyFile != "" {
@@ -214,11 +214,11 @@ func Connect(endpoints []string, caFile, certFile, keyFile string) (*clientv3.Cl
 	return clientv3.New(config)
 }
 
-// Await returns when etcd answers, or with the last error when the context ends.
+// Await returns when etcd answers. When the context ends, it returns the last error.
 func Await(ctx context.Context, client *clientv3.Client) error {
 	last := context.DeadlineExceeded
 	err := wait.PollUntilContextCancel(ctx, retryInterval, true, func(ctx context.Context) (bool, error) {
-		asking, cancel := context.WithTimeout(ctx, answerTimeout)
+		asking, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
 		if _, err := client.AuthStatus(asking); err != nil && ctx.Err() == nil {
 			last = err

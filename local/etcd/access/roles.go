@@ -1,16 +1,16 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access gives each service a user in etcd, which may read and write the keys of that service and no others.
+// Package access gives each service a user in etcd that may read and write only the keys of that service.
 //
-// etcd takes the common name of a client certificate as the user, if its --client-cert-auth is on. So users have no passwords:
+// With --client-cert-auth, etcd takes the common name of a client certificate as the user. So users need no passwords:
 //
-//	tripod-core        the built-in resources, and what kube-apiserver stores besides them
-//	tripod-extensions  all that is neither built-in nor the aggregator's, because nobody knows the groups of custom resources before
+//	tripod-core        built-in resources, and the other keys that kube-apiserver writes
+//	tripod-extensions  all other keys except those of the aggregator, because nobody knows the groups of custom resources beforehand
 //	tripod-aggregator  APIServices
-//	root               all: snapshots, tripod migrate split-etcd, and the roles themselves
+//	root               all keys: for snapshots, tripod migrate split-etcd, and this package
 //
-// etcd checks keys only. Each user may also compact the history and make leases.
+// etcd checks keys only. Each user may also compact the history and create leases.
 package access
 
 import (
@@ -22,7 +22,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Users, which are the common names of client certificates. Each service has a role of the same name.
+// Users are common names of client certificates. The role of a service has the same name as its user.
 const (
 	Root       = "root"
 	Core       = "tripod-core"
@@ -33,23 +33,23 @@ const (
 // aggregatorGroup is the group of APIServices.
 const aggregatorGroup = "apiregistration.k8s.io"
 
-// compactRevision is the key by which API servers agree who compacts etcd. It has no prefix.
+// compactRevision is the key by which API servers agree which of them compacts etcd. It has no prefix.
 const compactRevision = "compact_rev_key"
 
-// Range is a range of keys, from Key up to but without End. Without End it is one key.
+// Range is the keys from Key up to End, without End itself. If End is empty, it is a single key.
 type Range struct {
 	Key, End string
 	// ReadOnly forbids writes.
 	ReadOnly bool
 }
 
-// Role is what a service may do.
+// Role is a role in etcd with the ranges that it may use.
 type Role struct {
 	Name   string
 	Ranges []Range
 }
 
-// Roles returns the roles of all services, for their --etcd-prefix.
+// Roles returns the roles of all services. prefix is their --etcd-prefix.
 func Roles(prefix string) []Role {
 	prefix = path.Join("/", prefix) + "/" // as API servers do
 	health := Range{Key: prefix + "health", ReadOnly: true}
@@ -58,14 +58,14 @@ func Roles(prefix string) []Role {
 	taken := []Range{below(prefix + aggregatorGroup)}
 	for _, name := range builtIn {
 		taken = append(taken, below(prefix+name))
-		// API servers read the directory itself to learn the revision of etcd. Nothing is there.
+		// API servers read the key of the directory, which does not exist, to learn the revision of etcd.
 		core = append(core, below(prefix+name), Range{Key: prefix + name, ReadOnly: true})
 	}
 	aggregator := taken[0]
 	others := without(below(strings.TrimSuffix(prefix, "/")), taken)
 	return []Role{
 		{Core, core},
-		{Extensions, append(others, compaction)}, // the key of health is among them
+		{Extensions, append(others, compaction)}, // others include the health key
 		{Aggregator, []Range{aggregator, health}},
 	}
 }
@@ -75,7 +75,7 @@ func below(directory string) Range {
 	return Range{Key: directory + "/", End: clientv3.GetPrefixRangeEnd(directory + "/")}
 }
 
-// without returns what is left of a range without some ranges inside of it.
+// without returns the parts of a range that are in none of the taken ranges, which are inside of it.
 func without(whole Range, taken []Range) []Range {
 	slices.SortFunc(taken, func(a, b Range) int { return strings.Compare(a.Key, b.Key) })
 	var left []Range
@@ -86,7 +86,7 @@ func without(whole Range, taken []Range) []Range {
 	return append(left, whole)
 }
 
-// Commands returns the commands of etcdctl that do what Apply does in an etcd that has neither users nor roles.
+// Commands returns commands of etcdctl that do the same as Apply, for an etcd that has neither users nor roles.
 func Commands(prefix string) string {
 	var b strings.Builder
 	user := func(name, role string) {

@@ -116,7 +116,7 @@ func TestSplit(t *testing.T) {
 	}
 	watched := <-p.target.Watch(t.Context(), widgetsP, clientv3.WithPrefix(), clientv3.WithRev(before))
 	if !errors.Is(watched.Err(), rpctypes.ErrCompacted) {
-		t.Errorf("a watch from before gets %v, want to be told to list again", watched)
+		t.Errorf("a watch from before the copy gets %v, want 410", watched)
 	}
 }
 

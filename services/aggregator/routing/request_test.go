@@ -158,7 +158,7 @@ func TestClassify(t *testing.T) {
 				if info, err := (Resolver{}).NewRequestInfo(req); err != nil || info != got.Info {
 					t.Errorf("kube-apiserver's filters get another RequestInfo, error %v", err)
 				}
-				assert.Equal(t, got.LongRunning, IsLongRunning(req, nil), "kube-apiserver's filters are told something else")
+				assert.Equal(t, got.LongRunning, IsLongRunning(req, nil), "kube-apiserver's filters get another answer")
 			})).ServeHTTP(httptest.NewRecorder(), req)
 			if got == nil {
 				t.Fatal("it was not served")

@@ -83,7 +83,7 @@ func TestAdmissionWaitsForWhatItFollows(t *testing.T) {
 		t.Errorf("namespaces are %v, %v", list, err)
 	}
 	if !followed.received() {
-		t.Error("it waits for what nobody follows")
+		t.Error("it waits for an informer that nobody started")
 	}
 	webhooks := followed.Admissionregistration().V1().ValidatingWebhookConfigurations()
 	lister := webhooks.Lister()

@@ -52,7 +52,7 @@ func TestChangesOfIssuersAreTold(t *testing.T) {
 				ids[i.GetDependency().GetId()] = true
 			}
 			if got := strings.Join(slices.Sorted(maps.Keys(ids)), " "); got != step.want {
-				t.Errorf("%s: told of %q, want %q", step.name, got, step.want)
+				t.Errorf("%s: changes of %q were reported, want %q", step.name, got, step.want)
 			}
 			if d.unsettled() != (step.want != "") {
 				t.Errorf("%s: unsettled is %v", step.name, d.unsettled())

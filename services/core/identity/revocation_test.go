@@ -26,7 +26,7 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// Whatever makes a token bad is told, and by then the token is bad here.
+// Core reports each change that ends a token. When it does, it rejects the token itself.
 func TestWhatEndsATokenIsTold(t *testing.T) {
 	const bootstrapToken = "abcdef.0123456789abcdef"
 	node := metav1.ObjectMeta{Name: "node", UID: "uid of node", ResourceVersion: "1"}
@@ -107,15 +107,15 @@ func TestWhatEndsATokenIsTold(t *testing.T) {
 				test.change(r, token)
 				<-log.after(answer.GetSequence())
 				again := authenticate(t, r.Service, token)
-				assert.Equal(t, test.stays, again.GetUser() != nil, "when it is told, the answer is %v", again)
+				assert.Equal(t, test.stays, again.GetUser() != nil, "after the report, the answer is %v", again)
 				synctest.Wait()
 				if r.mayBeKept(t, answer) {
-					t.Errorf("what it depends on, %v, is not among what changed: %v",
+					t.Errorf("none of the dependencies %v is among the changes %v",
 						inWordsOf(answer.GetDependencies()), inWords(t, log, answer.GetSequence()))
 				}
 				told, _ := log.since(answer.GetSequence())
 				if told[0].GetResourceVersion() == "" {
-					t.Error("the resourceVersion is not told")
+					t.Error("the report has no resourceVersion")
 				}
 			})
 		})

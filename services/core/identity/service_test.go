@@ -137,7 +137,7 @@ func TestTheSequenceIsReadBeforeTheTokenIsLookedAt(t *testing.T) {
 	}))
 	log.add(&identityv1.Dependency{Id: "before"}, "")
 	if got := authenticate(t, s, "t").GetSequence(); got != 1 {
-		t.Errorf("sequence is %d, want that of what was before", got)
+		t.Errorf("the sequence is %d, want the one from before the question", got)
 	}
 }
 
@@ -265,7 +265,7 @@ func TestWatchersAreToldEverythingInOrder(t *testing.T) {
 		}
 		expect(6, "e")
 		if err := <-ended; status.Code(err) != codes.ResourceExhausted {
-			t.Errorf("a watcher that missed something is told %v", err)
+			t.Errorf("a watcher that missed invalidations gets %v", err)
 		}
 
 		s.SetReady(nil)
@@ -294,7 +294,7 @@ func TestWhichRevocationsAreTold(t *testing.T) {
 	require.NoError(t, err)
 	for _, test := range []struct {
 		name     string
-		token tokenFacts
+		token    tokenFacts
 		webhook  *time.Duration
 		external serviceaccount.PublicKeysGetter
 		want     bool

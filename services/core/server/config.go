@@ -30,17 +30,17 @@ import (
 	"github.com/tripod-k8s/tripod/services/core/paramkinds"
 )
 
-// Config is what core is built from.
+// Config has the parts that core is built from.
 type Config struct {
 	options *options.Completed
-	// kube is what kube-apiserver builds its control plane from.
+	// kube is the configuration of kube-apiserver's control plane.
 	kube      *controlplane.Config
 	informers *service.Informers
-	// dependencies are those of tokens.
+	// dependencies finds the objects that tokens depend on.
 	dependencies *identity.Dependencies
-	// served is what the loopback clients find here.
+	// served are the paths that loopback clients send to this process.
 	served *loopback.Served
-	// webhookFreshness is how long aggregators may use answers of the authentication webhook. It is nil without one.
+	// webhookFreshness is how long aggregators may cache answers of the authentication webhook. It is nil without a webhook.
 	webhookFreshness *time.Duration
 	// inFlight counts requests.
 	inFlight *feed.Counter
@@ -61,13 +61,13 @@ func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
 	return c, err
 }
 
-// buildKube calls kube-apiserver's builders. What Tripod adds in between has to be there when the next one looks for it.
+// buildKube calls kube-apiserver's builders. Tripod's additions are in between, because a later builder reads the results of the earlier ones.
 func (c *Config) buildKube(ctx context.Context) error {
 	o := c.options
 	freshness, restore := shareWebhookCache(o.Kube.Authentication.WebHook)
 	defer restore()
 	c.webhookFreshness = freshness
-	// The schemes decide the group-version-kinds in OpenAPI documents; kube-apiserver has these three.
+	// The schemes decide the group-version-kinds in OpenAPI documents. kube-apiserver passes the same three.
 	schemes := []*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme}
 	generic, factory, storageFactory, err := controlplaneapiserver.BuildGenericConfig(
 		o.Kube.CompletedOptions, schemes, controlplane.DefaultAPIResourceConfigSource(), generatedopenapi.GetOpenAPIDefinitions)
@@ -81,7 +81,7 @@ func (c *Config) buildKube(ctx context.Context) error {
 	if err := applyTripod(o, generic); err != nil {
 		return err
 	}
-	// Last, because it waits a moment before it knows nothing.
+	// This authorizer comes last, because it waits a moment for new policies before it refuses a request.
 	generic.Authorization.Authorizer = authorizerunion.New(
 		generic.Authorization.Authorizer, paramkinds.New(c.informers, utilfeature.DefaultFeatureGate))
 	if c.served, err = applyLoopback(ctx, o, generic); err != nil {
@@ -91,8 +91,8 @@ func (c *Config) buildKube(ctx context.Context) error {
 	return err
 }
 
-// applyTripod applies the options that kube-apiserver does not have. Admission and the storage of reviews take
-// authenticator, authorizer and identity from the configuration, so this must come before them.
+// applyTripod applies the options that kube-apiserver does not have. Admission and the storage of reviews use the authenticator, the authorizer and
+// the identity in the configuration, so call applyTripod before they are built.
 func applyTripod(o *options.Completed, config *genericapiserver.Config) error {
 	if err := o.ApplyTrust(config, o.RefusesAnonymous()); err != nil {
 		return err

@@ -28,11 +28,11 @@ import (
 	"github.com/tripod-k8s/tripod/services/core/identity"
 )
 
-// Server is core before it serves.
+// Server is core, ready to run.
 type Server struct {
 	*Config
 	api *genericapiserver.GenericAPIServer
-	// What aggregators ask and hear of this replica.
+	// The services that aggregators call.
 	identity  *identity.Service
 	publisher *feed.Publisher
 	endpoints *endpoints.Service
@@ -63,9 +63,9 @@ func New(c *Config) (*Server, error) {
 func (s *Server) Run(ctx context.Context, ports *service.Ports) error {
 	health := s.api.Handler.NonGoRestfulMux
 	o := s.options.ServerRun
-	patience := o.ShutdownDelayDuration + o.ShutdownWatchTerminationGracePeriod
+	grace := o.ShutdownDelayDuration + o.ShutdownWatchTerminationGracePeriod
 	prepared := s.api.PrepareRun()
-	run := func(ctx context.Context) error { return untilStopped(ctx, prepared.RunWithContext, health, patience) }
+	run := func(ctx context.Context) error { return runUntilStopped(ctx, prepared.RunWithContext, health, grace) }
 	ports.Probes.Serve(health)
 	serves := catalogOf(s.api.ListedPaths(), version.Get().GitVersion, utilfeature.DefaultMutableFeatureGate)
 	s.served.Set(serves)
@@ -84,7 +84,7 @@ func (s *Server) Run(ctx context.Context, ports *service.Ports) error {
 		API:      run,
 		Server:   server,
 		Listener: ports.GRPC,
-		// Aggregators move their requests, and ask another replica about tokens.
+		// Aggregators then send their requests, and their questions about tokens, to another replica.
 		Drain: func() {
 			s.publisher.Drain()
 			s.identity.Stop()
@@ -96,7 +96,8 @@ func (s *Server) Run(ctx context.Context, ports *service.Ports) error {
 	}.Run(ctx)
 }
 
-// tellReadiness returns what tells aggregators which checks fail. A replica that is not ready may have missed changes, so it judges no tokens.
+// tellReadiness returns a function that reports failing checks to aggregators. A replica that is not ready may have missed changes, so it
+// authenticates no tokens.
 func (s *Server) tellReadiness(health *health.Server) func(failing []string) {
 	settle := sync.OnceFunc(s.informers.Settle)
 	return func(failing []string) {
@@ -134,8 +135,8 @@ func newInstance(config *controlplane.Config, port int) (*controlplane.Instance,
 	restore := advertisePort(config.ControlPlane.Generic.SecureServing, port)
 	defer restore()
 
-	// Paths that nobody serves are 404 only once all paths are known, and 503 before. An empty delegate without this
-	// handler would answer 404 from the start, and controllers would take kinds for gone.
+	// Unknown paths get 503 until all paths are known, and 404 afterwards. Without this handler, they would get 404 from the start, and controllers would
+	// conclude that kinds do not exist.
 	notFound := notfoundhandler.New(config.ControlPlane.Generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
 	return config.Complete().New(genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
 }

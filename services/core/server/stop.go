@@ -12,13 +12,13 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// etcdInterval is how often a core that stops, and takes long, looks whether its etcd still answers.
-const etcdInterval = time.Second
+// etcdCheckInterval is the time between checks of etcd while a core takes longer than expected to stop.
+const etcdCheckInterval = time.Second
 
-// untilStopped runs the API until it has stopped. Hooks of kube-apiserver remove leases from etcd when it stops, one after the other, and wait for
-// each up to a minute. If etcd does not answer, nothing can be removed, and after patience nobody waits for them. Audit events that wait for a
-// webhook are lost then, as when a server is killed.
-func untilStopped(ctx context.Context, run func(context.Context) error, health http.Handler, patience time.Duration) error {
+// runUntilStopped runs the API server until it has stopped. When it stops, hooks of kube-apiserver remove leases from etcd, one after the other. Each may
+// take a minute. If etcd does not answer, they cannot succeed, so runUntilStopped does not wait for them longer than grace. Audit events that wait for
+// a webhook are lost then, as when a server is killed.
+func runUntilStopped(ctx context.Context, run func(context.Context) error, health http.Handler, grace time.Duration) error {
 	stopped := make(chan error, 1)
 	go func() { stopped <- run(ctx) }()
 	select {
@@ -26,14 +26,14 @@ func untilStopped(ctx context.Context, run func(context.Context) error, health h
 		return err
 	case <-ctx.Done():
 	}
-	for wait := patience; ; wait = etcdInterval {
+	for wait := grace; ; wait = etcdCheckInterval {
 		select {
 		case err := <-stopped:
 			return err
 		case <-time.After(wait):
 		}
 		if !etcdAnswers(context.WithoutCancel(ctx), health) {
-			klog.InfoS("Stopping without waiting any longer for an etcd that does not answer")
+			klog.InfoS("Stopping although hooks still run, because etcd does not answer")
 			return nil
 		}
 	}

@@ -41,7 +41,7 @@ func TestACoreWaitsForItsEtcdOnlyWhileThatAnswers(t *testing.T) {
 					}
 					w.WriteHeader(status)
 				})
-				err := untilStopped(ctx, func(context.Context) error {
+				err := runUntilStopped(ctx, func(context.Context) error {
 					time.Sleep(test.takes)
 					return failed
 				}, health, patience)

@@ -9,12 +9,12 @@ import (
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 )
 
-// maxWebhookFreshness limits how long aggregators use an answer of the authentication webhook, as for other answers.
+// maxWebhookFreshness limits how long aggregators cache an answer of the authentication webhook. Other answers have the same limit.
 const maxWebhookFreshness = 10 * time.Second
 
-// shareWebhookCache divides the time of --authentication-token-webhook-cache-ttl between the cache of core and the caches of aggregators.
-// An answer passes both, and so never gets older than the flag says. It returns the aggregators' share, or nil without a webhook. Until
-// restore is called, the options have core's share; call it once the authenticators are made.
+// shareWebhookCache divides --authentication-token-webhook-cache-ttl between the cache of core and the caches of aggregators. An answer may stay in both,
+// one after the other, and is never older than the flag. shareWebhookCache returns the aggregators' part, or nil without a webhook. It sets the options to
+// core's part. Call restore when the authenticators are built.
 func shareWebhookCache(webhook *kubeoptions.WebHookAuthenticationOptions) (aggregators *time.Duration, restore func()) {
 	if webhook == nil || webhook.ConfigFile == "" {
 		return nil, func() {}

@@ -70,7 +70,7 @@ func TestPluginsThatCannotAskCoreSayThatItCanBeTriedAgain(t *testing.T) {
 				t.Fatalf("error is %v, want one with status %d", got, test.code)
 			}
 			if _, after := apierrors.SuggestsClientDelay(got); after != test.after {
-				t.Errorf("clients are told to try again: %v", after)
+				t.Errorf("clients get Retry-After: %v", after)
 			}
 		})
 	}

@@ -106,7 +106,7 @@ func TestAnonymousRequestsGetOnlyWhatIsPublic(t *testing.T) {
 	}
 }
 
-// kube-apiserver closes the HTTP/2 connection of a client that it does not know (CVE-2023-44487). That has to be the
+// kube-apiserver closes the HTTP/2 connection of a client that it cannot authenticate (CVE-2023-44487). It must be the
 // client's own, not one that others share.
 func TestUnknownClientsDoNotDisturbOthers(t *testing.T) {
 	t.Parallel()

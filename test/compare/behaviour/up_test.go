@@ -119,7 +119,7 @@ func TestTripodThatCannotStartSaysWhyInOneLine(t *testing.T) {
 			if last := lines[len(lines)-1]; code == 0 || !strings.HasPrefix(last, "Error: ") || !strings.Contains(last, test.want) {
 				t.Errorf("exit code %d: %s", code, log)
 			}
-			assert.Equal(t, 1, strings.Count(string(log), "Error: "), "it says more than once what is wrong: %s", log)
+			assert.Equal(t, 1, strings.Count(string(log), "Error: "), "the log has the error more than once: %s", log)
 		})
 	}
 }

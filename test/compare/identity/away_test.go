@@ -19,7 +19,7 @@ import (
 )
 
 // With no core at all, custom resources are there for those who are known, for a while, and nothing is open that was
-// not. Those whom nobody knows are told to come back, not that they are nobody.
+// not. Requests with unknown tokens get 503, not 401.
 func (f *fleet) customResourcesGoOnWithoutAnyCore(t *testing.T) {
 	for _, end := range []struct {
 		name string
@@ -84,7 +84,7 @@ func (f *fleet) withoutCore(t *testing.T, stop func(*framework.Replica) error) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Logf("a known token is good for %s after core was told to stop, with a grace of %s", time.Since(began), identityGrace)
+	t.Logf("the aggregator accepts a cached token for %s after the SIGTERM of core, with a grace of %s", time.Since(began), identityGrace)
 	// After that.
 	expect(ctx, t, "a known token without rights, after the grace,", o.strangerByToken, http.StatusServiceUnavailable)
 	o.expectRest(ctx, t)

@@ -71,7 +71,7 @@ func (f *fleet) tokensGoOn(t *testing.T, fresh func() string, replica *framework
 	}
 	require.NoError(t, ending.Wait())
 	if refused > 0 {
-		t.Errorf("%d tokens that come for the first time are told to come back, for %s", refused, milliseconds(lastRefused.Sub(firstRefused)))
+		t.Errorf("%d requests with new tokens got 503, for %s", refused, milliseconds(lastRefused.Sub(firstRefused)))
 	}
 	attempts := hammering.stop()
 	for _, a := range attempts {

@@ -78,7 +78,7 @@ func TestAReplicaTellsAboutItself(t *testing.T) {
 		path := "/flagz?service=core&replica=" + strings.TrimPrefix(fleet.Replica(name).URL, "https://")
 		for range 5 {
 			if got := ask(t, tested, admin, get(path)); got.code != http.StatusOK || !replicaFlag(name).MatchString(got.body) {
-				t.Errorf("%s is not told by %s, but %d: %s", path, name, got.code, got.body)
+				t.Errorf("%s at %s is %d: %s", path, name, got.code, got.body)
 			}
 		}
 	}

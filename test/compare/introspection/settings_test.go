@@ -75,7 +75,7 @@ func TestTripodUpGivesEveryServiceTheSameSettings(t *testing.T) {
 			`emulation="1.35",min_compat="1.34"} 1`,
 		} {
 			if !strings.Contains(metrics, want) {
-				t.Errorf("%s is not told by %s:\n%s", want, service, about(metrics, "CBORServingAndStorage", "version_info"))
+				t.Errorf("%s is not in the metrics of %s:\n%s", want, service, about(metrics, "CBORServingAndStorage", "version_info"))
 			}
 		}
 	}

@@ -42,7 +42,7 @@ func TestClientsOfTheServiceCAAreNoServices(t *testing.T) {
 	}}
 	attack := &http.Client{Transport: transport}
 	url := fleet.Replica("core-0").URL + "/api/v1/namespaces"
-	framework.Eventually(t, "nobody has told core that these are clients", func(ctx context.Context) error {
+	framework.Eventually(t, "core takes the client for a service while no CA for clients leads to it", func(ctx context.Context) error {
 		return answers(ctx, attack, url, nil, http.StatusOK)
 	})
 	replace(t, file("ca.crt"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: clientCA.Certificate[0]}))

@@ -156,7 +156,7 @@ func (s *side) requestHeaderCA(t *testing.T) {
 	framework.Eventually(t, "the old proxy is believed no longer", func(ctx context.Context) error {
 		return answers(ctx, old, url, header, refused...)
 	})
-	framework.Eventually(t, "servers of others are told", func(ctx context.Context) error {
+	framework.Eventually(t, "the ConfigMap for aggregated API servers has the new CAs", func(ctx context.Context) error {
 		client, err := kubernetes.NewForConfig(s.adminConfig)
 		if err != nil {
 			return err

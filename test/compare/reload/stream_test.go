@@ -34,7 +34,7 @@ type stream struct {
 	stop     func()
 }
 
-// startStream sends requests with the current client until the test ends or it is stopped. What fails, fails the test.
+// startStream sends requests with the current client until stop or the end of the test. A failed request fails the test.
 func startStream(t *testing.T, url string, client *http.Client) *stream {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -100,7 +100,7 @@ func TestTripodAnswersLikeStock(t *testing.T) {
 			ran++
 			ready = clusters.compareArea(t, area)
 		})
-		require.True(t, ready, "what comes after %q cannot be compared", area.name)
+		require.True(t, ready, "%q did not get ready, so the following requests cannot be compared", area.name)
 	}
 	if ran == len(areas) {
 		for _, entry := range clusters.accepted {
@@ -120,7 +120,7 @@ func (c *comparison) compareArea(t *testing.T, area area) bool {
 			names[r.String()] = true
 			stock := c.compareRequest(t, r)
 			if area.succeed && stock != nil && (stock.status >= http.StatusMultipleChoices) != r.fails {
-				t.Errorf("%s: not what this test needs: %d: %s", r, stock.status, stock.body)
+				t.Errorf("%s: stock must succeed, but answers %d: %s", r, stock.status, stock.body)
 			}
 		}
 	}

@@ -88,7 +88,7 @@ var execCases = []execCase{
 		},
 		stdin:  func() io.Reader { return endless{} },
 		stdout: func() io.Reader { return io.LimitReader(endless{}, 100*kib) },
-		// A container runtime closes the connection when the program ends. What it has not read resets the connection, and
+		// A container runtime closes the connection when the program ends. Bytes that it has not read reset the connection, and
 		// that overtakes what is on its way.
 		cut: true,
 	},
@@ -130,7 +130,7 @@ var execCases = []execCase{
 		stdout:  none,
 		fails: func(err error) error {
 			if err == nil || !strings.Contains(err.Error(), `there is no program ["program"]`) {
-				return fmt.Errorf("want what the container runtime said, got: %w", err)
+				return fmt.Errorf("the error is not that of the container runtime: %w", err)
 			}
 			return nil
 		},

@@ -54,7 +54,7 @@ func TestATokenInTheWebSocketProtocolIsTheUsersAndGoesNoFurther(t *testing.T) {
 					})
 					for name, values := range receive(t, "the request to the kubelet", asked) {
 						if text := strings.Join(values, ", "); strings.Contains(text, token) || strings.Contains(text, encoded) {
-							t.Errorf("the kubelet is told the token in %s: %s", name, text)
+							t.Errorf("the kubelet gets the token in %s: %s", name, text)
 						}
 					}
 				})

@@ -43,7 +43,7 @@ type load struct {
 	// counts are requests by method, and failures what some got instead of an answer.
 	counts   map[string]int
 	failures []failure
-	// created and removed are the names of objects. What became of the uncertain ones is not known.
+	// created and removed are the names of objects. A request about an uncertain one got no answer.
 	created, removed, uncertain map[string]bool
 }
 

@@ -37,7 +37,7 @@ func TestReplicasShareTheRequests(t *testing.T) {
 	load.stop(t)
 	reads := load.count.Load()
 	measured(t, "read", time.Since(began)/time.Duration(reads))
-	framework.Eventually(t, "replicas have counted what they served", func(context.Context) error {
+	framework.Eventually(t, "replicas have counted the requests", func(context.Context) error {
 		if _, sum := divide(before, served(t)); sum != float64(reads) {
 			return fmt.Errorf("there were %d reads, and replicas have served %.0f", reads, sum)
 		}

@@ -27,7 +27,7 @@ func (r *round) judge(t *testing.T, p *party) {
 
 	errs := []error{p.uses(requests)}
 	if verdict != history.Right {
-		errs = append(errs, fmt.Errorf("there is no order in which all answers are right: %s after %s", verdict, took))
+		errs = append(errs, fmt.Errorf("no order of the requests explains all answers: %s after %s", verdict, took))
 	}
 	for _, w := range p.workers {
 		errs = append(errs, w.surprises...)

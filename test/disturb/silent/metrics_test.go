@@ -35,7 +35,7 @@ func TestOwnAnswersAreCounted(t *testing.T) {
 	labels := []string{"group=example.com", "version=v1", "resource=boats"}
 
 	send(http.MethodGet, one, http.StatusNotFound)
-	require.Zero(t, counted("aggregator-0", labels...), "the aggregator counts what a backend counts")
+	require.Zero(t, counted("aggregator-0", labels...), "the aggregator counts a request that a backend counts")
 
 	extensions := fleet.Replica("extensions-0")
 	require.NoError(t, extensions.Kill())

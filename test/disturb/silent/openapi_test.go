@@ -52,7 +52,7 @@ func TestOpenAPIWhileExtensionsIsSilent(t *testing.T) {
 	clients.Wait()
 	resume()
 	require.NoError(t, fleet.Create(t.Context(), framework.CRD{Kind: "Raft"}.String()))
-	framework.Eventually(t, "the index has what extensions says again", func(ctx context.Context) error {
+	framework.Eventually(t, "the index has the document of extensions again", func(ctx context.Context) error {
 		body, err := get(ctx, "/openapi/v2")
 		if err == nil && !strings.Contains(body, `"/apis/example.com/v1/rafts"`) {
 			err = fmt.Errorf("no rafts")

@@ -58,7 +58,7 @@ func TestStoragesAreDividedAmongReplicas(t *testing.T) {
 		return each, sum
 	}
 	if each, sum := storages(); sum != 0 {
-		t.Errorf("before anybody asks for custom resources there are storages: %v", each)
+		t.Errorf("storages exist before the first request for custom resources: %v", each)
 	}
 	connections := map[string]int64{}
 	for name, gateway := range c.gateways {
@@ -70,7 +70,7 @@ func TestStoragesAreDividedAmongReplicas(t *testing.T) {
 	t.Logf("storages while a client watches %d resources: %v", groups, before)
 	// A replica that has much to do when a resource is first asked for may leave it to another; that is the exception.
 	if sum < groups || sum > groups+groups/20 {
-		t.Errorf("there are %d storages of %d resources", sum, groups)
+		t.Errorf("%d storages exist for %d resources", sum, groups)
 	}
 	for name, n := range before {
 		if n < fewest || n > most {

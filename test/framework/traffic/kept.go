@@ -44,7 +44,7 @@ func (c *Client) values(ctx context.Context, collection string) (map[string]stri
 		err = a.Expect(http.StatusOK)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot read what is stored in %s: %w", collection, err)
+		return nil, fmt.Errorf("cannot read the objects in %s: %w", collection, err)
 	}
 	list, err := Decode(a.Body)
 	if err != nil {

@@ -11,21 +11,19 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
-// Priority orders a group-version in discovery, as spec.groupPriorityMinimum and
-// spec.versionPriority of its APIService do.
+// Priority is the order of a group-version in discovery.
 type Priority struct {
-	// Group orders the group among groups, highest first.
+	// Group is spec.groupPriorityMinimum of the APIService: groups with a higher value come first.
 	Group int32
-	// Version orders the version within its group, highest first.
+	// Version is spec.versionPriority of the APIService: in a group, versions with a higher value come first.
 	Version int32
 }
 
-// crdPriority is the priority of every CRD group-version, low in the list and ordered by version
-// name (k8s.io/kubernetes/pkg/controlplane/controller/crdregistration).
+// crdPriority is the priority of each group-version of CRDs, as in kube-apiserver
+// (k8s.io/kubernetes/pkg/controlplane/controller/crdregistration). They come after built-in groups.
 var crdPriority = Priority{Group: 1000, Version: 100}
 
-// PriorityOf returns the priority that kube-apiserver gives to a group-version of a backend: that of its table
-// for a built-in one, else that of custom resources.
+// PriorityOf returns the priority that kube-apiserver gives a group-version. Built-in ones are in a table; all others have the priority of CRDs.
 func PriorityOf(gv schema.GroupVersion, backend string) Priority {
 	if priority, ok := apiVersionPriorities[gv]; ok && (backend != upstream.Extensions || gv == crdGroupVersion) {
 		return priority
@@ -33,13 +31,13 @@ func PriorityOf(gv schema.GroupVersion, backend string) Priority {
 	return crdPriority
 }
 
-// mayBeCustom reports whether a CustomResourceDefinition can have a group-version, if core does not have it.
+// mayBeCustom returns whether a CustomResourceDefinition may define a group-version that core does not serve.
 func mayBeCustom(gv schema.GroupVersion) bool {
 	return gv != crdGroupVersion && gv.Group != apiregistration.GroupName &&
 		len(validation.IsDNS1123Subdomain(gv.Group)) == 0 && len(validation.IsDNS1035Label(gv.Version)) == 0
 }
 
-// Builtin reports whether a group is in kube-apiserver's table of built-in APIs.
+// Builtin returns whether a group is in kube-apiserver's table of built-in groups.
 func Builtin(group string) bool {
 	return builtinGroups[group]
 }

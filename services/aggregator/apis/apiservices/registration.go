@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apiservices keeps the APIServices of core's and extensions' group-versions: it registers
-// them as kube-apiserver would, and says whether the backend behind them is available.
+// Package apiservices registers an APIService for each group-version of core and extensions, as kube-apiserver does. It keeps the Available condition of
+// all APIServices.
 package apiservices
 
 import (
@@ -22,34 +22,32 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
-// AutoRegistration is the part of kube-aggregator's auto-registration controller that is fed here.
+// AutoRegistration is kube-aggregator's auto-registration controller, as far as a Registrar uses it.
 type AutoRegistration interface {
-	// AddAPIServiceToSyncOnStart registers an APIService once: a built-in one that a user deletes or changes stays so
-	// until the next start.
+	// AddAPIServiceToSyncOnStart registers an APIService once. If a user deletes or changes it later, it stays so until the next start.
 	AddAPIServiceToSyncOnStart(in *apiregistrationv1.APIService)
-	// AddAPIServiceToSync registers an APIService and keeps it as it is.
+	// AddAPIServiceToSync registers an APIService, and undoes later changes of users.
 	AddAPIServiceToSync(in *apiregistrationv1.APIService)
-	// RemoveAPIServiceToSync removes an APIService that was registered before.
+	// RemoveAPIServiceToSync removes a registered APIService.
 	RemoveAPIServiceToSync(name string)
-	// Run syncs until the channel closes. It deletes registered APIServices that were not added
-	// before, so it must not start before everything was heard.
+	// Run syncs until the channel closes. It deletes APIServices in etcd that nobody has added before. So call it when the list is complete.
 	Run(workers int, stopCh <-chan struct{})
 }
 
-// Registrar tells the auto-registration controller which APIServices there should be.
+// Registrar gives the auto-registration controller the APIServices of core and extensions.
 type Registrar struct {
 	registration AutoRegistration
-	// serviceForm makes APIServices name the backend.
+	// serviceForm makes APIServices name their backend in spec.service.
 	serviceForm bool
 
 	mu sync.Mutex
-	// pending are the built-in APIServices that were not seen available yet.
+	// pending are the built-in APIServices that have never been available.
 	pending map[string]bool
-	// ofCore are the group-versions of core, nil until they were heard. ofExtensions are those of extensions, as it says.
+	// ofCore are the group-versions of core. It is nil until core has reported them. ofExtensions are those that extensions claims.
 	ofCore, ofExtensions []schema.GroupVersion
 	// custom are the registered group-versions of CRDs.
 	custom []schema.GroupVersion
-	// core and extensions are closed when the group-versions of each were heard.
+	// core and extensions are closed when that backend has reported its group-versions.
 	core, extensions chan struct{}
 }
 
@@ -61,12 +59,12 @@ func NewRegistrar(registration AutoRegistration, serviceForm bool) *Registrar {
 	}
 }
 
-// Run registers until the channel closes. It starts only when the group-versions of core and those of all CRDs were heard
-// once: what is missing from an incomplete list would be deleted.
+// Run registers APIServices until the channel closes. It waits until core and extensions have reported all their group-versions, because APIServices
+// that are missing from an incomplete list would be deleted.
 func (r *Registrar) Run(stop <-chan struct{}) {
-	for _, heard := range []chan struct{}{r.core, r.extensions} {
+	for _, reported := range []chan struct{}{r.core, r.extensions} {
 		select {
-		case <-heard:
+		case <-reported:
 		case <-stop:
 			return
 		}
@@ -74,8 +72,7 @@ func (r *Registrar) Run(stop <-chan struct{}) {
 	r.registration.Run(5, stop)
 }
 
-// SetCore registers the group-versions that core serves. Those without a priority in
-// kube-apiserver's table are left out, as there.
+// SetCore registers the group-versions that core serves. As in kube-apiserver, those without a priority in its table get no APIService.
 func (r *Registrar) SetCore(served []schema.GroupVersion) {
 	for _, gv := range served {
 		if _, known := apiVersionPriorities[gv]; known {
@@ -89,8 +86,8 @@ func (r *Registrar) SetCore(served []schema.GroupVersion) {
 	closeOnce(r.core)
 }
 
-// SetExtensions registers the group-versions that extensions serves, and removes those that it does not serve any more. All
-// but that of CRDs themselves are CRDs'. It ignores those of core: an extensions that claims them would get what is core's.
+// SetExtensions registers the group-versions that extensions serves, and removes those that it no longer serves. It ignores group-versions of core: by
+// claiming them, a compromised extensions would get requests for core.
 func (r *Registrar) SetExtensions(served []schema.GroupVersion) {
 	if slices.Contains(served, crdGroupVersion) {
 		r.registerOnStart(crdGroupVersion, upstream.Extensions)
@@ -102,7 +99,7 @@ func (r *Registrar) SetExtensions(served []schema.GroupVersion) {
 	closeOnce(r.extensions)
 }
 
-// registerCustom registers the group-versions of CRDs once those of core are known, which a CRD cannot take over. The mutex is held.
+// registerCustom registers the group-versions of CRDs. It waits for those of core, which a CRD cannot take over. The caller holds the mutex.
 func (r *Registrar) registerCustom() {
 	if r.ofCore == nil {
 		return
@@ -124,7 +121,8 @@ func (r *Registrar) registerCustom() {
 	r.custom = custom
 }
 
-// customAPIService names no server if the group is one of core, as in kube-apiserver: requests for the group never go to extensions.
+// customAPIService returns the APIService of a group-version of CRDs. If core serves the group, it names no backend, because requests for that group
+// never go to extensions. kube-apiserver does the same.
 func (r *Registrar) customAPIService(gv schema.GroupVersion) *apiregistrationv1.APIService {
 	service := r.apiService(gv, upstream.Extensions)
 	ofCore := slices.ContainsFunc(r.ofCore, func(other schema.GroupVersion) bool { return other.Group == gv.Group })
@@ -157,8 +155,7 @@ func (r *Registrar) registerOnStart(gv schema.GroupVersion, owner string) {
 	r.registration.AddAPIServiceToSyncOnStart(service)
 }
 
-// servicePort is the default of an APIService's spec.service.port; it is spelt out so that a
-// registered object compares equal to the stored one.
+// servicePort is the default of spec.service.port. It is set explicitly, so that a new APIService equals the stored one.
 const servicePort int32 = 443
 
 func (r *Registrar) apiService(gv schema.GroupVersion, owner string) *apiregistrationv1.APIService {
@@ -179,7 +176,7 @@ func (r *Registrar) apiService(gv schema.GroupVersion, owner string) *apiregistr
 	return service
 }
 
-// ReadyzCheck fails until every built-in APIService was seen available once.
+// ReadyzCheck fails until every built-in APIService has been available once.
 func (r *Registrar) ReadyzCheck(informer cache.SharedIndexInformer) (healthz.HealthChecker, error) {
 	seen := func(obj any) {
 		service, ok := obj.(*apiregistrationv1.APIService)

@@ -17,7 +17,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
-// FuzzDocument merges whatever extensions may send, twice. What core serves stays what it was, and nothing is left of the first document.
+// FuzzDocument merges two arbitrary documents of extensions, one after the other. Groups of core must not change, and the first document must be gone.
 func FuzzDocument(f *testing.F) {
 	for _, group := range []apidiscoveryv2.APIGroupDiscovery{group("example.com", "v1", "v2"), group("apps", "v1"), group("", "v1"), group("apps", "v2", "")} {
 		list := apidiscoveryv2.APIGroupDiscoveryList{Items: []apidiscoveryv2.APIGroupDiscovery{group, group}}
@@ -43,7 +43,7 @@ func FuzzDocument(f *testing.F) {
 			extensions.merge(decoded)
 			now := list(t, merged)
 			for gv, want := range before {
-				require.Equal(t, want, now[gv], "%s is not what core says", gv)
+				require.Equal(t, want, now[gv], "%s differs from the document of core", gv)
 			}
 		}
 		extensions.merge(&apidiscoveryv2.APIGroupDiscoveryList{})

@@ -52,7 +52,7 @@ func TestMergeKeepsEveryNameOnceAndCoreFirst(t *testing.T) {
 	got := parse(t, merged)
 	assert.Empty(t, cmp.Diff([]string{"/api/", "/apis/example.com/", "/apis/wardle/", "/version/"}, keys(got.Paths)), "paths")
 	if got.Info["title"] != "Kubernetes" || got.Parameters["p-core"] == nil {
-		t.Errorf("what is core's alone is lost: %s", merged)
+		t.Errorf("an entry that only core has is lost: %s", merged)
 	}
 	if kinds, _ := got.Definitions["Meta"]["x-kubernetes-group-version-kind"].([]any); len(kinds) != 2 {
 		t.Errorf("Meta is not core's: %v", got.Definitions["Meta"])

@@ -13,7 +13,8 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// FuzzAnswer gives whatever core may answer to a cache. What comes out again is good, has not ended and will be heard of.
+// FuzzAnswer puts arbitrary answers of core into a cache. Each answer that the cache returns must be good and not expired, and its revocation must be
+// reported.
 func FuzzAnswer(f *testing.F) {
 	seed := func(message *identityv1.AuthenticateResponse) {
 		data, err := proto.Marshal(message)

@@ -52,7 +52,7 @@ func TestAFloodOfUnknownTokensIsBounded(t *testing.T) {
 			t.Errorf("%d questions are under way, want %d", got, maxQuestions)
 		}
 		if got := unavailable.Load(); got != 100 {
-			t.Errorf("%d requests were told at once to come again, want 100", got)
+			t.Errorf("%d requests got 503 at once, want 100", got)
 		}
 		expect(t, client, "alice")
 

@@ -159,7 +159,7 @@ func TestACoreThatIsGoneIsNotToldThatItLeaves(t *testing.T) {
 	<-one.came
 	b.set()
 	if err := <-one.ended; err == nil {
-		t.Error("core was told that the aggregator stops")
+		t.Error("the aggregator ended the call to core")
 	}
 }
 

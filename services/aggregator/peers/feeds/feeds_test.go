@@ -302,7 +302,7 @@ func TestReplicasComeAndGo(t *testing.T) {
 		synctest.Wait()
 		for _, s := range a.streams {
 			if s.ctx.Err() == nil {
-				t.Error("what is no replica any more is followed")
+				t.Error("a removed replica is still followed")
 			}
 		}
 		assert.Len(t, h.served, 1, "without replicas heard")

@@ -16,7 +16,7 @@ import (
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// FuzzHear hears whatever two replicas may tell. What is served is what either told last, and a replica that is lost is forgotten.
+// FuzzHear receives arbitrary messages of two replicas. The result must be the union of their last messages, without those of a lost replica.
 func FuzzHear(f *testing.F) {
 	seed := func(messages ...*backendv1.WatchResponse) {
 		var encoded [2][]byte
