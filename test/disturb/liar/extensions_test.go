@@ -40,6 +40,9 @@ type lie struct {
 	status string
 	// asked counts these requests.
 	asked atomic.Int64
+	// endless has the documents that the aggregator itself asks for have no end, and counts them.
+	endless   bool
+	documents atomic.Int64
 }
 
 // tell has the lie told in the place of extensions-1, until the test ends.
@@ -93,11 +96,19 @@ func (l *lie) Watch(_ *backendv1.WatchRequest, stream grpc.ServerStreamingServer
 }
 
 func (l *lie) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	switch req.URL.Path {
-	case "/readyz":
-	case "/", "/openapi/v2", "/openapi/v3": // the aggregator itself asks
+	switch path := req.URL.Path; {
+	case path == "/readyz":
+	case l.endless && (path == "/apis" || path == "/openapi/v2" || path == "/openapi/v3"):
+		l.documents.Add(1)
+		blanks := bytes.Repeat([]byte(" "), 1<<20)
+		for {
+			if _, err := w.Write(blanks); err != nil {
+				return // nobody reads on
+			}
+		}
+	case path == "/", path == "/openapi/v2", path == "/openapi/v3": // the aggregator itself asks
 		w.WriteHeader(http.StatusNotFound)
-	case "/apis":
+	case path == "/apis":
 		list := apidiscoveryv2.APIGroupDiscoveryList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"}}
 		for _, gv := range l.claims {
 			list.Items = append(list.Items, apidiscoveryv2.APIGroupDiscovery{

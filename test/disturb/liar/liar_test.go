@@ -148,3 +148,32 @@ func TestStatusesThatHTTPDoesNotHave(t *testing.T) {
 	default:
 	}
 }
+
+// TestDocumentsWithoutAnEnd has the false replica alone, so that the aggregator asks it for all documents.
+func TestDocumentsWithoutAnEnd(t *testing.T) {
+	honest, aggregator := fleet.Replica("extensions-0"), fleet.Replica("aggregator-0")
+	client := traffic.NewClient(t, fleet.Admin(), 1)
+	require.NoError(t, honest.Stop())
+	l := &lie{endless: true}
+	l.tell(t)
+	paths := map[string]string{"/openapi/v2": `"/api/v1/namespaces"`, "/openapi/v3": `"api/v1"`, "/apis": `"apps"`}
+	framework.Eventually(t, "the false replica is asked for each document", func(ctx context.Context) error {
+		for path, want := range paths {
+			answer, err := client.Send(ctx, http.MethodGet, path, nil)
+			require.NoError(t, err)
+			require.NoError(t, answer.Expect(http.StatusOK))
+			require.Contains(t, string(answer.Body), want, path)
+		}
+		if n := l.documents.Load(); n < 4 {
+			return fmt.Errorf("it was asked for %d", n)
+		}
+		return nil
+	})
+	require.NoError(t, honest.Start())
+	require.NoError(t, honest.WaitReady(t.Context()))
+	select {
+	case <-aggregator.Process().Done():
+		t.Error("the aggregator has ended")
+	default:
+	}
+}

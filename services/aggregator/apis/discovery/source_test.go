@@ -100,6 +100,11 @@ func newBackend(t testing.TB, name string, pki trust.Options, servers ...string)
 // newSource returns a source for a backend whose one replica is the given one.
 func newSource(t *testing.T, name string, r *replica, merged discoveryendpoint.ResourceManager) *Source {
 	t.Helper()
+	return newSourceOf(t, name, r, merged)
+}
+
+func newSourceOf(t *testing.T, name string, r http.Handler, merged discoveryendpoint.ResourceManager) *Source {
+	t.Helper()
 	pki := newTrust(t)
 	cert, err := tls.LoadX509KeyPair(pki.CertFile, pki.KeyFile)
 	require.NoError(t, err)

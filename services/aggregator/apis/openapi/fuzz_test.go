@@ -97,7 +97,7 @@ func FuzzMergeProtobuf(f *testing.F) {
 func FuzzInflated(f *testing.F) {
 	f.Add([]byte("document"), []byte{0, 3, 2, 1, 7, 200, 2, 1})
 	f.Fuzz(func(t *testing.T, document, steps []byte) {
-		compressed, err := compress(bytes.NewReader(document))
+		compressed, err := compress(bytes.NewReader(document), maxDocument)
 		require.NoError(t, err)
 		got, want := newInflated(compressed), bytes.NewReader(document)
 		for ; len(steps) >= 2; steps = steps[2:] {

@@ -14,7 +14,7 @@ import (
 
 func TestInflated(t *testing.T) {
 	for _, document := range [][]byte{{}, []byte("a"), bytes.Repeat([]byte("0123456789"), 10_000)} {
-		compressed, err := compress(bytes.NewReader(document))
+		compressed, err := compress(bytes.NewReader(document), maxDocument)
 		require.NoError(t, err)
 		// It also seeks, in all ways.
 		assert.NoError(t, iotest.TestReader(newInflated(compressed), document), "%d bytes", len(document))

@@ -27,6 +27,7 @@ import (
 	"k8s.io/apiserver/pkg/util/responsewriter"
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/internal/hop/foreign"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 
@@ -42,6 +43,9 @@ const (
 	firstSilence = 10 * time.Second
 	// maxDocument bounds the size of a document. Thousands of CRDs make some tens of megabytes.
 	maxDocument = 64 << 20
+	// maxMerged bounds the size of a merged document. It leaves room for one of the largest size from every server, and for what other forms need
+	// more: nobody's document takes the place of another's.
+	maxMerged = 4 * maxDocument
 )
 
 // part is what one server contributes to a document. It keeps the last document that it got.
@@ -179,7 +183,8 @@ func (p *part) run(done chan struct{}) {
 	}()
 }
 
-func (p *part) tryRefresh(ctx context.Context) error {
+func (p *part) tryRefresh(ctx context.Context) (err error) {
+	defer foreign.Recover(p.path+" of "+p.name, &err)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.path, nil)
 	if err != nil {
 		return err
@@ -201,7 +206,7 @@ func (p *part) tryRefresh(ctx context.Context) error {
 	case resp.StatusCode != http.StatusOK:
 		return fmt.Errorf("%s answers %s", p.path, resp.Status)
 	}
-	compressed, err := compress(resp.Body)
+	compressed, err := compress(resp.Body, maxDocument)
 	if err != nil {
 		return err
 	}
@@ -217,16 +222,16 @@ func decompress(compressed []byte) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// compress fails for documents beyond maxDocument.
-func compress(document io.Reader) ([]byte, error) {
+// compress fails for documents beyond a limit.
+func compress(document io.Reader, limit int64) ([]byte, error) {
 	var compressed bytes.Buffer
 	w := gzip.NewWriter(&compressed)
-	n, err := io.Copy(w, io.LimitReader(document, maxDocument+1))
+	n, err := io.Copy(w, io.LimitReader(document, limit+1))
 	if err != nil {
 		return nil, err
 	}
-	if n > maxDocument {
-		return nil, fmt.Errorf("the document is larger than %d bytes", maxDocument)
+	if n > limit {
+		return nil, fmt.Errorf("the document is larger than %d bytes", limit)
 	}
 	if err := w.Close(); err != nil {
 		return nil, err

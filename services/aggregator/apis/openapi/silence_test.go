@@ -108,13 +108,3 @@ func TestAClientSeesWhatChangedBeforeItAsked(t *testing.T) {
 		}
 	})
 }
-
-func TestADocumentWithoutEndIsRefused(t *testing.T) {
-	if _, err := compress(endless{}); err == nil {
-		t.Error("it was taken")
-	}
-}
-
-type endless struct{}
-
-func (endless) Read(p []byte) (int, error) { return len(p), nil }

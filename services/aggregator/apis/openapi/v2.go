@@ -159,9 +159,18 @@ func (d *document) remake(versions []*version) error {
 	local := len(documents) - 1
 	merged, err := d.merge(documents[:local], documents[local])
 	if err != nil {
+		for i := 1; i < local; i++ { // one that makes no sense does not hide the others
+			if _, wrong := d.merge([][]byte{documents[0], documents[i]}, nil); wrong != nil {
+				klog.ErrorS(wrong, "Leaving the OpenAPI v2 document of a backend out", "backend", d.backends[i].name)
+				documents[i] = nil
+			}
+		}
+		merged, err = d.merge(documents[:local], documents[local])
+	}
+	if err != nil {
 		return err
 	}
-	compressed, err := compress(bytes.NewReader(merged))
+	compressed, err := compress(bytes.NewReader(merged), maxMerged)
 	if err != nil {
 		return err
 	}

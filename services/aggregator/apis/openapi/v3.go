@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/httputil"
 	"strings"
@@ -80,7 +79,8 @@ func (v *V3) index(ctx context.Context) (map[string]entry, error) {
 			Paths object `json:"paths"`
 		}
 		if err := json.Unmarshal(document, &index); err != nil {
-			return nil, fmt.Errorf("index of %s: %w", p.name, err)
+			klog.ErrorS(err, "Leaving the OpenAPI v3 index of a server out", "server", p.name)
+			continue
 		}
 		for name, location := range index.Paths {
 			if _, exists := merged[name]; !exists {
