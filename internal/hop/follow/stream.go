@@ -19,6 +19,8 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/internal/hop/foreign"
 )
 
 const (
@@ -55,7 +57,8 @@ type Stream struct {
 	Dial func(address string) (Conn, error)
 	// Silence is how long a replica may be silent before the stream to it ends. 0 is without end.
 	Silence time.Duration
-	// Run makes the stream and uses it until it ends. The error says why it ended. Both context and connection are of this stream alone.
+	// Run makes the stream and uses it until it ends. The error says why it ended. Both context and connection are of this stream alone. A panic ends
+	// only the stream.
 	Run func(context.Context, *Session) error
 	// Failed is called when no replica can be followed, and Retry after the pause that comes next. They may be nil.
 	Failed func(error)
@@ -154,12 +157,17 @@ func (s *Stream) once(ctx context.Context, address string) (time.Duration, error
 		session.watchdog = time.AfterFunc(s.Silence, func() { leave(errSilent) })
 		defer session.watchdog.Stop()
 	}
-	err = reason(ctx, s.Run(ctx, session))
+	err = reason(ctx, s.run(ctx, session))
 	if session.since.IsZero() {
 		return 0, err
 	}
 	klog.InfoS("Not following a replica any more", "stream", s.Name, "replica", address, "reason", err)
 	return time.Since(session.since), err
+}
+
+func (s *Stream) run(ctx context.Context, session *Session) (err error) {
+	defer foreign.Recover(s.Name, &err)
+	return s.Run(ctx, session)
 }
 
 // reason returns why a stream ended.

@@ -223,3 +223,27 @@ func TestThoseWhoLoseAReplicaTogetherDoNotGoToTheNextAtOnce(t *testing.T) {
 		}
 	})
 }
+
+func TestAPanicEndsOnlyTheStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		runs := 0
+		var failed []string
+		s := Stream{
+			Name: "test", Addresses: func() []string { return []string{"a"} },
+			Dial: func(string) (Conn, error) { return conn{closed: new(int)}, nil },
+			Run: func(context.Context, *Session) error {
+				if runs++; runs == 2 {
+					stop()
+					return io.EOF
+				}
+				var none map[string]int
+				none["a lie that finds a mistake"]++
+				return nil
+			},
+			Failed: func(err error) { failed = append(failed, err.Error()) },
+		}
+		s.Follow(ctx)
+		assert.Equal(t, []string{"a: test: handling it panicked; the log says where"}, failed)
+	})
+}

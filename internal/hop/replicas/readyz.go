@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/tripod-k8s/tripod/internal/hop/foreign"
 )
 
 // maxAnswer is how many bytes of the answer to a probe are read.
@@ -29,7 +31,8 @@ type UnreadyError struct{ Path, Status string }
 func (e *UnreadyError) Error() string { return e.Path + " answers " + e.Status }
 
 // Ask asks the replica at an address, host:port. The error is an *UnreadyError if it answers that it is not ready.
-func (p *Probe) Ask(ctx context.Context, transport http.RoundTripper, address string) error {
+func (p *Probe) Ask(ctx context.Context, transport http.RoundTripper, address string) (err error) {
+	defer foreign.Recover(p.Path+" of "+address, &err)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+p.Path, nil)
 	if err != nil {
 		return err

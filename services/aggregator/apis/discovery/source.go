@@ -27,6 +27,7 @@ import (
 	discoveryendpoint "k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/internal/hop/foreign"
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/apiservices"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
@@ -176,7 +177,8 @@ func (s *Source) Run(ctx context.Context) {
 }
 
 // fetch revalidates the document and merges it if it changed.
-func (s *Source) fetch(ctx context.Context) error {
+func (s *Source) fetch(ctx context.Context) (err error) {
+	defer foreign.Recover("discovery of "+s.backend.Name(), &err)
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "/apis", nil)

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/util/responsewriter"
+
+	"github.com/tripod-k8s/tripod/internal/hop/foreign"
 )
 
 const (
@@ -72,6 +74,8 @@ type remoteAnswer struct {
 }
 
 func get(b Backend, where *url.URL) remoteAnswer {
+	var err error
+	defer foreign.Recover(where.Path+" of "+b.Name(), &err)
 	ctx, cancel := context.WithTimeout(context.Background(), backendTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, where.String(), nil)

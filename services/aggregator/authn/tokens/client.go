@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 
 	"github.com/tripod-k8s/tripod/internal/hop/follow"
+	"github.com/tripod-k8s/tripod/internal/hop/foreign"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
@@ -150,7 +151,8 @@ func (c *Client) coalesce(ctx context.Context, k key, request *identityv1.Authen
 var errOtherRun = errors.New("another run answers than the one that is followed")
 
 // ask asks the replica that is followed, and if it does not answer, the next one.
-func (c *Client) ask(ctx context.Context, k key, request *identityv1.AuthenticateRequest) (*answer, error) {
+func (c *Client) ask(ctx context.Context, k key, request *identityv1.AuthenticateRequest) (_ *answer, err error) {
+	defer foreign.Recover("an answer about a token", &err)
 	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
 	defer cancel()
 	done, err := c.turns.take(ctx)

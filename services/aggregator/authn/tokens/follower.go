@@ -105,12 +105,12 @@ func (f *follower) follow(ctx context.Context, session *follow.Session) error {
 	f.foundOnce.Store(true)
 	found := &replica{run: first.GetRun(), client: client, leave: session.Leave, left: make(chan struct{})}
 	f.end(found, nil)
-
-	err = f.listen(stream, session)
-	f.cache.unfollow()
-	f.begin()
-	close(found.left)
-	return err
+	defer func() { // also after a panic
+		f.cache.unfollow()
+		f.begin()
+		close(found.left)
+	}()
+	return f.listen(stream, session)
 }
 
 // listen takes what the stream tells until it ends.

@@ -157,17 +157,8 @@ func (f *Follower) CallsWebhookAt(path string) (calls, heard bool) {
 // hear takes over a message.
 func (f *Follower) hear(address string, r *replica, message *backendv1.WatchResponse) {
 	f.config.Backend.SetDraining(address, message.GetPhase() == backendv1.WatchResponse_PHASE_DRAINING)
-	f.mu.Lock()
-	if !r.live {
-		f.compare(address, r, message.GetSettings())
-	}
-	r.live = true
-	before := r.catalog
 	catalog := message.GetCatalog()
-	if catalog != nil {
-		r.catalog = catalog
-	}
-	f.mu.Unlock()
+	before := f.take(address, r, message)
 	f.config.Firsts.note(address, message.GetEstablished())
 	if catalog == nil {
 		return
@@ -176,6 +167,21 @@ func (f *Follower) hear(address string, r *replica, message *backendv1.WatchResp
 	if before.GetDiscoveryDigest() != catalog.GetDiscoveryDigest() || before.GetOpenapiDigest() != catalog.GetOpenapiDigest() {
 		f.config.OnDocuments()
 	}
+}
+
+// take keeps what a message says of its replica, and returns the catalog from before.
+func (f *Follower) take(address string, r *replica, message *backendv1.WatchResponse) (before *backendv1.Catalog) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !r.live {
+		f.compare(address, r, message.GetSettings())
+	}
+	r.live = true
+	before = r.catalog
+	if catalog := message.GetCatalog(); catalog != nil {
+		r.catalog = catalog
+	}
+	return before
 }
 
 // lose notes that the feed of a replica is lost.
@@ -199,7 +205,15 @@ func (f *Follower) lose(address string, r *replica) {
 func (f *Follower) tell() {
 	f.telling.Lock()
 	defer f.telling.Unlock()
+	if now, news := f.sum(); news {
+		f.config.OnServed(now)
+	}
+}
+
+// sum returns the group-versions that any replica serves, and whether OnServed has to hear of them.
+func (f *Follower) sum() (now []schema.GroupVersion, news bool) {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	served := map[schema.GroupVersion]bool{}
 	heard := false
 	for _, r := range f.replicas {
@@ -211,15 +225,12 @@ func (f *Follower) tell() {
 			served[schema.GroupVersion{Group: gv.GetGroup(), Version: gv.GetVersion()}] = true
 		}
 	}
-	now := slices.SortedFunc(maps.Keys(served), func(a, b schema.GroupVersion) int {
+	now = slices.SortedFunc(maps.Keys(served), func(a, b schema.GroupVersion) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version))
 	})
-	news := heard && (f.served == nil || !slices.Equal(now, f.served))
+	news = heard && (f.served == nil || !slices.Equal(now, f.served))
 	if news {
 		f.served = now
 	}
-	f.mu.Unlock()
-	if news {
-		f.config.OnServed(now)
-	}
+	return now, news
 }

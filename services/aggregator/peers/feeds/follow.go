@@ -32,11 +32,12 @@ func (f *Follower) follow(ctx context.Context, address string, r *replica) {
 		Dial:    f.config.Dial,
 		Silence: silence,
 		Run: func(reading context.Context, session *follow.Session) error {
-			err := f.read(reading, session, address, r)
-			if ctx.Err() == nil {
-				f.lose(address, r)
-			}
-			return err
+			defer func() { // also after a panic
+				if ctx.Err() == nil {
+					f.lose(address, r)
+				}
+			}()
+			return f.read(reading, session, address, r)
 		},
 	}
 	stream.Follow(ctx)
