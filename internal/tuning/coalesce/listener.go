@@ -6,15 +6,12 @@ package coalesce
 import (
 	"net"
 	"runtime"
-	"time"
+
+	"github.com/tripod-k8s/tripod/internal/hop/keepalive"
 )
 
 // small is the size below which a write waits for others to join it. net/http and x/net/http2 collect 4 KiB.
 const small = 4 << 10
-
-// keepAlive is the period that k8s.io/apiserver sets (tcpKeepAliveListener). It finds no TCP connection behind this listener, so the
-// listener sets it.
-const keepAlive = 3 * time.Minute
 
 // Listener makes a connection let other goroutines run before a small write. An event wakes hundreds of watches that share an HTTP/2
 // connection. While the server sends the first event, the other watches write theirs, and all of these leave together.
@@ -27,9 +24,7 @@ func (l yieldingListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetKeepAlivePeriod(keepAlive) // it is broken then, and says so when it is used
-	}
+	keepalive.Set(conn) // k8s.io/apiserver sets its own if it finds a TCP connection, and finds none behind this listener
 	return yieldingConn{conn}, nil
 }
 

@@ -53,6 +53,8 @@ type Options struct {
 	IdentityGrace time.Duration
 	// RequestsMemoryMB is how many MiB requests in flight may take, or 0 for half of the memory of the process.
 	RequestsMemoryMB int
+	// ConnectionsMemoryMB is how many MiB connections of clients may take, or 0 for an eighth of the memory of the process.
+	ConnectionsMemoryMB int
 	// APIServiceForm is the form of the APIServices registered for the backends.
 	APIServiceForm string
 
@@ -142,6 +144,9 @@ func (o *Options) addOwnFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.RequestsMemoryMB, "requests-memory-mb", o.RequestsMemoryMB,
 		"Memory, in MiB, that requests in flight may take. A user may have as much as is still free; further requests get 429. "+
 			"0 means half of GOMEMLIMIT or of the container's limit, and 2048 without a limit.")
+	fs.IntVar(&o.ConnectionsMemoryMB, "connections-memory-mb", o.ConnectionsMemoryMB,
+		"Memory, in MiB, that connections of clients may take, without the requests on them. A connection counts with 36 KiB. For one more, the aggregator "+
+			"closes one that is not in use, of the user or address that has most. 0 means an eighth of GOMEMLIMIT or of the container's limit, and 1024 without a limit.")
 	fs.StringVar(&o.APIServiceForm, "apiservice-form", o.APIServiceForm,
 		"Form of the APIServices registered for core and extensions: \"service\" names the backend in spec.service, "+
 			"\"local\" leaves it empty as kube-apiserver does, so that both can share one etcd.")
@@ -158,6 +163,9 @@ func (o *Options) Validate() []error {
 	}
 	if o.RequestsMemoryMB < 0 {
 		errs = append(errs, fmt.Errorf("--requests-memory-mb must not be negative"))
+	}
+	if o.ConnectionsMemoryMB < 0 {
+		errs = append(errs, fmt.Errorf("--connections-memory-mb must not be negative"))
 	}
 	switch APIServiceForm(o.APIServiceForm) {
 	case FormService, FormLocal:

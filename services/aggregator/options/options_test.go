@@ -39,6 +39,7 @@ func TestWrongFlagsAreRefused(t *testing.T) {
 		{Name: "no gRPC server of extensions", Flag: "extensions-grpc-servers", Value: "", Want: "--extensions-grpc-servers is required"},
 		{Name: "a negative time", Flag: "identity-grace", Value: "-1s", Want: "--identity-grace must not be negative"},
 		{Name: "a negative size", Flag: "requests-memory-mb", Value: "-1", Want: "--requests-memory-mb must not be negative"},
+		{Name: "a negative size of connections", Flag: "connections-memory-mb", Value: "-1", Want: "--connections-memory-mb must not be negative"},
 		{Name: "an unknown form", Flag: "apiservice-form", Value: "x", Want: `--apiservice-form must be "service" or "local", not "x"`},
 		{Name: "a certificate without key", Flag: "proxy-client-cert-file", Value: "x.crt", Want: "must be given together"},
 	}...)

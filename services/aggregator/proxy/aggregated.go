@@ -88,9 +88,9 @@ func (p *Aggregated) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		Unavailable(p.config.Serializer, w, req, "the request was not authenticated")
 		return
 	}
-	share := p.config.Memory.Begin(sender, req.ContentLength)
+	share := p.config.Memory.Begin(req, sender)
 	if share == nil {
-		tooMany(p.config.Serializer, w, req)
+		TooMany(p.config.Serializer, w, req)
 		return
 	}
 	defer share.End()
@@ -167,7 +167,7 @@ func (s *sending) Error(w http.ResponseWriter, req *http.Request, err error) {
 		err = s.failed
 	}
 	if errors.Is(err, errTooMuch) {
-		tooMany(s.to.config.Serializer, w, req)
+		TooMany(s.to.config.Serializer, w, req)
 		return
 	}
 	var unreachable *upstream.UnreachableError

@@ -16,6 +16,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/envelope"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
+	"github.com/tripod-k8s/tripod/services/aggregator/shares"
 )
 
 // seal returns the envelope that tells a backend all that the aggregator found out about the sender of a request.
@@ -44,19 +45,8 @@ func stripIdentity(header http.Header) {
 	header.Del("Authorization")
 }
 
-// headerCost is what HTTP/2 counts for each header besides its bytes (RFC 9113, section 6.5.2).
-const headerCost = 32
-
 // tooLarge reports whether a backend would end the connection, which others use, because of headers. HTTP/1.1 lets in more small ones.
-func tooLarge(header http.Header) bool {
-	size := 0
-	for name, values := range header {
-		for _, value := range values {
-			size += len(name) + len(value) + headerCost
-		}
-	}
-	return size > http.DefaultMaxHeaderBytes
-}
+func tooLarge(header http.Header) bool { return shares.SizeOf(header) > http.DefaultMaxHeaderBytes }
 
 // hopByHop are the headers that belong to one connection (RFC 9110, section 7.6.1).
 var hopByHop = []string{

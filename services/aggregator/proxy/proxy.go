@@ -65,9 +65,9 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		Unavailable(f.serializer, w, req, "the request was not authenticated")
 		return
 	}
-	share := f.memory.Begin(sender, req.ContentLength)
+	share := f.memory.Begin(req, sender)
 	if share == nil {
-		tooMany(f.serializer, w, req)
+		TooMany(f.serializer, w, req)
 		return
 	}
 	defer share.End()
@@ -157,7 +157,7 @@ func (f *Forwarder) fail(w http.ResponseWriter, req *http.Request, err error) {
 		// The client is gone; nobody reads an answer.
 		panic(http.ErrAbortHandler)
 	case errors.Is(err, errTooMuch):
-		tooMany(f.serializer, w, req)
+		TooMany(f.serializer, w, req)
 		return
 	case errors.As(err, &unknown):
 		notFound(f.serializer, w, req, unknown.Error())

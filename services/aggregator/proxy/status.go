@@ -30,8 +30,8 @@ func Unavailable(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *htt
 	writeStatus(s, w, req, status)
 }
 
-// tooMany answers 429 to a user who has too much memory of the aggregator.
-func tooMany(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request) {
+// TooMany answers 429 to a user who has too much memory of the aggregator.
+func TooMany(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request) {
 	writeStatus(s, w, req, apierrors.NewTooManyRequests("requests of this user take too much memory, please try again later", retryAfterSeconds))
 }
 

@@ -19,8 +19,10 @@ import (
 	"github.com/tripod-k8s/tripod/internal/policy"
 	"github.com/tripod-k8s/tripod/internal/tuning/deepstack"
 	"github.com/tripod-k8s/tripod/services/aggregator/authn"
+	"github.com/tripod-k8s/tripod/services/aggregator/clients"
 	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
+	"github.com/tripod-k8s/tripod/services/aggregator/shares"
 )
 
 // chains are the server's handler chains. Each request is classified, and goes through one of two:
@@ -39,6 +41,9 @@ type chains struct {
 	traces bool
 	// forwarders send requests on, each to the backend that owns them.
 	forwarders map[routing.Owner]http.Handler
+	// clients are the connections, and memory is what requests share.
+	clients *clients.Connections
+	memory  *shares.Memory
 }
 
 // build is the BuildHandlerChainFunc of a server that serves own.
@@ -50,10 +55,10 @@ func (h *chains) build(own http.Handler, config *genericapiserver.Config) http.H
 	handler = genericapifilters.WithRequestReceivedTimestamp(handler)
 	handler = genericfilters.WithPanicRecovery(handler, routing.LabelResolver{Table: h.table})
 	handler = genericapifilters.WithAuditInit(handler)
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	return h.clients.Arrive(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		deepstack.Grow() // over HTTP/2 each request has a goroutine of its own
 		handler.ServeHTTP(w, req)
-	})
+	}))
 }
 
 // answerSlack is how much longer than the backend's handlers, which also end by --request-timeout, an answer may take.
@@ -85,7 +90,7 @@ func choose(full, short http.Handler) http.Handler {
 // full is kube-apiserver's chain, wrapped by filters that kube-apiserver's chain does not have: while the sender or the policy
 // cannot be known, the answer is 503.
 func (h *chains) full(own http.Handler, c *genericapiserver.Config) http.Handler {
-	handler := genericapiserver.DefaultBuildHandlerChain(withAggregated(own, h.stop), c)
+	handler := genericapiserver.DefaultBuildHandlerChain(h.clients.Use(withAggregated(h.share(own, c), h.stop)), c)
 	handler = h.webhooks.gate(h.policy.Gate(handler, c), c)
 	handler = authn.RejectDuringOutage(handler, c.Authentication.Authenticator, c.Serializer)
 	// These are in the chain as well, where they find their work done.
@@ -99,7 +104,7 @@ func (h *chains) short(c *genericapiserver.Config) http.Handler {
 		authn.FailedHandler(c.Serializer, genericapifilters.Unauthorized(c.Serializer)),
 		c.AuditBackend, c.AuditPolicyRuleEvaluator)
 	failed = proxy.TellWarnings(genericapifilters.WithCacheControl(failed))
-	handler := forward(h.forwarders, c)
+	handler := h.clients.Use(forward(h.forwarders, c))
 	if h.traces {
 		handler = genericapifilters.WithTracing(handler, c.TracerProvider)
 	} else {
@@ -152,6 +157,21 @@ func forward(to map[routing.Owner]http.Handler, c *genericapiserver.Config) http
 			return
 		}
 		forwarder.ServeHTTP(w, req)
+	})
+}
+
+// share counts requests that the aggregator answers itself as memory of their senders. Forwarders do so for all others.
+func (h *chains) share(own http.Handler, c *genericapiserver.Config) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if sender, ok := request.UserFrom(req.Context()); ok {
+			share := h.memory.Begin(req, sender)
+			if share == nil {
+				proxy.TooMany(c.Serializer, w, req)
+				return
+			}
+			defer share.End()
+		}
+		own.ServeHTTP(w, req)
 	})
 }
 

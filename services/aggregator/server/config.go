@@ -25,6 +25,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/service"
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/apiservices"
 	"github.com/tripod-k8s/tripod/services/aggregator/authn/tokens"
+	"github.com/tripod-k8s/tripod/services/aggregator/clients"
 	"github.com/tripod-k8s/tripod/services/aggregator/options"
 	"github.com/tripod-k8s/tripod/services/aggregator/peers/feeds"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
@@ -48,6 +49,8 @@ type Config struct {
 	table      *routing.Table
 	// memory is what requests in flight share.
 	memory *shares.Memory
+	// clients are the connections of clients.
+	clients *clients.Connections
 
 	// identity asks core about tokens.
 	identity *tokens.Client
@@ -66,6 +69,7 @@ func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
 		table:   routing.NewTable(apiservices.Builtin),
 		memory:  shares.New(int64(o.RequestsMemoryMB) << 20),
 	}
+	c.clients = clients.New(int64(o.ConnectionsMemoryMB)<<20, c.memory)
 	for _, step := range []func() error{
 		c.locateBackends,
 		c.applyOptions,
@@ -115,6 +119,7 @@ func (c *Config) applyOptions() error {
 	}); err != nil {
 		return err
 	}
+	c.generic.SecureServing.Listener = c.clients.Listen(c.generic.SecureServing.Listener)
 	c.generic.TracerProvider = trust.Traces(c.generic.TracerProvider)
 	// The documents over all servers take the place of the aggregator's own.
 	c.generic.SkipOpenAPIInstallation = true

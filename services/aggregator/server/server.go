@@ -61,6 +61,7 @@ func (c *Config) buildHandlerChain(health *health.Handler, stop *shutdown) {
 	serializer := c.generic.Serializer
 	chains := &chains{
 		table: c.table, policy: c.policy, webhooks: c.webhooks, stop: stop, traces: c.traces(),
+		clients: c.clients, memory: c.memory,
 		answerTimeout: c.generic.RequestTimeout + answerSlack,
 		forwarders: map[routing.Owner]http.Handler{
 			routing.Core:       proxy.NewForwarder(upstream.Core, c.traced(c.core), c.memory, serializer, nil),

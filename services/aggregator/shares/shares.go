@@ -6,6 +6,8 @@
 // A request takes what it costs at the start, and what the aggregator has received of its body and answer but not passed on. Nobody counts
 // these bytes: flow control bounds them (upstream/connections, Window), and the bound is what a request takes.
 //
+// Until its sender is known, a request counts as one of whoever has its connection (package clients).
+//
 // The rule is that of dynamic thresholds in switches (Choudhury and Hahne, 1998): a user may have as much as is still free. So one greedy
 // user gets a half, two get a third each, and something is free for whoever comes next. It needs no number of users and no share in advance.
 //
@@ -13,7 +15,9 @@
 package shares
 
 import (
+	"context"
 	"math"
+	"net/http"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -58,24 +62,76 @@ func New(limit int64) *Memory {
 	return &Memory{limit: limit, users: map[string]*holder{}}
 }
 
-// Begin takes the share of a new request with a body of such a length, which is -1 where nobody knows. It returns nil if its user has too much.
-func (m *Memory) Begin(sender user.Info, body int64) *Share {
-	name := nameOf(sender)
+// Arrive takes the share of a new request whose sender is not known yet. It returns nil if the owner of its connection has too much.
+func (m *Memory) Arrive(owner string, header http.Header) *Share {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	u := m.users[name]
-	if u == nil {
-		u = &holder{name: name}
-		m.users[name] = u
+	return m.begin(owner, requestCost+SizeOf(header))
+}
+
+// Begin makes the share of a request that has arrived its sender's, and takes what the aggregator may have of its body. A request that did
+// not arrive gets a new share. Begin returns nil if the sender has too much.
+func (m *Memory) Begin(req *http.Request, sender user.Info) *Share {
+	name, body := NameOf(sender), atMost(req.ContentLength, maxBody)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	arrived, _ := req.Context().Value(arrivedKey{}).(*Share)
+	if arrived == nil || arrived.holds == 0 {
+		return m.begin(name, requestCost+SizeOf(req.Header)+body)
 	}
-	s := &Share{memory: m, user: u}
-	u.requests++
-	if bytes := requestCost + atMost(body, maxBody); !s.take(bytes) {
+	if arrived.move(name, body) {
+		arrived.holds++
+		return arrived
+	}
+	refusals.WithLabelValues(refusedRequest).Inc()
+	return nil
+}
+
+func (m *Memory) begin(name string, bytes int64) *Share {
+	s := &Share{memory: m, user: m.enter(name), holds: 1}
+	if !s.take(bytes) {
 		s.end()
 		refusals.WithLabelValues(refusedRequest).Inc()
 		return nil
 	}
 	return s
+}
+
+// enter counts a request of a user.
+func (m *Memory) enter(name string) *holder {
+	u := m.users[name]
+	if u == nil {
+		u = &holder{name: name}
+		m.users[name] = u
+	}
+	u.requests++
+	return u
+}
+
+func (m *Memory) leave(u *holder) {
+	if u.requests--; u.requests == 0 {
+		delete(m.users, u.name)
+	}
+}
+
+type arrivedKey struct{}
+
+// In returns a context with the share, for Begin.
+func (s *Share) In(ctx context.Context) context.Context {
+	return context.WithValue(ctx, arrivedKey{}, s)
+}
+
+// headerCost is what HTTP/2 counts for each header besides its bytes (RFC 9113, section 6.5.2).
+const headerCost = 32
+
+// SizeOf returns the size of headers as HTTP/2 counts it.
+func SizeOf(header http.Header) (size int64) {
+	for name, values := range header {
+		for _, value := range values {
+			size += int64(len(name) + len(value) + headerCost)
+		}
+	}
+	return size
 }
 
 // maxBody is how much of a request's body the aggregator may have: the window of k8s.io/apiserver's HTTP/2 server, and what is kept for a retry.
@@ -89,8 +145,8 @@ func atMost(length, limit int64) int64 {
 	return min(length, limit)
 }
 
-// nameOf returns whose share a sender uses. Whoever may create one ServiceAccount in a namespace may create thousands, so these share.
-func nameOf(sender user.Info) string {
+// NameOf returns whose share a sender uses. Whoever may create one ServiceAccount in a namespace may create thousands, so these share.
+func NameOf(sender user.Info) string {
 	name := sender.GetName()
 	if strings.HasPrefix(name, serviceaccount.ServiceAccountUsernamePrefix) {
 		if namespace, _, err := serviceaccount.SplitUsername(name); err == nil {
@@ -105,6 +161,8 @@ type Share struct {
 	memory *Memory
 	user   *holder
 	bytes  int64
+	// holds counts the handlers that have yet to call End.
+	holds int
 }
 
 // Take takes more, unless the user has too much.
@@ -119,6 +177,24 @@ func (s *Share) take(bytes int64) bool {
 		return false
 	}
 	s.add(bytes)
+	return true
+}
+
+// move makes the share another user's, and takes more. If that user has too much, nothing changes.
+func (s *Share) move(name string, more int64) bool {
+	if s.user.name == name {
+		return s.take(more)
+	}
+	bytes, before := s.bytes, s.user
+	s.add(-bytes)
+	s.user = s.memory.enter(name)
+	if !s.take(bytes + more) {
+		s.memory.leave(s.user)
+		s.user = before
+		s.add(bytes)
+		return false
+	}
+	s.memory.leave(before)
 	return true
 }
 
@@ -145,16 +221,16 @@ func (s *Share) add(bytes int64) {
 	takenBytes.Set(float64(s.memory.taken))
 }
 
-// End gives everything back: the request is done.
+// End is called once after Arrive and once after Begin. The last one gives everything back.
 func (s *Share) End() {
 	s.memory.mu.Lock()
 	defer s.memory.mu.Unlock()
-	s.end()
+	if s.holds--; s.holds == 0 {
+		s.end()
+	}
 }
 
 func (s *Share) end() {
 	s.add(-s.bytes)
-	if s.user.requests--; s.user.requests == 0 {
-		delete(s.memory.users, s.user.name)
-	}
+	s.memory.leave(s.user)
 }

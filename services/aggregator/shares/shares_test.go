@@ -17,10 +17,13 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
+// request returns a request with a body of such a length, and no headers.
+func request(length int64) *http.Request { return &http.Request{ContentLength: length} }
+
 // begin has a user begin requests until one is refused, and returns the others.
 func begin(m *Memory, name string) []*Share {
 	for begun := []*Share(nil); ; {
-		s := m.Begin(&user.DefaultInfo{Name: name}, 0)
+		s := m.Begin(request(0), &user.DefaultInfo{Name: name})
 		if s == nil {
 			return begun
 		}
@@ -61,10 +64,47 @@ func TestServiceAccountsOfANamespaceShare(t *testing.T) {
 	}
 }
 
+func TestARequestThatHasArrivedBecomesItsSenders(t *testing.T) {
+	m := New(8 * requestCost)
+	header := http.Header{"A": {"b"}}
+	cost := int64(requestCost + 2 + headerCost)
+	s := m.Arrive("10.0.0.1", header)
+	req := (&http.Request{Header: header, ContentLength: 100}).WithContext(s.In(t.Context()))
+	if got := m.Begin(req, &user.DefaultInfo{Name: "a"}); got != s {
+		t.Fatal("it has another share")
+	}
+	if m.users["10.0.0.1"] != nil || m.users["a"].taken != cost+100 {
+		t.Errorf("the users are %v", m.users)
+	}
+	s.End()
+	if m.taken != cost+100 {
+		t.Errorf("the first of two handlers has given back all but %d bytes", m.taken)
+	}
+	s.End()
+	if m.taken != 0 || len(m.users) != 0 {
+		t.Errorf("%d bytes and %d users are left", m.taken, len(m.users))
+	}
+}
+
+func TestARequestThatIsTooMuchForItsSenderStaysWhereItArrived(t *testing.T) {
+	m := New(8 * requestCost)
+	begin(m, "a")
+	s := m.Arrive("10.0.0.1", nil)
+	if m.Begin((&http.Request{}).WithContext(s.In(t.Context())), &user.DefaultInfo{Name: "a"}) != nil {
+		t.Error("it has begun")
+	}
+	if m.users["10.0.0.1"].taken != requestCost {
+		t.Error("it does not count where it arrived")
+	}
+	if s.End(); m.users["10.0.0.1"] != nil {
+		t.Error("it still counts")
+	}
+}
+
 func TestBodiesCount(t *testing.T) {
 	for length, want := range map[int64]int64{0: requestCost, 100: requestCost + 100, 1 << 30: requestCost + maxBody, -1: requestCost + maxBody} {
 		m := New(0)
-		if m.Begin(&user.DefaultInfo{}, length); m.taken != want {
+		if m.Begin(request(length), &user.DefaultInfo{}); m.taken != want {
 			t.Errorf("a request with a body of %d takes %d bytes, want %d", length, m.taken, want)
 		}
 	}
@@ -72,7 +112,7 @@ func TestBodiesCount(t *testing.T) {
 
 func TestAnAnswerThatIsTooMuchIsRefused(t *testing.T) {
 	m := New(4 * requestCost)
-	s := m.Begin(&user.DefaultInfo{}, 0)
+	s := m.Begin(request(0), &user.DefaultInfo{})
 	if s.TakeAnswer(3 * requestCost) {
 		t.Error("it is taken")
 	}
@@ -122,7 +162,7 @@ func TestAWriteThatIsBlockedEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := New(test.memory)
-				s := m.Begin(&user.DefaultInfo{}, 0)
+				s := m.Begin(request(0), &user.DefaultInfo{})
 				w := s.Writer(&client{ResponseWriter: httptest.NewRecorder(), receive: make(chan struct{})})
 				began := time.Now()
 				test.write(w)
@@ -141,7 +181,7 @@ func TestWhatAClientDoesNotReceiveCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New(0)
 		c := &client{ResponseWriter: httptest.NewRecorder(), receive: make(chan struct{})}
-		w := m.Begin(&user.DefaultInfo{}, 0).Writer(c)
+		w := m.Begin(request(0), &user.DefaultInfo{}).Writer(c)
 		go func() { _, _ = w.Write([]byte("a")) }()
 		taken := func() int64 {
 			synctest.Wait()

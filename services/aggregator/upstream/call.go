@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
+	"github.com/tripod-k8s/tripod/services/aggregator/shares"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/replay"
@@ -39,8 +40,11 @@ const maxSent = 3
 func (b *Backend) RoundTrip(req *http.Request) (*http.Response, error) {
 	class := routing.Of(req)
 	sender, _ := request.UserFrom(req.Context())
-	anonymous := isAnonymous(sender)
+	anonymous := IsAnonymous(sender)
 	c := &call{backend: b, req: req, class: class, balance: balanceOf(class), wire: wireOf(class, anonymous)}
+	if sender != nil {
+		c.user = shares.NameOf(sender)
+	}
 	if class.Replica != "" && !anonymous { // who is unknown does not learn which replicas exist
 		if c.pinned = b.endpointAt(class.Replica); c.pinned == nil {
 			return nil, &UnknownReplicaError{b.name, class.Replica}
@@ -75,6 +79,8 @@ func (b *Backend) mayNotSend(resp *http.Response, class *routing.Request) bool {
 type call struct {
 	backend *Backend
 	req     *http.Request
+	// user is whose retries count, empty for the aggregator itself.
+	user    string
 	body    *replay.Body
 	class   *routing.Request
 	balance balance.Request
@@ -239,7 +245,7 @@ func (c *call) mayBeSentAgain() bool {
 	if c.sent++; c.sent >= maxSent {
 		return false
 	}
-	if !c.backend.budget.withdraw() {
+	if !c.backend.budget.withdraw(c.user) {
 		retriesDeniedTotal.WithLabelValues(c.backend.name).Inc()
 		return false
 	}

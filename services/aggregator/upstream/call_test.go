@@ -164,7 +164,7 @@ func TestTheBudgetEndsRetries(t *testing.T) {
 	}
 	// Those saved, a fifth of the requests, and a few for the time it takes.
 	most := requests + firstRetries + requests*retryShare + time.Since(begun).Seconds()*minRetryRate
-	if n := server.Processed(); n < requests+firstRetries || float64(n) > most {
+	if n := server.Processed(); n < requests+firstRetries/2 || float64(n) > most { // one user may have half
 		t.Errorf("%d requests were sent %d times", requests, n)
 	}
 }
@@ -173,7 +173,7 @@ func TestAReplicaThatCannotBeConnectedToCostsNoBudget(t *testing.T) {
 	pki := connectionstest.NewPKI(t)
 	dead, alive := connectionstest.ClosedAddress(t), serveEcho(t, pki)
 	b := newBackend(t, pki, dead, alive)
-	for b.budget.withdraw() {
+	for b.budget.withdraw("") {
 		continue
 	}
 	for range 20 {

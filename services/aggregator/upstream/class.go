@@ -42,7 +42,7 @@ func wireOf(r *routing.Request, anonymous bool) connections.Wire {
 	return connections.Multiplexed
 }
 
-// isAnonymous reports whether an API server takes the sender for unauthenticated, by its rule.
-func isAnonymous(sender user.Info) bool {
+// IsAnonymous reports whether an API server takes the sender for unauthenticated, by its rule.
+func IsAnonymous(sender user.Info) bool {
 	return sender != nil && (sender.GetName() == user.Anonymous || slices.Contains(sender.GetGroups(), user.AllUnauthenticated))
 }

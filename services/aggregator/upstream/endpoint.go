@@ -56,12 +56,11 @@ func (b *Backend) newEndpoint(address string) *endpoint {
 // roundTrip sends the request to this replica. The request counts as being in flight until the body
 // of the answer ends. The body, if there is one, takes the place of the request's.
 func (e *endpoint) roundTrip(req *http.Request, body io.ReadCloser, kind balance.Kind, wire connections.Wire) (*http.Response, error) {
-	x := &exchange{endpoint: e, kind: kind, started: time.Now()}
-	ctx := req.Context()
+	out, patience := outlast(req)
+	x := &exchange{endpoint: e, kind: kind, started: time.Now(), patience: patience}
 	if kind == balance.Short {
-		ctx = e.waiting.begin(ctx, x)
+		out = out.WithContext(e.waiting.begin(out.Context(), x))
 	}
-	out := req.WithContext(ctx)
 	target := *req.URL
 	target.Scheme, target.Host = "https", e.address
 	out.URL = &target
@@ -70,7 +69,7 @@ func (e *endpoint) roundTrip(req *http.Request, body io.ReadCloser, kind balance
 	}
 	if body != nil {
 		// Without a GetBody: nobody else repeats a request.
-		out.Body, out.GetBody = body, nil
+		out.Body, out.GetBody = patience.body(body), nil
 	}
 
 	e.load.Begin(kind)
@@ -86,6 +85,15 @@ func (e *endpoint) roundTrip(req *http.Request, body io.ReadCloser, kind balance
 		return nil, err
 	}
 	x.status = resp.StatusCode
+	if !patience.answer() {
+		if resp.ContentLength >= 0 {
+			forget(resp)
+		} else {
+			_ = resp.Body.Close() // nobody reads it
+		}
+		x.end()
+		return nil, &connections.Error{Reason: connections.Unknown, Err: req.Context().Err()}
+	}
 	if isRejection(resp.StatusCode) {
 		e.load.Penalize()
 	}
@@ -107,6 +115,7 @@ type exchange struct {
 	endpoint *endpoint
 	kind     balance.Kind
 	started  time.Time
+	patience *patience
 	// status is 0 while there is no answer.
 	status int
 	ended  atomic.Bool
@@ -121,6 +130,7 @@ func (x *exchange) end() {
 	if x.release != nil {
 		x.release(nil)
 	}
+	x.patience.end()
 	x.endpoint.load.End(x.kind)
 	x.endpoint.metrics.end(x.kind, x.status, time.Since(x.started))
 }

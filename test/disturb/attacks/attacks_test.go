@@ -9,6 +9,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -176,27 +178,65 @@ func TestSlowHeaders(t *testing.T) {
 // TestRapidReset takes every request back at once (CVE-2023-44487).
 func TestRapidReset(t *testing.T) {
 	user, path := newReader(t, 1)
-	newOthers(t).during(t, func() {
-		closed := 0
-		for end := time.Now().Add(lasts); time.Now().Before(end); {
-			a := attack(t, user, 0)
-			for range inFull(1000, 200) {
-				stream := a.request(t, http.MethodGet, path, true)
-				a.send(t, func() error { return a.framer.WriteRSTStream(stream, http2.ErrCodeCancel) })
-			}
-			if a.isGone() {
-				closed++
-			}
-			_ = a.conn.Close() // or the server did
-		}
-		t.Logf("the server closed %d connections", closed)
-	})
+	for name, begin := range map[string]func(*attacker) uint32{
+		"reads":   func(a *attacker) uint32 { return a.request(t, http.MethodGet, path, true) },
+		"watches": func(a *attacker) uint32 { return a.request(t, http.MethodGet, path+"?watch=true", true) },
+		"writes": func(a *attacker) uint32 {
+			stream := a.request(t, http.MethodPost, path, false, hpack.HeaderField{Name: "content-type", Value: "application/json"})
+			a.send(t, func() error { return a.framer.WriteData(stream, false, []byte("{")) })
+			return stream
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			newOthers(t).during(t, func() {
+				var closed atomic.Int64
+				var attacking sync.WaitGroup
+				for range inFull(4, 2) {
+					attacking.Go(func() {
+						for end := time.Now().Add(lasts); time.Now().Before(end); {
+							a := attack(t, user, 0)
+							for range inFull(1000, 400) {
+								stream := begin(a)
+								a.send(t, func() error { return a.framer.WriteRSTStream(stream, http2.ErrCodeCancel) })
+							}
+							if a.isGone() {
+								closed.Add(1)
+							}
+							_ = a.conn.Close() // or the server did
+						}
+					})
+				}
+				attacking.Wait()
+				t.Logf("the server closed %d connections", closed.Load())
+			})
+		})
+	}
 }
 
 func TestIdleConnections(t *testing.T) {
 	newOthers(t).during(t, func() {
 		for range inFull(10_000, 500) {
 			attack(t, fleet.Anonymous(), 0)
+		}
+		time.Sleep(lasts)
+	})
+}
+
+// TestSilentConnections never begins the TLS handshake.
+func TestSilentConnections(t *testing.T) {
+	newOthers(t).during(t, func() {
+		for range inFull(10_000, 1000) {
+			connect(t, fleet.Anonymous())
+		}
+		time.Sleep(lasts)
+	})
+}
+
+// TestUnfinishedHeaders sends much of a header block, and not its end.
+func TestUnfinishedHeaders(t *testing.T) {
+	newOthers(t).during(t, func() {
+		for range inFull(2000, 300) {
+			attack(t, fleet.Anonymous(), 0).beginHeaders(t, 900<<10)
 		}
 		time.Sleep(lasts)
 	})

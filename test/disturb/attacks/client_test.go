@@ -6,10 +6,12 @@ package attacks
 import (
 	"bytes"
 	"crypto/tls"
+	"fmt"
 	"maps"
 	"net"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -39,17 +41,30 @@ type attacker struct {
 	gone chan struct{}
 }
 
-// dial opens a TLS connection as the user of a configuration.
-func dial(t *testing.T, config *rest.Config, protocols ...string) *tls.Conn {
+// connect opens a TCP connection to the server of a configuration.
+func connect(t *testing.T, config *rest.Config) net.Conn {
 	t.Helper()
 	target, err := url.Parse(config.Host)
 	require.NoError(t, err)
+	conn, err := net.DialTimeout("tcp", target.Host, time.Minute)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() }) // the server may have closed it
+	return conn
+}
+
+// dial opens a TLS connection as the user of a configuration.
+func dial(t *testing.T, config *rest.Config, protocols ...string) *tls.Conn {
+	t.Helper()
 	settings, err := rest.TLSConfigFor(config)
 	require.NoError(t, err)
 	settings.NextProtos = protocols
-	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: time.Minute}, "tcp", target.Host, settings)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close() }) // the server may have closed it
+	if settings.ServerName == "" {
+		target, err := url.Parse(config.Host)
+		require.NoError(t, err)
+		settings.ServerName = target.Hostname()
+	}
+	conn := tls.Client(connect(t, config), settings)
+	require.NoError(t, conn.HandshakeContext(t.Context()))
 	return conn
 }
 
@@ -104,6 +119,29 @@ func (a *attacker) request(t *testing.T, method, path string, ends bool, more ..
 		return a.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: a.headers.Bytes(), EndHeaders: true, EndStream: ends})
 	})
 	return stream
+}
+
+// beginHeaders sends so many bytes of the headers of a request, which do not end.
+func (a *attacker) beginHeaders(t *testing.T, size int) {
+	const piece = 16 << 10
+	a.send(t, func() error {
+		a.headers.Reset()
+		for a.headers.Len() < size {
+			field := hpack.HeaderField{Name: fmt.Sprint("x-", a.headers.Len()), Value: strings.Repeat("~", 1<<10), Sensitive: true} // sent as it is
+			if err := a.encoder.WriteField(field); err != nil {
+				return err
+			}
+		}
+		if err := a.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: a.headers.Next(piece)}); err != nil {
+			return err
+		}
+		for a.headers.Len() > 0 {
+			if err := a.framer.WriteContinuation(1, false, a.headers.Next(piece)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // receive reads until the connection ends.

@@ -6,13 +6,18 @@ package attacks
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/traffic"
@@ -24,11 +29,16 @@ type others struct {
 	namespace string
 	// undisturbed is how long 99 of 100 of their requests took before.
 	undisturbed time.Duration
+	// ended counts their watches that have ended.
+	ended atomic.Int64
 }
 
 func newOthers(t *testing.T) *others {
 	t.Helper()
 	o := &others{client: traffic.NewClient(t, fleet.Admin(), 4), namespace: framework.CreateNamespace(t, fleet.Cluster)}
+	for range 10 {
+		o.watch(t)
+	}
 	stop := o.work(t)
 	time.Sleep(inFull(10*time.Second, time.Second))
 	o.undisturbed = stop()
@@ -46,10 +56,30 @@ func (o *others) during(t *testing.T, attack func()) {
 	t.Logf("99 of 100 requests of others took at most %s, and %s before; the aggregator had %d MiB, and %d before",
 		disturbed.Round(time.Millisecond/10), o.undisturbed.Round(time.Millisecond/10), peak(t)/mebi, before/mebi)
 	assert.LessOrEqual(t, peak(t)/mebi, memory/mebi, "MiB that the aggregator had")
+	assert.Zero(t, o.ended.Load(), "watches of others that ended")
 	if isFull {
 		// The attackers and all services share the processors with the others.
 		assert.Less(t, disturbed, 3*o.undisturbed+100*time.Millisecond, "99 of 100 requests of others")
 	}
+}
+
+// watch watches their objects until the test ends.
+func (o *others) watch(t *testing.T) {
+	t.Helper()
+	client, err := rest.HTTPClientFor(fleet.Admin())
+	require.NoError(t, err)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fleet.Admin().Host+traffic.ConfigMaps.Collection(o.namespace)+"?watch=true", nil)
+	require.NoError(t, err)
+	resp, err := client.Do(req)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	go func() {
+		defer resp.Body.Close() //nolint:errcheck // it was only read
+		if _, err := io.Copy(io.Discard, resp.Body); t.Context().Err() == nil {
+			o.ended.Add(1)
+			t.Logf("a watch of others ended: %v", err)
+		}
+	}()
 }
 
 // work has them write and read, until stop, which returns how long 99 of 100 requests took at most. A replica that has no processor time for

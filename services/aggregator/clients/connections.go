@@ -1,0 +1,157 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clients
+
+import (
+	"container/list"
+	"math"
+	"runtime/debug"
+	"sync"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/shares"
+)
+
+const (
+	// connectionCost is what an idle connection takes of the memory: goroutines with their stacks, and the buffers of TLS and HTTP/2.
+	// 10,000 idle ones took 34 KiB each, garbage included (test/disturb/attacks).
+	connectionCost = 36 << 10
+	// unlimited is what connections may take where the memory of the process has no limit.
+	unlimited = 1 << 30
+	// closingPart is the part of the memory that connections may take beyond, which are being closed.
+	closingPart = 8
+)
+
+// Connections are those of all clients.
+type Connections struct {
+	limit int64
+	// requests is what requests in flight share.
+	requests *shares.Memory
+
+	mu sync.Mutex
+	// taken is what all connections take, and closing what those of them take that are being closed.
+	taken, closing int64
+	owners         map[owner]*holder
+	// closed is signalled when a connection has been closed.
+	closed sync.Cond
+}
+
+// owner is whose a connection is: a user's, or nobody's yet.
+type owner struct{ user, address string }
+
+func (o owner) String() string { return o.user + o.address }
+
+// holder is an owner that has connections.
+type holder struct {
+	owner owner
+	taken int64
+	count int
+	// unused are the connections that may be closed, the one first that has not been used for longest.
+	unused list.List
+}
+
+// New returns connections that may take so many bytes. 0 is an eighth of what the process may have.
+func New(limit int64, requests *shares.Memory) *Connections {
+	if limit == 0 {
+		limit = unlimited
+		if process := debug.SetMemoryLimit(-1); process < math.MaxInt64 { // by GOMEMLIMIT or by package gcpace
+			limit = process / 8
+		}
+	}
+	registerMetrics()
+	c := &Connections{limit: limit, requests: requests, owners: map[owner]*holder{}}
+	c.closed.L = &c.mu
+	return c
+}
+
+// add counts a new connection. It returns false if there is no room for it.
+func (c *Connections) add(conn *connection) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	conn.bytes = connectionCost
+	if !c.makeRoom(conn.bytes) {
+		return false
+	}
+	// What was closed is still there for a moment.
+	for c.taken+conn.bytes > c.limit+c.limit/closingPart && c.closing > 0 {
+		c.closed.Wait()
+	}
+	c.give(conn, owner{address: conn.address})
+	openConnections.Inc()
+	return true
+}
+
+// makeRoom closes connections until there is room for so many bytes. It returns false if there is none.
+func (c *Connections) makeRoom(bytes int64) bool {
+	for c.taken-c.closing+bytes > c.limit {
+		var largest *holder
+		for _, h := range c.owners {
+			if h.unused.Len() > 0 && (largest == nil || h.taken > largest.taken) {
+				largest = h
+			}
+		}
+		if largest == nil {
+			return false
+		}
+		c.evict(largest.unused.Front().Value.(*connection))
+	}
+	return true
+}
+
+// evict closes a connection that is not in use. It counts until the server has noticed.
+func (c *Connections) evict(conn *connection) {
+	conn.holder.unused.Remove(conn.unused)
+	conn.unused = nil
+	conn.evicted = true
+	c.closing += conn.bytes
+	closedConnections.WithLabelValues(closedUnused).Inc()
+	_ = conn.Conn.Close() // it is gone in any case
+}
+
+// remove is called once for each connection that was added, when it is closed.
+func (c *Connections) remove(conn *connection) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	openConnections.Dec()
+	if conn.holder == nil {
+		return
+	}
+	if conn.evicted {
+		c.closing -= conn.bytes
+	}
+	c.take(conn)
+	c.closed.Broadcast()
+}
+
+// give counts a connection as an owner's.
+func (c *Connections) give(conn *connection, to owner) {
+	h := c.owners[to]
+	if h == nil {
+		h = &holder{owner: to}
+		c.owners[to] = h
+	}
+	conn.holder = h
+	h.count++
+	h.taken += conn.bytes
+	c.taken += conn.bytes
+	takenBytes.Set(float64(c.taken))
+	if conn.inUse == 0 && !conn.evicted {
+		conn.unused = h.unused.PushBack(conn)
+	}
+}
+
+// take undoes give.
+func (c *Connections) take(conn *connection) {
+	h := conn.holder
+	conn.holder = nil
+	if conn.unused != nil {
+		h.unused.Remove(conn.unused)
+		conn.unused = nil
+	}
+	h.taken -= conn.bytes
+	c.taken -= conn.bytes
+	takenBytes.Set(float64(c.taken))
+	if h.count--; h.count == 0 {
+		delete(c.owners, h.owner)
+	}
+}

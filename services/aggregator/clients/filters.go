@@ -1,0 +1,54 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clients
+
+import (
+	"net/http"
+
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/tripod-k8s/tripod/internal/hop/keepalive"
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
+)
+
+// Arrive is in front of all other handlers. It takes memory for each request, in the name of whoever has the connection, and answers 429 if that
+// one has too much.
+func (c *Connections) Arrive(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		conn := from(req.Context())
+		if conn == nil {
+			next.ServeHTTP(w, req)
+			return
+		}
+		share := c.requests.Arrive(c.ownerOf(conn), req.Header)
+		if share == nil {
+			// As k8s.io/apiserver answers. It costs little, because many such requests may come at the same time.
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
+			return
+		}
+		defer share.End()
+		next.ServeHTTP(w, req.WithContext(share.In(req.Context())))
+	})
+}
+
+// Use is behind authentication. While a request of somebody who is known is in flight, its connection is in use.
+func (c *Connections) Use(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		conn := from(req.Context())
+		sender, ok := request.UserFrom(req.Context())
+		if conn == nil || !ok || upstream.IsAnonymous(sender) {
+			next.ServeHTTP(w, req)
+			return
+		}
+		c.begin(conn, sender)
+		defer c.end(conn)
+		if routing.Of(req).Tunnel {
+			// A terminal may stand still. Nobody else uses the connection.
+			keepalive.AllowPauses(conn.Conn)
+		}
+		next.ServeHTTP(w, req)
+	})
+}

@@ -1,0 +1,67 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
+)
+
+// outlasts returns for how long a request to a replica goes on after the client has taken its own back.
+func outlasts(t *testing.T, owner routing.Owner, answered bool) (after time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://core/api", nil)
+	require.NoError(t, err)
+	out, patience := outlast(classified(t, req, routing.Target{Owner: owner}))
+	defer patience.end()
+	if answered {
+		assert.True(t, patience.answer(), "nobody wants the answer")
+	}
+	began := time.Now()
+	cancel()
+	<-out.Context().Done()
+	if !answered {
+		assert.False(t, patience.answer(), "somebody still wants an answer")
+	}
+	return time.Since(began)
+}
+
+func TestARequestThatItsClientTakesBackGoesOnUntilItIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		assert.Equal(t, outlasting, outlasts(t, routing.Core, false), "without an answer")
+		assert.Zero(t, outlasts(t, routing.Core, true), "with an answer")
+		assert.Zero(t, outlasts(t, "", false), "a request of the aggregator's own")
+	})
+}
+
+func TestABodyThatBreaksOffDoesNotEndItsRequestAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := errors.New("broken")
+		for answered, want := range map[bool]time.Duration{false: outlasting, true: 0} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://core/api", nil)
+			require.NoError(t, err)
+			_, patience := outlast(classified(t, req, routing.Target{Owner: routing.Core}))
+			began := time.Now()
+			if answered {
+				patience.end()
+			}
+			_, err = patience.body(io.NopCloser(iotest.ErrReader(broken))).Read(make([]byte, 1))
+			assert.ErrorIs(t, err, broken)
+			assert.Equal(t, want, time.Since(began), "answered %v", answered)
+			patience.end()
+		}
+	})
+}
