@@ -4,6 +4,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
@@ -24,7 +25,9 @@ type counted struct {
 
 // RoundTrip sends the request. The answer of a write is never dropped: its client would not know that it was carried out.
 func (c counted) RoundTrip(req *http.Request) (*http.Response, error) {
+	stop := context.AfterFunc(req.Context(), c.share.TakeBack)
 	resp, err := c.RoundTripper.RoundTrip(req)
+	stop()
 	class := routing.Of(req)
 	if err != nil || class.LongRunning || class.Tunnel {
 		return resp, err

@@ -30,6 +30,9 @@ const (
 	// requestCost is what a request takes of the memory without body and answer: its goroutines, their stacks, headers, and the state of its
 	// stream in both connections. 1,400 idle watches took 63 KiB each, garbage included (test/disturb/attacks).
 	requestCost = 64 << 10
+	// takenBackCost is what a request takes in addition when its client takes it back before there is an answer. The backend works for nobody
+	// then, so a user may have few of these.
+	takenBackCost = 1 << 20
 	// unlimited is what requests may take where the memory of the process has no limit.
 	unlimited = 2 << 30
 )
@@ -207,12 +210,17 @@ func (s *Share) TakeAnswer(bytes int64) bool {
 	return false
 }
 
-// Add takes more, or less, whatever the user has.
+// Add takes more, or less, whatever the user has. It does nothing once the request is done.
 func (s *Share) Add(bytes int64) {
 	s.memory.mu.Lock()
 	defer s.memory.mu.Unlock()
-	s.add(bytes)
+	if s.holds > 0 {
+		s.add(bytes)
+	}
 }
+
+// TakeBack is called when the client has taken the request back, and there is no answer yet.
+func (s *Share) TakeBack() { s.Add(takenBackCost) }
 
 func (s *Share) add(bytes int64) {
 	s.bytes += bytes

@@ -101,6 +101,27 @@ func TestARequestThatIsTooMuchForItsSenderStaysWhereItArrived(t *testing.T) {
 	}
 }
 
+func TestAUserHasFewRequestsThatWereTakenBack(t *testing.T) {
+	m := New(16 * takenBackCost)
+	n := 0
+	for {
+		s := m.Begin(request(0), &user.DefaultInfo{Name: "a"})
+		if s == nil {
+			break
+		}
+		s.TakeBack()
+		n++
+	}
+	if n != 8 {
+		t.Errorf("a user has %d, want %d", n, 8)
+	}
+	s := m.Begin(request(0), &user.DefaultInfo{Name: "b"})
+	s.End()
+	if s.TakeBack(); m.users["b"] != nil || m.taken != 8*(requestCost+takenBackCost) {
+		t.Error("a request that is done counts")
+	}
+}
+
 func TestBodiesCount(t *testing.T) {
 	for length, want := range map[int64]int64{0: requestCost, 100: requestCost + 100, 1 << 30: requestCost + maxBody, -1: requestCost + maxBody} {
 		m := New(0)

@@ -69,3 +69,17 @@ func peak(t *testing.T) int {
 	t.Fatalf("no peak in %s", status)
 	return 0
 }
+
+// count returns how often a replica has logged a text.
+func count(t *testing.T, replica, text string) int {
+	t.Helper()
+	logged, err := os.ReadFile(fleet.Replica(replica).Process().Log)
+	require.NoError(t, err)
+	return strings.Count(string(logged), text)
+}
+
+// hasStalled reports whether the aggregator has taken core for dead (upstream, probe.go).
+func hasStalled(t *testing.T) bool {
+	t.Helper()
+	return count(t, "aggregator-0", "Giving up the connections of a replica") > 0
+}

