@@ -210,17 +210,22 @@ func (s *Share) TakeAnswer(bytes int64) bool {
 	return false
 }
 
-// Add takes more, or less, whatever the user has. It does nothing once the request is done.
+// Add takes more, or less, whatever the user has.
 func (s *Share) Add(bytes int64) {
 	s.memory.mu.Lock()
 	defer s.memory.mu.Unlock()
-	if s.holds > 0 {
-		s.add(bytes)
-	}
+	s.add(bytes)
 }
 
-// TakeBack is called when the client has taken the request back, and there is no answer yet.
-func (s *Share) TakeBack() { s.Add(takenBackCost) }
+// TakeBack is called when the client has taken the request back, and there is no answer yet. If that is too much, the user has no other
+// requests meanwhile, and nothing more is taken from others.
+func (s *Share) TakeBack() {
+	s.memory.mu.Lock()
+	defer s.memory.mu.Unlock()
+	if s.holds > 0 {
+		s.take(takenBackCost)
+	}
+}
 
 func (s *Share) add(bytes int64) {
 	s.bytes += bytes

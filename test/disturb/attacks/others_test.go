@@ -31,11 +31,13 @@ type others struct {
 	undisturbed time.Duration
 	// ended counts their watches that have ended.
 	ended atomic.Int64
+	// stalls is how often a replica had no processor time for seconds, before.
+	stalls int
 }
 
 func newOthers(t *testing.T) *others {
 	t.Helper()
-	o := &others{client: traffic.NewClient(t, fleet.Admin(), 4), namespace: framework.CreateNamespace(t, fleet.Cluster)}
+	o := &others{client: traffic.NewClient(t, fleet.Admin(), 4), namespace: framework.CreateNamespace(t, fleet.Cluster), stalls: stalls(t)}
 	for range 10 {
 		o.watch(t)
 	}
@@ -58,11 +60,9 @@ func (o *others) during(t *testing.T, attack func()) {
 		disturbed.Round(time.Millisecond/10), o.undisturbed.Round(time.Millisecond/10), peak(t)/mebi, before/mebi)
 	assert.LessOrEqual(t, peak(t)/mebi, memory/mebi, "MiB that the aggregator had")
 	assert.Zero(t, count(t, "core-0", "ENHANCE_YOUR_CALM"), "connections that core closed because of resets")
-	if hasStalled(t) {
-		t.Log("core had no processor time for seconds, so its connections were given up")
-		return
+	if stalls(t) == o.stalls {
+		assert.Zero(t, o.ended.Load(), "watches of others that ended")
 	}
-	assert.Zero(t, o.ended.Load(), "watches of others that ended")
 }
 
 // watch watches their objects until the test ends.
@@ -85,7 +85,7 @@ func (o *others) watch(t *testing.T) {
 }
 
 // work has them write and read, until stop, which returns how long 99 of 100 requests took at most. A replica that has no processor time for
-// seconds is taken for dead, so a few may be turned away.
+// seconds is taken for dead, and then requests are turned away.
 func (o *others) work(t *testing.T) (stop func() time.Duration) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var working sync.WaitGroup
@@ -119,7 +119,11 @@ func (o *others) work(t *testing.T) (stop func() time.Duration) {
 	return func() time.Duration {
 		cancel()
 		working.Wait()
-		assert.LessOrEqual(t, len(failed)*20, len(took), "of %d requests failed %v", len(took), failed)
+		if stalls(t) == o.stalls {
+			assert.LessOrEqual(t, len(failed)*20, len(took), "of %d requests failed %v", len(took), failed)
+		} else {
+			t.Logf("a replica had no processor time for seconds: %d of %d requests failed", len(failed), len(took))
+		}
 		slices.Sort(took)
 		return took[len(took)*99/100]
 	}
