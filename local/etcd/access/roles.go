@@ -11,6 +11,9 @@
 //	root               all keys: for snapshots, tripod migrate split-etcd, and this package
 //
 // etcd checks keys only. Each user may also compact the history and create leases.
+//
+// To check the keys of a request costs etcd little. But with a put under a lease it checks all keys of that lease, so services attach few keys to
+// each.
 package access
 
 import (
