@@ -27,8 +27,8 @@ type BackendOptions struct {
 }
 
 // ApplyTo makes the server believe what the aggregator says about the senders of requests, and let nobody else in but the
-// other services and its own loopback client. It puts the rules for services in front of the authorizer that config has, and
-// makes the listener ask for certificates of the service CA. (A client sends its certificate only if the server names its
+// other services and its own loopback client. It puts the rules for services in front of the authorizer that config has, exempts services from
+// queueing behind users, and makes the listener ask for certificates of the service CA. (A client sends its certificate only if the server names its
 // issuer as acceptable.)
 //
 // The authenticator of config stays what it is: others than the handler chain use it, for token reviews.
@@ -52,6 +52,7 @@ func (o *BackendOptions) ApplyTo(config *server.Config) error {
 	config.BuildHandlerChainFunc = func(handler http.Handler, c *server.Config) http.Handler {
 		own := *c
 		own.Authentication = o.authentication(c)
+		own.FlowControl = Fairness(c)
 		return senders.withSender(coalesce.Answers(build(withoutAuditID(handler), &own)))
 	}
 	return nil

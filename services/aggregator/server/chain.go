@@ -90,7 +90,9 @@ func choose(full, short http.Handler) http.Handler {
 // full is kube-apiserver's chain, wrapped by filters that kube-apiserver's chain does not have: while the sender or the policy
 // cannot be known, the answer is 503.
 func (h *chains) full(own http.Handler, c *genericapiserver.Config) http.Handler {
-	handler := genericapiserver.DefaultBuildHandlerChain(h.clients.Use(withAggregated(h.share(own, c), h.stop)), c)
+	fair := new(*c)
+	fair.FlowControl = trust.Fairness(c)
+	handler := genericapiserver.DefaultBuildHandlerChain(h.clients.Use(withAggregated(h.share(own, c), h.stop)), fair)
 	handler = h.webhooks.gate(h.policy.Gate(handler, c), c)
 	handler = authn.RejectDuringOutage(handler, c.Authentication.Authenticator, c.Serializer)
 	// These are in the chain as well, where they find their work done.
