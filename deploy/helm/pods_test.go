@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
@@ -103,6 +104,26 @@ func TestOnlyTheAggregatorHasTheFrontProxyKey(t *testing.T) {
 			}
 		}
 	})
+}
+
+// cert-manager makes the authorities. Of what it makes, the Jobs need the certificate in the kubeconfig.
+func TestWithCertManagerNobodyReadsTheKeyOfAnAuthority(t *testing.T) {
+	r := render(t, withManager)
+	var readable []string
+	for _, object := range r.objects {
+		if object.GetKind() != "Role" {
+			continue
+		}
+		role := find(t, r, "Role", object.GetName(), &rbacv1.Role{})
+		for _, rule := range role.Rules {
+			if slices.Contains(rule.Resources, "secrets") && slices.ContainsFunc(rule.Verbs, func(verb string) bool { return verb != "create" && verb != "delete" }) {
+				require.NotEmpty(t, rule.ResourceNames, "Role %s names the Secrets of %v", role.Name, rule.Verbs)
+				readable = append(readable, rule.ResourceNames...)
+			}
+		}
+	}
+	slices.Sort(readable)
+	assert.Equal(t, []string{"tripod-admin", "tripod-kubeconfig"}, slices.Compact(readable))
 }
 
 func TestEachEtcdHasKeysOfItsOwn(t *testing.T) {

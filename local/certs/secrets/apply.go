@@ -134,7 +134,7 @@ func (a *apply) others() []string {
 	if a.Kubeconfig == nil {
 		return nil
 	}
-	return slices.DeleteFunc([]string{a.Kubeconfig.Authority, a.Kubeconfig.Client}, func(name string) bool { return slices.Contains(a.own(), name) })
+	return slices.DeleteFunc([]string{a.Kubeconfig.Client}, func(name string) bool { return slices.Contains(a.own(), name) })
 }
 
 func (a *apply) read(ctx context.Context) error {
@@ -229,13 +229,9 @@ func (a *apply) kubeconfig() error {
 	if k == nil {
 		return nil
 	}
-	authority, client := a.secrets.byName[k.Authority].now, a.secrets.byName[k.Client].now
-	trusted := part(authority, caKey)
-	if trusted == nil {
-		trusted = authority.Data[certKey]
-	}
+	client := a.secrets.byName[k.Client].now
 	data, err := certs.EncodeKubeconfig(certs.Kubeconfig{
-		Name: k.Name, Server: k.Server, Authority: trusted, Certificate: client.Data[certKey], Key: client.Data[keyKey],
+		Name: k.Name, Server: k.Server, Authority: client.Data[caKey], Certificate: client.Data[certKey], Key: client.Data[keyKey],
 	})
 	if err != nil {
 		return err
@@ -262,9 +258,11 @@ func (a *apply) waitForOthers(ctx context.Context) error {
 			return false, err
 		}
 		for _, name := range a.others() {
-			if part(a.secrets.byName[name].now, certKey) == nil {
-				missing = fmt.Errorf("there is no certificate in Secret %s/%s", a.Namespace, name)
-				return false, nil
+			for _, key := range []string{certKey, keyKey, caKey} {
+				if part(a.secrets.byName[name].now, key) == nil {
+					missing = fmt.Errorf("there is no %s in Secret %s/%s", key, a.Namespace, name)
+					return false, nil
+				}
 			}
 		}
 		return true, nil

@@ -40,7 +40,7 @@ func testConfig() *Config {
 			{Secret: "etcd", Authority: "etcd-ca", CommonName: "etcd", Usages: []string{"client", "server"}},
 		},
 		ServiceAccountKey: &KeyConfig{Secret: "service-account"},
-		Kubeconfig:        &KubeconfigConfig{Secret: "kubeconfig", Key: "kubeconfig", Name: "tripod", Server: "https://server", Authority: "ca", Client: "admin"},
+		Kubeconfig:        &KubeconfigConfig{Secret: "kubeconfig", Key: "kubeconfig", Name: "tripod", Server: "https://server", Client: "admin"},
 	}
 }
 
@@ -319,14 +319,12 @@ func TestKubeconfigOfCertificatesThatOthersMakeWaitsForThem(t *testing.T) {
 		actions(t, made, testConfig(), Options{})
 		c := &Config{Namespace: namespace, Kubeconfig: testConfig().Kubeconfig}
 		client := fake.NewClientset()
-		if _, err := Apply(t.Context(), client, c, Options{Wait: time.Minute}); err == nil || !strings.Contains(err.Error(), "Secret tripod/ca") {
+		if _, err := Apply(t.Context(), client, c, Options{Wait: time.Minute}); err == nil || !strings.Contains(err.Error(), "no tls.crt in Secret tripod/admin") {
 			t.Errorf("without them: %v", err)
 		}
 		go func() {
 			time.Sleep(30 * time.Second)
-			for _, name := range []string{"ca", "admin"} {
-				assert.NoError(t, client.Tracker().Add(get(t, made, name)))
-			}
+			assert.NoError(t, client.Tracker().Add(get(t, made, "admin")))
 		}()
 		demand(t, "the run", actions(t, client, c, Options{Wait: time.Minute}), map[string]Action{"kubeconfig": Created})
 	})

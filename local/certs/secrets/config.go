@@ -66,7 +66,8 @@ type KeyConfig struct {
 	Secret string `json:"secret"`
 }
 
-// KubeconfigConfig is a kubeconfig made from an authority and a client certificate, which may be Secrets that others make.
+// KubeconfigConfig is a kubeconfig made from a client certificate, whose Secret others may make. It trusts the authorities in ca.crt of that
+// Secret, so whoever makes it needs no Secret with the key of an authority.
 type KubeconfigConfig struct {
 	Secret string `json:"secret"`
 	// Key is the key in the Secret. Empty means kubeconfig.
@@ -74,9 +75,8 @@ type KubeconfigConfig struct {
 	// Name is the name of the context. Empty means tripod.
 	Name   string `json:"name,omitempty"`
 	Server string `json:"server"`
-	// Authority and Client are names of Secrets.
-	Authority string `json:"authority"`
-	Client    string `json:"client"`
+	// Client is the name of the Secret.
+	Client string `json:"client"`
 }
 
 // Load reads a configuration from a YAML file.
@@ -142,8 +142,8 @@ func (c *Config) validate() error {
 	}
 	if k := c.Kubeconfig; k != nil {
 		add("kubeconfig", k.Secret)
-		if k.Server == "" || k.Authority == "" || k.Client == "" {
-			errs = append(errs, errors.New("kubeconfig: server, authority or client is missing"))
+		if k.Server == "" || k.Client == "" {
+			errs = append(errs, errors.New("kubeconfig: server or client is missing"))
 		}
 	}
 	if lifetimes := c.lifetimes(); lifetimes.RenewBefore >= lifetimes.Leaf || lifetimes.Leaf > lifetimes.Authority {

@@ -22,7 +22,7 @@ authorities:
 certificates:
 - {secret: admin, authority: ca, commonName: admin, organizations: [system:masters], ipAddresses: ["127.0.0.1"], usages: [client]}
 serviceAccountKey: {secret: sa}
-kubeconfig: {secret: kubeconfig, server: https://tripod, authority: ca, client: admin}
+kubeconfig: {secret: kubeconfig, server: https://tripod, client: admin}
 `
 
 func load(t *testing.T, content string) (*Config, error) {

@@ -9,7 +9,7 @@
 //	certificates:
 //	- {secret: tripod-admin, authority: tripod-ca, commonName: kubernetes-admin, organizations: [system:masters], usages: [client]}
 //	serviceAccountKey: {secret: tripod-service-account}
-//	kubeconfig: {secret: tripod-kubeconfig, server: https://tripod.tripod.svc, authority: tripod-ca, client: tripod-admin}
+//	kubeconfig: {secret: tripod-kubeconfig, server: https://tripod.tripod.svc, client: tripod-admin}
 //
 // Secrets have the form of cert-manager's: type kubernetes.io/tls, with tls.crt, tls.key and, for the CA to trust, ca.crt. Package
 // certs makes the certificates. This package reads all Secrets, lets certs change them in memory, and writes those that changed,

@@ -114,7 +114,6 @@ kubeconfig:
   secret: {{ $fullname }}-kubeconfig
   name: {{ $fullname }}
   server: {{ default (printf "https://%s:%v" (include "tripod.host" .) .Values.service.port) .Values.kubeconfig.server }}
-  authority: {{ $fullname }}-ca
   client: {{ $fullname }}-admin
 {{- end -}}
 
@@ -168,11 +167,11 @@ metadata:
   {{- include "tripod.metadata" $context | nindent 2 }}
 rules:
   {{- if eq .root.Values.certificates.provider "cert-manager" }}
-  {{- /* cert-manager makes these Secrets. The kubeconfig is made from them. */}}
+  {{- /* cert-manager makes this Secret. The kubeconfig is made from it. */}}
   - apiGroups: [""]
     resources: [secrets]
     verbs: [get]
-    resourceNames: [{{ $fullname }}-ca, {{ $fullname }}-admin]
+    resourceNames: [{{ $fullname }}-admin]
   - apiGroups: [""]
     resources: [secrets]
     verbs: [get, update]
