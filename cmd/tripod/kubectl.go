@@ -51,16 +51,20 @@ func runKubectl(args []string) {
 }
 
 // preferInstance makes the kubeconfig of the instance the default, even if there is no instance. Then a command fails, and
-// does not reach the cluster that the user's own kubeconfig happens to name.
+// does not reach the cluster that the user's own kubeconfig happens to name. With --kubeconfig there is no default.
 func preferInstance(args []string) error {
 	if end := slices.Index(args, "--"); end >= 0 {
 		args = args[:end]
 	}
-	if os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" || slices.ContainsFunc(args, namesKubeconfig) {
+	if os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
 		return nil
 	}
 	dataDir := up.DataDir(up.DefaultDataDir())
 	kubeconfig, err := dataDir.TrustedKubeconfig()
+	if slices.ContainsFunc(args, namesKubeconfig) {
+		// The flag may be empty, or be the value of another flag. Then the command fails as well.
+		return os.Setenv(clientcmd.RecommendedConfigPathEnvVar, os.DevNull)
+	}
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -101,7 +102,26 @@ func printSplit(out io.Writer, report *split.Report) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "\n%d objects written, %d were there, %d removed; %d deleted from the source\n",
-		report.Written, report.Unchanged, report.Removed, report.DeletedFromSource)
+	_, err := fmt.Fprintf(out, "\n%s\n", whatWasDone(report))
 	return err
+}
+
+// whatWasDone says what a run has changed, and nothing about what it had not to do.
+func whatWasDone(report *split.Report) string {
+	var done []string
+	for _, each := range []struct {
+		n    int64
+		what string
+	}{
+		{report.Written, "written to the target"}, {report.Unchanged, "there from an earlier run"},
+		{report.Removed, "removed from the target"}, {report.DeletedFromSource, "deleted from the source"},
+	} {
+		if each.n > 0 {
+			done = append(done, fmt.Sprintf("%d %s", each.n, each.what))
+		}
+	}
+	if done == nil {
+		return "an earlier run has done everything"
+	}
+	return "objects: " + strings.Join(done, ", ")
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,8 +33,8 @@ command returns when all is done. Ctrl-C stops at the number reached so far.
 The instance keeps the number until it stops. ` + "`tripod up`" + ` has flags for the initial numbers.`,
 		Example: `  tripod scale core --replicas 3
   tripod scale core --replicas 1`,
-		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
-		ValidArgs: []string{replicas.Core, replicas.Extensions, replicas.Aggregator},
+		Args:      cobra.MatchAll(cobra.ExactArgs(1), onlyServices),
+		ValidArgs: scalable,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 			defer stop()
@@ -57,6 +59,16 @@ The instance keeps the number until it stops. ` + "`tripod up`" + ` has flags fo
 		panic(err) // there is no such flag
 	}
 	return cmd
+}
+
+// scalable are the services whose number of replicas can change.
+var scalable = []string{replicas.Core, replicas.Extensions, replicas.Aggregator}
+
+func onlyServices(_ *cobra.Command, args []string) error {
+	if !slices.Contains(scalable, args[0]) {
+		return fmt.Errorf("there is no service %q: the services are %s", args[0], strings.Join(scalable, ", "))
+	}
+	return nil
 }
 
 func plural(n int, what string) string {

@@ -51,7 +51,7 @@ func TestWrongCommandLinesAreRefused(t *testing.T) {
 		{"negative time", []string{"status", "--over=-1s"}, "--over -1s is negative"},
 		{"no replica to start with", []string{"up", "--core-replicas=0"}, "--core-replicas 0 is not between 1 and 20"},
 		{"scale nothing", []string{"scale", "--replicas=2"}, "accepts 1 arg(s), received 0"},
-		{"scale what is no service", []string{"scale", "etcd", "--replicas=2"}, `invalid argument "etcd"`},
+		{"scale what is no service", []string{"scale", "etcd", "--replicas=2"}, `there is no service "etcd": the services are core, extensions, aggregator`},
 		{"scale to an unknown number", []string{"scale", "core"}, `required flag(s) "replicas" not set`},
 		{"scale without an instance", []string{"scale", "core", "--replicas=2"}, "tripod does not run in"},
 	} {
@@ -177,8 +177,10 @@ func TestKubectlUsesTheInstanceUnlessAskedOtherwise(t *testing.T) {
 	}{
 		{name: "by default", args: []string{"get", "pods"}, want: ours},
 		{name: "with KUBECONFIG", variable: "/other", args: []string{"get", "pods"}, want: "/other"},
-		{name: "with --kubeconfig FILE", args: []string{"--kubeconfig", "/other", "get", "pods"}},
-		{name: "with --kubeconfig=FILE", args: []string{"get", "pods", "--kubeconfig=/other"}},
+		{name: "with --kubeconfig FILE", args: []string{"--kubeconfig", "/other", "get", "pods"}, want: os.DevNull},
+		{name: "with --kubeconfig=FILE", args: []string{"get", "pods", "--kubeconfig=/other"}, want: os.DevNull},
+		{name: "with an empty --kubeconfig", args: []string{"get", "pods", "--kubeconfig="}, want: os.DevNull},
+		{name: "with --kubeconfig as the value of another flag", args: []string{"get", "pods", "-o", "--kubeconfig"}, want: os.DevNull},
 		{name: "with --kubeconfig for a program in a pod", args: []string{"exec", "pod", "--", "run", "--kubeconfig=/other"}, want: ours},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

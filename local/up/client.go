@@ -47,23 +47,28 @@ func Scale(ctx context.Context, dataDir DataDir, service string, n int, tell fun
 		return err
 	}
 	var failed error
-	err = ask(ctx, dataDir, http.MethodPost, scalePath, body, func(answer *json.Decoder) error {
-		for {
-			var message scaleMessage
-			if err := answer.Decode(&message); err != nil {
-				return err
-			}
-			switch {
-			case message.Error != "":
-				failed = errors.New(message.Error)
-				return nil
-			case message.Done:
-				return nil
-			}
-			tell(message.Line)
-		}
+	err = ask(ctx, dataDir, http.MethodPost, scalePath, body, func(answer *json.Decoder) (err error) {
+		failed, err = readScale(answer, tell)
+		return err
 	})
 	return errors.Join(failed, err)
+}
+
+// readScale reads the answer to a scaleRequest to its end. It returns why the instance has failed, and why the answer cannot be read.
+func readScale(answer *json.Decoder, tell func(line string)) (failed, err error) {
+	for {
+		var message scaleMessage
+		if err := answer.Decode(&message); err != nil {
+			return nil, err
+		}
+		switch {
+		case message.Error != "":
+			return errors.New(message.Error), nil
+		case message.Done:
+			return nil, nil
+		}
+		tell(message.Line)
+	}
 }
 
 // ask sends a request to the instance and passes the answer to a reader.

@@ -74,11 +74,8 @@ func startControl(ctx context.Context, dataDir DataDir, i controlled) (*control,
 		return nil, errors.Join(fmt.Errorf("cannot protect the control socket: %w", err), listener.Close())
 	}
 	c := &control{instance: i, served: make(chan struct{})}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+statusPath, c.status)
-	mux.HandleFunc("POST "+scalePath, c.scale)
 	c.server = &http.Server{
-		Handler: mux, ReadHeaderTimeout: headerTimeout,
+		Handler: c.handler(), ReadHeaderTimeout: headerTimeout,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	go func() {
@@ -86,6 +83,13 @@ func startControl(ctx context.Context, dataDir DataDir, i controlled) (*control,
 		_ = c.server.Serve(listener) // ends with close
 	}()
 	return c, nil
+}
+
+func (c *control) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+statusPath, c.status)
+	mux.HandleFunc("POST "+scalePath, c.scale)
+	return mux
 }
 
 func (c *control) close(dataDir DataDir) {
@@ -98,8 +102,8 @@ func (c *control) status(w http.ResponseWriter, req *http.Request) {
 	var over time.Duration
 	if value := req.URL.Query().Get(overParameter); value != "" {
 		var err error
-		if over, err = time.ParseDuration(value); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
+		if over, err = time.ParseDuration(value); err != nil || over < 0 {
+			http.Error(w, fmt.Sprintf("%s must be a duration that is not negative, not %q", overParameter, value), http.StatusBadRequest)
 			return
 		}
 	}

@@ -8,8 +8,12 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 )
 
 // recordKey is where the target keeps what was done. It is outside of what API servers see.
@@ -40,8 +44,8 @@ func (s *split) begin(ctx context.Context) (*record, error) {
 		return nil, fmt.Errorf("cannot read from the target: %w", err)
 	}
 	if len(answer.Kvs) > 0 {
-		earlier := &record{}
-		if err := json.Unmarshal(answer.Kvs[0].Value, earlier); err != nil {
+		earlier, err := parseRecord(answer.Kvs[0].Value)
+		if err != nil {
 			return nil, fmt.Errorf("cannot read %s in the target: %w", recordKey, err)
 		}
 		switch {
@@ -61,6 +65,28 @@ func (s *split) begin(ctx context.Context) (*record, error) {
 		return nil, fmt.Errorf("the target is in use: it has %d keys below %s that were not copied by this command", existing.Count, s.Prefix)
 	}
 	return nil, s.write(ctx, &record{Source: s.Source.id})
+}
+
+// parseRecord reads a record. Whoever wrote it may write to the target, and must not decide what is deleted from the source besides custom
+// resources.
+func parseRecord(data []byte) (*record, error) {
+	r := &record{}
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, err
+	}
+	for _, resource := range r.Resources {
+		if resource.Name != definitions && !custom(resource.Name) {
+			return nil, fmt.Errorf("%q is no custom resource", resource.Name)
+		}
+	}
+	return r, nil
+}
+
+// custom reports whether a CustomResourceDefinition may have this name. Its group has a dot, unlike the directories of built-in resources in etcd.
+func custom(name string) bool {
+	plural, group, _ := strings.Cut(name, ".")
+	return len(validation.IsDNS1035Label(plural)) == 0 && len(validation.IsDNS1123Subdomain(group)) == 0 && strings.Contains(group, ".") &&
+		group != apiextensions.GroupName && group != apiregistration.GroupName
 }
 
 // checkApart returns an error when source and target are the same etcd. The ids of clusters do not tell: those that are started alike have
