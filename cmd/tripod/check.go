@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"time"
 
@@ -28,7 +30,7 @@ func newCheckCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Check that the API works",
 		Long: `Create, read, change, watch and delete an object of a built-in kind and a custom resource, which the check defines first.
-The check deletes everything that it made, also when it fails.
+The check deletes everything that it made, also when it fails. It warns of services that are configured differently.
 
 The instance is the one in $` + up.DataDirVariable + ` or ` + up.DefaultDataDirHelp + ` unless $KUBECONFIG or --kubeconfig names another.`,
 		Args: cobra.NoArgs,
@@ -41,12 +43,17 @@ The instance is the one in $` + up.DataDirVariable + ` or ` + up.DefaultDataDirH
 			if err != nil {
 				return err
 			}
+			health, err := healthOf(config)
+			if err != nil {
+				return err
+			}
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
 			ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the check took longer than %s", timeout))
 			defer cancel()
 			check := check.Check{
 				Client: client, Namespace: namespace, Name: "tripod-check-" + utilrand.String(8), Out: cmd.OutOrStdout(),
+				Health: health,
 			}
 			return check.Run(ctx)
 		},
@@ -57,6 +64,34 @@ The instance is the one in $` + up.DataDirVariable + ` or ` + up.DefaultDataDirH
 	fs.StringVarP(&namespace, "namespace", "n", "default", "namespace of the objects")
 	fs.DurationVar(&timeout, "timeout", time.Minute, "longest time for the whole check")
 	return cmd
+}
+
+// maxHealth is more than an aggregator says in answer to a check of health.
+const maxHealth = 64 << 10
+
+// healthOf returns what asks an API server for its health.
+func healthOf(config *rest.Config) (func(ctx context.Context, path string) (int, string, error), error) {
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, path string) (int, string, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.JoinPath(path).String(), nil)
+		if err != nil {
+			return 0, "", err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return 0, "", err
+		}
+		defer resp.Body.Close() //nolint:errcheck // it is only read
+		body, err := io.ReadAll(io.LimitReader(resp.Body, maxHealth))
+		return resp.StatusCode, string(body), err
+	}, nil
 }
 
 func checkedConfig(kubeconfig, server string) (_ *rest.Config, err error) {

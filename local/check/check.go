@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,14 +39,36 @@ type Check struct {
 	Name string
 	// Out gets a line for each step.
 	Out io.Writer
+	// Health asks for a path of the API server. It may be nil.
+	Health func(ctx context.Context, path string) (code int, answer string, err error)
 }
+
+// notes are checks of an aggregator that say how services differ. Tripod works nevertheless.
+var notes = []string{"same-settings", "same-configuration"}
 
 // Run returns the first error that it finds.
 func (c *Check) Run(ctx context.Context) error {
 	if err := c.object(ctx, c.configMap()); err != nil {
 		return err
 	}
-	return c.defined(ctx, func() error { return c.object(ctx, c.customResource()) })
+	if err := c.defined(ctx, func() error { return c.object(ctx, c.customResource()) }); err != nil {
+		return err
+	}
+	c.note(ctx)
+	return nil
+}
+
+// note says how services differ. Another API server knows nothing of that, and not everybody may ask.
+func (c *Check) note(ctx context.Context) {
+	if c.Health == nil {
+		return
+	}
+	for _, name := range notes {
+		code, answer, err := c.Health(ctx, "/readyz/"+name)
+		if err == nil && code == http.StatusInternalServerError {
+			c.say("warning", strings.TrimSpace(name+": "+strings.TrimPrefix(answer, "internal server error: ")))
+		}
+	}
 }
 
 // object does what clients do with an object.

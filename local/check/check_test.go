@@ -6,6 +6,7 @@ package check
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -55,6 +56,32 @@ func left(t *testing.T, c *Check) int {
 		count += len(list.Items)
 	}
 	return count
+}
+
+func TestDifferencesOfServicesAreNoErrors(t *testing.T) {
+	for name, tc := range map[string]struct {
+		code int
+		err  error
+		want string
+	}{
+		"that differ":       {code: http.StatusInternalServerError, want: "warning   same-settings: core differs\nwarning   same-configuration: core differs\n"},
+		"that are alike":    {code: http.StatusOK},
+		"of kube-apiserver": {code: http.StatusNotFound},
+		"not to be asked":   {code: http.StatusForbidden},
+		"that are away":     {err: errors.New("away")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			c, _ := newCheck(&out)
+			c.Health = func(_ context.Context, path string) (int, string, error) {
+				assert.Regexp(t, "^/readyz/same-(settings|configuration)$", path)
+				return tc.code, "internal server error: core differs\n", tc.err
+			}
+			require.NoError(t, c.Run(t.Context()))
+			_, warnings, _ := strings.Cut(out.String(), "deleted   CustomResourceDefinition checks.tripod-check-x.tripod-k8s.io\n")
+			assert.Equal(t, tc.want, warnings)
+		})
+	}
 }
 
 func TestCheckOfAWorkingAPI(t *testing.T) {

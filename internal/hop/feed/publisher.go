@@ -27,12 +27,12 @@ const signOfLife = time.Second
 type Publisher struct {
 	backendv1.UnimplementedBackendServer
 	run      string
-	settings *backendv1.Settings
 	inFlight func() int
 	stopped  chan struct{}
 	stop     func()
 
-	mu sync.Mutex
+	mu       sync.Mutex
+	settings *backendv1.Settings
 	// changed is closed, and replaced, with every change.
 	changed  chan struct{}
 	phase    backendv1.WatchResponse_Phase
@@ -66,6 +66,15 @@ func NewPublisher(settings *backendv1.Settings, inFlight func() int) *Publisher 
 
 // Register makes a gRPC server serve the feed.
 func (p *Publisher) Register(s grpc.ServiceRegistrar) { backendv1.RegisterBackendServer(s, p) }
+
+// SetSettings says that the settings changed.
+func (p *Publisher) SetSettings(settings *backendv1.Settings) {
+	p.change(func() bool {
+		same := proto.Equal(p.settings, settings)
+		p.settings = settings
+		return !same
+	})
+}
 
 // SetReady says whether the replica wants requests: it does when no check fails.
 func (p *Publisher) SetReady(failing []string) {
@@ -153,9 +162,8 @@ func (p *Publisher) Watch(_ *backendv1.WatchRequest, stream grpc.ServerStreaming
 // watcher knows what one watcher was told. There is no queue: who reads slowly gets fewer messages.
 type watcher struct {
 	publisher *Publisher
-	// begun is set after the first message.
-	begun   bool
-	catalog *backendv1.Catalog
+	settings  *backendv1.Settings
+	catalog   *backendv1.Catalog
 	// number is that of the last custom resource that was told.
 	number uint64
 }
@@ -175,8 +183,8 @@ func (w *watcher) next() (*backendv1.WatchResponse, <-chan struct{}) {
 	if p.draining {
 		message.Phase = backendv1.WatchResponse_PHASE_DRAINING
 	}
-	if !w.begun {
-		message.Settings, w.begun = p.settings, true
+	if p.settings != w.settings {
+		message.Settings, w.settings = p.settings, p.settings
 	}
 	if p.catalog != w.catalog {
 		message.Catalog, w.catalog = p.catalog, p.catalog

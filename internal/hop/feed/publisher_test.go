@@ -97,6 +97,12 @@ func TestAWatcherIsToldEverythingOnce(t *testing.T) {
 		first.expect(t, message(serving, nil))
 		assert.Equal(t, signOfLife, time.Since(began), "a sign of life after")
 
+		// Changed settings are told again.
+		changed := &backendv1.Settings{EmulationVersion: "1.35", Configuration: &backendv1.Configuration{Audit: "off"}}
+		p.SetSettings(changed)
+		first.expect(t, message(serving, func(m *backendv1.WatchResponse) { m.Settings = changed }))
+		settings = changed
+
 		// What happens while a message is on its way to a client that does not read comes at once in the next.
 		p.Establish(resource(2))
 		synctest.Wait()

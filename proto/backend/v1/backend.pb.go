@@ -136,7 +136,8 @@ type WatchResponse struct {
 	// Custom resources that became usable at this replica since the previous message. In the first message of a stream all that
 	// are.
 	Established []*Established `protobuf:"bytes,6,rep,name=established,proto3" json:"established,omitempty"`
-	// How the replica was started. In the first message of a stream. A replica that does not tell is taken to agree with everybody.
+	// How the replica was started. In the first message of a stream, and again when its configuration changed. A replica that does not tell is
+	// taken to agree with everybody.
 	Settings      *Settings `protobuf:"bytes,7,opt,name=settings,proto3" json:"settings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -238,6 +239,8 @@ type Settings struct {
 	AuthorizationModes []string `protobuf:"bytes,6,rep,name=authorization_modes,json=authorizationModes,proto3" json:"authorization_modes,omitempty"`
 	// Who is let in without credentials: true, false, or the paths. Empty: not told, or for others to decide.
 	AnonymousAuth string `protobuf:"bytes,7,opt,name=anonymous_auth,json=anonymousAuth,proto3" json:"anonymous_auth,omitempty"`
+	// How it encrypts, audits and admits. Absent: not told, so unknown.
+	Configuration *Configuration `protobuf:"bytes,8,opt,name=configuration,proto3" json:"configuration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -321,6 +324,78 @@ func (x *Settings) GetAnonymousAuth() string {
 	return ""
 }
 
+func (x *Settings) GetConfiguration() *Configuration {
+	if x != nil {
+		return x.Configuration
+	}
+	return nil
+}
+
+// Configuration is what a replica does to objects and requests that another replica may have to do as well. It says which, and no secrets.
+type Configuration struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What --encryption-provider-config says, by the resource as it is called there: providers in their order, and names of their keys, each with a
+	// digest of 32 bits, as in aescbc:key1#1a2b3c4d,identity. The first provider writes. A resource that is not here is stored in clear.
+	Encryption map[string]string `protobuf:"bytes,1,rep,name=encryption,proto3" json:"encryption,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Digest of the audit policy, and where events go, as in 1a2b3c4d to log. Off if nothing is audited.
+	Audit string `protobuf:"bytes,2,opt,name=audit,proto3" json:"audit,omitempty"`
+	// Admission plugins that the service has: off, on, or on with the digest of their configuration, as in on with 1a2b3c4d.
+	Admission     map[string]string `protobuf:"bytes,3,rep,name=admission,proto3" json:"admission,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Configuration) Reset() {
+	*x = Configuration{}
+	mi := &file_backend_v1_backend_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Configuration) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Configuration) ProtoMessage() {}
+
+func (x *Configuration) ProtoReflect() protoreflect.Message {
+	mi := &file_backend_v1_backend_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Configuration.ProtoReflect.Descriptor instead.
+func (*Configuration) Descriptor() ([]byte, []int) {
+	return file_backend_v1_backend_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Configuration) GetEncryption() map[string]string {
+	if x != nil {
+		return x.Encryption
+	}
+	return nil
+}
+
+func (x *Configuration) GetAudit() string {
+	if x != nil {
+		return x.Audit
+	}
+	return ""
+}
+
+func (x *Configuration) GetAdmission() map[string]string {
+	if x != nil {
+		return x.Admission
+	}
+	return nil
+}
+
 // Catalog says what a replica serves, and names the documents about it.
 type Catalog struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -340,7 +415,7 @@ type Catalog struct {
 
 func (x *Catalog) Reset() {
 	*x = Catalog{}
-	mi := &file_backend_v1_backend_proto_msgTypes[3]
+	mi := &file_backend_v1_backend_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -352,7 +427,7 @@ func (x *Catalog) String() string {
 func (*Catalog) ProtoMessage() {}
 
 func (x *Catalog) ProtoReflect() protoreflect.Message {
-	mi := &file_backend_v1_backend_proto_msgTypes[3]
+	mi := &file_backend_v1_backend_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -365,7 +440,7 @@ func (x *Catalog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalog.ProtoReflect.Descriptor instead.
 func (*Catalog) Descriptor() ([]byte, []int) {
-	return file_backend_v1_backend_proto_rawDescGZIP(), []int{3}
+	return file_backend_v1_backend_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Catalog) GetGroupVersions() []*GroupVersion {
@@ -409,7 +484,7 @@ type GroupVersion struct {
 
 func (x *GroupVersion) Reset() {
 	*x = GroupVersion{}
-	mi := &file_backend_v1_backend_proto_msgTypes[4]
+	mi := &file_backend_v1_backend_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -421,7 +496,7 @@ func (x *GroupVersion) String() string {
 func (*GroupVersion) ProtoMessage() {}
 
 func (x *GroupVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_backend_v1_backend_proto_msgTypes[4]
+	mi := &file_backend_v1_backend_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -434,7 +509,7 @@ func (x *GroupVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupVersion.ProtoReflect.Descriptor instead.
 func (*GroupVersion) Descriptor() ([]byte, []int) {
-	return file_backend_v1_backend_proto_rawDescGZIP(), []int{4}
+	return file_backend_v1_backend_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GroupVersion) GetGroup() string {
@@ -466,7 +541,7 @@ type Established struct {
 
 func (x *Established) Reset() {
 	*x = Established{}
-	mi := &file_backend_v1_backend_proto_msgTypes[5]
+	mi := &file_backend_v1_backend_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -478,7 +553,7 @@ func (x *Established) String() string {
 func (*Established) ProtoMessage() {}
 
 func (x *Established) ProtoReflect() protoreflect.Message {
-	mi := &file_backend_v1_backend_proto_msgTypes[5]
+	mi := &file_backend_v1_backend_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -491,7 +566,7 @@ func (x *Established) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Established.ProtoReflect.Descriptor instead.
 func (*Established) Descriptor() ([]byte, []int) {
-	return file_backend_v1_backend_proto_rawDescGZIP(), []int{5}
+	return file_backend_v1_backend_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Established) GetGroup() string {
@@ -533,7 +608,7 @@ const file_backend_v1_backend_proto_rawDesc = "" +
 	"\x11PHASE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fPHASE_NOT_READY\x10\x01\x12\x11\n" +
 	"\rPHASE_SERVING\x10\x02\x12\x12\n" +
-	"\x0ePHASE_DRAINING\x10\x03\"\xa0\x04\n" +
+	"\x0ePHASE_DRAINING\x10\x03\"\xe8\x04\n" +
 	"\bSettings\x12%\n" +
 	"\x0ebinary_version\x18\x01 \x01(\tR\rbinaryVersion\x12+\n" +
 	"\x11emulation_version\x18\x02 \x01(\tR\x10emulationVersion\x12:\n" +
@@ -541,11 +616,24 @@ const file_backend_v1_backend_proto_rawDesc = "" +
 	"\rfeature_gates\x18\x04 \x03(\v2-.tripod.backend.v1.Settings.FeatureGatesEntryR\ffeatureGates\x12U\n" +
 	"\x0eruntime_config\x18\x05 \x03(\v2..tripod.backend.v1.Settings.RuntimeConfigEntryR\rruntimeConfig\x12/\n" +
 	"\x13authorization_modes\x18\x06 \x03(\tR\x12authorizationModes\x12%\n" +
-	"\x0eanonymous_auth\x18\a \x01(\tR\ranonymousAuth\x1a?\n" +
+	"\x0eanonymous_auth\x18\a \x01(\tR\ranonymousAuth\x12F\n" +
+	"\rconfiguration\x18\b \x01(\v2 .tripod.backend.v1.ConfigurationR\rconfiguration\x1a?\n" +
 	"\x11FeatureGatesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\bR\x05value:\x028\x01\x1a@\n" +
 	"\x12RuntimeConfigEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc3\x02\n" +
+	"\rConfiguration\x12P\n" +
+	"\n" +
+	"encryption\x18\x01 \x03(\v20.tripod.backend.v1.Configuration.EncryptionEntryR\n" +
+	"encryption\x12\x14\n" +
+	"\x05audit\x18\x02 \x01(\tR\x05audit\x12M\n" +
+	"\tadmission\x18\x03 \x03(\v2/.tripod.backend.v1.Configuration.AdmissionEntryR\tadmission\x1a=\n" +
+	"\x0fEncryptionEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a<\n" +
+	"\x0eAdmissionEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd4\x01\n" +
 	"\aCatalog\x12F\n" +
@@ -576,33 +664,39 @@ func file_backend_v1_backend_proto_rawDescGZIP() []byte {
 }
 
 var file_backend_v1_backend_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_backend_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_backend_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_backend_v1_backend_proto_goTypes = []any{
 	(WatchResponse_Phase)(0), // 0: tripod.backend.v1.WatchResponse.Phase
 	(*WatchRequest)(nil),     // 1: tripod.backend.v1.WatchRequest
 	(*WatchResponse)(nil),    // 2: tripod.backend.v1.WatchResponse
 	(*Settings)(nil),         // 3: tripod.backend.v1.Settings
-	(*Catalog)(nil),          // 4: tripod.backend.v1.Catalog
-	(*GroupVersion)(nil),     // 5: tripod.backend.v1.GroupVersion
-	(*Established)(nil),      // 6: tripod.backend.v1.Established
-	nil,                      // 7: tripod.backend.v1.Settings.FeatureGatesEntry
-	nil,                      // 8: tripod.backend.v1.Settings.RuntimeConfigEntry
+	(*Configuration)(nil),    // 4: tripod.backend.v1.Configuration
+	(*Catalog)(nil),          // 5: tripod.backend.v1.Catalog
+	(*GroupVersion)(nil),     // 6: tripod.backend.v1.GroupVersion
+	(*Established)(nil),      // 7: tripod.backend.v1.Established
+	nil,                      // 8: tripod.backend.v1.Settings.FeatureGatesEntry
+	nil,                      // 9: tripod.backend.v1.Settings.RuntimeConfigEntry
+	nil,                      // 10: tripod.backend.v1.Configuration.EncryptionEntry
+	nil,                      // 11: tripod.backend.v1.Configuration.AdmissionEntry
 }
 var file_backend_v1_backend_proto_depIdxs = []int32{
-	0, // 0: tripod.backend.v1.WatchResponse.phase:type_name -> tripod.backend.v1.WatchResponse.Phase
-	4, // 1: tripod.backend.v1.WatchResponse.catalog:type_name -> tripod.backend.v1.Catalog
-	6, // 2: tripod.backend.v1.WatchResponse.established:type_name -> tripod.backend.v1.Established
-	3, // 3: tripod.backend.v1.WatchResponse.settings:type_name -> tripod.backend.v1.Settings
-	7, // 4: tripod.backend.v1.Settings.feature_gates:type_name -> tripod.backend.v1.Settings.FeatureGatesEntry
-	8, // 5: tripod.backend.v1.Settings.runtime_config:type_name -> tripod.backend.v1.Settings.RuntimeConfigEntry
-	5, // 6: tripod.backend.v1.Catalog.group_versions:type_name -> tripod.backend.v1.GroupVersion
-	1, // 7: tripod.backend.v1.Backend.Watch:input_type -> tripod.backend.v1.WatchRequest
-	2, // 8: tripod.backend.v1.Backend.Watch:output_type -> tripod.backend.v1.WatchResponse
-	8, // [8:9] is the sub-list for method output_type
-	7, // [7:8] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	0,  // 0: tripod.backend.v1.WatchResponse.phase:type_name -> tripod.backend.v1.WatchResponse.Phase
+	5,  // 1: tripod.backend.v1.WatchResponse.catalog:type_name -> tripod.backend.v1.Catalog
+	7,  // 2: tripod.backend.v1.WatchResponse.established:type_name -> tripod.backend.v1.Established
+	3,  // 3: tripod.backend.v1.WatchResponse.settings:type_name -> tripod.backend.v1.Settings
+	8,  // 4: tripod.backend.v1.Settings.feature_gates:type_name -> tripod.backend.v1.Settings.FeatureGatesEntry
+	9,  // 5: tripod.backend.v1.Settings.runtime_config:type_name -> tripod.backend.v1.Settings.RuntimeConfigEntry
+	4,  // 6: tripod.backend.v1.Settings.configuration:type_name -> tripod.backend.v1.Configuration
+	10, // 7: tripod.backend.v1.Configuration.encryption:type_name -> tripod.backend.v1.Configuration.EncryptionEntry
+	11, // 8: tripod.backend.v1.Configuration.admission:type_name -> tripod.backend.v1.Configuration.AdmissionEntry
+	6,  // 9: tripod.backend.v1.Catalog.group_versions:type_name -> tripod.backend.v1.GroupVersion
+	1,  // 10: tripod.backend.v1.Backend.Watch:input_type -> tripod.backend.v1.WatchRequest
+	2,  // 11: tripod.backend.v1.Backend.Watch:output_type -> tripod.backend.v1.WatchResponse
+	11, // [11:12] is the sub-list for method output_type
+	10, // [10:11] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_backend_v1_backend_proto_init() }
@@ -616,7 +710,7 @@ func file_backend_v1_backend_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_backend_v1_backend_proto_rawDesc), len(file_backend_v1_backend_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   8,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

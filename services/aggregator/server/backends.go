@@ -14,8 +14,10 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/internal/hop/follow"
 	"github.com/tripod-k8s/tripod/internal/hop/rpc"
+	"github.com/tripod-k8s/tripod/internal/service"
 	"github.com/tripod-k8s/tripod/internal/service/settings"
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
+	"github.com/tripod-k8s/tripod/services/aggregator/apis/apiservices"
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/discovery"
 	"github.com/tripod-k8s/tripod/services/aggregator/peers/feeds"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
@@ -104,16 +106,17 @@ func (c *Config) locateBackends() (err error) {
 
 // followBackends makes what follows the backends: their discovery documents, and what their replicas tell of themselves.
 func (c *Config) followBackends() error {
-	own, err := c.ownSettings()
-	if err != nil {
+	var err error
+	if c.settings, err = c.ownSettings(); err != nil {
 		return err
 	}
+	c.comparison = feeds.NewComparison(c.settings.Now().GetConfiguration(), apiservices.Builtin)
 	for _, b := range c.backends {
 		b.discovery = discovery.NewSource(b.Backend, c.generic.AggregatedDiscoveryGroupManager, func(resources map[schema.GroupVersionResource]bool) {
 			c.table.SetResources(routing.Owner(b.Name()), resources)
 		})
 		config := feeds.Config{
-			Backend: b, Locate: b.grpc, Settings: own, OnDocuments: b.discovery.Kick,
+			Backend: b, Locate: b.grpc, Settings: c.settings.Now(), Comparison: c.comparison, OnDocuments: b.discovery.Kick,
 			Dial: func(address string) (follow.Conn, error) {
 				return rpc.Dial(address, b.Name(), &c.options.ServiceTrust, c.generic.TracerProvider)
 			},
@@ -133,7 +136,7 @@ func (c *Config) followBackends() error {
 }
 
 // ownSettings are those that the replicas of the backends must have, too.
-func (c *Config) ownSettings() (*backendv1.Settings, error) {
+func (c *Config) ownSettings() (*service.Settings, error) {
 	o := c.options
 	modes, err := o.Authorization.ModesInForce()
 	if err != nil {
@@ -143,7 +146,7 @@ func (c *Config) ownSettings() (*backendv1.Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	return settings.Of(o.ServerRun.ComponentGlobalsRegistry, o.APIEnablement.RuntimeConfig, settings.Access{Modes: modes, Anonymous: anonymous}), nil
+	return o.ReadSettings(settings.Access{Modes: modes, Anonymous: anonymous}, o.Admission)
 }
 
 // installBackends probes the replicas of the backends, and follows what they tell of themselves and where they are.
@@ -152,6 +155,7 @@ func (s *Server) installBackends() error {
 		for _, b := range s.backends {
 			go b.feed.Run(ctx)
 		}
+		go s.settings.Follow(ctx, func(now *backendv1.Settings) { s.comparison.SetOwn(now.GetConfiguration()) })
 		if path := s.options.BackendsFile; path != "" {
 			go addresses.WatchBackends(ctx, path, s.options.Backends, s.setBackends)
 		}

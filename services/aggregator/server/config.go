@@ -42,6 +42,9 @@ type Config struct {
 	backends backends
 	// core is the one that is asked about tokens and policy, and extensions the one with custom resources.
 	core, extensions *backend
+	// settings are those of this aggregator, and comparison compares its configuration with that of the replicas of the backends.
+	settings   *service.Settings
+	comparison *feeds.Comparison
 	// firsts knows which replica of extensions had a custom resource first.
 	firsts *feeds.Firsts
 	// registered are the APIServices.

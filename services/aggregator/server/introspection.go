@@ -26,7 +26,9 @@ func (c *Config) newHealth() *health.Handler {
 	for _, b := range c.backends {
 		shown, notes = append(shown, b), append(notes, available(b.Backend))
 	}
-	notes = append(notes, healthz.NamedCheck("same-settings", func(*http.Request) error { return c.ofFeeds((*feeds.Follower).Agree) }))
+	notes = append(notes,
+		healthz.NamedCheck("same-settings", func(*http.Request) error { return c.ofFeeds((*feeds.Follower).Agree) }),
+		healthz.NamedCheck("same-configuration", func(*http.Request) error { return c.comparison.Agree() }))
 	return health.New(shown, notes...)
 }
 

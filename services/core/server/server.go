@@ -23,7 +23,6 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/rpc"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/internal/service"
-	"github.com/tripod-k8s/tripod/internal/service/settings"
 	"github.com/tripod-k8s/tripod/services/core/endpoints"
 	"github.com/tripod-k8s/tripod/services/core/identity"
 )
@@ -34,6 +33,7 @@ type Server struct {
 	api *genericapiserver.GenericAPIServer
 	// The services that aggregators call.
 	identity  *identity.Service
+	settings  *service.Settings
 	publisher *feed.Publisher
 	endpoints *endpoints.Service
 }
@@ -50,11 +50,16 @@ func New(c *Config) (*Server, error) {
 		}
 	}
 	o := c.options
+	own, err := o.ReadSettings(o.Access, o.Kube.Admission.GenericAdmission)
+	if err != nil {
+		return nil, err
+	}
 	return &Server{
 		Config:    c,
 		api:       instance.ControlPlane.GenericAPIServer,
 		identity:  newIdentity(c),
-		publisher: feed.NewPublisher(settings.Of(o.ServerRun.ComponentGlobalsRegistry, o.APIEnablement.RuntimeConfig, o.Access), c.inFlight.InFlight),
+		settings:  own,
+		publisher: feed.NewPublisher(own.Now(), c.inFlight.InFlight),
 		endpoints: endpoints.NewService(c.endpoints),
 	}, nil
 }
@@ -73,6 +78,7 @@ func (s *Server) Run(ctx context.Context, ports *service.Ports) error {
 		return run(ctx)
 	}
 	s.publisher.SetCatalog(serves)
+	go s.settings.Follow(ctx, s.publisher.SetSettings)
 	if file := s.options.Kube.Authentication.AuthenticationConfigFile; file != "" {
 		go s.dependencies.FollowIssuers(ctx, file)
 	}

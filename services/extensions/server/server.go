@@ -30,6 +30,8 @@ type Server struct {
 	api *genericapiserver.GenericAPIServer
 	// definitions are the CustomResourceDefinitions that the server follows.
 	definitions *apiextensionsapiserver.CustomResourceDefinitions
+	// settings are what this replica tells of its configuration.
+	settings *service.Settings
 	// publisher tells aggregators of this replica.
 	publisher publisher
 }
@@ -53,11 +55,14 @@ func New(c *Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := settings.Of(c.options.ServerRun.ComponentGlobalsRegistry, c.options.APIEnablement.RuntimeConfig, settings.Access{Modes: modes})
+	own, err := c.options.ReadSettings(settings.Access{Modes: modes}, c.options.Admission)
+	if err != nil {
+		return nil, err
+	}
 	return &Server{
-		Config: c, api: api, definitions: definitions,
+		Config: c, api: api, definitions: definitions, settings: own,
 		publisher: publisher{
-			Publisher: feed.NewPublisher(own, c.inFlight.InFlight),
+			Publisher: feed.NewPublisher(own.Now(), c.inFlight.InFlight),
 			served:    c.others.served,
 		},
 	}, nil
@@ -74,6 +79,7 @@ func (s *Server) Run(ctx context.Context, ports *service.Ports) error {
 	if ports.GRPC == nil {
 		return prepared.RunWithContext(ctx)
 	}
+	go s.settings.Follow(ctx, s.publisher.SetSettings)
 	server := rpc.NewServer(&s.options.ServiceTrust, []string{trust.Aggregator}, s.generic.TracerProvider)
 	s.publisher.Register(server)
 	server.Health.SetServingStatus("", healthv1.HealthCheckResponse_SERVING)

@@ -43,6 +43,8 @@ type Config struct {
 	Dial func(address string) (follow.Conn, error)
 	// Settings are those of this process. The follower compares them with those of the replicas.
 	Settings *backendv1.Settings
+	// Comparison hears how replicas are configured. It may be nil.
+	Comparison *Comparison
 	// OnServed hears all group-versions that the backend serves, when they change and once at the start. The start is when a
 	// replica has told all of its own.
 	OnServed func([]schema.GroupVersion)
@@ -173,8 +175,9 @@ func (f *Follower) hear(address string, r *replica, message *backendv1.WatchResp
 func (f *Follower) take(address string, r *replica, message *backendv1.WatchResponse) (before *backendv1.Catalog) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !r.live {
-		f.compare(address, r, message.GetSettings())
+	if told := message.GetSettings(); !r.live || told != nil {
+		f.compare(address, r, told)
+		f.config.Comparison.hear(f.config.Backend.Name(), address, told.GetConfiguration())
 	}
 	r.live = true
 	before = r.catalog
@@ -190,6 +193,7 @@ func (f *Follower) lose(address string, r *replica) {
 	was := r.live
 	if was {
 		r.live, r.lost = false, time.Now()
+		f.config.Comparison.forget(f.config.Backend.Name(), address)
 		time.AfterFunc(remembered, f.tell)
 	}
 	f.mu.Unlock()

@@ -37,12 +37,16 @@ func FuzzHear(f *testing.F) {
 	seed(&backendv1.WatchResponse{Established: []*backendv1.Established{{Group: "a", Resource: "b", Uid: "c"}}}, &backendv1.WatchResponse{
 		Settings: &backendv1.Settings{BinaryVersion: "x", FeatureGates: map[string]bool{"A": true}},
 	})
+	seed(&backendv1.WatchResponse{Settings: &backendv1.Settings{Configuration: &backendv1.Configuration{
+		Encryption: map[string]string{"secrets": "aescbc:a#1a2b3c4d,identity", "*.*": ""}, Audit: "1a2b3c4d to log", Admission: map[string]string{"A": "on"},
+	}}}, &backendv1.WatchResponse{Settings: &backendv1.Settings{Configuration: &backendv1.Configuration{Encryption: map[string]string{"secrets": "#,"}}}})
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		var told []schema.GroupVersion
 		b := &backend{draining: map[string]bool{}}
 		firsts := NewFirsts()
 		follower := New(Config{
 			Backend: b, Firsts: firsts, OnDocuments: func() {}, Settings: &backendv1.Settings{},
+			Comparison: NewComparison(&backendv1.Configuration{Audit: "off"}, func(string) bool { return false }),
 			OnServed: func(served []schema.GroupVersion) { told = served },
 		})
 		replicas := map[string]*replica{"a": {}, "b": {}}

@@ -16,11 +16,15 @@ import (
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// compare notes how the settings of a replica differ from those of this process, when its feed begins.
+// compare notes how the settings of a replica differ from those of this process, when it tells them.
 func (f *Follower) compare(address string, r *replica, told *backendv1.Settings) {
+	before := r.differences
 	r.differences = settings.Differences(f.config.Settings, told)
 	if len(r.differences) == 0 {
 		f.agreed = true
+		return
+	}
+	if r.live && slices.Equal(before, r.differences) {
 		return
 	}
 	klog.ErrorS(nil, "A replica was started with other settings than this aggregator",

@@ -52,6 +52,12 @@ func TestReplicasWithOtherSettingsAreNamed(t *testing.T) {
 		say("a", ownSettings)
 		expect("", "")
 
+		// It may tell again that it differs.
+		say("a", other)
+		expect(differs, "")
+		say("a", ownSettings)
+		expect("", "")
+
 		// What was agreed once may change, replica by replica.
 		b.replicas["b"].die(false)
 		time.Sleep(time.Second)

@@ -1,0 +1,196 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package feeds
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/internal/service/settings"
+	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
+)
+
+// maxTold bounds how many differences are told.
+const maxTold = 20
+
+// Who is compared with whom.
+const (
+	betweenReplicas = "replicas"
+	betweenServices = "services"
+)
+
+var (
+	differences = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Name: "tripod_configuration_differences",
+		Help: "How many differences of configuration the replicas of core and extensions have, by what it is about (encryption, audit, admission), " +
+			"between replicas of one service or between services.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"kind", "between"})
+	unknown = metrics.NewGauge(&metrics.GaugeOpts{
+		Name:           "tripod_configuration_unknown",
+		Help:           "How many replicas of core and extensions do not tell how they are configured, because their version is older.",
+		StabilityLevel: metrics.ALPHA,
+	})
+	registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(differences, unknown) })
+)
+
+// Comparison compares how the replicas of all services encrypt, audit and admit. Nothing depends on the result: to serve with one
+// configuration of two is no worse than not to serve, and a file reaches replicas one after the other.
+type Comparison struct {
+	// ownedByExtensions reports whether a name in an EncryptionConfiguration may mean resources that extensions stores.
+	ownedByExtensions func(resource string) bool
+
+	mu  sync.Mutex
+	own *backendv1.Configuration
+	// told are the configurations of replicas that are heard, by backend and address. They are nil of a replica that does not tell.
+	told map[string]map[string]*backendv1.Configuration
+	last result
+}
+
+// result is what a comparison finds.
+type result struct {
+	// says are the differences.
+	says []string
+	// counts has the differences by kind and who is compared.
+	counts map[[2]string]int
+	// unknown are replicas that do not tell.
+	unknown []string
+}
+
+// NewComparison returns a comparison with the configuration of this aggregator. builtin reports whether an API group is one of kube-apiserver.
+func NewComparison(own *backendv1.Configuration, builtin func(group string) bool) *Comparison {
+	registerMetrics()
+	c := &Comparison{own: own, told: map[string]map[string]*backendv1.Configuration{}, ownedByExtensions: func(resource string) bool {
+		_, group, _ := strings.Cut(resource, ".")
+		return group == "*" || group == apiextensions.GroupName || group != "" && !builtin(group)
+	}}
+	c.change(func() {})
+	return c
+}
+
+// hear notes what a replica tells. A nil configuration is that of a replica that does not.
+func (c *Comparison) hear(backend, address string, told *backendv1.Configuration) {
+	c.change(func() {
+		if c.told[backend] == nil {
+			c.told[backend] = map[string]*backendv1.Configuration{}
+		}
+		c.told[backend][address] = told
+	})
+}
+
+// forget notes that a replica is not heard any more.
+func (c *Comparison) forget(backend, address string) {
+	c.change(func() { delete(c.told[backend], address) })
+}
+
+func (c *Comparison) change(apply func()) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	apply()
+	now := c.compare()
+	for _, kind := range []string{settings.Encryption, settings.Audit, settings.Admission} {
+		for _, between := range []string{betweenReplicas, betweenServices} {
+			differences.WithLabelValues(kind, between).Set(float64(now.counts[[2]string{kind, between}]))
+		}
+	}
+	unknown.Set(float64(len(now.unknown)))
+	if before := c.last.error(); fmt.Sprint(before) != fmt.Sprint(now.error()) {
+		if err := now.error(); err != nil {
+			klog.ErrorS(err, "Services are configured differently, or do not tell")
+		} else {
+			klog.InfoS("All services are configured alike again")
+		}
+	}
+	c.last = now
+}
+
+// compare compares each replica with the first of its service, and the first of each service with that of the others.
+func (c *Comparison) compare() result {
+	found := result{counts: map[[2]string]int{}}
+	type member struct {
+		name          string
+		configuration *backendv1.Configuration
+	}
+	add := func(between string, a, b member, compared func(string) bool) {
+		for _, difference := range settings.Compare(a.name, b.name, a.configuration, b.configuration, compared) {
+			found.counts[[2]string{difference.Kind, between}]++
+			found.says = append(found.says, printable(difference.Says))
+		}
+	}
+	firsts := []member{{"this aggregator", c.own}}
+	for _, backend := range slices.Sorted(maps.Keys(c.told)) {
+		var first *member
+		for _, address := range slices.Sorted(maps.Keys(c.told[backend])) {
+			m := member{backend + " at " + address, c.told[backend][address]}
+			switch {
+			case m.configuration == nil:
+				found.unknown = append(found.unknown, m.name)
+			case first == nil:
+				first = &m
+			default:
+				add(betweenReplicas, *first, m, func(string) bool { return true })
+			}
+		}
+		if first != nil {
+			firsts = append(firsts, *first)
+		}
+	}
+	// Of this aggregator, encryption is not compared: it stores APIServices alone, and does without the keys if these are in clear.
+	for i, a := range firsts {
+		for _, b := range firsts[i+1:] {
+			add(betweenServices, a, b, func(resource string) bool { return i > 0 && c.ownedByExtensions(resource) })
+		}
+	}
+	return found
+}
+
+// error returns nil if nothing differs and everybody tells.
+func (r result) error() error {
+	says := r.says
+	if more := len(says) - maxTold; more > 0 {
+		says = append(says[:maxTold:maxTold], fmt.Sprintf("and %d more", more))
+	}
+	if len(r.unknown) > 0 {
+		says = append(says[:len(says):len(says)], "unknown is the configuration of "+strings.Join(r.unknown, ", "))
+	}
+	if len(says) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(says, "; "))
+}
+
+// Agree returns nil if all services are configured alike. Otherwise the error says how they differ, and which do not tell.
+func (c *Comparison) Agree() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last.error()
+}
+
+// SetOwn says how this aggregator is configured now.
+func (c *Comparison) SetOwn(own *backendv1.Configuration) {
+	c.change(func() { c.own = own })
+}
+
+// printable keeps what a replica says on one line.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
+}
