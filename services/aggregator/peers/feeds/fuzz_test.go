@@ -47,7 +47,7 @@ func FuzzHear(f *testing.F) {
 		follower := New(Config{
 			Backend: b, Firsts: firsts, OnDocuments: func() {}, Settings: &backendv1.Settings{},
 			Comparison: NewComparison(&backendv1.Configuration{Audit: "off"}, func(string) bool { return false }),
-			OnServed: func(served []schema.GroupVersion) { told = served },
+			OnServed:   func(served []schema.GroupVersion) { told = served },
 		})
 		replicas := map[string]*replica{"a": {}, "b": {}}
 		want := map[schema.GroupVersion]bool{}
