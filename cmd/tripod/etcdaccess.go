@@ -66,6 +66,7 @@ common name root. You can run the command at any time. Run it before an upgrade 
 	fs.StringVar(&keyFile, "key", "", "key of the client certificate")
 	fs.StringVar(&o.Prefix, "etcd-prefix", "/registry", "--etcd-prefix of the services")
 	fs.StringVar(&o.Former, "former", "", "user that keeps access to all keys when this run turns authentication on; the next run removes it")
+	fs.StringVar(&o.Run, "run", "", "name of this run; if it is repeated under the same name, the user of --former stays")
 	fs.DurationVar(&timeout, "timeout", time.Minute, "how long to wait for etcd")
 	fs.BoolVar(&commands, "commands", false, "print the commands of etcdctl that do the same in an etcd without users and roles, and do nothing else")
 	fs.BoolVar(&off, "off", false, "turn authentication off")

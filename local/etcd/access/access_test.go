@@ -161,10 +161,12 @@ func TestASnapshotIsForRoot(t *testing.T) {
 func TestRunsRepairWhatDiffers(t *testing.T) {
 	s := start(t)
 	root := s.as(t, Root)
-	o := Options{Prefix: "/registry", Former: "tripod"}
+	o := Options{Prefix: "/registry", Former: "tripod", Run: "7"}
 	assert.Contains(t, changes(t, root, o), "turned authentication on")
+	assert.Empty(t, changes(t, root, o), "when the same run is repeated")
 	_, err := s.as(t, "tripod").Get(t.Context(), "/registry/secrets/", clientv3.WithPrefix())
 	require.NoError(t, err, "a replica from before")
+	o.Run = "8"
 	assert.Equal(t, []string{"removed user tripod"}, changes(t, root, o))
 	if _, err := s.as(t, "tripod").Get(t.Context(), "/registry/secrets/", clientv3.WithPrefix()); may(t, err) {
 		t.Error("the former user may still read everything")

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -121,24 +123,7 @@ func TestAnAggregatorWaitsForServicesThatAgreeWithIt(t *testing.T) {
 	}
 	says := func(replica, path string, code int, text string) {
 		t.Helper()
-		framework.Eventually(t, replica+path+" says "+text, func(ctx context.Context) error {
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, other.Replica(replica).ProbeURL+path, nil)
-			if err != nil {
-				return err
-			}
-			resp, err := http.DefaultClient.Do(req)
-			if err != nil {
-				return err
-			}
-			body, err := io.ReadAll(resp.Body)
-			if err := errors.Join(err, resp.Body.Close()); err != nil {
-				return err
-			}
-			if resp.StatusCode != code || !strings.Contains(string(body), text) {
-				return fmt.Errorf("%d %s", resp.StatusCode, body)
-			}
-			return nil
-		})
+		says(t, other.Replica(replica), path, code, text)
 	}
 	const differs = "feature gate CBORServingAndStorage is false here and true there"
 	says("aggregator-0", "/readyz/same-settings-once", 500, "extensions at "+strings.TrimPrefix(other.Replica("extensions-0").URL, "https://")+": "+differs)
@@ -150,4 +135,63 @@ func TestAnAggregatorWaitsForServicesThatAgreeWithIt(t *testing.T) {
 	require.NoError(t, other.Replica("aggregator-1").WaitReady(t.Context()))
 	says("aggregator-1", "/readyz?verbose", 200, "[-]same-settings failed: reason withheld, ignored")
 	says("aggregator-1", "/readyz/same-settings", 500, "core at "+strings.TrimPrefix(other.Replica("core-0").URL, "https://"))
+}
+
+// says waits until a replica answers a probe with a code and a text.
+func says(t *testing.T, replica *framework.Replica, path string, code int, text string) {
+	t.Helper()
+	framework.Eventually(t, replica.Name+path+" says "+text, func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, replica.ProbeURL+path, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err := errors.Join(err, resp.Body.Close()); err != nil {
+			return err
+		}
+		if resp.StatusCode != code || !strings.Contains(string(body), text) {
+			return fmt.Errorf("%d %s", resp.StatusCode, body)
+		}
+		return nil
+	})
+}
+
+// encrypts returns an EncryptionConfiguration for Secrets and boats.
+func encrypts(providers string) []byte {
+	return []byte(`{"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration", "resources": [
+		{"resources": ["secrets", "boats.example.com"], "providers": [` + providers + `]}]}`)
+}
+
+func TestServicesThatAreConfiguredDifferentlyAreReported(t *testing.T) {
+	const (
+		identity = `{"identity": {}}`
+		aescbc   = `{"aescbc": {"keys": [{"name": "one", "secret": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}]}}, ` + identity
+		path     = "/readyz/same-configuration"
+	)
+	env := framework.ForTest(t)
+	file := func(name, providers string) string {
+		file := filepath.Join(env.Dir, name)
+		require.NoError(t, os.WriteFile(file, encrypts(providers), 0o600))
+		return "--encryption-provider-config=" + file
+	}
+	const reload = "--encryption-provider-config-automatic-reload=true"
+	other, err := startFleet(t.Context(), env,
+		framework.ReplicaOptions{Name: "core-0", Args: []string{file("core-0", aescbc), reload}},
+		framework.ReplicaOptions{Name: "core-1", Args: []string{file("core-1", identity), reload}},
+		framework.ReplicaOptions{Name: "extensions-0", Args: []string{file("extensions-0", aescbc)}},
+		framework.ReplicaOptions{Name: "aggregator-0"})
+	require.NoError(t, err)
+	aggregator := other.Replica("aggregator-0")
+	says(t, aggregator, path, http.StatusInternalServerError, "encryption of secrets is ")
+	says(t, aggregator, "/readyz?verbose", http.StatusOK, "[-]same-configuration failed: reason withheld, ignored")
+	count, err := other.Metric(t.Context(), "aggregator-0", "tripod_configuration_differences", "kind=encryption", "between=replicas")
+	require.NoError(t, err)
+	require.InDelta(t, 2, count, 0, "Secrets and boats")
+
+	file("core-1", aescbc)
+	says(t, aggregator, path, http.StatusOK, "ok")
 }
