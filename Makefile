@@ -164,7 +164,7 @@ bench: build test-assets ## Run stock and Tripod side by side, and write docs/be
 # Root gives every process a network and a disk of its own; without it, the faults that need them are left out.
 FAULTS_ARGS ?= -docs docs/faults.md
 .PHONY: faults
-faults: build test-assets ## Break one thing after the other under load, and write the tables of docs/faults.md; 20 minutes, best as root (FAULTS_ARGS="-run kill").
+faults: build test-assets ## Break one thing after the other under load, and write the tables of docs/faults.md; 15 minutes, best as root (FAULTS_ARGS="-run kill").
 	go run ./test/disturb/faults $(FAULTS_ARGS)
 
 ##@ Release

@@ -23,11 +23,34 @@ import (
 // aged is how old the certificates are when a cluster starts: nobody's clock may be an hour behind a new one.
 const aged = 2 * time.Hour
 
+// The authorities.
+const (
+	clientCA     = "ca"
+	frontProxyCA = "front-proxy-ca"
+	serviceCA    = "service-ca"
+	// serverCA issues the certificate of the servers that clients reach. At first it is the one for clients.
+	serverCA = "server-ca"
+)
+
 // authorityOf has the authorities of a directory, each of which issued itself.
 var authorityOf = map[string]string{
-	"ca": "ca", "front-proxy-ca": "front-proxy-ca", "service-ca": "service-ca",
-	"apiserver": "ca", "admin": "ca", "kubelet-client": "ca", "front-proxy-client": "front-proxy-ca",
-	"core": "service-ca", "extensions": "service-ca", "aggregator": "service-ca",
+	clientCA: clientCA, frontProxyCA: frontProxyCA, serviceCA: serviceCA, serverCA: serverCA,
+	"apiserver": serverCA, "admin": clientCA, "kubelet-client": clientCA, "front-proxy-client": frontProxyCA,
+	"core": serviceCA, "extensions": serviceCA, "aggregator": serviceCA,
+}
+
+// prepareCertificates makes all certificates of a directory older, and has servers keep their authority when that for clients is replaced.
+func prepareCertificates(dir string) error {
+	for _, extension := range []string{".crt", ".key"} {
+		content, err := os.ReadFile(filepath.Join(dir, clientCA+extension))
+		if err != nil {
+			return err
+		}
+		if err := atomicfile.Write(filepath.Join(dir, serverCA+extension), content); err != nil {
+			return err
+		}
+	}
+	return age(dir)
 }
 
 // age makes all certificates of a directory older.
@@ -70,15 +93,15 @@ func readCertificate(dir, name string) (*x509.Certificate, crypto.PublicKey, err
 	return pair.Leaf, pair.Leaf.PublicKey, nil
 }
 
-// rotate takes steps in the replacement of the service CA: it is trusted, it issues, the old one is not trusted any more. Between steps
+// rotate takes steps in the replacement of an authority: it is trusted, it issues, the old one is not trusted any more. Between steps
 // everybody has time to read the files.
-func (c *cluster) rotate(ctx context.Context, steps int) error {
+func (c *cluster) rotate(ctx context.Context, name string, steps int) error {
 	store, err := certs.Open(c.pki)
 	if err != nil {
 		return err
 	}
 	for range steps {
-		authority, err := store.Authority("service-ca", "")
+		authority, err := store.Authority(name, "")
 		if err != nil {
 			return err
 		}
@@ -86,26 +109,64 @@ func (c *cluster) rotate(ctx context.Context, steps int) error {
 		if err != nil {
 			return err
 		}
-		if state == certs.NewIssues {
-			for _, name := range []string{"core", "extensions", "aggregator"} {
-				if err := issueAgain(c.pki, name, time.Now().Add(-time.Minute), time.Now().AddDate(1, 0, 0)); err != nil {
-					return err
-				}
+		switch state {
+		case certs.NotRotating:
+			c.distrusted = time.Now()
+			return nil
+		case certs.NewIssues:
+			if err := c.issueAllAgain(name); err != nil {
+				return err
 			}
+		case certs.NewTrusted:
 		}
 		sleep(ctx, filesAreReadWithin)
 	}
 	return nil
 }
 
-// filesAreReadWithin is how often services look at their files, and some more.
-const filesAreReadWithin = 5 * time.Second
+// issueAllAgain has an authority issue its certificates again, and clients use them.
+func (c *cluster) issueAllAgain(authority string) error {
+	for name, by := range authorityOf {
+		if by != authority || name == authority {
+			continue
+		}
+		if err := issueAgain(c.pki, name, time.Now().Add(-time.Minute), time.Now().AddDate(1, 0, 0)); err != nil {
+			return err
+		}
+	}
+	return c.reconnect()
+}
 
-// expiries are certificates that expire under load, and an authority that is replaced.
+const (
+	// filesAreReadWithin is how often services look at their files, and some more.
+	filesAreReadWithin = 3 * time.Second
+	// authoritiesAreRead is how long clients of an authority that is gone may be served.
+	authoritiesAreRead = 5 * time.Second
+)
+
+// replacements are authorities that are replaced under load.
+func replacements() []fault {
+	replace := func(what, name string, sides []string, needsClient bool) fault {
+		f := fault{
+			name: what + " CA replaced", group: "certificates", sides: sides,
+			begin: func(ctx context.Context, c *cluster) error { return c.rotate(ctx, name, 2) },
+			end:   func(ctx context.Context, c *cluster) error { return c.rotate(ctx, name, 1) },
+		}
+		if needsClient {
+			f.replaces = name
+		}
+		return f
+	}
+	return []fault{
+		replace("service", serviceCA, ours, false), replace("client", clientCA, both, true), replace("front-proxy", frontProxyCA, both, true),
+	}
+}
+
+// expiries are certificates that expire under load.
 func expiries() []fault {
 	expire := func(service, name string, short bool, then func(context.Context, *cluster) error) fault {
 		return fault{
-			name: "certificate of " + service + " expires" + name, group: "certificates", sides: []string{tripod}, cuts: true, short: short,
+			name: "certificate of " + service + " expires" + name, group: "certificates", sides: ours, cuts: true, short: short,
 			begin: func(ctx context.Context, c *cluster) error {
 				err := issueAgain(c.pki, service, time.Now().Add(-aged), time.Now().Add(time.Second))
 				sleep(ctx, 2*time.Second)
@@ -127,21 +188,12 @@ func expiries() []fault {
 	return []fault{
 		expire("core", "", false, func(context.Context, *cluster) error { return nil }),
 		expireAndBreak("core"), expireAndBreak("extensions"), expireAndBreak("aggregator"),
-		{
-			name: "service CA replaced", group: "certificates", sides: []string{tripod},
-			begin: func(ctx context.Context, c *cluster) error { return c.rotate(ctx, 2) },
-			end:   func(ctx context.Context, c *cluster) error { return c.rotate(ctx, 1) },
-		},
 	}
 }
 
 // breakConnections resets all TCP connections of hosts on which anything is sent in a second.
 func (c *cluster) breakConnections(ctx context.Context, names ...string) error {
-	hosts := c.hostsOf(names)
-	var errs []error
-	for _, h := range hosts {
-		errs = append(errs, h.filter(ctx, "meta l4proto tcp reject with tcp reset"))
-	}
+	err := c.eachHost(names, func(h *host) error { return h.filter(ctx, "meta l4proto tcp reject with tcp reset") })
 	sleep(ctx, time.Second)
-	return errors.Join(append(errs, c.connectAll(ctx, hosts))...)
+	return errors.Join(err, c.eachHost(names, func(h *host) error { return h.connect(ctx) }))
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,19 +15,11 @@ import (
 	"syscall"
 	"time"
 
-	"k8s.io/client-go/rest"
-
 	"github.com/tripod-k8s/tripod/local/balancer"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// The sides.
-const (
-	tripod = "Tripod"
-	stock  = "kube-apiserver"
-)
-
-// etcd is the name of its host and process.
+// etcd is what all of its members are called.
 const etcd = "etcd"
 
 // restartAfter is when a process that ended by itself is started again. A kubelet does so at once, the first time.
@@ -43,10 +34,10 @@ type replica interface {
 	Process() *framework.Process
 }
 
-// cluster is Tripod with two replicas of each service, or two kube-apiservers, on an etcd of one member. Clients reach it through a
-// balancer of TCP connections, which gives new connections to servers that are ready.
+// cluster is Tripod, or kube-apiservers, on an etcd. Clients reach it through a balancer of TCP connections, which gives new connections to
+// servers that are ready.
 type cluster struct {
-	side     string
+	side     side
 	machine  *machine
 	pki      string
 	url      string
@@ -54,14 +45,19 @@ type cluster struct {
 	// fronts are the replicas that clients reach, and urls where each is.
 	fronts []string
 	urls   map[string]string
-	disk   *disk  // of etcd, or nil
-	names  *names // of backends, or nil
+	// roles are the replicas that have other names on each side, or at other times, by the names in faults.
+	roles map[string][]string
+	names *names // of backends, or nil
 
 	environment *framework.Environment
 	balancer    *balancer.Balancer
 	// administrator, a user with a certificate and a stranger without one also reach fronts without the balancer. direct is an administrator
-	// who gives up soon.
+	// who gives up soon. reconnections have them read their certificates again.
 	administrator, user, stranger, direct *http.Client
+	reconnections                         []func() error
+	// load is that of the fault, and distrusted when certificates of an old authority ceased to be good.
+	load       *load
+	distrusted time.Time
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -77,18 +73,22 @@ type cluster struct {
 }
 
 // startCluster starts a side.
-func startCluster(ctx context.Context, side, artifacts string) (c *cluster, err error) {
-	environment, err := framework.New(artifacts)
+func startCluster(ctx context.Context, s side) (c *cluster, err error) {
+	environment, err := framework.New("faults-" + s.name)
 	if err != nil {
 		return nil, err
 	}
 	c = &cluster{
-		side: side, environment: environment, machine: newMachine(ctx, environment.Dir), pki: filepath.Join(environment.Dir, "pki"),
+		side: s, environment: environment, machine: newMachine(ctx, environment.Dir), pki: filepath.Join(environment.Dir, "pki"),
 		replicas: map[string]replica{}, urls: map[string]string{}, held: map[string]bool{}, unready: map[string]bool{}, clocks: map[string]*clock{},
+		roles: map[string][]string{},
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = stop
-	start := map[string]func(context.Context) error{tripod: c.startTripod, stock: c.startStock}[side]
+	start := c.startTripod
+	if s.stock {
+		start = c.startStock
+	}
 	for _, step := range []func(context.Context) error{c.startEtcd, start, c.connect} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, c.close(true))
@@ -125,56 +125,55 @@ func (c *cluster) close(failed bool) error {
 			<-p.Done()
 		}
 	}
-	removeDisks(context.Background())
+	c.machine.removeDisks(context.Background())
 	errs = append(errs, c.environment.Close(failed))
 	c.machine.close()
 	return errors.Join(errs...)
 }
 
-// startEtcd starts an etcd of one member, which syncs, on a disk of its own.
-func (c *cluster) startEtcd(ctx context.Context) error {
-	h, err := c.machine.host(ctx, etcd)
-	if err != nil {
-		return err
-	}
-	data := filepath.Join(c.environment.Dir, etcd)
-	if c.machine.noDisk == "" {
-		if c.disk, err = c.machine.disk(ctx, etcd); err != nil {
-			c.machine.noDisk = err.Error()
-		} else {
-			data = filepath.Join(c.disk.dir, "data")
+// number returns the names of the replicas of services, and of their fronts.
+func (c *cluster) number(services ...string) (replicas []string) {
+	for _, service := range services {
+		for i := range c.side.replicas {
+			replicas = append(replicas, fmt.Sprintf("%s-%d", service, i))
 		}
 	}
-	if err := os.MkdirAll(data, 0o700); err != nil {
-		return err
-	}
-	peers := "http://" + h.address + ":2380"
-	_, err = c.program(h, etcd, "test-assets/etcd", "--data-dir="+data, "--log-level=warn",
-		"--listen-client-urls="+c.etcdURL(), "--advertise-client-urls="+c.etcdURL(),
-		"--listen-peer-urls="+peers, "--initial-advertise-peer-urls="+peers, "--initial-cluster=default="+peers)
-	if err != nil {
-		return err
-	}
-	return framework.Poll(ctx, "etcd is healthy", ok(http.DefaultClient, c.etcdURL()+"/health"))
+	return replicas
 }
 
-func (c *cluster) etcdURL() string { return "http://" + c.machine.hosts[etcd].address + ":2379" }
+// setFronts says which replicas clients reach.
+func (c *cluster) setFronts(service string) {
+	c.fronts = c.number(service)
+	for i := range c.fronts {
+		c.roles[fmt.Sprintf("front-%d", i)] = c.fronts[i : i+1]
+	}
+}
 
-// backends are the replicas that the aggregators send requests to.
-var backends = []string{"core-0", "core-1", "extensions-0", "extensions-1"}
+// own replaces names that are roles by those of replicas.
+func (c *cluster) own(names []string) (replicas []string) {
+	for _, name := range names {
+		if role := c.roles[name]; role != nil {
+			replicas = append(replicas, role...)
+		} else {
+			replicas = append(replicas, name)
+		}
+	}
+	return replicas
+}
 
 func (c *cluster) startTripod(ctx context.Context) error {
-	c.fronts = []string{"aggregator-0", "aggregator-1"}
-	options := framework.FleetOptions{EtcdURL: c.etcdURL(), Prepare: age}
+	c.setFronts("aggregator")
+	services := append(c.number("core", "extensions"), c.fronts...)
+	options := framework.FleetOptions{EtcdURL: c.etcdURLs(), Prepare: prepareCertificates}
 	if c.machine.noNetwork == "" {
 		var err error
-		if c.names, err = serveNames(ctx); err != nil {
+		if c.names, err = serveNames(ctx, c.machine.address(gateway)); err != nil {
 			c.machine.noNetwork = err.Error()
 		} else {
 			options.Domain = domain
 		}
 	}
-	for _, name := range slices.Concat(backends, c.fronts) {
+	for _, name := range services {
 		h, err := c.machine.host(ctx, name)
 		if err != nil {
 			return err
@@ -187,7 +186,7 @@ func (c *cluster) startTripod(ctx context.Context) error {
 		return err
 	}
 	c.pki = fleet.PKI
-	for _, name := range slices.Concat(backends, c.fronts) {
+	for _, name := range services {
 		c.replicas[name] = fleet.Replica(name)
 	}
 	for _, name := range c.fronts {
@@ -203,13 +202,20 @@ func (c *cluster) tellTheTruth() {
 	}
 	c.names.answer(true)
 	for _, service := range []string{"core", "extensions"} {
-		c.names.set(service, c.machine.hosts[service+"-0"].address, c.machine.hosts[service+"-1"].address)
+		var addresses []string
+		for _, name := range c.number(service) {
+			addresses = append(addresses, c.machine.hosts[name].address)
+		}
+		c.names.set(service, addresses...)
 	}
 }
 
 func (c *cluster) startStock(ctx context.Context) error {
-	c.fronts = []string{"kube-apiserver-0", "kube-apiserver-1"}
-	if err := errors.Join(framework.MakeStockPKI(c.pki), age(c.pki)); err != nil {
+	c.setFronts("kube-apiserver")
+	if err := framework.MakeStockPKI(c.pki); err != nil {
+		return err
+	}
+	if err := prepareCertificates(c.pki); err != nil {
 		return err
 	}
 	const port = 6443
@@ -219,7 +225,7 @@ func (c *cluster) startStock(ctx context.Context) error {
 			return err
 		}
 		c.urls[name] = fmt.Sprintf("https://%s:%d", h.address, port)
-		flags := append(framework.StockFlags(c.pki, c.etcdURL(), h.address, port), "--endpoint-reconciler-type=none")
+		flags := append(framework.StockFlags(c.pki, c.etcdURLs(), h.address, port), "--endpoint-reconciler-type=none")
 		if _, err := c.program(h, name, "test-assets/kube-apiserver", flags...); err != nil {
 			return err
 		}
@@ -233,21 +239,7 @@ func (c *cluster) connect(ctx context.Context) (err error) {
 		return err
 	}
 	c.url = fmt.Sprintf("https://127.0.0.1:%d", c.balancer.Port())
-	config, err := rest.TLSConfigFor(c.admin())
-	if err != nil {
-		return err
-	}
-	config.ServerName = "localhost"
-	c.direct = &http.Client{Timeout: time.Second, Transport: &http.Transport{
-		TLSClientConfig: config, ForceAttemptHTTP2: true, HTTP2: &http.HTTP2Config{SendPingTimeout: time.Second, PingTimeout: time.Second},
-	}}
-	if c.administrator, err = rest.HTTPClientFor(c.admin()); err != nil {
-		return err
-	}
-	if c.user, err = c.newClient(reader, time.Now().AddDate(1, 0, 0)); err != nil {
-		return err
-	}
-	if c.stranger, err = c.newClient("", time.Time{}); err != nil {
+	if err := c.makeClients(); err != nil {
 		return err
 	}
 	for _, name := range c.fronts {
@@ -257,13 +249,6 @@ func (c *cluster) connect(ctx context.Context) (err error) {
 	}
 	c.balance()
 	return nil
-}
-
-// admin returns a configuration for a user in the group system:masters, through the balancer.
-func (c *cluster) admin() *rest.Config {
-	return &rest.Config{Host: c.url, QPS: -1, Timeout: requestTimeout, TLSClientConfig: rest.TLSClientConfig{
-		CAFile: filepath.Join(c.pki, "ca.crt"), CertFile: filepath.Join(c.pki, "admin.crt"), KeyFile: filepath.Join(c.pki, "admin.key"),
-	}}
 }
 
 // check asks the servers that clients reach whether they are ready, as a balancer does.

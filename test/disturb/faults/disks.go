@@ -6,56 +6,57 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
-
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 )
 
 // slowWrites is how many writes a second a slow disk does: each sync takes more than 100 ms.
 const slowWrites = 8
 
-// disks are troubles of etcd's disk.
-func disks() []fault {
-	return []fault{
-		{
-			name: "disk of etcd full", group: "disk", sides: both, needs: ownDisk,
-			begin: func(ctx context.Context, c *cluster) error { return errors.Join(c.disk.fill(), c.writeMuch(ctx)) },
-			end:   func(_ context.Context, c *cluster) error { return c.disk.empty() },
+// fillDisk, slowDisk and hangDisk are troubles of disks of etcd.
+func fillDisk(name string, sides []string, members ...string) fault {
+	return fault{
+		name: "disk of " + name + " full", group: "disk", sides: sides, needs: ownDisk,
+		begin: func(ctx context.Context, c *cluster) error {
+			return errors.Join(c.eachDisk(members, (*disk).fill), c.writeUntilItFails(ctx))
 		},
-		{
-			name: "disk of etcd slow", group: "disk", sides: both, needs: ownDisk,
-			begin: func(_ context.Context, c *cluster) error { return c.machine.hosts[etcd].slow(c.disk, slowWrites) },
-			end:   func(_ context.Context, c *cluster) error { return c.machine.hosts[etcd].slow(c.disk, 0) },
+		end: func(_ context.Context, c *cluster) error { return c.eachDisk(members, (*disk).empty) },
+	}
+}
+
+func slowDisk(name string, sides []string, members ...string) fault {
+	slow := func(c *cluster, writes int) error {
+		return c.eachHost(members, func(h *host) error { return h.slow(h.disk, writes) })
+	}
+	return fault{
+		name: "disk of " + name + " slow", group: "disk", sides: sides, needs: ownDisk,
+		begin: func(_ context.Context, c *cluster) error { return slow(c, slowWrites) },
+		end:   func(_ context.Context, c *cluster) error { return slow(c, 0) },
+	}
+}
+
+func hangDisk(name string, sides []string, members ...string) fault {
+	return fault{
+		name: "disk of " + name + " hangs", group: "disk", sides: sides, needs: ownDisk,
+		begin: func(ctx context.Context, c *cluster) error {
+			return c.eachDisk(members, func(d *disk) error { return d.freeze(ctx) })
 		},
-		{
-			name: "disk of etcd hangs", group: "disk", sides: both, needs: ownDisk,
-			begin: func(ctx context.Context, c *cluster) error { return c.disk.freeze(ctx) },
-			end:   func(ctx context.Context, c *cluster) error { return c.disk.thaw(ctx) },
+		end: func(ctx context.Context, c *cluster) error {
+			return c.eachDisk(members, func(d *disk) error { return d.thaw(ctx) })
 		},
 	}
 }
 
-// writeMuch writes until etcd cannot. It has some room in files that it has made already.
-func (c *cluster) writeMuch(ctx context.Context) error {
-	admin, err := kubernetes.NewForConfigAndClient(c.admin(), c.administrator)
-	if err != nil {
-		return err
+func disks() []fault {
+	return []fault{fillDisk("etcd", both, etcd), slowDisk("etcd", both, etcd), hangDisk("etcd", both, etcd)}
+}
+
+func (c *cluster) eachHost(replicas []string, do func(*host) error) error {
+	var errs []error
+	for _, h := range c.hostsOf(replicas) {
+		errs = append(errs, do(h))
 	}
-	const tries, size = 300, 700 << 10
-	for i := range tries {
-		name := fmt.Sprintf("large-%d", i%3)
-		large := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"value": strings.Repeat(string('a'+rune(i%26)), size)}}
-		_, err := admin.CoreV1().ConfigMaps(metav1.NamespaceDefault).Update(ctx, large, metav1.UpdateOptions{})
-		if apierrors.IsNotFound(err) {
-			_, err = admin.CoreV1().ConfigMaps(metav1.NamespaceDefault).Create(ctx, large, metav1.CreateOptions{})
-		}
-		if err != nil {
-			return nil //nolint:nilerr // that is what was wanted
-		}
-	}
-	return errors.New("etcd has still room")
+	return errors.Join(errs...)
+}
+
+func (c *cluster) eachDisk(replicas []string, do func(*disk) error) error {
+	return c.eachHost(replicas, func(h *host) error { return do(h.disk) })
 }

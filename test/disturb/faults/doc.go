@@ -3,13 +3,15 @@
 
 // Command faults shows what users see of Tripod while something is broken: it runs two replicas of each service and an etcd under a
 // load, breaks one thing after the other, mends it, and looks whether anything was lost. It does the same to two stock kube-apiservers
-// where that makes sense.
+// where that makes sense, to both on an etcd of three members, and to one replica of each service and one kube-apiserver. These sides are in
+// side.go. Two of them are broken at a time.
 //
 // Each process has a network namespace, a cgroup and, for etcd, a file system of its own, which needs root. Without root all processes
 // are on loopback, and the faults that need more are left out, which the table says.
 //
 //	go run ./test/disturb/faults                          # all of it, about 15 minutes
 //	go run ./test/disturb/faults -run 'kill|partition'
+//	go run ./test/disturb/faults -sides 'single'
 //	go run ./test/disturb/faults -list
 //
 // For each fault, new clients read and write for a while before, while it lasts and until all is well again. They repeat no request. Then

@@ -28,16 +28,18 @@ type fault struct {
 	needs needs
 	// cuts says that the fault keeps a replica from what is new about rights, and that it serves nevertheless, or again at its end.
 	cuts bool
+	// replaces is the authority that it replaces. The certificate that ends is one of the old authority then.
+	replaces string
+	// atLeast is how long it lasts at least, because it takes longer than others to show.
+	atLeast time.Duration
 	// short says that the short form has it.
 	short      bool
 	begin, end func(context.Context, *cluster) error
 }
 
-var both = []string{tripod, stock}
-
 // faults returns all faults in the order of the table.
 func faults() []fault {
-	return slices.Concat(ends(), stops(), partitions(), losses(), disks(), memories(), clockJumps(), lies(), expiries())
+	return slices.Concat(ends(), stops(), members(), partitions(), losses(), disks(), memories(), clockJumps(), lies(), expiries(), replacements())
 }
 
 // leftOut returns why a machine cannot have this fault, or nothing.
@@ -60,11 +62,14 @@ func (f fault) leftOut(m *machine) string {
 // knew, and may need until the next ping to hear the rest.
 func (f fault) bounds(rights *revocation, mended time.Time) map[string]time.Duration {
 	bounds := map[string]time.Duration{byRight: tokenCache, byCustomRight: tokenCache, byToken: tokenCache, byCertificate: time.Second}
+	if f.replaces != "" {
+		bounds[byCertificate] = authoritiesAreRead
+	}
 	if !f.cuts {
 		return bounds
 	}
 	for way := range bounds {
-		bounds[way] += max(0, mended.Sub(rights.ended(way))) + pings
+		bounds[way] += max(0, mended.Sub(rights.ended(way))) + newsWithin
 	}
 	return bounds
 }

@@ -14,7 +14,7 @@ import (
 // TestNothingIsLost is the short form: whatever breaks, Tripod recovers, all acknowledged writes are there, and no right is in force for
 // longer than docs/threat-model.md says. How many requests fail, and for how long, is not its matter.
 func TestNothingIsLost(t *testing.T) {
-	c, err := startCluster(t.Context(), tripod, "faults")
+	c, err := startCluster(t.Context(), sideOf(tripod))
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, c.close(t.Failed())) })
 	for i, f := range faults() {

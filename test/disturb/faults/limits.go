@@ -28,15 +28,13 @@ func unified() bool {
 	return err == nil
 }
 
-// groupDirs returns the cgroups of a host, or of all hosts for *.
-func groupDirs(host string) []string {
-	patterns := []string{filepath.Join(groupRoot, prefix+"-"+host)}
+// groupDirs returns the cgroups of a name, or all that match if it ends in *.
+func groupDirs(name string) []string {
+	patterns := []string{filepath.Join(groupRoot, name)}
 	if !unified() {
-		patterns = []string{
-			filepath.Join(groupRoot, memoryController, prefix+"-"+host), filepath.Join(groupRoot, diskController, prefix+"-"+host),
-		}
+		patterns = []string{filepath.Join(groupRoot, memoryController, name), filepath.Join(groupRoot, diskController, name)}
 	}
-	if host != "*" {
+	if !strings.HasSuffix(name, "*") {
 		return patterns
 	}
 	var dirs []string
@@ -47,8 +45,8 @@ func groupDirs(host string) []string {
 	return dirs
 }
 
-func (h *host) makeGroups() error {
-	dirs := groupDirs(h.name)
+func (h *host) makeGroups(name string) error {
+	dirs := groupDirs(name)
 	for _, dir := range dirs {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			return fmt.Errorf("cannot make a cgroup: %w", err)
@@ -112,7 +110,7 @@ const diskSize = "512M"
 
 // disk makes a disk. Its file has the prefix, by which it is found again.
 func (m *machine) disk(ctx context.Context, name string) (*disk, error) {
-	image, d := filepath.Join(m.dir, prefix+"-"+name+".img"), &disk{dir: filepath.Join(m.dir, name+"-disk")}
+	image, d := filepath.Join(m.dir, m.object(name)+".img"), &disk{dir: filepath.Join(m.dir, name+"-disk")}
 	if err := os.Mkdir(d.dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -157,11 +155,11 @@ func (d *disk) freeze(ctx context.Context) error { return execute(ctx, "fsfreeze
 func (d *disk) thaw(ctx context.Context) error   { return execute(ctx, "fsfreeze", "--unfreeze", d.dir) }
 
 // removeDisks unmounts what this run or an earlier one has mounted.
-func removeDisks(ctx context.Context) {
+func (m *machine) removeDisks(ctx context.Context) {
 	list, _ := exec.CommandContext(ctx, "losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE").Output() //nolint:errcheck // then there are none
 	for line := range strings.Lines(string(list)) {
 		fields := strings.Fields(line)
-		if len(fields) < 2 || !strings.HasPrefix(filepath.Base(fields[1]), prefix) {
+		if len(fields) < 2 || !strings.HasPrefix(filepath.Base(fields[1]), m.object("")) {
 			continue
 		}
 		for _, command := range [][]string{{"fsfreeze", "--unfreeze"}, {"umount"}} { // fails where it is not frozen, or not mounted

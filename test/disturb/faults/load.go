@@ -26,7 +26,7 @@ import (
 
 const (
 	// requestTimeout is when clients give a request up.
-	requestTimeout = 10 * time.Second
+	requestTimeout = 5 * time.Second
 	// workers is how many clients use each resource, and interval how long each waits between requests.
 	workers  = 6
 	interval = 150 * time.Millisecond
@@ -67,9 +67,13 @@ type load struct {
 	messages    map[string]int
 }
 
-// startLoad starts clients. The number tells objects of one load from those of others.
-func (c *cluster) startLoad(ctx context.Context, number int) (*load, error) {
-	client, err := traffic.Dial(c.admin(), 4)
+// startLoad starts clients, whom a proxy authenticates if they say so. The number tells objects of one load from those of others.
+func (c *cluster) startLoad(ctx context.Context, number int, proxied bool) (*load, error) {
+	config := c.admin()
+	if proxied {
+		config = c.proxy()
+	}
+	client, err := traffic.Dial(config, 4)
 	if err != nil {
 		return nil, err
 	}
@@ -95,6 +99,7 @@ func (c *cluster) startLoad(ctx context.Context, number int) (*load, error) {
 		_, err := l.send(ctx, http.MethodGet, "/apis", nil)
 		return err
 	})
+	c.load = l
 	return l, nil
 }
 
@@ -181,6 +186,7 @@ func (l *load) finish(ctx context.Context) (counts map[string]count, lost []stri
 	l.working.Wait()
 	defer l.client.Close()
 	defer l.stopWatch()
+	l.cluster.load = nil
 	counts = l.counts
 	for _, w := range l.workers {
 		for _, span := range w.Spans {

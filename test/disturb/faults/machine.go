@@ -12,28 +12,28 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 )
 
-// prefix is that of the names of kernel objects that this command makes.
+// prefix is that of the names of kernel objects that this command makes. The number of the machine follows.
 const prefix = "tripod-faults"
 
-// Addresses of processes are in subnet; the command itself is at gateway, and answers their questions about names there.
+// The last bytes of addresses. The command itself is at gateway, and answers questions of processes about names there.
 const (
-	subnet  = "10.213.77."
-	gateway = subnet + "1"
-	// loopback is used without network namespaces.
-	loopback = "127.213.77."
-	// inRoot is the end of the command's cable to the switch. A name of an interface has at most 15 characters.
-	inRoot = "tripod-faults0"
+	gateway   = 1
+	firstHost = 10
+	nobody    = 250
 )
 
-// machine is what this machine lets the command do. Reasons say why not, and are empty where it can.
+// most is how many clusters may be broken at a time.
+const most = 10
+
+// machine is what this machine lets the command do for one cluster. Reasons say why not, and are empty where it can.
 type machine struct {
 	noNetwork, noDisk, noLimits string
 	dir                         string
 	hosts                       map[string]*host
-	// locked is held while kernel objects of this command may exist.
+	// number tells names and addresses from those of other clusters, and locked is held while they are used.
+	number int
 	locked *os.File
 }
 
@@ -44,17 +44,19 @@ type host struct {
 	namespace string
 	// groups are the directories of its cgroups by controller.
 	groups map[string]string
+	// disk is that of a member of etcd, or nil.
+	disk *disk
 }
 
 // newMachine removes what an earlier run has left, and finds out what is possible.
 func newMachine(ctx context.Context, dir string) *machine {
 	m := &machine{dir: dir, hosts: map[string]*host{}}
-	if os.Geteuid() != 0 {
-		m.noNetwork, m.noDisk, m.noLimits = "needs root", "needs root", "needs root"
+	if err := m.lock(); err != nil {
+		m.noNetwork, m.noDisk, m.noLimits = err.Error(), err.Error(), err.Error()
 		return m
 	}
-	if err := m.lock(ctx); err != nil {
-		m.noNetwork, m.noDisk, m.noLimits = err.Error(), err.Error(), err.Error()
+	if os.Geteuid() != 0 {
+		m.noNetwork, m.noDisk, m.noLimits = "needs root", "needs root", "needs root"
 		return m
 	}
 	m.clean(ctx)
@@ -66,11 +68,11 @@ func newMachine(ctx context.Context, dir string) *machine {
 	}
 	// The switch has a namespace of its own, because firewalls often filter what bridges in that of the machine forward.
 	commands := [][]string{
-		{"ip", "netns", "add", prefix + "-switch"},
-		{"ip", "-n", prefix + "-switch", "link", "add", "switch", "type", "bridge"},
-		{"ip", "-n", prefix + "-switch", "link", "set", "switch", "up"},
+		{"ip", "netns", "add", m.object("switch")},
+		{"ip", "-n", m.object("switch"), "link", "add", "switch", "type", "bridge"},
+		{"ip", "-n", m.object("switch"), "link", "set", "switch", "up"},
 	}
-	commands = append(commands, cable(inRoot, "", gateway)...)
+	commands = append(commands, m.cable(m.inRoot(), "", m.address(gateway))...)
 	for _, command := range commands {
 		if err := execute(ctx, command...); err != nil {
 			m.noNetwork = "network namespaces: " + err.Error()
@@ -80,19 +82,39 @@ func newMachine(ctx context.Context, dir string) *machine {
 	return m
 }
 
-// lock waits until no other run uses the names of kernel objects.
-func (m *machine) lock(ctx context.Context) (err error) {
-	if m.locked, err = os.OpenFile(filepath.Join(os.TempDir(), prefix+".lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
-		return fmt.Errorf("cannot lock the names of kernel objects: %w", err)
+// lock takes the first number that no other cluster has.
+func (m *machine) lock() error {
+	for number := range most {
+		file, err := os.OpenFile(filepath.Join(os.TempDir(), fmt.Sprint(prefix, number, ".lock")), os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			continue // it is another user's
+		}
+		if syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			m.number, m.locked = number, file
+			return nil
+		}
+		_ = file.Close() // it was only locked by another
 	}
-	for ctx.Err() == nil && syscall.Flock(int(m.locked.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
-		sleep(ctx, time.Second)
+	return fmt.Errorf("%d clusters are broken already", most)
+}
+
+// object returns the name of a kernel object.
+func (m *machine) object(name string) string { return fmt.Sprint(prefix, m.number, "-", name) }
+
+// inRoot is the end of the command's cable to the switch. A name of an interface has at most 15 characters.
+func (m *machine) inRoot() string { return fmt.Sprint(prefix, m.number) }
+
+// address returns an address, on loopback without network namespaces.
+func (m *machine) address(last int) string {
+	first := 10
+	if m.noNetwork != "" {
+		first = 127
 	}
-	return ctx.Err()
+	return fmt.Sprintf("%d.213.%d.%d", first, 70+m.number, last)
 }
 
 // cable returns the commands that connect a namespace, or that of the machine, with the switch.
-func cable(name, namespace, address string) [][]string {
+func (m *machine) cable(name, namespace, address string) [][]string {
 	ip := []string{"ip"}
 	if namespace != "" {
 		ip = append(ip, "-n", namespace)
@@ -100,25 +122,24 @@ func cable(name, namespace, address string) [][]string {
 	in := func(args ...string) []string { return append(append([]string(nil), ip...), args...) }
 	plug := "p" + address[strings.LastIndex(address, ".")+1:]
 	return [][]string{
-		in("link", "add", name, "type", "veth", "peer", "name", plug, "netns", prefix+"-switch"),
+		in("link", "add", name, "type", "veth", "peer", "name", plug, "netns", m.object("switch")),
 		in("address", "add", address+"/24", "dev", name),
 		in("link", "set", name, "up"),
 		in("link", "set", "lo", "up"),
-		{"ip", "-n", prefix + "-switch", "link", "set", plug, "master", "switch", "up"},
+		{"ip", "-n", m.object("switch"), "link", "set", plug, "master", "switch", "up"},
 	}
 }
 
 // host makes the host of a process.
 func (m *machine) host(ctx context.Context, name string) (*host, error) {
 	h := &host{name: name, groups: map[string]string{}}
-	number := len(m.hosts) + 10
+	h.address = m.address(len(m.hosts) + firstHost)
 	m.hosts[name] = h
 	if m.noNetwork != "" {
-		h.address = fmt.Sprint(loopback, number)
 		return h, nil
 	}
-	h.address, h.namespace = fmt.Sprint(subnet, number), prefix+"-"+name
-	commands := append([][]string{{"ip", "netns", "add", h.namespace}}, cable("eth0", h.namespace, h.address)...)
+	h.namespace = m.object(name)
+	commands := append([][]string{{"ip", "netns", "add", h.namespace}}, m.cable("eth0", h.namespace, h.address)...)
 	for _, command := range commands {
 		if err := execute(ctx, command...); err != nil {
 			return nil, err
@@ -129,11 +150,11 @@ func (m *machine) host(ctx context.Context, name string) (*host, error) {
 	if err := os.MkdirAll(filepath.Dir(resolver), 0o755); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(resolver, []byte("nameserver "+gateway+"\noptions timeout:1 attempts:1\n"), 0o644); err != nil {
+	if err := os.WriteFile(resolver, []byte("nameserver "+m.address(gateway)+"\noptions timeout:1 attempts:1\n"), 0o644); err != nil {
 		return nil, err
 	}
 	if m.noLimits == "" {
-		if err := h.makeGroups(); err != nil {
+		if err := h.makeGroups(m.object(name)); err != nil {
 			m.noLimits = err.Error()
 		}
 	}
@@ -181,30 +202,33 @@ func (h *host) connect(ctx context.Context) error {
 	return executeWith(ctx, "add table inet faults\ndelete table inet faults\n", "ip", "netns", "exec", h.namespace, "nft", "-f", "-")
 }
 
-// clean removes everything that has the prefix.
+// clean removes everything that has the prefix and the number.
 func (m *machine) clean(ctx context.Context) {
 	list, _ := exec.CommandContext(ctx, "ip", "netns", "list").Output() //nolint:errcheck // without it there is nothing to remove
 	for line := range strings.Lines(string(list)) {
-		if name, _, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(name, prefix+"-") {
+		if name, _, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(name, m.object("")) {
 			_ = execute(ctx, "ip", "netns", "delete", name) // the next run tries again
 			_ = os.RemoveAll(filepath.Join("/etc/netns", name))
 		}
 	}
-	if _, err := net.InterfaceByName(inRoot); err == nil {
-		_ = execute(ctx, "ip", "link", "delete", inRoot)
+	if _, err := net.InterfaceByName(m.inRoot()); err == nil {
+		_ = execute(ctx, "ip", "link", "delete", m.inRoot())
 	}
-	removeDisks(ctx)
-	for _, dir := range groupDirs("*") {
+	m.removeDisks(ctx)
+	for _, dir := range groupDirs(m.object("*")) {
 		_ = os.Remove(dir)
 	}
 }
 
 // close removes what was made. Processes have ended.
 func (m *machine) close() {
-	if m.locked != nil {
-		m.clean(context.Background())
-		_ = m.locked.Close() // which unlocks it
+	if m.locked == nil {
+		return
 	}
+	if os.Geteuid() == 0 {
+		m.clean(context.Background())
+	}
+	_ = m.locked.Close() // which unlocks it
 }
 
 func execute(ctx context.Context, command ...string) error { return executeWith(ctx, "", command...) }

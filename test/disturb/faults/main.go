@@ -9,11 +9,15 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/test/framework"
 )
@@ -23,7 +27,8 @@ func main() { framework.RunCommand("faults", run) }
 // options are what the command line says.
 type options struct {
 	run       *regexp.Regexp
-	sides     []string
+	sides     []side
+	clusters  int
 	lasts     time.Duration
 	artifacts string
 	docs      string
@@ -36,8 +41,9 @@ func parse(args []string) (*options, error) {
 	o := &options{progress: os.Stderr}
 	flags := flag.NewFlagSet("faults", flag.ContinueOnError)
 	pattern := flags.String("run", "", "only faults whose names match this regular expression (-list); what is known of the others stays in the table")
-	sides := flags.String("sides", tripod+","+stock, "what is broken")
-	flags.DurationVar(&o.lasts, "duration", 10*time.Second, "how long each fault lasts")
+	sides := flags.String("sides", "", "only sides whose names match this regular expression")
+	flags.IntVar(&o.clusters, "clusters", 2, "how many sides are broken at a time")
+	flags.DurationVar(&o.lasts, "duration", 6*time.Second, "how long each fault lasts, except those that take longer to show")
 	output := flags.String("o", "table", "table or json")
 	flags.StringVar(&o.artifacts, "artifacts", "artifacts/faults", "directory for results")
 	flags.StringVar(&o.docs, "docs", "", "write the tables into this Markdown file")
@@ -45,16 +51,15 @@ func parse(args []string) (*options, error) {
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
-	o.json, o.sides = *output == "json", strings.Split(*sides, ",")
+	o.json = *output == "json"
 	if flags.NArg() > 0 || (!o.json && *output != "table") {
 		return nil, fmt.Errorf("-o must be table or json, and there are no arguments: %q", flags.Args())
 	}
-	for _, side := range o.sides {
-		if side != tripod && side != stock {
-			return nil, fmt.Errorf("-sides must be %s, %s or both", tripod, stock)
-		}
+	selected, err := regexp.Compile(*sides)
+	if err != nil {
+		return nil, err
 	}
-	var err error
+	o.sides = slices.DeleteFunc(slices.Clone(allSides), func(s side) bool { return !selected.MatchString(s.name) })
 	o.run, err = regexp.Compile(*pattern)
 	return o, err
 }
@@ -70,16 +75,21 @@ func run(ctx context.Context, args []string) error {
 		}
 		return nil
 	}
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // clients complain about clusters that are gone
 	r, err := openReport(o.artifacts)
 	if err != nil {
 		return err
 	}
-	for _, side := range o.sides {
-		selected := slices.DeleteFunc(faults(), func(f fault) bool { return !slices.Contains(f.sides, side) || !o.run.MatchString(f.name) })
-		if err := o.breakSide(ctx, side, selected, r); err != nil {
-			return err
-		}
+	began := time.Now()
+	var breaking errgroup.Group
+	breaking.SetLimit(o.clusters)
+	for _, s := range o.sides {
+		breaking.Go(func() error { return o.breakSide(ctx, s, r) })
 	}
+	if err := breaking.Wait(); err != nil {
+		return err
+	}
+	o.say("all of it took %s", time.Since(began).Round(time.Second))
 	if o.docs != "" {
 		if err := r.writeDocs(o.docs); err != nil {
 			return err
@@ -93,7 +103,13 @@ func run(ctx context.Context, args []string) error {
 }
 
 // breakSide tries faults on one side. After one from which it did not recover, the side is started anew.
-func (o *options) breakSide(ctx context.Context, side string, selected []fault, r *report) (err error) {
+func (o *options) breakSide(ctx context.Context, s side, r *report) (err error) {
+	selected := slices.DeleteFunc(faults(), func(f fault) bool { return !slices.Contains(f.sides, s.name) || !o.run.MatchString(f.name) })
+	if len(selected) == 0 {
+		return nil
+	}
+	began := time.Now()
+	defer func() { o.say("%s: %d faults took %s", s.name, len(selected), time.Since(began).Round(time.Second)) }()
 	var c *cluster
 	defer func() {
 		if c != nil {
@@ -105,33 +121,33 @@ func (o *options) breakSide(ctx context.Context, side string, selected []fault, 
 			return ctx.Err()
 		}
 		if c == nil {
-			o.say("%s starts", side)
-			if c, err = startCluster(ctx, side, "faults"); err != nil {
-				return fmt.Errorf("cannot start %s: %w", side, err)
+			starts := time.Now()
+			if c, err = startCluster(ctx, s); err != nil {
+				return fmt.Errorf("cannot start %s: %w", s.name, err)
 			}
+			o.say("%s started in %s", s.name, seconds(time.Since(starts)))
 		}
 		if reason := f.leftOut(c.machine); reason != "" {
-			o.say("%s: %s: left out: %s", side, f.name, reason)
-			if err := r.add(result{Fault: f.name, Side: side, LeftOut: reason}); err != nil {
+			o.say("%s: %s: left out: %s", s.name, f.name, reason)
+			if err := r.add(result{Fault: f.name, Side: s.name, LeftOut: reason}); err != nil {
 				return err
 			}
 			continue
 		}
-		o.say("%s: %s (%d of %d)", side, f.name, i+1, len(selected))
-		one, err := c.try(ctx, f, i, o.lasts)
+		one, err := c.try(ctx, f, i, max(o.lasts, f.atLeast))
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if err != nil {
 			one.NotRecovered = strings.Join(append([]string{err.Error()}, one.NotRecovered), ": ")
 		}
-		o.say("%s", one)
+		o.say("%d of %d: %s", i+1, len(selected), one)
 		if err := r.add(one); err != nil {
 			return err
 		}
 		if one.NotRecovered != "" {
 			if err := c.close(true); err != nil {
-				o.say("%s: %v", side, err)
+				o.say("%s: %v", s.name, err)
 			}
 			c = nil
 		}

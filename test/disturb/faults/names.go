@@ -26,8 +26,8 @@ type names struct {
 	silent    bool
 }
 
-func serveNames(ctx context.Context) (*names, error) {
-	connection, err := new(net.ListenConfig).ListenPacket(ctx, "udp", gateway+":53")
+func serveNames(ctx context.Context, address string) (*names, error) {
+	connection, err := new(net.ListenConfig).ListenPacket(ctx, "udp", address+":53")
 	if err != nil {
 		return nil, fmt.Errorf("cannot answer questions about names: %w", err)
 	}

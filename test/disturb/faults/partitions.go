@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 )
 
 // end is one end of a partition.
@@ -25,13 +26,20 @@ func partitions() []fault {
 		allCore       = end{"core", []string{"core-0", "core-1"}}
 		allExtensions = end{"extensions", []string{"extensions-0", "extensions-1"}}
 		store         = end{etcd, []string{etcd}}
-		ours          = []string{tripod}
 	)
 	return slices.Concat(
 		oneCore.from(aggregators, ours), oneExtensions.from(aggregators, ours), oneAggregator.from(allCore, ours),
-		oneExtensions.from(allCore, ours), allExtensions.from(allCore, ours),
+		later(10*time.Second, oneExtensions.from(allCore, ours)), later(10*time.Second, allExtensions.from(allCore, ours)),
 		oneCore.from(store, ours), oneExtensions.from(store, ours), oneAggregator.from(store, both),
 	)
+}
+
+// later has faults last longer than others.
+func later(atLeast time.Duration, faults []fault) []fault {
+	for i := range faults {
+		faults[i].atLeast = atLeast
+	}
+	return faults
 }
 
 // from returns the partitions between two ends.
@@ -56,7 +64,9 @@ func partition(name string, sides []string, ways ...[2]end) fault {
 			}
 			return errors.Join(errs...)
 		},
-		end: func(ctx context.Context, c *cluster) error { return c.connectAll(ctx, c.hostsOf(c.all())) },
+		end: func(ctx context.Context, c *cluster) error {
+			return c.eachHost(c.all(), func(h *host) error { return h.connect(ctx) })
+		},
 	}
 }
 
@@ -69,26 +79,16 @@ func (c *cluster) hostsOf(names []string) []*host {
 	return hosts
 }
 
-func (c *cluster) connectAll(ctx context.Context, hosts []*host) error {
-	var errs []error
-	for _, h := range hosts {
-		errs = append(errs, h.connect(ctx))
-	}
-	return errors.Join(errs...)
-}
-
 // losses are networks that lose packets everywhere.
 func losses() []fault {
 	return []fault{{
 		name: "1 % of packets lost", group: "loss", sides: both, needs: network,
 		begin: func(ctx context.Context, c *cluster) error {
-			var errs []error
-			for _, h := range c.machine.hosts {
-				errs = append(errs, h.lose(ctx, 1))
-			}
-			return errors.Join(errs...)
+			return c.eachHost(c.all(), func(h *host) error { return h.lose(ctx, 1) })
 		},
-		end: func(ctx context.Context, c *cluster) error { return c.connectAll(ctx, c.hostsOf(c.all())) },
+		end: func(ctx context.Context, c *cluster) error {
+			return c.eachHost(c.all(), func(h *host) error { return h.connect(ctx) })
+		},
 	}}
 }
 
@@ -96,7 +96,7 @@ func losses() []fault {
 func lies() []fault {
 	lie := func(name string, tell func(*cluster)) fault {
 		return fault{
-			name: "DNS " + name, group: "DNS", sides: []string{tripod}, needs: network,
+			name: "DNS " + name, group: "DNS", sides: ours, needs: network,
 			begin: func(_ context.Context, c *cluster) error { tell(c); return nil },
 			end:   func(_ context.Context, c *cluster) error { c.tellTheTruth(); return nil },
 		}
@@ -105,7 +105,7 @@ func lies() []fault {
 		lie("says that core is where extensions is", func(c *cluster) {
 			c.names.set("core", c.machine.hosts["extensions-0"].address, c.machine.hosts["extensions-1"].address)
 		}),
-		lie("says that core is where nobody is", func(c *cluster) { c.names.set("core", subnet+"250") }),
+		lie("says that core is where nobody is", func(c *cluster) { c.names.set("core", c.machine.address(nobody)) }),
 		lie("knows one core only", func(c *cluster) { c.names.set("core", c.machine.hosts["core-1"].address) }),
 		lie("knows no core", func(c *cluster) { c.names.set("core") }),
 		lie("is silent", func(c *cluster) { c.names.answer(false) }),

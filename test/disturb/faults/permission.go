@@ -5,18 +5,10 @@ package main
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net/http"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -40,10 +32,10 @@ const (
 	askInterval = 200 * time.Millisecond
 	// tokenCache is how long kube-apiserver and Tripod believe a token without asking again.
 	tokenCache = 10 * time.Second
-	// pings is when a service that waits for news gives a connection up on which nothing comes: after 30 s it asks, and 15 s later it knows.
-	pings = 45 * time.Second
+	// newsWithin is when a service that waits for news gives a connection up on which nothing comes: after 30 s it asks, and 15 s later it knows.
+	newsWithin = 45 * time.Second
 	// validFor is how long the certificate of a client is valid that expires during each fault.
-	validFor = 6 * time.Second
+	validFor = before + revokeAfter + time.Second
 	// temporary is the user of that certificate.
 	temporary = "faults-temporary"
 )
@@ -178,8 +170,9 @@ func ask(ctx context.Context, client *http.Client, server, token, path string) e
 	return fmt.Errorf("status %d: %s", resp.StatusCode, body)
 }
 
-// startRevocation gives rights, and returns when they are in force everywhere.
-func (c *cluster) startRevocation(ctx context.Context, number int) (*revocation, error) {
+// startRevocation gives rights, and returns when they are in force everywhere. The certificate is one of the authority that a fault
+// replaces, if it does.
+func (c *cluster) startRevocation(ctx context.Context, number int, replaces string) (*revocation, error) {
 	admin, err := kubernetes.NewForConfigAndClient(c.admin(), c.administrator)
 	if err != nil {
 		return nil, err
@@ -199,11 +192,9 @@ func (c *cluster) startRevocation(ctx context.Context, number int) (*revocation,
 			}
 		}
 	}
-	expires := time.Now().Add(validFor).Truncate(time.Second)
-	if r.expiring, err = c.newClient(temporary, expires); err != nil {
+	if err := r.certify(replaces); err != nil {
 		return nil, err
 	}
-	r.revoked[byCertificate] = expires
 	asking, stop := context.WithCancel(context.WithoutCancel(ctx))
 	r.stop = stop
 	for _, server := range c.urls {
@@ -212,6 +203,39 @@ func (c *cluster) startRevocation(ctx context.Context, number int) (*revocation,
 		}
 	}
 	return r, nil
+}
+
+// certify gives the user a certificate that ends.
+func (r *revocation) certify(replaces string) error {
+	authority, name, expires := "ca", temporary, time.Now().Add(validFor).Truncate(time.Second)
+	switch replaces {
+	case "":
+		r.revoked[byCertificate] = expires
+	case frontProxyCA:
+		authority, name, expires = frontProxyCA, "front-proxy-client", time.Now().Add(time.Hour)
+	default:
+		expires = time.Now().Add(time.Hour)
+	}
+	config, err := r.cluster.certified(authority, name, expires)
+	if err != nil {
+		return err
+	}
+	r.expiring = &http.Client{Transport: newTransport(config, impatient)}
+	if replaces == frontProxyCA {
+		r.expiring.Transport = speakingFor{user: temporary, next: r.expiring.Transport}
+	}
+	return nil
+}
+
+// end says when the certificate ceased to be good, if it has not expired. It was good until then.
+func (r *revocation) end(at time.Time) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.revoked[byCertificate] = at
+	if refused := at.Sub(r.allowed[byCertificate]); refused > requestTimeout {
+		return fmt.Errorf("a certificate was refused for %s before its end", seconds(refused))
+	}
+	return nil
 }
 
 // give gives the rights, and may do so again.
@@ -327,31 +351,4 @@ func (r *revocation) finish() map[string]time.Duration {
 		}
 	}
 	return stale
-}
-
-// newClient returns a client of a user whose certificate is valid for a while, or of nobody if user is empty.
-func (c *cluster) newClient(user string, until time.Time) (*http.Client, error) {
-	authority, err := tls.LoadX509KeyPair(filepath.Join(c.pki, "ca.crt"), filepath.Join(c.pki, "ca.key"))
-	if err != nil {
-		return nil, err
-	}
-	config := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "localhost", MinVersion: tls.VersionTLS12}
-	config.RootCAs.AddCert(authority.Leaf)
-	if user != "" {
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			return nil, err
-		}
-		der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-			SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: user},
-			NotBefore: time.Now().Add(-aged), NotAfter: until, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-		}, authority.Leaf, key.Public(), authority.PrivateKey)
-		if err != nil {
-			return nil, err
-		}
-		config.Certificates = []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}
-	}
-	return &http.Client{Transport: &http.Transport{
-		TLSClientConfig: config, ForceAttemptHTTP2: true, HTTP2: &http.HTTP2Config{SendPingTimeout: 2 * time.Second, PingTimeout: 2 * time.Second},
-	}}, nil
 }

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tripod-k8s/tripod/internal/service/atomicfile"
@@ -22,6 +23,7 @@ import (
 // report is what is known of all faults, also from runs before, in a file.
 type report struct {
 	path    string
+	mu      sync.Mutex
 	Date    time.Time `json:"date"`
 	Results []result  `json:"results"`
 }
@@ -43,6 +45,8 @@ func openReport(artifacts string) (*report, error) {
 
 // add remembers a result in the place of an earlier one.
 func (r *report) add(one result) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	same := func(other result) bool { return other.Fault == one.Fault && other.Side == one.Side }
 	r.Results = append(slices.DeleteFunc(r.Results, same), one)
 	r.Date = time.Now()
@@ -63,7 +67,7 @@ func (r *report) writeJSON(w io.Writer) error {
 func (r *report) wrong() error {
 	var errs []error
 	for _, one := range r.Results {
-		if one.Side == tripod {
+		if !sideOf(one.Side).stock {
 			errs = append(errs, one.wrong()...)
 		}
 	}
@@ -95,7 +99,12 @@ func (r result) String() string {
 	if r.LeftOut != "" {
 		return "left out: " + r.LeftOut
 	}
-	return strings.TrimSpace(fmt.Sprintf("  %s %v", strings.Join(r.cells(), " | "), r.Reasons))
+	sum, took := time.Duration(0), make([]string, 0, len(phases))
+	for _, phase := range phases {
+		sum += r.Took[phase]
+		took = append(took, phase+" "+seconds(r.Took[phase]))
+	}
+	return fmt.Sprintf("%s %v; took %s (%s)", strings.Join(r.cells(), " | "), r.Reasons, seconds(sum), strings.Join(took, ", "))
 }
 
 var header = []string{

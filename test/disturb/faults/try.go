@@ -19,7 +19,7 @@ import (
 
 const (
 	// before is how long clients work before a fault, and calm how long nothing may fail after it.
-	before = 2 * time.Second
+	before = time.Second
 	calm   = 2 * time.Second
 	// revokeAfter is when rights end, after the beginning of a fault.
 	revokeAfter = 2 * time.Second
@@ -52,24 +52,39 @@ type result struct {
 	// Restarts is how many processes ended by themselves.
 	Restarts int      `json:"restarts"`
 	Reasons  []string `json:"reasons,omitempty"`
+	// Took is how long each phase took.
+	Took map[string]time.Duration `json:"took,omitempty"`
 }
+
+// phases are what happens for each fault, one after the other.
+var phases = []string{"start", "before", "broken", "recovery", "search"}
 
 // try has clients work while there is a fault.
 func (c *cluster) try(ctx context.Context, f fault, number int, lasts time.Duration) (r result, err error) {
-	r = result{Fault: f.name, Side: c.side}
+	r = result{Fault: f.name, Side: c.side.name, Took: map[string]time.Duration{}}
+	phase, since := 0, time.Now()
+	next := func() { // ends a phase
+		r.Took[phases[phase]] = time.Since(since)
+		phase, since = phase+1, time.Now()
+	}
 	if err := framework.Poll(ctx, "all is well", c.wellness); err != nil {
 		return r, err
 	}
-	rights, err := c.startRevocation(ctx, number)
-	if err != nil {
-		return r, fmt.Errorf("cannot give rights: %w", err)
+	if err := c.findLeader(ctx); err != nil {
+		return r, err
 	}
-	l, err := c.startLoad(ctx, number)
+	l, err := c.startLoad(ctx, number, f.replaces == frontProxyCA)
 	if err != nil {
-		rights.finish()
 		return r, fmt.Errorf("cannot start clients: %w", err)
 	}
+	rights, err := c.startRevocation(ctx, number, f.replaces)
+	if err != nil {
+		_, _, finishErr := l.finish(ctx)
+		return r, errors.Join(fmt.Errorf("cannot give rights: %w", err), finishErr)
+	}
+	next()
 	sleep(ctx, before)
+	next()
 	c.restarts = 0
 	began := time.Now()
 	looking := c.startLooking(ctx)
@@ -80,6 +95,10 @@ func (c *cluster) try(ctx context.Context, f fault, number int, lasts time.Durat
 	sleep(ctx, lasts)
 	mended := time.Now()
 	err = errors.Join(err, f.end(context.WithoutCancel(ctx), c))
+	if f.replaces != "" {
+		err = errors.Join(err, rights.end(c.distrusted))
+	}
+	next()
 	r.NotRecovered = c.recovered(ctx, l, rights, looking, mended)
 	stopRevoking()
 	working.Wait()
@@ -91,7 +110,9 @@ func (c *cluster) try(ctx context.Context, f fault, number int, lasts time.Durat
 	r.Stale, r.Restarts, r.Reasons = rights.finish(), c.restarts, l.reasons()
 	r.Bound = f.bounds(rights, mended)
 	var finishErr error
+	next()
 	r.Requests, r.Lost, finishErr = l.finish(ctx)
+	next()
 	return r, errors.Join(err, finishErr, ctx.Err())
 }
 
@@ -198,11 +219,11 @@ func (c *cluster) problems(ctx context.Context) (bad []string, noticed bool) {
 	}
 	for _, name := range c.all() {
 		switch {
-		case name == etcd:
-			ask(name, false, ok(c.direct, c.etcdURL()+"/health"))
+		case slices.Contains(c.roles[etcd], name):
+			ask(name, false, ok(c.direct, c.memberURL(name)+"/health"))
 		case c.urls[name] != "":
 			ask(name, true, ok(c.direct, c.urls[name]+"/readyz"))
-			if c.side == tripod {
+			if !c.side.stock {
 				ask(name, true, func(ctx context.Context) error { return c.usesAll(ctx, name) })
 			}
 		default:
@@ -214,7 +235,7 @@ func (c *cluster) problems(ctx context.Context) (bad []string, noticed bool) {
 	return bad, noticed
 }
 
-// usesAll returns an error unless an aggregator sends requests to two replicas of each backend.
+// usesAll returns an error unless an aggregator sends requests to all replicas of each backend.
 func (c *cluster) usesAll(ctx context.Context, aggregator string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.urls[aggregator]+"/metrics", nil)
 	if err != nil {
@@ -225,15 +246,15 @@ func (c *cluster) usesAll(ctx context.Context, aggregator string) error {
 		return nil //nolint:nilerr // that it is not ready is told elsewhere
 	}
 	defer resp.Body.Close() //nolint:errcheck // it was only read
-	serving := 0
+	serving, all := 0, fmt.Sprintf(" %d", c.side.replicas)
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
 		line := lines.Text()
-		if strings.HasPrefix(line, "tripod_backend_endpoints{") && strings.Contains(line, `state="serving"`) && strings.HasSuffix(line, " 2") {
+		if strings.HasPrefix(line, "tripod_backend_endpoints{") && strings.Contains(line, `state="serving"`) && strings.HasSuffix(line, all) {
 			serving++
 		}
 	}
 	if resp.StatusCode == http.StatusOK && serving < 2 {
-		return errors.New("it uses fewer than two replicas of a backend")
+		return errors.New("it does not use all replicas of a backend")
 	}
 	return nil
 }

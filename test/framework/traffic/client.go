@@ -28,7 +28,8 @@ const giveUp = time.Minute
 // Client sends requests to one address, over several HTTP/2 connections. Unlike client-go, it never retries.
 type Client struct {
 	url         string
-	connections []*http.Client
+	config      *rest.Config
+	connections atomic.Pointer[[]*http.Client]
 	next        atomic.Uint64
 	// Timeout is the timeout of a request, by default a minute.
 	Timeout time.Duration
@@ -45,30 +46,55 @@ func NewClient(t testing.TB, config *rest.Config, connections int) *Client {
 
 // Dial is NewClient for a program that is not a test. As in client-go, a client leaves a connection whose pings get no answer.
 func Dial(config *rest.Config, connections int) (*Client, error) {
-	c := &Client{url: config.Host}
-	for range connections {
-		tls, err := rest.TLSConfigFor(config)
+	c := &Client{url: config.Host, config: config}
+	return c, c.connect(connections)
+}
+
+// Reconnect has new requests use new connections, and reads the files of the configuration again. Requests that are under way finish
+// on the old ones.
+func (c *Client) Reconnect() error {
+	old := *c.connections.Load()
+	if err := c.connect(len(old)); err != nil {
+		return err
+	}
+	closeIdle(old)
+	return nil
+}
+
+// connect replaces the connections.
+func (c *Client) connect(count int) error {
+	var connections []*http.Client
+	for range count {
+		tls, err := rest.TLSConfigFor(c.config)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		c.connections = append(c.connections, &http.Client{Transport: &http.Transport{
+		var transport http.RoundTripper = &http.Transport{
 			TLSClientConfig: tls, ForceAttemptHTTP2: true, DisableCompression: true,
 			HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
-		}})
+		}
+		if c.config.WrapTransport != nil {
+			transport = c.config.WrapTransport(transport)
+		}
+		connections = append(connections, &http.Client{Transport: transport})
 	}
-	return c, nil
+	c.connections.Store(&connections)
+	return nil
 }
 
 // Close closes idle connections.
-func (c *Client) Close() {
-	for _, connection := range c.connections {
+func (c *Client) Close() { closeIdle(*c.connections.Load()) }
+
+func closeIdle(connections []*http.Client) {
+	for _, connection := range connections {
 		connection.CloseIdleConnections()
 	}
 }
 
 // connection returns the connections in turn.
 func (c *Client) connection() *http.Client {
-	return c.connections[c.next.Add(1)%uint64(len(c.connections))]
+	connections := *c.connections.Load()
+	return connections[c.next.Add(1)%uint64(len(connections))]
 }
 
 // Answer is the answer to a request, and when the request began and ended.

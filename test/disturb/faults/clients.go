@@ -1,0 +1,191 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"math/big"
+	"net/http"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
+)
+
+// client-go closes connections whose certificate was replaced. It looks for that less often by default.
+func init() { transport.CertCallbackRefreshDuration = time.Second }
+
+// makeClients makes those that all faults have.
+func (c *cluster) makeClients() (err error) {
+	fromFiles := func() (*tls.Config, error) {
+		config, err := rest.TLSConfigFor(c.admin())
+		if err == nil {
+			config.ServerName = "localhost"
+		}
+		return config, err
+	}
+	if c.administrator, err = c.reconnecting(asClientGo, fromFiles); err != nil {
+		return err
+	}
+	if c.direct, err = c.reconnecting(pings{time.Second, time.Second}, fromFiles); err != nil {
+		return err
+	}
+	c.administrator.Timeout, c.direct.Timeout = requestTimeout, time.Second
+	c.user, err = c.reconnecting(impatient, func() (*tls.Config, error) {
+		return c.certified("ca", reader, time.Now().AddDate(1, 0, 0))
+	})
+	if err != nil {
+		return err
+	}
+	roots, err := c.roots()
+	c.stranger = &http.Client{Transport: newTransport(&tls.Config{RootCAs: roots, ServerName: "localhost", MinVersion: tls.VersionTLS12}, impatient)}
+	return err
+}
+
+// admin returns a configuration for a user in the group system:masters, through the balancer.
+func (c *cluster) admin() *rest.Config { return c.config("admin") }
+
+// proxy returns the same for a proxy that authenticates this user.
+func (c *cluster) proxy() *rest.Config {
+	config := c.config("front-proxy-client")
+	config.WrapTransport = func(next http.RoundTripper) http.RoundTripper {
+		return speakingFor{user: "kubernetes-admin", group: "system:masters", next: next}
+	}
+	return config
+}
+
+func (c *cluster) config(certificate string) *rest.Config {
+	file := func(name string) string { return filepath.Join(c.pki, name) }
+	return &rest.Config{Host: c.url, QPS: -1, Timeout: requestTimeout, TLSClientConfig: rest.TLSClientConfig{
+		CAFile: file(serverCA + ".crt"), CertFile: file(certificate + ".crt"), KeyFile: file(certificate + ".key"),
+	}}
+}
+
+// speakingFor sends requests of an authenticating proxy.
+type speakingFor struct {
+	user, group string
+	next        http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s speakingFor) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	req.Header.Set("X-Remote-User", s.user)
+	req.Header.Set("X-Remote-Group", s.group)
+	return s.next.RoundTrip(req)
+}
+
+// CloseIdleConnections does what http.Client expects.
+func (s speakingFor) CloseIdleConnections() {
+	if closer, ok := s.next.(interface{ CloseIdleConnections() }); ok {
+		closer.CloseIdleConnections()
+	}
+}
+
+// reconnecting returns a client that uses new connections, and makes its configuration again, when the cluster says so.
+func (c *cluster) reconnecting(ping pings, configure func() (*tls.Config, error)) (*http.Client, error) {
+	r := &reconnector{}
+	reconnect := func() error {
+		config, err := configure()
+		if err != nil {
+			return err
+		}
+		if old := r.current.Swap(newTransport(config, ping)); old != nil {
+			old.CloseIdleConnections()
+		}
+		return nil
+	}
+	c.reconnections = append(c.reconnections, reconnect)
+	return &http.Client{Transport: r}, reconnect()
+}
+
+// reconnector sends requests on new connections, while those under way finish on old ones.
+type reconnector struct {
+	current atomic.Pointer[http.Transport]
+}
+
+// RoundTrip implements http.RoundTripper.
+func (r *reconnector) RoundTrip(req *http.Request) (*http.Response, error) {
+	return r.current.Load().RoundTrip(req)
+}
+
+// reconnect has all clients use new connections and certificates.
+func (c *cluster) reconnect() error {
+	var errs []error
+	for _, reconnect := range c.reconnections {
+		errs = append(errs, reconnect())
+	}
+	if c.load != nil {
+		errs = append(errs, c.load.client.Reconnect())
+	}
+	return errors.Join(errs...)
+}
+
+// pings says when a client asks whether a silent connection is alive, and how long it waits for the answer.
+type pings struct{ after, within time.Duration }
+
+var (
+	asClientGo = pings{30 * time.Second, 15 * time.Second}
+	impatient  = pings{2 * time.Second, 2 * time.Second}
+)
+
+func newTransport(config *tls.Config, ping pings) *http.Transport {
+	return &http.Transport{
+		TLSClientConfig: config, ForceAttemptHTTP2: true, HTTP2: &http.HTTP2Config{SendPingTimeout: ping.after, PingTimeout: ping.within},
+	}
+}
+
+// roots returns the authority that issues certificates of servers.
+func (c *cluster) roots() (*x509.CertPool, error) {
+	authority, err := c.authority(serverCA)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(authority.Leaf)
+	return roots, nil
+}
+
+func (c *cluster) authority(name string) (tls.Certificate, error) {
+	authority, err := tls.LoadX509KeyPair(filepath.Join(c.pki, name+".crt"), filepath.Join(c.pki, name+".key"))
+	if err != nil {
+		return authority, fmt.Errorf("cannot read authority %s: %w", name, err)
+	}
+	return authority, nil
+}
+
+// certified returns the configuration of a client with a certificate that an authority issues, and that is valid for a while.
+func (c *cluster) certified(authorityName, user string, until time.Time) (*tls.Config, error) {
+	roots, err := c.roots()
+	if err != nil {
+		return nil, err
+	}
+	authority, err := c.authority(authorityName)
+	if err != nil {
+		return nil, err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: user},
+		NotBefore: time.Now().Add(-aged), NotAfter: until, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}, authority.Leaf, key.Public(), authority.PrivateKey)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{
+		RootCAs: roots, ServerName: "localhost", MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+	}, nil
+}

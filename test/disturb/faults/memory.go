@@ -1,0 +1,63 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// hitWithin is how long a process may live with less memory than it needs.
+const hitWithin = 30 * time.Second
+
+// memories are limits of memory that are hit: a process gets no more than it uses, while users write large objects.
+func memories() []fault {
+	limit := func(name, replica string, sides []string) fault {
+		return fault{
+			name: "memory limit of " + name, group: "memory", sides: sides, needs: limits,
+			begin: func(ctx context.Context, c *cluster) error {
+				if err := c.hostsOf([]string{replica})[0].limitToUse(); err != nil {
+					return err
+				}
+				return c.writeUntilItEnds(ctx, c.own([]string{replica})[0])
+			},
+			end: func(_ context.Context, c *cluster) error {
+				return c.hostsOf([]string{replica})[0].limitMemory(0)
+			},
+		}
+	}
+	return []fault{
+		limit("one aggregator", "front-0", bothOrSingle), limit("one core", "core-0", oursOrSingle),
+		limit("one extensions", "extensions-0", oursOrSingle), limit("etcd", etcd, bothOrSingle),
+	}
+}
+
+// limitToUse gives processes of the host no more memory than they use.
+func (h *host) limitToUse() error {
+	uses, err := h.usesMemory()
+	// The kernel refuses a limit that it cannot reach by taking back what it can.
+	for more := int64(0); err == nil && more <= 16<<20; more += 1 << 20 {
+		if err := h.limitMemory(uses + more); err == nil {
+			return nil
+		}
+	}
+	return errors.Join(err, errors.New("the kernel refuses all limits"))
+}
+
+// writeUntilItEnds has users write large objects until the kernel has killed a process.
+func (c *cluster) writeUntilItEnds(ctx context.Context, name string) error {
+	process := c.process(name)
+	ctx, cancel := context.WithTimeout(ctx, hitWithin)
+	writing := c.writeLarge(ctx, larges...)
+	defer writing.Wait()
+	defer cancel()
+	select {
+	case <-process.Done():
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%s did not hit its limit of memory", name)
+	}
+}

@@ -1,0 +1,52 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import "slices"
+
+// side is a cluster that is broken.
+type side struct {
+	name string
+	// stock has kube-apiservers run instead of the services of Tripod.
+	stock bool
+	// replicas are of each service, or of kube-apiserver, and members of etcd.
+	replicas, members int
+}
+
+// The names of the sides.
+const (
+	tripod       = "Tripod"
+	stock        = "kube-apiserver"
+	singleTripod = "single Tripod"
+	singleStock  = "single kube-apiserver"
+	tripodOn3    = "Tripod on 3 etcd"
+	stockOn3     = "kube-apiserver on 3 etcd"
+)
+
+// allSides are in the order in which they start. That with most faults is the first.
+var allSides = []side{
+	{name: tripod, replicas: 2, members: 1},
+	{name: stock, stock: true, replicas: 2, members: 1},
+	{name: tripodOn3, replicas: 2, members: 3},
+	{name: stockOn3, stock: true, replicas: 2, members: 3},
+	{name: singleTripod, replicas: 1, members: 1},
+	{name: singleStock, stock: true, replicas: 1, members: 1},
+}
+
+// Groups of sides that have the same faults.
+var (
+	ours         = []string{tripod}
+	oursOrSingle = []string{tripod, singleTripod}
+	both         = []string{tripod, stock}
+	bothOrSingle = []string{tripod, stock, singleTripod, singleStock}
+	on3          = []string{tripodOn3, stockOn3}
+)
+
+// sideOf returns the side of a name. An earlier run may have had others.
+func sideOf(name string) side {
+	if i := slices.IndexFunc(allSides, func(s side) bool { return s.name == name }); i >= 0 {
+		return allSides[i]
+	}
+	return side{name: name}
+}
