@@ -27,17 +27,10 @@ func init() { transport.CertCallbackRefreshDuration = time.Second }
 
 // makeClients makes those that all faults have.
 func (c *cluster) makeClients() (err error) {
-	fromFiles := func() (*tls.Config, error) {
-		config, err := rest.TLSConfigFor(c.admin())
-		if err == nil {
-			config.ServerName = "localhost"
-		}
-		return config, err
-	}
-	if c.administrator, err = c.reconnecting(asClientGo, fromFiles); err != nil {
+	if c.administrator, err = c.reconnecting(asClientGo, c.tlsConfig); err != nil {
 		return err
 	}
-	if c.direct, err = c.reconnecting(pings{time.Second, time.Second}, fromFiles); err != nil {
+	if c.direct, err = c.reconnecting(pings{time.Second, time.Second}, c.tlsConfig); err != nil {
 		return err
 	}
 	c.administrator.Timeout, c.direct.Timeout = requestTimeout, time.Second
@@ -50,6 +43,15 @@ func (c *cluster) makeClients() (err error) {
 	roots, err := c.roots()
 	c.stranger = &http.Client{Transport: newTransport(&tls.Config{RootCAs: roots, ServerName: "localhost", MinVersion: tls.VersionTLS12}, impatient)}
 	return err
+}
+
+// tlsConfig returns that of an administrator who also reaches servers without the balancer.
+func (c *cluster) tlsConfig() (*tls.Config, error) {
+	config, err := rest.TLSConfigFor(c.admin())
+	if err == nil {
+		config.ServerName = "localhost"
+	}
+	return config, err
 }
 
 // admin returns a configuration for a user in the group system:masters, through the balancer.

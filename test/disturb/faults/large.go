@@ -6,8 +6,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,30 +22,33 @@ import (
 type large struct {
 	resource  schema.GroupVersionResource
 	namespace string
-	object    func(filling string) map[string]any
+	object    func(name, filling string) map[string]any
 }
 
-// fillingSize is how many bytes of each large object mean nothing, and largeWrites how many are written of a kind at most.
 const (
+	// fillingSize is how many bytes of each large object mean nothing.
 	fillingSize = 700 << 10
-	largeWrites = 150
+	// largeWrites is how many large objects are written at most, so that the disk of etcd has room for them.
+	largeWrites = 200
+	// largeUsers is how many users of each kind of large object each front has.
+	largeUsers = 4
 )
 
-var largeConfigMap = large{
-	resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, namespace: metav1.NamespaceDefault,
-	object: func(filling string) map[string]any { return largeData("v1", "ConfigMap", filling) },
-}
-
-// larges are objects of which each service keeps some. Every replica of extensions keeps definitions.
-var larges = []large{
-	largeConfigMap,
-	{
+var (
+	largeConfigMap = large{
+		resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, namespace: metav1.NamespaceDefault,
+		object: func(name, filling string) map[string]any { return largeData("v1", "ConfigMap", name, filling) },
+	}
+	largeCustom = large{
 		resource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: custom.Plural}, namespace: metav1.NamespaceDefault,
-		object: func(filling string) map[string]any { return largeData("example.com/v1", custom.Kind, filling) },
-	},
-	{
+		object: func(name, filling string) map[string]any {
+			return largeData("example.com/v1", custom.Kind, name, filling)
+		},
+	}
+	// largeDefinition is the only kind that every replica of extensions keeps.
+	largeDefinition = large{
 		resource: schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
-		object: func(filling string) map[string]any {
+		object: func(_, filling string) map[string]any {
 			return map[string]any{
 				"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "larges.example.com"},
 				"spec": map[string]any{
@@ -54,32 +60,56 @@ var larges = []large{
 				},
 			}
 		},
-	},
+	}
+)
+
+func largeData(version, kind, name, filling string) map[string]any {
+	return map[string]any{"apiVersion": version, "kind": kind, "metadata": map[string]any{"name": name}, "data": map[string]any{"value": filling}}
 }
 
-func largeData(version, kind, filling string) map[string]any {
-	return map[string]any{"apiVersion": version, "kind": kind, "metadata": map[string]any{"name": "large"}, "data": map[string]any{"value": filling}}
-}
-
-// put writes the object, other than before.
-func (l large) put(ctx context.Context, client dynamic.Interface, number int) error {
-	o := &unstructured.Unstructured{Object: l.object(strings.Repeat(string('a'+rune(number%26)), fillingSize))}
+// put writes an object, other than before.
+func (l large) put(ctx context.Context, client dynamic.Interface, name string, number int) error {
+	o := &unstructured.Unstructured{Object: l.object(name, strings.Repeat(string('a'+rune(number%26)), fillingSize))}
 	_, err := client.Resource(l.resource).Namespace(l.namespace).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: "faults", Force: true})
 	return err
 }
 
-// writeLarge has users write large objects until the context ends.
-func (c *cluster) writeLarge(ctx context.Context, kinds ...large) *sync.WaitGroup {
-	var writing sync.WaitGroup
-	for _, kind := range kinds {
-		writing.Go(func() {
-			client, err := dynamic.NewForConfigAndClient(c.admin(), c.administrator)
-			for i := 0; err == nil && i < largeWrites && ctx.Err() == nil; i++ {
-				_ = kind.put(ctx, client, i) // the next one is written anyhow
+// useLarge has users of each front write and read large objects until the context ends.
+func (c *cluster) useLarge(ctx context.Context) *sync.WaitGroup {
+	var using sync.WaitGroup
+	var left atomic.Int64
+	left.Store(largeWrites)
+	use := func(front string, kind large, name string) {
+		using.Go(func() {
+			client, err := c.largeUser(front)
+			for i := 0; err == nil && ctx.Err() == nil; i++ {
+				if left.Add(-1) >= 0 {
+					_ = kind.put(ctx, client, name, i) // the next one is tried anyhow
+				}
+				_, _ = client.Resource(kind.resource).Namespace(kind.namespace).List(ctx, metav1.ListOptions{Limit: 1})
 			}
 		})
 	}
-	return &writing
+	for _, front := range c.fronts {
+		for i := range largeUsers {
+			name := fmt.Sprintf("large-%s-%d", front, i)
+			use(front, largeConfigMap, name)
+			use(front, largeCustom, name)
+		}
+	}
+	use(c.fronts[0], largeDefinition, "")
+	return &using
+}
+
+// largeUser returns a user who has a connection of its own to a front.
+func (c *cluster) largeUser(front string) (dynamic.Interface, error) {
+	tls, err := c.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	config := c.admin()
+	config.Host = c.urls[front]
+	return dynamic.NewForConfigAndClient(config, &http.Client{Transport: newTransport(tls, impatient), Timeout: requestTimeout})
 }
 
 // writeUntilItFails writes large objects until etcd cannot. It has some room in files that it has made already.
@@ -88,8 +118,8 @@ func (c *cluster) writeUntilItFails(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for i := range 2 * largeWrites {
-		if err := largeConfigMap.put(ctx, client, i); err != nil {
+	for i := range largeWrites {
+		if err := largeConfigMap.put(ctx, client, "large", i); err != nil {
 			return nil //nolint:nilerr // that is what was wanted
 		}
 	}

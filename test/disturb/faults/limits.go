@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -72,7 +71,7 @@ func (h *host) limitMemory(bytes int64) error {
 	return os.WriteFile(filepath.Join(h.groups[memoryController], file), []byte(value), 0o600)
 }
 
-// usesMemory returns how many bytes the kernel cannot take back from processes of the host easily.
+// usesMemory returns how many bytes the kernel cannot take back from processes of the host: those that are not pages of files.
 func (h *host) usesMemory() (sum int64, err error) {
 	data, err := os.ReadFile(filepath.Join(h.groups[memoryController], "memory.stat"))
 	if err != nil {
@@ -80,7 +79,7 @@ func (h *host) usesMemory() (sum int64, err error) {
 	}
 	for line := range strings.Lines(string(data)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if bytes, err := strconv.ParseInt(value, 10, 64); err == nil && slices.Contains([]string{"rss", "mapped_file", "anon", "file_mapped"}, name) {
+		if bytes, err := strconv.ParseInt(value, 10, 64); err == nil && (name == "rss" || name == "anon") {
 			sum += bytes
 		}
 	}

@@ -51,7 +51,7 @@ func (h *host) limitToUse() error {
 func (c *cluster) writeUntilItEnds(ctx context.Context, name string) error {
 	process := c.process(name)
 	ctx, cancel := context.WithTimeout(ctx, hitWithin)
-	writing := c.writeLarge(ctx, larges...)
+	writing := c.useLarge(ctx)
 	defer writing.Wait()
 	defer cancel()
 	select {
