@@ -28,6 +28,8 @@ type fault struct {
 	needs needs
 	// cuts says that the fault keeps a replica from what is new about rights, and that it serves nevertheless, or again at its end.
 	cuts bool
+	// coresAway is how many replicas of core it takes away.
+	coresAway int
 	// replaces is the authority that it replaces. The certificate that ends is one of the old authority then.
 	replaces string
 	// atLeast is how long it lasts at least, because it takes longer than others to show.
@@ -60,10 +62,13 @@ func (f fault) leftOut(m *machine) string {
 
 // bounds returns how long rights may stay in force after their end, as docs/threat-model.md states it. A replica that is cut off keeps what it
 // knew, and may need until the next ping to hear the rest.
-func (f fault) bounds(rights *revocation, mended time.Time) map[string]time.Duration {
+func (f fault) bounds(s side, rights *revocation, mended time.Time) map[string]time.Duration {
 	bounds := map[string]time.Duration{byRight: tokenCache, byCustomRight: tokenCache, byToken: tokenCache, byCertificate: time.Second}
 	if f.replaces != "" {
 		bounds[byCertificate] = authoritiesAreRead
+	}
+	if !s.stock && f.coresAway == s.replicas {
+		bounds[byToken] = identityGrace
 	}
 	if !f.cuts {
 		return bounds

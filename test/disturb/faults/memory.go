@@ -17,7 +17,7 @@ const hitWithin = 30 * time.Second
 func memories() []fault {
 	limit := func(name, replica string, sides []string) fault {
 		return fault{
-			name: "memory limit of " + name, group: "memory", sides: sides, needs: limits,
+			name: "memory limit of " + name, group: "memory", sides: sides, needs: limits, coresAway: cores(replica),
 			begin: func(ctx context.Context, c *cluster) error {
 				if err := c.hostsOf([]string{replica})[0].limitToUse(); err != nil {
 					return err

@@ -32,6 +32,8 @@ const (
 	askInterval = 200 * time.Millisecond
 	// tokenCache is how long kube-apiserver and Tripod believe a token without asking again.
 	tokenCache = 10 * time.Second
+	// identityGrace is how long an aggregator believes tokens that it knows when it has lost every core.
+	identityGrace = 30 * time.Second
 	// newsWithin is when a service that waits for news gives a connection up on which nothing comes: after 30 s it asks, and 15 s later it knows.
 	newsWithin = 45 * time.Second
 	// validFor is how long the certificate of a client is valid that expires during each fault.

@@ -5,16 +5,27 @@ package main
 
 import (
 	"context"
+	"strings"
 	"time"
 )
 
 // kill has replicas die and come back.
 func kill(name string, sides []string, short bool, replicas ...string) fault {
 	return fault{
-		name: "kill " + name, group: "kill", sides: sides, short: short,
+		name: "kill " + name, group: "kill", sides: sides, short: short, coresAway: cores(replicas...),
 		begin: func(_ context.Context, c *cluster) error { return c.kill(c.own(replicas)...) },
 		end:   func(_ context.Context, c *cluster) error { return c.revive(c.own(replicas)...) },
 	}
+}
+
+// cores returns how many of the replicas are of core.
+func cores(replicas ...string) (count int) {
+	for _, name := range replicas {
+		if strings.HasPrefix(name, "core-") {
+			count++
+		}
+	}
+	return count
 }
 
 func ends() []fault {

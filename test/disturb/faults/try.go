@@ -108,7 +108,7 @@ func (c *cluster) try(ctx context.Context, f fault, number int, lasts time.Durat
 	r.Lasted, r.Recovered = mended.Sub(began), max(0, lastBad.Sub(mended), failedLast.Sub(mended))
 	r.FailedUntil = max(0, failedLast.Sub(began))
 	r.Stale, r.Restarts, r.Reasons = rights.finish(), c.restarts, l.reasons()
-	r.Bound = f.bounds(rights, mended)
+	r.Bound = f.bounds(c.side, rights, mended)
 	var finishErr error
 	next()
 	r.Requests, r.Lost, finishErr = l.finish(ctx)
