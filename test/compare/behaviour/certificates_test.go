@@ -38,7 +38,7 @@ func TestCertificatesAreMadeByManyAtOnce(t *testing.T) {
 			{Secret: "admin", Authority: "ca", CommonName: "admin", Usages: []string{"client"}},
 		},
 		ServiceAccountKey: &secrets.KeyConfig{Secret: "signer"},
-		Kubeconfig:        &secrets.KubeconfigConfig{Secret: "config", Key: "kubeconfig", Name: "test", Server: "https://server", Authority: "ca", Client: "admin"},
+		Kubeconfig:        &secrets.KubeconfigConfig{Secret: "config", Key: "kubeconfig", Name: "test", Server: "https://server", Client: "admin"},
 	}
 	client := allowedToMake(t, c.Namespace, "ca", "server", "admin", "signer", "config")
 	apply := func(o secrets.Options) {

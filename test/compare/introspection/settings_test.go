@@ -172,19 +172,19 @@ func TestServicesThatAreConfiguredDifferentlyAreReported(t *testing.T) {
 		aescbc   = `{"aescbc": {"keys": [{"name": "one", "secret": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}]}}, ` + identity
 		path     = "/readyz/same-configuration"
 	)
-	env := framework.ForTest(t)
+	dir := t.TempDir()
 	file := func(name, providers string) string {
-		file := filepath.Join(env.Dir, name)
+		file := filepath.Join(dir, name)
 		require.NoError(t, os.WriteFile(file, encrypts(providers), 0o600))
 		return "--encryption-provider-config=" + file
 	}
 	const reload = "--encryption-provider-config-automatic-reload=true"
-	other, err := startFleet(t.Context(), env,
-		framework.ReplicaOptions{Name: "core-0", Args: []string{file("core-0", aescbc), reload}},
-		framework.ReplicaOptions{Name: "core-1", Args: []string{file("core-1", identity), reload}},
-		framework.ReplicaOptions{Name: "extensions-0", Args: []string{file("extensions-0", aescbc)}},
-		framework.ReplicaOptions{Name: "aggregator-0"})
-	require.NoError(t, err)
+	other := framework.NewFleet(t, framework.FleetOptions{Replicas: []framework.ReplicaOptions{
+		{Name: "core-0", Args: []string{file("core-0", aescbc), reload}},
+		{Name: "core-1", Args: []string{file("core-1", identity), reload}},
+		{Name: "extensions-0", Args: []string{file("extensions-0", aescbc)}},
+		{Name: "aggregator-0"},
+	}})
 	aggregator := other.Replica("aggregator-0")
 	says(t, aggregator, path, http.StatusInternalServerError, "encryption of secrets is ")
 	says(t, aggregator, "/readyz?verbose", http.StatusOK, "[-]same-configuration failed: reason withheld, ignored")
