@@ -237,9 +237,7 @@ func TestAPanicEndsOnlyTheStream(t *testing.T) {
 					stop()
 					return io.EOF
 				}
-				var none map[string]int
-				none["a lie that finds a mistake"]++
-				return nil
+				panic("a lie found a mistake")
 			},
 			Failed: func(err error) { failed = append(failed, err.Error()) },
 		}
