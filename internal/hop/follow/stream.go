@@ -122,6 +122,7 @@ func (s *Stream) round(ctx context.Context, next *int) (time.Duration, error) {
 		*next++
 		followed, err := s.once(ctx, address)
 		if followed > steady {
+			s.logged = ""
 			return followed, nil
 		}
 		// One that is lost again and again at once does not count: there must be pauses.

@@ -6,6 +6,7 @@ package link
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -62,7 +63,7 @@ func (l *Link) probe(ctx context.Context, host string) {
 		if l.replicas.probed(host, err == nil, failures >= patience) {
 			klog.InfoS("Probed a replica", "service", l.service, "replica", host, "ready", err == nil, "reason", err)
 		}
-		l.leaveIfUnwell()
+		l.leaveIfUnwell(host)
 		select {
 		case <-ctx.Done():
 			return
@@ -76,14 +77,18 @@ func fails(status int) bool {
 	return status == http.StatusTooManyRequests || status >= http.StatusInternalServerError
 }
 
-// leaveIfUnwell leaves the replica that is asked first, if it is not ready and another is.
-func (l *Link) leaveIfUnwell() {
-	current := l.current.Load().(string)
-	if !l.replicas.isUnwell(current) {
+// leaveIfUnwell leaves a replica that is not ready if another is. Requests may have moved to another before, and left watches behind.
+func (l *Link) leaveIfUnwell(host string) {
+	if !l.replicas.isUnwell(host) || !l.anotherIsReady(host) {
 		return
 	}
-	if next := l.inOrder(); len(next) > 0 && next[0] != current {
-		l.current.Store(next[0])
-		l.replicas.leave(current, "it is not ready")
+	l.current.CompareAndSwap(host, l.inOrder()[0])
+	if l.replicas.watches(host) > 0 {
+		l.replicas.leave(host, "it is not ready")
 	}
+}
+
+// anotherIsReady reports whether another replica than this one passed its last probe.
+func (l *Link) anotherIsReady(host string) bool {
+	return slices.ContainsFunc(l.hosts(), func(other string) bool { return other != host && l.replicas.isReady(other) })
 }

@@ -197,7 +197,9 @@ func (l *Link) judge(server string, req *http.Request, response *http.Response) 
 	switch status := response.StatusCode; {
 	case l.follows.Load() && req.Method == http.MethodGet && fails(status):
 		l.leave(server)
-		l.replicas.leave(server, "it answers "+response.Status)
+		if len(l.hosts()) == 1 || l.anotherIsReady(server) { // a single address may be a load balancer's
+			l.replicas.leave(server, "it answers "+response.Status)
+		}
 	case status == http.StatusServiceUnavailable:
 		l.leave(server)
 	}

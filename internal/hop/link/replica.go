@@ -145,6 +145,13 @@ func (r *connected) isUnwell(host string) bool {
 	return r.byHost[host] != nil && r.byHost[host].unwell
 }
 
+// watches returns how many watches of a replica run.
+func (r *connected) watches(host string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.at(host).watches)
+}
+
 // isReady reports whether a replica passed its last probe. So it has the certificate of the service.
 func (r *connected) isReady(host string) bool {
 	r.mu.Lock()

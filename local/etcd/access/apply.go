@@ -42,8 +42,8 @@ type Options struct {
 	Progress func(line string)
 }
 
-// runKey is where the run that turns authentication on leaves its name. No service reaches it.
-const runKey = "/tripod/etcd-access"
+// runKey is where the run that turns authentication on leaves its name. No service reaches it: their keys begin with a slash.
+const runKey = "tripod-etcd-access"
 
 // apply is one run of Apply.
 type apply struct {

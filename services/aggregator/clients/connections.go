@@ -8,6 +8,7 @@ import (
 	"math"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/tripod-k8s/tripod/services/aggregator/shares"
 )
@@ -20,6 +21,8 @@ const (
 	unlimited = 1 << 30
 	// closingPart is the part of the memory that connections may take beyond, which are being closed.
 	closingPart = 8
+	// maxAwait is how long a new connection waits until there is room.
+	maxAwait = 100 * time.Millisecond
 )
 
 // Connections are those of all clients.
@@ -31,7 +34,9 @@ type Connections struct {
 	mu sync.Mutex
 	// taken is what all connections take, and closing what those of them take that are being closed.
 	taken, closing int64
-	owners         map[owner]*holder
+	// used is what those take that are in use.
+	used   int64
+	owners map[owner]*holder
 	// closed is signalled when a connection has been closed.
 	closed sync.Cond
 }
@@ -45,6 +50,8 @@ func (o owner) String() string { return o.user + o.address }
 type holder struct {
 	owner owner
 	taken int64
+	// used is what those of them take that are in use.
+	used  int64
 	count int
 	// unused are the connections that may be closed, the one first that has not been used for longest.
 	unused list.List
@@ -72,12 +79,34 @@ func (c *Connections) add(conn *connection) bool {
 	if !c.makeRoom(conn.bytes) {
 		return false
 	}
-	// What was closed is still there for a moment.
-	for c.taken+conn.bytes > c.limit+c.limit/closingPart && c.closing > 0 {
-		c.closed.Wait()
+	if !c.awaitClosed(conn.bytes) {
+		return false
 	}
 	c.give(conn, owner{address: conn.address})
 	openConnections.Inc()
+	return true
+}
+
+// awaitClosed waits until there is room for so many bytes: what was closed is still there for a moment. A handler can make that moment long, so
+// it returns false if there is no room soon.
+func (c *Connections) awaitClosed(bytes int64) bool {
+	full := func() bool { return c.taken+bytes > c.limit+c.limit/closingPart && c.closing > 0 }
+	if !full() {
+		return true
+	}
+	until := time.Now().Add(maxAwait)
+	timer := time.AfterFunc(maxAwait, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.closed.Broadcast()
+	})
+	defer timer.Stop()
+	for full() {
+		if !time.Now().Before(until) {
+			return false
+		}
+		c.closed.Wait()
+	}
 	return true
 }
 
@@ -135,13 +164,23 @@ func (c *Connections) give(conn *connection, to owner) {
 	h.taken += conn.bytes
 	c.taken += conn.bytes
 	takenBytes.Set(float64(c.taken))
-	if conn.inUse == 0 && !conn.evicted {
+	if conn.inUse > 0 {
+		c.use(conn, connectionCost)
+	} else if !conn.evicted {
 		conn.unused = h.unused.PushBack(conn)
 	}
 }
 
+// use notes what a connection takes of its holder's connections in use.
+func (c *Connections) use(conn *connection, bytes int64) {
+	conn.holder.used += bytes - conn.used
+	c.used += bytes - conn.used
+	conn.used = bytes
+}
+
 // take undoes give.
 func (c *Connections) take(conn *connection) {
+	c.use(conn, 0)
 	h := conn.holder
 	conn.holder = nil
 	if conn.unused != nil {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 
@@ -118,8 +119,8 @@ func TestOfUsersWithTheSameAddressTheLargestLosesConnections(t *testing.T) {
 func TestConnectionsInUseStay(t *testing.T) {
 	c := room(16)
 	all := flood(t, c, "10.0.0.1", 16)
-	for _, conn := range all {
-		c.begin(conn, named("a"))
+	for i, name := range strings.Split("aaaaaaaabbbbccde", "") {
+		require.True(t, c.begin(all[i], named(name)))
 	}
 	assert.Nil(t, arrive(c, "10.0.0.2"), "a connection for which there is no room")
 	c.end(all[3])
@@ -127,6 +128,32 @@ func TestConnectionsInUseStay(t *testing.T) {
 	for i, conn := range all {
 		assert.Equal(t, i == 3, isClosed(conn), "connection %d", i)
 	}
+}
+
+func TestAUserHasAsManyConnectionsInUseAsAreFree(t *testing.T) {
+	c := room(16)
+	all := flood(t, c, "10.0.0.1", 16)
+	begun := func(name string, conns []*connection) (n int) {
+		for _, conn := range conns {
+			if c.begin(conn, named(name)) {
+				n++
+			}
+		}
+		return n
+	}
+	assert.Equal(t, 8, begun("a", all[:10]))
+	assert.Equal(t, 4, begun("b", all[10:]), "another has half of what is left")
+	assert.NotNil(t, arrive(c, "10.0.0.2"), "one that is not in use closes")
+	assert.True(t, c.begin(all[0], named("a")), "another request on a connection in use")
+	for range 2 {
+		c.end(all[0])
+	}
+	assert.True(t, c.begin(all[1], named("a")))
+	c.remove(all[1])
+	for _, conn := range all[10:14] {
+		c.end(conn)
+	}
+	assert.Equal(t, 2, begun("a", flood(t, c, "10.0.0.1", 3)), "what connections give back is free")
 }
 
 func TestConnectionsOfServicesStayAndTakeNoRoom(t *testing.T) {
@@ -206,7 +233,7 @@ func TestARequestUsesItsConnection(t *testing.T) {
 				c.Use(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 					arrived <- from(req.Context())
 					<-proceed
-				})).ServeHTTP(w, req.WithContext(ctx))
+				}), nil).ServeHTTP(w, req.WithContext(ctx))
 			})))
 			server.Listener = c.Listen(server.Listener)
 			server.EnableHTTP2 = http2

@@ -17,12 +17,15 @@ import (
 // one has too much.
 func (c *Connections) Arrive(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		conn := from(req.Context())
-		if conn == nil {
+		conn, owner, counts := from(req.Context()), "", false
+		if conn != nil {
+			owner, counts = c.ownerOf(conn)
+		}
+		if !counts {
 			next.ServeHTTP(w, req)
 			return
 		}
-		share := c.requests.Arrive(c.ownerOf(conn), req.Header)
+		share := c.requests.Arrive(owner, req.Header)
 		if share == nil {
 			// As k8s.io/apiserver answers. It costs little, because many such requests may come at the same time.
 			w.Header().Set("Retry-After", "1")
@@ -34,8 +37,9 @@ func (c *Connections) Arrive(next http.Handler) http.Handler {
 	})
 }
 
-// Use is behind authentication. While a request of somebody who is known is in flight, its connection is in use.
-func (c *Connections) Use(next http.Handler) http.Handler {
+// Use is behind authentication. While a request of somebody who is known is in flight, its connection is in use. If its user has too many
+// connections in use, tooMany answers, and the connection closes.
+func (c *Connections) Use(next, tooMany http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		conn := from(req.Context())
 		sender, ok := request.UserFrom(req.Context())
@@ -43,7 +47,11 @@ func (c *Connections) Use(next http.Handler) http.Handler {
 			next.ServeHTTP(w, req)
 			return
 		}
-		c.begin(conn, sender)
+		if !c.begin(conn, sender) {
+			w.Header().Set("Connection", "close")
+			tooMany.ServeHTTP(w, req)
+			return
+		}
 		defer c.end(conn)
 		if routing.Of(req).Tunnel {
 			// A terminal may stand still. Nobody else uses the connection.

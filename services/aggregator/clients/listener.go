@@ -72,6 +72,8 @@ type connection struct {
 	unused  *list.Element
 	inUse   int
 	evicted bool
+	// used is what it takes of its holder's connections in use.
+	used int64
 	// mixed is set when the connection has had requests of several users.
 	mixed bool
 }
@@ -125,25 +127,26 @@ func (c *Connections) grow(conn *connection) {
 	c.makeRoom(0)
 }
 
-// ownerOf returns whose requests are that arrive on a connection.
-func (c *Connections) ownerOf(conn *connection) string {
+// ownerOf returns whose requests are that arrive on a connection, or false if they are those of a service.
+func (c *Connections) ownerOf(conn *connection) (string, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if conn.holder == nil {
-		return conn.address
+		return "", false
 	}
-	return conn.holder.owner.String()
+	return conn.holder.owner.String(), true
 }
 
-// begin is called when a request of a user begins on a connection.
-func (c *Connections) begin(conn *connection, sender user.Info) {
+// begin is called when a request of a user begins on a connection. It returns false if the user has too many connections in use. A user may
+// have as many as are still free (see package shares).
+func (c *Connections) begin(conn *connection, sender user.Info) bool {
 	name := shares.NameOf(sender)
 	exempt := trust.ServiceOf(sender) != "" || sender.GetName() == user.APIServerUser
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	conn.inUse++
 	if conn.holder == nil {
-		return
+		conn.inUse++
+		return true
 	}
 	to := conn.holder.owner
 	switch {
@@ -152,8 +155,12 @@ func (c *Connections) begin(conn *connection, sender user.Info) {
 	case to.user != "" && to.user != name:
 		to, conn.mixed = owner{address: conn.address}, true
 	}
+	if h := c.owners[to]; conn.inUse == 0 && !exempt && h != nil && h.used+connectionCost > c.limit-c.used {
+		return false
+	}
+	conn.inUse++
 	if conn.inUse > 1 && to == conn.holder.owner && !exempt {
-		return
+		return true
 	}
 	conn.busy.Store(true)
 	c.take(conn)
@@ -164,6 +171,7 @@ func (c *Connections) begin(conn *connection, sender user.Info) {
 	if !exempt || conn.evicted {
 		c.give(conn, to)
 	}
+	return true
 }
 
 // end is called when the request has ended.
@@ -174,6 +182,7 @@ func (c *Connections) end(conn *connection) {
 	if conn.inUse > 0 || conn.holder == nil {
 		return
 	}
+	c.use(conn, 0)
 	conn.received.Store(0)
 	conn.busy.Store(false)
 	if !conn.evicted {

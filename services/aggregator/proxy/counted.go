@@ -25,7 +25,11 @@ type counted struct {
 
 // RoundTrip sends the request. The answer of a write is never dropped: its client would not know that it was carried out.
 func (c counted) RoundTrip(req *http.Request) (*http.Response, error) {
-	stop := context.AfterFunc(req.Context(), c.share.TakeBack)
+	stop := context.AfterFunc(req.Context(), func() {
+		if errors.Is(context.Cause(req.Context()), context.Canceled) { // and not for a deadline
+			c.share.TakeBack()
+		}
+	})
 	resp, err := c.RoundTripper.RoundTrip(req)
 	stop()
 	class := routing.Of(req)

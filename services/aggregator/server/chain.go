@@ -92,7 +92,7 @@ func choose(full, short http.Handler) http.Handler {
 func (h *chains) full(own http.Handler, c *genericapiserver.Config) http.Handler {
 	fair := new(*c)
 	fair.FlowControl = trust.Fairness(c)
-	handler := genericapiserver.DefaultBuildHandlerChain(h.clients.Use(withAggregated(h.share(own, c), h.stop)), fair)
+	handler := genericapiserver.DefaultBuildHandlerChain(h.clients.Use(withAggregated(h.share(own, c), h.stop), tooMany(c)), fair)
 	handler = h.webhooks.gate(h.policy.Gate(handler, c), c)
 	handler = authn.RejectDuringOutage(handler, c.Authentication.Authenticator, c.Serializer)
 	// These are in the chain as well, where they find their work done.
@@ -106,7 +106,7 @@ func (h *chains) short(c *genericapiserver.Config) http.Handler {
 		authn.FailedHandler(c.Serializer, genericapifilters.Unauthorized(c.Serializer)),
 		c.AuditBackend, c.AuditPolicyRuleEvaluator)
 	failed = proxy.TellWarnings(genericapifilters.WithCacheControl(failed))
-	handler := h.clients.Use(forward(h.forwarders, c))
+	handler := h.clients.Use(forward(h.forwarders, c), tooMany(c))
 	if h.traces {
 		handler = genericapifilters.WithTracing(handler, c.TracerProvider)
 	} else {
@@ -160,6 +160,11 @@ func forward(to map[routing.Owner]http.Handler, c *genericapiserver.Config) http
 		}
 		forwarder.ServeHTTP(w, req)
 	})
+}
+
+// tooMany answers 429 to a user who has too much.
+func tooMany(c *genericapiserver.Config) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { proxy.TooMany(c.Serializer, w, req) })
 }
 
 // share counts requests that the aggregator answers itself as memory of their senders. Forwarders do so for all others.

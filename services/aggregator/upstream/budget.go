@@ -43,6 +43,9 @@ func (b *budget) deposit() {
 	b.add(retryShare)
 }
 
+// minScale is how small the scale may become, so that numbers keep their precision.
+const minScale = 1e-9
+
 // add adds retries. What users have taken shrinks by as much, each user's by the same part.
 func (b *budget) add(retries float64) {
 	b.free = min(b.free+retries, maxRetries)
@@ -54,6 +57,12 @@ func (b *budget) add(retries float64) {
 	default:
 		b.scale *= left / b.sum
 		b.sum = left
+		if b.scale < minScale {
+			for user := range b.taken {
+				b.taken[user] *= b.scale
+			}
+			b.scale = 1
+		}
 	}
 }
 

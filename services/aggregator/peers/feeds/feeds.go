@@ -137,6 +137,7 @@ func (f *Follower) remove(address string, r *replica) {
 	f.mu.Lock()
 	if f.replicas[address] == r { // and not one that came back meanwhile
 		delete(f.replicas, address)
+		f.config.Comparison.forget(f.config.Backend.Name(), address)
 	}
 	f.mu.Unlock()
 	f.tell()
