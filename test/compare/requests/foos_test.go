@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/tripod-k8s/tripod/test/framework"
 )
@@ -106,7 +107,7 @@ func fooRemoval() []request {
 
 func (s *side) afterFooRemoval(ctx context.Context) error {
 	for _, foo := range foos {
-		if err := s.waitForStatus(ctx, crds+"/foos."+foo.group, http.StatusNotFound); err != nil {
+		if err := s.waitForRemoval(ctx, crds+"/foos."+foo.group); err != nil {
 			return err
 		}
 		if foo.ofCore {
@@ -127,5 +128,22 @@ func (s *side) afterFooRemoval(ctx context.Context) error {
 			}
 		}
 		return nil
+	})
+}
+
+// waitForRemoval changes a definition that stays: if kube-apiserver's finalizer meets a conflict after an error, it looks again only when the
+// definition changes, or after minutes (k8s.io/apiextensions-apiserver/pkg/controller/finalizer).
+func (s *side) waitForRemoval(ctx context.Context, path string) error {
+	changed := time.Now()
+	return framework.Poll(ctx, s.Name+" removes "+path, func(ctx context.Context) error {
+		a, err := get(path).do(ctx, s)
+		if err != nil || a.status == http.StatusNotFound {
+			return err
+		}
+		if now := time.Now(); now.Sub(changed) > 5*time.Second {
+			changed = now
+			_, err = patch(mergePatch, path, fmt.Sprintf(`{"metadata":{"annotations":{"changed":"%d"}}}`, now.Unix())).do(ctx, s)
+		}
+		return errors.Join(errors.New("it is still there"), err)
 	})
 }
