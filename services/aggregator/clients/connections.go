@@ -22,7 +22,7 @@ const (
 	// closingPart is the part of the memory that connections may take beyond, which are being closed.
 	closingPart = 8
 	// maxAwait is how long a new connection waits until there is room.
-	maxAwait = 100 * time.Millisecond
+	maxAwait = 5 * time.Second
 )
 
 // Connections are those of all clients.
