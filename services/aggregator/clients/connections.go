@@ -5,8 +5,6 @@ package clients
 
 import (
 	"container/list"
-	"math"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -60,10 +58,7 @@ type holder struct {
 // New returns connections that may take so many bytes. 0 is an eighth of what the process may have.
 func New(limit int64, requests *shares.Memory) *Connections {
 	if limit == 0 {
-		limit = unlimited
-		if process := debug.SetMemoryLimit(-1); process < math.MaxInt64 { // by GOMEMLIMIT or by package gcpace
-			limit = process / 8
-		}
+		limit = shares.PartOfProcess(8, unlimited)
 	}
 	registerMetrics()
 	c := &Connections{limit: limit, requests: requests, owners: map[owner]*holder{}}
@@ -76,10 +71,7 @@ func (c *Connections) add(conn *connection) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	conn.bytes = connectionCost
-	if !c.makeRoom(conn.bytes) {
-		return false
-	}
-	if !c.awaitClosed(conn.bytes) {
+	if !c.makeRoom(conn.bytes) || !c.awaitClosed(conn.bytes) {
 		return false
 	}
 	c.give(conn, owner{address: conn.address})
@@ -165,24 +157,25 @@ func (c *Connections) give(conn *connection, to owner) {
 	c.taken += conn.bytes
 	takenBytes.Set(float64(c.taken))
 	if conn.inUse > 0 {
-		c.use(conn, connectionCost)
+		c.use(h, connectionCost)
 	} else if !conn.evicted {
 		conn.unused = h.unused.PushBack(conn)
 	}
 }
 
-// use notes what a connection takes of its holder's connections in use.
-func (c *Connections) use(conn *connection, bytes int64) {
-	conn.holder.used += bytes - conn.used
-	c.used += bytes - conn.used
-	conn.used = bytes
+// use notes that connections in use take more, or less.
+func (c *Connections) use(h *holder, bytes int64) {
+	h.used += bytes
+	c.used += bytes
 }
 
 // take undoes give.
 func (c *Connections) take(conn *connection) {
-	c.use(conn, 0)
 	h := conn.holder
 	conn.holder = nil
+	if conn.inUse > 0 {
+		c.use(h, -connectionCost)
+	}
 	if conn.unused != nil {
 		h.unused.Remove(conn.unused)
 		conn.unused = nil

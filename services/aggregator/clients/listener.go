@@ -72,8 +72,6 @@ type connection struct {
 	unused  *list.Element
 	inUse   int
 	evicted bool
-	// used is what it takes of its holder's connections in use.
-	used int64
 	// mixed is set when the connection has had requests of several users.
 	mixed bool
 }
@@ -158,12 +156,13 @@ func (c *Connections) begin(conn *connection, sender user.Info) bool {
 	if h := c.owners[to]; conn.inUse == 0 && !exempt && h != nil && h.used+connectionCost > c.limit-c.used {
 		return false
 	}
-	conn.inUse++
-	if conn.inUse > 1 && to == conn.holder.owner && !exempt {
+	if conn.inUse > 0 && to == conn.holder.owner && !exempt {
+		conn.inUse++
 		return true
 	}
 	conn.busy.Store(true)
 	c.take(conn)
+	conn.inUse++
 	if conn.evicted {
 		c.closing -= conn.bytes - connectionCost
 	}
@@ -182,7 +181,7 @@ func (c *Connections) end(conn *connection) {
 	if conn.inUse > 0 || conn.holder == nil {
 		return
 	}
-	c.use(conn, 0)
+	c.use(conn.holder, -connectionCost)
 	conn.received.Store(0)
 	conn.busy.Store(false)
 	if !conn.evicted {

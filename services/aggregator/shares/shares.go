@@ -56,10 +56,7 @@ type holder struct {
 // New returns a memory of so many bytes. 0 is half of what the process may have.
 func New(limit int64) *Memory {
 	if limit == 0 {
-		limit = unlimited
-		if process := debug.SetMemoryLimit(-1); process < math.MaxInt64 { // by GOMEMLIMIT or by package gcpace
-			limit = process / 2
-		}
+		limit = PartOfProcess(2, unlimited)
 	}
 	registerMetrics()
 	return &Memory{limit: limit, users: map[string]*holder{}}
@@ -70,6 +67,14 @@ func (m *Memory) Arrive(owner string, header http.Header) *Share {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.begin(owner, requestCost+SizeOf(header))
+}
+
+// PartOfProcess returns what the process may have, divided by a number, or another limit where the memory of the process has none.
+func PartOfProcess(divisor, otherwise int64) int64 {
+	if process := debug.SetMemoryLimit(-1); process < math.MaxInt64 { // by GOMEMLIMIT or by package gcpace
+		return process / divisor
+	}
+	return otherwise
 }
 
 // Begin makes the share of a request that has arrived its sender's, and takes what the aggregator may have of its body. A request that did

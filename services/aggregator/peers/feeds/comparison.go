@@ -108,8 +108,8 @@ func (c *Comparison) change(apply func()) {
 		}
 	}
 	unknown.Set(float64(len(now.unknown)))
-	if before := c.last.error(); fmt.Sprint(before) != fmt.Sprint(now.error()) {
-		if err := now.error(); err != nil {
+	if err := now.error(); fmt.Sprint(err) != fmt.Sprint(c.last.error()) {
+		if err != nil {
 			klog.ErrorS(err, "Services are configured differently, or do not tell")
 		} else {
 			klog.InfoS("All services are configured alike again")
