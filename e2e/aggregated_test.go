@@ -30,7 +30,7 @@ const wardle = "wardle"
 
 // aggregatedServer runs an aggregated API server as a pod of the kind cluster and uses its group through Tripod.
 func aggregatedServer(t *testing.T, r *release.Release) {
-	must(t, "load the image of an aggregated API server", func() error {
+	step(t, "load the image of an aggregated API server", func() error {
 		archive := filepath.Join(env.Dir, "sample-apiserver.tar")
 		err := imagearchive.Write(archive, "tripod-e2e/sample-apiserver:dev", "../bin/test-assets/sample-apiserver")
 		if err == nil {

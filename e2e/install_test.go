@@ -25,7 +25,7 @@ func TestInstall(t *testing.T) {
 	r := shared(t)
 	t.Run("everything is ready", func(t *testing.T) { everythingIsReady(t, r) })
 	t.Run("the tests of the chart pass", func(t *testing.T) {
-		must(t, "helm test", func() error {
+		step(t, "helm test", func() error {
 			out, err := r.Test(t.Context())
 			t.Log(out)
 			return err

@@ -74,8 +74,8 @@ func install(ctx context.Context, r *release.Release, values ...release.Values) 
 	return r.AwaitReachable(ctx)
 }
 
-// must runs a step and fails the test if the step fails.
-func must(t testing.TB, what string, do func() error) {
+// step runs do, prints its progress, and fails the test if it fails.
+func step(t testing.TB, what string, do func() error) {
 	t.Helper()
 	require.NoError(t, progress.Step(what, do))
 }

@@ -51,8 +51,8 @@ func restore(t *testing.T, r *release.Release, resources []traffic.Resource) {
 	}
 	values := release.Values{"etcd": release.Values{"restore": release.Values{"snapshot": snapshot}}}
 	refused(t, "a restore while etcd runs", r.Upgrade(t.Context(), values), "first scale it and the services to 0")
-	must(t, "everything stops", func() error { return stopAll(t.Context(), r) })
-	must(t, "helm restores "+snapshot, func() error { return r.Upgrade(t.Context(), values) })
+	step(t, "everything stops", func() error { return stopAll(t.Context(), r) })
+	step(t, "helm restores "+snapshot, func() error { return r.Upgrade(t.Context(), values) })
 	for _, resource := range resources {
 		awaitCode(t, r, resource.Path("default", "kept"), http.StatusOK)
 		awaitCode(t, r, resource.Path("default", "lost"), http.StatusNotFound)
@@ -60,7 +60,7 @@ func restore(t *testing.T, r *release.Release, resources []traffic.Resource) {
 			t.Errorf("a resourceVersion of %s is %d, want more than %d", resource.Plural, version, last)
 		}
 	}
-	must(t, "etcd starts once more", func() error {
+	step(t, "etcd starts once more", func() error {
 		_, err := r.HostKubectl(t.Context(), "", "delete", "pod", r.Name+"-etcd-0")
 		return err
 	})
@@ -74,20 +74,20 @@ func split(t *testing.T, r *release.Release, resources []traffic.Resource) {
 	t.Helper()
 	values := release.Values{"etcd": release.Values{"mode": "perService"}}
 	refused(t, "an etcd that would be empty", r.Upgrade(t.Context(), values), "copy them first")
-	must(t, "extensions stops and gets an etcd", func() error {
+	step(t, "extensions stops and gets an etcd", func() error {
 		return r.Upgrade(t.Context(), values, release.Values{"extensions": release.Values{"replicas": 0}})
 	})
 	// The restore raised the revisions of the source beyond what the new etcd can reach by writes.
 	empty := saveSnapshot(t, r, "etcd-extensions-snapshot")
-	must(t, "the new etcd stops", func() error {
+	step(t, "the new etcd stops", func() error {
 		return stop(t.Context(), r, "tripod-k8s.io/etcd=etcd-extensions", "statefulset/"+r.Name+"-etcd-extensions")
 	})
-	must(t, "helm restores "+empty, func() error {
+	step(t, "helm restores "+empty, func() error {
 		return r.Upgrade(t.Context(), release.Values{"etcd": release.Values{"restore": release.Values{"extensionsSnapshot": empty}}})
 	})
 	custom := resources[len(resources)-1]
 	assert.Contains(t, runJob(t, r, "split-etcd"), custom.Plural+".", "the Job did not copy %s", custom.Plural)
-	must(t, "extensions starts", func() error {
+	step(t, "extensions starts", func() error {
 		return r.Upgrade(t.Context(), release.Values{"extensions": release.Values{"replicas": 1}})
 	})
 	for _, resource := range resources {
@@ -123,7 +123,7 @@ func installWithSnapshots(t *testing.T, r *release.Release) {
 		assert.NoError(t, r.Uninstall(ctx))
 		assert.NoError(t, r.Host.Client.CoreV1().Namespaces().Delete(ctx, r.Namespace, metav1.DeleteOptions{}))
 	})
-	must(t, "helm installs a release with snapshots", func() error { return install(t.Context(), r, values) })
+	step(t, "helm installs a release with snapshots", func() error { return install(t.Context(), r, values) })
 }
 
 // create creates an object and returns its resourceVersion.
@@ -161,7 +161,7 @@ func saveSnapshot(t *testing.T, r *release.Release, cronJob string) string {
 // runJob creates a Job from a CronJob of the release, and returns the log of the complete Job.
 func runJob(t *testing.T, r *release.Release, name string) (said string) {
 	t.Helper()
-	must(t, name+" runs", func() error {
+	step(t, name+" runs", func() error {
 		_, err := r.HostKubectl(t.Context(), "", "create", "job", "--from=cronjob/"+r.Name+"-"+name, name)
 		if err == nil {
 			_, err = r.HostKubectl(t.Context(), "", "wait", "--for=condition=complete", "--timeout=3m", "job/"+name)

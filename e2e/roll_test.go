@@ -24,10 +24,10 @@ func TestRoll(t *testing.T) {
 	}
 	etcd := othersThan(t, r, "")
 	clients := load(t, r)
-	must(t, "helm upgrades the release", func() error {
+	step(t, "helm upgrades the release", func() error {
 		return r.Upgrade(t.Context(), release.Values{"logging": release.Values{"verbosity": 3}})
 	})
-	must(t, "the old pods are gone", func() error {
+	step(t, "the old pods are gone", func() error {
 		var errs []error
 		for _, service := range release.Services {
 			errs = append(errs, r.Settled(t.Context(), service))

@@ -26,10 +26,10 @@ func TestScale(t *testing.T) {
 		t.Run(service, func(t *testing.T) {
 			before := othersThan(t, r, service)
 			clients := load(t, r)
-			must(t, service+" has 3 replicas", func() error { return r.Scale(t.Context(), service, 3) })
-			must(t, "requests are spread over them", func() error { return spread(t, r, service, 3) })
+			step(t, service+" has 3 replicas", func() error { return r.Scale(t.Context(), service, 3) })
+			step(t, "requests are spread over them", func() error { return spread(t, r, service, 3) })
 			clients.Progress(t, 500)
-			must(t, service+" has 1 replica", func() error { return r.Scale(t.Context(), service, 1) })
+			step(t, service+" has 1 replica", func() error { return r.Scale(t.Context(), service, 1) })
 			clients.Progress(t, 500)
 			unharmed(t, clients)
 			if after := othersThan(t, r, service); !maps.Equal(before, after) {

@@ -31,7 +31,7 @@ func TestUninstall(t *testing.T) {
 	user.kubectl("", "create", "configmap", "kept", "--from-literal=value=1")
 	kubeconfig := read(t, r.Kubeconfig)
 
-	must(t, "helm uninstalls the release and keeps certificates and data", func() error {
+	step(t, "helm uninstalls the release and keeps certificates and data", func() error {
 		if err := r.Upgrade(t.Context(), keep(true)); err != nil {
 			return err
 		}
@@ -40,7 +40,7 @@ func TestUninstall(t *testing.T) {
 	left := awaitLeft(t, r, "Secret", "PersistentVolumeClaim")
 	t.Logf("kept: %v", left)
 
-	must(t, "helm installs the chart again", func() error {
+	step(t, "helm installs the chart again", func() error {
 		values, err := env.Values(t.Context(), environment.NodePort)
 		if err == nil {
 			err = install(t.Context(), r, values, keep(false))
@@ -52,7 +52,7 @@ func TestUninstall(t *testing.T) {
 		t.Error("the new release has a new kubeconfig, want the kept one")
 	}
 
-	must(t, "helm uninstalls the release and keeps nothing", func() error { return r.Uninstall(t.Context()) })
+	step(t, "helm uninstalls the release and keeps nothing", func() error { return r.Uninstall(t.Context()) })
 	awaitLeft(t, r)
 }
 

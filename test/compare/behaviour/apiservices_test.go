@@ -73,20 +73,21 @@ func TestAThirdPartyAPIServer(t *testing.T) {
 func TestAThirdPartyAPIServerIsUsedByEndpointAddress(t *testing.T) {
 	t.Parallel()
 	routing, err := optional()
-	server := startSampleServer(t, environment, must(t, routing, err))
+	require.NoError(t, err)
+	server := startSampleServer(t, environment, routing)
 	ctx, client := t.Context(), kubeClient(t, routing.Admin())
-	service, err := client.CoreV1().Services(server.Namespace).Create(ctx, &corev1.Service{
+	_, err = client.CoreV1().Services(server.Namespace).Create(ctx, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "by-address"},
 		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "https", Port: 443}}},
 	}, metav1.CreateOptions{})
-	must(t, service, err)
-	slice, err := client.DiscoveryV1().EndpointSlices(server.Namespace).Create(ctx, &discoveryv1.EndpointSlice{
+	require.NoError(t, err)
+	_, err = client.DiscoveryV1().EndpointSlices(server.Namespace).Create(ctx, &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Name: "by-address-1", Labels: map[string]string{discoveryv1.LabelServiceName: "by-address"}},
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To("https"), Port: ptr.To(int32(server.port)), Protocol: ptr.To(corev1.ProtocolTCP)}},
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{framework.HostAddress(t)}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}},
 	}, metav1.CreateOptions{})
-	must(t, slice, err)
+	require.NoError(t, err)
 	server.register(t, server.APIService("by-address", 443))
 	useFlunders(t, server)
 	server.unregister(t)
@@ -95,7 +96,8 @@ func TestAThirdPartyAPIServerIsUsedByEndpointAddress(t *testing.T) {
 func (s *sampleServer) apiServices(t testing.TB) apiregistrationclient.APIServiceInterface {
 	t.Helper()
 	client, err := aggregator.NewForConfig(s.Cluster.Admin())
-	return must(t, client, err).ApiregistrationV1().APIServices()
+	require.NoError(t, err)
+	return client.ApiregistrationV1().APIServices()
 }
 
 func (s *sampleServer) register(t testing.TB, service *apiregistrationv1.APIService) {
@@ -113,8 +115,8 @@ func (s *sampleServer) create(t testing.TB, service *apiregistrationv1.APIServic
 			t.Error(err)
 		}
 	})
-	created, err := s.apiServices(t).Create(t.Context(), service, metav1.CreateOptions{})
-	must(t, created, err)
+	_, err := s.apiServices(t).Create(t.Context(), service, metav1.CreateOptions{})
+	require.NoError(t, err)
 }
 
 func (s *sampleServer) awaitAvailable(t testing.TB, want apiregistrationv1.ConditionStatus) {
@@ -167,33 +169,36 @@ func useFlunders(t testing.TB, s *sampleServer) {
 	t.Helper()
 	group := framework.UniqueName("fishers")
 	rbac := kubeClient(t, s.Cluster.Admin()).RbacV1()
-	role, err := rbac.Roles(s.Namespace).Create(t.Context(), &rbacv1.Role{
+	_, err := rbac.Roles(s.Namespace).Create(t.Context(), &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Name: group},
 		Rules:      []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{flunders.Group}, Resources: []string{"*"}}},
 	}, metav1.CreateOptions{})
-	must(t, role, err)
-	binding, err := rbac.RoleBindings(s.Namespace).Create(t.Context(), &rbacv1.RoleBinding{
+	require.NoError(t, err)
+	_, err = rbac.RoleBindings(s.Namespace).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: group},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: group},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.GroupKind, Name: group, APIGroup: rbacv1.GroupName}},
 	}, metav1.CreateOptions{})
-	must(t, binding, err)
+	require.NoError(t, err)
 
 	allowed, err := s.Cluster.UserConfig("alice", group)
-	client := dynamicClient(t, must(t, allowed, err)).Resource(flunders.GroupVersionResource).Namespace(s.Namespace)
+	require.NoError(t, err)
+	client := dynamicClient(t, allowed).Resource(flunders.GroupVersionResource).Namespace(s.Namespace)
 	framework.Eventually(t, "the role is in force", func(ctx context.Context) error {
 		_, err := client.List(ctx, metav1.ListOptions{})
 		return err
 	})
 	watcher, err := client.Watch(t.Context(), metav1.ListOptions{})
-	defer must(t, watcher, err).Stop()
+	require.NoError(t, err)
+	defer watcher.Stop()
 	create(t, client, flunder("a"))
 	if event := <-watcher.ResultChan(); event.Type != "ADDED" {
 		t.Errorf("the watch got %v", event)
 	}
 	assert.NoError(t, client.Delete(t.Context(), "a", metav1.DeleteOptions{}))
 	denied, err := s.Cluster.UserConfig("bob", "somebody-else")
-	_, err = dynamicClient(t, must(t, denied, err)).Resource(flunders.GroupVersionResource).Namespace(s.Namespace).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	_, err = dynamicClient(t, denied).Resource(flunders.GroupVersionResource).Namespace(s.Namespace).List(t.Context(), metav1.ListOptions{})
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `User "bob" cannot list`) {
 		t.Errorf("somebody without the role: %v", err)
 	}

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -66,7 +68,8 @@ func TestCertificatesAreMadeByManyAtOnce(t *testing.T) {
 	fitTogether(t, client, c)
 
 	results, err := secrets.Apply(t.Context(), client, c, secrets.Options{Settle: time.Hour})
-	for _, result := range must(t, results, err) {
+	require.NoError(t, err)
+	for _, result := range results {
 		if result.Action != secrets.Unchanged {
 			t.Errorf("%s is %s at the end", result.Secret, result.Action)
 		}
@@ -76,18 +79,18 @@ func TestCertificatesAreMadeByManyAtOnce(t *testing.T) {
 // allowedToMake returns a client with the rights to get and update these Secrets and to create any.
 func allowedToMake(t *testing.T, namespace string, secrets ...string) kubernetes.Interface {
 	t.Helper()
-	admin := must(t, kubernetes.NewForConfigOrDie(cluster.Admin()), nil)
+	admin := kubeClient(t, cluster.Admin())
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "certificates"}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "update"}, ResourceNames: secrets},
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"}},
 	}}
 	_, err := admin.RbacV1().Roles(namespace).Create(t.Context(), role, metav1.CreateOptions{})
-	must(t, role, err)
+	require.NoError(t, err)
 	binding := &rbacv1.RoleBinding{ObjectMeta: role.ObjectMeta,
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: namespace + "-certificates"}}}
 	_, err = admin.RbacV1().RoleBindings(namespace).Create(t.Context(), binding, metav1.CreateOptions{})
-	must(t, binding, err)
+	require.NoError(t, err)
 	config := rest.CopyConfig(cluster.Admin())
 	config.Impersonate.UserName = namespace + "-certificates"
 	return kubernetes.NewForConfigOrDie(config)
@@ -97,7 +100,8 @@ func fitTogether(t *testing.T, client kubernetes.Interface, c *secrets.Config) {
 	t.Helper()
 	get := func(name string) *corev1.Secret {
 		secret, err := client.CoreV1().Secrets(c.Namespace).Get(t.Context(), name, metav1.GetOptions{})
-		return must(t, secret, err)
+		require.NoError(t, err)
+		return secret
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(get("ca").Data["ca.crt"])
@@ -116,7 +120,8 @@ func fitTogether(t *testing.T, client kubernetes.Interface, c *secrets.Config) {
 		}
 	}
 	config, err := clientcmd.RESTConfigFromKubeConfig(get("config").Data["kubeconfig"])
-	if config := must(t, config, err); !bytes.Equal(config.CertData, get("admin").Data["tls.crt"]) {
+	require.NoError(t, err)
+	if !bytes.Equal(config.CertData, get("admin").Data["tls.crt"]) {
 		t.Error("the kubeconfig has another certificate than its user")
 	}
 }
@@ -128,7 +133,7 @@ func TestTheKubeletClientMayUseKubeletsOnly(t *testing.T) {
 	config := cluster.Admin()
 	config.CertFile, config.KeyFile = filepath.Join(cluster.PKI, "kubelet-client.crt"), filepath.Join(cluster.PKI, "kubelet-client.key")
 	client, err := kubernetes.NewForConfig(config)
-	must(t, client, err)
+	require.NoError(t, err)
 	for resource, want := range map[string]bool{
 		"get /nodes": true, "create /nodes/proxy": true, "get /nodes/log": true, "get /nodes/metrics": true, "get /nodes/stats": true,
 		"create /nodes": false, "get /secrets": false, "list /pods": false, "create /pods/exec": false, "create rbac.authorization.k8s.io/clusterrolebindings": false,
@@ -141,7 +146,8 @@ func TestTheKubeletClientMayUseKubeletsOnly(t *testing.T) {
 				Verb: verb, Group: group, Resource: kind, Subresource: subresource,
 			}},
 		}, metav1.CreateOptions{})
-		if must(t, review, err).Status.Allowed != want {
+		require.NoError(t, err)
+		if review.Status.Allowed != want {
 			t.Errorf("%s: allowed is %v, want %v", resource, review.Status.Allowed, want)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,17 +41,20 @@ func TestConversionWebhookConvertsBetweenVersions(t *testing.T) {
 
 	create(t, v1.in(t, namespace), v1.object("a", "red"))
 	read, err := v2.in(t, namespace).Get(ctx, "a", metav1.GetOptions{})
-	assert.Equal(t, v2.GroupVersion().String(), must(t, read, err).GetAnnotations()["converted-to"], "read in v2, converted")
+	require.NoError(t, err)
+	assert.Equal(t, v2.GroupVersion().String(), read.GetAnnotations()["converted-to"], "read in v2, converted")
 	if webhook.calls.Load() == 0 {
 		t.Error("an object was converted without the webhook")
 	}
 	list, err := v2.in(t, namespace).List(ctx, metav1.ListOptions{})
-	if items := must(t, list, err).Items; len(items) != 1 || items[0].GetAPIVersion() != v2.GroupVersion().String() {
+	require.NoError(t, err)
+	if items := list.Items; len(items) != 1 || items[0].GetAPIVersion() != v2.GroupVersion().String() {
 		t.Errorf("list in v2: %v", items)
 	}
 	create(t, v2.in(t, namespace), v2.object("b", "blue"))
 	read, err = v1.in(t, namespace).Get(ctx, "b", metav1.GetOptions{})
-	if got := color(must(t, read, err)); got != "blue" || read.GetAPIVersion() != v1.GroupVersion().String() {
+	require.NoError(t, err)
+	if got := color(read); got != "blue" || read.GetAPIVersion() != v1.GroupVersion().String() {
 		t.Errorf("created in v2, read in v1: %v", read)
 	}
 }

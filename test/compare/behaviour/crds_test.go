@@ -37,7 +37,8 @@ func TestCustomResourcesAreUsableAsSoonAsTheirDefinitionIsEstablished(t *testing
 		client := r.in(t, namespace)
 		create(t, client, r.object("a", "red"))
 		read, err := client.Get(t.Context(), "a", metav1.GetOptions{})
-		assert.Equal(t, "red", color(must(t, read, err)), "CRD %d: read", i)
+		require.NoError(t, err)
+		assert.Equal(t, "red", color(read), "CRD %d: read", i)
 	}
 }
 
@@ -49,7 +50,8 @@ func TestEstablishedDefinitionsGetIntoDiscoveryAndOpenAPIAndOutAgain(t *testing.
 		return shown(ctx, gvr, true)
 	})
 	client, err := apiextensions.NewForConfig(cluster.Admin())
-	if err := must(t, client, err).ApiextensionsV1().CustomResourceDefinitions().Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
+	require.NoError(t, err)
+	if err := client.ApiextensionsV1().CustomResourceDefinitions().Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	framework.Eventually(t, "nothing shows the CRD any more", func(ctx context.Context) error {
@@ -129,7 +131,8 @@ func TestStatusIsWrittenOnlyThroughItsSubresource(t *testing.T) {
 	created.Object["status"] = map[string]any{"size": int64(3)}
 	created.Object["spec"] = map[string]any{"size": int64(4)}
 	updated, err := client.UpdateStatus(ctx, created, metav1.UpdateOptions{})
-	if got := size(must(t, updated, err), "status"); got != 3 {
+	require.NoError(t, err)
+	if got := size(updated, "status"); got != 3 {
 		t.Errorf("status.size is %d", got)
 	}
 	if got := size(updated, "spec"); got != 3 {
@@ -150,13 +153,15 @@ func TestScaleSubresourceReadsAndWritesTheReplicas(t *testing.T) {
 	ctx, client := t.Context(), r.in(t, createNamespace(t))
 	create(t, client, sized(r.object("a", "red"), 3))
 	scale, err := client.Get(ctx, "a", metav1.GetOptions{}, "scale")
-	if must(t, scale, err).GetKind() != "Scale" || scale.GetAPIVersion() != "autoscaling/v1" {
+	require.NoError(t, err)
+	if scale.GetKind() != "Scale" || scale.GetAPIVersion() != "autoscaling/v1" {
 		t.Errorf("got %v", scale)
 	}
 	_, err = client.Patch(ctx, "a", types.MergePatchType, []byte(`{"spec":{"replicas":7}}`), metav1.PatchOptions{}, "scale")
-	must(t, scale, err)
+	require.NoError(t, err)
 	read, err := client.Get(ctx, "a", metav1.GetOptions{})
-	if got := size(must(t, read, err), "spec"); got != 7 {
+	require.NoError(t, err)
+	if got := size(read, "spec"); got != 7 {
 		t.Errorf("spec.size is %d after scaling to 7", got)
 	}
 }
@@ -222,9 +227,10 @@ func TestVersionsAppearAndVanishAsTheyAreServed(t *testing.T) {
 		t.Helper()
 		patch := fmt.Sprintf(`[{"op":"replace","path":"/spec/versions/1/served","value":%s}]`, served)
 		client, err := apiextensions.NewForConfig(cluster.Admin())
-		_, err = must(t, client, err).ApiextensionsV1().CustomResourceDefinitions().
+		require.NoError(t, err)
+		_, err = client.ApiextensionsV1().CustomResourceDefinitions().
 			Patch(t.Context(), crd.Name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
-		must(t, crd, err)
+		require.NoError(t, err)
 	}
 	setServed("true")
 	framework.Eventually(t, "v2 is served", func(ctx context.Context) error {
@@ -256,7 +262,8 @@ func TestDeletingADefinitionDeletesItsObjects(t *testing.T) {
 	client := r.in(t, namespace)
 	create(t, client, held)
 	extensions, err := apiextensions.NewForConfig(cluster.Admin())
-	definitions := must(t, extensions, err).ApiextensionsV1().CustomResourceDefinitions()
+	require.NoError(t, err)
+	definitions := extensions.ApiextensionsV1().CustomResourceDefinitions()
 	require.NoError(t, definitions.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}))
 	framework.Eventually(t, "the object is being deleted", func(ctx context.Context) error {
 		object, err := client.Get(ctx, "held", metav1.GetOptions{})
@@ -279,7 +286,7 @@ func TestDeletingADefinitionDeletesItsObjects(t *testing.T) {
 func release(t testing.TB, client dynamic.ResourceInterface, name string) {
 	t.Helper()
 	_, err := client.Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-	must(t, client, err)
+	require.NoError(t, err)
 }
 
 func TestTheVersionOfTheHighestRankIsPreferred(t *testing.T) {

@@ -59,9 +59,10 @@ func TestBuiltInResourcesAreServedInProtobuf(t *testing.T) {
 	client := kubeClient(t, config).CoreV1().ConfigMaps(namespace)
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"color": "red"}}
 	created, err := client.Create(t.Context(), object, metav1.CreateOptions{})
-	assert.Equal(t, "red", must(t, created, err).Data["color"], "created %v", created)
+	require.NoError(t, err)
+	assert.Equal(t, "red", created.Data["color"], "created %v", created)
 	watcher, err := client.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=a"})
-	must(t, watcher, err)
+	require.NoError(t, err)
 	defer watcher.Stop()
 	if event := <-watcher.ResultChan(); event.Type != watch.Added {
 		t.Errorf("got %v", event)
@@ -75,7 +76,8 @@ func TestBuiltInResourcesAreServedInProtobuf(t *testing.T) {
 func TestCustomResourcesAreNotServedInProtobuf(t *testing.T) {
 	t.Parallel()
 	gvr, err := sharedWidgets()
-	r := resource{must(t, gvr, err), "Widget"}
+	require.NoError(t, err)
+	r := resource{gvr, "Widget"}
 	path := r.path(createNamespace(t))
 	if resp := get(t, cluster.Admin(), path, runtime.ContentTypeProtobuf); resp.Code != http.StatusNotAcceptable {
 		t.Errorf("got %d: %s", resp.Code, resp.Body)
@@ -94,7 +96,7 @@ func TestCBORIsRefusedWithoutItsFeatureGate(t *testing.T) {
 func TestCBORIsServedWithItsFeatureGate(t *testing.T) {
 	t.Parallel()
 	gated, err := optional()
-	must(t, gated, err)
+	require.NoError(t, err)
 	crd := newWidgets()
 	widgets := resource{installCRD(t, gated, crd), "Widget"}
 	for _, r := range []resource{configMaps, widgets} {
@@ -119,7 +121,8 @@ func TestCBORIsServedWithItsFeatureGate(t *testing.T) {
 func postCBOR(t testing.TB, c *framework.Cluster, r resource, namespace string) response {
 	t.Helper()
 	body, err := cbor.Marshal(r.object("a", "red").Object)
+	require.NoError(t, err)
 	return request(t, c.Admin(), http.MethodPost, r.path(namespace), map[string][]string{
 		"Content-Type": {runtime.ContentTypeCBOR}, "Accept": {runtime.ContentTypeCBOR + ", application/json;q=0.5"},
-	}, must(t, body, err))
+	}, body)
 }

@@ -33,7 +33,8 @@ func TestEachServiceReachesWhatItStoresAndNoMore(t *testing.T) {
 	}
 	tripod := startTripod(t, framework.TripodOptions{Args: args})
 	gvr, err := createCRD(t.Context(), tripod.Cluster, newWidgets())
-	r := resource{must(t, gvr, err), "Widget"}
+	require.NoError(t, err)
+	r := resource{gvr, "Widget"}
 	create(t, r.of(t, tripod.Cluster, framework.CreateNamespace(t, tripod.Cluster)), r.object("a", "red"))
 	listEverything(t, tripod.Cluster)
 	for _, service := range []string{"core-0", "extensions-0", "aggregator-0"} {

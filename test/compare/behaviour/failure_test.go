@@ -29,7 +29,8 @@ func startTripod(t testing.TB, options framework.TripodOptions) *framework.Tripo
 	t.Helper()
 	both.NeedsTripod(t)
 	tripod, err := framework.ForTest(t).StartTripod(t.Context(), options)
-	return must(t, tripod, err)
+	require.NoError(t, err)
+	return tripod
 }
 
 // outage is what clients may see of a kind of request while a process is dead. Otherwise answers are 200.
@@ -58,7 +59,7 @@ func TestKilledProcessesAreRestartedAndClientsGoOn(t *testing.T) {
 	} {
 		t.Run(test.component, func(t *testing.T) {
 			before, err := tripod.Component(t.Context(), test.component)
-			must(t, before, err)
+			require.NoError(t, err)
 			stop := world.traffic(t, test.core, test.custom, test.discovery)
 			require.NoError(t, syscall.Kill(before.PID, syscall.SIGKILL))
 			framework.Eventually(t, "Tripod has restarted it", func(ctx context.Context) error {
@@ -89,10 +90,11 @@ type world struct {
 func newWorld(t testing.TB, tripod *framework.Tripod) *world {
 	t.Helper()
 	gvr, err := createCRD(t.Context(), tripod.Cluster, newWidgets())
+	require.NoError(t, err)
 	w := &world{
 		tripod:    tripod,
 		namespace: framework.CreateNamespace(t, tripod.Cluster),
-		resources: []resource{configMaps, {must(t, gvr, err), "Widget"}},
+		resources: []resource{configMaps, {gvr, "Widget"}},
 	}
 	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(dynamicClient(t, tripod.Admin()), 0, w.namespace,
 		func(o *metav1.ListOptions) { o.LabelSelector = "numbered=yes" })
@@ -115,7 +117,8 @@ func (w *world) isComplete(t testing.TB) {
 		client := r.of(t, w.tripod.Cluster, w.namespace)
 		for _, name := range w.names {
 			object, err := client.Get(t.Context(), name, metav1.GetOptions{})
-			assert.Equal(t, "red", color(must(t, object, err)), "%s %s has the color", r.kind, name)
+			require.NoError(t, err)
+			assert.Equal(t, "red", color(object), "%s %s has the color", r.kind, name)
 		}
 		key := w.namespace + "/" + create(t, client, numbered(r, len(w.names))).GetName()
 		framework.Eventually(t, "the informer of "+r.kind+" sees the new object", func(context.Context) error {
@@ -199,7 +202,7 @@ func TestCustomResourcesAreUnavailableNotMissingWhileExtensionsIsDown(t *testing
 	tripod := startTripod(t, framework.TripodOptions{})
 	world := newWorld(t, tripod)
 	component, err := tripod.Component(t.Context(), "extensions")
-	must(t, component, err)
+	require.NoError(t, err)
 	require.NoError(t, syscall.Kill(component.PID, syscall.SIGKILL))
 	for _, path := range []string{world.path(world.resources[1]), "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/unknown.example.com/v1/things"} {
 		resp := get(t, tripod.Admin(), path)

@@ -53,7 +53,8 @@ func send(ctx context.Context, config *rest.Config, method, path string, header 
 func request(t testing.TB, config *rest.Config, method, path string, header map[string][]string, body []byte) response {
 	t.Helper()
 	resp, err := send(t.Context(), config, method, path, header, body)
-	return must(t, resp, err)
+	require.NoError(t, err)
+	return resp
 }
 
 func get(t testing.TB, config *rest.Config, path string, accept ...string) response {

@@ -31,9 +31,10 @@ import (
 func servedBy(t testing.TB) map[string]string {
 	t.Helper()
 	gvr, err := sharedWidgets()
+	require.NoError(t, err)
 	return map[string]string{
 		"core":        "/api/v1/namespaces/default/secrets",
-		"custom":      resource{must(t, gvr, err), "Widget"}.path("default"),
+		"custom":      resource{gvr, "Widget"}.path("default"),
 		"aggregator":  "/apis/apiregistration.k8s.io/v1/apiservices",
 		"extensions":  "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 		"nonexisting": "/apis/nobody.example.com/v1/things",
@@ -43,7 +44,8 @@ func servedBy(t testing.TB) map[string]string {
 func user(t testing.TB, name string, groups ...string) *rest.Config {
 	t.Helper()
 	config, err := cluster.UserConfig(name, groups...)
-	return must(t, config, err)
+	require.NoError(t, err)
+	return config
 }
 
 // whoAmI is what a SelfSubjectReview says.
@@ -62,7 +64,7 @@ func whoAmI(ctx context.Context, config *rest.Config) (authenticationv1.UserInfo
 func TestAUserIsWhomTheCertificateNames(t *testing.T) {
 	t.Parallel()
 	info, err := whoAmI(t.Context(), user(t, "alice", "painters", "poets"))
-	must(t, info, err)
+	require.NoError(t, err)
 	slices.Sort(info.Groups) // the certificate has them in no order
 	if info.Username != "alice" || !slices.Equal(info.Groups, []string{"painters", "poets", "system:authenticated"}) {
 		t.Errorf("got %v", info)
@@ -128,7 +130,7 @@ func TestUnknownClientsDoNotDisturbOthers(t *testing.T) {
 		}
 	}
 	body, err := configMaps.object("a", "red").MarshalJSON()
-	must(t, body, err)
+	require.NoError(t, err)
 	path := configMaps.path(createNamespace(t)) + "?dryRun=All"
 	for range 300 {
 		resp, err := send(t.Context(), cluster.Admin(), http.MethodPost, path, map[string][]string{"Content-Type": {"application/json"}}, body)
@@ -226,11 +228,11 @@ func TestServiceAccountTokensWorkUntilTheAccountIsGone(t *testing.T) {
 	client := kubeClient(t, cluster.Admin())
 	accounts := client.CoreV1().ServiceAccounts(namespace)
 	account, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}, metav1.CreateOptions{})
-	must(t, account, err)
+	require.NoError(t, err)
 	config := withToken(serviceAccountToken(t, namespace, "robot"))
 
 	info, err := whoAmI(ctx, config)
-	must(t, info, err)
+	require.NoError(t, err)
 	wantGroups := []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"}
 	if info.Username != "system:serviceaccount:"+namespace+":robot" || info.UID != string(account.UID) || !slices.Equal(info.Groups, wantGroups) {
 		t.Errorf("got %v", info)
@@ -256,8 +258,8 @@ func TestTokensForAnotherAudienceAreUnauthorized(t *testing.T) {
 	t.Parallel()
 	ctx, namespace := t.Context(), createNamespace(t)
 	accounts := kubeClient(t, cluster.Admin()).CoreV1().ServiceAccounts(namespace)
-	account, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}, metav1.CreateOptions{})
-	must(t, account, err)
+	_, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
 	if _, err := whoAmI(ctx, withToken(serviceAccountToken(t, namespace, "robot", "vault"))); !apierrors.IsUnauthorized(err) {
 		t.Errorf("got %v", err)
 	}
@@ -266,7 +268,7 @@ func TestTokensForAnotherAudienceAreUnauthorized(t *testing.T) {
 func TestBootstrapTokensWork(t *testing.T) {
 	t.Parallel()
 	ctx, secrets := t.Context(), kubeClient(t, cluster.Admin()).CoreV1().Secrets(metav1.NamespaceSystem)
-	secret, err := secrets.Create(ctx, &corev1.Secret{
+	_, err := secrets.Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-abc123"},
 		Type:       corev1.SecretTypeBootstrapToken,
 		StringData: map[string]string{
@@ -274,7 +276,7 @@ func TestBootstrapTokensWork(t *testing.T) {
 			"usage-bootstrap-authentication": "true", "auth-extra-groups": "system:bootstrappers:test",
 		},
 	}, metav1.CreateOptions{})
-	must(t, secret, err)
+	require.NoError(t, err)
 	var info authenticationv1.UserInfo
 	framework.Eventually(t, "the token works", func(ctx context.Context) (err error) {
 		info, err = whoAmI(ctx, withToken("abc123.0123456789abcdef"))
@@ -312,7 +314,8 @@ func serviceAccountToken(t testing.TB, namespace, name string, audiences ...stri
 	request, err := kubeClient(t, cluster.Admin()).CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), name, &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{Audiences: audiences},
 	}, metav1.CreateOptions{})
-	return must(t, request, err).Status.Token
+	require.NoError(t, err)
+	return request.Status.Token
 }
 
 // bind gives a subject the rules, everywhere.
@@ -320,12 +323,12 @@ func bind(t testing.TB, subject rbacv1.Subject, rules ...rbacv1.PolicyRule) {
 	t.Helper()
 	ctx, client := t.Context(), kubeClient(t, cluster.Admin()).RbacV1()
 	name := framework.UniqueName("test")
-	role, err := client.ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, metav1.CreateOptions{})
-	must(t, role, err)
-	binding, err := client.ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+	_, err := client.ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = client.ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 		Subjects:   []rbacv1.Subject{subject},
 	}, metav1.CreateOptions{})
-	must(t, binding, err)
+	require.NoError(t, err)
 }

@@ -33,7 +33,7 @@ func TestListsComeInChunks(t *testing.T) {
 		var version string
 		for pages := 1; ; pages++ {
 			list, err := client.List(t.Context(), options)
-			must(t, list, err)
+			require.NoError(t, err)
 			if len(list.Items) > 2 {
 				t.Errorf("page %d has %d items", pages, len(list.Items))
 			}
@@ -61,7 +61,8 @@ func TestTheFirstChunkSaysHowManyRemain(t *testing.T) {
 		client := r.in(t, namespace)
 		createNumbered(t, client, r, 5)
 		list, err := client.List(t.Context(), metav1.ListOptions{Limit: 2})
-		remaining := must(t, list, err).GetRemainingItemCount()
+		require.NoError(t, err)
+		remaining := list.GetRemainingItemCount()
 		if remaining == nil || *remaining < 3 {
 			t.Errorf("got %v", remaining)
 		}
@@ -72,8 +73,9 @@ func TestWatchDeliversChangesInOrder(t *testing.T) {
 	forCoreAndCustom(t, func(t *testing.T, r resource, namespace string) {
 		ctx, client := t.Context(), r.in(t, namespace)
 		list, err := client.List(ctx, metav1.ListOptions{})
-		watcher, err := client.Watch(ctx, metav1.ListOptions{ResourceVersion: must(t, list, err).GetResourceVersion(), FieldSelector: "metadata.name=a"})
-		must(t, watcher, err)
+		require.NoError(t, err)
+		watcher, err := client.Watch(ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion(), FieldSelector: "metadata.name=a"})
+		require.NoError(t, err)
 		defer watcher.Stop()
 
 		object := create(t, client, r.object("a", "red"))
@@ -93,10 +95,11 @@ func TestWatchSendsABookmarkBeforeItEnds(t *testing.T) {
 	forCoreAndCustom(t, func(t *testing.T, r resource, namespace string) {
 		client, seconds := r.in(t, namespace), int64(5)
 		list, err := client.List(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
 		watcher, err := client.Watch(t.Context(), metav1.ListOptions{
-			ResourceVersion: must(t, list, err).GetResourceVersion(), AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
+			ResourceVersion: list.GetResourceVersion(), AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
 		})
-		must(t, watcher, err)
+		require.NoError(t, err)
 		object := create(t, client, r.object("a", "red"))
 		expect(t, watcher, watch.Added, func(o *unstructured.Unstructured) bool { return o.GetName() == "a" })
 		expect(t, watcher, watch.Bookmark, func(o *unstructured.Unstructured) bool {
@@ -112,10 +115,11 @@ func TestWatchSendsABookmarkBeforeItEnds(t *testing.T) {
 func TestWatchFromAResourceVersionThatIsGoneIsRefused(t *testing.T) {
 	t.Parallel()
 	gvr, err := sharedWidgets()
-	r := resource{must(t, gvr, err), "Widget"}
+	require.NoError(t, err)
+	r := resource{gvr, "Widget"}
 	require.NoError(t, cluster.ForgetHistory(t.Context()))
 	watcher, err := r.in(t, createNamespace(t)).Watch(t.Context(), metav1.ListOptions{ResourceVersion: "1"})
-	must(t, watcher, err)
+	require.NoError(t, err)
 	defer watcher.Stop()
 	event := <-watcher.ResultChan()
 	if err := apierrors.FromObject(event.Object); event.Type != watch.Error || !apierrors.IsResourceExpired(err) {
@@ -131,7 +135,7 @@ func TestWatchListStreamsTheInitialState(t *testing.T) {
 			SendInitialEvents: &yes, AllowWatchBookmarks: true, LabelSelector: "numbered=yes",
 			ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 		})
-		must(t, watcher, err)
+		require.NoError(t, err)
 		defer watcher.Stop()
 		for i := range 3 {
 			expect(t, watcher, watch.Added, func(o *unstructured.Unstructured) bool { return o.GetName() == numbered(r, i).GetName() })

@@ -73,23 +73,18 @@ func start(ctx context.Context, flags ...string) (*framework.Cluster, error) {
 // giveUp ends a wait that would never end; it says nothing about how fast anything is.
 const giveUp = time.Minute
 
-// must returns value where it is not interesting how a call failed.
-func must[T any](t testing.TB, value T, err error) T {
-	t.Helper()
-	require.NoError(t, err)
-	return value
-}
-
 func kubeClient(t testing.TB, config *rest.Config) kubernetes.Interface {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(config)
-	return must[kubernetes.Interface](t, client, err)
+	require.NoError(t, err)
+	return client
 }
 
 func dynamicClient(t testing.TB, config *rest.Config) dynamic.Interface {
 	t.Helper()
 	client, err := dynamic.NewForConfig(config)
-	return must[dynamic.Interface](t, client, err)
+	require.NoError(t, err)
+	return client
 }
 
 func createNamespace(t testing.TB) string {
@@ -101,7 +96,8 @@ func createNamespace(t testing.TB) string {
 func create(t testing.TB, client dynamic.ResourceInterface, object *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	created, err := client.Create(t.Context(), object, metav1.CreateOptions{})
-	return must(t, created, err)
+	require.NoError(t, err)
+	return created
 }
 
 // unless returns nil where an error is the expected one.

@@ -20,7 +20,7 @@ func TestObjectsAreCreatedReadUpdatedAndDeleted(t *testing.T) {
 	forCoreAndCustom(t, func(t *testing.T, r resource, namespace string) {
 		ctx, client := t.Context(), r.in(t, namespace)
 		created, err := client.Create(ctx, r.object("a", "red"), metav1.CreateOptions{})
-		must(t, created, err)
+		require.NoError(t, err)
 		if created.GetUID() == "" || created.GetResourceVersion() == "" {
 			t.Errorf("the server left out metadata: %v", created.Object["metadata"])
 		}
@@ -37,7 +37,8 @@ func TestObjectsAreCreatedReadUpdatedAndDeleted(t *testing.T) {
 			t.Errorf("updating an old resourceVersion: %v", err)
 		}
 		read, err := client.Get(ctx, "a", metav1.GetOptions{})
-		if got := color(must(t, read, err)); got != "green" {
+		require.NoError(t, err)
+		if got := color(read); got != "green" {
 			t.Errorf("read %q after an update to green", got)
 		}
 
@@ -63,7 +64,8 @@ func TestCollectionsAreDeletedBySelector(t *testing.T) {
 		}
 		require.NoError(t, client.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "doomed=true"}))
 		list, err := client.List(ctx, metav1.ListOptions{LabelSelector: "doomed"})
-		if items := must(t, list, err).Items; len(items) != 1 || items[0].GetName() != "c" {
+		require.NoError(t, err)
+		if items := list.Items; len(items) != 1 || items[0].GetName() != "c" {
 			t.Errorf("left over: %v", items)
 		}
 	})
@@ -84,7 +86,8 @@ func TestObjectsArePatchedWithJSONPatch(t *testing.T) {
 		create(t, client, r.object("a", "red"))
 		patch := []byte(`[{"op":"test","path":"/data/color","value":"red"},{"op":"replace","path":"/data/color","value":"blue"},{"op":"add","path":"/data/shade","value":"dark"}]`)
 		patched, err := client.Patch(ctx, "a", types.JSONPatchType, patch, metav1.PatchOptions{})
-		assert.Equal(t, "blue", color(must(t, patched, err)))
+		require.NoError(t, err)
+		assert.Equal(t, "blue", color(patched))
 		if _, err := client.Patch(ctx, "a", types.JSONPatchType, patch, metav1.PatchOptions{}); !apierrors.IsInvalid(err) {
 			t.Errorf("a patch whose test fails: %v", err)
 		}
@@ -96,7 +99,8 @@ func TestObjectsArePatchedWithMergePatch(t *testing.T) {
 		ctx, client := t.Context(), r.in(t, namespace)
 		create(t, client, r.object("a", "red"))
 		patched, err := client.Patch(ctx, "a", types.MergePatchType, []byte(`{"data":{"color":null,"shade":"dark"}}`), metav1.PatchOptions{})
-		data, _, _ := unstructured.NestedStringMap(must(t, patched, err).Object, "data")
+		require.NoError(t, err)
+		data, _, _ := unstructured.NestedStringMap(patched.Object, "data")
 		if len(data) != 1 || data["shade"] != "dark" {
 			t.Errorf("got %v", data)
 		}
@@ -114,7 +118,8 @@ func TestStrategicMergePatchMergesListsOfBuiltInTypesByKey(t *testing.T) {
 	create(t, client, service)
 	patch := []byte(`{"spec":{"ports":[{"name":"https","port":443}]}}`)
 	patched, err := client.Patch(ctx, "a", types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-	ports, _, _ := unstructured.NestedSlice(must(t, patched, err).Object, "spec", "ports")
+	require.NoError(t, err)
+	ports, _, _ := unstructured.NestedSlice(patched.Object, "spec", "ports")
 	assert.Len(t, ports, 2)
 }
 
@@ -134,13 +139,14 @@ func TestServerSideApplyFindsConflictsAndForcesThem(t *testing.T) {
 	forCoreAndCustom(t, func(t *testing.T, r resource, namespace string) {
 		ctx, client := t.Context(), r.in(t, namespace)
 		applied, err := client.Apply(ctx, "a", r.object("a", "red"), metav1.ApplyOptions{FieldManager: "alice"})
-		must(t, applied, err)
+		require.NoError(t, err)
 		_, err = client.Apply(ctx, "a", r.object("a", "blue"), metav1.ApplyOptions{FieldManager: "bob"})
 		if !apierrors.IsConflict(err) || !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) {
 			t.Errorf("applying over the field of another manager: %v", err)
 		}
 		applied, err = client.Apply(ctx, "a", r.object("a", "blue"), metav1.ApplyOptions{FieldManager: "bob", Force: true})
-		assert.Equal(t, "blue", color(must(t, applied, err)), "forced")
+		require.NoError(t, err)
+		assert.Equal(t, "blue", color(applied), "forced")
 		managers := applied.GetManagedFields()
 		if len(managers) != 1 || managers[0].Manager != "bob" || managers[0].Operation != metav1.ManagedFieldsOperationApply {
 			t.Errorf("managers after taking the only field over: %v", managers)
@@ -148,7 +154,8 @@ func TestServerSideApplyFindsConflictsAndForcesThem(t *testing.T) {
 		empty := r.object("a", "")
 		delete(empty.Object, "data")
 		applied, err = client.Apply(ctx, "a", empty, metav1.ApplyOptions{FieldManager: "bob"})
-		if _, found, _ := unstructured.NestedString(must(t, applied, err).Object, "data", "color"); found {
+		require.NoError(t, err)
+		if _, found, _ := unstructured.NestedString(applied.Object, "data", "color"); found {
 			t.Error("a field that its only manager leaves out stays")
 		}
 	})

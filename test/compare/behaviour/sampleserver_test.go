@@ -6,6 +6,8 @@ package behaviour
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -37,8 +39,10 @@ func startSampleServer(t testing.TB, env *framework.Environment, c *framework.Cl
 	t.Helper()
 	server := env.NewSampleServer(t, c)
 	port, err := framework.FreePort()
-	process, err := env.Start(server.Command("sample-apiserver", must(t, port, err)))
-	return &sampleServer{server, must(t, process, err), port}
+	require.NoError(t, err)
+	process, err := env.Start(server.Command("sample-apiserver", port))
+	require.NoError(t, err)
+	return &sampleServer{server, process, port}
 }
 
 // externalName creates a Service that stands for localhost.
@@ -48,5 +52,6 @@ func (s *sampleServer) externalName(t testing.TB) string {
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "by-name-"},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"},
 	}, metav1.CreateOptions{})
-	return must(t, service, err).Name
+	require.NoError(t, err)
+	return service.Name
 }

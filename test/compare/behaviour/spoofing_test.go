@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/client-go/rest"
 )
@@ -39,7 +41,7 @@ func TestHeadersOfClientsDoNotChangeTheUser(t *testing.T) {
 	t.Parallel()
 	mallory := user(t, "mallory", "clowns")
 	want, err := whoAmI(t.Context(), mallory)
-	must(t, want, err)
+	require.NoError(t, err)
 	for name, lines := range spoofed {
 		t.Run(name, func(t *testing.T) {
 			review := roundTrip(t, mallory, http.MethodPost, "/apis/authentication.k8s.io/v1/selfsubjectreviews",
@@ -90,15 +92,19 @@ func TestAnAuthenticatingProxyIsBelieved(t *testing.T) {
 func roundTrip(t testing.TB, config *rest.Config, method, path string, lines []string, body string) response {
 	t.Helper()
 	tlsConfig, err := rest.TLSConfigFor(config)
-	must(t, tlsConfig, err).NextProtos = []string{"http/1.1"}
+	require.NoError(t, err)
+	tlsConfig.NextProtos = []string{"http/1.1"}
 	connection, err := tls.Dial("tcp", strings.TrimPrefix(config.Host, "https://"), tlsConfig)
-	defer closing(must(t, connection, err))
+	require.NoError(t, err)
+	defer closing(connection)
 	message := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: kubernetes\r\nAccept: application/json\r\nContent-Length: %d\r\n%s\r\n\r\n%s",
 		method, path, len(body), strings.Join(lines, "\r\n"), body)
 	_, err = io.WriteString(connection, message)
-	must(t, connection, err)
+	require.NoError(t, err)
 	answer, err := http.ReadResponse(bufio.NewReader(connection), &http.Request{Method: method})
-	defer closing(must(t, answer, err).Body)
+	require.NoError(t, err)
+	defer closing(answer.Body)
 	data, err := io.ReadAll(answer.Body)
-	return response{answer.StatusCode, answer.Header, must(t, data, err)}
+	require.NoError(t, err)
+	return response{answer.StatusCode, answer.Header, data}
 }

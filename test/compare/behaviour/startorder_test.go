@@ -41,11 +41,14 @@ func newServices(t testing.TB) *services {
 	s := &services{environment: framework.ForTest(t), pki: cluster.PKI, urls: map[string]string{}, probes: map[string]string{}, grpc: map[string]string{}, flags: map[string][]string{}}
 	for _, name := range []string{"core", "extensions", "aggregator", "etcd"} {
 		port, err := framework.FreePort()
-		s.urls[name] = fmt.Sprintf("https://127.0.0.1:%d", must(t, port, err))
+		require.NoError(t, err)
+		s.urls[name] = fmt.Sprintf("https://127.0.0.1:%d", port)
 		port, err = framework.FreePort()
-		s.probes[name] = fmt.Sprintf("127.0.0.1:%d", must(t, port, err))
+		require.NoError(t, err)
+		s.probes[name] = fmt.Sprintf("127.0.0.1:%d", port)
 		port, err = framework.FreePort()
-		s.grpc[name] = fmt.Sprintf("127.0.0.1:%d", must(t, port, err))
+		require.NoError(t, err)
+		s.grpc[name] = fmt.Sprintf("127.0.0.1:%d", port)
 	}
 	s.etcd = strings.Replace(s.urls["etcd"], "https", "http", 1)
 	authentication := []string{
@@ -82,14 +85,16 @@ func (s *services) start(t testing.TB, service string, flags ...string) *framewo
 	process, err := s.environment.Start(framework.Command{
 		Name: service, Path: s.environment.Binary("tripod-" + service), Args: append(slices.Clone(s.flags[service]), flags...),
 	})
-	return must(t, process, err)
+	require.NoError(t, err)
+	return process
 }
 
 func (s *services) startEtcd(t testing.TB) {
 	t.Helper()
 	port, err := framework.FreePort()
-	peer := fmt.Sprintf("http://127.0.0.1:%d", must(t, port, err))
-	process, err := s.environment.Start(framework.Command{
+	require.NoError(t, err)
+	peer := fmt.Sprintf("http://127.0.0.1:%d", port)
+	_, err = s.environment.Start(framework.Command{
 		Name: "etcd", Path: s.environment.Binary("test-assets/etcd"),
 		Args: []string{
 			"--data-dir=" + filepath.Join(s.environment.Dir, "etcd-data"), "--unsafe-no-fsync", "--log-level=error",
@@ -97,7 +102,7 @@ func (s *services) startEtcd(t testing.TB) {
 			"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=default=" + peer,
 		},
 	})
-	must(t, process, err)
+	require.NoError(t, err)
 }
 
 // readyz returns what a service says about its readiness to probes.
@@ -210,7 +215,8 @@ func TestServicesMayStartInAnyOrder(t *testing.T) {
 			}
 			started := &framework.Cluster{URL: services.urls["aggregator"], PKI: services.pki}
 			gvr, err := createCRD(t.Context(), started, newWidgets())
-			r := resource{must(t, gvr, err), "Widget"}
+			require.NoError(t, err)
+			r := resource{gvr, "Widget"}
 			create(t, r.of(t, started, framework.CreateNamespace(t, started)), r.object("a", "red"))
 		})
 	}
@@ -239,7 +245,8 @@ func TestAServiceThatCannotStartSaysWhyInOneLine(t *testing.T) {
 					t.Error("exit code 0")
 				}
 				log, err := os.ReadFile(process.Log)
-				complaints := complaints(string(must(t, log, err)))
+				require.NoError(t, err)
+				complaints := complaints(string(log))
 				if len(complaints) != 1 || !strings.Contains(complaints[0], test.want) {
 					t.Errorf("it says %q", complaints)
 				}

@@ -36,11 +36,13 @@ func TestASecondStartFindsTheDataOfTheFirst(t *testing.T) {
 	}
 
 	port, err := strconv.Atoi(portOf(first.URL))
-	second := startTripod(t, framework.TripodOptions{DataDir: dir, Port: must(t, port, err)})
+	require.NoError(t, err)
+	second := startTripod(t, framework.TripodOptions{DataDir: dir, Port: port})
 	world.tripod = second
 	world.isComplete(t)
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	info, err := whoAmI(t.Context(), must(t, config, err))
+	require.NoError(t, err)
+	info, err := whoAmI(t.Context(), config)
 	if err != nil || !strings.Contains(strings.Join(info.Groups, " "), "system:masters") {
 		t.Errorf("the kubeconfig of the first start: %v, %v", info, err)
 	}
@@ -52,7 +54,7 @@ func TestNothingSurvivesTheDeathOfTripod(t *testing.T) {
 	first := startTripod(t, framework.TripodOptions{DataDir: dir})
 	world := newWorld(t, first)
 	components, err := first.Status(t.Context())
-	must(t, components, err)
+	require.NoError(t, err)
 	assert.Len(t, components, 4, "components")
 	require.NoError(t, first.Process.Signal(syscall.SIGKILL))
 	<-first.Process.Done()
@@ -69,8 +71,8 @@ func TestNothingSurvivesTheDeathOfTripod(t *testing.T) {
 	}
 	world.tripod = startTripod(t, framework.TripodOptions{DataDir: dir})
 	client := world.resources[1].of(t, world.tripod.Cluster, world.namespace)
-	object, err := client.Get(t.Context(), world.names[0], metav1.GetOptions{})
-	must(t, object, err)
+	_, err = client.Get(t.Context(), world.names[0], metav1.GetOptions{})
+	require.NoError(t, err)
 }
 
 func TestTripodThatCannotStartSaysWhyInOneLine(t *testing.T) {
@@ -89,7 +91,8 @@ func TestTripodThatCannotStartSaysWhyInOneLine(t *testing.T) {
 	require.NoError(t, os.Mkdir(linked, 0o700))
 	require.NoError(t, os.Symlink(file, filepath.Join(linked, "lock")))
 	free, err := framework.FreePort()
-	freePort := strconv.Itoa(must(t, free, err))
+	require.NoError(t, err)
+	freePort := strconv.Itoa(free)
 	for _, test := range []struct {
 		name string
 		args []string
@@ -113,9 +116,11 @@ func TestTripodThatCannotStartSaysWhyInOneLine(t *testing.T) {
 				Name: "tripod", Path: env.Binary("tripod"),
 				Args: append([]string{"up", "--data-dir", filepath.Join(t.TempDir(), "data"), "--port", freePort}, test.args...),
 			})
-			code := exitCode(t, must(t, process, err))
+			require.NoError(t, err)
+			code := exitCode(t, process)
 			log, err := os.ReadFile(process.Log)
-			lines := strings.Split(strings.TrimSpace(string(must(t, log, err))), "\n")
+			require.NoError(t, err)
+			lines := strings.Split(strings.TrimSpace(string(log)), "\n")
 			if last := lines[len(lines)-1]; code == 0 || !strings.HasPrefix(last, "Error: ") || !strings.Contains(last, test.want) {
 				t.Errorf("exit code %d: %s", code, log)
 			}
@@ -128,9 +133,9 @@ func TestCustomResourcesMayHaveAnEtcdOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	env := framework.ForTest(t)
 	shared, err := env.StartEtcd(t.Context(), filepath.Join(env.Dir, "shared"))
-	must(t, shared, err)
+	require.NoError(t, err)
 	own, err := env.StartEtcd(t.Context(), filepath.Join(env.Dir, "own"))
-	must(t, own, err)
+	require.NoError(t, err)
 	world := newWorld(t, startTripod(t, framework.TripodOptions{Args: []string{"--etcd-servers=" + shared, "--extensions-etcd-servers=" + own}}))
 	group := world.resources[1].Group
 	for _, test := range []struct {
@@ -150,7 +155,9 @@ func TestCustomResourcesMayHaveAnEtcdOfTheirOwn(t *testing.T) {
 func hasKeys(t testing.TB, etcd, prefix string) bool {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd}})
-	defer closing(must(t, client, err))
+	require.NoError(t, err)
+	defer closing(client)
 	resp, err := client.Get(t.Context(), prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
-	return must(t, resp, err).Count > 0
+	require.NoError(t, err)
+	return resp.Count > 0
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,7 +38,8 @@ func TestFieldValidationFollowsTheParameter(t *testing.T) {
 				if test.validation != "" {
 					path += "?fieldValidation=" + test.validation
 				}
-				resp := request(t, cluster.Admin(), http.MethodPost, path, map[string][]string{"Content-Type": {"application/json"}}, must(t, body, err))
+				require.NoError(t, err)
+				resp := request(t, cluster.Admin(), http.MethodPost, path, map[string][]string{"Content-Type": {"application/json"}}, body)
 				assert.Equal(t, test.code, resp.Code, "got %d: %s", resp.Code, resp.Body)
 				if got := strings.Contains(strings.Join(resp.Header.Values("Warning"), ""), `unknown field \"bogus\"`); got != test.wantWarning {
 					t.Errorf("warnings: %q", resp.Header.Values("Warning"))
@@ -55,7 +57,8 @@ func TestDryRunChangesNothing(t *testing.T) {
 		ctx, client := t.Context(), r.in(t, namespace)
 		dry := []string{metav1.DryRunAll}
 		created, err := client.Create(ctx, r.object("a", "red"), metav1.CreateOptions{DryRun: dry})
-		if must(t, created, err).GetUID() == "" {
+		require.NoError(t, err)
+		if created.GetUID() == "" {
 			t.Error("a dry run does not show what would be created")
 		}
 		if _, err := client.Get(ctx, "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -63,10 +66,12 @@ func TestDryRunChangesNothing(t *testing.T) {
 		}
 		create(t, client, r.object("a", "red"))
 		patched, err := client.Patch(ctx, "a", types.MergePatchType, []byte(`{"data":{"color":"blue"}}`), metav1.PatchOptions{DryRun: dry})
-		assert.Equal(t, "blue", color(must(t, patched, err)), "a dry run of patch answers")
+		require.NoError(t, err)
+		assert.Equal(t, "blue", color(patched), "a dry run of patch answers")
 		assert.NoError(t, client.Delete(ctx, "a", metav1.DeleteOptions{DryRun: dry}))
 		read, err := client.Get(ctx, "a", metav1.GetOptions{})
-		assert.Equal(t, "red", color(must(t, read, err)), "after a dry run of patch and delete")
+		require.NoError(t, err)
+		assert.Equal(t, "red", color(read), "after a dry run of patch and delete")
 	})
 }
 

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -68,7 +70,8 @@ func installCRD(t testing.TB, c *framework.Cluster, crd *apiextensionsv1.CustomR
 		}
 	})
 	gvr, err := createCRD(t.Context(), c, crd)
-	return must(t, gvr, err)
+	require.NoError(t, err)
+	return gvr
 }
 
 func createCRD(ctx context.Context, c *framework.Cluster, crd *apiextensionsv1.CustomResourceDefinition) (schema.GroupVersionResource, error) {
@@ -125,7 +128,8 @@ func forCoreAndCustom(t *testing.T, test func(t *testing.T, r resource, namespac
 	t.Run("custom", func(t *testing.T) {
 		t.Parallel()
 		gvr, err := sharedWidgets()
-		test(t, resource{must(t, gvr, err), "Widget"}, framework.CreateNamespace(t, cluster))
+		require.NoError(t, err)
+		test(t, resource{gvr, "Widget"}, framework.CreateNamespace(t, cluster))
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,9 +33,10 @@ func (s *side) poll(ctx context.Context, what string, condition func(context.Con
 func ofBoth[T any](t testing.TB, ask func(context.Context, *side) (T, error)) (T, T) {
 	t.Helper()
 	ofStock, err := ask(t.Context(), stock)
-	ofStock = must(t, ofStock, err)
+	require.NoError(t, err)
 	ofTested, err := ask(t.Context(), tested)
-	return ofStock, must(t, ofTested, err)
+	require.NoError(t, err)
+	return ofStock, ofTested
 }
 
 // same fails the test where the two do not say the same.
@@ -56,7 +58,8 @@ func TestTokensAreWhoseTheyAreForKubeAPIServer(t *testing.T) {
 			values := map[*side]string{}
 			for _, s := range []*side{stock, tested} {
 				value, err := token.make(t.Context(), s)
-				values[s] = must(t, value, err)
+				require.NoError(t, err)
+				values[s] = value
 			}
 			code := same(t, "the review", func(ctx context.Context, s *side) (string, error) {
 				return selfReview(ctx, s, values[s])
@@ -146,7 +149,7 @@ func (f *fleet) issuersMayBeGivenByFlags(t *testing.T) {
 		{map[string]any{"tenant": "t1"}, "401 Unauthorized"},
 	} {
 		token, err := authorities.plain.token(test.claims)
-		must(t, token, err)
+		require.NoError(t, err)
 		for path := range servers {
 			if who, err := f.whoAt(t.Context(), withToken(f.cluster, token), path); err != nil || who != test.want {
 				t.Errorf("%v at %s: %s, %v, want %s", test.claims, path, who, err, test.want)

@@ -98,7 +98,7 @@ func (f *fleet) newOutage(t testing.TB) outage {
 	client := f.promptly(t)
 	through := f.Through("aggregator-0")
 	certificate, err := through.UserConfig("carl")
-	must(t, certificate, err)
+	require.NoError(t, err)
 	elsewhere := "/apis/example.com/v1/namespaces/kube-system/widgets"
 	known := withToken(through, issue(t, client, "robot", "", ""))
 	account := newAccount(t, client)
@@ -224,7 +224,8 @@ func (f *fleet) restartExtensions(ctx context.Context, t testing.TB) {
 		expect(ctx, t, "a user whose rights extensions-1 cannot know", d, http.StatusServiceUnavailable)
 	}
 	response, err := http.Get(replica.ProbeURL + "/readyz")
-	defer closing(must(t, response, err).Body)
+	require.NoError(t, err)
+	defer closing(response.Body)
 	if response.StatusCode == http.StatusOK {
 		t.Error("extensions-1 says that it is ready, without a policy")
 	}

@@ -44,7 +44,8 @@ func TestAnswersOfTheTokenWebhookHoldForTheirTTL(t *testing.T) {
 	client := tokenClient(t, tested, token)
 	for _, path := range []string{configMapsPath, widgetsPath} {
 		a, err := tested.try(t.Context(), client, path)
-		if must(t, a, err).code != http.StatusUnauthorized {
+		require.NoError(t, err)
+		if a.code != http.StatusUnauthorized {
 			t.Errorf("a token that the webhook does not know gets %d at %s", a.code, path)
 		}
 	}
@@ -104,7 +105,7 @@ func (s *side) until(t testing.TB, client *http.Client, token string, code int, 
 func TestChangesOfTheAuthenticationConfigurationAreInForceEverywhere(t *testing.T) {
 	t.Parallel()
 	token, err := authorities.passing.token(nil)
-	must(t, token, err)
+	require.NoError(t, err)
 	for _, step := range []struct {
 		name           string
 		authenticators []apiserverv1.JWTAuthenticator

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes"
 
@@ -35,7 +37,7 @@ func TestSeveralReplicas(t *testing.T) {
 	both.NeedsTripod(t)
 	t.Parallel()
 	f, err := startFleet(t.Context())
-	must(t, f, err)
+	require.NoError(t, err)
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T)
@@ -106,7 +108,8 @@ func named(name string) user.Info {
 func (f *fleet) promptly(t testing.TB) kubernetes.Interface {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(f.As("core-0", framework.Master))
-	return must(t, client, err)
+	require.NoError(t, err)
+	return client
 }
 
 // writeFile writes a file into the directory of the environment.

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"k8s.io/client-go/rest"
 )
 
@@ -28,7 +30,8 @@ type door struct {
 func newDoor(t testing.TB, name string, config *rest.Config, path string) door {
 	t.Helper()
 	client, err := rest.HTTPClientFor(config)
-	return door{name: name, client: must(t, client, err), url: config.Host + path}
+	require.NoError(t, err)
+	return door{name: name, client: client, url: config.Host + path}
 }
 
 // ask reads once.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"k8s.io/client-go/rest"
@@ -22,9 +23,10 @@ import (
 func (f *fleet) dial(t testing.TB, replica, certificate string) *grpc.ClientConn {
 	t.Helper()
 	tlsConfig, err := rest.TLSConfigFor(f.Backend(replica, certificate))
-	must(t, tlsConfig, err).NextProtos = nil
+	require.NoError(t, err)
+	tlsConfig.NextProtos = nil
 	connection, err := grpc.NewClient(f.Replica(replica).GRPCAddress, grpc.WithTransportCredentials(credentials.NewTLS(tlsConfig)))
-	must(t, connection, err)
+	require.NoError(t, err)
 	t.Cleanup(func() { closing(connection) })
 	return connection
 }
@@ -54,9 +56,10 @@ func (f *fleet) follow(t testing.TB, replica string) *follower {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	stream, err := w.client.Watch(ctx, &identityv1.WatchRequest{})
-	must(t, stream, err)
+	require.NoError(t, err)
 	first, err := stream.Recv()
-	if len(must(t, first, err).GetInvalidations()) > 0 {
+	require.NoError(t, err)
+	if len(first.GetInvalidations()) > 0 {
 		t.Errorf("the first message of %s has invalidations: %v", replica, first)
 	}
 	var following sync.WaitGroup

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/grpclog"
 	"gopkg.in/go-jose/go-jose.v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -167,13 +166,6 @@ func writeConfiguration(path string, authenticators ...apiserverv1.JWTAuthentica
 		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
 	return atomicfile.Write(path, data)
-}
-
-// must returns value where it is not interesting how a call failed.
-func must[T any](t testing.TB, value T, err error) T {
-	t.Helper()
-	require.NoError(t, err)
-	return value
 }
 
 // withToken returns the configuration of a client that has nothing but a token.

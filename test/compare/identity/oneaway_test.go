@@ -86,7 +86,7 @@ func (f *fleet) tokensGoOn(t *testing.T, fresh func() string, replica *framework
 func (f *fleet) freshTokens(t testing.TB) func() string {
 	t.Helper()
 	account, err := f.promptly(t).CoreV1().ServiceAccounts("test").Get(t.Context(), "robot", metav1.GetOptions{})
-	must(t, account, err)
+	require.NoError(t, err)
 	const issuer = "https://kubernetes.default.svc.cluster.local"
 	return func() string {
 		now := time.Now()
@@ -95,6 +95,7 @@ func (f *fleet) freshTokens(t testing.TB) func() string {
 			"iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(time.Hour).Unix(),
 			"kubernetes.io": map[string]any{"namespace": "test", "serviceaccount": map[string]any{"name": account.Name, "uid": account.UID}},
 		})
-		return must(t, token, err)
+		require.NoError(t, err)
+		return token
 	}
 }

@@ -101,7 +101,7 @@ func (b binding) doors(t testing.TB, f *fleet, name string) map[string]door {
 		if strings.HasPrefix(replica, "aggregator") {
 			var err error
 			config, err = f.Through(replica).UserConfig(name)
-			must(t, config, err)
+			require.NoError(t, err)
 		}
 		doors[replica] = newDoor(t, replica, config, path)
 	}
@@ -114,7 +114,8 @@ func (b binding) revoke(t testing.TB, client kubernetes.Interface, object metav1
 	watcher, err := b.watch(t.Context(), client, metav1.ListOptions{
 		FieldSelector: "metadata.name=" + object.GetName(), ResourceVersion: object.GetResourceVersion(),
 	})
-	defer must(t, watcher, err).Stop()
+	require.NoError(t, err)
+	defer watcher.Stop()
 	sent = time.Now()
 	require.NoError(t, b.delete(t.Context(), client, object.GetName()))
 	return sent, deletedAt(t, watcher)
@@ -135,8 +136,10 @@ func deletedAt(t testing.TB, watcher watch.Interface) int64 {
 func versionOf(t testing.TB, object runtime.Object) int64 {
 	t.Helper()
 	accessor, err := meta.Accessor(object)
-	version, err := strconv.ParseInt(must(t, accessor, err).GetResourceVersion(), 10, 64)
-	return must(t, version, err)
+	require.NoError(t, err)
+	version, err := strconv.ParseInt(accessor.GetResourceVersion(), 10, 64)
+	require.NoError(t, err)
+	return version
 }
 
 // A service that has seen the end of a binding allows nothing by it, while requests come in all the time. What it has
@@ -168,7 +171,7 @@ func (f *fleet) revokeUnderLoad(t testing.TB, b binding) map[string]revocation {
 	client := f.promptly(t)
 	victim, sentinel := framework.UniqueName("victim"), framework.UniqueName("sentinel")
 	object, err := b.create(t.Context(), client, victim)
-	must(t, object, err)
+	require.NoError(t, err)
 	hammers := map[string]*hammer{}
 	for name, d := range b.doors(t, f, victim) {
 		require.NoError(t, d.becomes(t.Context(), http.StatusOK))
@@ -180,7 +183,7 @@ func (f *fleet) revokeUnderLoad(t testing.TB, b binding) map[string]revocation {
 
 	sent, version := b.revoke(t, client, object)
 	later, err := b.create(t.Context(), client, sentinel)
-	must(t, later, err)
+	require.NoError(t, err)
 	if laterVersion, err := strconv.ParseInt(later.GetResourceVersion(), 10, 64); err != nil || laterVersion <= version {
 		t.Fatalf("the sentinel has version %s, the deletion %d", later.GetResourceVersion(), version)
 	}
@@ -213,7 +216,7 @@ func (f *fleet) deletedBindingsAreSeenWithoutRequests(t *testing.T) {
 		t.Run(b.resource, func(t *testing.T) {
 			client, victim := f.promptly(t), framework.UniqueName("victim")
 			object, err := b.create(t.Context(), client, victim)
-			must(t, object, err)
+			require.NoError(t, err)
 			doors := b.doors(t, f, victim)
 			for _, d := range doors {
 				require.NoError(t, d.becomes(t.Context(), http.StatusOK))
@@ -232,7 +235,8 @@ func (f *fleet) deletedBindingsAreSeenWithoutRequests(t *testing.T) {
 				})
 				after := time.Since(sent)
 				a, err := d.try(t.Context())
-				assert.Equal(t, http.StatusForbidden, must(t, a, err).code, "%s answers %d after it has seen the deletion", name, a.code)
+				require.NoError(t, err)
+				assert.Equal(t, http.StatusForbidden, a.code, "%s answers %d after it has seen the deletion", name, a.code)
 				t.Logf("%-12s has seen version %d after %s at most", name, version, milliseconds(after))
 			}
 		})

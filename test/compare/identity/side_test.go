@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -138,5 +140,6 @@ func normal(text string) string { return volatile.ReplaceAllString(text, "VOLATI
 func tokenClient(t testing.TB, s *side, token string) *http.Client {
 	t.Helper()
 	client, err := rest.HTTPClientFor(withToken(s.cluster, token))
-	return must(t, client, err)
+	require.NoError(t, err)
+	return client
 }

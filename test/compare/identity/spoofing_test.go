@@ -33,14 +33,16 @@ import (
 func masterEnvelope(t testing.TB) string {
 	t.Helper()
 	value, err := envelope.Encode(&identityv1.Envelope{User: envelope.FromUser(framework.Master), ClientAddress: "192.0.2.1:1"})
-	return must(t, value, err)
+	require.NoError(t, err)
+	return value
 }
 
 // selfEnvelope is by which the aggregator speaks for itself.
 func selfEnvelope(t testing.TB) string {
 	t.Helper()
 	value, err := envelope.Encode(&identityv1.Envelope{Self: true})
-	return must(t, value, err)
+	require.NoError(t, err)
+	return value
 }
 
 // claims are headers by which a client might be taken for somebody else, each a line of a request, in the spellings that
@@ -78,9 +80,9 @@ func claims(t testing.TB) map[string][]string {
 func TestNoHeaderMakesAClientSomebodyElse(t *testing.T) {
 	t.Parallel()
 	mallory, err := tested.cluster.UserConfig("mallory", "clowns")
-	must(t, mallory, err)
+	require.NoError(t, err)
 	token, err := requested("robot", nil)(t.Context(), tested)
-	must(t, token, err)
+	require.NoError(t, err)
 	for who, config := range map[string]*rest.Config{
 		"a certificate": mallory, "a token": withToken(tested.cluster, token), "nobody": tested.cluster.Anonymous(),
 	} {
@@ -115,9 +117,11 @@ func withoutOrder(text []byte) string {
 func roundTrip(t testing.TB, config *rest.Config, method, path string, lines []string, body string) answer {
 	t.Helper()
 	tlsConfig, err := rest.TLSConfigFor(config)
-	must(t, tlsConfig, err).NextProtos = []string{"http/1.1"}
+	require.NoError(t, err)
+	tlsConfig.NextProtos = []string{"http/1.1"}
 	connection, err := tls.Dial("tcp", strings.TrimPrefix(config.Host, "https://"), tlsConfig)
-	defer closing(must(t, connection, err))
+	require.NoError(t, err)
+	defer closing(connection)
 	if config.BearerToken != "" {
 		lines = append(slices.Clone(lines), "Authorization: Bearer "+config.BearerToken)
 	}
@@ -125,11 +129,13 @@ func roundTrip(t testing.TB, config *rest.Config, method, path string, lines []s
 		method, path, len(body), strings.Join(lines, "\r\n"), body)
 	message = strings.Replace(message, "\r\n\r\n\r\n", "\r\n\r\n", 1)
 	_, err = io.WriteString(connection, message)
-	must(t, connection, err)
+	require.NoError(t, err)
 	response, err := http.ReadResponse(bufio.NewReader(connection), &http.Request{Method: method})
-	defer closing(must(t, response, err).Body)
+	require.NoError(t, err)
+	defer closing(response.Body)
 	data, err := io.ReadAll(response.Body)
-	return answer{response.StatusCode, response.Header, must(t, data, err)}
+	require.NoError(t, err)
+	return answer{response.StatusCode, response.Header, data}
 }
 
 // A backend hears on its own port only those who have the certificate of a service, and believes what a header says of
@@ -188,7 +194,8 @@ func (f *fleet) backendsNeedAnEnvelopeOfTheAggregator(t *testing.T) {
 			"half of one":                {http.Header{envelope.Header: {value[:len(value)/2]}}, false},
 		} {
 			a, err := send(t.Context(), config, http.MethodGet, path, test.header, "")
-			if must(t, a, err); (a.Code == http.StatusOK) != test.good || a.Code >= http.StatusInternalServerError {
+			require.NoError(t, err)
+			if (a.Code == http.StatusOK) != test.good || a.Code >= http.StatusInternalServerError {
 				t.Errorf("%s with %s: %v", replica, name, a)
 			}
 		}
@@ -207,20 +214,21 @@ func (f *fleet) otherCertificates(t testing.TB) map[string]keyPair {
 		"no certificate": {}, "an administrator": pair("admin"), "an authenticating proxy": pair("front-proxy-client"), "the public endpoint": pair("apiserver"),
 	}
 	lookalike, err := f.UserConfig(trust.Aggregator)
-	must(t, lookalike, err)
+	require.NoError(t, err)
 	pairs["a user called like the aggregator"] = keyPair{lookalike.CertFile, lookalike.KeyFile}
 
 	store, err := certs.Open(f.PKI)
-	ca, err := must(t, store, err).Authority("service-ca", "")
-	must(t, ca, err)
+	require.NoError(t, err)
+	ca, err := store.Authority("service-ca", "")
+	require.NoError(t, err)
 	for name, leaf := range map[string]certs.Leaf{
 		"another-service":     {CommonName: "system:tripod:other", Client: true},
 		"aggregator-dns-only": {CommonName: "other", DNSNames: []string{"aggregator.tripod-system.svc"}, Client: true},
 		"aggregator-no-case":  {CommonName: "System:Tripod:Aggregator", Client: true},
 		"aggregator-org":      {CommonName: "other", Organizations: []string{trust.Aggregator}, Client: true},
 	} {
-		issued, err := ca.Ensure(name, leaf)
-		must(t, issued, err)
+		_, err := ca.Ensure(name, leaf)
+		require.NoError(t, err)
 		pairs["of the service CA, "+name] = pair(name)
 	}
 	return pairs
@@ -241,7 +249,8 @@ func (f *fleet) servicesSpeakForNobodyElse(t *testing.T) {
 			"an impersonated user": {"Impersonate-User": {"admin"}, "Impersonate-Group": {"system:masters"}},
 		} {
 			a, err := send(t.Context(), config, test.method, test.path, header, "")
-			if must(t, a, err); a.Code != http.StatusForbidden && a.Code != http.StatusUnauthorized && a.Code != http.StatusBadRequest {
+			require.NoError(t, err)
+			if a.Code != http.StatusForbidden && a.Code != http.StatusUnauthorized && a.Code != http.StatusBadRequest {
 				t.Errorf("%s with the certificate of %s and %s: %v", test.replica, test.certificate, name, a)
 			}
 		}
@@ -251,7 +260,8 @@ func (f *fleet) servicesSpeakForNobodyElse(t *testing.T) {
 		{"extensions-0", "core", gadgetsPath},
 	} {
 		a, err := send(t.Context(), f.Backend(test.replica, test.certificate), http.MethodGet, test.path, nil, "")
-		assert.Equal(t, http.StatusOK, must(t, a, err).Code, "%s reading %s: %v", test.certificate, test.path, a)
+		require.NoError(t, err)
+		assert.Equal(t, http.StatusOK, a.Code, "%s reading %s: %v", test.certificate, test.path, a)
 	}
 }
 

@@ -63,7 +63,7 @@ func TestServersOfThirdPartiesAreToldTheUserAsByKubeAPIServer(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { writeJSON(w, r.Header) }))
 	defer server.Close()
 	address, err := url.Parse(server.URL)
-	must(t, address, err)
+	require.NoError(t, err)
 	for _, s := range []*side{stock, tested} {
 		require.NoError(t, s.cluster.Create(t.Context(), fmt.Sprintf(mirrors, address.Port())))
 		require.NoError(t, s.poll(t.Context(), "the mirror is there", func(ctx context.Context) error {
@@ -103,7 +103,7 @@ func TestServersOfThirdPartiesAreToldTheUserAsByKubeAPIServer(t *testing.T) {
 	for name, lines := range claims(t) {
 		t.Run(name, func(t *testing.T) {
 			mallory, err := tested.cluster.UserConfig("mallory", "clowns")
-			must(t, mallory, err)
+			require.NoError(t, err)
 			want, got := told(roundTrip(t, mallory, http.MethodGet, mirrorPath, nil, "")), told(roundTrip(t, mallory, http.MethodGet, mirrorPath, lines, ""))
 			assert.Equal(t, got, want, "with %q: %s, without: %s", lines, got, want)
 		})

@@ -58,8 +58,9 @@ var mortals = []struct {
 				ServiceAccountName: account.Name, AutomountServiceAccountToken: ptr.To(false), Containers: []corev1.Container{{Name: "main", Image: "none"}},
 			},
 		}, metav1.CreateOptions{})
+		require.NoError(t, err)
 		return mortal{
-			issue(t, client, account.Name, "Pod", must(t, pod, err).Name), identityv1.Dependency_KIND_POD, string(pod.UID),
+			issue(t, client, account.Name, "Pod", pod.Name), identityv1.Dependency_KIND_POD, string(pod.UID),
 			func(ctx context.Context) error {
 				return pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))})
 			}, pods.Watch, pod.Name,
@@ -68,21 +69,23 @@ var mortals = []struct {
 	{"secret that a token is bound to", func(t testing.TB, f *fleet, client kubernetes.Interface) mortal {
 		account := newAccount(t, client)
 		secret, err := client.CoreV1().Secrets("test").Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: account.Name}}, metav1.CreateOptions{})
-		must(t, secret, err)
+		require.NoError(t, err)
 		return ofSecret(client, issue(t, client, account.Name, "Secret", secret.Name), secret)
 	}},
 	{"secret that a token is from", func(t testing.TB, f *fleet, client kubernetes.Interface) mortal {
 		account := newAccount(t, client)
 		token, err := legacy(account.Name, account.Name)(t.Context(), &f.side)
-		must(t, token, err)
+		require.NoError(t, err)
 		secret, err := client.CoreV1().Secrets("test").Get(t.Context(), account.Name, metav1.GetOptions{})
-		return ofSecret(client, token, must(t, secret, err))
+		require.NoError(t, err)
+		return ofSecret(client, token, secret)
 	}},
 	{"node", func(t testing.TB, f *fleet, client kubernetes.Interface) mortal {
 		account, nodes := newAccount(t, client), client.CoreV1().Nodes()
 		node, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: account.Name}}, metav1.CreateOptions{})
+		require.NoError(t, err)
 		return mortal{
-			issue(t, client, account.Name, "Node", must(t, node, err).Name), identityv1.Dependency_KIND_NODE, string(node.UID),
+			issue(t, client, account.Name, "Node", node.Name), identityv1.Dependency_KIND_NODE, string(node.UID),
 			func(ctx context.Context) error { return nodes.Delete(ctx, node.Name, metav1.DeleteOptions{}) }, nodes.Watch, node.Name,
 		}
 	}},
@@ -114,7 +117,8 @@ func newAccount(t testing.TB, client kubernetes.Interface) *corev1.ServiceAccoun
 	account, err := client.CoreV1().ServiceAccounts("test").Create(t.Context(), &corev1.ServiceAccount{
 		ObjectMeta: metav1.ObjectMeta{Name: framework.UniqueName("mortal")},
 	}, metav1.CreateOptions{})
-	return must(t, account, err)
+	require.NoError(t, err)
+	return account
 }
 
 // issue returns a token of an account that is bound to an object, if any.
@@ -127,7 +131,8 @@ func issue(t testing.TB, client kubernetes.Interface, account, kind, name string
 	issued, err := client.CoreV1().ServiceAccounts("test").CreateToken(t.Context(), account, &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: bound},
 	}, metav1.CreateOptions{})
-	return must(t, issued, err).Status.Token
+	require.NoError(t, err)
+	return issued.Status.Token
 }
 
 func ofSecret(client kubernetes.Interface, token string, secret *corev1.Secret) mortal {
@@ -145,7 +150,7 @@ func newBootstrapToken(t testing.TB, client kubernetes.Interface) mortal {
 		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-" + id}, Type: corev1.SecretTypeBootstrapToken,
 		StringData: map[string]string{"token-id": id, "token-secret": bootstrapSecret, "usage-bootstrap-authentication": "true"},
 	}, metav1.CreateOptions{})
-	must(t, secret, err)
+	require.NoError(t, err)
 	return mortal{
 		token: id + "." + bootstrapSecret, kind: identityv1.Dependency_KIND_BOOTSTRAP_TOKEN, id: id, name: secret.Name,
 		watch: secrets.Watch,
@@ -156,7 +161,8 @@ func newBootstrapToken(t testing.TB, client kubernetes.Interface) mortal {
 func (m mortal) endAndVersion(t testing.TB) (sent time.Time, version int64) {
 	t.Helper()
 	watcher, err := m.watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + m.name})
-	defer must(t, watcher, err).Stop()
+	require.NoError(t, err)
+	defer watcher.Stop()
 	<-watcher.ResultChan() // that it is there
 	sent = time.Now()
 	require.NoError(t, m.end(t.Context()))

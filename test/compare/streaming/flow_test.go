@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"k8s.io/client-go/tools/remotecommand"
 
@@ -119,7 +120,8 @@ func TestForwardedPortsWaitForWhoDoesNotRead(t *testing.T) {
 						server, client = sender, reader
 					}
 					connection, err := dial(newPod(t, cluster, w).forward(t, w, listen(t, server))[0])
-					defer must(t, connection, err).Close()
+					require.NoError(t, err)
+					defer connection.Close()
 					go func() { _ = client(connection) }()
 					expectDammed(t, &sent, open, func() error {
 						if err := receive(t, "one end", done); err != nil {

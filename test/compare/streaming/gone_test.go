@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"k8s.io/client-go/tools/remotecommand"
 
@@ -59,7 +60,7 @@ func TestAForwardedPortHearsThatItsClientIsGone(t *testing.T) {
 					return nil
 				})
 				connection, err := dial(newPod(t, cluster, w).forward(t, w, port)[0])
-				must(t, connection, err)
+				require.NoError(t, err)
 				if _, err := io.ReadFull(connection, make([]byte, len("hello"))); err != nil {
 					t.Error(err)
 				}

@@ -7,6 +7,8 @@ import (
 	"bufio"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tripod-k8s/tripod/test/framework"
@@ -20,7 +22,8 @@ func TestLogsAreFollowedLineByLine(t *testing.T) {
 				config := cluster.Admin()
 				config.NextProtos = []string{protocol}
 				stream, err := kubeClient(t, config).CoreV1().Pods(p.namespace).GetLogs(p.name, &corev1.PodLogOptions{Follow: true}).Stream(t.Context())
-				defer must(t, stream, err).Close()
+				require.NoError(t, err)
+				defer stream.Close()
 				lines := bufio.NewScanner(stream)
 				for _, want := range []string{"one", "two", "three"} {
 					// A line is sent only when the one before has arrived.

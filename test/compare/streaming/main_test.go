@@ -53,13 +53,6 @@ func limited(t testing.TB) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(t.Context(), giveUp)
 }
 
-// must returns value where it is not interesting how a call failed.
-func must[T any](t testing.TB, value T, err error) T {
-	t.Helper()
-	require.NoError(t, err)
-	return value
-}
-
 // receive returns what is next in a channel.
 func receive[T any](t testing.TB, what string, from <-chan T) (value T) {
 	t.Helper()
@@ -74,7 +67,8 @@ func receive[T any](t testing.TB, what string, from <-chan T) (value T) {
 func kubeClient(t testing.TB, config *rest.Config) kubernetes.Interface {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(config)
-	return must[kubernetes.Interface](t, client, err)
+	require.NoError(t, err)
+	return client
 }
 
 // standsStill waits until a count does not change any more, and returns it.

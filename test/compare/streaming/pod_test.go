@@ -41,10 +41,12 @@ func (w way) executor(t testing.TB, config *rest.Config, target *url.URL) remote
 	t.Helper()
 	if w.websocket {
 		executor, err := remotecommand.NewWebSocketExecutor(config, http.MethodGet, target.String())
-		return must(t, executor, err)
+		require.NoError(t, err)
+		return executor
 	}
 	executor, err := remotecommand.NewSPDYExecutor(config, http.MethodPost, target)
-	return must(t, executor, err)
+	require.NoError(t, err)
+	return executor
 }
 
 // dialer returns a client that forwards ports.
@@ -52,10 +54,11 @@ func (w way) dialer(t testing.TB, config *rest.Config, target *url.URL) httpstre
 	t.Helper()
 	if w.websocket {
 		dialer, err := portforward.NewSPDYOverWebsocketDialerForStreaming(target, config)
-		return must(t, dialer, err)
+		require.NoError(t, err)
+		return dialer
 	}
 	transport, upgrader, err := spdy.RoundTripperFor(config)
-	must(t, transport, err)
+	require.NoError(t, err)
 	return spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, target)
 }
 
@@ -89,14 +92,15 @@ func newPodOf(t testing.TB, cluster *framework.Cluster, kubelet *framework.Kubel
 	require.NoError(t, p.kubelet.AddNode(t.Context(), client, p.node))
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 	account, err := client.CoreV1().ServiceAccounts(p.namespace).Create(t.Context(), account, metav1.CreateOptions{})
-	must(t, account, err)
+	require.NoError(t, err)
 	created, err := client.CoreV1().Pods(p.namespace).Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: p.name, Labels: map[string]string{"app": p.name}},
 		Spec:       corev1.PodSpec{NodeName: p.node, Containers: []corev1.Container{{Name: "main", Image: "none", Stdin: true, TTY: true}}},
 	}, metav1.CreateOptions{})
-	must(t, created, err).Status.Phase = corev1.PodRunning
+	require.NoError(t, err)
+	created.Status.Phase = corev1.PodRunning
 	created, err = client.CoreV1().Pods(p.namespace).UpdateStatus(t.Context(), created, metav1.UpdateOptions{})
-	must(t, created, err)
+	require.NoError(t, err)
 	return p
 }
 

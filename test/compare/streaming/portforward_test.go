@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/portforward"
@@ -25,7 +26,7 @@ import (
 func listen(t testing.TB, serve func(*net.TCPConn) error) int {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, listener, err)
+	require.NoError(t, err)
 	var serving errgroup.Group
 	serving.Go(func() error {
 		for {
@@ -55,7 +56,7 @@ func (p *pod) forward(t testing.TB, w way, ports ...int) []string {
 	stop, ready, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	dialer := w.dialer(t, p.cluster.Admin(), p.url(t, "portforward", &corev1.PodPortForwardOptions{}))
 	forwarder, err := portforward.NewOnAddressesForStreaming(dialer, []string{"127.0.0.1"}, pairs, stop, ready, io.Discard, io.Discard)
-	must(t, forwarder, err)
+	require.NoError(t, err)
 	go func() { done <- forwarder.ForwardPorts() }()
 	select {
 	case <-ready:
@@ -68,7 +69,8 @@ func (p *pod) forward(t testing.TB, w way, ports ...int) []string {
 	})
 	forwarded, err := forwarder.GetPorts()
 	var addresses []string
-	for _, port := range must(t, forwarded, err) {
+	require.NoError(t, err)
+	for _, port := range forwarded {
 		addresses = append(addresses, net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port.Local))))
 	}
 	return addresses
@@ -142,7 +144,8 @@ func TestAForwardedConnectionIsHalfClosedByTheClient(t *testing.T) {
 					return err
 				})
 				connection, err := dial(newPod(t, cluster, w).forward(t, w, port)[0])
-				defer must(t, connection, err).Close()
+				require.NoError(t, err)
+				defer connection.Close()
 				_, err = io.Copy(connection, noise("question", mib))
 				got, answerErr := readAllAfter(connection)
 				if want := digestOf(noise("question", mib)); errors.Join(err, answerErr) != nil || got != want {
@@ -178,9 +181,10 @@ func TestAForwardedConnectionIsHalfClosedByTheServer(t *testing.T) {
 				p := newPod(t, cluster, w)
 				dialer := w.dialer(t, p.cluster.Admin(), p.url(t, "portforward", &corev1.PodPortForwardOptions{}))
 				connection, _, err := dialer.Dial(portforward.PortForwardProtocolV1Name)
-				defer must(t, connection, err).Close()
+				require.NoError(t, err)
+				defer connection.Close()
 				stream, err := openPort(connection, port)
-				must(t, stream, err)
+				require.NoError(t, err)
 				if got, want := digestOf(stream), digestOf(noise("announcement", mib)); got != want {
 					t.Errorf("got %s, want %s", got, want)
 				}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -96,23 +97,24 @@ func (a *application) publish(t *testing.T, cluster *framework.Cluster) map[stri
 
 	client := kubeClient(t, cluster.Admin())
 	created, err := client.CoreV1().Pods(p.namespace).Get(t.Context(), p.name, metav1.GetOptions{})
-	must(t, created, err).Status.PodIPs = []corev1.PodIP{{IP: address}}
+	require.NoError(t, err)
+	created.Status.PodIPs = []corev1.PodIP{{IP: address}}
 	created.Status.PodIP = address
 	created, err = client.CoreV1().Pods(p.namespace).UpdateStatus(t.Context(), created, metav1.UpdateOptions{})
-	must(t, created, err)
-	service, err := client.CoreV1().Services(p.namespace).Create(t.Context(), &corev1.Service{
+	require.NoError(t, err)
+	_, err = client.CoreV1().Services(p.namespace).Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "service"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "web", Port: 80}}},
 	}, metav1.CreateOptions{})
-	must(t, service, err)
+	require.NoError(t, err)
 	//nolint:staticcheck // The proxy of services goes by Endpoints.
-	endpoints, err := client.CoreV1().Endpoints(p.namespace).Create(t.Context(), &corev1.Endpoints{
+	_, err = client.CoreV1().Endpoints(p.namespace).Create(t.Context(), &corev1.Endpoints{
 		ObjectMeta: metav1.ObjectMeta{Name: "service"},
 		Subsets: []corev1.EndpointSubset{{
 			Addresses: []corev1.EndpointAddress{{IP: address, TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: p.namespace, Name: p.name}}},
 			Ports:     []corev1.EndpointPort{{Name: "web", Port: int32(port)}},
 		}},
 	}, metav1.CreateOptions{})
-	must(t, endpoints, err)
+	require.NoError(t, err)
 	return map[string]string{
 		"node":    "/api/v1/nodes/" + p.node + "/proxy",
 		"pod":     "/api/v1/namespaces/" + p.namespace + "/pods/" + p.name + ":" + strconv.Itoa(port) + "/proxy",
@@ -123,7 +125,8 @@ func (a *application) publish(t *testing.T, cluster *framework.Cluster) map[stri
 func listenOn(t *testing.T, address string) net.Listener {
 	t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
-	return must(t, listener, err)
+	require.NoError(t, err)
+	return listener
 }
 
 // send sends a request by a protocol.
@@ -132,14 +135,15 @@ func send(t *testing.T, cluster *framework.Cluster, protocol, method, path strin
 	config := cluster.Admin()
 	config.NextProtos = []string{protocol}
 	transport, err := rest.TransportFor(config)
-	must(t, transport, err)
+	require.NoError(t, err)
 	req, err := http.NewRequestWithContext(t.Context(), method, cluster.URL+path, body)
-	must(t, req, err)
+	require.NoError(t, err)
 	for name, values := range header {
 		req.Header[name] = values
 	}
 	resp, err := transport.RoundTrip(req)
-	return must(t, resp, err)
+	require.NoError(t, err)
+	return resp
 }
 
 func TestWhatIsProxiedStreams(t *testing.T) {
@@ -221,7 +225,8 @@ func TestProxiedRequestsAreTheSame(t *testing.T) {
 				resp := send(t, cluster, "http/1.1", http.MethodGet, path+"/request?a=b%20c;d", nil, header)
 				body, err := io.ReadAll(resp.Body)
 				resp.Body.Close()
-				text := fmt.Sprintf("%s\n%s", resp.Status, must(t, body, err))
+				require.NoError(t, err)
+				text := fmt.Sprintf("%s\n%s", resp.Status, body)
 				text = strings.ReplaceAll(text, path, "PATH")
 				text = strings.ReplaceAll(text, strings.TrimPrefix(cluster.URL, "https://"), "HOST")
 				answers[i][kind] = text

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"golang.org/x/net/websocket"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -67,19 +69,20 @@ func TestATokenInTheWebSocketProtocolIsTheUsersAndGoesNoFurther(t *testing.T) {
 func (p *pod) executorToken(t *testing.T) string {
 	t.Helper()
 	client := kubeClient(t, p.cluster.Admin())
-	role, err := client.RbacV1().Roles(p.namespace).Create(t.Context(), &rbacv1.Role{
+	_, err := client.RbacV1().Roles(p.namespace).Create(t.Context(), &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Name: "executor"},
 		Rules:      []rbacv1.PolicyRule{{Verbs: []string{"get", "create"}, APIGroups: []string{""}, Resources: []string{"pods/exec"}}},
 	}, metav1.CreateOptions{})
-	must(t, role, err)
-	binding, err := client.RbacV1().RoleBindings(p.namespace).Create(t.Context(), &rbacv1.RoleBinding{
+	require.NoError(t, err)
+	_, err = client.RbacV1().RoleBindings(p.namespace).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "executor"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "executor"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: p.namespace, Name: "default"}},
 	}, metav1.CreateOptions{})
-	must(t, binding, err)
+	require.NoError(t, err)
 	issued, err := client.CoreV1().ServiceAccounts(p.namespace).CreateToken(t.Context(), "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	return must(t, issued, err).Status.Token
+	require.NoError(t, err)
+	return issued.Status.Token
 }
 
 // echoed sends "hello" to stdin of a program, and returns what comes from its stdout.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -133,8 +134,10 @@ func unavailable(t *testing.T) {
 		config := fleet.Through(name).Admin()
 		client, err := rest.HTTPClientFor(config)
 		began := time.Now()
-		resp, err := must(t, client, err).Get(config.Host + "/apis/" + group + "/v1alpha1/flunders")
-		assert.NoError(t, must(t, resp, err).Body.Close())
+		require.NoError(t, err)
+		resp, err := client.Get(config.Host + "/apis/" + group + "/v1alpha1/flunders")
+		require.NoError(t, err)
+		assert.NoError(t, resp.Body.Close())
 		t.Logf("%s answered %d after %s", name, resp.StatusCode, milliseconds(time.Since(began)))
 		if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
 			t.Errorf("%s answers %s with Retry-After %q", name, resp.Status, resp.Header.Get("Retry-After"))

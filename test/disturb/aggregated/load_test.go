@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
@@ -67,7 +69,8 @@ func startLoad(t *testing.T, s *server) *load {
 	for i := range clients {
 		config := fleet.Through(aggregators[i%len(aggregators)]).Admin()
 		client, err := rest.HTTPClientFor(config)
-		c := &worker{load: l, client: must(t, client, err), url: config.Host}
+		require.NoError(t, err)
+		c := &worker{load: l, client: client, url: config.Host}
 		l.working.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				c.turn(context.WithoutCancel(ctx), fmt.Sprintf("%s-%d-%d", run, i, n), n%2 == 0)
@@ -205,7 +208,8 @@ func (l *load) everythingIsThere(t testing.TB) {
 	t.Helper()
 	list, err := flunderClient(t, aggregators[0]).Namespace(l.namespace).List(t.Context(), metav1.ListOptions{})
 	there := map[string]bool{}
-	for _, object := range must(t, list, err).Items {
+	require.NoError(t, err)
+	for _, object := range list.Items {
 		there[object.GetName()] = true
 	}
 	for name := range l.created {
@@ -218,7 +222,8 @@ func (l *load) everythingIsThere(t testing.TB) {
 func flunderClient(t testing.TB, aggregator string) dynamic.NamespaceableResourceInterface {
 	t.Helper()
 	client, err := dynamic.NewForConfig(fleet.Through(aggregator).Admin())
-	return must(t, client, err).Resource(flunders)
+	require.NoError(t, err)
+	return client.Resource(flunders)
 }
 
 // follower watches, and goes on where it was when the watch ends.
@@ -237,12 +242,14 @@ func follow(t testing.TB, namespace, aggregator string) *follower {
 	client := flunderClient(t, aggregator).Namespace(namespace)
 	list, err := client.List(t.Context(), metav1.ListOptions{})
 	f := &follower{added: map[string]int{}}
-	watcher, err := toolswatch.NewRetryWatcherWithContext(t.Context(), must(t, list, err).GetResourceVersion(), &cache.ListWatch{
+	require.NoError(t, err)
+	watcher, err := toolswatch.NewRetryWatcherWithContext(t.Context(), list.GetResourceVersion(), &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			return client.Watch(ctx, options)
 		},
 	})
-	f.watcher = must(t, watcher, err)
+	require.NoError(t, err)
+	f.watcher = watcher
 	f.watching.Go(func() {
 		for event := range f.watcher.ResultChan() {
 			f.mu.Lock()

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
@@ -32,13 +30,6 @@ func TestMain(m *testing.M) {
 		fleet, err = env.StartFleet(ctx, options)
 		return err
 	})
-}
-
-// must returns value where it is not interesting how a call failed.
-func must[T any](t testing.TB, value T, err error) T {
-	t.Helper()
-	require.NoError(t, err)
-	return value
 }
 
 // milliseconds is how tests print a time.

@@ -8,6 +8,8 @@ import (
 	"net"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
@@ -18,9 +20,10 @@ func (s *server) served(t testing.TB, e *endpoint) float64 {
 	for _, name := range aggregators {
 		labels := []string{"backend=" + apiService, "endpoint=" + e.address}
 		sent, err := fleet.Metric(t.Context(), name, "tripod_backend_requests_total", labels...)
-		must(t, sent, err)
+		require.NoError(t, err)
 		failed, err := fleet.Metric(t.Context(), name, "tripod_backend_requests_total", append(labels, "code=error")...)
-		answered += sent - must(t, failed, err)
+		require.NoError(t, err)
+		answered += sent - failed
 	}
 	return answered
 }

@@ -39,7 +39,7 @@ func TestTheConditionOfAServiceFollowsItsReplicas(t *testing.T) {
 func awaitOwn(t *testing.T, status apiregistrationv1.ConditionStatus, message string) {
 	t.Helper()
 	client, err := aggregator.NewForConfig(fleet.Admin())
-	must(t, client, err)
+	require.NoError(t, err)
 	framework.Eventually(t, fmt.Sprintf("Available is %s with %q", status, message), func(ctx context.Context) error {
 		service, err := client.ApiregistrationV1().APIServices().Get(ctx, "v1.apiextensions.k8s.io", metav1.GetOptions{})
 		if err != nil {

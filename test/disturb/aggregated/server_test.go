@@ -56,21 +56,23 @@ func newServer(t testing.TB) *server {
 	t.Helper()
 	s := &server{SampleServer: environment.NewSampleServer(t, fleet.Cluster)}
 	client, err := kubernetes.NewForConfig(fleet.Admin())
-	s.client = must(t, client, err)
+	require.NoError(t, err)
+	s.client = client
 	services, err := aggregator.NewForConfig(fleet.Admin())
-	s.services = must(t, services, err).ApiregistrationV1().APIServices()
-	service, err := s.client.CoreV1().Services(s.Namespace).Create(t.Context(), &corev1.Service{
+	require.NoError(t, err)
+	s.services = services.ApiregistrationV1().APIServices()
+	_, err = s.client.CoreV1().Services(s.Namespace).Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "sample"},
 		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "https", Port: 443}}},
 	}, metav1.CreateOptions{})
-	must(t, service, err)
+	require.NoError(t, err)
 	for i := range s.endpoints {
 		port, err := framework.FreePort()
-		must(t, port, err)
+		require.NoError(t, err)
 		s.endpoints[i] = &endpoint{address: s.addEndpoint(t, i, port), command: s.Command(fmt.Sprintf("sample-%d", port), port)}
 	}
-	registered, err := s.services.Create(t.Context(), s.APIService("sample", 443), metav1.CreateOptions{})
-	must(t, registered, err)
+	_, err = s.services.Create(t.Context(), s.APIService("sample", 443), metav1.CreateOptions{})
+	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, s.services.Delete(context.Background(), apiService, metav1.DeleteOptions{})) })
 	return s
 }
@@ -79,13 +81,13 @@ func newServer(t testing.TB) *server {
 func (s *server) addEndpoint(t testing.TB, number, port int) string {
 	t.Helper()
 	host := framework.HostAddress(t)
-	slice, err := s.client.DiscoveryV1().EndpointSlices(s.Namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
+	_, err := s.client.DiscoveryV1().EndpointSlices(s.Namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Name: fmt.Sprintf("sample-%d", number), Labels: map[string]string{discoveryv1.LabelServiceName: "sample"}},
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To("https"), Port: ptr.To(int32(port)), Protocol: ptr.To(corev1.ProtocolTCP)}},
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{host}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}},
 	}, metav1.CreateOptions{})
-	must(t, slice, err)
+	require.NoError(t, err)
 	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
@@ -96,7 +98,8 @@ func (e *endpoint) start(t testing.TB) {
 	command := e.command
 	command.Name += fmt.Sprintf(".%d", e.starts)
 	process, err := environment.Start(command)
-	e.process = must(t, process, err)
+	require.NoError(t, err)
+	e.process = process
 }
 
 // kill ends an endpoint as kill -9 does.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
@@ -131,8 +132,9 @@ func measureCore(t *testing.T, name string) {
 func discoveryIsComplete(t *testing.T) {
 	for _, address := range fleet.addresses() {
 		client, err := discovery.NewDiscoveryClientForConfig(address.Admin())
-		_, lists, err := must(t, client, err).ServerGroupsAndResources()
-		must(t, lists, err)
+		require.NoError(t, err)
+		_, lists, err := client.ServerGroupsAndResources()
+		require.NoError(t, err)
 		missing := map[string]bool{traffic.ConfigMaps.Plural: true}
 		for _, r := range few {
 			missing[r.Plural] = true
@@ -145,7 +147,8 @@ func discoveryIsComplete(t *testing.T) {
 		assert.Empty(t, missing, "discovery is without %v", slices.Sorted(maps.Keys(missing)))
 		client.UseLegacyDiscovery = true
 		groups, err := client.ServerGroups()
-		if !slices.ContainsFunc(must(t, groups, err).Groups, func(g metav1.APIGroup) bool { return g.Name == "example.com" }) {
+		require.NoError(t, err)
+		if !slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name == "example.com" }) {
 			t.Errorf("discovery of another form is without the group: %v", groups)
 		}
 	}

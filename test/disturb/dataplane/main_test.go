@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/traffic"
 )
@@ -31,13 +29,6 @@ func TestMain(m *testing.M) {
 
 // giveUp ends a wait that would never end; it says nothing about how fast anything is.
 const giveUp = time.Minute
-
-// must returns value where it is not interesting how a call failed.
-func must[T any](t testing.TB, value T, err error) T {
-	t.Helper()
-	require.NoError(t, err)
-	return value
-}
 
 // measured prints how long something took; name has no blanks.
 func measured(t testing.TB, name string, took time.Duration) {

@@ -34,7 +34,7 @@ func newDoomedNamespace(t *testing.T, env *framework.Environment) *doomedNamespa
 	t.Helper()
 	require.NoError(t, env.StartControllers(t.Context(), fleet.Cluster, framework.ControllersOptions{}))
 	client, err := kubernetes.NewForConfig(fleet.Admin())
-	must(t, client, err)
+	require.NoError(t, err)
 	d := &doomedNamespace{namespaces: client.CoreV1().Namespaces(), client: traffic.NewClient(t, fleet.Cluster.Admin(), 1)}
 	for range 2 {
 		if d.name != "" { // the one that was only to see that it works

@@ -24,7 +24,8 @@ func TestScalingIsNotNoticed(t *testing.T) {
 	tripod, err := framework.ForTest(t).StartTripod(t.Context(), framework.TripodOptions{
 		Args: []string{"--core-replicas=2", "--extensions-replicas=2", "--aggregator-replicas=2", "--lb"},
 	})
-	require.NoError(t, must(t, tripod, err).Create(t.Context(), traffic.Definitions(traffic.Customs)))
+	require.NoError(t, err)
+	require.NoError(t, tripod.Create(t.Context(), traffic.Definitions(traffic.Customs)))
 	tr := traffic.Start(t, traffic.Options{Customs: traffic.Customs}, tripod.Admin())
 	for _, step := range []struct {
 		service  string

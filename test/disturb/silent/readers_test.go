@@ -30,11 +30,14 @@ const (
 )
 
 func TestSlowReadersOfResumedWatches(t *testing.T) {
-	client := must(kubernetes.NewForConfig(fleet.Admin()))(t)
+	client, err := kubernetes.NewForConfig(fleet.Admin())
+	require.NoError(t, err)
 	configMaps := client.CoreV1().ConfigMaps(framework.CreateNamespace(t, fleet.Cluster))
 	create := func(name, value string) *corev1.ConfigMap {
 		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"value": value}}
-		return must(configMaps.Create(t.Context(), object, metav1.CreateOptions{}))(t)
+		created, err := configMaps.Create(t.Context(), object, metav1.CreateOptions{})
+		require.NoError(t, err)
+		return created
 	}
 	before := create("first", "")
 	for i := range objects {
@@ -54,8 +57,10 @@ func TestSlowReadersOfResumedWatches(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 3*giveUp)
 	defer cancel()
-	reader := must(kubernetes.NewForConfig(config))(t).CoreV1().ConfigMaps(before.Namespace)
-	watching := must(reader.Watch(ctx, metav1.ListOptions{ResourceVersion: before.ResourceVersion}))(t)
+	reader, err := kubernetes.NewForConfig(config)
+	require.NoError(t, err)
+	watching, err := reader.CoreV1().ConfigMaps(before.Namespace).Watch(ctx, metav1.ListOptions{ResourceVersion: before.ResourceVersion})
+	require.NoError(t, err)
 	defer watching.Stop()
 	for i := range objects {
 		event, ok := <-watching.ResultChan()
@@ -69,8 +74,10 @@ func TestSlowReadersOfResumedWatches(t *testing.T) {
 // watchesWithoutReading returns a function that begins a watch, and takes less than an event of it.
 func watchesWithoutReading(t *testing.T, config *rest.Config) func(path string) {
 	t.Helper()
+	tlsConfig, err := rest.TLSConfigFor(config)
+	require.NoError(t, err)
 	transport := &http.Transport{
-		TLSClientConfig: must(rest.TLSConfigFor(config))(t), ForceAttemptHTTP2: true, HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 1},
+		TLSClientConfig: tlsConfig, ForceAttemptHTTP2: true, HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 1},
 	}
 	t.Cleanup(transport.CloseIdleConnections)
 	return func(path string) {
@@ -88,14 +95,5 @@ func watchesWithoutReading(t *testing.T, config *rest.Config) func(path string) 
 		if resp.StatusCode != http.StatusOK {
 			t.Errorf("a watch is answered with %s", resp.Status)
 		}
-	}
-}
-
-// must returns a value for a test that fails if there was an error.
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		require.NoError(t, err)
-		return value
 	}
 }

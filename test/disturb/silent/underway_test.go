@@ -24,14 +24,17 @@ import (
 // are answered it goes on, and so does a watch there. The watch ends only if the machine is so slow that the replica goes on too late.
 func TestRequestsAtASilentReplicaAreGivenUpBeforeItsWatches(t *testing.T) {
 	const attempts, all = 5, "/apis/example.com/v1/namespaces/default/boats"
-	boats := must(dynamic.NewForConfig(fleet.Admin()))(t).Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "boats"}).Namespace("default")
+	dynamicClient, err := dynamic.NewForConfig(fleet.Admin())
+	require.NoError(t, err)
+	boats := dynamicClient.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "boats"}).Namespace("default")
 	client := traffic.NewClient(t, fleet.Admin(), 2)
 	client.Await(t, "boats are served", all, http.StatusOK)
 	boat := func(name string) string {
 		return fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"Boat","metadata":{"name":%q}}`, name)
 	}
 	for i := range attempts {
-		watch := must(boats.Watch(t.Context(), metav1.ListOptions{}))(t)
+		watch, err := boats.Watch(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
 		resume := pause(t, "extensions-0")
 		var requests sync.WaitGroup
 		send := func(method, body string, check func(traffic.Answer)) {
