@@ -5,7 +5,10 @@ package helm
 
 import (
 	"context"
+	"encoding/json"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +17,11 @@ import (
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/tripod-k8s/tripod/local/certs"
@@ -146,4 +153,74 @@ func TestOnlyAnAggregatorThatNeedsThemHasTheKeysOfEncryption(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestTheFormerUserGoesWithTheLastReplicaThatUsesIt upgrades a release, which may have Deployments of a chart that had one user for all.
+func TestTheFormerUserGoesWithTheLastReplicaThatUsesIt(t *testing.T) {
+	own := func(component string) *appsv1.Deployment {
+		d := find(t, render(t, ""), "Deployment", "tripod-"+component, &appsv1.Deployment{})
+		d.Namespace, d.Generation = namespace, 3
+		d.Status = appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 2, UpdatedReplicas: 2}
+		return d
+	}
+	for name, test := range map[string]struct {
+		change func(core *appsv1.Deployment)
+		want   string
+	}{
+		"all are replaced": {func(*appsv1.Deployment) {}, "--remove=tripod"},
+		"scaled to none": {func(core *appsv1.Deployment) {
+			core.Status = appsv1.DeploymentStatus{ObservedGeneration: 3}
+		}, "--remove=tripod"},
+		"rolled back": {func(core *appsv1.Deployment) {
+			for _, volume := range core.Spec.Template.Spec.Volumes {
+				for _, source := range ptr.Deref(volume.Projected, corev1.ProjectedVolumeSource{}).Sources {
+					if source.Secret != nil && source.Secret.Name == "tripod-etcd-client-core" {
+						source.Secret.Name = "tripod-etcd-client"
+					}
+				}
+			}
+		}, "--former=tripod"},
+		"some are not replaced yet": {func(core *appsv1.Deployment) { core.Status.UpdatedReplicas = 1 }, "--former=tripod"},
+		"nobody has seen it yet":    {func(core *appsv1.Deployment) { core.Generation = 4 }, "--former=tripod"},
+		"none":                      {func(core *appsv1.Deployment) { core.Name = "other" }, "--former=tripod"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			core := own("core")
+			test.change(core)
+			cluster := clusterWith(t, own("aggregator"), core, own("extensions"))
+			text, err := helmTemplate(t, "", "--is-upgrade", "--dry-run=server", "--kube-apiserver="+cluster)
+			require.NoError(t, err)
+			for _, argument := range []string{"--remove=tripod", "--former=tripod"} {
+				assert.Equal(t, argument == test.want, strings.Contains(text, "- "+argument+"\n"), argument)
+			}
+		})
+	}
+}
+
+// clusterWith returns the URL of a cluster that has these Deployments, and nothing else.
+func clusterWith(t *testing.T, deployments ...*appsv1.Deployment) string {
+	t.Helper()
+	answers := map[string]any{
+		"/version": version.Info{Major: "1", Minor: "36", GitVersion: "v1.36.0"},
+		"/api":     metav1.APIVersions{Versions: []string{"v1"}},
+		"/apis": metav1.APIGroupList{Groups: []metav1.APIGroup{{Name: "apps", Versions: []metav1.GroupVersionForDiscovery{
+			{GroupVersion: "apps/v1", Version: "v1"}}}}},
+		"/api/v1": metav1.APIResourceList{GroupVersion: "v1"},
+		"/apis/apps/v1": metav1.APIResourceList{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{
+			{Name: "deployments", Kind: "Deployment", Namespaced: true}, {Name: "statefulsets", Kind: "StatefulSet", Namespaced: true}}},
+	}
+	for _, d := range deployments {
+		answers["/apis/apps/v1/namespaces/"+namespace+"/deployments/"+d.Name] = d
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		answer, ok := answers[r.URL.Path]
+		if !ok {
+			w.WriteHeader(http.StatusNotFound)
+			answer = metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound}
+		}
+		assert.NoError(t, json.NewEncoder(w).Encode(answer))
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
 }

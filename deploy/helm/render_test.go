@@ -32,14 +32,14 @@ const (
 	namespace = "control"
 )
 
-// helmTemplate renders the chart with values in YAML.
-func helmTemplate(t *testing.T, values string) (string, error) {
+// helmTemplate renders the chart with values in YAML, and more flags of helm template.
+func helmTemplate(t *testing.T, values string, flags ...string) (string, error) {
 	t.Helper()
 	if _, err := os.Stat(helm); err != nil {
 		t.Fatalf("the tests need helm; `make bin/tools/helm` builds it: %v", err)
 	}
-	cmd := exec.CommandContext(t.Context(), helm, "template", "tripod", chart,
-		"--namespace="+namespace, "--kube-version=1.36.0", "--values=-")
+	flags = append([]string{"template", "tripod", chart, "--namespace=" + namespace, "--kube-version=1.36.0", "--values=-"}, flags...)
+	cmd := exec.CommandContext(t.Context(), helm, flags...)
 	cmd.Stdin = strings.NewReader(values)
 	// This keeps out the user's own plugins and repositories.
 	home := t.TempDir()

@@ -161,17 +161,18 @@ func TestASnapshotIsForRoot(t *testing.T) {
 func TestRunsRepairWhatDiffers(t *testing.T) {
 	s := start(t)
 	root := s.as(t, Root)
-	o := Options{Prefix: "/registry", Former: "tripod", Run: "7"}
+	o := Options{Prefix: "/registry", Former: "tripod"}
 	assert.Contains(t, changes(t, root, o), "turned authentication on")
-	assert.Empty(t, changes(t, root, o), "when the same run is repeated")
+	assert.Empty(t, changes(t, root, o), "replicas from before are still there")
 	_, err := s.as(t, "tripod").Get(t.Context(), "/registry/secrets/", clientv3.WithPrefix())
 	require.NoError(t, err, "a replica from before")
-	o.Run = "8"
-	assert.Equal(t, []string{"removed user tripod"}, changes(t, root, o))
+	without := Options{Prefix: "/registry", Remove: "tripod"}
+	assert.Equal(t, []string{"removed user tripod"}, changes(t, root, without))
 	if _, err := s.as(t, "tripod").Get(t.Context(), "/registry/secrets/", clientv3.WithPrefix()); may(t, err) {
 		t.Error("the former user may still read everything")
 	}
-	assert.Empty(t, changes(t, root, o))
+	assert.Empty(t, changes(t, root, without))
+	assert.Empty(t, changes(t, root, o), "nobody needs the former user again")
 
 	_, err = root.RoleGrantPermission(t.Context(), Aggregator, "/", "0", clientv3.PermissionType(clientv3.PermReadWrite))
 	require.NoError(t, err)

@@ -34,16 +34,13 @@ type Options struct {
 	// Prefix is the --etcd-prefix of the services.
 	Prefix string
 	// Former is the common name of the certificate that services of an older release use. The run that turns authentication on gives this user
-	// access to all keys, so that replicas which have not restarted go on working. The next run removes it. Empty means none.
+	// access to all keys, so that replicas which have not restarted go on working. Empty means none.
 	Former string
-	// Run names this run. If somebody repeats it under the same name, Former stays. It may be empty: then each run is another one.
-	Run string
+	// Remove is the former user, once no replica uses it any more. Empty means none.
+	Remove string
 	// Progress is called with a line about each change.
 	Progress func(line string)
 }
-
-// runKey is where the run that turns authentication on leaves its name. No service reaches it: their keys begin with a slash.
-const runKey = "tripod-etcd-access"
 
 // apply is one run of Apply.
 type apply struct {
@@ -77,36 +74,20 @@ func Apply(ctx context.Context, client *clientv3.Client, o Options) error {
 	if err := a.user(ctx, Root, Root, slices.Contains(users, Root)); err != nil {
 		return err
 	}
-	former := slices.Contains(users, o.Former)
-	switch {
-	case status.Enabled && former:
-		if repeated, err := a.repeated(ctx); repeated || err != nil {
+	if slices.Contains(users, o.Remove) {
+		if err := a.do("removed user "+o.Remove, func() error { _, err := client.UserDelete(ctx, o.Remove); return err }); err != nil {
 			return err
 		}
-		return a.do("removed user "+o.Former, func() error { _, err := client.UserDelete(ctx, o.Former); return err })
-	case status.Enabled:
+	}
+	if status.Enabled {
 		return nil
-	case o.Former != "":
-		if err := a.user(ctx, o.Former, Root, former); err != nil {
+	}
+	if o.Former != "" {
+		if err := a.user(ctx, o.Former, Root, slices.Contains(users, o.Former)); err != nil {
 			return err
-		}
-		if _, err := client.Put(ctx, runKey, o.Run); err != nil {
-			return fmt.Errorf("cannot write to etcd: %w", err)
 		}
 	}
 	return a.do("turned authentication on", func() error { _, err := client.AuthEnable(ctx); return err })
-}
-
-// repeated reports whether a run of this name has turned authentication on.
-func (a *apply) repeated(ctx context.Context) (bool, error) {
-	if a.Run == "" {
-		return false, nil
-	}
-	answer, err := a.client.Get(ctx, runKey)
-	if err != nil {
-		return false, fmt.Errorf("cannot read from etcd: %w", err)
-	}
-	return len(answer.Kvs) == 1 && string(answer.Kvs[0].Value) == a.Run, nil
 }
 
 // Disable turns authentication off. As before Apply, each client with a certificate of the CA may do everything.

@@ -54,6 +54,21 @@ etcd
 {{- toJson $users -}}
 {{- end -}}
 
+{{- /* Whether each replica has the certificate of its own user: true or nothing. An earlier chart had the user tripod for all, and its replicas are there
+until an upgrade has succeeded. So this looks at the Deployments, before Helm changes them. */ -}}
+{{- define "tripod.etcd.ownUsers" -}}
+{{- $own := true -}}
+{{- range $component := list "aggregator" "core" "extensions" -}}
+{{- $deployment := lookup "apps/v1" "Deployment" $.Release.Namespace (printf "%s-%s" (include "tripod.fullname" $) $component) -}}
+{{- $volumes := dig "spec" "template" "spec" "volumes" list $deployment | toJson -}}
+{{- $status := dig "status" dict $deployment -}}
+{{- $observed := eq (dig "metadata" "generation" 0 $deployment | int) (dig "observedGeneration" 0 $status | int) -}}
+{{- $updated := eq (dig "replicas" 0 $status | int) (dig "updatedReplicas" 0 $status | int) -}}
+{{- $own = and $own $observed $updated (contains (printf "-client-%s\"" $component) $volumes) -}}
+{{- end -}}
+{{- if $own -}}true{{- end -}}
+{{- end -}}
+
 {{- /* The name of the Secret with a component's client certificate for its etcd, or nothing: dict root, component, administrator. With administrator,
 the certificate is of the user root, for Jobs. */ -}}
 {{- define "tripod.etcd.secret" -}}
