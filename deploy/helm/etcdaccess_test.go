@@ -4,7 +4,6 @@
 package helm
 
 import (
-	"context"
 	"encoding/json"
 	"net"
 	"net/http"
@@ -28,7 +27,7 @@ import (
 	"github.com/tripod-k8s/tripod/local/certs/secrets"
 	"github.com/tripod-k8s/tripod/local/etcd/access"
 	"github.com/tripod-k8s/tripod/local/etcd/embedded"
-	"github.com/tripod-k8s/tripod/local/replicas"
+	"github.com/tripod-k8s/tripod/local/etcd/embedded/embeddedtest"
 )
 
 // stored are directories in etcd by what is there.
@@ -107,22 +106,12 @@ func clientsOf(t *testing.T, issued []secrets.CertificateConfig) map[string]*cli
 		require.NoError(t, err)
 	}
 	server := issued[slices.IndexFunc(issued, func(c secrets.CertificateConfig) bool { return strings.HasSuffix(c.Secret, "-server") })].Secret
-	port, err := replicas.ReservePort()
-	require.NoError(t, err)
-	port.Release()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- embedded.Run(ctx, embedded.Options{DataDir: t.TempDir(), ClientURL: port.URL(), LogLevel: "error",
-			CertFile: store.CertFile(server), KeyFile: store.KeyFile(server), TrustedCAFile: ca.File()})
-	}()
-	t.Cleanup(func() {
-		cancel()
-		assert.NoError(t, <-ended)
+	url, _ := embeddedtest.Start(t, embedded.Options{
+		DataDir: t.TempDir(), CertFile: store.CertFile(server), KeyFile: store.KeyFile(server), TrustedCAFile: ca.File(),
 	})
 	clients := map[string]*clientv3.Client{}
 	for _, c := range issued {
-		client, err := access.Connect([]string{port.URL()}, ca.File(), store.CertFile(c.Secret), store.KeyFile(c.Secret))
+		client, err := access.Connect([]string{url}, ca.File(), store.CertFile(c.Secret), store.KeyFile(c.Secret))
 		require.NoError(t, err)
 		t.Cleanup(func() { client.Close() }) //nolint:errcheck // nothing is pending
 		clients[c.Secret] = client

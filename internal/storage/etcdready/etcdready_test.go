@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -22,14 +21,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/apiserver/pkg/server/options"
+	"k8s.io/apiserver/pkg/storage/etcd3/testserver"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/client-go/util/cert"
 )
 
 func TestWaitAnswersUntilEtcdIsThere(t *testing.T) {
-	etcdURL, peerURL := freeURL(t), freeURL(t)
-	serving := newServing(t)
-	config := storagebackend.Config{Prefix: "/registry", Transport: storagebackend.TransportConfig{ServerList: []string{etcdURL.String()}}}
+	etcd := testserver.NewTestConfig(t)
+	serving, config := newServing(t), configOf(etcd)
 
 	done := make(chan error, 1)
 	go func() { done <- Wait(t.Context(), config, serving) }()
@@ -46,7 +45,7 @@ func TestWaitAnswersUntilEtcdIsThere(t *testing.T) {
 		t.Errorf("/api/v1/pods: %d %s", code, body)
 	}
 
-	startEtcd(t, etcdURL, peerURL)
+	testserver.RunEtcd(t, etcd)
 	require.NoError(t, <-done)
 
 	// The listener is the next server's.
@@ -65,11 +64,10 @@ func TestWaitAnswersUntilEtcdIsThere(t *testing.T) {
 }
 
 func TestWaitLeavesThePortAloneWhenEtcdIsThere(t *testing.T) {
-	etcdURL := freeURL(t)
-	startEtcd(t, etcdURL, freeURL(t))
+	etcd := testserver.NewTestConfig(t)
+	testserver.RunEtcd(t, etcd)
 	serving := newServing(t)
-	config := storagebackend.Config{Prefix: "/registry", Transport: storagebackend.TransportConfig{ServerList: []string{etcdURL.String()}}}
-	require.NoError(t, Wait(t.Context(), config, serving))
+	require.NoError(t, Wait(t.Context(), configOf(etcd), serving))
 	if serving.BindPort == 0 || serving.Listener == nil {
 		t.Error("the listener is gone")
 	}
@@ -79,8 +77,7 @@ func TestWaitEnds(t *testing.T) {
 	t.Run("with the context", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		config := storagebackend.Config{Transport: storagebackend.TransportConfig{ServerList: []string{freeURL(t).String()}}}
-		assert.ErrorContains(t, Wait(ctx, config, newServing(t)), "stopped while waiting for etcd")
+		assert.ErrorContains(t, Wait(ctx, configOf(testserver.NewTestConfig(t)), newServing(t)), "stopped while waiting for etcd")
 	})
 	t.Run("at once when a file is missing", func(t *testing.T) {
 		config := storagebackend.Config{Transport: storagebackend.TransportConfig{
@@ -88,6 +85,11 @@ func TestWaitEnds(t *testing.T) {
 		}}
 		assert.ErrorContains(t, Wait(t.Context(), config, newServing(t)), "/nonexistent")
 	})
+}
+
+// configOf returns the configuration of a service that uses this etcd.
+func configOf(etcd *embed.Config) storagebackend.Config {
+	return storagebackend.Config{Prefix: "/registry", Transport: storagebackend.TransportConfig{ServerList: []string{etcd.ListenClientUrls[0].String()}}}
 }
 
 // newServing listens on a free port of this host.
@@ -105,29 +107,6 @@ func newServing(t *testing.T) *options.SecureServingOptions {
 	o.BindPort = listener.Addr().(*net.TCPAddr).Port
 	o.ServerCert.GeneratedCert = generated
 	return o
-}
-
-func startEtcd(t *testing.T, client, peer *url.URL) {
-	t.Helper()
-	config := embed.NewConfig()
-	config.Dir = t.TempDir()
-	config.LogLevel = "fatal"
-	config.UnsafeNoFsync = true
-	config.ListenClientUrls, config.AdvertiseClientUrls = []url.URL{*client}, []url.URL{*client}
-	config.ListenPeerUrls, config.AdvertisePeerUrls = []url.URL{*peer}, []url.URL{*peer}
-	config.InitialCluster = config.InitialClusterFromName("")
-	etcd, err := embed.StartEtcd(config)
-	require.NoError(t, err)
-	t.Cleanup(etcd.Close)
-	<-etcd.Server.ReadyNotify()
-}
-
-func freeURL(t *testing.T) *url.URL {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer listener.Close() //nolint:errcheck // nothing was written
-	return &url.URL{Scheme: "http", Host: listener.Addr().String()}
 }
 
 func get(address string) (int, string) {

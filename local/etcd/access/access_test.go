@@ -18,7 +18,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/local/certs"
 	"github.com/tripod-k8s/tripod/local/etcd/embedded"
-	"github.com/tripod-k8s/tripod/local/replicas"
+	"github.com/tripod-k8s/tripod/local/etcd/embedded/embeddedtest"
 )
 
 // server is an etcd that knows its clients by their certificates.
@@ -36,20 +36,10 @@ func start(t testing.TB) *server {
 	require.NoError(t, err)
 	_, err = ca.Ensure("server", certs.Leaf{CommonName: "etcd", IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Server: true, Client: true})
 	require.NoError(t, err)
-	port, err := replicas.ReservePort()
-	require.NoError(t, err)
-	port.Release()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- embedded.Run(ctx, embedded.Options{DataDir: t.TempDir(), ClientURL: port.URL(), LogLevel: "error",
-			CertFile: store.CertFile("server"), KeyFile: store.KeyFile("server"), TrustedCAFile: ca.File()})
-	}()
-	t.Cleanup(func() {
-		cancel()
-		assert.NoError(t, <-ended)
+	url, _ := embeddedtest.Start(t, embedded.Options{
+		DataDir: t.TempDir(), CertFile: store.CertFile("server"), KeyFile: store.KeyFile("server"), TrustedCAFile: ca.File(),
 	})
-	return &server{url: port.URL(), store: store, ca: ca}
+	return &server{url: url, store: store, ca: ca}
 }
 
 // as returns a client with a certificate of the user.

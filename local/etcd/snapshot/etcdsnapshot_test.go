@@ -19,32 +19,17 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tripod-k8s/tripod/local/etcd/embedded"
-	"github.com/tripod-k8s/tripod/local/replicas"
+	"github.com/tripod-k8s/tripod/local/etcd/embedded/embeddedtest"
 )
 
 // start runs an etcd on a directory and returns its URL, a client and what stops it.
 func start(t *testing.T, dir string) (url string, client *clientv3.Client, stop func()) {
 	t.Helper()
-	port, err := replicas.ReservePort()
+	url, stop = embeddedtest.Start(t, embedded.Options{DataDir: dir})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{url}, Logger: zap.NewNop()})
 	require.NoError(t, err)
-	port.Release()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- embedded.Run(ctx, embedded.Options{DataDir: dir, ClientURL: strings.Replace(port.URL(), "https", "http", 1), LogLevel: "error"})
-	}()
-	url = strings.Replace(port.URL(), "https", "http", 1)
-	client, err = clientv3.New(clientv3.Config{Endpoints: []string{url}, Logger: zap.NewNop()})
-	require.NoError(t, err)
-	stop = func() {
-		client.Close() //nolint:errcheck // etcd goes anyway
-		if cancel(); ended != nil {
-			assert.NoError(t, <-ended)
-			ended = nil
-		}
-	}
-	t.Cleanup(stop)
-	// The client waits until there is a server.
+	t.Cleanup(func() { client.Close() }) //nolint:errcheck // nothing is pending
+	// The client waits until etcd serves.
 	if _, err := client.Get(t.Context(), "/"); err != nil {
 		t.Fatal(err)
 	}
