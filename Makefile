@@ -32,6 +32,9 @@ GO_BUILD := go build -ldflags "$(LDFLAGS)"
 SERVICES := aggregator core extensions
 # Programs of our own that have a module of their own.
 OWN_TOOLS := tools/images tools/release
+# What strangers may require, without k8s.io/kubernetes, is in modules of its own.
+LIBRARIES := internal proto
+PACKAGES := ./... $(LIBRARIES:%=github.com/tripod-k8s/tripod/%/...)
 # Tests are linked without what debuggers need, which halves the time that links take, and without vet, which is part of verify.
 GOTESTSUM := $(TOOLS)/gotestsum --format pkgname --hide-summary=skipped
 GO_TEST_FLAGS := -vet=off -ldflags='-s -w'
@@ -74,7 +77,7 @@ test: test-unit test-integration ## Run all tests; builds what they need.
 .PHONY: test-unit
 test-unit: $(TOOLS)/gotestsum $(TOOLS)/helm ## Run the unit tests.
 	$(TOOLS)/helm lint --strict --quiet --kube-version $(KUBE_VERSION) deploy/helm/tripod
-	$(GOTESTSUM) -- $(GO_TEST_FLAGS) $$(go list ./... | grep -v -e /tripod/test/ $(E2E_TESTS:./%=-e '/%$$'))
+	$(GOTESTSUM) -- $(GO_TEST_FLAGS) $$(go list $(PACKAGES) | grep -v -e /tripod/test/ $(E2E_TESTS:./%=-e '/%$$'))
 	@$(foreach program,$(OWN_TOOLS),echo 'go test: $(program)' && go test -C $(program) ./... &&) true
 
 # Those that measure shares of load, or keep the machine busy, run alone, one package at a time. The others mostly wait, so more of them run at
@@ -211,13 +214,13 @@ verify-insides: ## Check that the declarations of Kubernetes that Tripod relies 
 fix-insides: ## Record these declarations as they are now, after you adapted our code.
 	go run -trimpath ./hack/kubernetes-insides -fix
 
-MODULES := . $(patsubst %/go.mod,%,$(wildcard tools/*/go.mod))
+MODULES := . $(LIBRARIES) $(patsubst %/go.mod,%,$(wildcard tools/*/go.mod))
 
 .PHONY: verify-tidy fix-tidy
 verify-tidy: ## Check that go.mod and go.sum of every module are tidy.
-	@$(foreach module,$(MODULES),echo 'go mod tidy -diff: $(module)' && go mod tidy -C $(module) -diff &&) true
+	@$(foreach module,$(MODULES),echo 'go mod tidy: $(module)' && hack/alone.sh $(module) tidy --check &&) true
 fix-tidy:
-	@$(foreach module,$(MODULES),go mod tidy -C $(module) &&) true
+	@$(foreach module,$(MODULES),hack/alone.sh $(module) tidy &&) true
 
 # The contracts of the last release, without comments.
 PROTO_RELEASED := proto/released.yaml
@@ -266,12 +269,14 @@ fix-licences:
 
 .PHONY: verify-lint fix-lint
 verify-lint: $(TOOLS)/golangci-lint ## Check formatting, go vet and lint.
-	go vet -trimpath ./...
+	go vet -trimpath $(PACKAGES)
 	$(TOOLS)/golangci-lint run ./...
+	@$(foreach library,$(LIBRARIES),echo 'golangci-lint run: $(library)' && hack/alone.sh $(library) $(abspath $(TOOLS))/golangci-lint run ./... &&) true
 	@$(foreach program,$(OWN_TOOLS),echo 'golangci-lint run: $(program)' && (cd $(program) && $(abspath $(TOOLS))/golangci-lint run ./...) &&) true
 fix-lint: $(TOOLS)/golangci-lint
-	$(TOOLS)/golangci-lint fmt ./...
+	$(TOOLS)/golangci-lint fmt ./... $(LIBRARIES)
 	$(TOOLS)/golangci-lint run --fix ./...
+	@$(foreach library,$(LIBRARIES),hack/alone.sh $(library) $(abspath $(TOOLS))/golangci-lint run --fix ./... &&) true
 	@$(foreach program,$(OWN_TOOLS),(cd $(program) && $(abspath $(TOOLS))/golangci-lint run --fix ./...) &&) true
 
 # Tools have modules of their own, so that their requirements do not bend those of Tripod.

@@ -23,7 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
-	"github.com/tripod-k8s/tripod/local/certs"
+	"github.com/tripod-k8s/tripod/internal/certs"
 	"github.com/tripod-k8s/tripod/local/certs/secrets"
 	"github.com/tripod-k8s/tripod/local/etcd/access"
 	"github.com/tripod-k8s/tripod/local/etcd/embedded"

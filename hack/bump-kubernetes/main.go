@@ -19,8 +19,8 @@ import (
 
 const kubernetes = "k8s.io/kubernetes"
 
-// modules are the folders of the modules that require Kubernetes.
-var modules = []string{".", "tools/e2e"}
+// modules are the folders of the modules that require Kubernetes, or only its staging modules.
+var modules = []string{".", "tools/e2e", "internal"}
 
 func main() {
 	version := flag.String("version", "", "version of Kubernetes, such as v1.36.3")

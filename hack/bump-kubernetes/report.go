@@ -41,7 +41,7 @@ func summary(before, after state, differ bool, insides string, changed, naming [
 		b.WriteString(" none changed.\n")
 	}
 
-	b.WriteString("\n2. Admission plugins (internal/admission/plugins/table.go lists them, and says what each is about):")
+	b.WriteString("\n2. Admission plugins (services/shared/plugins/table.go lists them, and says what each is about):")
 	b.WriteString(difference(before.plugins, after.plugins))
 
 	b.WriteString("\n3. Flags of kube-apiserver (local/kubeapiserver/routes.go decides which service gets which):")

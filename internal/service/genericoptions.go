@@ -12,7 +12,6 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/metrics"
 	_ "k8s.io/controller-manager/pkg/features/register" // --feature-gates knows all gates that kube-apiserver knows
-	_ "k8s.io/kubernetes/pkg/features"                  // the same
 )
 
 // GenericOptions are the options of every generic API server, kube-apiserver included. They come from the packages of kube-apiserver, so

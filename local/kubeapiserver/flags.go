@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	cliflag "k8s.io/component-base/cli/flag"
 
-	"github.com/tripod-k8s/tripod/internal/admission/plugins"
 	"github.com/tripod-k8s/tripod/local/replicas"
 	aggregatoroptions "github.com/tripod-k8s/tripod/services/aggregator/options"
 	coreoptions "github.com/tripod-k8s/tripod/services/core/options"
 	extensionsoptions "github.com/tripod-k8s/tripod/services/extensions/options"
+	"github.com/tripod-k8s/tripod/services/shared/plugins"
 )
 
 // serviceName names one of the processes that together are kube-apiserver.

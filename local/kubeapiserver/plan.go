@@ -14,9 +14,9 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
-	"github.com/tripod-k8s/tripod/internal/admission/plugins"
 	"github.com/tripod-k8s/tripod/internal/service/auditlog"
 	aggregatoroptions "github.com/tripod-k8s/tripod/services/aggregator/options"
+	"github.com/tripod-k8s/tripod/services/shared/plugins"
 )
 
 // plan has the flags as given, and what the services need to know besides.

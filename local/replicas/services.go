@@ -6,9 +6,9 @@ package replicas
 import (
 	"fmt"
 
+	"github.com/tripod-k8s/tripod/internal/certs"
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/internal/tuning/gcpace"
-	"github.com/tripod-k8s/tripod/local/certs"
 	"github.com/tripod-k8s/tripod/local/process"
 )
 

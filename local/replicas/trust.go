@@ -10,8 +10,8 @@ import (
 	"net"
 	"os"
 
+	"github.com/tripod-k8s/tripod/internal/certs"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
-	"github.com/tripod-k8s/tripod/local/certs"
 )
 
 // The services, and the names of their certificates.

@@ -7,7 +7,7 @@ import (
 	"net"
 	"strings"
 
-	"github.com/tripod-k8s/tripod/local/certs"
+	"github.com/tripod-k8s/tripod/internal/certs"
 	"github.com/tripod-k8s/tripod/local/replicas"
 )
 

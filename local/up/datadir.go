@@ -13,7 +13,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/tripod-k8s/tripod/local/privatedir"
+	"github.com/tripod-k8s/tripod/internal/certs/privatedir"
 )
 
 // DataDirVariable is the environment variable for the data directory. A flag overrides it.

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/tripod-k8s/tripod/internal/certs"
 	"github.com/tripod-k8s/tripod/internal/service/atomicfile"
-	"github.com/tripod-k8s/tripod/local/certs"
 )
 
 // contextName is the name of the cluster, the user and the context in the kubeconfig.

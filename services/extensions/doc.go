@@ -20,7 +20,7 @@
 // # The way of a request
 //
 //   - internal/hop/trust/authenticator.go: the aggregator's certificate lets extensions believe the envelope with the sender's identity.
-//   - kube-apiserver's handler chain: audit, impersonation, priority and fairness, authorization (internal/policy), admission.
+//   - kube-apiserver's handler chain: audit, impersonation, priority and fairness, authorization (services/shared/policy), admission.
 //   - server/away.go: admission that needs core answers at once with 503 while core is away.
 //   - k8s.io/apiextensions-apiserver: validation, defaults, conversion and pruning by the definition.
 //   - storages: all custom resources share one connection to etcd, and their watches resume.

@@ -15,7 +15,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/tripod-k8s/tripod/local/certs"
+	"github.com/tripod-k8s/tripod/internal/certs"
 )
 
 // StockOptions are the options of StartStock.

@@ -24,8 +24,8 @@ import (
 
 	"k8s.io/client-go/util/cert"
 
+	"github.com/tripod-k8s/tripod/internal/certs"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
-	"github.com/tripod-k8s/tripod/local/certs"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 

@@ -14,7 +14,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 )
 
 // UsedRightsVariable is the environment variable that names a directory: a service leaves a file there for each right that another service
@@ -72,7 +71,7 @@ func (u *usedRights) note(request authorizer.Attributes) {
 		return
 	}
 	for _, right := range Rights(request.GetUser().GetName()) {
-		if !rbac.RuleAllows(request, &right.rule) {
+		if !allow([]rbacv1.PolicyRule{right.rule}, request) {
 			continue
 		}
 		if _, known := u.noted.LoadOrStore(right.File(), true); known {

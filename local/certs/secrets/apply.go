@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/tripod-k8s/tripod/local/certs"
+	"github.com/tripod-k8s/tripod/internal/certs"
 )
 
 // Action is what was done to a Secret.

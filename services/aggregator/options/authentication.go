@@ -16,7 +16,7 @@ import (
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/klog/v2"
 
-	"github.com/tripod-k8s/tripod/internal/policy"
+	"github.com/tripod-k8s/tripod/services/shared/policy"
 )
 
 // AuthenticationOptions are the ways of authentication that are the aggregator's own business:

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tripod-k8s/tripod/internal/policy"
+	"github.com/tripod-k8s/tripod/services/shared/policy"
 )
 
 func TestAnonymousIsOffWhereEverythingIsAllowed(t *testing.T) {

@@ -22,9 +22,10 @@ import (
 	apiregistrationv1beta1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1beta1"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
-	"github.com/tripod-k8s/tripod/internal/admission/plugins"
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/internal/service"
+	"github.com/tripod-k8s/tripod/services/shared/plugins"
+	"github.com/tripod-k8s/tripod/services/shared/policy"
 )
 
 // APIServiceForm is the shape of the APIService objects that the aggregator registers for the
@@ -44,7 +45,7 @@ const defaultIdentityGrace = 30 * time.Second
 // Options are the flags of the aggregator.
 type Options struct {
 	service.Options
-	service.AccessOptions
+	policy.AccessOptions
 	Authentication *AuthenticationOptions
 
 	// Lists say where the replicas of the backends are, unless BackendsFile says it.
@@ -79,7 +80,7 @@ func New() *Options {
 	generic := service.NewGenericOptions(newEtcdOptions(), newSecureServingOptions())
 	o := &Options{
 		Options:                   service.NewOptions("aggregator", generic),
-		AccessOptions:             service.NewAccessOptions(newAdmissionOptions(), plugins.ForAPIServices()),
+		AccessOptions:             policy.NewAccessOptions(newAdmissionOptions(), plugins.ForAPIServices()),
 		Authentication:            NewAuthenticationOptions(),
 		IdentityGrace:             defaultIdentityGrace,
 		APIServiceForm:            string(FormService),

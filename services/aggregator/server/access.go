@@ -14,10 +14,10 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/follow"
 	"github.com/tripod-k8s/tripod/internal/hop/rpc"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
-	"github.com/tripod-k8s/tripod/internal/policy"
 	"github.com/tripod-k8s/tripod/services/aggregator/authn"
 	"github.com/tripod-k8s/tripod/services/aggregator/authn/tokens"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
+	"github.com/tripod-k8s/tripod/services/shared/policy"
 )
 
 func (c *Config) applyAuthentication() error {

@@ -21,7 +21,6 @@ import (
 	generatedopenapi "k8s.io/kube-aggregator/pkg/generated/openapi"
 
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
-	"github.com/tripod-k8s/tripod/internal/policy"
 	"github.com/tripod-k8s/tripod/internal/service"
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/apiservices"
 	"github.com/tripod-k8s/tripod/services/aggregator/authn/tokens"
@@ -31,6 +30,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/shares"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
+	"github.com/tripod-k8s/tripod/services/shared/policy"
 )
 
 // Config is what the aggregator is built from.

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"github.com/tripod-k8s/tripod/internal/hop/connectionstest"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
-	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
 )
 
 // BenchmarkRoundTrip shows what a Backend adds to the transports of net/http and x/net/http2: a read goes over

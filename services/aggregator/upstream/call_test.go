@@ -23,9 +23,9 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/tripod-k8s/tripod/internal/hop/connectionstest"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
-	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
 )
 
 // throttling starts a replica that answers 429, and counts.

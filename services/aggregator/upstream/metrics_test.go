@@ -14,7 +14,7 @@ import (
 
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
+	"github.com/tripod-k8s/tripod/internal/hop/connectionstest"
 )
 
 // series returns the value of a metric's series with these labels (name, value, ...), and whether there is one.

@@ -13,8 +13,8 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/tripod-k8s/tripod/internal/hop/connectionstest"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
-	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
 )
 
 func TestARequestForOneReplicaGoesToNoOther(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
+	"github.com/tripod-k8s/tripod/internal/hop/connectionstest"
 )
 
 // process is a replica that can be killed, stopped and started again at the same address.

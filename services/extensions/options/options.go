@@ -20,11 +20,12 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
-	"github.com/tripod-k8s/tripod/internal/admission/plugins"
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/internal/hop/link"
 	"github.com/tripod-k8s/tripod/internal/service"
 	"github.com/tripod-k8s/tripod/internal/service/settings"
+	"github.com/tripod-k8s/tripod/services/shared/plugins"
+	"github.com/tripod-k8s/tripod/services/shared/policy"
 )
 
 const coreServersFlag = "core-servers"
@@ -32,7 +33,7 @@ const coreServersFlag = "core-servers"
 // Options are the flags of extensions.
 type Options struct {
 	service.BackendOptions
-	service.AccessOptions
+	policy.AccessOptions
 	// ClientCert authenticates direct clients, if they are allowed.
 	ClientCert genericoptions.ClientCertAuthenticationOptions
 
@@ -55,7 +56,7 @@ func New() *Options {
 	generic := service.NewGenericOptions(newEtcdOptions(), genericoptions.NewSecureServingOptions())
 	o := &Options{
 		BackendOptions: service.NewBackendOptions(service.NewOptions("extensions", generic)),
-		AccessOptions:  service.NewAccessOptions(newAdmissionOptions(), plugins.ForCustomResources()),
+		AccessOptions:  policy.NewAccessOptions(newAdmissionOptions(), plugins.ForCustomResources()),
 	}
 	o.ServiceTrust.ClientCAFile = &o.ClientCert.ClientCA
 	return o

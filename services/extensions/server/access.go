@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/internal/hop/clientcert"
-	"github.com/tripod-k8s/tripod/internal/policy"
 	"github.com/tripod-k8s/tripod/services/extensions/options"
+	"github.com/tripod-k8s/tripod/services/shared/policy"
 )
 
 // applyAccess sets up who may do what: users come from the aggregator, and policy from core. It is in the handler chain

@@ -16,8 +16,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/tripod-k8s/tripod/internal/certs"
 	"github.com/tripod-k8s/tripod/internal/service/atomicfile"
-	"github.com/tripod-k8s/tripod/local/certs"
 )
 
 // aged is how old the certificates are when a cluster starts: nobody's clock may be an hour behind a new one.

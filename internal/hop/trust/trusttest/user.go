@@ -14,8 +14,8 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/tripod-k8s/tripod/internal/certs"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
-	"github.com/tripod-k8s/tripod/local/certs"
 )
 
 // Backend returns the user of core or extensions, as who has its certificate is known.

@@ -21,8 +21,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tripod-k8s/tripod/internal/hop/connectionstest"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
-	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
 )
 
 const serverName = "core.tripod-system.svc"

@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tripod-k8s/tripod/internal/hop/connectionstest"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
-	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections/connectionstest"
 )
 
 // warm reads until an HTTP/1.1 connection for reads is idle.

@@ -22,7 +22,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"github.com/tripod-k8s/tripod/local/certs"
+	"github.com/tripod-k8s/tripod/internal/certs"
 )
 
 // wireServer makes the test binary the other process of BenchmarkWire: a server with the certificates in this directory.

@@ -12,8 +12,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/tripod-k8s/tripod/internal/certs/privatedir"
 	"github.com/tripod-k8s/tripod/internal/service/atomicfile"
-	"github.com/tripod-k8s/tripod/local/privatedir"
 )
 
 // Store is a directory of certificates and keys, NAME.crt and NAME.key.

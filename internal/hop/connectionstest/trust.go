@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tripod-k8s/tripod/local/certs"
+	"github.com/tripod-k8s/tripod/internal/certs"
 )
 
 // PKI is a CA with the identity of a client, and with certificates for servers.

@@ -1,19 +1,19 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package service
+package policy
 
 import (
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	cliflag "k8s.io/component-base/cli/flag"
+	_ "k8s.io/kubernetes/pkg/features" // --feature-gates knows all gates that kube-apiserver knows
 
-	"github.com/tripod-k8s/tripod/internal/admission/plugins"
-	"github.com/tripod-k8s/tripod/internal/policy"
+	"github.com/tripod-k8s/tripod/services/shared/plugins"
 )
 
-// AccessOptions are the options of authorization and admission in services other than core, which has kube-apiserver's.
+// AccessOptions are the options of authorization and admission in services other than core.
 type AccessOptions struct {
-	Authorization *policy.Options
+	Authorization *Options
 	Admission     *genericoptions.AdmissionOptions
 
 	plugins plugins.Set
@@ -23,7 +23,7 @@ type AccessOptions struct {
 // with the defaults of kube-apiserver.
 func NewAccessOptions(admission *genericoptions.AdmissionOptions, plugins plugins.Set) AccessOptions {
 	admission.RecommendedPluginOrder, admission.DefaultOffPlugins = plugins.Names(), plugins.DefaultOff()
-	return AccessOptions{Authorization: policy.NewOptions(), Admission: admission, plugins: plugins}
+	return AccessOptions{Authorization: NewOptions(), Admission: admission, plugins: plugins}
 }
 
 // AddFlags adds the flags.
