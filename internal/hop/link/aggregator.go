@@ -17,9 +17,9 @@ import (
 
 const aggregatorFlag = "aggregator-servers"
 
-// AggregatorOptions say where a backend finds the aggregator. It starts and serves without.
+// AggregatorOptions say where a backend finds the aggregator. A backend starts and serves without one.
 type AggregatorOptions struct {
-	// Servers are the URLs of replicas or of what is in front of them, in order of preference.
+	// Servers are the URLs of replicas, or of load balancers in front of them, in order of preference.
 	Servers []string
 }
 
@@ -31,7 +31,7 @@ func (o *AggregatorOptions) AddFlags(fs *pflag.FlagSet) {
 			"Without this flag, admission takes these groups for unavailable.")
 }
 
-// Find returns where the aggregator is, by the flag or by the backends file, if there is one.
+// Find returns where the aggregator is, from the flag or, if set, from the backends file.
 func (o *AggregatorOptions) Find(backends *addresses.Backends) ([]addresses.Location, []error) {
 	if backends == nil {
 		return ParseServers("--"+aggregatorFlag, o.Servers, false)
@@ -51,7 +51,7 @@ func NewAggregator(servers []addresses.Location, trust trust.Options) *Link {
 	return New("aggregator", servers, trust)
 }
 
-// FollowAggregator tells a link to the aggregator where that is now.
+// FollowAggregator updates a link to the aggregator whenever the backends file changes.
 func (l *Link) FollowAggregator(backends *addresses.Backends) {
 	servers, errs := aggregatorIn(backends)
 	if len(errs) > 0 {

@@ -10,9 +10,10 @@ import (
 	"net/http"
 )
 
-// failover sends requests to one of the servers of a link: to the next one when a connection cannot be made or, for what only reads, is
-// lost before the answer. No other request that may have reached a server is sent twice. The error is an unreachableError when no server
-// can be connected to.
+// failover sends a request to one of the servers of a link. If it cannot connect, it tries the next server. A read also goes to the next server if
+// the connection breaks before the answer. failover never sends any other request twice if a server may have received it.
+//
+// The error is an unreachableError if failover cannot connect to any server.
 type failover struct {
 	link *Link
 	next http.RoundTripper
@@ -41,24 +42,24 @@ func (f *failover) RoundTrip(req *http.Request) (*http.Response, error) {
 		unreachable = err
 	}
 	if !neverSent(unreachable) && !errors.Is(unreachable, errNowhere) {
-		return nil, unreachable // a server that can be connected to is not waited for
+		return nil, unreachable // do not wait for a server that accepts connections
 	}
 	f.link.noteAway(unreachable)
 	return nil, &unreachableError{service: f.link.service, cause: unreachable}
 }
 
-// ErrSilent is the cause with which a context ends whose request was not answered for too long. The next one goes to another server.
+// ErrSilent is the cause of a context that ends because its request got no answer for too long. The next request goes to another server.
 var ErrSilent = errors.New("it does not answer")
 
-// errNowhere is why a service cannot be reached that has no servers.
+// errNowhere is the reason why a service without known servers cannot be reached.
 var errNowhere = errors.New("it is not known where it is")
 
-// WrappedRoundTripper implements utilnet.RoundTripperWrapper, for those who look for what is below.
+// WrappedRoundTripper implements utilnet.RoundTripperWrapper, for callers that look for the inner transport.
 func (f *failover) WrappedRoundTripper() http.RoundTripper {
 	return f.next
 }
 
-// requestTo returns req addressed to server, with a fresh body if the first was handed out already.
+// requestTo returns req addressed to server. If a server may have read the body before (again), the request gets a fresh body.
 func requestTo(req *http.Request, server string, again bool) (*http.Request, error) {
 	redirected := req.Clone(req.Context())
 	redirected.URL.Scheme = "https"
@@ -70,7 +71,7 @@ func requestTo(req *http.Request, server string, again bool) (*http.Request, err
 	return redirected, renewBody(redirected)
 }
 
-// mayRepeat says whether a request that failed so may be sent to another server: one that only reads always, others when they never left.
+// mayRepeat reports whether a failed request may go to another server. A read always may, any other request only if it was never sent.
 func mayRepeat(req *http.Request, err error) bool {
 	if req.Method == http.MethodGet || req.Method == http.MethodHead {
 		return req.Body == nil || req.Body == http.NoBody

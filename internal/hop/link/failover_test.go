@@ -23,12 +23,12 @@ import (
 
 var errRefused = &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 
-// servers answers requests by host, and remembers which were asked with what.
+// servers answers requests by host, and records which host got which request.
 type servers struct {
 	answers map[string]error
 	asked   []string
 	bodies  []string
-	// before is called before each request.
+	// before runs before each request.
 	before func()
 }
 
@@ -53,7 +53,7 @@ func (s *servers) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 }
 
-// testLink is a link and a transport to its servers.
+// testLink is a link with a transport to its servers.
 type testLink struct {
 	http.RoundTripper
 	link *Link
@@ -92,7 +92,7 @@ func TestFailover(t *testing.T) {
 	broken := errors.New("connection reset")
 	tests := []struct {
 		name    string
-		method  string // POST unless said
+		method  string // POST if empty
 		answers map[string]error
 		body    io.Reader
 		asked   string
@@ -196,7 +196,7 @@ func TestFailoverFollowsTheServers(t *testing.T) {
 	f := newTestLink(s, "a", "b")
 	for _, step := range []struct {
 		name  string
-		hosts []string // the servers from then on
+		hosts []string // the servers from this request on
 		asked string
 	}{
 		{name: "at first", hosts: []string{"a", "b"}, asked: "a b"},
@@ -243,7 +243,7 @@ func TestAServerThatDoesNotServeIsLeft(t *testing.T) {
 				}
 				return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 			}), "a", "b")
-			_ = send(ctx, t, f, nil) // whatever becomes of this one
+			_ = send(ctx, t, f, nil) // its outcome does not matter
 			assert.NoError(t, send(t.Context(), t, f, nil))
 			if got, want := strings.Join(asked, " "), "a b"; got != want {
 				t.Errorf("asked %q, want %q", got, want)
@@ -272,15 +272,15 @@ func TestAFollowedReplicaIsLeftForItsErrors(t *testing.T) {
 func TestReplicasThatAreNotReadyComeLast(t *testing.T) {
 	l := New("core", serversOf("a", "b", "c"), trust.Options{})
 	l.follows.Store(true)
-	for _, step := range []struct{ unwell, want string }{{"", "a b c"}, {"a", "b c a"}, {"a b", "c a b"}, {"a b c", "a b c"}, {"c", "a b c"}} {
+	for _, step := range []struct{ unhealthy, want string }{{"", "a b c"}, {"a", "b c a"}, {"a b", "c a b"}, {"a b c", "a b c"}, {"c", "a b c"}} {
 		for _, host := range []string{"a", "b", "c"} {
-			l.replicas.probed(host+":1", false, strings.Contains(step.unwell, host))
+			l.replicas.probed(host+":1", false, strings.Contains(step.unhealthy, host))
 		}
 		var got []string
 		for _, server := range l.inOrder() {
 			got = append(got, strings.TrimSuffix(server, ":1"))
 		}
-		assert.Equal(t, step.want, strings.Join(got, " "), "while %q are not ready", step.unwell)
+		assert.Equal(t, step.want, strings.Join(got, " "), "while %q are not ready", step.unhealthy)
 	}
 }
 

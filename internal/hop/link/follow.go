@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	// probeInterval is how often each replica is asked whether it is ready, and probeTimeout how long it may take.
+	// probeInterval is the time between two probes of a replica, and probeTimeout how long one may take.
 	probeInterval = time.Second
 	probeTimeout  = 3 * time.Second
-	// patience is how many probes in a row must fail.
-	patience = 2
+	// maxFailures is how many probes in a row must fail before a replica counts as unhealthy.
+	maxFailures = 2
 )
 
-// readyz is how a replica is asked. One that does not say whether it is ready is.
+// readyz is the probe of a replica. A replica that answers neither ready nor unready counts as ready.
 var readyz = replicas.Probe{Path: "/readyz", IsReady: func(status int) bool { return !fails(status) }}
 
-// FollowReplicas looks up names of replicas and asks each replica whether it is ready, until the context ends. A replica that is not ready, or
-// answers a read with 429 or 5xx, is left if there is another. While none is ready all stays as it is.
+// FollowReplicas looks up the names of replicas and probes each replica, until the context ends. The link leaves a replica that is unhealthy, or
+// answers a read with 429 or 5xx, if another replica is ready. If none is ready, the link stays where it is.
 func (l *Link) FollowReplicas(ctx context.Context) {
 	l.follows.Store(true)
 	var looking sync.WaitGroup
@@ -46,7 +46,7 @@ func (l *Link) FollowReplicas(ctx context.Context) {
 	}
 }
 
-// probe asks a replica whether it is ready until the context ends.
+// probe probes one replica until the context ends.
 func (l *Link) probe(ctx context.Context, host string) {
 	ticker := time.NewTicker(probeInterval)
 	defer ticker.Stop()
@@ -60,10 +60,10 @@ func (l *Link) probe(ctx context.Context, host string) {
 		if failures++; err == nil {
 			failures = 0
 		}
-		if l.replicas.probed(host, err == nil, failures >= patience) {
+		if l.replicas.probed(host, err == nil, failures >= maxFailures) {
 			klog.InfoS("Probed a replica", "service", l.service, "replica", host, "ready", err == nil, "reason", err)
 		}
-		l.leaveIfUnwell(host)
+		l.leaveIfUnhealthy(host)
 		select {
 		case <-ctx.Done():
 			return
@@ -72,14 +72,14 @@ func (l *Link) probe(ctx context.Context, host string) {
 	}
 }
 
-// fails reports whether a status says that a replica is not well.
+// fails reports whether a status means that a replica is unhealthy.
 func fails(status int) bool {
 	return status == http.StatusTooManyRequests || status >= http.StatusInternalServerError
 }
 
-// leaveIfUnwell leaves a replica that is not ready if another is. Requests may have moved to another before, and left watches behind.
-func (l *Link) leaveIfUnwell(host string) {
-	if !l.replicas.isUnwell(host) || !l.anotherIsReady(host) {
+// leaveIfUnhealthy leaves an unhealthy replica if another one is ready. Requests may have moved earlier and left watches behind.
+func (l *Link) leaveIfUnhealthy(host string) {
+	if !l.replicas.isUnhealthy(host) || !l.anotherIsReady(host) {
 		return
 	}
 	l.current.CompareAndSwap(host, l.inOrder()[0])
@@ -88,7 +88,7 @@ func (l *Link) leaveIfUnwell(host string) {
 	}
 }
 
-// anotherIsReady reports whether another replica than this one passed its last probe.
+// anotherIsReady reports whether any other replica passed its last probe.
 func (l *Link) anotherIsReady(host string) bool {
 	return slices.ContainsFunc(l.hosts(), func(other string) bool { return other != host && l.replicas.isReady(other) })
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 )
 
-// core is a replica that says its name in watches, which do not end.
+// core is a replica that sends its name in watches, which do not end.
 type core struct {
 	name    string
 	unready atomic.Bool
@@ -75,7 +75,7 @@ func TestAWatchMovesToAReplicaThatIsReady(t *testing.T) {
 	assert.Equal(t, "a", said(first))
 	require.NoError(t, first.Close())
 
-	// Now none is ready, and then only the first.
+	// At first no replica is ready, then only the first.
 	second := watch()
 	replicas[1].unready.Store(true)
 	replicas[0].unready.Store(false)

@@ -22,31 +22,31 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 )
 
-// Link knows the replicas of a service, and which of them answered last. All clients made from it share that.
+// Link knows the replicas of a service, and which one answered last. All clients of a link share this knowledge.
 type Link struct {
-	// service is the name, as in "core".
+	// service is the name of the service, such as "core".
 	service  string
 	replicas *connected
 	peers    *trust.Peers
 
-	// set says where the servers are.
+	// set knows the addresses of the servers.
 	set *replicas.Set
-	// changed gets a value when that changes.
+	// changed gets a value when the addresses change.
 	changed chan struct{}
-	// follows is whether replicas are followed one by one.
+	// follows is true if the link probes each replica (FollowReplicas).
 	follows atomic.Bool
-	// servers (host:port) are tried in this order. The list is never changed, but replaced.
+	// servers (host:port) are in the order of preference. The list is replaced, never changed.
 	servers atomic.Pointer[[]string]
-	// current is the server (string) that answered last, or "".
+	// current is the server (a string) that answered last, or "".
 	current atomic.Value
 	// reached is true once a server has answered.
 	reached atomic.Bool
-	// away is true while no server can be reached, and unreachable when that was last found (in nanoseconds since 1970).
+	// away is true while no server can be reached. unreachable is the time of the last failure, in nanoseconds since 1970.
 	away        atomic.Bool
 	unreachable atomic.Int64
 }
 
-// New returns a link to the replicas of a service at servers, which are tried in this order.
+// New returns a link to the replicas of a service at these servers, in order of preference.
 func New(service string, servers []addresses.Location, own trust.Options) *Link {
 	name := trust.ServerName(service)
 	l := &Link{service: service, peers: own.Servers(name), changed: make(chan struct{}, 1)}
@@ -60,13 +60,13 @@ func New(service string, servers []addresses.Location, own trust.Options) *Link 
 	return l
 }
 
-// Run closes connections to replicas whose CA is taken away, until the context ends.
+// Run closes connections to replicas whose CA is no longer trusted, until the context ends.
 func (l *Link) Run(ctx context.Context) { l.peers.Run(ctx) }
 
-// SetServers says where the replicas are now. What was begun with others goes on.
+// SetServers sets where the replicas are now. Requests in flight to other replicas continue.
 func (l *Link) SetServers(servers []addresses.Location) { l.set.Put(servers) }
 
-// update takes over where the servers are.
+// update stores the addresses of the servers.
 func (l *Link) update(servers []string) {
 	l.servers.Store(&servers)
 	l.replicas.keep(servers)
@@ -76,7 +76,7 @@ func (l *Link) update(servers []string) {
 	}
 }
 
-// inOrder returns the servers, beginning with the one that answered last if it is still among them. Those that are not ready come last.
+// inOrder returns the servers in the order in which to try them: first the one that answered last, and unhealthy ones at the end.
 func (l *Link) inOrder() []string {
 	servers := l.hosts()
 	if first := slices.Index(servers, l.current.Load().(string)); first > 0 {
@@ -85,32 +85,32 @@ func (l *Link) inOrder() []string {
 	if !l.follows.Load() {
 		return servers
 	}
-	var well, unwell []string
+	var healthy, unhealthy []string
 	for _, server := range servers {
-		if l.replicas.isUnwell(server) {
-			unwell = append(unwell, server)
+		if l.replicas.isUnhealthy(server) {
+			unhealthy = append(unhealthy, server)
 		} else {
-			well = append(well, server)
+			healthy = append(healthy, server)
 		}
 	}
-	return append(well, unwell...)
+	return append(healthy, unhealthy...)
 }
 
-// Absence is what becomes of a request while no replica can be reached.
+// Absence says what happens to a request while no replica can be reached.
 type Absence int
 
 const (
-	// Wait has requests wait until a replica can be reached or their context ends.
+	// Wait lets requests wait until a replica can be reached or their context ends.
 	Wait Absence = iota
-	// Fail has requests fail at once, with an error that IsUnreachable knows.
+	// Fail fails requests at once, with an error for which IsUnreachable returns true.
 	Fail
 )
 
-// Config returns a client configuration for the service. It speaks Protobuf and has no rate limit of its own, as the loopback
-// configuration of kube-apiserver. All clients of a link share connections, and what is known of replicas.
+// Config returns a client configuration for the service. Like the loopback configuration of kube-apiserver, it uses Protobuf and has no rate limit.
+// All clients of a link share connections, and what the link knows about replicas.
 func (l *Link) Config(absence Absence) *rest.Config {
 	config := &rest.Config{
-		Host: "https://" + trust.ServerName(l.service), // failover puts a server in its place
+		Host: "https://" + trust.ServerName(l.service), // failover replaces it with a server
 		ContentConfig: rest.ContentConfig{
 			ContentType: runtime.ContentTypeProtobuf,
 		},
@@ -121,7 +121,7 @@ func (l *Link) Config(absence Absence) *rest.Config {
 	return config
 }
 
-// over returns a transport to the servers of the link.
+// over returns a transport to the servers of the link, on top of next.
 func (l *Link) over(next http.RoundTripper, absence Absence) http.RoundTripper {
 	next = &failover{link: l, next: next}
 	if absence == Wait {
@@ -135,8 +135,8 @@ func (l *Link) Name() string {
 	return l.service
 }
 
-// Check implements healthz.HealthChecker. It fails until the service has answered for the first time, and never again: a
-// backend serves while others are away.
+// Check implements healthz.HealthChecker. It fails until the service has answered once, and never again: a backend keeps serving while other
+// services are away.
 func (l *Link) Check(*http.Request) error {
 	if l.reached.Load() {
 		return nil
@@ -144,7 +144,7 @@ func (l *Link) Check(*http.Request) error {
 	return fmt.Errorf("no replica of %s has answered yet", l.service)
 }
 
-// unreachableError says that a request was not sent, because no replica can be reached.
+// unreachableError means that a request was not sent, because no replica can be reached.
 type unreachableError struct {
 	service string
 	cause   error
@@ -156,15 +156,15 @@ func (e *unreachableError) Error() string {
 
 func (e *unreachableError) Unwrap() error { return e.cause }
 
-// IsUnreachable reports whether a request was not sent, because no replica of its service could be reached.
+// IsUnreachable reports whether a request was not sent because no replica of its service could be reached.
 func IsUnreachable(err error) bool {
 	var unreachable *unreachableError
 	return errors.As(err, &unreachable)
 }
 
-// Explains reports whether the reason of an error is that no replica of this link could be reached, since a time before the error. Plugins of
-// admission make errors of their own of those that they get, so that only the text is left. Others can write such a text, too: it counts only if
-// a request did fail for this reason in that time.
+// Explains reports whether an error has its reason in this link: no replica could be reached at some time after since. Admission plugins wrap
+// errors in errors of their own, so that only the text remains. Others can write the same text. So Explains returns true only if a request did fail
+// for this reason in that time.
 func (l *Link) Explains(err error, since time.Time) bool {
 	return IsUnreachable(err) ||
 		err != nil && l.unreachable.Load() >= since.UnixNano() && strings.Contains(err.Error(), unreachable(l.service))
@@ -172,7 +172,7 @@ func (l *Link) Explains(err error, since time.Time) bool {
 
 func unreachable(service string) string { return "no replica of " + service + " can be reached" }
 
-// noteReached notes that a server has answered. It is the current one from then on, unless another has become that since first was.
+// noteReached records that a server has answered. It becomes the current server, unless another one did since the caller read first.
 func (l *Link) noteReached(server string, first any) {
 	l.current.CompareAndSwap(first, server)
 	l.reached.Store(true)
@@ -181,10 +181,10 @@ func (l *Link) noteReached(server string, first any) {
 	}
 }
 
-// leave has requests begin with the server after this one: it can be connected to, but does not serve.
+// leave makes requests begin with the server after this one, which accepts connections but does not serve.
 func (l *Link) leave(server string) {
 	if current := l.current.Load(); current != "" && current != server {
-		return // it was left already
+		return // the link has left it already
 	}
 	servers := l.hosts()
 	if at := slices.Index(servers, server); at >= 0 {
@@ -192,12 +192,12 @@ func (l *Link) leave(server string) {
 	}
 }
 
-// judge takes an answer to mean that a server is well, or leaves it.
+// judge decides by an answer whether to stay with a server or to leave it.
 func (l *Link) judge(server string, req *http.Request, response *http.Response) {
 	switch status := response.StatusCode; {
 	case l.follows.Load() && req.Method == http.MethodGet && fails(status):
 		l.leave(server)
-		if len(l.hosts()) == 1 || l.anotherIsReady(server) { // a single address may be a load balancer's
+		if len(l.hosts()) == 1 || l.anotherIsReady(server) { // a single address may be a load balancer
 			l.replicas.leave(server, "it answers "+response.Status)
 		}
 	case status == http.StatusServiceUnavailable:
@@ -214,8 +214,8 @@ func (l *Link) noteAway(err error) {
 
 func (l *Link) hosts() []string { return *l.servers.Load() }
 
-// ParseServers reads where a flag or file says that servers are: each https://host:port or, for FollowReplicas, dns:///host:port. where names
-// the flag in errors.
+// ParseServers reads the addresses of servers from a flag or file. Each is https://host:port or, if names are allowed, dns:///host:port. where
+// names the flag or file in errors.
 func ParseServers(where string, servers []string, names bool) ([]addresses.Location, []error) {
 	form := "https://host:port"
 	if names {

@@ -14,12 +14,13 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// leaveInterval is the least time between two times that the watches of one replica are ended: whoever is sick must not be asked more.
+// leaveInterval is the shortest time between ending the watches of a replica and ending them again. New watches cost a replica in trouble even
+// more.
 const leaveInterval = 5 * time.Second
 
 var errLeft = errors.New("another replica is followed")
 
-// connected has the connections to replicas, by host:port.
+// connected has the transports to replicas, by host:port.
 type connected struct {
 	newTransport func() *http.Transport
 
@@ -27,18 +28,18 @@ type connected struct {
 	byHost map[string]*replica
 }
 
-// replica is what leads to one replica.
+// replica is the transport to one replica, and its state.
 type replica struct {
 	transport *http.Transport
-	// watches are those that run, with how to end them.
+	// watches are the running watches, with functions that end them.
 	watches map[*http.Request]context.CancelCauseFunc
-	// ready is whether it passed its last probe, and unwell whether it failed several.
-	ready, unwell bool
-	// left is when its watches were last ended.
+	// ready is true if the last probe passed, unhealthy if several in a row failed.
+	ready, unhealthy bool
+	// left is when the link last ended its watches.
 	left time.Time
 }
 
-// at returns a replica. The lock is held.
+// at returns a replica. The caller holds the lock.
 func (r *connected) at(host string) *replica {
 	if r.byHost[host] == nil {
 		r.byHost[host] = &replica{transport: r.newTransport(), watches: map[*http.Request]context.CancelCauseFunc{}}
@@ -73,7 +74,8 @@ func (r *connected) RoundTrip(req *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// watched is the body of a watch. It ends as if the replica had ended it when the replica is left, so that its reader watches elsewhere at once.
+// watched is the body of a watch. When the link leaves the replica, the watch ends as if the replica had ended it. So its reader starts a new watch
+// elsewhere at once.
 type watched struct {
 	io.ReadCloser
 	ctx context.Context
@@ -93,8 +95,8 @@ func (w *watched) Close() error {
 	return w.ReadCloser.Close()
 }
 
-// leave ends the watches at a replica, and has later requests make new connections: behind a load balancer these may lead elsewhere. Other
-// requests go on.
+// leave ends the watches at a replica, and makes later requests open new connections. Behind a load balancer these may reach another replica. Other
+// requests in flight continue.
 func (r *connected) leave(host string, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,7 +114,7 @@ func (r *connected) leave(host string, why string) {
 	before.CloseIdleConnections()
 }
 
-// keep forgets replicas that are not among the hosts.
+// keep forgets all replicas but these hosts.
 func (r *connected) keep(hosts []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,30 +131,30 @@ func (r *connected) keep(hosts []string) {
 	r.byHost = kept
 }
 
-// probed notes what a probe found, and reports whether it is news that the replica is unwell, or is not.
-func (r *connected) probed(host string, ready, unwell bool) bool {
+// probed stores the result of a probe, and reports whether the replica has become healthy or unhealthy.
+func (r *connected) probed(host string, ready, unhealthy bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	replica := r.at(host)
-	was := replica.unwell
-	replica.ready, replica.unwell = ready, unwell
-	return was != unwell
+	was := replica.unhealthy
+	replica.ready, replica.unhealthy = ready, unhealthy
+	return was != unhealthy
 }
 
-func (r *connected) isUnwell(host string) bool {
+func (r *connected) isUnhealthy(host string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.byHost[host] != nil && r.byHost[host].unwell
+	return r.byHost[host] != nil && r.byHost[host].unhealthy
 }
 
-// watches returns how many watches of a replica run.
+// watches returns how many watches run at a replica.
 func (r *connected) watches(host string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.at(host).watches)
 }
 
-// isReady reports whether a replica passed its last probe. So it has the certificate of the service.
+// isReady reports whether a replica passed its last probe, which also proves that it has a certificate of the service.
 func (r *connected) isReady(host string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,19 +18,19 @@ import (
 )
 
 const (
-	// dialTimeout is how long it may take to connect to a replica before the next one is tried.
+	// dialTimeout is how long connecting to a replica may take. Then the next one is tried.
 	dialTimeout      = 5 * time.Second
 	handshakeTimeout = 10 * time.Second
 
-	// Those of client-go: a connection that is silent for so long is asked, and given up when there is no answer.
+	// The values of client-go: after idleBeforePing without traffic, the transport sends a ping. Without an answer it closes the connection.
 	idleBeforePing = 30 * time.Second
 	pingTimeout    = 15 * time.Second
 
 	idleTimeout = 90 * time.Second
 )
 
-// newTransport returns a transport to servers of that name. It reads certificates for each connection that it makes: client-go's
-// looks for another CA every five minutes, and would not know servers that have their certificates of a new one.
+// newTransport returns a transport to servers with this name in their certificate. It reads certificate files for each new connection. client-go's
+// transport looks for a new CA only every five minutes, and would reject servers with certificates of that CA until then.
 func newTransport(own trust.Options, serverName string, peers *trust.Peers) *http.Transport {
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		config, err := own.ClientConfig(serverName)
@@ -58,7 +58,7 @@ func newTransport(own trust.Options, serverName string, peers *trust.Peers) *htt
 	transport := &http.Transport{DialTLSContext: dial, DisableCompression: true, IdleConnTimeout: idleTimeout}
 	multiplexed, err := http2.ConfigureTransports(transport)
 	if err != nil {
-		panic(err) // what speaks HTTP/2 already cannot be taught it again; this is new
+		panic(err) // fails only for a transport that has HTTP/2 already
 	}
 	multiplexed.ReadIdleTimeout, multiplexed.PingTimeout = idleBeforePing, pingTimeout
 	return transport

@@ -11,10 +11,11 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// retryInterval is the time between attempts while a service is away. It is short because informers, and so readiness, follow at once.
+// retryInterval is the time between attempts while a service is away. It is short because informers wait for the answer, and readiness waits for
+// informers.
 const retryInterval = 250 * time.Millisecond
 
-// Until returns a transport that sends a request again until it is answered, its context ends, or it fails in a way that does not pass.
+// Until returns a transport that retries a request until an answer arrives, its context ends, or passes returns false for the error.
 func Until(next http.RoundTripper, passes func(*http.Request, error) bool) http.RoundTripper {
 	return &waiting{next: next, passes: passes}
 }
@@ -22,7 +23,7 @@ func Until(next http.RoundTripper, passes func(*http.Request, error) bool) http.
 type waiting struct {
 	next   http.RoundTripper
 	passes func(*http.Request, error) bool
-	// fails is whether the last attempt failed. The log has when that changes.
+	// fails is true if the last attempt failed. The transport logs each change.
 	fails atomic.Bool
 }
 
@@ -58,10 +59,10 @@ func (w *waiting) note(req *http.Request, err error) {
 	}
 }
 
-// WrappedRoundTripper implements utilnet.RoundTripperWrapper, for those who look for what is below.
+// WrappedRoundTripper implements utilnet.RoundTripperWrapper, for callers that look for the inner transport.
 func (w *waiting) WrappedRoundTripper() http.RoundTripper { return w.next }
 
-// renewBody gives a request that may have been sent already a fresh body, if it can have one.
+// renewBody gives a request a fresh body, if it has one and can get one, because the first may have been sent already.
 func renewBody(req *http.Request) error {
 	if req.GetBody == nil {
 		return nil
@@ -73,8 +74,8 @@ func renewBody(req *http.Request) error {
 	return err
 }
 
-// whileUnreachable waits as long as no replica of a service can be reached.
+// whileUnreachable retries while no replica of a service can be reached.
 func whileUnreachable(_ *http.Request, err error) bool { return IsUnreachable(err) }
 
-// WhileReading waits as long as a request without a body is not answered, whatever the reason.
+// WhileReading retries a request without a body until it gets an answer, for whatever reason it failed.
 func WhileReading(req *http.Request, _ error) bool { return req.Body == nil || req.Body == http.NoBody }

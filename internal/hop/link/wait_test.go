@@ -18,7 +18,7 @@ import (
 
 var errAway = errors.New("connection refused")
 
-// answer is what a RoundTripper returns.
+// answer is the result of a RoundTripper.
 type answer struct {
 	status int
 	err    error
@@ -35,7 +35,7 @@ func TestUntil(t *testing.T) {
 	away := answer{err: errAway}
 	for _, tc := range []struct {
 		name string
-		// answers are given in turn; the last one is given again and again.
+		// answers come in turn; the last one repeats.
 		answers []answer
 		body    io.Reader
 		timeout time.Duration

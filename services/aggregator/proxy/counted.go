@@ -27,7 +27,7 @@ type counted struct {
 func (c counted) RoundTrip(req *http.Request) (*http.Response, error) {
 	stop := context.AfterFunc(req.Context(), func() {
 		if errors.Is(context.Cause(req.Context()), context.Canceled) { // and not for a deadline
-			c.share.TakeBack()
+			c.share.Cancelled()
 		}
 	})
 	resp, err := c.RoundTripper.RoundTrip(req)

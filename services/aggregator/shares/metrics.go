@@ -10,7 +10,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// Why something was refused.
+// Values of the label "what".
 const (
 	refusedRequest = "request"
 	refusedAnswer  = "answer"

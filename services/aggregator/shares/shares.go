@@ -1,17 +1,17 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shares divides the memory that requests in flight take among users, so that nobody takes all of it.
+// Package shares divides the memory of requests in flight among users, so that no user takes all of it.
 //
-// A request takes what it costs at the start, and what the aggregator has received of its body and answer but not passed on. Nobody counts
-// these bytes: flow control bounds them (upstream/connections, Window), and the bound is what a request takes.
+// A request takes a fixed cost at the start, and room for the part of its body and answer that the aggregator may buffer. The package does not
+// count buffered bytes. Flow control limits them (upstream/connections, Window), and a request takes that limit.
 //
-// Until its sender is known, a request counts as one of whoever has its connection (package clients).
+// Until the aggregator knows the sender, the request counts for the owner of its connection (package clients).
 //
-// The rule is that of dynamic thresholds in switches (Choudhury and Hahne, 1998): a user may have as much as is still free. So one greedy
-// user gets a half, two get a third each, and something is free for whoever comes next. It needs no number of users and no share in advance.
+// The rule is the dynamic threshold of network switches (Choudhury and Hahne, 1998): a user may have as much as is still free. One greedy user gets
+// a half, two get a third each. Something always remains free for the next user. The rule needs neither the number of users nor fixed shares.
 //
-// While a user has too much, further requests of that user get 429. A watch whose client does not read ends.
+// While a user has too much, the aggregator answers further requests of that user with 429, and ends watches whose client does not read.
 package shares
 
 import (
@@ -27,17 +27,17 @@ import (
 )
 
 const (
-	// requestCost is what a request takes of the memory without body and answer: its goroutines, their stacks, headers, and the state of its
-	// stream in both connections. 1,400 idle watches took 63 KiB each, garbage included (test/disturb/attacks).
+	// requestCost is what a request takes without its body and answer: goroutines, their stacks, headers, and the state of its streams. 1,400 idle
+	// watches took 63 KiB each, garbage included (test/disturb/attacks).
 	requestCost = 64 << 10
-	// takenBackCost is what a request takes in addition when its client takes it back before there is an answer. The backend works for nobody
-	// then, so a user may have few of these.
-	takenBackCost = 1 << 20
-	// unlimited is what requests may take where the memory of the process has no limit.
+	// cancelledCost is what a request takes in addition if its client cancels it before the answer. The backend still works on it, for nobody. So a
+	// user can have only a few of these.
+	cancelledCost = 1 << 20
+	// unlimited is the limit if the process has no memory limit.
 	unlimited = 2 << 30
 )
 
-// Memory is what all requests in flight may take.
+// Memory is the memory that all requests in flight share.
 type Memory struct {
 	limit int64
 
@@ -53,7 +53,7 @@ type holder struct {
 	requests int
 }
 
-// New returns a memory of so many bytes. 0 is half of what the process may have.
+// New returns a memory of limit bytes. 0 means half of the process's memory.
 func New(limit int64) *Memory {
 	if limit == 0 {
 		limit = PartOfProcess(2, unlimited)
@@ -62,23 +62,23 @@ func New(limit int64) *Memory {
 	return &Memory{limit: limit, users: map[string]*holder{}}
 }
 
-// Arrive takes the share of a new request whose sender is not known yet. It returns nil if the owner of its connection has too much.
+// Arrive takes the share of a new request with an unknown sender. It returns nil if the owner of the connection has too much.
 func (m *Memory) Arrive(owner string, header http.Header) *Share {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.begin(owner, requestCost+SizeOf(header))
 }
 
-// PartOfProcess returns what the process may have, divided by a number, or another limit where the memory of the process has none.
+// PartOfProcess returns the memory limit of the process, divided by divisor. Without such a limit, it returns otherwise.
 func PartOfProcess(divisor, otherwise int64) int64 {
-	if process := debug.SetMemoryLimit(-1); process < math.MaxInt64 { // by GOMEMLIMIT or by package gcpace
+	if process := debug.SetMemoryLimit(-1); process < math.MaxInt64 { // set by GOMEMLIMIT or by package gcpace
 		return process / divisor
 	}
 	return otherwise
 }
 
-// Begin makes the share of a request that has arrived its sender's, and takes what the aggregator may have of its body. A request that did
-// not arrive gets a new share. Begin returns nil if the sender has too much.
+// Begin moves the share of a request from the owner of its connection to its sender, and takes room for its body. Without an earlier Arrive, the
+// request gets a new share. Begin returns nil if the sender has too much.
 func (m *Memory) Begin(req *http.Request, sender user.Info) *Share {
 	name, body := NameOf(sender), atMost(req.ContentLength, maxBody)
 	m.mu.Lock()
@@ -105,7 +105,7 @@ func (m *Memory) begin(name string, bytes int64) *Share {
 	return s
 }
 
-// enter counts a request of a user.
+// enter counts one more request of a user.
 func (m *Memory) enter(name string) *holder {
 	u := m.users[name]
 	if u == nil {
@@ -124,12 +124,12 @@ func (m *Memory) leave(u *holder) {
 
 type arrivedKey struct{}
 
-// In returns a context with the share, for Begin.
+// In returns a context that carries the share to Begin.
 func (s *Share) In(ctx context.Context) context.Context {
 	return context.WithValue(ctx, arrivedKey{}, s)
 }
 
-// headerCost is what HTTP/2 counts for each header besides its bytes (RFC 9113, section 6.5.2).
+// headerCost is what HTTP/2 adds to the bytes of each header (RFC 9113, section 6.5.2).
 const headerCost = 32
 
 // SizeOf returns the size of headers as HTTP/2 counts it.
@@ -142,10 +142,10 @@ func SizeOf(header http.Header) (size int64) {
 	return size
 }
 
-// maxBody is how much of a request's body the aggregator may have: the window of k8s.io/apiserver's HTTP/2 server, and what is kept for a retry.
+// maxBody is how much of a request body the aggregator may buffer: the window of k8s.io/apiserver's HTTP/2 server, and the bytes kept for a retry.
 const maxBody = (256 + 64) << 10
 
-// atMost returns a length, which is -1 where it is not known, or a limit.
+// atMost returns length, but no more than limit. A length of -1 is unknown, and gives limit.
 func atMost(length, limit int64) int64 {
 	if length < 0 {
 		return limit
@@ -153,7 +153,7 @@ func atMost(length, limit int64) int64 {
 	return min(length, limit)
 }
 
-// NameOf returns whose share a sender uses. Whoever may create one ServiceAccount in a namespace may create thousands, so these share.
+// NameOf returns the user whose share a sender uses. All ServiceAccounts of a namespace use one: a user who may create one may create thousands.
 func NameOf(sender user.Info) string {
 	name := sender.GetName()
 	if strings.HasPrefix(name, serviceaccount.ServiceAccountUsernamePrefix) {
@@ -164,16 +164,16 @@ func NameOf(sender user.Info) string {
 	return name
 }
 
-// Share is what a request takes.
+// Share is the memory that one request takes.
 type Share struct {
 	memory *Memory
 	user   *holder
 	bytes  int64
-	// holds counts the handlers that have yet to call End.
+	// holds counts the calls of End that are still to come.
 	holds int
 }
 
-// Take takes more, unless the user has too much.
+// Take takes more bytes. It returns false, and takes nothing, if the user has too much.
 func (s *Share) Take(bytes int64) bool {
 	s.memory.mu.Lock()
 	defer s.memory.mu.Unlock()
@@ -188,7 +188,7 @@ func (s *Share) take(bytes int64) bool {
 	return true
 }
 
-// move makes the share another user's, and takes more. If that user has too much, nothing changes.
+// move gives the share to another user and takes more bytes. If that user has too much, move changes nothing and returns false.
 func (s *Share) move(name string, more int64) bool {
 	if s.user.name == name {
 		return s.take(more)
@@ -206,7 +206,7 @@ func (s *Share) move(name string, more int64) bool {
 	return true
 }
 
-// TakeAnswer takes what there is of an answer, unless the user has too much.
+// TakeAnswer takes room for an answer. It returns false if the user has too much.
 func (s *Share) TakeAnswer(bytes int64) bool {
 	if s.Take(bytes) {
 		return true
@@ -215,20 +215,20 @@ func (s *Share) TakeAnswer(bytes int64) bool {
 	return false
 }
 
-// Add takes more, or less, whatever the user has.
+// Add takes more bytes, or gives some back, without asking how much the user has.
 func (s *Share) Add(bytes int64) {
 	s.memory.mu.Lock()
 	defer s.memory.mu.Unlock()
 	s.add(bytes)
 }
 
-// TakeBack is called when the client has taken the request back, and there is no answer yet. If that is too much, the user has no other
-// requests meanwhile, and nothing more is taken from others.
-func (s *Share) TakeBack() {
+// Cancelled takes cancelledCost, because the client cancelled the request before the answer. If that is too much, Cancelled takes nothing: the user
+// then gets no other requests either.
+func (s *Share) Cancelled() {
 	s.memory.mu.Lock()
 	defer s.memory.mu.Unlock()
 	if s.holds > 0 {
-		s.take(takenBackCost)
+		s.take(cancelledCost)
 	}
 }
 
@@ -239,7 +239,7 @@ func (s *Share) add(bytes int64) {
 	takenBytes.Set(float64(s.memory.taken))
 }
 
-// End is called once after Arrive and once after Begin. The last one gives everything back.
+// End must be called once for each successful Arrive and Begin. The last call gives everything back.
 func (s *Share) End() {
 	s.memory.mu.Lock()
 	defer s.memory.mu.Unlock()

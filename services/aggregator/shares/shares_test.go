@@ -17,10 +17,10 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
-// request returns a request with a body of such a length, and no headers.
+// request returns a request with a body of that length and without headers.
 func request(length int64) *http.Request { return &http.Request{ContentLength: length} }
 
-// begin has a user begin requests until one is refused, and returns the others.
+// begin has a user begin requests until Begin refuses one. It returns the others.
 func begin(m *Memory, name string) []*Share {
 	for begun := []*Share(nil); ; {
 		s := m.Begin(request(0), &user.DefaultInfo{Name: name})
@@ -101,16 +101,16 @@ func TestARequestThatIsTooMuchForItsSenderStaysWhereItArrived(t *testing.T) {
 	}
 }
 
-func TestAUserHasFewRequestsThatWereTakenBack(t *testing.T) {
-	m := New(16 * takenBackCost)
+func TestAUserHasFewCancelledRequests(t *testing.T) {
+	m := New(16 * cancelledCost)
 	var all []*Share
 	for range 100 { // a burst
 		all = append(all, m.Begin(request(0), &user.DefaultInfo{Name: "a"}))
 	}
 	for _, s := range all {
-		s.TakeBack()
+		s.Cancelled()
 	}
-	if a := m.users["a"].taken; a <= m.limit/2-takenBackCost || a > m.limit/2+takenBackCost {
+	if a := m.users["a"].taken; a <= m.limit/2-cancelledCost || a > m.limit/2+cancelledCost {
 		t.Errorf("they take %d bytes", a)
 	}
 	b := m.Begin(request(0), &user.DefaultInfo{Name: "b"})
@@ -118,7 +118,7 @@ func TestAUserHasFewRequestsThatWereTakenBack(t *testing.T) {
 		t.Fatal("somebody else has no request")
 	}
 	b.End()
-	if b.TakeBack(); m.users["b"] != nil || m.taken != m.users["a"].taken {
+	if b.Cancelled(); m.users["b"] != nil || m.taken != m.users["a"].taken {
 		t.Error("a request that is done counts")
 	}
 }
@@ -148,7 +148,7 @@ func TestAnAnswerThatIsTooMuchIsRefused(t *testing.T) {
 	}
 }
 
-// client is the ResponseWriter of a client that receives nothing until it is told to, or a deadline has passed.
+// client is the ResponseWriter of a client that receives nothing until the test closes receive or sets a deadline.
 type client struct {
 	http.ResponseWriter
 	receive chan struct{}
@@ -178,7 +178,7 @@ func TestAWriteThatIsBlockedEnds(t *testing.T) {
 	}{
 		"after a minute":                   {0, func(w *Writer) { _, _ = w.Write([]byte("a")) }, maxBlocked},
 		"also a flush":                     {0, func(w *Writer) { _ = w.FlushError() }, maxBlocked},
-		"sooner if its user has too much":  {2 * requestCost, func(w *Writer) { _, _ = w.Write([]byte("a")) }, patience},
+		"sooner if its user has too much":  {2 * requestCost, func(w *Writer) { _, _ = w.Write([]byte("a")) }, blockedAfter},
 		"not before it blocks for so long": {0, func(w *Writer) { time.Sleep(time.Hour); _, _ = w.Write([]byte("a")) }, time.Hour + maxBlocked},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestAWriteThatIsBlockedEnds(t *testing.T) {
 	}
 }
 
-func TestWhatAClientDoesNotReceiveCounts(t *testing.T) {
+func TestUnreceivedBytesCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New(0)
 		c := &client{ResponseWriter: httptest.NewRecorder(), receive: make(chan struct{})}
@@ -211,7 +211,7 @@ func TestWhatAClientDoesNotReceiveCounts(t *testing.T) {
 			defer m.mu.Unlock()
 			return m.taken
 		}
-		time.Sleep(patience - time.Nanosecond)
+		time.Sleep(blockedAfter - time.Nanosecond)
 		if got := taken(); got != requestCost {
 			t.Errorf("at first %d bytes are taken", got)
 		}

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// patience is how long a client may take to receive what is written before it counts as memory.
-	patience = time.Second
-	// maxBlocked is how long it may take at most.
+	// blockedAfter is how long a write may take before the written bytes count as memory of the user.
+	blockedAfter = time.Second
+	// maxBlocked is how long a write may take before the answer ends.
 	maxBlocked = time.Minute
 )
 
-// Writer returns a writer for the answer of a request that lasts as long as its client likes. It breaks the answer off when the client does
-// not receive what was written. How long the client has nothing to receive does not matter. End must be called before the handler returns.
+// Writer returns a writer for an answer that lasts as long as the client wants, such as a watch. It ends the answer if the client does not receive
+// what the aggregator writes. Time without writes does not count. The handler must call End before it returns.
 func (s *Share) Writer(w http.ResponseWriter) *Writer {
 	b := &Writer{ResponseWriter: w, share: s}
 	b.timer = time.AfterFunc(time.Hour, b.blocked)
@@ -27,20 +27,20 @@ func (s *Share) Writer(w http.ResponseWriter) *Writer {
 	return b
 }
 
-// Writer is the ResponseWriter of a watch.
+// Writer is the http.ResponseWriter of a watch.
 type Writer struct {
 	http.ResponseWriter
 	share *Share
 	timer *time.Timer
 
 	mu sync.Mutex
-	// since is when the write began that goes on, or zero.
+	// since is when the current write began. It is zero between writes.
 	since time.Time
-	// counts is set while what the client does not receive counts as memory.
+	// counts is true while the written bytes count as memory of the user.
 	counts bool
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap serves http.ResponseController.
 func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Write implements io.Writer.
@@ -50,7 +50,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// FlushError is for http.ResponseController.
+// FlushError serves http.ResponseController.
 func (w *Writer) FlushError() error {
 	w.begin()
 	defer w.End()
@@ -61,10 +61,10 @@ func (w *Writer) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.since = time.Now()
-	w.timer.Reset(patience)
+	w.timer.Reset(blockedAfter)
 }
 
-// End is called when nothing is being written.
+// End says that no write is in progress.
 func (w *Writer) End() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,13 +76,13 @@ func (w *Writer) End() {
 	}
 }
 
-// blocked is called when a write takes long.
+// blocked runs when a write takes long.
 func (w *Writer) blocked() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch took := time.Since(w.since); {
-	case w.since.IsZero(), took < patience:
-		return // this was another write
+	case w.since.IsZero(), took < blockedAfter:
+		return // that write has ended; another one has begun
 	case took >= maxBlocked:
 		refusals.WithLabelValues(endedBlocked).Inc()
 	case w.share.Take(connections.Window):
@@ -92,6 +92,6 @@ func (w *Writer) blocked() {
 	default:
 		refusals.WithLabelValues(endedWatch).Inc()
 	}
-	// A deadline in the past ends the write. It has no error where there is a client.
+	// A deadline in the past ends the write. Setting it cannot fail while the connection is open.
 	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Unix(1, 0))
 }
