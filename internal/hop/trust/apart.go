@@ -18,10 +18,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// bundle is a file with CAs for clients, and the flag that names it.
+// bundle is a file of client CAs, and the flag that names it.
 type bundle struct{ flag, file string }
 
-// clientBundles returns the files with CAs for clients that the service was given.
+// clientBundles returns the files of client CAs that the service was given.
 func (o *Options) clientBundles() []bundle {
 	var bundles []bundle
 	for _, each := range []struct {
@@ -35,16 +35,16 @@ func (o *Options) clientBundles() []bundle {
 	return bundles
 }
 
-// validateApart returns an error if a client could have a certificate that passes for a service's.
+// validateApart returns an error if a client could hold a certificate that passes for a service's.
 func (o *Options) validateApart() []error {
 	services, err := cert.CertsFromFile(o.CAFile)
 	if err != nil {
-		return nil // validateCA says so
+		return nil // validateCA reports it
 	}
 	for _, b := range o.clientBundles() {
 		clients, err := cert.CertsFromFile(b.file)
 		if err != nil {
-			continue // whoever uses the file says so
+			continue // the user of the file reports it
 		}
 		for _, ca := range services {
 			if leadsTo(ca, clients) {
@@ -56,7 +56,7 @@ func (o *Options) validateApart() []error {
 	return nil
 }
 
-// leadsTo reports whether the CA has the key of one of these, or has issued one. CAs that are equal have the same key.
+// leadsTo reports whether the CA has the key of one of the others, or issued one of them.
 func leadsTo(ca *x509.Certificate, others []*x509.Certificate) bool {
 	key, ok := ca.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
 	return slices.ContainsFunc(others, func(other *x509.Certificate) bool {
@@ -64,7 +64,7 @@ func leadsTo(ca *x509.Certificate, others []*x509.Certificate) bool {
 	})
 }
 
-// pool returns the service CAs that lead to no client, and reports whether there are any.
+// pool returns the service CAs that do not lead to a client CA, and reports whether any remain.
 func pool(services []*x509.Certificate, clients []*x509.Certificate) (*x509.CertPool, bool) {
 	roots, ok := x509.NewCertPool(), false
 	for _, ca := range services {
@@ -78,7 +78,7 @@ func pool(services []*x509.Certificate, clients []*x509.Certificate) (*x509.Cert
 	return roots, ok
 }
 
-// Pool reads the service CAs that are not also CAs for clients.
+// Pool reads the service CAs that are not client CAs too.
 func (o *Options) Pool() (*x509.CertPool, error) {
 	services, err := cert.CertsFromFile(o.CAFile)
 	if err != nil {
@@ -99,15 +99,15 @@ func (o *Options) Pool() (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// serviceCA provides the service CAs. It reloads them and the CAs for clients while it runs, and trusts a CA only as long as it leads to
-// no client.
+// serviceCA provides the service CAs. It reloads them and the client CAs while it runs. It trusts a service CA only while that CA leads to no
+// client CA.
 type serviceCA struct {
 	*dynamiccertificates.DynamicFileCAContent
 	clients []*dynamiccertificates.DynamicFileCAContent
 	current atomic.Pointer[verification]
 }
 
-// verification is what follows from the content of the files.
+// verification is the result of the files' content.
 type verification struct {
 	content [3][]byte
 	options x509.VerifyOptions
@@ -153,7 +153,7 @@ func (s *serviceCA) VerifyOptions() (x509.VerifyOptions, bool) {
 	return v.options, v.ok
 }
 
-// follows reports whether the content is that which the verification was made from.
+// follows reports whether the verification was made from this content.
 func (v *verification) follows(content [3][]byte) bool {
 	for i := range content {
 		if !bytes.Equal(content[i], v.content[i]) {

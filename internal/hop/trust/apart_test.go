@@ -20,7 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 )
 
-// bundleOf returns the CAs in PEM.
+// bundleOf returns the CAs as PEM.
 func bundleOf(authorities ...*authority) []byte {
 	var bundle []byte
 	for _, a := range authorities {
@@ -61,7 +61,7 @@ func TestNoServiceCAMayLeadToClients(t *testing.T) {
 	}
 }
 
-// TestReloadedCAsStayApart shows a client certificate with the name of a service to a server that reloads its files.
+// TestReloadedCAsStayApart presents a client certificate with the name of a service to a server that reloads its files.
 func TestReloadedCAsStayApart(t *testing.T) {
 	service, next, client := newAuthority(t), newAuthority(t), newAuthority(t)
 	subordinate := newAuthorityBy(t, service, newKey(t))

@@ -25,7 +25,7 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// User names of the services, which are the common names of their certificates.
+// User names of the services. They are the common names of their certificates.
 const (
 	Aggregator = "system:tripod:aggregator"
 	Core       = "system:tripod:core"
@@ -34,15 +34,15 @@ const (
 
 var services = []string{Aggregator, Core, Extensions}
 
-// senders finds out who sent a request by the certificate of the connection.
+// senders identifies the sender of a request by the certificate of the connection.
 type senders struct {
 	certificates authenticator.Request
 	// refuseAnonymous refuses envelopes of clients without credentials.
 	refuseAnonymous bool
 }
 
-// senders returns senders that verify certificates with the service CAs. The provider reloads the files while it runs: a generic API server
-// runs the providers of its client CAs.
+// senders returns senders that verify certificates with the service CAs. The provider reloads the files while it runs. A generic API server runs
+// the providers of its client CAs.
 func (o *Options) senders() (*senders, dynamiccertificates.CAContentProvider, error) {
 	ca, err := o.newServiceCA()
 	if err != nil {
@@ -74,7 +74,7 @@ func newService(name string, extra map[string][]string) *service {
 	return &service{user.DefaultInfo{Name: name, Groups: []string{user.AllAuthenticated}, Extra: extra}}
 }
 
-// ServiceOf returns the user name if the user is a service, and "" for everybody else, even with the name of a service.
+// ServiceOf returns the user name of a service, and "" for any other user, even one with the name of a service.
 func ServiceOf(u user.Info) string {
 	if s, ok := u.(*service); ok {
 		return s.Name
@@ -85,16 +85,16 @@ func ServiceOf(u user.Info) string {
 // backends are the services that send requests to the aggregator.
 var backends = []string{Core, Extensions}
 
-// BackendAuthenticator returns the aggregator's authenticator of core and extensions. The provider of the service CAs must be among those of
-// the client CAs of the listener. It has no opinion on anybody else, not even on the aggregator, whose requests to
-// itself do not come over the network.
+// BackendAuthenticator returns the authenticator with which the aggregator recognises core and extensions. The provider of the service CAs must be
+// among the client CAs of the listener. The authenticator has no opinion on other users. That includes the aggregator, whose requests to itself do
+// not use the network.
 func (o *Options) BackendAuthenticator() (authenticator.Request, dynamiccertificates.CAContentProvider, error) {
 	known, ca, err := o.senders()
 	if err != nil {
 		return nil, nil, err
 	}
 	return authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
-		// The next authenticator judges certificates of others.
+		// The next authenticator judges other certificates.
 		response, ok, _ := known.certificates.AuthenticateRequest(req)
 		if !ok || !slices.Contains(backends, response.User.GetName()) {
 			return nil, false, nil
@@ -103,7 +103,7 @@ func (o *Options) BackendAuthenticator() (authenticator.Request, dynamiccertific
 	}), ca, nil
 }
 
-// ownEnvelope is the envelope of the aggregator's own requests.
+// ownEnvelope is the envelope of requests that the aggregator sends in its own name.
 var ownEnvelope = func() string {
 	value, err := envelope.Encode(&identityv1.Envelope{Self: true})
 	utilruntime.Must(err)
@@ -118,15 +118,15 @@ func SpeakAsAggregator(req *http.Request) {
 	req.Header[envelope.Header] = []string{ownEnvelope}
 }
 
-// sender is who sent a request. At most one of envelope, service and refused is set, and none if the request came from a direct client.
+// sender is the sender of a request. At most one of envelope, service and refused is set. For a direct client none is.
 type sender struct {
-	// envelope is what the aggregator says of its client.
+	// envelope is the aggregator's statement about its client.
 	envelope *identityv1.Envelope
 	// service is the user of a service that sent the request in its own name.
 	service *authenticator.Response
 	// refused says why the request is unauthorized.
 	refused error
-	// address is the client's address, as the aggregator saw it. It may be empty.
+	// address is the client's address as the aggregator saw it, or empty.
 	address string
 }
 
@@ -141,7 +141,7 @@ func (s *senders) of(req *http.Request) sender {
 	values, enclosed := req.Header[envelope.Header]
 	delete(req.Header, envelope.Header)
 
-	// The next authenticator judges certificates of others.
+	// The next authenticator judges other certificates.
 	response, isService, _ := s.certificates.AuthenticateRequest(req)
 	fromAggregator := isService && response.User.GetName() == Aggregator
 	switch {
@@ -184,7 +184,7 @@ func isAnonymous(u *identityv1.User) bool {
 
 type senderKey struct{}
 
-// withSender finds out who sent a request before any other handler runs: they all see the client's address, and none sees the envelope.
+// withSender identifies the sender before any other handler runs. So every handler sees the client's address, and none sees the envelope.
 func (s *senders) withSender(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		deepstack.Grow() // this may be a goroutine of HTTP/2
@@ -193,7 +193,7 @@ func (s *senders) withSender(handler http.Handler) http.Handler {
 		if from.address != "" {
 			req.RemoteAddr = from.address
 		}
-		if from.refused != nil && !errors.Is(from.refused, errAnonymous) { // that is for the client to know
+		if from.refused != nil && !errors.Is(from.refused, errAnonymous) { // errAnonymous concerns the client, all others the aggregator
 			w.Header().Set(envelope.RefusedHeader, "true")
 		}
 		handler.ServeHTTP(w, req)
@@ -202,7 +202,7 @@ func (s *senders) withSender(handler http.Handler) http.Handler {
 
 // authenticate returns the user that withSender found. It has no opinion on direct clients.
 func authenticate(req *http.Request) (*authenticator.Response, bool, error) {
-	deepstack.Grow() // the handler of timeouts has begun a goroutine
+	deepstack.Grow() // the timeout handler has started a goroutine
 	from, _ := req.Context().Value(senderKey{}).(sender)
 	switch {
 	case from.refused != nil:

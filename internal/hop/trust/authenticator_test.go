@@ -33,7 +33,7 @@ const (
 	loopbackToken = "secret"
 )
 
-// admin is somebody whom a header must not make out of nobody.
+// admin is a user whom no header may turn an anonymous client into.
 var admin = &identityv1.User{
 	Name: "admin", Uid: "42", Groups: []string{"system:masters", " other "},
 	Extra: []*identityv1.Extra{{Key: "Acme/Id", Values: []string{"a", ""}}},
@@ -74,11 +74,11 @@ func TestSenders(t *testing.T) {
 		name    string
 		client  *tls.Certificate
 		headers http.Header
-		// direct is whether direct clients are allowed.
+		// direct allows direct clients.
 		direct bool
-		// noAnonymous is whether clients without credentials are refused.
+		// noAnonymous refuses clients without credentials.
 		noAnonymous bool
-		// want is nil when the request must be unauthorized.
+		// want is nil if the request must be unauthorized.
 		want user.Info
 	}{
 		{name: "the aggregator names a user", client: aggregator, headers: enclosed, want: adminUser},
@@ -157,7 +157,7 @@ func TestSenders(t *testing.T) {
 	}
 }
 
-// TestTheAggregatorLearnsThatItIsRefused tells its own failure from that of a client.
+// TestTheAggregatorLearnsThatItIsRefused distinguishes a failure of the aggregator from one of its client.
 func TestTheAggregatorLearnsThatItIsRefused(t *testing.T) {
 	own, other := newAuthority(t), newAuthority(t)
 	enclosed := http.Header{envelope.Header: sealed(t, &identityv1.Envelope{User: admin})}
@@ -204,7 +204,7 @@ func newBackend(t *testing.T, ca *authority, options BackendOptions) *backend {
 	options.Options = Options{CAFile: ca.file(t), CertFile: certFile}
 	require.NoError(t, options.ApplyTo(config))
 	handler := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		_, _ = io.WriteString(w, "ok") // else no header is sent
+		_, _ = io.WriteString(w, "ok") // without a body the server sends no header
 		u, _ := request.UserFrom(req.Context())
 		b.seen = &seen{u, req.RemoteAddr, audit.AuditContextFrom(req.Context()).GetEventAnnotations(), req.Header}
 	})
@@ -218,14 +218,14 @@ func newBackend(t *testing.T, ca *authority, options BackendOptions) *backend {
 	return b
 }
 
-// get returns the status of the answer, what the handlers saw if they were reached, and the warning.
+// get returns the status, what the handlers saw (nil if the request did not reach them), and the warning.
 func (b *backend) get(t *testing.T, client *tls.Certificate, headers http.Header) (int, *seen, string) {
 	t.Helper()
 	response := b.send(t, client, headers)
 	return response.StatusCode, b.seen, response.Header.Get("Warning")
 }
 
-// send returns the head of the answer.
+// send returns the answer without its body.
 func (b *backend) send(t *testing.T, client *tls.Certificate, headers http.Header) *http.Response {
 	t.Helper()
 	roots := x509.NewCertPool()
@@ -248,7 +248,7 @@ func (b *backend) send(t *testing.T, client *tls.Certificate, headers http.Heade
 	return response
 }
 
-// newServerConfig returns as much of a configuration as the handler chain needs.
+// newServerConfig returns the part of a configuration that the handler chain needs.
 func newServerConfig() *genericapiserver.Config {
 	config := genericapiserver.NewConfig(codecs)
 	config.RequestInfoResolver = genericapiserver.NewRequestInfoResolver(config)
@@ -257,7 +257,7 @@ func newServerConfig() *genericapiserver.Config {
 	return config
 }
 
-// describe makes users comparable, without the fingerprint of their certificates.
+// describe makes users comparable. It leaves out the fingerprint of their certificates.
 func describe(u user.Info) map[string]any {
 	if u == nil {
 		return nil

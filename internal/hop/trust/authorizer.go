@@ -11,14 +11,14 @@ import (
 	"k8s.io/component-helpers/auth/rbac/validation"
 )
 
-// NewAuthorizer returns the authorizer that allows Tripod's other services what the rules list. self is the user name of this service. The
-// authorizer never denies: it has no opinion on anything else. It recognises services by the users that [BackendOptions.ApplyTo] gives
-// them. Replicas of this service itself are allowed nothing.
+// NewAuthorizer returns an authorizer that allows other services what the rules list. self is the user name of this service, whose own replicas get
+// no rights. The authorizer never denies; it has no opinion on any other request. It recognises services by the users that [BackendOptions.ApplyTo]
+// sets.
 func NewAuthorizer(self string) authorizer.Authorizer {
 	return &serviceAuthorizer{self: self, used: newUsedRights()}
 }
 
-// serviceAuthorizer applies the rules to services, and not to users with the same names.
+// serviceAuthorizer applies the rules to services, but not to users with the same names.
 type serviceAuthorizer struct {
 	self string
 	used *usedRights
@@ -29,7 +29,7 @@ func (a *serviceAuthorizer) Authorize(_ context.Context, attributes authorizer.A
 	if name == "" || name == a.self {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
-	// Core's rule has a wildcard. For RBAC that includes subresources, such as logs and proxies, which core must not read.
+	// The rule of core has a wildcard. In RBAC a wildcard includes subresources, such as logs and proxies, which core must not read.
 	if name == Core && attributes.GetSubresource() != "" {
 		return authorizer.DecisionNoOpinion, "", nil
 	}

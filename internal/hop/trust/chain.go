@@ -16,22 +16,25 @@ import (
 	"github.com/tripod-k8s/tripod/internal/tuning/coalesce"
 )
 
-// BackendOptions are the options of a service that the aggregator sends requests to.
+// BackendOptions are the options of a service that receives requests from the aggregator.
 type BackendOptions struct {
 	Options
-	// AllowDirectClients lets in clients that do not come through the aggregator, by the authenticators of the service.
+	// AllowDirectClients admits clients that do not come through the aggregator. The service's own authenticators judge them.
 	AllowDirectClients bool
-	// RefuseAnonymous refuses clients without credentials, also those that the aggregator has let in. It is for services that allow everybody
-	// everything, and for those that are told to know nobody anonymous.
+	// RefuseAnonymous refuses clients without credentials, even if the aggregator admitted them. Services need it that allow every request, or
+	// whose configuration forbids anonymous clients.
 	RefuseAnonymous bool
 }
 
-// ApplyTo makes the server believe what the aggregator says about the senders of requests, and let nobody else in but the
-// other services and its own loopback client. It puts the rules for services in front of the authorizer that config has, exempts services from
-// queueing behind users, and makes the listener ask for certificates of the service CA. (A client sends its certificate only if the server names its
-// issuer as acceptable.)
+// ApplyTo makes the server believe the aggregator's envelopes. It refuses every other sender except other services and its own loopback client. It
+// does three more things:
 //
-// The authenticator of config stays what it is: others than the handler chain use it, for token reviews.
+//   - It puts the rules for services in front of config's authorizer.
+//   - It exempts services from queueing behind users.
+//   - It makes the listener ask for certificates of the service CA. A client sends its certificate only if the server names the issuer as
+//     acceptable.
+//
+// The authenticator of config stays as it is, because token reviews use it too.
 func (o *BackendOptions) ApplyTo(config *server.Config) error {
 	senders, ca, err := o.senders()
 	if err != nil {
@@ -58,8 +61,8 @@ func (o *BackendOptions) ApplyTo(config *server.Config) error {
 	return nil
 }
 
-// withoutAuditID takes away the header by which the aggregator has told the audit filter the ID of a request. Nodes, pods and services that the
-// handler proxies to would see it.
+// withoutAuditID removes the header in which the aggregator told the audit filter the ID of a request. Otherwise nodes, pods and services behind
+// the handler's proxy would see it.
 func withoutAuditID(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		req.Header.Del(auditinternal.HeaderAuditID)
@@ -67,10 +70,10 @@ func withoutAuditID(handler http.Handler) http.Handler {
 	})
 }
 
-// authentication returns the authentication of requests.
+// authentication returns how the server authenticates requests.
 func (o *BackendOptions) authentication(c *server.Config) server.AuthenticationInfo {
 	info := c.Authentication
-	others := info.Authenticator // with the loopback client's token
+	others := info.Authenticator // includes the loopback client's token
 	if !o.AllowDirectClients || others == nil {
 		loopback := server.AuthenticationInfo{Authenticator: authenticatorunion.New(), APIAudiences: info.APIAudiences}
 		server.AuthorizeClientBearerToken(c.LoopbackClientConfig, &loopback, &c.Authorization)

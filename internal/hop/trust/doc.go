@@ -1,18 +1,18 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trust is how the services of Tripod know and trust each other.
+// Package trust defines how the services of Tripod recognise and trust each other.
 //
-// Every service holds a certificate of one internal CA, the service CA. Its common name says which service it is. A backend uses the
-// certificate of a connection to decide who sent a request ([BackendOptions.ApplyTo]):
+// Every service holds a certificate of one internal CA, the service CA. The common name says which service it is. A backend identifies the sender
+// of a request by the certificate of the connection ([BackendOptions.ApplyTo]):
 //
-//   - On a connection of the aggregator, the envelope of the request names the sender (see package envelope). The backend refuses a
-//     request without an envelope, so that no mistake turns a client's request into one of the aggregator. An envelope of the
-//     aggregator's own requests names the aggregator.
+//   - On a connection of the aggregator, the envelope of the request names the sender (package envelope). The backend refuses a request without an
+//     envelope. So no mistake can turn a client's request into one of the aggregator. The aggregator's own requests have an envelope that names the
+//     aggregator.
 //   - On a connection of another service, the sender is that service.
-//   - The backend refuses everybody else, and an envelope from anybody but the aggregator. With --allow-direct-clients it authenticates
-//     clients without an envelope by its own authenticators.
+//   - The backend refuses all other connections, and envelopes on them. With --allow-direct-clients, its own authenticators judge clients without
+//     an envelope.
 //
-// A fixed list of rules says what a service may do in its own name (rules.go). [NewAuthorizer] evaluates it before the configured
-// authorizers, so it holds in every authorization mode and needs no object in etcd.
+// A fixed list of rules says what a service may do in its own name (rules.go). [NewAuthorizer] evaluates it before the configured authorizers. So
+// the list holds in every authorization mode, and needs no object in etcd.
 package trust

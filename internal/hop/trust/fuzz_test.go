@@ -17,8 +17,8 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// FuzzSender finds out who sent a request with any headers, by any certificate. Only the aggregator says who somebody else is, and handlers
-// see no envelope.
+// FuzzSender identifies the sender of requests with any headers and any certificate. Only the aggregator may name another sender, and handlers must
+// not see an envelope.
 func FuzzSender(f *testing.F) {
 	user, err := envelope.Encode(&identityv1.Envelope{User: &identityv1.User{Name: "admin"}, ClientAddress: "192.0.2.1:1"})
 	if err != nil {
@@ -39,7 +39,7 @@ func FuzzSender(f *testing.F) {
 			return &authenticator.Response{User: newService(name, nil)}, true, nil
 		})}
 		req := &http.Request{Header: http.Header{}}
-		req.Header.Add(name1, value1) // in the form in which net/http has it
+		req.Header.Add(name1, value1) // in the form in which net/http stores it
 		req.Header.Add(name2, value2)
 		enclosed := req.Header[textproto.CanonicalMIMEHeaderKey(envelope.Header)]
 		from := known.of(req)

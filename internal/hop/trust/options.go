@@ -28,12 +28,12 @@ type Options struct {
 	CertFile string
 	KeyFile  string
 
-	// ClientCAFile and RequestHeaderCAFile are where the flags of these names leave the CA bundles for clients and for authenticating
-	// proxies. They are nil if the service has no such flag. No service CA may lead to them.
+	// ClientCAFile and RequestHeaderCAFile point at the values of these flags: the CA bundles of clients and of authenticating proxies. They are
+	// nil if the service has no such flag. No service CA may lead to a CA in them.
 	ClientCAFile, RequestHeaderCAFile *string
 }
 
-// AddFlags adds the flags that all services of Tripod share.
+// AddFlags adds the flags of identity that all services share.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.CAFile, caFileFlag, o.CAFile,
 		"File with the CA certificates (PEM) that sign the certificates of Tripod's services.")
@@ -43,8 +43,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"File with the private key (PEM) of --"+certFileFlag+".")
 }
 
-// Validate reads the files. It returns an error for each flag that is missing or whose file is not usable, and if a service CA is also a CA
-// for clients.
+// Validate reads the files. It returns an error for each missing flag and each unusable file, and if a service CA is also a client CA.
 func (o *Options) Validate() []error {
 	var errs []error
 	if err := validateCA(o.CAFile); err != nil {
@@ -115,7 +114,7 @@ func (o *Options) ClientConfig(serverName string) (*tls.Config, error) {
 		MinVersion: tls.VersionTLS13,
 		ServerName: serverName,
 		RootCAs:    cas,
-		// Unlike Certificates, this presents the certificate even if the server asks for other CAs: the server can then say what is wrong.
+		// Unlike Certificates, this presents the certificate even if the server asks for other CAs. The server can then report what is wrong.
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &certificate, nil },
 	}, nil
 }

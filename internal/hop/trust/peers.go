@@ -15,28 +15,29 @@ import (
 	"github.com/tripod-k8s/tripod/internal/service/filewatch"
 )
 
-// Peers are the connections of one end. A connection is closed when the CA of the other end's certificate is taken out of the files.
+// Peers are the open connections of a client or a server. When a CA disappears from the files, Peers closes the connections whose other end has a
+// certificate of that CA.
 type Peers struct {
 	options *Options
 	verify  x509.VerifyOptions
 	watch   *filewatch.Watch
 
 	mu sync.Mutex
-	// open has the certificates of the other ends, with those of CAs in between. It is nil before the other end is known.
+	// open has the certificate chain that each other end sent. The chain is nil during the handshake.
 	open map[*peer][]*x509.Certificate
-	// changes counts those of the files.
+	// changes counts the changes of the files.
 	changes int
 }
 
-// lookAgain is how long after a handshake its certificates are verified again.
+// lookAgain is the time between a handshake and the second verification of its certificates.
 const lookAgain = time.Second
 
-// Clients returns the connections of a server for other services.
+// Clients returns the Peers of a server whose clients are other services.
 func (o *Options) Clients() *Peers {
 	return o.newPeers(x509.VerifyOptions{KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 }
 
-// Servers returns the connections of a client to servers with a certificate for serverName.
+// Servers returns the Peers of a client whose servers have a certificate for serverName.
 func (o *Options) Servers(serverName string) *Peers {
 	return o.newPeers(x509.VerifyOptions{DNSName: serverName, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 }
@@ -49,11 +50,11 @@ func (o *Options) newPeers(verify x509.VerifyOptions) *Peers {
 	return &Peers{options: o, verify: verify, watch: filewatch.New(files...), open: map[*peer][]*x509.Certificate{}}
 }
 
-// Run closes connections as files change, until the context ends.
+// Run closes connections when files change, until the context ends.
 func (p *Peers) Run(ctx context.Context) { p.watch.Run(ctx, p.changed) }
 
-// Handshake makes a connection secure. secure makes a TLS connection of the one that it is given, and returns the certificates that the other end
-// sent, which it has verified.
+// Handshake runs a TLS handshake on a connection. secure makes the TLS connection from the one that it gets. It returns the certificates that the
+// other end sent, after it has verified them.
 func (p *Peers) Handshake(conn net.Conn, secure func(net.Conn) ([]*x509.Certificate, error)) error {
 	one := &peer{Conn: conn, of: p}
 	p.mu.Lock()
@@ -74,7 +75,7 @@ func (p *Peers) Handshake(conn net.Conn, secure func(net.Conn) ([]*x509.Certific
 	if changed {
 		p.changed()
 	}
-	// A CA that came and went since the watch last looked has changed nothing for it.
+	// The watch does not notice a CA that came and went between two looks.
 	time.AfterFunc(lookAgain, func() { p.checkIfOpen(one) })
 	return nil
 }
@@ -88,7 +89,7 @@ func (p *Peers) checkIfOpen(one *peer) {
 	}
 }
 
-// changed closes the connections whose other ends are not trusted any more.
+// changed closes the connections whose other end is no longer trusted.
 func (p *Peers) changed() {
 	roots, err := p.options.Pool()
 	if err != nil {
@@ -106,11 +107,11 @@ func (p *Peers) changed() {
 	p.mu.Unlock()
 	for _, one := range distrusted {
 		klog.InfoS("Closing a connection, because its CA is not trusted any more", "peer", one.RemoteAddr())
-		_ = one.Close() // whoever uses it finds out
+		_ = one.Close() // the user of the connection gets the error
 	}
 }
 
-// trusts reports whether a certificate is good with these CAs.
+// trusts reports whether these CAs verify a certificate.
 func (p *Peers) trusts(sent []*x509.Certificate, roots *x509.CertPool) bool {
 	options := p.verify
 	options.Roots = roots
@@ -128,7 +129,7 @@ func (p *Peers) forget(one *peer) {
 	delete(p.open, one)
 }
 
-// peer is a connection below TLS.
+// peer is a connection without its TLS.
 type peer struct {
 	net.Conn
 	of *Peers

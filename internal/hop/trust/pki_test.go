@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// authority is a CA for tests.
+// authority is a CA.
 type authority struct {
 	certificate *x509.Certificate
 	key         crypto.Signer
@@ -35,7 +35,7 @@ func newAuthority(t *testing.T) *authority {
 	return newAuthorityBy(t, nil, newKey(t))
 }
 
-// newAuthorityBy returns a CA with the key. issuer issues its certificate, or it does itself.
+// newAuthorityBy returns a CA with the key. issuer signs its certificate; nil makes it self-signed.
 func newAuthorityBy(t *testing.T, issuer *authority, key *ecdsa.PrivateKey) *authority {
 	t.Helper()
 	template := &x509.Certificate{

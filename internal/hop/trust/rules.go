@@ -9,7 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Grant is something that a service may do in its own name, and what it needs that for.
+// Grant is a right of a service in its own name, and the reason for it.
 type Grant struct {
 	Rule rbacv1.PolicyRule
 	Why  string
@@ -18,13 +18,13 @@ type Grant struct {
 // Services returns the user names of all services.
 func Services() []string { return slices.Clone(services) }
 
-// Grants returns all that a service, given by its user name, may do in its own name. docs/secure.md lists them.
+// Grants returns all rights of a service in its own name. service is a user name. docs/secure.md lists the rights.
 func Grants(service string) []Grant { return slices.Clone(grants[service]) }
 
-// verbs of rules.
+// Verbs of rules.
 var (
 	read = []string{"get", "list", "watch"}
-	// follow is what an informer needs.
+	// follow has the verbs that an informer needs.
 	follow = []string{"list", "watch"}
 	get    = []string{"get"}
 	create = []string{"create"}
@@ -40,8 +40,8 @@ func paths(verbs []string, paths ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{Verbs: verbs, NonResourceURLs: paths}
 }
 
-// grants lists what services may do in their own name, by user name. Every service evaluates the whole list, so a rule applies wherever
-// the resource is served.
+// grants lists the rights of services in their own name, by user name. Every service evaluates the whole list, so a rule applies wherever a
+// resource is served.
 var grants = map[string][]Grant{
 	Aggregator: {
 		{readPolicy, "the aggregator authorizes requests for APIServices, and for aggregated API servers, by the policy of core"},
@@ -74,10 +74,10 @@ var grants = map[string][]Grant{
 }
 
 var (
-	// readPolicy is what authorizers follow.
+	// readPolicy is for authorizers.
 	readPolicy = resources(follow, rbacv1.GroupName, "roles", "rolebindings", "clusterroles", "clusterrolebindings")
 
-	// readAdmission is what admission plugins follow.
+	// readAdmission is for admission plugins.
 	readAdmission = resources(follow, "admissionregistration.k8s.io",
 		"mutatingwebhookconfigurations", "validatingwebhookconfigurations",
 		"mutatingadmissionpolicies", "mutatingadmissionpolicybindings",
@@ -101,7 +101,7 @@ var (
 	discoveryPaths = []string{"/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", "/version", "/version/"}
 )
 
-// serviceRules are the rules of grants.
+// serviceRules are the RBAC rules of grants.
 var serviceRules = rulesOf(grants)
 
 func rulesOf(grants map[string][]Grant) map[string][]rbacv1.PolicyRule {

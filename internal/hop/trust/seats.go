@@ -15,14 +15,14 @@ import (
 	"k8s.io/apiserver/pkg/util/flowcontrol/request"
 )
 
-// minSeats is how many seats each service has at least.
+// minSeats is the smallest number of seats per service.
 const minSeats = 10
 
-// Fairness returns the priority and fairness of a server, changed so that services do not queue behind users: requests of a service in its own
-// name are exempt, as those of kube-apiserver's loopback client are, whose place they take. Often a user waits for them, who has a seat already.
+// Fairness returns the server's API Priority and Fairness, changed so that services do not queue behind users. A request that a service sends in
+// its own name is exempt, like those of kube-apiserver's loopback client, which it replaces. Often a user with a seat is waiting for that request.
 //
-// A tenth of the server's requests in flight are exempt for each service. Further ones queue like those of any user, so a service that runs
-// wild starves nobody. Returns nil if the server has no priority and fairness.
+// Each service has exempt seats: a tenth of the server's requests in flight. Further requests queue like those of any user, so a service that runs
+// wild starves nobody. Fairness returns nil if the server has no API Priority and Fairness.
 func Fairness(config *server.Config) utilflowcontrol.Interface {
 	if config.FlowControl == nil {
 		return nil
@@ -37,7 +37,7 @@ func Fairness(config *server.Config) utilflowcontrol.Interface {
 
 type fairness struct {
 	utilflowcontrol.Interface
-	// seats has a value for each exempt request of a service.
+	// seats has one value for each exempt request in flight, by service.
 	seats map[string]chan struct{}
 }
 
@@ -47,7 +47,7 @@ func (f *fairness) Handle(
 	note func(fs *flowcontrol.FlowSchema, pl *flowcontrol.PriorityLevelConfiguration, flowDistinguisher string),
 	estimate func() request.WorkEstimate, queued fairqueuing.QueueNoteFn, execute func(),
 ) {
-	seats := f.seats[ServiceOf(digest.User)] // nil for all others, who never get one
+	seats := f.seats[ServiceOf(digest.User)] // nil for all other users: they never get one
 	select {
 	case seats <- struct{}{}:
 		defer func() { <-seats }()
@@ -57,7 +57,8 @@ func (f *fairness) Handle(
 	f.Interface.Handle(ctx, digest, note, estimate, queued, execute)
 }
 
-// exempt is in the group of the FlowSchema exempt, which exists always. Only the classification of a request sees it.
+// exempt puts the user into the group that the FlowSchema exempt matches. This FlowSchema always exists. Only the classification of a request sees
+// the group.
 type exempt struct{ user.Info }
 
 // GetGroups implements user.Info.

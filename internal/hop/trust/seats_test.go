@@ -19,7 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/util/flowcontrol/request"
 )
 
-// classifier notes whether the last request was exempt.
+// classifier records whether the last request was exempt.
 type classifier struct {
 	utilflowcontrol.Interface
 	exempt bool
@@ -38,7 +38,7 @@ func TestServicesDoNotQueueBehindUsers(t *testing.T) {
 	for _, test := range []struct{ readOnly, mutating, seats int }{{400, 200, 60}, {1, 0, minSeats}} {
 		c := &classifier{}
 		fair := Fairness(&server.Config{FlowControl: c, MaxRequestsInFlight: test.readOnly, MaxMutatingRequestsInFlight: test.mutating})
-		// during makes a request, and something else while it runs.
+		// during sends a request, and calls do while it runs.
 		during := func(sender user.Info, do func()) (exempt bool) {
 			fair.Handle(t.Context(), utilflowcontrol.RequestDigest{User: sender}, nil, nil, nil, func() {
 				exempt = c.exempt

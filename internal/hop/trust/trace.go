@@ -14,7 +14,8 @@ import (
 	"k8s.io/component-base/tracing"
 )
 
-// traceOf returns ctx with the trace context of a request that a service sent. The aggregator has decided whether to trust its client's.
+// traceOf returns ctx with the trace context of a request from a service. The aggregator has decided already whether to trust the client's trace
+// context.
 func (s sender) traceOf(ctx context.Context, header http.Header) context.Context {
 	if s.envelope == nil && s.service == nil {
 		return ctx
@@ -25,14 +26,14 @@ func (s sender) traceOf(ctx context.Context, header http.Header) context.Context
 	return tracing.Propagators().Extract(ctx, propagation.HeaderCarrier(header))
 }
 
-// Traces continues the trace of a request that a service sent, whoever the client is. The handler chain of kube-apiserver begins a new trace
-// for untrusted clients, which would cut the trace in two.
+// Traces continues the trace of any request that a service sent. The handler chain of kube-apiserver starts a new trace for untrusted clients,
+// which would cut the trace in two.
 //
-// It also bounds how long a stopping service waits for an unreachable collector. kube-apiserver waits up to 10 s for every 512 spans. The
-// services stop one after the other, so their waits would add up.
+// Traces also limits how long a stopping service waits for an unreachable collector. kube-apiserver waits up to 10 s for every 512 spans. Services
+// stop one after the other, so these waits would add up.
 func Traces(provider tracing.TracerProvider) tracing.TracerProvider { return traces{provider} }
 
-// flushTimeout bounds the export of the last spans.
+// flushTimeout limits the export of the last spans.
 const flushTimeout = 3 * time.Second
 
 type traces struct{ tracing.TracerProvider }

@@ -88,7 +88,7 @@ func TestTheTraceOfAServiceIsKnownBeforeAuthentication(t *testing.T) {
 	}
 }
 
-// unreachable is a provider whose collector is away.
+// unreachable is a provider that never reaches its collector.
 type unreachable struct{ tracing.TracerProvider }
 
 func (unreachable) Shutdown(ctx context.Context) error {

@@ -16,17 +16,17 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// UsedRightsVariable is the environment variable that names a directory: a service leaves a file there for each right that another service
-// uses. `make test` sets it, and then looks for rights that nothing used.
+// UsedRightsVariable is an environment variable that names a directory. For each right that another service uses, a service creates a file there.
+// `make test` sets the variable, and then looks for unused rights.
 const UsedRightsVariable = "TRIPOD_RIGHTS_USED_DIR"
 
-// Right is the part of a grant that is about a single resource or path.
+// Right is the part of a grant that concerns a single resource or path.
 type Right struct {
 	service string
 	rule    rbacv1.PolicyRule
 }
 
-// Rights returns all rights of a service, given by its user name.
+// Rights returns all rights of a service. service is a user name.
 func Rights(service string) []Right {
 	var rights []Right
 	for _, grant := range grants[service] {
@@ -40,7 +40,7 @@ func Rights(service string) []Right {
 	return rights
 }
 
-// String returns the right as in "aggregator: list, watch roles.rbac.authorization.k8s.io".
+// String returns the right in a form such as "aggregator: list, watch roles.rbac.authorization.k8s.io".
 func (r Right) String() string {
 	what := strings.Join(r.rule.NonResourceURLs, "")
 	if what == "" {
@@ -49,10 +49,10 @@ func (r Right) String() string {
 	return fmt.Sprintf("%s: %s %s", strings.TrimPrefix(r.service, "system:tripod:"), strings.Join(r.rule.Verbs, ", "), what)
 }
 
-// File returns the name of the file that says that the right was used.
+// File returns the name of the file that records the use of the right.
 func (r Right) File() string { return url.PathEscape(r.String()) }
 
-// usedRights notes which rights services use, in a directory. A nil one notes nothing.
+// usedRights records in a directory which rights services use. A nil usedRights records nothing.
 type usedRights struct {
 	directory string
 	noted     sync.Map
@@ -65,7 +65,7 @@ func newUsedRights() *usedRights {
 	return nil
 }
 
-// note notes the rights by which a request was allowed.
+// note records the rights that allowed a request.
 func (u *usedRights) note(request authorizer.Attributes) {
 	if u == nil {
 		return

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trusttest is for tests of what services may do.
+// Package trusttest has senders for tests of what services may do.
 package trusttest
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 )
 
-// Backend returns the user of core or extensions, as who has its certificate is known.
+// Backend returns the user that a certificate of core or extensions gives.
 func Backend(t *testing.T, name string) user.Info {
 	t.Helper()
 	store, err := certs.Open(t.TempDir())
