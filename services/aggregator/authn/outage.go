@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/tripod-k8s/tripod/services/aggregator/authn/tokens"
 	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
@@ -87,13 +88,17 @@ func FailedHandler(s runtime.NegotiatedSerializer, unauthorized http.Handler) ht
 	})
 }
 
-// RejectDuringOutage answers 503 in front of a handler chain that would answer 401. The authenticator is that of the
-// chain, and a Once.
+// RejectDuringOutage answers 503 in front of a handler chain that would answer 401. Handlers between them know the sender. The authenticator is
+// that of the chain, and a Once.
 func RejectDuringOutage(next http.Handler, auth authenticator.Request, s runtime.NegotiatedSerializer) http.Handler {
 	return WithOutcome(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if _, _, err := auth.AuthenticateRequest(req); IsOutage(err) {
+		sender, ok, err := auth.AuthenticateRequest(req)
+		if IsOutage(err) {
 			answerOutage(s, w, req)
 			return
+		}
+		if err == nil && ok {
+			req = req.WithContext(request.WithUser(req.Context(), sender.User))
 		}
 		next.ServeHTTP(w, req)
 	}))

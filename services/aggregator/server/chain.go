@@ -92,7 +92,9 @@ func choose(full, short http.Handler) http.Handler {
 func (h *chains) full(own http.Handler, c *genericapiserver.Config) http.Handler {
 	fair := new(*c)
 	fair.FlowControl = trust.Fairness(c)
-	handler := genericapiserver.DefaultBuildHandlerChain(h.clients.Use(withAggregated(h.share(own, c), h.stop), tooMany(c)), fair)
+	handler := genericapiserver.DefaultBuildHandlerChain(withAggregated(own, h.stop), fair)
+	// They count who is authenticated, not the user whom the request impersonates in the chain.
+	handler = h.clients.Use(h.share(handler, c), tooMany(c))
 	handler = h.webhooks.gate(h.policy.Gate(handler, c), c)
 	handler = authn.RejectDuringOutage(handler, c.Authentication.Authenticator, c.Serializer)
 	// These are in the chain as well, where they find their work done.
@@ -167,8 +169,8 @@ func tooMany(c *genericapiserver.Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { proxy.TooMany(c.Serializer, w, req) })
 }
 
-// share counts requests that the aggregator answers itself as memory of their senders. Forwarders do so for all others.
-func (h *chains) share(own http.Handler, c *genericapiserver.Config) http.Handler {
+// share counts requests of the full chain as memory of their senders. Forwarders do so for all others.
+func (h *chains) share(next http.Handler, c *genericapiserver.Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if sender, ok := request.UserFrom(req.Context()); ok {
 			share := h.memory.Begin(req, sender)
@@ -177,8 +179,9 @@ func (h *chains) share(own http.Handler, c *genericapiserver.Config) http.Handle
 				return
 			}
 			defer share.End()
+			req = req.WithContext(share.In(req.Context()))
 		}
-		own.ServeHTTP(w, req)
+		next.ServeHTTP(w, req)
 	})
 }
 

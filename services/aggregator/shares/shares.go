@@ -79,20 +79,26 @@ func PartOfProcess(divisor, otherwise int64) int64 {
 
 // Begin moves the share of a request from the owner of its connection to its sender, and takes room for its body. Without an earlier Arrive, the
 // request gets a new share. Begin returns nil if the sender has too much.
+// If a handler has called Begin before, the share stays as it is.
 func (m *Memory) Begin(req *http.Request, sender user.Info) *Share {
 	name, body := NameOf(sender), atMost(req.ContentLength, maxBody)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	arrived, _ := req.Context().Value(arrivedKey{}).(*Share)
 	if arrived == nil || arrived.holds == 0 {
-		return m.begin(name, requestCost+SizeOf(req.Header)+body)
+		s := m.begin(name, requestCost+SizeOf(req.Header)+body)
+		if s != nil {
+			s.begun = true
+		}
+		return s
 	}
-	if arrived.move(name, body) {
-		arrived.holds++
-		return arrived
+	if !arrived.begun && !arrived.move(name, body) {
+		refusals.WithLabelValues(refusedRequest).Inc()
+		return nil
 	}
-	refusals.WithLabelValues(refusedRequest).Inc()
-	return nil
+	arrived.begun = true
+	arrived.holds++
+	return arrived
 }
 
 func (m *Memory) begin(name string, bytes int64) *Share {
@@ -169,6 +175,8 @@ type Share struct {
 	memory *Memory
 	user   *holder
 	bytes  int64
+	// begun is set once the share is its sender's.
+	begun bool
 	// holds counts the calls of End that are still to come.
 	holds int
 }

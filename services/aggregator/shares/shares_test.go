@@ -73,12 +73,16 @@ func TestARequestThatHasArrivedBecomesItsSenders(t *testing.T) {
 	if got := m.Begin(req, &user.DefaultInfo{Name: "a"}); got != s {
 		t.Fatal("it has another share")
 	}
-	if m.users["10.0.0.1"] != nil || m.users["a"].taken != cost+100 {
+	if m.Begin(req, &user.DefaultInfo{Name: "impersonated"}) != s {
+		t.Fatal("another handler gets another share")
+	}
+	if len(m.users) != 1 || m.users["a"].taken != cost+100 {
 		t.Errorf("the users are %v", m.users)
 	}
 	s.End()
+	s.End()
 	if m.taken != cost+100 {
-		t.Errorf("the first of two handlers has given back all but %d bytes", m.taken)
+		t.Errorf("the handlers but one have given back all but %d bytes", m.taken)
 	}
 	s.End()
 	if m.taken != 0 || len(m.users) != 0 {
