@@ -97,8 +97,8 @@ func (c *Config) locateBackends() (err error) {
 	if c.core, err = newBackend(upstream.Config{Name: upstream.Core, Trust: o.ServiceTrust}, o.Backends.Core); err != nil {
 		return err
 	}
-	c.firsts = feeds.NewFirsts()
-	extensions := upstream.Config{Name: upstream.Extensions, Trust: o.ServiceTrust, FirstWith: c.firsts.With}
+	c.firstReplicas = feeds.NewFirstReplicas()
+	extensions := upstream.Config{Name: upstream.Extensions, Trust: o.ServiceTrust, FirstReplica: c.firstReplicas.Of}
 	c.extensions, err = newBackend(extensions, o.Backends.Extensions)
 	c.backends = backends{c.core, c.extensions}
 	return err
@@ -128,7 +128,7 @@ func (c *Config) followBackends() error {
 				c.registered.registrar.SetCore(served)
 			}
 		case c.extensions:
-			config.OnServed, config.Firsts = c.registered.registrar.SetExtensions, c.firsts
+			config.OnServed, config.FirstReplicas = c.registered.registrar.SetExtensions, c.firstReplicas
 		}
 		b.feed = feeds.New(config)
 	}

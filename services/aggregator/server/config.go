@@ -45,8 +45,8 @@ type Config struct {
 	// settings are those of this aggregator, and comparison compares its configuration with that of the replicas of the backends.
 	settings   *service.Settings
 	comparison *feeds.Comparison
-	// firsts knows which replica of extensions had a custom resource first.
-	firsts *feeds.Firsts
+	// firstReplicas knows which replica of extensions had a custom resource first.
+	firstReplicas *feeds.FirstReplicas
 	// registered are the APIServices.
 	registered *registered
 	table      *routing.Table

@@ -52,8 +52,8 @@ type Backend struct {
 	dial connections.Dial
 	// holds is set when short answers are held back until they are complete (see hold).
 	holds bool
-	// firstWith may be nil (see Config).
-	firstWith func(schema.GroupResource) (address string, ok bool)
+	// firstReplica may be nil (see Config).
+	firstReplica func(schema.GroupResource) (address string, ok bool)
 
 	// roster is what requests see.
 	roster atomic.Pointer[roster]
@@ -80,8 +80,8 @@ type Config struct {
 	Servers []string
 	// Trust is the identity of the aggregator.
 	Trust trust.Options
-	// FirstWith returns the replica that had a custom resource first, if that was not long ago. It may be nil.
-	FirstWith func(schema.GroupResource) (address string, ok bool)
+	// FirstReplica returns the replica that had a custom resource first, if that was not long ago. It may be nil.
+	FirstReplica func(schema.GroupResource) (address string, ok bool)
 }
 
 // New returns the backend of that name with its replicas at the servers (see SetServers).
@@ -92,7 +92,7 @@ func New(c Config) (*Backend, error) {
 		return nil, fmt.Errorf("connections to %s: %w", c.Name, err)
 	}
 	b := empty(c.Name, trust)
-	b.firstWith = c.FirstWith
+	b.firstReplica = c.FirstReplica
 	b.set = replicas.New(replicas.Config{Service: c.Name, Ready: b.isReady, Changed: b.SetAddresses})
 	if err := b.SetServers(c.Servers); err != nil {
 		return nil, err

@@ -226,13 +226,13 @@ func (c *call) mayAskAnother(resp *http.Response) bool {
 // mayAskFirst decides whether the replica is asked that had the custom resource first, because this
 // one does not know it, or did not when it answered. It did nothing else with the request.
 func (c *call) mayAskFirst(e *endpoint, resp *http.Response) bool {
-	if resp.StatusCode != http.StatusNotFound || c.first != nil || c.backend.firstWith == nil || c.class.CustomResource.Resource == "" {
+	if resp.StatusCode != http.StatusNotFound || c.first != nil || c.backend.firstReplica == nil || c.class.CustomResource.Resource == "" {
 		return false
 	}
 	if !c.body.Complete() || !c.body.Replayable() {
 		return false
 	}
-	address, ok := c.backend.firstWith(c.class.CustomResource)
+	address, ok := c.backend.firstReplica(c.class.CustomResource)
 	if !ok || address == e.address {
 		return false
 	}

@@ -51,7 +51,7 @@ func TestARequestForANewCustomResourceFindsTheReplicaThatHadItFirst(t *testing.T
 			for range 3 {
 				b.endpoints[with].load.Begin(balance.Short) // so that the other one is asked before it
 			}
-			b.firstWith = func(resource schema.GroupResource) (string, bool) {
+			b.firstReplica = func(resource schema.GroupResource) (string, bool) {
 				if test.behind {
 					return without, test.first
 				}

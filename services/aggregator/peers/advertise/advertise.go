@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package advertise makes this aggregator an endpoint of the kubernetes Service: it tells every replica of core where it is
-// (tripod.endpoints.v1) for as long as it serves.
+// Package advertise makes this aggregator an endpoint of the kubernetes Service. It tells every replica of core its address (tripod.endpoints.v1)
+// for as long as it serves.
 package advertise
 
 import (
@@ -15,22 +15,22 @@ import (
 	endpointsv1 "github.com/tripod-k8s/tripod/proto/endpoints/v1"
 )
 
-// signOfLife is how often the aggregator tells every replica of core.
-const signOfLife = 2 * time.Second
+// heartbeat is the time between two messages to a replica of core.
+const heartbeat = 2 * time.Second
 
-// Config says what to tell, and to whom.
+// Config says what to advertise, and to whom.
 type Config struct {
-	// Address is where other machines reach this aggregator.
+	// Address is where other machines can reach this aggregator.
 	Address netip.AddrPort
 	// Cores returns the addresses (host:port) at which the replicas of core serve gRPC.
 	Cores func() []string
-	// Subscribe calls the function when these may have changed. It must not block.
+	// Subscribe makes the source call a function when these addresses may have changed. The function must not block.
 	Subscribe func(func())
-	// Dial returns a connection to an address. It does not wait for it.
+	// Dial returns a connection to an address, without waiting until it is connected.
 	Dial func(address string) (follow.Conn, error)
 }
 
-// Advertiser tells all replicas of core.
+// Advertiser tells all replicas of core the address of this aggregator.
 type Advertiser struct {
 	config  Config
 	changed chan struct{}
@@ -38,12 +38,12 @@ type Advertiser struct {
 	leaving context.Context
 	leave   context.CancelFunc
 
-	// updating is held while the advertiser finds out which replicas to tell.
+	// updating is held while the advertiser updates the list of replicas.
 	updating sync.Mutex
 	cores    *follow.Each
 }
 
-// New returns an advertiser that does nothing before Run.
+// New returns an advertiser. It does nothing before Run.
 func New(config Config) *Advertiser {
 	leaving, leave := context.WithCancel(context.Background())
 	a := &Advertiser{config: config, changed: make(chan struct{}, 1), leaving: leaving, leave: leave}
@@ -57,7 +57,7 @@ func New(config Config) *Advertiser {
 	return a
 }
 
-// Run tells every replica of core until the context ends or Leave is called.
+// Run advertises to every replica of core until the context ends or Leave is called.
 func (a *Advertiser) Run(ctx context.Context) {
 	for {
 		a.update(ctx)
@@ -71,7 +71,7 @@ func (a *Advertiser) Run(ctx context.Context) {
 	}
 }
 
-// update calls new replicas, and ends the calls to replicas that are gone.
+// update starts calls to new replicas, and ends the calls to removed ones.
 func (a *Advertiser) update(ctx context.Context) {
 	a.updating.Lock()
 	defer a.updating.Unlock()
@@ -80,18 +80,18 @@ func (a *Advertiser) update(ctx context.Context) {
 	}
 }
 
-// Leave says that the aggregator is about to stop, and returns when all replicas of core have removed it, or with the context.
+// Leave announces that the aggregator is about to stop. It returns when all replicas of core have removed the address, or when the context ends.
 func (a *Advertiser) Leave(ctx context.Context) {
 	a.leave()
-	a.updating.Lock()   // whoever updates now has begun before, and whoever comes later does nothing
-	a.updating.Unlock() //nolint:staticcheck // nothing else is to be done under it
+	a.updating.Lock()   // wait for an update in progress; later ones do nothing
+	a.updating.Unlock() //nolint:staticcheck // only waits
 	defer context.AfterFunc(ctx, func() { a.cores.Set(ctx, nil) })()
 	a.cores.Wait()
 }
 
-// tell tells one replica until the context ends, or it has heard that the aggregator leaves.
+// tell advertises to one replica until the context ends, or until the replica has learned that the aggregator leaves.
 func (a *Advertiser) tell(ctx context.Context, core string) {
-	// An aggregator that leaves makes no more calls. The last one ends in order.
+	// An aggregator that leaves makes no new calls. It closes the current one in order.
 	calling, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(a.leaving, stop)()
@@ -104,7 +104,7 @@ func (a *Advertiser) tell(ctx context.Context, core string) {
 	stream.Follow(calling)
 }
 
-// call makes one call, and returns when it ends or has ended because the aggregator leaves.
+// call makes one call. It returns when the call ends, or when it has closed the call because the aggregator leaves.
 func (a *Advertiser) call(ctx context.Context, session *follow.Session) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -112,17 +112,17 @@ func (a *Advertiser) call(ctx context.Context, session *follow.Session) error {
 	if err != nil {
 		return err
 	}
-	beat := time.NewTicker(signOfLife)
+	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	message := &endpointsv1.AdvertiseRequest{Address: a.config.Address.Addr().String(), Port: uint32(a.config.Address.Port())}
 	for {
 		if call.Send(message) != nil {
-			// The answer says why.
+			// The response has the reason.
 			return call.RecvMsg(new(endpointsv1.AdvertiseResponse))
 		}
 		select {
 		case <-beat.C:
-			session.Alive() // core answers a call that it refuses at once
+			session.Alive() // a replica that rejects the call does so at once
 		case <-call.Context().Done():
 			return call.RecvMsg(new(endpointsv1.AdvertiseResponse))
 		case <-a.leaving.Done():

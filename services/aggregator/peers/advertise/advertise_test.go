@@ -21,15 +21,15 @@ import (
 	endpointsv1 "github.com/tripod-k8s/tripod/proto/endpoints/v1"
 )
 
-// core is a replica of core that says what it hears.
+// core is a replica of core that records what it receives.
 type core struct {
 	endpointsv1.UnimplementedEndpointsServer
 	address string
 	server  *grpc.Server
-	// came has the address of each call, and ended how it ended: nil when the aggregator half-closed it.
+	// came gets the address of each call. ended gets the end of each call: nil if the aggregator half-closed it.
 	came  chan *endpointsv1.AdvertiseRequest
 	ended chan error
-	// answers is closed when it may answer.
+	// answers is closed when the replica may answer.
 	answers chan struct{}
 }
 
@@ -74,7 +74,7 @@ func (c *core) Advertise(call grpc.ClientStreamingServer[endpointsv1.AdvertiseRe
 	return call.SendAndClose(&endpointsv1.AdvertiseResponse{})
 }
 
-// backend is where the replicas are.
+// backend knows where the replicas are.
 type backend struct {
 	mu        sync.Mutex
 	addresses []string
@@ -150,7 +150,7 @@ func TestEveryCoreIsToldAndAskedToRemoveIt(t *testing.T) {
 	}
 	close(two.answers)
 	<-left
-	b.set(one.address, two.address, startCore(t).address) // nobody is told any more
+	b.set(one.address, two.address, startCore(t).address) // the advertiser tells nobody any more
 }
 
 func TestACoreThatIsGoneIsNotToldThatItLeaves(t *testing.T) {
@@ -186,7 +186,7 @@ func TestLeavingDoesNotWaitLongerThanToldTo(t *testing.T) {
 	<-one.came
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		defer cancel() // it does not answer
+		defer cancel() // the replica does not answer
 		assert.NoError(t, <-one.ended)
 	}()
 	a.Leave(ctx)

@@ -17,7 +17,7 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// Problem says why an API server cannot be asked at all. Status, reason and message are those that kube-aggregator would give.
+// Problem says why the aggregator cannot reach an API server. Status, reason and message are those of kube-aggregator.
 type Problem struct {
 	Status          apiregistrationv1.ConditionStatus
 	Reason, Message string
@@ -27,7 +27,7 @@ func problem(reason, format string, args ...any) *Problem {
 	return &Problem{Status: apiregistrationv1.ConditionFalse, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// notResolved is what kube-aggregator says of a Service that passes its checks but has no address.
+// notResolved is kube-aggregator's answer for a Service that passes its checks but has no address.
 func notResolved(err error) *Problem {
 	return problem("FailedDiscoveryCheck", "%s", err)
 }
@@ -36,11 +36,11 @@ func notResolved(err error) *Problem {
 type resolver struct {
 	services corelisters.ServiceLister
 	slices   utilproxy.EndpointSliceGetter
-	// byEndpoint is set if these are the addresses of endpoints, not the cluster IP.
+	// byEndpoint is true if resolve returns endpoints, not the cluster IP.
 	byEndpoint bool
 }
 
-// resolve returns the addresses, host:port. There is a problem or at least one address.
+// resolve returns either a problem, or at least one address (host:port).
 func (r *resolver) resolve(ref apiregistrationv1.ServiceReference) ([]string, *Problem) {
 	service, err := r.services.Services(ref.Namespace).Get(ref.Name)
 	switch {
@@ -65,11 +65,11 @@ func (r *resolver) resolve(ref apiregistrationv1.ServiceReference) ([]string, *P
 		}
 		return []string{location.Host}, nil
 	}
-	// kube-aggregator takes one of the endpoints that are found here.
+	// kube-aggregator takes one of the endpoints that this function finds.
 	if _, err := utilproxy.ResolveEndpoint(r.services, r.slices, ref.Namespace, ref.Name, *ref.Port); err != nil {
 		return nil, notResolved(err)
 	}
-	// ResolveEndpoint has read the Service and its endpoints again. They may have changed since they were read above.
+	// ResolveEndpoint has read the Service and its endpoints again. They may have changed in between.
 	port := portOf(service, *ref.Port)
 	if port == nil {
 		return nil, problem("ServicePortError", "service/%s in %q is not listening on port %d", ref.Name, ref.Namespace, *ref.Port)
@@ -87,7 +87,7 @@ func unknown(reason string, ref apiregistrationv1.ServiceReference, err error) *
 	return p
 }
 
-// check does kube-aggregator's checks of a Service with a cluster IP.
+// check repeats kube-aggregator's checks of a Service with a cluster IP.
 func check(ref apiregistrationv1.ServiceReference, service *corev1.Service, all []*discoveryv1.EndpointSlice) *Problem {
 	port := portOf(service, *ref.Port)
 	switch {
@@ -109,8 +109,8 @@ func portOf(service *corev1.Service, port int32) *corev1.ServicePort {
 	return &service.Spec.Ports[i]
 }
 
-// endpointsOf returns the addresses of all ready endpoints, of the Service's first IP family if it has any.
-// utilproxy.ResolveEndpoint takes one of these.
+// endpointsOf returns the addresses of all ready endpoints. If the Service's first IP family has any, it returns only those.
+// utilproxy.ResolveEndpoint takes one of these addresses.
 func endpointsOf(service *corev1.Service, port string, all []*discoveryv1.EndpointSlice) []string {
 	var preferred, others []string
 	for _, slice := range all {
@@ -129,7 +129,7 @@ func endpointsOf(service *corev1.Service, port string, all []*discoveryv1.Endpoi
 	return slices.Compact(addresses)
 }
 
-// addressesOf returns the addresses of the endpoints of a slice that are ready and have the port.
+// addressesOf returns the ready endpoints of a slice that have the port.
 func addressesOf(slice *discoveryv1.EndpointSlice, port string) []string {
 	var addresses []string
 	for _, p := range slice.Ports {
@@ -138,7 +138,7 @@ func addressesOf(slice *discoveryv1.EndpointSlice, port string) []string {
 		}
 		for _, e := range slice.Endpoints {
 			if ready := e.Conditions.Ready; (ready == nil || *ready) && len(e.Addresses) > 0 {
-				// An endpoint has one address (EndpointSlice's documentation of the field).
+				// An endpoint has one address, says the documentation of EndpointSlices.
 				addresses = append(addresses, net.JoinHostPort(e.Addresses[0], strconv.Itoa(int(*p.Port))))
 			}
 		}

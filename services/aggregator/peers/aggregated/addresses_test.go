@@ -19,7 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// fixed are the EndpointSlices of every Service.
+// fixed is the list of EndpointSlices of every Service.
 type fixed []*discoveryv1.EndpointSlice
 
 func (f fixed) GetEndpointSlices(string, string) ([]*discoveryv1.EndpointSlice, error) { return f, nil }

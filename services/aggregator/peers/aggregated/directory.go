@@ -1,9 +1,9 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package aggregated knows the aggregated API servers: the endpoints of the Services that APIServices name, and their health. Each
-// APIService has a backend (see package upstream). It checks each endpoint by the discovery document of the group-version;
-// kube-aggregator checks the Service as a whole.
+// Package aggregated finds the aggregated API servers and checks their health. Each APIService has a backend (package upstream), whose replicas are
+// the endpoints of its Service. The aggregator checks each endpoint by the discovery document of the group-version. kube-aggregator checks the
+// Service as a whole.
 package aggregated
 
 import (
@@ -23,40 +23,40 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
-// Config says how API servers are found, and with which certificates.
+// Config says how to find API servers, and which certificates to use.
 type Config struct {
 	Services       coreinformers.ServiceInformer
 	EndpointSlices discoveryinformers.EndpointSliceInformer
-	// ByEndpoint sends requests to the addresses of endpoints rather than to cluster IPs (--enable-aggregator-routing).
+	// ByEndpoint sends requests to endpoints instead of cluster IPs (--enable-aggregator-routing).
 	ByEndpoint bool
-	// ClientCert returns the certificate and key (PEM) that identify the aggregator.
+	// ClientCert returns the certificate and key (PEM) of the aggregator.
 	ClientCert func() (cert, key []byte)
-	// Dial is nil for the network's own, or that of an egress selector.
+	// Dial makes connections. It is nil if no egress selector is configured.
 	Dial connections.Dial
 }
 
-// forgetInterval is how often the directory looks for removed servers that have finished.
+// forgetInterval is the time between two searches for removed servers that have finished.
 const forgetInterval = time.Minute
 
-// Directory is the aggregated API servers.
+// Directory has all aggregated API servers.
 type Directory struct {
 	config   Config
 	resolver resolver
 	synced   []cache.InformerSynced
 
-	// ordering is held while Services are looked up and what they say is taken over, so that the last word is the newest.
+	// ordering is held from the lookup of Services until its result is stored, so that the newest result wins.
 	ordering sync.Mutex
 
 	mu sync.Mutex
-	// servers are by the names of their APIServices. One that is removed stays without endpoints until it has finished its requests.
+	// servers are by the name of their APIService. A removed server stays, without endpoints, until it has finished its requests.
 	servers map[string]*Server
-	// added are servers that Run does not probe yet.
+	// added are servers that Run has not started to check.
 	added       []*Server
 	subscribers []func(apiService string)
 	changed     chan struct{}
 }
 
-// New returns a directory without servers, which follows Services and EndpointSlices.
+// New returns a directory without servers. It follows Services and EndpointSlices.
 func New(config Config) (*Directory, error) {
 	getter, err := utilproxy.NewEndpointSliceIndexerGetter(config.EndpointSlices)
 	if err != nil {
@@ -84,7 +84,7 @@ func New(config Config) (*Directory, error) {
 	return d, nil
 }
 
-// follow takes over a change of a Service or an EndpointSlice.
+// follow handles a change of a Service or an EndpointSlice.
 func (d *Directory) follow(obj any, serviceOf func(metav1.Object) string) {
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj
@@ -107,7 +107,7 @@ func (d *Directory) follow(obj any, serviceOf func(metav1.Object) string) {
 	}
 }
 
-// locate takes over where the endpoints of a server are.
+// locate updates the endpoints of a server.
 func (d *Directory) locate(s *Server) {
 	d.ordering.Lock()
 	changed := s.locate(&d.resolver)
@@ -117,13 +117,12 @@ func (d *Directory) locate(s *Server) {
 	}
 }
 
-// HasSynced reports whether all Services and EndpointSlices were seen. Before, existing ones may seem to be missing.
+// HasSynced reports whether the directory has seen all Services and EndpointSlices. Until then, existing ones may seem to be missing.
 func (d *Directory) HasSynced() bool {
 	return !slices.ContainsFunc(d.synced, func(synced cache.InformerSynced) bool { return !synced() })
 }
 
-// Subscribe calls the function with the name of an APIService whenever the state of its server changes. The function
-// must not block.
+// Subscribe makes the directory call notify with the name of an APIService when the state of its server changes. notify must not block.
 func (d *Directory) Subscribe(notify func(apiService string)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -139,7 +138,7 @@ func (d *Directory) notify(apiService string) {
 	}
 }
 
-// Set takes over what an APIService with a spec.service says, and returns its server.
+// Set adds or updates the server of an APIService with a spec.service, and returns it.
 func (d *Directory) Set(service *apiregistrationv1.APIService) *Server {
 	cert, key := d.config.ClientCert()
 	d.mu.Lock()
@@ -161,7 +160,7 @@ func (d *Directory) Set(service *apiregistrationv1.APIService) *Server {
 	return s
 }
 
-// Remove takes the endpoints from the server of an APIService. The server finishes its requests, and is then forgotten.
+// Remove takes all endpoints from the server of an APIService. When the server has finished its requests, the directory forgets it.
 func (d *Directory) Remove(apiService string) {
 	d.mu.Lock()
 	s := d.servers[apiService]
@@ -173,7 +172,7 @@ func (d *Directory) Remove(apiService string) {
 	}
 }
 
-// State returns what is known of the server of an APIService. It is false as long as nothing is known.
+// State returns the state of the server of an APIService. It returns false while the state is unknown.
 func (d *Directory) State(apiService string) (State, bool) {
 	d.mu.Lock()
 	s := d.servers[apiService]
@@ -184,7 +183,7 @@ func (d *Directory) State(apiService string) (State, bool) {
 	return s.state()
 }
 
-// forget drops the servers that were removed and have finished their requests.
+// forget removes the servers that were removed and have finished their requests.
 func (d *Directory) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -197,7 +196,7 @@ func (d *Directory) forget() {
 	}
 }
 
-// Run locates and checks the servers until the context ends.
+// Run finds and checks the servers until the context ends.
 func (d *Directory) Run(ctx context.Context) {
 	var tasks sync.WaitGroup
 	defer tasks.Wait()

@@ -38,7 +38,7 @@ import (
 
 const name = "v1.third.example.com"
 
-// fixture is a directory, and an API server whose endpoints a test starts and ends.
+// fixture is a directory, and an API server whose endpoints a test starts and stops.
 type fixture struct {
 	*Directory
 	pki     *connectionstest.PKI
@@ -86,7 +86,7 @@ func read(t *testing.T, file string) []byte {
 	return content
 }
 
-// apiService returns the registration of the server, which is known by a CA.
+// apiService returns the APIService of the server, with this CA.
 func (f *fixture) apiService(ca []byte) *apiregistrationv1.APIService {
 	return &apiregistrationv1.APIService{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -97,7 +97,7 @@ func (f *fixture) apiService(ca []byte) *apiregistrationv1.APIService {
 	}
 }
 
-// setEndpoints makes the Service have these, host:port.
+// setEndpoints gives the Service these endpoints (host:port).
 func (f *fixture) setEndpoints(t *testing.T, addresses ...string) {
 	t.Helper()
 	client := f.client.DiscoveryV1().EndpointSlices("ns")
@@ -119,10 +119,10 @@ func (f *fixture) setEndpoints(t *testing.T, addresses ...string) {
 	}
 }
 
-// giveUp ends a wait that would never end.
+// giveUp ends a wait that would otherwise never end.
 const giveUp = 20 * time.Second
 
-// await waits until the state is as wanted.
+// await waits until wanted returns nil for the state.
 func (f *fixture) await(t *testing.T, wanted func(State) error) {
 	t.Helper()
 	for {
@@ -142,7 +142,7 @@ func (f *fixture) await(t *testing.T, wanted func(State) error) {
 	}
 }
 
-// endpointsAre wants these endpoints to be ready, and the others not.
+// endpointsAre wants exactly these endpoints to be ready.
 func endpointsAre(ready []string, others ...string) func(State) error {
 	return func(s State) error {
 		var is, isNot []string
@@ -172,7 +172,7 @@ func hasProblem(reason string) func(State) error {
 	}
 }
 
-// api is an endpoint that counts.
+// api is an endpoint that counts requests.
 type api struct {
 	*httptest.Server
 	address  string
@@ -194,7 +194,7 @@ func (f *fixture) serve(t *testing.T) *api {
 			t.Error("no client certificate is shown")
 		}
 		body, _ := io.ReadAll(req.Body)
-		_, _ = io.WriteString(w, req.Method+" "+string(body)) // the client checks what it gets
+		_, _ = io.WriteString(w, req.Method+" "+string(body)) // the client checks the answer
 	}))
 	a.TLS = f.pki.ServerConfig(t, "third.ns.svc")
 	a.EnableHTTP2 = true
@@ -204,7 +204,7 @@ func (f *fixture) serve(t *testing.T) *api {
 	return a
 }
 
-// send sends a request, and returns what is answered.
+// send sends a request and returns the answer.
 func send(t *testing.T, s *Server, method, body string) (string, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "/apis/third.example.com/v1/things", io.MultiReader(strings.NewReader(body)))

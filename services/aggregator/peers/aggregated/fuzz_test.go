@@ -19,8 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// FuzzResolve resolves whatever users may write into Services and EndpointSlices. The endpoint that kube-aggregator takes is among the
-// addresses.
+// FuzzResolve resolves any Services and EndpointSlices that users may write. The endpoint that kube-aggregator takes must be among the addresses.
 func FuzzResolve(f *testing.F) {
 	seed := func(s *corev1.Service, all ...*discoveryv1.EndpointSlice) {
 		spec, err := json.Marshal(s.Spec)
@@ -45,7 +44,7 @@ func FuzzResolve(f *testing.F) {
 		}
 		for _, slice := range all {
 			if slice == nil {
-				return // no informer has it
+				return // the API server does not store it
 			}
 		}
 		indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
@@ -58,7 +57,7 @@ func FuzzResolve(f *testing.F) {
 			if problem != nil || !byEndpoint {
 				continue
 			}
-			// It takes any of them.
+			// kube-aggregator takes any of them.
 			location, err := utilproxy.ResolveEndpoint(services, all, ref.Namespace, ref.Name, port)
 			require.NoError(t, err)
 			require.Contains(t, addresses, location.Host)

@@ -20,27 +20,27 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
-// Server is the API server behind an APIService. It is an http.RoundTripper like the backend that it is.
+// Server is the API server behind an APIService. Like the backend inside, it is an http.RoundTripper.
 type Server struct {
 	name    string
 	trust   *connections.Trust
 	backend *upstream.Backend
-	// forgotten is closed when nobody can come to the server any more.
+	// forgotten is closed when nobody can reach the server any more.
 	forgotten chan struct{}
 
 	mu      sync.Mutex
 	removed bool
 	service apiregistrationv1.ServiceReference
 	tls     tlsSettings
-	// broken says why no connection can be made.
+	// broken is the reason why no connection can be made.
 	broken error
-	// addresses are those of the endpoints, and problem says why there are none.
+	// addresses are the endpoints. If there are none, problem says why.
 	addresses []string
 	problem   *Problem
 	located   bool
 }
 
-// tlsSettings say how connections are made.
+// tlsSettings are the TLS settings of connections.
 type tlsSettings struct {
 	insecure            bool
 	caBundle, cert, key []byte
@@ -52,7 +52,7 @@ func (s *tlsSettings) equal(other *tlsSettings) bool {
 		bytes.Equal(s.caBundle, other.caBundle) && bytes.Equal(s.cert, other.cert) && bytes.Equal(s.key, other.key)
 }
 
-// State is what is known of a server.
+// State is the state of a server.
 type State struct {
 	// Problem is nil if the server has endpoints.
 	Problem  *Problem
@@ -71,7 +71,7 @@ func newServer(service *apiregistrationv1.APIService, dial connections.Dial) *Se
 	return s
 }
 
-// discoveryPath is the path of a document that the server of the APIService must have.
+// discoveryPath is the path of the document that the server of the APIService must have.
 func discoveryPath(service *apiregistrationv1.APIService) string {
 	if service.Spec.Group == "" {
 		return "/api/" + service.Spec.Version
@@ -79,7 +79,7 @@ func discoveryPath(service *apiregistrationv1.APIService) string {
 	return "/apis/" + service.Spec.Group + "/" + service.Spec.Version
 }
 
-// signCheck makes the sender of a check that of kube-aggregator's checks, who may always read the document.
+// signCheck sends a check as the user of kube-aggregator's own checks, who may always read the document.
 func signCheck(req *http.Request) {
 	transport.SetAuthProxyHeaders(req, "system:kube-aggregator", "", []string{user.SystemPrivilegedGroup}, nil)
 }
@@ -90,7 +90,7 @@ func (s *Server) reference() apiregistrationv1.ServiceReference {
 	return s.service
 }
 
-// set takes over what an APIService says. The certificate and key are the aggregator's.
+// set updates the server from its APIService. cert and key are the aggregator's.
 func (s *Server) set(service *apiregistrationv1.APIService, cert, key []byte) {
 	config := remote.BuildTransportConfig(nil, cert, key, service)
 	now := tlsSettings{
@@ -112,7 +112,7 @@ func (s *Server) set(service *apiregistrationv1.APIService, cert, key []byte) {
 	}
 }
 
-// locate finds the endpoints, and reports whether anything about them changed.
+// locate finds the endpoints, and reports whether they changed.
 func (s *Server) locate(r *resolver) bool {
 	addresses, problem := r.resolve(s.reference())
 	s.mu.Lock()
@@ -131,21 +131,21 @@ func (s *Server) locate(r *resolver) bool {
 	return changed
 }
 
-// revive keeps a server whose APIService has come back.
+// revive keeps a removed server whose APIService has come back.
 func (s *Server) revive() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.removed = false
 }
 
-// finished reports whether the server was removed and has no requests left.
+// finished reports whether the server was removed and has no requests in flight.
 func (s *Server) finished() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.removed && s.backend.Finished()
 }
 
-// run checks the endpoints until the context ends or the server is forgotten.
+// run checks the endpoints until the context ends or the directory forgets the server.
 func (s *Server) run(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -166,7 +166,7 @@ func (s *Server) remove() {
 	s.backend.SetAddresses(nil)
 }
 
-// state is false until the server was located once.
+// state returns false until locate has run once.
 func (s *Server) state() (State, bool) {
 	s.mu.Lock()
 	problem, located := s.problem, s.located
@@ -174,20 +174,20 @@ func (s *Server) state() (State, bool) {
 	return State{Problem: problem, Replicas: s.backend.Replicas()}, located
 }
 
-// Ready reports whether an endpoint passed its last check.
+// Ready reports whether any endpoint passed its last check.
 func (s *Server) Ready() bool {
 	ready, _ := s.backend.Ready()
 	return ready
 }
 
-// RoundTrip sends a request to an endpoint, and retries it at another one if that is safe (see upstream.Backend).
+// RoundTrip sends a request to an endpoint. If a retry is safe, it retries at another endpoint (upstream.Backend).
 func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	problem := s.problem
 	s.mu.Unlock()
 	if problem != nil {
 		if req.Body != nil {
-			_ = req.Body.Close() // as a RoundTripper has to
+			_ = req.Body.Close() // every RoundTripper must do this
 		}
 		return nil, &upstream.UnreachableError{Backend: s.name, Failures: []string{problem.Message}}
 	}

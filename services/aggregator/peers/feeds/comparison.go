@@ -21,10 +21,10 @@ import (
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// maxTold bounds how many differences are told.
+// maxTold limits how many differences a message lists.
 const maxTold = 20
 
-// Who is compared with whom.
+// Values of the label "between".
 const (
 	betweenReplicas = "replicas"
 	betweenServices = "services"
@@ -45,30 +45,31 @@ var (
 	registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(differences, unknown) })
 )
 
-// Comparison compares how the replicas of all services encrypt, audit and admit. Nothing depends on the result: to serve with one
-// configuration of two is no worse than not to serve, and a file reaches replicas one after the other.
+// Comparison compares the encryption, audit and admission settings of all replicas. It only reports. Serving with one of two configurations is no
+// worse than not serving, and a changed file reaches replicas one after the other.
 type Comparison struct {
-	// ownedByExtensions reports whether a name in an EncryptionConfiguration may mean resources that extensions stores.
+	// ownedByExtensions reports whether a name in an EncryptionConfiguration may mean resources in extensions.
 	ownedByExtensions func(resource string) bool
 
 	mu  sync.Mutex
 	own *backendv1.Configuration
-	// told are the configurations of replicas that are heard, by backend and address. They are nil of a replica that does not tell.
+	// told are the configurations of the replicas with a live feed, by backend and address. nil stands for a replica that does not report one.
 	told map[string]map[string]*backendv1.Configuration
 	last result
 }
 
-// result is what a comparison finds.
+// result is the result of a comparison.
 type result struct {
-	// says are the differences.
+	// says describes the differences.
 	says []string
-	// counts has the differences by kind and who is compared.
+	// counts has the number of differences by the labels kind and between.
 	counts map[[2]string]int
-	// unknown are replicas that do not tell.
+	// unknown are the replicas that do not report a configuration.
 	unknown []string
 }
 
-// NewComparison returns a comparison with the configuration of this aggregator. builtin reports whether an API group is one of kube-apiserver.
+// NewComparison returns a comparison that starts with the configuration of this aggregator. builtin reports whether an API group is one of
+// kube-apiserver's.
 func NewComparison(own *backendv1.Configuration, builtin func(group string) bool) *Comparison {
 	registerMetrics()
 	c := &Comparison{own: own, told: map[string]map[string]*backendv1.Configuration{}, ownedByExtensions: func(resource string) bool {
@@ -79,7 +80,7 @@ func NewComparison(own *backendv1.Configuration, builtin func(group string) bool
 	return c
 }
 
-// hear notes what a replica tells. A nil configuration is that of a replica that does not.
+// hear stores what a replica reports. A nil configuration means that the replica does not report one.
 func (c *Comparison) hear(backend, address string, told *backendv1.Configuration) {
 	c.change(func() {
 		if c.told[backend] == nil {
@@ -89,7 +90,7 @@ func (c *Comparison) hear(backend, address string, told *backendv1.Configuration
 	})
 }
 
-// forget notes that a replica is not heard any more.
+// forget removes a replica whose feed has ended.
 func (c *Comparison) forget(backend, address string) {
 	c.change(func() { delete(c.told[backend], address) })
 }
@@ -118,7 +119,7 @@ func (c *Comparison) change(apply func()) {
 	c.last = now
 }
 
-// compare compares each replica with the first of its service, and the first of each service with that of the others.
+// compare compares each replica with the first of its service, and the first replicas of all services with one another.
 func (c *Comparison) compare() result {
 	found := result{counts: map[[2]string]int{}}
 	type member struct {
@@ -149,7 +150,7 @@ func (c *Comparison) compare() result {
 			firsts = append(firsts, *first)
 		}
 	}
-	// Of this aggregator, encryption is not compared: it stores APIServices alone, and does without the keys if these are in clear.
+	// This aggregator does not take part in the comparison of encryption. It stores only APIServices, and needs no keys if these are not encrypted.
 	for i, a := range firsts {
 		for _, b := range firsts[i+1:] {
 			add(betweenServices, a, b, func(resource string) bool { return i > 0 && c.ownedByExtensions(resource) })
@@ -158,7 +159,7 @@ func (c *Comparison) compare() result {
 	return found
 }
 
-// error returns nil if nothing differs and everybody tells.
+// error returns nil if all replicas report the same.
 func (r result) error() error {
 	says := r.says
 	if more := len(says) - maxTold; more > 0 {
@@ -173,19 +174,20 @@ func (r result) error() error {
 	return errors.New(strings.Join(says, "; "))
 }
 
-// Agree returns nil if all services are configured alike. Otherwise the error says how they differ, and which do not tell.
+// Agree returns nil if all services have the same configuration. Otherwise the error lists the differences, and the replicas that do not report
+// one.
 func (c *Comparison) Agree() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last.error()
 }
 
-// SetOwn says how this aggregator is configured now.
+// SetOwn stores the current configuration of this aggregator.
 func (c *Comparison) SetOwn(own *backendv1.Configuration) {
 	c.change(func() { c.own = own })
 }
 
-// printable keeps what a replica says on one line.
+// printable turns text of a replica into one line.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -1,10 +1,10 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package feeds follows what the replicas of a backend tell of themselves: tripod.backend.v1.
+// Package feeds follows what the replicas of a backend report about themselves (tripod.backend.v1).
 //
-// A feed tells at once what probes and polls would find out later: that a replica drains or is lost, that it serves something
-// else, that it has a new custom resource first. The loss of a feed takes nothing away.
+// A feed reports at once what probes and polls would find later: a replica drains or is lost, serves other group-versions, or is the first with a
+// new custom resource. If a feed is lost, nothing becomes unavailable.
 package feeds
 
 import (
@@ -21,36 +21,36 @@ import (
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// Backend is a backend whose replicas have feeds. Their address, host:port, names them.
+// Backend is a backend whose replicas have feeds. The address of a replica, host:port, is its name.
 type Backend interface {
 	Name() string
-	// Addresses are those of all replicas.
+	// Addresses returns the addresses of all replicas.
 	Addresses() []string
-	// Subscribe calls the function when these may have changed. It must not block.
+	// Subscribe makes the backend call a function when the addresses may have changed. The function must not block.
 	Subscribe(func())
-	// SetDraining tells whether a replica is about to stop.
+	// SetDraining reports whether a replica is about to stop.
 	SetDraining(address string, draining bool)
-	// ProbeNow tells that a replica's state may have changed.
+	// ProbeNow reports that the state of a replica may have changed.
 	ProbeNow(address string)
 }
 
-// Config says what to follow, and whom to tell.
+// Config says which feeds to follow, and where to report.
 type Config struct {
 	Backend Backend
-	// Locate returns the address at which the replica at an address serves gRPC, or false if it does not.
+	// Locate returns the gRPC address of the replica at an address. It returns false if the replica serves no gRPC.
 	Locate func(address string) (string, bool)
-	// Dial returns a connection to an address. It does not wait for it.
+	// Dial returns a connection to an address, without waiting until it is connected.
 	Dial func(address string) (follow.Conn, error)
-	// Settings are those of this process. The follower compares them with those of the replicas.
+	// Settings are the settings of this process. The follower compares those of replicas with them.
 	Settings *backendv1.Settings
-	// Comparison hears how replicas are configured. It may be nil.
+	// Comparison receives the configuration of replicas. It may be nil.
 	Comparison *Comparison
-	// OnServed hears all group-versions that the backend serves, when they change and once at the start. The start is when a
-	// replica has told all of its own.
+	// OnServed receives all group-versions that the backend serves: the first time when one replica has reported all of its own, and then after
+	// each change.
 	OnServed func([]schema.GroupVersion)
-	// Firsts hears which replica had a custom resource first. It may be nil.
-	Firsts *Firsts
-	// OnDocuments hears that discovery or OpenAPI documents may have changed at a replica.
+	// FirstReplicas receives which replica had a custom resource first. It may be nil.
+	FirstReplicas *FirstReplicas
+	// OnDocuments is called when discovery or OpenAPI documents of a replica may have changed.
 	OnDocuments func()
 }
 
@@ -59,38 +59,38 @@ type Follower struct {
 	config  Config
 	changed chan struct{}
 
-	// telling keeps what OnServed hears in order.
+	// telling keeps the calls of OnServed in order.
 	telling sync.Mutex
 
 	mu       sync.Mutex
 	replicas map[string]*replica
-	// served is what OnServed heard last. It is nil before.
+	// served is the last argument of OnServed, or nil.
 	served []schema.GroupVersion
-	// agreed is whether a replica ever had the settings of this process.
+	// agreed is true once a replica had the settings of this process.
 	agreed bool
 }
 
-// replica is what is known of a replica that is followed.
+// replica is the state of a replica that the follower follows.
 type replica struct {
-	// live is whether its feed can be read, and catalog its last catalog.
+	// live is true while its feed can be read. catalog is its last catalog.
 	live    bool
 	catalog *backendv1.Catalog
 	// differences are those of its settings, while it is live.
 	differences []string
-	// lost is when its feed broke off.
+	// lost is when the feed ended.
 	lost time.Time
 }
 
-// remembered is how long a catalog counts after its feed is lost, while other replicas are heard. A replica that is away longer
-// may have missed something.
-const remembered = 30 * time.Second
+// catalogLifetime is how long a catalog counts after its feed is lost, while the feeds of other replicas are live. A replica that is away longer
+// may have missed a change.
+const catalogLifetime = 30 * time.Second
 
-// counts reports whether the catalog counts while others are heard.
+// counts reports whether the catalog counts while other feeds are live.
 func (r *replica) counts() bool {
-	return r.catalog != nil && (r.live || time.Since(r.lost) < remembered)
+	return r.catalog != nil && (r.live || time.Since(r.lost) < catalogLifetime)
 }
 
-// New returns a follower that does nothing before Run.
+// New returns a follower. It does nothing before Run.
 func New(config Config) *Follower {
 	f := &Follower{
 		config:   config,
@@ -112,7 +112,7 @@ func (f *Follower) Run(ctx context.Context) {
 		r := &replica{}
 		f.add(address, r)
 		f.follow(one, address, r)
-		if ctx.Err() == nil { // an aggregator that stops takes nothing away
+		if ctx.Err() == nil { // an aggregator that stops withdraws nothing
 			f.remove(address, r)
 		}
 	})
@@ -135,7 +135,7 @@ func (f *Follower) add(address string, r *replica) {
 
 func (f *Follower) remove(address string, r *replica) {
 	f.mu.Lock()
-	if f.replicas[address] == r { // and not one that came back meanwhile
+	if f.replicas[address] == r { // the replica may have come back meanwhile
 		delete(f.replicas, address)
 		f.config.Comparison.forget(f.config.Backend.Name(), address)
 	}
@@ -143,8 +143,8 @@ func (f *Follower) remove(address string, r *replica) {
 	f.tell()
 }
 
-// CallsWebhookAt reports whether a replica will call the conversion webhook of a CustomResourceDefinition at a path of the kubernetes
-// Service, and whether any has told of them.
+// CallsWebhookAt reports whether a replica will call the conversion webhook of a CustomResourceDefinition at a path of the kubernetes Service.
+// heard is false if no replica has reported its webhooks.
 func (f *Follower) CallsWebhookAt(path string) (calls, heard bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -157,12 +157,12 @@ func (f *Follower) CallsWebhookAt(path string) (calls, heard bool) {
 	return calls, heard
 }
 
-// hear takes over a message.
+// hear handles a message.
 func (f *Follower) hear(address string, r *replica, message *backendv1.WatchResponse) {
 	f.config.Backend.SetDraining(address, message.GetPhase() == backendv1.WatchResponse_PHASE_DRAINING)
 	catalog := message.GetCatalog()
 	before := f.take(address, r, message)
-	f.config.Firsts.note(address, message.GetEstablished())
+	f.config.FirstReplicas.note(address, message.GetEstablished())
 	if catalog == nil {
 		return
 	}
@@ -172,7 +172,7 @@ func (f *Follower) hear(address string, r *replica, message *backendv1.WatchResp
 	}
 }
 
-// take keeps what a message says of its replica, and returns the catalog from before.
+// take stores what a message says about its replica, and returns the catalog from before.
 func (f *Follower) take(address string, r *replica, message *backendv1.WatchResponse) (before *backendv1.Catalog) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -188,25 +188,25 @@ func (f *Follower) take(address string, r *replica, message *backendv1.WatchResp
 	return before
 }
 
-// lose notes that the feed of a replica is lost.
+// lose records that the feed of a replica is lost.
 func (f *Follower) lose(address string, r *replica) {
 	f.mu.Lock()
 	was := r.live
 	if was {
 		r.live, r.lost = false, time.Now()
 		f.config.Comparison.forget(f.config.Backend.Name(), address)
-		time.AfterFunc(remembered, f.tell)
+		time.AfterFunc(catalogLifetime, f.tell)
 	}
 	f.mu.Unlock()
 	if was {
 		f.config.Backend.ProbeNow(address)
-		// A draining replica has stopped, or was restarted. In that case its new feed says how it is.
+		// A draining replica has now stopped or was restarted. After a restart its new feed says whether it drains.
 		f.config.Backend.SetDraining(address, false)
 	}
 }
 
-// tell calls OnServed if the group-versions changed that any replica serves, or served a moment ago. While no replica is heard, nothing
-// changes.
+// tell calls OnServed if the group-versions changed that any replica serves, or served less than catalogLifetime ago. While no feed is live,
+// nothing changes.
 func (f *Follower) tell() {
 	f.telling.Lock()
 	defer f.telling.Unlock()
@@ -215,7 +215,7 @@ func (f *Follower) tell() {
 	}
 }
 
-// sum returns the group-versions that any replica serves, and whether OnServed has to hear of them.
+// sum returns the group-versions that any replica serves, and whether OnServed must be called.
 func (f *Follower) sum() (now []schema.GroupVersion, news bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

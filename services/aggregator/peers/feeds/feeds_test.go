@@ -29,20 +29,20 @@ const (
 	draining = backendv1.WatchResponse_PHASE_DRAINING
 )
 
-// backend is a backend with replicas that the test drives.
+// backend is a backend whose replicas the test controls.
 type backend struct {
 	mu         sync.Mutex
 	replicas   map[string]*process
 	subscriber func()
 	draining   map[string]bool
 	probed     []string
-	// hidden is set while nobody knows where feeds are served.
+	// hidden is true while the addresses of feeds are unknown.
 	hidden bool
 }
 
 func (b *backend) Name() string { return "extensions" }
 
-// locate finds the feed of every replica, unless the test hides it.
+// locate returns the feed of every replica, unless hidden is set.
 func (b *backend) locate(address string) (string, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,7 +95,7 @@ func (b *backend) set(addresses ...string) {
 	}
 }
 
-// process is one replica: what it says goes to whoever watches it.
+// process is one replica. It sends what the test says to all its watchers.
 type process struct {
 	mu      sync.Mutex
 	streams []*stream
@@ -110,7 +110,7 @@ func (p *process) say(m *backendv1.WatchResponse) {
 	}
 }
 
-// die ends all streams, and refuses others.
+// die ends all streams. If down is set, it also rejects new ones.
 func (p *process) die(down bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,7 +120,7 @@ func (p *process) die(down bool) {
 	p.streams, p.down = nil, down
 }
 
-// Invoke and NewStream make a process its own connection.
+// Invoke and NewStream make a process its own gRPC connection.
 func (p *process) Invoke(context.Context, string, any, any, ...grpc.CallOption) error {
 	return errors.New("there is nothing to invoke")
 }
@@ -172,23 +172,23 @@ func catalog(digest string, groups ...string) *backendv1.Catalog {
 	return c
 }
 
-// heard is what a follower told.
+// heard records what a follower reports.
 type heard struct {
 	served    []string
 	documents int
 }
 
-// followReplicas follows a backend with replicas at the addresses until the test ends.
+// followReplicas follows a backend with replicas at these addresses until the test ends.
 func followReplicas(t *testing.T, addresses ...string) (*backend, *Follower, *heard) {
 	t.Helper()
 	b := &backend{draining: map[string]bool{}}
 	b.set(addresses...)
 	h := &heard{}
 	f := New(Config{
-		Backend:  b,
-		Settings: ownSettings,
-		Firsts:   NewFirsts(),
-		Locate:   b.locate,
+		Backend:       b,
+		Settings:      ownSettings,
+		FirstReplicas: NewFirstReplicas(),
+		Locate:        b.locate,
 		Dial: func(address string) (follow.Conn, error) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -231,21 +231,21 @@ func TestWhatIsServed(t *testing.T) {
 		}
 		a := b.replicas["a"]
 		a.say(&backendv1.WatchResponse{Phase: serving})
-		expect(0) // it does not know all yet
+		expect(0) // its replica has not reported all yet
 		a.say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("1", "x")})
 		expect(1, "x")
 		b.replicas["b"].say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("1", "x")})
-		expect(2, "x") // its documents may differ from those that were fetched of nobody
+		expect(2, "x") // the documents of the new replica may differ from those fetched before
 		a.say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("2", "x", "y")})
 		expect(3, "x", "x y")
-		// b follows a moment later, and then both forget x.
+		// b reports y a moment later. Then both lose x.
 		b.replicas["b"].say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("2", "x", "y")})
 		a.say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("3", "y")})
 		expect(5, "x", "x y")
 		b.replicas["b"].say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("3", "y")})
 		expect(6, "x", "x y", "y")
 
-		// a is lost with something that b does not know yet. It is not gone at once.
+		// a is lost while it serves something that b does not have yet. It stays for a while.
 		a.say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("4", "y", "z")})
 		synctest.Wait()
 		a.die(true)
@@ -254,7 +254,7 @@ func TestWhatIsServed(t *testing.T) {
 		beats(20, "b")
 		expect(7, "x", "x y", "y", "y z", "y")
 
-		// Both are lost: nothing is gone, however long.
+		// Both are lost. Everything stays, however long.
 		b.replicas["b"].die(true)
 		time.Sleep(time.Hour)
 		expect(7, "x", "x y", "y", "y z", "y")
@@ -276,7 +276,7 @@ func TestAReplicaThatDrainsOrIsLostIsKnownAtOnce(t *testing.T) {
 		if b.draining["a"] || !slices.Equal(b.probed, []string{"a"}) {
 			t.Errorf("after its end: draining %v, probed %q", b.draining["a"], b.probed)
 		}
-		// It comes back, says something once, and hangs.
+		// It comes back, sends one message, and hangs.
 		time.Sleep(2 * time.Second)
 		a.say(&backendv1.WatchResponse{Phase: draining})
 		synctest.Wait()
@@ -335,7 +335,7 @@ func TestAnAggregatorThatStopsTakesNothingAway(t *testing.T) {
 		b.replicas["b"].say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("2", "x", "y")})
 		synctest.Wait()
 	})
-	// It has stopped with the bubble.
+	// The replica has stopped with the bubble.
 	assert.Equal(t, "x y", h.served[len(h.served)-1], "the last that it said was served")
 }
 
@@ -349,7 +349,7 @@ func TestWhoHadACustomResourceFirst(t *testing.T) {
 		}
 		expect := func(want string) {
 			t.Helper()
-			if got, ok := f.config.Firsts.With(foos); got != want || ok != (want != "") {
+			if got, ok := f.config.FirstReplicas.Of(foos); got != want || ok != (want != "") {
 				t.Errorf("%q had it first, want %q", got, want)
 			}
 		}
@@ -357,7 +357,7 @@ func TestWhoHadACustomResourceFirst(t *testing.T) {
 		say("b", "1")
 		say("a", "1")
 		expect("b")
-		// It is deleted and made again.
+		// The resource is deleted and created again.
 		say("a", "2")
 		say("b", "2")
 		expect("a")

@@ -12,14 +12,14 @@ import (
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// silence is how long a feed may be silent. A replica sends a sign of life every second.
+// silence is how long a feed may send nothing. A replica sends a heartbeat every second.
 const silence = 3 * time.Second
 
-// maxGroupVersions bounds how many a replica may claim. Each becomes an APIService.
+// maxGroupVersions limits how many group-versions a replica may claim. Each becomes an APIService.
 const maxGroupVersions = 10_000
 
-// follow reads the feed of the replica at an address until the context ends. The feed is served elsewhere, at another port. Where that is may
-// change, or become known later.
+// follow reads the feed of the replica at an address until the context ends. The replica serves its feed at another port. The follower may learn
+// that port late, and it may change.
 func (f *Follower) follow(ctx context.Context, address string, r *replica) {
 	stream := follow.Stream{
 		Name: "feed of " + f.config.Backend.Name(),

@@ -16,7 +16,7 @@ import (
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// FuzzHear receives arbitrary messages of two replicas. The result must be the union of their last messages, without those of a lost replica.
+// FuzzHear receives arbitrary messages of two replicas. The result must be the union of the last message of each replica that is not lost.
 func FuzzHear(f *testing.F) {
 	seed := func(messages ...*backendv1.WatchResponse) {
 		var encoded [2][]byte
@@ -43,9 +43,9 @@ func FuzzHear(f *testing.F) {
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		var told []schema.GroupVersion
 		b := &backend{draining: map[string]bool{}}
-		firsts := NewFirsts()
+		firsts := NewFirstReplicas()
 		follower := New(Config{
-			Backend: b, Firsts: firsts, OnDocuments: func() {}, Settings: &backendv1.Settings{},
+			Backend: b, FirstReplicas: firsts, OnDocuments: func() {}, Settings: &backendv1.Settings{},
 			Comparison: NewComparison(&backendv1.Configuration{Audit: "off"}, func(string) bool { return false }),
 			OnServed:   func(served []schema.GroupVersion) { told = served },
 		})
@@ -71,7 +71,7 @@ func FuzzHear(f *testing.F) {
 		for gv := range want {
 			require.True(t, slices.Contains(told, gv))
 		}
-		_ = follower.Agree() // both answers are possible
+		_ = follower.Agree() // both results are possible
 		for address, r := range replicas {
 			follower.remove(address, r)
 		}
@@ -81,13 +81,13 @@ func FuzzHear(f *testing.F) {
 }
 
 func TestWhatAReplicaClaimsToHaveIsBounded(t *testing.T) {
-	firsts := NewFirsts()
+	firsts := NewFirstReplicas()
 	for i := range 3 {
 		var claims []*backendv1.Established
-		for j := range maxFirsts {
+		for j := range maxFirst {
 			claims = append(claims, &backendv1.Established{Group: fmt.Sprint(i), Resource: fmt.Sprint(j), Uid: "uid"})
 		}
 		firsts.note("a", claims)
 	}
-	require.Len(t, firsts.byResource, maxFirsts)
+	require.Len(t, firsts.byResource, maxFirst)
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 )
 
-// Locator returns where replicas serve gRPC. servers and grpcAddresses have the same order. The URL of a replica, https://host:port,
-// goes with host:port, and a name of replicas, dns:///name:port, with dns:///name:port. Without grpcAddresses no replica
-// serves gRPC.
+// Locator returns a function that returns the gRPC address of a replica. servers and grpcAddresses have the same order. A URL, https://host:port,
+// pairs with host:port. A DNS name, dns:///name:port, pairs with dns:///name:port. Without grpcAddresses no replica serves gRPC.
 func Locator(servers, grpcAddresses []string) (func(address string) (string, bool), error) {
 	if len(grpcAddresses) == 0 {
 		return func(string) (string, bool) { return "", false }, nil
@@ -21,7 +20,7 @@ func Locator(servers, grpcAddresses []string) (func(address string) (string, boo
 		return nil, fmt.Errorf("there are %d addresses for %d servers", len(grpcAddresses), len(servers))
 	}
 	single := map[string]string{}
-	// byPort are the ports of names. Replicas behind a name have the same port at different addresses.
+	// byPort has the ports of DNS names. Replicas behind a name have the same port at different addresses.
 	byPort := map[string]string{}
 	for i, server := range servers {
 		at, err := addresses.OfServer(server)

@@ -16,7 +16,7 @@ import (
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// compare notes how the settings of a replica differ from those of this process, when it tells them.
+// compare records how the settings of a replica differ from those of this process, if the message has them.
 func (f *Follower) compare(address string, r *replica, told *backendv1.Settings) {
 	before := r.differences
 	r.differences = settings.Differences(f.config.Settings, told)
@@ -31,7 +31,7 @@ func (f *Follower) compare(address string, r *replica, told *backendv1.Settings)
 		"backend", f.config.Backend.Name(), "replica", address, "differences", r.differences)
 }
 
-// Agree returns nil if all replicas that are heard have the settings of this process. Otherwise the error says how they differ.
+// Agree returns nil if all replicas with a live feed have the settings of this process. Otherwise the error lists the differences.
 func (f *Follower) Agree() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -47,7 +47,7 @@ func (f *Follower) Agree() error {
 	return nil
 }
 
-// AgreedOnce returns nil once a replica with the settings of this process was heard.
+// AgreedOnce returns nil once any replica has reported the settings of this process.
 func (f *Follower) AgreedOnce() error {
 	f.mu.Lock()
 	agreed := f.agreed

@@ -12,7 +12,7 @@ import (
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// ownSettings are those of the process that follows.
+// ownSettings are the settings of the process that follows.
 var ownSettings = &backendv1.Settings{BinaryVersion: "1.36.3", EmulationVersion: "1.36"}
 
 func TestReplicasWithOtherSettingsAreNamed(t *testing.T) {
@@ -39,26 +39,26 @@ func TestReplicasWithOtherSettingsAreNamed(t *testing.T) {
 		expect("", "no replica of extensions was heard yet")
 		say("a", other)
 		expect(differs, differs)
-		// Later messages do not tell again.
+		// Later messages do not repeat the settings.
 		say("a", nil)
 		expect(differs, differs)
 		say("b", ownSettings)
 		expect(differs, "")
 
-		// It is started again, as all are.
+		// Like every replica, it is restarted.
 		b.replicas["a"].die(false)
 		expect("", "")
 		time.Sleep(time.Second)
 		say("a", ownSettings)
 		expect("", "")
 
-		// It may tell again that it differs.
+		// It may report the difference again.
 		say("a", other)
 		expect(differs, "")
 		say("a", ownSettings)
 		expect("", "")
 
-		// What was agreed once may change, replica by replica.
+		// Settings that agreed once may change, replica by replica.
 		b.replicas["b"].die(false)
 		time.Sleep(time.Second)
 		say("b", other)
