@@ -99,16 +99,17 @@ func (p *Aggregated) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	out, cancel := apiserverproxyutil.NewRequestForProxy(location, req)
 	defer cancel()
 	utilflowcontrol.RequestDelegated(req.Context())
-	if class.Upgrade {
-		p.upgrade(w, out, sender)
-		return
-	}
 	if class.LongRunning {
 		w = share.Writer(w)
 	}
+	counting := counted{p.upstream, share}
+	if class.Upgrade {
+		p.upgrade(w, out, sender, counting)
+		return
+	}
 	setUser(out, sender)
 	// They are set once more: the proxy takes away what the client lists in its Connection header.
-	sent := &sending{to: p, transport: counted{p.upstream, share}}
+	sent := &sending{to: p, transport: counting}
 	roundTripper := transport.NewAuthProxyRoundTripper(sender.GetName(), sender.GetUID(), sender.GetGroups(), sender.GetExtra(),
 		tracing.WrapperFor(p.config.Tracer)(sent))
 	handler := utilproxy.NewUpgradeAwareHandler(location, roundTripper, true, false, sent)
@@ -116,15 +117,15 @@ func (p *Aggregated) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	handler.ServeHTTP(w, out)
 }
 
-// upgrade tunnels. utilproxy.UpgradeAwareHandler would do so to one address, so this sends what that does, by the upstream.
-func (p *Aggregated) upgrade(w http.ResponseWriter, req *http.Request, sender user.Info) {
+// upgrade tunnels. utilproxy.UpgradeAwareHandler would do so to one address, so this sends what that does, by a transport.
+func (p *Aggregated) upgrade(w http.ResponseWriter, req *http.Request, sender user.Info, by http.RoundTripper) {
 	serveUpgrade(httputil.ReverseProxy{
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			keepHeaders(pr.Out.Header, pr.In.Header)
 			setUser(pr.Out, sender)
 			utilnet.AppendForwardedForHeader(pr.Out)
 		},
-		Transport:      p.upstream,
+		Transport:      by,
 		ModifyResponse: refuseRedirects,
 		ErrorHandler:   (&sending{to: p}).Error,
 		ErrorLog:       log.New(klogWriter{}, "", 0),

@@ -23,7 +23,8 @@ type counted struct {
 	share *shares.Share
 }
 
-// RoundTrip sends the request. The answer of a write is never dropped: its client would not know that it was carried out.
+// RoundTrip sends the request. The answer of a write is never dropped: its client would not know that it was carried out. What passes
+// through a tunnel does not count. Any other answer to a request for a tunnel does.
 func (c counted) RoundTrip(req *http.Request) (*http.Response, error) {
 	stop := context.AfterFunc(req.Context(), func() {
 		if errors.Is(context.Cause(req.Context()), context.Canceled) { // and not for a deadline
@@ -33,11 +34,11 @@ func (c counted) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := c.RoundTripper.RoundTrip(req)
 	stop()
 	class := routing.Of(req)
-	if err != nil || class.LongRunning || class.Tunnel {
+	if err != nil || class.LongRunning || resp.StatusCode == http.StatusSwitchingProtocols {
 		return resp, err
 	}
 	bytes := upstream.Buffers(resp)
-	if !class.Repeatable {
+	if !class.Repeatable && (!class.Tunnel || req.Method != http.MethodGet) {
 		c.share.Add(bytes)
 		return resp, nil
 	}

@@ -83,7 +83,7 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	class, transport := routing.Of(req), counted{f.proxy.Transport, share}
-	if class.LongRunning && !class.Tunnel {
+	if class.LongRunning {
 		w = share.Writer(w)
 	}
 	if class.Plain {

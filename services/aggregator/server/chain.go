@@ -67,8 +67,8 @@ const answerSlack = 10 * time.Second
 // endUnread breaks off answers that their clients do not take. kube-apiserver does so when --request-timeout has passed.
 func endUnread(timeout time.Duration, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if class := routing.Of(req); !class.LongRunning && !class.Tunnel {
-			// net/http takes it away after the request. It has no error where there is a client.
+		if !routing.Of(req).LongRunning {
+			// net/http takes it away after the request, and when a connection becomes a tunnel. It has no error where there is a client.
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout))
 		}
 		next.ServeHTTP(w, req)

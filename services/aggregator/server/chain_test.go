@@ -5,8 +5,11 @@ package server
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -86,6 +89,45 @@ func TestRequestsCountForWhoeverIsAuthenticated(t *testing.T) {
 				}
 			}
 			t.Error("nothing was refused")
+		})
+	}
+}
+
+// TestAnAnswerThatNobodyReadsEnds requests a tunnel. What becomes one has no end.
+func TestAnAnswerThatNobodyReadsEnds(t *testing.T) {
+	const timeout = 10 * time.Millisecond
+	for name, hijacks := range map[string]bool{"an answer": false, "a tunnel": true} {
+		t.Run(name, func(t *testing.T) {
+			written := make(chan error, 1)
+			server := httptest.NewServer(routing.NewTable(func(string) bool { return true }).WithRequest(endUnread(timeout,
+				http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					if !hijacks {
+						var err error
+						for err == nil {
+							_, err = w.Write(make([]byte, 1<<20))
+						}
+						written <- err
+						return
+					}
+					conn, _, err := http.NewResponseController(w).Hijack()
+					if assert.NoError(t, err) {
+						<-time.After(2 * timeout)
+						_, err = conn.Write([]byte("late"))
+						assert.NoError(t, conn.Close())
+					}
+					written <- err
+				}))))
+			defer server.Close()
+			conn, err := net.Dial("tcp", server.Listener.Addr().String())
+			require.NoError(t, err)
+			defer conn.Close() //nolint:errcheck // nobody reads it
+			_, err = io.WriteString(conn, "GET /api/v1/pods HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: test\r\n\r\n")
+			require.NoError(t, err)
+			if err := <-written; hijacks {
+				assert.NoError(t, err)
+			} else {
+				assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
+			}
 		})
 	}
 }

@@ -78,8 +78,7 @@ func PartOfProcess(divisor, otherwise int64) int64 {
 }
 
 // Begin moves the share of a request from the owner of its connection to its sender, and takes room for its body. Without an earlier Arrive, the
-// request gets a new share. Begin returns nil if the sender has too much.
-// If a handler has called Begin before, the share stays as it is.
+// request gets a new share. Begin returns nil if the sender has too much. If a handler has called Begin before, the share stays as it is.
 func (m *Memory) Begin(req *http.Request, sender user.Info) *Share {
 	name, body := NameOf(sender), atMost(req.ContentLength, maxBody)
 	m.mu.Lock()

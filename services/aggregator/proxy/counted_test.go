@@ -1,0 +1,87 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package proxy
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/shares"
+)
+
+// little is memory for a request, and not for what its client does not read.
+const little = 300 << 10
+
+// frontsWith are servers that forward jane's requests to a backend, and to an aggregated API server. They share a memory.
+func frontsWith(t *testing.T, memory *shares.Memory, behind http.HandlerFunc) map[string]*httptest.Server {
+	t.Helper()
+	back, server := httptest.NewServer(behind), httptest.NewTLSServer(behind)
+	t.Cleanup(back.Close)
+	t.Cleanup(server.Close)
+	aggregated := third(endpointsAt(t, server.Listener.Addr().String()), apiregistrationv1.ConditionTrue)
+	aggregated.config.Memory = memory
+	return map[string]*httptest.Server{
+		"a backend":            serve(t, jane, NewForwarder("core", toServer{back}, memory, aggregatorscheme.Codecs, nil)),
+		"an aggregated server": serve(t, jane, aggregated),
+	}
+}
+
+// asking is a request for a tunnel. Its protocol may be empty.
+func asking(t *testing.T, url, protocol string) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	req.Header.Set("Connection", "Upgrade")
+	if protocol != "" {
+		req.Header.Set("Upgrade", protocol)
+	}
+	return req
+}
+
+func TestAnAnswerToARequestForATunnelCounts(t *testing.T) {
+	long := func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = w.Write(make([]byte, 1<<20)) // the aggregator may not read it
+	}
+	for memory, want := range map[int64]int{little: http.StatusTooManyRequests, 1 << 30: http.StatusBadRequest} {
+		for name, front := range frontsWith(t, shares.New(memory), long) {
+			for _, protocol := range []string{"", "test"} {
+				if protocol == "" && name == "a backend" {
+					continue // to a backend, that is a request like any other
+				}
+				resp, err := http.DefaultClient.Do(asking(t, front.URL+"/apis/third.example.com/v1/things", protocol))
+				require.NoError(t, err)
+				_ = resp.Body.Close()
+				assert.Equal(t, want, resp.StatusCode, "%s with %d bytes, protocol %q", name, memory, protocol)
+			}
+		}
+	}
+}
+
+func TestAnAnswerToARequestForATunnelEndsIfNobodyReadsIt(t *testing.T) {
+	ended := make(chan struct{}, 2)
+	endless := func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		for err := error(nil); err == nil; {
+			_, err = w.Write(make([]byte, 1<<20))
+		}
+		ended <- struct{}{}
+	}
+	for name, front := range frontsWith(t, shares.New(little), endless) {
+		conn, err := net.Dial("tcp", front.Listener.Addr().String())
+		require.NoError(t, err)
+		defer conn.Close() //nolint:errcheck // nobody reads it
+		require.NoError(t, asking(t, front.URL+"/api/v1/namespaces/a/pods/b/exec", "test").Write(conn))
+		t.Log("waiting for " + name)
+		<-ended
+	}
+}
