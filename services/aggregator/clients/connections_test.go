@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"strings"
 	"sync"
 	"testing"
@@ -190,6 +191,27 @@ func TestWhatIsSentWithoutARequestCounts(t *testing.T) {
 	}
 	c.end(inUse)
 	assert.False(t, isClosed(inUse), "a connection was closed for the body of its request")
+}
+
+func TestAnsweredRequestsOfNobodyDoNotCount(t *testing.T) {
+	c := room(16)
+	server := httptest.NewUnstartedServer(c.Arrive(http.NotFoundHandler()))
+	server.Listener = c.Listen(server.Listener)
+	server.Start()
+	defer server.Close()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+	require.NoError(t, err)
+	req.Header.Set("A", strings.Repeat("a", step))
+	dialled := 0
+	ctx := httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{ConnectStart: func(string, string) { dialled++ }})
+	for range 64 { // more than the connection may take
+		resp, err := server.Client().Do(req.WithContext(ctx))
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+	}
+	assert.Equal(t, 1, dialled, "connections")
 }
 
 func TestNothingIsLeftOfConnectionsThatAreClosed(t *testing.T) {

@@ -34,6 +34,7 @@ func (c *Connections) Arrive(next http.Handler) http.Handler {
 		}
 		defer share.End()
 		next.ServeHTTP(w, req.WithContext(share.In(req.Context())))
+		c.answered(conn, req)
 	})
 }
 

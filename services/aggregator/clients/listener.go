@@ -61,7 +61,7 @@ type connection struct {
 	address string
 	close   sync.Once
 
-	// busy is inUse > 0, and received what has arrived while the connection was not in use and does not count yet.
+	// busy is inUse > 0, and received what has arrived since the connection was last in use or answered.
 	busy     atomic.Bool
 	received atomic.Int64
 
@@ -82,8 +82,10 @@ const step = 16 << 10
 // Read implements net.Conn.
 func (c *connection) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if !c.busy.Load() && c.received.Add(int64(n)) >= step {
-		c.of.grow(c)
+	if !c.busy.Load() {
+		if received := c.received.Add(int64(n)); received/step > (received-int64(n))/step {
+			c.of.grow(c)
+		}
 	}
 	return n, err
 }
@@ -117,12 +119,32 @@ func (c *Connections) grow(conn *connection) {
 	if conn.unused == nil {
 		return
 	}
-	more := conn.received.Swap(0)
+	c.count(conn)
+	c.makeRoom(0)
+}
+
+// answered is called when a request has been answered that may not have used its connection. With HTTP/1.1, what the connection has sent was this
+// request. With HTTP/2, it may be a part of another one, and the server closes the connection if nobody is known to use it.
+func (c *Connections) answered(conn *connection, req *http.Request) {
+	if req.ProtoMajor != 1 || conn.received.Load() == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if conn.unused == nil {
+		return
+	}
+	conn.received.Store(0)
+	c.count(conn)
+}
+
+// count makes what a connection takes what it has sent without being in use, and what it costs.
+func (c *Connections) count(conn *connection) {
+	more := connectionCost + conn.received.Load() - conn.bytes
 	conn.bytes += more
 	conn.holder.taken += more
 	c.taken += more
 	takenBytes.Set(float64(c.taken))
-	c.makeRoom(0)
 }
 
 // ownerOf returns whose requests are that arrive on a connection, or false if they are those of a service.
