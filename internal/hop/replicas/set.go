@@ -63,23 +63,41 @@ func New(config Config) *Set {
 	return &Set{config: config, lookUp: net.DefaultResolver.LookupHost, now: make(chan struct{}, 1), names: map[addresses.Location]*name{}}
 }
 
-// Put says where the replicas are from now on. Names have no addresses before Run has looked them up.
+// Put says where the replicas are from now on. Names have no addresses before Run has looked them up. Until then, the replicas stay whose place a
+// name takes.
 func (s *Set) Put(servers []addresses.Location) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.servers = servers
-	before := s.names
+	before, replaced := s.names, s.without(servers)
 	s.names = map[addresses.Location]*name{}
 	for _, server := range servers {
 		if !server.IsName {
 			continue
 		}
 		if s.names[server] = before[server]; s.names[server] == nil {
-			s.names[server] = &name{}
+			s.names[server], replaced = &name{kept: replaced}, nil
 		}
 	}
 	s.tell()
 	s.LookUpNow()
+}
+
+// without returns the replicas that are not at these servers, as kept ones.
+func (s *Set) without(servers []addresses.Location) map[string]time.Time {
+	others := map[string]time.Time{}
+	for _, address := range s.told {
+		others[address] = time.Now()
+	}
+	for _, server := range servers {
+		delete(others, server.Address())
+		if n := s.names[server]; n != nil {
+			for _, address := range n.addresses() {
+				delete(others, address)
+			}
+		}
+	}
+	return others
 }
 
 // LookUpNow has names looked up at once. It does not wait.

@@ -111,6 +111,29 @@ func TestNamesStandForTheirAddresses(t *testing.T) {
 	})
 }
 
+func TestReplicasStayUntilTheNameInTheirPlaceLeadsToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := run(t)
+		w.put(t, "https://10.1.0.1:6444", "https://10.0.0.1:6443", "https://10.0.0.2:6443")
+		w.expect(t, "10.0.0.1 10.0.0.2", "at first")
+		w.ready = "10.0.0.1"
+		w.says(errors.New("no answer"), "")
+		w.put(t, "https://10.1.0.1:6444", "dns:///core.example.com:6443")
+		assert.Equal(t, []string{"10.1.0.1:6444", "10.0.0.1:6443", "10.0.0.2:6443"}, w.told, "before the name is looked up")
+		w.expect(t, "10.0.0.1", "those that are ready, without an answer")
+		w.says(nil, "10.0.0.3")
+		w.LookUpNow()
+		w.expect(t, "10.0.0.3 10.0.0.1", "while nobody is ready there")
+		w.ready = "10.0.0.1 10.0.0.3"
+		w.LookUpNow()
+		w.expect(t, "10.0.0.3", "with an answer")
+		w.put(t, "https://10.1.0.1:6444", "dns:///core.example.com:6443", "dns:///other.example.com:6443")
+		w.expect(t, "10.0.0.3", "with another name")
+		w.put(t, "https://10.1.0.1:6444")
+		w.expect(t, "", "without a name")
+	})
+}
+
 // TestReplicasThatAreReadyStayWhereDNSLies has 10.0.0.1 and 10.0.0.2 be replicas before DNS says something else.
 func TestReplicasThatAreReadyStayWhereDNSLies(t *testing.T) {
 	notFound := &net.DNSError{IsNotFound: true}
