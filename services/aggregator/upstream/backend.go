@@ -1,13 +1,11 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package upstream is the way to the replicas of core, of extensions and of aggregated API servers. It knows where they are and
-// how they are, chooses one for each request, and sends a request that did not get through to
-// another one, where that can do no harm.
+// Package upstream sends requests to the replicas of core, of extensions and of aggregated API servers. It finds the replicas, checks their health,
+// and chooses one for each request. If a request fails and a retry is safe, it sends the request to another replica.
 //
-// A request is never sent again when a replica may have processed it, unless it only reads
-// (call.go). Which replica is best is decided by package balance, among those of the best rank
-// (health.go); what can be known about a request without an answer is said by package connections.
+// It retries a request that a replica may have processed only if the request is a read (call.go). Health ranks the replicas (health.go), and
+// package balance chooses among those of the best rank. Package connections tells from an error whether a replica can have processed the request.
 package upstream
 
 import (
@@ -28,63 +26,61 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
-// Names of the two backends. They are also the names of the Services that APIServices of the
-// service form refer to, in Namespace.
+// Names of the two backends, and of the Services in Namespace that the spec.service of their APIServices names.
 const (
 	Core       = string(routing.Core)
 	Extensions = string(routing.Extensions)
 
-	// Namespace is the namespace that APIServices of the service form name.
+	// Namespace is the namespace in the spec.service of APIServices.
 	Namespace = trust.Namespace
 )
 
-// Backend is a server with any number of replicas. It is an http.RoundTripper: a request for it
-// needs only a path.
+// Backend is a server with any number of replicas. It is an http.RoundTripper. A request for it needs only a path.
 type Backend struct {
 	name   string
 	policy balance.Policy
 	trust  *connections.Trust
 	budget *budget
-	// set says where the replicas of core and extensions are. It is nil for an aggregated API server.
+	// set finds the replicas of core and extensions. It is nil for an aggregated API server.
 	set    *replicas.Set
 	checks checks
-	// dial is nil for the network's own.
+	// dial makes connections. If it is nil, net.Dialer does.
 	dial connections.Dial
-	// holds is set when short answers are held back until they are complete (see hold).
+	// holds is true if the backend holds short answers back until they are complete (see hold).
 	holds bool
 	// firstReplica may be nil (see Config).
 	firstReplica func(schema.GroupResource) (address string, ok bool)
 
-	// roster is what requests see.
+	// roster has the replicas from which requests choose.
 	roster atomic.Pointer[roster]
-	// wasReady is whether a replica was ever found ready.
+	// wasReady is true once a probe has found any replica ready.
 	wasReady atomic.Bool
-	// holding is how many answers are held back (see hold).
+	// holding counts the answers that are held back (see hold).
 	holding atomic.Int64
 
 	mu        sync.Mutex
 	endpoints map[string]*endpoint
-	// added are endpoints that Run does not probe yet.
+	// added are endpoints that Run has not started to probe.
 	added       []*endpoint
 	subscribers []func()
-	// probing counts the endpoints that Run probes. It includes removed ones that still finish requests.
+	// probing counts the endpoints that Run probes, and removed ones that finish requests.
 	probing int
-	// changed is signalled when endpoints were added or removed.
+	// changed is signalled after endpoints were added or removed.
 	changed chan struct{}
 }
 
-// Config says what a backend is.
+// Config describes a backend.
 type Config struct {
 	Name string
-	// Servers are where its replicas are, as SetServers takes them.
+	// Servers are the addresses of its replicas, in the form that SetServers takes.
 	Servers []string
 	// Trust is the identity of the aggregator.
 	Trust trust.Options
-	// FirstReplica returns the replica that had a custom resource first, if that was not long ago. It may be nil.
+	// FirstReplica returns the replica that had a new custom resource first. It may be nil.
 	FirstReplica func(schema.GroupResource) (address string, ok bool)
 }
 
-// New returns the backend of that name with its replicas at the servers (see SetServers).
+// New returns a backend with replicas at these servers (see SetServers).
 func New(c Config) (*Backend, error) {
 	trust, err := connections.NewTrust(trust.ServerName(c.Name),
 		connections.Files{CA: c.Trust.CAFile, Cert: c.Trust.CertFile, Key: c.Trust.KeyFile})
@@ -117,8 +113,8 @@ func empty(name string, trust *connections.Trust) *Backend {
 	return b
 }
 
-// policyOf returns how a backend's requests are spread. A replica of extensions keeps a storage and a
-// watch cache for each custom resource that it is asked for.
+// policyOf returns how to spread the requests of a backend. A replica of extensions keeps a storage and a watch cache for each custom resource that
+// it serves.
 func policyOf(name string) balance.Policy {
 	if name == Extensions {
 		return balance.Rendezvous{}
@@ -129,8 +125,8 @@ func policyOf(name string) balance.Policy {
 // Name returns the name of the backend.
 func (b *Backend) Name() string { return b.name }
 
-// SetServers says where the replicas of core or extensions are. Each server is the URL of a replica, https://host:port, or a name whose
-// addresses are those of replicas, dns:///host:port.
+// SetServers sets where the replicas of core or extensions are. Each server is the URL of a replica, https://host:port, or a DNS name whose
+// addresses are replicas, dns:///host:port.
 func (b *Backend) SetServers(list []string) error {
 	var servers []addresses.Location
 	for _, server := range list {
@@ -144,7 +140,7 @@ func (b *Backend) SetServers(list []string) error {
 	return nil
 }
 
-// SetAddresses says where the replicas are, host:port. A replica that is no longer among them finishes its requests.
+// SetAddresses sets the addresses (host:port) of the replicas. A removed replica finishes its requests.
 func (b *Backend) SetAddresses(addresses []string) {
 	b.mu.Lock()
 	changed := b.updateEndpoints(addresses)
@@ -152,7 +148,7 @@ func (b *Backend) SetAddresses(addresses []string) {
 	b.notifyIf(changed)
 }
 
-// isReady reports whether the last probe of the replica at an address found it ready.
+// isReady reports whether the last probe found the replica at an address ready.
 func (b *Backend) isReady(address string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -160,7 +156,7 @@ func (b *Backend) isReady(address string) bool {
 	return e != nil && e.health.condition == ready
 }
 
-// updateEndpoints makes the endpoints those at the addresses.
+// updateEndpoints adds and removes endpoints until they have these addresses.
 func (b *Backend) updateEndpoints(addresses []string) (changed bool) {
 	for address, e := range b.endpoints {
 		if !slices.Contains(addresses, address) {
@@ -186,7 +182,7 @@ func (b *Backend) updateEndpoints(addresses []string) (changed bool) {
 	return changed
 }
 
-// updateRoster lets requests see how the endpoints are now.
+// updateRoster makes the current state of the endpoints visible to requests.
 func (b *Backend) updateRoster() {
 	r := newRoster(b.endpoints)
 	b.roster.Store(r)
@@ -199,8 +195,8 @@ func (b *Backend) updateRoster() {
 	}
 }
 
-// SetDraining says that the replica at an address, host:port, is about to stop, or that it is not. One
-// that is gets no new requests while there is another, and keeps those that it has.
+// SetDraining records whether the replica at an address (host:port) is about to stop. A draining replica gets no new requests while another replica
+// is available. Its requests in flight continue.
 func (b *Backend) SetDraining(address string, draining bool) {
 	b.mu.Lock()
 	e := b.endpoints[address]
@@ -210,8 +206,7 @@ func (b *Backend) SetDraining(address string, draining bool) {
 	}
 }
 
-// update changes what is known about a replica. It reports whether that took the replica out, for
-// a reason that is counted.
+// update changes the health of a replica. It reports whether the change ejected the replica; the metrics count the reason.
 func (b *Backend) update(e *endpoint, reason string, change func(*health)) (ejected bool) {
 	b.mu.Lock()
 	before := e.health
@@ -238,7 +233,7 @@ func (b *Backend) update(e *endpoint, reason string, change func(*health)) (ejec
 	return ejected
 }
 
-// Run probes the replicas until the context ends, and tells subscribers of changes.
+// Run probes the replicas until the context ends, and tells subscribers about changes.
 func (b *Backend) Run(ctx context.Context) {
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
@@ -268,14 +263,14 @@ func (b *Backend) Run(ctx context.Context) {
 	}
 }
 
-// Finished reports whether there are no replicas, and none that were removed have requests to finish.
+// Finished reports whether the backend has no replicas, and no removed ones with requests in flight.
 func (b *Backend) Finished() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.endpoints)+len(b.added)+b.probing == 0
 }
 
-// signal wakes up whoever waits, now or later.
+// signal wakes up the receiver, now or when it receives next.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

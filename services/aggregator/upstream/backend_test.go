@@ -28,7 +28,7 @@ import (
 
 const coreServerName = "core.tripod-system.svc"
 
-// serve starts a replica of core. It returns its address.
+// serve starts a replica of core, and returns its address.
 func serve(t testing.TB, pki *connectionstest.PKI, handler http.HandlerFunc) string {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
@@ -43,7 +43,7 @@ func serve(t testing.TB, pki *connectionstest.PKI, handler http.HandlerFunc) str
 func serveEcho(t testing.TB, pki *connectionstest.PKI) string {
 	return serve(t, pki, func(w http.ResponseWriter, req *http.Request) {
 		body, _ := io.ReadAll(req.Body)
-		_, _ = w.Write(append([]byte(req.Method+" "), body...)) // the client checks what it gets
+		_, _ = w.Write(append([]byte(req.Method+" "), body...)) // the client checks the answer
 	})
 }
 
@@ -63,7 +63,7 @@ func newBackend(t testing.TB, pki *connectionstest.PKI, addresses ...string) *Ba
 	return b
 }
 
-// find sets what the last probe of a replica has found.
+// find sets the result of the last probe of a replica.
 func (b *Backend) find(address string, c condition) {
 	b.update(b.endpoints[address], "test", func(h *health) { h.condition = c })
 }
@@ -81,7 +81,7 @@ func newRequest(t testing.TB, method, body string) *http.Request {
 	t.Helper()
 	var reader io.Reader
 	if body != "" {
-		// Without a GetBody, as a server receives it.
+		// A request at a server has no GetBody.
 		reader = io.MultiReader(strings.NewReader(body))
 	}
 	req, err := http.NewRequestWithContext(t.Context(), method, "/path", reader)
@@ -89,12 +89,12 @@ func newRequest(t testing.TB, method, body string) *http.Request {
 	return req
 }
 
-// by returns the request as one of a user.
+// by returns the request with a user as its sender.
 func by(name string, req *http.Request) *http.Request {
 	return req.WithContext(request.WithUser(req.Context(), &user.DefaultInfo{Name: name}))
 }
 
-// classified returns the request as it comes from the door of the aggregator.
+// classified returns the request as the handler chain of the aggregator classifies it.
 func classified(t testing.TB, req *http.Request, target routing.Target) *http.Request {
 	t.Helper()
 	class, err := routing.Classify(req, target)
@@ -240,7 +240,7 @@ func TestRequestsGoToReplicasThatServe(t *testing.T) {
 	}
 }
 
-// pick returns the replica for a request.
+// pick returns a replica for a request.
 func (b *Backend) pick() *endpoint {
 	return (&call{backend: b}).choose()
 }
@@ -265,7 +265,7 @@ func TestAReplicaThatIsLostComesBackByAProbe(t *testing.T) {
 			}
 			select {
 			case <-changed:
-			case <-time.After(time.Millisecond): // an ejection is no change to subscribers
+			case <-time.After(time.Millisecond): // subscribers do not hear of an ejection
 			}
 		}
 	}

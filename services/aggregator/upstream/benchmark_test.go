@@ -17,8 +17,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 
-// BenchmarkRoundTrip shows what a Backend adds to the transports of net/http and x/net/http2: a read goes over
-// HTTP/1.1 here, and a write over HTTP/2.
+// BenchmarkRoundTrip measures what a Backend adds to the transports of net/http and x/net/http2. The read uses HTTP/1.1, and the write HTTP/2.
 func BenchmarkRoundTrip(b *testing.B) {
 	pki := connectionstest.NewPKI(b)
 	var addresses []string

@@ -9,24 +9,24 @@ import (
 )
 
 const (
-	// retryShare is the part of a retry that each request adds to the budget.
+	// retryShare is the share of a retry that each request adds to the budget.
 	retryShare = 0.2
-	// minRetryRate is how many retries each second adds, for backends with few requests.
+	// minRetryRate is how many retries per second the budget gets besides. It serves backends with few requests.
 	minRetryRate = 10
-	// maxRetries limits the budget. One user can have half of it.
+	// maxRetries limits the budget. One user can take half of it.
 	maxRetries = 2000
 	// firstRetries is the budget at the start.
 	firstRetries = 200
 )
 
-// budget limits retries, so that they do not add to the load of a backend in trouble. All users share it by the rule of package shares: a user
-// may have taken as much as is still free. So one who makes the aggregator retry all the time leaves half of the budget to others.
+// budget limits retries, so that they do not overload a backend in trouble. Users share it by the rule of package shares: a user may take as much
+// as is still free. So a user whose requests always need retries leaves half of the budget to others.
 type budget struct {
 	mu sync.Mutex
-	// free is how many retries there are. It grows by requests and with time.
+	// free is the number of retries left. It grows with each request and with time.
 	free float64
 	at   time.Time
-	// taken is what users have taken and the budget has not got back, in parts of scale. sum is that of all.
+	// taken has the retries that each user took and the budget has not regained, multiplied by 1/scale. sum is their total.
 	taken map[string]float64
 	sum   float64
 	scale float64
@@ -36,22 +36,22 @@ func newBudget() *budget {
 	return &budget{free: firstRetries, at: time.Now(), taken: map[string]float64{}, scale: 1}
 }
 
-// deposit counts a request.
+// deposit adds the share of one request.
 func (b *budget) deposit() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.add(retryShare)
 }
 
-// minScale is how small the scale may become, so that numbers keep their precision.
+// minScale is the smallest scale. Below it, floating-point numbers would lose precision.
 const minScale = 1e-9
 
-// add adds retries. What users have taken shrinks by as much, each user's by the same part.
+// add adds retries, and reduces what users have taken by the same amount, in proportion.
 func (b *budget) add(retries float64) {
 	b.free = min(b.free+retries, maxRetries)
 	switch left := b.sum - retries; {
 	case b.sum == 0:
-	case left < 1: // as good as nothing
+	case left < 1: // next to nothing
 		clear(b.taken)
 		b.sum, b.scale = 0, 1
 	default:
@@ -66,7 +66,7 @@ func (b *budget) add(retries float64) {
 	}
 }
 
-// withdraw takes a retry of a user's request. It returns false if the budget has none, or the user has taken too many.
+// withdraw takes a retry for a user. It returns false if the budget is empty, or if the user has taken too many.
 func (b *budget) withdraw(user string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

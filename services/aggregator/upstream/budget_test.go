@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// spend has a user take all that it can, and returns how much it was.
+// spend has a user take all retries that it can, and returns their number.
 func spend(b *budget, user string) (n int) {
 	for b.withdraw(user) {
 		n++
@@ -18,7 +18,7 @@ func spend(b *budget, user string) (n int) {
 	return n
 }
 
-// spendAll has many users take all there is.
+// spendAll has many users take all retries.
 func spendAll(b *budget, round string) (n int) {
 	for i := range 10_000 {
 		n += spend(b, fmt.Sprint(round, i))
@@ -60,7 +60,7 @@ func TestAUserLeavesRetriesToOthers(t *testing.T) {
 				t.Errorf("user %d gets %d retries, want %d", i, n, want)
 			}
 		}
-		// The first one goes on for a minute, with as many requests as retries.
+		// The first user continues for a minute, with as many requests as retries.
 		for range 60 * 100 {
 			time.Sleep(10 * time.Millisecond)
 			b.deposit()

@@ -19,24 +19,21 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/replay"
 )
 
-// maxSent is how often a request is sent at most. Replicas that cannot be connected to do not count.
+// maxSent limits how often the backend sends a request. Attempts that find no connection do not count.
 const maxSent = 3
 
-// RoundTrip sends the request to a replica, and to another one if the first has certainly not
-// processed it, or if it does no harm that it may have:
+// RoundTrip sends the request to a replica. It retries at another replica if the first one certainly did not process the request, or if processing
+// it twice does no harm:
 //
-//   - any request where no connection could be made, where it was closed before anything was sent,
-//     and where the replica says that it did not process the request;
-//   - a request that only reads also when the connection breaks before there is an answer, or while a
-//     short one is on its way;
-//   - one that is answered 429 with a Retry-After once, if there is another replica;
-//   - one that is answered 404 once, if it is for a custom resource that is new and another replica
-//     had it first.
+//   - any request, if no connection could be made, if the connection closed before anything was sent, or if the replica says that it did not
+//     process the request;
+//   - a read, also if the connection breaks before the answer, or within a short answer;
+//   - once after 429 with Retry-After, if another replica is available;
+//   - once after 404 for a new custom resource, if another replica had the resource first.
 //
-// The body must not have been sent in parts that are forgotten, and there is a budget for requests
-// that a replica has seen.
+// A retry needs the whole body (package replay). A retry of a request that a replica has seen also needs a place in the budget.
 //
-// An error is an *UnreachableError when no replica has processed the request.
+// The error is an *UnreachableError if no replica has processed the request.
 func (b *Backend) RoundTrip(req *http.Request) (*http.Response, error) {
 	class := routing.Of(req)
 	sender, _ := request.UserFrom(req.Context())
@@ -45,7 +42,7 @@ func (b *Backend) RoundTrip(req *http.Request) (*http.Response, error) {
 	if sender != nil {
 		c.user = shares.NameOf(sender)
 	}
-	if class.Replica != "" && !anonymous { // who is unknown does not learn which replicas exist
+	if class.Replica != "" && !anonymous { // an unknown client must not learn which replicas exist
 		if c.pinned = b.endpointAt(class.Replica); c.pinned == nil {
 			return nil, &UnknownReplicaError{b.name, class.Replica}
 		}
@@ -61,13 +58,13 @@ func (b *Backend) RoundTrip(req *http.Request) (*http.Response, error) {
 		c.body.Close()
 		return nil, err
 	}
-	// The body may still be on its way while the answer is. The transport closes it.
+	// The transport may still send the body while the answer arrives. It closes the body then.
 	c.body.Settle()
 	return resp, nil
 }
 
-// mayNotSend reports whether an answer redirects the client, which would take its credentials along (CVE-2022-3172). Only core may, for what
-// applications answer and for paths without API objects. proxy.Aggregated has the rule for aggregated API servers.
+// mayNotSend reports whether an answer is a forbidden redirect: the client would send its credentials along (CVE-2022-3172). Only core may
+// redirect, and only for answers of applications and for paths without API objects. proxy.Aggregated has the rule for aggregated API servers.
 func (b *Backend) mayNotSend(resp *http.Response, class *routing.Request) bool {
 	if resp.StatusCode < 300 || resp.StatusCode > 399 || resp.StatusCode == http.StatusNotModified {
 		return false
@@ -75,31 +72,30 @@ func (b *Backend) mayNotSend(resp *http.Response, class *routing.Request) bool {
 	return b.name == Extensions || (b.name == Core && class.Kind != routing.PassedOn && class.Kind != routing.NonResource)
 }
 
-// call is a request on its way to a replica that answers it.
+// call is a request and the attempts to get an answer.
 type call struct {
 	backend *Backend
 	req     *http.Request
-	// user is whose retries count, empty for the aggregator itself.
+	// user is the user whose retries count. It is empty for requests of the aggregator itself.
 	user    string
 	body    *replay.Body
 	class   *routing.Request
 	balance balance.Request
 	wire    connections.Wire
 
-	// tried are the replicas that the request was given to, and unreachable those of them that
-	// could not be connected to.
+	// tried are the replicas that got the request. unreachable are those of them to which no connection could be made.
 	tried, unreachable []*endpoint
-	// pinned is the only replica that may be asked, or nil.
+	// pinned is the only replica that may get the request, or nil.
 	pinned *endpoint
-	// first is the replica that had the custom resource first, once it is to be asked.
+	// first is the replica that had the custom resource first. It is nil until the call must ask it.
 	first *endpoint
-	// waited is set when one of them did not answer: there is no time to wait for another such.
+	// waited is true after one replica did not answer. There is no time to wait for a second one.
 	waited bool
 	sent   int
-	// uncertain is set when a replica may have processed the request.
+	// uncertain is true if a replica may have processed the request.
 	uncertain bool
 	failures  []string
-	// throttled is an answer 429 that will do if there is no better one.
+	// throttled is an answer 429. The client gets it if there is no better answer.
 	throttled *http.Response
 }
 
@@ -129,8 +125,7 @@ func (c *call) send() (*http.Response, error) {
 	}
 }
 
-// choose returns the replica to try next: one that was not tried, or else one that could at least be
-// connected to.
+// choose returns the next replica: an untried one, or else one that accepted a connection.
 func (c *call) choose() *endpoint {
 	if c.pinned != nil {
 		return c.pinnedAgain()
@@ -156,7 +151,7 @@ func (c *call) choose() *endpoint {
 func (c *call) sendTo(e *endpoint) (*http.Response, error) {
 	wire := c.wire
 	if wire == connections.Either && slices.Contains(c.tried, e) {
-		// Its idle connections may all be as dead as the one before.
+		// All idle connections may be as dead as the one before.
 		wire = connections.Multiplexed
 	}
 	c.tried = append(c.tried, e)
@@ -167,11 +162,11 @@ func (c *call) sendTo(e *endpoint) (*http.Response, error) {
 	return resp, err
 }
 
-// mayRepeat decides whether a request that got no answer is sent again.
+// mayRepeat decides whether to retry a request that got no answer.
 func (c *call) mayRepeat(e *endpoint, err error) bool {
 	reason := connections.ReasonOf(err)
 	if c.req.Context().Err() != nil || reason == connections.Unknown || c.body.Err() != nil {
-		c.uncertain = true // not a matter of replicas
+		c.uncertain = true // another replica would not help
 		return false
 	}
 	c.failures = append(c.failures, fmt.Sprintf("%s: %v", e.address, err))
@@ -201,16 +196,16 @@ func (c *call) mayRepeat(e *endpoint, err error) bool {
 	return true
 }
 
-// mayAskAnother decides whether another replica is asked, because this one has too much to do.
+// mayAskAnother decides whether to retry at another replica after a 429.
 func (c *call) mayAskAnother(resp *http.Response) bool {
 	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" || c.throttled != nil || c.class.Eviction {
 		return false
 	}
-	// A kubelet, pod or service has its own reasons, and may have done a part of what it was asked for.
+	// A kubelet, pod or service has its own reasons for 429, and may have done a part of the work.
 	if c.class.Kind == routing.PassedOn {
 		return false
 	}
-	// An aggregated API server may have executed a part of the request before it answered 429.
+	// An aggregated API server may have done a part of the work before it answered 429.
 	if !c.class.Repeatable && c.backend.checks.byConnection {
 		return false
 	}
@@ -223,8 +218,8 @@ func (c *call) mayAskAnother(resp *http.Response) bool {
 	return another != nil && c.mayBeSentAgain()
 }
 
-// mayAskFirst decides whether the replica is asked that had the custom resource first, because this
-// one does not know it, or did not when it answered. It did nothing else with the request.
+// mayAskFirst decides whether to retry at the replica that had the custom resource first. This replica did not know the resource when it answered,
+// so it did nothing with the request.
 func (c *call) mayAskFirst(e *endpoint, resp *http.Response) bool {
 	if resp.StatusCode != http.StatusNotFound || c.first != nil || c.backend.firstReplica == nil || c.class.CustomResource.Resource == "" {
 		return false
@@ -240,7 +235,7 @@ func (c *call) mayAskFirst(e *endpoint, resp *http.Response) bool {
 	return c.first != nil && c.mayBeSentAgain()
 }
 
-// mayBeSentAgain takes from what is allowed to be sent again.
+// mayBeSentAgain takes a retry from the budget. It returns false if no retry is left.
 func (c *call) mayBeSentAgain() bool {
 	if c.sent++; c.sent >= maxSent {
 		return false
@@ -256,8 +251,7 @@ func (c *call) retry(reason string) {
 	retriesTotal.WithLabelValues(c.backend.name, reason).Inc()
 }
 
-// giveUp returns what there is to say when the request is not sent again. The error is the last one,
-// or nil if there is no replica left.
+// giveUp returns the result of a request without further retries. err is the last error, or nil if no replica is left.
 func (c *call) giveUp(err error) (*http.Response, error) {
 	switch {
 	case c.throttled != nil && (c.class.Repeatable || !c.uncertain):
@@ -275,25 +269,24 @@ func (c *call) forgetThrottled() {
 	}
 }
 
-// forget drops an answer that nobody wants.
+// forget drops an answer.
 func forget(resp *http.Response) {
-	// Short answers are read, so that their connection can be used again.
+	// Reading a short answer to its end makes its connection usable again.
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
 	_ = resp.Body.Close()
 }
 
-// RedirectError says that a backend has answered with a redirect, which it may not.
+// RedirectError means that a backend answered with a redirect that it may not send.
 type RedirectError struct{ Backend string }
 
 func (e *RedirectError) Error() string {
 	return e.Backend + " attempted to redirect this request, which is not permitted"
 }
 
-// UnreachableError says that no replica of a backend has processed a request: none could be reached,
-// or those that were refused it before.
+// UnreachableError means that no replica of a backend has processed a request. The replicas could not be reached, or rejected the request first.
 type UnreachableError struct {
 	Backend string
-	// Failures say what happened, replica by replica.
+	// Failures has one entry for each attempt.
 	Failures []string
 }
 

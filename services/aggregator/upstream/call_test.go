@@ -28,7 +28,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
 )
 
-// throttling starts a replica that answers 429, and counts.
+// throttling starts a replica that answers 429 and counts its requests.
 func throttling(t *testing.T, pki *connectionstest.PKI, requests *atomic.Int64, retryAfter string) string {
 	return serve(t, pki, func(w http.ResponseWriter, req *http.Request) {
 		requests.Add(1)
@@ -45,7 +45,7 @@ func TestThrottledRequestsAreTriedOnAnotherReplicaOnce(t *testing.T) {
 	tests := []struct {
 		name       string
 		retryAfter string
-		// replicas that throttle, and whether there is one that does not, and is it ready.
+		// the number of replicas that throttle, and whether another one exists, and is ready
 		throttling        int
 		another, unready  bool
 		subresource, body string
@@ -79,7 +79,7 @@ func TestThrottledRequestsAreTriedOnAnotherReplicaOnce(t *testing.T) {
 				b.find(address, c)
 			}
 			if test.another && !test.unready {
-				// Busy, so that the one that throttles comes first.
+				// The other replica is busy, so the call asks the throttling one first.
 				for range 3 {
 					b.endpoints[addresses[test.throttling]].load.Begin(balance.Short)
 					b.endpoints[addresses[test.throttling]].load.Begin(balance.Watch)
@@ -148,7 +148,7 @@ func TestReadsAreSentAgainToTheOnlyReplica(t *testing.T) {
 		if _, err := do(t, b, newRequest(t, http.MethodGet, "")); err != nil {
 			t.Fatal(err)
 		}
-		// As one does that is restarted.
+		// As when the replica restarts.
 		server.CloseConnections()
 	}
 }
@@ -162,9 +162,9 @@ func TestTheBudgetEndsRetries(t *testing.T) {
 	for range requests {
 		_, _ = do(t, b, newRequest(t, http.MethodGet, "")) // it fails
 	}
-	// Those saved, a fifth of the requests, and a few for the time it takes.
+	// The retries saved at the start, a fifth of the requests, and some for the time.
 	most := requests + firstRetries + requests*retryShare + time.Since(begun).Seconds()*minRetryRate
-	if n := server.Processed(); n < requests+firstRetries/2 || float64(n) > most { // one user may have half
+	if n := server.Processed(); n < requests+firstRetries/2 || float64(n) > most { // one user may take half
 		t.Errorf("%d requests were sent %d times", requests, n)
 	}
 }
@@ -220,7 +220,7 @@ func TestAFailingReplicaIsDoubted(t *testing.T) {
 			server := connectionstest.Serve(t, pki.ServerConfig(t, coreServerName), test.fault)
 			b := newBackend(t, pki, server.Address)
 			b.find(server.Address, ready)
-			_, _ = do(t, b, newRequest(t, http.MethodPost, "")) // most fail
+			_, _ = do(t, b, newRequest(t, http.MethodPost, "")) // most of them fail
 			assert.Equal(t, test.want, b.endpoints[server.Address].health.rank())
 			if ok, why := b.Ready(); !ok {
 				t.Errorf("the backend is not ready, without a probe: %s", why)
@@ -236,7 +236,7 @@ func TestTheAnswerDoesNotEndTheBody(t *testing.T) {
 		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
 			t.Log(err) // HTTP/2 is
 		}
-		w.(http.Flusher).Flush() // the answer begins before the body has ended
+		w.(http.Flusher).Flush() // the answer begins before the body of the request ends
 		in := bufio.NewScanner(req.Body)
 		for in.Scan() {
 			fmt.Fprintln(w, in.Text())
@@ -287,7 +287,7 @@ func TestRequestsAreInFlightUntilTheirAnswerEnds(t *testing.T) {
 			t.Errorf("%s: %d requests and %d watches", what, load.InFlight(balance.Short), load.InFlight(balance.Watch))
 		}
 	}
-	read, err := b.RoundTrip(newRequest(t, http.MethodPost, "")) // of a read the whole answer is waited for
+	read, err := b.RoundTrip(newRequest(t, http.MethodPost, "")) // not a read, because the aggregator waits for its whole answer
 	require.NoError(t, err)
 	req := newRequest(t, http.MethodGet, "")
 	req.URL.Path, req.URL.RawQuery = "/api/v1/pods", "watch=true"
@@ -335,7 +335,7 @@ func TestRequestsAreSharedByThoseThatServe(t *testing.T) {
 	}
 }
 
-// silentAddress is one where connections are made and nobody answers, as of a process that is stopped.
+// silentAddress returns an address that accepts connections and never answers, like a stopped process.
 func silentAddress(t *testing.T) string {
 	t.Helper()
 	server := connectionstest.Serve(t, nil, connectionstest.Hangs)
@@ -350,7 +350,7 @@ func TestAReplicaThatIsStoppedHoldsNoRequestForLong(t *testing.T) {
 	other := connectionstest.Serve(t, config, connectionstest.None)
 	b := newBackend(t, pki, stopped.Address)
 	b.find(stopped.Address, ready)
-	// One connection of each kind, and a read that waits on each of them.
+	// One connection of each kind, each with a read that waits.
 	if _, err := do(t, b, newRequest(t, http.MethodPut, "")); err != nil {
 		t.Fatal(err)
 	}
@@ -376,7 +376,7 @@ func TestAReplicaThatIsStoppedHoldsNoRequestForLong(t *testing.T) {
 		})
 	}
 	for b.endpoints[stopped.Address].load.InFlight(balance.Short) < 3 {
-		time.Sleep(time.Millisecond) // until they wait
+		time.Sleep(time.Millisecond) // until the reads wait
 	}
 	require.NoError(t, b.SetServers([]string{"https://" + stopped.Address, "https://" + other.Address}))
 	requests.Wait()
@@ -407,7 +407,7 @@ func TestOnlyApplicationsAndPathsOfCoreRedirect(t *testing.T) {
 			req.URL.Path, req.URL.RawQuery, _ = strings.Cut(path, "?")
 			resp, err := b.RoundTrip(classified(t, req, routing.Target{}))
 			if err == nil {
-				_ = resp.Body.Close() // nothing is in it
+				_ = resp.Body.Close() // it is empty
 			}
 			var redirect *RedirectError
 			assert.Equal(t, want[i], err == nil, "%s redirects %s", name, path)

@@ -12,23 +12,23 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
-// checks say how the replicas of a backend are found to be ready, and how often they are asked.
+// checks say how to find out whether replicas are ready, and how often to ask.
 type checks struct {
 	replicas.Probe
-	// timeout is when a replica that does not answer is taken for silent.
+	// timeout is how long a replica may take to answer a probe. After that it counts as silent.
 	timeout time.Duration
-	// pause is the least time between two probes, however often a replica is doubted. It grows up to maxPause while the doubts
-	// have no reason: a server may end every connection that a probe makes.
+	// pause is the shortest time between two probes, however many events ask for one. If these probes find nothing new, it grows up to maxPause: a
+	// server may close every connection that a probe makes.
 	pause, maxPause time.Duration
-	// interval is how often a replica is asked that is not serving, growing up to maxInterval while nothing changes, and
-	// servingInterval one that is.
+	// servingInterval is the time between probes of a serving replica. For other replicas it is interval, growing up to maxInterval while nothing
+	// changes.
 	interval, maxInterval, servingInterval time.Duration
-	// byConnection is set if the end of a connection or an answer 503 also causes a probe. Aggregated API servers need it: they have no
-	// feed, and probes of them are rare.
+	// byConnection makes the end of a connection, or an answer 503, cause a probe. Aggregated API servers need it: they have no feed, and their
+	// probes are rare.
 	byConnection bool
 }
 
-// ownChecks are those of core and extensions.
+// ownChecks are the checks of core and extensions.
 func ownChecks() checks {
 	return checks{
 		Probe:           replicas.Probe{Path: "/readyz", Sign: trust.SpeakAsAggregator, IsReady: func(status int) bool { return status == http.StatusOK }},
@@ -41,27 +41,27 @@ func ownChecks() checks {
 	}
 }
 
-// Aggregated says how to reach an aggregated API server.
+// Aggregated describes an aggregated API server.
 type Aggregated struct {
-	// Name is that of its APIService.
+	// Name is the name of its APIService.
 	Name  string
 	Trust *connections.Trust
-	// Dial makes connections, if not the network's own is to.
+	// Dial makes connections. If it is nil, net.Dialer does.
 	Dial connections.Dial
-	// Path is that of its discovery document, which every replica must have, and Sign says who asks for it.
+	// Path is the path of its discovery document, which every replica must serve. Sign adds the sender of a probe.
 	Path string
 	Sign func(*http.Request)
 }
 
-// NewAggregated returns the backend of an aggregated API server. It has no replicas before SetAddresses.
+// NewAggregated returns the backend of an aggregated API server. It has no replicas until SetAddresses.
 func NewAggregated(t Aggregated) *Backend {
 	b := empty(t.Name, t.Trust)
 	b.dial = t.Dial
-	// Any of its answers may be a stream, so none of unknown length is held.
+	// Any answer of unknown length may be a stream. So the backend does not hold them back.
 	b.holds = false
 	b.checks = checks{
 		Probe: replicas.Probe{Path: t.Path, Sign: t.Sign, IsReady: func(status int) bool {
-			return status >= http.StatusOK && status < http.StatusBadRequest // as kube-aggregator: it may redirect
+			return status >= http.StatusOK && status < http.StatusBadRequest // as in kube-aggregator: a redirect is fine
 		}},
 		timeout:         5 * time.Second,
 		pause:           100 * time.Millisecond,
@@ -74,7 +74,7 @@ func NewAggregated(t Aggregated) *Backend {
 	return b
 }
 
-// Forget removes the metrics of a backend that is Finished and that nobody will use again.
+// Forget removes the metrics of a backend that is Finished and will not be used again.
 func (b *Backend) Forget() {
 	for i := range ranks {
 		endpointsByState.DeleteLabelValues(b.name, i.String())

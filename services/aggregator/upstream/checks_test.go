@@ -21,7 +21,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
-// newAggregated returns a backend that asks endpoints which are serving only for a reason.
+// newAggregated returns a backend that probes serving endpoints only when something asks for it.
 func newAggregated(t *testing.T, addresses ...string) *Backend {
 	t.Helper()
 	b := NewAggregated(Aggregated{
@@ -45,7 +45,7 @@ func serveAggregated(t *testing.T, http2 bool, handler http.HandlerFunc) *httpte
 	return server
 }
 
-// awaitStates waits until the replicas are in these states.
+// awaitStates waits until the replicas have these states.
 func awaitStates(t *testing.T, b *Backend, changed <-chan struct{}, states map[string]string) {
 	t.Helper()
 	for {
@@ -108,7 +108,7 @@ func TestAnEndpointThatEndsEveryConnectionIsNotCheckedAllTheTime(t *testing.T) {
 	b := newAggregated(t, server.Listener.Addr().String())
 	b.checks.pause, b.checks.maxPause = time.Millisecond, 240*time.Hour
 	run(t, b)
-	// From 1 ms, doubled each time, it takes days to come to 20. Without doubling there would be a hundred in this time.
+	// With doubling, it would take days to reach 20 probes from 1 ms. Without, this time would have a hundred.
 	time.Sleep(500 * time.Millisecond)
 	if n := checks.Load(); n < 2 || n > 20 {
 		t.Errorf("it was checked %d times", n)
@@ -159,7 +159,7 @@ func TestAnAggregatedServerThatHasTooMuchToDoIsSentOnlyReadsElsewhere(t *testing
 		var asked atomic.Int64
 		busy := func(w http.ResponseWriter, req *http.Request) {
 			if req.URL.Path != "/apis/example.com/v1/widgets" {
-				return // a check
+				return // a probe
 			}
 			asked.Add(1)
 			w.Header().Set("Retry-After", "1")

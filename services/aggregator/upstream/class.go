@@ -13,7 +13,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
-// balanceOf returns what counts for the choice of a replica.
+// balanceOf returns the part of a request that matters for the choice of a replica.
 func balanceOf(r *routing.Request) balance.Request {
 	var b balance.Request
 	if r.LongRunning || r.Tunnel {
@@ -31,10 +31,10 @@ func wireOf(r *routing.Request, anonymous bool) connections.Wire {
 	case r.Tunnel:
 		return connections.Exclusive
 	case r.Connect:
-		return connections.Exclusive // HTTP/2 leaves the path out
+		return connections.Exclusive // CONNECT over HTTP/2 has no path
 	case anonymous:
-		// An API server ends the HTTP/2 connection of an anonymous request (CVE-2023-44487). The
-		// aggregator does the same to the client's own. Each connection costs both sides a TLS handshake.
+		// An API server closes the HTTP/2 connection of an anonymous request (CVE-2023-44487), and the aggregator closes its client's. Each new
+		// connection costs both sides a TLS handshake.
 		return connections.Few
 	case r.Repeatable && r.Holdable:
 		return connections.Either
@@ -42,7 +42,7 @@ func wireOf(r *routing.Request, anonymous bool) connections.Wire {
 	return connections.Multiplexed
 }
 
-// IsAnonymous reports whether an API server takes the sender for unauthenticated, by its rule.
+// IsAnonymous reports whether an API server would treat the sender as unauthenticated.
 func IsAnonymous(sender user.Info) bool {
 	return sender != nil && (sender.GetName() == user.Anonymous || slices.Contains(sender.GetGroups(), user.AllUnauthenticated))
 }

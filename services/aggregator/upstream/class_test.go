@@ -18,13 +18,13 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
-// TestARequestsClassDecidesOnReplicaAndConnection has the requests of TestClassify in package routing.
+// TestARequestsClassDecidesOnReplicaAndConnection uses the requests of TestClassify in package routing.
 func TestARequestsClassDecidesOnReplicaAndConnection(t *testing.T) {
 	short, watch := balance.Request{}, balance.Request{Kind: balance.Watch}
 	things := balance.Key("example.com", "things")
 	for _, test := range []struct {
 		name string
-		// owner is core and method GET unless it is said.
+		// owner is core and method is GET if empty.
 		owner              routing.Owner
 		method, path       string
 		anonymous, upgrade bool

@@ -17,9 +17,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/replay"
 )
 
-// TestNothingIsProcessedTwice cuts connections at every stage of a request and counts on both replicas
-// what may have been processed: a request that changes something must arrive once at most, and every
-// request that can be sent again must get an answer.
+// TestNothingIsProcessedTwice cuts connections at every stage of a request. It counts on both replicas what may have been processed. A write must
+// arrive at most once. Every request with a safe retry must get an answer.
 func TestNothingIsProcessedTwice(t *testing.T) {
 	long := strings.Repeat("x", 3*replay.Limit)
 	requests := []struct {
@@ -34,13 +33,13 @@ func TestNothingIsProcessedTwice(t *testing.T) {
 		{name: "PUT", method: http.MethodPut, body: "content"},
 		{name: "PATCH", method: http.MethodPatch, body: "content"},
 		{name: "DELETE", method: http.MethodDelete},
-		// net/http's Transport sends these again.
+		// net/http's Transport retries these requests.
 		{name: "DELETE with a key", method: http.MethodDelete, header: "Idempotency-Key"},
 		{name: "POST with a key", method: http.MethodPost, body: "content", header: "X-Idempotency-Key"},
 	}
 	protocols := []struct {
 		name string
-		// user is one whose requests go over that protocol.
+		// user is a user whose requests use that protocol.
 		user   string
 		faults []connectionstest.Fault
 	}{
@@ -61,7 +60,7 @@ func TestNothingIsProcessedTwice(t *testing.T) {
 						bad := connectionstest.Serve(t, config, connectionstest.None)
 						good := connectionstest.Serve(t, config, connectionstest.None)
 						b := newBackend(t, pki, bad.Address, good.Address)
-						b.find(bad.Address, ready) // the other one is for when it fails
+						b.find(bad.Address, ready) // the other replica is for the retry
 						if connected {
 							if _, err := do(t, b, by(protocol.user, newRequest(t, http.MethodPut, ""))); err != nil {
 								t.Fatal(err)

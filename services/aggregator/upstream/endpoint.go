@@ -23,14 +23,14 @@ type endpoint struct {
 	load    *balance.Endpoint
 	metrics *endpointMetrics
 	waiting waiting
-	// hidesHost is set if the Host header has the replica's address instead of the name that the client used.
+	// hidesHost is true if the Host header must have the replica's address instead of the client's host name.
 	hidesHost bool
 
-	// health is guarded by the backend's lock.
+	// health is guarded by the lock of the backend.
 	health health
-	// doubted is signalled when the replica should be probed at once.
+	// doubted is signalled when the replica must be probed at once.
 	doubted chan struct{}
-	// removed is closed when the address is no replica any more.
+	// removed is closed when the replica is removed.
 	removed chan struct{}
 }
 
@@ -42,8 +42,8 @@ func (b *Backend) newEndpoint(address string) *endpoint {
 		doubted: make(chan struct{}, 1),
 		removed: make(chan struct{}),
 	}
-	// An aggregated API server sees its own address as the host, as behind kube-aggregator. Core and extensions see the host that the
-	// client used: core passes it on to pods, and makes links of it.
+	// An aggregated API server sees its own address as the host, as with kube-aggregator. Core and extensions see the client's host: core passes it
+	// on to pods, and uses it in links.
 	e.hidesHost = b.checks.byConnection
 	options := connections.Options{Dial: b.dial, Observe: e.metrics.connection}
 	if b.checks.byConnection {
@@ -53,11 +53,11 @@ func (b *Backend) newEndpoint(address string) *endpoint {
 	return e
 }
 
-// roundTrip sends the request to this replica. The request counts as being in flight until the body
-// of the answer ends. The body, if there is one, takes the place of the request's.
+// roundTrip sends the request to this replica. The request counts as in flight until the body of the answer ends. body, if not nil, replaces the
+// body of the request.
 func (e *endpoint) roundTrip(req *http.Request, body io.ReadCloser, kind balance.Kind, wire connections.Wire) (*http.Response, error) {
-	out, patience := outlast(req)
-	x := &exchange{endpoint: e, kind: kind, started: time.Now(), patience: patience}
+	out, cancellation := outlast(req)
+	x := &exchange{endpoint: e, kind: kind, started: time.Now(), cancellation: cancellation}
 	if kind == balance.Short {
 		out = out.WithContext(e.waiting.begin(out.Context(), x))
 	}
@@ -68,15 +68,15 @@ func (e *endpoint) roundTrip(req *http.Request, body io.ReadCloser, kind balance
 		out.Host = e.address
 	}
 	if body != nil {
-		// Without a GetBody: nobody else repeats a request.
-		out.Body, out.GetBody = patience.body(body), nil
+		// Without GetBody, no transport retries the request on its own.
+		out.Body, out.GetBody = cancellation.body(body), nil
 	}
 
 	e.load.Begin(kind)
 	e.metrics.begin(kind)
 	resp, err := e.pool.RoundTrip(out, wire)
 	e.waiting.end(x)
-	if err == nil && (resp.StatusCode < 100 || resp.StatusCode > 999) { // which x/net/http2 lets through
+	if err == nil && (resp.StatusCode < 100 || resp.StatusCode > 999) { // x/net/http2 accepts such a status
 		err = &connections.Error{Reason: connections.Broken, Err: fmt.Errorf("the replica answers with the status %d", resp.StatusCode)}
 		_ = resp.Body.Close() // nobody reads it
 	}
@@ -85,7 +85,7 @@ func (e *endpoint) roundTrip(req *http.Request, body io.ReadCloser, kind balance
 		return nil, err
 	}
 	x.status = resp.StatusCode
-	if !patience.answer() {
+	if !cancellation.answer() {
 		if resp.ContentLength >= 0 {
 			forget(resp)
 		} else {
@@ -110,16 +110,16 @@ func isRejection(status int) bool {
 	return false
 }
 
-// exchange is a request and its answer, until the answer's end.
+// exchange is a request and its answer.
 type exchange struct {
-	endpoint *endpoint
-	kind     balance.Kind
-	started  time.Time
-	patience *patience
-	// status is 0 while there is no answer.
+	endpoint     *endpoint
+	kind         balance.Kind
+	started      time.Time
+	cancellation *cancellation
+	// status is 0 until the answer arrives.
 	status int
 	ended  atomic.Bool
-	// release ends the context of a request that waits (see waiting), and is nil for others.
+	// release ends the context of a request that waits for its answer (see waiting). It is nil for others.
 	release context.CancelCauseFunc
 }
 
@@ -130,12 +130,12 @@ func (x *exchange) end() {
 	if x.release != nil {
 		x.release(nil)
 	}
-	x.patience.end()
+	x.cancellation.end()
 	x.endpoint.load.End(x.kind)
 	x.endpoint.metrics.end(x.kind, x.status, time.Since(x.started))
 }
 
-// follow ends the exchange with the body of the answer.
+// follow makes the exchange end with the body of the answer.
 func (x *exchange) follow(resp *http.Response) {
 	if both, ok := resp.Body.(io.ReadWriteCloser); ok && resp.StatusCode == http.StatusSwitchingProtocols {
 		resp.Body = &tunnel{both, x}
@@ -167,7 +167,7 @@ func (a *answer) Close() error {
 	return a.ReadCloser.Close()
 }
 
-// tunnel is what follows an answer 101.
+// tunnel is the connection after an answer 101.
 type tunnel struct {
 	io.ReadWriteCloser
 	exchange *exchange
@@ -178,7 +178,7 @@ func (t *tunnel) Close() error {
 	return t.ReadWriteCloser.Close()
 }
 
-// CloseWrite closes one direction.
+// CloseWrite half-closes the tunnel.
 func (t *tunnel) CloseWrite() error {
 	if half, ok := t.ReadWriteCloser.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

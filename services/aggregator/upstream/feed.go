@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Addresses returns those of all replicas, host:port, sorted.
+// Addresses returns the addresses (host:port) of all replicas, sorted.
 func (b *Backend) Addresses() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -21,7 +21,7 @@ func (b *Backend) endpointAt(address string) *endpoint {
 	return b.endpoints[address]
 }
 
-// ProbeNow says that the state of the replica at an address may have changed.
+// ProbeNow probes the replica at an address at once, because its state may have changed.
 func (b *Backend) ProbeNow(address string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

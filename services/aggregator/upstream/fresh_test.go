@@ -23,7 +23,7 @@ func TestARequestForANewCustomResourceFindsTheReplicaThatHadItFirst(t *testing.T
 	for _, test := range []struct {
 		name     string
 		resource schema.GroupResource
-		// first is whether it is known who had it first, and behind whether it is the one that does not have it.
+		// first: the aggregator knows which replica was first. behind: that replica does not have the resource yet.
 		first, behind bool
 		status        int
 		want          int
@@ -49,7 +49,7 @@ func TestARequestForANewCustomResourceFindsTheReplicaThatHadItFirst(t *testing.T
 			b.find(without, ready)
 			b.find(with, ready)
 			for range 3 {
-				b.endpoints[with].load.Begin(balance.Short) // so that the other one is asked before it
+				b.endpoints[with].load.Begin(balance.Short) // so that the call asks the other one first
 			}
 			b.firstReplica = func(resource schema.GroupResource) (string, bool) {
 				if test.behind {

@@ -25,13 +25,13 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
-// standing is a replica, in the memory of the test, that can stand still: its host takes connections and what is sent, and nothing comes back.
+// standing is a replica inside the test that can stand still. Its host accepts connections and data, and sends nothing back.
 type standing struct {
 	listener *bufconn.Listener
 	server   *http.Server
 
 	mu sync.Mutex
-	// goes is closed while it does not stand still.
+	// goes is closed while the replica does not stand still.
 	goes chan struct{}
 }
 
@@ -86,7 +86,7 @@ func (c standingConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// TestNobodyWaitsLongerThanUntilAReplicaIsKnownToBeFrozen has a read, a write and a watch under way at the only replica.
+// TestNobodyWaitsLongerThanUntilAReplicaIsKnownToBeFrozen has a read, a write and a watch in flight at the only replica.
 func TestNobodyWaitsLongerThanUntilAReplicaIsKnownToBeFrozen(t *testing.T) {
 	config := connectionstest.NewPKI(t).ServerConfig(t, coreServerName)
 	config.ClientAuth = tls.NoClientCert
@@ -143,7 +143,7 @@ func TestNobodyWaitsLongerThanUntilAReplicaIsKnownToBeFrozen(t *testing.T) {
 		stood = time.Now()
 		replica.stop()
 		time.Sleep(time.Second)
-		// Like the read, it needs a connection of its own, for which it waits.
+		// Like the read, it waits for a connection of its own.
 		begin(user.Anonymous, http.MethodPost, func(err error) {
 			var unreachable *UnreachableError
 			assert.ErrorAs(t, err, &unreachable, "a request that never left gets 503")

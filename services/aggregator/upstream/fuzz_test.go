@@ -16,7 +16,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 
-// FuzzHold holds answers that come in any parts, lie about their length and break off anywhere. What a client gets is what was sent.
+// FuzzHold holds answers that arrive in any pieces, give a wrong length or break off anywhere. The client must get what the replica sent.
 func FuzzHold(f *testing.F) {
 	f.Add([]byte("answer"), uint32(6), int64(6), false, true)
 	f.Add([]byte("answer"), uint32(3), int64(-1), true, false)

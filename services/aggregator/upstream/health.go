@@ -5,19 +5,19 @@ package upstream
 
 import "time"
 
-// condition is what the last probe of a replica found.
+// condition is the result of the last probe of a replica.
 type condition int
 
 const (
-	// unprobed: there was none yet.
+	// unprobed: no probe has finished.
 	unprobed condition = iota
-	// ready: it says that it is.
+	// ready: the replica says that it is ready.
 	ready
-	// unready: it says that it is not. It starts, or stops.
+	// unready: the replica says that it is not ready. It is starting or stopping.
 	unready
-	// refusing: no connection can be made, or none lasts.
+	// refusing: no connection can be made, or the replica closes it.
 	refusing
-	// silent: there is no answer. It, its host or the network hangs.
+	// silent: no answer. The replica, its host or the network hangs.
 	silent
 )
 
@@ -25,21 +25,21 @@ var conditionNames = [...]string{unprobed: "unprobed", ready: "ready", unready: 
 
 func (c condition) String() string { return conditionNames[c] }
 
-// rank says how good a replica is for a new request. Requests go to a replica of the best rank that
-// there is: when all checks say that nobody is there, the checks may be wrong.
+// rank says how good a replica is for a new request. The best rank comes first. Requests go to the best rank that has a replica, because the checks
+// may be wrong if they all fail.
 type rank int
 
 const (
 	rankServing rank = iota
-	// rankDraining: it is going to stop, and serves until then.
+	// rankDraining: the replica is about to stop, and still serves.
 	rankDraining
-	// rankEjected: it is ready by its own account, but requests did not get through to it.
+	// rankEjected: the replica says that it is ready, but requests did not get through.
 	rankEjected
 	rankUnprobed
 	rankUnready
 	rankRefusing
 	rankSilent
-	// rankFrozen: it is silent, and shows no sign of life below HTTP either. It gets no requests.
+	// rankFrozen: the replica is silent and does not even answer a ping. It gets no requests.
 	rankFrozen
 
 	ranks
@@ -50,44 +50,43 @@ var rankNames = [ranks]string{
 	rankUnready: "unready", rankRefusing: "refusing", rankSilent: "silent", rankFrozen: "frozen",
 }
 
-// String returns the rank as metrics call it.
+// String returns the name of the rank in metrics.
 func (r rank) String() string { return rankNames[r] }
 
 const (
-	// strikeMemory is how long it counts against a replica that it was lost.
+	// strikeMemory is how long a loss counts against a replica.
 	strikeMemory = time.Minute
-	// firstBackOff and maxBackOff are how long a replica that was lost for the second time, and
-	// again and again, gets no requests after it was lost, however well it looks.
+	// From its second loss on, a replica gets no requests for firstBackOff, doubled with each further loss up to maxBackOff, even if it looks
+	// healthy.
 	firstBackOff = time.Second
 	maxBackOff   = 30 * time.Second
 )
 
-// health is what is known about whether a replica can take requests, and what follows from it.
+// health is the state of a replica, from which its rank follows.
 type health struct {
 	condition condition
 	// message says why the replica is not ready.
 	message string
-	// draining is set while the replica announces that it is going to stop.
+	// draining is true while the replica announces that it is about to stop.
 	draining bool
-	// frozen is set while a silent replica shows no sign of life.
+	// frozen is true while a silent replica does not answer pings.
 	frozen bool
 
-	// ejected is set when requests do not get through. It ends with a good probe that was sent after
-	// ejectedAt, but not before notBefore.
+	// ejected is true after a request did not get through. It ends with a good probe that was sent after ejectedAt and finished after notBefore.
 	ejected   bool
 	ejectedAt time.Time
 	notBefore time.Time
-	// strikes is how often it was lost lately.
+	// strikes counts recent losses.
 	strikes    int
 	lastStrike time.Time
 }
 
-// finding is the outcome of a probe.
+// finding is the result of a probe.
 type finding struct {
 	condition condition
 	// message says why the replica is not ready.
 	message string
-	// frozen is set if a silent replica shows no sign of life below HTTP either.
+	// frozen is true if a silent replica does not answer pings either.
 	frozen bool
 }
 
@@ -111,8 +110,8 @@ func (h *health) rank() rank {
 	return rankUnprobed
 }
 
-// eject takes the replica out because a request did not get through. Where no connection could be
-// made it is lost; where one broke, that may have had its reason, and the next probe decides.
+// eject stops new requests because one did not get through. If no connection could be made, the replica is lost. A broken connection may have
+// another cause, so the next probe decides.
 func (h *health) eject(now time.Time, isLost bool) {
 	if h.ejected {
 		return
@@ -123,7 +122,7 @@ func (h *health) eject(now time.Time, isLost bool) {
 	}
 }
 
-// observe takes over what a probe found that was sent at a time.
+// observe stores the result of a probe. sent is when the probe started.
 func (h *health) observe(found finding, sent, now time.Time) {
 	lost := found.condition == refusing || found.condition == silent
 	if h.condition == ready && lost && !h.ejected {
@@ -135,7 +134,7 @@ func (h *health) observe(found finding, sent, now time.Time) {
 	}
 }
 
-// strike makes a replica that is lost again and again wait longer and longer.
+// strike makes a replica that is lost repeatedly wait longer each time.
 func (h *health) strike(now time.Time) {
 	if now.Sub(h.lastStrike) > strikeMemory {
 		h.strikes = 0
@@ -143,7 +142,7 @@ func (h *health) strike(now time.Time) {
 	h.strikes++
 	h.lastStrike = now
 	if h.strikes > 1 {
-		// Five doublings exceed the limit already.
+		// Five doublings exceed the limit.
 		h.notBefore = now.Add(min(firstBackOff<<min(h.strikes-2, 5), maxBackOff))
 	}
 }

@@ -36,7 +36,7 @@ func TestRank(t *testing.T) {
 	}
 }
 
-// clock is a time of day in seconds.
+// clock returns a time of day.
 func clock(seconds float64) time.Time {
 	return time.Date(2026, 1, 1, 12, 0, 0, int(seconds*1e9), time.UTC)
 }
@@ -44,7 +44,7 @@ func clock(seconds float64) time.Time {
 func TestEjection(t *testing.T) {
 	type step struct {
 		at float64
-		// do is what happens: a probe's finding, "unreachable" or "broken".
+		// do is the event: the result of a probe, "unreachable" or "broken".
 		do   string
 		want rank
 	}

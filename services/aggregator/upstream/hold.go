@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// maxHeld limits how many bytes of an answer are held. Few objects are larger.
+	// maxHeld limits the bytes of an answer that are held back. Few objects are larger.
 	maxHeld = 256 << 10
-	// maxHolding limits how many answers are held at a time, and so their memory.
+	// maxHolding limits the number of answers that are held back at a time, and so their memory.
 	maxHolding = 128
 )
 
-// hold waits until the answer to a short request is complete, or too long to wait for. Until then the client has received nothing. So if
-// the connection breaks, the aggregator can retry a read, and can tell the client that a write may have been carried out. An error is
-// one of package connections, and hold has closed the answer.
+// hold waits until the answer to a short request is complete, or too long to hold. Until then the client receives nothing. So if the connection
+// breaks, the aggregator can retry a read, and can tell the client that a write may have been carried out. The error is one of package connections,
+// and hold has then closed the answer.
 func (c *call) hold(resp *http.Response) error {
 	if !c.mayHold(resp) {
 		return nil
@@ -36,12 +36,12 @@ func (c *call) hold(resp *http.Response) error {
 	begin, complete, err := readUpTo(resp.Body, int(resp.ContentLength), maxHeld)
 	if err != nil {
 		holding.Add(-1)
-		_ = resp.Body.Close() // it is broken
+		_ = resp.Body.Close() // the connection is broken
 		return connections.Break(err)
 	}
 	held := &heldBody{holding: holding, begin: begin}
 	if complete {
-		_ = resp.Body.Close() // it was read to its end
+		_ = resp.Body.Close() // read to its end
 	} else {
 		held.rest = resp.Body
 	}
@@ -49,8 +49,8 @@ func (c *call) hold(resp *http.Response) error {
 	return nil
 }
 
-// mayHold reports whether to wait for an answer. It holds answers of known, small length. If the length is unknown, it holds the answers
-// of Tripod's services to reads; an aggregated API server may be sending a stream.
+// mayHold reports whether to hold an answer back. It accepts answers of known, small length. If the length is unknown, it accepts answers of
+// Tripod's services to reads. An aggregated API server may be sending a stream.
 func (c *call) mayHold(resp *http.Response) bool {
 	if !c.class.Holdable || resp.Body == http.NoBody || resp.ContentLength > maxHeld {
 		return false
@@ -58,7 +58,7 @@ func (c *call) mayHold(resp *http.Response) bool {
 	return resp.ContentLength > 0 || (c.backend.holds && c.class.Repeatable)
 }
 
-// Buffers returns how much of an answer the aggregator may have received and not passed on.
+// Buffers returns how many bytes of an answer the aggregator may have received without passing them on.
 func Buffers(resp *http.Response) int64 {
 	if held, ok := resp.Body.(*heldBody); ok && held.rest == nil {
 		return int64(len(held.begin))
@@ -73,13 +73,13 @@ func Buffers(resp *http.Response) int64 {
 	return min(resp.ContentLength, most)
 }
 
-// readUpTo reads a body, which is known to be that long or (-1) not, to its end or a limit.
+// readUpTo reads a body until its end or a limit. length is the known length, or -1.
 func readUpTo(body io.Reader, length, limit int) (begin []byte, complete bool, err error) {
 	const initial = 4 << 10
 	if length < 0 {
 		length = initial
 	}
-	// One more byte than expected, so that the end is seen.
+	// One more byte than expected lets Read return the end.
 	begin = make([]byte, 0, length+1)
 	for len(begin) < limit {
 		if len(begin) == cap(begin) {
@@ -97,16 +97,16 @@ func readUpTo(body io.Reader, length, limit int) (begin []byte, complete bool, e
 	return begin, false, nil
 }
 
-// heldBody is an answer whose beginning was held back.
+// heldBody is the body of an answer that was held back.
 type heldBody struct {
-	// rest is nil when the beginning is all.
+	// rest is what follows begin, or nil.
 	rest io.ReadCloser
 	// holding counts the answers that are held back.
 	holding *atomic.Int64
 
 	mu    sync.Mutex
 	begin []byte
-	// released is set when the answer is not counted any more.
+	// released is true once the answer no longer counts.
 	released, closed bool
 }
 
@@ -136,7 +136,7 @@ func (h *heldBody) readHeld(p []byte) (int, error) {
 	return n, nil
 }
 
-// Held returns what was held back and was not read yet, which is read then.
+// Held returns the held bytes that were not read yet, and marks them as read.
 func (h *heldBody) Held() []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()

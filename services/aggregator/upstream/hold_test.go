@@ -26,7 +26,7 @@ func TestReadUpTo(t *testing.T) {
 	for _, length := range []int{0, 1, 4095, 4096, 4097, 8191, limit - 1, limit, limit + 1, 3 * limit} {
 		for _, known := range []int{-1, length} {
 			if known > limit {
-				continue // is not read
+				continue // not read
 			}
 			content := strings.Repeat("x", length)
 			for name, reader := range map[string]io.Reader{
@@ -66,7 +66,7 @@ func TestAnswersOfAnyLengthArrive(t *testing.T) {
 	b := newBackend(t, pki, address)
 	for _, n := range []int{0, 1, 5000, maxHeld - 1, maxHeld, maxHeld + 1, 3 * maxHeld} {
 		for _, query := range []string{"", "&known"} {
-			for range 3 { // over both protocols
+			for range 3 { // with both protocols
 				req := newRequest(t, http.MethodGet, "")
 				req.URL.RawQuery = "n=" + strconv.Itoa(n) + query
 				if got, err := do(t, b, req); err != nil || len(got) != n {
@@ -91,7 +91,7 @@ func TestAnAnswerToAWriteThatBreaksOffIsNotBegun(t *testing.T) {
 		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
 	})
-	for _, holds := range []bool{true, false} { // of aggregated API servers, too
+	for _, holds := range []bool{true, false} { // false as for aggregated API servers
 		b := newBackend(t, pki, address)
 		b.holds = holds
 		resp, err := b.RoundTrip(newRequest(t, http.MethodPost, "{}"))
@@ -128,7 +128,7 @@ func TestAnswersDoNotShareABuffer(t *testing.T) {
 				}
 				held := resp.Body.(interface{ Held() []byte }).Held()
 				assert.Empty(t, strings.Trim(string(held), letter), "%d bytes that were held are of another answer", len(held))
-				if round%2 == 0 { // it was passed on, and the rest is read
+				if round%2 == 0 { // the test passes the answer on, and reads the rest
 					read, err := io.ReadAll(resp.Body)
 					if got := len(held) + len(read); err != nil || got != n || strings.Trim(string(read), letter) != "" {
 						t.Errorf("got %d bytes of %d, error %v", got, n, err)
@@ -137,7 +137,7 @@ func TestAnswersDoNotShareABuffer(t *testing.T) {
 				}
 				_ = resp.Body.Close()
 				runtime.Gosched()
-				// Nobody else has it where it could not be passed on.
+				// An answer that could not be passed on must not be in another request's buffer.
 				if strings.Trim(string(held), letter) != "" {
 					t.Errorf("%d bytes that were held for one answer are those of another", len(held))
 				}

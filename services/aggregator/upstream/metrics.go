@@ -63,12 +63,12 @@ var (
 	}, []string{"backend", "endpoint", "protocol"})
 )
 
-// registerMetrics makes the metrics part of /metrics. Those that are asked for before are lost.
+// registerMetrics adds the metrics to /metrics. Label values set before that are lost.
 var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(requestsTotal, inFlight, requestDuration, retriesTotal, retriesDeniedTotal, ejectionsTotal, endpointsByState, connectionsOpen)
 })
 
-// codes are the values of the label code: the classes of status codes, and 0 for no answer.
+// codes is the number of values of the label code: the classes of status codes, and 0 if no answer came.
 const codes = 6
 
 func codeName(class int) string {
@@ -78,10 +78,10 @@ func codeName(class int) string {
 	return strconv.Itoa(class) + "xx"
 }
 
-// ejectionReasons are the values of the label reason of ejections_total.
+// ejectionReasons are the values of the label reason in ejections_total.
 var ejectionReasons = []string{connections.Unreachable.String(), connections.Broken.String(), refusing.String(), silent.String()}
 
-// endpointMetrics are the series of one endpoint, looked up once.
+// endpointMetrics has the time series of one endpoint, looked up once.
 type endpointMetrics struct {
 	backend, endpoint string
 	requests          [codes]metrics.CounterMetric
@@ -102,7 +102,7 @@ func newEndpointMetrics(backend, endpoint string) *endpointMetrics {
 
 func (m *endpointMetrics) begin(kind balance.Kind) { m.inFlight[kind].Inc() }
 
-// end counts a request. Status is 0 where there was no answer.
+// end counts a finished request. status is 0 if no answer came.
 func (m *endpointMetrics) end(kind balance.Kind, status int, took time.Duration) {
 	m.inFlight[kind].Dec()
 	if class := status / 100; class < codes {
@@ -121,7 +121,7 @@ func (m *endpointMetrics) ejected(reason string) {
 	ejectionsTotal.WithLabelValues(m.backend, m.endpoint, reason).Inc()
 }
 
-// delete ends the series of an endpoint that is gone: in a cluster there is always another one.
+// delete removes the series of a removed endpoint. In a cluster, new addresses keep appearing.
 func (m *endpointMetrics) delete() {
 	labels := func(name, value string) map[string]string {
 		return map[string]string{"backend": m.backend, "endpoint": m.endpoint, name: value}

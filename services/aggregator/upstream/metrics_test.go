@@ -17,7 +17,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/connectionstest"
 )
 
-// series returns the value of a metric's series with these labels (name, value, ...), and whether there is one.
+// series returns the value of the time series with these labels (name, value, ...), and whether it exists.
 func series(t *testing.T, name string, labels ...string) (float64, bool) {
 	t.Helper()
 	families, err := legacyregistry.DefaultGatherer.Gather()
@@ -50,12 +50,12 @@ func TestMetrics(t *testing.T) {
 			w.WriteHeader(http.StatusConflict)
 			return
 		}
-		_, _ = w.Write(make([]byte, maxHeld)) // more is not waited for
+		_, _ = w.Write(make([]byte, maxHeld)) // the aggregator does not hold back more
 		w.(http.Flusher).Flush()
 		<-release
 		_, _ = io.WriteString(w, "answer")
 	})
-	// Other tests may have had the same ports.
+	// Other tests may have used the same ports.
 	requestsTotal.Reset()
 	inFlight.Reset()
 	requestDuration.Reset()
@@ -95,7 +95,7 @@ func TestMetrics(t *testing.T) {
 	expect(1, "requests_total", "endpoint", address, "code", "4xx")
 	expect(2, "request_duration_seconds", "endpoint", address)
 
-	// A replica that is gone has no series.
+	// A removed replica has no series.
 	e := b.endpoints[address]
 	require.NoError(t, b.SetServers(nil))
 	b.keepProbing(context.Background(), e)

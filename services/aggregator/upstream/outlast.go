@@ -14,88 +14,89 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 
-// outlasting is how long a request to a replica outlasts that of the client while there is no answer.
-const outlasting = time.Second
+// cancelDelay is how long a request to a replica continues without an answer after its client is gone.
+const cancelDelay = time.Second
 
-// A client may take back requests as fast as it can send them (CVE-2023-44487). If the aggregator did the same to the replica at once, the
-// replica would close the connection, which other users share, because handlers of requests that were taken back are still running. So the
-// request to the replica stays for a second, or until there is an answer. Meanwhile its user has less memory for others (package shares),
-// and the aggregator closes the client's connection if too many such requests pile up on it (x/net/http2).
+// A client may cancel requests as fast as it can send them (CVE-2023-44487). If the aggregator cancelled them at the replica at once, the replica
+// would close the connection, because handlers of cancelled requests still run. But other users share that connection.
 //
-// A body that breaks off counts as taken back, too. Requests that the aggregator makes end at once.
+// So the aggregator cancels a request at the replica after a second, or when the answer arrives. Meanwhile the user has less memory for other
+// requests (package shares). If too many such requests pile up on the client's connection, the aggregator closes it (x/net/http2).
+//
+// A request body that breaks off counts as a cancellation too. The aggregator cancels its own requests at once.
 
-// outlast returns a copy of a request that outlasts its client.
-func outlast(req *http.Request) (*http.Request, *patience) {
+// outlast returns a copy of a request that continues for a while after its client is gone.
+func outlast(req *http.Request) (*http.Request, *cancellation) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(req.Context()))
-	p := &patience{cancel: cancel, over: ctx.Done()}
+	c := &cancellation{cancel: cancel, cancelled: ctx.Done()}
 	if routing.Of(req).Owner != "" {
-		p.grace = outlasting
+		c.delay = cancelDelay
 	}
-	p.stop = context.AfterFunc(req.Context(), p.begin)
-	return req.WithContext(ctx), p
+	c.stop = context.AfterFunc(req.Context(), c.clientGone)
+	return req.WithContext(ctx), c
 }
 
-// patience is how a request to a replica ends.
-type patience struct {
+// cancellation cancels a request to a replica.
+type cancellation struct {
 	cancel context.CancelFunc
-	// over is closed when nobody waits any more.
-	over <-chan struct{}
-	stop func() bool
-	// grace is how long it outlasts the client.
-	grace time.Duration
+	// cancelled is closed when the request to the replica is cancelled.
+	cancelled <-chan struct{}
+	stop      func() bool
+	// delay is how long the request continues after its client is gone.
+	delay time.Duration
 
 	mu sync.Mutex
-	// gone is set when the client is, and answered when there is an answer.
+	// gone is true once the client is gone, answered once the answer has arrived.
 	gone, answered bool
 	timer          *time.Timer
 }
 
-// begin is called when the client is gone.
-func (p *patience) begin() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.gone = true
-	if p.answered || p.grace == 0 {
-		p.cancel()
+// clientGone cancels the request, now or after the delay.
+func (c *cancellation) clientGone() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gone = true
+	if c.answered || c.delay == 0 {
+		c.cancel()
 		return
 	}
-	p.timer = time.AfterFunc(p.grace, p.cancel)
+	c.timer = time.AfterFunc(c.delay, c.cancel)
 }
 
-// answer is called when there is an answer. It returns false if nobody wants it.
-func (p *patience) answer() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.answered = true
-	return !p.gone
+// answer records that the answer has arrived. It returns false if the client is gone.
+func (c *cancellation) answer() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answered = true
+	return !c.gone
 }
 
-// end is called when the answer has ended, or there is none.
-func (p *patience) end() {
-	p.stop()
-	p.mu.Lock()
-	if p.timer != nil {
-		p.timer.Stop()
+// end says that the answer has ended, or that none came.
+func (c *cancellation) end() {
+	c.stop()
+	c.mu.Lock()
+	if c.timer != nil {
+		c.timer.Stop()
 	}
-	p.mu.Unlock()
-	p.cancel()
+	c.mu.Unlock()
+	c.cancel()
 }
 
-// body returns a body that does not break off at once.
-func (p *patience) body(of io.ReadCloser) io.ReadCloser { return patientBody{of, p} }
+// body returns a body whose errors arrive only after the delay, or when the request is cancelled.
+func (c *cancellation) body(of io.ReadCloser) io.ReadCloser { return delayedErrors{of, c} }
 
-type patientBody struct {
+type delayedErrors struct {
 	io.ReadCloser
-	patience *patience
+	cancellation *cancellation
 }
 
-func (b patientBody) Read(buffer []byte) (int, error) {
+func (b delayedErrors) Read(buffer []byte) (int, error) {
 	n, err := b.ReadCloser.Read(buffer)
 	if err != nil && !errors.Is(err, io.EOF) {
-		timer := time.NewTimer(b.patience.grace)
+		timer := time.NewTimer(b.cancellation.delay)
 		defer timer.Stop()
 		select {
-		case <-b.patience.over:
+		case <-b.cancellation.cancelled:
 		case <-timer.C:
 		}
 	}

@@ -19,29 +19,29 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 
-// outlasts returns for how long a request to a replica goes on after the client has taken its own back.
+// outlasts returns how long a request to a replica continues after the client has cancelled its own.
 func outlasts(t *testing.T, owner routing.Owner, answered bool) (after time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://core/api", nil)
 	require.NoError(t, err)
-	out, patience := outlast(classified(t, req, routing.Target{Owner: owner}))
-	defer patience.end()
+	out, cancellation := outlast(classified(t, req, routing.Target{Owner: owner}))
+	defer cancellation.end()
 	if answered {
-		assert.True(t, patience.answer(), "nobody wants the answer")
+		assert.True(t, cancellation.answer(), "nobody wants the answer")
 	}
 	began := time.Now()
 	cancel()
 	<-out.Context().Done()
 	if !answered {
-		assert.False(t, patience.answer(), "somebody still wants an answer")
+		assert.False(t, cancellation.answer(), "somebody still wants an answer")
 	}
 	return time.Since(began)
 }
 
 func TestARequestThatItsClientTakesBackGoesOnUntilItIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		assert.Equal(t, outlasting, outlasts(t, routing.Core, false), "without an answer")
+		assert.Equal(t, cancelDelay, outlasts(t, routing.Core, false), "without an answer")
 		assert.Zero(t, outlasts(t, routing.Core, true), "with an answer")
 		assert.Zero(t, outlasts(t, "", false), "a request of the aggregator's own")
 	})
@@ -50,18 +50,18 @@ func TestARequestThatItsClientTakesBackGoesOnUntilItIsAnswered(t *testing.T) {
 func TestABodyThatBreaksOffDoesNotEndItsRequestAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
-		for answered, want := range map[bool]time.Duration{false: outlasting, true: 0} {
+		for answered, want := range map[bool]time.Duration{false: cancelDelay, true: 0} {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://core/api", nil)
 			require.NoError(t, err)
-			_, patience := outlast(classified(t, req, routing.Target{Owner: routing.Core}))
+			_, cancellation := outlast(classified(t, req, routing.Target{Owner: routing.Core}))
 			began := time.Now()
 			if answered {
-				patience.end()
+				cancellation.end()
 			}
-			_, err = patience.body(io.NopCloser(iotest.ErrReader(broken))).Read(make([]byte, 1))
+			_, err = cancellation.body(io.NopCloser(iotest.ErrReader(broken))).Read(make([]byte, 1))
 			assert.ErrorIs(t, err, broken)
 			assert.Equal(t, want, time.Since(began), "answered %v", answered)
-			patience.end()
+			cancellation.end()
 		}
 	})
 }

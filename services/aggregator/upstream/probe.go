@@ -18,15 +18,16 @@ import (
 )
 
 const (
-	// pingDelay is how long a probe is unanswered before the replica is asked below HTTP whether it is alive at all.
+	// pingDelay is how long a probe may go unanswered before the aggregator pings the replica below HTTP.
 	pingDelay = 250 * time.Millisecond
-	// lastWord is how long that may take after the probe was given up. An aggregator that stood still itself finds the answer meanwhile.
+	// lastWord is how long the ping may still take after the probe has timed out. If the aggregator itself stood still, it finds the answer in this
+	// time.
 	lastWord = 250 * time.Millisecond
-	// breakTimeout is how long after that a replica has to show a sign of life before its connections are given up.
+	// breakTimeout is how long after that a frozen replica may take to answer a ping. Then the aggregator closes its connections.
 	breakTimeout = 2 * time.Second
 )
 
-// keepProbing probes a replica until the context ends or the replica is removed. It then waits until the replica has finished its requests.
+// keepProbing probes a replica until the context ends or the replica is removed. A removed replica then finishes its requests.
 func (b *Backend) keepProbing(ctx context.Context, e *endpoint) {
 	pause, interval, doubted := b.checks.pause, b.checks.interval, false
 	for was := unprobed; !e.isRemoved(); {
@@ -57,7 +58,7 @@ func (b *Backend) keepProbing(ctx context.Context, e *endpoint) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if ctx.Err() == nil && b.endpoints[e.address] == nil {
-		// Nobody else counts there.
+		// No other endpoint has these series.
 		e.metrics.delete()
 	}
 }
@@ -71,7 +72,7 @@ func (e *endpoint) isRemoved() bool {
 	}
 }
 
-// rest waits until the next probe is due, which is not before the end of a pause. It reports whether it is because of a doubt.
+// rest waits for next, but only for least if something asks for a probe (doubted).
 func (b *Backend) rest(ctx context.Context, e *endpoint, least, next time.Duration) (doubted bool) {
 	b.mu.Lock()
 	if e.health.rank() == rankServing {
@@ -97,7 +98,7 @@ func (b *Backend) rest(ctx context.Context, e *endpoint, least, next time.Durati
 	return false
 }
 
-// probe asks the replica whether it is ready, and if it does not answer soon, whether it is alive.
+// probe asks the replica whether it is ready. If no answer comes soon, it also pings the replica.
 func (e *endpoint) probe(ctx context.Context, c *checks) finding {
 	var pinging sync.WaitGroup
 	defer pinging.Wait()
@@ -113,7 +114,7 @@ func (e *endpoint) probe(ctx context.Context, c *checks) finding {
 	defer stop()
 	found, err := e.ask(asking, c)
 	if err != nil && connections.ReasonOf(err) != connections.Unreachable && asking.Err() == nil {
-		// The connection may have been an old one.
+		// It may have failed because the connection was old.
 		found, err = e.ask(asking, c)
 	}
 	if err == nil {
@@ -132,7 +133,7 @@ func (e *endpoint) probe(ctx context.Context, c *checks) finding {
 	return found
 }
 
-// wait reports whether the context lasts so long.
+// wait waits. It returns false if the context ends first.
 func wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -162,15 +163,15 @@ func (e *endpoint) ask(ctx context.Context, c *checks) (finding, error) {
 	return finding{condition: ready}, err
 }
 
-// isAlive reports whether the replica shows a sign of life before the context ends. One that answers below HTTP only waits for something
-// itself, and one that takes no new connections may be about to stop.
+// isAlive reports whether the replica shows a sign of life before the context ends. A replica that answers a ping but no request waits for
+// something itself. One that rejects connections may be about to stop.
 func (e *endpoint) isAlive(ctx context.Context) bool {
 	err := e.pool.Answers(ctx)
 	return err == nil || (connections.ReasonOf(err) == connections.Unreachable && !connections.Silent(err))
 }
 
-// awaitLife waits until a frozen replica shows a sign of life, and has it probed then. If there is none for too long, it breaks the connections of
-// the replica, so that what is left on them ends.
+// awaitLife waits for a sign of life of a frozen replica, and then has it probed. After breakTimeout it closes the connections of the replica, so
+// that the remaining requests end.
 func (e *endpoint) awaitLife(ctx context.Context) {
 	waiting, cancel := context.WithTimeout(ctx, breakTimeout)
 	defer cancel()
@@ -182,7 +183,8 @@ func (e *endpoint) awaitLife(ctx context.Context) {
 	}
 }
 
-// observe takes over what a probe found. Once nobody waits for a frozen replica, no request chooses it any more.
+// observe stores the result of a probe. A frozen replica first leaves the roster. Then the requests that wait for it end, so that none chooses it
+// again.
 func (b *Backend) observe(e *endpoint, found finding, sent time.Time) {
 	if !found.frozen {
 		e.waiting.setFrozen(false)
@@ -193,11 +195,11 @@ func (b *Backend) observe(e *endpoint, found finding, sent time.Time) {
 	}
 }
 
-// doubt takes a replica out because a request did not get through to it, until a probe finds it well.
+// doubt ejects a replica because a request did not get through. A good probe ends that.
 func (b *Backend) doubt(e *endpoint, reason connections.Reason) {
 	if b.update(e, reason.String(), func(h *health) { h.eject(time.Now(), reason == connections.Unreachable) }) {
 		signal(e.doubted)
-		// It may have been replaced by one at another address.
+		// A replica at another address may have replaced it.
 		if b.set != nil {
 			b.set.LookUpNow()
 		}

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Subscribe calls the function whenever what is known of a replica changes. The function must not block.
+// Subscribe makes the backend call notify when the state of a replica changes. notify must not block.
 func (b *Backend) Subscribe(notify func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -29,20 +29,19 @@ func (b *Backend) notifyIf(changed bool) {
 	}
 }
 
-// Replica is what is known of one.
+// Replica is the state of a replica.
 type Replica struct {
 	// Address is host:port.
 	Address string
-	// Probed is false while it was not asked yet, Ready whether it was found ready last.
+	// Probed is true once a probe has finished. Ready is true if the last probe found the replica ready.
 	Probed, Ready bool
-	// State is what was found, as logs call it.
+	// State is the result of the last probe, in the words of logs.
 	State string
-	// Message says why it is not ready.
+	// Message says why the replica is not ready.
 	Message string
 }
 
-// Replicas returns what is known of the replicas, by address. It goes by the probes alone: that a request did not get through
-// is a reason to probe.
+// Replicas returns the state of each replica, sorted by address. Only probes count. A request that does not get through causes a probe.
 func (b *Backend) Replicas() []Replica {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -57,8 +56,7 @@ func (b *Backend) Replicas() []Replica {
 	return replicas
 }
 
-// Ready reports whether at least one replica is ready, and if none is, why not, replica by replica.
-// It goes by Replicas.
+// Ready reports whether at least one replica is ready. If none is, it returns the reasons, replica by replica.
 func (b *Backend) Ready() (bool, string) {
 	var reasons []string
 	for _, r := range b.Replicas() {
@@ -77,7 +75,7 @@ func (b *Backend) Ready() (bool, string) {
 	return false, strings.Join(reasons, "; ")
 }
 
-// ReadyOnce returns nil when a replica was ever found ready, and otherwise why none is.
+// ReadyOnce returns nil once a probe has found any replica ready. Until then the error says why none is.
 func (b *Backend) ReadyOnce() error {
 	if b.wasReady.Load() {
 		return nil

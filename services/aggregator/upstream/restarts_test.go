@@ -20,7 +20,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/connectionstest"
 )
 
-// process is a replica that can be killed, stopped and started again at the same address.
+// process is a replica that a test can kill, stop, and start again at the same address.
 type process struct {
 	t       *testing.T
 	config  *tls.Config
@@ -41,15 +41,14 @@ func (p *process) start() {
 	go server.ServeTLS(listener, "", "") //nolint:errcheck // it always ends with an error
 }
 
-// kill ends all of its connections at once.
+// kill closes all connections at once.
 func (p *process) kill() { _ = p.server.Close() }
 
-// stop lets requests end, and closes idle connections.
+// stop closes idle connections, and lets requests finish.
 func (p *process) stop(ctx context.Context) { _ = p.server.Shutdown(ctx) }
 
-// TestReplicasComeAndGo kills or stops replicas under load, starts them again, and counts: nothing that
-// is created is created twice or silently not at all, and every read is answered. When replicas are only
-// stopped, every write is, too.
+// TestReplicasComeAndGo kills or stops replicas under load and starts them again. Nothing may be created twice, or not at all without an error.
+// Every read must get an answer. If replicas only stop, every write must, too.
 func TestReplicasComeAndGo(t *testing.T) {
 	t.Run("killed", func(t *testing.T) { comeAndGo(t, 20, func(p *process) { p.kill() }) })
 	t.Run("stopped", func(t *testing.T) {
@@ -59,11 +58,11 @@ func TestReplicasComeAndGo(t *testing.T) {
 	})
 }
 
-// comeAndGo ends a replica in each round. It returns how many writes got no answer.
+// comeAndGo ends a replica in each round. It returns the number of writes without an answer.
 func comeAndGo(t *testing.T, rounds int, end func(*process)) int64 {
 	const replicas, clients = 3, 16
 	pki := connectionstest.NewPKI(t)
-	var created sync.Map // of *atomic.Int64 by ID
+	var created sync.Map // values are *atomic.Int64, by ID
 	count := func(id string) *atomic.Int64 {
 		n, _ := created.LoadOrStore(id, &atomic.Int64{})
 		return n.(*atomic.Int64)
@@ -77,7 +76,7 @@ func comeAndGo(t *testing.T, rounds int, end func(*process)) int64 {
 			count(string(body)).Add(1)
 		}
 		if req.URL.Path != "/readyz" {
-			time.Sleep(time.Millisecond) // so that requests are under way when the end comes
+			time.Sleep(time.Millisecond) // so that requests are in flight at the end of the replica
 		}
 		_, _ = io.WriteString(w, req.Method)
 	})
@@ -142,8 +141,8 @@ func comeAndGo(t *testing.T, rounds int, end func(*process)) int64 {
 	return unanswered.Load() + refused.Load()
 }
 
-// awaitProgress waits until every client has done all that it was doing, so that no request meets the end
-// of more than one replica, however slow the machine is.
+// awaitProgress waits until every client has finished its current requests. So no request meets the end of more than one replica, even on a slow
+// machine.
 func awaitProgress(clients []atomic.Int64) {
 	before := make([]int64, len(clients))
 	for i := range clients {

@@ -10,18 +10,17 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
 )
 
-// roster is the replicas of a backend at one time, by how good they are for a new request. It does
-// not change: another one takes its place.
+// roster is an immutable list of a backend's replicas, ranked for new requests.
 type roster struct {
-	// tiers are the replicas of one rank each, best first. None is empty.
+	// tiers are not empty, best rank first.
 	tiers []tier
 }
 
-// tier is replicas of one rank, in the order of their addresses.
+// tier has the replicas of one rank, sorted by address.
 type tier struct {
 	rank      rank
 	endpoints []*endpoint
-	// loads are those of the endpoints.
+	// loads are the loads of the endpoints.
 	loads []*balance.Endpoint
 }
 
@@ -53,8 +52,8 @@ func loadsOf(endpoints []*endpoint) []*balance.Endpoint {
 	return loads
 }
 
-// pick returns the replica for a request, or nil if there is none: of those that suit, and of the
-// best rank that one of them has. A frozen one would only keep the request waiting.
+// pick returns a replica for a request: of those for which suits returns true, one of the best rank. It returns nil if there is none. It never
+// picks a frozen replica, where the request would only wait.
 func (r *roster) pick(policy balance.Policy, req balance.Request, suits func(*endpoint, rank) bool) *endpoint {
 	for _, t := range r.tiers {
 		if t.rank == rankFrozen {

@@ -10,15 +10,15 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
-// waiting is the requests whose answer by a replica should begin soon. They wait no longer once the replica shows no sign of life. Watches and
-// tunnels are not among them: they go on if the replica does, and otherwise end with their connections.
+// waiting has the requests that wait for the start of their answer. If the replica freezes, these requests end. Watches and tunnels are not among
+// them. They continue if the replica recovers, and else end with their connections.
 type waiting struct {
 	mu     sync.Mutex
 	frozen bool
 	ends   map[*exchange]context.CancelCauseFunc
 }
 
-// begin returns a context for a request, which the end of the exchange ends.
+// begin returns a context for a request. It ends with the exchange, or when the replica freezes.
 func (w *waiting) begin(ctx context.Context, x *exchange) context.Context {
 	ctx, x.release = context.WithCancelCause(ctx)
 	w.mu.Lock()
@@ -34,14 +34,14 @@ func (w *waiting) begin(ctx context.Context, x *exchange) context.Context {
 	return ctx
 }
 
-// end is called when the answer has begun, or will not come.
+// end says that the answer has begun, or will not come.
 func (w *waiting) end(x *exchange) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.ends, x)
 }
 
-// setFrozen says whether the replica shows no sign of life.
+// setFrozen records whether the replica is frozen.
 func (w *waiting) setFrozen(frozen bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
