@@ -28,6 +28,9 @@ const cancelDelay = time.Second
 // outlast returns a copy of a request that continues for a while after its client is gone.
 func outlast(req *http.Request) (*http.Request, *cancellation) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(req.Context()))
+	if req.Context().Err() != nil {
+		cancel() // the request was not sent, so there is nothing to delay
+	}
 	c := &cancellation{cancel: cancel, cancelled: ctx.Done()}
 	if routing.Of(req).Owner != "" {
 		c.delay = cancelDelay
