@@ -137,7 +137,7 @@ func TestAnswersDoNotShareABuffer(t *testing.T) {
 				}
 				_ = resp.Body.Close()
 				runtime.Gosched()
-				// An answer that could not be passed on must not be in another request's buffer.
+				// No other answer may use the memory of one that was not passed on.
 				if strings.Trim(string(held), letter) != "" {
 					t.Errorf("%d bytes that were held for one answer are those of another", len(held))
 				}

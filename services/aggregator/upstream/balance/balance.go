@@ -1,13 +1,12 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package balance chooses the replica that a request goes to. It knows replicas only by their load:
-// which of them can take requests at all is for the caller to say.
+// Package balance chooses the replica for a request. It knows replicas only by their load. The caller decides which of them can take requests at
+// all.
 //
-//   - TwoChoices looks at two replicas at random and takes the one with less to do. Every replica
-//     does a fair part of everything.
-//   - Rendezvous takes the same replica for the same key, unless that one has too much to do. Every
-//     replica does all of its part of the keys, and when a replica comes or goes, only that part moves.
+//   - TwoChoices compares two random replicas and takes the one with less load. Every replica gets a fair share of all requests.
+//   - Rendezvous takes the same replica for the same key, unless that replica has too much load. When a replica comes or goes, only its share of
+//     the keys moves.
 package balance
 
 import (
@@ -16,20 +15,19 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Kind is what a request means for the replica that serves it. The kinds are counted apart: a
-// thousand watches are nothing to do, until something happens.
+// Kind is the kind of load that a request is. Policies count the kinds apart, because a thousand watches cost nothing until something happens.
 type Kind int
 
 const (
 	// Short is a request that ends by itself.
 	Short Kind = iota
-	// Watch is a request that goes on until one of its ends has enough: also logs and tunnels.
+	// Watch is a request that lasts until one end closes it, such as a watch, a log or a tunnel.
 	Watch
 
 	kinds
 )
 
-// String returns the kind as metrics call it.
+// String returns the name of the kind in metrics.
 func (k Kind) String() string {
 	if k == Watch {
 		return "watch"
@@ -40,11 +38,11 @@ func (k Kind) String() string {
 // Request is what a policy knows about a request.
 type Request struct {
 	Kind Kind
-	// Key is what the request is about, made by Key. Zero: nothing in particular.
+	// Key identifies the subject of the request; see the function Key. Zero stands for none.
 	Key uint64
 }
 
-// Key returns the key of what is named by the parts. It is the same in every process.
+// Key returns the key of a subject with this name. The key is the same in every process.
 func Key(parts ...string) uint64 {
 	key := uint64(len(parts))
 	for _, part := range parts {
@@ -53,7 +51,7 @@ func Key(parts ...string) uint64 {
 	return key
 }
 
-// mix spreads every bit of x over all of the result (the finalizer of SplitMix64).
+// mix lets every bit of x affect all bits of the result (the finalizer of SplitMix64).
 func mix(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
@@ -63,40 +61,39 @@ func mix(x uint64) uint64 {
 	return x
 }
 
-// Policy chooses.
+// Policy chooses an endpoint.
 type Policy interface {
-	// Pick returns the index of the endpoint that the request should go to. There is at least one.
+	// Pick returns the index of the endpoint for the request. endpoints is never empty.
 	Pick(req Request, endpoints []*Endpoint) int
 }
 
 // Endpoint is what a policy knows about a replica. It is safe for concurrent use.
 type Endpoint struct {
-	// seed stands for the name in keyed choices.
+	// seed stands for the name in choices by key.
 	seed     uint64
 	inFlight [kinds]atomic.Int64
 	penalty  penalty
 }
 
-// NewEndpoint returns an endpoint without load. The name decides which keys it gets: whoever calls
-// it by that name sends it the same ones.
+// NewEndpoint returns an endpoint without load. The name decides which keys the endpoint gets, in every process that uses the same name.
 func NewEndpoint(name string) *Endpoint {
 	return &Endpoint{seed: xxhash.Sum64String(name)}
 }
 
-// Begin counts a request until End is called.
+// Begin counts a request as in flight until End.
 func (e *Endpoint) Begin(kind Kind) { e.inFlight[kind].Add(1) }
 
-// End is called when a request that Begin counted is over.
+// End ends a request that Begin counted.
 func (e *Endpoint) End(kind Kind) { e.inFlight[kind].Add(-1) }
 
-// InFlight returns how many requests have begun and not ended.
+// InFlight returns the number of requests in flight.
 func (e *Endpoint) InFlight(kind Kind) int64 { return e.inFlight[kind].Load() }
 
-// Penalize makes the endpoint look busier for a moment: it has refused or failed a request.
+// Penalize makes the endpoint look busier for a moment, because it rejected or failed a request.
 func (e *Endpoint) Penalize() { e.penalty.add() }
 
-// load is what one more request of that kind would wait for. The one more is counted, so that a
-// penalty weighs with an endpoint that has nothing to do, too: failing is fast.
+// load is the load with one more request of this kind. Adding one makes a penalty count for an idle endpoint too. Otherwise an endpoint that fails
+// fast would look idle.
 func (e *Endpoint) load(kind Kind) float64 {
 	return float64(e.InFlight(kind)+1) * (1 + e.penalty.now())
 }

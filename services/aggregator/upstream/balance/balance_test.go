@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// loaded returns an endpoint with requests in flight.
+// loaded returns an endpoint with these requests in flight.
 func loaded(name string, short, watches int) *Endpoint {
 	e := NewEndpoint(name)
 	for range short {
@@ -38,7 +38,7 @@ func TestTwoChoices(t *testing.T) {
 		name      string
 		kind      Kind
 		endpoints func() []*Endpoint
-		// want are those that are taken in the long run.
+		// want are the endpoints that the policy picks in the long run.
 		want []int
 	}{
 		{name: "one", endpoints: func() []*Endpoint { return []*Endpoint{loaded("a", 9, 9)} }, want: []int{0}},
@@ -55,7 +55,7 @@ func TestTwoChoices(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { // time stands still
+			synctest.Test(t, func(t *testing.T) { // stops the clock
 				endpoints, taken := test.endpoints(), map[int]int{}
 				for range 1000 {
 					taken[TwoChoices{}.Pick(Request{Kind: test.kind}, endpoints)]++
@@ -85,7 +85,7 @@ func TestTwoChoicesAreFair(t *testing.T) {
 		taken[i]++
 		running = append(running, i)
 		if len(running) > inFlight {
-			// Any of them is answered next.
+			// Requests end in any order.
 			done := (n * 7919) % len(running)
 			all[running[done]].End(Short)
 			running[done] = running[len(running)-1]
@@ -170,7 +170,7 @@ func TestRendezvousIsBounded(t *testing.T) {
 	tests := []struct {
 		name string
 		kind Kind
-		// load is what the endpoint that the key prefers has, and others what each other one has.
+		// load is the load of the endpoint that the key prefers, and others that of each other one.
 		load, others int
 		penalty      int
 		want         bool
@@ -188,7 +188,7 @@ func TestRendezvousIsBounded(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { // time stands still
+			synctest.Test(t, func(t *testing.T) { // stops the clock
 				all := endpoints("a", "b", "c")
 				for i, e := range all {
 					n := test.others

@@ -11,18 +11,17 @@ import (
 )
 
 const (
-	// penaltyHalfLife is the time in which half of a penalty is forgotten.
+	// penaltyHalfLife is the time in which a penalty falls by half.
 	penaltyHalfLife = time.Second
-	// maxPenalty is as bad as an endpoint can look. It still gets a request now and then, which
-	// may be the one that shows that it is well again.
+	// maxPenalty is the largest penalty. Even with it an endpoint gets a request now and then, which may show that it has recovered.
 	maxPenalty = 16
-	// negligiblePenalty is forgotten altogether.
+	// A penalty below negligiblePenalty becomes zero.
 	negligiblePenalty = 0.05
 )
 
-// penalty is a number of failures, of which old ones count less and less.
+// penalty is a count of failures that decays with time.
 type penalty struct {
-	// some is false while there is nothing to remember, which is nearly always.
+	// some is false while the penalty is zero, which is nearly always.
 	some atomic.Bool
 
 	mu    sync.Mutex

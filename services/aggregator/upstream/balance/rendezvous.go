@@ -5,17 +5,16 @@ package balance
 
 import "math"
 
-// imbalance is how much more than its fair part an endpoint may have to do before requests go to
-// the next one in the order of their key ("consistent hashing with bounded loads", Mirrokni,
-// Thorup, Zadimoghaddam 2016).
+// imbalance limits the load of an endpoint, as a multiple of its fair share. Above it, requests go to the next endpoint in the order of their key
+// ("consistent hashing with bounded loads", Mirrokni, Thorup, Zadimoghaddam 2016).
 const imbalance = 1.25
 
-// freely is how much every endpoint may have to do whatever the others have: with little to do
-// altogether, a fair part would be less than a request, and every second request would move.
+// freely is the load that every endpoint may have, whatever the others have. With little load in all, a fair share would be less than one request,
+// and every second request would move.
 var freely = [kinds]float64{Short: 16, Watch: 64}
 
-// Rendezvous takes the endpoint that comes first in an order of its own for each key (highest
-// random weight), and of those that have not too much to do. Requests without a key go by TwoChoices.
+// Rendezvous orders the endpoints anew for each key (highest random weight). It takes the first one whose load is not too high. TwoChoices picks
+// for requests without a key.
 type Rendezvous struct{ unkeyed TwoChoices }
 
 // Pick implements Policy.

@@ -12,40 +12,37 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// Reason is why a request got no answer.
+// Reason is the reason why a request got no answer.
 type Reason int
 
 const (
-	// Unknown means that it has nothing to do with the replica: the client went away, or the request
-	// cannot be sent at all.
+	// Unknown means a reason that does not concern the replica: the client is gone, or the request cannot be sent at all.
 	Unknown Reason = iota
-	// Unreachable means that no connection could be made. The request never left.
+	// Unreachable means that no connection could be made. The request was not sent.
 	Unreachable
-	// Unsent means that the connection was closed before anything of the request was sent. It never left.
+	// Unsent means that the connection closed before any part of the request was sent.
 	Unsent
 	// Refused means that the replica said that it did not process the request.
 	Refused
-	// Full means that requests of its kind use all connections that they may. It never left.
+	// Full means that all connections for requests of this kind are in use. The request was not sent.
 	Full
-	// Broken means that the connection broke when the request, or a part of it, had been sent. The
-	// replica may have processed it.
+	// Broken means that the connection broke after a part of the request was sent. The replica may have processed it.
 	Broken
-	// Reset means that the replica broke off this one request. It may have processed it.
+	// Reset means that the replica aborted this one request. The replica may have processed it.
 	Reset
 )
 
 var reasons = [...]string{Unknown: "unknown", Unreachable: "unreachable", Unsent: "unsent", Refused: "refused", Full: "full", Broken: "broken", Reset: "reset"}
 
-// String returns the reason as metrics call it.
+// String returns the name of the reason in metrics.
 func (r Reason) String() string { return reasons[r] }
 
-// Unprocessed reports whether the replica can not have processed the request. What is not known to be
-// so is false.
+// Unprocessed reports whether the replica certainly did not process the request. It returns false if unsure.
 func (r Reason) Unprocessed() bool {
 	return r == Unreachable || r == Unsent || r == Refused || r == Full
 }
 
-// Error is the error of a request that got no answer.
+// Error is the error of a request without an answer.
 type Error struct {
 	Reason Reason
 	Err    error
@@ -65,10 +62,10 @@ func ReasonOf(err error) Reason {
 	return Unknown
 }
 
-// ErrFrozen is the cause with which the context of a request ends whose replica shows no sign of life.
+// ErrFrozen is the cause of a context that ends because the replica shows no sign of life.
 var ErrFrozen = errors.New("the replica shows no sign of life")
 
-// ended returns the *Error of a request whose context has ended. sent is whether the replica may have received a part of it.
+// ended returns the *Error of a request whose context has ended. sent says whether the replica may have received a part of it.
 func ended(ctx context.Context, sent bool) *Error {
 	switch cause := context.Cause(ctx); {
 	case !errors.Is(cause, ErrFrozen):
@@ -85,28 +82,28 @@ func Break(err error) error {
 	return &Error{Reason: multiplexedReason(err, true), Err: err}
 }
 
-// Silent reports whether the replica did not answer in time, rather than refusing.
+// Silent reports whether the replica gave no answer in time. It returns false if the replica rejected the connection.
 func Silent(err error) bool {
 	var timeout net.Error
 	return errors.Is(err, context.DeadlineExceeded) || (errors.As(err, &timeout) && timeout.Timeout())
 }
 
-// What x/net/http2 says of requests that were not processed, and exports no name for. Should it
-// change, tests fail, and requests are repeated less often, never more.
+// Texts of errors that x/net/http2 does not export. They mean that a request was not processed. If a text changes, tests fail, and the aggregator
+// retries fewer requests, never more.
 const (
-	// goAway is said of streams above the last one that the server has processed.
+	// goAway is the error of streams above the last one that the server processed.
 	goAway = "http2: Transport received Server's graceful shutdown GOAWAY"
-	// goAwayFirst is said in the same case of the first stream of a connection.
+	// goAwayFirst is the same error for the first stream of a connection.
 	goAwayFirst = "http2: Transport received GOAWAY from server"
-	// notUsable and notEstablished are said before a stream is opened.
+	// notUsable and notEstablished occur before a stream is opened.
 	notUsable      = "http2: client conn not usable"
 	notEstablished = "http2: client conn could not be established"
-	// lost and closed are said of all requests on a connection that ends.
+	// lost and closed are the errors of all requests on a connection that ends.
 	lost   = "http2: client connection lost"
 	closed = "http2: client connection force closed via ClientConn.Close"
 )
 
-// multiplexedReason returns why a request over HTTP/2 failed. The connection is broken or not.
+// multiplexedReason returns why a request over HTTP/2 failed. broken says whether the connection broke.
 func multiplexedReason(err error, broken bool) Reason {
 	var stream http2.StreamError
 	var connection http2.ConnectionError

@@ -15,25 +15,24 @@ import (
 )
 
 const (
-	// maxWarm bounds the connections that are made in advance, for reads that find none idle, and
-	// those that stay when they are idle.
+	// maxWarm limits the connections made in advance, for reads that find none idle, and the idle ones that the pool keeps.
 	maxWarm = 64
-	// maxWarming bounds how many are made in advance at a time.
+	// maxWarming limits the connections that are being made in advance at the same time.
 	maxWarming = 4
 )
 
-// exclusive is the HTTP/1.1 connections of a pool.
+// exclusive has the HTTP/1.1 connections of a pool.
 type exclusive struct {
 	pool *Pool
-	// dial makes a connection. An error is an *Error.
+	// dial makes a connection. Its error is an *Error.
 	dial func(context.Context) (*connection, error)
 
 	mu sync.Mutex
-	// idle are the connections without a request. The last one was used last.
+	// idle are the connections without a request. The last one was used most recently.
 	idle []*connection
-	// open counts all connections but tunnels, and warming those that are being made in advance.
+	// open counts all connections except tunnels. warming counts those that are being made in advance.
 	open, warming int
-	// few counts those with a request that asked for Few.
+	// few counts the connections in use by requests that asked for Few.
 	few int
 }
 
@@ -44,7 +43,7 @@ type connection struct {
 	counted *counted
 	// idleSince is when its last request ended.
 	idleSince time.Time
-	// few is set while its request is one that asked for Few.
+	// few is true if its current request asked for Few.
 	few bool
 }
 
@@ -53,10 +52,10 @@ type dialedKey struct{}
 func (e *exclusive) init(p *Pool) {
 	e.pool = p
 	transport := &http.Transport{
-		// The client's Accept-Encoding is the one that counts.
+		// The transport must not add an Accept-Encoding to the client's.
 		DisableCompression:    true,
 		ExpectContinueTimeout: expectContinueTimeout,
-		// The connection goes to the address of the pool, and what it is made of to the caller.
+		// The pool knows the address. The caller gets the connection and its parts.
 		DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			s, conn, err := p.dial(ctx, protocolHTTP1)
 			if err != nil {
@@ -114,7 +113,7 @@ func (e *exclusive) endFew() {
 	e.few--
 }
 
-// end is called when the request on a connection has ended.
+// end records that the request on a connection has ended.
 func (e *exclusive) end(c *connection) {
 	if c.few {
 		c.few = false
@@ -122,8 +121,7 @@ func (e *exclusive) end(c *connection) {
 	}
 }
 
-// idleOrLater returns an idle connection for one request. If there is none it returns nil, and has one
-// made for another time.
+// idleOrLater returns an idle connection. If there is none, it returns nil, and makes a connection in the background for later reads.
 func (e *exclusive) idleOrLater() *connection {
 	if c := e.take(); c != nil {
 		return c
@@ -133,7 +131,7 @@ func (e *exclusive) idleOrLater() *connection {
 	if e.open < maxWarm && e.warming < maxWarming {
 		e.warming++
 		e.open++
-		go e.warm() // ends by its timeouts
+		go e.warm() // timeouts end it
 	}
 	return nil
 }
@@ -185,7 +183,7 @@ func (e *exclusive) connect(ctx context.Context) (*connection, error) {
 	return c, nil
 }
 
-// put makes the connection available to the next request, if it can take one.
+// put makes the connection idle, if it can take another request.
 func (e *exclusive) put(c *connection) {
 	e.end(c)
 	if c.Available() == 0 || !e.pool.usable(c.socket) || e.pool.retiring() {
@@ -206,7 +204,7 @@ func (e *exclusive) put(c *connection) {
 
 func (e *exclusive) drop(c *connection) {
 	e.end(c)
-	_ = c.Close() // nobody uses it
+	_ = c.Close() // it is not in use
 	e.forget()
 }
 
@@ -235,13 +233,13 @@ func (e *exclusive) roundTrip(c *connection, req *http.Request) (*http.Response,
 	}
 	switch {
 	case resp.StatusCode == http.StatusSwitchingProtocols && req.Header["Upgrade"] == nil:
-		resp.Body.Close() //nolint:errcheck // it closes the connection
+		resp.Body.Close() //nolint:errcheck // this closes the connection
 		e.end(c)
 		e.forget()
 		return nil, &Error{Reason: Broken, Err: errors.New("the replica changes the protocol without being asked")}
 	case resp.StatusCode == http.StatusSwitchingProtocols:
 		e.end(c)
-		e.forget() // the connection is a tunnel now, and closed with the body
+		e.forget() // the connection is a tunnel now; closing the body closes it
 	case resp.Body == http.NoBody:
 		e.put(c)
 	default:
@@ -250,7 +248,7 @@ func (e *exclusive) roundTrip(c *connection, req *http.Request) (*http.Response,
 	return resp, nil
 }
 
-// withoutBlanks returns the request with a query that means the same.
+// withoutBlanks returns the request with blanks in its query escaped.
 func withoutBlanks(req *http.Request) *http.Request {
 	escaped, target := *req, *req.URL
 	target.RawQuery = strings.ReplaceAll(target.RawQuery, " ", "%20")
@@ -258,7 +256,7 @@ func withoutBlanks(req *http.Request) *http.Request {
 	return &escaped
 }
 
-// tidy closes what was idle for too long, or is not to be used any more.
+// tidy closes connections that were idle for too long, or may not take requests any more.
 func (e *exclusive) tidy() {
 	now := time.Now()
 	var unused []*connection
@@ -279,7 +277,7 @@ func (e *exclusive) tidy() {
 	}
 }
 
-// content is the body of an answer. Its end makes the connection available again.
+// content is the body of an answer. When it ends, the connection becomes idle.
 type content struct {
 	io.ReadCloser
 	once sync.Once

@@ -18,8 +18,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
-// FuzzAnswer has a replica send any bytes over HTTP/1.1 after it has the whole request. The answer is what net/http reads, and if there is none,
-// the request counts as one that the replica may have processed.
+// FuzzAnswer has a replica answer with any bytes over HTTP/1.1, once it has the whole request. The answer must be the one that net/http reads. If
+// there is none, the request must count as possibly processed.
 func FuzzAnswer(f *testing.F) {
 	for _, answer := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody", "HTTP/1.1 200 OK\r\n\r\nuntil the end", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort", "",
@@ -42,7 +42,7 @@ func FuzzAnswer(f *testing.F) {
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
-				return // closed
+				return // the listener is closed
 			}
 			go func() {
 				defer conn.Close() //nolint:errcheck // the client sees it
@@ -80,7 +80,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// firstAnswer reads the first answer that is not 1xx.
+// firstAnswer returns the first answer with a status other than 1xx.
 func firstAnswer(t *testing.T, data []byte, req *http.Request) *http.Response {
 	t.Helper()
 	reader := bufio.NewReader(bytes.NewReader(data))

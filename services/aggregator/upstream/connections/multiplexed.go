@@ -14,29 +14,28 @@ import (
 )
 
 const (
-	// pingAfter is how long nothing is heard on a connection before the other end is asked whether
-	// it is there, and pingTimeout how long it may take to say so. Together they bound how long a
-	// request waits for a replica that is frozen or cut off.
+	// pingAfter is the time without traffic after which a connection sends a ping, and pingTimeout how long the answer may take. Their sum is how
+	// long a request can wait for a replica that is frozen or cut off.
 	pingAfter   = 2 * time.Second
 	pingTimeout = 2 * time.Second
-	// expectContinueTimeout is how long a client that says "Expect: 100-continue" waits for a replica to want its body, or to refuse it.
+	// expectContinueTimeout is how long a client with "Expect: 100-continue" waits until the replica accepts or rejects its body.
 	expectContinueTimeout = 10 * time.Second
-	// maxFrame lets a replica send a list in large pieces. The default of 16 KiB costs a fifth more.
+	// maxFrame lets a replica send lists in large frames. With the default of 16 KiB they cost a fifth more processor time.
 	maxFrame = 256 << 10
-	// Window is how much of an answer a replica may send before the client has taken it. It bounds the memory that a client takes
-	// that does not read. There is no bound for all requests on a connection, or one of them could hold up the others.
+	// Window is how many bytes of an answer a replica may send before the client has received them. It limits the memory of a client that does not
+	// read. The connection as a whole has no limit, because one slow request would then block the others.
 	Window = 256 << 10
 )
 
-// multiplexed is the HTTP/2 connections of a pool. There is more than one when a replica allows no
-// more requests on the others (100 is the default of API servers).
+// multiplexed has the HTTP/2 connections of a pool. It makes another one when a replica accepts no more requests on the others (API servers accept
+// 100 by default).
 type multiplexed struct {
 	pool      *Pool
 	transport *http2.Transport
 
 	mu    sync.Mutex
 	conns []*shared
-	// dialing is the connection that is being made, for all who wait for one.
+	// dialing is the connection that is being made, for all requests that wait for one.
 	dialing *dialing
 }
 
@@ -46,7 +45,7 @@ type shared struct {
 	socket *socket
 }
 
-// dialing is a connection that is being made. The error is set when done is closed.
+// dialing is a connection that is being made. err is valid once done is closed.
 type dialing struct {
 	done chan struct{}
 	err  error
@@ -54,12 +53,12 @@ type dialing struct {
 
 func (m *multiplexed) init(p *Pool) {
 	m.pool = p
-	// x/net/http2 takes the window from a transport of net/http only, and has no error for a new one.
+	// x/net/http2 takes the window only from a transport of net/http. For a new transport there is no error.
 	m.transport, _ = http2.ConfigureTransports(&http.Transport{
 		HTTP2:                 &http.HTTP2Config{MaxReceiveBufferPerStream: Window},
 		ExpectContinueTimeout: expectContinueTimeout,
 	})
-	// The client's Accept-Encoding is the one that counts.
+	// The transport must not add an Accept-Encoding to the client's.
 	m.transport.DisableCompression = true
 	m.transport.ReadIdleTimeout = pingAfter
 	m.transport.PingTimeout = pingTimeout
@@ -78,11 +77,11 @@ func (m *multiplexed) roundTrip(c *shared, req *http.Request) (*http.Response, e
 	return resp, nil
 }
 
-// reserve takes a place for a request on the connection, if it has one.
+// reserve takes a place for a request on the connection. It returns false if the connection is full.
 func (c *shared) reserve() bool { return c.ReserveNewRequest() }
 
-// get returns a usable connection that suits, and makes one if there is none. The error is
-// errHTTP1Only where there can be none.
+// get returns a usable connection for which suits returns true, and makes one if necessary. The error is errHTTP1Only if the replica speaks only
+// HTTP/1.1.
 func (m *multiplexed) get(ctx context.Context, suits func(*shared) bool) (*shared, error) {
 	for {
 		if m.pool.http1Only.Load() {
@@ -103,7 +102,7 @@ func (m *multiplexed) get(ctx context.Context, suits func(*shared) bool) (*share
 	}
 }
 
-// find returns a connection that suits, or else one that is being made.
+// find returns a connection for which suits returns true, or else the one that is being made.
 func (m *multiplexed) find(suits func(*shared) bool) (*shared, *dialing) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -114,7 +113,7 @@ func (m *multiplexed) find(suits func(*shared) bool) (*shared, *dialing) {
 	}
 	if m.dialing == nil {
 		m.dialing = &dialing{done: make(chan struct{})}
-		// On behalf of all who wait, so not in the name of one of them. It ends by its timeouts.
+		// All waiting requests share it, so it uses the context of none. Timeouts end it.
 		go m.dial(m.dialing)
 	}
 	return nil, m.dialing
@@ -140,7 +139,7 @@ func (m *multiplexed) connect() (*shared, error) {
 	}
 	c, err := m.transport.NewClientConn(newDelayed(&counted{Conn: conn}))
 	if err != nil {
-		_ = s.Close() // what counts is the error before
+		_ = s.Close() // the first error counts
 		return nil, &Error{Reason: Unreachable, Err: err}
 	}
 	return &shared{c, s}, nil
@@ -150,7 +149,7 @@ func (m *multiplexed) dropGone() {
 	m.conns = slices.DeleteFunc(m.conns, func(c *shared) bool { return c.socket.gone() })
 }
 
-// ping asks the replica on one connection whether it is there, and makes one if there is none.
+// ping sends a ping on any connection, and makes one if necessary.
 func (m *multiplexed) ping(ctx context.Context) error {
 	c, err := m.get(ctx, func(*shared) bool { return true })
 	if err != nil {
@@ -159,7 +158,7 @@ func (m *multiplexed) ping(ctx context.Context) error {
 	return c.Ping(ctx)
 }
 
-// tidy closes connections that are outdated once nobody uses them. Those that are idle close themselves.
+// tidy closes outdated connections without requests. Idle connections close themselves.
 func (m *multiplexed) tidy() {
 	m.mu.Lock()
 	m.dropGone()
@@ -171,7 +170,7 @@ func (m *multiplexed) tidy() {
 		}
 		c.SetDoNotReuse()
 		if state := c.State(); state.StreamsActive+state.StreamsReserved+state.StreamsPending == 0 {
-			_ = c.Close() // nobody uses it
+			_ = c.Close() // it is not in use
 		}
 	}
 }

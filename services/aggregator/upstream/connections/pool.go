@@ -18,18 +18,17 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// MaxFew is how many connections requests may use that ask for Few.
+// MaxFew is the number of connections that requests for Few may use.
 const MaxFew = 64
 
 const (
-	// connectTimeout and handshakeTimeout bound the time that a request waits for a replica whose
-	// host, or which itself, does not answer.
+	// connectTimeout and handshakeTimeout limit how long a request waits for a replica, or a host, that does not respond.
 	connectTimeout   = 2 * time.Second
 	handshakeTimeout = 2 * time.Second
-	// keepAlive is the interval of TCP keep-alives.
+	// keepAlive is the time between TCP keep-alive probes.
 	keepAlive = 30 * time.Second
-	// idleTimeout is when a connection that nobody uses is closed. It is less than an API server's
-	// (90 s), so that there is seldom a request on a connection that is being closed.
+	// idleTimeout is how long a connection may stay unused. It is shorter than an API server's 90 s, so that a request seldom meets a connection
+	// that the server is closing.
 	idleTimeout = 60 * time.Second
 )
 
@@ -37,27 +36,26 @@ const (
 type Wire int
 
 const (
-	// Multiplexed is an HTTP/2 connection, shared with others.
+	// Multiplexed is a shared HTTP/2 connection.
 	Multiplexed Wire = iota
-	// Exclusive is an HTTP/1.1 connection that no other request shares.
+	// Exclusive is an HTTP/1.1 connection for one request at a time.
 	Exclusive
-	// Few is an exclusive connection, of which there are at most MaxFew for such requests.
+	// Few is an exclusive connection too, but requests for Few use no more than MaxFew.
 	Few
-	// Either is an exclusive connection if one is idle, and else a multiplexed one: a request does
-	// not wait for a handshake that others have been through.
+	// Either is an idle exclusive connection, or else a multiplexed one. So a request need not wait for a handshake.
 	Either
 )
 
-// Protocols, as ALPN and metrics call them.
+// The names of the protocols in ALPN and metrics.
 const (
 	protocolHTTP1 = "http/1.1"
 	protocolHTTP2 = "h2"
 )
 
-// Protocols are the names by which Options.Observe hears of them.
+// Protocols are the names that Options.Observe gets.
 var Protocols = []string{protocolHTTP1, protocolHTTP2}
 
-// Pool is the connections to one replica.
+// Pool has the connections to one replica.
 type Pool struct {
 	address string
 	trust   *Trust
@@ -66,7 +64,7 @@ type Pool struct {
 	multiplexed multiplexed
 	exclusive   exclusive
 
-	// http1Only is set when the replica turned out not to speak HTTP/2 (--disable-http2-serving).
+	// http1Only is true after the replica turned out not to speak HTTP/2 (--disable-http2-serving).
 	http1Only atomic.Bool
 
 	mu      sync.Mutex
@@ -74,20 +72,20 @@ type Pool struct {
 	retired bool
 }
 
-// Dial makes a TCP connection, as net.Dialer.DialContext does.
+// Dial makes a TCP connection. net.Dialer.DialContext has this type.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Options are what a pool can do without.
+// Options are optional settings of a pool.
 type Options struct {
-	// Dial makes TCP connections, if not the network's own is to.
+	// Dial makes TCP connections. If it is nil, net.Dialer does.
 	Dial Dial
-	// Observe hears of each connection that is made (1) and closed (-1).
+	// Observe gets 1 for each new connection, and -1 for each closed one.
 	Observe func(protocol string, change int)
-	// Closed hears at once of each connection that is closed, by whom ever. It must not block.
+	// Closed is called at once when a connection closes, whichever end closed it. It must not block.
 	Closed func()
 }
 
-// New returns a pool without connections to a replica at an address, host:port.
+// New returns a pool for the replica at an address, host:port. It has no connections yet.
 func New(address string, trust *Trust, options Options) *Pool {
 	if options.Dial == nil {
 		dialer := net.Dialer{KeepAlive: keepAlive}
@@ -105,13 +103,12 @@ func New(address string, trust *Trust, options Options) *Pool {
 	return p
 }
 
-// RoundTrip sends the request to the replica, once. The URL's scheme and host must be set, but mean
-// nothing here. An error is an *Error.
+// RoundTrip sends the request to the replica, once. The URL must have a scheme and a host, but they have no effect. The error is an *Error.
 func (p *Pool) RoundTrip(req *http.Request, wire Wire) (*http.Response, error) {
 	if req.Context().Err() != nil {
 		return nil, abandon(req, ended(req.Context(), false))
 	}
-	// Over HTTP/1.1 net/http sends no host instead of an invalid one. Over HTTP/2 it refuses it.
+	// With an invalid host, net/http sends an empty one over HTTP/1.1, but returns an error over HTTP/2.
 	if wire == Either && !hasBlank(req) && httpguts.ValidHostHeader(req.Host) {
 		if c := p.exclusive.idleOrLater(); c != nil {
 			return p.exclusive.roundTrip(c, req)
@@ -133,14 +130,13 @@ func (p *Pool) RoundTrip(req *http.Request, wire Wire) (*http.Response, error) {
 	return p.exclusive.roundTrip(c, req)
 }
 
-// hasBlank reports whether the query has a blank, as it can have in HTTP/2. In HTTP/1.1 it would end
-// the path.
+// hasBlank reports whether the query contains a blank. HTTP/2 allows that. In HTTP/1.1 the blank would end the path.
 func hasBlank(req *http.Request) bool { return strings.IndexByte(req.URL.RawQuery, ' ') >= 0 }
 
-// abandon closes the body of a request for which there is no connection, as a RoundTripper has to.
+// abandon closes the body of a request without a connection, as every RoundTripper must, and returns err.
 func abandon(req *http.Request, err error) error {
 	if req.Body != nil {
-		_ = req.Body.Close() // has no error that matters here
+		_ = req.Body.Close() // its error does not matter
 	}
 	return err
 }
@@ -150,7 +146,7 @@ var (
 	errHTTP1Only = errors.New("the replica does not speak HTTP/2")
 )
 
-// dial makes a connection. An error is an *Error.
+// dial makes a connection. Its error is an *Error.
 func (p *Pool) dial(ctx context.Context, protocol string) (*socket, *tls.Conn, error) {
 	s, conn, err := p.connect(ctx, protocol)
 	if err != nil {
@@ -178,7 +174,7 @@ func (p *Pool) connect(ctx context.Context, protocol string) (*socket, *tls.Conn
 	ctx, cancel = context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	if err := conn.HandshakeContext(ctx); err != nil {
-		_ = s.Close() // what counts is the error before
+		_ = s.Close() // the first error counts
 		return nil, nil, fmt.Errorf("TLS handshake with %s: %w", p.address, err)
 	}
 	if protocol == protocolHTTP2 && conn.ConnectionState().NegotiatedProtocol != protocolHTTP2 {
@@ -189,7 +185,7 @@ func (p *Pool) connect(ctx context.Context, protocol string) (*socket, *tls.Conn
 	return s, conn, nil
 }
 
-// register makes the pool the owner of a new connection.
+// register adds a new connection to the pool.
 func (p *Pool) register(raw net.Conn, protocol string) (*socket, error) {
 	s := &socket{Conn: raw, material: p.trust.current.Load(), onClose: func(s *socket) {
 		p.mu.Lock()
@@ -213,14 +209,13 @@ func (p *Pool) usable(s *socket) bool {
 	return !s.gone() && s.material == p.trust.current.Load()
 }
 
-// Answers asks the replica, below HTTP, whether it is alive. It is not when it is frozen, however long
-// it has to do with what it was asked for.
+// Answers pings the replica. A frozen replica does not answer. A busy one does, however much work it has.
 func (p *Pool) Answers(ctx context.Context) error {
 	err := p.multiplexed.ping(ctx)
 	if !errors.Is(err, errHTTP1Only) {
 		return err
 	}
-	// There is no ping; a handshake is the next best.
+	// HTTP/1.1 has no ping; a handshake comes closest.
 	c, err := p.exclusive.connect(ctx)
 	if err == nil {
 		c.Release()
@@ -229,7 +224,7 @@ func (p *Pool) Answers(ctx context.Context) error {
 	return err
 }
 
-// Break closes all connections at once, without asking the replica. The requests on them fail.
+// Break closes all connections at once, without telling the replica. Their requests fail.
 func (p *Pool) Break() {
 	p.mu.Lock()
 	sockets := make([]*socket, 0, len(p.sockets))
@@ -239,22 +234,21 @@ func (p *Pool) Break() {
 	p.mu.Unlock()
 	for _, s := range sockets {
 		s.broken.Store(true)
-		_ = s.Close() // nobody is left to tell
+		_ = s.Close() // nobody to tell
 	}
 }
 
-// Tidy closes connections that nobody uses or should use.
+// Tidy closes connections that are idle for too long or outdated.
 func (p *Pool) Tidy() {
 	if p.open() == 0 {
-		// The next to listen there may speak HTTP/2.
+		// The next server at this address may speak HTTP/2.
 		p.http1Only.Store(false)
 	}
 	p.exclusive.tidy()
 	p.multiplexed.tidy()
 }
 
-// Retire closes every connection as soon as its requests are done, and makes no other. It returns
-// when all are closed, or the context ends.
+// Retire closes each connection when its requests are done, and makes no new ones. It returns when all are closed, or when the context ends.
 func (p *Pool) Retire(ctx context.Context) {
 	p.mu.Lock()
 	p.retired = true
@@ -272,7 +266,7 @@ func (p *Pool) Retire(ctx context.Context) {
 	}
 }
 
-// retireInterval is how often a pool that ends looks whether it has.
+// retireInterval is the time between two looks for connections that Retire can close.
 const retireInterval = 100 * time.Millisecond
 
 func (p *Pool) retiring() bool {

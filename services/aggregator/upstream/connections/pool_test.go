@@ -27,7 +27,7 @@ import (
 
 const serverName = "core.tripod-system.svc"
 
-// counts are the connections of a pool by protocol.
+// counts has the number of open connections by protocol.
 type counts struct{ http1, http2 atomic.Int64 }
 
 func (c *counts) observe(protocol string, change int) {
@@ -68,7 +68,7 @@ func newRequest(t testing.TB, method, body string) *http.Request {
 	t.Helper()
 	var reader io.Reader
 	if body != "" {
-		// Without a GetBody, as a server receives it.
+		// A request at a server has no GetBody.
 		reader = io.MultiReader(strings.NewReader(body))
 	}
 	req, err := http.NewRequestWithContext(t.Context(), method, "https://replica/path", reader)
@@ -88,7 +88,7 @@ func do(t testing.TB, pool *connections.Pool, req *http.Request, wire connection
 	return string(answer), err
 }
 
-// Who says "Expect: 100-continue" may be refused before the body is read.
+// A server may reject a request with "Expect: 100-continue" without reading the body.
 func TestABodyWaitsUntilItIsExpected(t *testing.T) {
 	pki := connectionstest.NewPKI(t)
 	pool, _ := newPool(t, pki, serve(t, pki, func(w http.ResponseWriter, req *http.Request) {
@@ -117,7 +117,7 @@ func TestABodyWaitsUntilItIsExpected(t *testing.T) {
 	}
 }
 
-// readSeen notes that it was read from.
+// readSeen records that something read from it.
 type readSeen struct {
 	io.Reader
 	seen atomic.Bool
@@ -207,7 +207,7 @@ func TestAnotherServiceIsUnreachable(t *testing.T) {
 func TestAHandshakeThatHangsIsSilentAndShort(t *testing.T) {
 	t.Parallel()
 	pki := connectionstest.NewPKI(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // accepts nothing, as a process that is stopped
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // it accepts nothing, like a stopped process
 	require.NoError(t, err)
 	defer listener.Close()
 	pool, _ := newPool(t, pki, listener.Addr().String())
@@ -261,7 +261,7 @@ func TestReadsUseIdleConnectionsAndDoNotWaitForOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	assert.Equal(t, "HTTP/2.0", <-protocols, "the first read went over")
-	for range 1000 { // until the connection that was made for the next one is there
+	for range 1000 { // until the connection for the next read exists
 		if _, err := do(t, pool, newRequest(t, http.MethodGet, ""), connections.Either); err != nil {
 			t.Fatal(err)
 		}
@@ -312,7 +312,7 @@ func TestBlanksInAQueryArrive(t *testing.T) {
 	})
 	pool, _ := newPool(t, pki, address)
 	if _, err := do(t, pool, newRequest(t, http.MethodGet, ""), connections.Exclusive); err != nil {
-		t.Fatal(err) // now a connection is idle
+		t.Fatal(err) // now one connection is idle
 	}
 	for wire, want := range map[connections.Wire]string{
 		connections.Either: "HTTP/2.0 a in (b)", connections.Multiplexed: "HTTP/2.0 a in (b)", connections.Exclusive: "HTTP/1.1 a in (b)",
@@ -334,7 +334,7 @@ func TestMoreRequestsThanAConnectionTakes(t *testing.T) {
 		<-release
 	})
 	pool, open := newPool(t, pki, address)
-	const requests = 600 // httptest's servers take 250 at a time on a connection
+	const requests = 600 // servers of httptest accept 250 at a time on a connection
 	waiting.Add(requests)
 	var done sync.WaitGroup
 	for range requests {
@@ -367,7 +367,7 @@ func TestAStreamThatIsLargerThanItsWindowArrives(t *testing.T) {
 	}
 }
 
-// countingConn counts what is written to it.
+// countingConn counts writes.
 type countingConn struct {
 	net.Conn
 	writes *atomic.Int64
@@ -381,7 +381,7 @@ func (c countingConn) Write(p []byte) (int, error) {
 func TestReadingEventsTakesFewWrites(t *testing.T) {
 	const (
 		events, length = 400, 1 << 10
-		updateDelay    = 5 * time.Millisecond // of the package
+		updateDelay    = 5 * time.Millisecond // the value of the package
 	)
 	pki := connectionstest.NewPKI(t)
 	read := make(chan bool)
@@ -411,7 +411,7 @@ func TestReadingEventsTakesFewWrites(t *testing.T) {
 		}
 		read <- true
 	}
-	// Left alone, there would be one for every 4 KiB.
+	// x/net/http2 alone would send one for every 4 KiB.
 	if got, most := writes.Load()-before, int64(10+time.Since(began)/updateDelay); got > most {
 		t.Errorf("there were %d writes for %d events, want %d at most", got, events, most)
 	}
@@ -427,7 +427,7 @@ func TestTunnelsPassInBothDirections(t *testing.T) {
 		}
 		defer conn.Close()
 		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+req.Header.Get("Upgrade")+"\r\n\r\n")
-		_, _ = io.Copy(conn, buffered) // until the client has sent all
+		_, _ = io.Copy(conn, buffered) // until the client has sent everything
 		_, _ = io.WriteString(conn, "end")
 	})
 	pool, open := newPool(t, pki, address)
@@ -501,7 +501,7 @@ func TestAPoolThatRetiresFinishesItsRequests(t *testing.T) {
 		defer close(retired)
 		pool.Retire(t.Context())
 	}()
-	for { // until it is retiring
+	for { // until the pool retires
 		_, err := do(t, pool, newRequest(t, http.MethodPost, ""), connections.Exclusive)
 		if err != nil {
 			if got := connections.ReasonOf(err); got != connections.Unreachable {
@@ -556,7 +556,7 @@ func TestAnswersIsAskedBelowHTTP(t *testing.T) {
 	pool, _ = newPool(t, pki, frozen.Address)
 	go do(t, pool, newRequest(t, http.MethodGet, ""), connections.Multiplexed) //nolint:errcheck // it gets no answer
 	for frozen.Processed() == 0 {
-		time.Sleep(time.Millisecond) // until it has frozen
+		time.Sleep(time.Millisecond) // until the server freezes
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -594,7 +594,7 @@ func TestConnectionsWithOldCertificatesTakeNoNewRequests(t *testing.T) {
 	}
 	pki.Renew(t)
 	for _, wire := range []connections.Wire{connections.Exclusive, connections.Multiplexed} {
-		for { // until the change is noticed
+		for { // until the pool notices the change
 			if _, err := do(t, pool, newRequest(t, http.MethodGet, ""), wire); err != nil {
 				t.Fatal(err)
 			}

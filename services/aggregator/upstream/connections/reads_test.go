@@ -18,7 +18,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
-// warm reads until an HTTP/1.1 connection for reads is idle.
+// warm reads until one HTTP/1.1 connection is idle.
 func warm(t testing.TB, pool *connections.Pool, open *counts) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; {
@@ -92,7 +92,7 @@ func TestReadsDoNotUseConnectionsThatWereClosed(t *testing.T) {
 	pool, open := newPool(t, pki, server.Address)
 	for range 5 {
 		warm(t, pool, open)
-		// Until the other ends are closed, those of connections that were just being made too, and all are known to be.
+		// Wait until the server has closed all connections, even those just being made, and the pool knows.
 		for server.Connections() > 0 || open.http1.Load()+open.http2.Load() > 0 {
 			server.CloseConnections()
 			time.Sleep(time.Millisecond)
@@ -104,7 +104,7 @@ func TestReadsDoNotUseConnectionsThatWereClosed(t *testing.T) {
 	}
 }
 
-// TestOneReadAfterAnother is about what could be left of one read when the next one uses its connection.
+// TestOneReadAfterAnother checks that nothing of one read affects the next one on its connection.
 func TestOneReadAfterAnother(t *testing.T) {
 	pki := connectionstest.NewPKI(t)
 	long := strings.Repeat("0123456789", 10_000)
@@ -205,7 +205,7 @@ func TestOneReadAfterAnother(t *testing.T) {
 	})
 }
 
-// BenchmarkRead is a short read over an idle connection.
+// BenchmarkRead measures a short read over an idle connection.
 func BenchmarkRead(b *testing.B) {
 	pki := connectionstest.NewPKI(b)
 	content := strings.Repeat("x", 1200)

@@ -10,13 +10,12 @@ import (
 	"sync/atomic"
 )
 
-// socket is the TCP connection below TLS. It tells how it ended, and can be closed without asking
-// the other end, which may not answer.
+// socket is a connection without its TLS. It knows how it ended. Break can close it without telling the other end, which may not respond.
 type socket struct {
 	net.Conn
-	// material is that of its handshake.
+	// material is the TLS configuration of its handshake.
 	material *material
-	// broken is set when the other end, or the network, has ended it.
+	// broken is true if the other end or the network closed it.
 	broken atomic.Bool
 	closed atomic.Bool
 	once   sync.Once
@@ -49,7 +48,7 @@ func (s *socket) Close() error {
 // gone reports whether nothing can be sent any more.
 func (s *socket) gone() bool { return s.closed.Load() || s.broken.Load() }
 
-// counted is a TLS connection that counts what is sent, without what TLS itself sends.
+// counted is a TLS connection that counts the bytes sent by its user, without those of TLS itself.
 type counted struct {
 	*tls.Conn
 	sent atomic.Int64

@@ -14,44 +14,44 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Files are what a client shows to the servers of a service, and how it knows them.
+// Files are the files of a TLS client.
 type Files struct {
-	// CA signs the certificates of the servers.
+	// CA has the CA certificates that sign the certificates of servers.
 	CA string
-	// Cert and Key are the client's own certificate.
+	// Cert and Key are the client's own certificate and key.
 	Cert, Key string
 }
 
-// Trust makes the TLS configuration of connections to the servers of one service. When it changes,
-// connections made before take no new requests.
+// Trust has the TLS configuration for connections to the servers of one service. When the configuration changes, older connections take no new
+// requests.
 type Trust struct {
 	current atomic.Pointer[material]
 
-	// What follows is nil, or not used, for a trust that is set and not read from files.
+	// The fields below are for a trust from files. They are unused in a fixed one.
 
 	serverName string
 	ca         *dynamiccertificates.DynamicFileCAContent
 	pair       *dynamiccertificates.DynamicCertKeyPairContent
-	// reading is held while the files' content is taken over.
+	// reading is held while Trust reads the files.
 	reading sync.Mutex
 }
 
-// material is what a trust consists of at one time. Each change makes another one.
+// material is a TLS configuration. Each change makes a new one.
 type material struct{ config *tls.Config }
 
-// NewFixedTrust returns a trust that is what it was last Set to.
+// NewFixedTrust returns a trust that changes only with Set.
 func NewFixedTrust(config *tls.Config) *Trust {
 	t := &Trust{}
 	t.Set(config)
 	return t
 }
 
-// Set changes the trust. The configuration's protocols (NextProtos) mean nothing here.
+// Set changes the configuration. NextProtos has no effect.
 func (t *Trust) Set(config *tls.Config) {
 	t.current.Store(&material{config})
 }
 
-// NewTrust returns the trust in servers whose certificate has that DNS name, whatever their address is.
+// NewTrust returns the trust in servers with this DNS name in their certificate, whatever their address.
 func NewTrust(serverName string, files Files) (*Trust, error) {
 	t := &Trust{serverName: serverName}
 	var err error
@@ -69,7 +69,7 @@ func NewTrust(serverName string, files Files) (*Trust, error) {
 	return t, nil
 }
 
-// Run watches the files until the context ends, and takes over what they change to.
+// Run watches the files and reads changes, until the context ends.
 func (t *Trust) Run(ctx context.Context) {
 	if t.ca == nil {
 		return
@@ -80,7 +80,7 @@ func (t *Trust) Run(ctx context.Context) {
 	watches.Wait()
 }
 
-// Enqueue implements dynamiccertificates.Listener: the content of a file has changed.
+// Enqueue implements dynamiccertificates.Listener. It runs when the content of a file has changed.
 func (t *Trust) Enqueue() {
 	if err := t.read(); err != nil {
 		klog.ErrorS(err, "Connections go on with the certificates from before", "server", t.serverName)
@@ -102,19 +102,18 @@ func (t *Trust) read() error {
 		RootCAs:    options.Roots,
 		ServerName: t.serverName,
 		MinVersion: tls.VersionTLS12,
-		// Not Certificates: the client's is shown even where the server names other CAs, so that
-		// the server can say what is wrong with it.
+		// Unlike Certificates, this presents the certificate even if the server asks for other CAs. The server can then report what is wrong.
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil },
 	})
 	return nil
 }
 
-// configFor returns the configuration of a connection that speaks the protocol.
+// configFor returns the configuration of a connection for this protocol.
 func (m *material) configFor(protocol string) *tls.Config {
 	config := m.config.Clone()
 	config.NextProtos = []string{protocol}
 	if protocol == protocolHTTP2 {
-		config.NextProtos = append(config.NextProtos, protocolHTTP1) // to be told, instead of being refused
+		config.NextProtos = append(config.NextProtos, protocolHTTP1) // without it, such a server would reject the handshake
 	}
 	return config
 }

@@ -10,31 +10,30 @@ import (
 	"time"
 )
 
-// delayed is the sending half of an HTTP/2 connection, that holds WINDOW_UPDATE frames back until there is something else to send, or some time
-// has passed. x/net/http2 sends one for every 4 KiB that are read, by itself: for a watch that is one for three or four
-// events, each of which is a TLS record and a system call here and there. The replica does not notice, because no window loses
-// more than a half.
+// delayed is the sending half of an HTTP/2 connection. It holds WINDOW_UPDATE frames back until something else is sent, or updateDelay has passed.
+// By itself, x/net/http2 sends one for every 4 KiB that are read. For a watch that is one for three or four events, and each is a TLS record, a
+// write here and a read there. The replica does not notice the delay, because no window loses more than a half.
 type delayed struct {
 	*counted
 
 	mu sync.Mutex
-	// frames are where the last write ended.
+	// frames knows where in a frame the last write ended.
 	frames frames
 	held   []byte
-	// grants is how many bytes the held frames let the replica send.
+	// grants is the number of bytes for which the held frames open the window.
 	grants int
 	timer  *time.Timer
 	err    error
 }
 
 const (
-	// updateDelay is how long a WINDOW_UPDATE may wait.
+	// updateDelay is how long a WINDOW_UPDATE may be held.
 	updateDelay = 5 * time.Millisecond
-	// farewell is how long it may take to tell the replica that the connection is closed.
+	// farewell is how long telling the replica about the end of the connection may take.
 	farewell = 250 * time.Millisecond
-	// maxHeldUpdates is how many bytes of such frames wait at most: those of 64 frames.
+	// maxHeldUpdates limits the size of held frames. It is the size of 64 frames.
 	maxHeldUpdates = 64 * updateLength
-	// maxHeldGrants is how many bytes they may let the replica send. It can send as many without them.
+	// maxHeldGrants limits the bytes for which held frames would open the window. The replica can send as many without them.
 	maxHeldGrants = Window / 2
 )
 
@@ -75,10 +74,10 @@ func (d *delayed) Write(p []byte) (int, error) {
 	return max(0, n-held), err
 }
 
-// mayHold decides whether more WINDOW_UPDATE frames wait.
+// mayHold decides whether to hold more WINDOW_UPDATE frames.
 func (d *delayed) mayHold(updates []byte) bool {
 	for frame := range slices.Chunk(updates, updateLength) {
-		if binary.BigEndian.Uint32(frame[headLength-4:]) != 0 { // those of the connection are the sum of the others
+		if binary.BigEndian.Uint32(frame[headLength-4:]) != 0 { // the grants of the connection are the sum of those of streams
 			d.grants += int(binary.BigEndian.Uint32(frame[headLength:]))
 		}
 	}
@@ -100,8 +99,7 @@ func (d *delayed) flush() {
 	}
 }
 
-// Close implements net.Conn. A replica that reads nothing cannot make it wait for long, as x/net/http2 sees to where it knows that it has a
-// *tls.Conn.
+// Close implements net.Conn. A replica that reads nothing cannot block it for long. x/net/http2 ensures that only for a *tls.Conn.
 func (d *delayed) Close() error {
 	d.timer.Stop()
 	forced := time.AfterFunc(farewell, func() { _ = d.NetConn().Close() })
@@ -109,11 +107,11 @@ func (d *delayed) Close() error {
 	return d.counted.Close()
 }
 
-// frames follows the frames of an HTTP/2 connection (RFC 9113, section 4.1).
+// frames follows the frame boundaries of an HTTP/2 connection (RFC 9113, section 4.1).
 type frames struct {
-	// rest is how much of a frame, or of the connection's preface, is still to come.
+	// rest is the number of bytes until the end of the current frame, or of the preface.
 	rest int
-	// head is the begin of the head of a frame.
+	// head has the first bytes of a frame header.
 	head [headLength]byte
 	have int
 }
@@ -125,7 +123,7 @@ const (
 	windowUpdate = 0x8
 )
 
-// pass takes note of what is sent, and reports whether that is WINDOW_UPDATE frames, all of them whole.
+// pass follows the bytes of a write. It reports whether they are whole WINDOW_UPDATE frames and nothing else.
 func (f *frames) pass(p []byte) (updates bool) {
 	updates = f.rest == 0 && f.have == 0 && len(p) > 0
 	for len(p) > 0 {
@@ -140,7 +138,7 @@ func (f *frames) pass(p []byte) (updates bool) {
 		p = p[n:]
 		if f.have == headLength {
 			f.have = 0
-			f.rest = int(binary.BigEndian.Uint32(f.head[:4]) >> 8) // three bytes of length, one of type
+			f.rest = int(binary.BigEndian.Uint32(f.head[:4]) >> 8) // three bytes of length, then one of type
 			updates = updates && f.head[3] == windowUpdate
 		}
 	}

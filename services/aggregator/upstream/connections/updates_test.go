@@ -27,7 +27,7 @@ func TestFramesAreToldApart(t *testing.T) {
 	update := written(t, func(f *http2.Framer) error { return f.WriteWindowUpdate(3, 4096) })
 	both := append(bytes.Clone(update), update...)
 	ping := written(t, func(f *http2.Framer) error { return f.WritePing(false, [8]byte{}) })
-	// What a client sends may look like any frame.
+	// The data of a client may look like a frame.
 	data := written(t, func(f *http2.Framer) error { return f.WriteData(3, true, update) })
 	for name, test := range map[string]struct {
 		before  []byte
@@ -57,7 +57,7 @@ func TestFramesAreToldApart(t *testing.T) {
 	}
 }
 
-// FuzzFrames compares what frames tells of writes with what x/net/http2 reads from them, wherever the writes end.
+// FuzzFrames compares frames with x/net/http2's reading of the same bytes, wherever writes end.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 2, 0}, []byte{13, 13, 9, 200, 1})
 	f.Add([]byte{1, 0, 3, 0, 0, 2}, []byte{22, 4, 26, 1, 100})
@@ -97,7 +97,7 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// isWhole reports whether x/net/http2 reads whole frames until the end, all of them of these types, if any are given.
+// isWhole reports whether x/net/http2 reads whole frames to the end. If types are given, all frames must have one of them.
 func isWhole(p []byte, types ...http2.FrameType) bool {
 	framer := http2.NewFramer(nil, bytes.NewReader(p))
 	for read := 0; read < len(p); {
@@ -114,7 +114,7 @@ func TestUpdatesDoNotWaitForALargePartOfAWindow(t *testing.T) {
 	replica, aggregator := net.Pipe()
 	defer replica.Close() //nolint:errcheck // nothing is lost
 	d := newDelayed(&counted{Conn: tls.Client(aggregator, nil)})
-	d.frames.rest = 0 // the connection's preface was sent
+	d.frames.rest = 0 // the preface was sent
 	update := func(bytes int) []byte {
 		return written(t, func(f *http2.Framer) error {
 			if err := f.WriteWindowUpdate(0, uint32(bytes)); err != nil {
@@ -132,7 +132,7 @@ func TestUpdatesDoNotWaitForALargePartOfAWindow(t *testing.T) {
 			t.Errorf("an update of %d bytes waits: %t", test.bytes, got)
 		}
 		if !test.waits {
-			d.grants = 0 // as it was sent
+			d.grants = 0 // as after sending
 		}
 	}
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/certs"
 )
 
-// wireServer makes the test binary the other process of BenchmarkWire: a server with the certificates in this directory.
+// wireServer makes the test binary the server process of BenchmarkWire. Its value is the directory of the server's certificates.
 const wireServer = "TRIPOD_WIRE_SERVER"
 
 func TestMain(m *testing.M) {
@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serveWire serves as many bytes as a request asks for until its standard input ends, with the settings of a generic API
-// server (k8s.io/apiserver/pkg/server/secure_serving.go).
+// serveWire answers with as many bytes as the request asks for, until its standard input ends. It has the settings of a generic API server
+// (k8s.io/apiserver/pkg/server/secure_serving.go).
 func serveWire(dir string) error {
 	store, err := certs.Open(dir)
 	if err != nil {
@@ -88,8 +88,8 @@ func cpuTime() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// BenchmarkWire compares the protocols between the aggregator and a backend: processor time per request, of both ends
-// together and of the client alone, for short requests over TLS between two processes.
+// BenchmarkWire compares the protocols between the aggregator and a backend. It measures the processor time of short requests over TLS between two
+// processes: of both together, and of the client alone.
 func BenchmarkWire(b *testing.B) {
 	dir := b.TempDir()
 	store, err := certs.Open(dir)
@@ -193,7 +193,7 @@ func benchmarkWire(b *testing.B, transport http.RoundTripper, url, method string
 		}
 		clients.Wait()
 	}
-	run(4 * concurrent) // connections are made, and buffers grow
+	run(4 * concurrent) // makes connections and grows buffers
 	client, server := cpuTime(), serverTime()
 	b.ResetTimer()
 	run(b.N)
@@ -204,7 +204,7 @@ func benchmarkWire(b *testing.B, transport http.RoundTripper, url, method string
 	b.ReportMetric(perRequest(client), "client-cpu-us/op")
 }
 
-// startWire starts the other process and returns its address.
+// startWire starts the server process and returns its address.
 func startWire(b *testing.B, dir string) string {
 	b.Helper()
 	executable, err := os.Executable()
@@ -226,7 +226,7 @@ func startWire(b *testing.B, dir string) string {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() {
-		_ = stdin.Close() // ends the process
+		_ = stdin.Close() // this ends the process
 		_ = command.Wait()
 	})
 	var address string

@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package replay sends the body of a request more than once without holding it up: what was sent is
-// recorded on its way, up to a limit, and nothing is read ahead.
+// Package replay lets the aggregator send the body of a request more than once, without delaying the first time. It records the body while it is
+// sent, up to a limit. It does not read ahead.
 package replay
 
 import (
@@ -12,32 +12,30 @@ import (
 	"sync"
 )
 
-// Limit is how many bytes of a body are recorded. A longer body can be sent again only while none
-// of it was read. Nearly all objects are smaller.
+// Limit is how many bytes of a body are recorded. Nearly all objects are smaller. A longer body can be sent again only if none of it was read.
 const Limit = 64 << 10
 
-// Body is the body of a request that may be sent several times, one after the other. The methods of
-// a nil Body are those of a request without one.
+// Body is the body of a request, for several attempts one after the other. A nil Body is that of a request without a body.
 type Body struct {
 	source io.ReadCloser
 	limit  int
 
 	mu sync.Mutex
-	// recorded is all that was read from the source, unless something is lost.
+	// recorded is everything read from source, unless lost is set.
 	recorded []byte
 	lost     bool
-	// reading is set while the source is read, which can take as long as the client likes.
+	// reading is true during a read from source, which may take as long as the client likes.
 	reading bool
-	// end is the error that the source ended with: io.EOF when all of it was read.
+	// end is the error with which source ended. It is io.EOF after all of it was read.
 	end error
-	// current is the attempt that may read.
+	// current is the only attempt that may read.
 	current *attempt
-	// settled is set when there will be no other attempt.
+	// settled is true if no further attempt will follow.
 	settled bool
 	closed  bool
 }
 
-// New returns the body of the request for replay, or nil if it has none.
+// New returns the body of the request for replay, or nil if the request has none.
 func New(req *http.Request) *Body {
 	if req.Body == nil || req.Body == http.NoBody {
 		return nil
@@ -49,8 +47,7 @@ func New(req *http.Request) *Body {
 	return b
 }
 
-// Replayable reports whether the body can be sent once more, from its beginning. The attempt before
-// must be over.
+// Replayable reports whether another attempt can send the body from its beginning. The previous attempt must be over.
 func (b *Body) Replayable() bool {
 	if b == nil {
 		return true
@@ -60,7 +57,7 @@ func (b *Body) Replayable() bool {
 	return !b.settled && !b.lost && !b.reading && (b.end == nil || errors.Is(b.end, io.EOF))
 }
 
-// Complete reports whether all of the body has been read: nobody is in the middle of sending it.
+// Complete reports whether all of the body has been read.
 func (b *Body) Complete() bool {
 	if b == nil {
 		return true
@@ -70,8 +67,7 @@ func (b *Body) Complete() bool {
 	return errors.Is(b.end, io.EOF)
 }
 
-// Err returns the error that reading the body ended with, and nil if it ended well or goes on. It is
-// the client's doing, and not the server's.
+// Err returns the error with which reading the body failed, or nil. The client caused it, not the server.
 func (b *Body) Err() error {
 	if b == nil {
 		return nil
@@ -84,7 +80,7 @@ func (b *Body) Err() error {
 	return b.end
 }
 
-// Next returns the body for another attempt, which must be Replayable.
+// Next returns the body for another attempt. It must be Replayable.
 func (b *Body) Next() io.ReadCloser {
 	if b == nil {
 		return nil
@@ -95,8 +91,8 @@ func (b *Body) Next() io.ReadCloser {
 	return b.current
 }
 
-// Settle ends the recording: the last attempt has an answer. It may go on reading while the answer
-// is sent, and the source is closed when it is closed.
+// Settle ends the recording, because the last attempt got an answer. This attempt may continue to read while the answer is sent. Closing it closes
+// the source.
 func (b *Body) Settle() {
 	if b == nil {
 		return
@@ -110,7 +106,7 @@ func (b *Body) Settle() {
 	}
 }
 
-// Close closes the source: there is no other attempt, and no answer.
+// Close closes the source. It is for a request without an answer or further attempts.
 func (b *Body) Close() {
 	if b == nil {
 		return
@@ -120,7 +116,7 @@ func (b *Body) Close() {
 	b.closed, b.settled = true, true
 	b.mu.Unlock()
 	if !closed {
-		_ = b.source.Close() // the body of a request has no error that matters here
+		_ = b.source.Close() // its error does not matter
 	}
 }
 
@@ -136,7 +132,7 @@ var (
 	errClosed     = errors.New("the body of the request was closed")
 )
 
-// Read reads what was recorded, and then on from the source.
+// Read reads the recorded bytes first, and then from the source.
 func (a *attempt) Read(p []byte) (int, error) {
 	b := a.body
 	if n, err := a.readRecorded(p); n > 0 || err != nil || len(p) == 0 {
@@ -153,8 +149,7 @@ func (a *attempt) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readRecorded reads what need not be read from the source. Where it returns nothing at all, the
-// source is to be read.
+// readRecorded reads recorded bytes. If it returns neither bytes nor an error, the caller must read from the source.
 func (a *attempt) readRecorded(p []byte) (int, error) {
 	b := a.body
 	b.mu.Lock()
@@ -186,7 +181,7 @@ func (b *Body) record(p []byte) {
 	b.recorded = append(b.recorded, p...)
 }
 
-// Close is called by the transport when it is done with the body.
+// Close implements io.Closer. The transport calls it when it is done with the body.
 func (a *attempt) Close() error {
 	b := a.body
 	b.mu.Lock()

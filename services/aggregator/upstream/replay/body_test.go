@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// source is the body of a request. It knows whether it was closed.
+// source is the body of a request. It records whether it was closed.
 type source struct {
 	io.Reader
 	closed bool
@@ -36,9 +36,9 @@ func TestBodyIsSentAgain(t *testing.T) {
 	tests := []struct {
 		name    string
 		content string
-		// unknown is whether the length is not known.
+		// unknown leaves the length of the body out.
 		unknown bool
-		// read is how much the first attempt reads; -1 is all of it.
+		// read is how many bytes the first attempt reads; -1 is all.
 		read int
 		want bool
 	}{
@@ -114,7 +114,7 @@ func TestASourceIsClosedWhenItIsOver(t *testing.T) {
 	})
 }
 
-// slowClient sends nothing until it is told to end.
+// slowClient sends nothing until the test lets it end.
 type slowClient struct{ waiting, end chan struct{} }
 
 func (c slowClient) Read([]byte) (int, error) {

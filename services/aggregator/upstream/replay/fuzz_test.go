@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzBody sends a body several times, each time as far as the fuzzer says. Each attempt has it from its beginning, and what is recorded is
-// bounded.
+// FuzzBody sends a body several times, each time up to a position that the fuzzer chooses. Each attempt must get it from its beginning, and the
+// recording must stay within its limit.
 func FuzzBody(f *testing.F) {
 	f.Add([]byte("body"), uint32(1), true, []byte{2, 0, 9})
 	f.Add(bytes.Repeat([]byte("x"), 1000), uint32(65), false, []byte{0, 255, 255})
