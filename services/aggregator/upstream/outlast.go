@@ -85,23 +85,34 @@ func (c *cancellation) end() {
 	c.cancel()
 }
 
-// body returns a body whose errors arrive only after the delay, or when the request is cancelled.
-func (c *cancellation) body(of io.ReadCloser) io.ReadCloser { return delayedErrors{of, c} }
+// body returns a body whose errors arrive only after the delay, when the request is cancelled, or when the transport does not send it any more.
+func (c *cancellation) body(of io.ReadCloser) io.ReadCloser {
+	return &delayedErrors{ReadCloser: of, cancellation: c, closed: make(chan struct{})}
+}
 
 type delayedErrors struct {
 	io.ReadCloser
 	cancellation *cancellation
+	close        sync.Once
+	// closed is closed with the body, such as after the replica has reset the request.
+	closed chan struct{}
 }
 
-func (b delayedErrors) Read(buffer []byte) (int, error) {
+func (b *delayedErrors) Read(buffer []byte) (int, error) {
 	n, err := b.ReadCloser.Read(buffer)
 	if err != nil && !errors.Is(err, io.EOF) {
 		timer := time.NewTimer(b.cancellation.delay)
 		defer timer.Stop()
 		select {
+		case <-b.closed:
 		case <-b.cancellation.cancelled:
 		case <-timer.C:
 		}
 	}
 	return n, err
+}
+
+func (b *delayedErrors) Close() error {
+	b.close.Do(func() { close(b.closed) })
+	return b.ReadCloser.Close()
 }

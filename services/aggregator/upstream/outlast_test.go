@@ -48,20 +48,36 @@ func TestARequestThatItsClientTakesBackGoesOnUntilItIsAnswered(t *testing.T) {
 }
 
 func TestABodyThatBreaksOffDoesNotEndItsRequestAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		broken := errors.New("broken")
-		for answered, want := range map[bool]time.Duration{false: cancelDelay, true: 0} {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://core/api", nil)
-			require.NoError(t, err)
-			_, cancellation := outlast(classified(t, req, routing.Target{Owner: routing.Core}))
-			began := time.Now()
-			if answered {
-				cancellation.end()
-			}
-			_, err = cancellation.body(io.NopCloser(iotest.ErrReader(broken))).Read(make([]byte, 1))
-			assert.ErrorIs(t, err, broken)
-			assert.Equal(t, want, time.Since(began), "answered %v", answered)
-			cancellation.end()
-		}
-	})
+	broken := errors.New("broken")
+	for name, test := range map[string]struct {
+		// before and after say what happens before the body breaks off, and soon after.
+		before, after func(*cancellation, io.Closer)
+		want          time.Duration
+	}{
+		"the replica does not answer": {want: cancelDelay},
+		"the request has ended":       {before: func(c *cancellation, _ io.Closer) { c.end() }},
+		"the request ends":            {after: func(c *cancellation, _ io.Closer) { c.end() }, want: time.Millisecond},
+		"the replica has reset it":    {before: func(_ *cancellation, body io.Closer) { _ = body.Close() }},
+		"the replica resets it":       {after: func(_ *cancellation, body io.Closer) { _ = body.Close() }, want: time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://core/api", nil)
+				require.NoError(t, err)
+				_, cancellation := outlast(classified(t, req, routing.Target{Owner: routing.Core}))
+				defer cancellation.end()
+				body := cancellation.body(io.NopCloser(iotest.ErrReader(broken)))
+				if test.before != nil {
+					test.before(cancellation, body)
+				}
+				if test.after != nil {
+					time.AfterFunc(time.Millisecond, func() { test.after(cancellation, body) })
+				}
+				began := time.Now()
+				_, err = body.Read(make([]byte, 1))
+				assert.ErrorIs(t, err, broken)
+				assert.Equal(t, test.want, time.Since(began))
+			})
+		})
+	}
 }
