@@ -22,30 +22,29 @@ import (
 // Fault is what a Server does to a request.
 type Fault string
 
-// Faults of both protocols. A request counts as processed when all of its headers have arrived, unless
-// the server says that it did not process it: a real one might have.
+// Faults of both protocols. A request counts as processed once all of its headers have arrived, unless the server says that it did not process it.
 const (
-	// None: it is answered, with its method as the body.
+	// None: the server answers with the method as the body.
 	None Fault = "none"
-	// BeforeHandshake: the connection is closed before TLS.
+	// BeforeHandshake: the server closes the connection before TLS.
 	BeforeHandshake Fault = "connection closed before TLS"
-	// Hangs: it is accepted, and nothing else happens.
+	// Hangs: the server accepts the connection and does nothing else.
 	Hangs Fault = "connection hangs before TLS"
-	// BeforeHeaders: it is closed before anything of the request is read.
+	// BeforeHeaders: the server closes the connection before it reads any of the request.
 	BeforeHeaders Fault = "connection closed before headers are read"
-	// AfterHeaders: it is closed when the headers have been read.
+	// AfterHeaders: the server closes the connection after it has read the headers.
 	AfterHeaders Fault = "connection closed after headers"
-	// AmidBody: it is closed when a part of the body has been read.
+	// AmidBody: the server closes the connection after it has read a part of the body.
 	AmidBody Fault = "connection closed amid the body"
-	// AfterBody: it is closed when all of the request has been read.
+	// AfterBody: the server closes the connection after it has read the whole request.
 	AfterBody Fault = "connection closed after the body"
-	// AmidAnswer: it is closed when the headers and a part of the body of the answer have been sent.
+	// AmidAnswer: the server closes the connection after the headers and a part of the body of the answer.
 	AmidAnswer Fault = "connection closed amid the answer"
 )
 
 // Faults of HTTP/1.1.
 const (
-	// AmidAnswerHeaders: the connection is closed when a part of the headers of the answer has been sent.
+	// AmidAnswerHeaders: the server closes the connection within the headers of the answer.
 	AmidAnswerHeaders Fault = "connection closed amid headers of the answer"
 )
 
@@ -53,26 +52,26 @@ const (
 const (
 	// GoAwayBelow: a GOAWAY says that the request was not processed.
 	GoAwayBelow Fault = "GOAWAY below the stream"
-	// GoAwayBelowInError: the same, with an error code.
+	// GoAwayBelowInError: the same with an error code.
 	GoAwayBelowInError Fault = "GOAWAY below the stream, with an error"
-	// GoAwayAboveAndClose: a GOAWAY says that the request may have been processed, and the connection is closed.
+	// GoAwayAboveAndClose: a GOAWAY says that the request may have been processed. Then the server closes the connection.
 	GoAwayAboveAndClose Fault = "GOAWAY above the stream, connection closed"
-	// GoAwayAboveAndAnswer: the same, but it is answered.
+	// GoAwayAboveAndAnswer: the same, but the server answers first.
 	GoAwayAboveAndAnswer Fault = "GOAWAY above the stream, answered"
-	// ResetRefused: the stream is reset with REFUSED_STREAM, which says that it was not processed.
+	// ResetRefused: the server resets the stream with REFUSED_STREAM, which says that it did not process the request.
 	ResetRefused Fault = "RST_STREAM REFUSED_STREAM"
-	// ResetProtocol: the stream is reset with PROTOCOL_ERROR, after which x/net/http2 repeats requests by itself.
+	// ResetProtocol: the server resets the stream with PROTOCOL_ERROR. x/net/http2's own Transport retries such requests.
 	ResetProtocol Fault = "RST_STREAM PROTOCOL_ERROR"
-	// ResetInternal: the stream is reset with INTERNAL_ERROR, as by a handler that panics.
+	// ResetInternal: the server resets the stream with INTERNAL_ERROR, like a handler that panics.
 	ResetInternal Fault = "RST_STREAM INTERNAL_ERROR"
-	// Frozen: nothing is answered any more, not even a PING.
+	// Frozen: the server answers nothing any more, not even a PING.
 	Frozen Fault = "frozen"
 )
 
-// Stopped is a server whose process is stopped: connections are made, and nothing is answered on any.
+// Stopped: connections succeed, but nothing answers on any of them, as if the server's process were stopped.
 const Stopped Fault = "stopped"
 
-// SaysUnprocessed reports whether the client is told that the request was not processed, or can know it.
+// SaysUnprocessed reports whether the client can know that the request was not processed.
 func (f Fault) SaysUnprocessed() bool {
 	switch f {
 	case BeforeHandshake, GoAwayBelow, GoAwayBelowInError, ResetRefused:
@@ -84,7 +83,7 @@ func (f Fault) SaysUnprocessed() bool {
 // Answers reports whether the client gets at least the headers of an answer.
 func (f Fault) Answers() bool { return f == None || f == GoAwayAboveAndAnswer || f == AmidAnswer }
 
-// CommonFaults are those of both protocols but None, HTTP1Faults those of HTTP/1.1, and HTTP2Faults those of HTTP/2.
+// CommonFaults are the faults of both protocols except None. HTTP1Faults and HTTP2Faults are all of one protocol.
 var (
 	CommonFaults = []Fault{BeforeHandshake, BeforeHeaders, AfterHeaders, AmidBody, AfterBody, AmidAnswer}
 	HTTP1Faults  = append([]Fault{AmidAnswerHeaders}, CommonFaults...)
@@ -93,7 +92,7 @@ var (
 	}, CommonFaults...)
 )
 
-// Server does the same to each request.
+// Server does the same fault to each request.
 type Server struct {
 	// Address is host:port.
 	Address string
@@ -106,7 +105,7 @@ type Server struct {
 	serving   sync.WaitGroup
 }
 
-// Serve starts a server with that fault, which ends with the test.
+// Serve starts a server with a fault. It stops when the test ends.
 func Serve(t testing.TB, config *tls.Config, fault Fault) *Server {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -124,7 +123,7 @@ func Serve(t testing.TB, config *tls.Config, fault Fault) *Server {
 // Processed returns how many requests a real server might have processed.
 func (s *Server) Processed() int { return int(s.processed.Load()) }
 
-// SetFault changes what happens to requests from now on.
+// SetFault changes the fault for later requests.
 func (s *Server) SetFault(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -255,13 +254,13 @@ func (s *Server) serveHTTP2(conn net.Conn) {
 type http2Conn struct {
 	server *Server
 	framer *http2.Framer
-	// method and got are those of the request, and how much of its body was read.
+	// method is the method of the request, and got the number of bytes read from its body.
 	method string
 	got    int
 	frozen bool
 }
 
-// next handles a frame, and reports whether the connection goes on.
+// next handles a frame. It returns false if the connection ends.
 func (c *http2Conn) next() bool {
 	frame, err := c.framer.ReadFrame()
 	if err != nil {
@@ -288,7 +287,7 @@ func (c *http2Conn) headers(stream uint32) bool {
 	fault := c.server.currentFault()
 	switch fault {
 	case BeforeHeaders:
-		return false // as far as the client can see
+		return false // it looks so to the client
 	case GoAwayBelow:
 		_ = c.framer.WriteGoAway(stream-1, http2.ErrCodeNo, nil)
 		return true
@@ -365,6 +364,6 @@ func (b *headerBlock) Write(p []byte) (int, error) {
 }
 
 func (b *headerBlock) encode(name, value string) []byte {
-	_ = hpack.NewEncoder(b).WriteField(hpack.HeaderField{Name: name, Value: value}) // writes to memory
+	_ = hpack.NewEncoder(b).WriteField(hpack.HeaderField{Name: name, Value: value}) // writing to memory cannot fail
 	return b.encoded
 }

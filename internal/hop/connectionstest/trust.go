@@ -1,8 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package connectionstest helps to test what happens to requests when connections end: it has servers
-// that cut them at every stage, and count what they may have processed.
+// Package connectionstest has servers that break connections at every stage of a request, and count the requests that they may have processed.
 package connectionstest
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/certs"
 )
 
-// PKI is a CA with the identity of a client, and with certificates for servers.
+// PKI is a CA with the certificate of a client. It can issue certificates for servers.
 type PKI struct {
 	CAFile, CertFile, KeyFile string
 
@@ -23,7 +22,7 @@ type PKI struct {
 	ca    *certs.Authority
 }
 
-// NewPKI makes a CA in a directory of the test.
+// NewPKI makes a CA in a directory of its own.
 func NewPKI(t testing.TB) *PKI {
 	t.Helper()
 	store, err := certs.Open(t.TempDir())
@@ -52,7 +51,7 @@ func (p *PKI) ServerConfig(t testing.TB, name string) *tls.Config {
 	}
 }
 
-// ClosedAddress returns an address where nobody listens.
+// ClosedAddress returns an address where nothing listens.
 func ClosedAddress(t testing.TB) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -61,7 +60,7 @@ func ClosedAddress(t testing.TB) string {
 	return listener.Addr().String()
 }
 
-// Renew makes the client's certificate anew when its files are gone.
+// Renew issues the client's certificate again after a test has removed its files.
 func (p *PKI) Renew(t testing.TB) {
 	t.Helper()
 	if _, err := p.ca.Ensure("aggregator", certs.Leaf{CommonName: "system:tripod:aggregator", Client: true}); err != nil {

@@ -28,7 +28,7 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// newReader returns a user who may read the ConfigMaps of a new namespace, which has so many MiB of them.
+// newReader returns a user who may read the ConfigMaps of a new namespace. size is their total size in MiB.
 func newReader(t *testing.T, size int) (user *rest.Config, path string) {
 	t.Helper()
 	namespace := framework.CreateNamespace(t, fleet.Cluster)
@@ -61,10 +61,10 @@ func newReader(t *testing.T, size int) (user *rest.Config, path string) {
 	return user, path
 }
 
-// lasts is how long an attack goes on once it is complete.
+// lasts is how long an attack continues once all attackers take part.
 var lasts = inFull(time.Minute, 3*time.Second)
 
-// attackers opens connections, on each of which a user sends so many requests, and lets the server send so much of each answer.
+// attackers opens connections as a user. It sends requests on each, and grants the server a window for each answer.
 func attackers(t *testing.T, user *rest.Config, connections, requests int, window uint32, path string) []*attacker {
 	t.Helper()
 	var all []*attacker
@@ -78,7 +78,7 @@ func attackers(t *testing.T, user *rest.Config, connections, requests int, windo
 	return all
 }
 
-// report prints what attackers got, and returns how often they got a status.
+// report prints what attackers received, and returns how often they received each status.
 func report(t *testing.T, all []*attacker) map[int]int {
 	t.Helper()
 	total, broken := map[int]int{}, 0
@@ -122,7 +122,7 @@ func TestManyWatches(t *testing.T) {
 	})
 }
 
-// TestSlowReaders reads 1 KiB of each answer a second.
+// TestSlowReaders reads 1 KiB per second of each answer.
 func TestSlowReaders(t *testing.T) {
 	user, path := newReader(t, inFull(100, 10))
 	newOthers(t).during(t, func() {
@@ -136,7 +136,7 @@ func TestSlowReaders(t *testing.T) {
 	})
 }
 
-// TestSlowWriters begins bodies that it does not end.
+// TestSlowWriters starts bodies and does not finish them.
 func TestSlowWriters(t *testing.T) {
 	user, path := newReader(t, 0)
 	newOthers(t).during(t, func() {
@@ -157,7 +157,7 @@ func TestSlowWriters(t *testing.T) {
 	})
 }
 
-// TestSlowHeaders has connections whose first request never begins to be one.
+// TestSlowHeaders opens connections and never finishes the headers of the first request.
 func TestSlowHeaders(t *testing.T) {
 	newOthers(t).during(t, func() {
 		var all []*tls.Conn
@@ -169,13 +169,13 @@ func TestSlowHeaders(t *testing.T) {
 		}
 		for end := time.Now().Add(lasts); time.Now().Before(end); time.Sleep(time.Second) {
 			for _, conn := range all {
-				_, _ = io.WriteString(conn, "X-A: a\r\n") // the server closes it some time
+				_, _ = io.WriteString(conn, "X-A: a\r\n") // the server closes the connection at some point
 			}
 		}
 	})
 }
 
-// TestRapidReset takes every request back at once (CVE-2023-44487).
+// TestRapidReset cancels every request at once (CVE-2023-44487).
 func TestRapidReset(t *testing.T) {
 	user, path := newReader(t, 1)
 	for name, begin := range map[string]func(*attacker) uint32{
@@ -202,7 +202,7 @@ func TestRapidReset(t *testing.T) {
 							if a.isGone() {
 								closed.Add(1)
 							}
-							_ = a.conn.Close() // or the server did
+							_ = a.conn.Close() // unless the server has closed it
 						}
 					})
 				}
@@ -222,7 +222,7 @@ func TestIdleConnections(t *testing.T) {
 	})
 }
 
-// TestSilentConnections never begins the TLS handshake.
+// TestSilentConnections never starts the TLS handshake.
 func TestSilentConnections(t *testing.T) {
 	newOthers(t).during(t, func() {
 		for range inFull(10_000, 1000) {
@@ -232,7 +232,7 @@ func TestSilentConnections(t *testing.T) {
 	})
 }
 
-// TestUnfinishedHeaders sends much of a header block, and not its end.
+// TestUnfinishedHeaders sends a large part of a header block, but not its end.
 func TestUnfinishedHeaders(t *testing.T) {
 	newOthers(t).during(t, func() {
 		for range inFull(2000, 300) {

@@ -22,8 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// attacker is an HTTP/2 connection of a client that follows no rules but its own. It takes what arrives, and lets the server send no more of
-// an answer than its window.
+// attacker is an HTTP/2 client that ignores the rules. It receives what arrives, but grants no more window for an answer.
 type attacker struct {
 	conn   *tls.Conn
 	framer *http2.Framer
@@ -34,14 +33,14 @@ type attacker struct {
 	stream  uint32
 
 	receiving sync.Mutex
-	// answers counts the answers by status, and resets the streams that the server broke off.
+	// answers counts answers by status. resets counts the streams that the server reset.
 	answers map[int]int
 	resets  int
-	// gone is closed when the server has closed the connection.
+	// gone is closed after the server has closed the connection.
 	gone chan struct{}
 }
 
-// connect opens a TCP connection to the server of a configuration.
+// connect opens a TCP connection to the server in a configuration.
 func connect(t *testing.T, config *rest.Config) net.Conn {
 	t.Helper()
 	target, err := url.Parse(config.Host)
@@ -52,7 +51,7 @@ func connect(t *testing.T, config *rest.Config) net.Conn {
 	return conn
 }
 
-// dial opens a TLS connection as the user of a configuration.
+// dial opens a TLS connection as the user in a configuration.
 func dial(t *testing.T, config *rest.Config, protocols ...string) *tls.Conn {
 	t.Helper()
 	settings, err := rest.TLSConfigFor(config)
@@ -68,7 +67,7 @@ func dial(t *testing.T, config *rest.Config, protocols ...string) *tls.Conn {
 	return conn
 }
 
-// attack opens a connection whose window for each answer is so many bytes.
+// attack opens a connection with this window for each answer.
 func attack(t *testing.T, config *rest.Config, window uint32) *attacker {
 	t.Helper()
 	a := &attacker{conn: dial(t, config, http2.NextProtoTLS), answers: map[int]int{}, gone: make(chan struct{})}
@@ -80,7 +79,7 @@ func attack(t *testing.T, config *rest.Config, window uint32) *attacker {
 	a.send(t, func() error {
 		return a.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window})
 	})
-	// What all answers together may take is not in the way.
+	// The window of the connection must not be the limit.
 	a.send(t, func() error { return a.framer.WriteWindowUpdate(0, 1<<30) })
 	go a.receive()
 	return a
@@ -98,12 +97,12 @@ func (a *attacker) isGone() bool {
 	select {
 	case <-a.gone:
 		return true
-	case <-time.After(time.Second): // an error of a write may come first
+	case <-time.After(time.Second): // writes may fail first
 		return false
 	}
 }
 
-// request sends the headers of a request, and returns its stream. Unless it ends there, a body may follow.
+// request sends the headers of a request, and returns the stream. If ends is false, a body may follow.
 func (a *attacker) request(t *testing.T, method, path string, ends bool, more ...hpack.HeaderField) (stream uint32) {
 	a.send(t, func() error {
 		stream = 2*a.stream + 1
@@ -121,13 +120,13 @@ func (a *attacker) request(t *testing.T, method, path string, ends bool, more ..
 	return stream
 }
 
-// beginHeaders sends so many bytes of the headers of a request, which do not end.
+// beginHeaders sends size bytes of headers without an end.
 func (a *attacker) beginHeaders(t *testing.T, size int) {
 	const piece = 16 << 10
 	a.send(t, func() error {
 		a.headers.Reset()
 		for a.headers.Len() < size {
-			field := hpack.HeaderField{Name: fmt.Sprint("x-", a.headers.Len()), Value: strings.Repeat("~", 1<<10), Sensitive: true} // sent as it is
+			field := hpack.HeaderField{Name: fmt.Sprint("x-", a.headers.Len()), Value: strings.Repeat("~", 1<<10), Sensitive: true} // HPACK does not compress it
 			if err := a.encoder.WriteField(field); err != nil {
 				return err
 			}
@@ -184,7 +183,7 @@ func (a *attacker) count(frame http2.Frame) {
 	}
 }
 
-// got returns the answers by status, and how many of them the server broke off.
+// got returns the answers by status, and the number of streams that the server reset.
 func (a *attacker) got() (answers map[int]int, resets int) {
 	a.receiving.Lock()
 	defer a.receiving.Unlock()

@@ -18,13 +18,13 @@ import (
 
 const mebi = 1 << 20
 
-// memory is the limit of the aggregator that is attacked, as of a container that has so much.
+// memory is the memory limit of the attacked aggregator, as if it ran in a container.
 const memory = 256 * mebi
 
-// isFull is set for the whole form.
+// isFull selects the full form.
 var isFull = os.Getenv("ATTACKS") == "full"
 
-// inFull returns one number for the whole form, and another one for the short form.
+// inFull returns whole in the full form, and short in the short form.
 func inFull[T any](whole, short T) T {
 	if isFull {
 		return whole
@@ -42,19 +42,20 @@ func TestMain(m *testing.M) {
 		}
 		fleet, err = env.StartFleet(ctx, framework.FleetOptions{EtcdURL: etcd, Replicas: []framework.ReplicaOptions{
 			{Name: "core-0"}, {Name: "extensions-0"},
-			{Name: "aggregator-0", Env: []string{fmt.Sprint("GOMEMLIMIT=", memory*95/100)}}, // as the chart sets it
+			{Name: "aggregator-0", Env: []string{fmt.Sprint("GOMEMLIMIT=", memory*95/100)}}, // as the chart does
 		}})
 		return err
 	})
 }
 
-// resetPeak makes peak count from now on.
+// resetPeak makes peak start anew.
 func resetPeak(t *testing.T) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", fleet.Replica("aggregator-0").Process().PID()), []byte("5"), 0))
 }
 
-// peak returns the most memory that the aggregator had, in bytes, without the pages of its binary: the kernel drops these before it kills.
+// peak returns the largest memory of the aggregator in bytes. It leaves out the pages of the binary, which the kernel drops before it kills a
+// process.
 func peak(t *testing.T) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", fleet.Replica("aggregator-0").Process().PID()))
@@ -80,7 +81,8 @@ func count(t *testing.T, replica, text string) int {
 	return strings.Count(string(logged), text)
 }
 
-// stalls returns how often the aggregator has taken a replica for dead that has had no processor time for seconds (upstream, probe.go).
+// stalls returns how often the aggregator found a replica frozen. On this machine, such a replica got no processor time for seconds (upstream,
+// probe.go).
 func stalls(t *testing.T) int {
 	t.Helper()
 	return count(t, "aggregator-0", "Giving up the connections of a replica")

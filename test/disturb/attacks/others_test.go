@@ -23,15 +23,15 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework/traffic"
 )
 
-// others are clients that mean no harm.
+// others are well-behaved clients.
 type others struct {
 	client    *traffic.Client
 	namespace string
-	// undisturbed is how long 99 of 100 of their requests took before.
+	// undisturbed is the 99th percentile of their requests before the attack.
 	undisturbed time.Duration
-	// ended counts their watches that have ended.
+	// ended counts their watches that ended.
 	ended atomic.Int64
-	// stalls is how often a replica had no processor time for seconds, before.
+	// stalls is the value of stalls before the attack.
 	stalls int
 }
 
@@ -47,8 +47,8 @@ func newOthers(t *testing.T) *others {
 	return o
 }
 
-// during has them work during an attack. All that they ask for is answered, their watches go on, and the aggregator keeps to its memory. How
-// long they wait is only printed: the attackers and all services share the processors with them.
+// during lets them work during an attack. They must get every answer, their watches must not end, and the aggregator must stay within its memory.
+// It only prints how long they wait, because attackers and services share the processors.
 func (o *others) during(t *testing.T, attack func()) {
 	t.Helper()
 	resetPeak(t)
@@ -84,8 +84,8 @@ func (o *others) watch(t *testing.T) {
 	}()
 }
 
-// work has them write and read, until stop, which returns how long 99 of 100 requests took at most. A replica that has no processor time for
-// seconds is taken for dead, and then requests are turned away.
+// work lets them read and write until stop, which returns the 99th percentile of their requests. If a replica gets no processor time for seconds,
+// the aggregator treats it as frozen, and rejects requests.
 func (o *others) work(t *testing.T) (stop func() time.Duration) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var working sync.WaitGroup
@@ -112,7 +112,7 @@ func (o *others) work(t *testing.T) (stop func() time.Duration) {
 					failed = append(failed, err)
 				}
 				mu.Unlock()
-				time.Sleep(10 * time.Millisecond) // at most 400 requests a second
+				time.Sleep(10 * time.Millisecond) // at most 400 requests per second
 			}
 		})
 	}

@@ -20,26 +20,27 @@ import (
 	"github.com/tripod-k8s/tripod/internal/service/atomicfile"
 )
 
-// aged is how old the certificates are when a cluster starts: nobody's clock may be an hour behind a new one.
+// aged is the age of the certificates when a cluster starts. A new certificate would be invalid for a clock that is an hour slow.
 const aged = 2 * time.Hour
 
-// The authorities.
+// The names of authorities.
 const (
 	clientCA     = "ca"
 	frontProxyCA = "front-proxy-ca"
 	serviceCA    = "service-ca"
-	// serverCA issues the certificate of the servers that clients reach. At first it is the one for clients.
+	// serverCA issues the certificates of the servers that clients reach. At first it is a copy of the client CA.
 	serverCA = "server-ca"
 )
 
-// authorityOf has the authorities of a directory, each of which issued itself.
+// authorityOf has the directory of each root authority.
 var authorityOf = map[string]string{
 	clientCA: clientCA, frontProxyCA: frontProxyCA, serviceCA: serviceCA, serverCA: serverCA,
 	"apiserver": serverCA, "admin": clientCA, "kubelet-client": clientCA, "front-proxy-client": frontProxyCA,
 	"core": serviceCA, "extensions": serviceCA, "aggregator": serviceCA,
 }
 
-// prepareCertificates makes all certificates of a directory older, and has servers keep their authority when that for clients is replaced.
+// prepareCertificates makes all certificates of a directory older. It gives servers an authority of their own, so that they keep it when the client
+// CA is replaced.
 func prepareCertificates(dir string) error {
 	for _, extension := range []string{".crt", ".key"} {
 		content, err := os.ReadFile(filepath.Join(dir, clientCA+extension))
@@ -66,7 +67,7 @@ func age(dir string) error {
 	return nil
 }
 
-// issueAgain replaces a certificate by one that is valid at other times, for the same key.
+// issueAgain issues a certificate again, for the same key and another period.
 func issueAgain(dir, name string, from, until time.Time) error {
 	old, public, err := readCertificate(dir, name)
 	if err != nil {
@@ -93,8 +94,8 @@ func readCertificate(dir, name string) (*x509.Certificate, crypto.PublicKey, err
 	return pair.Leaf, pair.Leaf.PublicKey, nil
 }
 
-// rotate takes steps in the replacement of an authority: it is trusted, it issues, the old one is not trusted any more. Between steps
-// everybody has time to read the files.
+// rotate takes the first steps of replacing an authority: trust the new one, issue by it, stop trusting the old one. Between steps it waits until
+// everybody has read the files.
 func (c *cluster) rotate(ctx context.Context, name string, steps int) error {
 	store, err := certs.Open(c.pki)
 	if err != nil {
@@ -124,7 +125,7 @@ func (c *cluster) rotate(ctx context.Context, name string, steps int) error {
 	return nil
 }
 
-// issueAllAgain has an authority issue its certificates again, and clients use them.
+// issueAllAgain makes an authority issue its certificates again, and makes clients use them.
 func (c *cluster) issueAllAgain(authority string) error {
 	for name, by := range authorityOf {
 		if by != authority || name == authority {
@@ -138,13 +139,13 @@ func (c *cluster) issueAllAgain(authority string) error {
 }
 
 const (
-	// filesAreReadWithin is how often services look at their files, and some more.
+	// filesAreReadWithin is a little more than the time between two looks of services at their files.
 	filesAreReadWithin = 3 * time.Second
-	// authoritiesAreRead is how long clients of an authority that is gone may be served.
+	// authoritiesAreRead is how long servers may accept clients of a removed authority.
 	authoritiesAreRead = 5 * time.Second
 )
 
-// replacements are authorities that are replaced under load.
+// replacements replace authorities under load.
 func replacements() []fault {
 	replace := func(what, name string, sides []string, needsClient bool) fault {
 		f := fault{
@@ -162,7 +163,7 @@ func replacements() []fault {
 	}
 }
 
-// expiries are certificates that expire under load.
+// expiries let certificates expire under load.
 func expiries() []fault {
 	expire := func(service, name string, short bool, then func(context.Context, *cluster) error) fault {
 		return fault{
@@ -177,7 +178,7 @@ func expiries() []fault {
 			},
 		}
 	}
-	// Connections that exist go on, so a certificate that has expired shows only when they break.
+	// Open connections outlive their certificate. So an expired one shows only after the connections break.
 	expireAndBreak := func(service string) fault {
 		f := expire(service, ", connections break", service == "core", func(ctx context.Context, c *cluster) error {
 			return c.breakConnections(ctx, service+"-0", service+"-1")
@@ -191,7 +192,7 @@ func expiries() []fault {
 	}
 }
 
-// breakConnections resets all TCP connections of hosts on which anything is sent in a second.
+// breakConnections resets all TCP connections of hosts that send anything within a second.
 func (c *cluster) breakConnections(ctx context.Context, names ...string) error {
 	err := c.eachHost(names, func(h *host) error { return h.filter(ctx, "meta l4proto tcp reject with tcp reset") })
 	sleep(ctx, time.Second)

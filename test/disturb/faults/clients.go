@@ -22,10 +22,10 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// client-go closes connections whose certificate was replaced. It looks for that less often by default.
+// client-go closes connections whose certificate was replaced. By default it looks for that less often.
 func init() { transport.CertCallbackRefreshDuration = time.Second }
 
-// makeClients makes those that all faults have.
+// makeClients makes the clients that all faults use.
 func (c *cluster) makeClients() (err error) {
 	if c.administrator, err = c.reconnecting(asClientGo, c.tlsConfig); err != nil {
 		return err
@@ -41,11 +41,11 @@ func (c *cluster) makeClients() (err error) {
 		return err
 	}
 	roots, err := c.roots()
-	c.stranger = &http.Client{Transport: newTransport(&tls.Config{RootCAs: roots, ServerName: "localhost", MinVersion: tls.VersionTLS12}, impatient)}
+	c.anonymous = &http.Client{Transport: newTransport(&tls.Config{RootCAs: roots, ServerName: "localhost", MinVersion: tls.VersionTLS12}, impatient)}
 	return err
 }
 
-// tlsConfig returns that of an administrator who also reaches servers without the balancer.
+// tlsConfig returns the TLS configuration of an administrator, for connections with and without the load balancer.
 func (c *cluster) tlsConfig() (*tls.Config, error) {
 	config, err := rest.TLSConfigFor(c.admin())
 	if err == nil {
@@ -54,7 +54,7 @@ func (c *cluster) tlsConfig() (*tls.Config, error) {
 	return config, err
 }
 
-// admin returns a configuration for a user in the group system:masters, through the balancer.
+// admin returns the configuration of a user in the group system:masters. It uses the load balancer.
 func (c *cluster) admin() *rest.Config { return c.config("admin") }
 
 // proxy returns the same for a proxy that authenticates this user.
@@ -73,7 +73,7 @@ func (c *cluster) config(certificate string) *rest.Config {
 	}}
 }
 
-// speakingFor sends requests of an authenticating proxy.
+// speakingFor sends requests as an authenticating proxy.
 type speakingFor struct {
 	user, group string
 	next        http.RoundTripper
@@ -87,14 +87,14 @@ func (s speakingFor) RoundTrip(req *http.Request) (*http.Response, error) {
 	return s.next.RoundTrip(req)
 }
 
-// CloseIdleConnections does what http.Client expects.
+// CloseIdleConnections is what http.Client looks for.
 func (s speakingFor) CloseIdleConnections() {
 	if closer, ok := s.next.(interface{ CloseIdleConnections() }); ok {
 		closer.CloseIdleConnections()
 	}
 }
 
-// reconnecting returns a client that uses new connections, and makes its configuration again, when the cluster says so.
+// reconnecting returns a client that opens new connections, with a new configuration, after each reconnect of the cluster.
 func (c *cluster) reconnecting(ping pings, configure func() (*tls.Config, error)) (*http.Client, error) {
 	r := &reconnector{}
 	reconnect := func() error {
@@ -111,7 +111,7 @@ func (c *cluster) reconnecting(ping pings, configure func() (*tls.Config, error)
 	return &http.Client{Transport: r}, reconnect()
 }
 
-// reconnector sends requests on new connections, while those under way finish on old ones.
+// reconnector sends requests over new connections. Requests in flight finish on old ones.
 type reconnector struct {
 	current atomic.Pointer[http.Transport]
 }
@@ -121,7 +121,7 @@ func (r *reconnector) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.current.Load().RoundTrip(req)
 }
 
-// reconnect has all clients use new connections and certificates.
+// reconnect makes all clients use new connections and certificates.
 func (c *cluster) reconnect() error {
 	var errs []error
 	for _, reconnect := range c.reconnections {
@@ -133,7 +133,7 @@ func (c *cluster) reconnect() error {
 	return errors.Join(errs...)
 }
 
-// pings says when a client asks whether a silent connection is alive, and how long it waits for the answer.
+// pings says after how much silence a client pings a connection, and how long it waits for the answer.
 type pings struct{ after, within time.Duration }
 
 var (
@@ -147,7 +147,7 @@ func newTransport(config *tls.Config, ping pings) *http.Transport {
 	}
 }
 
-// roots returns the authority that issues certificates of servers.
+// roots returns the authority of server certificates.
 func (c *cluster) roots() (*x509.CertPool, error) {
 	authority, err := c.authority(serverCA)
 	if err != nil {
@@ -166,7 +166,7 @@ func (c *cluster) authority(name string) (tls.Certificate, error) {
 	return authority, nil
 }
 
-// certified returns the configuration of a client with a certificate that an authority issues, and that is valid for a while.
+// certified returns the configuration of a client whose certificate an authority issues. It is valid until then.
 func (c *cluster) certified(authorityName, user string, until time.Time) (*tls.Config, error) {
 	roots, err := c.roots()
 	if err != nil {

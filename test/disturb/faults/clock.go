@@ -19,11 +19,11 @@ import (
 	"time"
 )
 
-// A process asks for the time by a function that the kernel maps into it, the vDSO. The mapping is private, so other code can take the
-// function's place in this process alone: it asks the kernel by a system call, and adds some seconds to the time of day. As when somebody sets a
-// clock, the monotonic clock, by which timers run, does not change.
+// To ask for the time, a process calls a function that the kernel maps into it, the vDSO. The mapping is private, so new code can replace the
+// function in this process alone. The new code asks the kernel by a system call, and adds some seconds to the time of day. As when somebody sets
+// the clock, the monotonic clock does not change, and timers use that one.
 
-// clockCode is that code for amd64; the seconds are at secondsAt.
+// clockCode is this code for amd64. The seconds are at secondsAt.
 var clockCode = []byte{
 	0xb8, 0xe4, 0x00, 0x00, 0x00, // mov eax, 228: clock_gettime
 	0x0f, 0x05, // syscall
@@ -43,7 +43,7 @@ type clock struct {
 	original []byte
 }
 
-// clockReason says why clocks cannot be moved, or nothing.
+// clockReason says why clocks cannot be moved. "" means that they can.
 func clockReason() string {
 	if runtime.GOARCH != "amd64" || runtime.GOOS != "linux" {
 		return "needs linux/amd64"
@@ -106,17 +106,17 @@ func newClock(pid int, start, end int64) (*clock, error) {
 
 func (c *clock) memory() string { return fmt.Sprintf("/proc/%d/mem", c.pid) }
 
-// jump moves the time of day of the process away from that of the machine.
+// jump moves the time of day of the process by a duration.
 func (c *clock) jump(by time.Duration) error {
 	code := bytes.Clone(clockCode)
 	binary.LittleEndian.PutUint32(code[secondsAt:], uint32(int32(by/time.Second)))
 	return c.replace(code)
 }
 
-// back gives the process the time of the machine again.
+// back resets the time of the process to that of the machine.
 func (c *clock) back() error { return c.replace(c.original) }
 
-// replace writes code while no thread is in the function.
+// replace writes the code while no thread runs the function.
 func (c *clock) replace(code []byte) (err error) {
 	memory, err := os.OpenFile(c.memory(), os.O_WRONLY, 0)
 	if err != nil {
@@ -136,7 +136,7 @@ func (c *clock) replace(code []byte) (err error) {
 	return errors.New("the process always asks for the time")
 }
 
-// whileStopped calls do while the process does not run, unless a thread is in the function.
+// whileStopped stops the process and calls do, unless a thread is in the function (busy).
 func (c *clock) whileStopped(do func() error) (busy bool, err error) {
 	if err := syscall.Kill(c.pid, syscall.SIGSTOP); err != nil {
 		return false, err
@@ -158,7 +158,7 @@ func (c *clock) whileStopped(do func() error) (busy bool, err error) {
 	return false, do()
 }
 
-// programCounter returns where a thread is, once it has stopped.
+// programCounter returns the program counter of a stopped thread. It waits until the thread stops.
 func programCounter(thread string) (int64, error) {
 	for {
 		data, err := os.ReadFile(filepath.Join(thread, "syscall"))
@@ -166,7 +166,7 @@ func programCounter(thread string) (int64, error) {
 			return 0, err
 		}
 		fields := strings.Fields(string(data))
-		if len(fields) < 3 { // "running"
+		if len(fields) < 3 { // the thread is "running"
 			runtime.Gosched()
 			continue
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMain lets the test's own binary be a process whose clock is moved.
+// TestMain makes the test binary the process whose clock is moved, too.
 func TestMain(m *testing.M) {
 	if os.Getenv("TELL_THE_TIME") == "" {
 		os.Exit(m.Run())
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// TestAClockMoves moves the clock of a process, but not the one by which its timers run.
+// TestAClockMoves moves the time of day of a process. Its monotonic clock must not move.
 func TestAClockMoves(t *testing.T) {
 	if reason := clockReason(); reason != "" {
 		t.Skip(reason)

@@ -19,10 +19,10 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// etcd is what all of its members are called.
+// etcd is the name that all members of etcd share.
 const etcd = "etcd"
 
-// restartAfter is when a process that ended by itself is started again. A kubelet does so at once, the first time.
+// restartAfter is how long a process that ended on its own stays away. The first time, a kubelet restarts it at once.
 const restartAfter = time.Second
 
 // replica is one process of a cluster.
@@ -34,28 +34,27 @@ type replica interface {
 	Process() *framework.Process
 }
 
-// cluster is Tripod, or kube-apiservers, on an etcd. Clients reach it through a balancer of TCP connections, which gives new connections to
-// servers that are ready.
+// cluster is Tripod, or kube-apiservers, on an etcd. Clients reach it through a TCP load balancer, which sends new connections to ready servers.
 type cluster struct {
 	side     side
 	machine  *machine
 	pki      string
 	url      string
 	replicas map[string]replica
-	// fronts are the replicas that clients reach, and urls where each is.
+	// fronts are the replicas that clients reach, and urls their addresses.
 	fronts []string
 	urls   map[string]string
-	// roles are the replicas that have other names on each side, or at other times, by the names in faults.
+	// roles maps a name in faults to replicas whose own names differ between sides, or change.
 	roles map[string][]string
-	names *names // of backends, or nil
+	names *names // names of backends, or nil
 
 	environment *framework.Environment
 	balancer    *balancer.Balancer
-	// administrator, a user with a certificate and a stranger without one also reach fronts without the balancer. direct is an administrator
-	// who gives up soon. reconnections have them read their certificates again.
-	administrator, user, stranger, direct *http.Client
-	reconnections                         []func() error
-	// load is that of the fault, and distrusted when certificates of an old authority ceased to be good.
+	// administrator, user (with a certificate) and anonymous (without one) also reach fronts without the balancer. direct is an administrator with
+	// a short timeout. reconnections make clients read their certificates again.
+	administrator, user, anonymous, direct *http.Client
+	reconnections                          []func() error
+	// load is the load during the fault. distrusted is when certificates of an old authority became invalid.
 	load       *load
 	distrusted time.Time
 
@@ -63,16 +62,16 @@ type cluster struct {
 	running sync.WaitGroup
 
 	mu sync.Mutex
-	// held are the replicas that must not be started again, and restarts how often one was that ended by itself.
+	// held are the replicas that supervise must not restart. restarts counts how often it restarted one.
 	held     map[string]bool
 	restarts int
-	// clocks are those of processes that were moved.
+	// clocks has the processes whose clock was moved.
 	clocks map[string]*clock
-	// unready are the fronts that are known not to be ready.
+	// unready are the fronts that are not ready.
 	unready map[string]bool
 }
 
-// startCluster starts a side.
+// startCluster starts the cluster of a side.
 func startCluster(ctx context.Context, s side) (c *cluster, err error) {
 	environment, err := framework.New("faults-" + s.name)
 	if err != nil {
@@ -105,23 +104,23 @@ func startCluster(ctx context.Context, s side) (c *cluster, err error) {
 	return c, nil
 }
 
-// close ends everything, and keeps logs of what failed.
+// close ends all processes. If something failed, it keeps the logs.
 func (c *cluster) close(failed bool) error {
 	c.stop()
 	c.running.Wait()
 	for _, r := range c.replicas {
 		if r.Process() != nil {
-			_ = r.Resume() // it may have ended
+			_ = r.Resume() // the process may have ended
 		}
 	}
 	var errs []error
 	if c.names != nil {
 		errs = append(errs, c.names.close())
 	}
-	// Nothing that is stored is of use any more.
+	// Nobody needs the stored data any more.
 	for _, r := range c.replicas {
 		if p := r.Process(); p != nil {
-			_ = p.Signal(syscall.SIGKILL) // it may have ended
+			_ = p.Signal(syscall.SIGKILL) // the process may have ended
 			<-p.Done()
 		}
 	}
@@ -131,7 +130,7 @@ func (c *cluster) close(failed bool) error {
 	return errors.Join(errs...)
 }
 
-// number returns the names of the replicas of services, and of their fronts.
+// number returns the names of all replicas of these services, and sets the fronts.
 func (c *cluster) number(services ...string) (replicas []string) {
 	for _, service := range services {
 		for i := range c.side.replicas {
@@ -141,7 +140,7 @@ func (c *cluster) number(services ...string) (replicas []string) {
 	return replicas
 }
 
-// setFronts says which replicas clients reach.
+// setFronts sets which replicas clients reach.
 func (c *cluster) setFronts(service string) {
 	c.fronts = c.number(service)
 	for i := range c.fronts {
@@ -149,8 +148,8 @@ func (c *cluster) setFronts(service string) {
 	}
 }
 
-// own replaces names that are roles by those of replicas.
-func (c *cluster) own(names []string) (replicas []string) {
+// resolve replaces the names of roles by those of replicas.
+func (c *cluster) resolve(names []string) (replicas []string) {
 	for _, name := range names {
 		if role := c.roles[name]; role != nil {
 			replicas = append(replicas, role...)
@@ -195,7 +194,7 @@ func (c *cluster) startTripod(ctx context.Context) error {
 	return nil
 }
 
-// tellTheTruth has the names of backends be those of their replicas.
+// tellTheTruth makes DNS answer with the replicas of each backend.
 func (c *cluster) tellTheTruth() {
 	if c.names == nil {
 		return
@@ -233,7 +232,7 @@ func (c *cluster) startStock(ctx context.Context) error {
 	return nil
 }
 
-// connect begins to accept connections of clients, when all servers are ready.
+// connect lets clients connect, once all servers are ready.
 func (c *cluster) connect(ctx context.Context) (err error) {
 	if c.balancer, err = balancer.Listen("127.0.0.1:0"); err != nil {
 		return err
@@ -251,7 +250,7 @@ func (c *cluster) connect(ctx context.Context) (err error) {
 	return nil
 }
 
-// check asks the servers that clients reach whether they are ready, as a balancer does.
+// check asks the fronts whether they are ready, like a load balancer.
 func (c *cluster) check(ctx context.Context) {
 	var checking sync.WaitGroup
 	defer checking.Wait()
@@ -277,7 +276,7 @@ func (c *cluster) check(ctx context.Context) {
 	}
 }
 
-// balance tells the balancer which servers are ready.
+// balance tells the load balancer which fronts are ready.
 func (c *cluster) balance() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -293,7 +292,7 @@ func (c *cluster) balance() {
 	c.balancer.SetServers(ready, unready)
 }
 
-// all returns the names of all replicas in order.
+// all returns the sorted names of all replicas.
 func (c *cluster) all() []string {
 	var all []string
 	for name := range c.replicas {
@@ -303,7 +302,7 @@ func (c *cluster) all() []string {
 	return all
 }
 
-// ok returns a condition that holds if a URL answers 200.
+// ok returns a condition that holds while a URL answers 200.
 func ok(client *http.Client, url string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -322,5 +321,5 @@ func ok(client *http.Client, url string) func(context.Context) error {
 	}
 }
 
-// errNotReady is what a server says of itself.
+// errNotReady means that a server says that it is not ready.
 var errNotReady = errors.New("not ready")

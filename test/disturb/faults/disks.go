@@ -8,10 +8,10 @@ import (
 	"errors"
 )
 
-// slowWrites is how many writes a second a slow disk does: each sync takes more than 100 ms.
+// slowWrites is the writes per second of a slow disk. Each sync takes more than 100 ms.
 const slowWrites = 8
 
-// fillDisk, slowDisk and hangDisk are troubles of disks of etcd.
+// fillDisk, slowDisk and hangDisk are faults of etcd's disks.
 func fillDisk(name string, sides []string, members ...string) fault {
 	return fault{
 		name: "disk of " + name + " full", group: "disk", sides: sides, needs: ownDisk,

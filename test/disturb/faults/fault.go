@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// needs says what a fault needs of the machine.
+// needs says what a fault needs from the machine.
 type needs int
 
 const (
@@ -20,31 +20,31 @@ const (
 	clocks
 )
 
-// fault is something that breaks.
+// fault is something to break.
 type fault struct {
 	name  string
 	group string
 	sides []string
 	needs needs
-	// cuts says that the fault keeps a replica from what is new about rights, and that it serves nevertheless, or again at its end.
+	// cuts says that the fault hides changes of rights from a replica which still serves, or serves again at its end.
 	cuts bool
-	// coresAway is how many replicas of core it takes away.
+	// coresAway is the number of core replicas that it takes away.
 	coresAway int
-	// replaces is the authority that it replaces. The certificate that ends is one of the old authority then.
+	// replaces is the authority that it replaces. If set, the certificate that becomes invalid is one of the old authority.
 	replaces string
-	// atLeast is how long it lasts at least, because it takes longer than others to show.
+	// atLeast is the shortest duration, for a fault that takes longer than others to show.
 	atLeast time.Duration
-	// short says that the short form has it.
+	// short includes the fault in the short form.
 	short      bool
 	begin, end func(context.Context, *cluster) error
 }
 
-// faults returns all faults in the order of the table.
+// faults returns all faults, in the order of the table.
 func faults() []fault {
 	return slices.Concat(ends(), stops(), members(), partitions(), losses(), disks(), memories(), clockJumps(), lies(), expiries(), replacements())
 }
 
-// leftOut returns why a machine cannot have this fault, or nothing.
+// leftOut returns why the fault is impossible on a machine, or "".
 func (f fault) leftOut(m *machine) string {
 	switch f.needs {
 	case network:
@@ -60,8 +60,8 @@ func (f fault) leftOut(m *machine) string {
 	return ""
 }
 
-// bounds returns how long rights may stay in force after their end, as docs/threat-model.md states it. A replica that is cut off keeps what it
-// knew, and may need until the next ping to hear the rest.
+// bounds returns how long rights may stay in force after their end, according to docs/threat-model.md. A replica that is cut off keeps what it
+// knew. It may need until the next ping to learn the rest.
 func (f fault) bounds(s side, rights *revocation, mended time.Time) map[string]time.Duration {
 	bounds := map[string]time.Duration{byRight: tokenCache, byCustomRight: tokenCache, byToken: tokenCache, byCertificate: time.Second}
 	if f.replaces != "" {

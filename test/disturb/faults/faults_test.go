@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNothingIsLost is the short form: whatever breaks, Tripod recovers, all acknowledged writes are there, and no right is in force for
-// longer than docs/threat-model.md says. How many requests fail, and for how long, is not its matter.
+// TestNothingIsLost is the short form. After each fault Tripod must recover, keep all acknowledged writes, and have ended rights in time
+// (docs/threat-model.md). It does not judge how many requests fail, or for how long.
 func TestNothingIsLost(t *testing.T) {
 	c, err := startCluster(t.Context(), sideOf(tripod))
 	require.NoError(t, err)
@@ -31,12 +31,12 @@ func TestNothingIsLost(t *testing.T) {
 			assert.Empty(t, r.wrong())
 		})
 		if t.Failed() {
-			return // what follows would begin with what is broken
+			return // later faults would start on a broken cluster
 		}
 	}
 }
 
-// TestResultsAreJudged is about what makes the command fail.
+// TestResultsAreJudged tests what makes the command fail.
 func TestResultsAreJudged(t *testing.T) {
 	bound := map[string]time.Duration{byRight: time.Second}
 	for _, test := range []struct {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// large is a kind of object that users write who need much memory.
+// large is a kind of large object.
 type large struct {
 	resource  schema.GroupVersionResource
 	namespace string
@@ -26,11 +26,11 @@ type large struct {
 }
 
 const (
-	// fillingSize is how many bytes of each large object mean nothing.
+	// fillingSize is the size of the padding in each large object.
 	fillingSize = 700 << 10
-	// largeWrites is how many large objects are written at most, so that the disk of etcd has room for them.
+	// largeWrites limits the number of large objects, so that they fit on etcd's disk.
 	largeWrites = 200
-	// largeUsers is how many users of each kind of large object each front has.
+	// largeUsers is the number of users of each large kind, per front.
 	largeUsers = 4
 )
 
@@ -45,7 +45,7 @@ var (
 			return largeData("example.com/v1", custom.Kind, name, filling)
 		},
 	}
-	// largeDefinition is the only kind that every replica of extensions keeps.
+	// largeDefinition is a CRD, the only kind that every replica of extensions keeps.
 	largeDefinition = large{
 		resource: schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 		object: func(_, filling string) map[string]any {
@@ -67,14 +67,14 @@ func largeData(version, kind, name, filling string) map[string]any {
 	return map[string]any{"apiVersion": version, "kind": kind, "metadata": map[string]any{"name": name}, "data": map[string]any{"value": filling}}
 }
 
-// put writes an object, other than before.
+// put writes an object with new content.
 func (l large) put(ctx context.Context, client dynamic.Interface, name string, number int) error {
 	o := &unstructured.Unstructured{Object: l.object(name, strings.Repeat(string('a'+rune(number%26)), fillingSize))}
 	_, err := client.Resource(l.resource).Namespace(l.namespace).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: "faults", Force: true})
 	return err
 }
 
-// useLarge has users of each front write and read large objects until the context ends.
+// useLarge makes users of each front write and read large objects until the context ends.
 func (c *cluster) useLarge(ctx context.Context) *sync.WaitGroup {
 	var using sync.WaitGroup
 	var left atomic.Int64
@@ -84,7 +84,7 @@ func (c *cluster) useLarge(ctx context.Context) *sync.WaitGroup {
 			client, err := c.largeUser(front)
 			for i := 0; err == nil && ctx.Err() == nil; i++ {
 				if left.Add(-1) >= 0 {
-					_ = kind.put(ctx, client, name, i) // the next one is tried anyhow
+					_ = kind.put(ctx, client, name, i) // the next write follows anyway
 				}
 				_, _ = client.Resource(kind.resource).Namespace(kind.namespace).List(ctx, metav1.ListOptions{Limit: 1})
 			}
@@ -101,7 +101,7 @@ func (c *cluster) useLarge(ctx context.Context) *sync.WaitGroup {
 	return &using
 }
 
-// largeUser returns a user who has a connection of its own to a front.
+// largeUser returns a user with a connection of its own to a front.
 func (c *cluster) largeUser(front string) (dynamic.Interface, error) {
 	tls, err := c.tlsConfig()
 	if err != nil {
@@ -112,7 +112,7 @@ func (c *cluster) largeUser(front string) (dynamic.Interface, error) {
 	return dynamic.NewForConfigAndClient(config, &http.Client{Transport: newTransport(tls, impatient), Timeout: requestTimeout})
 }
 
-// writeUntilItFails writes large objects until etcd cannot. It has some room in files that it has made already.
+// writeUntilItFails writes large objects until etcd rejects one. etcd has some room left in its existing files.
 func (c *cluster) writeUntilItFails(ctx context.Context) error {
 	client, err := dynamic.NewForConfigAndClient(c.admin(), c.administrator)
 	if err != nil {
@@ -120,7 +120,7 @@ func (c *cluster) writeUntilItFails(ctx context.Context) error {
 	}
 	for i := range largeWrites {
 		if err := largeConfigMap.put(ctx, client, "large", i); err != nil {
-			return nil //nolint:nilerr // that is what was wanted
+			return nil //nolint:nilerr // the write should fail
 		}
 	}
 	return errors.New("etcd has still room")

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// The controllers that limit memory and what a disk does. In version 1 of cgroups each has a tree of its own.
+// The controllers that limit memory and disk writes. In cgroups version 1 each has its own tree.
 const (
 	memoryController = "memory"
 	diskController   = "blkio"
@@ -21,13 +21,13 @@ const (
 
 const groupRoot = "/sys/fs/cgroup"
 
-// unified returns whether this machine has version 2 of cgroups only.
+// unified reports whether this machine uses only version 2 of cgroups.
 func unified() bool {
 	_, err := os.Stat(filepath.Join(groupRoot, "cgroup.controllers"))
 	return err == nil
 }
 
-// groupDirs returns the cgroups of a name, or all that match if it ends in *.
+// groupDirs returns the cgroups with a name, or all that match if the name ends in *.
 func groupDirs(name string) []string {
 	patterns := []string{filepath.Join(groupRoot, name)}
 	if !unified() {
@@ -58,7 +58,7 @@ func (h *host) makeGroups(name string) error {
 	return nil
 }
 
-// limitMemory has the kernel kill processes of the host when they use more; 0 ends that.
+// limitMemory makes the kernel kill processes of the host that use more. 0 removes the limit.
 func (h *host) limitMemory(bytes int64) error {
 	file, none := "memory.limit_in_bytes", "-1"
 	if unified() {
@@ -71,7 +71,7 @@ func (h *host) limitMemory(bytes int64) error {
 	return os.WriteFile(filepath.Join(h.groups[memoryController], file), []byte(value), 0o600)
 }
 
-// usesMemory returns how many bytes the kernel cannot take back from processes of the host: those that are not pages of files.
+// usesMemory returns the memory of the host's processes that the kernel cannot reclaim: all but the pages of files.
 func (h *host) usesMemory() (sum int64, err error) {
 	data, err := os.ReadFile(filepath.Join(h.groups[memoryController], "memory.stat"))
 	if err != nil {
@@ -86,7 +86,7 @@ func (h *host) usesMemory() (sum int64, err error) {
 	return sum, nil
 }
 
-// slow has a disk do so many writes a second for the host; 0 ends that.
+// slow limits the writes per second of the host to a disk. 0 removes the limit.
 func (h *host) slow(d *disk, writes int) error {
 	if !unified() {
 		return os.WriteFile(filepath.Join(h.groups[diskController], "blkio.throttle.write_iops_device"), fmt.Appendf(nil, "%s %d", d.number, writes), 0o600)
@@ -98,16 +98,16 @@ func (h *host) slow(d *disk, writes int) error {
 	return os.WriteFile(filepath.Join(h.groups[diskController], "io.max"), []byte(limit), 0o600)
 }
 
-// disk is a file system of its own in a file.
+// disk is a file system in a file.
 type disk struct {
 	dir, device string
-	// number is MAJOR:MINOR of the device.
+	// number is the device number, MAJOR:MINOR.
 	number string
 }
 
 const diskSize = "512M"
 
-// disk makes a disk. Its file has the prefix, by which it is found again.
+// disk creates a disk. Its file name has the prefix, so that clean finds it.
 func (m *machine) disk(ctx context.Context, name string) (*disk, error) {
 	image, d := filepath.Join(m.dir, m.object(name)+".img"), &disk{dir: filepath.Join(m.dir, name+"-disk")}
 	if err := os.Mkdir(d.dir, 0o700); err != nil {
@@ -132,13 +132,13 @@ func (m *machine) disk(ctx context.Context, name string) (*disk, error) {
 	return d, execute(ctx, "mount", d.device, d.dir)
 }
 
-// fill leaves nothing free on the disk; empty frees it again.
+// fill uses up all space on the disk; empty frees it.
 func (d *disk) fill() error {
 	file, err := os.Create(filepath.Join(d.dir, prefix))
 	if err != nil {
 		return err
 	}
-	defer file.Close() //nolint:errcheck // an error is what is wanted
+	defer file.Close() //nolint:errcheck // the write should fail
 	for block := make([]byte, 1<<20); len(block) > 0; {
 		if _, err := file.Write(block); err != nil {
 			block = block[:len(block)/2]
@@ -149,11 +149,11 @@ func (d *disk) fill() error {
 
 func (d *disk) empty() error { return os.Remove(filepath.Join(d.dir, prefix)) }
 
-// freeze has everything wait that writes to the disk, until thaw.
+// freeze blocks every write to the disk until thaw.
 func (d *disk) freeze(ctx context.Context) error { return execute(ctx, "fsfreeze", "--freeze", d.dir) }
 func (d *disk) thaw(ctx context.Context) error   { return execute(ctx, "fsfreeze", "--unfreeze", d.dir) }
 
-// removeDisks unmounts what this run or an earlier one has mounted.
+// removeDisks unmounts the disks of this run and of earlier ones.
 func (m *machine) removeDisks(ctx context.Context) {
 	list, _ := exec.CommandContext(ctx, "losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE").Output() //nolint:errcheck // then there are none
 	for line := range strings.Lines(string(list)) {
@@ -168,7 +168,7 @@ func (m *machine) removeDisks(ctx context.Context) {
 	}
 }
 
-// executeOnMount executes a command with the directory where a device is mounted.
+// executeOnMount executes a command with the mount point of a device.
 func executeOnMount(ctx context.Context, device string, command []string) error {
 	dir, err := exec.CommandContext(ctx, "findmnt", "--noheadings", "--output", "TARGET", device).Output()
 	if err != nil {

@@ -25,12 +25,12 @@ import (
 )
 
 const (
-	// requestTimeout is when clients give a request up.
+	// requestTimeout is how long clients wait for an answer.
 	requestTimeout = 5 * time.Second
-	// workers is how many clients use each resource, and interval how long each waits between requests.
+	// workers is the number of clients per resource, and interval the pause between the requests of one.
 	workers  = 6
 	interval = 150 * time.Millisecond
-	// namespace is where they work.
+	// namespace is where the clients work.
 	namespace = "faults"
 )
 
@@ -45,13 +45,13 @@ const (
 	discovery = "discovery"
 )
 
-// count is how many requests were sent, and failed.
+// count has the number of requests sent, and of those that failed.
 type count struct {
 	Sent   int `json:"sent"`
 	Failed int `json:"failed"`
 }
 
-// load is the clients during one fault.
+// load has the clients during one fault.
 type load struct {
 	cluster   *cluster
 	client    *traffic.Client
@@ -67,7 +67,7 @@ type load struct {
 	messages    map[string]int
 }
 
-// startLoad starts clients, whom a proxy authenticates if they say so. The number tells objects of one load from those of others.
+// startLoad starts clients. If proxied is set, a proxy authenticates them. The number keeps the objects of loads apart.
 func (c *cluster) startLoad(ctx context.Context, number int, proxied bool) (*load, error) {
 	config := c.admin()
 	if proxied {
@@ -103,7 +103,7 @@ func (c *cluster) startLoad(ctx context.Context, number int, proxied bool) (*loa
 	return l, nil
 }
 
-// repeat sends requests of a kind.
+// repeat keeps sending requests of a kind.
 func (l *load) repeat(ctx context.Context, kind string, send func(context.Context) error) {
 	l.working.Go(func() {
 		for tick := time.NewTicker(interval); ; {
@@ -137,16 +137,16 @@ func (l *load) send(ctx context.Context, method, path string, body []byte) (traf
 	return answer, err
 }
 
-// newToken asks for a token of a ServiceAccount, and uses it.
+// newToken requests a token of a ServiceAccount and uses it.
 func (l *load) newToken(ctx context.Context) error {
 	token, err := l.cluster.newToken(ctx, "default")
 	if err != nil {
 		return err
 	}
-	return ask(ctx, l.cluster.stranger, l.cluster.url, token, "/api/v1/namespaces/"+namespace+"/configmaps/none")
+	return ask(ctx, l.cluster.anonymous, l.cluster.url, token, "/api/v1/namespaces/"+namespace+"/configmaps/none")
 }
 
-// failed remembers when the last request failed, and why.
+// failed records when and why the last request failed.
 func (l *load) failed(at time.Time, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,7 +168,7 @@ func (l *load) failedLast() time.Time {
 	return l.lastFailure
 }
 
-// reasons returns why requests failed, the most frequent first.
+// reasons returns why requests failed, most frequent first.
 func (l *load) reasons() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,7 +180,7 @@ func (l *load) reasons() []string {
 	return said
 }
 
-// finish ends the clients and returns what they sent, and which of their acknowledged writes are lost.
+// finish stops the clients. It returns the number of requests, and the acknowledged writes that are lost.
 func (l *load) finish(ctx context.Context) (counts map[string]count, lost []string, err error) {
 	l.stopWork()
 	l.working.Wait()
@@ -220,7 +220,7 @@ func (l *load) finish(ctx context.Context) (counts map[string]count, lost []stri
 	return counts, lost, framework.Poll(ctx, "objects are removed", l.empty)
 }
 
-// empty removes what clients have written.
+// empty deletes what the clients have written.
 func (l *load) empty(ctx context.Context) error {
 	for _, r := range []traffic.Resource{traffic.ConfigMaps, custom} {
 		if _, err := l.send(ctx, http.MethodDelete, r.Collection(namespace), nil); err != nil {
@@ -241,7 +241,7 @@ func kindOf(s traffic.Span) string {
 	return kind
 }
 
-// informer is a client that keeps a copy of all objects, as controllers do.
+// informer is a client that keeps a copy of all objects, like a controller.
 type informer struct {
 	resource schema.GroupVersionResource
 	client   dynamic.Interface
@@ -250,7 +250,7 @@ type informer struct {
 
 func (l *load) startInformers(ctx, watching context.Context) error {
 	config := l.cluster.admin()
-	config.Timeout = 0 // which would end watches
+	config.Timeout = 0 // a timeout would end watches
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return err
@@ -270,7 +270,7 @@ func (l *load) startInformers(ctx, watching context.Context) error {
 	return nil
 }
 
-// caughtUp returns when the copy is complete, which it must be soon.
+// caughtUp waits until the copy is complete, and returns an error if that takes too long.
 func (i informer) caughtUp(ctx context.Context) error {
 	return framework.Poll(ctx, "a controller knows all "+i.resource.Resource, func(ctx context.Context) error {
 		list, err := i.client.Resource(i.resource).Namespace(namespace).List(ctx, metav1.ListOptions{})

@@ -14,25 +14,25 @@ import (
 	"syscall"
 )
 
-// prefix is that of the names of kernel objects that this command makes. The number of the machine follows.
+// prefix begins the names of all kernel objects that this command makes. The number of the machine follows.
 const prefix = "tripod-faults"
 
-// The last bytes of addresses. The command itself is at gateway, and answers questions of processes about names there.
+// The last bytes of addresses. The command itself has the address gateway, and serves DNS for processes there.
 const (
 	gateway   = 1
 	firstHost = 10
 	nobody    = 250
 )
 
-// most is how many clusters may be broken at a time.
+// most limits how many clusters may run at a time.
 const most = 10
 
-// machine is what this machine lets the command do for one cluster. Reasons say why not, and are empty where it can.
+// machine says what the command can do on this machine, for one cluster. An empty reason means that it can.
 type machine struct {
 	noNetwork, noDisk, noLimits string
 	dir                         string
 	hosts                       map[string]*host
-	// number tells names and addresses from those of other clusters, and locked is held while they are used.
+	// number keeps names and addresses of clusters apart. locked holds the lock of the number.
 	number int
 	locked *os.File
 }
@@ -40,15 +40,15 @@ type machine struct {
 // host is where one process runs.
 type host struct {
 	name, address string
-	// namespace is that of its network, or empty.
+	// namespace is its network namespace, or "".
 	namespace string
-	// groups are the directories of its cgroups by controller.
+	// groups has the directories of its cgroups, by controller.
 	groups map[string]string
-	// disk is that of a member of etcd, or nil.
+	// disk is the disk of a member of etcd, or nil.
 	disk *disk
 }
 
-// newMachine removes what an earlier run has left, and finds out what is possible.
+// newMachine removes what an earlier run left, and tests what is possible.
 func newMachine(ctx context.Context, dir string) *machine {
 	m := &machine{dir: dir, hosts: map[string]*host{}}
 	if err := m.lock(); err != nil {
@@ -66,7 +66,7 @@ func newMachine(ctx context.Context, dir string) *machine {
 			return m
 		}
 	}
-	// The switch has a namespace of its own, because firewalls often filter what bridges in that of the machine forward.
+	// The switch has a namespace of its own, because firewalls often filter traffic of bridges in the namespace of the machine.
 	commands := [][]string{
 		{"ip", "netns", "add", m.object("switch")},
 		{"ip", "-n", m.object("switch"), "link", "add", "switch", "type", "bridge"},
@@ -82,18 +82,18 @@ func newMachine(ctx context.Context, dir string) *machine {
 	return m
 }
 
-// lock takes the first number that no other cluster has.
+// lock takes the first number that no other cluster uses.
 func (m *machine) lock() error {
 	for number := range most {
 		file, err := os.OpenFile(filepath.Join(os.TempDir(), fmt.Sprint(prefix, number, ".lock")), os.O_CREATE|os.O_RDWR, 0o600)
 		if err != nil {
-			continue // it is another user's
+			continue // another user has it
 		}
 		if syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
 			m.number, m.locked = number, file
 			return nil
 		}
-		_ = file.Close() // it was only locked by another
+		_ = file.Close() // another process has locked it
 	}
 	return fmt.Errorf("%d clusters are broken already", most)
 }
@@ -101,10 +101,10 @@ func (m *machine) lock() error {
 // object returns the name of a kernel object.
 func (m *machine) object(name string) string { return fmt.Sprint(prefix, m.number, "-", name) }
 
-// inRoot is the end of the command's cable to the switch. A name of an interface has at most 15 characters.
+// inRoot returns the name of the command's own cable to the switch. The name of an interface has at most 15 characters.
 func (m *machine) inRoot() string { return fmt.Sprint(prefix, m.number) }
 
-// address returns an address, on loopback without network namespaces.
+// address returns an address. Without network namespaces it is on loopback.
 func (m *machine) address(last int) string {
 	first := 10
 	if m.noNetwork != "" {
@@ -113,7 +113,7 @@ func (m *machine) address(last int) string {
 	return fmt.Sprintf("%d.213.%d.%d", first, 70+m.number, last)
 }
 
-// cable returns the commands that connect a namespace, or that of the machine, with the switch.
+// cable returns the commands that connect a namespace with the switch. An empty one is that of the machine.
 func (m *machine) cable(name, namespace, address string) [][]string {
 	ip := []string{"ip"}
 	if namespace != "" {
@@ -145,7 +145,7 @@ func (m *machine) host(ctx context.Context, name string) (*host, error) {
 			return nil, err
 		}
 	}
-	// `ip netns exec` shows a process this file in the place of /etc/resolv.conf.
+	// `ip netns exec` mounts this file over /etc/resolv.conf.
 	resolver := filepath.Join("/etc/netns", h.namespace, "resolv.conf")
 	if err := os.MkdirAll(filepath.Dir(resolver), 0o755); err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func (m *machine) host(ctx context.Context, name string) (*host, error) {
 	return h, nil
 }
 
-// wrap returns the command that executes a program on the host. It becomes the program, so its process ID stays.
+// wrap returns a command prefix that executes a program on the host. The program takes its place, with the same process ID.
 func (h *host) wrap() []string {
 	var command []string
 	if len(h.groups) > 0 {
@@ -178,7 +178,7 @@ func (h *host) wrap() []string {
 	return command
 }
 
-// drop has a host drop packets that come from others: a one-way partition.
+// drop makes a host drop packets from others. That is a one-way partition.
 func (h *host) drop(ctx context.Context, from ...*host) error {
 	addresses := make([]string, len(from))
 	for i, other := range from {
@@ -187,7 +187,7 @@ func (h *host) drop(ctx context.Context, from ...*host) error {
 	return h.filter(ctx, "ip saddr { "+strings.Join(addresses, ", ")+" } drop")
 }
 
-// lose has a host lose so many percent of the packets that come.
+// lose makes a host drop this percentage of incoming packets.
 func (h *host) lose(ctx context.Context, percent int) error {
 	return h.filter(ctx, fmt.Sprintf(`iifname "eth0" numgen random mod 100 < %d drop`, percent))
 }
@@ -197,12 +197,12 @@ func (h *host) filter(ctx context.Context, rule string) error {
 	return executeWith(ctx, rules, "ip", "netns", "exec", h.namespace, "nft", "-f", "-")
 }
 
-// connect ends what drop and lose have begun.
+// connect ends what drop and lose started.
 func (h *host) connect(ctx context.Context) error {
 	return executeWith(ctx, "add table inet faults\ndelete table inet faults\n", "ip", "netns", "exec", h.namespace, "nft", "-f", "-")
 }
 
-// clean removes everything that has the prefix and the number.
+// clean removes everything with the prefix and the number.
 func (m *machine) clean(ctx context.Context) {
 	list, _ := exec.CommandContext(ctx, "ip", "netns", "list").Output() //nolint:errcheck // without it there is nothing to remove
 	for line := range strings.Lines(string(list)) {
@@ -220,7 +220,7 @@ func (m *machine) clean(ctx context.Context) {
 	}
 }
 
-// close removes what was made. Processes have ended.
+// close removes everything. The processes must have ended.
 func (m *machine) close() {
 	if m.locked == nil {
 		return
@@ -228,7 +228,7 @@ func (m *machine) close() {
 	if os.Geteuid() == 0 {
 		m.clean(context.Background())
 	}
-	_ = m.locked.Close() // which unlocks it
+	_ = m.locked.Close() // this unlocks it
 }
 
 func execute(ctx context.Context, command ...string) error { return executeWith(ctx, "", command...) }

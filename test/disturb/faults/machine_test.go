@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestClustersShareNothing gives each cluster names and addresses that no other has.
+// TestClustersShareNothing checks that each cluster has names and addresses of its own.
 func TestClustersShareNothing(t *testing.T) {
 	one, other := &machine{}, &machine{}
 	for _, m := range []*machine{one, other} {

@@ -24,7 +24,7 @@ import (
 
 func main() { framework.RunCommand("faults", run) }
 
-// options are what the command line says.
+// options are the flags.
 type options struct {
 	run       *regexp.Regexp
 	sides     []side
@@ -75,7 +75,7 @@ func run(ctx context.Context, args []string) error {
 		}
 		return nil
 	}
-	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // clients complain about clusters that are gone
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // clients complain about clusters that have ended
 	r, err := openReport(o.artifacts)
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func run(ctx context.Context, args []string) error {
 	return r.wrong()
 }
 
-// breakSide tries faults on one side. After one from which it did not recover, the side is started anew.
+// breakSide tries all faults on one side. If the cluster does not recover from one, breakSide starts a new cluster.
 func (o *options) breakSide(ctx context.Context, s side, r *report) (err error) {
 	selected := slices.DeleteFunc(faults(), func(f fault) bool { return !slices.Contains(f.sides, s.name) || !o.run.MatchString(f.name) })
 	if len(selected) == 0 {

@@ -18,9 +18,9 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// members are faults of one of three members of etcd: that which leads, or one that follows.
+// members are faults of one of three etcd members, the leader or a follower.
 func members() []fault {
-	// etcd answers requests that wait for a leader after 7 s.
+	// etcd answers after 7 s if it has no leader.
 	const shows = 10 * time.Second
 	leader, follower := end{"the leader", []string{"leader"}}, end{"a follower", []string{"follower-0"}}
 	followers, others := end{"the followers", []string{"follower-0", "follower-1"}}, end{"the others", []string{"leader", "follower-1"}}
@@ -36,7 +36,7 @@ func members() []fault {
 	return all
 }
 
-// startEtcd starts an etcd, which syncs. Each member has a disk of its own.
+// startEtcd starts an etcd with fsync on. Each member has its own disk.
 func (c *cluster) startEtcd(ctx context.Context) error {
 	var all []string
 	for i := range c.side.members {
@@ -84,7 +84,7 @@ func (c *cluster) memberURL(name string) string {
 	return "http://" + c.machine.hosts[name].address + ":2379"
 }
 
-// etcdURLs returns where all members are, as flags want it.
+// etcdURLs returns the addresses of all members, in the form of flags.
 func (c *cluster) etcdURLs() string {
 	var urls []string
 	for _, name := range c.roles[etcd] {
@@ -93,14 +93,14 @@ func (c *cluster) etcdURLs() string {
 	return strings.Join(urls, ",")
 }
 
-// findLeader has the names leader and follower-N be those of members as they are now.
+// findLeader updates the roles leader and follower-N.
 func (c *cluster) findLeader(ctx context.Context) error {
 	if c.side.members == 1 {
 		return nil
 	}
 	return framework.Poll(ctx, "etcd has a leader", func(ctx context.Context) error {
 		var leaders, followers []string
-		for _, name := range c.own([]string{etcd}) {
+		for _, name := range c.resolve([]string{etcd}) {
 			leads, err := c.leads(ctx, name)
 			switch {
 			case err != nil:
@@ -122,7 +122,7 @@ func (c *cluster) findLeader(ctx context.Context) error {
 	})
 }
 
-// leads returns whether a member of etcd says that it leads.
+// leads reports whether a member says that it is the leader.
 func (c *cluster) leads(ctx context.Context, member string) (bool, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.memberURL(member)+"/metrics", nil)
 	if err != nil {

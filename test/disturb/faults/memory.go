@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// hitWithin is how long a process may live with less memory than it needs.
+// hitWithin is how long a process may live with too little memory.
 const hitWithin = 30 * time.Second
 
-// memories are limits of memory that are hit: a process gets no more than it uses, while users write large objects.
+// memories are faults where a process may not use more memory than it has now, while users write large objects.
 func memories() []fault {
 	limit := func(name, replica string, sides []string) fault {
 		return fault{
@@ -22,7 +22,7 @@ func memories() []fault {
 				if err := c.hostsOf([]string{replica})[0].limitToUse(); err != nil {
 					return err
 				}
-				return c.writeUntilItEnds(ctx, c.own([]string{replica})[0])
+				return c.writeUntilItEnds(ctx, c.resolve([]string{replica})[0])
 			},
 			end: func(_ context.Context, c *cluster) error {
 				return c.hostsOf([]string{replica})[0].limitMemory(0)
@@ -35,10 +35,10 @@ func memories() []fault {
 	}
 }
 
-// limitToUse gives processes of the host no more memory than they use.
+// limitToUse limits the host to the memory that it uses.
 func (h *host) limitToUse() error {
 	uses, err := h.usesMemory()
-	// The kernel refuses a limit that it cannot reach by taking back what it can.
+	// The kernel rejects a limit below what it cannot reclaim.
 	for more := int64(0); err == nil && more <= 16<<20; more += 1 << 20 {
 		if err := h.limitMemory(uses + more); err == nil {
 			return nil
@@ -47,7 +47,7 @@ func (h *host) limitToUse() error {
 	return errors.Join(err, errors.New("the kernel refuses all limits"))
 }
 
-// writeUntilItEnds has users write large objects until the kernel has killed a process.
+// writeUntilItEnds has users write large objects until the kernel kills a process.
 func (c *cluster) writeUntilItEnds(ctx context.Context, name string) error {
 	process := c.process(name)
 	ctx, cancel := context.WithTimeout(ctx, hitWithin)

@@ -14,14 +14,14 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// domain is where the aggregators look for backends.
+// domain is the DNS domain of the backends.
 const domain = "tripod-faults.test"
 
-// names answers questions about names, truly or not.
+// names is a DNS server that can lie.
 type names struct {
 	connection net.PacketConn
 	mu         sync.Mutex
-	// addresses are those of a name, such as core. A name without any does not exist.
+	// addresses has the addresses by name, such as core. Other names do not exist.
 	addresses map[string][]string
 	silent    bool
 }
@@ -38,7 +38,7 @@ func serveNames(ctx context.Context, address string) (*names, error) {
 
 func (n *names) close() error { return n.connection.Close() }
 
-// set changes the addresses of a name, and returns what they were.
+// set changes the addresses of a name, and returns the previous ones.
 func (n *names) set(name string, addresses ...string) []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -47,7 +47,7 @@ func (n *names) set(name string, addresses ...string) []string {
 	return before
 }
 
-// answer has it answer, or say nothing at all.
+// answer makes it answer, or stay silent.
 func (n *names) answer(answers bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -59,7 +59,7 @@ func (n *names) serve() {
 	for {
 		length, from, err := n.connection.ReadFrom(buffer)
 		if err != nil {
-			return // it was closed
+			return // the connection is closed
 		}
 		var question dnsmessage.Message
 		if question.Unpack(buffer[:length]) != nil || len(question.Questions) != 1 {
@@ -72,7 +72,7 @@ func (n *names) serve() {
 			continue
 		}
 		if answer, err := answerWith(question, addresses); err == nil {
-			_, _ = n.connection.WriteTo(answer, from) // who asked asks again
+			_, _ = n.connection.WriteTo(answer, from) // clients ask again
 		}
 	}
 }

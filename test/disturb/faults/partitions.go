@@ -16,7 +16,7 @@ type end struct {
 	replicas []string
 }
 
-// partitions cut one replica, or all of a service, off from another service: no packet passes, or only packets in one direction.
+// partitions separate one replica, or all of a service, from another service. They drop all packets, or those of one direction.
 func partitions() []fault {
 	var (
 		oneCore       = end{"one core", []string{"core-0"}}
@@ -34,7 +34,7 @@ func partitions() []fault {
 	)
 }
 
-// later has faults last longer than others.
+// later sets the shortest duration of faults.
 func later(atLeast time.Duration, faults []fault) []fault {
 	for i := range faults {
 		faults[i].atLeast = atLeast
@@ -51,7 +51,7 @@ func (e end) from(other end, sides []string) []fault {
 	}
 }
 
-// partition drops the packets of the first end of each way to the second.
+// partition is a fault that drops packets. Each way has a sender and a receiver.
 func partition(name string, sides []string, ways ...[2]end) fault {
 	return fault{
 		name: "partition " + name, group: "partition", sides: sides, needs: network, cuts: true, short: name == "one core ⇹ aggregators",
@@ -70,10 +70,10 @@ func partition(name string, sides []string, ways ...[2]end) fault {
 	}
 }
 
-// hostsOf returns the hosts of replicas, of which those of the front have another name on each side.
+// hostsOf returns the hosts of replicas. Some names are roles.
 func (c *cluster) hostsOf(names []string) []*host {
 	var hosts []*host
-	for _, name := range c.own(names) {
+	for _, name := range c.resolve(names) {
 		hosts = append(hosts, c.machine.hosts[name])
 	}
 	return hosts
@@ -92,7 +92,7 @@ func losses() []fault {
 	}}
 }
 
-// lies are wrong answers of DNS about the names of backends.
+// lies are wrong DNS answers for the names of backends.
 func lies() []fault {
 	lie := func(name string, tell func(*cluster)) fault {
 		return fault{

@@ -26,23 +26,23 @@ import (
 )
 
 const (
-	// reader is the ClusterRole that is given and taken, and the name of the user.
+	// reader is the name of the user, and of the ClusterRole that it gets and loses.
 	reader = "faults-reader"
-	// askInterval is how often the user asks each server for each resource.
+	// askInterval is the time between two requests for each resource at each server.
 	askInterval = 200 * time.Millisecond
-	// tokenCache is how long kube-apiserver and Tripod believe a token without asking again.
+	// tokenCache is how long kube-apiserver and Tripod accept a token without asking again.
 	tokenCache = 10 * time.Second
-	// identityGrace is how long an aggregator believes tokens that it knows when it has lost every core.
+	// identityGrace is how long an aggregator accepts known tokens after it has lost every core replica.
 	identityGrace = 30 * time.Second
-	// newsWithin is when a service that waits for news gives a connection up on which nothing comes: after 30 s it asks, and 15 s later it knows.
+	// newsWithin is how long a service waits on a silent connection for changes. It sends a ping after 30 s, and closes the connection 15 s later.
 	newsWithin = 45 * time.Second
-	// validFor is how long the certificate of a client is valid that expires during each fault.
+	// validFor is how long the certificate that expires during each fault is valid.
 	validFor = before + revokeAfter + time.Second
 	// temporary is the user of that certificate.
 	temporary = "faults-temporary"
 )
 
-// The resources that a user asks for, and with which credentials.
+// Ways to send a request: the resource, and the credentials.
 const (
 	byRight       = "right"
 	byCustomRight = "custom right"
@@ -50,7 +50,7 @@ const (
 	byCertificate = "certificate"
 )
 
-// revocation is a user, and a ServiceAccount with a token, whose rights end during a fault, and another user whose certificate expires.
+// revocation has a user and a ServiceAccount token, whose rights end during a fault, and another user whose certificate expires.
 type revocation struct {
 	cluster  *cluster
 	name     string
@@ -61,15 +61,15 @@ type revocation struct {
 	stop     context.CancelFunc
 
 	mu sync.Mutex
-	// revoked is when the end of the rights was acknowledged, by way of asking.
+	// revoked is when the end of the rights was acknowledged, by way.
 	revoked map[string]time.Time
-	// allowed is when a request was sent that was allowed, the last one by way of asking, and when by server and way of asking.
+	// allowed is when the last request that succeeded was sent, by way, and by server and way.
 	allowed map[string]time.Time
-	// denied are the servers and ways that have been denied since.
+	// denied has the servers and ways that have rejected a request since.
 	denied map[string]bool
 }
 
-// prepare makes what all loads and revocations need.
+// prepare creates what all loads and revocations need.
 func (c *cluster) prepare(ctx context.Context) error {
 	admin, err := kubernetes.NewForConfig(c.admin())
 	if err != nil {
@@ -99,7 +99,7 @@ func (c *cluster) prepare(ctx context.Context) error {
 	return err
 }
 
-// define makes the custom resource, and returns when it is served.
+// define creates the CRD, and waits until the custom resource is served.
 func (c *cluster) define(ctx context.Context) error {
 	client, err := apiextensions.NewForConfigAndClient(c.admin(), c.administrator)
 	if err != nil {
@@ -146,7 +146,7 @@ func (c *cluster) newToken(ctx context.Context, account string) (string, error) 
 
 var errDenied = errors.New("denied")
 
-// ask sends a GET with a token, unless that is empty. It returns errDenied for 401 and 403. An object that does not exist is no error.
+// ask sends a GET, with a token if it is not empty. It returns errDenied for 401 and 403. A missing object is no error.
 func ask(ctx context.Context, client *http.Client, server, token, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -172,8 +172,7 @@ func ask(ctx context.Context, client *http.Client, server, token, path string) e
 	return fmt.Errorf("status %d: %s", resp.StatusCode, body)
 }
 
-// startRevocation gives rights, and returns when they are in force everywhere. The certificate is one of the authority that a fault
-// replaces, if it does.
+// startRevocation grants the rights, and waits until they apply everywhere. If the fault replaces an authority, the old one issues the certificate.
 func (c *cluster) startRevocation(ctx context.Context, number int, replaces string) (*revocation, error) {
 	admin, err := kubernetes.NewForConfigAndClient(c.admin(), c.administrator)
 	if err != nil {
@@ -183,7 +182,7 @@ func (c *cluster) startRevocation(ctx context.Context, number int, replaces stri
 		cluster: c, name: fmt.Sprintf("user-%d", number), admin: admin,
 		revoked: map[string]time.Time{}, allowed: map[string]time.Time{}, denied: map[string]bool{},
 	}
-	// A connection may be broken that nobody has used since the last fault.
+	// A connection that nobody has used since the last fault may be broken.
 	if err := framework.Poll(ctx, "rights are given", r.give); err != nil {
 		return nil, err
 	}
@@ -207,7 +206,7 @@ func (c *cluster) startRevocation(ctx context.Context, number int, replaces stri
 	return r, nil
 }
 
-// certify gives the user a certificate that ends.
+// certify gives the user a certificate that will become invalid.
 func (r *revocation) certify(replaces string) error {
 	authority, name, expires := "ca", temporary, time.Now().Add(validFor).Truncate(time.Second)
 	switch replaces {
@@ -229,7 +228,7 @@ func (r *revocation) certify(replaces string) error {
 	return nil
 }
 
-// end says when the certificate ceased to be good, if it has not expired. It was good until then.
+// end records when the certificate became invalid, if not by expiry.
 func (r *revocation) end(at time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -240,7 +239,7 @@ func (r *revocation) end(at time.Time) error {
 	return nil
 }
 
-// give gives the rights, and may do so again.
+// give grants the rights. It may run again.
 func (r *revocation) give(ctx context.Context) (err error) {
 	if err := bind(ctx, r.admin, r.name, rbacv1.UserKind, reader); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
@@ -260,7 +259,7 @@ func (r *revocation) ask(ctx context.Context, server, way string) error {
 	configMap := "/api/v1/namespaces/" + namespace + "/configmaps/none"
 	switch way {
 	case byToken:
-		return ask(ctx, r.cluster.stranger, server, r.token, configMap)
+		return ask(ctx, r.cluster.anonymous, server, r.token, configMap)
 	case byCustomRight:
 		return ask(ctx, r.cluster.user, server, "", custom.Path(namespace, "none"))
 	case byCertificate:
@@ -293,7 +292,7 @@ func (r *revocation) keepAsking(ctx context.Context, server, way string) {
 	}
 }
 
-// revoke ends the rights, and tries until that is acknowledged.
+// revoke takes the rights away, and retries until that is acknowledged.
 func (r *revocation) revoke(ctx context.Context) {
 	steps := map[string]func() error{
 		byRight: func() error {
@@ -323,14 +322,14 @@ func (r *revocation) revoke(ctx context.Context) {
 	}
 }
 
-// over returns whether all servers have denied what is revoked.
+// over reports whether all servers have rejected everything revoked.
 func (r *revocation) over() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.denied) == len(ways)*len(r.cluster.urls) && len(r.revoked) == 3
 }
 
-// ended returns when the end of what allowed requests was acknowledged, or zero.
+// ended returns when the end of a right was acknowledged, or zero.
 func (r *revocation) ended(way string) time.Time {
 	if way == byCustomRight {
 		way = byRight
@@ -338,7 +337,7 @@ func (r *revocation) ended(way string) time.Time {
 	return r.revoked[way]
 }
 
-// finish returns how long after the acknowledgement a request was sent that was still allowed.
+// finish returns how long after the acknowledgement the last successful request was sent, by way.
 func (r *revocation) finish() map[string]time.Duration {
 	r.stop()
 	r.askers.Wait()

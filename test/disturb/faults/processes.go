@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// kill has replicas die and come back.
+// kill is a fault that kills replicas and starts them again.
 func kill(name string, sides []string, short bool, replicas ...string) fault {
 	return fault{
 		name: "kill " + name, group: "kill", sides: sides, short: short, coresAway: cores(replicas...),
-		begin: func(_ context.Context, c *cluster) error { return c.kill(c.own(replicas)...) },
-		end:   func(_ context.Context, c *cluster) error { return c.revive(c.own(replicas)...) },
+		begin: func(_ context.Context, c *cluster) error { return c.kill(c.resolve(replicas)...) },
+		end:   func(_ context.Context, c *cluster) error { return c.revive(c.resolve(replicas)...) },
 	}
 }
 
-// cores returns how many of the replicas are of core.
+// cores returns how many of these replicas are core's.
 func cores(replicas ...string) (count int) {
 	for _, name := range replicas {
 		if strings.HasPrefix(name, "core-") {
@@ -40,12 +40,12 @@ func ends() []fault {
 	}
 }
 
-// stop has a replica do nothing for a while, as on a machine that stalls.
+// stop is a fault that stops a replica for a while, as on a machine that stalls.
 func stop(name string, sides []string, short bool, replica string) fault {
 	return fault{
 		name: "stop and continue " + name, group: "stop", sides: sides, short: short, cuts: true,
-		begin: func(_ context.Context, c *cluster) error { return c.replicas[c.own([]string{replica})[0]].Pause() },
-		end:   func(_ context.Context, c *cluster) error { return c.replicas[c.own([]string{replica})[0]].Resume() },
+		begin: func(_ context.Context, c *cluster) error { return c.replicas[c.resolve([]string{replica})[0]].Pause() },
+		end:   func(_ context.Context, c *cluster) error { return c.replicas[c.resolve([]string{replica})[0]].Resume() },
 	}
 }
 
@@ -58,7 +58,7 @@ func stops() []fault {
 	}
 }
 
-// clockJumps set the clock of one process an hour ahead, or back.
+// clockJumps set the clock of one process an hour forward or back.
 func clockJumps() []fault {
 	var all []fault
 	for _, one := range []struct {
@@ -85,7 +85,7 @@ func clockJumps() []fault {
 }
 
 func (c *cluster) withClock(replica string, do func(*clock) error) error {
-	name := c.own([]string{replica})[0]
+	name := c.resolve([]string{replica})[0]
 	pid := c.process(name).PID()
 	if c.clocks[name] == nil || c.clocks[name].pid != pid {
 		k, err := openClock(pid)

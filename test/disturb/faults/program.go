@@ -15,7 +15,7 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// supervise starts a process again that ended by itself, as a kubelet does.
+// supervise restarts a process that ended on its own, like a kubelet.
 func (c *cluster) supervise(ctx context.Context, name string) {
 	for ctx.Err() == nil {
 		select {
@@ -27,7 +27,7 @@ func (c *cluster) supervise(ctx context.Context, name string) {
 	}
 }
 
-// process returns the process of a replica that was started last.
+// process returns the current process of a replica.
 func (c *cluster) process(name string) *framework.Process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,7 +47,7 @@ func (c *cluster) restart(ctx context.Context, name string) {
 	}
 }
 
-// kill ends replicas, which stay away until revive.
+// kill kills replicas. They stay away until revive.
 func (c *cluster) kill(names ...string) error {
 	var errs []error
 	for _, name := range names {
@@ -70,7 +70,7 @@ func (c *cluster) revive(names ...string) error {
 	return errors.Join(errs...)
 }
 
-// program is a process that is no replica of a fleet.
+// program is a process that is not a replica of a fleet.
 type program struct {
 	environment *framework.Environment
 	command     framework.Command

@@ -20,7 +20,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/service/atomicfile"
 )
 
-// report is what is known of all faults, also from runs before, in a file.
+// report has the results of all faults, including those of earlier runs, in a file.
 type report struct {
 	path    string
 	mu      sync.Mutex
@@ -43,7 +43,7 @@ func openReport(artifacts string) (*report, error) {
 	return r, err
 }
 
-// add remembers a result in the place of an earlier one.
+// add stores a result, and replaces an earlier one.
 func (r *report) add(one result) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,7 +63,7 @@ func (r *report) writeJSON(w io.Writer) error {
 	return encoder.Encode(r)
 }
 
-// wrong returns an error where something was lost, did not recover or was allowed for too long.
+// wrong returns an error if data was lost, a cluster did not recover, or a right lasted too long.
 func (r *report) wrong() error {
 	var errs []error
 	for _, one := range r.Results {
@@ -74,7 +74,7 @@ func (r *report) wrong() error {
 	return errors.Join(errs...)
 }
 
-// wrong returns what must not be, whatever the fault.
+// wrong returns what must never happen.
 func (r result) wrong() []error {
 	var errs []error
 	say := func(format string, args ...any) {
@@ -94,7 +94,7 @@ func (r result) wrong() []error {
 	return errs
 }
 
-// String says in one line what happened.
+// String returns the result in one line.
 func (r result) String() string {
 	if r.LeftOut != "" {
 		return "left out: " + r.LeftOut
@@ -135,7 +135,7 @@ func (r result) cells() []string {
 	return append(cells, since(r.Noticed), since(r.FailedUntil), recovered, lost, r.stale(right), r.stale(byToken), r.stale(byCertificate), fmt.Sprint(r.Restarts))
 }
 
-// stale returns how long something was in force too long, and how long it may be.
+// stale returns how long a right lasted after its end, and the limit.
 func (r result) stale(way string) string {
 	measured, known := r.Stale[way]
 	switch {
@@ -173,14 +173,14 @@ func (r *report) table(group string) string {
 	return table.String()
 }
 
-// knows returns whether any fault of a group was tried or left out.
+// knows reports whether the report has a fault of a group.
 func (r *report) knows(group string) bool {
 	return slices.ContainsFunc(r.Results, func(one result) bool {
 		return slices.ContainsFunc(faults(), func(f fault) bool { return f.group == group && f.name == one.Fault })
 	})
 }
 
-// summary says when and where the faults were.
+// summary says when and where the results were measured.
 func (r *report) summary() string {
 	leftOut := 0
 	for _, one := range r.Results {
@@ -211,7 +211,7 @@ func (r *report) writeTables(w io.Writer) {
 	}
 }
 
-// writeDocs writes between the markers of the page, <!-- faults: GROUP --> and <!-- end -->.
+// writeDocs writes the tables between the markers of the page, <!-- faults: GROUP --> and <!-- end -->.
 func (r *report) writeDocs(path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -5,16 +5,16 @@ package main
 
 import "slices"
 
-// side is a cluster that is broken.
+// side is a kind of cluster.
 type side struct {
 	name string
-	// stock has kube-apiservers run instead of the services of Tripod.
+	// stock uses kube-apiservers instead of Tripod's services.
 	stock bool
-	// replicas are of each service, or of kube-apiserver, and members of etcd.
+	// replicas is the number of replicas of each service, or of kube-apiserver. members is that of etcd.
 	replicas, members int
 }
 
-// The names of the sides.
+// The names of sides.
 const (
 	tripod       = "Tripod"
 	stock        = "kube-apiserver"
@@ -24,7 +24,7 @@ const (
 	stockOn3     = "kube-apiserver on 3 etcd"
 )
 
-// allSides are in the order in which they start. That with most faults is the first.
+// allSides are in the order in which they start. The one with most faults is first.
 var allSides = []side{
 	{name: tripod, replicas: 2, members: 1},
 	{name: stock, stock: true, replicas: 2, members: 1},
@@ -34,7 +34,7 @@ var allSides = []side{
 	{name: singleStock, stock: true, replicas: 1, members: 1},
 }
 
-// Groups of sides that have the same faults.
+// Sides that share faults.
 var (
 	ours         = []string{tripod}
 	oursOrSingle = []string{tripod, singleTripod}
@@ -43,7 +43,7 @@ var (
 	on3          = []string{tripodOn3, stockOn3}
 )
 
-// sideOf returns the side of a name. An earlier run may have had others.
+// sideOf returns the side with a name. An earlier run may have had other sides.
 func sideOf(name string) side {
 	if i := slices.IndexFunc(allSides, func(s side) bool { return s.name == name }); i >= 0 {
 		return allSides[i]

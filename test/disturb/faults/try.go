@@ -18,48 +18,48 @@ import (
 )
 
 const (
-	// before is how long clients work before a fault, and calm how long nothing may fail after it.
+	// before is how long clients work before a fault, and calm how long no request may fail after it.
 	before = time.Second
 	calm   = 2 * time.Second
-	// revokeAfter is when rights end, after the beginning of a fault.
+	// revokeAfter is when rights end, after the start of a fault.
 	revokeAfter = 2 * time.Second
-	// recoverWithin is how long a cluster may take to be well.
+	// recoverWithin is how long a cluster may take to recover.
 	recoverWithin = 90 * time.Second
-	// lookInterval is how often replicas are asked how they are: times in the table are as exact as that.
+	// lookInterval is the time between two looks at the replicas. Times in the table have this precision.
 	lookInterval = 300 * time.Millisecond
 )
 
-// result is what happened during one fault.
+// result is the result of one fault.
 type result struct {
 	Fault string `json:"fault"`
 	Side  string `json:"side"`
-	// LeftOut says why it was not tried, and is otherwise empty.
+	// LeftOut says why the fault was not tried, or is empty.
 	LeftOut  string           `json:"leftOut,omitempty"`
 	Requests map[string]count `json:"requests,omitempty"`
-	// Noticed is the time from the beginning until a replica was not ready, or not used, and 0 if that never was.
+	// Noticed is the time from the start until a replica was not ready or not used, or 0 if that did not happen.
 	Noticed time.Duration `json:"noticed"`
-	// FailedUntil is the time from the beginning until the last request failed.
+	// FailedUntil is the time from the start until the last request failed.
 	FailedUntil time.Duration `json:"failedUntil"`
-	// Lasted is how long the fault lasted, and Recovered the time from its end until all was well.
+	// Lasted is how long the fault lasted. Recovered is the time from its end until the cluster had recovered.
 	Lasted       time.Duration `json:"lasted"`
 	Recovered    time.Duration `json:"recovered"`
 	NotRecovered string        `json:"notRecovered,omitempty"`
-	// Lost are acknowledged writes that are gone, and what else was wrong with what clients got.
+	// Lost has the acknowledged writes that are lost, and other errors in what clients received.
 	Lost []string `json:"lost,omitempty"`
-	// Stale is how long rights were in force after the end of them was acknowledged, and Bound how long they may be.
+	// Stale is how long rights lasted after their end was acknowledged, and Bound the limit.
 	Stale map[string]time.Duration `json:"stale,omitempty"`
 	Bound map[string]time.Duration `json:"bound,omitempty"`
-	// Restarts is how many processes ended by themselves.
+	// Restarts counts the processes that ended on their own.
 	Restarts int      `json:"restarts"`
 	Reasons  []string `json:"reasons,omitempty"`
-	// Took is how long each phase took.
+	// Took is the duration of each phase.
 	Took map[string]time.Duration `json:"took,omitempty"`
 }
 
-// phases are what happens for each fault, one after the other.
+// phases are the phases of each fault, in order.
 var phases = []string{"start", "before", "broken", "recovery", "search"}
 
-// try has clients work while there is a fault.
+// try tries one fault while clients work.
 func (c *cluster) try(ctx context.Context, f fault, number int, lasts time.Duration) (r result, err error) {
 	r = result{Fault: f.name, Side: c.side.name, Took: map[string]time.Duration{}}
 	phase, since := 0, time.Now()
@@ -116,7 +116,7 @@ func (c *cluster) try(ctx context.Context, f fault, number int, lasts time.Durat
 	return r, errors.Join(err, finishErr, ctx.Err())
 }
 
-// sleep is how long clients work under some condition, not a wait for an event.
+// sleep lets clients work for a while. It does not wait for an event.
 func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -124,7 +124,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// recovered returns when all is well, and otherwise says what is not.
+// recovered waits until the cluster has recovered, and otherwise returns what is wrong.
 func (c *cluster) recovered(ctx context.Context, l *load, rights *revocation, looking *looking, mended time.Time) string {
 	for deadline := mended.Add(recoverWithin); ; sleep(ctx, lookInterval) {
 		bad, since := looking.now()
@@ -145,13 +145,13 @@ func (c *cluster) recovered(ctx context.Context, l *load, rights *revocation, lo
 	}
 }
 
-// looking asks replicas how they are.
+// looking looks at the state of replicas.
 type looking struct {
 	cancel  context.CancelFunc
 	working sync.WaitGroup
 
 	mu sync.Mutex
-	// first is when something was noticed, last when something was wrong, and bad what is now.
+	// first is when a problem was noticed first, last when one was seen last, and bad the current problems.
 	first, last time.Time
 	bad         []string
 }
@@ -202,8 +202,8 @@ func (c *cluster) wellness(ctx context.Context) error {
 	return nil
 }
 
-// problems returns which replicas are not ready, and which replicas of backends the aggregators do not use. It also returns whether the cluster
-// itself has noticed anything: a replica says that it is not ready, an aggregator does not use one, or the balancer cannot reach an aggregator.
+// problems returns which replicas are not ready, and which replicas of backends an aggregator does not use. noticed is true if the cluster itself
+// has noticed a problem: a replica says that it is not ready, an aggregator does not use one, or the load balancer cannot reach an aggregator.
 func (c *cluster) problems(ctx context.Context) (bad []string, noticed bool) {
 	var asking sync.WaitGroup
 	var mu sync.Mutex
@@ -235,7 +235,7 @@ func (c *cluster) problems(ctx context.Context) (bad []string, noticed bool) {
 	return bad, noticed
 }
 
-// usesAll returns an error unless an aggregator sends requests to all replicas of each backend.
+// usesAll returns an error unless an aggregator uses all replicas of each backend.
 func (c *cluster) usesAll(ctx context.Context, aggregator string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.urls[aggregator]+"/metrics", nil)
 	if err != nil {
