@@ -119,7 +119,7 @@ func (c *Connections) grow(conn *connection) {
 	if conn.unused == nil {
 		return
 	}
-	c.count(conn)
+	c.resize(conn, connectionCost+conn.received.Load())
 	c.makeRoom(0)
 }
 
@@ -135,15 +135,21 @@ func (c *Connections) answered(conn *connection, req *http.Request) {
 		return
 	}
 	conn.received.Store(0)
-	c.count(conn)
+	c.resize(conn, connectionCost)
 }
 
-// count makes what a connection takes what it has sent without being in use, and what it costs.
-func (c *Connections) count(conn *connection) {
-	more := connectionCost + conn.received.Load() - conn.bytes
+// resize changes what a connection takes.
+func (c *Connections) resize(conn *connection, bytes int64) {
+	more := bytes - conn.bytes
+	if more == 0 {
+		return
+	}
 	conn.bytes += more
 	conn.holder.taken += more
 	c.taken += more
+	if conn.evicted {
+		c.closing += more
+	}
 	takenBytes.Set(float64(c.taken))
 }
 
@@ -175,11 +181,17 @@ func (c *Connections) begin(conn *connection, sender user.Info) bool {
 	case to.user != "" && to.user != name:
 		to, conn.mixed = owner{address: conn.address}, true
 	}
-	if h := c.owners[to]; conn.inUse == 0 && !exempt && h != nil && h.used+connectionCost > c.limit-c.used {
+	h := conn.holder
+	if to != h.owner {
+		h = c.owners[to]
+	}
+	if conn.inUse == 0 && !exempt && h != nil && h.used+connectionCost > c.limit-c.used {
 		return false
 	}
-	if conn.inUse > 0 && to == conn.holder.owner && !exempt {
-		conn.inUse++
+	if h == conn.holder && !exempt {
+		if conn.inUse++; conn.inUse == 1 {
+			c.occupy(conn)
+		}
 		return true
 	}
 	conn.busy.Store(true)
@@ -193,6 +205,17 @@ func (c *Connections) begin(conn *connection, sender user.Info) bool {
 		c.give(conn, to)
 	}
 	return true
+}
+
+// occupy notes that a connection is in use now, by a request of its owner.
+func (c *Connections) occupy(conn *connection) {
+	conn.busy.Store(true)
+	if conn.unused != nil {
+		conn.holder.unused.Remove(conn.unused)
+		conn.unused = nil
+	}
+	c.use(conn.holder, connectionCost)
+	c.resize(conn, connectionCost)
 }
 
 // end is called when the request has ended.
