@@ -22,7 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-const patience = 30 * time.Second
+// giveUp ends a wait that would otherwise never end. It says nothing about speed.
+const giveUp = 30 * time.Second
 
 // recorder keeps the events of a group.
 type recorder struct {
@@ -77,14 +78,14 @@ const serving = `trap 'exit 0' TERM; touch $0/ready; while :; do sleep 0.01; don
 
 func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, patience, true,
+	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, giveUp, true,
 		func(context.Context) (bool, error) { return condition(), nil })
 	require.NoError(t, err, what)
 }
 
 func waitReady(t *testing.T, group *Group, children ...*Child) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), giveUp)
 	defer cancel()
 	require.NoError(t, group.WaitReady(ctx, children...))
 }
@@ -180,7 +181,7 @@ func TestChildThatCannotStartIsGivenUpWithItsOwnError(t *testing.T) {
 			}
 			process.FailedStarts = 2
 			child := group.Start(process)
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), giveUp)
 			defer cancel()
 			err := group.WaitReady(ctx, child)
 			if err == nil || err.Error() != tc.want {
@@ -307,7 +308,7 @@ func TestChildThatWasGivenUpIsNoReasonNotToWaitForOthers(t *testing.T) {
 	process, _ := shell(t, "core", "exit 1")
 	process.FailedStarts = 1
 	failing := group.Start(process)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), giveUp)
 	defer cancel()
 	for range 2 { // it stays so
 		if err := group.WaitReady(ctx, failing); err == nil || ctx.Err() != nil {

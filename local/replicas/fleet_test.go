@@ -21,7 +21,8 @@ import (
 	"github.com/tripod-k8s/tripod/local/process"
 )
 
-const patience = 30 * time.Second
+// giveUp ends a wait that would otherwise never end. It says nothing about speed.
+const giveUp = 30 * time.Second
 
 // world is a fleet of shell scripts, and the order of what happens to it.
 type world struct {
@@ -123,7 +124,7 @@ func (w *world) expect(when string, got []string, want ...string) {
 // start starts the fleet with as many replicas of core, and one aggregator.
 func (w *world) start(cores int) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(w.t.Context(), giveUp)
 	defer cancel()
 	children, err := w.Start([]Count{{"core", cores}, {"aggregator", 1}})
 	if err == nil {
@@ -135,7 +136,7 @@ func (w *world) start(cores int) {
 }
 
 func (w *world) scale(n int) error {
-	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(w.t.Context(), giveUp)
 	defer cancel()
 	return w.Scale(ctx, "core", n)
 }
@@ -239,9 +240,9 @@ func TestScaleEndsWithItsContext(t *testing.T) {
 
 func waitFor(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !condition(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(giveUp); !condition(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s", patience, what)
+			t.Fatalf("not within %s: %s", giveUp, what)
 		}
 	}
 }

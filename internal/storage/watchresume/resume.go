@@ -151,8 +151,8 @@ type turn struct {
 	reached uint64
 	// caughtUp is set if that is as late as the beginning of the turn.
 	caughtUp bool
-	// patience is how much longer the turn waits for its client.
-	patience time.Duration
+	// timeLeft is how much longer the turn may wait for its client.
+	timeLeft time.Duration
 }
 
 // replay sends what happened since the resourceVersion of the watch, until it is as late as when this was called or the client is too slow.
@@ -176,7 +176,7 @@ func (w *resumed) replay(ctx context.Context) (turn, error) {
 
 	ask := time.NewTicker(progressPeriod)
 	defer ask.Stop()
-	for t := (turn{patience: maxPause}); ; {
+	for t := (turn{timeLeft: maxPause}); ; {
 		select {
 		case event, ok := <-watching.ResultChan():
 			if !ok {
@@ -237,8 +237,8 @@ func (w *resumed) offer(ctx context.Context, t *turn, event watch.Event) bool {
 	default:
 	}
 	offered := time.Now()
-	defer func() { t.patience -= time.Since(offered) }()
-	timer := time.NewTimer(t.patience)
+	defer func() { t.timeLeft -= time.Since(offered) }()
+	timer := time.NewTimer(t.timeLeft)
 	defer timer.Stop()
 	select {
 	case w.events <- event:

@@ -15,7 +15,7 @@ import (
 )
 
 func TestACoreWaitsForItsEtcdOnlyWhileThatAnswers(t *testing.T) {
-	const patience = 10 * time.Second
+	const grace = 10 * time.Second
 	failed := errors.New("failed")
 	for _, test := range []struct {
 		name string
@@ -24,7 +24,7 @@ func TestACoreWaitsForItsEtcdOnlyWhileThatAnswers(t *testing.T) {
 		err                 error
 	}{
 		{name: "etcd answers", takes: time.Minute, silent: time.Hour, want: time.Minute, err: failed},
-		{name: "etcd does not answer", takes: time.Minute, want: patience},
+		{name: "etcd does not answer", takes: time.Minute, want: grace},
 		{name: "nothing waits for etcd", takes: time.Second, want: time.Second, err: failed},
 		{name: "etcd stops to answer", takes: time.Minute, silent: 20*time.Second - 1, want: 20 * time.Second},
 	} {
@@ -44,10 +44,10 @@ func TestACoreWaitsForItsEtcdOnlyWhileThatAnswers(t *testing.T) {
 				err := runUntilStopped(ctx, func(context.Context) error {
 					time.Sleep(test.takes)
 					return failed
-				}, health, patience)
+				}, health, grace)
 				assert.ErrorIs(t, err, test.err)
 				assert.Equal(t, test.want, time.Since(began))
-				time.Sleep(time.Hour) // until whoever was left has ended
+				time.Sleep(time.Hour) // until what still runs has ended
 			})
 		})
 	}

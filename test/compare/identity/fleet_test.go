@@ -78,12 +78,12 @@ func startFleet(ctx context.Context) (*fleet, error) {
 		"--oidc-client-id=tripod-test", "--oidc-username-claim=nick", "--oidc-username-prefix=oidc:", "--oidc-groups-claim=groups",
 		"--oidc-groups-prefix=oidc:", "--oidc-required-claim=tenant=t1", "--oidc-signing-algs=RS256",
 	}
-	// core-1 is slow for a time, not sick.
-	patience := []string{"--etcd-healthcheck-timeout=30s", "--etcd-readycheck-timeout=30s"}
+	// The etcd of core-1 becomes slow. That must not make core-1 unhealthy.
+	tolerant := []string{"--etcd-healthcheck-timeout=30s", "--etcd-readycheck-timeout=30s"}
 	grace := []string{fmt.Sprintf("--identity-grace=%s", identityGrace)}
 	f.Fleet, err = environment.StartFleet(ctx, framework.FleetOptions{EtcdURL: f.etcd, Replicas: []framework.ReplicaOptions{
 		{Name: "core-0", Args: oidc},
-		{Name: "core-1", Args: append(oidc, patience...), EtcdURL: f.slow.url()},
+		{Name: "core-1", Args: append(oidc, tolerant...), EtcdURL: f.slow.url()},
 		{Name: "extensions-0"},
 		{Name: "extensions-1", Cores: []string{"core-1"}},
 		{Name: "aggregator-0", Args: grace},

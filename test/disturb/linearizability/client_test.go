@@ -23,9 +23,9 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// patience is how long a client waits for an answer: less than a replica is paused, so that some writes take place after
+// requestTimeout is how long a client waits for an answer. It is shorter than a pause of a replica, so that some writes take place after
 // their clients have given up.
-const patience = 3 * time.Second
+const requestTimeout = 3 * time.Second
 
 // client sends each request through an aggregator that it picks at random, and repeats none.
 type client struct {
@@ -71,7 +71,7 @@ var errNotSent = errors.New("not sent")
 
 // send sends a request. It returns an error where there is no whole answer.
 func (c *client) send(ctx context.Context, method, path string, body []byte) (code int, answer object, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	resp, err := c.start(ctx, method, path, body)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 // pause is how long a replica does nothing, and recovery how long there is no trouble at most after it is back.
 const (
-	pause    = patience + time.Second
+	pause    = requestTimeout + time.Second
 	recovery = time.Second
 )
 

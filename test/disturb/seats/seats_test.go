@@ -56,11 +56,11 @@ func startSlowWebhook(t *testing.T) (url string, ca []byte) {
 // callForConfigMaps has core call the webhook when somebody creates a ConfigMap.
 func callForConfigMaps(t *testing.T, client kubernetes.Interface, url string, ca []byte) {
 	t.Helper()
-	ignore, none, patience := admissionregistrationv1.Ignore, admissionregistrationv1.SideEffectClassNone, int32(30)
+	ignore, none, timeout := admissionregistrationv1.Ignore, admissionregistrationv1.SideEffectClassNone, int32(30)
 	_, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "slow"},
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-			Name: "slow.example.com", FailurePolicy: &ignore, SideEffects: &none, TimeoutSeconds: &patience, AdmissionReviewVersions: []string{"v1"},
+			Name: "slow.example.com", FailurePolicy: &ignore, SideEffects: &none, TimeoutSeconds: &timeout, AdmissionReviewVersions: []string{"v1"},
 			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: ca},
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},

@@ -122,14 +122,14 @@ func refresh(ctx context.Context, parts ...*part) {
 
 func (p *part) refresh(ctx context.Context) {
 	fetched, owing := p.ask()
-	patience := silence
+	wait := silence
 	if p.last.Load() == nil {
-		patience = firstSilence
+		wait = firstSilence
 	}
-	if owing >= patience {
+	if owing >= wait {
 		return
 	}
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-fetched:
