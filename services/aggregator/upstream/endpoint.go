@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
@@ -74,7 +75,11 @@ func (e *endpoint) roundTrip(req *http.Request, body io.ReadCloser, kind balance
 
 	e.load.Begin(kind)
 	e.metrics.begin(kind)
-	resp, err := e.pool.RoundTrip(out, wire)
+	resp, err := e.pool.Send(out, wire, func() {
+		if !routing.Of(req).Repeatable {
+			e.waiting.end(x)
+		}
+	})
 	e.waiting.end(x)
 	if err == nil && (resp.StatusCode < 100 || resp.StatusCode > 999) { // x/net/http2 accepts such a status
 		err = &connections.Error{Reason: connections.Broken, Err: fmt.Errorf("the replica answers with the status %d", resp.StatusCode)}

@@ -6,6 +6,7 @@ package upstream
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -86,8 +87,9 @@ func (c standingConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// TestNobodyWaitsLongerThanUntilAReplicaIsKnownToBeFrozen has a read, a write and a watch in flight at the only replica.
-func TestNobodyWaitsLongerThanUntilAReplicaIsKnownToBeFrozen(t *testing.T) {
+// standsStill runs a test with a backend of one replica, which answers requests but probes once answer is closed.
+func standsStill(t *testing.T, test func(t *testing.T, b *Backend, replica *standing, answer chan struct{})) {
+	t.Helper()
 	config := connectionstest.NewPKI(t).ServerConfig(t, coreServerName)
 	config.ClientAuth = tls.NoClientCert
 	synctest.Test(t, func(t *testing.T) {
@@ -118,33 +120,36 @@ func TestNobodyWaitsLongerThanUntilAReplicaIsKnownToBeFrozen(t *testing.T) {
 		defer stop()
 		probing.Go(func() { b.keepProbing(ctx, e) })
 		synctest.Wait()
+		test(t, b, replica, answer)
+	})
+}
 
+// TestNobodyWaitsLongerThanUntilAReplicaIsKnownToBeFrozen has a read and a watch in flight at the only replica.
+func TestNobodyWaitsLongerThanUntilAReplicaIsKnownToBeFrozen(t *testing.T) {
+	standsStill(t, func(t *testing.T, b *Backend, replica *standing, answer chan struct{}) {
 		watching := newRequest(t, http.MethodGet, "")
 		watching.URL.Path, watching.URL.RawQuery = "/api/v1/pods", "watch=true"
 		watch, err := b.RoundTrip(watching)
 		require.NoError(t, err)
 		var requests sync.WaitGroup
 		var stood time.Time
-		begin := func(name, method string, check func(error)) {
+		begin := func(method string, check func(error)) {
 			requests.Go(func() {
-				_, err := do(t, b, by(name, newRequest(t, method, "")))
+				_, err := do(t, b, by(user.Anonymous, newRequest(t, method, "")))
 				check(err)
 				assert.Less(t, time.Since(stood), 3*time.Second, "%s waited", method)
 			})
 		}
-		begin(user.Anonymous, http.MethodGet, func(err error) {
+		begin(http.MethodGet, func(err error) {
 			var unreachable *UnreachableError
 			assert.ErrorAs(t, err, &unreachable, "a read gets 503")
-		})
-		begin("jane", http.MethodPost, func(err error) {
-			assert.Equal(t, connections.Broken, connections.ReasonOf(err), "nobody knows whether a write was carried out: %v", err)
 		})
 		synctest.Wait()
 		stood = time.Now()
 		replica.stop()
 		time.Sleep(time.Second)
-		// Like the read, it waits for a connection of its own.
-		begin(user.Anonymous, http.MethodPost, func(err error) {
+		// This one waits for a connection of its own.
+		begin(http.MethodPost, func(err error) {
 			var unreachable *UnreachableError
 			assert.ErrorAs(t, err, &unreachable, "a request that never left gets 503")
 		})
@@ -163,4 +168,39 @@ func TestNobodyWaitsLongerThanUntilAReplicaIsKnownToBeFrozen(t *testing.T) {
 		_, err = do(t, b, newRequest(t, http.MethodPost, ""))
 		assert.NoError(t, err, "the replica is back")
 	})
+}
+
+// TestAWriteThatWasSentWaits has a read and a write in flight at the only replica. Nobody could repeat the write.
+func TestAWriteThatWasSentWaits(t *testing.T) {
+	for _, name := range []string{"jane", user.Anonymous} { // one over HTTP/2, the other over HTTP/1.1
+		for _, recovers := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, the replica recovers: %v", name, recovers), func(t *testing.T) {
+				standsStill(t, func(t *testing.T, b *Backend, replica *standing, answer chan struct{}) {
+					begin := func(method string) <-chan error {
+						ended := make(chan error, 1)
+						go func() {
+							_, err := do(t, b, by(name, newRequest(t, method, "")))
+							ended <- err
+						}()
+						return ended
+					}
+					written, read := begin(http.MethodPost), begin(http.MethodGet)
+					synctest.Wait()
+					stood := time.Now()
+					replica.stop()
+					assert.Error(t, <-read, "a read does not wait")
+					if recovers {
+						replica.resume()
+						close(answer)
+						assert.NoError(t, <-written, "the write has its answer")
+						return
+					}
+					err := <-written
+					assert.Equal(t, connections.Broken, connections.ReasonOf(err), "nobody knows whether it was carried out: %v", err)
+					assert.Less(t, time.Since(stood), 5*time.Second)
+					replica.resume() // so that the server can end
+				})
+			})
+		}
+	}
 }

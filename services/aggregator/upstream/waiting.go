@@ -10,8 +10,9 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
-// waiting has the requests that wait for the start of their answer. If the replica freezes, these requests end. Watches and tunnels are not among
-// them. They continue if the replica recovers, and else end with their connections.
+// waiting has the requests that end if the replica freezes: reads until their answer starts, and writes until they are sent. Another replica can get
+// them, or the client is told to repeat them. Nobody can repeat a write that was sent, so it waits for the replica to recover. It ends with its
+// connection, like watches and tunnels.
 type waiting struct {
 	mu     sync.Mutex
 	frozen bool
@@ -34,7 +35,7 @@ func (w *waiting) begin(ctx context.Context, x *exchange) context.Context {
 	return ctx
 }
 
-// end says that the answer has begun, or will not come.
+// end says that the request does not end any more if the replica freezes.
 func (w *waiting) end(x *exchange) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

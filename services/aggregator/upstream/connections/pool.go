@@ -105,12 +105,18 @@ func New(address string, trust *Trust, options Options) *Pool {
 
 // RoundTrip sends the request to the replica, once. The URL must have a scheme and a host, but they have no effect. The error is an *Error.
 func (p *Pool) RoundTrip(req *http.Request, wire Wire) (*http.Response, error) {
+	return p.Send(req, wire, func() {})
+}
+
+// Send is RoundTrip. It calls sending before the replica may receive a part of the request.
+func (p *Pool) Send(req *http.Request, wire Wire, sending func()) (*http.Response, error) {
 	if req.Context().Err() != nil {
 		return nil, abandon(req, ended(req.Context(), false))
 	}
 	// With an invalid host, net/http sends an empty one over HTTP/1.1, but returns an error over HTTP/2.
 	if wire == Either && !hasBlank(req) && httpguts.ValidHostHeader(req.Host) {
 		if c := p.exclusive.idleOrLater(); c != nil {
+			sending()
 			return p.exclusive.roundTrip(c, req)
 		}
 	}
@@ -118,6 +124,7 @@ func (p *Pool) RoundTrip(req *http.Request, wire Wire) (*http.Response, error) {
 		c, err := p.multiplexed.get(req.Context(), (*shared).reserve)
 		switch {
 		case err == nil:
+			sending()
 			return p.multiplexed.roundTrip(c, req)
 		case !errors.Is(err, errHTTP1Only):
 			return nil, abandon(req, err)
@@ -127,6 +134,7 @@ func (p *Pool) RoundTrip(req *http.Request, wire Wire) (*http.Response, error) {
 	if err != nil {
 		return nil, abandon(req, err)
 	}
+	sending()
 	return p.exclusive.roundTrip(c, req)
 }
 
