@@ -6,14 +6,11 @@ package main
 import (
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/grpclog"
 
 	"github.com/tripod-k8s/tripod/local/etcd/embedded"
 	"github.com/tripod-k8s/tripod/local/etcd/snapshot"
-	"github.com/tripod-k8s/tripod/local/process"
 )
 
 // revisionsBetween is more than most clusters write between taking a snapshot and restoring it.
@@ -74,11 +71,8 @@ complete and its hash is correct.`,
 			}
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) // errors are told once
-			began := time.Now()
-			o.Progress = func(line string) {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%7s  %s\n", process.Seconds(time.Since(began)), line) //nolint:errcheck // it is only news
-			}
+			silenceGRPC()
+			o.Progress = progressTo(cmd.ErrOrStderr())
 			saved, err := snapshot.Save(ctx, o)
 			if err != nil {
 				return err

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/grpclog"
 
 	"github.com/tripod-k8s/tripod/local/etcd/access"
 )
@@ -41,7 +40,7 @@ common name root. You can run the command at any time. Run it before an upgrade 
 			}
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) // errors are told once
+			silenceGRPC()
 			client, err := access.Connect(endpoints, caFile, certFile, keyFile)
 			if err != nil {
 				return err

@@ -12,13 +12,10 @@ import (
 	"strings"
 	"syscall"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/grpclog"
 
 	"github.com/tripod-k8s/tripod/local/etcd/split"
-	"github.com/tripod-k8s/tripod/local/process"
 )
 
 func newMigrateCommand() *cobra.Command {
@@ -56,11 +53,8 @@ unless it has changed there since.`,
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) // errors are told once
-			began := time.Now()
-			o.Progress = func(line string) {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%7s  %s\n", process.Seconds(time.Since(began)), line) //nolint:errcheck // it is only news
-			}
+			silenceGRPC()
+			o.Progress = progressTo(cmd.ErrOrStderr())
 			report, err := split.Run(ctx, o)
 			if err != nil && ctx.Err() != nil {
 				return errors.New("interrupted; run the same command again to go on")
