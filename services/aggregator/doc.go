@@ -20,8 +20,8 @@
 // # The way of a request
 //
 //   - routing/request.go: the class of the request. It is made once, and everybody later uses it.
-//   - routing/table.go: who owns the path? core, extensions, the aggregator itself, or an aggregated API server.
-//   - server/chain.go: the short chain of handlers for core and extensions, and kube-apiserver's full chain for the rest.
+//   - routing/table.go: who owns the path? core, extensions, another backend, the aggregator itself, or an aggregated API server.
+//   - server/chain.go: the short chain of handlers for backends, and kube-apiserver's full chain for the rest.
 //   - authn/authentication.go: who sent it? authn/tokens asks core about bearer tokens and caches the answers.
 //   - proxy/proxy.go: the request with the identity of its sender, and the answer. aggregated.go does so for aggregated API servers.
 //   - upstream/call.go: which replica gets it, and whether another one gets it when that fails. upstream/balance has the policies.
@@ -29,8 +29,8 @@
 //
 // # What runs besides
 //
-//   - peers/feeds follows what each replica of core and extensions reports of itself; upstream/probe.go asks whether it is ready.
-//   - apis/apiservices registers the APIServices of core and extensions, and keeps the Available condition of all APIServices.
+//   - peers/feeds follows what each replica of a backend reports of itself; upstream/probe.go asks whether it is ready.
+//   - apis/apiservices registers the APIServices of the backends, and keeps the Available condition of all APIServices.
 //   - apis/discovery and apis/openapi merge documents; apis/health merges the answers of probes.
 //   - peers/aggregated finds the replicas of aggregated API servers.
 //   - peers/advertise makes this aggregator an endpoint of the kubernetes Service.

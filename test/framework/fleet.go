@@ -28,10 +28,8 @@ const (
 	aggregator = "aggregator"
 )
 
-// serviceUsers are the common names of the services' certificates.
-var serviceUsers = map[string]string{
-	core: trust.Core, extensions: trust.Extensions, aggregator: trust.Aggregator,
-}
+// services are those of every Tripod. Others are further API services behind the aggregator.
+var services = []string{core, extensions, aggregator}
 
 // FleetOptions are the options of StartFleet.
 type FleetOptions struct {
@@ -54,6 +52,8 @@ type FleetOptions struct {
 type ReplicaOptions struct {
 	// Name is the service and a number, such as core-1.
 	Name string
+	// Binary is the program of a further API service.
+	Binary string
 	// EtcdURL is the URL of the etcd of this replica, by default that of the fleet.
 	EtcdURL string
 	// Cores are the names of the replicas of core that this replica uses, in this order, by default all.
@@ -128,7 +128,7 @@ func (e *Environment) StartFleet(ctx context.Context, options FleetOptions) (*Fl
 	f.etcd = plainEtcd(f.EtcdURL)
 	if err := errorsOf(
 		func() error { return MakeStockPKI(f.PKI) },
-		func() error { return makeServicePKI(f.PKI) },
+		func() error { return makeServicePKI(f.PKI, options.services()) },
 		func() (err error) { f.users, err = newUsers(filepath.Join(dir, "users"), f.PKI); return err },
 		f.addReplicas,
 		func() error { return f.writeKubeconfig(f.Kubeconfig, f.Admin()) },
@@ -185,6 +185,9 @@ func (f *Fleet) addReplicas() error {
 		}
 		if f.options.Binaries != "" {
 			r.binary = filepath.Join(f.options.Binaries, "tripod-"+service)
+		}
+		if options.Binary != "" {
+			r.binary = options.Binary
 		}
 		if err := mkdir(r.dir); err != nil {
 			return err
@@ -246,15 +249,23 @@ func (f *Fleet) flags(r *Replica, options ReplicaOptions) []string {
 	switch r.service {
 	case core:
 		return slices.Concat(flags, f.serving(core), f.requestHeader(), f.coreFlags(), f.backend(r))
-	case extensions:
+	case aggregator:
+	default:
 		where := "--core-servers=" + f.list(cores, (*Replica).url)
 		if f.options.Domain != "" {
 			where = f.named(core)[0]
 		}
-		return slices.Concat(flags, f.serving(extensions), f.backend(r), []string{where, "--authorization-mode=RBAC"})
+		return slices.Concat(flags, f.serving(r.service), f.backend(r), []string{where, "--authorization-mode=RBAC"})
 	}
 	if f.options.Domain != "" {
 		return slices.Concat(flags, f.serving("apiserver"), f.requestHeader(), []string{"--authorization-mode=RBAC"}, f.named(core), f.named(extensions))
+	}
+	for _, service := range f.options.services() {
+		if slices.Contains(services, service) {
+			continue
+		}
+		names := f.names(service)
+		flags = append(flags, "--backend="+service+"="+f.list(names, (*Replica).url), "--backend-grpc="+service+"="+f.list(names, (*Replica).grpcAddress))
 	}
 	return slices.Concat(flags, f.serving("apiserver"), f.requestHeader(), []string{
 		"--authorization-mode=RBAC",
@@ -272,7 +283,7 @@ func (f *Fleet) named(service string) []string {
 	}
 }
 
-// backend returns the flags that only core and extensions have.
+// backend returns the flags of all services but the aggregator.
 func (f *Fleet) backend(r *Replica) []string {
 	flags := []string{"--grpc-bind-address=" + r.GRPCAddress}
 	if aggregators := f.names(aggregator); len(aggregators) > 0 {
@@ -380,8 +391,19 @@ func (r *Replica) signal(signal syscall.Signal) error {
 	return nil
 }
 
+// services returns the names of all services.
+func (o *FleetOptions) services() []string {
+	all := slices.Clone(services)
+	for _, replica := range o.Replicas {
+		if service, _, _ := strings.Cut(replica.Name, "-"); !slices.Contains(all, service) {
+			all = append(all, service)
+		}
+	}
+	return all
+}
+
 // makeServicePKI creates the certificates by which services recognise each other.
-func makeServicePKI(dir string) error {
+func makeServicePKI(dir string, services []string) error {
 	store, err := certs.Open(dir)
 	if err != nil {
 		return err
@@ -390,10 +412,10 @@ func makeServicePKI(dir string) error {
 	if err != nil {
 		return err
 	}
-	for service, user := range serviceUsers {
+	for _, service := range services {
 		if _, err := ca.Ensure(service, certs.Leaf{
-			CommonName: user,
-			DNSNames:   []string{"localhost", service + ".tripod-system.svc"},
+			CommonName: trust.UserOf(service),
+			DNSNames:   []string{"localhost", trust.ServerName(service)},
 			IPs:        []net.IP{net.IPv4(127, 0, 0, 1)},
 			Server:     true, Client: true,
 		}); err != nil {

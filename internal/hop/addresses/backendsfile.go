@@ -6,17 +6,30 @@ package addresses
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
 	"github.com/tripod-k8s/tripod/internal/service/atomicfile"
 )
 
-// Backends says where the replicas of both backends are, and those of the aggregator, which the backends need in turn.
+// Names of Tripod's own services.
+const (
+	core       = "core"
+	extensions = "extensions"
+	aggregator = "aggregator"
+)
+
+// Backends says where the replicas of all backends are, and those of the aggregator, which the backends need in turn.
 type Backends struct {
 	Core       Replicas `json:"core"`
 	Extensions Replicas `json:"extensions"`
+	// Services are further API services, by name (see ValidateName).
+	Services map[string]Service `json:"services,omitempty"`
 	// Aggregator may have no servers. These cannot be names whose addresses are replicas, and there is nothing about gRPC.
 	Aggregator Replicas `json:"aggregator,omitzero"`
 }
@@ -29,6 +42,58 @@ type Replicas struct {
 	// GRPC are the addresses at which the same replicas, in the same order, serve gRPC: host:port, or dns:///host:port where
 	// there is a name among Servers. There are as many as Servers, or none.
 	GRPC []string `json:"grpc,omitempty"`
+}
+
+// Service is a further API service behind the aggregator.
+type Service struct {
+	Replicas `json:",inline"`
+	// Balance is how its requests are spread over its replicas. Empty means TwoChoices.
+	Balance Balance `json:"balance,omitempty"`
+}
+
+// Balance is a way to spread requests over replicas.
+type Balance string
+
+const (
+	// TwoChoices lets every replica do a fair part of everything.
+	TwoChoices Balance = "two-choices"
+	// Rendezvous sends all requests for one resource to the same replica, so that only that one keeps its watch cache.
+	Rendezvous Balance = "rendezvous"
+)
+
+// Validate returns an error if there is no such way.
+func (b Balance) Validate() error {
+	if b != "" && b != TwoChoices && b != Rendezvous {
+		return fmt.Errorf("%q is not one of %s, %s", b, TwoChoices, Rendezvous)
+	}
+	return nil
+}
+
+// ValidateName returns an error if a further API service cannot have a name: it is a DNS label that starts with a letter, so that
+// a Service of Kubernetes can have it, too, and is not that of one of Tripod's own services.
+func ValidateName(name string) error {
+	if name == core || name == extensions || name == aggregator {
+		return fmt.Errorf("%q is a service of Tripod itself: choose another name", name)
+	}
+	if wrong := validation.IsDNS1035Label(name); len(wrong) > 0 {
+		return fmt.Errorf("%q is not the name of a service: %s", name, strings.Join(wrong, ", "))
+	}
+	return nil
+}
+
+// Backend is an entry of the list of backends.
+type Backend struct {
+	Name string
+	Service
+}
+
+// List returns all backends: core, extensions, and the others by name.
+func (b *Backends) List() []Backend {
+	list := []Backend{{core, Service{Replicas: b.Core}}, {extensions, Service{Replicas: b.Extensions, Balance: Rendezvous}}}
+	for _, name := range slices.Sorted(maps.Keys(b.Services)) {
+		list = append(list, Backend{name, b.Services[name]})
+	}
+	return list
 }
 
 // LoadBackends reads the file at path. Unknown fields are errors.
@@ -64,7 +129,18 @@ func (b *Backends) Write(path string) error {
 }
 
 func (b *Backends) validate() error {
-	errs := []error{b.Core.validate("core"), b.Extensions.validate("extensions")}
+	var errs []error
+	for _, backend := range b.List() {
+		errs = append(errs, backend.validate(backend.Name))
+		if err := backend.Balance.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: balance %w", backend.Name, err))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Services)) {
+		if err := ValidateName(name); err != nil {
+			errs = append(errs, fmt.Errorf("services: %w", err))
+		}
+	}
 	for _, server := range b.Aggregator.Servers {
 		if at, err := OfServer(server); err != nil || at.IsName {
 			errs = append(errs, fmt.Errorf("aggregator: server %q is not of the form https://host:port", server))

@@ -33,6 +33,10 @@ func TestWhatIsWrittenIsLoaded(t *testing.T) {
 			GRPC:    []string{"127.0.0.1:20003", "[::1]:20004", "dns:///core.tripod-system.svc:7443"},
 		},
 		Extensions: Replicas{Servers: []string{"https://extensions"}},
+		Services: map[string]Service{
+			"wardle": {Replicas: Replicas{Servers: []string{"https://127.0.0.1:20006"}, GRPC: []string{"127.0.0.1:20007"}}, Balance: Rendezvous},
+			"search": {Replicas: Replicas{Servers: []string{"https://search"}}},
+		},
 		Aggregator: Replicas{Servers: []string{"https://127.0.0.1:6443"}},
 	}
 	require.NoError(t, want.Write(path))
@@ -63,6 +67,15 @@ func TestWrongFilesAreRefused(t *testing.T) {
 			`aggregator: server "dns:///h:1" is not of the form https://host:port`},
 		{"grpc of the aggregator", `{"core": {"servers": ["https://h:1"]}, ` + extensions + `, "aggregator": {"servers": ["https://h:1"], "grpc": ["h:1"]}}`,
 			"aggregator: it does not serve gRPC"},
+		{"a service without servers", `{"core": {"servers": ["https://h:1"]}, ` + extensions + `, "services": {"wardle": {}}}`, "wardle has no servers"},
+		{"a service of Tripod itself", `{"core": {"servers": ["https://h:1"]}, ` + extensions + `, "services": {"aggregator": {"servers": ["https://h:1"]}}}`,
+			`services: "aggregator" is a service of Tripod itself`},
+		{"a service whose name is no label", `{"core": {"servers": ["https://h:1"]}, ` + extensions + `, "services": {"War.dle": {"servers": ["https://h:1"]}}}`,
+			`services: "War.dle" is not the name of a service`},
+		{"a service twice", `{"core": {"servers": ["https://h:1"]}, ` + extensions + `, "services": {"a": {"servers": ["https://h:1"]}, "a": {"servers": ["https://h:1"]}}}`,
+			`"a" already set`},
+		{"an unknown policy", `{"core": {"servers": ["https://h:1"]}, ` + extensions + `, "services": {"a": {"servers": ["https://h:1"], "balance": "best"}}}`,
+			`a: balance "best" is not one of`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "backends.yaml")

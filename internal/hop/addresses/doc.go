@@ -12,10 +12,16 @@
 //	  grpc: ["127.0.0.1:20003", "127.0.0.1:20004"]
 //	extensions:
 //	  servers: ["https://127.0.0.1:20005"]
+//	services:
+//	  wardle:
+//	    servers: ["https://127.0.0.1:20006"]
+//	    grpc: ["127.0.0.1:20007"]
+//	    balance: rendezvous
 //	aggregator:
 //	  servers: ["https://127.0.0.1:6443"]
 //
-// Its lists are those of the flags --core-servers, --core-grpc-servers, --extensions-servers and --aggregator-servers.
+// Its lists are those of the flags --core-servers, --core-grpc-servers, --extensions-servers and --aggregator-servers, and of the
+// aggregator's --backend, --backend-grpc and --backend-balance.
 //
 // A [BindFlag] names the host:port where a service serves something beside its API, such as gRPC or probes.
 package addresses

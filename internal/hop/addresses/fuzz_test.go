@@ -17,6 +17,7 @@ import (
 func FuzzBackendsFile(f *testing.F) {
 	f.Add([]byte(`{"core": {"servers": ["https://h:1"], "grpc": ["h:2"]}, "extensions": {"servers": ["dns:///h:1"]}}`))
 	f.Add([]byte("core: &a {servers: [\"https://[::1]:2\"]}\nextensions: *a\naggregator: {servers: [\"https://h\"]}\n"))
+	f.Add([]byte(`{"core": {"servers": ["https://h:1"]}, "extensions": {"servers": ["https://h:1"]}, "services": {"a": {"servers": ["https://h:2"], "balance": "rendezvous"}}}`))
 	path := filepath.Join(f.TempDir(), "backends.yaml")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		b, err := parse("file", data)

@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	requestx509 "k8s.io/apiserver/pkg/authentication/request/x509"
@@ -27,12 +29,28 @@ import (
 
 // User names of the services. They are the common names of their certificates.
 const (
-	Aggregator = "system:tripod:aggregator"
-	Core       = "system:tripod:core"
-	Extensions = "system:tripod:extensions"
+	Aggregator = userPrefix + "aggregator"
+	Core       = userPrefix + "core"
+	Extensions = userPrefix + "extensions"
+	// AnyOther stands for every further API service in lists of rights. It is nobody's user name.
+	AnyOther = userPrefix + "NAME"
+
+	userPrefix = "system:tripod:"
 )
 
 var services = []string{Aggregator, Core, Extensions}
+
+// UserOf returns the user name of a service ("core", ...).
+func UserOf(service string) string { return userPrefix + service }
+
+// isService reports whether a user name is that of a service. Any DNS label may be the name of a further API service.
+func isService(user string) bool {
+	name, ok := strings.CutPrefix(user, userPrefix)
+	return ok && len(validation.IsDNS1035Label(name)) == 0
+}
+
+// isBackend reports whether a user name is that of a service that sends requests to the aggregator.
+func isBackend(user string) bool { return user != Aggregator && isService(user) }
 
 // senders identifies the sender of a request by the certificate of the connection.
 type senders struct {
@@ -59,7 +77,7 @@ type service struct{ user.DefaultInfo }
 // serviceUser returns the user of a service. It ignores the groups of the certificate. The user is in system:authenticated because flow
 // schemas of API Priority and Fairness match that group.
 func serviceUser(chain []*x509.Certificate) (*authenticator.Response, bool, error) {
-	if !slices.Contains(services, chain[0].Subject.CommonName) {
+	if !isService(chain[0].Subject.CommonName) {
 		return nil, false, nil
 	}
 	response, ok, err := requestx509.CommonNameUserConversion(chain)
@@ -82,10 +100,7 @@ func ServiceOf(u user.Info) string {
 	return ""
 }
 
-// backends are the services that send requests to the aggregator.
-var backends = []string{Core, Extensions}
-
-// BackendAuthenticator returns the authenticator with which the aggregator recognises core and extensions. The provider of the service CAs must be
+// BackendAuthenticator returns the authenticator with which the aggregator recognises the other services. The provider of the service CAs must be
 // among the client CAs of the listener. The authenticator has no opinion on other users. That includes the aggregator, whose requests to itself do
 // not use the network.
 func (o *Options) BackendAuthenticator() (authenticator.Request, dynamiccertificates.CAContentProvider, error) {
@@ -96,7 +111,7 @@ func (o *Options) BackendAuthenticator() (authenticator.Request, dynamiccertific
 	return authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
 		// The next authenticator judges other certificates.
 		response, ok, _ := known.certificates.AuthenticateRequest(req)
-		if !ok || !slices.Contains(backends, response.User.GetName()) {
+		if !ok || !isBackend(response.User.GetName()) {
 			return nil, false, nil
 		}
 		return response, true, nil
@@ -171,7 +186,7 @@ func (s *senders) open(value string, aggregator *authenticator.Response) sender 
 		return sender{refused: errAnonymous}
 	case name == "":
 		return sender{envelope: e, address: e.GetClientAddress()}
-	case slices.Contains(backends, name):
+	case isBackend(name):
 		return sender{service: &authenticator.Response{User: newService(name, nil)}, address: e.GetClientAddress()}
 	default:
 		return sender{refused: fmt.Errorf("%q is no service that sends requests by way of the aggregator", name)}

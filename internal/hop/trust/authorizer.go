@@ -33,7 +33,7 @@ func (a *serviceAuthorizer) Authorize(_ context.Context, attributes authorizer.A
 	if name == Core && attributes.GetSubresource() != "" {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
-	if !allow(serviceRules[name], attributes) {
+	if !allow(serviceRules[grantee(name)], attributes) {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
 	a.used.note(attributes)

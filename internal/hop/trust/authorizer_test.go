@@ -27,6 +27,9 @@ func path(verb, path string) authorizer.AttributesRecord {
 	return authorizer.AttributesRecord{Verb: verb, Path: path}
 }
 
+// wardle is a further API service.
+const wardle = userPrefix + "wardle"
+
 func TestAuthorizer(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -66,6 +69,19 @@ func TestAuthorizer(t *testing.T) {
 		{"extensions does not write namespaces", Extensions, resource("update", "", "namespaces"), false},
 		{"extensions does not read Secrets", Extensions, resource("list", "", "secrets"), false},
 
+		{"an API service watches cluster roles", wardle, resource("watch", "rbac.authorization.k8s.io", "clusterroles"), true},
+		{"an API service gets namespaces", wardle, resource("get", "", "namespaces"), true},
+		{"an API service reads discovery", wardle, path("get", "/apis"), true},
+		{"an API service asks what nodes may do", wardle, resource("create", "authorization.k8s.io", "subjectaccessreviews"), true},
+		{"an API service creates no namespaces", wardle, resource("create", "", "namespaces"), false},
+		{"an API service reads no quotas", wardle, resource("list", "", "resourcequotas"), false},
+		{"an API service changes no quotas", wardle, subresource("update", "", "resourcequotas", "status"), false},
+		{"an API service does not read Secrets", wardle, resource("list", "", "secrets"), false},
+		{"an API service does not read custom resources", wardle, resource("list", "example.com", "widgets"), false},
+		{"an API service does not check tokens", wardle, resource("create", "authentication.k8s.io", "tokenreviews"), false},
+		{"an API service does not probe the whole", wardle, path("get", "/metrics"), false},
+		{"an API service without a name gets nothing", userPrefix, resource("get", "", "namespaces"), false},
+
 		{"core watches custom resources", Core, resource("watch", "example.com", "widgets"), true},
 		{"core reads no subresources", Core, subresource("get", "", "nodes", "proxy"), false},
 		{"core writes nothing", Core, resource("create", "example.com", "widgets"), false},
@@ -76,6 +92,7 @@ func TestAuthorizer(t *testing.T) {
 		{"others do not read discovery by this", "jane", path("get", "/apis"), false},
 	}
 	a := NewAuthorizer("")
+	require.Subset(t, Services(), []string{Core, Extensions, Aggregator, AnyOther})
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			request := test.request

@@ -9,7 +9,7 @@
 //   - On a connection of the aggregator, the envelope of the request names the sender (package envelope). The backend refuses a request without an
 //     envelope. So no mistake can turn a client's request into one of the aggregator. The aggregator's own requests have an envelope that names the
 //     aggregator.
-//   - On a connection of another service, the sender is that service.
+//   - On a connection of another service, the sender is that service. All services but Tripod's own have the rights of an API service.
 //   - The backend refuses all other connections, and envelopes on them. With --allow-direct-clients, its own authenticators judge clients without
 //     an envelope.
 //

@@ -15,11 +15,19 @@ type Grant struct {
 	Why  string
 }
 
-// Services returns the user names of all services.
-func Services() []string { return slices.Clone(services) }
+// Services returns the user names of all services that have rights, with AnyOther for further API services.
+func Services() []string { return append(slices.Clone(services), AnyOther) }
 
 // Grants returns all rights of a service in its own name. service is a user name. docs/secure.md lists the rights.
-func Grants(service string) []Grant { return slices.Clone(grants[service]) }
+func Grants(service string) []Grant { return slices.Clone(grants[grantee(service)]) }
+
+// grantee returns the user name that grants has for a service.
+func grantee(service string) string {
+	if slices.Contains(services, service) || !isService(service) {
+		return service
+	}
+	return AnyOther
+}
 
 // Verbs of rules.
 var (
@@ -64,6 +72,16 @@ var grants = map[string][]Grant{
 		{resources(update, "", "resourcequotas/status"), "the admission plugin ResourceQuota writes there what custom resources use"},
 		readFlowControl, writeFlowControlStatus, askOfNodes,
 		{paths(get, "/readyz"), "extensions follows a replica of core that is ready"},
+		{paths(get, discoveryPaths...), "admission policies find resources by discovery, and apply patches by OpenAPI schemas"},
+	},
+	AnyOther: {
+		{readPolicy, "an API service authorizes requests for its objects by the policy of core"},
+		{resources(read, "", "namespaces"), "an object needs its namespace to exist, and webhooks and policies select namespaces by their labels"},
+		{resources(follow, "", "services"), "the configuration of a webhook names a Service"},
+		{resources(follow, "discovery.k8s.io", "endpointslices"), "an API service calls webhooks at the endpoints of that Service"},
+		{readAdmission, "webhooks and policies apply to its objects as to built-in ones"},
+		readFlowControl, writeFlowControlStatus, askOfNodes,
+		{paths(get, "/readyz"), "an API service follows a replica of core that is ready"},
 		{paths(get, discoveryPaths...), "admission policies find resources by discovery, and apply patches by OpenAPI schemas"},
 	},
 	Core: {

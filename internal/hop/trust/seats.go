@@ -6,6 +6,7 @@ package trust
 import (
 	"context"
 	"slices"
+	"sync"
 
 	flowcontrol "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -28,17 +29,27 @@ func Fairness(config *server.Config) utilflowcontrol.Interface {
 		return nil
 	}
 	each := max(minSeats, (config.MaxRequestsInFlight+config.MaxMutatingRequestsInFlight)/10)
-	f := &fairness{Interface: config.FlowControl, seats: map[string]chan struct{}{}}
-	for _, name := range services {
-		f.seats[name] = make(chan struct{}, each)
-	}
-	return f
+	return &fairness{Interface: config.FlowControl, each: each}
 }
 
 type fairness struct {
 	utilflowcontrol.Interface
-	// seats has one value for each exempt request in flight, by service.
-	seats map[string]chan struct{}
+	each int
+	// seats has a channel for each service, with one value for each exempt request in flight.
+	seats sync.Map
+}
+
+// seatsOf returns the seats of a service. They are nil for all other users: they never get one.
+func (f *fairness) seatsOf(u user.Info) chan struct{} {
+	name := ServiceOf(u)
+	if name == "" {
+		return nil
+	}
+	seats, known := f.seats.Load(name)
+	if !known {
+		seats, _ = f.seats.LoadOrStore(name, make(chan struct{}, f.each))
+	}
+	return seats.(chan struct{}) //nolint:forcetypeassert // nothing else is stored
 }
 
 // Handle implements utilflowcontrol.Interface.
@@ -47,7 +58,7 @@ func (f *fairness) Handle(
 	note func(fs *flowcontrol.FlowSchema, pl *flowcontrol.PriorityLevelConfiguration, flowDistinguisher string),
 	estimate func() request.WorkEstimate, queued fairqueuing.QueueNoteFn, execute func(),
 ) {
-	seats := f.seats[ServiceOf(digest.User)] // nil for all other users: they never get one
+	seats := f.seatsOf(digest.User)
 	select {
 	case seats <- struct{}{}:
 		defer func() { <-seats }()

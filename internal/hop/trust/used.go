@@ -29,7 +29,7 @@ type Right struct {
 // Rights returns all rights of a service. service is a user name.
 func Rights(service string) []Right {
 	var rights []Right
-	for _, grant := range grants[service] {
+	for _, grant := range Grants(service) {
 		for _, resource := range grant.Rule.Resources {
 			rights = append(rights, Right{service, resources(grant.Rule.Verbs, grant.Rule.APIGroups[0], resource)})
 		}
@@ -46,7 +46,7 @@ func (r Right) String() string {
 	if what == "" {
 		what = strings.TrimSuffix(r.rule.Resources[0]+"."+r.rule.APIGroups[0], ".")
 	}
-	return fmt.Sprintf("%s: %s %s", strings.TrimPrefix(r.service, "system:tripod:"), strings.Join(r.rule.Verbs, ", "), what)
+	return fmt.Sprintf("%s: %s %s", strings.TrimPrefix(r.service, userPrefix), strings.Join(r.rule.Verbs, ", "), what)
 }
 
 // File returns the name of the file that records the use of the right.

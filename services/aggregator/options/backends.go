@@ -13,7 +13,7 @@ import (
 )
 
 // listFlags are the flags whose place --backends-file takes.
-const listFlags = "--core-servers, --core-grpc-servers, --extensions-servers and --extensions-grpc-servers"
+const listFlags = "--core-servers, --core-grpc-servers, --extensions-servers, --extensions-grpc-servers and --backend..."
 
 // BackendLists say where the replicas of the backends are.
 type BackendLists struct {
@@ -21,6 +21,8 @@ type BackendLists struct {
 	CoreServers, ExtensionsServers []string
 	// CoreGRPCServers and ExtensionsGRPCServers are the addresses (host:port) at which the same replicas serve gRPC.
 	CoreGRPCServers, ExtensionsGRPCServers []string
+	// Further are the other backends.
+	Further FurtherBackends
 }
 
 // AddFlags adds the flags.
@@ -35,25 +37,30 @@ func (o *BackendLists) AddFlags(fs *pflag.FlagSet) {
 		"Addresses (host:port, comma separated) at which the replicas of core serve gRPC (--grpc-bind-address there), in the order of --core-servers. The aggregator asks one of them at a time about bearer tokens.")
 	fs.StringSliceVar(&o.ExtensionsGRPCServers, "extensions-grpc-servers", o.ExtensionsGRPCServers,
 		"Addresses (host:port, comma separated) at which the replicas of extensions serve gRPC (--grpc-bind-address there), in the order of --extensions-servers.")
+	o.Further.AddFlags(fs)
 }
 
 // find returns where the replicas are, from the file at path if there is one, or everything that is wrong with that.
 func (o *BackendLists) find(path string) (*addresses.Backends, []error) {
 	if path == "" {
+		further, errs := o.Further.find()
 		return &addresses.Backends{
 			Core:       addresses.Replicas{Servers: o.CoreServers, GRPC: o.CoreGRPCServers},
 			Extensions: addresses.Replicas{Servers: o.ExtensionsServers, GRPC: o.ExtensionsGRPCServers},
-		}, o.validate()
+			Services:   further,
+		}, append(o.validate(), errs...)
 	}
-	if len(o.CoreServers)+len(o.CoreGRPCServers)+len(o.ExtensionsServers)+len(o.ExtensionsGRPCServers) > 0 {
+	if o.Further.given() || len(o.CoreServers)+len(o.CoreGRPCServers)+len(o.ExtensionsServers)+len(o.ExtensionsGRPCServers) > 0 {
 		return nil, []error{fmt.Errorf("--%s takes the place of %s", addresses.BackendsFileFlag, listFlags)}
 	}
 	backends, err := addresses.LoadBackends(path)
 	if err != nil {
 		return nil, []error{fmt.Errorf("--%s: %w", addresses.BackendsFileFlag, err)}
 	}
-	if len(backends.Core.GRPC) == 0 || len(backends.Extensions.GRPC) == 0 {
-		return nil, []error{fmt.Errorf("--%s: %s does not say where core and extensions serve gRPC", addresses.BackendsFileFlag, path)}
+	for _, backend := range backends.List() {
+		if len(backend.GRPC) == 0 {
+			return nil, []error{fmt.Errorf("--%s: %s does not say where %s serves gRPC", addresses.BackendsFileFlag, path, backend.Name)}
+		}
 	}
 	return backends, nil
 }

@@ -4,12 +4,14 @@
 package options
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/internal/service/servicetest"
 )
 
@@ -37,12 +39,92 @@ func TestWrongFlagsAreRefused(t *testing.T) {
 	servicetest.TestRefusals(t, New, goodFlags(t), lists, []servicetest.Refusal{
 		{Name: "no server of core", Flag: "core-servers", Value: "", Want: "--core-servers is required"},
 		{Name: "no gRPC server of extensions", Flag: "extensions-grpc-servers", Value: "", Want: "--extensions-grpc-servers is required"},
+		{Name: "a backend without a name", Flag: "backend", Value: "https://127.0.0.1:6446", Want: `--backend: "https://127.0.0.1:6446" is not of the form NAME=VALUE`},
+		{Name: "a backend of a reserved name", Flag: "backend", Value: "core=https://127.0.0.1:6446", Want: `--backend: "core" is a service of Tripod itself`},
+		{Name: "a backend whose name is no label", Flag: "backend", Value: "War.dle=https://127.0.0.1:6446", Want: `--backend: "War.dle" is not the name of a service`},
+		{Name: "a backend without gRPC", Flag: "backend", Value: "wardle=https://127.0.0.1:6446", Want: "--backend-grpc wardle is required"},
+		{Name: "gRPC of an unknown backend", Flag: "backend-grpc", Value: "wardle=127.0.0.1:7446", Want: "--backend-grpc: there is no --backend wardle=URL"},
+		{Name: "a policy of an unknown backend", Flag: "backend-balance", Value: "wardle=rendezvous", Want: "--backend-balance: there is no --backend wardle=URL"},
 		{Name: "a negative time", Flag: "identity-grace", Value: "-1s", Want: "--identity-grace must not be negative"},
 		{Name: "a negative size", Flag: "requests-memory-mb", Value: "-1", Want: "--requests-memory-mb must not be negative"},
 		{Name: "a negative size of connections", Flag: "connections-memory-mb", Value: "-1", Want: "--connections-memory-mb must not be negative"},
 		{Name: "an unknown form", Flag: "apiservice-form", Value: "x", Want: `--apiservice-form must be "service" or "local", not "x"`},
 		{Name: "a certificate without key", Flag: "proxy-client-cert-file", Value: "x.crt", Want: "must be given together"},
 	}...)
+}
+
+func TestFurtherBackends(t *testing.T) {
+	const urls = "https://127.0.0.1:6446,https://127.0.0.1:6447"
+	for name, test := range map[string]struct {
+		flags FurtherBackends
+		want  map[string]addresses.Service
+		// wrong is a part of the only error.
+		wrong string
+	}{
+		"none": {},
+		"two": {
+			flags: FurtherBackends{
+				Servers: []string{"wardle=" + urls, "search=dns:///search:6443"}, GRPC: []string{"search=dns:///search:7443", "wardle=h:1,h:2"},
+				Balance: []string{"search=rendezvous"},
+			},
+			want: map[string]addresses.Service{
+				"wardle": {Replicas: addresses.Replicas{Servers: strings.Split(urls, ","), GRPC: []string{"h:1", "h:2"}}},
+				"search": {
+					Replicas: addresses.Replicas{Servers: []string{"dns:///search:6443"}, GRPC: []string{"dns:///search:7443"}},
+					Balance:  addresses.Rendezvous,
+				},
+			},
+		},
+		"twice": {
+			flags: FurtherBackends{Servers: []string{"wardle=https://h", "wardle=https://i"}, GRPC: []string{"wardle=h:1"}},
+			wrong: "--backend: wardle is given twice; separate several values by commas",
+		},
+		"an unknown policy": {
+			flags: FurtherBackends{Servers: []string{"wardle=https://h"}, GRPC: []string{"wardle=h:1"}, Balance: []string{"wardle=best"}},
+			wrong: `--backend-balance wardle: "best" is not one of two-choices, rendezvous`,
+		},
+		"less addresses than servers": {
+			flags: FurtherBackends{Servers: []string{"wardle=" + urls}, GRPC: []string{"wardle=h:1"}},
+			wrong: "--backend-grpc wardle: there are 1 addresses for 2 servers",
+		},
+		"no server": {
+			flags: FurtherBackends{Servers: []string{"wardle="}, GRPC: []string{"wardle=h:1"}},
+			wrong: "--backend wardle is required",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, errs := test.flags.find()
+			if test.wrong != "" {
+				require.NotEmpty(t, errs)
+				assert.ErrorContains(t, errs[0], test.wrong)
+				return
+			}
+			require.Empty(t, errs)
+			assert.Equal(t, test.want, got)
+		})
+	}
+}
+
+func TestAFileTakesThePlaceOfFurtherBackends(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "backends.yaml")
+	flags := goodFlags(t).With(servicetest.Flags{"backends-file": path, "backend": "wardle=https://h"})
+	for _, list := range []string{"core-servers", "core-grpc-servers", "extensions-servers", "extensions-grpc-servers"} {
+		flags[list] = ""
+	}
+	_, err := servicetest.Complete(t, New(), flags)
+	require.ErrorContains(t, err, "--backends-file takes the place of")
+
+	replicas := addresses.Replicas{Servers: []string{"https://h"}, GRPC: []string{"h:1"}}
+	file := addresses.Backends{Core: replicas, Extensions: replicas, Services: map[string]addresses.Service{"wardle": {Replicas: replicas}}}
+	require.NoError(t, file.Write(path))
+	completed, err := servicetest.Complete(t, New(), flags.With(servicetest.Flags{"backend": ""}))
+	require.NoError(t, err)
+	assert.Equal(t, &file, completed.Backends)
+
+	file.Services = map[string]addresses.Service{"wardle": {Replicas: addresses.Replicas{Servers: []string{"https://h"}}}}
+	require.NoError(t, file.Write(path))
+	_, err = servicetest.Complete(t, New(), flags.With(servicetest.Flags{"backend": ""}))
+	require.ErrorContains(t, err, "does not say where wardle serves gRPC")
 }
 
 func TestAddressesOfCore(t *testing.T) {

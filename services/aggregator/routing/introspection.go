@@ -34,11 +34,11 @@ func (t *Table) RouteURL(u *url.URL) Target {
 		return t.Route(u.Path)
 	}
 	query := u.Query()
-	switch owner := Owner(query.Get(serviceParameter)); owner {
-	case Aggregator:
-		return Target{Owner: owner} // it cannot reach its other replicas
-	case Core, Extensions:
-		return Target{Owner: owner, Replica: query.Get(replicaParameter)}
+	switch name := query.Get(serviceParameter); {
+	case name == string(Aggregator):
+		return Target{Owner: Aggregator} // it cannot reach its other replicas
+	case t.backends.Has(name):
+		return Target{Owner: Owner(name), Replica: query.Get(replicaParameter)}
 	}
 	target := t.Route(u.Path)
 	target.UnknownService = query.Has(serviceParameter)

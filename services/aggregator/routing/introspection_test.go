@@ -12,7 +12,7 @@ import (
 )
 
 func TestServersTellAboutThemselves(t *testing.T) {
-	table := NewTable(func(string) bool { return false })
+	table := NewTable(func(string) bool { return false }, "wardle")
 	for in, want := range map[string]Target{
 		"/metrics":                                     {Owner: Aggregator},
 		"/metrics?service=core":                        {Owner: Core},
@@ -25,6 +25,7 @@ func TestServersTellAboutThemselves(t *testing.T) {
 		"/statusz?service=core":                        {Owner: Core},
 		"/flagz?service=core":                          {Owner: Core},
 		"/debug/pprof/heap?service=extensions":         {Owner: Extensions},
+		"/metrics?service=wardle&replica=127.0.0.1:1":  {Owner: "wardle", Replica: "127.0.0.1:1"},
 		"/debug/flags/v?service=core":                  {Owner: Core},
 		"/debug/pprof/heap":                            {Owner: Aggregator},
 

@@ -43,8 +43,9 @@ type Request struct {
 	Holdable bool
 	// Eviction is set if status 429 is the answer of a disruption budget, not of an overloaded replica.
 	Eviction bool
-	// CustomResource is the resource of a request for custom resources, and else empty.
-	CustomResource schema.GroupResource
+	// Resource is what a request is for if a replica may keep a watch cache of it for itself: custom resources, and what further backends
+	// serve. Otherwise it is empty.
+	Resource schema.GroupResource
 
 	// table knows which resources exist. It is nil in a request that the aggregator has made.
 	table *Table
@@ -88,10 +89,19 @@ func Classify(req *http.Request, target Target) (*Request, error) {
 		req.Header["Upgrade"] == nil && len(req.Header["Expect"]) == 0 && len(req.Trailer) == 0
 	r.Repeatable = onlyReads(req.Method) && !r.Tunnel && !acting.Has(info.Subresource)
 	r.Holdable = !r.LongRunning && !r.Tunnel
-	if target.Owner == Extensions && info.IsResourceRequest && info.APIGroup != apiExtensionsGroup {
-		r.CustomResource = schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
+	if info.IsResourceRequest && dividesResources(target.Owner, info.APIGroup) {
+		r.Resource = schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
 	}
 	return r, err
+}
+
+// dividesResources reports whether the replicas of an owner may divide the resources of a group among themselves.
+func dividesResources(owner Owner, group string) bool {
+	switch owner {
+	case "", Aggregator, Core, Aggregated, Unknown:
+		return false
+	}
+	return group != apiExtensionsGroup
 }
 
 func kindOf(info *request.RequestInfo) Kind {

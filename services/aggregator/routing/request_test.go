@@ -64,7 +64,7 @@ func TestClassify(t *testing.T) {
 		return with(class, func(r *Request) { r.Owner = owner })
 	}
 	custom := func(class Request) Request {
-		return with(class, func(r *Request) { r.Owner, r.CustomResource = Extensions, things })
+		return with(class, func(r *Request) { r.Owner, r.Resource = Extensions, things })
 	}
 	noRead := func(class Request) Request {
 		return with(class, func(r *Request) { r.Repeatable = false })

@@ -7,8 +7,8 @@
 // until one has it. Here the owner is looked up:
 //
 //	/api, /api/...                    core, unless the APIService "v1." names another server
-//	/apis/GROUP/VERSION/...           whom the APIService VERSION.GROUP names: core, extensions or an aggregated API server;
-//	                                  without one: core for its groups, else extensions. Extensions never gets a group of core
+//	/apis/GROUP/VERSION/...           whom the APIService VERSION.GROUP names: a backend or an aggregated API server;
+//	                                  without one: core for its groups, else extensions. No other backend ever gets a group of core
 //	/apis, /apis/GROUP, /openapi/...  the aggregator, from what all servers offer
 //	/healthz, /metrics, /debug/...    the aggregator, or who ?service= names
 //	/debug/api_priority_and_fairness  core, likewise
@@ -18,6 +18,7 @@ package routing
 import (
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,7 +29,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 )
 
-// Owner says who answers a request. Tripod's services have their names.
+// Owner says who answers a request. Tripod's services and further backends have their names, which are DNS labels. The others have none.
 type Owner string
 
 const (
@@ -41,11 +42,30 @@ const (
 	// Aggregated is an API server that a user registered; Target.Handler proxies to it.
 	Aggregated Owner = "aggregated API server"
 	// Unknown means that the table is not complete yet. The answer is 503, because a garbage collector takes 404 for "gone".
-	Unknown Owner = "unknown"
+	Unknown Owner = "not known yet"
 
 	// local marks an APIService that names no server. It stays inside the table.
-	local Owner = "local"
+	local Owner = "no server"
 )
+
+// Backends are the names of the backends.
+type Backends []string
+
+// Has reports whether there is a backend of that name.
+func (b Backends) Has(name string) bool { return slices.Contains(b, name) }
+
+// Of returns the name of the backend that an APIService names, or "" for the local form, which names none. It is false for an APIService
+// of an aggregated API server.
+func (b Backends) Of(service *apiregistrationv1.APIService) (name string, ours bool) {
+	ref := service.Spec.Service
+	switch {
+	case ref == nil:
+		return "", true
+	case ref.Namespace == trust.Namespace && b.Has(ref.Name):
+		return ref.Name, true
+	}
+	return "", false
+}
 
 // Target is where a request goes.
 type Target struct {
@@ -67,7 +87,8 @@ const apiExtensionsGroup = "apiextensions.k8s.io"
 // Table maps group-versions to owners. Its zero value is not usable, see NewTable. It is safe for
 // concurrent use; a look-up takes no lock.
 type Table struct {
-	builtin func(group string) bool
+	builtin  func(group string) bool
+	backends Backends
 
 	mu      sync.Mutex // serialises writers
 	current atomic.Pointer[snapshot]
@@ -88,12 +109,15 @@ type snapshot struct {
 }
 
 // NewTable returns an empty table. builtin reports whether a core of this Kubernetes version may serve a group, so that the table
-// can route the group before it has heard of core.
-func NewTable(builtin func(group string) bool) *Table {
-	t := &Table{builtin: builtin}
+// can route the group before it has heard of core. further are the names of the backends beside core and extensions.
+func NewTable(builtin func(group string) bool, further ...string) *Table {
+	t := &Table{builtin: builtin, backends: append(Backends{string(Core), string(Extensions)}, further...)}
 	t.current.Store(&snapshot{})
 	return t
 }
+
+// Backends returns the names of all backends.
+func (t *Table) Backends() Backends { return t.backends }
 
 // update replaces the snapshot by a changed copy.
 func (t *Table) update(change func(*snapshot)) {
@@ -121,7 +145,7 @@ func (t *Table) update(change func(*snapshot)) {
 func (t *Table) SetAPIService(service *apiregistrationv1.APIService, aggregated http.Handler) {
 	gv := schema.GroupVersion{Group: service.Spec.Group, Version: service.Spec.Version}
 	t.update(func(s *snapshot) {
-		name, ours := BackendOf(service)
+		name, ours := t.backends.Of(service)
 		switch {
 		case !ours:
 			s.services[gv] = Target{Owner: Aggregated, Handler: aggregated}
@@ -162,19 +186,6 @@ func (t *Table) SetResources(owner Owner, resources map[schema.GroupVersionResou
 		}
 		s.resources[owner] = resources
 	})
-}
-
-// BackendOf returns the name of the backend that an APIService names: core, extensions, or ""
-// for the local form, which names none. It is false for an APIService of an aggregated API server.
-func BackendOf(service *apiregistrationv1.APIService) (name string, ours bool) {
-	ref := service.Spec.Service
-	if ref == nil {
-		return "", true
-	}
-	if owner := Owner(ref.Name); ref.Namespace == trust.Namespace && (owner == Core || owner == Extensions) {
-		return ref.Name, true
-	}
-	return "", false
 }
 
 // Route returns who answers a path.
@@ -225,13 +236,24 @@ func (t *Table) routeGroup(rest string) Target {
 func (t *Table) GroupVersion(gv schema.GroupVersion) Target {
 	s := t.current.Load()
 	target, ok := s.services[gv]
-	if !ok || target.Owner == local || (target.Owner == Extensions && t.ofCore(s, gv.Group)) {
+	if !ok || target.Owner == local || !t.mayHave(s, target.Owner, gv.Group) {
 		return t.unnamed(s, gv)
 	}
 	return target
 }
 
-// ofCore reports whether a group is core's, whatever extensions or an APIService say.
+// mayHave reports whether an owner may have a group that an APIService gives it.
+func (t *Table) mayHave(s *snapshot, owner Owner, group string) bool {
+	switch owner {
+	case Core, Aggregated:
+		return true
+	case Extensions:
+		return !t.ofCore(s, group)
+	}
+	return !t.builtin(group) && !t.ofCore(s, group)
+}
+
+// ofCore reports whether a group is core's, whatever another backend or its APIService says.
 func (t *Table) ofCore(s *snapshot, group string) bool {
 	if s.core == nil {
 		return t.builtin(group)

@@ -82,6 +82,33 @@ func TestRouteByPath(t *testing.T) {
 	}
 }
 
+func TestFurtherBackendsHaveTheGroupsOfTheirAPIServicesAlone(t *testing.T) {
+	table := NewTable(builtin, "wardle", "unknown")
+	table.SetCore([]schema.GroupVersion{{Version: "v1"}, {Group: "future", Version: "v1"}})
+	table.SetComplete()
+	for _, group := range []string{"wardle.example.com", "apps", "future", "", "apiregistration.k8s.io"} {
+		table.SetAPIService(apiService(group, "v1", "tripod-system", "wardle"), nil)
+	}
+	table.SetAPIService(apiService("unknown.example.com", "v1", "tripod-system", "unknown"), nil)
+	table.SetAPIService(apiService("search.example.com", "v1", "tripod-system", "search"), http.NotFoundHandler())
+	table.SetAPIService(apiService("other.example.com", "v1", "default", "wardle"), http.NotFoundHandler())
+	for path, want := range map[string]Owner{
+		"/apis/wardle.example.com/v1/flunders":                    "wardle",
+		"/apis/wardle.example.com/v2/flunders":                    Extensions,
+		"/apis/wardle.example.com":                                Aggregator,
+		"/apis/unknown.example.com/v1/things":                     "unknown",
+		"/apis/search.example.com/v1/queries":                     Aggregated,
+		"/apis/other.example.com/v1/flunders":                     Aggregated,
+		"/apis/apps/v1/deployments":                               Core,
+		"/apis/future/v1/things":                                  Core,
+		"/api/v1/pods":                                            Core,
+		"/apis/apiregistration.k8s.io/v1/apiservices":             Aggregator,
+		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions": Extensions,
+	} {
+		assert.Equal(t, want, table.Route(path).Owner, "%s is routed", path)
+	}
+}
+
 func TestUnknownPathsAreNotGuessedBeforeEverythingWasHeard(t *testing.T) {
 	const unheard, registered, local = "/apis/unheard.example.com/v1/foos", "/apis/example.com/v1/foos", "/apis/local.example.com/v1/foos"
 	table := NewTable(builtin)

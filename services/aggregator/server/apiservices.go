@@ -113,6 +113,7 @@ func (s *Server) installAvailability() error {
 		Client:            client,
 		Backends:          s.backends.upstreams(),
 		AggregatedServers: s.aggregatedServers.directory,
+		Claims:            s.registered.registrar,
 		Metrics:           metrics,
 	})
 	if err != nil {

@@ -27,6 +27,10 @@ import (
 // backend is a service behind the aggregator, and what follows it.
 type backend struct {
 	*upstream.Backend
+	// further is the place of a backend beside core and extensions among those, from 1 on. Of core and extensions, it is 0.
+	further int
+	// serves reports whether clients may find a group-version of the backend. It is false for one that another backend serves.
+	serves func(schema.GroupVersion) bool
 	// locate finds where a replica serves gRPC.
 	locate atomic.Pointer[func(address string) (string, bool)]
 	// discovery knows what the backend serves, and merges it.
@@ -44,6 +48,18 @@ func (all backends) named(owner routing.Owner) *backend {
 		return all[i]
 	}
 	return nil
+}
+
+// required are those without which no aggregator is ready: core and extensions. A further backend delays nobody but its own clients.
+func (all backends) required() backends {
+	return slices.DeleteFunc(slices.Clone(all), func(b *backend) bool { return b.further > 0 })
+}
+
+// reconsider has discovery show a group-version of the backend that serves it now.
+func (all backends) reconsider(gv schema.GroupVersion) {
+	for _, b := range all {
+		b.discovery.Reconsider(gv)
+	}
 }
 
 // upstreams are the ways to their replicas.
@@ -75,6 +91,9 @@ func (b *backend) set(replicas addresses.Replicas) error {
 	return b.SetServers(replicas.Servers)
 }
 
+// Serves implements openapi.Backend.
+func (b *backend) Serves(gv schema.GroupVersion) bool { return b.serves(gv) }
+
 // grpc returns the address at which the replica at an address serves gRPC.
 func (b *backend) grpc(address string) (string, bool) {
 	return (*b.locate.Load())(address)
@@ -92,16 +111,37 @@ func (b *backend) grpcAddresses() []string {
 }
 
 // locateBackends makes the backends, with their replicas where they are when the aggregator starts.
-func (c *Config) locateBackends() (err error) {
-	o := c.options
-	if c.core, err = newBackend(upstream.Config{Name: upstream.Core, Trust: o.ServiceTrust}, o.Backends.Core); err != nil {
-		return err
-	}
+func (c *Config) locateBackends() error {
 	c.firstReplicas = feeds.NewFirstReplicas()
-	extensions := upstream.Config{Name: upstream.Extensions, Trust: o.ServiceTrust, FirstReplica: c.firstReplicas.Of}
-	c.extensions, err = newBackend(extensions, o.Backends.Extensions)
-	c.backends = backends{c.core, c.extensions}
-	return err
+	for i, entry := range c.options.Backends.List() {
+		config := upstream.Config{Name: entry.Name, Balance: entry.Balance, Trust: c.options.ServiceTrust}
+		if entry.Name == upstream.Extensions {
+			config.FirstReplica = c.firstReplicas.Of
+		}
+		b, err := newBackend(config, entry.Replicas)
+		if err != nil {
+			return err
+		}
+		b.further = max(i-1, 0)
+		c.backends = append(c.backends, b)
+	}
+	c.core, c.extensions = c.backends.named(routing.Core), c.backends.named(routing.Extensions)
+	var further []string
+	for _, b := range c.backends {
+		if b.further > 0 {
+			further = append(further, b.Name())
+		}
+	}
+	c.table = routing.NewTable(apiservices.Builtin, further...)
+	return nil
+}
+
+// serving returns the serves of a backend. A further backend serves what its APIServices name it for. Of the others, core goes first.
+func (c *Config) serving(b *backend) func(schema.GroupVersion) bool {
+	return func(gv schema.GroupVersion) bool {
+		owner := c.backends.named(c.table.GroupVersion(gv).Owner)
+		return owner == b || b.further == 0 && (owner == nil || owner.further == 0)
+	}
 }
 
 // followBackends makes what follows the backends: their discovery documents, and what their replicas tell of themselves.
@@ -112,8 +152,12 @@ func (c *Config) followBackends() error {
 	}
 	c.comparison = feeds.NewComparison(c.settings.Now().GetConfiguration(), apiservices.Builtin)
 	for _, b := range c.backends {
-		b.discovery = discovery.NewSource(b.Backend, c.generic.AggregatedDiscoveryGroupManager, func(resources map[schema.GroupVersionResource]bool) {
-			c.table.SetResources(routing.Owner(b.Name()), resources)
+		b.serves = c.serving(b)
+		b.discovery = discovery.NewSource(discovery.Config{
+			Backend: b.Backend, Merged: c.generic.AggregatedDiscoveryGroupManager, Rank: b.further, Shows: b.serves,
+			OnMerged: func(resources map[schema.GroupVersionResource]bool) {
+				c.table.SetResources(routing.Owner(b.Name()), resources)
+			},
 		})
 		config := feeds.Config{
 			Backend: b, Locate: b.grpc, Settings: c.settings.Now(), Comparison: c.comparison, OnDocuments: b.discovery.Kick,
@@ -121,14 +165,14 @@ func (c *Config) followBackends() error {
 				return rpc.Dial(address, b.Name(), &c.options.ServiceTrust, c.generic.TracerProvider)
 			},
 		}
-		switch b {
-		case c.core:
-			config.OnServed = func(served []schema.GroupVersion) {
+		config.OnServed = func(served []schema.GroupVersion) {
+			if b == c.core {
 				c.table.SetCore(served)
-				c.registered.registrar.SetCore(served)
 			}
-		case c.extensions:
-			config.OnServed, config.FirstReplicas = c.registered.registrar.SetExtensions, c.firstReplicas
+			c.registered.registrar.Set(b.Name(), served)
+		}
+		if b == c.extensions {
+			config.FirstReplicas = c.firstReplicas
 		}
 		b.feed = feeds.New(config)
 	}
@@ -168,11 +212,21 @@ func (s *Server) installBackends() error {
 	return nil
 }
 
-// setBackends follows the file that says where replicas are.
+// setBackends follows the file that says where replicas are. Which backends there are is decided at the start.
 func (c *Config) setBackends(now *addresses.Backends) {
-	for b, replicas := range map[*backend]addresses.Replicas{c.core: now.Core, c.extensions: now.Extensions} {
-		if err := b.set(replicas); err != nil {
-			klog.ErrorS(err, "Not following the file of backends", "backend", b.Name(), "file", c.options.BackendsFile)
+	file, left := c.options.BackendsFile, slices.Clone(c.backends)
+	for _, entry := range now.List() {
+		b := c.backends.named(routing.Owner(entry.Name))
+		if b == nil {
+			klog.ErrorS(nil, "Restart this aggregator to use a backend that was added to the file", "backend", entry.Name, "file", file)
+			continue
 		}
+		left = slices.DeleteFunc(left, func(other *backend) bool { return other == b })
+		if err := b.set(entry.Replicas); err != nil {
+			klog.ErrorS(err, "Not following the file of backends", "backend", b.Name(), "file", file)
+		}
+	}
+	for _, b := range left {
+		klog.ErrorS(nil, "Restart this aggregator to forget a backend that was removed from the file", "backend", b.Name(), "file", file)
 	}
 }

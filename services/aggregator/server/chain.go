@@ -27,7 +27,7 @@ import (
 
 // chains are the server's handler chains. Each request is classified, and goes through one of two:
 //
-//   - short, for what core and extensions serve: who sent it, and forward. They run kube-apiserver's whole chain, with
+//   - short, for what backends serve: who sent it, and forward. They run kube-apiserver's whole chain, with
 //     audit, impersonation, priority and fairness, authorization and admission, once.
 //   - full, kube-apiserver's, for what the aggregator serves and what it proxies to aggregated API servers.
 type chains struct {
@@ -92,7 +92,7 @@ func choose(full, short http.Handler) http.Handler {
 func (h *chains) full(own http.Handler, c *genericapiserver.Config) http.Handler {
 	fair := new(*c)
 	fair.FlowControl = trust.Fairness(c)
-	handler := genericapiserver.DefaultBuildHandlerChain(withAggregated(own, h.stop), fair)
+	handler := genericapiserver.DefaultBuildHandlerChain(h.withAggregated(own), fair)
 	// They count who is authenticated, not the user whom the request impersonates in the chain.
 	handler = h.clients.Use(h.share(handler, c), tooMany(c))
 	handler = h.webhooks.gate(h.policy.Gate(handler, c), c)
@@ -186,9 +186,9 @@ func (h *chains) share(next http.Handler, c *genericapiserver.Config) http.Handl
 }
 
 // withAggregated proxies requests for aggregated API servers, and leaves all others to the aggregator's own handlers.
-func withAggregated(own http.Handler, stop *shutdown) http.Handler {
-	proxied := stop.endLongRunning(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		routing.Of(req).Handler.ServeHTTP(w, asKubeAPIServer(req))
+func (h *chains) withAggregated(own http.Handler) http.Handler {
+	proxied := h.stop.endLongRunning(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		routing.Of(req).Handler.ServeHTTP(w, h.webhooks.asKubeAPIServer(req))
 	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if routing.Of(req).Owner == routing.Aggregated {

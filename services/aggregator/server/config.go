@@ -22,7 +22,6 @@ import (
 
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/internal/service"
-	"github.com/tripod-k8s/tripod/services/aggregator/apis/apiservices"
 	"github.com/tripod-k8s/tripod/services/aggregator/authn/tokens"
 	"github.com/tripod-k8s/tripod/services/aggregator/clients"
 	"github.com/tripod-k8s/tripod/services/aggregator/options"
@@ -38,7 +37,7 @@ type Config struct {
 	options *options.Completed
 	generic *genericapiserver.RecommendedConfig
 
-	// backends are core, extensions, and no others yet. core comes first: most of what several backends define alike is its own.
+	// backends are core, extensions, and the others by name. core comes first: most of what several backends define alike is its own.
 	backends backends
 	// core is the one that is asked about tokens and policy, and extensions the one with custom resources.
 	core, extensions *backend
@@ -57,7 +56,7 @@ type Config struct {
 
 	// identity asks core about tokens.
 	identity *tokens.Client
-	// senders knows core and extensions by their certificates.
+	// senders knows the other services by their certificates.
 	senders authenticator.Request
 	policy  *policy.Policy
 	// webhooks decides which webhooks services call by way of the aggregator.
@@ -69,7 +68,6 @@ func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
 	c := &Config{
 		options: o,
 		generic: genericapiserver.NewRecommendedConfig(aggregatorscheme.Codecs),
-		table:   routing.NewTable(apiservices.Builtin),
 		memory:  shares.New(int64(o.RequestsMemoryMB) << 20),
 	}
 	c.clients = clients.New(int64(o.ConnectionsMemoryMB)<<20, c.memory)
@@ -90,9 +88,9 @@ func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
 	return c, nil
 }
 
-// knowsGroups reports whether all API groups are known.
+// knowsGroups reports whether all API groups are known that every Tripod has.
 func (c *Config) knowsGroups() bool {
-	return !slices.ContainsFunc(c.backends, func(b *backend) bool { return !b.discovery.Seen() })
+	return !slices.ContainsFunc(c.backends.required(), func(b *backend) bool { return !b.discovery.Seen() })
 }
 
 // clientConfig returns the configuration of clients of a backend, in the aggregator's own name.

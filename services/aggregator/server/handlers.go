@@ -48,14 +48,17 @@ var _ apiserver.APIHandlerManager = &apiServiceHandlers{}
 
 // AddAPIService routes the group-version of an APIService as the APIService says now.
 func (h *apiServiceHandlers) AddAPIService(service *apiregistrationv1.APIService) error {
-	if _, ours := routing.BackendOf(service); ours {
+	gv := schema.GroupVersion{Group: service.Spec.Group, Version: service.Spec.Version}
+	if _, ours := h.table.Backends().Of(service); ours {
 		h.forget(service.Name)
 		h.table.SetAPIService(service, nil)
-		h.expect(schema.GroupVersion{Group: service.Spec.Group, Version: service.Spec.Version})
+		h.backends.reconsider(gv)
+		h.expect(gv)
 		return nil
 	}
 	handler := proxy.NewAggregated(service, h.directory.Set(service), h.aggregated)
 	h.table.SetAPIService(service, handler)
+	h.backends.reconsider(gv)
 	h.discovery.AddAPIService(service, handler.AssumeAvailable())
 	if current, known := h.proxied[service.Name]; known {
 		current.Store(handler)
@@ -73,7 +76,9 @@ func (h *apiServiceHandlers) AddAPIService(service *apiregistrationv1.APIService
 
 // RemoveAPIService routes the group-version to whoever else has it.
 func (h *apiServiceHandlers) RemoveAPIService(name string) {
-	h.table.RemoveAPIService(helper.APIServiceNameToGroupVersion(name))
+	gv := helper.APIServiceNameToGroupVersion(name)
+	h.table.RemoveAPIService(gv)
+	h.backends.reconsider(gv)
 	h.forget(name)
 }
 

@@ -6,6 +6,7 @@ package server
 import (
 	"errors"
 	"net/http"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,7 +28,7 @@ func (c *Config) newHealth() *health.Handler {
 		shown, notes = append(shown, b), append(notes, available(b.Backend))
 	}
 	notes = append(notes,
-		healthz.NamedCheck("same-settings", func(*http.Request) error { return c.ofFeeds((*feeds.Follower).Agree) }),
+		healthz.NamedCheck("same-settings", func(*http.Request) error { return ofFeeds(c.backends, (*feeds.Follower).Agree) }),
 		healthz.NamedCheck("same-configuration", func(*http.Request) error { return c.comparison.Agree() }))
 	return health.New(shown, notes...)
 }
@@ -42,25 +43,27 @@ func available(b *upstream.Backend) healthz.HealthChecker {
 	})
 }
 
-// agreedOnce fails until each backend had a replica that was started with the settings of this server. Later, replicas may
+// agreedOnce fails until each required backend had a replica that was started with the settings of this server. Later, replicas may
 // differ for as long as it takes to start all of them anew.
 func (c *Config) agreedOnce() healthz.HealthChecker {
-	return healthz.NamedCheck("same-settings-once", func(*http.Request) error { return c.ofFeeds((*feeds.Follower).AgreedOnce) })
+	return healthz.NamedCheck("same-settings-once", func(*http.Request) error { return ofFeeds(c.backends.required(), (*feeds.Follower).AgreedOnce) })
 }
 
-func (c *Config) ofFeeds(check func(*feeds.Follower) error) error {
+func ofFeeds(of backends, check func(*feeds.Follower) error) error {
 	var errs []error
-	for _, b := range c.backends {
+	for _, b := range of {
 		errs = append(errs, check(b.feed))
 	}
 	return errors.Join(errs...)
 }
 
 // refuseUnknownServices answers 400 to requests that ask about an unknown service.
-func refuseUnknownServices(next http.Handler, s runtime.NegotiatedSerializer) http.Handler {
+func refuseUnknownServices(next http.Handler, known routing.Backends, s runtime.NegotiatedSerializer) http.Handler {
+	names := append([]string{string(routing.Aggregator)}, known...)
+	list := strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if routing.Of(req).UnknownService {
-			refused := apierrors.NewBadRequest("service: must be aggregator, core or extensions")
+			refused := apierrors.NewBadRequest("service: must be " + list)
 			responsewriters.ErrorNegotiated(refused, s, schema.GroupVersion{Version: "v1"}, w, req)
 			return
 		}

@@ -15,10 +15,10 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
 )
 
-// What core and extensions want of what others serve, their admission mostly, comes to the same address as the requests of
+// What other services want of what they do not serve themselves, for admission mostly, comes to the same address as the requests of
 // clients. They ask for the aggregator by its name as a service, and are known by their own certificates.
 
-// serveServices makes the aggregator known to core and extensions, and them to it.
+// serveServices makes the aggregator known to the other services, and them to it.
 func (c *Config) serveServices() error {
 	files := c.options.ServiceTrust
 	own, err := dynamiccertificates.NewDynamicSNIContentFromFiles("service-cert", files.CertFile, files.KeyFile,
@@ -40,11 +40,18 @@ func (c *Config) serveServices() error {
 var kubeAPIServer = &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.AllAuthenticated, user.SystemPrivilegedGroup}}
 
 // asKubeAPIServer gives a request of a service to an aggregated API server the user that it has with kube-apiserver.
-// What the service may ask for was decided before.
-func asKubeAPIServer(req *http.Request) *http.Request {
-	sender, ok := request.UserFrom(req.Context())
-	if !ok || trust.ServiceOf(sender) == "" {
+// What the service may ask for was decided before. A further API service has that user only when it calls a webhook: what else it may do is not decided by
+// a list of rules alone.
+func (c *webhookCalls) asKubeAPIServer(req *http.Request) *http.Request {
+	sender, _ := request.UserFrom(req.Context())
+	switch service := trust.ServiceOf(sender); service {
+	case "":
 		return req
+	case trust.Core, trust.Extensions:
+	default:
+		if calls, err := c.named(service, req.URL.Path); err != nil || !calls || req.Method != http.MethodPost {
+			return req
+		}
 	}
 	return req.WithContext(request.WithUser(req.Context(), kubeAPIServer))
 }
@@ -53,22 +60,15 @@ func asKubeAPIServer(req *http.Request) *http.Request {
 // is missing for one that does not exist, and remember it.
 func (s *Server) untilSeen(discovery http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		sender, ok := request.UserFrom(req.Context())
-		if !ok {
-			discovery.ServeHTTP(w, req)
-			return
-		}
-		seen := true
-		switch trust.ServiceOf(sender) {
-		case trust.Core:
-			// Not of extensions, too: core's own kinds must be known while that is away.
-			seen = s.core.discovery.Seen()
-		case trust.Extensions:
-			seen = s.core.discovery.Seen() && s.extensions.discovery.Seen()
-		}
-		if !seen {
-			proxy.Unavailable(s.generic.Serializer, w, req, "the API groups are not all known yet")
-			return
+		sender, _ := request.UserFrom(req.Context())
+		service := trust.ServiceOf(sender)
+		for _, b := range s.backends {
+			// Core needs itself alone: its own kinds must be known while others are away.
+			needed := b == s.core || trust.UserOf(b.Name()) == service || b == s.extensions && service != trust.Core
+			if service != "" && needed && !b.discovery.Seen() {
+				proxy.Unavailable(s.generic.Serializer, w, req, "the API groups are not all known yet")
+				return
+			}
 		}
 		discovery.ServeHTTP(w, req)
 	})

@@ -10,6 +10,7 @@ import (
 
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
+	apiregistrationclient "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/typed/apiregistration/v1"
 	aggregatorinformers "k8s.io/kube-aggregator/pkg/client/informers/externalversions"
 	apiserviceinformers "k8s.io/kube-aggregator/pkg/client/informers/externalversions/apiregistration/v1"
 	"k8s.io/kube-aggregator/pkg/controllers/autoregister"
@@ -38,13 +39,17 @@ func (c *Config) newRegistered() error {
 	}
 	factory := aggregatorinformers.NewSharedInformerFactory(client, resyncInterval)
 	services := factory.Apiregistration().V1().APIServices()
-	controller := autoregister.NewAutoRegisterController(services, client.ApiregistrationV1())
-	serviceForm := options.APIServiceForm(c.options.APIServiceForm) == options.FormService
-	c.registered = &registered{
-		client: client, informers: factory, services: services,
-		registrar: apiservices.NewRegistrar(controller, serviceForm),
-	}
-	return nil
+	registrar, err := apiservices.NewRegistrar(apiservices.RegistrarConfig{
+		Backends:    c.table.Backends(),
+		ServiceForm: options.APIServiceForm(c.options.APIServiceForm) == options.FormService,
+		Services:    services,
+		Client:      client.ApiregistrationV1(),
+		Register: func(client apiregistrationclient.APIServicesGetter) apiservices.AutoRegistration {
+			return autoregister.NewAutoRegisterController(services, client)
+		},
+	})
+	c.registered = &registered{client: client, informers: factory, services: services, registrar: registrar}
+	return err
 }
 
 // served are the served versions of the aggregator's own group.

@@ -23,7 +23,6 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/health"
 	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
-	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
 // Server is the aggregator before it serves.
@@ -40,7 +39,7 @@ func New(c *Config) (*Server, error) {
 	s := &Server{Config: c, health: c.newHealth()}
 	c.buildHandlerChain(s.health, stop)
 	// Some clients wait for /healthz, which in kube-apiserver means that all of it has started.
-	for _, b := range c.backends {
+	for _, b := range c.backends.required() {
 		c.generic.AddHealthzChecks(readyOnce(b.Backend))
 	}
 	c.generic.AddHealthzChecks(c.identity)
@@ -59,17 +58,21 @@ func New(c *Config) (*Server, error) {
 // buildHandlerChain has the server answer requests by its chains.
 func (c *Config) buildHandlerChain(health *health.Handler, stop *shutdown) {
 	serializer := c.generic.Serializer
+	forwarders := map[routing.Owner]http.Handler{}
+	for _, b := range c.backends {
+		await := b.discovery.Await
+		if b == c.core {
+			await = nil
+		}
+		forwarders[routing.Owner(b.Name())] = proxy.NewForwarder(b.Name(), c.traced(b), c.memory, serializer, await)
+	}
 	chains := &chains{
 		table: c.table, policy: c.policy, webhooks: c.webhooks, stop: stop, traces: c.traces(),
 		clients: c.clients, memory: c.memory,
-		answerTimeout: c.generic.RequestTimeout + answerSlack,
-		forwarders: map[routing.Owner]http.Handler{
-			routing.Core:       proxy.NewForwarder(upstream.Core, c.traced(c.core), c.memory, serializer, nil),
-			routing.Extensions: proxy.NewForwarder(upstream.Extensions, c.traced(c.extensions), c.memory, serializer, c.extensions.discovery.Await),
-		},
+		answerTimeout: c.generic.RequestTimeout + answerSlack, forwarders: forwarders,
 	}
 	c.generic.BuildHandlerChainFunc = func(own http.Handler, config *genericapiserver.Config) http.Handler {
-		return chains.build(refuseUnknownServices(health.Wrap(own), serializer), config)
+		return chains.build(refuseUnknownServices(health.Wrap(own), c.table.Backends(), serializer), config)
 	}
 }
 
@@ -157,7 +160,7 @@ func (s *Server) installIdentity() error {
 // installReadiness makes the server ready only when it knows enough not to mislead clients.
 func (s *Server) installReadiness() error {
 	checks := []healthz.HealthChecker{s.identity, s.agreedOnce()}
-	for _, b := range s.backends {
+	for _, b := range s.backends.required() {
 		checks = append(checks, readyOnce(b.Backend), seenOnce(b))
 	}
 	return s.api.AddReadyzChecks(checks...)

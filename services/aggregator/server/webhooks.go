@@ -28,7 +28,7 @@ const (
 	pollInterval = 20 * time.Millisecond
 )
 
-// webhookCalls allows core and extensions to call webhooks that are said to be at the kubernetes Service, where aggregated API servers
+// webhookCalls allows the other services to call webhooks that are said to be at the kubernetes Service, where aggregated API servers
 // serve them by way of the aggregator: just those paths.
 type webhookCalls struct {
 	mutating   admissionregistration.MutatingWebhookConfigurationInformer

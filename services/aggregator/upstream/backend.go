@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package upstream sends requests to the replicas of core, of extensions and of aggregated API servers. It finds the replicas, checks their health,
+// Package upstream sends requests to the replicas of backends and of aggregated API servers. It finds the replicas, checks their health,
 // and chooses one for each request. If a request fails and a retry is safe, it sends the request to another replica.
 //
 // It retries a request that a replica may have processed only if the request is a read (call.go). Health ranks the replicas (health.go), and
@@ -26,7 +26,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
-// Names of the two backends, and of the Services in Namespace that the spec.service of their APIServices names.
+// Names of the backends that every aggregator has. The spec.service of an APIService has the name of a backend, and Namespace.
 const (
 	Core       = string(routing.Core)
 	Extensions = string(routing.Extensions)
@@ -41,7 +41,9 @@ type Backend struct {
 	policy balance.Policy
 	trust  *connections.Trust
 	budget *budget
-	// set finds the replicas of core and extensions. It is nil for an aggregated API server.
+	// aggregated is true for an aggregated API server.
+	aggregated bool
+	// set finds the replicas. It is nil for an aggregated API server.
 	set    *replicas.Set
 	checks checks
 	// dial makes connections. If it is nil, net.Dialer does.
@@ -74,6 +76,8 @@ type Config struct {
 	Name string
 	// Servers are the addresses of its replicas, in the form that SetServers takes.
 	Servers []string
+	// Balance is how requests are spread over them.
+	Balance addresses.Balance
 	// Trust is the identity of the aggregator.
 	Trust trust.Options
 	// FirstReplica returns the replica that had a new custom resource first. It may be nil.
@@ -88,6 +92,9 @@ func New(c Config) (*Backend, error) {
 		return nil, fmt.Errorf("connections to %s: %w", c.Name, err)
 	}
 	b := empty(c.Name, trust)
+	if c.Balance == addresses.Rendezvous {
+		b.policy = balance.Rendezvous{}
+	}
 	b.firstReplica = c.FirstReplica
 	b.set = replicas.New(replicas.Config{Service: c.Name, Ready: b.isReady, Changed: b.SetAddresses})
 	if err := b.SetServers(c.Servers); err != nil {
@@ -101,7 +108,7 @@ func empty(name string, trust *connections.Trust) *Backend {
 	registerMetrics()
 	b := &Backend{
 		name:      name,
-		policy:    policyOf(name),
+		policy:    balance.TwoChoices{},
 		trust:     trust,
 		budget:    newBudget(),
 		checks:    ownChecks(),
@@ -113,20 +120,11 @@ func empty(name string, trust *connections.Trust) *Backend {
 	return b
 }
 
-// policyOf returns how to spread the requests of a backend. A replica of extensions keeps a storage and a watch cache for each custom resource that
-// it serves.
-func policyOf(name string) balance.Policy {
-	if name == Extensions {
-		return balance.Rendezvous{}
-	}
-	return balance.TwoChoices{}
-}
-
 // Name returns the name of the backend.
 func (b *Backend) Name() string { return b.name }
 
-// SetServers sets where the replicas of core or extensions are. Each server is the URL of a replica, https://host:port, or a DNS name whose
-// addresses are replicas, dns:///host:port.
+// SetServers sets where the replicas are, but not those of an aggregated API server. Each server is the URL of a replica, https://host:port, or a DNS
+// name whose addresses are replicas, dns:///host:port.
 func (b *Backend) SetServers(list []string) error {
 	var servers []addresses.Location
 	for _, server := range list {

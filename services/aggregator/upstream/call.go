@@ -69,7 +69,10 @@ func (b *Backend) mayNotSend(resp *http.Response, class *routing.Request) bool {
 	if resp.StatusCode < 300 || resp.StatusCode > 399 || resp.StatusCode == http.StatusNotModified {
 		return false
 	}
-	return b.name == Extensions || (b.name == Core && class.Kind != routing.PassedOn && class.Kind != routing.NonResource)
+	if b.aggregated {
+		return false
+	}
+	return b.name != Core || class.Kind != routing.PassedOn && class.Kind != routing.NonResource
 }
 
 // call is a request and the attempts to get an answer.
@@ -221,13 +224,13 @@ func (c *call) mayAskAnother(resp *http.Response) bool {
 // mayAskFirst decides whether to retry at the replica that had the custom resource first. This replica did not know the resource when it answered,
 // so it did nothing with the request.
 func (c *call) mayAskFirst(e *endpoint, resp *http.Response) bool {
-	if resp.StatusCode != http.StatusNotFound || c.first != nil || c.backend.firstReplica == nil || c.class.CustomResource.Resource == "" {
+	if resp.StatusCode != http.StatusNotFound || c.first != nil || c.backend.firstReplica == nil || c.class.Resource.Resource == "" {
 		return false
 	}
 	if !c.body.Complete() || !c.body.Replayable() {
 		return false
 	}
-	address, ok := c.backend.firstReplica(c.class.CustomResource)
+	address, ok := c.backend.firstReplica(c.class.Resource)
 	if !ok || address == e.address {
 		return false
 	}

@@ -28,7 +28,7 @@ type checks struct {
 	byConnection bool
 }
 
-// ownChecks are the checks of core and extensions.
+// ownChecks are the checks of all backends but aggregated API servers.
 func ownChecks() checks {
 	return checks{
 		Probe:           replicas.Probe{Path: "/readyz", Sign: trust.SpeakAsAggregator, IsReady: func(status int) bool { return status == http.StatusOK }},
@@ -56,7 +56,7 @@ type Aggregated struct {
 // NewAggregated returns the backend of an aggregated API server. It has no replicas until SetAddresses.
 func NewAggregated(t Aggregated) *Backend {
 	b := empty(t.Name, t.Trust)
-	b.dial = t.Dial
+	b.aggregated, b.dial = true, t.Dial
 	// Any answer of unknown length may be a stream. So the backend does not hold them back.
 	b.holds = false
 	b.checks = checks{

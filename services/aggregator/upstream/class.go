@@ -19,8 +19,8 @@ func balanceOf(r *routing.Request) balance.Request {
 	if r.LongRunning || r.Tunnel {
 		b.Kind = balance.Watch
 	}
-	if r.CustomResource.Resource != "" {
-		b.Key = balance.Key(r.CustomResource.Group, r.CustomResource.Resource)
+	if r.Resource.Resource != "" {
+		b.Key = balance.Key(r.Resource.Group, r.Resource.Resource)
 	}
 	return b
 }

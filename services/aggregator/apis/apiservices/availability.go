@@ -40,26 +40,36 @@ type AggregatedServers interface {
 	Subscribe(notify func(apiService string))
 }
 
+// Claims knows which backends claim a group-version.
+type Claims interface {
+	// Conflict says which other backends claim the group-version of an APIService, or returns "" if there are none. It is false until that is certain.
+	Conflict(service *apiregistrationv1.APIService) (message string, certain bool)
+	// Subscribe calls the function when other backends claim an APIService now, or no longer. It must not block.
+	Subscribe(notify func(apiService string))
+}
+
 // AvailabilityConfig is what Availability needs.
 type AvailabilityConfig struct {
 	Informer          informers.APIServiceInformer
 	Client            apiregistrationclient.APIServicesGetter
 	Backends          []*upstream.Backend
 	AggregatedServers AggregatedServers
+	Claims            Claims
 	Metrics           *availabilitymetrics.Metrics
 }
 
-// Availability keeps the Available condition of APIServices that name a server: core, extensions or an aggregated API server.
-// kube-aggregator's own controller keeps the others.
+// Availability keeps the Available condition of APIServices that name a server: a backend or an aggregated API server.
+// kube-aggregator's own controller keeps the others. It keeps the condition Conflict of all APIServices.
 type Availability struct {
 	AvailabilityConfig
+	names    routing.Backends
 	backends map[string]*upstream.Backend
 	synced   cache.InformerSynced
 	queue    workqueue.TypedRateLimitingInterface[string]
 
 	mu sync.Mutex
-	// said has the last verdict of this aggregator on each APIService.
-	said map[string]saying
+	// said has the last verdicts of this aggregator on each APIService.
+	said map[string]map[apiregistrationv1.APIServiceConditionType]saying
 }
 
 // saying is a verdict that was written.
@@ -73,16 +83,18 @@ func NewAvailability(config AvailabilityConfig) (*Availability, error) {
 	a := &Availability{
 		AvailabilityConfig: config,
 		backends:           map[string]*upstream.Backend{},
-		said:               map[string]saying{},
+		said:               map[string]map[apiregistrationv1.APIServiceConditionType]saying{},
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, 30*time.Second),
 			workqueue.TypedRateLimitingQueueConfig[string]{Name: "RemoteAvailability"}),
 	}
 	for _, b := range config.Backends {
+		a.names = append(a.names, b.Name())
 		a.backends[b.Name()] = b
 		b.Subscribe(func() { a.enqueueAll(b.Name()) })
 	}
 	config.AggregatedServers.Subscribe(a.queue.Add)
+	config.Claims.Subscribe(a.queue.Add)
 	enqueue := func(obj any) {
 		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
 			a.queue.Add(key)
@@ -121,7 +133,7 @@ func (a *Availability) enqueueAll(backendName string) {
 		return // a lister reads memory and has no errors
 	}
 	for _, service := range services {
-		if name, _ := routing.BackendOf(service); name == backendName {
+		if name, _ := a.names.Of(service); name == backendName {
 			a.queue.Add(service.Name)
 		}
 	}
@@ -153,14 +165,20 @@ func (a *Availability) sync(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	now, ok := a.judge(service)
-	if !ok {
-		return nil
-	}
 	updated := service.DeepCopy()
-	helper.SetAPIServiceCondition(updated, now.condition())
-	a.Metrics.SetUnavailableGauge(updated)
-	if !a.shouldSay(service, now) {
+	var written []verdict
+	for _, now := range a.judge(service) {
+		if now.kind == apiregistrationv1.Available {
+			judged := service.DeepCopy()
+			now.applyTo(judged)
+			a.Metrics.SetUnavailableGauge(judged)
+		}
+		if a.shouldSay(service, now) {
+			now.applyTo(updated)
+			written = append(written, now)
+		}
+	}
+	if len(written) == 0 {
 		return nil
 	}
 	_, err = a.Client.APIServices().UpdateStatus(ctx, updated, metav1.UpdateOptions{})
@@ -171,13 +189,26 @@ func (a *Availability) sync(ctx context.Context, name string) error {
 		return err
 	}
 	a.Metrics.SetUnavailableCounter(service, updated)
-	a.note(name, saying{now, time.Now()})
+	for _, now := range written {
+		a.note(name, saying{now, time.Now()})
+	}
 	return nil
 }
 
-// judge is false for an APIService without a verdict.
-func (a *Availability) judge(service *apiregistrationv1.APIService) (verdict, bool) {
-	switch owner, ours := routing.BackendOf(service); {
+// judge returns the verdicts on an APIService that are certain.
+func (a *Availability) judge(service *apiregistrationv1.APIService) []verdict {
+	var verdicts []verdict
+	if v, certain := a.judgeServer(service); certain {
+		verdicts = append(verdicts, v)
+	}
+	if message, certain := a.Claims.Conflict(service); certain {
+		verdicts = append(verdicts, ofClaims(message))
+	}
+	return verdicts
+}
+
+func (a *Availability) judgeServer(service *apiregistrationv1.APIService) (verdict, bool) {
+	switch owner, ours := a.names.Of(service); {
 	case !ours:
 		if state, known := a.AggregatedServers.State(service.Name); known {
 			return ofAggregated(state)
@@ -191,11 +222,14 @@ func (a *Availability) judge(service *apiregistrationv1.APIService) (verdict, bo
 // shouldSay decides whether to write a verdict. If this aggregator has written it before, another one wrote what is there now, or the own
 // verdict is still on its way here. So this aggregator waits for a while, and forever if only the words differ.
 func (a *Availability) shouldSay(service *apiregistrationv1.APIService, now verdict) bool {
-	before := helper.GetAPIServiceConditionByType(service, apiregistrationv1.Available)
-	said := a.lastSaid(service.Name)
+	before := helper.GetAPIServiceConditionByType(service, now.kind)
+	if before == nil {
+		before = &apiregistrationv1.APIServiceCondition{}
+	}
+	said := a.lastSaid(service.Name, now.kind)
 	news := said.verdict.status != now.status || said.reason != now.reason || said.facts != now.facts
 	switch {
-	case before != nil && before.Status == now.status && before.Reason == now.reason:
+	case before.Status == now.status && before.Reason == now.reason:
 		if before.Message != now.message && news {
 			return true
 		}
@@ -214,26 +248,23 @@ func (a *Availability) shouldSay(service *apiregistrationv1.APIService, now verd
 	return true
 }
 
-func (a *Availability) lastSaid(name string) saying {
+func (a *Availability) lastSaid(name string, kind apiregistrationv1.APIServiceConditionType) saying {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.said[name]
+	return a.said[name][kind]
 }
 
 func (a *Availability) note(name string, s saying) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.said[name] = s
+	if a.said[name] == nil {
+		a.said[name] = map[apiregistrationv1.APIServiceConditionType]saying{}
+	}
+	a.said[name][s.kind] = s
 }
 
 func (a *Availability) forget(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.said, name)
-}
-
-func (v *verdict) condition() apiregistrationv1.APIServiceCondition {
-	return apiregistrationv1.APIServiceCondition{
-		Type: apiregistrationv1.Available, Status: v.status, Reason: v.reason, Message: v.message, LastTransitionTime: metav1.Now(),
-	}
 }

@@ -72,7 +72,7 @@ func TestVerdicts(t *testing.T) {
 			if known == test.unknown {
 				t.Fatalf("it is known: %v, %+v", known, got)
 			}
-			want := verdict{status: test.status, reason: test.reason, message: test.message, facts: got.facts}
+			want := verdict{kind: got.kind, status: test.status, reason: test.reason, message: test.message, facts: got.facts}
 			assert.Empty(t, cmp.Diff(want, got, cmp.AllowUnexported(verdict{})))
 		})
 	}
@@ -106,6 +106,9 @@ type states struct {
 	mu     sync.Mutex
 	state  aggregated.State
 	notify func(string)
+	// conflict says which backends claim the group-version, unless that is uncertain.
+	conflict  string
+	uncertain bool
 }
 
 func (s *states) HasSynced() bool { return true }
@@ -114,6 +117,19 @@ func (s *states) State(string) (aggregated.State, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state, s.state.Replicas != nil
+}
+
+func (s *states) Conflict(*apiregistrationv1.APIService) (message string, certain bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conflict, !s.uncertain
+}
+
+func (s *states) setConflict(message string, certain bool) {
+	s.mu.Lock()
+	s.conflict, s.uncertain = message, !certain
+	s.mu.Unlock()
+	s.notify("v1.example.com")
 }
 
 func (s *states) Subscribe(notify func(string)) { s.notify = notify }
@@ -149,7 +165,7 @@ func (c *cluster) addAggregator(ctx context.Context, t *testing.T) *states {
 	factory := informers.NewSharedInformerFactory(c.client, 0)
 	availability, err := NewAvailability(AvailabilityConfig{
 		Informer: factory.Apiregistration().V1().APIServices(), Client: c.client.ApiregistrationV1(),
-		AggregatedServers: known, Metrics: availabilitymetrics.New(),
+		AggregatedServers: known, Claims: known, Metrics: availabilitymetrics.New(),
 	})
 	require.NoError(t, err)
 	factory.Start(ctx.Done())
@@ -160,9 +176,14 @@ func (c *cluster) addAggregator(ctx context.Context, t *testing.T) *states {
 
 func (c *cluster) condition(t *testing.T) *apiregistrationv1.APIServiceCondition {
 	t.Helper()
+	return c.conditionOf(t, apiregistrationv1.Available)
+}
+
+func (c *cluster) conditionOf(t *testing.T, kind apiregistrationv1.APIServiceConditionType) *apiregistrationv1.APIServiceCondition {
+	t.Helper()
 	service, err := c.client.ApiregistrationV1().APIServices().Get(t.Context(), "v1.example.com", metav1.GetOptions{})
 	require.NoError(t, err)
-	return helper.GetAPIServiceConditionByType(service, apiregistrationv1.Available)
+	return helper.GetAPIServiceConditionByType(service, kind)
 }
 
 // writes returns how often the condition was written.
@@ -260,5 +281,48 @@ func TestAnAggregatorThatStartsDoesNotSayWhatItCannotKnow(t *testing.T) {
 		if got := c.condition(t); got == nil || got.Status != apiregistrationv1.ConditionTrue || c.writes() != 1 {
 			t.Errorf("condition is %v after %d writes", got, c.writes())
 		}
+	})
+}
+
+func TestAConflictIsAConditionForAsLongAsItLasts(t *testing.T) {
+	inBubble(t, func(t *testing.T, ctx context.Context, c *cluster) {
+		known := c.addAggregator(ctx, t)
+		known.set(well("a:1"))
+		require.Nil(t, c.conditionOf(t, Conflict))
+		for _, step := range []struct {
+			message string
+			certain bool
+			want    string
+		}{
+			{"a and b", true, "a and b"},
+			{"", false, "a and b"},
+			{"a and b and c", true, "a and b and c"},
+			{"", true, ""},
+			{"a and b", true, "a and b"},
+		} {
+			known.setConflict(step.message, step.certain)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			got := c.conditionOf(t, Conflict)
+			if step.want == "" {
+				assert.Nil(t, got)
+				continue
+			}
+			require.NotNil(t, got, "condition after %q", step.message)
+			assert.Equal(t, []string{"True", step.want}, []string{string(got.Status), got.Message})
+			assert.Equal(t, apiregistrationv1.ConditionTrue, c.condition(t).Status, "Available")
+		}
+	})
+}
+
+func TestAnAggregatorThatHasNotHeardOfAConflictLeavesItsCondition(t *testing.T) {
+	inBubble(t, func(t *testing.T, ctx context.Context, c *cluster) {
+		c.addAggregator(ctx, t).setConflict("a and b", true)
+		time.Sleep(time.Second)
+		c.addAggregator(ctx, t).setConflict("", false)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.NotNil(t, c.conditionOf(t, Conflict))
+		assert.Equal(t, 1, c.writes())
 	})
 }

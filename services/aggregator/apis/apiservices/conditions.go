@@ -8,26 +8,53 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
 
 	"github.com/tripod-k8s/tripod/services/aggregator/peers/aggregated"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
-// verdict is a judgement of the server of an APIService.
+// Conflict is the type of the condition that is True while several backends claim the group-version of an APIService. Otherwise it is not there.
+const Conflict apiregistrationv1.APIServiceConditionType = "Conflict"
+
+// verdict is a judgement of an APIService.
 type verdict struct {
+	// kind is the condition that it is for. Without a status, there is no such condition.
+	kind            apiregistrationv1.APIServiceConditionType
 	status          apiregistrationv1.ConditionStatus
 	reason, message string
 	// facts are the reasons of the verdict, without the words of errors: these differ at every look.
 	facts string
 }
 
-// passed is what kube-aggregator says when all is well.
-func passed() verdict {
-	return verdict{status: apiregistrationv1.ConditionTrue, reason: "Passed", message: "all checks passed"}
+// applyTo makes the verdict a condition of an APIService.
+func (v *verdict) applyTo(service *apiregistrationv1.APIService) {
+	if v.status == "" {
+		service.Status.Conditions = slices.DeleteFunc(service.Status.Conditions, func(c apiregistrationv1.APIServiceCondition) bool { return c.Type == v.kind })
+		return
+	}
+	helper.SetAPIServiceCondition(service, apiregistrationv1.APIServiceCondition{
+		Type: v.kind, Status: v.status, Reason: v.reason, Message: v.message, LastTransitionTime: metav1.Now(),
+	})
 }
 
-// ofBackend judges core or extensions. It is false until the verdict is certain. It names failing replicas only if no other is
+// ofClaims judges whether several backends claim a group-version. The message says which do, or is empty.
+func ofClaims(message string) verdict {
+	v := verdict{kind: Conflict}
+	if message != "" {
+		v.status, v.reason, v.message, v.facts = apiregistrationv1.ConditionTrue, "ClaimedByOthers", message, message
+	}
+	return v
+}
+
+// passed is what kube-aggregator says when all is well.
+func passed() verdict {
+	return verdict{kind: apiregistrationv1.Available, status: apiregistrationv1.ConditionTrue, reason: "Passed", message: "all checks passed"}
+}
+
+// ofBackend judges a backend. It is false until the verdict is certain. It names failing replicas only if no other is
 // ready. Otherwise all APIServices of the backend would change whenever a replica comes or goes.
 func ofBackend(name string, replicas []upstream.Replica) (verdict, bool) {
 	if slices.ContainsFunc(replicas, isReady) {
@@ -36,7 +63,7 @@ func ofBackend(name string, replicas []upstream.Replica) (verdict, bool) {
 	if slices.ContainsFunc(replicas, isUnprobed) {
 		return verdict{}, false
 	}
-	v := verdict{status: apiregistrationv1.ConditionFalse, reason: "NoReplicaReady", facts: facts(replicas)}
+	v := verdict{kind: apiregistrationv1.Available, status: apiregistrationv1.ConditionFalse, reason: "NoReplicaReady", facts: facts(replicas)}
 	v.message = fmt.Sprintf("no replica of %s is ready: %s", name, failures(replicas))
 	if len(replicas) == 0 {
 		v.message = fmt.Sprintf("no replica of %s is known", name)
@@ -47,7 +74,9 @@ func ofBackend(name string, replicas []upstream.Replica) (verdict, bool) {
 // ofAggregated judges an aggregated API server. It names failing endpoints even if others are ready.
 func ofAggregated(s aggregated.State) (verdict, bool) {
 	if s.Problem != nil {
-		return verdict{status: s.Problem.Status, reason: s.Problem.Reason, message: s.Problem.Message, facts: s.Problem.Message}, true
+		return verdict{
+			kind: apiregistrationv1.Available, status: s.Problem.Status, reason: s.Problem.Reason, message: s.Problem.Message, facts: s.Problem.Message,
+		}, true
 	}
 	failing := slices.DeleteFunc(slices.Clone(s.Replicas), func(r upstream.Replica) bool { return isReady(r) || isUnprobed(r) })
 	v := passed()

@@ -22,8 +22,8 @@ func FuzzServed(f *testing.F) {
 	f.Add("apiregistration.k8s.io/v1 x/y/z", "networking.k8s.io/v9")
 	f.Fuzz(func(t *testing.T, first, second string) {
 		registration := newRecorder()
-		r := NewRegistrar(registration, true)
-		r.SetCore(slices.Collect(maps.Keys(apiVersionPriorities)))
+		r := newRegistrar(t, registration, true)
+		r.Set("core", slices.Collect(maps.Keys(apiVersionPriorities)))
 		builtin := maps.Clone(registration.onStart)
 		for _, claims := range []string{first, second, ""} {
 			var served []schema.GroupVersion
@@ -31,7 +31,7 @@ func FuzzServed(f *testing.F) {
 				group, version, _ := strings.Cut(claim, "/")
 				served = append(served, schema.GroupVersion{Group: group, Version: version})
 			}
-			r.SetExtensions(served)
+			r.Set("extensions", served)
 			require.LessOrEqual(t, len(registration.synced), len(served))
 			for name, service := range registration.synced {
 				gv := schema.GroupVersion{Group: service.Spec.Group, Version: service.Spec.Version}

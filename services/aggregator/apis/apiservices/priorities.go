@@ -25,7 +25,7 @@ var crdPriority = Priority{Group: 1000, Version: 100}
 
 // PriorityOf returns the priority that kube-apiserver gives a group-version. Built-in ones are in a table; all others have the priority of CRDs.
 func PriorityOf(gv schema.GroupVersion, backend string) Priority {
-	if priority, ok := apiVersionPriorities[gv]; ok && (backend != upstream.Extensions || gv == crdGroupVersion) {
+	if priority, ok := apiVersionPriorities[gv]; ok && (backend == upstream.Core || backend == upstream.Extensions && gv == crdGroupVersion) {
 		return priority
 	}
 	return crdPriority

@@ -1,24 +1,26 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apiservices registers an APIService for each group-version of core and extensions, as kube-apiserver does. It keeps the Available condition of
-// all APIServices.
+// Package apiservices registers an APIService for each group-version of the backends, as kube-apiserver does. It keeps the Available condition of
+// all APIServices, and the condition Conflict of those that several backends claim.
 package apiservices
 
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
+	apiregistrationclient "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/typed/apiregistration/v1"
+	informers "k8s.io/kube-aggregator/pkg/client/informers/externalversions/apiregistration/v1"
 
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
@@ -34,33 +36,66 @@ type AutoRegistration interface {
 	Run(workers int, stopCh <-chan struct{})
 }
 
-// Registrar gives the auto-registration controller the APIServices of core and extensions.
+// Registrar gives the auto-registration controller the APIServices of the backends.
 type Registrar struct {
+	RegistrarConfig
 	registration AutoRegistration
-	// serviceForm makes APIServices name their backend in spec.service.
-	serviceForm bool
 
 	mu sync.Mutex
 	// pending are the built-in APIServices that have never been available.
 	pending map[string]bool
-	// ofCore are the group-versions of core. It is nil until core has reported them. ofExtensions are those that extensions claims.
-	ofCore, ofExtensions []schema.GroupVersion
-	// custom are the registered group-versions of CRDs.
-	custom []schema.GroupVersion
+	// claims are what each backend says that it serves. A backend that has not reported has none.
+	claims map[string]map[schema.GroupVersion]bool
+	// ofCore are the groups of core.
+	ofCore map[string]bool
+	// owners are the backends of the registered group-versions that are not built in.
+	owners map[schema.GroupVersion]string
+	// said are the conflicts that are in the log.
+	said map[string]bool
+	// subscribers are told of APIServices that other backends claim now, or no longer.
+	subscribers []func(apiService string)
 	// core and extensions are closed when that backend has reported its group-versions.
 	core, extensions chan struct{}
 }
 
+// RegistrarConfig is what a Registrar needs.
+type RegistrarConfig struct {
+	// Backends are the names of all backends.
+	Backends routing.Backends
+	// ServiceForm makes APIServices of core and extensions name their backend in spec.service. Those of others always do.
+	ServiceForm bool
+	// Services are the APIServices in etcd.
+	Services informers.APIServiceInformer
+	// Client writes them.
+	Client apiregistrationclient.APIServicesGetter
+	// Register makes the auto-registration controller. It writes by the client.
+	Register func(apiregistrationclient.APIServicesGetter) AutoRegistration
+}
+
 // NewRegistrar returns a registrar.
-func NewRegistrar(registration AutoRegistration, serviceForm bool) *Registrar {
-	return &Registrar{
-		registration: registration, serviceForm: serviceForm,
-		pending: map[string]bool{}, core: make(chan struct{}), extensions: make(chan struct{}),
+func NewRegistrar(config RegistrarConfig) (*Registrar, error) {
+	r := &Registrar{
+		RegistrarConfig: config,
+		pending:         map[string]bool{}, claims: map[string]map[schema.GroupVersion]bool{}, owners: map[schema.GroupVersion]string{}, said: map[string]bool{},
+		core: make(chan struct{}), extensions: make(chan struct{}),
 	}
+	r.registration = config.Register(guard{config.Client, r})
+	changed := func(obj any) {
+		if deleted, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = deleted.Obj
+		}
+		if service, ok := obj.(*apiregistrationv1.APIService); ok {
+			r.follow(groupVersionOf(service))
+		}
+	}
+	_, err := config.Services.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: changed, UpdateFunc: func(_, now any) { changed(now) }, DeleteFunc: changed,
+	})
+	return r, err
 }
 
 // Run registers APIServices until the channel closes. It waits until core and extensions have reported all their group-versions, because APIServices
-// that are missing from an incomplete list would be deleted.
+// that are missing from an incomplete list would be deleted. It does not wait for other backends: what is stored of them stays until they report.
 func (r *Registrar) Run(stop <-chan struct{}) {
 	for _, reported := range []chan struct{}{r.core, r.extensions} {
 		select {
@@ -69,64 +104,120 @@ func (r *Registrar) Run(stop <-chan struct{}) {
 			return
 		}
 	}
+	if !cache.WaitForCacheSync(stop, r.Services.Informer().HasSynced) {
+		return
+	}
+	r.mu.Lock()
+	r.registerCustom()
+	r.mu.Unlock()
 	r.registration.Run(5, stop)
 }
 
-// SetCore registers the group-versions that core serves. As in kube-apiserver, those without a priority in its table get no APIService.
-func (r *Registrar) SetCore(served []schema.GroupVersion) {
+// Subscribe calls the function when other backends claim an APIService now, or no longer. It must not block.
+func (r *Registrar) Subscribe(notify func(apiService string)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.subscribers = append(r.subscribers, notify)
+}
+
+// Set registers the group-versions that a backend serves, and removes those that it no longer serves. As in kube-apiserver, group-versions of core
+// without a priority in its table get no APIService. Others get none in a group of core: by claiming one, a compromised service would get requests for core.
+func (r *Registrar) Set(backend string, served []schema.GroupVersion) {
 	for _, gv := range served {
-		if _, known := apiVersionPriorities[gv]; known {
-			r.registerOnStart(gv, upstream.Core)
+		_, known := apiVersionPriorities[gv]
+		if backend == upstream.Core && known || backend == upstream.Extensions && gv == crdGroupVersion {
+			r.registerOnStart(gv, backend)
 		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ofCore = append([]schema.GroupVersion{}, served...)
-	r.registerCustom()
-	closeOnce(r.core)
-}
-
-// SetExtensions registers the group-versions that extensions serves, and removes those that it no longer serves. It ignores group-versions of core: by
-// claiming them, a compromised extensions would get requests for core.
-func (r *Registrar) SetExtensions(served []schema.GroupVersion) {
-	if slices.Contains(served, crdGroupVersion) {
-		r.registerOnStart(crdGroupVersion, upstream.Extensions)
+	claims := make(map[schema.GroupVersion]bool, len(served))
+	for _, gv := range served {
+		claims[gv] = true
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ofExtensions = served
+	before := r.claims[backend]
+	r.claims[backend] = claims
+	switch backend {
+	case upstream.Core:
+		r.ofCore = map[string]bool{}
+		for gv := range claims {
+			r.ofCore[gv.Group] = true
+		}
+		defer closeOnce(r.core)
+	case upstream.Extensions:
+		defer closeOnce(r.extensions)
+	}
 	r.registerCustom()
-	closeOnce(r.extensions)
+	for _, claims := range []map[schema.GroupVersion]bool{before, claims} {
+		for gv := range claims {
+			for _, notify := range r.subscribers {
+				notify(nameOf(gv))
+			}
+		}
+	}
 }
 
-// registerCustom registers the group-versions of CRDs. It waits for those of core, which a CRD cannot take over. The caller holds the mutex.
+// registerCustom registers all group-versions that are not core's. It waits for those of core, which nobody else can take over. The caller
+// holds the mutex.
 func (r *Registrar) registerCustom() {
-	if r.ofCore == nil {
+	if r.claims[upstream.Core] == nil {
 		return
 	}
-	var custom []schema.GroupVersion
-	for _, gv := range r.ofExtensions {
-		if !mayBeCustom(gv) || slices.Contains(r.ofCore, gv) {
-			klog.V(2).InfoS("No APIService for a group-version of extensions, because it is not custom", "groupVersion", gv)
-			continue
+	wanted := map[schema.GroupVersion]bool{}
+	for _, backend := range r.Backends {
+		for gv := range r.claims[backend] {
+			if backend == upstream.Core {
+				continue
+			}
+			if !r.mayHave(backend, gv) {
+				r.refuse(backend, gv)
+				continue
+			}
+			wanted[gv] = true
 		}
-		custom = append(custom, gv)
-		r.registration.AddAPIServiceToSync(r.customAPIService(gv))
 	}
-	for _, gv := range r.custom {
-		if !slices.Contains(custom, gv) && !slices.Contains(r.ofCore, gv) {
+	stored, _ := r.Services.Lister().List(labels.Everything()) // a lister reads memory and has no errors
+	for _, service := range stored {
+		wanted[groupVersionOf(service)] = true
+	}
+	for gv := range r.owners {
+		wanted[gv] = true
+	}
+	for gv := range wanted {
+		r.register(gv)
+	}
+}
+
+// register gives a group-version to its owner, if it has one. The caller holds the mutex.
+func (r *Registrar) register(gv schema.GroupVersion) {
+	before, now := r.owners[gv], r.ownerOf(gv)
+	switch {
+	case now != "":
+		r.owners[gv] = now
+		r.registration.AddAPIServiceToSync(r.customAPIService(gv, now))
+		r.sayConflicts(gv, now)
+	case before != "":
+		delete(r.owners, gv)
+		if !r.claims[upstream.Core][gv] {
 			r.registration.RemoveAPIServiceToSync(nameOf(gv))
 		}
 	}
-	r.custom = custom
 }
 
-// customAPIService returns the APIService of a group-version of CRDs. If core serves the group, it names no backend, because requests for that group
-// never go to extensions. kube-apiserver does the same.
-func (r *Registrar) customAPIService(gv schema.GroupVersion) *apiregistrationv1.APIService {
-	service := r.apiService(gv, upstream.Extensions)
-	ofCore := slices.ContainsFunc(r.ofCore, func(other schema.GroupVersion) bool { return other.Group == gv.Group })
-	if ofCore {
+// follow takes over what is stored: another aggregator may have given a group-version to another backend.
+func (r *Registrar) follow(gv schema.GroupVersion) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.claims[upstream.Core] != nil && r.ownerOf(gv) != r.owners[gv] {
+		r.register(gv)
+	}
+}
+
+// customAPIService returns the APIService of a group-version that is not built in. If extensions serves it in a group of core, it names no backend,
+// because requests for that group never go to extensions. kube-apiserver does the same.
+func (r *Registrar) customAPIService(gv schema.GroupVersion, owner string) *apiregistrationv1.APIService {
+	service := r.apiService(gv, owner)
+	if r.ofCore[gv.Group] {
 		service.Spec.Service = nil
 	}
 	return service
@@ -136,6 +227,10 @@ func (r *Registrar) customAPIService(gv schema.GroupVersion) *apiregistrationv1.
 var crdGroupVersion = schema.GroupVersion{Group: "apiextensions.k8s.io", Version: "v1"}
 
 func nameOf(gv schema.GroupVersion) string { return gv.Version + "." + gv.Group }
+
+func groupVersionOf(service *apiregistrationv1.APIService) schema.GroupVersion {
+	return schema.GroupVersion{Group: service.Spec.Group, Version: service.Spec.Version}
+}
 
 func closeOnce(c chan struct{}) {
 	select {
@@ -169,7 +264,7 @@ func (r *Registrar) apiService(gv schema.GroupVersion, owner string) *apiregistr
 			VersionPriority:      priority.Version,
 		},
 	}
-	if r.serviceForm {
+	if r.ServiceForm || owner != upstream.Core && owner != upstream.Extensions {
 		port := servicePort
 		service.Spec.Service = &apiregistrationv1.ServiceReference{Namespace: upstream.Namespace, Name: owner, Port: &port}
 	}

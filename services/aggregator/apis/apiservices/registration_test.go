@@ -12,9 +12,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/fake"
+	apiregistrationclient "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/typed/apiregistration/v1"
+	informers "k8s.io/kube-aggregator/pkg/client/informers/externalversions"
+	informersv1 "k8s.io/kube-aggregator/pkg/client/informers/externalversions/apiregistration/v1"
+
+	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 
 // recorder stands for kube-aggregator's auto-registration controller.
@@ -62,6 +70,33 @@ func (r *recorder) names() []string {
 	return slices.Sorted(maps.Keys(r.synced))
 }
 
+// newRegistrar returns a registrar of core, extensions and two further backends, which has seen what is stored.
+func newRegistrar(t testing.TB, registration AutoRegistration, serviceForm bool, stored ...*apiregistrationv1.APIService) *Registrar {
+	t.Helper()
+	client := fake.NewSimpleClientset() //nolint:staticcheck // there is no other for APIServices
+	services := informers.NewSharedInformerFactory(client, 0).Apiregistration().V1().APIServices()
+	for _, service := range stored {
+		require.NoError(t, services.Informer().GetStore().Add(service))
+	}
+	r, err := NewRegistrar(RegistrarConfig{
+		Backends: routing.Backends{"core", "extensions", "search", "wardle"}, ServiceForm: serviceForm, Services: synced{services}, Client: client.ApiregistrationV1(),
+		Register: func(apiregistrationclient.APIServicesGetter) AutoRegistration { return registration },
+	})
+	require.NoError(t, err)
+	return r
+}
+
+// synced is an informer that has seen all there is.
+type synced struct{ informersv1.APIServiceInformer }
+
+func (s synced) Informer() cache.SharedIndexInformer {
+	return syncedInformer{s.APIServiceInformer.Informer()}
+}
+
+type syncedInformer struct{ cache.SharedIndexInformer }
+
+func (syncedInformer) HasSynced() bool { return true }
+
 func custom(versions ...string) []schema.GroupVersion {
 	all := []schema.GroupVersion{{Group: "apiextensions.k8s.io", Version: "v1"}}
 	for _, version := range versions {
@@ -72,15 +107,15 @@ func custom(versions ...string) []schema.GroupVersion {
 
 func TestGroupVersionsOfCRDsAreRegisteredAsLongAsTheyAreServed(t *testing.T) {
 	registration := newRecorder()
-	r := NewRegistrar(registration, true)
-	r.SetCore(nil)
+	r := newRegistrar(t, registration, true)
+	r.Set("core", nil)
 	for _, step := range []struct{ served, want []string }{
 		{[]string{"v1", "v1beta1"}, []string{"v1.example.com", "v1beta1.example.com"}},
 		{[]string{"v1"}, []string{"v1.example.com"}},
 		{[]string{"v1", "v2"}, []string{"v1.example.com", "v2.example.com"}},
 		{nil, nil},
 	} {
-		r.SetExtensions(custom(step.served...))
+		r.Set("extensions", custom(step.served...))
 		assert.Empty(t, cmp.Diff(step.want, registration.names()), "with %q served, registered", step.served)
 	}
 }
@@ -89,16 +124,16 @@ func TestCRDsTakeNoGroupVersionFromCore(t *testing.T) {
 	rbac := func(version string) schema.GroupVersion {
 		return schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: version}
 	}
-	core := func(r *Registrar) { r.SetCore([]schema.GroupVersion{{Version: "v1"}, rbac("v1")}) }
+	core := func(r *Registrar) { r.Set("core", []schema.GroupVersion{{Version: "v1"}, rbac("v1")}) }
 	extensions := func(r *Registrar) {
-		r.SetExtensions(append(custom("v1"), schema.GroupVersion{Version: "v1"}, rbac("v1"), rbac("v2"),
+		r.Set("extensions", append(custom("v1"), schema.GroupVersion{Version: "v1"}, rbac("v1"), rbac("v2"),
 			schema.GroupVersion{Group: "apiregistration.k8s.io", Version: "v1"}, schema.GroupVersion{Group: "a/b", Version: "v1"},
 			schema.GroupVersion{Group: "internal.apiserver.k8s.io", Version: "v1alpha1"}))
 	}
 	for name, order := range map[string][]func(*Registrar){"core first": {core, extensions}, "extensions first": {extensions, core}} {
 		t.Run(name, func(t *testing.T) {
 			registration := newRecorder()
-			r := NewRegistrar(registration, true)
+			r := newRegistrar(t, registration, true)
 			for _, hear := range order {
 				hear(r)
 			}
@@ -127,7 +162,7 @@ func TestAPIServicesHaveTheFormThatIsAskedFor(t *testing.T) {
 		"local":   {false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := NewRegistrar(newRecorder(), test.serviceForm).apiService(gv, "core")
+			got := newRegistrar(t, newRecorder(), test.serviceForm).apiService(gv, "core")
 			want := apiregistrationv1.APIServiceSpec{
 				Group: "apps", Version: "v1", GroupPriorityMinimum: 17800, VersionPriority: 15, Service: test.want,
 			}
@@ -140,16 +175,16 @@ func TestAPIServicesHaveTheFormThatIsAskedFor(t *testing.T) {
 
 func TestNothingIsRegisteredBeforeBothWereHeard(t *testing.T) {
 	core := func(r *Registrar) {
-		r.SetCore([]schema.GroupVersion{{Group: "apps", Version: "v1"}, {Group: "unheard.example.com", Version: "v1"}})
+		r.Set("core", []schema.GroupVersion{{Group: "apps", Version: "v1"}, {Group: "unheard.example.com", Version: "v1"}})
 	}
-	extensions := func(r *Registrar) { r.SetExtensions(custom("v1")) }
+	extensions := func(r *Registrar) { r.Set("extensions", custom("v1")) }
 	for name, order := range map[string][]func(*Registrar){"core first": {core, extensions}, "extensions first": {extensions, core}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				stop := make(chan struct{})
 				defer close(stop)
 				registration := newRecorder()
-				r := NewRegistrar(registration, true)
+				r := newRegistrar(t, registration, true)
 				go r.Run(stop)
 				order[0](r)
 				synctest.Wait()

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	discoveryendpoint "k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
@@ -31,8 +30,7 @@ func FuzzDocument(f *testing.F) {
 	pki := newTrust(f)
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		merged := discoveryendpoint.NewResourceManager("apis")
-		none := func(map[schema.GroupVersionResource]bool) {}
-		core, extensions := NewSource(newBackend(t, upstream.Core, pki), merged, none), NewSource(newBackend(t, upstream.Extensions, pki), merged, none)
+		core, extensions := sourceOf(newBackend(t, upstream.Core, pki), merged), sourceOf(newBackend(t, upstream.Extensions, pki), merged)
 		core.merge(&apidiscoveryv2.APIGroupDiscoveryList{Items: []apidiscoveryv2.APIGroupDiscovery{group("apps", "v1"), group("batch", "v1")}})
 		before := list(t, merged)
 		for _, document := range [][]byte{first, second} {

@@ -3,7 +3,7 @@
 
 // Package discovery tells clients which groups, versions and resources all servers together have.
 //
-// The package merges the aggregated form (KEP-3352) from the documents of core and extensions. It fetches a
+// The package merges the aggregated form (KEP-3352) from the documents of the backends. It fetches a
 // document when a feed says that it may have changed. kube-aggregator's own discovery manager adds aggregated
 // API servers. The legacy form follows from the APIServices alone.
 //
@@ -52,36 +52,43 @@ var kickSchedule = []time.Duration{
 	320 * time.Millisecond, 640 * time.Millisecond,
 }
 
+// Config says what a Source merges, and where.
+type Config struct {
+	Backend *upstream.Backend
+	Merged  discoveryendpoint.ResourceManager
+	// Rank is the place of the backend in the list of further backends, from 1 on. It is 0 for core and extensions.
+	Rank int
+	// Shows reports whether clients may find a group-version of the backend. It is false for one that another backend serves.
+	Shows func(schema.GroupVersion) bool
+	// OnMerged is called with the resources in the document, and with subresources in the form pods/log.
+	OnMerged func(map[schema.GroupVersionResource]bool)
+}
+
 // Source keeps the discovery document of one backend in the merged one.
 type Source struct {
-	backend *upstream.Backend
-	merged  discoveryendpoint.ResourceManager
-	// onMerged is that of NewSource.
-	onMerged func(map[schema.GroupVersionResource]bool)
-	kicked   chan struct{}
+	Config
+	kicked chan struct{}
 
 	mu   sync.Mutex
 	seen bool
 	etag string
 	// changed is closed, and replaced, when the document is merged anew.
 	changed chan struct{}
+	// document is the last one, by group-version.
+	document map[metav1.GroupVersion]apidiscoveryv2.APIVersionDiscovery
 	// served are the group-versions of this backend in the merged document.
 	served map[metav1.GroupVersion]bool
 }
 
-// NewSource returns the source of a backend's document. onMerged is called with the resources in it, and with subresources in the form pods/log.
-func NewSource(
-	b *upstream.Backend, merged discoveryendpoint.ResourceManager, onMerged func(map[schema.GroupVersionResource]bool),
-) *Source {
+// NewSource returns the source of a backend's document.
+func NewSource(config Config) *Source {
 	s := &Source{
-		backend:  b,
-		merged:   merged,
-		onMerged: onMerged,
-		kicked:   make(chan struct{}, 1),
-		changed:  make(chan struct{}),
-		served:   map[metav1.GroupVersion]bool{},
+		Config:  config,
+		kicked:  make(chan struct{}, 1),
+		changed: make(chan struct{}),
+		served:  map[metav1.GroupVersion]bool{},
 	}
-	b.Subscribe(s.Kick)
+	s.Backend.Subscribe(s.Kick)
 	return s
 }
 
@@ -129,10 +136,32 @@ func (s *Source) Await(ctx context.Context, gv schema.GroupVersion) {
 func (s *Source) Expect(gv schema.GroupVersion) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.seen || s.served[metav1.GroupVersion(gv)] {
+	if s.seen || s.served[metav1.GroupVersion(gv)] || !s.Shows(gv) {
 		return
 	}
 	s.put(gv.Group, apidiscoveryv2.APIVersionDiscovery{Version: gv.Version, Freshness: apidiscoveryv2.DiscoveryFreshnessStale})
+}
+
+// Reconsider looks again whether clients may find a group-version of the backend.
+func (s *Source) Reconsider(gv schema.GroupVersion) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := metav1.GroupVersion(gv)
+	version, there := s.document[of]
+	switch shown := s.Shows(gv); {
+	case !shown && s.served[of]:
+		delete(s.served, of)
+		s.origin(of).RemoveGroupVersion(of)
+	case shown && there && !s.served[of]:
+		s.put(gv.Group, version)
+		s.notify()
+	}
+}
+
+// notify wakes up those who await a group-version. The caller holds the mutex.
+func (s *Source) notify() {
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
 // Run keeps the document fresh until the context ends.
@@ -150,7 +179,7 @@ func (s *Source) Run(ctx context.Context) {
 		case err != nil:
 			// The time of a failure says nothing about the cost of a document.
 			took = 0
-			klog.V(2).InfoS("Discovery of a backend could not be fetched", "backend", s.backend.Name(), "err", err)
+			klog.V(2).InfoS("Discovery of a backend could not be fetched", "backend", s.Backend.Name(), "err", err)
 			wait = retryInterval
 		case len(pending) > 0:
 			wait, pending = pending[0], pending[1:]
@@ -178,7 +207,7 @@ func (s *Source) Run(ctx context.Context) {
 
 // fetch revalidates the document and merges it if it changed.
 func (s *Source) fetch(ctx context.Context) (err error) {
-	defer foreign.Recover("discovery of "+s.backend.Name(), &err)
+	defer foreign.Recover("discovery of "+s.Backend.Name(), &err)
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "/apis", nil)
@@ -190,7 +219,7 @@ func (s *Source) fetch(ctx context.Context) (err error) {
 	if s.etag != "" {
 		req.Header.Set("If-None-Match", s.etag)
 	}
-	resp, err := s.backend.AsAggregator().RoundTrip(req)
+	resp, err := s.Backend.AsAggregator().RoundTrip(req)
 	if err != nil {
 		return err
 	}
@@ -235,22 +264,26 @@ func (s *Source) merge(list *apidiscoveryv2.APIGroupDiscoveryList) {
 	defer s.mu.Unlock()
 	before := s.served
 	s.served = make(map[metav1.GroupVersion]bool, len(before))
+	s.document = make(map[metav1.GroupVersion]apidiscoveryv2.APIVersionDiscovery, len(before))
 	resources := map[schema.GroupVersionResource]bool{}
 	for _, group := range list.Items {
 		for _, version := range group.Versions {
-			s.put(group.Name, version)
-			addResources(resources, schema.GroupVersion{Group: group.Name, Version: version.Version}, version.Resources)
+			gv := schema.GroupVersion{Group: group.Name, Version: version.Version}
+			s.document[metav1.GroupVersion(gv)] = version
+			if s.Shows(gv) {
+				s.put(group.Name, version)
+			}
+			addResources(resources, gv, version.Resources)
 		}
 	}
-	s.onMerged(resources)
+	s.OnMerged(resources)
 	for gv := range before {
 		if !s.served[gv] {
 			s.origin(gv).RemoveGroupVersion(gv)
 		}
 	}
 	s.seen = true
-	close(s.changed)
-	s.changed = make(chan struct{})
+	s.notify()
 }
 
 func addResources(to map[schema.GroupVersionResource]bool, gv schema.GroupVersion, resources []apidiscoveryv2.APIResourceDiscovery) {
@@ -270,15 +303,19 @@ func (s *Source) put(group string, version apidiscoveryv2.APIVersionDiscovery) {
 	s.served[gv] = true
 	origin := s.origin(gv)
 	origin.AddGroupVersion(group, version)
-	priority := apiservices.PriorityOf(schema.GroupVersion(gv), s.backend.Name())
+	priority := apiservices.PriorityOf(schema.GroupVersion(gv), s.Backend.Name())
 	origin.SetGroupVersionPriority(gv, int(priority.Group), int(priority.Version))
 }
 
 // origin is the part of the merged document that kube-apiserver keeps the group-version in. If
-// two parts have the same group-version, the built-in one wins over the CRD's.
+// two parts have the same group-version, the built-in one wins over the CRD's. Each further backend has a part of its own.
 func (s *Source) origin(gv metav1.GroupVersion) discoveryendpoint.ResourceManager {
-	if s.backend.Name() == upstream.Extensions && gv.Group != apiextensionsv1.GroupName {
-		return s.merged.WithSource(discoveryendpoint.CRDSource)
+	source := discoveryendpoint.BuiltinSource
+	switch {
+	case s.Rank > 0:
+		source = discoveryendpoint.CRDSource + discoveryendpoint.Source(s.Rank) //nolint:gosec // the place in a list
+	case s.Backend.Name() == upstream.Extensions && gv.Group != apiextensionsv1.GroupName:
+		source = discoveryendpoint.CRDSource
 	}
-	return s.merged.WithSource(discoveryendpoint.BuiltinSource)
+	return s.Merged.WithSource(source)
 }

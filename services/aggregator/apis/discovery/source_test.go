@@ -113,7 +113,16 @@ func newSourceOf(t *testing.T, name string, r http.Handler, merged discoveryendp
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	return NewSource(newBackend(t, name, pki, server.URL), merged, func(map[schema.GroupVersionResource]bool) {})
+	return sourceOf(newBackend(t, name, pki, server.URL), merged)
+}
+
+// sourceOf returns a source of a backend all of whose group-versions are shown.
+func sourceOf(b *upstream.Backend, merged discoveryendpoint.ResourceManager) *Source {
+	return NewSource(Config{
+		Backend: b, Merged: merged,
+		Shows:    func(schema.GroupVersion) bool { return true },
+		OnMerged: func(map[schema.GroupVersionResource]bool) {},
+	})
 }
 
 // list returns the merged document as a client reads it.
@@ -250,4 +259,45 @@ func TestCRDsChangeNothingThatCoreServes(t *testing.T) {
 	expect("with CRDs in groups of core", "apiextensions.k8s.io/v1", "apps/v1", "apps/v2")
 	extensions.set(`"2"`, group("apiextensions.k8s.io", "v1"))
 	expect("without them", "apiextensions.k8s.io/v1", "apps/v1")
+}
+
+func TestAGroupVersionOfSeveralBackendsIsShownAsItsOwnersSay(t *testing.T) {
+	merged := discoveryendpoint.NewResourceManager("apis")
+	owner := map[string]string{"a.example.com": "one", "b.example.com": "two"}
+	resources := map[string]string{"one": "ones", "two": "twos"}
+	sources := map[string]*Source{}
+	pki := newTrust(t)
+	for rank, name := range []string{"one", "two"} {
+		sources[name] = NewSource(Config{
+			Backend: newBackend(t, name, pki), Merged: merged, Rank: rank + 1,
+			Shows:    func(gv schema.GroupVersion) bool { return owner[gv.Group] == name },
+			OnMerged: func(map[schema.GroupVersionResource]bool) {},
+		})
+		document := apidiscoveryv2.APIGroupDiscoveryList{Items: []apidiscoveryv2.APIGroupDiscovery{group("a.example.com", "v1"), group("b.example.com", "v1")}}
+		for _, g := range document.Items {
+			g.Versions[0].Resources[0].Resource = resources[name]
+		}
+		sources[name].merge(&document)
+	}
+	shown := func() map[string]string {
+		found := map[string]string{}
+		for gv, version := range list(t, merged) {
+			found[gv] = version.Resources[0].Resource
+		}
+		return found
+	}
+	require.Equal(t, map[string]string{"a.example.com/v1": "ones", "b.example.com/v1": "twos"}, shown())
+
+	owner["a.example.com"] = "two"
+	for _, source := range sources {
+		source.Reconsider(schema.GroupVersion{Group: "a.example.com", Version: "v1"})
+	}
+	require.Equal(t, map[string]string{"a.example.com/v1": "twos", "b.example.com/v1": "twos"}, shown())
+
+	delete(owner, "b.example.com")
+	for _, source := range sources {
+		source.Reconsider(schema.GroupVersion{Group: "b.example.com", Version: "v1"})
+		source.Expect(schema.GroupVersion{Group: "b.example.com", Version: "v1"})
+	}
+	require.Equal(t, map[string]string{"a.example.com/v1": "twos"}, shown())
 }

@@ -22,6 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/util/responsewriter"
@@ -43,15 +44,18 @@ const (
 	firstSilence = 10 * time.Second
 	// maxDocument bounds the size of a document. Thousands of CRDs make some tens of megabytes.
 	maxDocument = 64 << 20
-	// maxMerged bounds the size of a merged document. It leaves room for one of the largest size from every server, and for what other forms need
-	// more: nobody's document takes the place of another's.
-	maxMerged = 4 * maxDocument
 )
+
+// maxMerged bounds the size of a document merged from some. It leaves room for one of the largest size from every server, and for what other forms need
+// more: nobody's document takes the place of another's.
+func maxMerged(documents int) int64 { return int64(documents+1) * maxDocument }
 
 // part is what one server contributes to a document. It keeps the last document that it got.
 type part struct {
 	name, path, accept string
 	fetch              func(*http.Request) (*http.Response, error)
+	// serves is Backend.Serves, or nil.
+	serves func(schema.GroupVersion) bool
 
 	last atomic.Pointer[version]
 
@@ -81,13 +85,15 @@ type Backend interface {
 	Name() string
 	// AsAggregator returns a transport for requests in the aggregator's own name.
 	AsAggregator() http.RoundTripper
+	// Serves reports whether clients may find a group-version of the service. It is false for one that another service serves.
+	Serves(gv schema.GroupVersion) bool
 }
 
 // partsOf are the documents of backends at a path.
 func partsOf[B Backend](backends []B, path, accept string) []*part {
 	parts := make([]*part, len(backends))
 	for i, b := range backends {
-		parts[i] = &part{name: b.Name(), path: path, accept: accept, fetch: b.AsAggregator().RoundTrip}
+		parts[i] = &part{name: b.Name(), path: path, accept: accept, fetch: b.AsAggregator().RoundTrip, serves: b.Serves}
 	}
 	return parts
 }

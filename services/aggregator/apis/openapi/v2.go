@@ -170,7 +170,7 @@ func (d *document) remake(versions []*version) error {
 	if err != nil {
 		return err
 	}
-	compressed, err := compress(bytes.NewReader(merged), maxMerged)
+	compressed, err := compress(bytes.NewReader(merged), maxMerged(len(documents)))
 	if err != nil {
 		return err
 	}

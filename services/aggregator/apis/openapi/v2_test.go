@@ -16,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 
@@ -49,6 +51,9 @@ type backend struct{ http.RoundTripper }
 
 func (b backend) Name() string                    { return "backend" }
 func (b backend) AsAggregator() http.RoundTripper { return b }
+
+// Serves implements Backend: nobody's documents are about another's group-versions but those of hidden.example.com.
+func (b backend) Serves(gv schema.GroupVersion) bool { return gv.Group != "hidden.example.com" }
 
 func backends(transports ...http.RoundTripper) []backend {
 	var all []backend
@@ -164,7 +169,8 @@ func TestV3IndexIsMergedAndOthersDocumentsAreTheirs(t *testing.T) {
 	local.HandleFunc("/openapi/v3/apis/wardle/v1", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 	v3 := NewV3(backends(
 		&server{document: index(`"version":{"serverRelativeURL":"core"}`)},
-		&server{document: index(`"version":{"serverRelativeURL":"other"}`, `"apis/example.com/v1":{"serverRelativeURL":"e"}`)},
+		&server{document: index(`"version":{"serverRelativeURL":"other"}`, `"apis/example.com/v1":{"serverRelativeURL":"e"}`,
+			`"apis/hidden.example.com/v1":{"serverRelativeURL":"h"}`)},
 	), local)
 
 	w := httptest.NewRecorder()
@@ -174,10 +180,11 @@ func TestV3IndexIsMergedAndOthersDocumentsAreTheirs(t *testing.T) {
 		t.Errorf("index is %s, want %s", w.Body, want)
 	}
 	for path, want := range map[string]int{
-		"/openapi/v3/apis/wardle/v1":  http.StatusTeapot,
-		"/openapi/v3/version":         http.StatusOK,
-		"/openapi/v3/apis/unknown/v1": http.StatusNotFound,
-		"/openapi/v3/":                http.StatusNotFound,
+		"/openapi/v3/apis/wardle/v1":             http.StatusTeapot,
+		"/openapi/v3/version":                    http.StatusOK,
+		"/openapi/v3/apis/unknown/v1":            http.StatusNotFound,
+		"/openapi/v3/apis/hidden.example.com/v1": http.StatusNotFound,
+		"/openapi/v3/":                           http.StatusNotFound,
 	} {
 		w = httptest.NewRecorder()
 		v3.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 )
 
@@ -27,6 +28,15 @@ const pathV3 = "/openapi/v3"
 // the aggregator's own group and for aggregated API servers.
 func NewV3[B Backend](backends []B, local http.Handler) *V3 {
 	return &V3{parts: append(partsOf(backends, pathV3, mediaJSON), handlerPart("aggregator", pathV3, local))}
+}
+
+// shows reports whether clients may find a document of the server. They may not if it is about a group-version that another server serves.
+func (p *part) shows(name string) bool {
+	group, version, ok := strings.Cut(strings.TrimPrefix(name, "apis/"), "/")
+	if p.serves == nil || !ok || !strings.HasPrefix(name, "apis/") {
+		return true
+	}
+	return p.serves(schema.GroupVersion{Group: group, Version: version})
 }
 
 // entry is where a document of the index is.
@@ -83,7 +93,7 @@ func (v *V3) index(ctx context.Context) (map[string]entry, error) {
 			continue
 		}
 		for name, location := range index.Paths {
-			if _, exists := merged[name]; !exists {
+			if _, exists := merged[name]; !exists && p.shows(name) {
 				merged[name] = entry{location, p}
 			}
 		}

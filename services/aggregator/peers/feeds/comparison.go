@@ -33,13 +33,13 @@ const (
 var (
 	differences = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name: "tripod_configuration_differences",
-		Help: "How many differences of configuration the replicas of core and extensions have, by what it is about (encryption, audit, admission), " +
+		Help: "How many differences of configuration the replicas of backends have, by what it is about (encryption, audit, admission), " +
 			"between replicas of one service or between services.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"kind", "between"})
 	unknown = metrics.NewGauge(&metrics.GaugeOpts{
 		Name:           "tripod_configuration_unknown",
-		Help:           "How many replicas of core and extensions do not tell how they are configured, because their version is older.",
+		Help:           "How many replicas of backends do not tell how they are configured, because their version is older.",
 		StabilityLevel: metrics.ALPHA,
 	})
 	registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(differences, unknown) })
