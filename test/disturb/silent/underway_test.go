@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/traffic"
 )
 
@@ -32,14 +33,14 @@ func TestAReadAtASilentReplicaIsGivenUpBeforeWritesAndWatches(t *testing.T) {
 	boat := func(name string) string {
 		return fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"Boat","metadata":{"name":%q}}`, name)
 	}
-	for i := range attempts {
+	for range attempts {
 		watch, err := boats.Watch(t.Context(), metav1.ListOptions{})
 		require.NoError(t, err)
 		resume := pause(t, "extensions-0")
 		written := make(chan traffic.Answer, 1)
 		go func() {
 			defer close(written)
-			answer, err := client.Send(t.Context(), http.MethodPost, all, []byte(boat(fmt.Sprintf("underway-%d", i))))
+			answer, err := client.Send(t.Context(), http.MethodPost, all, []byte(boat(framework.UniqueName("underway"))))
 			if assert.NoError(t, err) {
 				written <- answer
 			}
@@ -58,7 +59,7 @@ func TestAReadAtASilentReplicaIsGivenUpBeforeWritesAndWatches(t *testing.T) {
 		}
 		require.False(t, t.Failed())
 		client.Await(t, "boats are served again", all, http.StatusOK)
-		name := fmt.Sprintf("after-%d", i)
+		name := framework.UniqueName("after")
 		client.Need(t, http.MethodPost, all, []byte(boat(name)))
 		hears := false
 		for event := range watch.ResultChan() {
