@@ -19,6 +19,7 @@ func newEtcdAccessCommand() *cobra.Command {
 	var o access.Options
 	var endpoints []string
 	var caFile, certFile, keyFile string
+	var services []string
 	var commands, off bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
@@ -31,8 +32,15 @@ common name root. You can run the command at any time. Run it before an upgrade 
   tripod etcd access --commands                      # print commands of etcdctl that do the same`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, given := range services {
+				service, err := access.ParseService(given)
+				if err != nil {
+					return fmt.Errorf("--service: %w", err)
+				}
+				o.Services = append(o.Services, service)
+			}
 			if commands {
-				_, err := io.WriteString(cmd.OutOrStdout(), access.Commands(o.Prefix))
+				_, err := io.WriteString(cmd.OutOrStdout(), access.Commands(o.Prefix, o.Services...))
 				return err
 			}
 			if len(endpoints) == 0 {
@@ -64,6 +72,8 @@ common name root. You can run the command at any time. Run it before an upgrade 
 	fs.StringVar(&certFile, "cert", "", "client certificate with the common name root")
 	fs.StringVar(&keyFile, "key", "", "key of the client certificate")
 	fs.StringVar(&o.Prefix, "etcd-prefix", "/registry", "--etcd-prefix of the services")
+	fs.StringArrayVar(&services, "service", nil,
+		"further API service and the directories that it may use, as in wardle=/registry/wardle.example.com; its user is tripod-NAME; can be repeated")
 	fs.StringVar(&o.Former, "former", "", "user of replicas from before, which keeps access to all keys when this run turns authentication on")
 	fs.StringVar(&o.Remove, "remove", "", "user of --former, to remove when no replica uses it any more")
 	fs.DurationVar(&timeout, "timeout", time.Minute, "how long to wait for etcd")

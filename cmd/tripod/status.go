@@ -32,7 +32,7 @@ func newStatusCommand() *cobra.Command {
 		Short: "Show the processes of a running instance",
 		Long: `Show the processes of a running instance.
 
-REQUESTS counts the requests that aggregators have sent to a replica of core or extensions since they started, and for an
+REQUESTS counts the requests that aggregators have sent to a replica of another service since they started, and for an
 aggregator those that it has sent. SHARE is the replica's part of the requests of its service. With --over, the command
 counts requests for that long, from now on.`,
 		Args: cobra.NoArgs,

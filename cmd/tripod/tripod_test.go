@@ -51,9 +51,12 @@ func TestWrongCommandLinesAreRefused(t *testing.T) {
 		{"negative time", []string{"status", "--over=-1s"}, "--over -1s is negative"},
 		{"no replica to start with", []string{"up", "--core-replicas=0"}, "--core-replicas 0 is not between 1 and 20"},
 		{"scale nothing", []string{"scale", "--replicas=2"}, "accepts 1 arg(s), received 0"},
-		{"scale what is no service", []string{"scale", "etcd", "--replicas=2"}, `there is no service "etcd": the services are core, extensions, aggregator`},
-		{"scale to an unknown number", []string{"scale", "core"}, `required flag(s) "replicas" not set`},
+		{"scale to no number", []string{"scale", "core"}, "say how many replicas: SERVICE=N, or SERVICE --replicas N"},
+		{"scale to two numbers", []string{"scale", "core=2", "--replicas=2"}, "say how many replicas: SERVICE=N, or SERVICE --replicas N"},
+		{"scale to an unknown number", []string{"scale", "core=two"}, `"two" is not a number of replicas`},
 		{"scale without an instance", []string{"scale", "core", "--replicas=2"}, "tripod does not run in"},
+		{"scale a service of one's own without an instance", []string{"scale", "wardle=2"}, "tripod does not run in"},
+		{"a directory in etcd that is none", []string{"etcd", "access", "--commands", "--service=wardle=x"}, `--service: "wardle=x" is not of the form NAME=/DIRECTORY`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := execute(t, tc.args...)

@@ -27,6 +27,8 @@ func newUpCommand() *cobra.Command {
 unless the flags name one for all three. The data directory holds all data, certificates and logs, so the next start
 continues where this one ended.
 
+--service adds an API service of your own. It starts with one replica. Nothing waits for it.
+
 Each service can have several replicas, and ` + "`tripod scale`" + ` changes their number. All replicas of a service get the
 same flags from --core-arg and the like. In a flag, {replica} stands for the name of the replica, so that each gets a value of its own:
 
@@ -52,6 +54,9 @@ same flags from --core-arg and the like. In a flag, {replica} stands for the nam
 	fs.IntVar(&o.ExtensionsReplicas, "extensions-replicas", o.ExtensionsReplicas, "number of replicas of extensions to start with")
 	fs.IntVar(&o.AggregatorReplicas, "aggregator-replicas", o.AggregatorReplicas,
 		"number of replicas of the aggregator to start with; the first serves at --port, the next one at the port after it, and so on")
+	fs.StringArrayVar(&o.Services, "service", nil,
+		"further API service, as in --service=wardle=./wardle: its name, and the program to run; can be repeated")
+	fs.StringArrayVar(&o.ServiceArgs, "service-arg", nil, "further flag for each replica of a --service, as in --service-arg=wardle=--v=4; can be repeated")
 	fs.BoolVar(&o.LoadBalancer, "lb", false,
 		"serve at --port with a small balancer that spreads TCP connections over the aggregators, which then have ports of their own on loopback")
 	fs.StringSliceVar(&o.EtcdServers, "etcd-servers", nil, "URLs of an etcd for all services, instead of the embedded one")

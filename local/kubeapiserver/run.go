@@ -47,7 +47,7 @@ func run(ctx context.Context, known *catalog, s *plan) error {
 	if err != nil {
 		return err
 	}
-	services, err := replicas.NewServices(store)
+	services, err := replicas.NewServices(store, nil)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (s *plan) processes(
 	public.StopTimeout = s.shutdownDelay + s.watchGrace
 	return []process.Process{
 		services.Core(all[core], s.securePort, where, args[core]),
-		services.Extensions(all[extensions], where, args[extensions]),
+		services.Backend(all[extensions], where, args[extensions]),
 		public,
 	}, nil
 }

@@ -5,6 +5,8 @@ package replicas
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/tripod-k8s/tripod/internal/certs"
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
@@ -16,10 +18,12 @@ import (
 type Services struct {
 	store    *certs.Store
 	binaries map[string]string
+	// further are the names of the services that are not Tripod's own.
+	further []string
 }
 
-// NewServices finds the binaries, and creates missing certificates in store.
-func NewServices(store *certs.Store) (*Services, error) {
+// NewServices finds the binaries, and creates missing certificates in store. further are the binaries of further API services by name.
+func NewServices(store *certs.Store, further map[string]string) (*Services, error) {
 	if err := gcpace.Share(); err != nil {
 		return nil, err
 	}
@@ -31,7 +35,9 @@ func NewServices(store *certs.Store) (*Services, error) {
 		}
 		s.binaries[name] = path
 	}
-	return s, ensureTrust(store)
+	maps.Copy(s.binaries, further)
+	s.further = slices.Sorted(maps.Keys(further))
+	return s, ensureTrust(store, s.further...)
 }
 
 // Core returns the process of a replica of core, which finds the aggregator by a file (see package addresses). Clients reach it through the
@@ -41,13 +47,14 @@ func (s *Services) Core(r *Replica, advertisePort int, backends string, args []s
 	return s.process(r, r.URL(), append(own, args...))
 }
 
-// Extensions returns the process of a replica of extensions, which finds core and the aggregator by a file (see package addresses).
-func (s *Services) Extensions(r *Replica, backends string, args []string) process.Process {
+// Backend returns the process of a replica of extensions or of a further API service, which finds core and the aggregator by a file (see package
+// addresses).
+func (s *Services) Backend(r *Replica, backends string, args []string) process.Process {
 	own := append(s.serving(r), "--"+addresses.BackendsFileFlag+"="+backends)
 	return s.process(r, r.URL(), append(own, args...))
 }
 
-// Aggregator returns the process of a replica of the aggregator, which finds core and extensions by a file (see package addresses). Clients
+// Aggregator returns the process of a replica of the aggregator, which finds the other services by a file (see package addresses). Clients
 // reach it at url; args has the flags for that.
 func (s *Services) Aggregator(r *Replica, url, backends string, args []string) process.Process {
 	own := append(s.common(r), "--"+addresses.BackendsFileFlag+"="+backends)
@@ -72,8 +79,8 @@ func (s *Services) process(r *Replica, url string, args []string) process.Proces
 func (s *Services) common(r *Replica) []string {
 	return []string{
 		"--service-ca-file=" + s.store.CertFile(serviceCA),
-		"--service-cert-file=" + s.store.CertFile(r.Service),
-		"--service-key-file=" + s.store.KeyFile(r.Service),
+		"--service-cert-file=" + s.store.CertFile(CertificateOf(r.Service)),
+		"--service-key-file=" + s.store.KeyFile(CertificateOf(r.Service)),
 		"--probe-bind-address=" + r.probes.Address(),
 	}
 }
@@ -84,7 +91,7 @@ func (s *Services) serving(r *Replica) []string {
 		"--bind-address=127.0.0.1",
 		"--secure-port="+r.serving.Number(),
 		"--grpc-bind-address="+r.grpc.Address(),
-		"--tls-cert-file="+s.store.CertFile(r.Service),
-		"--tls-private-key-file="+s.store.KeyFile(r.Service),
+		"--tls-cert-file="+s.store.CertFile(CertificateOf(r.Service)),
+		"--tls-private-key-file="+s.store.KeyFile(CertificateOf(r.Service)),
 	)
 }

@@ -73,6 +73,24 @@ func TestServicesTrustEachOther(t *testing.T) {
 	}
 }
 
+func TestFurtherServicesHaveCertificatesOfTheirOwn(t *testing.T) {
+	store := openStore(t)
+	before, err := os.ReadFile(store.CertFile(serviceCA))
+	require.NoError(t, err)
+	require.NoError(t, ensureTrust(store, "wardle", "ca")) // the second would be service-ca otherwise
+	after, err := os.ReadFile(store.CertFile(serviceCA))
+	require.NoError(t, err)
+	assert.Equal(t, before, after)
+	for _, name := range []string{"wardle", "ca"} {
+		certificate := CertificateOf(name)
+		require.NoError(t, connect(t, store, certificate, Core), "%s cannot connect to core", name)
+		cert, err := tls.LoadX509KeyPair(store.CertFile(certificate), store.KeyFile(certificate))
+		require.NoError(t, err)
+		assert.Equal(t, "system:tripod:"+name, cert.Leaf.Subject.CommonName)
+		assert.Contains(t, cert.Leaf.DNSNames, name+".tripod-system.svc")
+	}
+}
+
 func TestServicesDoNotTrustThoseOfAnotherInstance(t *testing.T) {
 	store, other := openStore(t), openStore(t)
 	for _, path := range []func(string) string{store.CertFile, store.KeyFile} {
@@ -122,7 +140,7 @@ func TestServicesFindEachOther(t *testing.T) {
 	const clients = "https://127.0.0.1:6443"
 	args := []string{"--v=4"}
 	first, second := services.Core(cores[0], 6443, file, args), services.Core(cores[1], 6443, file, args)
-	custom, public := services.Extensions(extensions, file, args), services.Aggregator(aggregator, clients, file, args)
+	custom, public := services.Backend(extensions, file, args), services.Aggregator(aggregator, clients, file, args)
 	if servers := []string{first.Address, second.Address}; !slices.Equal(backends.Core.Servers, servers) {
 		t.Errorf("core is said to be at %q, and is at %q", backends.Core.Servers, servers)
 	}

@@ -24,18 +24,24 @@ const (
 // serviceCA is the name of the certificate authority by which the services trust each other.
 const serviceCA = "service-ca"
 
+// CertificateOf returns the name of the certificate of a service. That of a further API service cannot be the name of another file.
+func CertificateOf(service string) string {
+	switch service {
+	case Aggregator, Core, Extensions:
+		return service
+	}
+	return "api-service-" + service
+}
+
 // ensureTrust creates or renews the certificates by which the services trust each other.
-func ensureTrust(store *certs.Store) error {
+func ensureTrust(store *certs.Store, further ...string) error {
 	ca, err := store.Authority(serviceCA, "tripod-service-ca")
 	if err != nil {
 		return err
 	}
-	users := map[string]string{
-		Aggregator: trust.Aggregator, Core: trust.Core, Extensions: trust.Extensions,
-	}
-	for name, user := range users {
-		if _, err := ca.Ensure(name, certs.Leaf{
-			CommonName: user,
+	for _, name := range append([]string{Aggregator, Core, Extensions}, further...) {
+		if _, err := ca.Ensure(CertificateOf(name), certs.Leaf{
+			CommonName: trust.UserOf(name),
 			DNSNames:   []string{"localhost", trust.ServerName(name)},
 			IPs:        []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 			Server:     true,
@@ -48,7 +54,7 @@ func ensureTrust(store *certs.Store) error {
 }
 
 // Renew creates or renews the certificates by which the services trust each other. The services reload them by themselves.
-func (s *Services) Renew() error { return ensureTrust(s.store) }
+func (s *Services) Renew() error { return ensureTrust(s.store, s.further...) }
 
 // ClientTLS returns the configuration of a client that trusts the servers of a certificate authority and has a certificate. Both are names
 // in the store. The client reads the certificate again for every connection.

@@ -131,6 +131,19 @@ var argumentTests = []struct {
 		},
 	},
 	{
+		name: "a further service",
+		options: Options{
+			Services: []string{"wardle=/wardle", "search=/search"}, ServiceArgs: []string{"wardle=--v={replica}", "search=--v=5"},
+		},
+		want: map[string]map[string]string{
+			"wardle": {
+				"replica": "wardle-4", "etcd-servers": "ETCD", "etcd-prefix": "/services/wardle", "etcd-compaction-interval": "0",
+				"etcd-certfile": "DIR/etcd-api-service-wardle.crt", "v": "wardle-4", "authorization-mode": "Node,RBAC",
+			},
+			replicas.Extensions: {"etcd-prefix": none, "v": none},
+		},
+	},
+	{
 		name:   "no address that endpoints may have",
 		change: func(a *arguments) { a.advertise = nil },
 		want: map[string]map[string]string{
@@ -149,6 +162,7 @@ func TestArguments(t *testing.T) {
 			}
 			dir := strings.TrimSuffix(a.store.CertFile("x"), "/x.crt")
 			got := map[string][]string{
+				"wardle":      a.furtherService("wardle", "wardle-4"),
 				replicas.Core: a.core("core-1"), replicas.Extensions: a.extensions("extensions-2"),
 				replicas.Aggregator: a.aggregator("aggregator-3", net.IPv4(127, 0, 0, 1), "6446"),
 			}

@@ -29,10 +29,20 @@ const (
 )
 
 // etcdClientOf returns the name of the certificate of a service for etcd.
-func etcdClientOf(service string) string { return "etcd-" + service }
+func etcdClientOf(service string) string { return "etcd-" + replicas.CertificateOf(service) }
 
-// ensureCertificates makes and renews what the instance needs besides the certificates of its services.
-func ensureCertificates(store *certs.Store, names []string, addresses []net.IP) error {
+// ensureCertificates makes and renews what the instance needs besides the certificates by which its services trust each other.
+func ensureCertificates(store *certs.Store, names []string, addresses []net.IP, further []string) error {
+	clients := map[string]certs.Leaf{
+		etcdServer:                        {CommonName: "etcd", DNSNames: []string{"localhost"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Server: true, Client: true},
+		etcdClient:                        {CommonName: access.Root, Client: true},
+		etcdClientOf(replicas.Core):       {CommonName: access.Core, Client: true},
+		etcdClientOf(replicas.Extensions): {CommonName: access.Extensions, Client: true},
+		etcdClientOf(replicas.Aggregator): {CommonName: access.Aggregator, Client: true},
+	}
+	for _, service := range further {
+		clients[etcdClientOf(service)] = certs.Leaf{CommonName: access.UserOf(service), Client: true}
+	}
 	authorities := []struct {
 		name, commonName string
 		leaves           map[string]certs.Leaf
@@ -45,13 +55,7 @@ func ensureCertificates(store *certs.Store, names []string, addresses []net.IP) 
 		{frontProxyCA, "front-proxy-ca", map[string]certs.Leaf{
 			frontProxyClient: {CommonName: frontProxyClient, Client: true},
 		}},
-		{etcdCA, "etcd-ca", map[string]certs.Leaf{
-			etcdServer:                        {CommonName: "etcd", DNSNames: []string{"localhost"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Server: true, Client: true},
-			etcdClient:                        {CommonName: access.Root, Client: true},
-			etcdClientOf(replicas.Core):       {CommonName: access.Core, Client: true},
-			etcdClientOf(replicas.Extensions): {CommonName: access.Extensions, Client: true},
-			etcdClientOf(replicas.Aggregator): {CommonName: access.Aggregator, Client: true},
-		}},
+		{etcdCA, "etcd-ca", clients},
 	}
 	for _, authority := range authorities {
 		ca, err := store.Authority(authority.name, authority.commonName)

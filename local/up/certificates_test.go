@@ -27,7 +27,7 @@ func newCertificates(t *testing.T) *certs.Store {
 	t.Helper()
 	store, err := certs.Open(t.TempDir())
 	require.NoError(t, err)
-	require.NoError(t, ensureCertificates(store, []string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)}))
+	require.NoError(t, ensureCertificates(store, []string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)}, nil))
 	return store
 }
 
@@ -53,7 +53,7 @@ func TestCertificatesAreMadeOnce(t *testing.T) {
 		require.NoError(t, err)
 		before[name] = data
 	}
-	require.NoError(t, ensureCertificates(store, []string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)}))
+	require.NoError(t, ensureCertificates(store, []string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)}, nil))
 	for name, key := range before {
 		if data, err := os.ReadFile(store.KeyFile(name)); err != nil || !bytes.Equal(data, key) {
 			t.Errorf("%s has changed, %v", name, err)

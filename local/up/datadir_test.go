@@ -87,7 +87,7 @@ func TestKubeconfigReplacesALink(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, os.Symlink(outside, path))
 	a := newArguments(t, DefaultOptions())
-	require.NoError(t, ensureCertificates(a.store, nil, nil))
+	require.NoError(t, ensureCertificates(a.store, nil, nil, nil))
 	require.NoError(t, writeKubeconfig(path, "https://127.0.0.1", a.store))
 	data, err := os.ReadFile(outside)
 	require.NoError(t, err)

@@ -30,7 +30,7 @@ func checkEtcds(ctx context.Context, o *Options) error {
 	connections := &http.Transport{TLSClientConfig: config}
 	defer connections.CloseIdleConnections()
 	client := &http.Client{Transport: connections, Timeout: etcdTimeout}
-	for _, service := range services {
+	for _, service := range o.services() {
 		if err := anyAnswers(ctx, client, o.etcdServers(service)); err != nil {
 			return fmt.Errorf("cannot use the etcd of %s: %w", service, err)
 		}

@@ -29,7 +29,11 @@ func (i *instance) limitAccess(ctx context.Context) error {
 		return err
 	}
 	defer client.Close() //nolint:errcheck // nothing is pending
-	return access.Apply(ctx, client, access.Options{Prefix: i.options.etcdPrefix(), Progress: func(string) {}})
+	options := access.Options{Prefix: i.options.etcdPrefix(), Progress: func(string) {}}
+	for _, name := range i.options.further() {
+		options.Services = append(options.Services, access.Service{Name: name, Directories: []string{etcdDirectory(name)}})
+	}
+	return access.Apply(ctx, client, options)
 }
 
 // etcdPrefix returns the prefix of all keys, which all services have in common.

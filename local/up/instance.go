@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -100,7 +101,11 @@ func (i *instance) prepare(ctx context.Context) error {
 	if err := checkEtcds(ctx, i.options); err != nil {
 		return err
 	}
-	i.services, err = replicas.NewServices(i.store)
+	further, err := i.options.furtherServices()
+	if err != nil {
+		return err
+	}
+	i.services, err = replicas.NewServices(i.store, further)
 	return err
 }
 
@@ -119,7 +124,7 @@ func (i *instance) takePorts() (port int, err error) {
 // ensureCertificates makes and renews certificates and the kubeconfig.
 func (i *instance) ensureCertificates() error {
 	names, addresses := serverNames(i.options.BindAddress, i.args.advertise, kubernetesServiceIP)
-	if err := ensureCertificates(i.store, names, addresses); err != nil {
+	if err := ensureCertificates(i.store, names, addresses, i.options.further()); err != nil {
 		return err
 	}
 	return writeKubeconfig(i.dataDir.Kubeconfig(), i.url(), i.store)
@@ -166,41 +171,51 @@ func (i *instance) run(ctx context.Context, began time.Time) error {
 	defer i.fleet.Stop()
 	defer cancel()
 
-	if err := i.start(ctx); err != nil {
+	further, err := i.start(ctx)
+	if err != nil {
 		return unlessStopped(ctx, fmt.Errorf("%w; logs are in %s", err, i.dataDir.logs()))
 	}
 	i.started.Store(true)
 	fmt.Fprintf(i.out, "\nTripod is ready after %s at %s\n\n    export KUBECONFIG=%s\n\nCtrl-C stops it; its data stays.\n",
 		process.Seconds(time.Since(began)), i.url(), i.dataDir.Kubeconfig())
+	renewing.Start(func() { i.sayUnready(ctx, further) })
 	<-ctx.Done()
 	fmt.Fprintln(i.out, "\nStopping")
 	return nil
 }
 
-// start starts all processes and returns when they are ready. The services wait for one another by themselves. Only etcd
-// gets a head start, because three services that retry would slow it down.
-func (i *instance) start(ctx context.Context) error {
+// start starts all processes. It returns when they are ready, but does not wait for further API services, which it returns. The services
+// wait for one another by themselves. Only etcd gets a head start, because three services that retry would slow it down.
+func (i *instance) start(ctx context.Context) (further []*process.Child, err error) {
 	if i.options.needsEmbeddedEtcd() {
 		process, err := i.embeddedEtcd()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := i.fleet.AwaitReady(ctx, i.group.Start(process)); err != nil {
-			return err
+			return nil, err
 		}
 		if err := i.limitAccess(ctx); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	var wanted []replicas.Count
-	for _, service := range services {
+	for _, service := range i.options.services() {
 		wanted = append(wanted, replicas.Count{Name: service, Replicas: i.options.replicas(service)})
 	}
 	children, err := i.fleet.Start(wanted)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return i.fleet.AwaitReady(ctx, children...)
+	var awaited []*process.Child
+	for _, child := range children {
+		if slices.Contains(i.options.further(), child.Status().Component) {
+			further = append(further, child)
+		} else {
+			awaited = append(awaited, child)
+		}
+	}
+	return further, i.fleet.AwaitReady(ctx, awaited...)
 }
 
 // report writes a line about an event, unless something else reports it.

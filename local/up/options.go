@@ -33,6 +33,8 @@ type Options struct {
 
 	// CoreReplicas, ExtensionsReplicas and AggregatorReplicas are how many processes of each service to start with.
 	CoreReplicas, ExtensionsReplicas, AggregatorReplicas int
+	// Services are further API services, NAME=PATH each, and ServiceArgs further flags for them, NAME=--FLAG each.
+	Services, ServiceArgs []string
 	// LoadBalancer makes a balancer of TCP connections serve at Port. Without it the aggregators serve clients themselves:
 	// the first one at Port, the second at the next port, and so on.
 	LoadBalancer bool
@@ -68,7 +70,13 @@ func (o *Options) Validate() error {
 	if o.Port < 0 || o.Port > maxPort {
 		return fmt.Errorf("--port %d is not between 0 and %d", o.Port, maxPort)
 	}
-	for _, service := range services {
+	if _, err := o.furtherServices(); err != nil {
+		return err
+	}
+	if _, err := o.serviceArgs(""); err != nil {
+		return err
+	}
+	for _, service := range []string{replicas.Core, replicas.Extensions, replicas.Aggregator} {
 		if n := o.replicas(service); n < 1 || n > maxReplicas {
 			return fmt.Errorf("--%s-replicas %d is not between 1 and %d", service, n, maxReplicas)
 		}
@@ -108,14 +116,20 @@ func (o *Options) complete() error {
 		}
 		*path = absolute
 	}
-	return nil
+	return o.completeServices()
 }
 
-// replicas returns how many replicas of a service to start with.
+// replicas returns how many replicas of a service to start with. Further API services start with one.
 func (o *Options) replicas(service string) int {
-	return map[string]int{
-		replicas.Core: o.CoreReplicas, replicas.Extensions: o.ExtensionsReplicas, replicas.Aggregator: o.AggregatorReplicas,
-	}[service]
+	switch service {
+	case replicas.Core:
+		return o.CoreReplicas
+	case replicas.Extensions:
+		return o.ExtensionsReplicas
+	case replicas.Aggregator:
+		return o.AggregatorReplicas
+	}
+	return 1
 }
 
 // etcdServers returns the etcd servers of a service: none if it uses the embedded etcd.
@@ -133,13 +147,10 @@ func (o *Options) etcdServers(service string) []string {
 
 // needsEmbeddedEtcd reports whether a service uses the embedded etcd.
 func (o *Options) needsEmbeddedEtcd() bool {
-	return slices.ContainsFunc(services, func(service string) bool { return len(o.etcdServers(service)) == 0 })
+	return slices.ContainsFunc(o.services(), func(service string) bool { return len(o.etcdServers(service)) == 0 })
 }
 
 // externalEtcds returns the URLs of all etcd servers that are not embedded.
 func (o *Options) externalEtcds() []string {
 	return slices.Concat(o.EtcdServers, o.CoreEtcdServers, o.ExtensionsEtcdServers, o.AggregatorEtcdServers)
 }
-
-// services in the order in which they start.
-var services = []string{replicas.Core, replicas.Extensions, replicas.Aggregator}

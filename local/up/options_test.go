@@ -54,6 +54,20 @@ func TestValidate(t *testing.T) {
 		}, want: "--feature-gates must be the same for all services"},
 		{name: "other groups in one", change: func(o *Options) { o.ExtensionsArgs = []string{"--runtime-config=api/all=true"} },
 			want: "--runtime-config must be the same for all services"},
+		{name: "further services", change: func(o *Options) {
+			o.Services, o.ServiceArgs = []string{"wardle=/bin/sh", "search=/bin/sh"}, []string{"wardle=--v=4"}
+		}},
+		{name: "a service without a path", change: func(o *Options) { o.Services = []string{"wardle"} }, want: `--service "wardle" is not of the form NAME=PATH`},
+		{name: "a service of Tripod", change: func(o *Options) { o.Services = []string{"core=/bin/sh"} }, want: `--service: "core" is a service of Tripod itself`},
+		{name: "a service with the name of another process", change: func(o *Options) { o.Services = []string{"etcd=/bin/sh"} },
+			want: `--service: there is a process "etcd" already`},
+		{name: "a service whose name is no label", change: func(o *Options) { o.Services = []string{"a/b=/bin/sh"} }, want: `--service: "a/b" is not the name of a service`},
+		{name: "a service twice", change: func(o *Options) { o.Services = []string{"a=/bin/sh", "a=/bin/sh"} }, want: `--service: there is a process "a" already`},
+		{name: "a program that is missing", change: func(o *Options) { o.Services = []string{"a=/missing"} }, want: "--service a: stat /missing: no such file"},
+		{name: "no program", change: func(o *Options) { o.Services = []string{"a=options_test.go"} }, want: "--service a: options_test.go is not an executable file"},
+		{name: "a directory", change: func(o *Options) { o.Services = []string{"a=/bin"} }, want: "--service a: /bin is not an executable file"},
+		{name: "a flag of no service", change: func(o *Options) { o.ServiceArgs = []string{"a=--v=4"} }, want: "--service-arg: there is no --service a=PATH"},
+		{name: "a flag without dashes", change: func(o *Options) { o.ServiceArgs = []string{"a=v"} }, want: `--service-arg "a=v" is not of the form NAME=--FLAG`},
 		{name: "key without certificate", change: func(o *Options) { o.EtcdKeyFile = "x" }, want: "--etcd-certfile"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -90,9 +104,10 @@ func TestEmbeddedEtcdIsForServicesWithoutAnother(t *testing.T) {
 }
 
 func TestPathsBecomeAbsolute(t *testing.T) {
-	o := Options{DataDir: ".tripod", EtcdCAFile: "ca.crt", EtcdKeyFile: "/etc/key"}
+	o := Options{DataDir: ".tripod", EtcdCAFile: "ca.crt", EtcdKeyFile: "/etc/key", Services: []string{"a=b", "c=/d"}}
 	require.NoError(t, o.complete())
-	if !filepath.IsAbs(o.DataDir) || !filepath.IsAbs(o.EtcdCAFile) || o.EtcdKeyFile != "/etc/key" || o.EtcdCertFile != "" {
+	if !filepath.IsAbs(o.DataDir) || !filepath.IsAbs(o.EtcdCAFile) || o.EtcdKeyFile != "/etc/key" || o.EtcdCertFile != "" ||
+		!filepath.IsAbs(strings.TrimPrefix(o.Services[0], "a=")) || o.Services[1] != "c=/d" {
 		t.Errorf("options are %+v", o)
 	}
 }

@@ -6,6 +6,7 @@ package up
 import (
 	"context"
 	"fmt"
+	"math"
 	"net"
 	"slices"
 	"strconv"
@@ -33,13 +34,16 @@ func (i *instance) process(r *replicas.Replica, number int) (process.Process, er
 	case replicas.Core:
 		p = i.services.Core(r, i.args.port, i.dataDir.backends(), i.args.core(r.Name))
 	case replicas.Extensions:
-		p = i.services.Extensions(r, i.dataDir.backends(), i.args.extensions(r.Name))
+		p = i.services.Backend(r, i.dataDir.backends(), i.args.extensions(r.Name))
 	case replicas.Aggregator:
 		address, port, err := i.place(r, number)
 		if err != nil {
 			return p, err
 		}
 		p = i.services.Aggregator(r, clientURL(address, port), i.dataDir.backends(), i.args.aggregator(r.Name, address, port))
+	default:
+		p = i.services.Backend(r, i.dataDir.backends(), i.args.furtherService(r.Service, r.Name))
+		p.FailedStarts = math.MaxInt // whoever writes it may be about to repair it
 	}
 	p.Output = process.NewLogFile(i.dataDir.log(r.Name))
 	p.StopTimeout = stopTimeout
@@ -82,6 +86,12 @@ func (i *instance) use() error {
 		Extensions: replicas.Locate(i.fleet.Used(replicas.Extensions)),
 		Aggregator: i.aggregators(),
 	}
+	for _, name := range i.options.further() {
+		if backends.Services == nil {
+			backends.Services = map[string]addresses.Service{}
+		}
+		backends.Services[name] = addresses.Service{Replicas: replicas.Locate(i.fleet.Used(name))}
+	}
 	return backends.Write(i.dataDir.backends())
 }
 
@@ -104,7 +114,7 @@ func hostPorts(of []*replicas.Replica) []string {
 
 // scale changes the number of replicas of a service, and tells what happens until that is done.
 func (i *instance) scale(ctx context.Context, wanted scaleRequest, tell func(line string)) error {
-	if !slices.Contains(services, wanted.Service) {
+	if services := i.options.services(); !slices.Contains(services, wanted.Service) {
 		return fmt.Errorf("there is no service %q: give one of %s", wanted.Service, strings.Join(services, ", "))
 	}
 	if wanted.Replicas < 1 || wanted.Replicas > maxReplicas {

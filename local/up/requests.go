@@ -18,8 +18,6 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-
-	"github.com/tripod-k8s/tripod/local/replicas"
 )
 
 const (
@@ -146,7 +144,7 @@ func readCounts(aggregator string, metrics io.Reader) (requestCounts, error) {
 	counts := requestCounts{}
 	for _, metric := range families[requestsMetric].GetMetric() {
 		w := way{aggregator: aggregator, backend: label(metric, backendLabel), endpoint: label(metric, endpointLabel)}
-		if w.backend == replicas.Core || w.backend == replicas.Extensions {
+		if !strings.Contains(w.backend, ".") { // an aggregated API server has the name of its APIService
 			// Without its # TYPE the metric is untyped.
 			counts[w] += int64(metric.GetUntyped().GetValue())
 		}

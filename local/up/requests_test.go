@@ -27,7 +27,7 @@ tripod_backend_requests_total{backend="core",code="2xx",endpoint="127.0.0.1:2000
 tripod_backend_requests_total{backend="core",code="5xx",endpoint="127.0.0.1:20001"} 5
 tripod_backend_requests_total{backend="core",code="2xx",endpoint="127.0.0.1:20002"} 25
 tripod_backend_requests_total{backend="extensions",code="2xx",endpoint="127.0.0.1:20003"} 0
-tripod_backend_requests_total{backend="something else",code="2xx",endpoint="127.0.0.1:20001"} 1
+tripod_backend_requests_total{backend="v1.wardle.example.com",code="2xx",endpoint="127.0.0.1:20001"} 1
 `
 
 func counts(aggregator string) requestCounts {

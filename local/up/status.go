@@ -14,7 +14,7 @@ import (
 // Status is the state of one process of an instance.
 type Status struct {
 	process.Status
-	// Requests is the number of requests that aggregators have sent to a replica of core or extensions, or that an aggregator
+	// Requests is the number of requests that aggregators have sent to a replica of another service, or that an aggregator
 	// has sent. It is nil if unknown.
 	Requests *int64 `json:"requests,omitempty"`
 	// Share is this replica's part of the requests of its service: 0 to 1.

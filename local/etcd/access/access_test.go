@@ -76,8 +76,11 @@ func TestEachServiceReachesOnlyItsOwnKeys(t *testing.T) {
 	for _, prefix := range []string{"/registry", "of/another"} {
 		t.Run(prefix, func(t *testing.T) {
 			s := start(t)
-			changes(t, s.as(t, Root), Options{Prefix: prefix})
 			below := "/" + strings.Trim(prefix, "/")
+			const wardle = "tripod-wardle"
+			changes(t, s.as(t, Root), Options{Prefix: prefix, Services: []Service{
+				{Name: "wardle", Directories: []string{below + "/wardle.example.com", "/services/wardle"}},
+			}})
 			for key, owners := range map[string]string{
 				below + "/secrets/default/a":                                                Core,
 				below + "/pods/default/a":                                                   Core,
@@ -89,12 +92,15 @@ func TestEachServiceReachesOnlyItsOwnKeys(t *testing.T) {
 				below + "/example.com/boats/default/a":                                      Extensions,
 				below + "/pods.example.com/boats/default/a":                                 Extensions,
 				below + "/secrets.k8s.io/boats/default/a":                                   Extensions,
+				below + "/wardle.example.com/flunders/default/a":                            Extensions + " " + wardle,
+				"/services/wardle/wardle.example.com/flunders/default/a":                    wardle,
+				"/services/search/search.example.com/queries/a":                             "",
 				compactRevision:                Core + " " + Extensions,
 				"/registry2/secrets/default/a": "",
 				"/tripod/split":                "",
 				"a":                            "",
 			} {
-				for _, user := range []string{Core, Extensions, Aggregator, Root, "etcd", "somebody"} {
+				for _, user := range []string{Core, Extensions, Aggregator, wardle, Root, "etcd", "somebody"} {
 					client, want := s.as(t, user), user == Root || strings.Contains(owners, user)
 					_, get := client.Get(t.Context(), key)
 					_, put := client.Put(t.Context(), key, "")
@@ -105,7 +111,7 @@ func TestEachServiceReachesOnlyItsOwnKeys(t *testing.T) {
 					}
 				}
 			}
-			for _, user := range []string{Core, Extensions, Aggregator, "etcd", "somebody"} {
+			for _, user := range []string{Core, Extensions, Aggregator, wardle, "etcd", "somebody"} {
 				client := s.as(t, user)
 				for what, options := range map[string][]clientv3.OpOption{
 					"everything": {clientv3.WithFromKey()}, "all of the prefix": {clientv3.WithPrefix()}, "counts": {clientv3.WithPrefix(), clientv3.WithCountOnly()},

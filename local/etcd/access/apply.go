@@ -33,6 +33,8 @@ const (
 type Options struct {
 	// Prefix is the --etcd-prefix of the services.
 	Prefix string
+	// Services are the further API services.
+	Services []Service
 	// Former is the common name of the certificate that services of an older release use. The run that turns authentication on gives this user
 	// access to all keys, so that replicas which have not restarted go on working. Empty means none.
 	Former string
@@ -60,7 +62,7 @@ func Apply(ctx context.Context, client *clientv3.Client, o Options) error {
 	if err != nil {
 		return err
 	}
-	for _, role := range Roles(o.Prefix) {
+	for _, role := range Roles(o.Prefix, o.Services...) {
 		if err := a.role(ctx, role, slices.Contains(roles, role.Name)); err != nil {
 			return err
 		}

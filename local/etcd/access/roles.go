@@ -8,6 +8,7 @@
 //	tripod-core        built-in resources, and the other keys that kube-apiserver writes
 //	tripod-extensions  all other keys except those of the aggregator, because nobody knows the groups of custom resources beforehand
 //	tripod-aggregator  APIServices
+//	tripod-NAME        the directories that a further API service is given
 //	root               all keys: for snapshots, tripod migrate split-etcd, and this package
 //
 // etcd checks keys only. Each user may also compact the history and create leases.
@@ -23,6 +24,8 @@ import (
 	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 )
 
 // Users are common names of client certificates. The role of a service has the same name as its user.
@@ -46,6 +49,31 @@ type Range struct {
 	ReadOnly bool
 }
 
+// Service is a further API service, and the directories in etcd that it may use, such as /registry/wardle.example.com.
+type Service struct {
+	Name        string
+	Directories []string
+}
+
+// UserOf returns the user of a further API service.
+func UserOf(service string) string { return "tripod-" + service }
+
+// ParseService reads NAME=DIRECTORY[,DIRECTORY...].
+func ParseService(text string) (Service, error) {
+	name, directories, _ := strings.Cut(text, "=")
+	if err := addresses.ValidateName(name); err != nil {
+		return Service{}, err
+	}
+	s := Service{Name: name}
+	for directory := range strings.SplitSeq(directories, ",") {
+		if !strings.HasPrefix(directory, "/") || path.Clean(directory) != directory || directory == "/" {
+			return s, fmt.Errorf("%q is not of the form NAME=/DIRECTORY[,/DIRECTORY...]", text)
+		}
+		s.Directories = append(s.Directories, directory)
+	}
+	return s, nil
+}
+
 // Role is a role in etcd with the ranges that it may use.
 type Role struct {
 	Name   string
@@ -53,7 +81,7 @@ type Role struct {
 }
 
 // Roles returns the roles of all services. prefix is their --etcd-prefix.
-func Roles(prefix string) []Role {
+func Roles(prefix string, services ...Service) []Role {
 	prefix = path.Join("/", prefix) + "/" // as API servers do
 	health := Range{Key: prefix + "health", ReadOnly: true}
 	compaction := Range{Key: compactRevision}
@@ -66,11 +94,19 @@ func Roles(prefix string) []Role {
 	}
 	aggregator := taken[0]
 	others := without(below(strings.TrimSuffix(prefix, "/")), taken)
-	return []Role{
+	roles := []Role{
 		{Core, core},
 		{Extensions, append(others, compaction)}, // others include the health key
 		{Aggregator, []Range{aggregator, health}},
 	}
+	for _, service := range services {
+		role := Role{UserOf(service.Name), []Range{health}}
+		for _, directory := range service.Directories {
+			role.Ranges = append(role.Ranges, below(directory), Range{Key: directory, ReadOnly: true})
+		}
+		roles = append(roles, role)
+	}
+	return roles
 }
 
 // below returns the range of all keys in a directory.
@@ -90,12 +126,12 @@ func without(whole Range, taken []Range) []Range {
 }
 
 // Commands returns commands of etcdctl that do the same as Apply, for an etcd that has neither users nor roles.
-func Commands(prefix string) string {
+func Commands(prefix string, services ...Service) string {
 	var b strings.Builder
 	user := func(name, role string) {
 		fmt.Fprintf(&b, "etcdctl user add %s --no-password\netcdctl user grant-role %s %s\n", name, name, role)
 	}
-	for _, role := range Roles(prefix) {
+	for _, role := range Roles(prefix, services...) {
 		fmt.Fprintf(&b, "etcdctl role add %s\n", role.Name)
 		for _, r := range role.Ranges {
 			kind := "readwrite"

@@ -1,0 +1,123 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package up
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/local/process"
+	"github.com/tripod-k8s/tripod/local/replicas"
+)
+
+// furtherServices returns the programs of further API services by name, or what is wrong with --service.
+func (o *Options) furtherServices() (map[string]string, error) {
+	programs := map[string]string{}
+	for _, given := range o.Services {
+		name, path, ok := strings.Cut(given, "=")
+		if !ok || path == "" {
+			return nil, fmt.Errorf("--service %q is not of the form NAME=PATH", given)
+		}
+		if err := addresses.ValidateName(name); err != nil {
+			return nil, fmt.Errorf("--service: %w", err)
+		}
+		if _, twice := programs[name]; twice || name == etcd {
+			return nil, fmt.Errorf("--service: there is a process %q already: choose another name", name)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, fmt.Errorf("--service %s: %w", name, err)
+		}
+		if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+			return nil, fmt.Errorf("--service %s: %s is not an executable file", name, path)
+		}
+		programs[name] = path
+	}
+	return programs, nil
+}
+
+// further returns the names of the further API services. The options are valid.
+func (o *Options) further() []string {
+	var names []string
+	for _, given := range o.Services {
+		name, _, _ := strings.Cut(given, "=")
+		names = append(names, name)
+	}
+	return names
+}
+
+// services returns the names of all services, in the order in which they start.
+func (o *Options) services() []string {
+	return slices.Concat([]string{replicas.Core, replicas.Extensions}, o.further(), []string{replicas.Aggregator})
+}
+
+// serviceArgs returns the flags of a further API service, or of all if the name is empty.
+func (o *Options) serviceArgs(name string) ([]string, error) {
+	var args []string
+	for _, given := range o.ServiceArgs {
+		to, flag, ok := strings.Cut(given, "=")
+		if !ok || !strings.HasPrefix(flag, "-") {
+			return nil, fmt.Errorf("--service-arg %q is not of the form NAME=--FLAG", given)
+		}
+		if !slices.Contains(o.further(), to) {
+			return nil, fmt.Errorf("--service-arg: there is no --service %s=PATH", to)
+		}
+		if to == name {
+			args = append(args, flag)
+		}
+	}
+	return args, nil
+}
+
+// completeServices makes the paths of the further API services absolute.
+func (o *Options) completeServices() error {
+	for i, given := range o.Services {
+		name, path, _ := strings.Cut(given, "=")
+		absolute, err := filepath.Abs(path)
+		if err != nil {
+			return err
+		}
+		o.Services[i] = name + "=" + absolute
+	}
+	return nil
+}
+
+// etcdDirectory returns the directory in etcd that a further API service has for itself. Its keys are not those of custom resources, which may have
+// the same group.
+func etcdDirectory(service string) string { return "/services/" + service }
+
+// furtherService returns the flags of a further API service.
+func (a *arguments) furtherService(service, replica string) []string {
+	args := append(a.shared(service, replica), "--etcd-prefix="+etcdDirectory(service))
+	if len(a.options.etcdServers(service)) == 0 {
+		args = append(args, "--etcd-compaction-interval=0") // core does it
+	}
+	own, _ := a.options.serviceArgs(service) // they are valid
+	return append(args, forReplica(replica, own)...)
+}
+
+// unreadyAgain is when to say for the second and last time that a further API service is not ready.
+const unreadyAgain = 15 * time.Second
+
+// sayUnready says which of the further API services are not ready. Nothing waits for them.
+func (i *instance) sayUnready(ctx context.Context, children []*process.Child) {
+	for _, pause := range []time.Duration{0, unreadyAgain} {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		for _, child := range children {
+			if status := child.Status(); !status.Ready {
+				i.say(status.Replica, "not ready: "+status.Message)
+			}
+		}
+	}
+}
