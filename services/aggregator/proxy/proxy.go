@@ -153,9 +153,9 @@ func (f *Forwarder) fail(w http.ResponseWriter, req *http.Request, err error) {
 	var unknown *upstream.UnknownReplicaError
 	var redirect *upstream.RedirectError
 	switch {
-	case errors.Is(context.Cause(req.Context()), context.Canceled):
-		// The client is gone; nobody reads an answer.
-		panic(http.ErrAbortHandler)
+	case cancelled(req):
+		abort(req)
+		return
 	case errors.Is(err, errTooMuch):
 		TooMany(f.serializer, w, req)
 		return
@@ -178,6 +178,20 @@ func (f *Forwarder) fail(w http.ResponseWriter, req *http.Request, err error) {
 		}
 	}
 	Unavailable(f.serializer, w, req, "%s is not available at the moment", f.name)
+}
+
+// cancelled reports whether the client has taken the request back, or is gone.
+func cancelled(req *http.Request) bool {
+	return errors.Is(context.Cause(req.Context()), context.Canceled)
+}
+
+// abort breaks off the answer to a request, by a panic. If a client of HTTP/2 has cancelled the request, its stream is closed, so the handler just
+// returns: filters log each panic, and a client can cancel thousands of requests a second.
+func abort(req *http.Request) {
+	if req.ProtoMajor == 2 && cancelled(req) {
+		return
+	}
+	panic(http.ErrAbortHandler)
 }
 
 // copyBuffers are the buffers through which bodies pass.

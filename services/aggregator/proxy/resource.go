@@ -62,7 +62,7 @@ func (f *Forwarder) servePlain(w http.ResponseWriter, req *http.Request, class *
 	_ = resp.Body.Close() // all of it was read, or the error before counts
 	if err != nil {
 		klog.V(4).InfoS("An answer was broken off", "backend", f.name, "path", req.URL.Path, "err", err)
-		panic(http.ErrAbortHandler)
+		abort(req)
 	}
 }
 

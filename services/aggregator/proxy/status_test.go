@@ -103,15 +103,18 @@ func TestAClientIsNotToBlameIfABackendRefusesTheAggregator(t *testing.T) {
 }
 
 func TestAClientThatWentAwayGetsNoAnswer(t *testing.T) {
-	ctx, cancel := context.WithCancel(request.WithUser(context.Background(), jane))
-	cancel()
-	defer func() {
-		if recovered := recover(); recovered != http.ErrAbortHandler { //nolint:errorlint // net/http compares so
-			t.Errorf("recovered %v, want http.ErrAbortHandler", recovered)
-		}
-	}()
-	NewForwarder("core", failing(context.Canceled), shares.New(0), aggregatorscheme.Codecs, nil).
-		ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx))
+	for protocol, want := range map[int]any{1: http.ErrAbortHandler, 2: nil} { // panics are logged
+		ctx, cancel := context.WithCancel(request.WithUser(t.Context(), jane))
+		cancel()
+		req := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
+		req.ProtoMajor = protocol
+		w := &httptest.ResponseRecorder{}
+		func() {
+			defer func() { assert.Equal(t, want, recover(), "HTTP/%d", protocol) }()
+			NewForwarder("core", failing(context.Canceled), shares.New(0), aggregatorscheme.Codecs, nil).ServeHTTP(w, req)
+		}()
+		assert.Zero(t, w.Code, "HTTP/%d", protocol)
+	}
 }
 
 // answering is an upstream that answers with its name, or fails.
