@@ -28,10 +28,15 @@ func Printf(format string, args ...any) {
 	fmt.Fprintf(out, "%02d:%02d  %s\n", int(since.Minutes()), int(since.Seconds())%60, fmt.Sprintf(format, args...))
 }
 
-// Step runs a step and prints how long it took.
+// announceAfter is how long a step may run before its start is printed.
+const announceAfter = 2 * time.Second
+
+// Step runs a step and prints how long it took. If it takes long, Step prints first that it has begun.
 func Step(what string, do func() error) error {
 	start := time.Now()
+	announcement := time.AfterFunc(announceAfter, func() { Printf("%s ...", what) })
 	err := do()
+	announcement.Stop()
 	took := time.Since(start).Round(100 * time.Millisecond)
 	if err != nil {
 		Printf("%s failed after %s", what, took)
