@@ -14,10 +14,10 @@ import (
 // Counter counts the requests that a server works on.
 type Counter struct{ requests atomic.Int64 }
 
-// InFlight returns how many there are. Watches and other long-running requests are not counted once they run.
+// InFlight returns the number of requests. Watches and other long-running requests count only until they run.
 func (c *Counter) InFlight() int { return int(c.requests.Load()) }
 
-// ApplyTo makes the counter count the requests of the server: those that wait for their turn, too.
+// ApplyTo makes the counter count the requests of the server, including those that wait for a seat.
 func (c *Counter) ApplyTo(config *server.Config) {
 	build := config.BuildHandlerChainFunc
 	config.BuildHandlerChainFunc = func(handler http.Handler, config *server.Config) http.Handler {
@@ -33,7 +33,7 @@ func (c *Counter) count(next http.Handler) http.Handler {
 	})
 }
 
-// exempt takes long-running requests out of the count again.
+// exempt stops counting long-running requests.
 func (c *Counter) exempt(next http.Handler, longRunning request.LongRunningRequestCheck) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if info, ok := request.RequestInfoFrom(req.Context()); ok && longRunning(req, info) {

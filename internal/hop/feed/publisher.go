@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package feed tells aggregators what a replica of a backend serves and how it is: tripod.backend.v1.
+// Package feed reports to aggregators what a replica of a backend serves, and its state (tripod.backend.v1).
 package feed
 
 import (
@@ -20,10 +20,10 @@ import (
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
 
-// signOfLife is how often a message is sent when nothing changes.
-const signOfLife = time.Second
+// heartbeat is the time between messages when nothing changes.
+const heartbeat = time.Second
 
-// Publisher is the state of a replica, told to everybody who watches. A new one is not ready.
+// Publisher has the state of a replica and reports it to all watchers. At first the replica is not ready.
 type Publisher struct {
 	backendv1.UnimplementedBackendServer
 	run      string
@@ -33,13 +33,13 @@ type Publisher struct {
 
 	mu       sync.Mutex
 	settings *backendv1.Settings
-	// changed is closed, and replaced, with every change.
+	// changed is closed and replaced on every change.
 	changed  chan struct{}
 	phase    backendv1.WatchResponse_Phase
 	draining bool
 	failing  []string
 	catalog  *backendv1.Catalog
-	// established by UID, numbered in the order in which they came.
+	// by UID, numbered in the order of arrival
 	established map[string]numbered
 	count       uint64
 }
@@ -49,7 +49,7 @@ type numbered struct {
 	number uint64
 }
 
-// NewPublisher returns the publisher of a replica that was started with these settings. inFlight counts its requests in flight.
+// NewPublisher returns the publisher of a replica with these settings. inFlight returns its number of requests in flight.
 func NewPublisher(settings *backendv1.Settings, inFlight func() int) *Publisher {
 	stopped := make(chan struct{})
 	return &Publisher{
@@ -67,7 +67,7 @@ func NewPublisher(settings *backendv1.Settings, inFlight func() int) *Publisher 
 // Register makes a gRPC server serve the feed.
 func (p *Publisher) Register(s grpc.ServiceRegistrar) { backendv1.RegisterBackendServer(s, p) }
 
-// SetSettings says that the settings changed.
+// SetSettings replaces the settings.
 func (p *Publisher) SetSettings(settings *backendv1.Settings) {
 	p.change(func() bool {
 		same := proto.Equal(p.settings, settings)
@@ -76,7 +76,7 @@ func (p *Publisher) SetSettings(settings *backendv1.Settings) {
 	})
 }
 
-// SetReady says whether the replica wants requests: it does when no check fails.
+// SetReady makes the replica ready if no check fails.
 func (p *Publisher) SetReady(failing []string) {
 	phase := backendv1.WatchResponse_PHASE_SERVING
 	if len(failing) > 0 {
@@ -89,7 +89,7 @@ func (p *Publisher) SetReady(failing []string) {
 	})
 }
 
-// Drain says that the replica will stop. There is no way back.
+// Drain says that the replica will stop. It cannot be undone.
 func (p *Publisher) Drain() {
 	p.change(func() bool {
 		before := p.draining
@@ -101,7 +101,7 @@ func (p *Publisher) Drain() {
 // Stop ends all streams.
 func (p *Publisher) Stop() { p.stop() }
 
-// SetCatalog says what the replica serves.
+// SetCatalog replaces the list of what the replica serves.
 func (p *Publisher) SetCatalog(catalog *backendv1.Catalog) {
 	p.change(func() bool {
 		same := proto.Equal(p.catalog, catalog)
@@ -110,7 +110,7 @@ func (p *Publisher) SetCatalog(catalog *backendv1.Catalog) {
 	})
 }
 
-// Establish says that a custom resource is usable here. To say it again does nothing.
+// Establish says that this replica serves a custom resource. A second call does nothing.
 func (p *Publisher) Establish(resource *backendv1.Established) {
 	p.change(func() bool {
 		if known, ok := p.established[resource.GetUid()]; ok && proto.Equal(known.Established, resource) {
@@ -122,7 +122,7 @@ func (p *Publisher) Establish(resource *backendv1.Established) {
 	})
 }
 
-// Forget says that a custom resource is gone. Nobody is told: whoever knew it learns it from the catalog or from a 404.
+// Forget removes a custom resource. It sends no message: watchers learn it from the catalog or from a 404.
 func (p *Publisher) Forget(uid string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,7 +141,7 @@ func (p *Publisher) change(apply func() (changed bool)) {
 // Watch implements backendv1.BackendServer.
 func (p *Publisher) Watch(_ *backendv1.WatchRequest, stream grpc.ServerStreamingServer[backendv1.WatchResponse]) error {
 	w := watcher{publisher: p}
-	beat := time.NewTicker(signOfLife)
+	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	for {
 		message, changed := w.next()
@@ -159,16 +159,16 @@ func (p *Publisher) Watch(_ *backendv1.WatchRequest, stream grpc.ServerStreaming
 	}
 }
 
-// watcher knows what one watcher was told. There is no queue: who reads slowly gets fewer messages.
+// watcher remembers what it sent to one watcher. It has no queue, so a slow reader gets fewer messages.
 type watcher struct {
 	publisher *Publisher
 	settings  *backendv1.Settings
 	catalog   *backendv1.Catalog
-	// number is that of the last custom resource that was told.
+	// number is the number of the last custom resource sent.
 	number uint64
 }
 
-// next returns what is new, and what is closed when there is more.
+// next returns the news, and a channel that is closed when there is more.
 func (w *watcher) next() (*backendv1.WatchResponse, <-chan struct{}) {
 	p := w.publisher
 	inFlight := p.inFlight()

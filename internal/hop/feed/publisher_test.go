@@ -26,7 +26,7 @@ const (
 	draining = backendv1.WatchResponse_PHASE_DRAINING
 )
 
-// stream is the server's end of a stream, with a client that reads when the test wants.
+// stream is the server's end of a stream. Its client reads when the test lets it.
 type stream struct {
 	grpc.ServerStreamingServer[backendv1.WatchResponse]
 	ctx  context.Context
@@ -44,7 +44,7 @@ func (s *stream) Send(m *backendv1.WatchResponse) error {
 	}
 }
 
-// watch starts to watch, and returns the stream and where it says how it ended.
+// watch starts a watch. It returns the stream, and a channel that gets its end.
 func watch(t *testing.T, p *Publisher) (*stream, <-chan error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -89,21 +89,21 @@ func TestAWatcherIsToldEverythingOnce(t *testing.T) {
 		p.SetReady(nil)
 		first.expect(t, message(serving, nil))
 
-		// Nothing that is said again is told again, and so the next message is a sign of life.
+		// Repeated calls send nothing, so the next message is a heartbeat.
 		began := time.Now()
 		p.SetReady(nil)
 		p.Establish(resource(1))
 		p.Forget("unknown")
 		first.expect(t, message(serving, nil))
-		assert.Equal(t, signOfLife, time.Since(began), "a sign of life after")
+		assert.Equal(t, heartbeat, time.Since(began), "a sign of life after")
 
-		// Changed settings are told again.
+		// Changed settings are sent again.
 		changed := &backendv1.Settings{EmulationVersion: "1.35", Configuration: &backendv1.Configuration{Audit: "off"}}
 		p.SetSettings(changed)
 		first.expect(t, message(serving, func(m *backendv1.WatchResponse) { m.Settings = changed }))
 		settings = changed
 
-		// What happens while a message is on its way to a client that does not read comes at once in the next.
+		// Changes during a blocked message come at once in the next message.
 		p.Establish(resource(2))
 		synctest.Wait()
 		p.Establish(resource(3))

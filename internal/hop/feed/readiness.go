@@ -17,25 +17,26 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/replicas"
 )
 
-// readyInterval is how often a replica looks whether it is ready. The check asks etcd.
+// readyInterval is the time between two checks of readiness. A check asks etcd.
 const readyInterval = 500 * time.Millisecond
 
-// Readiness finds out whether a replica is ready.
+// Readiness checks whether a replica is ready.
 type Readiness struct {
 	health http.Handler
 	tell   func(failing []string)
 
-	// checking is held until somebody was told what was found, so that nobody is told something older afterwards.
+	// checking is held until the result has been reported, so that an older result never follows a newer one.
 	checking sync.Mutex
 	ready    atomic.Bool
 }
 
-// NewReadiness returns what tells which checks fail at /readyz of health. None fails when the replica is ready.
+// NewReadiness returns a Readiness. It reads /readyz of health, and calls tell with the names of the failing checks. If none fails, the replica is
+// ready.
 func NewReadiness(health http.Handler, tell func(failing []string)) *Readiness {
 	return &Readiness{health: health, tell: tell}
 }
 
-// Follow checks again and again until the context ends.
+// Follow repeats the check until the context ends.
 func (r *Readiness) Follow(ctx context.Context) { wait.UntilWithContext(ctx, r.check, readyInterval) }
 
 func (r *Readiness) check(ctx context.Context) {
@@ -46,7 +47,7 @@ func (r *Readiness) check(ctx context.Context) {
 	r.tell(failing)
 }
 
-// ServeHTTP answers probes as health does. A probe does not find the replica ready before others are told: whoever probes may stop another
+// ServeHTTP answers probes as health does. Before a probe learns that the replica is ready, watchers of the feed do. A prober may stop another
 // replica at once.
 func (r *Readiness) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if req.URL.Path == "/readyz" && !r.ready.Load() {
@@ -55,7 +56,7 @@ func (r *Readiness) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.health.ServeHTTP(w, req)
 }
 
-// failingChecks returns the names of the checks that fail, or "readyz" when there is an answer but no names in it.
+// failingChecks returns the names of the failing checks, or "readyz" if the answer names none.
 func failingChecks(ctx context.Context, health http.Handler) []string {
 	req := (&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/readyz"}, Header: http.Header{}}).WithContext(ctx)
 	answer := responsewriter.NewInMemoryResponseWriter()

@@ -9,22 +9,22 @@ import (
 	"sync"
 )
 
-// Each runs a function for each replica of a service, for as long as the replica is there.
+// Each runs a function for each replica of a service, for as long as the replica exists.
 type Each struct {
 	run     func(ctx context.Context, address string)
 	running sync.WaitGroup
 
 	mu sync.Mutex
-	// ends has how to end the function, by address.
+	// ends has the functions that end a run, by address.
 	ends map[string]context.CancelFunc
 }
 
-// NewEach returns an Each that does nothing before Set.
+// NewEach returns an Each. It does nothing before Set.
 func NewEach(run func(ctx context.Context, address string)) *Each {
 	return &Each{run: run, ends: map[string]context.CancelFunc{}}
 }
 
-// Set says which replicas are there now. The function runs for those that are new, and its context ends for those that are gone, or with ctx.
+// Set sets the current replicas. Each runs the function for new ones. The context of a run ends when its replica is gone, or with ctx.
 func (e *Each) Set(ctx context.Context, addresses []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -44,5 +44,5 @@ func (e *Each) Set(ctx context.Context, addresses []string) {
 	}
 }
 
-// Wait returns when the function has ended for all replicas.
+// Wait returns when all runs have ended.
 func (e *Each) Wait() { e.running.Wait() }

@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package follow keeps streams to replicas of other services: a stream that ends, or is silent for too long, is made again,
-// after pauses that grow.
+// Package follow keeps streams to replicas of other services open. If a stream ends, or stays silent for too long, it makes a new one, after
+// growing pauses.
 package follow
 
 import (
@@ -24,54 +24,54 @@ import (
 )
 
 const (
-	// steady is how long a stream must have lasted for its end to be news, rather than one more failure.
+	// steady is how long a stream must have lasted for its end to be worth a line in the log, instead of one more failure.
 	steady = 5 * time.Second
-	// logInterval is the least time between lines of the log that say why no replica is followed.
+	// logInterval is the shortest time between two lines of the log about why no replica can be followed.
 	logInterval = 10 * time.Second
-	// brief is how long it must have lasted for other replicas to be tried once more before a pause.
+	// brief is how long a stream must have lasted for the other replicas to be tried once more before a pause.
 	brief = time.Second
-	// settled is how long it must have lasted for pauses to begin anew. They grow for replicas that end each stream.
+	// settled is how long a stream must have lasted for the pauses to start from the beginning. They grow for replicas that end every stream.
 	settled = time.Minute
 )
 
-// newBackoff returns the pauses between rounds over all replicas. All aggregators together must not burden a replica that starts, nor the next
-// one when a replica stops that they all follow. A pause is not long, because meanwhile nobody hears of revoked tokens: less than 100 ms at
+// newBackoff returns the pauses between rounds over all replicas. All aggregators together must not overload a replica that starts, or the next one
+// when the replica that they all followed stops. The pauses are short, because during them nobody learns of revoked tokens: less than 100 ms at
 // first, and less than 800 ms later.
 func newBackoff() wait.Backoff {
 	return wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 4, Cap: 400 * time.Millisecond}
 }
 
-// Conn is a connection to one replica. *grpc.ClientConn is one.
+// Conn is a connection to one replica, such as *grpc.ClientConn.
 type Conn interface {
 	grpc.ClientConnInterface
 	io.Closer
 }
 
-// Stream is a stream to one replica at a time: when it ends, the next replica is tried at once.
+// Stream is a stream to one replica at a time. When it ends, Follow tries the next replica at once.
 type Stream struct {
-	// Name names the stream in the log.
+	// Name is the name of the stream in the log.
 	Name string
-	// Addresses returns those of the replicas, host:port, as they are now.
+	// Addresses returns the current addresses (host:port) of the replicas.
 	Addresses func() []string
-	// Dial returns a connection to the replica at an address. It does not wait for it.
+	// Dial returns a connection to the replica at an address, without waiting until it is connected.
 	Dial func(address string) (Conn, error)
-	// Silence is how long a replica may be silent before the stream to it ends. 0 is without end.
+	// Silence is how long a replica may send nothing. Then the stream ends. 0 means forever.
 	Silence time.Duration
-	// Run makes the stream and uses it until it ends. The error says why it ended. Both context and connection are of this stream alone. A panic ends
-	// only the stream.
+	// Run opens the stream and uses it until it ends. The error says why it ended. The context and the connection belong to this stream alone. A
+	// panic ends only the stream.
 	Run func(context.Context, *Session) error
-	// Failed is called when no replica can be followed, and Retry after the pause that comes next. They may be nil.
+	// Failed is called when no replica can be followed, and Retry after the pause that follows. Both may be nil.
 	Failed func(error)
 	Retry  func()
 
-	// logged is the last failure in the log, and when it came there.
+	// logged is the last failure in the log, followed by its time.
 	logged   string
 	loggedAt time.Time
 }
 
-// Follow follows replicas until the context ends. It is called once.
+// Follow follows replicas until the context ends. Call it once.
 func (s *Stream) Follow(ctx context.Context) {
-	// Aggregators that start together spread over the replicas.
+	// Aggregators that start together must spread over the replicas.
 	next := rand.IntN(max(len(s.Addresses()), 1))
 	backoff := newBackoff()
 	for {
@@ -107,9 +107,8 @@ func (s *Stream) fail(err error) {
 
 func (s *Stream) note(failure error) { s.logged, s.loggedAt = failure.Error(), time.Now() }
 
-// round tries to follow each of the replicas once, beginning with that number next. As soon as one was lost that had been followed for a while,
-// it returns for how long, and otherwise why none could be followed. When one is lost that was followed for a moment, the others are tried
-// once more: they may have come up meanwhile.
+// round tries each replica once, starting with number next. If it followed one for a while and lost it, it returns how long. If it could follow
+// none, it returns why. If it lost one after a moment, it tries the others once more, because they may have started meanwhile.
 func (s *Stream) round(ctx context.Context, next *int) (time.Duration, error) {
 	addresses := s.Addresses()
 	if len(addresses) == 0 {
@@ -125,13 +124,13 @@ func (s *Stream) round(ctx context.Context, next *int) (time.Duration, error) {
 			s.logged = ""
 			return followed, nil
 		}
-		// One that is lost again and again at once does not count: there must be pauses.
+		// A replica that ends each stream at once does not count: there must be pauses.
 		if followed > brief || followed > 0 && !again {
 			again, failures = true, nil
 		}
 		err = fmt.Errorf("%s: %w", address, err)
 		if followed > 0 {
-			s.note(err) // the log has it
+			s.note(err) // the log has the reason
 		}
 		failures = append(failures, err)
 	}
@@ -144,7 +143,7 @@ var (
 	errEnded  = errors.New("it ended the stream")
 )
 
-// once follows the replica at the address until the stream ends, and returns for how long.
+// once follows the replica at the address until the stream ends, and returns how long that was.
 func (s *Stream) once(ctx context.Context, address string) (time.Duration, error) {
 	conn, err := s.Dial(address)
 	if err != nil {
@@ -185,7 +184,7 @@ func reason(ctx context.Context, err error) error {
 	return err
 }
 
-// Session is a stream to one replica, from its connection to its end.
+// Session is a stream to one replica, from the connection to the end.
 type Session struct {
 	Address string
 	Conn    Conn
@@ -196,7 +195,7 @@ type Session struct {
 	since    time.Time
 }
 
-// Alive says that the replica gave a sign of life. From the first on it is followed. Run calls it.
+// Alive reports a sign of life of the replica. After the first one the replica counts as followed. Run must call it.
 func (s *Session) Alive() {
 	if s.watchdog != nil {
 		s.watchdog.Reset(s.stream.Silence)
@@ -207,5 +206,5 @@ func (s *Session) Alive() {
 	}
 }
 
-// Leave ends the stream. Anybody may call it.
+// Leave ends the stream. Any goroutine may call it.
 func (s *Session) Leave(why error) { s.leave(why) }

@@ -27,16 +27,16 @@ type conn struct {
 
 func (c conn) Close() error { *c.closed++; return nil }
 
-// attempt is what happens when a replica is tried.
+// attempt is what happens when Follow tries a replica.
 type attempt struct {
 	dial error
-	// lasts is for how long the replica gives signs of life, and silent for how long it gives none after that.
+	// lasts is how long the replica gives signs of life, and silent how long it then gives none.
 	lasts, silent time.Duration
 	ends          error
 }
 
-// try follows replicas a and b (or those named) with the attempts, one after the other, and returns the addresses with the times since
-// the start in order, and the failures.
+// try follows replicas (a and b by default) through these attempts, in order. It returns the addresses with the times since the start, and the
+// failures.
 func try(t *testing.T, replicas string, attempts ...attempt) (tried, failed []string) {
 	began := time.Now()
 	ctx, stop := context.WithCancel(t.Context())
@@ -116,7 +116,7 @@ func TestThePausesAreAfterRoundsInWhichNoReplicaWasFollowed(t *testing.T) {
 	refused := attempt{ends: errors.New("connection refused")}
 	for name, test := range map[string]struct {
 		attempts []attempt
-		// failures is how often nobody was followed.
+		// failures counts the rounds that followed no replica.
 		failures int
 	}{
 		"each is tried once a round":                           {[]attempt{refused, refused, refused, refused}, 2},
@@ -168,7 +168,7 @@ func TestAStreamThatSomebodyLeavesEndsWithTheReason(t *testing.T) {
 	})
 }
 
-// dials follows a replica that ends each stream after a time, and returns the pauses before the next streams.
+// dials follows a replica that ends each stream after a given time, and returns the pauses before the next streams.
 func dials(t *testing.T, lasts ...time.Duration) (pauses []time.Duration) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())

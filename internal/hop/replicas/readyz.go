@@ -12,25 +12,25 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/foreign"
 )
 
-// maxAnswer is how many bytes of the answer to a probe are read.
+// maxAnswer limits how many bytes of the answer to a probe are read.
 const maxAnswer = 64 << 10
 
-// Probe says how a replica is asked whether it is ready.
+// Probe says how to ask a replica whether it is ready.
 type Probe struct {
-	// Path is what it is asked for, such as /readyz.
+	// Path is the path of the request, such as /readyz.
 	Path string
-	// Sign says who asks. It may be nil.
+	// Sign adds the sender of the request. It may be nil.
 	Sign func(*http.Request)
 	// IsReady reports whether a status is that of a ready replica.
 	IsReady func(status int) bool
 }
 
-// UnreadyError is what a replica says that is not ready.
+// UnreadyError means that a replica answers that it is not ready.
 type UnreadyError struct{ Path, Status string }
 
 func (e *UnreadyError) Error() string { return e.Path + " answers " + e.Status }
 
-// Ask asks the replica at an address, host:port. The error is an *UnreadyError if it answers that it is not ready.
+// Ask asks the replica at an address (host:port). The error is an *UnreadyError if the replica answers that it is not ready.
 func (p *Probe) Ask(ctx context.Context, transport http.RoundTripper, address string) (err error) {
 	defer foreign.Recover(p.Path+" of "+address, &err)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+p.Path, nil)
@@ -48,16 +48,16 @@ func (p *Probe) Ask(ctx context.Context, transport http.RoundTripper, address st
 	if !p.IsReady(resp.StatusCode) {
 		return &UnreadyError{p.Path, resp.Status}
 	}
-	// Read, so that the request ends well.
+	// Reading to the end lets the request end well.
 	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer))
 	return err
 }
 
-// Check is what a server says about one of its checks, as in "[+]ping ok".
+// Check is one check in the output of a server, such as "[+]ping ok".
 type Check struct {
 	Name   string
 	Passes bool
-	// Outcome is what follows the name.
+	// Outcome is the text after the name.
 	Outcome string
 }
 
@@ -73,7 +73,7 @@ func (c Check) String() string {
 	return line
 }
 
-// ParseChecks reads the answer to /readyz?verbose, or that of a server which is not ready.
+// ParseChecks reads the answer to /readyz?verbose, or that of a server that is not ready.
 func ParseChecks(answer string) []Check {
 	var checks []Check
 	for line := range strings.Lines(answer) {

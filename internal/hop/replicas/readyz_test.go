@@ -67,7 +67,7 @@ func TestParseChecks(t *testing.T) {
 	assert.Empty(t, ParseChecks("ok"))
 }
 
-// FuzzParseChecks reads whatever a server says of its checks. Each reads again as what it was.
+// FuzzParseChecks reads any output of a server. Each check, printed and read again, must stay the same.
 func FuzzParseChecks(f *testing.F) {
 	f.Add("[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed\n")
 	f.Add("[+]a excluded with b: ok\r\n[-]\n[+] \n[+]")

@@ -17,29 +17,29 @@ import (
 )
 
 const (
-	// lookUpInterval is how often names are looked up.
+	// lookUpInterval is the time between two lookups of a name.
 	lookUpInterval = 5 * time.Second
 	lookUpTimeout  = 5 * time.Second
-	// maxFound is how many addresses a name may have. Each is probed.
+	// maxFound limits the addresses of a name. The service probes each of them.
 	maxFound = 256
-	// maxKept and maxKeep bound how many replicas of a name stay without its answers, and for how long.
+	// maxKept limits how many replicas of a name stay after DNS stops returning them, and maxKeep for how long.
 	maxKept = 32
 	maxKeep = time.Hour
 )
 
-// Config says whose replicas they are.
+// Config describes the service.
 type Config struct {
-	// Service names the service in the log.
+	// Service is the name of the service in the log.
 	Service string
-	// Ready reports whether the replica at an address, host:port, has shown the certificate of the service and said that it is ready, when it was
-	// last asked. It must not call the Set.
+	// Ready reports whether the replica at an address (host:port) passed its last probe, and so has a certificate of the service. It must not call
+	// the Set.
 	Ready func(address string) bool
-	// Changed hears the addresses of all replicas, when they change. It must not call the Set.
+	// Changed receives the addresses of all replicas when they change. It must not call the Set.
 	Changed func(addresses []string)
 }
 
-// Set is where the replicas of a service are: single addresses, and names whose addresses are those of replicas, as a headless Service
-// has them.
+// Set has the addresses of the replicas of a service. They come from single addresses, and from DNS names whose addresses are replicas, such as
+// that of a headless Service.
 type Set struct {
 	config Config
 	lookUp func(ctx context.Context, host string) ([]string, error)
@@ -51,10 +51,10 @@ type Set struct {
 	told    []string
 }
 
-// name is what a name stands for.
+// name has the addresses of a DNS name.
 type name struct {
 	found []string
-	// kept are ready replicas that are not found any more, with the time since when.
+	// kept are ready replicas that DNS no longer returns, with the time since when.
 	kept map[string]time.Time
 }
 
@@ -63,8 +63,7 @@ func New(config Config) *Set {
 	return &Set{config: config, lookUp: net.DefaultResolver.LookupHost, now: make(chan struct{}, 1), names: map[addresses.Location]*name{}}
 }
 
-// Put says where the replicas are from now on. Names have no addresses before Run has looked them up. Until then, the replicas stay whose place a
-// name takes.
+// Put replaces the addresses. A name has no addresses before Run has looked it up. Until then, the replicas that the name replaces stay.
 func (s *Set) Put(servers []addresses.Location) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +82,7 @@ func (s *Set) Put(servers []addresses.Location) {
 	s.LookUpNow()
 }
 
-// without returns the replicas that are not at these servers, as kept ones.
+// without returns the known replicas that are not at these servers, as kept ones.
 func (s *Set) without(servers []addresses.Location) map[string]time.Time {
 	others := map[string]time.Time{}
 	for _, address := range s.told {
@@ -100,7 +99,7 @@ func (s *Set) without(servers []addresses.Location) map[string]time.Time {
 	return others
 }
 
-// LookUpNow has names looked up at once. It does not wait.
+// LookUpNow makes Run look up all names at once. It does not wait for the result.
 func (s *Set) LookUpNow() {
 	select {
 	case s.now <- struct{}{}:
@@ -130,7 +129,7 @@ func (s *Set) Run(ctx context.Context) {
 	}
 }
 
-// find looks up a name. If that fails, the name has the addresses from before.
+// find looks up a name. If that fails, the name keeps its addresses.
 func (s *Set) find(ctx context.Context, server addresses.Location) {
 	looking, cancel := context.WithTimeout(ctx, lookUpTimeout)
 	defer cancel()
@@ -140,7 +139,7 @@ func (s *Set) find(ctx context.Context, server addresses.Location) {
 	}
 	var missing *net.DNSError
 	if errors.As(err, &missing) && missing.IsNotFound {
-		hosts, err = nil, nil // the name has no replicas
+		hosts, err = nil, nil // the name has no addresses
 	}
 	if err != nil {
 		klog.ErrorS(err, "Looking up the replicas of a service", "service", s.config.Service, "name", server.Address())
@@ -158,7 +157,7 @@ func (s *Set) find(ctx context.Context, server addresses.Location) {
 	defer s.mu.Unlock()
 	n := s.names[server]
 	if n == nil {
-		return // somebody took it out meanwhile
+		return // the name was removed meanwhile
 	}
 	if err != nil {
 		found = n.found
@@ -170,7 +169,8 @@ func (s *Set) find(ctx context.Context, server addresses.Location) {
 	s.tell()
 }
 
-// take takes over what was found. While no replica is ready there, those of before stay that are, and the first time it reports that.
+// take stores the result of a lookup. While no replica among the new addresses is ready, the previous ready ones stay. It reports the first time
+// that this happens.
 func (n *name) take(found []string, ready func(string) bool) (keeps bool) {
 	now, before := time.Now(), n.addresses()
 	kept := map[string]time.Time{}
@@ -190,7 +190,7 @@ func (n *name) take(found []string, ready func(string) bool) (keeps bool) {
 	return keeps
 }
 
-// addresses returns those that were found, and then those that are kept.
+// addresses returns the addresses from DNS first, and then the kept ones.
 func (n *name) addresses() []string {
 	kept := make([]string, 0, len(n.kept))
 	for address := range n.kept {
@@ -200,7 +200,7 @@ func (n *name) addresses() []string {
 	return slices.Concat(n.found, kept)
 }
 
-// tell says where all replicas are, if that has changed.
+// tell reports the addresses of all replicas, if they have changed.
 func (s *Set) tell() {
 	now := []string{}
 	for _, server := range s.servers {

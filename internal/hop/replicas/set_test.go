@@ -21,7 +21,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 )
 
-// world is a DNS server, the replicas that are ready, and what a set has told.
+// world is a DNS server, a set of ready replicas, and what the Set has reported.
 type world struct {
 	*Set
 
@@ -33,7 +33,7 @@ type world struct {
 	tells int
 }
 
-// run has a set follow core.example.com and one more replica until the test ends.
+// run makes a Set follow core.example.com and one more replica until the test ends.
 func run(t *testing.T) *world {
 	t.Helper()
 	w := &world{}
@@ -68,7 +68,7 @@ func (w *world) put(t *testing.T, servers ...string) {
 	w.Put(locations)
 }
 
-// says has DNS answer that from now on.
+// says sets the answer of DNS.
 func (w *world) says(err error, hosts string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,15 +134,15 @@ func TestReplicasStayUntilTheNameInTheirPlaceLeadsToOthers(t *testing.T) {
 	})
 }
 
-// TestReplicasThatAreReadyStayWhereDNSLies has 10.0.0.1 and 10.0.0.2 be replicas before DNS says something else.
+// TestReplicasThatAreReadyStayWhereDNSLies starts with 10.0.0.1 and 10.0.0.2. Then DNS answers something else.
 func TestReplicasThatAreReadyStayWhereDNSLies(t *testing.T) {
 	notFound := &net.DNSError{IsNotFound: true}
 	for name, test := range map[string]struct {
-		// ready are those that are ready when DNS says something else, and after that.
+		// ready are the ready replicas when DNS changes its answer, and later those after that.
 		ready, later string
 		err          error
 		found        string
-		// at once, and after the next question.
+		// want at once, and then after the next lookup
 		want, then string
 	}{
 		"nobody is there":                 {"10.0.0.1 10.0.0.2", "10.0.0.1 10.0.0.2", nil, "10.9.9.9", "10.9.9.9 10.0.0.1 10.0.0.2", "10.9.9.9 10.0.0.1 10.0.0.2"},
