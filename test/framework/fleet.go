@@ -378,15 +378,18 @@ func (r *Replica) Kill() error {
 	return nil
 }
 
-// Pause stops the process by SIGSTOP until Resume.
-func (r *Replica) Pause() error { return r.signal(syscall.SIGSTOP) }
+// Pause stops the process until Resume (Process.Pause).
+func (r *Replica) Pause() error {
+	if err := r.process.Pause(); err != nil {
+		return fmt.Errorf("cannot pause %s: %w", r.Name, err)
+	}
+	return nil
+}
 
 // Resume continues the process after Pause.
-func (r *Replica) Resume() error { return r.signal(syscall.SIGCONT) }
-
-func (r *Replica) signal(signal syscall.Signal) error {
-	if err := r.process.Signal(signal); err != nil {
-		return fmt.Errorf("cannot send %s to %s: %w", signal, r.Name, err)
+func (r *Replica) Resume() error {
+	if err := r.process.Signal(syscall.SIGCONT); err != nil {
+		return fmt.Errorf("cannot resume %s: %w", r.Name, err)
 	}
 	return nil
 }

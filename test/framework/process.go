@@ -103,6 +103,27 @@ func (p *Process) ExitCode() int {
 // Signal sends the process a signal.
 func (p *Process) Signal(signal os.Signal) error { return p.cmd.Process.Signal(signal) }
 
+// Pause stops the process by SIGSTOP, and returns when all of its threads have stopped. SIGCONT continues it.
+func (p *Process) Pause() error {
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return Poll(context.Background(), "all threads have stopped", func(context.Context) error {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.PID()))
+		if err != nil {
+			return err
+		}
+		for _, thread := range threads {
+			stat, err := os.ReadFile(thread)
+			// The state follows the name of the program, in parentheses (proc_pid_stat(5)).
+			if _, state, found := strings.Cut(string(stat), ") "); err == nil && found && strings.ContainsAny(state[:1], "RSD") {
+				return fmt.Errorf("a thread runs or waits: %s", stat)
+			}
+		}
+		return nil
+	})
+}
+
 // Stop stops the process with SIGTERM, and kills it if it does not stop in time.
 func (p *Process) Stop() error {
 	if err := p.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {

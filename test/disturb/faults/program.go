@@ -116,7 +116,7 @@ func (p *program) Kill() error {
 }
 
 // Pause implements replica.
-func (p *program) Pause() error { return p.process.Signal(syscall.SIGSTOP) }
+func (p *program) Pause() error { return p.process.Pause() }
 
 // Resume implements replica.
 func (p *program) Resume() error { return p.process.Signal(syscall.SIGCONT) }
