@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package server
+package leg
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"net/http"
 
 	"go.opentelemetry.io/otel/trace"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -22,29 +21,27 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/feed"
 	"github.com/tripod-k8s/tripod/internal/hop/link"
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
-	"github.com/tripod-k8s/tripod/services/extensions/catalog"
-	"github.com/tripod-k8s/tripod/services/extensions/options"
 )
 
-// links are how extensions reaches the other services.
+// links are how a leg reaches the other services.
 type links struct {
 	core, aggregator *link.Link
 	// served is what clients find here.
 	served *loopback.Served
 }
 
-// newLinks returns links that follow the backends file, if there is one, until the context ends.
-func newLinks(ctx context.Context, o *options.Completed) *links {
+// newLinks returns links that follow the backends file, if there is one, until the context ends. own says what the service certainly serves.
+func newLinks(ctx context.Context, o *Options, others Neighbours, own func(schema.GroupVersion) bool) *links {
 	l := &links{
-		core:       link.New("core", o.Core, o.ServiceTrust),
-		aggregator: link.NewAggregator(o.Neighbours.Aggregator, o.ServiceTrust),
-		served:     loopback.NewServed(func(gv schema.GroupVersion) bool { return gv == apiextensionsv1.SchemeGroupVersion }),
+		core:       link.New("core", others.Core, o.ServiceTrust),
+		aggregator: link.NewAggregator(others.Aggregator, o.ServiceTrust),
+		served:     loopback.NewServed(own),
 	}
 	go l.core.Run(ctx)
 	go l.core.FollowReplicas(ctx)
 	go l.aggregator.Run(ctx)
 	if o.BackendsFile != "" {
-		go addresses.WatchBackends(ctx, o.BackendsFile, o.Backends, l.follow)
+		go addresses.WatchBackends(ctx, o.BackendsFile, others.Backends, l.follow)
 	}
 	return l
 }
@@ -52,7 +49,7 @@ func newLinks(ctx context.Context, o *options.Completed) *links {
 // follow updates the addresses of the other services.
 func (l *links) follow(backends *addresses.Backends) {
 	l.aggregator.FollowAggregator(backends)
-	servers, err := options.CoreIn(backends)
+	servers, err := coreIn(backends)
 	if err != nil {
 		klog.ErrorS(err, "Core stays where it was")
 		return
@@ -60,7 +57,7 @@ func (l *links) follow(backends *addresses.Backends) {
 	l.core.SetServers(servers)
 }
 
-// wholeConfig returns the configuration of the clients of admission. They see what all services serve: custom resources here, built-in
+// wholeConfig returns the configuration of the clients of admission. They see what all services serve: its own resources here, built-in
 // resources in core, and everything else through the aggregator.
 func (l *links) wholeConfig(config *genericapiserver.Config, kinds *loopback.Kinds) (*rest.Config, error) {
 	core, err := l.coreForAdmission(config.TracerProvider)
@@ -112,16 +109,14 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// publisher also tells the loopback clients what this replica serves.
-type publisher struct {
+// Publisher tells aggregators, and the loopback clients of the service, what this replica serves.
+type Publisher struct {
 	*feed.Publisher
 	served *loopback.Served
 }
 
-var _ catalog.Publisher = publisher{}
-
-// SetCatalog implements catalog.Publisher.
-func (p publisher) SetCatalog(served *backendv1.Catalog) {
+// SetCatalog says what the replica serves.
+func (p Publisher) SetCatalog(served *backendv1.Catalog) {
 	p.served.Set(served)
 	p.Publisher.SetCatalog(served)
 }

@@ -1,0 +1,79 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package leg
+
+import (
+	"context"
+	"sync"
+
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+
+	"github.com/tripod-k8s/tripod/internal/hop/feed"
+	"github.com/tripod-k8s/tripod/internal/hop/rpc"
+	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/internal/service"
+	"github.com/tripod-k8s/tripod/internal/service/settings"
+)
+
+// Server is a leg before it serves.
+type Server struct {
+	*Config
+	api *genericapiserver.GenericAPIServer
+	// settings are what this replica tells of its configuration.
+	settings  *service.Settings
+	publisher Publisher
+}
+
+// NewServer makes a leg of an API server that was built from the configuration.
+func (c *Config) NewServer(api *genericapiserver.GenericAPIServer, access settings.Access, admission *genericoptions.AdmissionOptions) (*Server, error) {
+	if err := api.AddReadyzChecks(c.others.core); err != nil {
+		return nil, err
+	}
+	own, err := c.options.ReadSettings(access, admission)
+	if err != nil {
+		return nil, err
+	}
+	return &Server{
+		Config: c, api: api, settings: own,
+		publisher: Publisher{
+			Publisher: feed.NewPublisher(own.Now(), c.inFlight.InFlight),
+			served:    c.others.served,
+		},
+	}, nil
+}
+
+// Run serves until the context ends, and then shuts down. publish tells the publisher what the replica serves, now and when that changes.
+func (s *Server) Run(ctx context.Context, ports *service.Ports, publish func(Publisher) error) error {
+	prepared := s.api.PrepareRun()
+	ports.Probes.Serve(s.api.Handler.NonGoRestfulMux)
+	if err := publish(s.publisher); err != nil {
+		return err
+	}
+	if ports.GRPC == nil {
+		return prepared.RunWithContext(ctx)
+	}
+	go s.settings.Follow(ctx, s.publisher.SetSettings)
+	server := rpc.NewServer(&s.options.ServiceTrust, []string{trust.Aggregator}, s.Generic.TracerProvider)
+	s.publisher.Register(server)
+	server.Health.SetServingStatus("", healthv1.HealthCheckResponse_SERVING)
+	settle := sync.OnceFunc(s.informers.Settle)
+	readiness := feed.NewReadiness(s.api.Handler.NonGoRestfulMux, func(failing []string) {
+		if len(failing) == 0 {
+			settle()
+		}
+		s.publisher.SetReady(failing)
+	})
+	ports.Probes.Serve(readiness)
+	go readiness.Follow(ctx)
+	return rpc.Beside{
+		API:      prepared.RunWithContext,
+		Server:   server,
+		Listener: ports.GRPC,
+		Drain:    s.publisher.Drain,
+		Stop:     s.publisher.Stop,
+	}.Run(ctx)
+}
