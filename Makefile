@@ -35,6 +35,8 @@ OWN_TOOLS := tools/images tools/release
 # What strangers may require, without k8s.io/kubernetes, is in modules of its own.
 LIBRARIES := internal proto
 PACKAGES := ./... $(LIBRARIES:%=github.com/tripod-k8s/tripod/%/...)
+# What is built on them as strangers would.
+OUTSIDE := apiservice examples/wardle
 # Tests are linked without what debuggers need, which halves the time that links take, and without vet, which is part of verify.
 GOTESTSUM := $(TOOLS)/gotestsum --format pkgname --hide-summary=skipped
 GO_TEST_FLAGS := -vet=off -ldflags='-s -w'
@@ -57,6 +59,11 @@ build: ## Build tripod, tripod-aggregator, tripod-core and tripod-extensions int
 # Where an image is to be pushed belongs to its name: IMAGE_REPOSITORY=ghcr.io/you.
 IMAGE_REPOSITORY ?= tripod-k8s
 pack_images = go run -C tools/images . -repository $(IMAGE_REPOSITORY) -version $(VERSION) -revision $(COMMIT) -created $(COMMIT_TIME)
+.PHONY: wardle
+wardle: ## Build the example of an API service into bin/wardle.
+	@mkdir -p $(BIN)
+	hack/alone.sh examples/wardle $(GO_BUILD) -o $(abspath $(BIN))/wardle .
+
 .PHONY: images
 images: build ## Pack the binaries into container images, bin/images/NAME.tar (IMAGE_REPOSITORY=tripod-k8s); the tag is in bin/images/tag.
 	$(pack_images) -binaries $(abspath $(BIN)) -output $(abspath $(BIN))/images
@@ -78,6 +85,7 @@ test: test-unit test-integration ## Run all tests; builds what they need.
 test-unit: $(TOOLS)/gotestsum $(TOOLS)/helm ## Run the unit tests.
 	$(TOOLS)/helm lint --strict --quiet --kube-version $(KUBE_VERSION) deploy/helm/tripod
 	$(GOTESTSUM) -- $(GO_TEST_FLAGS) $$(go list $(PACKAGES) | grep -v -e /tripod/test/ $(E2E_TESTS:./%=-e '/%$$'))
+	@$(foreach module,$(OUTSIDE),echo 'go test: $(module)' && hack/alone.sh $(module) go test $(GO_TEST_FLAGS) ./... &&) true
 	@$(foreach program,$(OWN_TOOLS),echo 'go test: $(program)' && go test -C $(program) ./... &&) true
 
 # Those that measure shares of load, or keep the machine busy, run alone, one package at a time. The others mostly wait, so more of them run at
@@ -214,7 +222,7 @@ verify-insides: ## Check that the declarations of Kubernetes that Tripod relies 
 fix-insides: ## Record these declarations as they are now, after you adapted our code.
 	go run -trimpath ./hack/kubernetes-insides -fix
 
-MODULES := . $(LIBRARIES) $(patsubst %/go.mod,%,$(wildcard tools/*/go.mod))
+MODULES := . $(LIBRARIES) $(OUTSIDE) $(patsubst %/go.mod,%,$(wildcard tools/*/go.mod))
 
 .PHONY: verify-tidy fix-tidy
 verify-tidy: ## Check that go.mod and go.sum of every module are tidy.
@@ -239,23 +247,26 @@ release-proto: $(TOOLS)/buf ## Make verify-proto compare later contracts with th
 
 PRIORITIES := services/aggregator/apis/apiservices/priorities_generated.go
 ETCD_RANGES := local/etcd/access/builtin_generated.go
+CODE_TOOLS := $(TOOLS)/deepcopy-gen $(TOOLS)/openapi-gen
 PROTO_TOOLS := $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc
 
 .PHONY: verify-generated fix-generated
-verify-generated: $(PROTO_TOOLS) ## Check that generated code is up to date.
+verify-generated: $(PROTO_TOOLS) $(CODE_TOOLS) ## Check that generated code is up to date.
 	hack/verify-generated.sh $(PRIORITIES) go run -trimpath ./hack/gen-apiservice-priorities -output
 	hack/verify-generated.sh $(ETCD_RANGES) go run -trimpath ./hack/gen-etcd-ranges -output
 	hack/verify-generated.sh docs/values.md go run -trimpath ./hack/gen-chart-values -output
 	hack/verify-generated.sh docs/flags.md go run -trimpath ./hack/gen-tables flags
 	hack/verify-generated.sh docs/secure.md go run -trimpath ./hack/gen-tables rules
 	hack/verify-generated.sh proto hack/generate-proto.sh
-fix-generated: $(PROTO_TOOLS)
+	hack/verify-generated.sh examples/wardle hack/generate-example.sh
+fix-generated: $(PROTO_TOOLS) $(CODE_TOOLS)
 	go run -trimpath ./hack/gen-apiservice-priorities -output $(PRIORITIES)
 	go run -trimpath ./hack/gen-etcd-ranges -output $(ETCD_RANGES)
 	go run -trimpath ./hack/gen-chart-values
 	go run -trimpath ./hack/gen-tables flags docs/flags.md
 	go run -trimpath ./hack/gen-tables rules docs/secure.md
 	hack/generate-proto.sh proto
+	hack/generate-example.sh examples/wardle
 
 .PHONY: verify-docs
 verify-docs: ## Check the links of all pages, and that docs/architecture.md lists every package.
@@ -271,12 +282,12 @@ fix-licences:
 verify-lint: $(TOOLS)/golangci-lint ## Check formatting, go vet and lint.
 	go vet -trimpath $(PACKAGES)
 	$(TOOLS)/golangci-lint run ./...
-	@$(foreach library,$(LIBRARIES),echo 'golangci-lint run: $(library)' && hack/alone.sh $(library) $(abspath $(TOOLS))/golangci-lint run ./... &&) true
+	@$(foreach library,$(LIBRARIES) $(OUTSIDE),echo 'golangci-lint run: $(library)' && hack/alone.sh $(library) $(abspath $(TOOLS))/golangci-lint run ./... &&) true
 	@$(foreach program,$(OWN_TOOLS),echo 'golangci-lint run: $(program)' && (cd $(program) && $(abspath $(TOOLS))/golangci-lint run ./...) &&) true
 fix-lint: $(TOOLS)/golangci-lint
-	$(TOOLS)/golangci-lint fmt ./... $(LIBRARIES)
+	$(TOOLS)/golangci-lint fmt ./... $(LIBRARIES) $(OUTSIDE)
 	$(TOOLS)/golangci-lint run --fix ./...
-	@$(foreach library,$(LIBRARIES),hack/alone.sh $(library) $(abspath $(TOOLS))/golangci-lint run --fix ./... &&) true
+	@$(foreach library,$(LIBRARIES) $(OUTSIDE),hack/alone.sh $(library) $(abspath $(TOOLS))/golangci-lint run --fix ./... &&) true
 	@$(foreach program,$(OWN_TOOLS),(cd $(program) && $(abspath $(TOOLS))/golangci-lint run --fix ./...) &&) true
 
 # Tools have modules of their own, so that their requirements do not bend those of Tripod.
@@ -293,6 +304,12 @@ $(TOOLS)/helm: tools/helm/go.mod tools/helm/go.sum
 
 $(TOOLS)/buf: tools/buf/go.mod tools/buf/go.sum
 	$(call go_build_tool,buf,github.com/bufbuild/buf/cmd/buf)
+
+$(TOOLS)/deepcopy-gen: tools/codegen/go.mod tools/codegen/go.sum
+	$(call go_build_tool,codegen,k8s.io/code-generator/cmd/deepcopy-gen)
+
+$(TOOLS)/openapi-gen: tools/codegen/go.mod tools/codegen/go.sum
+	$(call go_build_tool,codegen,k8s.io/kube-openapi/cmd/openapi-gen)
 
 $(TOOLS)/protoc-gen-go-grpc: tools/protoc-gen-go-grpc/go.mod tools/protoc-gen-go-grpc/go.sum
 	$(call go_build_tool,protoc-gen-go-grpc,google.golang.org/grpc/cmd/protoc-gen-go-grpc)

@@ -248,6 +248,7 @@ replace (
 
 // The other modules of this repository.
 replace (
+	github.com/tripod-k8s/tripod/apiservice => ./apiservice
 	github.com/tripod-k8s/tripod/internal => ./internal
 	github.com/tripod-k8s/tripod/proto => ./proto
 )

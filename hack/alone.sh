@@ -2,38 +2,49 @@
 # Copyright The Tripod Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Runs a command in the folder of one of the modules of this repository as if the other modules were released: a copy of its go.mod replaces
-# them by what is here. Strangers may require these modules, so their own go.mod has no replace lines.
+# Runs a command in the folder of one of the modules of this repository as if the modules that it requires were released: they are taken from
+# here. Strangers may require these modules, so their go.mod files have no replace lines.
 #
-#   hack/alone.sh FOLDER COMMAND [ARGUMENT...]   GOFLAGS names the copy
+#   hack/alone.sh FOLDER COMMAND [ARGUMENT...]
 #   hack/alone.sh FOLDER tidy                    tidies go.mod and go.sum
 #   hack/alone.sh FOLDER tidy --check            fails if they are not tidy
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-cd "$root/$1"
+cd "$root" && cd "$1"
 shift
+own=(apiservice internal proto)
+module=github.com/tripod-k8s/tripod
 
 work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
-cp go.mod "$work/go.mod"
-cp go.sum "$work/go.sum" 2>/dev/null || true
-others=$(sed -n 's|^\t\(github.com/tripod-k8s/[^ ]*\) => \./\(.*\)|\1=\2|p' "$root/go.mod")
-if [[ $PWD != "$root" ]]; then
-	for other in $others; do
-		go mod edit -replace="${other%%=*}=$root/${other#*=}" "$work/go.mod"
-	done
-fi
 if [[ $1 != tidy ]]; then
-	GOFLAGS="${GOFLAGS:-} -modfile=$work/go.mod" "$@"
+	{
+		echo 'go 1.26.0'
+		for folder in "${own[@]}"; do
+			version=$(sed -n "s|^\t$module/$folder \(v[^ ]*\).*|\1|p" "$root"/{apiservice,internal,examples/wardle}/go.mod | sort -u)
+			echo "use $root/$folder"
+			echo "replace $module/$folder $version => $root/$folder"
+		done
+		[[ " ${own[*]} " == *" ${PWD#"$root"/} "* ]] || echo "use $PWD"
+	} >"$work/go.work"
+	GOWORK=$work/go.work "$@"
 	exit
 fi
 
-go mod tidy -modfile="$work/go.mod"
+# go mod tidy knows nothing of workspaces.
+cp go.mod "$work/go.mod"
+cp go.sum "$work/go.sum" 2>/dev/null || true
+replaced=()
 if [[ $PWD != "$root" ]]; then
-	for other in $others; do
-		go mod edit -dropreplace="${other%%=*}" "$work/go.mod"
+	for folder in "${own[@]}"; do
+		replaced+=("$module/$folder=$root/$folder")
 	done
+	go mod edit "${replaced[@]/#/-replace=}" "$work/go.mod"
 fi
+go mod tidy -modfile="$work/go.mod"
+for line in "${replaced[@]}"; do
+	go mod edit -dropreplace="${line%%=*}" "$work/go.mod"
+done
 if [[ ${2:-} == --check ]]; then
 	diff -u go.mod "$work/go.mod" && diff -u go.sum "$work/go.sum"
 else

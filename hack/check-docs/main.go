@@ -106,12 +106,14 @@ func checkMap(text string) (problems []string, err error) {
 	for i := range exist {
 		exist[i] = strings.TrimPrefix(exist[i], module)
 	}
-	tools, err := filepath.Glob("tools/*/go.mod")
-	if err != nil {
-		return nil, err
-	}
-	for _, file := range tools {
-		exist = append(exist, path.Dir(file))
+	for _, modules := range []string{"tools/*/go.mod", "apiservice/go.mod", "examples/*/go.mod"} {
+		files, err := filepath.Glob(modules)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			exist = append(exist, path.Dir(file))
+		}
 	}
 	var rows []string
 	for _, found := range row.FindAllStringSubmatch(text, -1) {

@@ -123,3 +123,8 @@ func dropManagedFields(object any) (any, error) {
 	}
 	return object, nil
 }
+
+// KubernetesClient returns a client of core, in the name of the service.
+func (c *Config) KubernetesClient() (kubernetes.Interface, error) {
+	return kubernetes.NewForConfig(c.others.core.Config(link.Fail))
+}

@@ -10,31 +10,25 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	genericoptions "k8s.io/apiserver/pkg/server/options"
 
 	"github.com/tripod-k8s/tripod/internal/hop/feed"
 	"github.com/tripod-k8s/tripod/internal/hop/rpc"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/internal/service"
-	"github.com/tripod-k8s/tripod/internal/service/settings"
 )
 
 // Server is a leg before it serves.
 type Server struct {
 	*Config
 	api *genericapiserver.GenericAPIServer
-	// settings are what this replica tells of its configuration.
+	// settings are what this replica tells of its configuration. Nil tells nothing.
 	settings  *service.Settings
 	publisher Publisher
 }
 
-// NewServer makes a leg of an API server that was built from the configuration.
-func (c *Config) NewServer(api *genericapiserver.GenericAPIServer, access settings.Access, admission *genericoptions.AdmissionOptions) (*Server, error) {
+// NewServer makes a leg of an API server that was built from the configuration. Aggregators compare its settings with theirs, unless they are nil.
+func (c *Config) NewServer(api *genericapiserver.GenericAPIServer, own *service.Settings) (*Server, error) {
 	if err := api.AddReadyzChecks(c.others.core); err != nil {
-		return nil, err
-	}
-	own, err := c.options.ReadSettings(access, admission)
-	if err != nil {
 		return nil, err
 	}
 	return &Server{

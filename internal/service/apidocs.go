@@ -26,12 +26,12 @@ const (
 	bearerTokenScheme = "BearerToken"
 )
 
-// ApplyDocuments sets up discovery, and OpenAPI documents for the given definitions.
-func ApplyDocuments(config *genericapiserver.Config, generated openapicommon.GetOpenAPIDefinitions) {
+// ApplyDocuments sets up discovery, and OpenAPI documents for the given definitions. The schemes have kinds that kube-apiserver does not have.
+func ApplyDocuments(config *genericapiserver.Config, generated openapicommon.GetOpenAPIDefinitions, schemes ...*runtime.Scheme) {
 	config.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
 
 	definitions := openapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(generated)
-	namer := openapinamer.NewDefinitionNamer(documentSchemes()...)
+	namer := openapinamer.NewDefinitionNamer(append(documentSchemes(), schemes...)...)
 	bearerToken := &spec.SecurityScheme{SecuritySchemeProps: spec.SecuritySchemeProps{
 		Type:        "apiKey",
 		Name:        "authorization",

@@ -28,6 +28,8 @@ type API struct {
 	Scheme    *runtime.Scheme
 	// Definitions are its schemas in OpenAPI.
 	Definitions openapicommon.GetOpenAPIDefinitions
+	// Documented has kinds of Definitions that kube-apiserver does not have. It may be nil.
+	Documented *runtime.Scheme
 }
 
 // ApplyTo configures a server as kube-apiserver configures its own. core is a client of core, whose informers are in config. Core itself is
@@ -55,7 +57,11 @@ func (o *Options) ApplyTo(config *genericapiserver.RecommendedConfig, core kuber
 	}
 	generic.LoopbackClientConfig.UserAgent = loopback.UserAgent()
 	generic.LongRunningFunc = LongRunning
-	ApplyDocuments(generic, api.Definitions)
+	var documented []*runtime.Scheme
+	if api.Documented != nil {
+		documented = append(documented, api.Documented)
+	}
+	ApplyDocuments(generic, api.Definitions, documented...)
 	return nil
 }
 

@@ -44,7 +44,7 @@ func Main[Completed, Config any, S Server](
 	newConfig func(context.Context, Completed) (Config, error), newServer func(Config) (S, error),
 ) int {
 	cmd := NewCommand(Command{
-		Name:       "tripod-" + o.Common().Name,
+		Name:       o.Common().Program,
 		Long:       long,
 		Flags:      o.Flags(),
 		Logs:       o.Common().Logs,

@@ -20,8 +20,8 @@ const section = "tripod"
 type Options struct {
 	GenericOptions
 
-	// Name is the name of the service, such as "core".
-	Name string
+	// Name is the name of the service, such as "core", and Program that of its binary.
+	Name, Program string
 	// ServiceTrust is the identity of the service among Tripod's services.
 	ServiceTrust trust.Options
 	// Probes is the address that answers probes without authentication.
@@ -47,7 +47,7 @@ const keysOfALease = 50
 func NewOptions(name string, generic GenericOptions) Options {
 	trust.SetShutdownDefaults(generic.ServerRun)
 	generic.Etcd.StorageConfig.LeaseManagerConfig.MaxObjectCount = keysOfALease
-	return Options{GenericOptions: generic, Name: name, Probes: newProbesFlag()}
+	return Options{GenericOptions: generic, Name: name, Program: "tripod-" + name, Probes: newProbesFlag()}
 }
 
 // AddTripodFlags adds the flags that kube-apiserver does not have. replaced are the flags that --backends-file replaces, such as
@@ -65,11 +65,15 @@ func (o *Options) AddTripodFlags(sets *cliflag.NamedFlagSets, replaced string) {
 
 // Validate returns every problem of these options. It reads files, and changes nothing.
 func (o *Options) Validate() []error {
+	return append(o.ServiceTrust.Validate(), o.ValidateAlone()...)
+}
+
+// ValidateAlone is Validate for a service that has no other services beside it.
+func (o *Options) ValidateAlone() []error {
 	var errs []error
 	if err := settings.Refuse(o.ServerRun.ComponentGlobalsRegistry); err != nil {
 		errs = append(errs, err)
 	}
-	errs = append(errs, o.ServiceTrust.Validate()...)
 	errs = append(errs, o.Probes.Validate()...)
 	errs = append(errs, auditlog.Validate(o.AuditSocket, o.Audit)...)
 	return append(errs, o.GenericOptions.validate()...)

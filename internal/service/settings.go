@@ -37,13 +37,18 @@ func (o *Options) ReadSettings(access settings.Access, admission *genericoptions
 	return s, err
 }
 
-// Now returns the settings with which the service has started.
-func (s *Settings) Now() *backendv1.Settings { return s.current }
+// Now returns the settings with which the service has started. Nil settings have none.
+func (s *Settings) Now() *backendv1.Settings {
+	if s == nil {
+		return nil
+	}
+	return s.current
+}
 
 // Follow calls tell with new settings when a file changes that the service reloads, until the context ends. That is the encryption
 // configuration. The service reloads it within a minute, and not at all if it cannot use it.
 func (s *Settings) Follow(ctx context.Context, tell func(*backendv1.Settings)) {
-	if !s.reloads {
+	if s == nil || !s.reloads {
 		return
 	}
 	s.watch.Run(ctx, func() {

@@ -137,6 +137,8 @@ func SpeakAsAggregator(req *http.Request) {
 type sender struct {
 	// envelope is the aggregator's statement about its client.
 	envelope *identityv1.Envelope
+	// user is who envelope names.
+	user user.Info
 	// service is the user of a service that sent the request in its own name.
 	service *authenticator.Response
 	// refused says why the request is unauthorized.
@@ -185,7 +187,7 @@ func (s *senders) open(value string, aggregator *authenticator.Response) sender 
 	case name == "" && s.refuseAnonymous && isAnonymous(e.GetUser()):
 		return sender{refused: errAnonymous}
 	case name == "":
-		return sender{envelope: e, address: e.GetClientAddress()}
+		return sender{envelope: e, user: envelope.ToUser(e.GetUser()), address: e.GetClientAddress()}
 	case isBackend(name):
 		return sender{service: &authenticator.Response{User: newService(name, nil)}, address: e.GetClientAddress()}
 	default:
@@ -231,7 +233,7 @@ func authenticate(req *http.Request) (*authenticator.Response, bool, error) {
 		for _, w := range from.envelope.GetWarnings() {
 			warning.AddWarning(req.Context(), w.GetAgent(), w.GetText())
 		}
-		return &authenticator.Response{User: envelope.ToUser(from.envelope.GetUser())}, true, nil
+		return &authenticator.Response{User: from.user}, true, nil
 	}
 	return nil, false, nil
 }

@@ -27,6 +27,63 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Verdict is the decision itself.
+type Decision_Verdict int32
+
+const (
+	// Not said.
+	Decision_VERDICT_UNSPECIFIED Decision_Verdict = 0
+	// An authorizer allows the request.
+	Decision_VERDICT_ALLOW Decision_Verdict = 1
+	// An authorizer denies the request.
+	Decision_VERDICT_DENY Decision_Verdict = 2
+	// No authorizer has an opinion, so the request is forbidden.
+	Decision_VERDICT_NO_OPINION Decision_Verdict = 3
+)
+
+// Enum value maps for Decision_Verdict.
+var (
+	Decision_Verdict_name = map[int32]string{
+		0: "VERDICT_UNSPECIFIED",
+		1: "VERDICT_ALLOW",
+		2: "VERDICT_DENY",
+		3: "VERDICT_NO_OPINION",
+	}
+	Decision_Verdict_value = map[string]int32{
+		"VERDICT_UNSPECIFIED": 0,
+		"VERDICT_ALLOW":       1,
+		"VERDICT_DENY":        2,
+		"VERDICT_NO_OPINION":  3,
+	}
+)
+
+func (x Decision_Verdict) Enum() *Decision_Verdict {
+	p := new(Decision_Verdict)
+	*p = x
+	return p
+}
+
+func (x Decision_Verdict) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Decision_Verdict) Descriptor() protoreflect.EnumDescriptor {
+	return file_identity_v1_identity_proto_enumTypes[0].Descriptor()
+}
+
+func (Decision_Verdict) Type() protoreflect.EnumType {
+	return &file_identity_v1_identity_proto_enumTypes[0]
+}
+
+func (x Decision_Verdict) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Decision_Verdict.Descriptor instead.
+func (Decision_Verdict) EnumDescriptor() ([]byte, []int) {
+	return file_identity_v1_identity_proto_rawDescGZIP(), []int{1, 0}
+}
+
 // Kind of the thing.
 type Dependency_Kind int32
 
@@ -80,11 +137,11 @@ func (x Dependency_Kind) String() string {
 }
 
 func (Dependency_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_identity_v1_identity_proto_enumTypes[0].Descriptor()
+	return file_identity_v1_identity_proto_enumTypes[1].Descriptor()
 }
 
 func (Dependency_Kind) Type() protoreflect.EnumType {
-	return &file_identity_v1_identity_proto_enumTypes[0]
+	return &file_identity_v1_identity_proto_enumTypes[1]
 }
 
 func (x Dependency_Kind) Number() protoreflect.EnumNumber {
@@ -93,7 +150,7 @@ func (x Dependency_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Dependency_Kind.Descriptor instead.
 func (Dependency_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_identity_v1_identity_proto_rawDescGZIP(), []int{6, 0}
+	return file_identity_v1_identity_proto_rawDescGZIP(), []int{7, 0}
 }
 
 // Envelope is all that a backend has to know about the sender of a request: what it would know had the sender
@@ -113,7 +170,9 @@ type Envelope struct {
 	Self bool `protobuf:"varint,5,opt,name=self" json:"self,omitempty"`
 	// The service that sends the request in its own name, by way of the aggregator: the common name of its certificate. No
 	// client can be taken for it, whatever the client's name.
-	Service       string `protobuf:"bytes,6,opt,name=service" json:"service,omitempty"`
+	Service string `protobuf:"bytes,6,opt,name=service" json:"service,omitempty"`
+	// What the policy of the cluster says about this request, sent by that user without impersonation. Absent if the backend decides itself.
+	Decision      *Decision `protobuf:"bytes,7,opt,name=decision" json:"decision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -190,6 +249,77 @@ func (x *Envelope) GetService() string {
 	return ""
 }
 
+func (x *Envelope) GetDecision() *Decision {
+	if x != nil {
+		return x.Decision
+	}
+	return nil
+}
+
+// Decision is what the aggregator's authorizers say about a request (k8s.io/apiserver/pkg/authorization/authorizer).
+type Decision struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the authorizers decided.
+	Verdict Decision_Verdict `protobuf:"varint,1,opt,name=verdict,enum=tripod.identity.v1.Decision_Verdict" json:"verdict,omitempty"`
+	// Why, for the answer and the audit event. May be empty.
+	Reason string `protobuf:"bytes,2,opt,name=reason" json:"reason,omitempty"`
+	// What went wrong while they decided. May be empty.
+	Error         string `protobuf:"bytes,3,opt,name=error" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Decision) Reset() {
+	*x = Decision{}
+	mi := &file_identity_v1_identity_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Decision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Decision) ProtoMessage() {}
+
+func (x *Decision) ProtoReflect() protoreflect.Message {
+	mi := &file_identity_v1_identity_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Decision.ProtoReflect.Descriptor instead.
+func (*Decision) Descriptor() ([]byte, []int) {
+	return file_identity_v1_identity_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Decision) GetVerdict() Decision_Verdict {
+	if x != nil {
+		return x.Verdict
+	}
+	return Decision_VERDICT_UNSPECIFIED
+}
+
+func (x *Decision) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Decision) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
 // User is k8s.io/apiserver/pkg/authentication/user.Info.
 type User struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -207,7 +337,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_identity_v1_identity_proto_msgTypes[1]
+	mi := &file_identity_v1_identity_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -219,7 +349,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_identity_v1_identity_proto_msgTypes[1]
+	mi := &file_identity_v1_identity_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -232,7 +362,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_identity_v1_identity_proto_rawDescGZIP(), []int{1}
+	return file_identity_v1_identity_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *User) GetName() string {
@@ -276,7 +406,7 @@ type Extra struct {
 
 func (x *Extra) Reset() {
 	*x = Extra{}
-	mi := &file_identity_v1_identity_proto_msgTypes[2]
+	mi := &file_identity_v1_identity_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -288,7 +418,7 @@ func (x *Extra) String() string {
 func (*Extra) ProtoMessage() {}
 
 func (x *Extra) ProtoReflect() protoreflect.Message {
-	mi := &file_identity_v1_identity_proto_msgTypes[2]
+	mi := &file_identity_v1_identity_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -301,7 +431,7 @@ func (x *Extra) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Extra.ProtoReflect.Descriptor instead.
 func (*Extra) Descriptor() ([]byte, []int) {
-	return file_identity_v1_identity_proto_rawDescGZIP(), []int{2}
+	return file_identity_v1_identity_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Extra) GetKey() string {
@@ -331,7 +461,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_identity_v1_identity_proto_msgTypes[3]
+	mi := &file_identity_v1_identity_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -343,7 +473,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_identity_v1_identity_proto_msgTypes[3]
+	mi := &file_identity_v1_identity_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -356,7 +486,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_identity_v1_identity_proto_rawDescGZIP(), []int{3}
+	return file_identity_v1_identity_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Warning) GetAgent() string {
@@ -387,7 +517,7 @@ type AuthenticateRequest struct {
 
 func (x *AuthenticateRequest) Reset() {
 	*x = AuthenticateRequest{}
-	mi := &file_identity_v1_identity_proto_msgTypes[4]
+	mi := &file_identity_v1_identity_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -399,7 +529,7 @@ func (x *AuthenticateRequest) String() string {
 func (*AuthenticateRequest) ProtoMessage() {}
 
 func (x *AuthenticateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_identity_v1_identity_proto_msgTypes[4]
+	mi := &file_identity_v1_identity_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -412,7 +542,7 @@ func (x *AuthenticateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthenticateRequest.ProtoReflect.Descriptor instead.
 func (*AuthenticateRequest) Descriptor() ([]byte, []int) {
-	return file_identity_v1_identity_proto_rawDescGZIP(), []int{4}
+	return file_identity_v1_identity_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *AuthenticateRequest) GetToken() string {
@@ -463,7 +593,7 @@ type AuthenticateResponse struct {
 
 func (x *AuthenticateResponse) Reset() {
 	*x = AuthenticateResponse{}
-	mi := &file_identity_v1_identity_proto_msgTypes[5]
+	mi := &file_identity_v1_identity_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -475,7 +605,7 @@ func (x *AuthenticateResponse) String() string {
 func (*AuthenticateResponse) ProtoMessage() {}
 
 func (x *AuthenticateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_identity_v1_identity_proto_msgTypes[5]
+	mi := &file_identity_v1_identity_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -488,7 +618,7 @@ func (x *AuthenticateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthenticateResponse.ProtoReflect.Descriptor instead.
 func (*AuthenticateResponse) Descriptor() ([]byte, []int) {
-	return file_identity_v1_identity_proto_rawDescGZIP(), []int{5}
+	return file_identity_v1_identity_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AuthenticateResponse) GetUser() *User {
@@ -581,7 +711,7 @@ type Dependency struct {
 
 func (x *Dependency) Reset() {
 	*x = Dependency{}
-	mi := &file_identity_v1_identity_proto_msgTypes[6]
+	mi := &file_identity_v1_identity_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -593,7 +723,7 @@ func (x *Dependency) String() string {
 func (*Dependency) ProtoMessage() {}
 
 func (x *Dependency) ProtoReflect() protoreflect.Message {
-	mi := &file_identity_v1_identity_proto_msgTypes[6]
+	mi := &file_identity_v1_identity_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -606,7 +736,7 @@ func (x *Dependency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dependency.ProtoReflect.Descriptor instead.
 func (*Dependency) Descriptor() ([]byte, []int) {
-	return file_identity_v1_identity_proto_rawDescGZIP(), []int{6}
+	return file_identity_v1_identity_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Dependency) GetKind() Dependency_Kind {
@@ -632,7 +762,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_identity_v1_identity_proto_msgTypes[7]
+	mi := &file_identity_v1_identity_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -644,7 +774,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_identity_v1_identity_proto_msgTypes[7]
+	mi := &file_identity_v1_identity_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -657,7 +787,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_identity_v1_identity_proto_rawDescGZIP(), []int{7}
+	return file_identity_v1_identity_proto_rawDescGZIP(), []int{8}
 }
 
 // WatchResponse is news, or a sign of life.
@@ -676,7 +806,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_identity_v1_identity_proto_msgTypes[8]
+	mi := &file_identity_v1_identity_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -688,7 +818,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_identity_v1_identity_proto_msgTypes[8]
+	mi := &file_identity_v1_identity_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -701,7 +831,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_identity_v1_identity_proto_rawDescGZIP(), []int{8}
+	return file_identity_v1_identity_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *WatchResponse) GetRun() string {
@@ -740,7 +870,7 @@ type Invalidation struct {
 
 func (x *Invalidation) Reset() {
 	*x = Invalidation{}
-	mi := &file_identity_v1_identity_proto_msgTypes[9]
+	mi := &file_identity_v1_identity_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -752,7 +882,7 @@ func (x *Invalidation) String() string {
 func (*Invalidation) ProtoMessage() {}
 
 func (x *Invalidation) ProtoReflect() protoreflect.Message {
-	mi := &file_identity_v1_identity_proto_msgTypes[9]
+	mi := &file_identity_v1_identity_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -765,7 +895,7 @@ func (x *Invalidation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Invalidation.ProtoReflect.Descriptor instead.
 func (*Invalidation) Descriptor() ([]byte, []int) {
-	return file_identity_v1_identity_proto_rawDescGZIP(), []int{9}
+	return file_identity_v1_identity_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Invalidation) GetSequence() uint64 {
@@ -793,17 +923,27 @@ var File_identity_v1_identity_proto protoreflect.FileDescriptor
 
 const file_identity_v1_identity_proto_rawDesc = "" +
 	"\n" +
-	"\x1aidentity/v1/identity.proto\x12\x12tripod.identity.v1\x1a\x1egoogle/protobuf/duration.proto\"\xec\x02\n" +
+	"\x1aidentity/v1/identity.proto\x12\x12tripod.identity.v1\x1a\x1egoogle/protobuf/duration.proto\"\xa6\x03\n" +
 	"\bEnvelope\x12,\n" +
 	"\x04user\x18\x01 \x01(\v2\x18.tripod.identity.v1.UserR\x04user\x12%\n" +
 	"\x0eclient_address\x18\x02 \x01(\tR\rclientAddress\x12_\n" +
 	"\x11audit_annotations\x18\x03 \x03(\v22.tripod.identity.v1.Envelope.AuditAnnotationsEntryR\x10auditAnnotations\x127\n" +
 	"\bwarnings\x18\x04 \x03(\v2\x1b.tripod.identity.v1.WarningR\bwarnings\x12\x12\n" +
 	"\x04self\x18\x05 \x01(\bR\x04self\x12\x18\n" +
-	"\aservice\x18\x06 \x01(\tR\aservice\x1aC\n" +
+	"\aservice\x18\x06 \x01(\tR\aservice\x128\n" +
+	"\bdecision\x18\a \x01(\v2\x1c.tripod.identity.v1.DecisionR\bdecision\x1aC\n" +
 	"\x15AuditAnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"u\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd9\x01\n" +
+	"\bDecision\x12>\n" +
+	"\averdict\x18\x01 \x01(\x0e2$.tripod.identity.v1.Decision.VerdictR\averdict\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05error\x18\x03 \x01(\tR\x05error\"_\n" +
+	"\aVerdict\x12\x17\n" +
+	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rVERDICT_ALLOW\x10\x01\x12\x10\n" +
+	"\fVERDICT_DENY\x10\x02\x12\x16\n" +
+	"\x12VERDICT_NO_OPINION\x10\x03\"u\n" +
 	"\x04User\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x16\n" +
@@ -873,47 +1013,51 @@ func file_identity_v1_identity_proto_rawDescGZIP() []byte {
 	return file_identity_v1_identity_proto_rawDescData
 }
 
-var file_identity_v1_identity_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_identity_v1_identity_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_identity_v1_identity_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_identity_v1_identity_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_identity_v1_identity_proto_goTypes = []any{
-	(Dependency_Kind)(0),         // 0: tripod.identity.v1.Dependency.Kind
-	(*Envelope)(nil),             // 1: tripod.identity.v1.Envelope
-	(*User)(nil),                 // 2: tripod.identity.v1.User
-	(*Extra)(nil),                // 3: tripod.identity.v1.Extra
-	(*Warning)(nil),              // 4: tripod.identity.v1.Warning
-	(*AuthenticateRequest)(nil),  // 5: tripod.identity.v1.AuthenticateRequest
-	(*AuthenticateResponse)(nil), // 6: tripod.identity.v1.AuthenticateResponse
-	(*Dependency)(nil),           // 7: tripod.identity.v1.Dependency
-	(*WatchRequest)(nil),         // 8: tripod.identity.v1.WatchRequest
-	(*WatchResponse)(nil),        // 9: tripod.identity.v1.WatchResponse
-	(*Invalidation)(nil),         // 10: tripod.identity.v1.Invalidation
-	nil,                          // 11: tripod.identity.v1.Envelope.AuditAnnotationsEntry
-	nil,                          // 12: tripod.identity.v1.AuthenticateResponse.AuditAnnotationsEntry
-	(*durationpb.Duration)(nil),  // 13: google.protobuf.Duration
+	(Decision_Verdict)(0),        // 0: tripod.identity.v1.Decision.Verdict
+	(Dependency_Kind)(0),         // 1: tripod.identity.v1.Dependency.Kind
+	(*Envelope)(nil),             // 2: tripod.identity.v1.Envelope
+	(*Decision)(nil),             // 3: tripod.identity.v1.Decision
+	(*User)(nil),                 // 4: tripod.identity.v1.User
+	(*Extra)(nil),                // 5: tripod.identity.v1.Extra
+	(*Warning)(nil),              // 6: tripod.identity.v1.Warning
+	(*AuthenticateRequest)(nil),  // 7: tripod.identity.v1.AuthenticateRequest
+	(*AuthenticateResponse)(nil), // 8: tripod.identity.v1.AuthenticateResponse
+	(*Dependency)(nil),           // 9: tripod.identity.v1.Dependency
+	(*WatchRequest)(nil),         // 10: tripod.identity.v1.WatchRequest
+	(*WatchResponse)(nil),        // 11: tripod.identity.v1.WatchResponse
+	(*Invalidation)(nil),         // 12: tripod.identity.v1.Invalidation
+	nil,                          // 13: tripod.identity.v1.Envelope.AuditAnnotationsEntry
+	nil,                          // 14: tripod.identity.v1.AuthenticateResponse.AuditAnnotationsEntry
+	(*durationpb.Duration)(nil),  // 15: google.protobuf.Duration
 }
 var file_identity_v1_identity_proto_depIdxs = []int32{
-	2,  // 0: tripod.identity.v1.Envelope.user:type_name -> tripod.identity.v1.User
-	11, // 1: tripod.identity.v1.Envelope.audit_annotations:type_name -> tripod.identity.v1.Envelope.AuditAnnotationsEntry
-	4,  // 2: tripod.identity.v1.Envelope.warnings:type_name -> tripod.identity.v1.Warning
-	3,  // 3: tripod.identity.v1.User.extra:type_name -> tripod.identity.v1.Extra
-	2,  // 4: tripod.identity.v1.AuthenticateResponse.user:type_name -> tripod.identity.v1.User
-	12, // 5: tripod.identity.v1.AuthenticateResponse.audit_annotations:type_name -> tripod.identity.v1.AuthenticateResponse.AuditAnnotationsEntry
-	4,  // 6: tripod.identity.v1.AuthenticateResponse.warnings:type_name -> tripod.identity.v1.Warning
-	13, // 7: tripod.identity.v1.AuthenticateResponse.fresh_for:type_name -> google.protobuf.Duration
-	13, // 8: tripod.identity.v1.AuthenticateResponse.valid_for:type_name -> google.protobuf.Duration
-	7,  // 9: tripod.identity.v1.AuthenticateResponse.dependencies:type_name -> tripod.identity.v1.Dependency
-	0,  // 10: tripod.identity.v1.Dependency.kind:type_name -> tripod.identity.v1.Dependency.Kind
-	10, // 11: tripod.identity.v1.WatchResponse.invalidations:type_name -> tripod.identity.v1.Invalidation
-	7,  // 12: tripod.identity.v1.Invalidation.dependency:type_name -> tripod.identity.v1.Dependency
-	5,  // 13: tripod.identity.v1.Identity.Authenticate:input_type -> tripod.identity.v1.AuthenticateRequest
-	8,  // 14: tripod.identity.v1.Identity.Watch:input_type -> tripod.identity.v1.WatchRequest
-	6,  // 15: tripod.identity.v1.Identity.Authenticate:output_type -> tripod.identity.v1.AuthenticateResponse
-	9,  // 16: tripod.identity.v1.Identity.Watch:output_type -> tripod.identity.v1.WatchResponse
-	15, // [15:17] is the sub-list for method output_type
-	13, // [13:15] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	4,  // 0: tripod.identity.v1.Envelope.user:type_name -> tripod.identity.v1.User
+	13, // 1: tripod.identity.v1.Envelope.audit_annotations:type_name -> tripod.identity.v1.Envelope.AuditAnnotationsEntry
+	6,  // 2: tripod.identity.v1.Envelope.warnings:type_name -> tripod.identity.v1.Warning
+	3,  // 3: tripod.identity.v1.Envelope.decision:type_name -> tripod.identity.v1.Decision
+	0,  // 4: tripod.identity.v1.Decision.verdict:type_name -> tripod.identity.v1.Decision.Verdict
+	5,  // 5: tripod.identity.v1.User.extra:type_name -> tripod.identity.v1.Extra
+	4,  // 6: tripod.identity.v1.AuthenticateResponse.user:type_name -> tripod.identity.v1.User
+	14, // 7: tripod.identity.v1.AuthenticateResponse.audit_annotations:type_name -> tripod.identity.v1.AuthenticateResponse.AuditAnnotationsEntry
+	6,  // 8: tripod.identity.v1.AuthenticateResponse.warnings:type_name -> tripod.identity.v1.Warning
+	15, // 9: tripod.identity.v1.AuthenticateResponse.fresh_for:type_name -> google.protobuf.Duration
+	15, // 10: tripod.identity.v1.AuthenticateResponse.valid_for:type_name -> google.protobuf.Duration
+	9,  // 11: tripod.identity.v1.AuthenticateResponse.dependencies:type_name -> tripod.identity.v1.Dependency
+	1,  // 12: tripod.identity.v1.Dependency.kind:type_name -> tripod.identity.v1.Dependency.Kind
+	12, // 13: tripod.identity.v1.WatchResponse.invalidations:type_name -> tripod.identity.v1.Invalidation
+	9,  // 14: tripod.identity.v1.Invalidation.dependency:type_name -> tripod.identity.v1.Dependency
+	7,  // 15: tripod.identity.v1.Identity.Authenticate:input_type -> tripod.identity.v1.AuthenticateRequest
+	10, // 16: tripod.identity.v1.Identity.Watch:input_type -> tripod.identity.v1.WatchRequest
+	8,  // 17: tripod.identity.v1.Identity.Authenticate:output_type -> tripod.identity.v1.AuthenticateResponse
+	11, // 18: tripod.identity.v1.Identity.Watch:output_type -> tripod.identity.v1.WatchResponse
+	17, // [17:19] is the sub-list for method output_type
+	15, // [15:17] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_identity_v1_identity_proto_init() }
@@ -926,8 +1070,8 @@ func file_identity_v1_identity_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_identity_v1_identity_proto_rawDesc), len(file_identity_v1_identity_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   12,
+			NumEnums:      2,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -41,7 +41,11 @@ func New(c *Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	server, err := c.leg.NewServer(definitions.GenericAPIServer, settings.Access{Modes: modes}, c.options.Admission)
+	own, err := c.options.ReadSettings(settings.Access{Modes: modes}, c.options.Admission)
+	if err != nil {
+		return nil, err
+	}
+	server, err := c.leg.NewServer(definitions.GenericAPIServer, own)
 	if err != nil {
 		return nil, err
 	}

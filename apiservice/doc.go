@@ -1,0 +1,20 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package apiservice builds API services: API servers of your own that serve API groups beside Kubernetes' own, behind Tripod's aggregator.
+//
+// You give the types and what is special about them: defaults, validation, conversion, admission. You get an API server that behaves as
+// kube-apiserver does, with server-side apply, field validation, watches, pagination, OpenAPI, audit, priority and fairness, webhooks and admission
+// policies. See examples/wardle in this repository for a whole service, and docs/extend.md for a tutorial.
+//
+// # Behind Tripod
+//
+// A service that is given a certificate by Tripod's service CA (--service-cert-file) is a leg of Tripod. It tells the aggregators what it serves and
+// how each replica is, so nobody polls. The aggregator tells it who sent a request and what the policy of the cluster says about it, so nobody asks
+// twice, and a change of policy is in force at once. Its APIServices are registered by themselves.
+//
+// # Behind kube-apiserver
+//
+// Without such a certificate the same binary is an aggregated API server as in Kubernetes' documentation. It asks kube-apiserver by TokenReview and
+// SubjectAccessReview (--kubeconfig, or the ServiceAccount of its pod), and you register its APIServices.
+package apiservice

@@ -1,0 +1,163 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apiservice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+)
+
+// Resource is a resource of a group. Objects keeps it in etcd; Custom is served as the author pleases.
+type Resource interface {
+	// addHub prepares the scheme.
+	addHub(*types, Group) error
+	// served returns the versions that serve the resource: those of the group if empty.
+	served() []string
+	// storages returns what serves the resource and its subresources, by name.
+	storages(*Environment, Group, generic.RESTOptionsGetter) (map[string]rest.Storage, error)
+}
+
+// Objects is a resource whose objects are kept in etcd. T is a pointer to the type that validation and admission see; other versions are converted
+// to it and from it.
+type Objects[T runtime.Object] struct {
+	// Name is the plural, in lower case. Singular is the kind in lower case if empty.
+	Name, Singular string
+	// ShortNames and Categories are what kubectl accepts in the place of Name.
+	ShortNames, Categories []string
+	// ClusterScoped objects are in no namespace.
+	ClusterScoped bool
+	// Versions serve the resource: those of the group if empty.
+	Versions []string
+
+	// Validate returns what is wrong with an object that is to be created. It may be nil.
+	Validate func(ctx context.Context, object T) field.ErrorList
+	// ValidateUpdate returns what is wrong with an object that takes the place of another. It is Validate if nil.
+	ValidateUpdate func(ctx context.Context, object, old T) field.ErrorList
+	// Prepare changes an object before it is validated, old being nil when it is created. It may be nil.
+	Prepare func(ctx context.Context, object, old T)
+	// Status gives the resource the subresource status. T has fields Spec and Status then. Only the subresource changes the status, and metadata.generation
+	// grows with each change of anything else but metadata.
+	Status bool
+	// Columns are shown by kubectl get between the name and the age. Without any, only these two are shown.
+	Columns []Column[T]
+
+	// CreateOnUpdate lets PUT create objects.
+	CreateOnUpdate bool
+	// UnconditionalUpdate lets PUT replace objects without a resourceVersion.
+	UnconditionalUpdate bool
+	// Subresources are served beside the resource, by name. They may be nil.
+	Subresources map[string]func(*Environment) (rest.Storage, error)
+}
+
+// Custom is a resource, or several, that the author serves without etcd. A storage implements some of rest.Getter, rest.Lister, rest.Watcher
+// and the like, and says by rest.Scoper whether its objects are in namespaces.
+type Custom struct {
+	// Name is the plural, in lower case; NAME/SUBRESOURCE is a subresource.
+	Name string
+	// Versions serve the resource: those of the group if empty.
+	Versions []string
+	// Example is an empty object of the type that New's storage works with. Other versions are converted to it and from it.
+	Example runtime.Object
+	// New makes the storage.
+	New func(*Environment) (rest.Storage, error)
+}
+
+func (c Custom) addHub(t *types, g Group) error {
+	if c.Example == nil || c.New == nil || c.Name == "" {
+		return errors.New("a Custom resource needs Name, Example and New")
+	}
+	return t.addHub(g, c.Example)
+}
+
+func (c Custom) served() []string { return c.Versions }
+
+func (c Custom) storages(e *Environment, _ Group, _ generic.RESTOptionsGetter) (map[string]rest.Storage, error) {
+	storage, err := c.New(e)
+	if err != nil {
+		return nil, fmt.Errorf("resource %s: %w", c.Name, err)
+	}
+	return map[string]rest.Storage{c.Name: storage}, nil
+}
+
+func newOf[T runtime.Object]() T {
+	return reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
+}
+
+func (o Objects[T]) addHub(t *types, g Group) error {
+	if o.Name == "" {
+		return fmt.Errorf("a resource of %T has no Name", *new(T))
+	}
+	if reflect.TypeFor[T]().Kind() != reflect.Pointer {
+		return fmt.Errorf("resource %s: %T is not a pointer to a type", o.Name, *new(T))
+	}
+	for _, version := range o.Versions {
+		if !slices.Contains(g.Versions, version) {
+			return fmt.Errorf("resource %s: version %s is not one of the group", o.Name, version)
+		}
+	}
+	if o.Status {
+		for _, name := range []string{"Spec", "Status"} {
+			if _, ok := reflect.TypeFor[T]().Elem().FieldByName(name); !ok {
+				return fmt.Errorf("resource %s: Status is set, and %T has no field %s", o.Name, *new(T), name)
+			}
+		}
+	}
+	return t.addHub(g, newOf[T]())
+}
+
+func (o Objects[T]) served() []string { return o.Versions }
+
+func (o Objects[T]) storages(e *Environment, g Group, getter generic.RESTOptionsGetter) (map[string]rest.Storage, error) {
+	gvk, list, err := e.types.kindOf(g, newOf[T]())
+	if err != nil {
+		return nil, err
+	}
+	singular := o.Singular
+	if singular == "" {
+		singular = strings.ToLower(gvk.Kind)
+	}
+	resource := schema.GroupResource{Group: g.Name, Resource: o.Name}
+	s := newStrategy(o, e.types.scheme, g)
+	store := &genericregistry.Store{
+		NewFunc:                   func() runtime.Object { return newOf[T]() },
+		NewListFunc:               func() runtime.Object { return list.DeepCopyObject() },
+		PredicateFunc:             s.match,
+		DefaultQualifiedResource:  resource,
+		SingularQualifiedResource: schema.GroupResource{Group: g.Name, Resource: singular},
+		CreateStrategy:            s,
+		UpdateStrategy:            s,
+		DeleteStrategy:            s,
+		ResetFieldsStrategy:       s,
+		TableConvertor:            newTable(resource, o.Columns),
+	}
+	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: getter, AttrFunc: s.attributes}); err != nil {
+		return nil, fmt.Errorf("resource %s: %w", o.Name, err)
+	}
+	all := map[string]rest.Storage{o.Name: &objects{Store: store, shortNames: o.ShortNames, categories: o.Categories}}
+	if o.Status {
+		status := *store
+		update := statusStrategy[T]{s}
+		status.UpdateStrategy, status.ResetFieldsStrategy = update, update
+		all[o.Name+"/status"] = &statusREST{&status}
+	}
+	for name, make := range o.Subresources {
+		storage, err := make(e)
+		if err != nil {
+			return nil, fmt.Errorf("resource %s/%s: %w", o.Name, name, err)
+		}
+		all[o.Name+"/"+name] = storage
+	}
+	return all, nil
+}

@@ -1,0 +1,141 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apiservice
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/conversion"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+)
+
+// types are the types of a service.
+type types struct {
+	// versioned are those that the author has added. It is what documents list.
+	versioned *runtime.Scheme
+	// scheme also has the hub: the Go types that handlers, validation and admission work with, and that all versions are converted to and from.
+	// k8s.io/apiserver calls it the internal version.
+	scheme *runtime.Scheme
+	codecs serializer.CodecFactory
+	// storage are the versions in which objects are written to etcd.
+	storage schema.GroupVersions
+}
+
+func newTypes(s *Service) (*types, error) {
+	t := &types{versioned: runtime.NewScheme(), scheme: runtime.NewScheme()}
+	for _, add := range s.AddToScheme {
+		if err := errors.Join(add(t.versioned), add(t.scheme)); err != nil {
+			return nil, err
+		}
+	}
+	for _, g := range s.Groups {
+		t.storage = append(t.storage, schema.GroupVersion{Group: g.Name, Version: cmp.Or(g.StorageVersion, g.Versions[0])})
+		var priority []schema.GroupVersion
+		for _, version := range g.Versions {
+			priority = append(priority, schema.GroupVersion{Group: g.Name, Version: version})
+		}
+		if err := t.scheme.SetVersionPriority(priority...); err != nil {
+			return nil, err
+		}
+		for _, resource := range g.Resources {
+			if err := resource.addHub(t, g); err != nil {
+				return nil, fmt.Errorf("group %s: %w", g.Name, err)
+			}
+		}
+	}
+	// The generic API server uses these of the group "", version v1.
+	unversioned := schema.GroupVersion{Version: "v1"}
+	metav1.AddToGroupVersion(t.scheme, unversioned)
+	t.scheme.AddUnversionedTypes(unversioned,
+		&metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
+	t.codecs = serializer.NewCodecFactory(t.scheme)
+	return t, nil
+}
+
+// kindOf returns the kind of an object of a group, and an empty list of such objects.
+func (t *types) kindOf(g Group, object runtime.Object) (schema.GroupVersionKind, runtime.Object, error) {
+	gvks, _, err := t.versioned.ObjectKinds(object)
+	if err != nil {
+		return schema.GroupVersionKind{}, nil, fmt.Errorf("AddToScheme does not add the type %T: %w", object, err)
+	}
+	gvk := gvks[0]
+	if gvk.Group != g.Name {
+		return gvk, nil, fmt.Errorf("the type %T is of group %q", object, gvk.Group)
+	}
+	list, err := t.versioned.New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	if err != nil {
+		return gvk, nil, fmt.Errorf("AddToScheme does not add the list of %T: %w", object, err)
+	}
+	return gvk, list, nil
+}
+
+// addHub makes the type of an object that of the hub.
+func (t *types) addHub(g Group, object runtime.Object) error {
+	gvk, list, err := t.kindOf(g, object)
+	if err != nil {
+		return err
+	}
+	if gvk.Version != runtime.APIVersionInternal {
+		t.scheme.AddKnownTypes(schema.GroupVersion{Group: g.Name, Version: runtime.APIVersionInternal}, object, list)
+	}
+	return t.addListConversions(g, gvk.Kind, list)
+}
+
+// addListConversions converts lists of other versions to lists of the hub and back, by their items.
+func (t *types) addListConversions(g Group, kind string, hub runtime.Object) error {
+	for _, version := range g.Versions {
+		list, err := t.versioned.New(schema.GroupVersionKind{Group: g.Name, Version: version, Kind: kind + "List"})
+		if runtime.IsNotRegisteredError(err) || err == nil && reflect.TypeOf(list) == reflect.TypeOf(hub) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, pair := range [][2]any{{list, hub}, {hub, list}} {
+			if err := t.scheme.AddConversionFunc(pair[0], pair[1], convertList); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// convertList is a conversion.ConversionFunc for lists, which are structs with TypeMeta, ListMeta and Items.
+func convertList(from, to any, scope conversion.Scope) error {
+	in, out := reflect.ValueOf(from).Elem(), reflect.ValueOf(to).Elem()
+	out.FieldByName("ListMeta").Set(in.FieldByName("ListMeta"))
+	items := in.FieldByName("Items")
+	converted := reflect.MakeSlice(out.FieldByName("Items").Type(), items.Len(), items.Len())
+	for i := range items.Len() {
+		if err := scope.Convert(items.Index(i).Addr().Interface(), converted.Index(i).Addr().Interface()); err != nil {
+			return err
+		}
+	}
+	if !items.IsNil() {
+		out.FieldByName("Items").Set(converted)
+	}
+	return nil
+}
+
+// AddConversion adds the conversions between two Go types for one kind, both ways. Lists of the kind follow by themselves.
+func AddConversion[A, B any](s *runtime.Scheme, there func(*A, *B) error, back func(*B, *A) error) error {
+	return errors.Join(
+		s.AddConversionFunc((*A)(nil), (*B)(nil), func(a, b any, _ conversion.Scope) error { return there(a.(*A), b.(*B)) }),
+		s.AddConversionFunc((*B)(nil), (*A)(nil), func(b, a any, _ conversion.Scope) error { return back(b.(*B), a.(*A)) }),
+	)
+}
+
+// AddDefaults adds what fills in the defaults of a version of a kind.
+func AddDefaults[P interface {
+	*T
+	runtime.Object
+}, T any](s *runtime.Scheme, setDefaults func(P)) {
+	s.AddTypeDefaultingFunc(P(new(T)), func(object any) { setDefaults(object.(P)) })
+}

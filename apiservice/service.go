@@ -1,0 +1,100 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apiservice
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/kube-openapi/pkg/common"
+
+	"github.com/tripod-k8s/tripod/internal/service"
+)
+
+// Service is an API service.
+type Service struct {
+	// Name is the name of the service in Tripod: a DNS label, not core, extensions or aggregator. Its certificates are for system:tripod:NAME.
+	Name string
+	// Description is the help text of the command.
+	Description string
+	// AddToScheme adds the types of all versions, their defaults and their conversions.
+	AddToScheme []func(*runtime.Scheme) error
+	// Definitions are the schemas in OpenAPI, as k8s.io/kube-openapi/cmd/openapi-gen generates them.
+	Definitions common.GetOpenAPIDefinitions
+	// Groups are what the service serves. There is at least one.
+	Groups []Group
+	// Plugins are admission plugins for the service's own objects. They run after those that change objects in all API servers, in this order.
+	Plugins []Plugin
+	// EtcdPrefix is the default of --etcd-prefix. It is /registry if empty, where kube-apiserver keeps its objects, too.
+	EtcdPrefix string
+	// Hooks run when the service has begun to serve.
+	Hooks []Hook
+}
+
+// Group is an API group.
+type Group struct {
+	// Name is the name of the group, such as wardle.example.com.
+	Name string
+	// Versions are served, the preferred one first.
+	Versions []string
+	// StorageVersion is the version in which objects are written to etcd. It is the first of Versions if empty.
+	StorageVersion string
+	// Resources are the resources of the group: Objects, or Custom.
+	Resources []Resource
+}
+
+// Main runs the service as the command line says, and returns the exit code for [os.Exit].
+func Main(s Service) int {
+	if err := s.validate(); err != nil {
+		fmt.Fprintf(os.Stderr, "Error: this program is wrong: %v\n", err)
+		return 1
+	}
+	return service.Main(s.Description, newOptions(&s), newConfig, newServer)
+}
+
+var (
+	reserved   = []string{"aggregator", "core", "extensions"}
+	apiVersion = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
+)
+
+// validate returns what an author may have got wrong.
+func (s *Service) validate() error {
+	var errs []error
+	if problems := validation.IsDNS1123Label(s.Name); len(problems) > 0 {
+		errs = append(errs, fmt.Errorf("Name %q is not a name of a service: %s", s.Name, problems[0]))
+	}
+	if slices.Contains(reserved, s.Name) {
+		errs = append(errs, fmt.Errorf("Name %q is that of a service of Tripod", s.Name))
+	}
+	if len(s.Groups) == 0 || s.Definitions == nil {
+		errs = append(errs, errors.New("Groups and Definitions are required"))
+	}
+	for _, g := range s.Groups {
+		if problems := validation.IsDNS1123Subdomain(g.Name); len(problems) > 0 {
+			errs = append(errs, fmt.Errorf("group %q: %s", g.Name, problems[0]))
+		}
+		for _, version := range g.Versions {
+			if !apiVersion.MatchString(version) {
+				errs = append(errs, fmt.Errorf("group %s: %q is not a version such as v1 or v1beta1", g.Name, version))
+			}
+		}
+		switch {
+		case len(g.Versions) == 0:
+			errs = append(errs, fmt.Errorf("group %s has no versions", g.Name))
+		case g.StorageVersion != "" && !slices.Contains(g.Versions, g.StorageVersion):
+			errs = append(errs, fmt.Errorf("group %s: StorageVersion %q is not among Versions", g.Name, g.StorageVersion))
+		}
+	}
+	for _, p := range s.Plugins {
+		if p.Name == "" || p.New == nil {
+			errs = append(errs, errors.New("a plugin needs Name and New"))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,190 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apiservice
+
+import (
+	"context"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/names"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// strategy is what k8s.io/apiserver asks about objects of a resource.
+type strategy[T runtime.Object] struct {
+	runtime.ObjectTyper
+	names.NameGenerator
+	Objects[T]
+	group Group
+}
+
+var (
+	_ rest.RESTCreateStrategy  = strategy[*metav1.Status]{}
+	_ rest.RESTUpdateStrategy  = strategy[*metav1.Status]{}
+	_ rest.ResetFieldsStrategy = strategy[*metav1.Status]{}
+)
+
+func newStrategy[T runtime.Object](o Objects[T], typer runtime.ObjectTyper, g Group) strategy[T] {
+	return strategy[T]{typer, names.SimpleNameGenerator, o, g}
+}
+
+// NamespaceScoped implements rest.RESTCreateStrategy.
+func (s strategy[T]) NamespaceScoped() bool { return !s.ClusterScoped }
+
+// AllowCreateOnUpdate implements rest.RESTUpdateStrategy.
+func (s strategy[T]) AllowCreateOnUpdate() bool { return s.CreateOnUpdate }
+
+// AllowUnconditionalUpdate implements rest.RESTUpdateStrategy.
+func (s strategy[T]) AllowUnconditionalUpdate() bool { return s.UnconditionalUpdate }
+
+// Canonicalize implements rest.RESTCreateStrategy.
+func (s strategy[T]) Canonicalize(runtime.Object) {}
+
+// WarningsOnCreate implements rest.RESTCreateStrategy.
+func (s strategy[T]) WarningsOnCreate(context.Context, runtime.Object) []string { return nil }
+
+// WarningsOnUpdate implements rest.RESTUpdateStrategy.
+func (s strategy[T]) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+	return nil
+}
+
+// PrepareForCreate implements rest.RESTCreateStrategy.
+func (s strategy[T]) PrepareForCreate(ctx context.Context, object runtime.Object) {
+	if s.Status {
+		part(object, statusField).SetZero()
+		setGeneration(object, 1)
+	}
+	if s.Prepare != nil {
+		s.Prepare(ctx, object.(T), *new(T))
+	}
+}
+
+// PrepareForUpdate implements rest.RESTUpdateStrategy.
+func (s strategy[T]) PrepareForUpdate(ctx context.Context, object, old runtime.Object) {
+	if s.Status {
+		part(object, statusField).Set(part(old.DeepCopyObject(), statusField))
+	}
+	if s.Prepare != nil {
+		s.Prepare(ctx, object.(T), old.(T))
+	}
+	if s.Status {
+		generation := generationOf(old)
+		if !sameBesidesMetadata(object, old) {
+			generation++
+		}
+		setGeneration(object, generation)
+	}
+}
+
+// Validate implements rest.RESTCreateStrategy.
+func (s strategy[T]) Validate(ctx context.Context, object runtime.Object) field.ErrorList {
+	if s.Objects.Validate == nil {
+		return nil
+	}
+	return s.Objects.Validate(ctx, object.(T))
+}
+
+// ValidateUpdate implements rest.RESTUpdateStrategy.
+func (s strategy[T]) ValidateUpdate(ctx context.Context, object, old runtime.Object) field.ErrorList {
+	if s.Objects.ValidateUpdate == nil {
+		return s.Validate(ctx, object)
+	}
+	return s.Objects.ValidateUpdate(ctx, object.(T), old.(T))
+}
+
+// GetResetFields implements rest.ResetFieldsStrategy.
+func (s strategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	if !s.Status {
+		return nil
+	}
+	return s.inAllVersions("status")
+}
+
+func (s strategy[T]) inAllVersions(paths ...any) map[fieldpath.APIVersion]*fieldpath.Set {
+	sets := map[fieldpath.APIVersion]*fieldpath.Set{}
+	for _, version := range s.group.Versions {
+		set := fieldpath.NewSet()
+		for _, path := range paths {
+			set.Insert(fieldpath.MakePathOrDie(path))
+		}
+		sets[fieldpath.APIVersion(s.group.Name+"/"+version)] = set
+	}
+	return sets
+}
+
+// attributes are what selectors select by.
+func (s strategy[T]) attributes(object runtime.Object) (labels.Set, fields.Set, error) {
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		return nil, nil, err
+	}
+	selectable := fields.Set{"metadata.name": accessor.GetName()}
+	if !s.ClusterScoped {
+		selectable["metadata.namespace"] = accessor.GetNamespace()
+	}
+	return accessor.GetLabels(), selectable, nil
+}
+
+func (s strategy[T]) match(label labels.Selector, field fields.Selector) storage.SelectionPredicate {
+	return storage.SelectionPredicate{Label: label, Field: field, GetAttrs: s.attributes}
+}
+
+// statusStrategy changes nothing but the status.
+type statusStrategy[T runtime.Object] struct{ strategy[T] }
+
+// PrepareForUpdate implements rest.RESTUpdateStrategy.
+func (s statusStrategy[T]) PrepareForUpdate(_ context.Context, object, old runtime.Object) {
+	status := reflect.New(part(object, statusField).Type()).Elem()
+	status.Set(part(object, statusField))
+	managed, version := mustAccess(object).GetManagedFields(), mustAccess(object).GetResourceVersion()
+	reflect.ValueOf(object).Elem().Set(reflect.ValueOf(old.DeepCopyObject()).Elem())
+	part(object, statusField).Set(status)
+	mustAccess(object).SetManagedFields(managed)
+	mustAccess(object).SetResourceVersion(version)
+}
+
+// GetResetFields implements rest.ResetFieldsStrategy.
+func (s statusStrategy[T]) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return s.inAllVersions("spec", "metadata")
+}
+
+const statusField = "Status"
+
+// part returns a field of an object.
+func part(object runtime.Object, name string) reflect.Value {
+	return reflect.ValueOf(object).Elem().FieldByName(name)
+}
+
+func mustAccess(object runtime.Object) metav1.Object {
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		panic(err) // k8s.io/apiserver has decoded its metadata
+	}
+	return accessor
+}
+
+func generationOf(object runtime.Object) int64 { return mustAccess(object).GetGeneration() }
+
+func setGeneration(object runtime.Object, generation int64) {
+	mustAccess(object).SetGeneration(generation)
+}
+
+// sameBesidesMetadata reports whether two objects differ only in their metadata.
+func sameBesidesMetadata(a, b runtime.Object) bool {
+	a, b = a.DeepCopyObject(), b.DeepCopyObject()
+	for _, object := range []runtime.Object{a, b} {
+		part(object, "ObjectMeta").SetZero()
+		part(object, "TypeMeta").SetZero()
+	}
+	return equality.Semantic.DeepEqual(a, b)
+}

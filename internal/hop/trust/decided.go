@@ -1,0 +1,70 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package trust
+
+import (
+	"context"
+	"errors"
+	"reflect"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+
+	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
+)
+
+// Decide returns what an authorizer says about the request of a context, for the envelope of the request.
+func Decide(ctx context.Context, decides authorizer.Authorizer) (*identityv1.Decision, error) {
+	attributes, err := genericapifilters.GetAuthorizerAttributes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	decision, reason, err := decides.Authorize(ctx, attributes)
+	said := &identityv1.Decision{Verdict: identityv1.Decision_VERDICT_NO_OPINION, Reason: reason}
+	switch decision {
+	case authorizer.DecisionAllow:
+		said.Verdict = identityv1.Decision_VERDICT_ALLOW
+	case authorizer.DecisionDeny:
+		said.Verdict = identityv1.Decision_VERDICT_DENY
+	}
+	if err != nil {
+		said.Error = err.Error()
+	}
+	return said, nil
+}
+
+// Decided returns an authorizer that repeats what the aggregator says about a request in its envelope. It asks next about everything else: what
+// the request does besides, such as impersonation, and requests that did not come through the aggregator.
+func Decided(next authorizer.Authorizer) authorizer.Authorizer { return decided{next} }
+
+type decided struct{ next authorizer.Authorizer }
+
+// Authorize implements authorizer.Authorizer.
+func (d decided) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
+	from, _ := ctx.Value(senderKey{}).(sender)
+	said := from.envelope.GetDecision()
+	if said == nil || !isAbout(ctx, attributes, from) {
+		return d.next.Authorize(ctx, attributes)
+	}
+	var err error
+	if said.GetError() != "" {
+		err = errors.New(said.GetError())
+	}
+	switch said.GetVerdict() {
+	case identityv1.Decision_VERDICT_ALLOW:
+		return authorizer.DecisionAllow, said.GetReason(), err
+	case identityv1.Decision_VERDICT_DENY:
+		return authorizer.DecisionDeny, said.GetReason(), err
+	}
+	return authorizer.DecisionNoOpinion, said.GetReason(), err
+}
+
+// isAbout reports whether attributes are those of the request itself, as its sender sent it.
+func isAbout(ctx context.Context, attributes authorizer.Attributes, from sender) bool {
+	if from.user == nil || attributes.GetUser() != from.user {
+		return false // somebody else: the user whom the sender impersonates
+	}
+	own, err := genericapifilters.GetAuthorizerAttributes(ctx)
+	return err == nil && reflect.DeepEqual(own, attributes)
+}
