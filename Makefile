@@ -96,7 +96,7 @@ LONG_TESTS := ./test/compare/identity ./test/compare/encryption ./test/compare/a
 RIGHTS_USED := $(abspath $(BIN))/rights-used
 .PHONY: test-integration
 test-integration: export TRIPOD_RIGHTS_USED_DIR = $(RIGHTS_USED)
-test-integration: build test-assets $(TOOLS)/gotestsum ## Run the tests that start the real binaries (TESTS=./test/suites/envtest/... for some).
+test-integration: build wardle test-assets $(TOOLS)/gotestsum ## Run the tests that start the real binaries (TESTS=./test/suites/envtest/... for some).
 	@rm -rf $(RIGHTS_USED) && mkdir -p $(RIGHTS_USED)
 ifdef TESTS
 	$(GOTESTSUM) -- $(GO_TEST_FLAGS) -count=1 -p 1 -timeout 20m $(TESTS)

@@ -255,7 +255,11 @@ func (f *Fleet) flags(r *Replica, options ReplicaOptions) []string {
 		if f.options.Domain != "" {
 			where = f.named(core)[0]
 		}
-		return slices.Concat(flags, f.serving(r.service), f.backend(r), []string{where, "--authorization-mode=RBAC"})
+		flags = slices.Concat(flags, f.serving(r.service), f.backend(r), []string{where})
+		if r.service == extensions {
+			flags = append(flags, "--authorization-mode=RBAC")
+		}
+		return flags
 	}
 	if f.options.Domain != "" {
 		return slices.Concat(flags, f.serving("apiserver"), f.requestHeader(), []string{"--authorization-mode=RBAC"}, f.named(core), f.named(extensions))

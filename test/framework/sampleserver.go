@@ -27,8 +27,11 @@ type SampleServer struct {
 	Namespace string
 	// CA has issued that certificate.
 	CA []byte
+	// EtcdURL is the URL of its etcd.
+	EtcdURL string
 
-	command Command
+	environment *Environment
+	command     Command
 }
 
 // delegation lets the server ask the cluster who its users are and what they may do, and read what its admission needs. NAME is the namespace.
@@ -62,7 +65,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: sample-apiser
 // NewSampleServer prepares a server: its etcd, its certificate and its rights.
 func (e *Environment) NewSampleServer(t testing.TB, cluster *Cluster) *SampleServer {
 	t.Helper()
-	s := &SampleServer{Cluster: cluster, Namespace: CreateNamespace(t, cluster)}
+	s := &SampleServer{environment: e, Cluster: cluster, Namespace: CreateNamespace(t, cluster)}
 	dir := filepath.Join(e.Dir, s.Namespace)
 	store, err := certs.Open(filepath.Join(dir, "pki"))
 	require.NoError(t, err)
@@ -72,17 +75,20 @@ func (e *Environment) NewSampleServer(t testing.TB, cluster *Cluster) *SampleSer
 	require.NoError(t, err)
 	s.CA, err = os.ReadFile(ca.File())
 	require.NoError(t, err)
-	etcd, err := e.StartEtcd(t.Context(), dir)
+	s.EtcdURL, err = e.StartEtcd(t.Context(), dir)
 	require.NoError(t, err)
 	kubeconfig, err := cluster.UserKubeconfig(dir, "sample-apiserver")
 	require.NoError(t, err)
 	require.NoError(t, cluster.Create(t.Context(), strings.ReplaceAll(delegation, "NAME", s.Namespace)))
 	s.command = Command{Path: e.Binary("test-assets/sample-apiserver"), Dir: dir, Args: []string{
-		"--etcd-servers=" + etcd, "--tls-cert-file=" + store.CertFile("server"), "--tls-private-key-file=" + store.KeyFile("server"),
+		"--etcd-servers=" + s.EtcdURL, "--tls-cert-file=" + store.CertFile("server"), "--tls-private-key-file=" + store.KeyFile("server"),
 		"--kubeconfig=" + kubeconfig, "--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
 	}}
 	return s
 }
+
+// Run has other processes take the place of k8s.io/sample-apiserver: those of a program that has its flags, in bin/.
+func (s *SampleServer) Run(program string) { s.command.Path = s.environment.Binary(program) }
 
 // Command returns the command of a process that serves at a port.
 func (s *SampleServer) Command(name string, port int) Command {

@@ -11,6 +11,7 @@ import (
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/transport"
 
 	"github.com/tripod-k8s/tripod/internal/hop/envelope"
@@ -19,14 +20,20 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/shares"
 )
 
-// seal returns the envelope that tells a backend all that the aggregator found out about the sender of a request.
-func seal(req *http.Request, sender user.Info) (string, error) {
+// seal returns the envelope that tells a backend all that the aggregator found out about the sender of a request. decides may be nil.
+func seal(req *http.Request, sender user.Info, decides authorizer.Authorizer) (string, error) {
 	e := identityv1.Envelope{
 		ClientAddress: req.RemoteAddr,
 		Warnings:      warningsFrom(req.Context()),
 	}
 	if e.Service = trust.ServiceOf(sender); e.Service == "" {
 		e.User = envelope.FromUser(sender)
+		if decides != nil {
+			var err error
+			if e.Decision, err = trust.Decide(req.Context(), decides); err != nil {
+				return "", err
+			}
+		}
 	}
 	if event := audit.AuditContextFrom(req.Context()); event != nil {
 		e.AuditAnnotations = event.GetEventAnnotations()

@@ -18,6 +18,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
@@ -38,6 +39,8 @@ type Forwarder struct {
 	memory     *shares.Memory
 	// onGroupVersion may be nil (see NewForwarder).
 	onGroupVersion func(context.Context, schema.GroupVersion)
+	// decides may be nil (see Decide).
+	decides authorizer.Authorizer
 }
 
 // NewForwarder returns a handler that forwards through the transport of the backend called name. The serializer renders errors. Requests share
@@ -58,6 +61,9 @@ func NewForwarder(
 	return f
 }
 
+// Decide makes the forwarder tell the backend what the authorizer says about each request. Core and extensions find that out themselves.
+func (f *Forwarder) Decide(by authorizer.Authorizer) { f.decides = by }
+
 // ServeHTTP forwards the request.
 func (f *Forwarder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	sender, ok := request.UserFrom(req.Context())
@@ -71,7 +77,7 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	defer share.End()
-	sealed, err := seal(req, sender)
+	sealed, err := seal(req, sender, f.decides)
 	if err != nil {
 		responsewriters.InternalError(w, req, err)
 		return

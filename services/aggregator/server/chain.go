@@ -5,6 +5,7 @@ package server
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -41,6 +42,8 @@ type chains struct {
 	traces bool
 	// forwarders send requests on, each to the backend that owns them.
 	forwarders map[routing.Owner]http.Handler
+	// further are the backends to which the aggregator tells what the policy says.
+	further map[routing.Owner]bool
 	// clients are the connections, and memory is what requests share.
 	clients *clients.Connections
 	memory  *shares.Memory
@@ -108,7 +111,13 @@ func (h *chains) short(c *genericapiserver.Config) http.Handler {
 		authn.FailedHandler(c.Serializer, genericapifilters.Unauthorized(c.Serializer)),
 		c.AuditBackend, c.AuditPolicyRuleEvaluator)
 	failed = proxy.TellWarnings(genericapifilters.WithCacheControl(failed))
-	handler := h.clients.Use(forward(h.forwarders, c), tooMany(c))
+	to := maps.Clone(h.forwarders)
+	for owner, forwarder := range to {
+		if h.further[owner] {
+			to[owner] = h.policy.Gate(forwarder, c)
+		}
+	}
+	handler := h.clients.Use(forward(to, c), tooMany(c))
 	if h.traces {
 		handler = genericapifilters.WithTracing(handler, c.TracerProvider)
 	} else {

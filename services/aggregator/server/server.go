@@ -58,18 +58,22 @@ func New(c *Config) (*Server, error) {
 // buildHandlerChain has the server answer requests by its chains.
 func (c *Config) buildHandlerChain(health *health.Handler, stop *shutdown) {
 	serializer := c.generic.Serializer
-	forwarders := map[routing.Owner]http.Handler{}
+	forwarders, further := map[routing.Owner]http.Handler{}, map[routing.Owner]bool{}
 	for _, b := range c.backends {
 		await := b.discovery.Await
 		if b == c.core {
 			await = nil
 		}
-		forwarders[routing.Owner(b.Name())] = proxy.NewForwarder(b.Name(), c.traced(b), c.memory, serializer, await)
+		owner, forwarder := routing.Owner(b.Name()), proxy.NewForwarder(b.Name(), c.traced(b), c.memory, serializer, await)
+		if further[owner] = b.further > 0; further[owner] {
+			forwarder.Decide(c.generic.Authorization.Authorizer)
+		}
+		forwarders[owner] = forwarder
 	}
 	chains := &chains{
 		table: c.table, policy: c.policy, webhooks: c.webhooks, stop: stop, traces: c.traces(),
 		clients: c.clients, memory: c.memory,
-		answerTimeout: c.generic.RequestTimeout + answerSlack, forwarders: forwarders,
+		answerTimeout: c.generic.RequestTimeout + answerSlack, forwarders: forwarders, further: further,
 	}
 	c.generic.BuildHandlerChainFunc = func(own http.Handler, config *genericapiserver.Config) http.Handler {
 		return chains.build(refuseUnknownServices(health.Wrap(own), c.table.Backends(), serializer), config)

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 			of, _, _ := strings.Cut(name, "-")
 			return framework.ReplicaOptions{
 				Name: name, Binary: env.Binary("tripod-extensions"), Later: later,
-				Args: append([]string{"--etcd-prefix=/services/" + of, "--disable-admission-plugins=ResourceQuota"}, args...),
+				Args: append([]string{"--etcd-prefix=/services/" + of, "--disable-admission-plugins=ResourceQuota", "--authorization-mode=RBAC"}, args...),
 			}
 		}
 		fleet, err = env.StartFleet(ctx, framework.FleetOptions{Replicas: []framework.ReplicaOptions{
