@@ -29,7 +29,7 @@ func flagsOf(container string) *pflag.FlagSet {
 		named = aggregatoroptions.New().Flags()
 	case "core":
 		named = coreoptions.New().Flags()
-	case "extensions":
+	case "extensions", "wardle": // the flags of an API service are among those of extensions
 		named = extensionsoptions.New().Flags()
 	case "etcd":
 		etcd := flag.NewFlagSet(container, flag.ContinueOnError)

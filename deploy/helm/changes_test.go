@@ -28,6 +28,7 @@ type change struct {
 }
 
 var changes = []change{
+	{path: "services", value: "{wardle: {image: {repository: example.com/wardle}}}", want: "- --backend=wardle=dns:///tripod-wardle.control.svc:6443"},
 	{path: "nameOverride", value: "other", want: "app.kubernetes.io/name: other", alone: true},
 	{path: "fullnameOverride", value: "api", want: "name: api-core", alone: true},
 	{path: "commonLabels", value: "{team: platform}", want: "team: platform"},

@@ -33,25 +33,29 @@ import (
 // stored are directories in etcd by what is there.
 var stored = map[string]string{
 	"built-in": "/registry/secrets/", "definitions": "/registry/apiextensions.k8s.io/customresourcedefinitions/",
-	"custom": "/registry/example.com/boats/", "APIServices": "/registry/apiregistration.k8s.io/apiservices/",
+	"custom": "/registry/example.com/boats/", "flunders": "/registry/wardle.example.com/flunders/", "queries": "/services/search/search.example.com/queries/",
+	"APIServices": "/registry/apiregistration.k8s.io/apiservices/",
 }
 
 // TestWhatAPodCanReadInEtcd makes the certificates of a release and its etcds. It tries with each certificate that a pod has what it can read.
 func TestWhatAPodCanReadInEtcd(t *testing.T) {
-	all := []string{"APIServices", "built-in", "custom", "definitions"}
+	all := []string{"APIServices", "built-in", "custom", "definitions", "flunders", "queries"}
+	ofExtensions := []string{"custom", "definitions", "flunders"} // they have the prefix of custom resources
 	for mode, want := range map[string]map[string][]string{
 		"shared": {
-			"core -> etcd": {"built-in"}, "extensions -> etcd": {"custom", "definitions"}, "aggregator -> etcd": {"APIServices"},
-			"etcd-snapshot -> etcd": all, "etcd-access -> etcd": all,
+			"core -> etcd": {"built-in"}, "extensions -> etcd": ofExtensions, "aggregator -> etcd": {"APIServices"},
+			"wardle -> etcd": {"flunders"}, "search -> etcd": {"queries"}, "etcd-snapshot -> etcd": all, "etcd-access -> etcd": all,
 		},
 		"perService": {
-			"core -> etcd": {"built-in"}, "aggregator -> etcd": {"APIServices"}, "extensions -> etcd-extensions": {"custom", "definitions"},
+			"core -> etcd": {"built-in"}, "aggregator -> etcd": {"APIServices"}, "extensions -> etcd-extensions": ofExtensions,
+			"wardle -> etcd": {"flunders"}, "search -> etcd": {"queries"},
 			"etcd-snapshot -> etcd": all, "etcd-access -> etcd": all,
 			"etcd-extensions-snapshot -> etcd-extensions": all, "etcd-extensions-access -> etcd-extensions": all,
 		},
 	} {
 		t.Run(mode, func(t *testing.T) {
-			r := render(t, "etcd: {mode: "+mode+", snapshots: {enabled: true}}")
+			r := render(t, "etcd: {mode: "+mode+", snapshots: {enabled: true}}\n"+
+				"services: {wardle: {image: {repository: a}, groups: [wardle.example.com]}, search: {image: {repository: a}}}")
 			var made secrets.Config
 			require.NoError(t, yaml.UnmarshalStrict([]byte(find(t, r, "ConfigMap", "tripod-certificates", &corev1.ConfigMap{}).Data["config.yaml"]), &made))
 			got := map[string][]string{}
@@ -61,7 +65,17 @@ func TestWhatAPodCanReadInEtcd(t *testing.T) {
 					continue
 				}
 				clients := clientsOf(t, issued)
-				require.NoError(t, access.Apply(t.Context(), clients["tripod-"+etcd+"-client"], access.Options{Prefix: "/registry", Progress: func(string) {}}))
+				options := access.Options{Prefix: "/registry", Progress: func(string) {}}
+				for _, p := range r.pods(t) {
+					for _, arg := range p.spec.Containers[0].Args {
+						if given, ok := strings.CutPrefix(arg, "--service="); ok && name(p) == etcd+"-access" {
+							service, err := access.ParseService(given)
+							require.NoError(t, err)
+							options.Services = append(options.Services, service)
+						}
+					}
+				}
+				require.NoError(t, access.Apply(t.Context(), clients["tripod-"+etcd+"-client"], options))
 				for _, p := range r.pods(t) {
 					for _, secret := range p.secrets() {
 						if readable := readableBy(t, clients[secret]); len(readable) > 0 {

@@ -77,7 +77,7 @@ func TestAllIsDeniedThatIsNotAllowed(t *testing.T) {
 
 func TestWhoReachesWhom(t *testing.T) {
 	const https, grpc, client, peer, metrics = 6443, 6444, 2379, 2380, 2381
-	r := render(t, "extensions: {replicas: 0}\netcd: {mode: perService, snapshots: {enabled: true}}\nnetworkPolicy: {outside: [{ipBlock: {cidr: 192.0.2.0/24}}]}")
+	r := render(t, "services: {wardle: {image: {repository: a}}}\nextensions: {replicas: 0}\netcd: {mode: perService, snapshots: {enabled: true}}\nnetworkPolicy: {outside: [{ipBlock: {cidr: 192.0.2.0/24}}]}")
 	policies := networkPolicies(t, r)
 	want := map[string]bool{}
 	for _, connection := range []struct {
@@ -86,6 +86,10 @@ func TestWhoReachesWhom(t *testing.T) {
 	}{
 		{"aggregator", "core", []int{https, grpc}},
 		{"aggregator", "extensions", []int{https, grpc}},
+		{"aggregator", "wardle", []int{https, grpc}},
+		{"wardle", "aggregator", []int{https}},
+		{"wardle", "core", []int{https}},
+		{"wardle", "etcd", []int{client}},
 		{"core", "aggregator", []int{https}},
 		{"extensions", "aggregator", []int{https}},
 		{"extensions", "core", []int{https}},

@@ -68,6 +68,7 @@ func TestOnlyWhoNeedsAKeyHasIt(t *testing.T) {
 		"aggregator": {"aggregator", "front-proxy-client", "apiserver", "etcd-client-aggregator"},
 		"core":       {"core", "front-proxy-client", "kubelet-client", "service-account", "etcd-client-core"},
 		"extensions": {"extensions", "etcd-client-extensions", "etcd-extensions-client-extensions"},
+		"wardle":     {"wardle", "etcd-client-wardle"},
 		"etcd":       {"etcd-server", "etcd-extensions-server"},
 	}
 	forEachProfile(t, func(t *testing.T, r release) {

@@ -5,7 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 
 {{- /* The flags of a service, as lines of a YAML list: dict root, component, values. */ -}}
 {{- define "tripod.arguments" -}}
-{{- include (printf "tripod.arguments.%s" .component) . }}
+{{- include (printf "tripod.arguments.%s" (ternary "further" .component (eq (include "tripod.isFurther" .) "true"))) . }}
 {{- include "tripod.arguments.shared" . }}
 {{- include "tripod.arguments.etcd" . }}
 {{- include "tripod.arguments.audit" . }}
@@ -51,6 +51,13 @@ SPDX-License-Identifier: Apache-2.0
 {{- include "tripod.arguments.admission.known" (dict "admission" $values.admission "known" (concat (include "tripod.admission.anything" . | fromJsonArray) (list "NamespaceAutoProvision" "NamespaceExists" "NamespaceLifecycle" "ResourceQuota"))) }}
 {{- end -}}
 
+{{- define "tripod.arguments.further" -}}
+{{- include "tripod.arguments.backend" . }}
+- --core-servers=dns:///{{ include "tripod.fullname" .root }}-core.{{ .root.Release.Namespace }}.svc:6443
+- --aggregator-servers=https://{{ include "tripod.host" .root }}:{{ .root.Values.service.port }}
+{{- include "tripod.arguments.admission.known" (dict "admission" .root.Values.admission "known" (list "MutatingAdmissionPolicy" "MutatingAdmissionWebhook" "NamespaceLifecycle" "ValidatingAdmissionPolicy" "ValidatingAdmissionWebhook")) }}
+{{- end -}}
+
 {{- /* The plugins that decide about objects of any kind, in namespaces or not, as JSON. All other plugins concern built-in objects only. */ -}}
 {{- define "tripod.admission.anything" -}}
 {{- list "AlwaysAdmit" "AlwaysDeny" "MutatingAdmissionPolicy" "MutatingAdmissionWebhook" "OwnerReferencesPermissionEnforcement" "ValidatingAdmissionPolicy" "ValidatingAdmissionWebhook" | toJson -}}
@@ -76,6 +83,13 @@ SPDX-License-Identifier: Apache-2.0
 {{- range list "core" "extensions" }}
 - --{{ . }}-servers=dns:///{{ $fullname }}-{{ . }}.{{ $.root.Release.Namespace }}.svc:6443
 - --{{ . }}-grpc-servers=dns:///{{ $fullname }}-{{ . }}.{{ $.root.Release.Namespace }}.svc:6444
+{{- end }}
+{{- range $name := include "tripod.further" .root | fromJsonArray }}
+- --backend={{ . }}=dns:///{{ $fullname }}-{{ . }}.{{ $.root.Release.Namespace }}.svc:6443
+- --backend-grpc={{ . }}=dns:///{{ $fullname }}-{{ . }}.{{ $.root.Release.Namespace }}.svc:6444
+{{- with (get $.root.Values.services .).balance }}
+- --backend-balance={{ $name }}={{ . }}
+{{- end }}
 {{- end }}
 {{- include "tripod.arguments.admission.known" (dict "admission" .root.Values.admission "known" (include "tripod.admission.anything" . | fromJsonArray)) }}
 {{- end -}}
@@ -152,11 +166,11 @@ SPDX-License-Identifier: Apache-2.0
 - --etcd-certfile=/etc/tripod/pki/etcd-client/tls.crt
 - --etcd-keyfile=/etc/tripod/pki/etcd-client/tls.key
 {{- end }}
-- --etcd-prefix={{ .root.Values.etcd.prefix }}
-{{- if .root.Values.etcd.enabled }}
+- --etcd-prefix={{ include "tripod.further.prefix" . }}
+{{- if and .root.Values.etcd.enabled (not (include "tripod.further.etcd" . | fromJson)) }}
 {{- /* Only the user root of etcd may know the size of the database. */}}
 - --etcd-db-metric-poll-interval=0
-{{- if eq .component "aggregator" }}
+{{- if or (eq .component "aggregator") (include "tripod.isFurther" .) }}
 {{- /* Core does it. */}}
 - --etcd-compaction-interval=0
 {{- end }}

@@ -9,7 +9,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- $files := dict -}}
 {{- with $values.audit.policy -}}{{- $_ := set $files "audit-policy.yaml" . -}}{{- end -}}
 {{- with $values.authorization.config -}}{{- $_ := set $files "authorization.yaml" . -}}{{- end -}}
-{{- if ne .component "extensions" -}}
+{{- if has .component (list "aggregator" "core") -}}
 {{- with $values.authentication.config -}}{{- $_ := set $files "authentication.yaml" . -}}{{- end -}}
 {{- end -}}
 {{- with $values.admission.config -}}{{- $_ := set $files "admission.yaml" . -}}{{- end -}}
@@ -26,6 +26,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- define "tripod.encryption.secret" -}}
 {{- with .root.Values.encryption -}}
 {{- if and (eq $.component "aggregator") (ne (include "tripod.encryption.apiServices" .) "true") -}}
+{{- else if and (include "tripod.isFurther" $) (not (include "tripod.values" $ | fromJson).encryption) -}}
 {{- else if .existingSecret -}}
 {{ .existingSecret }}
 {{- else if .config -}}
@@ -73,5 +74,6 @@ true
 {{- $mounts = append $mounts (dict "name" $name "mountPath" (printf "/etc/tripod/%s" $name) "readOnly" true) -}}
 {{- end -}}
 {{- end -}}
-{{- dict "volumes" (concat $volumes (get $values .component).volumes) "mounts" (concat $mounts (get $values .component).volumeMounts) | toJson -}}
+{{- $own := include "tripod.values" . | fromJson -}}
+{{- dict "volumes" (concat $volumes $own.volumes) "mounts" (concat $mounts $own.volumeMounts) | toJson -}}
 {{- end -}}

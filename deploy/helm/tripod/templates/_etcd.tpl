@@ -36,7 +36,10 @@ etcd
 {{- /* The URLs of the etcd that a component uses: dict root, component. */ -}}
 {{- define "tripod.etcd.servers" -}}
 {{- $etcd := .root.Values.etcd -}}
-{{- if $etcd.enabled -}}
+{{- $own := include "tripod.further.etcd" . | fromJson -}}
+{{- if $own -}}
+{{- join "," $own.servers -}}
+{{- else if $etcd.enabled -}}
 {{- include "tripod.etcd.members" (dict "root" .root "name" (include "tripod.etcd.name" .)) -}}
 {{- else if and (eq $etcd.mode "perService") (eq .component "extensions") -}}
 {{- join "," $etcd.external.extensionsServers | required "etcd.external.extensionsServers is needed where etcd.mode is perService and etcd.enabled is false" -}}
@@ -48,8 +51,10 @@ etcd
 {{- /* The components that use an etcd of the release: dict root, name. */ -}}
 {{- define "tripod.etcd.users" -}}
 {{- $users := list -}}
-{{- range $component := list "aggregator" "core" "extensions" -}}
-{{- if eq $.name (include "tripod.etcd.name" (dict "root" $.root "component" $component)) -}}{{- $users = append $users $component -}}{{- end -}}
+{{- range $component := include "tripod.components" .root | fromJsonArray -}}
+{{- $context := dict "root" $.root "component" $component -}}
+{{- $own := include "tripod.further.etcd" $context | fromJson -}}
+{{- if and (not $own) (eq $.name (include "tripod.etcd.name" $context)) -}}{{- $users = append $users $component -}}{{- end -}}
 {{- end -}}
 {{- toJson $users -}}
 {{- end -}}
@@ -73,8 +78,13 @@ until an upgrade has succeeded. So this looks at the Deployments, before Helm ch
 the certificate is of the user root, for Jobs. */ -}}
 {{- define "tripod.etcd.secret" -}}
 {{- $etcd := .root.Values.etcd -}}
-{{- if $etcd.enabled -}}
+{{- $own := include "tripod.further.etcd" . | fromJson -}}
+{{- if $own -}}
+{{- $own.secret -}}
+{{- else if $etcd.enabled -}}
 {{- include "tripod.fullname" .root }}-{{ include "tripod.etcd.name" . }}-client{{ if not .administrator }}-{{ .component }}{{ end }}
+{{- else if and (include "tripod.isFurther" .) (include "tripod.values" . | fromJson).etcd.secret -}}
+{{- (include "tripod.values" . | fromJson).etcd.secret -}}
 {{- else if and (not .administrator) (get $etcd.external.serviceSecrets .component) -}}
 {{- get $etcd.external.serviceSecrets .component -}}
 {{- else if and (eq $etcd.mode "perService") (eq .component "extensions") -}}

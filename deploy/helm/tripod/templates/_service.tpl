@@ -5,7 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 
 {{- /* The Deployment of a service: dict root, component. */ -}}
 {{- define "tripod.deployment" -}}
-{{- $values := get .root.Values .component -}}
+{{- $values := include "tripod.values" . | fromJson -}}
 {{- $context := merge (dict "values" $values "name" .component) . -}}
 {{- $files := fromJson (include "tripod.config.volumes" $context) -}}
 apiVersion: apps/v1
@@ -45,8 +45,13 @@ spec:
       terminationGracePeriodSeconds: {{ add $values.shutdown.delay $values.shutdown.watches $values.shutdown.requests }}
       containers:
         - name: {{ .component }}
+          {{- if include "tripod.isFurther" . }}
+          image: {{ $values.image.repository }}:{{ $values.image.tag }}
+          imagePullPolicy: {{ $values.image.pullPolicy }}
+          {{- else }}
           image: {{ include "tripod.image" (merge (dict "name" (printf "tripod-%s" .component)) .) }}
           imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+          {{- end }}
           args:
             {{- include "tripod.arguments" $context | trim | nindent 12 }}
           env:

@@ -1,0 +1,101 @@
+{{- /*
+Copyright The Tripod Authors.
+SPDX-License-Identifier: Apache-2.0
+*/ -}}
+
+{{- /* The names of the further API services, as a JSON list. */ -}}
+{{- define "tripod.further" -}}
+{{- keys .Values.services | sortAlpha | toJson -}}
+{{- end -}}
+
+{{- /* The names of all services, as a JSON list. */ -}}
+{{- define "tripod.components" -}}
+{{- concat (list "aggregator" "core" "extensions") (include "tripod.further" . | fromJsonArray) | toJson -}}
+{{- end -}}
+
+{{- /* The names of the services that the aggregator sends requests to, as a JSON list. */ -}}
+{{- define "tripod.backends" -}}
+{{- concat (list "core" "extensions") (include "tripod.further" . | fromJsonArray) | toJson -}}
+{{- end -}}
+
+{{- /* Whether a component is a further API service, true or nothing: dict root, component. */ -}}
+{{- define "tripod.isFurther" -}}
+{{- if hasKey .root.Values.services .component -}}true{{- end -}}
+{{- end -}}
+
+{{- /* The values of a service, as JSON: dict root, component. */ -}}
+{{- define "tripod.values" -}}
+{{- if include "tripod.isFurther" . -}}
+{{- $values := deepCopy (get .root.Values.services .component) -}}
+{{- include "tripod.values.fill" (dict "values" $values "defaults" (include "tripod.values.defaults" . | fromYaml)) -}}
+{{- $_ := set $values "extraArgs" $values.args -}}
+{{- toJson $values -}}
+{{- else -}}
+{{- get .root.Values .component | toJson -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The values of a further API service that are not given. The comments of services in values.yaml describe them. */ -}}
+{{- define "tripod.values.defaults" -}}
+image: {tag: latest, pullPolicy: IfNotPresent}
+args: []
+groups: []
+balance: ""
+encryption: false
+etcd: {servers: [], secret: ""}
+replicas: 1
+autoscaling: {enabled: false, minReplicas: 2, maxReplicas: 5, averageCPU: "1", averageMemory: "", metrics: [], behavior: {}}
+podDisruptionBudget: {enabled: true, maxUnavailable: 1}
+resources:
+  requests: {cpu: 100m, memory: 64Mi}
+  limits: {memory: 512Mi}
+goGC: ""
+shutdown: {delay: 5, watches: 10, requests: 30}
+env: []
+volumes: []
+volumeMounts: []
+podLabels: {}
+podAnnotations: {}
+nodeSelector: {}
+tolerations: []
+affinity: {}
+topologySpreadConstraints: null
+priorityClassName: ""
+{{- end -}}
+
+{{- /* Adds defaults to values, also below maps: dict values, defaults. It keeps false and 0, which merge would not. */ -}}
+{{- define "tripod.values.fill" -}}
+{{- range $key, $default := .defaults -}}
+{{- $given := get $.values $key -}}
+{{- if not (hasKey $.values $key) -}}
+{{- $_ := set $.values $key $default -}}
+{{- else if and (kindIs "map" $default) (kindIs "map" $given) -}}
+{{- include "tripod.values.fill" (dict "values" $given "defaults" $default) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The directories of a further API service in the etcd of the release, comma separated: dict root, component. */ -}}
+{{- define "tripod.further.directories" -}}
+{{- $directories := list -}}
+{{- range (include "tripod.values" . | fromJson).groups -}}
+{{- $directories = append $directories (printf "%s/%s" (trimSuffix "/" $.root.Values.etcd.prefix) .) -}}
+{{- end -}}
+{{- join "," $directories | default (include "tripod.further.prefix" .) -}}
+{{- end -}}
+
+{{- /* The --etcd-prefix of a service: that of all services if it names its groups, and a directory of its own if not: dict root, component. */ -}}
+{{- define "tripod.further.prefix" -}}
+{{- if and (include "tripod.isFurther" .) (not (include "tripod.values" . | fromJson).groups) -}}
+/services/{{ .component }}
+{{- else -}}
+{{ .root.Values.etcd.prefix }}
+{{- end -}}
+{{- end -}}
+
+{{- /* The etcd that a further API service has for itself, as JSON {servers, secret}: dict root, component. */ -}}
+{{- define "tripod.further.etcd" -}}
+{{- $own := dict -}}
+{{- if include "tripod.isFurther" . -}}{{- $own = (include "tripod.values" . | fromJson).etcd -}}{{- end -}}
+{{- ternary $own dict (not (empty $own.servers)) | toJson -}}
+{{- end -}}
