@@ -83,8 +83,9 @@ type dashboard struct {
 
 func TestDashboards(t *testing.T) {
 	known := knownMetrics(t)
-	r := render(t, "metrics: {dashboards: {enabled: true}}")
-	for _, name := range []string{"overview", "aggregator", "core", "extensions"} {
+	assert.NotContains(t, render(t, "metrics: {dashboards: {enabled: true}}").text, "name: tripod-dashboard-services\n", "without further services")
+	r := render(t, merged(t, wardle, "metrics: {dashboards: {enabled: true}}"))
+	for _, name := range []string{"overview", "aggregator", "core", "extensions", "services"} {
 		var board dashboard
 		config := find(t, r, "ConfigMap", "tripod-dashboard-"+name, &corev1.ConfigMap{})
 		require.NoError(t, json.Unmarshal([]byte(config.Data["tripod-"+name+".json"]), &board))
@@ -109,8 +110,8 @@ func TestDashboards(t *testing.T) {
 }
 
 func TestBackendsAreScrapedThroughTheAggregator(t *testing.T) {
-	r := render(t, "metrics: {serviceMonitor: {enabled: true}}")
-	for _, name := range []string{"core", "extensions"} {
+	r := render(t, merged(t, wardle, "metrics: {serviceMonitor: {enabled: true}}"))
+	for _, name := range []string{"core", "extensions", "wardle"} {
 		endpoint := find(t, r, "ServiceMonitor", "tripod-"+name, &serviceMonitor{}).Spec.Endpoints[0]
 		replacements := map[string]string{}
 		for _, config := range endpoint.RelabelConfigs {

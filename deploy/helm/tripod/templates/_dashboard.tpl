@@ -3,7 +3,7 @@ Copyright The Tripod Authors.
 SPDX-License-Identifier: Apache-2.0
 */ -}}
 
-{{- /* A dashboard for Grafana, as JSON, from a short description in monitoring/dashboards: dict name, title, rows. */ -}}
+{{- /* A dashboard for Grafana, as JSON, from a short description in monitoring/dashboards: dict name, title, rows, variable. */ -}}
 {{- define "tripod.dashboard" -}}
 {{- $datasource := dict "type" "prometheus" "uid" "${datasource}" -}}
 {{- $panels := list -}}
@@ -27,12 +27,17 @@ SPDX-License-Identifier: Apache-2.0
 {{- end -}}
 {{- $y = add $y 8 -}}
 {{- end -}}
+{{- $more := list -}}
+{{- with .variable -}}
+{{- $more = append $more (dict "name" .name "type" "query" "label" .label "datasource" $datasource "refresh" 2 "multi" true "includeAll" true
+  "definition" .values "query" (dict "query" .values "refId" .name)) -}}
+{{- end -}}
 {{- dict "uid" (printf "tripod-%s" .name) "title" .title "tags" (list "tripod") "schemaVersion" 39 "editable" true "refresh" "30s"
   "time" (dict "from" "now-1h" "to" "now") "timezone" "browser" "panels" $panels
   "links" (list (dict "title" "Tripod" "type" "dashboards" "tags" (list "tripod") "asDropdown" false "includeVars" true "keepTime" true))
-  "templating" (dict "list" (list
+  "templating" (dict "list" (concat (list
     (dict "name" "datasource" "type" "datasource" "query" "prometheus" "label" "Data source")
     (dict "name" "namespace" "type" "query" "label" "Namespace" "datasource" $datasource "refresh" 2
       "definition" "label_values(up{tripod_service=\"aggregator\"}, namespace)"
-      "query" (dict "query" "label_values(up{tripod_service=\"aggregator\"}, namespace)" "refId" "namespace")))) | toJson -}}
+      "query" (dict "query" "label_values(up{tripod_service=\"aggregator\"}, namespace)" "refId" "namespace"))) $more)) | toJson -}}
 {{- end -}}
