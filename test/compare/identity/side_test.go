@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -36,7 +37,10 @@ func (s *side) prepare(ctx context.Context) error {
 	}
 	for path := range servers {
 		err := framework.Poll(ctx, "the policy is in force for "+path, func(ctx context.Context) error {
-			_, err := s.whoAt(ctx, s.cluster.Admin(), path)
+			who, err := s.whoAt(ctx, s.cluster.Admin(), path)
+			if err == nil && !strings.HasPrefix(who, "name ") {
+				err = errors.New(who)
+			}
 			return err
 		})
 		if err != nil {
@@ -106,9 +110,10 @@ func whoAmI(ctx context.Context, config *rest.Config) (authenticationv1.UserInfo
 	return review.Status.UserInfo, a, err
 }
 
-// whoAt returns whom admission for the objects of a path takes the user for, or how the request failed before.
+// whoAt returns the user that admission sees for the objects of a path, or how the request failed before. It sends a dry run, so that nothing is
+// created before the policy is in force.
 func (s *side) whoAt(ctx context.Context, config *rest.Config, path string) (string, error) {
-	a, err := send(ctx, config, http.MethodPost, path, nil, servers[path])
+	a, err := send(ctx, config, http.MethodPost, path+"?dryRun=All", nil, servers[path])
 	if err != nil {
 		return "", err
 	}

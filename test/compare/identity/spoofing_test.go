@@ -222,7 +222,7 @@ func (f *fleet) otherCertificates(t testing.TB) map[string]keyPair {
 	ca, err := store.Authority("service-ca", "")
 	require.NoError(t, err)
 	for name, leaf := range map[string]certs.Leaf{
-		"another-service":     {CommonName: "system:tripod:other", Client: true},
+		"not-a-service":       {CommonName: "system:tripod:Not.A.Service", Client: true},
 		"aggregator-dns-only": {CommonName: "other", DNSNames: []string{"aggregator.tripod-system.svc"}, Client: true},
 		"aggregator-no-case":  {CommonName: "System:Tripod:Aggregator", Client: true},
 		"aggregator-org":      {CommonName: "other", Organizations: []string{trust.Aggregator}, Client: true},
@@ -236,9 +236,17 @@ func (f *fleet) otherCertificates(t testing.TB) map[string]keyPair {
 
 // A service other than the aggregator is itself, whatever its headers say, and may do what is meant for it.
 func (f *fleet) servicesSpeakForNobodyElse(t *testing.T) {
+	store, err := certs.Open(f.PKI)
+	require.NoError(t, err)
+	ca, err := store.Authority("service-ca", "")
+	require.NoError(t, err)
+	_, err = ca.Ensure("another-service", certs.Leaf{CommonName: trust.UserOf("other"), Client: true})
+	require.NoError(t, err)
 	for _, test := range []struct{ replica, certificate, method, path string }{
 		{"core-0", "extensions", http.MethodGet, secretsPath},
+		{"core-0", "another-service", http.MethodGet, secretsPath},
 		{"extensions-0", "core", http.MethodDelete, gadgetsPath},
+		{"extensions-0", "another-service", http.MethodDelete, gadgetsPath},
 	} {
 		config := f.Backend(test.replica, test.certificate)
 		for name, header := range map[string]http.Header{
@@ -257,6 +265,7 @@ func (f *fleet) servicesSpeakForNobodyElse(t *testing.T) {
 	}
 	for _, test := range []struct{ replica, certificate, path string }{
 		{"core-0", "extensions", "/api/v1/namespaces"},
+		{"core-0", "another-service", "/api/v1/namespaces"},
 		{"extensions-0", "core", gadgetsPath},
 	} {
 		a, err := send(t.Context(), f.Backend(test.replica, test.certificate), http.MethodGet, test.path, nil, "")
