@@ -4,14 +4,18 @@
 package proxy
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"k8s.io/apiserver/pkg/endpoints/request"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 
@@ -84,4 +88,33 @@ func TestAnAnswerToARequestForATunnelEndsIfNobodyReadsIt(t *testing.T) {
 		t.Log("waiting for " + name)
 		<-ended
 	}
+}
+
+func TestAClientCancelsFewWatchesASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cancel := context.CancelFunc(nil)
+		answered := roundTripper(func(req *http.Request) (*http.Response, error) {
+			cancel() // as soon as there is an answer
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody}, nil
+		})
+		front := NewForwarder("core", answered, shares.New(64<<20), aggregatorscheme.Codecs, nil)
+		watch := func() int {
+			var ctx context.Context
+			ctx, cancel = context.WithCancel(request.WithUser(t.Context(), jane))
+			defer cancel()
+			req := classified(t, httptest.NewRequestWithContext(ctx, http.MethodGet, forObjects+"?watch=true", nil))
+			req.ProtoMajor = 2
+			w := httptest.NewRecorder()
+			front.ServeHTTP(w, req)
+			return w.Code
+		}
+		for range 2 {
+			begun := 0
+			for ; begun < 100 && watch() == http.StatusOK; begun++ {
+			}
+			assert.InDelta(t, 8, begun, 1, "watches that a client could begin")
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+	})
 }

@@ -76,7 +76,13 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		TooMany(f.serializer, w, req)
 		return
 	}
-	defer share.End()
+	defer func() {
+		if cancelled(req) {
+			share.EndCancelled()
+		} else {
+			share.End()
+		}
+	}()
 	sealed, err := seal(req, sender, f.decides)
 	if err != nil {
 		responsewriters.InternalError(w, req, err)

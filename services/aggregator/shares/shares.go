@@ -21,6 +21,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -30,9 +31,11 @@ const (
 	// requestCost is what a request takes without its body and answer: goroutines, their stacks, headers, and the state of its streams. 1,400 idle
 	// watches took 63 KiB each, garbage included (test/disturb/attacks).
 	requestCost = 64 << 10
-	// cancelledCost is what a request takes in addition if its client cancels it before the answer. The backend still works on it, for nobody. So a
-	// user can have only a few of these.
-	cancelledCost = 1 << 20
+	// cancelledCost is what a request takes in addition if its client cancels it within cancelledFor, and for how long it counts at least. The
+	// backend still works on it, for nobody. Each may keep a processor busy for 10 ms, such as with an object of 1 MiB. So a user can have only a
+	// few of these at a time.
+	cancelledCost = 4 << 20
+	cancelledFor  = time.Second
 	// unlimited is the limit if the process has no memory limit.
 	unlimited = 2 << 30
 )
@@ -87,15 +90,17 @@ func (m *Memory) Begin(req *http.Request, sender user.Info) *Share {
 	if arrived == nil || arrived.holds == 0 {
 		s := m.begin(name, requestCost+SizeOf(req.Header)+body)
 		if s != nil {
-			s.begun = true
+			s.begun = time.Now()
 		}
 		return s
 	}
-	if !arrived.begun && !arrived.move(name, body) {
-		refusals.WithLabelValues(refusedRequest).Inc()
-		return nil
+	if arrived.begun.IsZero() {
+		if !arrived.move(name, body) {
+			refusals.WithLabelValues(refusedRequest).Inc()
+			return nil
+		}
+		arrived.begun = time.Now()
 	}
-	arrived.begun = true
 	arrived.holds++
 	return arrived
 }
@@ -174,8 +179,10 @@ type Share struct {
 	memory *Memory
 	user   *holder
 	bytes  int64
-	// begun is set once the share is its sender's.
-	begun bool
+	// begun is when the share became its sender's.
+	begun time.Time
+	// cancelled is set once the share has taken cancelledCost.
+	cancelled bool
 	// holds counts the calls of End that are still to come.
 	holds int
 }
@@ -234,8 +241,8 @@ func (s *Share) Add(bytes int64) {
 func (s *Share) Cancelled() {
 	s.memory.mu.Lock()
 	defer s.memory.mu.Unlock()
-	if s.holds > 0 {
-		s.take(cancelledCost)
+	if s.holds > 0 && !s.cancelled {
+		s.cancelled = s.take(cancelledCost)
 	}
 }
 
@@ -253,6 +260,18 @@ func (s *Share) End() {
 	if s.holds--; s.holds == 0 {
 		s.end()
 	}
+}
+
+// EndCancelled is End for a request that the client has cancelled. A watch, say, may have been answered at once, and the backend is sending the first
+// events.
+func (s *Share) EndCancelled() {
+	rest := cancelledFor - time.Since(s.begun)
+	if rest <= 0 {
+		s.End()
+		return
+	}
+	s.Cancelled()
+	time.AfterFunc(rest, s.End)
 }
 
 func (s *Share) end() {

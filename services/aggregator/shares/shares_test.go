@@ -127,6 +127,29 @@ func TestAUserHasFewCancelledRequests(t *testing.T) {
 	}
 }
 
+func TestACancelledRequestCountsForASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New(0)
+		s := m.Begin(request(0), &user.DefaultInfo{Name: "a"})
+		s.Cancelled()
+		s.EndCancelled()
+		time.Sleep(cancelledFor - 1)
+		if m.taken != requestCost+cancelledCost {
+			t.Errorf("it takes %d bytes", m.taken)
+		}
+		time.Sleep(1)
+		synctest.Wait()
+		if m.taken != 0 {
+			t.Errorf("%d bytes are left", m.taken)
+		}
+		s = m.Begin(request(0), &user.DefaultInfo{Name: "a"})
+		time.Sleep(cancelledFor)
+		if s.EndCancelled(); m.taken != 0 {
+			t.Errorf("one that has lasted for a second takes %d bytes", m.taken)
+		}
+	})
+}
+
 func TestBodiesCount(t *testing.T) {
 	for length, want := range map[int64]int64{0: requestCost, 100: requestCost + 100, 1 << 30: requestCost + maxBody, -1: requestCost + maxBody} {
 		m := New(0)
