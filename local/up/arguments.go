@@ -5,6 +5,7 @@ package up
 
 import (
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/tripod-k8s/tripod/internal/certs"
@@ -87,8 +88,13 @@ func (a *arguments) requestHeader() []string {
 	}
 }
 
-// shared returns the flags that every service has: its name, address, policy and etcd.
+// shared returns the flags of core, extensions and the aggregator.
 func (a *arguments) shared(service, replica string) []string {
+	return slices.Concat([]string{"--authorization-mode=Node,RBAC"}, a.options.sharedArguments(), a.every(service, replica))
+}
+
+// every returns the flags that every service has: its name, address and etcd.
+func (a *arguments) every(service, replica string) []string {
 	advertise := a.advertise
 	if advertise == nil {
 		advertise = replicas.ClientAddress(a.options.BindAddress)
@@ -96,9 +102,7 @@ func (a *arguments) shared(service, replica string) []string {
 	args := []string{
 		"--replica=" + replica,
 		"--advertise-address=" + advertise.String(),
-		"--authorization-mode=Node,RBAC",
 	}
-	args = append(args, a.options.sharedArguments()...)
 	servers := a.options.etcdServers(service)
 	if len(servers) == 0 {
 		return append(args,

@@ -138,7 +138,7 @@ var argumentTests = []struct {
 		want: map[string]map[string]string{
 			"wardle": {
 				"replica": "wardle-4", "etcd-servers": "ETCD", "etcd-prefix": "/services/wardle", "etcd-compaction-interval": "0",
-				"etcd-certfile": "DIR/etcd-api-service-wardle.crt", "v": "wardle-4", "authorization-mode": "Node,RBAC",
+				"etcd-certfile": "DIR/etcd-api-service-wardle.crt", "v": "wardle-4", "authorization-mode": none,
 			},
 			replicas.Extensions: {"etcd-prefix": none, "v": none},
 		},

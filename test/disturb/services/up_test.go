@@ -24,7 +24,7 @@ func TestUpRunsServices(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "broken")
 	require.NoError(t, os.WriteFile(broken, []byte("#!/bin/sh\necho it is broken\nexit 1\n"), 0o700)) //nolint:gosec // it is a program
 	tripod, err := env.StartTripod(t.Context(), framework.TripodOptions{Args: []string{
-		"--service=wardle=" + env.Binary("tripod-extensions"), "--service-arg=wardle=--disable-admission-plugins=ResourceQuota",
+		"--service=wardle=" + env.Binary("wardle"),
 		"--service=broken=" + broken,
 	}})
 	require.NoError(t, err)

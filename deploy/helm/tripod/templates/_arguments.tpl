@@ -130,6 +130,8 @@ SPDX-License-Identifier: Apache-2.0
 - --service-ca-file=/etc/tripod/pki/service-ca.crt
 - --service-cert-file=/etc/tripod/pki/service/tls.crt
 - --service-key-file=/etc/tripod/pki/service/tls.key
+{{- /* API services of others learn from the aggregator who may do what, and have releases and groups of their own. */}}
+{{- if not (include "tripod.isFurther" .) }}
 {{- if $values.authorization.config }}
 - --authorization-config=/etc/tripod/config/authorization.yaml
 {{- else }}
@@ -144,6 +146,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- end }}
 {{- with $values.emulatedVersion }}
 - --emulated-version={{ . }}
+{{- end }}
 {{- end }}
 - --shutdown-delay-duration={{ .values.shutdown.delay }}s
 - --shutdown-watch-termination-grace-period={{ .values.shutdown.watches }}s
