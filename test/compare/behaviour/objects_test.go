@@ -138,13 +138,13 @@ func TestStrategicMergePatchIsForBuiltInTypesOnly(t *testing.T) {
 func TestServerSideApplyFindsConflictsAndForcesThem(t *testing.T) {
 	forCoreAndCustom(t, func(t *testing.T, r resource, namespace string) {
 		ctx, client := t.Context(), r.in(t, namespace)
-		applied, err := client.Apply(ctx, "a", r.object("a", "red"), metav1.ApplyOptions{FieldManager: "alice"})
+		_, err := client.Apply(ctx, "a", r.object("a", "red"), metav1.ApplyOptions{FieldManager: "alice"})
 		require.NoError(t, err)
 		_, err = client.Apply(ctx, "a", r.object("a", "blue"), metav1.ApplyOptions{FieldManager: "bob"})
 		if !apierrors.IsConflict(err) || !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) {
 			t.Errorf("applying over the field of another manager: %v", err)
 		}
-		applied, err = client.Apply(ctx, "a", r.object("a", "blue"), metav1.ApplyOptions{FieldManager: "bob", Force: true})
+		applied, err := client.Apply(ctx, "a", r.object("a", "blue"), metav1.ApplyOptions{FieldManager: "bob", Force: true})
 		require.NoError(t, err)
 		assert.Equal(t, "blue", color(applied), "forced")
 		managers := applied.GetManagedFields()

@@ -91,7 +91,7 @@ func newPodOf(t testing.TB, cluster *framework.Cluster, kubelet *framework.Kubel
 	client := kubeClient(t, cluster.Admin())
 	require.NoError(t, p.kubelet.AddNode(t.Context(), client, p.node))
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-	account, err := client.CoreV1().ServiceAccounts(p.namespace).Create(t.Context(), account, metav1.CreateOptions{})
+	_, err := client.CoreV1().ServiceAccounts(p.namespace).Create(t.Context(), account, metav1.CreateOptions{})
 	require.NoError(t, err)
 	created, err := client.CoreV1().Pods(p.namespace).Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: p.name, Labels: map[string]string{"app": p.name}},
@@ -99,7 +99,7 @@ func newPodOf(t testing.TB, cluster *framework.Cluster, kubelet *framework.Kubel
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	created.Status.Phase = corev1.PodRunning
-	created, err = client.CoreV1().Pods(p.namespace).UpdateStatus(t.Context(), created, metav1.UpdateOptions{})
+	_, err = client.CoreV1().Pods(p.namespace).UpdateStatus(t.Context(), created, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	return p
 }

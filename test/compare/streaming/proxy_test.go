@@ -100,7 +100,7 @@ func (a *application) publish(t *testing.T, cluster *framework.Cluster) map[stri
 	require.NoError(t, err)
 	created.Status.PodIPs = []corev1.PodIP{{IP: address}}
 	created.Status.PodIP = address
-	created, err = client.CoreV1().Pods(p.namespace).UpdateStatus(t.Context(), created, metav1.UpdateOptions{})
+	_, err = client.CoreV1().Pods(p.namespace).UpdateStatus(t.Context(), created, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	_, err = client.CoreV1().Services(p.namespace).Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "service"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "web", Port: 80}}},
