@@ -81,9 +81,9 @@ func count(t *testing.T, replica, text string) int {
 	return strings.Count(string(logged), text)
 }
 
-// stalls returns how often the aggregator found a replica frozen. On this machine, such a replica got no processor time for seconds (upstream,
-// probe.go).
+// stalls returns how often the aggregator found a replica frozen. On an idle machine that does not happen. With a load of 20 on 2 processors, core may
+// get no processor time for 2 s.
 func stalls(t *testing.T) int {
 	t.Helper()
-	return count(t, "aggregator-0", "Giving up the connections of a replica")
+	return count(t, "aggregator-0", `state="frozen"`)
 }
