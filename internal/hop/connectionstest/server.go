@@ -68,7 +68,7 @@ const (
 	Frozen Fault = "frozen"
 )
 
-// Stopped: connections succeed, but nothing answers on any of them, as if the server's process were stopped.
+// Stopped is a server whose process is stopped: connections succeed, but nothing answers on any of them.
 const Stopped Fault = "stopped"
 
 // SaysUnprocessed reports whether the client can know that the request was not processed.
