@@ -1,0 +1,82 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package trust
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
+)
+
+// denying denies everything, and says that it was asked.
+type denying struct{}
+
+func (denying) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+	return authorizer.DecisionDeny, "asked", nil
+}
+
+func TestADecisionIsAboutTheRequestOfItsSender(t *testing.T) {
+	jane := &user.DefaultInfo{Name: "jane", Groups: []string{"system:authenticated"}}
+	info := &request.RequestInfo{
+		IsResourceRequest: true, Path: "/apis/example.com/v1/namespaces/a/boats/b", Verb: "get", APIPrefix: "apis",
+		APIGroup: "example.com", APIVersion: "v1", Namespace: "a", Resource: "boats", Name: "b",
+	}
+	said := func(verdict identityv1.Decision_Verdict) *identityv1.Envelope {
+		return &identityv1.Envelope{User: &identityv1.User{Name: "jane"}, Decision: &identityv1.Decision{Verdict: verdict, Reason: "said"}}
+	}
+	allowed := said(identityv1.Decision_VERDICT_ALLOW)
+	for name, test := range map[string]struct {
+		envelope *identityv1.Envelope
+		// as is who the request is of after impersonation.
+		as     user.Info
+		change func(*authorizer.AttributesRecord)
+		want   authorizer.Decision
+		reason string
+	}{
+		"allowed":                  {envelope: allowed, want: authorizer.DecisionAllow, reason: "said"},
+		"denied":                   {envelope: said(identityv1.Decision_VERDICT_DENY), want: authorizer.DecisionDeny, reason: "said"},
+		"no opinion":               {envelope: said(identityv1.Decision_VERDICT_NO_OPINION), want: authorizer.DecisionNoOpinion, reason: "said"},
+		"unknown":                  {envelope: said(identityv1.Decision_VERDICT_UNSPECIFIED), want: authorizer.DecisionNoOpinion, reason: "said"},
+		"nothing is said":          {envelope: &identityv1.Envelope{User: &identityv1.User{Name: "jane"}}, want: authorizer.DecisionDeny, reason: "asked"},
+		"no envelope":              {want: authorizer.DecisionDeny, reason: "asked"},
+		"somebody is impersonated": {envelope: allowed, as: &user.DefaultInfo{Name: "ann"}, want: authorizer.DecisionDeny, reason: "asked"},
+		"the sender impersonates herself, perhaps without her groups": {
+			envelope: allowed, as: &user.DefaultInfo{Name: "jane"}, want: authorizer.DecisionDeny, reason: "asked"},
+		"another verb": {envelope: allowed, change: func(a *authorizer.AttributesRecord) { a.Verb = "delete" }, want: authorizer.DecisionDeny, reason: "asked"},
+		"another name": {envelope: allowed, change: func(a *authorizer.AttributesRecord) { a.Name = "c" }, want: authorizer.DecisionDeny, reason: "asked"},
+		"whether she may impersonate": {envelope: allowed, change: func(a *authorizer.AttributesRecord) {
+			*a = authorizer.AttributesRecord{User: a.User, Verb: "impersonate", Resource: "users", Name: "ann", ResourceRequest: true}
+		}, want: authorizer.DecisionDeny, reason: "asked"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			from := sender{envelope: test.envelope}
+			if test.envelope != nil {
+				from.user = jane
+			}
+			ctx := request.WithRequestInfo(context.WithValue(t.Context(), senderKey{}, from), info)
+			ctx = request.WithUser(ctx, jane)
+			if test.as != nil {
+				ctx = request.WithUser(ctx, test.as)
+			}
+			attributes, err := genericapifilters.GetAuthorizerAttributes(ctx)
+			require.NoError(t, err)
+			if test.change != nil {
+				test.change(attributes.(*authorizer.AttributesRecord))
+			}
+			decision, reason, err := Decided(denying{}).Authorize(ctx, attributes)
+			require.NoError(t, err)
+			assert.Equal(t, test.want, decision)
+			assert.Equal(t, test.reason, reason)
+		})
+	}
+}
