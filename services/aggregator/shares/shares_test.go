@@ -133,11 +133,11 @@ func TestACancelledRequestCountsForASecond(t *testing.T) {
 		s := m.Begin(request(0), &user.DefaultInfo{Name: "a"})
 		s.Cancelled()
 		s.EndCancelled()
-		time.Sleep(cancelledFor - 1)
+		time.Sleep(cancelledFor - time.Millisecond)
 		if m.taken != requestCost+cancelledCost {
 			t.Errorf("it takes %d bytes", m.taken)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Millisecond)
 		synctest.Wait()
 		if m.taken != 0 {
 			t.Errorf("%d bytes are left", m.taken)
