@@ -3,8 +3,10 @@ module github.com/tripod-k8s/tripod/apiservice
 go 1.26.0
 
 require (
+	github.com/stretchr/testify v1.11.1
 	github.com/tripod-k8s/tripod/internal v0.1.0
 	github.com/tripod-k8s/tripod/proto v0.1.0
+	k8s.io/api v0.36.3
 	k8s.io/apimachinery v0.36.3
 	k8s.io/apiserver v0.36.3
 	k8s.io/client-go v0.36.3
@@ -98,7 +100,6 @@ require (
 	gopkg.in/inf.v0 v0.9.1 // indirect
 	gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
-	k8s.io/api v0.36.3 // indirect
 	k8s.io/apiextensions-apiserver v0.36.3 // indirect
 	k8s.io/component-helpers v0.36.3 // indirect
 	k8s.io/controller-manager v0.36.3 // indirect

@@ -74,9 +74,22 @@ type Custom struct {
 	New func(*Environment) (rest.Storage, error)
 }
 
+// haveAll returns an error if a resource is to be served in a version that the group does not have.
+func (g Group) haveAll(resource string, versions []string) error {
+	for _, version := range versions {
+		if !slices.Contains(g.Versions, version) {
+			return fmt.Errorf("resource %s: version %s is not one of the group", resource, version)
+		}
+	}
+	return nil
+}
+
 func (c Custom) addHub(t *types, g Group) error {
 	if c.Example == nil || c.New == nil || c.Name == "" {
 		return errors.New("a Custom resource needs Name, Example and New")
+	}
+	if err := g.haveAll(c.Name, c.Versions); err != nil {
+		return err
 	}
 	return t.addHub(g, c.Example)
 }
@@ -102,13 +115,11 @@ func (o Objects[T]) addHub(t *types, g Group) error {
 	if reflect.TypeFor[T]().Kind() != reflect.Pointer {
 		return fmt.Errorf("resource %s: %T is not a pointer to a type", o.Name, *new(T))
 	}
-	for _, version := range o.Versions {
-		if !slices.Contains(g.Versions, version) {
-			return fmt.Errorf("resource %s: version %s is not one of the group", o.Name, version)
-		}
+	if err := g.haveAll(o.Name, o.Versions); err != nil {
+		return err
 	}
 	if o.Status {
-		for _, name := range []string{"Spec", "Status"} {
+		for _, name := range []string{"TypeMeta", "ObjectMeta", "Spec", "Status"} {
 			if _, ok := reflect.TypeFor[T]().Elem().FieldByName(name); !ok {
 				return fmt.Errorf("resource %s: Status is set, and %T has no field %s", o.Name, *new(T), name)
 			}

@@ -4,7 +4,6 @@
 package apiservice
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -36,7 +35,7 @@ func newTypes(s *Service) (*types, error) {
 		}
 	}
 	for _, g := range s.Groups {
-		t.storage = append(t.storage, schema.GroupVersion{Group: g.Name, Version: cmp.Or(g.StorageVersion, g.Versions[0])})
+		t.storage = append(t.storage, schema.GroupVersion{Group: g.Name, Version: g.storageVersion()})
 		var priority []schema.GroupVersion
 		for _, version := range g.Versions {
 			priority = append(priority, schema.GroupVersion{Group: g.Name, Version: version})
@@ -81,6 +80,9 @@ func (t *types) addHub(g Group, object runtime.Object) error {
 	gvk, list, err := t.kindOf(g, object)
 	if err != nil {
 		return err
+	}
+	if stored := (schema.GroupVersionKind{Group: g.Name, Version: g.storageVersion(), Kind: gvk.Kind}); !t.versioned.Recognizes(stored) {
+		return fmt.Errorf("AddToScheme adds no %s in version %s, in which the group is stored", gvk.Kind, stored.Version)
 	}
 	if gvk.Version != runtime.APIVersionInternal {
 		t.scheme.AddKnownTypes(schema.GroupVersion{Group: g.Name, Version: runtime.APIVersionInternal}, object, list)

@@ -4,6 +4,7 @@
 package apiservice
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -19,7 +20,7 @@ import (
 
 // Service is an API service.
 type Service struct {
-	// Name is the name of the service in Tripod: a DNS label, not core, extensions or aggregator. Its certificates are for system:tripod:NAME.
+	// Name is the name of the service in Tripod: a DNS label that starts with a letter, not core, extensions or aggregator. Its certificates are for system:tripod:NAME.
 	Name string
 	// Description is the help text of the command.
 	Description string
@@ -49,6 +50,8 @@ type Group struct {
 	Resources []Resource
 }
 
+func (g Group) storageVersion() string { return cmp.Or(g.StorageVersion, g.Versions[0]) }
+
 // Main runs the service as the command line says, and returns the exit code for [os.Exit].
 func Main(s Service) int {
 	if err := s.validate(); err != nil {
@@ -66,7 +69,7 @@ var (
 // validate returns what an author may have got wrong.
 func (s *Service) validate() error {
 	var errs []error
-	if problems := validation.IsDNS1123Label(s.Name); len(problems) > 0 {
+	if problems := validation.IsDNS1035Label(s.Name); len(problems) > 0 {
 		errs = append(errs, fmt.Errorf("Name %q is not a name of a service: %s", s.Name, problems[0]))
 	}
 	if slices.Contains(reserved, s.Name) {

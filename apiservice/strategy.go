@@ -142,6 +142,9 @@ func (s strategy[T]) match(label labels.Selector, field fields.Selector) storage
 // statusStrategy changes nothing but the status.
 type statusStrategy[T runtime.Object] struct{ strategy[T] }
 
+// AllowCreateOnUpdate implements rest.RESTUpdateStrategy. There is no status without an object.
+func (s statusStrategy[T]) AllowCreateOnUpdate() bool { return false }
+
 // PrepareForUpdate implements rest.RESTUpdateStrategy.
 func (s statusStrategy[T]) PrepareForUpdate(_ context.Context, object, old runtime.Object) {
 	status := reflect.New(part(object, statusField).Type()).Elem()

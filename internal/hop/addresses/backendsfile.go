@@ -49,6 +49,8 @@ type Service struct {
 	Replicas `json:",inline"`
 	// Balance is how its requests are spread over its replicas. Empty means TwoChoices.
 	Balance Balance `json:"balance,omitempty"`
+	// Groups are the API groups that it may serve. Empty means each that is not built in and that no other backend has.
+	Groups []string `json:"groups,omitempty"`
 }
 
 // Balance is a way to spread requests over replicas.
@@ -65,6 +67,16 @@ const (
 func (b Balance) Validate() error {
 	if b != "" && b != TwoChoices && b != Rendezvous {
 		return fmt.Errorf("%q is not one of %s, %s", b, TwoChoices, Rendezvous)
+	}
+	return nil
+}
+
+// ValidateGroups returns an error if a further API service cannot serve one of its groups.
+func ValidateGroups(groups []string) error {
+	for _, group := range groups {
+		if wrong := validation.IsDNS1123Subdomain(group); len(wrong) > 0 {
+			return fmt.Errorf("%q is not the name of an API group: %s", group, strings.Join(wrong, ", "))
+		}
 	}
 	return nil
 }
@@ -139,6 +151,9 @@ func (b *Backends) validate() error {
 	for _, name := range slices.Sorted(maps.Keys(b.Services)) {
 		if err := ValidateName(name); err != nil {
 			errs = append(errs, fmt.Errorf("services: %w", err))
+		}
+		if err := ValidateGroups(b.Services[name].Groups); err != nil {
+			errs = append(errs, fmt.Errorf("%s: groups: %w", name, err))
 		}
 	}
 	for _, server := range b.Aggregator.Servers {

@@ -34,7 +34,7 @@ func TestWhatIsWrittenIsLoaded(t *testing.T) {
 		},
 		Extensions: Replicas{Servers: []string{"https://extensions"}},
 		Services: map[string]Service{
-			"wardle": {Replicas: Replicas{Servers: []string{"https://127.0.0.1:20006"}, GRPC: []string{"127.0.0.1:20007"}}, Balance: Rendezvous},
+			"wardle": {Replicas: Replicas{Servers: []string{"https://127.0.0.1:20006"}, GRPC: []string{"127.0.0.1:20007"}}, Balance: Rendezvous, Groups: []string{"wardle.example.com"}},
 			"search": {Replicas: Replicas{Servers: []string{"https://search"}}},
 		},
 		Aggregator: Replicas{Servers: []string{"https://127.0.0.1:6443"}},
@@ -76,6 +76,8 @@ func TestWrongFilesAreRefused(t *testing.T) {
 			`"a" already set`},
 		{"an unknown policy", `{"core": {"servers": ["https://h:1"]}, ` + extensions + `, "services": {"a": {"servers": ["https://h:1"], "balance": "best"}}}`,
 			`a: balance "best" is not one of`},
+		{"a group that is no name", `{"core": {"servers": ["https://h:1"]}, ` + extensions + `, "services": {"a": {"servers": ["https://h:1"], "groups": ["apps/v1"]}}}`,
+			`a: groups: "apps/v1" is not the name of an API group`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "backends.yaml")

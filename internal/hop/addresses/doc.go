@@ -17,11 +17,12 @@
 //	    servers: ["https://127.0.0.1:20006"]
 //	    grpc: ["127.0.0.1:20007"]
 //	    balance: rendezvous
+//	    groups: [wardle.example.com]
 //	aggregator:
 //	  servers: ["https://127.0.0.1:6443"]
 //
 // Its lists are those of the flags --core-servers, --core-grpc-servers, --extensions-servers and --aggregator-servers, and of the
-// aggregator's --backend, --backend-grpc and --backend-balance.
+// aggregator's --backend, --backend-grpc, --backend-balance and --backend-groups.
 //
 // A [BindFlag] names the host:port where a service serves something beside its API, such as gRPC or probes.
 package addresses

@@ -4,8 +4,11 @@
 package trust
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"reflect"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -21,7 +24,7 @@ func Decide(ctx context.Context, decides authorizer.Authorizer) (*identityv1.Dec
 		return nil, err
 	}
 	decision, reason, err := decides.Authorize(ctx, attributes)
-	said := &identityv1.Decision{Verdict: identityv1.Decision_VERDICT_NO_OPINION, Reason: reason}
+	said := &identityv1.Decision{Verdict: identityv1.Decision_VERDICT_NO_OPINION, Reason: reason, Question: question(attributes)}
 	switch decision {
 	case authorizer.DecisionAllow:
 		said.Verdict = identityv1.Decision_VERDICT_ALLOW
@@ -44,7 +47,7 @@ type decided struct{ next authorizer.Authorizer }
 func (d decided) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
 	from, _ := ctx.Value(senderKey{}).(sender)
 	said := from.envelope.GetDecision()
-	if said == nil || !isAbout(ctx, attributes, from) {
+	if said == nil || !isAbout(ctx, attributes, from) || !bytes.Equal(said.GetQuestion(), question(attributes)) {
 		return d.next.Authorize(ctx, attributes)
 	}
 	var err error
@@ -58,6 +61,25 @@ func (d decided) Authorize(ctx context.Context, attributes authorizer.Attributes
 		return authorizer.DecisionDeny, said.GetReason(), err
 	}
 	return authorizer.DecisionNoOpinion, said.GetReason(), err
+}
+
+// question returns a digest of everything that attributes ask, except for the user. The aggregator and the service each read the request. Where they read it
+// differently, as two versions of Kubernetes may, the aggregator has decided about something else.
+func question(asked authorizer.Attributes) []byte {
+	digest := sha256.New()
+	fmt.Fprintf(digest, "%q %q %q %q %q %q %q %t %q", asked.GetVerb(), asked.GetAPIGroup(), asked.GetAPIVersion(), asked.GetResource(), asked.GetSubresource(),
+		asked.GetNamespace(), asked.GetName(), asked.IsResourceRequest(), asked.GetPath())
+	byField, err := asked.GetFieldSelector()
+	fmt.Fprintf(digest, " fields %t", err != nil)
+	for _, requirement := range byField {
+		fmt.Fprintf(digest, " %q %q %q", requirement.Field, requirement.Operator, requirement.Value)
+	}
+	byLabel, err := asked.GetLabelSelector()
+	fmt.Fprintf(digest, " labels %t", err != nil)
+	for _, requirement := range byLabel {
+		fmt.Fprintf(digest, " %q", requirement.String())
+	}
+	return digest.Sum(nil)
 }
 
 // isAbout reports whether attributes are those of the request itself, as its sender sent it.

@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
@@ -31,10 +33,22 @@ func TestADecisionIsAboutTheRequestOfItsSender(t *testing.T) {
 		IsResourceRequest: true, Path: "/apis/example.com/v1/namespaces/a/boats/b", Verb: "get", APIPrefix: "apis",
 		APIGroup: "example.com", APIVersion: "v1", Namespace: "a", Resource: "boats", Name: "b",
 	}
+	asked, err := genericapifilters.GetAuthorizerAttributes(request.WithUser(request.WithRequestInfo(t.Context(), info), jane))
+	require.NoError(t, err)
 	said := func(verdict identityv1.Decision_Verdict) *identityv1.Envelope {
-		return &identityv1.Envelope{User: &identityv1.User{Name: "jane"}, Decision: &identityv1.Decision{Verdict: verdict, Reason: "said"}}
+		return &identityv1.Envelope{User: &identityv1.User{Name: "jane"}, Decision: &identityv1.Decision{
+			Verdict: verdict, Reason: "said", Question: question(asked),
+		}}
 	}
 	allowed := said(identityv1.Decision_VERDICT_ALLOW)
+	understood := func(change func(*authorizer.AttributesRecord)) *identityv1.Envelope {
+		other, envelope := *asked.(*authorizer.AttributesRecord), said(identityv1.Decision_VERDICT_ALLOW)
+		change(&other)
+		envelope.Decision.Question = question(&other)
+		return envelope
+	}
+	withoutQuestion := said(identityv1.Decision_VERDICT_ALLOW)
+	withoutQuestion.Decision.Question = nil
 	for name, test := range map[string]struct {
 		envelope *identityv1.Envelope
 		// as is who the request is of after impersonation.
@@ -54,6 +68,14 @@ func TestADecisionIsAboutTheRequestOfItsSender(t *testing.T) {
 			envelope: allowed, as: &user.DefaultInfo{Name: "jane"}, want: authorizer.DecisionDeny, reason: "asked"},
 		"another verb": {envelope: allowed, change: func(a *authorizer.AttributesRecord) { a.Verb = "delete" }, want: authorizer.DecisionDeny, reason: "asked"},
 		"another name": {envelope: allowed, change: func(a *authorizer.AttributesRecord) { a.Name = "c" }, want: authorizer.DecisionDeny, reason: "asked"},
+		"the aggregator understood another verb": {
+			envelope: understood(func(a *authorizer.AttributesRecord) { a.Verb = "list" }), want: authorizer.DecisionDeny, reason: "asked"},
+		"the aggregator understood a subresource": {
+			envelope: understood(func(a *authorizer.AttributesRecord) { a.Subresource, a.Name = "b", "boats" }), want: authorizer.DecisionDeny, reason: "asked"},
+		"the aggregator understood a selector": {envelope: understood(func(a *authorizer.AttributesRecord) {
+			a.FieldSelectorRequirements = fields.Requirements{{Field: "metadata.name", Operator: selection.Equals, Value: "b"}}
+		}), want: authorizer.DecisionDeny, reason: "asked"},
+		"the aggregator does not say what it understood": {envelope: withoutQuestion, want: authorizer.DecisionDeny, reason: "asked"},
 		"whether she may impersonate": {envelope: allowed, change: func(a *authorizer.AttributesRecord) {
 			*a = authorizer.AttributesRecord{User: a.User, Verb: "impersonate", Resource: "users", Name: "ann", ResourceRequest: true}
 		}, want: authorizer.DecisionDeny, reason: "asked"},

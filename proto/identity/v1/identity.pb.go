@@ -264,7 +264,10 @@ type Decision struct {
 	// Why, for the answer and the audit event. May be empty.
 	Reason string `protobuf:"bytes,2,opt,name=reason" json:"reason,omitempty"`
 	// What went wrong while they decided. May be empty.
-	Error         string `protobuf:"bytes,3,opt,name=error" json:"error,omitempty"`
+	Error string `protobuf:"bytes,3,opt,name=error" json:"error,omitempty"`
+	// Digest of what they were asked: the attributes of the request, without its user. The decision counts for a service that understands the request
+	// alike. A service asks for itself if it is absent or another.
+	Question      []byte `protobuf:"bytes,4,opt,name=question" json:"question,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -318,6 +321,13 @@ func (x *Decision) GetError() string {
 		return x.Error
 	}
 	return ""
+}
+
+func (x *Decision) GetQuestion() []byte {
+	if x != nil {
+		return x.Question
+	}
+	return nil
 }
 
 // User is k8s.io/apiserver/pkg/authentication/user.Info.
@@ -934,11 +944,12 @@ const file_identity_v1_identity_proto_rawDesc = "" +
 	"\bdecision\x18\a \x01(\v2\x1c.tripod.identity.v1.DecisionR\bdecision\x1aC\n" +
 	"\x15AuditAnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd9\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf5\x01\n" +
 	"\bDecision\x12>\n" +
 	"\averdict\x18\x01 \x01(\x0e2$.tripod.identity.v1.Decision.VerdictR\averdict\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
-	"\x05error\x18\x03 \x01(\tR\x05error\"_\n" +
+	"\x05error\x18\x03 \x01(\tR\x05error\x12\x1a\n" +
+	"\bquestion\x18\x04 \x01(\fR\bquestion\"_\n" +
 	"\aVerdict\x12\x17\n" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rVERDICT_ALLOW\x10\x01\x12\x10\n" +

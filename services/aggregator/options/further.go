@@ -20,12 +20,14 @@ const (
 	backendFlag        = "backend"
 	backendGRPCFlag    = "backend-grpc"
 	backendBalanceFlag = "backend-balance"
+	backendGroupsFlag  = "backend-groups"
 )
 
 // FurtherBackends are the API services beside core and extensions. Each flag is given once for each of them.
 type FurtherBackends struct {
-	// Servers are of the form NAME=URL[,URL...], GRPC of the form NAME=ADDRESS[,ADDRESS...], Balance of the form NAME=POLICY.
-	Servers, GRPC, Balance []string
+	// Servers are of the form NAME=URL[,URL...], GRPC of the form NAME=ADDRESS[,ADDRESS...], Balance of the form NAME=POLICY, Groups of the form
+	// NAME=GROUP[,GROUP...].
+	Servers, GRPC, Balance, Groups []string
 }
 
 // AddFlags adds the flags.
@@ -38,9 +40,14 @@ func (o *FurtherBackends) AddFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&o.Balance, backendBalanceFlag, o.Balance,
 		fmt.Sprintf("How requests are spread over the replicas of a further API service (NAME=POLICY): %s lets each replica do a fair part of everything, %s "+
 			"sends all requests for a resource to the same replica. The default is %[1]s.", addresses.TwoChoices, addresses.Rendezvous))
+	fs.StringArrayVar(&o.Groups, backendGroupsFlag, o.Groups,
+		"API groups that a further API service may serve (NAME=GROUP[,...]). The aggregator registers no other group for it. Without the flag, it registers each group "+
+			"that is not built in.")
 }
 
-func (o *FurtherBackends) given() bool { return len(o.Servers)+len(o.GRPC)+len(o.Balance) > 0 }
+func (o *FurtherBackends) given() bool {
+	return len(o.Servers)+len(o.GRPC)+len(o.Balance)+len(o.Groups) > 0
+}
 
 // find returns the services by name, or everything that is wrong with the flags.
 func (o *FurtherBackends) find() (map[string]addresses.Service, []error) {
@@ -49,7 +56,9 @@ func (o *FurtherBackends) find() (map[string]addresses.Service, []error) {
 	errs = append(errs, wrong...)
 	balance, wrong := byName(backendBalanceFlag, o.Balance)
 	errs = append(errs, wrong...)
-	for flag, values := range map[string]map[string]string{backendGRPCFlag: grpc, backendBalanceFlag: balance} {
+	groups, wrong := byName(backendGroupsFlag, o.Groups)
+	errs = append(errs, wrong...)
+	for flag, values := range map[string]map[string]string{backendGRPCFlag: grpc, backendBalanceFlag: balance, backendGroupsFlag: groups} {
 		for _, name := range slices.Sorted(maps.Keys(values)) {
 			if _, known := servers[name]; !known {
 				errs = append(errs, fmt.Errorf("--%s: there is no --%s %s=URL", flag, backendFlag, name))
@@ -58,12 +67,15 @@ func (o *FurtherBackends) find() (map[string]addresses.Service, []error) {
 	}
 	var services map[string]addresses.Service
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
-		service := addresses.Service{Balance: addresses.Balance(balance[name])}
+		service := addresses.Service{Balance: addresses.Balance(balance[name]), Groups: list(groups[name])}
 		service.Servers, service.GRPC = list(servers[name]), list(grpc[name])
 		errs = append(errs, validateServers(backendFlag+" "+name, service.Servers)...)
 		errs = append(errs, validateAddresses(backendGRPCFlag+" "+name, service.GRPC, service.Servers)...)
 		if err := service.Balance.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("--%s %s: %w", backendBalanceFlag, name, err))
+		}
+		if err := addresses.ValidateGroups(service.Groups); err != nil {
+			errs = append(errs, fmt.Errorf("--%s %s: %w", backendGroupsFlag, name, err))
 		}
 		if services == nil {
 			services = map[string]addresses.Service{}

@@ -65,10 +65,10 @@ func TestFurtherBackends(t *testing.T) {
 		"two": {
 			flags: FurtherBackends{
 				Servers: []string{"wardle=" + urls, "search=dns:///search:6443"}, GRPC: []string{"search=dns:///search:7443", "wardle=h:1,h:2"},
-				Balance: []string{"search=rendezvous"},
+				Balance: []string{"search=rendezvous"}, Groups: []string{"wardle=a.example.com,b.example.com"},
 			},
 			want: map[string]addresses.Service{
-				"wardle": {Replicas: addresses.Replicas{Servers: strings.Split(urls, ","), GRPC: []string{"h:1", "h:2"}}},
+				"wardle": {Replicas: addresses.Replicas{Servers: strings.Split(urls, ","), GRPC: []string{"h:1", "h:2"}}, Groups: []string{"a.example.com", "b.example.com"}},
 				"search": {
 					Replicas: addresses.Replicas{Servers: []string{"dns:///search:6443"}, GRPC: []string{"dns:///search:7443"}},
 					Balance:  addresses.Rendezvous,
@@ -82,6 +82,14 @@ func TestFurtherBackends(t *testing.T) {
 		"an unknown policy": {
 			flags: FurtherBackends{Servers: []string{"wardle=https://h"}, GRPC: []string{"wardle=h:1"}, Balance: []string{"wardle=best"}},
 			wrong: `--backend-balance wardle: "best" is not one of two-choices, rendezvous`,
+		},
+		"groups of an unknown service": {
+			flags: FurtherBackends{Servers: []string{"wardle=https://h"}, GRPC: []string{"wardle=h:1"}, Groups: []string{"wardel=a.example.com"}},
+			wrong: "--backend-groups: there is no --backend wardel=URL",
+		},
+		"a group that is no name": {
+			flags: FurtherBackends{Servers: []string{"wardle=https://h"}, GRPC: []string{"wardle=h:1"}, Groups: []string{"wardle=apps/v1"}},
+			wrong: `--backend-groups wardle: "apps/v1" is not the name of an API group`,
 		},
 		"less addresses than servers": {
 			flags: FurtherBackends{Servers: []string{"wardle=" + urls}, GRPC: []string{"wardle=h:1"}},

@@ -136,6 +136,17 @@ func (c *Config) locateBackends() error {
 	return nil
 }
 
+// groups returns the API groups of further backends that have a limit.
+func (c *Config) groups() map[string][]string {
+	limited := map[string][]string{}
+	for name, service := range c.options.Backends.Services {
+		if len(service.Groups) > 0 {
+			limited[name] = service.Groups
+		}
+	}
+	return limited
+}
+
 // serving returns the serves of a backend. A further backend serves what its APIServices name it for. Of the others, core goes first.
 func (c *Config) serving(b *backend) func(schema.GroupVersion) bool {
 	return func(gv schema.GroupVersion) bool {
@@ -160,10 +171,13 @@ func (c *Config) followBackends() error {
 			},
 		})
 		config := feeds.Config{
-			Backend: b, Locate: b.grpc, Settings: c.settings.Now(), Comparison: c.comparison, OnDocuments: b.discovery.Kick,
+			Backend: b, Locate: b.grpc, Settings: c.settings.Now(), OnDocuments: b.discovery.Kick,
 			Dial: func(address string) (follow.Conn, error) {
 				return rpc.Dial(address, b.Name(), &c.options.ServiceTrust, c.generic.TracerProvider)
 			},
+		}
+		if b.further == 0 {
+			config.Comparison = c.comparison // an API service of others takes its configuration from whoever runs it
 		}
 		config.OnServed = func(served []schema.GroupVersion) {
 			if b == c.core {

@@ -41,6 +41,7 @@ func (c *Config) newRegistered() error {
 	services := factory.Apiregistration().V1().APIServices()
 	registrar, err := apiservices.NewRegistrar(apiservices.RegistrarConfig{
 		Backends:    c.table.Backends(),
+		Groups:      c.groups(),
 		ServiceForm: options.APIServiceForm(c.options.APIServiceForm) == options.FormService,
 		Services:    services,
 		Client:      client.ApiregistrationV1(),

@@ -90,6 +90,9 @@ SPDX-License-Identifier: Apache-2.0
 {{- with (get $.root.Values.services .).balance }}
 - --backend-balance={{ $name }}={{ . }}
 {{- end }}
+{{- with (get $.root.Values.services .).groups }}
+- --backend-groups={{ $name }}={{ join "," . }}
+{{- end }}
 {{- end }}
 {{- include "tripod.arguments.admission.known" (dict "admission" .root.Values.admission "known" (include "tripod.admission.anything" . | fromJsonArray)) }}
 {{- end -}}

@@ -34,7 +34,8 @@ func (r *Registrar) mayHave(backend string, gv schema.GroupVersion) bool {
 	case backend == upstream.Extensions:
 		return true // as in kube-apiserver, CRDs may add versions to a group of core
 	}
-	return !Builtin(gv.Group) && !r.ofCore[gv.Group]
+	given, limited := r.Groups[backend]
+	return !Builtin(gv.Group) && !r.ofCore[gv.Group] && (!limited || slices.Contains(given, gv.Group))
 }
 
 // refuse logs that a backend does not get a group-version. The caller holds the mutex.

@@ -87,6 +87,18 @@ func TestServicesTakeNoGroupFromCore(t *testing.T) {
 	}
 }
 
+func TestAServiceHasOnlyTheGroupsThatItIsGiven(t *testing.T) {
+	other := schema.GroupVersion{Group: "other.example.com", Version: "v1"}
+	registration := newRecorder()
+	r := newRegistrar(t, registration, true)
+	r.Groups = map[string][]string{"wardle": {flunders.Group}}
+	r.Set("core", coreServes)
+	r.Set("wardle", []schema.GroupVersion{flunders, other})
+	assert.Equal(t, map[string]string{nameOf(flunders): "wardle"}, registration.registered())
+	r.Set("search", []schema.GroupVersion{other})
+	assert.Equal(t, map[string]string{nameOf(flunders): "wardle", nameOf(other): "search"}, registration.registered())
+}
+
 func TestAGroupVersionStaysWithTheFirstWhoHasIt(t *testing.T) {
 	served := []schema.GroupVersion{flunders}
 	type claim struct {

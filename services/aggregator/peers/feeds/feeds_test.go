@@ -6,6 +6,7 @@ package feeds
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -386,4 +387,36 @@ func TestLocator(t *testing.T) {
 			t.Errorf("%q go with %q", lists[0], lists[1])
 		}
 	}
+}
+
+func TestACatalogThatNoHonestReplicaSendsIsRefused(t *testing.T) {
+	long := strings.Repeat("a", 300)
+	many := make([]*backendv1.GroupVersion, maxGroupVersions+1)
+	for i := range many {
+		many[i] = &backendv1.GroupVersion{Group: "a.example.com", Version: fmt.Sprint("v", i)}
+	}
+	for name, test := range map[string]struct {
+		served []*backendv1.GroupVersion
+		wrong  string
+	}{
+		"some":                {served: []*backendv1.GroupVersion{{Group: "a.example.com", Version: "v1"}, {Version: "v1"}}},
+		"many":                {served: many, wrong: "claims 10001 group-versions"},
+		"a group that long":   {served: []*backendv1.GroupVersion{{Group: long, Version: "v1"}}, wrong: "names of 300 and 2 characters"},
+		"a version that long": {served: []*backendv1.GroupVersion{{Group: "a.example.com", Version: long}}, wrong: "names of 13 and 300 characters"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := refuse(&backendv1.Catalog{GroupVersions: test.served}); test.wrong == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, test.wrong)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		b, _, h := followReplicas(t, "liar", "honest")
+		b.replicas["liar"].say(&backendv1.WatchResponse{Run: "1", Catalog: catalog("x", long)})
+		b.replicas["honest"].say(&backendv1.WatchResponse{Run: "2", Catalog: catalog("y", "a.example.com")})
+		synctest.Wait()
+		require.Equal(t, []string{"a.example.com"}, h.served)
+	})
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/tripod-k8s/tripod/internal/hop/follow"
 	backendv1 "github.com/tripod-k8s/tripod/proto/backend/v1"
 )
@@ -15,8 +17,25 @@ import (
 // silence is how long a feed may send nothing. A replica sends a heartbeat every second.
 const silence = 3 * time.Second
 
-// maxGroupVersions limits how many group-versions a replica may claim. Each becomes an APIService.
-const maxGroupVersions = 10_000
+// What a replica may claim. Each group-version becomes an APIService, whose name has the form VERSION.GROUP.
+const (
+	maxGroupVersions = 10_000
+	maxGroup         = validation.DNS1123SubdomainMaxLength
+	maxVersion       = validation.DNS1035LabelMaxLength
+)
+
+// refuse returns an error for a catalog that no honest replica sends. The aggregator remembers what is in a catalog.
+func refuse(catalog *backendv1.Catalog) error {
+	if n := len(catalog.GetGroupVersions()); n > maxGroupVersions {
+		return fmt.Errorf("the replica claims %d group-versions, and may have %d", n, maxGroupVersions)
+	}
+	for _, gv := range catalog.GetGroupVersions() {
+		if group, version := len(gv.GetGroup()), len(gv.GetVersion()); group > maxGroup || version > maxVersion {
+			return fmt.Errorf("the replica claims a group-version with names of %d and %d characters; they may have %d and %d", group, version, maxGroup, maxVersion)
+		}
+	}
+	return nil
+}
 
 // follow reads the feed of the replica at an address until the context ends. The replica serves its feed at another port. The follower may learn
 // that port late, and it may change.
@@ -54,8 +73,8 @@ func (f *Follower) read(ctx context.Context, session *follow.Session, address st
 		if err != nil {
 			return err
 		}
-		if n := len(message.GetCatalog().GetGroupVersions()); n > maxGroupVersions {
-			return fmt.Errorf("the replica claims %d group-versions, and may have %d", n, maxGroupVersions)
+		if err := refuse(message.GetCatalog()); err != nil {
+			return err
 		}
 		session.Alive()
 		f.hear(address, r, message)
