@@ -93,7 +93,7 @@ func TestVariantsAreComparedWithTheFirst(t *testing.T) {
 	}
 	r.finish()
 	var output bytes.Buffer
-	require.NoError(t, r.writeTables(&output))
+	require.NoError(t, writeTables(&output, r.tables()))
 	for _, line := range []string{"GET ConfigMaps certificates 100 1.00 ×2.00", "GET (neighbour: memory) ConfigMaps certificates 100 2.00 ×1.50"} {
 		assert.Contains(t, strings.Join(strings.Fields(output.String()), " "), line, "no %q in\n%s", line, output.String())
 	}
@@ -181,7 +181,7 @@ func TestPhasesHaveTheirOwnRequests(t *testing.T) {
 
 func TestTablesShowRatiosAndFailures(t *testing.T) {
 	var output bytes.Buffer
-	require.NoError(t, exampleReport().writeTables(&output))
+	require.NoError(t, writeTables(&output, exampleReport().tables()))
 	for _, line := range []string{
 		"GET ConfigMaps certificates 100 0.40 ×2.00 - - - - - - 5.00 ×1.00 - - 1000 ×1.00 6",
 		"idle, % of a CPU",

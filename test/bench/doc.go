@@ -15,9 +15,13 @@
 // Variants are further sides: other binaries of Tripod, or the same ones in another environment. Without stock, the first of them is the
 // base of the comparison. A neighbour that keeps the caches and the memory busy shows what a change is worth on a shared machine.
 //
+// With -shapes, bench has a whole cluster live on each control plane instead: nodes join, pods run, are rolled and deleted, by the controllers of
+// Kubernetes and kwok.
+//
 //	go run ./test/bench                        # all of it, about 25 minutes
 //	go run ./test/bench -run 'GET|APPLY' -rounds 5
 //	go run ./test/bench -short -run CRDs
+//	go run ./test/bench -shapes stock,1/1/1 -nodes 300 -pods 3000
 //
 // The binaries are those in bin/; `make build test-assets` builds them. Linux only.
 package main

@@ -40,6 +40,9 @@ func bench(ctx context.Context, args []string) error {
 	if err := os.MkdirAll(o.artifacts, 0o755); err != nil {
 		return err
 	}
+	if len(o.shapes) > 0 {
+		return o.compareLives(ctx)
+	}
 	r := newReport(o)
 	err = errors.Join(o.measure(ctx, r), ctx.Err())
 	r.Took = time.Since(r.Date)
@@ -206,7 +209,7 @@ func (o *options) write(r *report) error {
 		_, err = fmt.Println(string(data))
 		return err
 	}
-	return r.writeTables(os.Stdout)
+	return writeTables(os.Stdout, r.tables())
 }
 
 func (o *options) say(format string, args ...any) {

@@ -28,15 +28,18 @@ const (
 
 // options are the flags of the command.
 type options struct {
-	run         *regexp.Regexp
-	rounds      int
-	duration    time.Duration
-	profile     time.Duration
-	quiet       time.Duration
-	sides       []side
-	conditions  []string
-	neighbour   *neighbour // nil when all is measured alone
-	crds        []*apiextensionsv1.CustomResourceDefinition
+	run        *regexp.Regexp
+	rounds     int
+	duration   time.Duration
+	profile    time.Duration
+	quiet      time.Duration
+	sides      []side
+	conditions []string
+	neighbour  *neighbour // nil when all is measured alone
+	crds       []*apiextensionsv1.CustomResourceDefinition
+	// shapes are the control planes on which a cluster of some nodes and pods lives, instead of the workloads.
+	shapes      []shape
+	nodes, pods int
 	json        bool
 	artifacts   string
 	docs        string
@@ -63,6 +66,9 @@ func parse(args []string) (*options, error) {
 	neighbours := flags.String("neighbour", alone, "run workloads alone (none), beside a process that keeps caches and memory busy (memory), or both")
 	count := flags.Int("crd-count", 600, "how many CRDs are generated")
 	dir := flags.String("crds", "", "directory with real CRDs, instead of generated ones")
+	shapes := flags.String("shapes", "", "have a whole cluster live on these control planes, one after the other, instead of workloads: stock, N*stock, drop-in, AGGREGATORS/CORES/EXTENSIONS; separated by commas")
+	flags.IntVar(&o.nodes, "nodes", 300, "how many nodes that cluster has")
+	flags.IntVar(&o.pods, "pods", 3000, "how many pods it has")
 	output := flags.String("o", "table", "table or json")
 	flags.StringVar(&o.artifacts, "artifacts", "artifacts/bench", "directory for profiles and results")
 	flags.StringVar(&o.docs, "docs", "", "write this Markdown file, and the graph beside it")
@@ -96,6 +102,10 @@ func parse(args []string) (*options, error) {
 	o.sides = append(o.sides, variants...)
 	if len(o.sides) == 0 || (o.docs != "" && len(variants) > 0) {
 		return nil, errors.New("-sides and -variant select nothing, or -docs is given, which is about Tripod as it is shipped")
+	}
+	if *shapes != "" {
+		o.shapes, err = parseShapes(*shapes)
+		return o, err
 	}
 	if *dir == "" {
 		o.crds = schemas.Generate(*count)

@@ -18,9 +18,9 @@ type table struct {
 	rows   [][]string
 }
 
-// writeTables writes all tables as plain text.
-func (r *report) writeTables(w io.Writer) error {
-	for _, t := range r.tables() {
+// writeTables writes tables as plain text.
+func writeTables(w io.Writer, tables []table) error {
+	for _, t := range tables {
 		fmt.Fprintf(w, "\n%s\n\n", t.Title)
 		aligned := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		for _, cells := range append([][]string{t.header}, t.rows...) {

@@ -28,6 +28,8 @@ const fakeNode = "kwok.x-k8s.io/node"
 type ControllersOptions struct {
 	// Nodes are the names of the nodes to create.
 	Nodes []string
+	// Unlimited lets kube-controller-manager and kube-scheduler send as many requests as they like.
+	Unlimited bool
 	// Stages are files with stages for kwok. They come in addition to the stages by which a pod runs at once, and disappears at once when
 	// it is deleted.
 	Stages []string
@@ -40,7 +42,7 @@ func (e *Environment) StartControllers(ctx context.Context, cluster *Cluster, op
 	if err != nil {
 		return err
 	}
-	commands, err := cluster.controllerCommands(dir, options.Stages)
+	commands, err := cluster.controllerCommands(dir, options)
 	if err != nil {
 		return err
 	}
@@ -58,7 +60,7 @@ func (e *Environment) StartControllers(ctx context.Context, cluster *Cluster, op
 		return err
 	}
 	for _, name := range options.Nodes {
-		if err := createFakeNode(ctx, client, name); err != nil {
+		if err := CreateFakeNode(ctx, client, name); err != nil {
 			return err
 		}
 	}
@@ -71,7 +73,7 @@ func (e *Environment) StartControllers(ctx context.Context, cluster *Cluster, op
 	})
 }
 
-func (c *Cluster) controllerCommands(dir string, moreStages []string) ([]Command, error) {
+func (c *Cluster) controllerCommands(dir string, options ControllersOptions) ([]Command, error) {
 	manager, err := c.UserKubeconfig(dir, "system:kube-controller-manager")
 	if err != nil {
 		return nil, err
@@ -92,11 +94,15 @@ func (c *Cluster) controllerCommands(dir string, moreStages []string) ([]Command
 		"--node-lease-duration-seconds=40",
 		"--node-ip=192.0.2.1",
 	}
-	for _, file := range moreStages {
+	for _, file := range options.Stages {
 		kwok = append(kwok, "--config="+file)
 	}
+	limits := []string{}
+	if options.Unlimited {
+		limits = []string{"--kube-api-qps=-1", "--kube-api-burst=1000"}
+	}
 	return []Command{
-		{Name: "kube-controller-manager", Args: []string{
+		{Name: "kube-controller-manager", Args: append([]string{
 			"--kubeconfig=" + manager,
 			"--use-service-account-credentials=true",
 			"--service-account-private-key-file=" + filepath.Join(c.PKI, "sa.key"),
@@ -107,13 +113,14 @@ func (c *Cluster) controllerCommands(dir string, moreStages []string) ([]Command
 			"--flex-volume-plugin-dir=" + filepath.Join(dir, "flexvolume"),
 			"--leader-elect=false",
 			"--secure-port=0",
-		}},
-		{Name: "kube-scheduler", Args: []string{"--kubeconfig=" + scheduler, "--leader-elect=false", "--secure-port=0"}},
+		}, limits...)},
+		{Name: "kube-scheduler", Args: append([]string{"--kubeconfig=" + scheduler, "--leader-elect=false", "--secure-port=0"}, limits...)},
 		{Name: "kwok", Args: kwok},
 	}, nil
 }
 
-func createFakeNode(ctx context.Context, client kubernetes.Interface, name string) error {
+// CreateFakeNode creates a node that kwok manages.
+func CreateFakeNode(ctx context.Context, client kubernetes.Interface, name string) error {
 	_, err := client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name:        name,
 		Labels:      map[string]string{corev1.LabelHostname: name, corev1.LabelOSStable: "linux"},
