@@ -42,7 +42,7 @@ type config struct {
 
 func newConfig(ctx context.Context, o *completed) (*config, error) {
 	api := service.API{
-		Resources: o.types.enabled(o.service), Scheme: o.types.scheme, Definitions: o.service.Definitions, Documented: o.types.versioned,
+		Resources: o.types.enabled(o.service), Scheme: o.types.scheme, Definitions: o.service.definitions, Documented: o.types.versioned,
 	}
 	if o.delegated() {
 		generic, err := newDelegatedConfig(o, api)
@@ -218,7 +218,7 @@ func (s *server) catalog() (*backendv1.Catalog, error) {
 			groupVersions = append(groupVersions, &backendv1.GroupVersion{Group: gv.Group, Version: gv.Version})
 		}
 	}
-	definitions := s.options.service.Definitions(func(name string) spec.Ref { return spec.MustCreateRef("#/definitions/" + name) })
+	definitions := s.options.service.definitions(func(name string) spec.Ref { return spec.MustCreateRef("#/definitions/" + name) })
 	for _, name := range slices.Sorted(maps.Keys(definitions)) {
 		text, err := json.Marshal(definitions[name].Schema)
 		if err != nil {

@@ -26,7 +26,8 @@ type Service struct {
 	Description string
 	// AddToScheme adds the types of all versions, their defaults and their conversions.
 	AddToScheme []func(*runtime.Scheme) error
-	// Definitions are the schemas in OpenAPI, as k8s.io/kube-openapi/cmd/openapi-gen generates them.
+	// Definitions are the schemas in OpenAPI, as k8s.io/kube-openapi/cmd/openapi-gen generates them. Those of k8s.io/apimachinery need not be among
+	// them.
 	Definitions common.GetOpenAPIDefinitions
 	// Groups are what the service serves. There is at least one.
 	Groups []Group
@@ -54,7 +55,7 @@ func (g Group) storageVersion() string { return cmp.Or(g.StorageVersion, g.Versi
 
 // Main runs the service as the command line says, and returns the exit code for [os.Exit].
 func Main(s Service) int {
-	if err := s.validate(); err != nil {
+	if err := s.Validate(); err != nil {
 		fmt.Fprintf(os.Stderr, "Error: this program is wrong: %v\n", err)
 		return 1
 	}
@@ -66,7 +67,18 @@ var (
 	apiVersion = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
 )
 
-// validate returns what an author may have got wrong.
+// Validate returns what the author got wrong, and is for tests of the service. Main refuses such a service.
+func (s Service) Validate() error {
+	if err := s.validate(); err != nil {
+		return err
+	}
+	t, err := newTypes(&s)
+	if err != nil {
+		return err
+	}
+	return t.validateDefinitions(&s)
+}
+
 func (s *Service) validate() error {
 	var errs []error
 	if problems := validation.IsDNS1035Label(s.Name); len(problems) > 0 {

@@ -15,5 +15,4 @@ generate() {
 }
 generate deepcopy-gen --output-file zz_generated.deepcopy.go
 generate openapi-gen --output-dir openapi --output-pkg "$(sed -n 's/^module //p' go.mod)/openapi" --output-file zz_generated.openapi.go \
-	--output-model-name-file zz_generated.model_name.go --report-filename /dev/null \
-	k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/apimachinery/pkg/runtime k8s.io/apimachinery/pkg/version
+	--output-model-name-file zz_generated.model_name.go --report-filename /dev/null

@@ -68,7 +68,7 @@ func TestWrongCommandLinesAreRefused(t *testing.T) {
 func TestHelpNamesWhatIsForUsers(t *testing.T) {
 	help, err := execute(t)
 	require.NoError(t, err)
-	for _, command := range []string{"up", "status", "scale", "check", "certs", "etcd", "migrate", "kubectl", "kube-apiserver", "version", "completion"} {
+	for _, command := range []string{"up", "status", "scale", "check", "certs", "etcd", "migrate", "new", "kubectl", "kube-apiserver", "version", "completion"} {
 		assert.Contains(t, help, "\n  "+command+" ", "help does not name %s", command)
 	}
 	if help, err = execute(t, "etcd"); err != nil {

@@ -1,0 +1,108 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/mod/semver"
+
+	"github.com/tripod-k8s/tripod/local/scaffold"
+)
+
+func newNewCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "new",
+		Short: "Write a program to begin with",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newNewAPIServiceCommand())
+	return cmd
+}
+
+func newNewAPIServiceCommand() *cobra.Command {
+	var service scaffold.APIService
+	var directory string
+	namespaced := true
+	cmd := &cobra.Command{
+		Use:   "api-service NAME --group GROUP --kind KIND",
+		Short: "Write an API service of your own: a Go module that builds and runs",
+		Long: `Write an API service of your own: a Go module with a kind, its validation, tests, and an image. It builds and runs as it is:
+
+  tripod new api-service books --group library.example.com --kind Book
+  cd books
+  make
+  tripod up --service books=bin/books`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			service.Name, service.ClusterScoped = args[0], !namespaced
+			if service.Versions, err = scaffoldVersions(); err != nil {
+				return err
+			}
+			if err := service.Complete(); err != nil {
+				return err
+			}
+			directory = cmp.Or(directory, service.Name)
+			if err := service.Write(directory); err != nil {
+				return err
+			}
+			return sayHowToBegin(cmd.OutOrStdout(), service, directory)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&service.Group, "group", "", "API group, in a domain of yours, such as library.example.com")
+	fs.StringVar(&service.Kind, "kind", "", "kind of the objects, in CamelCase, such as Book")
+	fs.StringVar(&service.Version, "version", "v1alpha1", "version of the API group")
+	fs.StringVar(&service.Plural, "plural", "", "name of the resource; the default is the plural of the kind, such as books")
+	fs.BoolVar(&namespaced, "namespaced", true, "objects are in namespaces")
+	fs.StringVar(&service.Module, "module", "", "path of the Go module; the default is GROUP/NAME")
+	fs.StringVar(&directory, "directory", "", "folder for the module, which is new or empty; the default is NAME")
+	for _, required := range []string{"group", "kind"} {
+		if err := cmd.MarkFlagRequired(required); err != nil {
+			panic(err) // there is no such flag
+		}
+	}
+	return cmd
+}
+
+func sayHowToBegin(out io.Writer, service scaffold.APIService, directory string) error {
+	_, err := fmt.Fprintf(out, `The API service %[1]s is in %[2]s. To run it:
+
+  cd %[2]s
+  make
+  tripod up --service %[1]s=bin/%[1]s
+`, service.Name, directory)
+	return err
+}
+
+// scaffoldVersions are the versions that this program was built with.
+func scaffoldVersions() (scaffold.Versions, error) {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return scaffold.Versions{}, errors.New("this program does not know what it was built from: build it with Go modules")
+	}
+	versions := map[string]string{}
+	for _, module := range info.Deps {
+		versions[module.Path] = module.Version
+		if module.Replace != nil && semver.IsValid(module.Replace.Version) {
+			versions[module.Path] = module.Replace.Version
+		}
+	}
+	found := scaffold.Versions{
+		// All modules of Tripod have the same version.
+		APIService:  versions["github.com/tripod-k8s/tripod/internal"],
+		Kubernetes:  versions["k8s.io/apimachinery"],
+		KubeOpenAPI: versions["k8s.io/kube-openapi"],
+	}
+	if found.APIService == "" || found.Kubernetes == "" || found.KubeOpenAPI == "" {
+		return found, fmt.Errorf("this program does not know what it was built from: %+v", found)
+	}
+	return found, nil
+}
