@@ -126,7 +126,7 @@ e2e: e2e-assets $(TOOLS)/gotestsum ## Install the chart into a kind cluster and 
 	$(TOOLS)/gotestsum --format standard-verbose --rerun-fails=1 --packages="$(E2E_TESTS)" -- -count=1 -p 1 -timeout 40m $(E2E_ARGS)
 
 # The packages that start clusters; the others below e2e have unit tests.
-E2E_TESTS := ./e2e ./e2e/takeover ./e2e/faults
+E2E_TESTS := ./e2e ./e2e/takeover ./e2e/faults ./e2e/extend
 
 .PHONY: e2e-up
 e2e-up: images $(TOOLS)/helm ## Create a kind cluster with Tripod in it, to try by hand.

@@ -50,7 +50,7 @@ type Objects[T runtime.Object] struct {
 	// Status gives the resource the subresource status. T has fields Spec and Status then. Only the subresource changes the status, and metadata.generation
 	// grows with each change of anything else but metadata.
 	Status bool
-	// Columns are shown by kubectl get between the name and the age. Without any, only these two are shown.
+	// Columns are shown by kubectl get between the name and the age. Without any, the name and the time of creation are.
 	Columns []Column[T]
 
 	// CreateOnUpdate lets PUT create objects.

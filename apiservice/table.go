@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metatable "k8s.io/apimachinery/pkg/api/meta/table"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,7 +29,10 @@ type Column[T runtime.Object] struct {
 	Value func(object T) any
 }
 
-// table adds columns to the name and the age that rest.NewDefaultTableConvertor shows.
+// age is the last column, as kube-apiserver shows it. rest.NewDefaultTableConvertor shows the time of creation.
+var age = metav1.TableColumnDefinition{Name: "Age", Type: "string", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]}
+
+// table adds columns to the name that rest.NewDefaultTableConvertor shows, and an age.
 type table[T runtime.Object] struct {
 	rest.TableConvertor
 	columns []Column[T]
@@ -49,12 +53,13 @@ func (t table[T]) ConvertToTable(ctx context.Context, object, options runtime.Ob
 		return nil, err
 	}
 	if len(shown.ColumnDefinitions) > 0 {
-		shown.ColumnDefinitions = slices.Insert(slices.Clone(shown.ColumnDefinitions), 1, t.definitions()...)
+		shown.ColumnDefinitions = slices.Concat(shown.ColumnDefinitions[:1], t.definitions(), []metav1.TableColumnDefinition{age})
 	}
 	row := 0
 	add := func(object runtime.Object) error {
 		if typed, ok := object.(T); ok && row < len(shown.Rows) {
-			shown.Rows[row].Cells = slices.Insert(shown.Rows[row].Cells, 1, t.cells(typed)...)
+			created := mustAccess(object).GetCreationTimestamp()
+			shown.Rows[row].Cells = slices.Concat(shown.Rows[row].Cells[:1], t.cells(typed), []any{metatable.ConvertToHumanReadableDateType(created)})
 		}
 		row++
 		return nil

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -56,6 +57,10 @@ func TestWrongCommandLinesAreRefused(t *testing.T) {
 		{"scale to an unknown number", []string{"scale", "core=two"}, `"two" is not a number of replicas`},
 		{"scale without an instance", []string{"scale", "core", "--replicas=2"}, "tripod does not run in"},
 		{"scale a service of one's own without an instance", []string{"scale", "wardle=2"}, "tripod does not run in"},
+		{"new without a name", []string{"new", "api-service", "--group=g.example.com", "--kind=K"}, "accepts 1 arg(s), received 0"},
+		{"new without a kind", []string{"new", "api-service", "books", "--group=g.example.com"}, `required flag(s) "kind" not set`},
+		{"new with a wrong kind", []string{"new", "api-service", "books", "--group=g.example.com", "--kind=book"}, `--kind "book" is not in CamelCase`},
+		{"new of something else", []string{"new", "controller"}, `unknown command "controller" for "tripod new"`},
 		{"a directory in etcd that is none", []string{"etcd", "access", "--commands", "--service=wardle=x"}, `--service: "wardle=x" is not of the form NAME=/DIRECTORY`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -77,6 +82,22 @@ func TestHelpNamesWhatIsForUsers(t *testing.T) {
 	if !strings.Contains(help, "\n  snapshot ") || strings.Contains(help, "\n  run ") {
 		t.Errorf("help of etcd does not name snapshot, or names run, which is for tripod itself:\n%s", help)
 	}
+}
+
+// The module requires what this program was built from.
+func TestNewServicesHaveTheVersionsOfTripod(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "books")
+	out, err := execute(t, "new", "api-service", "books", "--group=library.example.com", "--kind=Book", "--directory", folder)
+	require.NoError(t, err)
+	assert.Contains(t, out, "cd "+folder+"\n")
+	ours, err := os.ReadFile("../../examples/wardle/go.mod")
+	require.NoError(t, err)
+	theirs, err := os.ReadFile(filepath.Join(folder, "go.mod"))
+	require.NoError(t, err)
+	requirement := regexp.MustCompile(`(?m)^\t\S+ v\S+$`)
+	required := requirement.FindAllString(string(theirs), -1)
+	assert.Len(t, required, 3)
+	assert.Subset(t, requirement.FindAllString(string(ours), -1), required)
 }
 
 func TestVersionAsJSON(t *testing.T) {

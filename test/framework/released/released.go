@@ -39,7 +39,7 @@ func Environment(t testing.TB) []string {
 	for _, name := range Modules {
 		require.NoError(t, release(root, name, proxy))
 	}
-	cache, proxies := goEnv(t, "GOMODCACHE"), goEnv(t, "GOPROXY")
+	cache, proxies := GoEnv(t, "GOMODCACHE"), GoEnv(t, "GOPROXY")
 	return append(os.Environ(),
 		// A cache of its own, because releases of these versions may have another content.
 		"GOMODCACHE="+filepath.Join(t.TempDir(), "modules"),
@@ -84,7 +84,7 @@ func release(root, name, proxy string) error {
 	return errors.Join(zip.CreateFromDir(archive, version, filepath.Join(root, name)), archive.Close())
 }
 
-func goEnv(t testing.TB, name string) string {
+func GoEnv(t testing.TB, name string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
 	require.NoError(t, err)

@@ -98,16 +98,19 @@ func parse(text string) (blocks []Block, err error) {
 }
 
 // volatile are parts of output that differ each time.
-var volatile = regexp.MustCompile(`\b\d+(\.\d+)?(ms|s|m|h|d)(\d+s)?\b|\b\d+(\.\d+)? MiB\b|\b\d+(\.\d+)?%|127\.0\.0\.1:\d+|\bpid \d+\b|\b\d{3,}\b`)
+var volatile = regexp.MustCompile(`\b\d+(\.\d+)?(ms|s|m|h|d)(\d+s)?\b|\b\d+(\.\d+)? MiB\b|\b\d+(\.\d+)?%|127\.0\.0\.1:\d+|\bpid \d+\b|\(cached\)|\b\d{3,}\b`)
 
-// pattern returns what matches output as a page shows it. Times, sizes, ports and long numbers may be others, and the width of columns, too. A line
-// of three dots stands for any lines, or none.
+// pattern returns what matches output as a page shows it. Times, sizes, ports and long numbers may be others, and so may the
+// width of columns and empty lines. A line of three dots stands for any lines, or none.
 func pattern(shown string) *regexp.Regexp {
 	var all strings.Builder
 	all.WriteString(`^`)
 	for line := range strings.Lines(strings.TrimSpace(shown)) {
-		if line = strings.TrimSpace(line); line == "..." {
+		switch strings.TrimSpace(line) {
+		case "...":
 			all.WriteString(`(?:.*\n)*?`)
+			continue
+		case "":
 			continue
 		}
 		var words []string
@@ -120,11 +123,13 @@ func pattern(shown string) *regexp.Regexp {
 	return regexp.MustCompile(all.String())
 }
 
-// normal is output with neither space at the ends of lines nor empty lines at the ends.
+// normal is output without empty lines, and without space at the ends of lines.
 func normal(output string) string {
 	var lines []string
 	for line := range strings.Lines(output) {
-		lines = append(lines, strings.TrimSpace(line))
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line+"\n")
+		}
 	}
-	return strings.TrimSpace(strings.Join(lines, "\n")) + "\n"
+	return strings.Join(lines, "")
 }

@@ -71,6 +71,7 @@ func TestOutputIsComparedWithoutWhatDiffersEachTime(t *testing.T) {
 		{"the same", "a b\n", "a b\n", true},
 		{"another", "a b\n", "a c\n", false},
 		{"wider columns and another age", "NAME   AGE\nx      2s\n", "NAME      AGE\nx         1m10s\n", true},
+		{"empty lines", "a\n\nb\n", "a\nb\n\n", true},
 		{"a missing line", "a\nb\n", "a\n", false},
 		{"one line more", "a\n", "a\nb\n", false},
 		{"lines that the page leaves out", "a\n...\nz\n", "a\nb\nc\nz\n", true},
