@@ -84,6 +84,7 @@ func release(root, name, proxy string) error {
 	return errors.Join(zip.CreateFromDir(archive, version, filepath.Join(root, name)), archive.Close())
 }
 
+// GoEnv returns a setting of Go.
 func GoEnv(t testing.TB, name string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
