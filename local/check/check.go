@@ -109,6 +109,7 @@ func (c *Check) object(ctx context.Context, s subject) (err error) {
 		return fmt.Errorf("%s is there after it was deleted: %w", what, errorOr(err, "it can be read"))
 	}
 	c.say("deleted", what)
+	c.say("watched", what)
 	return nil
 }
 

@@ -92,11 +92,13 @@ func TestCheckOfAWorkingAPI(t *testing.T) {
 read      ConfigMap default/tripod-check-x
 changed   ConfigMap default/tripod-check-x
 deleted   ConfigMap default/tripod-check-x
+watched   ConfigMap default/tripod-check-x
 defined   CustomResourceDefinition checks.tripod-check-x.tripod-k8s.io
 created   Check default/tripod-check-x
 read      Check default/tripod-check-x
 changed   Check default/tripod-check-x
 deleted   Check default/tripod-check-x
+watched   Check default/tripod-check-x
 deleted   CustomResourceDefinition checks.tripod-check-x.tripod-k8s.io
 `
 	assert.Equal(t, want, out.String())
