@@ -31,6 +31,7 @@ type SampleServer struct {
 	EtcdURL string
 
 	environment *Environment
+	store       *certs.Store
 	command     Command
 }
 
@@ -73,6 +74,7 @@ func (e *Environment) NewSampleServer(t testing.TB, cluster *Cluster) *SampleSer
 	require.NoError(t, err)
 	_, err = ca.Ensure("server", certs.Leaf{CommonName: "sample", DNSNames: []string{"*." + s.Namespace + ".svc"}, Server: true})
 	require.NoError(t, err)
+	s.store = store
 	s.CA, err = os.ReadFile(ca.File())
 	require.NoError(t, err)
 	s.EtcdURL, err = e.StartEtcd(t.Context(), dir)
@@ -89,6 +91,11 @@ func (e *Environment) NewSampleServer(t testing.TB, cluster *Cluster) *SampleSer
 
 // Run has other processes take the place of k8s.io/sample-apiserver: those of a program that has its flags, in bin/.
 func (s *SampleServer) Run(program string) { s.command.Path = s.environment.Binary(program) }
+
+// Certificate returns the files of the certificate and of its key.
+func (s *SampleServer) Certificate() (certFile, keyFile string) {
+	return s.store.CertFile("server"), s.store.KeyFile("server")
+}
 
 // Command returns the command of a process that serves at a port.
 func (s *SampleServer) Command(name string, port int) Command {
