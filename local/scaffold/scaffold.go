@@ -64,7 +64,12 @@ func (s *APIService) Complete() error {
 	return s.validateModule()
 }
 
-func (s *APIService) validateName() error { return addresses.ValidateName(s.Name) }
+func (s *APIService) validateName() error {
+	if s.Name == "etcd" {
+		return fmt.Errorf("%q is a process of tripod up: choose another name", s.Name)
+	}
+	return addresses.ValidateName(s.Name)
+}
 
 func (s *APIService) validateGroup() error {
 	if problems := validation.IsDNS1123Subdomain(s.Group); len(problems) > 0 {
