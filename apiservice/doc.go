@@ -7,6 +7,12 @@
 // kube-apiserver does, with server-side apply, field validation, watches, pagination, OpenAPI, audit, priority and fairness, webhooks and admission
 // policies. See examples/wardle in this repository for a whole service, and docs/extend.md for a tutorial.
 //
+// # Storage
+//
+// Objects are kept in etcd. A Custom resource is kept where its author pleases: in a database, or in another API. A service with nothing but Custom
+// resources needs no etcd. It demands no --etcd-servers, asks no etcd whether it is ready, and gives no effect to the flags about etcd by which `tripod
+// up` starts every service. Have a ReadyCheck say whether the database answers, AddFlags take its address, and Destroy of the storage close it.
+//
 // # Behind Tripod
 //
 // A service that is given a certificate by Tripod's service CA (--service-cert-file) is a leg of Tripod. It tells the aggregators what it serves and

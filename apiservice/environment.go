@@ -6,6 +6,7 @@ package apiservice
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -34,6 +36,15 @@ type Plugin struct {
 type Hook struct {
 	Name string
 	Run  func(context.Context, *Environment) error
+}
+
+// ReadyCheck is a condition without which a replica cannot serve, such as that its database answers. It runs every half second, and whenever somebody
+// asks for /readyz.
+type ReadyCheck struct {
+	// Name is the name of the check in /readyz and in the conditions of the APIServices: lower case, with "-".
+	Name string
+	// Check returns what is wrong. It heeds the context.
+	Check func(context.Context, *Environment) error
 }
 
 // Environment is what the parts of a service use while it runs.
@@ -103,8 +114,8 @@ func Follow[T runtime.Object](e *Environment, resource string) (*Followed[T], er
 	return &Followed[T]{informer}, nil
 }
 
-// install adds the hooks of a service to its server.
-func (e *Environment) install(server *genericapiserver.GenericAPIServer, hooks []Hook) error {
+// install adds the hooks and checks of a service to its server.
+func (e *Environment) install(server *genericapiserver.GenericAPIServer, hooks []Hook, checks []ReadyCheck) error {
 	err := server.AddPostStartHook("follow-own-objects", func(hook genericapiserver.PostStartHookContext) error {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -117,6 +128,11 @@ func (e *Environment) install(server *genericapiserver.GenericAPIServer, hooks [
 	for _, h := range hooks {
 		if err == nil {
 			err = server.AddPostStartHook(h.Name, func(hook genericapiserver.PostStartHookContext) error { return h.Run(hook, e) })
+		}
+	}
+	for _, c := range checks {
+		if err == nil {
+			err = server.AddReadyzChecks(healthz.NamedCheck(c.Name, func(req *http.Request) error { return c.Check(req.Context(), e) }))
 		}
 	}
 	return err

@@ -3,6 +3,7 @@ module github.com/tripod-k8s/tripod/apiservice
 go 1.26.0
 
 require (
+	github.com/spf13/pflag v1.0.9
 	github.com/stretchr/testify v1.11.1
 	github.com/tripod-k8s/tripod/internal v0.1.0
 	github.com/tripod-k8s/tripod/proto v0.1.0
@@ -64,7 +65,6 @@ require (
 	github.com/prometheus/common v0.67.5 // indirect
 	github.com/prometheus/procfs v0.19.2 // indirect
 	github.com/spf13/cobra v1.10.2 // indirect
-	github.com/spf13/pflag v1.0.9 // indirect
 	github.com/stoewer/go-strcase v1.3.0 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	go.etcd.io/etcd/api/v3 v3.6.8 // indirect

@@ -10,6 +10,8 @@ import (
 	"io"
 	"net"
 
+	"github.com/spf13/pflag"
+
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/admission"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
@@ -66,7 +68,11 @@ func newOptions(s *Service) *options {
 	return o
 }
 
+// newEtcdOptions returns nil if the service keeps nothing in etcd.
 func newEtcdOptions(s *Service, t *types) *genericoptions.EtcdOptions {
+	if !s.stored() {
+		return nil
+	}
 	config := storagebackend.NewDefaultConfig(cmp.Or(s.EtcdPrefix, "/registry"), nil)
 	if t != nil {
 		config.Codec, config.EncodeVersioner = t.codecs.LegacyCodec(t.storage...), t.storage
@@ -84,12 +90,35 @@ func (o *options) delegated() bool {
 func (o *options) Flags() *cliflag.NamedFlagSets {
 	sets := &cliflag.NamedFlagSets{}
 	o.AddGenericFlags(sets)
+	if o.Etcd == nil {
+		addUnusedEtcdFlags(sets.FlagSet("etcd"))
+	}
+	if o.service.AddFlags != nil {
+		o.service.AddFlags(sets.FlagSet(o.service.Name))
+	}
 	o.admission.AddFlags(sets.FlagSet("admission"))
 	o.AddTripodFlags(sets)
 	o.authentication.AddFlags(sets.FlagSet("behind kube-apiserver"))
 	o.authorization.AddFlags(sets.FlagSet("behind kube-apiserver"))
 	o.core.AddFlags(sets.FlagSet("behind kube-apiserver"))
 	return sets
+}
+
+// unusedEtcdFlags are the flags by which tripod up tells every service where etcd is and which part of it is its own.
+var unusedEtcdFlags = []string{
+	"etcd-servers", "etcd-cafile", "etcd-certfile", "etcd-keyfile", "etcd-prefix", "etcd-compaction-interval", "etcd-db-metric-poll-interval",
+}
+
+// addUnusedEtcdFlags lets tripod up start a service that keeps nothing in etcd as it starts all others. Further flags about etcd are errors, above
+// all those of encryption: nothing would be encrypted.
+func addUnusedEtcdFlags(fs *pflag.FlagSet) {
+	known := pflag.NewFlagSet("", pflag.ContinueOnError)
+	genericoptions.NewEtcdOptions(&storagebackend.Config{}).AddFlags(known)
+	for _, name := range unusedEtcdFlags {
+		flag := known.Lookup(name)
+		flag.Usage = "Has no effect: this service keeps nothing in etcd."
+		fs.AddFlag(flag)
+	}
 }
 
 // Validate returns every problem of the flags.

@@ -25,6 +25,8 @@ type Resource interface {
 	addHub(*types, Group) error
 	// served returns the versions that serve the resource: those of the group if empty.
 	served() []string
+	// stored reports whether the resource is kept in etcd.
+	stored() bool
 	// storages returns what serves the resource and its subresources, by name.
 	storages(*Environment, Group, generic.RESTOptionsGetter) (map[string]rest.Storage, error)
 }
@@ -61,16 +63,18 @@ type Objects[T runtime.Object] struct {
 	Subresources map[string]func(*Environment) (rest.Storage, error)
 }
 
-// Custom is a resource, or several, that the author serves without etcd. A storage implements some of rest.Getter, rest.Lister, rest.Watcher
-// and the like, and says by rest.Scoper whether its objects are in namespaces.
+// Custom is a resource that the author serves without etcd. A storage implements some of rest.Getter, rest.Lister, rest.Watcher and the like,
+// says by rest.Scoper whether its objects are in namespaces, and frees by Destroy what New has opened. A service that has no other resources needs
+// no etcd.
 type Custom struct {
 	// Name is the plural, in lower case; NAME/SUBRESOURCE is a subresource.
 	Name string
 	// Versions serve the resource: those of the group if empty.
 	Versions []string
-	// Example is an empty object of the type that New's storage works with. Other versions are converted to it and from it.
+	// Example is an empty object of the type that New's storage works with. Other versions are converted to it and from it. AddToScheme also adds the
+	// list of such objects if the storage is a rest.Lister.
 	Example runtime.Object
-	// New makes the storage.
+	// New makes the storage, once flags are parsed and before the service serves. An error ends the process.
 	New func(*Environment) (rest.Storage, error)
 }
 
@@ -95,6 +99,8 @@ func (c Custom) addHub(t *types, g Group) error {
 }
 
 func (c Custom) served() []string { return c.Versions }
+
+func (c Custom) stored() bool { return false }
 
 func (c Custom) storages(e *Environment, _ Group, _ generic.RESTOptionsGetter) (map[string]rest.Storage, error) {
 	storage, err := c.New(e)
@@ -125,10 +131,15 @@ func (o Objects[T]) addHub(t *types, g Group) error {
 			}
 		}
 	}
+	if err := t.canStore(g, newOf[T]()); err != nil {
+		return fmt.Errorf("resource %s: %w", o.Name, err)
+	}
 	return t.addHub(g, newOf[T]())
 }
 
 func (o Objects[T]) served() []string { return o.Versions }
+
+func (o Objects[T]) stored() bool { return true }
 
 func (o Objects[T]) storages(e *Environment, g Group, getter generic.RESTOptionsGetter) (map[string]rest.Storage, error) {
 	gvk, list, err := e.types.kindOf(g, newOf[T]())

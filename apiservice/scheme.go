@@ -58,7 +58,7 @@ func newTypes(s *Service) (*types, error) {
 	return t, nil
 }
 
-// kindOf returns the kind of an object of a group, and an empty list of such objects.
+// kindOf returns the kind of an object of a group, and an empty list of such objects, or nil if AddToScheme adds no such list.
 func (t *types) kindOf(g Group, object runtime.Object) (schema.GroupVersionKind, runtime.Object, error) {
 	gvks, _, err := t.versioned.ObjectKinds(object)
 	if err != nil {
@@ -69,10 +69,25 @@ func (t *types) kindOf(g Group, object runtime.Object) (schema.GroupVersionKind,
 		return gvk, nil, fmt.Errorf("the type %T is of group %q", object, gvk.Group)
 	}
 	list, err := t.versioned.New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	if err != nil {
-		return gvk, nil, fmt.Errorf("AddToScheme does not add the list of %T: %w", object, err)
+	if runtime.IsNotRegisteredError(err) {
+		return gvk, nil, nil
 	}
-	return gvk, list, nil
+	return gvk, list, err
+}
+
+// canStore returns an error if objects of a type cannot be kept in etcd.
+func (t *types) canStore(g Group, object runtime.Object) error {
+	gvk, list, err := t.kindOf(g, object)
+	if err != nil {
+		return err
+	}
+	if list == nil {
+		return fmt.Errorf("AddToScheme does not add the list of %T", object)
+	}
+	if stored := (schema.GroupVersionKind{Group: g.Name, Version: g.storageVersion(), Kind: gvk.Kind}); !t.versioned.Recognizes(stored) {
+		return fmt.Errorf("AddToScheme adds no %s in version %s, in which the group is stored", gvk.Kind, stored.Version)
+	}
+	return nil
 }
 
 // addHub makes the type of an object that of the hub.
@@ -81,11 +96,15 @@ func (t *types) addHub(g Group, object runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	if stored := (schema.GroupVersionKind{Group: g.Name, Version: g.storageVersion(), Kind: gvk.Kind}); !t.versioned.Recognizes(stored) {
-		return fmt.Errorf("AddToScheme adds no %s in version %s, in which the group is stored", gvk.Kind, stored.Version)
+	hub := []runtime.Object{object}
+	if list != nil {
+		hub = append(hub, list)
 	}
 	if gvk.Version != runtime.APIVersionInternal {
-		t.scheme.AddKnownTypes(schema.GroupVersion{Group: g.Name, Version: runtime.APIVersionInternal}, object, list)
+		t.scheme.AddKnownTypes(schema.GroupVersion{Group: g.Name, Version: runtime.APIVersionInternal}, hub...)
+	}
+	if list == nil {
+		return nil
 	}
 	return t.addListConversions(g, gvk.Kind, list)
 }

@@ -133,7 +133,7 @@ func newServer(c *config) (*server, error) {
 	if err := c.install(api); err != nil {
 		return nil, err
 	}
-	if err := c.options.environment.install(api, c.options.service.Hooks); err != nil {
+	if err := c.options.environment.install(api, c.options.service.Hooks, c.options.service.ReadyChecks); err != nil {
 		return nil, err
 	}
 	s := &server{config: c, api: api}

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/spf13/pflag"
+
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/kube-openapi/pkg/common"
@@ -37,6 +39,10 @@ type Service struct {
 	EtcdPrefix string
 	// Hooks run when the service has begun to serve.
 	Hooks []Hook
+	// ReadyChecks decide, besides those that every service has, whether a replica is ready. A replica that is not gets no requests.
+	ReadyChecks []ReadyCheck
+	// AddFlags adds flags of the service itself. It may be nil. Their values are there when plugins and storages are made.
+	AddFlags func(*pflag.FlagSet)
 }
 
 // Group is an API group.
@@ -52,6 +58,11 @@ type Group struct {
 }
 
 func (g Group) storageVersion() string { return cmp.Or(g.StorageVersion, g.Versions[0]) }
+
+// stored reports whether the service keeps anything in etcd.
+func (s *Service) stored() bool {
+	return slices.ContainsFunc(s.Groups, func(g Group) bool { return slices.ContainsFunc(g.Resources, Resource.stored) })
+}
 
 // Main runs the service as the command line says, and returns the exit code for [os.Exit].
 func Main(s Service) int {
@@ -110,6 +121,14 @@ func (s *Service) validate() error {
 		if p.Name == "" || p.New == nil {
 			errs = append(errs, errors.New("a plugin needs Name and New"))
 		}
+	}
+	for _, c := range s.ReadyChecks {
+		if c.Name == "" || c.Check == nil {
+			errs = append(errs, errors.New("a ready check needs Name and Check"))
+		}
+	}
+	if s.EtcdPrefix != "" && !s.stored() {
+		errs = append(errs, errors.New("EtcdPrefix is set, and no resource is kept in etcd"))
 	}
 	return errors.Join(errs...)
 }

@@ -66,6 +66,9 @@ func (o *Options) ApplyTo(config *genericapiserver.RecommendedConfig, core kuber
 }
 
 func (o *Options) applyEtcd(config *genericapiserver.Config) error {
+	if o.Etcd == nil {
+		return nil
+	}
 	transport := &o.Etcd.StorageConfig.Transport
 	if config.EgressSelector != nil {
 		transport.EgressLookup = config.EgressSelector.Lookup

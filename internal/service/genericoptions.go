@@ -17,7 +17,8 @@ import (
 // GenericOptions are the options of every generic API server, kube-apiserver included. They come from the packages of kube-apiserver, so
 // the flags have its names, defaults and meanings.
 type GenericOptions struct {
-	ServerRun      *genericoptions.ServerRunOptions
+	ServerRun *genericoptions.ServerRunOptions
+	// Etcd is nil if the service keeps nothing in etcd.
 	Etcd           *genericoptions.EtcdOptions
 	SecureServing  *genericoptions.SecureServingOptionsWithLoopback
 	Audit          *genericoptions.AuditOptions
@@ -29,7 +30,7 @@ type GenericOptions struct {
 	Logs           *logs.Options
 }
 
-// NewGenericOptions returns kube-apiserver's defaults.
+// NewGenericOptions returns kube-apiserver's defaults. etcd is nil if the service keeps nothing in etcd.
 func NewGenericOptions(etcd *genericoptions.EtcdOptions, serving *genericoptions.SecureServingOptions) GenericOptions {
 	return GenericOptions{
 		ServerRun:      genericoptions.NewServerRunOptions(),

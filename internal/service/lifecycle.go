@@ -99,7 +99,11 @@ func (o *Options) Common() *Options { return o }
 
 // Listen implements Flagged.
 func (o *Options) Listen() (*Ports, error) {
-	probes, err := startProbes(&o.Probes, "etcd")
+	waitsFor := "etcd"
+	if o.Etcd == nil {
+		waitsFor = "start"
+	}
+	probes, err := startProbes(&o.Probes, waitsFor)
 	return &Ports{Probes: probes}, err
 }
 
@@ -115,7 +119,7 @@ func (o *BackendOptions) Listen() (*Ports, error) {
 
 // awaitEtcd returns when etcd answers. Behind an egress proxy, storage waits for etcd itself, as in kube-apiserver.
 func (o *Options) awaitEtcd(ctx context.Context) error {
-	if o.EgressSelector.ConfigFile != "" {
+	if o.Etcd == nil || o.EgressSelector.ConfigFile != "" {
 		return nil
 	}
 	return etcdready.Wait(ctx, o.Etcd.StorageConfig, o.SecureServing.SecureServingOptions)

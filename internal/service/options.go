@@ -46,7 +46,9 @@ const keysOfALease = 50
 // events share a lease.
 func NewOptions(name string, generic GenericOptions) Options {
 	trust.SetShutdownDefaults(generic.ServerRun)
-	generic.Etcd.StorageConfig.LeaseManagerConfig.MaxObjectCount = keysOfALease
+	if generic.Etcd != nil {
+		generic.Etcd.StorageConfig.LeaseManagerConfig.MaxObjectCount = keysOfALease
+	}
 	return Options{GenericOptions: generic, Name: name, Program: "tripod-" + name, Probes: newProbesFlag()}
 }
 

@@ -43,8 +43,11 @@ type NewRawStorage func(
 	config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string,
 ) (storage.Interface, factory.DestroyFunc, error)
 
-// Apply lets the storages that are made from config's options continue older watches.
+// Apply lets the storages that are made from config's options continue older watches. A server without etcd has none.
 func Apply(config *genericapiserver.Config) {
+	if config.RESTOptionsGetter == nil {
+		return
+	}
 	config.RESTOptionsGetter = continuingGetter{getter: config.RESTOptionsGetter, clients: &sharedclient.Clients{}}
 }
 

@@ -49,6 +49,7 @@ func TestMain(m *testing.M) {
 		fleet, err = env.StartFleet(ctx, framework.FleetOptions{Replicas: []framework.ReplicaOptions{
 			{Name: "core-0"}, {Name: "extensions-0"}, {Name: "aggregator-0"}, {Name: "aggregator-1"},
 			service("wardle-0", false), service("wardle-1", false),
+			{Name: "unstored-0", Later: true, Binary: unstored(env), EtcdURL: "http://127.0.0.1:1", Args: []string{"--file=" + flunderFile(env)}},
 			service("never-0", true), // never starts
 			service("false-0", true), // has the certificate of extensions
 		}})
@@ -174,7 +175,7 @@ func TestAServiceIsPartOfTheAPI(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, want, answer.Code, path)
 			if want == http.StatusBadRequest {
-				assert.Contains(t, string(answer.Body), "must be aggregator, core, extensions, false, never or wardle")
+				assert.Contains(t, string(answer.Body), "must be aggregator, core, extensions, false, never, unstored or wardle")
 			}
 		}
 	})
