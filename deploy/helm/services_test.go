@@ -12,6 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 )
 
 // wardle is a further API service with nothing but an image.
@@ -117,4 +118,30 @@ func TestOnlyAFurtherServiceThatAsksForThemHasTheKeysOfEncryption(t *testing.T) 
 		}
 		assert.Equal(t, want, mounted, values)
 	}
+}
+
+func TestAFurtherServiceWithoutEtcdReachesNone(t *testing.T) {
+	for _, etcd := range []string{"{}", "{etcd: {enabled: false, external: {servers: ['https://one:2379'], secret: mine}}}"} {
+		without := render(t, merged(t, wardle, "services: {wardle: {etcd: {enabled: false}}}", etcd))
+		checkAccepted(t, without)
+		pod := find(t, without, "Deployment", "tripod-wardle", &appsv1.Deployment{}).Spec.Template.Spec
+		for _, arg := range pod.Containers[0].Args {
+			assert.NotContains(t, arg, "--etcd-")
+		}
+		for _, volume := range pod.Volumes {
+			assert.NotContains(t, volume.String(), "etcd")
+		}
+		policy := find(t, without, "NetworkPolicy", "tripod-wardle", &networkingv1.NetworkPolicy{})
+		for _, way := range policy.Spec.Egress {
+			for _, port := range way.Ports {
+				assert.NotEqual(t, "2379", port.Port.String())
+			}
+		}
+		for _, trace := range []string{"etcd-client-wardle", "--service=wardle="} {
+			assert.NotContains(t, without.text, trace)
+		}
+	}
+	with := render(t, merged(t, wardle))
+	assert.Contains(t, with.text, "etcd-client-wardle")
+	assert.Contains(t, with.text, "--service=wardle=")
 }

@@ -88,6 +88,18 @@ func TestGarbageIsNobody(t *testing.T) {
 	}
 }
 
+// TestAServiceOfAnotherReleaseFailsClosed decodes what a later version may say: fields that this one does not know.
+func TestAServiceOfAnotherReleaseFailsClosed(t *testing.T) {
+	later := []byte{0x7a, 1, 'a'} // field 15
+	_, err := Decode(encoding.EncodeToString(later))
+	require.ErrorIs(t, err, errNobody, "a sender of a kind that this version does not know")
+	user := []byte{0x0a, 6, 0x0a, 4, 'j', 'a', 'n', 'e'}
+	e, err := Decode(encoding.EncodeToString(append(user, later...)))
+	require.NoError(t, err)
+	assert.Equal(t, "jane", e.GetUser().GetName())
+	assert.Nil(t, e.GetDecision())
+}
+
 func TestStrip(t *testing.T) {
 	header := http.Header{
 		"Tripod-Envelope": {"a"}, "tripod-envelope": {"a"}, "Tripod_envelope": {"a"}, "TRIPOD-ENVELOPE": {"a"},

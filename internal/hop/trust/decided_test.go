@@ -61,6 +61,7 @@ func TestADecisionIsAboutTheRequestOfItsSender(t *testing.T) {
 		"denied":                   {envelope: said(identityv1.Decision_VERDICT_DENY), want: authorizer.DecisionDeny, reason: "said"},
 		"no opinion":               {envelope: said(identityv1.Decision_VERDICT_NO_OPINION), want: authorizer.DecisionNoOpinion, reason: "said"},
 		"unknown":                  {envelope: said(identityv1.Decision_VERDICT_UNSPECIFIED), want: authorizer.DecisionNoOpinion, reason: "said"},
+		"a later version knows":    {envelope: said(9), want: authorizer.DecisionNoOpinion, reason: "said"},
 		"nothing is said":          {envelope: &identityv1.Envelope{User: &identityv1.User{Name: "jane"}}, want: authorizer.DecisionDeny, reason: "asked"},
 		"no envelope":              {want: authorizer.DecisionDeny, reason: "asked"},
 		"somebody is impersonated": {envelope: allowed, as: &user.DefaultInfo{Name: "ann"}, want: authorizer.DecisionDeny, reason: "asked"},

@@ -7,7 +7,9 @@ SPDX-License-Identifier: Apache-2.0
 {{- define "tripod.arguments" -}}
 {{- include (printf "tripod.arguments.%s" (ternary "further" .component (eq (include "tripod.isFurther" .) "true"))) . }}
 {{- include "tripod.arguments.shared" . }}
+{{- if not (include "tripod.further.unstored" .) }}
 {{- include "tripod.arguments.etcd" . }}
+{{- end }}
 {{- include "tripod.arguments.audit" . }}
 {{- range .values.extraArgs }}
 - {{ . | quote }}

@@ -42,7 +42,7 @@ args: []
 groups: []
 balance: ""
 encryption: false
-etcd: {servers: [], secret: ""}
+etcd: {enabled: true, servers: [], secret: ""}
 replicas: 1
 autoscaling: {enabled: false, minReplicas: 2, maxReplicas: 5, averageCPU: "1", averageMemory: "", metrics: [], behavior: {}}
 podDisruptionBudget: {enabled: true, maxUnavailable: 1}
@@ -98,4 +98,9 @@ priorityClassName: ""
 {{- $own := dict -}}
 {{- if include "tripod.isFurther" . -}}{{- $own = (include "tripod.values" . | fromJson).etcd -}}{{- end -}}
 {{- ternary $own dict (not (empty $own.servers)) | toJson -}}
+{{- end -}}
+
+{{- /* Whether a component keeps nothing in etcd, true or nothing: dict root, component. */ -}}
+{{- define "tripod.further.unstored" -}}
+{{- if include "tripod.isFurther" . -}}{{- if not (include "tripod.values" . | fromJson).etcd.enabled -}}true{{- end -}}{{- end -}}
 {{- end -}}

@@ -54,7 +54,7 @@ etcd
 {{- range $component := include "tripod.components" .root | fromJsonArray -}}
 {{- $context := dict "root" $.root "component" $component -}}
 {{- $own := include "tripod.further.etcd" $context | fromJson -}}
-{{- if and (not $own) (eq $.name (include "tripod.etcd.name" $context)) -}}{{- $users = append $users $component -}}{{- end -}}
+{{- if and (not $own) (not (include "tripod.further.unstored" $context)) (eq $.name (include "tripod.etcd.name" $context)) -}}{{- $users = append $users $component -}}{{- end -}}
 {{- end -}}
 {{- toJson $users -}}
 {{- end -}}
@@ -79,7 +79,8 @@ the certificate is of the user root, for Jobs. */ -}}
 {{- define "tripod.etcd.secret" -}}
 {{- $etcd := .root.Values.etcd -}}
 {{- $own := include "tripod.further.etcd" . | fromJson -}}
-{{- if $own -}}
+{{- if include "tripod.further.unstored" . -}}
+{{- else if $own -}}
 {{- $own.secret -}}
 {{- else if $etcd.enabled -}}
 {{- include "tripod.fullname" .root }}-{{ include "tripod.etcd.name" . }}-client{{ if not .administrator }}-{{ .component }}{{ end }}
