@@ -167,7 +167,7 @@ suite-assets: test-assets
 # What is written into the docs is a whole run; other arguments (BENCH_ARGS="-run GET -rounds 5") leave them alone.
 BENCH_ARGS ?= -docs docs/benchmarks.md
 .PHONY: bench
-bench: build test-assets ## Run stock and Tripod side by side, and write docs/benchmarks.md; 25 minutes (BENCH_ARGS="-run GET").
+bench: build wardle test-assets ## Run stock and Tripod side by side, and write docs/benchmarks.md; 25 minutes (BENCH_ARGS="-run GET").
 	go run ./test/bench $(BENCH_ARGS)
 
 # One replica of each service beside one kube-apiserver, and as many as a large cluster has beside three.

@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"os"
@@ -21,7 +22,7 @@ import (
 )
 
 func TestWorkloadsHaveDifferentNames(t *testing.T) {
-	seen := map[string]bool{startPart: true, crowdPart: true}
+	seen := map[string]bool{startPart: true, crowdPart: true, legsPart: true}
 	for _, w := range workloads() {
 		assert.False(t, seen[w.String()], "two workloads are called %s", w)
 		seen[w.String()] = true
@@ -29,7 +30,7 @@ func TestWorkloadsHaveDifferentNames(t *testing.T) {
 }
 
 func TestObjectsSayWhenTheyWereSent(t *testing.T) {
-	for _, r := range resources {
+	for _, r := range append(slices.Clone(resources), flunders) {
 		body := r.body("a", "12")
 		var object map[string]any
 		if err := json.Unmarshal(body, &object); err != nil {
@@ -38,10 +39,17 @@ func TestObjectsSayWhenTheyWereSent(t *testing.T) {
 		if got := quotedAfter(body, versionBefore); got != "12" {
 			t.Errorf("resourceVersion is %q in %s", got, body)
 		}
-		if got := quotedAfter(body, sentBefore); got == "" || object[r.content].(map[string]any)["sent"] != got {
+		if got := quotedAfter(body, sentBefore); got == "" || contentOf(object, r)["sent"] != got {
 			t.Errorf("sent is %q in %s", got, body)
 		}
 	}
+}
+
+func contentOf(object map[string]any, r resource) map[string]any {
+	if r.content == "" {
+		object = object["metadata"].(map[string]any)
+	}
+	return object[cmp.Or(r.content, "annotations")].(map[string]any)
 }
 
 func TestProcessorTimeAndMemoryOfAProcess(t *testing.T) {
@@ -191,6 +199,36 @@ func TestTablesShowRatiosAndFailures(t *testing.T) {
 	}
 }
 
+func TestAPIServicesOfOthersAreComparedWithStock(t *testing.T) {
+	r := exampleReport()
+	r.Legs = &legs{
+		report:      newReport(&options{rounds: 1, sides: legSides()}),
+		Failovers:   map[string][]failover{stock: {{Requests: 100, Failed: 50, Seconds: 10, Endless: true}}, leg: {{Requests: 100}}},
+		Revocations: map[string][]float64{stock: {9, 3, 5}, leg: {2}},
+	}
+	for i, s := range legSides() {
+		for _, w := range legWorkloads() {
+			measured := values{cpuPerRequest: 4 - float64(i), cpuWhenBusy: 2}
+			if w.fanOut {
+				measured = values{cpuPerEvent: 10}
+			}
+			r.Legs.add(s, w, alone, measured)
+		}
+	}
+	r.finish()
+	var output bytes.Buffer
+	require.NoError(t, r.writeTables(&output))
+	text := strings.Join(strings.Fields(output.String()), " ")
+	for _, line := range []string{
+		"GET flunders certificates 500 4.00 ×0.75 ×0.50 2.00 ×1.00 ×1.00",
+		"stock - 10.0 [still after 10] 50 of 100 5.00 9.00", "leg - - [none failed] 0 of 100 2.00 2.00",
+		"CPU per GET, LIST, CREATE of an API service ≤ 0.6 0.50 met", "the same of 16 busy clients ≤ 0.6 1.00 **not met**",
+	} {
+		assert.Contains(t, text, line)
+	}
+	require.Len(t, r.Legs.Rows, 4)
+}
+
 func TestPageAndGraphAreWritten(t *testing.T) {
 	path := t.TempDir() + "/benchmarks.md"
 	require.NoError(t, exampleReport().writeDocs(path))
@@ -226,7 +264,7 @@ func TestArguments(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	var list bytes.Buffer
-	if err := listParts(&list); !errors.Is(err, errListed) || strings.Count(list.String(), "\n") != len(workloads())+2 {
+	if err := listParts(&list); !errors.Is(err, errListed) || strings.Count(list.String(), "\n") != len(workloads())+3 {
 		t.Errorf("list: %v\n%s", err, list.String())
 	}
 }

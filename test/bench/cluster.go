@@ -37,6 +37,8 @@ type side struct {
 	env []string
 	// binaries is the directory with the binaries of a variant.
 	binaries string
+	// flunders is the program of an API service with two replicas beside it, in bin/, or empty.
+	flunders string
 }
 
 func (s side) isStock() bool { return s.Name == stock }
@@ -52,7 +54,9 @@ type cluster struct {
 	side side
 	// servers are the processes that serve the API.
 	servers []process
-	etcd    process
+	// replicas are the processes of the API service.
+	replicas []*framework.Process
+	etcd     process
 	// ready is the time from the start of the first process until all are ready.
 	ready time.Duration
 
@@ -78,6 +82,9 @@ func (s side) start(ctx context.Context, later []string, args ...string) (_ *clu
 		err = c.startStock(ctx, args)
 	} else {
 		err = c.startTripod(ctx, later, args)
+	}
+	if err == nil && s.flunders == sampleServer {
+		err = c.addSampleServer(ctx)
 	}
 	c.failed = err != nil
 	return c, err
@@ -110,6 +117,11 @@ func (c *cluster) startTripod(ctx context.Context, later, args []string) error {
 	for i, name := range append(names, later...) {
 		options.Replicas = append(options.Replicas, framework.ReplicaOptions{Name: name, Args: args, Later: i >= len(names)})
 	}
+	if c.side.flunders == wardle {
+		for _, name := range []string{"wardle-1", "wardle-2"} {
+			options.Replicas = append(options.Replicas, framework.ReplicaOptions{Name: name, Binary: c.env.Binary(wardle)})
+		}
+	}
 	if c.fleet, err = c.env.StartFleet(ctx, options); err != nil {
 		return err
 	}
@@ -117,6 +129,9 @@ func (c *cluster) startTripod(ctx context.Context, later, args []string) error {
 	c.Cluster = c.fleet.Cluster
 	for _, name := range names {
 		c.servers = append(c.servers, process{strings.TrimSuffix(name, "-1"), c.fleet.Replica(name).Process().PID()})
+	}
+	if c.side.flunders == wardle {
+		c.addReplicas(c.fleet.Replica("wardle-1").Process(), c.fleet.Replica("wardle-2").Process())
 	}
 	return nil
 }

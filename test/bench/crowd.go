@@ -89,7 +89,7 @@ func (s side) runCrowd(ctx context.Context, o *options, crds []*apiextensionsv1.
 	if err != nil {
 		return nil, err
 	}
-	f, err := c.setUp(ctx)
+	f, err := c.setUp(ctx, resources...)
 	if err != nil {
 		return nil, errors.Join(err, c.close())
 	}

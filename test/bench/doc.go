@@ -12,6 +12,9 @@
 // There are three sides: stock, Tripod with the garbage collection of stock, and Tripod with its own settings. Afterwards bench runs all
 // workloads once more for profiles, and installs many CRDs while clients read and write built-in resources.
 //
+// It also compares three ways to an API service of others (LEGS), each with two replicas: k8s.io/sample-apiserver as an aggregated API server behind
+// stock, the same behind Tripod, and examples/wardle as a leg of Tripod.
+//
 // Variants are further sides: other binaries of Tripod, or the same ones in another environment. Without stock, the first of them is the
 // base of the comparison. A neighbour that keeps the caches and the memory busy shows what a change is worth on a shared machine.
 //
@@ -22,6 +25,7 @@
 //	go run ./test/bench -run 'GET|APPLY' -rounds 5
 //	go run ./test/bench -short -run CRDs
 //	go run ./test/bench -shapes stock,1/1/1 -nodes 300 -pods 3000
+//	go run ./test/bench -run LEGS
 //
-// The binaries are those in bin/; `make build test-assets` builds them. Linux only.
+// The binaries are those in bin/; `make build wardle test-assets` builds them. Linux only.
 package main

@@ -79,7 +79,7 @@ func (n *names) take() (string, bool) {
 }
 
 // setUp creates users, namespaces, the custom resource and the objects that are read.
-func (c *cluster) setUp(ctx context.Context) (*fixture, error) {
+func (c *cluster) setUp(ctx context.Context, of ...resource) (*fixture, error) {
 	f := &fixture{cluster: c, configs: map[string]*rest.Config{}, clients: map[string]*load.Client{}, created: map[string]*names{}}
 	var err error
 	if f.admin, err = load.NewClient(c.Admin(), connections); err != nil {
@@ -93,7 +93,7 @@ func (c *cluster) setUp(ctx context.Context) (*fixture, error) {
 	if err := f.addUsers(ctx); err != nil {
 		return nil, err
 	}
-	for _, r := range resources {
+	for _, r := range of {
 		f.created[r.Name] = &names{}
 		list := load.Request{Path: r.collection(namespace), Method: http.MethodGet}
 		if err := framework.Poll(ctx, r.Name+" are served", func(ctx context.Context) error { return f.admin.Do(ctx, list) }); err != nil {
@@ -169,9 +169,6 @@ func (f *fixture) close() error {
 
 // manifests are what exists before the objects.
 func manifests() []load.Request {
-	post := func(path, body string) load.Request {
-		return load.Request{Method: http.MethodPost, Path: path, Body: []byte(body)}
-	}
 	return []load.Request{
 		post("/api/v1/namespaces", `{"metadata":{"name":"`+namespace+`"}}`),
 		post("/api/v1/namespaces", `{"metadata":{"name":"`+listNamespace+`"}}`),

@@ -80,6 +80,11 @@ func (o *options) measure(ctx context.Context, r *report) (err error) {
 			return err
 		}
 	}
+	if o.run.MatchString(legsPart) {
+		if err := o.measureLegs(ctx, r); err != nil {
+			return err
+		}
+	}
 	if !o.run.MatchString(crowdPart) {
 		return nil
 	}
@@ -102,7 +107,7 @@ func (s side) round(ctx context.Context, o *options, r *report, selected []workl
 	if err != nil {
 		return err
 	}
-	f, err := c.setUp(ctx)
+	f, err := c.setUp(ctx, resources...)
 	if err != nil {
 		return errors.Join(err, c.close())
 	}
@@ -177,7 +182,7 @@ func (s side) profilesOf(
 	if err != nil {
 		return err
 	}
-	f, err := c.setUp(ctx)
+	f, err := c.setUp(ctx, resources...)
 	if err != nil {
 		return errors.Join(err, c.close())
 	}

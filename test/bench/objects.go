@@ -21,7 +21,7 @@ type resource struct {
 	// prefix and plural make its paths.
 	prefix, plural   string
 	apiVersion, kind string
-	// content is the field with the content of an object.
+	// content is the field with the content of an object. Without one, annotations have it.
 	content string
 }
 
@@ -34,6 +34,9 @@ var (
 		apiVersion: "bench.tripod.example/v1", kind: "Widget", content: "spec",
 	}
 	resources = []resource{configMaps, widgets}
+	flunders  = resource{
+		Name: "flunders", prefix: "/apis/wardle.example.com/v1alpha1", plural: "flunders", apiVersion: "wardle.example.com/v1alpha1", kind: "Flunder",
+	}
 )
 
 // payload makes objects 1 KB large, as most objects in clusters are.
@@ -53,6 +56,10 @@ func (r resource) body(name, resourceVersion string) []byte {
 	version := ""
 	if resourceVersion != "" {
 		version = "," + versionBefore + resourceVersion + `"`
+	}
+	if r.content == "" {
+		return fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":{"name":%q%s,"annotations":{"text":%q,%s%d"}}}`,
+			r.apiVersion, r.kind, name, version, payload, sentBefore, time.Now().UnixNano())
 	}
 	return fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":{"name":%q%s},%q:{"text":%q,%s%d"}}`,
 		r.apiVersion, r.kind, name, version, r.content, payload, sentBefore, time.Now().UnixNano())

@@ -24,6 +24,7 @@ import (
 const (
 	startPart = "START"
 	crowdPart = "CRDs"
+	legsPart  = "LEGS"
 )
 
 // options are the flags of the command.
@@ -51,7 +52,7 @@ type options struct {
 func parse(args []string) (*options, error) {
 	o := &options{progress: os.Stderr, commandLine: strings.Join(append([]string{"go run ./test/bench"}, args...), " ")}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	run := flags.String("run", "", "run only workloads whose NAME/RESOURCE/CREDENTIALS match this regular expression (-list), and START, CRDs")
+	run := flags.String("run", "", "run only workloads whose NAME/RESOURCE/CREDENTIALS match this regular expression (-list), and START, CRDs, LEGS")
 	list := flags.Bool("list", false, "list what can be run, and stop")
 	short := flags.Bool("short", false, "a look, not a measurement: one round of half a second for each workload, 60 CRDs, no profiles")
 	flags.IntVar(&o.rounds, "rounds", 3, "how often each workload is run on each side")
@@ -124,6 +125,7 @@ func listParts(w io.Writer) error {
 		fmt.Fprintln(w, one)
 	}
 	fmt.Fprintln(w, crowdPart)
+	fmt.Fprintln(w, legsPart)
 	return errListed
 }
 

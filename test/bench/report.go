@@ -36,6 +36,8 @@ type report struct {
 	Crowds []*crowd
 	Phases []phase
 	Aims   []aim
+	// Legs is what was found about API services of others, or nil.
+	Legs *legs `json:",omitempty"`
 
 	sides []side
 }
@@ -131,6 +133,10 @@ func (r *report) finish() {
 		}
 	}
 	r.Aims = r.aims()
+	if r.Legs != nil {
+		r.Legs.finish()
+		r.Legs.Aims = r.Legs.aims()
+	}
 }
 
 // name is the name of the workload, with its condition unless it ran alone.

@@ -56,6 +56,9 @@ func (r *report) tables() []table {
 			func(*row) bool { return true }, switches, systemCalls, resident),
 		r.splitTable(), r.startTable(), r.memoryTable(), r.phaseTable(), r.aimTable(),
 	}
+	if r.Legs != nil {
+		all = append(all, r.Legs.tables()...)
+	}
 	return slices.DeleteFunc(all, func(t table) bool { return len(t.rows) == 0 })
 }
 

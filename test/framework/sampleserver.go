@@ -4,6 +4,8 @@
 package framework
 
 import (
+	"context"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -63,30 +65,49 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: extension-apise
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: sample-apiserver}]
 `
 
-// NewSampleServer prepares a server: its etcd, its certificate and its rights.
+// NewSampleServer is PrepareSampleServer for a test.
 func (e *Environment) NewSampleServer(t testing.TB, cluster *Cluster) *SampleServer {
 	t.Helper()
-	s := &SampleServer{environment: e, Cluster: cluster, Namespace: CreateNamespace(t, cluster)}
+	s, err := e.PrepareSampleServer(t.Context(), cluster)
+	require.NoError(t, err)
+	return s
+}
+
+// PrepareSampleServer prepares a server: its etcd, its certificate and its rights.
+func (e *Environment) PrepareSampleServer(ctx context.Context, cluster *Cluster) (*SampleServer, error) {
+	s := &SampleServer{environment: e, Cluster: cluster}
+	var err error
+	if s.Namespace, err = newNamespace(ctx, cluster); err != nil {
+		return nil, err
+	}
 	dir := filepath.Join(e.Dir, s.Namespace)
 	store, err := certs.Open(filepath.Join(dir, "pki"))
-	require.NoError(t, err)
+	if err != nil {
+		return nil, err
+	}
 	ca, err := store.Authority("ca", "sample-ca")
-	require.NoError(t, err)
-	_, err = ca.Ensure("server", certs.Leaf{CommonName: "sample", DNSNames: []string{"*." + s.Namespace + ".svc"}, Server: true})
-	require.NoError(t, err)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = ca.Ensure("server", certs.Leaf{CommonName: "sample", DNSNames: []string{"*." + s.Namespace + ".svc"}, Server: true}); err != nil {
+		return nil, err
+	}
 	s.store = store
-	s.CA, err = os.ReadFile(ca.File())
-	require.NoError(t, err)
-	s.EtcdURL, err = e.StartEtcd(t.Context(), dir)
-	require.NoError(t, err)
+	if s.CA, err = os.ReadFile(ca.File()); err != nil {
+		return nil, err
+	}
+	if s.EtcdURL, err = e.StartEtcd(ctx, dir); err != nil {
+		return nil, err
+	}
 	kubeconfig, err := cluster.UserKubeconfig(dir, "sample-apiserver")
-	require.NoError(t, err)
-	require.NoError(t, cluster.Create(t.Context(), strings.ReplaceAll(delegation, "NAME", s.Namespace)))
+	if err != nil {
+		return nil, err
+	}
 	s.command = Command{Path: e.Binary("test-assets/sample-apiserver"), Dir: dir, Args: []string{
 		"--etcd-servers=" + s.EtcdURL, "--tls-cert-file=" + store.CertFile("server"), "--tls-private-key-file=" + store.KeyFile("server"),
 		"--kubeconfig=" + kubeconfig, "--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
 	}}
-	return s
+	return s, cluster.Create(ctx, strings.ReplaceAll(delegation, "NAME", s.Namespace))
 }
 
 // Run has other processes take the place of k8s.io/sample-apiserver: those of a program that has its flags, in bin/.
@@ -116,17 +137,26 @@ func (s *SampleServer) APIService(service string, port int) *apiregistrationv1.A
 	}
 }
 
-// HostAddress returns an IPv4 address of this machine that is not loopback. Endpoints and pods can have no loopback address. Without one, the test is
-// skipped.
+// HostAddress is FindHostAddress for a test. Without such an address, the test is skipped.
 func HostAddress(t testing.TB) string {
 	t.Helper()
+	address, err := FindHostAddress()
+	if err != nil {
+		t.Skip(err)
+	}
+	return address
+}
+
+// FindHostAddress returns an IPv4 address of this machine that is not loopback. Endpoints and pods can have no loopback address.
+func FindHostAddress() (string, error) {
 	addresses, err := net.InterfaceAddrs()
-	require.NoError(t, err)
+	if err != nil {
+		return "", err
+	}
 	for _, address := range addresses {
 		if network, ok := address.(*net.IPNet); ok && network.IP.IsGlobalUnicast() && network.IP.To4() != nil {
-			return network.IP.String()
+			return network.IP.String(), nil
 		}
 	}
-	t.Skip("this machine has only loopback addresses: ", addresses)
-	return ""
+	return "", fmt.Errorf("this machine has only loopback addresses: %v", addresses)
 }

@@ -52,11 +52,17 @@ func UniqueName(prefix string) string { return prefix + "-" + utilrand.String(6)
 // CreateNamespace creates a namespace for a test. Nobody removes it: it goes with the cluster.
 func CreateNamespace(t testing.TB, cluster *Cluster) string {
 	t.Helper()
-	client, err := kubernetes.NewForConfig(cluster.Admin())
+	name, err := newNamespace(t.Context(), cluster)
 	require.NoError(t, err)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: UniqueName("test")}}
-	if _, err := client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+	return name
+}
+
+func newNamespace(ctx context.Context, cluster *Cluster) (string, error) {
+	client, err := kubernetes.NewForConfig(cluster.Admin())
+	if err != nil {
+		return "", err
 	}
-	return namespace.Name
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: UniqueName("test")}}
+	_, err = client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+	return namespace.Name, err
 }
