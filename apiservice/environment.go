@@ -41,7 +41,7 @@ type Hook struct {
 // ReadyCheck is a condition without which a replica cannot serve, such as that its database answers. It runs every half second, and whenever somebody
 // asks for /readyz.
 type ReadyCheck struct {
-	// Name is the name of the check in /readyz and in the conditions of the APIServices: lower case, with "-".
+	// Name is the name of the check in /readyz: lower case, with "-".
 	Name string
 	// Check returns what is wrong. It heeds the context.
 	Check func(context.Context, *Environment) error

@@ -85,10 +85,13 @@ func fatalJSON(line string) string {
 	return entry.Error
 }
 
-// lastLine returns the last line that is not empty, without the header of the log format.
+// tryHelp is what GNU programs say after the error.
+var tryHelp = regexp.MustCompile(`^Try .* --help.* for more information\.$`)
+
+// lastLine returns the last line that says something, without the header of the log format.
 func lastLine(lines []string) string {
 	for i := len(lines) - 1; i >= 0; i-- {
-		if line := strings.TrimSpace(lines[i]); line != "" {
+		if line := strings.TrimSpace(lines[i]); line != "" && !tryHelp.MatchString(line) {
 			return shorten(line[len(klogHeader.FindString(line)):])
 		}
 	}

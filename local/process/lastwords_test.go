@@ -27,6 +27,7 @@ E1121 05:00:00.000001      17 run.go:72] "command failed" err="open \"ca.crt\": 
 		{"panic", "panic: nil map\n\ngoroutine 1 [running]:\nmain.main()\n", "panic: nil map"},
 		{"runtime", "fatal error: out of memory\n\ngoroutine 1:\n", "fatal error: out of memory"},
 		{"no reason given", "I1121 05:00:00.000000      17 server.go:1] one\nW1121 05:00:00.000000      17 server.go:1] two\n\n", "two"},
+		{"GNU", "sleep: unrecognized option '--replica'\nTry 'sleep --help' for more information.\n", "sleep: unrecognized option '--replica'"},
 		{"long lines are cut", "Error: " + strings.Repeat("x", 2*maxLineLength), strings.Repeat("x", maxLineLength) + "…"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -59,10 +59,13 @@ func (p *HTTPProbe) Ready(ctx context.Context) error {
 	return fmt.Errorf("/readyz answers %s", response.Status)
 }
 
+// ErrNotListening is the error of a probe of a server that does not listen.
+var ErrNotListening = errors.New("does not listen yet")
+
 // notServing shortens the error of a connection to a server that does not listen yet.
 func notServing(err error) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return errors.New("does not listen yet")
+		return ErrNotListening
 	}
 	var outer *url.Error
 	if errors.As(err, &outer) {

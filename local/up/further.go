@@ -5,6 +5,7 @@ package up
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -101,6 +102,17 @@ func (a *arguments) furtherService(service, replica string) []string {
 	}
 	own, _ := a.options.serviceArgs(service) // they are valid
 	return append(args, forReplica(replica, own)...)
+}
+
+// explain returns a probe of a further API service that says why its program may never be ready: any program can be given.
+func explain(ready func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := ready(ctx)
+		if errors.Is(err, process.ErrNotListening) {
+			return fmt.Errorf("%w at --probe-bind-address, as programs do that are built with the module apiservice (docs/extend.md)", err)
+		}
+		return err
+	}
 }
 
 // unreadyAgain is when to say for the second and last time that a further API service is not ready.

@@ -43,6 +43,7 @@ func (i *instance) process(r *replicas.Replica, number int) (process.Process, er
 		p = i.services.Aggregator(r, clientURL(address, port), i.dataDir.backends(), i.args.aggregator(r.Name, address, port))
 	default:
 		p = i.services.Backend(r, i.dataDir.backends(), i.args.furtherService(r.Service, r.Name))
+		p.Ready = explain(p.Ready)
 		p.FailedStarts = math.MaxInt // whoever writes it may be about to repair it
 	}
 	p.Output = process.NewLogFile(i.dataDir.log(r.Name))

@@ -17,7 +17,6 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/health"
 	"github.com/tripod-k8s/tripod/services/aggregator/peers/feeds"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
-	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
 // newHealth returns the health of all services, with what does not make this server unready but should be known.
@@ -25,7 +24,7 @@ func (c *Config) newHealth() *health.Handler {
 	var shown []health.Backend
 	var notes []healthz.HealthChecker
 	for _, b := range c.backends {
-		shown, notes = append(shown, b), append(notes, available(b.Backend))
+		shown, notes = append(shown, b), append(notes, available(b))
 	}
 	notes = append(notes,
 		healthz.NamedCheck("same-settings", func(*http.Request) error { return ofFeeds(c.backends, (*feeds.Follower).Agree) }),
@@ -33,11 +32,18 @@ func (c *Config) newHealth() *health.Handler {
 	return health.New(shown, notes...)
 }
 
-// available fails while no replica of a backend is ready.
-func available(b *upstream.Backend) healthz.HealthChecker {
+// errNoFeed is for a server that answers probes and is no API service as this aggregator expects it.
+var errNoFeed = errors.New("no replica has said yet what it serves: a service needs a feed at its gRPC address, as the module apiservice has it (docs/extend.md)")
+
+// available fails while no replica of a backend is ready, or nobody knows what it serves.
+func available(b *backend) healthz.HealthChecker {
 	return healthz.NamedCheck(b.Name()+"-available", func(*http.Request) error {
-		if ok, why := b.Ready(); !ok {
+		ok, why := b.Ready()
+		switch {
+		case !ok:
 			return errors.New(why)
+		case b.further > 0 && !b.feed.Heard():
+			return errNoFeed
 		}
 		return nil
 	})

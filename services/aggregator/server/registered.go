@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/component-base/metrics/legacyregistry"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
 	apiregistrationclient "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/typed/apiregistration/v1"
@@ -73,6 +74,9 @@ func (s *Server) installRegistration() error {
 	s.run("kube-apiserver-autoregistration", func(ctx context.Context) {
 		go s.registered.registrar.Run(ctx.Done())
 	})
+	if err := s.registered.registrar.RegisterMetrics(legacyregistry.CustomRegister); err != nil {
+		return err
+	}
 	check, err := s.registered.registrar.ReadyzCheck(s.registered.services.Informer())
 	if err != nil {
 		return err

@@ -46,10 +46,12 @@ func TestMain(m *testing.M) {
 				Args: append([]string{"--etcd-prefix=/services/" + of, "--disable-admission-plugins=ResourceQuota", "--authorization-mode=RBAC"}, args...),
 			}
 		}
+		unstored, flunderFile = filepath.Join(env.Dir, "unstored"), filepath.Join(env.Dir, "flunders")
 		fleet, err = env.StartFleet(ctx, framework.FleetOptions{Replicas: []framework.ReplicaOptions{
 			{Name: "core-0"}, {Name: "extensions-0"}, {Name: "aggregator-0"}, {Name: "aggregator-1"},
 			service("wardle-0", false), service("wardle-1", false),
-			{Name: "unstored-0", Later: true, Binary: unstored(env), EtcdURL: "http://127.0.0.1:1", Args: []string{"--file=" + flunderFile(env)}},
+			{Name: "unstored-0", Later: true, Binary: unstored, EtcdURL: "http://127.0.0.1:1", Args: []string{"--file=" + flunderFile}},
+			service("mute-0", true, "--grpc-bind-address=127.0.0.1:0"), // no aggregator finds its feed
 			service("never-0", true), // never starts
 			service("false-0", true), // has the certificate of extensions
 		}})
@@ -175,7 +177,7 @@ func TestAServiceIsPartOfTheAPI(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, want, answer.Code, path)
 			if want == http.StatusBadRequest {
-				assert.Contains(t, string(answer.Body), "must be aggregator, core, extensions, false, never, unstored or wardle")
+				assert.Contains(t, string(answer.Body), "must be aggregator, core, extensions, false, mute, never, unstored or wardle")
 			}
 		}
 	})
@@ -348,4 +350,25 @@ func awaitLog(t *testing.T, replica string, texts ...string) {
 		}
 		return fmt.Errorf("there is no such line")
 	})
+}
+
+func TestAServiceWithoutAFeedIsNamed(t *testing.T) {
+	replica := fleet.Replica("mute-0")
+	require.NoError(t, replica.Start())
+	require.NoError(t, replica.WaitReady(t.Context()))
+	client := traffic.NewClient(t, fleet.Admin(), 1)
+	framework.Eventually(t, "the aggregator says what it lacks", func(ctx context.Context) error {
+		answer, err := client.Send(ctx, http.MethodGet, "/readyz/mute-available", nil)
+		if err == nil && !strings.Contains(string(answer.Body), "no replica has said yet what it serves") {
+			err = fmt.Errorf("%d %s", answer.Code, answer.Body)
+		}
+		return err
+	})
+	awaitLog(t, "aggregator-0", "No replica can be followed", "feed of mute")
+	for path, want := range map[string]int{"/readyz": http.StatusOK, "/readyz/wardle-available": http.StatusOK, "/readyz/never-available": http.StatusInternalServerError} {
+		answer, err := client.Send(t.Context(), http.MethodGet, path, nil)
+		require.NoError(t, err)
+		assert.Equal(t, want, answer.Code, path)
+	}
+	require.NoError(t, replica.Stop())
 }

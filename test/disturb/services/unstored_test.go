@@ -7,8 +7,6 @@ import (
 	"context"
 	"net/http"
 	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -17,23 +15,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
-	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
 
 	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/traffic"
 )
 
-// unstored is the path of a service that keeps its objects in a file, and not in etcd. Tests build it.
-func unstored(env *framework.Environment) string { return filepath.Join(env.Dir, "unstored") }
-
-// flunderFile is the file that it reads.
-func flunderFile(env *framework.Environment) string { return filepath.Join(env.Dir, "flunders") }
+// unstored is the path of a service that keeps its objects in a file, and not in etcd. Tests build it. flunderFile is that file.
+var unstored, flunderFile string
 
 func buildUnstored(t *testing.T) {
 	t.Helper()
 	root, err := framework.RepositoryRoot()
 	require.NoError(t, err)
-	framework.BuildAlone(t, root, "examples/wardle", "./testdata/unstored", unstored(framework.ForTest(t)))
+	framework.BuildAlone(t, root, "examples/wardle", "./testdata/unstored", unstored)
 }
 
 func TestAServiceNeedsNoEtcd(t *testing.T) {
@@ -42,14 +36,10 @@ func TestAServiceNeedsNoEtcd(t *testing.T) {
 	replica := fleet.Replica("unstored-0")
 	require.NoError(t, replica.Start())
 	t.Cleanup(func() { assert.NoError(t, replica.Stop()) })
-	unready := func(service *apiregistrationv1.APIService) bool {
-		condition := helper.GetAPIServiceConditionByType(service, apiregistrationv1.Available)
-		return isOf(service, "unstored", false) && strings.Contains(condition.Message, "file")
-	}
-	awaitAPIService(t, resource, "is not ready without its file", unready)
+	unready := func(service *apiregistrationv1.APIService) bool { return isOf(service, "unstored", false) }
+	awaitAPIService(t, resource, "is not available without its file", unready)
 
-	file := flunderFile(framework.ForTest(t))
-	require.NoError(t, os.WriteFile(file, []byte("one\ntwo\n"), 0o600))
+	require.NoError(t, os.WriteFile(flunderFile, []byte("one\ntwo\n"), 0o600))
 	require.NoError(t, replica.WaitReady(t.Context()))
 	awaitOwner(t, resource, "unstored")
 	flunders := dynamicClient(t, fleet.Admin()).Resource(resource)
@@ -73,6 +63,6 @@ func TestAServiceNeedsNoEtcd(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusMethodNotAllowed, answer.Code, "%s", answer.Body)
 
-	require.NoError(t, os.Remove(file))
-	awaitAPIService(t, resource, "is not ready any more", unready)
+	require.NoError(t, os.Remove(flunderFile))
+	awaitAPIService(t, resource, "is not available any more", unready)
 }

@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tripod-k8s/tripod/test/framework"
@@ -23,9 +23,16 @@ func TestUpRunsServices(t *testing.T) {
 	env := framework.ForTest(t)
 	broken := filepath.Join(t.TempDir(), "broken")
 	require.NoError(t, os.WriteFile(broken, []byte("#!/bin/sh\necho it is broken\nexit 1\n"), 0o700)) //nolint:gosec // it is a program
+	silent := filepath.Join(t.TempDir(), "silent")
+	require.NoError(t, os.WriteFile(silent, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700)) //nolint:gosec // it is a program
+	other, err := exec.LookPath("sleep")
+	require.NoError(t, err)
+	buildUnstored(t)
 	tripod, err := env.StartTripod(t.Context(), framework.TripodOptions{Args: []string{
 		"--service=wardle=" + env.Binary("wardle"),
 		"--service=broken=" + broken,
+		"--service=silent=" + silent, "--service=other=" + other, // no API services
+		"--service=unstored=" + unstored, "--service-arg=unstored=--file=" + broken,
 	}})
 	require.NoError(t, err)
 	ready := func(replica string) {
@@ -54,10 +61,17 @@ func TestUpRunsServices(t *testing.T) {
 		}
 		return err
 	})
-	status, err := tripod.Component(t.Context(), "broken-0")
-	require.NoError(t, err)
-	assert.False(t, status.Ready)
-	assert.NotEmpty(t, status.Message)
+	for replica, want := range map[string]string{"broken-0": "it is broken", "silent-0": "does not listen yet at --probe-bind-address", "other-0": "--service-ca-file"} {
+		framework.Eventually(t, "the status says why "+replica+" is not ready", func(ctx context.Context) error {
+			status, err := tripod.Component(ctx, replica)
+			if err == nil && (status.Ready || !strings.Contains(status.Message, want)) {
+				err = fmt.Errorf("ready: %t, %q", status.Ready, status.Message)
+			}
+			return err
+		})
+	}
+	ready("unstored-0")
+	client.Await(t, "a service without etcd is part of the API", "/apis/unstored.example.com/v1/flunders", http.StatusOK)
 
 	require.NoError(t, tripod.Scale(t.Context(), "wardle", 2))
 	ready("wardle-1")

@@ -118,10 +118,7 @@ func (r *Registrar) Conflict(service *apiregistrationv1.APIService) (message str
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	owner := r.backendOf(service)
-	others := slices.DeleteFunc(r.claimants(gv), func(name string) bool {
-		// As in kube-apiserver, an APIService of a user may take the place of a CRD's.
-		return name == owner || owner == "" && name == upstream.Extensions
-	})
+	others := r.others(gv, owner)
 	if len(others) == 0 {
 		said := helper.GetAPIServiceConditionByType(service, Conflict)
 		return "", said == nil || !slices.ContainsFunc(r.Backends, func(backend string) bool {
@@ -132,6 +129,14 @@ func (r *Registrar) Conflict(service *apiregistrationv1.APIService) (message str
 		owner = fmt.Sprintf("the Service %s/%s", ref.Namespace, ref.Name)
 	}
 	return fmt.Sprintf("%s serves %s, which is also claimed by %s; requests go to %[1]s", owner, gv, strings.Join(others, " and ")), true
+}
+
+// others returns the backends that claim a group-version of another one. The owner is "" if that is an aggregated API server. The caller holds the mutex.
+func (r *Registrar) others(gv schema.GroupVersion, owner string) []string {
+	return slices.DeleteFunc(r.claimants(gv), func(name string) bool {
+		// As in kube-apiserver, an APIService of a user may take the place of a CRD's.
+		return name == owner || owner == "" && name == upstream.Extensions
+	})
 }
 
 // guard is the client of the auto-registration controller. The controller may have read another APIService than the registrar. So the guard lets it write

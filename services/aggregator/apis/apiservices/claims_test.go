@@ -5,6 +5,7 @@ package apiservices
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/testutil"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/fake"
 	apiregistrationclient "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset/typed/apiregistration/v1"
@@ -199,6 +202,36 @@ func TestConflicts(t *testing.T) {
 }
 
 // TestAggregatorsAgreeWhoHasAGroupVersion has two aggregators hear of two claimants in opposite order.
+func TestConflictsAreCounted(t *testing.T) {
+	ships := schema.GroupVersion{Group: "ships.example.com", Version: "v1"}
+	thirdParty := stored(ships, "third")
+	thirdParty.Spec.Service.Namespace = "default"
+	r := newRegistrar(t, newRecorder(), true, stored(flunders, "wardle"), thirdParty)
+	registry := metrics.NewKubeRegistry()
+	require.NoError(t, r.RegisterMetrics(registry.CustomRegister))
+	const header = `
+		# HELP tripod_apiservice_conflicts [ALPHA] APIServices of a backend that another backend claims, too. An aggregated API server is (aggregated).
+		# TYPE tripod_apiservice_conflicts gauge
+	`
+	expect := func(series string) {
+		t.Helper()
+		if series != "" {
+			series = header + series
+		}
+		assert.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(series), "tripod_apiservice_conflicts"))
+	}
+	r.Set("core", coreServes)
+	r.Set("wardle", []schema.GroupVersion{flunders})
+	r.Set("extensions", []schema.GroupVersion{ships}) // the user who made the APIService wants that
+	expect("")
+	r.Set("search", []schema.GroupVersion{flunders, ships})
+	expect(`tripod_apiservice_conflicts{backend="(aggregated)",claimed_by="search"} 1
+		tripod_apiservice_conflicts{backend="wardle",claimed_by="search"} 1
+	`)
+	r.Set("search", nil)
+	expect("")
+}
+
 func TestAggregatorsAgreeWhoHasAGroupVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())

@@ -157,6 +157,13 @@ func (f *Follower) CallsWebhookAt(path string) (calls, heard bool) {
 	return calls, heard
 }
 
+// Heard reports whether any replica has said what the backend serves.
+func (f *Follower) Heard() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.served != nil
+}
+
 // hear handles a message.
 func (f *Follower) hear(address string, r *replica, message *backendv1.WatchResponse) {
 	f.config.Backend.SetDraining(address, message.GetPhase() == backendv1.WatchResponse_PHASE_DRAINING)
