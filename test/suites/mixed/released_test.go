@@ -36,7 +36,7 @@ func (r repository) commit(released string) {
 	r.Helper()
 	require.NoError(r, os.WriteFile(filepath.Join(r.folder, reference), []byte("# the last one\n"+released+"\n"), 0o600))
 	r.git("add", ".")
-	r.git("commit", "--quiet", "--message="+released)
+	r.git("commit", "--quiet", "--allow-empty", "--message=release "+released)
 }
 
 func TestTheReleaseIsTheLastOne(t *testing.T) {
