@@ -217,7 +217,7 @@ func TestAPIServicesOfOthersAreComparedWithStock(t *testing.T) {
 	}
 	r.finish()
 	var output bytes.Buffer
-	require.NoError(t, r.writeTables(&output))
+	require.NoError(t, writeTables(&output, r.tables()))
 	text := strings.Join(strings.Fields(output.String()), " ")
 	for _, line := range []string{
 		"GET flunders certificates 500 4.00 ×0.75 ×0.50 2.00 ×1.00 ×1.00",

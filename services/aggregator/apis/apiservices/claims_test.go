@@ -225,8 +225,8 @@ func TestConflictsAreCounted(t *testing.T) {
 	r.Set("extensions", []schema.GroupVersion{ships}) // the user who made the APIService wants that
 	expect("")
 	r.Set("search", []schema.GroupVersion{flunders, ships})
-	expect(`tripod_apiservice_conflicts{backend="(aggregated)",claimed_by="search"} 1
-		tripod_apiservice_conflicts{backend="wardle",claimed_by="search"} 1
+	expect(`tripod_apiservice_conflicts{backend="(aggregated)",claimant="search"} 1
+		tripod_apiservice_conflicts{backend="wardle",claimant="search"} 1
 	`)
 	r.Set("search", nil)
 	expect("")

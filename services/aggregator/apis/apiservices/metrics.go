@@ -15,7 +15,7 @@ const aggregatedOwner = "(aggregated)"
 
 var conflictsDesc = metrics.NewDesc("tripod_apiservice_conflicts",
 	"APIServices of a backend that another backend claims, too. An aggregated API server is "+aggregatedOwner+".",
-	[]string{"backend", "claimed_by"}, nil, metrics.ALPHA, "")
+	[]string{"backend", "claimant"}, nil, metrics.ALPHA, "")
 
 // RegisterMetrics registers the metrics of a registrar.
 func (r *Registrar) RegisterMetrics(register func(metrics.StableCollector) error) error {
