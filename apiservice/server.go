@@ -86,6 +86,9 @@ func newDelegatedConfig(o *completed, api service.API) (*genericapiserver.Recomm
 	if err != nil {
 		return nil, err
 	}
+	if err := disableUnserved(client.Discovery(), o.admission); err != nil {
+		return nil, err
+	}
 	if err := o.ApplyTo(generic, client, api); err != nil {
 		return nil, err
 	}

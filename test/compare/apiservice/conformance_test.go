@@ -82,7 +82,12 @@ func TestTheExampleIsAnImageForTheConformanceSpec(t *testing.T) {
 	require.NoError(t, err)
 	fleet, err := env.StartFleet(t.Context(), framework.FleetOptions{})
 	require.NoError(t, err)
-	for name, cluster := range map[string]*framework.Cluster{"behind kube-apiserver": stock.Cluster, "behind Tripod": fleet.Cluster} {
+	// It has no MutatingAdmissionPolicies in version v1.
+	older, err := env.StartStock(t.Context(), framework.StockOptions{Args: []string{"--emulated-version=1.35"}})
+	require.NoError(t, err)
+	for name, cluster := range map[string]*framework.Cluster{
+		"behind kube-apiserver": stock.Cluster, "behind Tripod": fleet.Cluster, "behind an older kube-apiserver": older.Cluster,
+	} {
 		t.Run(name, func(t *testing.T) {
 			followSpec(t, cluster, startPod(t, env, cluster))
 		})
