@@ -6,6 +6,7 @@ package extend
 import (
 	"context"
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -62,17 +63,23 @@ func TestExtend(t *testing.T) {
 		"helm":    fmt.Sprintf("exec %q --kubeconfig %q \"$@\"", filepath.Join(root, "bin", "tools", "helm"), host),
 	}))
 	reader.NotRun = func(block tutorial.Block) {
-		if strings.Contains(block.Content, "kind load docker-image books:v1") {
-			require.NoError(t, progress.Step("load the image of the service", func() error { return load(reader.Dir) }))
+		if strings.Contains(block.Content, "make image\n") {
+			require.NoError(t, progress.Step("load the image of the service", func() error { return loadImage(t.Context(), reader) }))
 		}
 	}
 	reader.Follow(blocks)
 }
 
-// load packs the program of the service into an image, and loads it into the cluster.
-func load(folder string) error {
+// loadImage loads the image of the service into the cluster, as Docker builds it where there is Docker.
+func loadImage(ctx context.Context, reader *tutorial.Reader) error {
 	archive := filepath.Join(env.Dir, "books.tar")
-	if err := imagearchive.Write(archive, "books:v1", filepath.Join(folder, "bin", "books")); err != nil {
+	if _, err := exec.LookPath("docker"); err == nil {
+		build := exec.CommandContext(ctx, "sh", "-ec", "make image && docker save --output "+archive+" books:v1")
+		build.Dir, build.Env = reader.Dir, reader.Env
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("make image: %w\n%s", err, out)
+		}
+	} else if err := imagearchive.Write(archive, "books:v1", filepath.Join(reader.Dir, "bin", "books")); err != nil {
 		return err
 	}
 	_, err := env.Cluster.Load(archive)
