@@ -56,6 +56,12 @@ build: ## Build tripod, tripod-aggregator, tripod-core and tripod-extensions int
 	$(GO_BUILD) -o $(BIN)/tripod ./cmd/tripod
 	@$(foreach service,$(SERVICES),echo '$(BIN)/tripod-$(service)' && $(GO_BUILD) -o $(BIN)/tripod-$(service) ./services/$(service) &&) true
 
+.PHONY: controllers build-controllers
+controllers: build-controllers $(BIN)/kwok ## Build what `tripod up --controllers` and `--kwok-nodes` need: tripod-controllers and kwok.
+build-controllers:
+	@mkdir -p $(BIN)
+	$(GO_BUILD) -o $(BIN)/tripod-controllers ./cmd/tripod-controllers
+
 # Where an image is to be pushed belongs to its name: IMAGE_REPOSITORY=ghcr.io/you.
 IMAGE_REPOSITORY ?= tripod-k8s
 pack_images = go run -C tools/images . -repository $(IMAGE_REPOSITORY) -version $(VERSION) -revision $(COMMIT) -created $(COMMIT_TIME)
@@ -96,7 +102,7 @@ LONG_TESTS := ./test/compare/identity ./test/compare/encryption ./test/compare/a
 RIGHTS_USED := $(abspath $(BIN))/rights-used
 .PHONY: test-integration
 test-integration: export TRIPOD_RIGHTS_USED_DIR = $(RIGHTS_USED)
-test-integration: build wardle test-assets $(TOOLS)/gotestsum ## Run the tests that start the real binaries (TESTS=./test/suites/envtest/... for some).
+test-integration: build wardle controllers test-assets $(TOOLS)/gotestsum ## Run the tests that start the real binaries (TESTS=./test/suites/envtest/... for some).
 	@rm -rf $(RIGHTS_USED) && mkdir -p $(RIGHTS_USED)
 ifdef TESTS
 	$(GOTESTSUM) -- $(GO_TEST_FLAGS) -count=1 -p 1 -timeout 20m $(TESTS)
@@ -194,7 +200,7 @@ PLATFORMS := linux-amd64 linux-arm64
 release: $(TOOLS)/helm ## Build a release into dist/: binaries, images, chart, SBOMs and checksums (TAG=v0.1.0). The same commit gives the same bytes.
 	rm -rf $(RELEASE) $(DIST)
 	@$(foreach platform,$(PLATFORMS),GOOS=$(word 1,$(subst -, ,$(platform))) GOARCH=$(word 2,$(subst -, ,$(platform))) \
-		$(MAKE) build BIN=$(RELEASE)/$(platform) &&) true
+		$(MAKE) build build-controllers BIN=$(RELEASE)/$(platform) &&) true
 	$(pack_images) -binaries '$(PLATFORMS:%=$(RELEASE)/%)' -output $(RELEASE)/images
 	go run -C tools/release . -version $(VERSION) -created $(COMMIT_TIME) -binaries $(RELEASE) -platforms '$(PLATFORMS)' \
 		-images $(RELEASE)/images -chart $(abspath deploy/helm/tripod) -helm $(abspath $(TOOLS)/helm) \
@@ -324,5 +330,5 @@ $(TOOLS)/protoc-gen-go-grpc: tools/protoc-gen-go-grpc/go.mod tools/protoc-gen-go
 $(TOOLS)/protoc-gen-go: go.mod
 	go build -trimpath -ldflags "-s -w" -o $@ google.golang.org/protobuf/cmd/protoc-gen-go
 
-$(ASSETS)/kwok: tools/kwok/go.mod tools/kwok/go.sum
+$(BIN)/kwok $(ASSETS)/kwok: tools/kwok/go.mod tools/kwok/go.sum
 	$(call go_build_tool,kwok,sigs.k8s.io/kwok/cmd/kwok)

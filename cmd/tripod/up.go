@@ -27,6 +27,10 @@ func newUpCommand() *cobra.Command {
 unless the flags name one for all three. The data directory holds all data, certificates and logs, so the next start
 continues where this one ended.
 
+--controllers adds kube-controller-manager and kube-scheduler, and --kwok-nodes nodes on which pods run without containers:
+
+  tripod up --kwok-nodes 3
+
 --service adds an API service of your own. It starts with one replica. Nothing waits for it.
 
 Each service can have several replicas, and ` + "`tripod scale`" + ` changes their number. All replicas of a service get the
@@ -57,6 +61,8 @@ same flags from --core-arg and the like. In a flag, {replica} stands for the nam
 	fs.StringArrayVar(&o.Services, "service", nil,
 		"further API service, as in --service=wardle=./wardle: its name, and the program to run; can be repeated")
 	fs.StringArrayVar(&o.ServiceArgs, "service-arg", nil, "further flag for each replica of a --service, as in --service-arg=wardle=--v=4; can be repeated")
+	fs.BoolVar(&o.Controllers, "controllers", false, "also run kube-controller-manager and kube-scheduler (tripod-controllers, beside tripod), so that a Deployment gets its pods")
+	fs.IntVar(&o.KwokNodes, "kwok-nodes", 0, "also run kwok, beside tripod or in the PATH, with so many nodes on which pods run without containers; implies --controllers")
 	fs.BoolVar(&o.LoadBalancer, "lb", false,
 		"serve at --port with a small balancer that spreads TCP connections over the aggregators, which then have ports of their own on loopback")
 	fs.StringSliceVar(&o.EtcdServers, "etcd-servers", nil, "URLs of an etcd for all services, instead of the embedded one")

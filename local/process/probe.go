@@ -20,17 +20,22 @@ import (
 // maxReadyzSize is how many bytes of the answer to a probe are read.
 const maxReadyzSize = 64 << 10
 
-// HTTPProbe asks a server for its readiness as Kubernetes and etcd do: GET /readyz.
+// HTTPProbe asks a server for its readiness.
 type HTTPProbe struct {
 	url    string
 	client *http.Client
 }
 
-// NewHTTPProbe returns a probe of the server at base, such as https://127.0.0.1:6443. It uses HTTP/1.1, because an idle HTTP/2 connection
-// would delay the stop of a server by the second that it gives its clients to leave.
+// NewHTTPProbe returns a probe of the server at base, such as https://127.0.0.1:6443. It asks as Kubernetes and etcd are asked: GET /readyz.
 func NewHTTPProbe(base string, config *tls.Config) *HTTPProbe {
+	return NewProbe(base+"/readyz?verbose", config)
+}
+
+// NewProbe returns a probe of the server that answers 200 at a URL when it is ready. It uses HTTP/1.1, because an idle HTTP/2 connection
+// would delay the stop of a server by the second that it gives its clients to leave.
+func NewProbe(at string, config *tls.Config) *HTTPProbe {
 	return &HTTPProbe{
-		url:    base + "/readyz?verbose",
+		url:    at,
 		client: &http.Client{Transport: &http.Transport{TLSClientConfig: config}},
 	}
 }
@@ -43,12 +48,12 @@ func (p *HTTPProbe) Ready(ctx context.Context) error {
 	}
 	response, err := p.client.Do(req)
 	if err != nil {
-		return notServing(err)
+		return notServing(req.URL.Path, err)
 	}
 	defer response.Body.Close() //nolint:errcheck // nothing depends on it
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxReadyzSize))
 	if err != nil {
-		return notServing(err)
+		return notServing(req.URL.Path, err)
 	}
 	if response.StatusCode == http.StatusOK {
 		return nil
@@ -56,14 +61,14 @@ func (p *HTTPProbe) Ready(ctx context.Context) error {
 	if failed := failedChecks(string(body)); failed != "" {
 		return errors.New("waits for " + failed)
 	}
-	return fmt.Errorf("/readyz answers %s", response.Status)
+	return fmt.Errorf("%s answers %s", req.URL.Path, response.Status)
 }
 
 // ErrNotListening is the error of a probe of a server that does not listen.
 var ErrNotListening = errors.New("does not listen yet")
 
 // notServing shortens the error of a connection to a server that does not listen yet.
-func notServing(err error) error {
+func notServing(path string, err error) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return ErrNotListening
 	}
@@ -71,7 +76,7 @@ func notServing(err error) error {
 	if errors.As(err, &outer) {
 		err = outer.Err
 	}
-	return fmt.Errorf("does not answer /readyz: %w", err)
+	return fmt.Errorf("does not answer %s: %w", path, err)
 }
 
 // failedChecks names the failing checks of a verbose answer to /readyz.

@@ -9,15 +9,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"regexp"
 	"time"
 )
+
+var versionNumber = regexp.MustCompile(`\bv[0-9]\S*`)
 
 // versionTimeout limits how long a binary may take to print its version.
 const versionTimeout = 10 * time.Second
 
-// binary returns the path of a binary of Tripod, which is beside the running one.
-func binary(name string) (string, error) {
+// Binary returns the path of a binary of Tripod, which is beside the running one.
+func Binary(name string) (string, error) {
 	self, err := Self()
 	if err != nil {
 		return "", err
@@ -42,19 +44,16 @@ func Self() (string, error) {
 	return self, nil
 }
 
-// binaryVersion returns a function that asks a binary for its version. Every binary of Kubernetes answers "Kubernetes v1.2.3".
-func binaryVersion(path string) func(context.Context) string {
+// BinaryVersion returns a function that asks a binary for its version. Every binary of Kubernetes answers "Kubernetes v1.2.3" to --version, and kwok
+// "kwok version v1.2.3 ...".
+func BinaryVersion(path string, args ...string) func(context.Context) string {
 	return func(ctx context.Context) string {
 		ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 		defer cancel()
-		out, err := exec.CommandContext(ctx, path, "--version").Output()
+		out, err := exec.CommandContext(ctx, path, append(args, "--version")...).Output()
 		if err != nil {
 			return ""
 		}
-		fields := strings.Fields(string(out))
-		if len(fields) == 0 {
-			return ""
-		}
-		return fields[len(fields)-1]
+		return versionNumber.FindString(string(out))
 	}
 }

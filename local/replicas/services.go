@@ -29,7 +29,7 @@ func NewServices(store *certs.Store, further map[string]string) (*Services, erro
 	}
 	s := &Services{store: store, binaries: map[string]string{}}
 	for _, name := range []string{Core, Extensions, Aggregator} {
-		path, err := binary("tripod-" + name)
+		path, err := Binary("tripod-" + name)
 		if err != nil {
 			return nil, err
 		}
@@ -71,7 +71,7 @@ func (s *Services) process(r *Replica, url string, args []string) process.Proces
 		Address:     url,
 		BeforeStart: r.Release,
 		Ready:       process.NewHTTPProbe("http://"+r.probes.Address(), nil).Ready,
-		Version:     binaryVersion(path),
+		Version:     BinaryVersion(path),
 	}
 }
 

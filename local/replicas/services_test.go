@@ -207,12 +207,12 @@ func TestBinaryTellsItsVersion(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "binary")
 	for output, want := range map[string]string{"Kubernetes v1.2.3": "v1.2.3", "": ""} {
 		require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n[ \"$1\" = --version ] && echo "+output+"\n"), 0o700))
-		assert.Equal(t, want, binaryVersion(path)(context.Background()), "version")
+		assert.Equal(t, want, BinaryVersion(path)(context.Background()), "version")
 	}
-	assert.Empty(t, binaryVersion(path+"-missing")(context.Background()), "version of no binary")
+	assert.Empty(t, BinaryVersion(path+"-missing")(context.Background()), "version of no binary")
 }
 
 func TestMissingBinaryIsNamed(t *testing.T) {
-	_, err := binary("tripod-nothing")
+	_, err := Binary("tripod-nothing")
 	assert.ErrorContains(t, err, "tripod-nothing must be beside")
 }

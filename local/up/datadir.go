@@ -69,6 +69,7 @@ func (d DataDir) logs() string              { return filepath.Join(string(d), "l
 func (d DataDir) log(replica string) string { return filepath.Join(d.logs(), replica+".log") }
 func (d DataDir) backends() string          { return filepath.Join(string(d), "backends.yaml") }
 func (d DataDir) lockFile() string          { return filepath.Join(string(d), "lock") }
+func (d DataDir) controllers() string       { return filepath.Join(string(d), "controllers") }
 func (d DataDir) socket() string            { return filepath.Join(string(d), "tripod.sock") }
 
 // open makes the directory and locks it for this process. The lock ends with the process at the latest. From then on, nobody else can

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/local/controllers"
 	"github.com/tripod-k8s/tripod/local/process"
 	"github.com/tripod-k8s/tripod/local/replicas"
 )
@@ -29,7 +30,7 @@ func (o *Options) furtherServices() (map[string]string, error) {
 		if err := addresses.ValidateName(name); err != nil {
 			return nil, fmt.Errorf("--service: %w", err)
 		}
-		if _, twice := programs[name]; twice || name == etcd {
+		if _, twice := programs[name]; twice || name == etcd || slices.Contains(controllers.Components, name) {
 			return nil, fmt.Errorf("--service: there is a process %q already: choose another name", name)
 		}
 		info, err := os.Stat(path)

@@ -101,6 +101,9 @@ func (i *instance) prepare(ctx context.Context) error {
 	if err := checkEtcds(ctx, i.options); err != nil {
 		return err
 	}
+	if err := i.checkControllers(); err != nil {
+		return err
+	}
 	further, err := i.options.furtherServices()
 	if err != nil {
 		return err
@@ -127,7 +130,14 @@ func (i *instance) ensureCertificates() error {
 	if err := ensureCertificates(i.store, names, addresses, i.options.further()); err != nil {
 		return err
 	}
-	return writeKubeconfig(i.dataDir.Kubeconfig(), i.url(), i.store)
+	if err := writeKubeconfig(i.dataDir.Kubeconfig(), i.url(), i.store); err != nil || !i.options.controllers() {
+		return err
+	}
+	authority, err := i.store.Authority(clusterCA, "kubernetes")
+	if err != nil {
+		return err
+	}
+	return i.controllers().Ensure(authority)
 }
 
 // keepCertificates renews certificates in time until ctx ends. All processes reload them when they change.
@@ -173,6 +183,9 @@ func (i *instance) run(ctx context.Context, began time.Time) error {
 
 	further, err := i.start(ctx)
 	if err != nil {
+		return unlessStopped(ctx, fmt.Errorf("%w; logs are in %s", err, i.dataDir.logs()))
+	}
+	if err := i.startControllers(ctx); err != nil {
 		return unlessStopped(ctx, fmt.Errorf("%w; logs are in %s", err, i.dataDir.logs()))
 	}
 	i.started.Store(true)
@@ -233,7 +246,7 @@ func (i *instance) report(e process.Event) {
 func (i *instance) say(name, what string) {
 	i.saying.Lock()
 	defer i.saying.Unlock()
-	line := fmt.Sprintf("  %-12s  %s", name, what)
+	line := fmt.Sprintf("  %-*s  %s", i.options.longestName(), name, what)
 	fmt.Fprintln(i.out, line)
 	if i.listener != nil {
 		i.listener(line)

@@ -35,6 +35,9 @@ type Options struct {
 	CoreReplicas, ExtensionsReplicas, AggregatorReplicas int
 	// Services are further API services, NAME=PATH each, and ServiceArgs further flags for them, NAME=--FLAG each.
 	Services, ServiceArgs []string
+	// Controllers runs kube-controller-manager and kube-scheduler. KwokNodes is the number of nodes without containers; any run the controllers, too.
+	Controllers bool
+	KwokNodes   int
 	// LoadBalancer makes a balancer of TCP connections serve at Port. Without it the aggregators serve clients themselves:
 	// the first one at Port, the second at the next port, and so on.
 	LoadBalancer bool
@@ -60,6 +63,9 @@ func DefaultOptions() Options {
 // maxReplicas bounds the replicas of a service. One machine has no use for more.
 const maxReplicas = 20
 
+// maxKwokNodes bounds the nodes without containers, each of which renews a Lease every few seconds.
+const maxKwokNodes = 500
+
 const maxPort = 65535
 
 // Validate returns what is wrong with the options.
@@ -80,6 +86,9 @@ func (o *Options) Validate() error {
 		if n := o.replicas(service); n < 1 || n > maxReplicas {
 			return fmt.Errorf("--%s-replicas %d is not between 1 and %d", service, n, maxReplicas)
 		}
+	}
+	if o.KwokNodes < 0 || o.KwokNodes > maxKwokNodes {
+		return fmt.Errorf("--kwok-nodes %d is not between 0 and %d", o.KwokNodes, maxKwokNodes)
 	}
 	if last := o.Port + o.AggregatorReplicas - 1; last > maxPort && !o.LoadBalancer {
 		return fmt.Errorf("--port %d with --aggregator-replicas %d would need port %d", o.Port, o.AggregatorReplicas, last)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +19,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/tripod-k8s/tripod/local/controllers"
 )
 
 const (
@@ -57,7 +60,7 @@ func addCounts(statuses []Status, counts requestCounts) {
 	totals := map[string]int64{}
 	for k := range statuses {
 		s := &statuses[k]
-		if s.Component == etcd {
+		if s.Component == etcd || slices.Contains(controllers.Components, s.Component) {
 			continue
 		}
 		var n int64

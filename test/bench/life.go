@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/tripod-k8s/tripod/local/controllers"
 	"github.com/tripod-k8s/tripod/test/bench/load"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
@@ -193,7 +194,7 @@ func (p *population) resting(ctx context.Context) error { return pause(ctx, p.re
 // joinNodes adds nodes, and returns when pods can be scheduled to all.
 func (p *population) joinNodes(ctx context.Context) error {
 	if err := each(ctx, p.nodes, func(ctx context.Context, i int) error {
-		return framework.CreateFakeNode(ctx, p.client, fmt.Sprintf("node-%d", i))
+		return controllers.CreateNode(ctx, p.client, fmt.Sprintf("node-%d", i))
 	}); err != nil {
 		return err
 	}

@@ -5,24 +5,17 @@ package framework
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/tripod-k8s/tripod/local/controllers"
 )
-
-// stages tell kwok how nodes and pods change.
-//
-//go:embed stages.yaml
-var stages []byte
-
-// fakeNode marks the nodes that kwok manages. Tests may have others.
-const fakeNode = "kwok.x-k8s.io/node"
 
 // ControllersOptions says what to start beside a cluster.
 type ControllersOptions struct {
@@ -60,7 +53,7 @@ func (e *Environment) StartControllers(ctx context.Context, cluster *Cluster, op
 		return err
 	}
 	for _, name := range options.Nodes {
-		if err := CreateFakeNode(ctx, client, name); err != nil {
+		if err := controllers.CreateNode(ctx, client, name); err != nil {
 			return err
 		}
 	}
@@ -83,20 +76,10 @@ func (c *Cluster) controllerCommands(dir string, options ControllersOptions) ([]
 		return nil, err
 	}
 	ourStages := filepath.Join(dir, "stages.yaml")
-	if err := os.WriteFile(ourStages, stages, 0o600); err != nil {
+	if err := os.WriteFile(ourStages, controllers.Stages, 0o600); err != nil {
 		return nil, fmt.Errorf("cannot write the stages for kwok: %w", err)
 	}
-	kwok := []string{
-		"--kubeconfig=" + c.Kubeconfig,
-		"--config=" + ourStages,
-		"--manage-all-nodes=false",
-		"--manage-nodes-with-annotation-selector=" + fakeNode + "=fake",
-		"--node-lease-duration-seconds=40",
-		"--node-ip=192.0.2.1",
-	}
-	for _, file := range options.Stages {
-		kwok = append(kwok, "--config="+file)
-	}
+	kwok := controllers.KwokArgs(c.Kubeconfig, 40*time.Second, append([]string{ourStages}, options.Stages...)...)
 	limits := []string{}
 	if options.Unlimited {
 		limits = []string{"--kube-api-qps=-1", "--kube-api-burst=1000"}
@@ -117,19 +100,6 @@ func (c *Cluster) controllerCommands(dir string, options ControllersOptions) ([]
 		{Name: "kube-scheduler", Args: append([]string{"--kubeconfig=" + scheduler, "--leader-elect=false", "--secure-port=0"}, limits...)},
 		{Name: "kwok", Args: kwok},
 	}, nil
-}
-
-// CreateFakeNode creates a node that kwok manages.
-func CreateFakeNode(ctx context.Context, client kubernetes.Interface, name string) error {
-	_, err := client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name:        name,
-		Labels:      map[string]string{corev1.LabelHostname: name, corev1.LabelOSStable: "linux"},
-		Annotations: map[string]string{fakeNode: "fake"},
-	}}, metav1.CreateOptions{})
-	if err != nil {
-		return fmt.Errorf("cannot make a node: %w", err)
-	}
-	return nil
 }
 
 // nodeTakesPods returns nil once kwok has made the node ready and kube-controller-manager has noticed.

@@ -42,8 +42,11 @@ func run() error {
 	return r.write()
 }
 
-// programs are the binaries of a release.
-var programs = []string{"tripod", "tripod-aggregator", "tripod-core", "tripod-extensions"}
+// packed are the programs that have an image of their own, and programs the binaries of a release.
+var (
+	packed   = []string{"tripod", "tripod-aggregator", "tripod-core", "tripod-extensions"}
+	programs = append(packed, "tripod-controllers")
+)
 
 // release is what a release is made from.
 type release struct {
@@ -85,7 +88,7 @@ func (r release) base(platform string) string {
 }
 
 func (r release) copyImages() error {
-	for _, program := range programs {
+	for _, program := range packed {
 		from := filepath.Join(r.images, program+".tar")
 		to := filepath.Join(r.output, program+"-"+r.version+".oci.tar")
 		if err := copyFile(from, to); err != nil {

@@ -118,6 +118,7 @@ func TestEverythingHasTheTimeOfTheCommitAndNoOwner(t *testing.T) {
 			"tripod-v1.2.3+4-linux-amd64/LICENSE": 0o644, "tripod-v1.2.3+4-linux-amd64/README.md": 0o644,
 			"tripod-v1.2.3+4-linux-amd64/tripod": 0o755, "tripod-v1.2.3+4-linux-amd64/tripod-core": 0o755,
 			"tripod-v1.2.3+4-linux-amd64/tripod-aggregator": 0o755, "tripod-v1.2.3+4-linux-amd64/tripod-extensions": 0o755,
+			"tripod-v1.2.3+4-linux-amd64/tripod-controllers": 0o755,
 		},
 		"tripod-1.2.3+4.tgz": {"tripod/Chart.yaml": 0o644, "tripod/values.yaml": 0o644},
 	} {
