@@ -5,7 +5,8 @@
 //
 // You give the types and what is special about them: defaults, validation, conversion, admission. You get an API server that behaves as
 // kube-apiserver does, with server-side apply, field validation, watches, pagination, OpenAPI, audit, priority and fairness, webhooks and admission
-// policies. See examples/wardle in this repository for a whole service, and docs/extend.md for a tutorial.
+// policies. The command "tripod new api-service" writes a service to begin with, docs/extend.md is a tutorial, and examples/wardle is a service with two
+// versions and an admission plugin.
 //
 // # Storage
 //
