@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -40,6 +41,9 @@ var (
 )
 
 func TestServicesOfTwoReleasesUnderstandEachOther(t *testing.T) {
+	if os.Getenv("SKIP_MIXED") == "1" {
+		t.Skip("SKIP_MIXED=1: whoever sets it says that the checkout has no history")
+	}
 	env := framework.ForTest(t)
 	root, err := framework.RepositoryRoot()
 	require.NoError(t, err)
