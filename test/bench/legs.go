@@ -308,8 +308,8 @@ func (l *legs) tables() []table {
 	aims.Title = title + ": aims, the worst ratio to an aggregated API server behind stock"
 	all := []table{
 		l.workloadTable(title+": stock has it aggregated behind kube-apiserver, \"aggregated\" is the same behind Tripod, \"leg\" is ours as a leg of Tripod",
-			func(one *row) bool { return !one.fanOut }, cpuPerRequest, cpuWhenBusy, etcdCPU, p50, p99, perSecond),
-		l.workloadTable(title+": watches, 1,000 watchers, 20 events a second to each", func(one *row) bool { return one.fanOut }, cpuPerEvent, etcdCPU, p50, p99),
+			func(one *row) bool { return !one.fanOut }, cpuPerRequest, cpuWhenBusy, p50, p99, perSecond),
+		l.workloadTable(title+": watches, 1,000 watchers, 20 events a second to each", func(one *row) bool { return one.fanOut }, cpuPerEvent, p50, p99),
 		l.eventTable(title + ": doing nothing, a replica of two dies, a right is removed"), aims,
 	}
 	return slices.DeleteFunc(all, func(t table) bool { return len(t.rows) == 0 })

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tripod-k8s/tripod/test/bench/load"
@@ -98,11 +99,9 @@ func (w workload) begin(ctx context.Context, f *fixture, n int) (load.Operation,
 	if w.watchers == 0 {
 		return w.operation(f), nil, nil
 	}
-	var of []resource
-	for _, r := range resources {
-		if !w.fanOut || r.Name == w.Resource {
-			of = append(of, r)
-		}
+	of := resources
+	if w.fanOut {
+		of = slices.DeleteFunc([]resource{configMaps, widgets, flunders}, func(r resource) bool { return r.Name != w.Resource })
 	}
 	open, err := f.watch(ctx, w.watchers/len(of), w.Credentials, of...)
 	return w.operation(f), open, err

@@ -94,6 +94,9 @@ func (b *backend) set(replicas addresses.Replicas) error {
 // Serves implements openapi.Backend.
 func (b *backend) Serves(gv schema.GroupVersion) bool { return b.serves(gv) }
 
+// Limited implements openapi.Backend.
+func (b *backend) Limited() bool { return b.further > 0 }
+
 // grpc returns the address at which the replica at an address serves gRPC.
 func (b *backend) grpc(address string) (string, bool) {
 	return (*b.locate.Load())(address)

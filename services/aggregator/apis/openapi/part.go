@@ -56,6 +56,8 @@ type part struct {
 	fetch              func(*http.Request) (*http.Response, error)
 	// serves is Backend.Serves, or nil.
 	serves func(schema.GroupVersion) bool
+	// limited is Backend.Limited.
+	limited bool
 
 	last atomic.Pointer[version]
 
@@ -66,10 +68,14 @@ type part struct {
 	owing time.Time
 }
 
-// version is a document as a server sent it. It is immutable.
+// version is a document as a server sent it.
 type version struct {
 	etag       string
 	compressed []byte
+
+	// named are the group-versions that the document is about, once read.
+	read  sync.Once
+	named []schema.GroupVersion
 }
 
 // document returns the document, or nil if there is none.
@@ -87,13 +93,15 @@ type Backend interface {
 	AsAggregator() http.RoundTripper
 	// Serves reports whether clients may find a group-version of the service. It is false for one that another service serves.
 	Serves(gv schema.GroupVersion) bool
+	// Limited reports whether clients find nothing else in the documents of the service. It is true for API services of others.
+	Limited() bool
 }
 
 // partsOf are the documents of backends at a path.
 func partsOf[B Backend](backends []B, path, accept string) []*part {
 	parts := make([]*part, len(backends))
 	for i, b := range backends {
-		parts[i] = &part{name: b.Name(), path: path, accept: accept, fetch: b.AsAggregator().RoundTrip, serves: b.Serves}
+		parts[i] = &part{name: b.Name(), path: path, accept: accept, fetch: b.AsAggregator().RoundTrip, serves: b.Serves, limited: b.Limited()}
 	}
 	return parts
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/munnerz/goautoneg"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 	"k8s.io/kube-openapi/pkg/handler"
 )
@@ -41,6 +42,7 @@ type V2 struct {
 type document struct {
 	// merge merges documents of backends. Each may be nil, except the first, and so may the local one.
 	merge func(backends [][]byte, local []byte) ([]byte, error)
+	form  form
 	// If several servers have an entry of the same name, the document has that of the first backend.
 	backends []*part
 	local    *part
@@ -63,7 +65,7 @@ func NewV2[B Backend](backends []B, local http.Handler) *V2 {
 		// The local part is small, and always JSON: entries of it may have to be renamed.
 		document.local = handlerPart("aggregator", pathV2, local)
 	}
-	v2.json.merge = mergeJSON
+	v2.json.merge, v2.json.form, v2.protobuf.form = mergeJSON, formJSON, formProtobuf
 	v2.protobuf.merge, v2.protobuf.also = v2.mergeProtobuf, v2.json.backends[:1]
 	return v2
 }
@@ -128,10 +130,15 @@ func (d *document) current(ctx context.Context) (compressed []byte, etag string,
 	refresh(ctx, slices.Concat(d.also, parts)...)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	versions, etags := make([]*version, len(parts)), make([]string, len(parts))
+	versions, etags, shown := make([]*version, len(parts)), make([]string, len(parts)), make([]limits, len(parts))
 	for i, part := range parts {
-		if versions[i] = part.last.Load(); versions[i] != nil {
-			etags[i] = versions[i].etag
+		if versions[i] = part.last.Load(); versions[i] == nil {
+			continue
+		}
+		etags[i] = versions[i].etag
+		if part.limited {
+			shown[i] = newLimits(d.named(versions[i]), part.serves)
+			etags[i] += shown[i].String()
 		}
 	}
 	if versions[0] == nil {
@@ -139,7 +146,7 @@ func (d *document) current(ctx context.Context) (compressed []byte, etag string,
 	}
 	now := fmt.Sprintf("%X", sha512.Sum512([]byte(strings.Join(etags, " "))))
 	if now != d.etag {
-		if err := d.remake(versions); err != nil {
+		if err := d.remake(versions, shown); err != nil {
 			return d.compressed, d.etag, d.lastModified, err
 		}
 		d.etag, d.lastModified = now, time.Now()
@@ -147,8 +154,19 @@ func (d *document) current(ctx context.Context) (compressed []byte, etag string,
 	return d.compressed, d.etag, d.lastModified, nil
 }
 
-// remake merges versions of the backends' documents, and of the local one, which is the last.
-func (d *document) remake(versions []*version) error {
+// named returns the group-versions that the document of a limited server is about. The caller holds the mutex.
+func (d *document) named(v *version) []schema.GroupVersion {
+	v.read.Do(func() {
+		document, err := v.document()
+		if err == nil {
+			v.named, _ = d.form.named(document) // remake reports it
+		}
+	})
+	return v.named
+}
+
+// remake merges versions of the backends' documents, and of the local one, which is the last. Of limited ones, it takes what is to be shown.
+func (d *document) remake(versions []*version, shown []limits) error {
 	documents := make([][]byte, len(versions))
 	for i, v := range versions {
 		var err error
@@ -157,6 +175,16 @@ func (d *document) remake(versions []*version) error {
 		}
 	}
 	local := len(documents) - 1
+	for i, part := range d.backends {
+		if !part.limited || documents[i] == nil {
+			continue
+		}
+		var err error
+		if documents[i], err = d.form.limit(documents[i], shown[i]); err != nil {
+			klog.ErrorS(err, "Leaving the OpenAPI v2 document of a backend out", "backend", part.name)
+			documents[i] = nil
+		}
+	}
 	merged, err := d.merge(documents[:local], documents[local])
 	if err != nil {
 		for i := 1; i < local; i++ { // one that makes no sense does not hide the others

@@ -55,6 +55,9 @@ func (b backend) AsAggregator() http.RoundTripper { return b }
 // Serves implements Backend: nobody's documents are about another's group-versions but those of hidden.example.com.
 func (b backend) Serves(gv schema.GroupVersion) bool { return gv.Group != "hidden.example.com" }
 
+// Limited implements Backend.
+func (b backend) Limited() bool { return false }
+
 func backends(transports ...http.RoundTripper) []backend {
 	var all []backend
 	for _, transport := range transports {

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 )
 
@@ -30,13 +29,14 @@ func NewV3[B Backend](backends []B, local http.Handler) *V3 {
 	return &V3{parts: append(partsOf(backends, pathV3, mediaJSON), handlerPart("aggregator", pathV3, local))}
 }
 
-// shows reports whether clients may find a document of the server. They may not if it is about a group-version that another server serves.
-func (p *part) shows(name string) bool {
-	group, version, ok := strings.Cut(strings.TrimPrefix(name, "apis/"), "/")
-	if p.serves == nil || !ok || !strings.HasPrefix(name, "apis/") {
-		return true
+// shows reports whether clients may find a document of the server. They may not if it is about a group-version that another server serves. Of a limited
+// server, they find nothing else either.
+func (p *part) shows(name string, l limits) bool {
+	if p.limited {
+		return l.path(name)
 	}
-	return p.serves(schema.GroupVersion{Group: group, Version: version})
+	gv, ok := ofPath(name)
+	return p.serves == nil || !ok || gv.Version == "" || p.serves(gv)
 }
 
 // entry is where a document of the index is.
@@ -92,8 +92,12 @@ func (v *V3) index(ctx context.Context) (map[string]entry, error) {
 			klog.ErrorS(err, "Leaving the OpenAPI v3 index of a server out", "server", p.name)
 			continue
 		}
+		var l limits
+		if p.limited {
+			l = newLimits(namedBy(index.Paths), p.serves)
+		}
 		for name, location := range index.Paths {
-			if _, exists := merged[name]; !exists && p.shows(name) {
+			if _, exists := merged[name]; !exists && p.shows(name, l) {
 				merged[name] = entry{location, p}
 			}
 		}

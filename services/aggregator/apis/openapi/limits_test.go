@@ -1,0 +1,151 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package openapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	openapi_v2 "github.com/google/gnostic-models/openapiv2"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-openapi/pkg/handler"
+)
+
+// leg is an API service of others. It lies about everything but the group-version that it serves.
+type leg struct {
+	backend
+	serves *schema.GroupVersion
+}
+
+func (l leg) Limited() bool                      { return true }
+func (l leg) Serves(gv schema.GroupVersion) bool { return gv == *l.serves }
+
+const legDocument = `{"swagger":"2.0","info":{"title":"Leg","version":"1"},
+	"paths":{"/apis/wardle.example.com/":{},"/apis/wardle.example.com/v1/flunders":{"get":{"responses":{"200":{"description":"leg"}}}},"/apis/wardle.example.com/v2/flunders":{},
+		"/api/":{"get":{"responses":{"200":{"description":"leg"}}}},"/api/v1/evil":{},"/apis/apps/v1/evil":{},"/apis/evil.example.com/":{},"/apis/":{},"/version/":{"get":{"responses":{"200":{"description":"leg"}}}},"/evil":{}},
+	"definitions":{"Pod":{"type":"string"},
+		"Flunder":{"type":"object","x-kubernetes-group-version-kind":[{"group":"wardle.example.com","kind":"Flunder","version":"v1"}]},
+		"Spec":{"type":"object"},
+		"zzz":{"type":"object","description":"a false Pod","x-kubernetes-group-version-kind":[{"group":"wardle.example.com","kind":"Flunder","version":"v1"},{"group":"","kind":"Pod","version":"v1"}]}}}`
+
+const legIndex = `{"paths":{"api/v1":{"serverRelativeURL":"leg"},"apis":{"serverRelativeURL":"leg"},"version":{"serverRelativeURL":"leg"},"evil":{"serverRelativeURL":"leg"},
+	"apis/apps":{"serverRelativeURL":"leg"},"apis/apps/v1":{"serverRelativeURL":"leg"},
+	"apis/wardle.example.com":{"serverRelativeURL":"leg"},"apis/wardle.example.com/v1":{"serverRelativeURL":"leg"},"apis/wardle.example.com/v2":{"serverRelativeURL":"leg"}}}`
+
+func kindsOf(t *testing.T, definition map[string]any) int {
+	t.Helper()
+	kinds, _ := definition[kindsExtension].([]any)
+	return len(kinds)
+}
+
+func TestAServiceOfOthersDocumentsOnlyWhatItServes(t *testing.T) {
+	served := schema.GroupVersion{Group: "wardle.example.com", Version: "v1"}
+	all := func(core, of http.RoundTripper) []Backend { return []Backend{backend{core}, leg{backend{of}, &served}} }
+	document := func(of string) *server { return &server{document: of, etag: `"1"`} }
+	own := []string{"/apis/wardle.example.com/", "/apis/wardle.example.com/v1/flunders"}
+
+	t.Run("v2 in JSON", func(t *testing.T) {
+		v2 := NewV2(all(document(coreDocument), document(legDocument)), http.NotFoundHandler())
+		before := get(t, v2)
+		got := parse(t, before.Body.Bytes())
+		assert.ElementsMatch(t, append([]string{"/api/", "/version/"}, own...), keys(got.Paths))
+		assert.Empty(t, got.Paths["/version/"], "core's")
+		assert.Equal(t, "object", got.Definitions["Pod"]["type"], "core's")
+		assert.Equal(t, 1, kindsOf(t, got.Definitions["Flunder"]))
+		assert.Contains(t, got.Definitions, "Spec")
+		assert.Equal(t, "a false Pod", got.Definitions["zzz"]["description"], "others may refer to it")
+		assert.Zero(t, kindsOf(t, got.Definitions["zzz"]), "kinds of the false Pod")
+
+		served.Version = "v2"
+		defer func() { served.Version = "v1" }()
+		after := get(t, v2)
+		assert.NotEqual(t, before.Header().Get("Etag"), after.Header().Get("Etag"))
+		assert.ElementsMatch(t, []string{"/api/", "/version/", "/apis/wardle.example.com/", "/apis/wardle.example.com/v2/flunders"}, keys(parse(t, after.Body.Bytes()).Paths))
+	})
+
+	t.Run("v2 in protobuf", func(t *testing.T) {
+		binary := func(text string) *server {
+			t.Helper()
+			message, err := handler.ToProtoBinary([]byte(text))
+			require.NoError(t, err)
+			return document(string(message))
+		}
+		answer := get(t, NewV2(all(binary(coreDocument), binary(legDocument)), http.NotFoundHandler()), "Accept", mediaProtobufOld)
+		require.Equal(t, http.StatusOK, answer.Code)
+		var got openapi_v2.Document
+		require.NoError(t, proto.Unmarshal(answer.Body.Bytes(), &got))
+		var paths []string
+		for _, path := range got.GetPaths().GetPath() {
+			paths = append(paths, path.GetName())
+		}
+		assert.ElementsMatch(t, append([]string{"/api/", "/version/"}, own...), paths)
+		kinds := map[string]int{}
+		for _, definition := range got.GetDefinitions().GetAdditionalProperties() {
+			kinds[definition.GetName()] = len(definition.GetValue().GetVendorExtension())
+		}
+		assert.Equal(t, map[string]int{"Meta": 1, "Pod": 0, "Flunder": 1, "Spec": 0, "zzz": 0}, kinds, "definitions, and how many extensions each has")
+	})
+
+	t.Run("v3", func(t *testing.T) {
+		core := document(`{"paths":{"api/v1":{"serverRelativeURL":"core"},"version":{"serverRelativeURL":"core"}}}`)
+		w := httptest.NewRecorder()
+		NewV3(all(core, document(legIndex)), http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, pathV3, nil))
+		var index struct {
+			Paths map[string]struct{ ServerRelativeURL string }
+		}
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &index))
+		from := map[string]string{}
+		for name, entry := range index.Paths {
+			from[name] = entry.ServerRelativeURL
+		}
+		assert.Equal(t, map[string]string{"api/v1": "core", "version": "core", "apis/wardle.example.com": "leg", "apis/wardle.example.com/v1": "leg"}, from)
+	})
+
+	t.Run("while core is away", func(t *testing.T) {
+		w := httptest.NewRecorder()
+		NewV3(all(&server{down: true}, document(legIndex)), http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, pathV3, nil))
+		assert.NotContains(t, w.Body.String(), `"api/v1"`)
+		assert.NotContains(t, w.Body.String(), `"apis/apps`)
+	})
+}
+
+// FuzzLimits limits whatever a service may send. What is left is about what it serves, and is a document.
+func FuzzLimits(f *testing.F) {
+	binary, err := handler.ToProtoBinary([]byte(legDocument))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte(legDocument), binary)
+	f.Add([]byte(`{"paths":{"/apis/wardle.example.com/v1":1},"definitions":{"a":{"x-kubernetes-group-version-kind":1}}}`), []byte{0x42, 0x00, 0x4a, 0x00})
+	serves := func(gv schema.GroupVersion) bool { return gv.Group == "wardle.example.com" }
+	f.Fuzz(func(t *testing.T, text, message []byte) {
+		for name, one := range map[string]struct {
+			form
+			document []byte
+		}{"JSON": {formJSON, text}, "protobuf": {formProtobuf, message}} {
+			named, err := one.named(one.document)
+			if err != nil {
+				continue
+			}
+			limited, err := one.limit(one.document, newLimits(named, serves))
+			if err != nil {
+				continue
+			}
+			left, err := one.named(limited)
+			require.NoError(t, err, name)
+			for _, gv := range left {
+				require.Equal(t, "wardle.example.com", gv.Group, name)
+			}
+			again, err := one.limit(limited, newLimits(left, serves))
+			require.NoError(t, err, name)
+			require.LessOrEqual(t, len(again), len(limited)+64, name)
+		}
+	})
+}
