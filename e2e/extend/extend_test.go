@@ -6,8 +6,10 @@ package extend
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,7 +77,7 @@ func loadImage(ctx context.Context, reader *tutorial.Reader) error {
 	archive := filepath.Join(env.Dir, "books.tar")
 	if _, err := exec.LookPath("docker"); err == nil {
 		build := exec.CommandContext(ctx, "sh", "-ec", "make image && docker save --output "+archive+" books:v1")
-		build.Dir, build.Env = reader.Dir, reader.Env
+		build.Dir, build.Env = reader.Dir, append(slices.Clone(reader.Env), "HOME="+os.Getenv("HOME")) // there Docker finds its daemon
 		if out, err := build.CombinedOutput(); err != nil {
 			return fmt.Errorf("make image: %w\n%s", err, out)
 		}
