@@ -53,6 +53,8 @@ type Environment struct {
 	Informers informers.SharedInformerFactory
 	// Kubernetes is the API of the cluster, in the name of the service.
 	Kubernetes kubernetes.Interface
+	// Cluster is the configuration of clients of all APIs of the cluster, in the name of the service.
+	Cluster *rest.Config
 	// Self is the configuration of clients of this replica itself. They may do everything.
 	Self *rest.Config
 

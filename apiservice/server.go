@@ -46,7 +46,11 @@ func newConfig(ctx context.Context, o *completed) (*config, error) {
 	}
 	if o.delegated() {
 		generic, err := newDelegatedConfig(o, api)
-		return &config{options: o, generic: generic}, err
+		if err != nil {
+			return nil, err
+		}
+		o.service.Requests.applyTo(&generic.Config, o.environment)
+		return &config{options: o, generic: generic}, nil
 	}
 	built, err := leg.NewConfig(ctx, &o.Options, o.neighbours, leg.Settings{
 		API:    api,
@@ -62,13 +66,14 @@ func newConfig(ctx context.Context, o *completed) (*config, error) {
 				return nil, err
 			}
 			o.environment.Informers, o.environment.Kubernetes = c.Generic.SharedInformerFactory, client
-			o.environment.Self = c.Generic.LoopbackClientConfig
+			o.environment.Cluster, o.environment.Self = c.ClusterConfig(), c.Generic.LoopbackClientConfig
 			return nil, nil
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
+	o.service.Requests.applyTo(&built.Generic.Config, o.environment)
 	return &config{options: o, generic: built.Generic, leg: built}, nil
 }
 
@@ -98,7 +103,8 @@ func newDelegatedConfig(o *completed, api service.API) (*genericapiserver.Recomm
 	if err := o.authorization.ApplyTo(&generic.Authorization); err != nil {
 		return nil, fmt.Errorf("authorization by the cluster: %w", err)
 	}
-	o.environment.Informers, o.environment.Kubernetes, o.environment.Self = generic.SharedInformerFactory, client, generic.LoopbackClientConfig
+	o.environment.Informers, o.environment.Kubernetes = generic.SharedInformerFactory, client
+	o.environment.Cluster, o.environment.Self = generic.ClientConfig, generic.LoopbackClientConfig
 	return generic, o.admission.ApplyTo(&generic.Config, generic.SharedInformerFactory, client, dynamicClient,
 		utilfeature.DefaultFeatureGate, generic.EffectiveVersion)
 }

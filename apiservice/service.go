@@ -41,6 +41,8 @@ type Service struct {
 	Hooks []Hook
 	// ReadyChecks decide, besides those that every service has, whether a replica is ready. A replica that is not gets no requests.
 	ReadyChecks []ReadyCheck
+	// Requests changes how requests are read, authorized and answered. It may be nil.
+	Requests *Requests
 	// AddFlags adds flags of the service itself. It may be nil. Their values are there when plugins and storages are made.
 	AddFlags func(*pflag.FlagSet)
 }

@@ -128,3 +128,6 @@ func dropManagedFields(object any) (any, error) {
 func (c *Config) KubernetesClient() (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(c.others.core.Config(link.Fail))
 }
+
+// ClusterConfig returns a configuration of clients of all APIs, which ask the aggregator in the service's own name.
+func (c *Config) ClusterConfig() *rest.Config { return c.others.aggregator.Config(link.Fail) }
