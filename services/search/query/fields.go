@@ -1,0 +1,247 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package query
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"k8s.io/apimachinery/pkg/selection"
+)
+
+const (
+	maxSteps        = 32
+	maxRequirements = 64
+)
+
+// ParseFields parses a field selector. It has the operators of label selectors: a=b, a==b, a!=b, "a in (b, c)", "a notin (b, c)", a, and !a. Paths
+// are as in status.phase, metadata.annotations['example.com/a'], spec.containers[0].image and spec.containers[].image. A value may be in double
+// quotes, which lets it have commas, blanks and parentheses. A backslash lets the next character be meant literally, as in Kubernetes' own field
+// selectors.
+func ParseFields(text string) ([]Field, error) {
+	p := &fieldParser{text: text}
+	var fields []Field
+	for p.blanks(); p.more(); {
+		if len(fields) == maxRequirements {
+			return nil, fmt.Errorf("more than %d requirements", maxRequirements)
+		}
+		field, err := p.requirement()
+		if err != nil {
+			return nil, fmt.Errorf("at %q: %w", p.text[p.at:], err)
+		}
+		fields = append(fields, field)
+		if p.blanks(); p.more() && !p.take(",") {
+			return nil, fmt.Errorf("at %q: expected a comma", p.text[p.at:])
+		}
+		p.blanks()
+	}
+	return fields, nil
+}
+
+type fieldParser struct {
+	text string
+	at   int
+}
+
+func (p *fieldParser) more() bool { return p.at < len(p.text) }
+
+func (p *fieldParser) blanks() {
+	for p.more() && strings.ContainsRune(" \t\r\n", rune(p.text[p.at])) {
+		p.at++
+	}
+}
+
+func (p *fieldParser) take(token string) bool {
+	if !strings.HasPrefix(p.text[p.at:], token) {
+		return false
+	}
+	p.at += len(token)
+	return true
+}
+
+// word takes a keyword that ends before a blank or a parenthesis.
+func (p *fieldParser) word(word string) bool {
+	rest, found := strings.CutPrefix(p.text[p.at:], word)
+	if !found || rest == "" || !strings.ContainsRune(" \t\r\n(", rune(rest[0])) {
+		return false
+	}
+	p.at += len(word)
+	return true
+}
+
+func (p *fieldParser) requirement() (Field, error) {
+	if p.take("!") {
+		p.blanks()
+		path, err := p.path()
+		return Field{Path: path, Operator: selection.DoesNotExist}, err
+	}
+	path, err := p.path()
+	if err != nil {
+		return Field{}, err
+	}
+	p.blanks()
+	field := Field{Path: path}
+	switch {
+	case !p.more() || p.text[p.at] == ',':
+		field.Operator = selection.Exists
+		return field, nil
+	case p.take("!="):
+		field.Operator = selection.NotEquals
+	case p.take("=="), p.take("="):
+		field.Operator = selection.Equals
+	case p.word("notin"):
+		field.Operator = selection.NotIn
+	case p.word("in"):
+		field.Operator = selection.In
+	default:
+		return Field{}, errors.New("expected one of =, ==, !=, in, notin")
+	}
+	p.blanks()
+	if field.Operator == selection.In || field.Operator == selection.NotIn {
+		field.Values, err = p.values()
+		return field, err
+	}
+	value, err := p.value()
+	field.Values = []string{value}
+	return field, err
+}
+
+func (p *fieldParser) values() (values []string, err error) {
+	if !p.take("(") {
+		return nil, errors.New("expected (")
+	}
+	for {
+		p.blanks()
+		value, err := p.value()
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, value)
+		p.blanks()
+		if p.take(")") {
+			return values, nil
+		}
+		if !p.take(",") {
+			return nil, errors.New("expected a comma or )")
+		}
+	}
+}
+
+// value reads up to a comma, a blank or a parenthesis, or to the end of a quotation.
+func (p *fieldParser) value() (string, error) {
+	if p.take(`"`) {
+		end := strings.IndexByte(p.text[p.at:], '"')
+		if end < 0 {
+			return "", errors.New("the quotation does not end")
+		}
+		value := p.text[p.at : p.at+end]
+		p.at += end + 1
+		return value, nil
+	}
+	var value strings.Builder
+	for p.more() {
+		c := p.text[p.at]
+		if strings.ContainsRune(", \t\r\n()", rune(c)) {
+			break
+		}
+		p.at++
+		if c == '\\' {
+			if !p.more() {
+				return "", errors.New("nothing follows the backslash")
+			}
+			c = p.text[p.at]
+			p.at++
+		}
+		value.WriteByte(c)
+	}
+	return value.String(), nil
+}
+
+func (p *fieldParser) path() ([]Step, error) {
+	var path []Step
+	p.take(".") // as in .status.phase
+	for {
+		steps, err := p.steps(len(path) == 0)
+		if err != nil {
+			return nil, err
+		}
+		path = append(path, steps...)
+		if len(path) > maxSteps {
+			return nil, fmt.Errorf("a path of more than %d steps", maxSteps)
+		}
+		if !p.more() || p.text[p.at] != '.' && p.text[p.at] != '[' {
+			break
+		}
+		p.take(".")
+	}
+	return path, nil
+}
+
+// steps reads a name, or what is in brackets.
+func (p *fieldParser) steps(first bool) ([]Step, error) {
+	if p.take("[") {
+		return p.bracket(first)
+	}
+	if name, quoted, err := p.quotedName(); quoted {
+		return []Step{{Name: name}}, err
+	}
+	end := strings.IndexFunc(p.text[p.at:], func(r rune) bool { return unicode.IsControl(r) || strings.ContainsRune(".[]=!(), '\"\\", r) })
+	if end < 0 {
+		end = len(p.text) - p.at
+	}
+	if end == 0 {
+		return nil, errors.New("expected the name of a field")
+	}
+	name := p.text[p.at : p.at+end]
+	p.at += end
+	return []Step{{Name: name}}, nil
+}
+
+func (p *fieldParser) bracket(first bool) ([]Step, error) {
+	name, quoted, err := p.quotedName()
+	if err != nil {
+		return nil, err
+	}
+	inside, _, closed := strings.Cut(p.text[p.at:], "]")
+	if !closed {
+		return nil, errors.New("expected ]")
+	}
+	p.at += len(inside) + 1
+	switch {
+	case quoted && inside != "":
+		return nil, errors.New("expected ] after the quotation")
+	case quoted:
+		return []Step{{Name: name}}, nil
+	case first:
+		return nil, errors.New("an object is no list")
+	case inside == "" || inside == "*":
+		return []Step{{Index: -1}}, nil
+	}
+	index, err := strconv.Atoi(inside)
+	if err != nil || index < 0 || index > 1<<20 {
+		return nil, fmt.Errorf("%q is no place in a list: a name in brackets needs quotes", inside)
+	}
+	return []Step{{Index: index}}, nil
+}
+
+// quotedName reads a name in single or double quotes.
+func (p *fieldParser) quotedName() (name string, quoted bool, err error) {
+	if !p.more() || p.text[p.at] != '\'' && p.text[p.at] != '"' {
+		return "", false, nil
+	}
+	quote := p.text[p.at]
+	end := strings.IndexByte(p.text[p.at+1:], quote)
+	if end <= 0 {
+		return "", true, errors.New("expected a name that ends with a quote")
+	}
+	name = p.text[p.at+1 : p.at+1+end]
+	if strings.ContainsAny(name, "\"'\\") || strings.ContainsFunc(name, unicode.IsControl) {
+		return "", true, fmt.Errorf("%q is no name of a field: names are without quotes and backslashes", name)
+	}
+	p.at += end + 2
+	return name, true, nil
+}

@@ -1,0 +1,103 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package query
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+)
+
+// Query is what a search asks for. Its parts must all hold.
+type Query struct {
+	Clusters, Namespaces, Names Choice
+	// Fuzzy are texts that a name contains.
+	Fuzzy []string
+	// Labels are about the labels of objects.
+	Labels labels.Requirements
+	Fields []Field
+	// Owner is nil if owners do not count.
+	Owner *Owner
+	// Since and Before are limits of the creation time: Since <= created < Before. Zero is no limit.
+	Since, Before time.Time
+
+	Order []Order
+	// Limit is 0 for no limit.
+	Limit, Offset int64
+	// WithContinue asks for a token that continues the list, and WithRemaining for the number of objects after it.
+	WithContinue, WithRemaining bool
+	OnlyMetadata                bool
+	// ResourceVersion is a revision that the answer must not be older than.
+	ResourceVersion int64
+}
+
+// Choice says which values are asked for.
+type Choice struct {
+	// In are the only values, if there are any.
+	In []string
+	// NotIn are values that are left out.
+	NotIn []string
+	// Exists is set if the value must not be empty, and Missing if it must be.
+	Exists, Missing bool
+}
+
+// Empty reports whether everything is asked for.
+func (c Choice) Empty() bool { return len(c.In)+len(c.NotIn) == 0 && !c.Exists && !c.Missing }
+
+// Owner asks for objects that another one owns, by its UID or its name.
+type Owner struct {
+	UID  string
+	Name string
+	// Resource is the owner's. It is empty if that does not count.
+	Resource schema.GroupResource
+	// Seniority is how many generations are in between: 1 asks for grandchildren.
+	Seniority int
+}
+
+// Order is a column to sort by.
+type Order struct {
+	Column     Column
+	Descending bool
+}
+
+// Column is what objects can be sorted by.
+type Column string
+
+// The columns.
+const (
+	Cluster         Column = "cluster"
+	Namespace       Column = "namespace"
+	Name            Column = "name"
+	UID             Column = "uid"
+	CreatedAt       Column = "created_at"
+	ResourceVersion Column = "resource_version"
+	Group           Column = "group"
+	Version         Column = "version"
+	Resource        Column = "resource"
+	Kind            Column = "kind"
+)
+
+// columns are all columns, as errors list them.
+var columns = []Column{Cluster, Namespace, Name, UID, CreatedAt, ResourceVersion, Group, Version, Resource, Kind}
+
+// Field is a requirement of a field of objects. A field that is not there, or null, is as one with the value "", but it does not exist.
+type Field struct {
+	Path     []Step
+	Operator selection.Operator
+	Values   []string
+}
+
+// Step is a step of the path of a field.
+type Step struct {
+	// Name is the name of a field. It is empty for an element of a list.
+	Name string
+	// Index is the place of an element in a list. Each element is meant if it is negative: one of them must be as a positive operator says, and none
+	// may be what a negative one excludes.
+	Index int
+}
+
+// List reports whether the step is into a list.
+func (s Step) List() bool { return s.Name == "" }

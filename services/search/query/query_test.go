@@ -1,0 +1,165 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package query
+
+import (
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+)
+
+func TestParametersAreReadFromTheURLAndFromLabels(t *testing.T) {
+	march := time.Date(2022, 3, 24, 0, 0, 0, 0, time.UTC)
+	for name, test := range map[string]struct {
+		query url.Values
+		// label is written as a label selector instead.
+		label string
+		want  Query
+	}{
+		"nothing":                   {want: Query{WithRemaining: true}},
+		"names":                     {url.Values{"names": {"a, b"}}, "search.clusterpedia.io/names in (a, b)", Query{Names: Choice{In: []string{"a", "b"}}}},
+		"clusters":                  {url.Values{"clusters": {"one"}}, "search.clusterpedia.io/clusters=one", Query{Clusters: Choice{In: []string{"one"}}}},
+		"namespaces":                {url.Values{"namespaces": {"x"}}, "search.clusterpedia.io/namespaces==x", Query{Namespaces: Choice{In: []string{"x"}}}},
+		"namespaces left out":       {label: "search.clusterpedia.io/namespaces notin (x,y)", want: Query{Namespaces: Choice{NotIn: []string{"x", "y"}}}},
+		"a cluster left out":        {label: "search.clusterpedia.io/clusters!=x", want: Query{Clusters: Choice{NotIn: []string{"x"}}}},
+		"namespaced":                {label: "search.clusterpedia.io/namespaces", want: Query{Namespaces: Choice{Exists: true}}},
+		"not namespaced":            {label: "!search.clusterpedia.io/namespaces", want: Query{Namespaces: Choice{Missing: true}}},
+		"order":                     {url.Values{"orderby": {"name desc,created_at"}}, "search.clusterpedia.io/orderby in (name_desc,created_at)", Query{Order: []Order{{Name, true}, {CreatedAt, false}}}},
+		"order, written otherwise":  {url.Values{"orderby": {"created_at asc, name"}}, "search.clusterpedia.io/orderby in (created_at,name)", Query{Order: []Order{{CreatedAt, false}, {Name, false}}}},
+		"order by a column with _":  {url.Values{"orderby": {"resource_version desc"}}, "search.clusterpedia.io/orderby=resource_version_desc", Query{Order: []Order{{ResourceVersion, true}}}},
+		"owner's UID":               {url.Values{"ownerUID": {"u"}}, "search.clusterpedia.io/owner-uid=u", Query{Owner: &Owner{UID: "u"}}},
+		"owner's UID, older names":  {url.Values{"ownerID": {"u"}}, "internalstorage.clusterpedia.io/owner-uid=u", Query{Owner: &Owner{UID: "u"}}},
+		"owner's name and resource": {url.Values{"ownerName": {"web"}, "ownerGR": {"deployments.apps"}, "ownerSeniority": {"1"}}, "search.clusterpedia.io/owner-name=web,search.clusterpedia.io/owner-gr=deployments.apps,search.clusterpedia.io/owner-seniority=1", Query{Owner: &Owner{Name: "web", Resource: schema.GroupResource{Group: "apps", Resource: "deployments"}, Seniority: 1}}},
+		"since a day":               {url.Values{"since": {"2022-03-24"}}, "search.clusterpedia.io/since=2022-03-24", Query{Since: march}},
+		"since a second":            {url.Values{"since": {"1648080000"}}, "search.clusterpedia.io/since=1648080000", Query{Since: march.Local()}},
+		"before a millisecond":      {url.Values{"before": {"1648080000000"}}, "search.clusterpedia.io/before=1648080000000", Query{Before: march.Local()}},
+		"since an RFC's time":       {query: url.Values{"since": {"2022-03-24T00:00:00Z"}}, want: Query{Since: march}},
+		"since a time":              {query: url.Values{"since": {"2022-03-24 00:00:00"}}, want: Query{Since: march}},
+		"a page":                    {url.Values{"limit": {"5"}, "continue": {"10"}}, "search.clusterpedia.io/limit=5,search.clusterpedia.io/offset=10", Query{Limit: 5, Offset: 10}},
+		"the size of a page":        {label: "search.clusterpedia.io/size=5", want: Query{Limit: 5}},
+		"a token":                   {url.Values{"withContinue": {"true"}}, "search.clusterpedia.io/with-continue=true", Query{WithContinue: true}},
+		"a fuzzy name":              {label: "internalstorage.clusterpedia.io/fuzzy-name=ngin", want: Query{Fuzzy: []string{"ngin"}}},
+		"a fuzzy name, shorter":     {label: "search.clusterpedia.io/fuzzy-name=ngin", want: Query{Fuzzy: []string{"ngin"}}},
+		"only metadata":             {query: url.Values{"onlyMetadata": {"true"}}, want: Query{OnlyMetadata: true}},
+		"Kubernetes' own":           {query: url.Values{"resourceVersion": {"0"}, "timeoutSeconds": {"3"}, "pretty": {"1"}}, want: Query{}},
+		"the URL has precedence":    {query: url.Values{"clusters": {"a"}, "labelSelector": {"search.clusterpedia.io/clusters=b"}}, want: Query{Clusters: Choice{In: []string{"a"}}}},
+		"both labels must hold":     {label: "search.clusterpedia.io/names in (a,b),search.clusterpedia.io/names in (b,c)", want: Query{Names: Choice{In: []string{"b"}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.want.WithRemaining = true
+			if test.query != nil || test.label == "" {
+				got, err := Parse(test.query)
+				require.NoError(t, err)
+				assert.Equal(t, test.want, *got)
+			}
+			if test.label != "" {
+				got, err := Parse(url.Values{"labelSelector": {test.label}})
+				require.NoError(t, err)
+				assert.Equal(t, test.want, *got)
+			}
+		})
+	}
+	got, err := Parse(url.Values{"withRemainingCount": {"false"}})
+	require.NoError(t, err)
+	assert.False(t, got.WithRemaining)
+}
+
+func TestLabelsOfObjectsAreKept(t *testing.T) {
+	got, err := Parse(url.Values{"labelSelector": {"app=web,search.clusterpedia.io/names=a,tier in (x),other.clusterpedia.io/a=b"}})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"a"}, got.Names.In)
+	assert.Equal(t, "app=web,other.clusterpedia.io/a=b,tier in (x)", labels.NewSelector().Add(got.Labels...).String())
+}
+
+func TestParametersThatCannotBeMeant(t *testing.T) {
+	for query, want := range map[string]string{
+		"colour=red":                         "parameter colour is unknown: parameters are",
+		"watch=1":                            "parameter watch is unknown",
+		"whereSQL=1%3D1":                     "SQL in requests is not accepted",
+		"injectEvents=true":                  "events are not added",
+		"orderby=name%3Bdrop":                `"name;drop" is no column: columns are cluster, namespace`,
+		"orderby=name+down":                  "is no column",
+		"limit=-1":                           `"-1" is not a number from 0`,
+		"limit=many":                         "is not a number",
+		"continue=abc":                       "is not a number",
+		"since=soon":                         "is no time: write",
+		"since=12345":                        "is no time",
+		"withContinue=perhaps":               "neither true nor false",
+		"ownerSeniority=1":                   "needs a UID or a name",
+		"ownerSeniority=99":                  "from 0 to 8",
+		"ownerUID=a&ownerName=b":             "exclude one another",
+		"since=2022-03-24&before=2022-03-23": "since is after before",
+		"resourceVersionMatch=Exact":         "only NotOlderThan",
+		"labelSelector=a==":                  "",
+		"labelSelector=a+b":                  "parameter labelSelector",
+		"labelSelector=search.clusterpedia.io%2Fcolour%3Dred":        "label search.clusterpedia.io/colour: is unknown",
+		"labelSelector=search.clusterpedia.io%2Fforward%3Dtrue":      "not forwarded",
+		"labelSelector=search.clusterpedia.io%2Fowner-uid+notin+(a)": "needs one value, with =",
+		"labelSelector=search.clusterpedia.io%2Flimit+in+(1,2)":      "needs one value",
+		"labelSelector=search.clusterpedia.io%2Fnames>3":             "< and > are not possible",
+		"fieldSelector=a.b":   "",
+		"fieldSelector=a.b+c": "parameter fieldSelector",
+	} {
+		t.Run(query, func(t *testing.T) {
+			values, err := url.ParseQuery(query)
+			require.NoError(t, err)
+			_, err = Parse(values)
+			if want == "" {
+				assert.NoError(t, err)
+			} else {
+				assert.ErrorContains(t, err, want)
+			}
+		})
+	}
+}
+
+func TestFieldSelectors(t *testing.T) {
+	names := func(names ...string) (path []Step) {
+		for _, name := range names {
+			path = append(path, Step{Name: name})
+		}
+		return path
+	}
+	for text, want := range map[string][]Field{
+		"":                                   nil,
+		"status.phase=Running":               {{names("status", "phase"), selection.Equals, []string{"Running"}}},
+		".status.phase == Running":           {{names("status", "phase"), selection.Equals, []string{"Running"}}},
+		"a!=b,c":                             {{names("a"), selection.NotEquals, []string{"b"}}, {names("c"), selection.Exists, nil}},
+		"!a.b":                               {{names("a", "b"), selection.DoesNotExist, nil}},
+		"a in (b, c)":                        {{names("a"), selection.In, []string{"b", "c"}}},
+		"a notin(b),in=x":                    {{names("a"), selection.NotIn, []string{"b"}}, {names("in"), selection.Equals, []string{"x"}}},
+		"spec.nodeName=":                     {{names("spec", "nodeName"), selection.Equals, []string{""}}},
+		"metadata.annotations['a.b/c']=d":    {{names("metadata", "annotations", "a.b/c"), selection.Equals, []string{"d"}}},
+		`metadata.annotations."a.b/c"=d`:     {{names("metadata", "annotations", "a.b/c"), selection.Equals, []string{"d"}}},
+		"spec.containers[].image=nginx:1.25": {{append(names("spec", "containers"), Step{Index: -1}, Step{Name: "image"}), selection.Equals, []string{"nginx:1.25"}}},
+		"spec.containers[1].image=x":         {{append(names("spec", "containers"), Step{Index: 1}, Step{Name: "image"}), selection.Equals, []string{"x"}}},
+		"spec.args[*]=x":                     {{append(names("spec", "args"), Step{Index: -1}), selection.Equals, []string{"x"}}},
+		`a=b\,c\=d`:                          {{names("a"), selection.Equals, []string{"b,c=d"}}},
+		`a="b, (c)"`:                         {{names("a"), selection.Equals, []string{"b, (c)"}}},
+		"a=b=c":                              {{names("a"), selection.Equals, []string{"b=c"}}},
+	} {
+		t.Run(text, func(t *testing.T) {
+			got, err := ParseFields(text)
+			require.NoError(t, err)
+			assert.Equal(t, want, got)
+		})
+	}
+	for text, want := range map[string]string{
+		"=a": "expected the name of a field", "a b": "expected one of", "a in b": "expected (", "a in (b": "expected a comma or )", "a[": "expected ]",
+		"a[x]=1": "needs quotes", "[0]=1": "an object is no list", "a.": "expected the name", "a..b": "expected the name", "a['b=1": "expected a name that ends",
+		`a="b`: "does not end", `a=\`: "nothing follows", "a,,b": "expected the name", "a['']=1": "expected a name", `a['b"c']=1`: "without quotes",
+	} {
+		t.Run(text, func(t *testing.T) {
+			_, err := ParseFields(text)
+			assert.ErrorContains(t, err, want)
+		})
+	}
+}

@@ -1,0 +1,118 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"database/sql"
+	"fmt"
+	"net"
+	"net/url"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+)
+
+// dialect is a family of databases.
+type dialect string
+
+const (
+	sqlite   dialect = "sqlite"
+	postgres dialect = "postgres"
+	// mysqlFamily is MySQL and MariaDB.
+	mysqlFamily dialect = "mysql"
+)
+
+// busyTimeout is how long a writer of SQLite waits for another one.
+const busyTimeout = 10 * time.Second
+
+// maxConnections bounds the connections of a process to a database server.
+const maxConnections = 16
+
+// open returns a pool for writes and one for reads, which may be the same. Neither has a connection yet.
+func open(location string) (d dialect, write, read *sql.DB, err error) {
+	scheme, rest, _ := strings.Cut(location, ":")
+	switch scheme {
+	case "sqlite":
+		write, read, err = openSQLite(strings.TrimPrefix(rest, "//"))
+		return sqlite, write, read, err
+	case "postgres", "postgresql":
+		write, err = openPostgres(location)
+		d = postgres
+	case "mysql", "mariadb":
+		write, err = openMySQL(location)
+		d = mysqlFamily
+	default:
+		err = fmt.Errorf("the database must be sqlite:FILE, postgres://USER:PASSWORD@HOST/DATABASE or mysql://USER:PASSWORD@HOST/DATABASE")
+	}
+	if err != nil {
+		return "", nil, nil, err
+	}
+	write.SetMaxOpenConns(maxConnections)
+	write.SetMaxIdleConns(maxConnections)
+	write.SetConnMaxIdleTime(5 * time.Minute)
+	return d, write, write, nil
+}
+
+// openSQLite has one connection that writes, because SQLite has one writer at a time, and several that read beside it.
+func openSQLite(path string) (write, read *sql.DB, err error) {
+	if path == "" {
+		return nil, nil, fmt.Errorf("sqlite: needs a file, as in sqlite:/var/lib/search.db")
+	}
+	options := url.Values{"_txlock": {"immediate"}, "_pragma": {
+		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "journal_mode(WAL)", "synchronous(NORMAL)",
+	}}
+	name := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: options.Encode()}).String()
+	if write, err = sql.Open("sqlite", name); err != nil {
+		return nil, nil, err
+	}
+	write.SetMaxOpenConns(1)
+	if read, err = sql.Open("sqlite", name); err != nil {
+		return nil, nil, err
+	}
+	read.SetMaxOpenConns(max(4, runtime.GOMAXPROCS(0)))
+	read.SetMaxIdleConns(4)
+	return write, read, nil
+}
+
+func openPostgres(location string) (*sql.DB, error) {
+	config, err := pgx.ParseConfig(location)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: %w", err) // pgx leaves the password out
+	}
+	config.RuntimeParams["application_name"] = "tripod-search"
+	return stdlib.OpenDB(*config), nil
+}
+
+func openMySQL(location string) (*sql.DB, error) {
+	u, err := url.Parse(location)
+	if err != nil {
+		return nil, fmt.Errorf("mysql: the URL of the database cannot be parsed") // the error has the password
+	}
+	config := mysql.NewConfig()
+	config.Net, config.Addr = "tcp", u.Host
+	if u.Port() == "" {
+		config.Addr = net.JoinHostPort(u.Hostname(), "3306")
+	}
+	if socket := u.Query().Get("socket"); socket != "" {
+		config.Net, config.Addr = "unix", socket
+	}
+	config.User = u.User.Username()
+	config.Passwd, _ = u.User.Password()
+	config.DBName = strings.TrimPrefix(u.Path, "/")
+	config.TLSConfig = u.Query().Get("tls")
+	// A statement that changes a row to what it was counts that row, as in other databases.
+	config.ClientFoundRows = true
+	config.Collation = "utf8mb4_bin"
+	config.InterpolateParams = false
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		return nil, fmt.Errorf("mysql: %w", err)
+	}
+	return sql.OpenDB(connector), nil
+}

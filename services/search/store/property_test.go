@@ -1,0 +1,423 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/tripod-k8s/tripod/services/search/query"
+)
+
+// known is an object that a test has written.
+type known struct {
+	Object
+	cluster string
+	kind    Kind
+	content map[string]any
+}
+
+func (k known) String() string { return k.cluster + "/" + k.Namespace + "/" + k.Name }
+
+// population writes random objects.
+func population(t *testing.T, s *Store, r *rand.Rand) (all []known) {
+	t.Helper()
+	uids := []string{"nobody"}
+	for _, kind := range []Kind{deployments, replicaSets, pods, nodes} { // owners come first
+		for _, cluster := range []string{"east", "north", "west"} {
+			stream := openStream(t, s, cluster, kind)
+			var batch Batch
+			for i := range 25 {
+				o := randomObject(r, cluster, kind, i, uids)
+				all = append(all, o)
+				batch.Changes = append(batch.Changes, Change{Object: o.Object})
+			}
+			for _, o := range all[len(all)-25:] {
+				uids = append(uids, o.UID)
+			}
+			require.NoError(t, s.Write(t.Context(), stream, batch))
+		}
+	}
+	return all
+}
+
+var (
+	labelKeys   = []string{"app", "example.com/tier", "rank", "x.y"}
+	labelValues = []string{"", "web", "Web", "db", "7", "007", "12", "99999999999999999999", "9223372036854775807", "a.b_c-d"}
+	fieldPaths  = []string{"spec.replicas", "spec.node", "spec.on", "spec.ratio", "status['a.b/c']", "spec.nested", "spec.none", "spec.list[0].image", "spec.list[1].image", "spec.missing.x"}
+	listPaths   = []string{"spec.list[].image", "spec.args[]", "spec.list[].ports[].port", "spec.node[]", "spec.nothing[]", "spec.list[0].ports[].port"}
+	fieldValues = []string{"", "1", "2", "10", "true", "false", "node-1", "Node-1", "nginx:1", "nginx:2", "it's", `<"%_\>`, "é", "null", "{}", "a b"}
+)
+
+func pick[T any](r *rand.Rand, values []T) T { return values[r.IntN(len(values))] }
+
+func randomObject(r *rand.Rand, cluster string, kind Kind, i int, owners []string) known {
+	namespace := ""
+	if kind.Namespaced {
+		namespace = pick(r, []string{"default", "kube-system", "team_a", "Team"})
+	}
+	name := fmt.Sprintf("%s-%d", pick(r, []string{"web", "nginx", "we%b", "Web", "db"}), i)
+	o := known{cluster: cluster, kind: kind, Object: Object{
+		Namespace: namespace, Name: name, UID: fmt.Sprintf("%s-%s-%d", cluster, kind.Resource, i), ResourceVersion: fmt.Sprint(r.IntN(2000)),
+		CreatedAt: 1_700_000_000 + int64(r.IntN(100)),
+	}}
+	for _, key := range labelKeys {
+		if r.IntN(2) == 0 {
+			if o.Labels == nil {
+				o.Labels = map[string]string{}
+			}
+			o.Labels[key] = pick(r, labelValues)
+		}
+	}
+	for range r.IntN(3) {
+		o.Owners = append(o.Owners, pick(r, owners))
+	}
+	spec := map[string]any{"nested": map[string]any{"a": 1}, "none": nil}
+	for key, value := range map[string]func() any{
+		"replicas": func() any { return r.IntN(12) },
+		"node":     func() any { return pick(r, fieldValues) },
+		"on":       func() any { return r.IntN(2) == 0 },
+		"ratio":    func() any { return "1" },
+		"args": func() any {
+			args := []any{}
+			for range r.IntN(4) {
+				args = append(args, pick(r, []any{pick(r, fieldValues), r.IntN(12), true}))
+			}
+			return args
+		},
+		"list": func() any {
+			list := []any{}
+			for range r.IntN(4) {
+				item := map[string]any{"ports": []any{map[string]any{"port": r.IntN(12)}, map[string]any{"other": 1}}}
+				if r.IntN(3) > 0 {
+					item["image"] = pick(r, fieldValues)
+				}
+				list = append(list, item)
+			}
+			return list
+		},
+	} {
+		if r.IntN(3) > 0 {
+			spec[key] = value()
+		}
+	}
+	content := map[string]any{
+		"metadata": map[string]any{"namespace": namespace, "name": name, "labels": o.Labels}, "spec": spec,
+		"status": map[string]any{"a.b/c": pick(r, fieldValues)},
+	}
+	var err error
+	if o.JSON, err = json.Marshal(content); err == nil {
+		err = json.Unmarshal(o.JSON, &o.content)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return o
+}
+
+func randomQuery(r *rand.Rand, all []known) query.Query {
+	q := query.Query{WithRemaining: true}
+	choice := func(values []string) (c query.Choice) {
+		for range r.IntN(3) {
+			c.In = append(c.In, pick(r, values))
+		}
+		if r.IntN(3) == 0 {
+			c.NotIn = []string{pick(r, values)}
+		}
+		return c
+	}
+	if r.IntN(3) == 0 {
+		q.Clusters = choice([]string{"east", "west", "north", "nowhere"})
+	}
+	if r.IntN(3) == 0 {
+		q.Namespaces = choice([]string{"default", "kube-system", "team_a", "Team", "teamXa"})
+		q.Namespaces.Exists = r.IntN(4) == 0
+		q.Namespaces.Missing = r.IntN(8) == 0
+	}
+	if r.IntN(5) == 0 {
+		q.Names = choice([]string{all[r.IntN(len(all))].Name, all[r.IntN(len(all))].Name, "WEB-1"})
+	}
+	if r.IntN(5) == 0 {
+		q.Fuzzy = []string{pick(r, []string{"web", "eb", "Web", "%", "_", "-1", "we%b"})}
+	}
+	for range r.IntN(3) {
+		operator := pick(r, []selection.Operator{selection.Equals, selection.NotEquals, selection.In, selection.NotIn, selection.Exists, selection.DoesNotExist, selection.GreaterThan, selection.LessThan})
+		var values []string
+		switch operator {
+		case selection.Exists, selection.DoesNotExist:
+		case selection.GreaterThan, selection.LessThan:
+			values = []string{pick(r, []string{"0", "7", "8", "11", "9223372036854775806"})}
+		case selection.In, selection.NotIn:
+			values = []string{pick(r, labelValues), pick(r, labelValues)}
+		default:
+			values = []string{pick(r, labelValues)}
+		}
+		requirement, err := labels.NewRequirement(pick(r, labelKeys), operator, values)
+		if err != nil {
+			panic(err)
+		}
+		q.Labels = append(q.Labels, *requirement)
+	}
+	for range r.IntN(3) {
+		q.Fields = append(q.Fields, randomField(r))
+	}
+	if r.IntN(6) == 0 {
+		q.Since = time.Unix(1_700_000_000+int64(r.IntN(100)), int64(r.IntN(2))*500_000_000)
+	}
+	if r.IntN(6) == 0 {
+		q.Before = time.Unix(1_700_000_000+int64(r.IntN(100)), int64(r.IntN(2))*500_000_000)
+	}
+	if r.IntN(4) == 0 {
+		owner := all[r.IntN(len(all))]
+		q.Owner = &query.Owner{Seniority: r.IntN(3)}
+		if r.IntN(2) == 0 {
+			q.Owner.UID = owner.UID
+		} else {
+			q.Owner.Name = owner.Name
+			if r.IntN(2) == 0 {
+				q.Owner.Resource = owner.kind.GroupResource()
+			}
+		}
+	}
+	for range r.IntN(3) {
+		q.Order = append(q.Order, query.Order{Column: pick(r, []query.Column{query.Cluster, query.Namespace, query.Name, query.UID, query.CreatedAt, query.ResourceVersion, query.Kind, query.Group}), Descending: r.IntN(2) == 0})
+	}
+	if r.IntN(2) == 0 {
+		q.Limit = int64(1 + r.IntN(20))
+	}
+	if r.IntN(3) == 0 {
+		q.Offset = int64(r.IntN(10))
+	}
+	return q
+}
+
+func randomField(r *rand.Rand) query.Field {
+	path := pick(r, append(fieldPaths, listPaths...))
+	text := pick(r, []string{`PATH="A"`, `PATH!="A"`, `PATH in ("A", "B")`, `PATH notin ("A", "B")`, "PATH", "!PATH"})
+	parsed, err := query.ParseFields(strings.ReplaceAll(text, "PATH", path))
+	if err != nil {
+		panic(err)
+	}
+	for i := range parsed[0].Values {
+		parsed[0].Values[i] = pick(r, fieldValues)
+	}
+	return parsed[0]
+}
+
+// expected returns what a query finds, by the rules of Kubernetes' own selectors.
+func expected(all []known, q query.Query, kinds []Kind) (found []known) {
+	owners := ownersOf(all, q)
+	for _, o := range all {
+		if slices.ContainsFunc(kinds, func(k Kind) bool { return k.GroupVersionResource == o.kind.GroupVersionResource }) &&
+			chosen(q.Clusters, o.cluster) && chosen(q.Namespaces, o.Namespace) && chosen(q.Names, o.Name) &&
+			!slices.ContainsFunc(q.Fuzzy, func(part string) bool { return !strings.Contains(o.Name, part) }) &&
+			!slices.ContainsFunc(q.Labels, func(l labels.Requirement) bool { return !l.Matches(labels.Set(o.Labels)) }) &&
+			!slices.ContainsFunc(q.Fields, func(f query.Field) bool { return !matches(f, o.content) }) &&
+			(q.Since.IsZero() || !time.Unix(o.CreatedAt, 0).Before(q.Since)) && (q.Before.IsZero() || time.Unix(o.CreatedAt, 0).Before(q.Before)) &&
+			(q.Owner == nil || slices.ContainsFunc(o.Owners, func(uid string) bool { return owners.Has(o.cluster + " " + uid) })) {
+			found = append(found, o)
+		}
+	}
+	return found
+}
+
+// ownersOf returns the "CLUSTER UID" of those that own what a query asks for.
+func ownersOf(all []known, q query.Query) sets.Set[string] {
+	owners := sets.New[string]()
+	if q.Owner == nil {
+		return owners
+	}
+	for _, o := range all {
+		if q.Owner.UID != "" {
+			for _, cluster := range []string{"east", "west", "north"} {
+				owners.Insert(cluster + " " + q.Owner.UID)
+			}
+		} else if o.Name == q.Owner.Name && (q.Owner.Resource.Empty() || q.Owner.Resource == o.kind.GroupResource()) &&
+			(len(q.Namespaces.In) == 0 || o.Namespace == "" || slices.Contains(q.Namespaces.In, o.Namespace)) {
+			owners.Insert(o.cluster + " " + o.UID)
+		}
+	}
+	for range q.Owner.Seniority {
+		next := sets.New[string]()
+		for _, o := range all {
+			if slices.ContainsFunc(o.Owners, func(uid string) bool { return owners.Has(o.cluster + " " + uid) }) {
+				next.Insert(o.cluster + " " + o.UID)
+			}
+		}
+		owners = next
+	}
+	return owners
+}
+
+func chosen(c query.Choice, value string) bool {
+	return (len(c.In) == 0 || slices.Contains(c.In, value)) && !slices.Contains(c.NotIn, value) && (!c.Exists || value != "") && (!c.Missing || value == "")
+}
+
+// matches judges a field by fields.Selector, for which a field that is not there is "".
+func matches(f query.Field, content any) bool {
+	values := valuesAt(f.Path, content)
+	every := slices.ContainsFunc(f.Path, everyElement)
+	if !every && len(values) == 0 {
+		values = []any{nil}
+	}
+	exists := slices.ContainsFunc(values, func(v any) bool { return v != nil })
+	equals := slices.ContainsFunc(values, func(v any) bool {
+		return slices.ContainsFunc(f.Values, func(want string) bool {
+			return fields.OneTermEqualSelector("f", want).Matches(fields.Set{"f": textOf(v)})
+		})
+	})
+	switch f.Operator {
+	case selection.Exists:
+		return exists
+	case selection.DoesNotExist:
+		return !exists
+	case selection.Equals, selection.DoubleEquals, selection.In:
+		return equals
+	}
+	return !equals
+}
+
+func valuesAt(path []query.Step, value any) []any {
+	if len(path) == 0 {
+		return []any{value}
+	}
+	if !path[0].List() {
+		content, _ := value.(map[string]any)
+		if next, ok := content[path[0].Name]; ok {
+			return valuesAt(path[1:], next)
+		}
+		return nil
+	}
+	list, _ := value.([]any)
+	if i := path[0].Index; i >= 0 {
+		if i < len(list) {
+			return valuesAt(path[1:], list[i])
+		}
+		return nil
+	}
+	var values []any
+	for _, element := range list {
+		values = append(values, valuesAt(path[1:], element)...)
+	}
+	return values
+}
+
+func textOf(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return ""
+	case map[string]any, []any:
+		return "\x01"
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// inOrder sorts what a query finds.
+func inOrder(found []known, q query.Query, severalKinds bool) {
+	slices.SortFunc(found, func(a, b known) int {
+		for _, order := range q.Order {
+			var c int
+			switch order.Column {
+			case query.Cluster:
+				c = cmp.Compare(a.cluster, b.cluster)
+			case query.Namespace:
+				c = cmp.Compare(a.Namespace, b.Namespace)
+			case query.Name:
+				c = cmp.Compare(a.Name, b.Name)
+			case query.UID:
+				c = cmp.Compare(a.UID, b.UID)
+			case query.CreatedAt:
+				c = cmp.Compare(a.CreatedAt, b.CreatedAt)
+			case query.ResourceVersion:
+				c = cmp.Or(cmp.Compare(len(a.ResourceVersion), len(b.ResourceVersion)), cmp.Compare(a.ResourceVersion, b.ResourceVersion))
+			case query.Kind:
+				c = cmp.Compare(a.kind.Name, b.kind.Name)
+			case query.Group:
+				c = cmp.Compare(a.kind.Group, b.kind.Group)
+			}
+			if order.Descending {
+				c = -c
+			}
+			if c != 0 {
+				return c
+			}
+		}
+		if severalKinds {
+			if c := cmp.Compare(kindOrder[a.kind.Resource], kindOrder[b.kind.Resource]); c != 0 {
+				return c
+			}
+		}
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.cluster, b.cluster))
+	})
+}
+
+// kindOrder is the order in which population writes the kinds.
+var kindOrder = map[string]int{"deployments": 1, "replicasets": 2, "pods": 3, "nodes": 4}
+
+func TestRandomQueriesFindWhatKubernetesSelectorsSelect(t *testing.T) {
+	const queries = 400
+	each(t, func(t *testing.T, s *Store) {
+		seed := uint64(time.Now().UnixNano())
+		r := rand.New(rand.NewPCG(seed, 0))
+		all := population(t, s, r)
+		some := 0
+		for range queries {
+			q := randomQuery(r, all)
+			kinds := pick(r, [][]Kind{{pods}, {pods}, {replicaSets}, {nodes}, {deployments, pods, replicaSets}})
+			want := expected(all, q, kinds)
+			inOrder(want, q, len(kinds) > 1)
+			var wanted []string
+			rest := want[min(int(q.Offset), len(want)):]
+			if q.Limit > 0 {
+				rest = rest[:min(int(q.Limit), len(rest))]
+			}
+			for _, o := range rest {
+				wanted = append(wanted, o.String())
+			}
+			got, page := names(t, s, q, kinds...)
+			if !slices.Equal(wanted, got) { // show which objects
+				whole := q
+				whole.Limit, whole.Offset = 0, 0
+				found, _ := names(t, s, whole, kinds...)
+				for _, o := range all {
+					if slices.Contains(found, o.String()) != slices.Contains(wanted, o.String()) {
+						t.Logf("found: %t: %s %s", slices.Contains(found, o.String()), o, o.JSON)
+					}
+				}
+			}
+			if !assert.Equal(t, wanted, got, "seed %d, %s", seed, described(q)) {
+				return
+			}
+			assert.Equal(t, int64(len(want)-int(q.Offset)-len(got)), page.Remaining, "seed %d, %s", seed, described(q))
+			assert.Equal(t, q.Limit > 0 && len(want) > int(q.Offset+q.Limit), page.More, "seed %d, %s", seed, described(q))
+			if len(got) > 0 {
+				some++
+			}
+		}
+		assert.Greater(t, some, queries/10, "few queries find anything: seed %d", seed)
+	})
+}
+
+func described(q query.Query) string {
+	owner := "none"
+	if q.Owner != nil {
+		owner = fmt.Sprintf("%+v", *q.Owner)
+	}
+	return fmt.Sprintf("%+v owner %s labels %v", q, owner, labels.NewSelector().Add(q.Labels...))
+}

@@ -1,0 +1,221 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"math"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tripod-k8s/tripod/services/search/query"
+)
+
+// Errors of questions about what the database does not have.
+var (
+	ErrUnknownCluster = errors.New("the cluster is not known")
+	ErrUnknownKind    = errors.New("no cluster has the resource")
+	ErrNotFound       = errors.New("the object does not exist")
+)
+
+// statementTimeout bounds what a search may take of the database.
+const statementTimeout = 30 * time.Second
+
+// Found is an object that a search has found.
+type Found struct {
+	Cluster string
+	Kind    schema.GroupVersionKind
+	// Resource is the plural.
+	Resource string
+	JSON     []byte
+}
+
+// Page is what a list comes to, besides its objects.
+type Page struct {
+	// Revision is the state of the database that the list shows.
+	Revision int64
+	// More reports whether the limit has cut the list.
+	More bool
+	// Remaining is how many objects follow those of the list. It is -1 if nobody asked.
+	Remaining int64
+}
+
+// List calls found for each object of a search. Each resource is asked for that any of these patterns describes; an empty part of a pattern stands for all
+// values. ErrUnknownKind says that there is none. All is of one state of the database.
+func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource, q *query.Query, found func(Found) error) (Page, error) {
+	page := Page{Remaining: -1}
+	err := s.reading(ctx, func(t *transaction) error {
+		var err error
+		if page.Revision, err = value[int64](ctx, t, t.sql("SELECT last FROM revisions WHERE id = 1")); err != nil {
+			return err
+		}
+		b := &search{dialect: t.dialect, q: q}
+		if b.kinds, err = t.kindIDs(ctx, patterns); err != nil {
+			return err
+		}
+		if len(b.kinds) == 0 {
+			return ErrUnknownKind
+		}
+		if b.clusters, err = t.clusterIDs(ctx, q.Clusters); err != nil {
+			return err
+		}
+		n := int64(0)
+		err = t.each(ctx, b.objects(), func(scan func(...any) error) error {
+			if n++; q.Limit > 0 && n > q.Limit {
+				page.More = true
+				return nil
+			}
+			var f Found
+			if err := scan(&f.Cluster, &f.Kind.Group, &f.Kind.Version, &f.Kind.Kind, &f.Resource, &f.JSON); err != nil {
+				return err
+			}
+			return found(f)
+		})
+		if err != nil || !q.WithRemaining {
+			return err
+		}
+		if page.Remaining = 0; page.More || n == 0 && q.Offset > 0 {
+			all, err := value[int64](ctx, t, b.count())
+			page.Remaining = all - q.Offset - min(n, max(q.Limit, 0))
+			return err
+		}
+		return nil
+	})
+	return page, err
+}
+
+// Get returns an object of a cluster.
+func (s *Store) Get(ctx context.Context, cluster string, resource schema.GroupVersionResource, namespace, name string) (f Found, err error) {
+	err = s.reading(ctx, func(t *transaction) error {
+		find := t.sql(`SELECT c.name, k.api_group, k.version, k.kind, k.resource, o.object
+FROM clusters c, kinds k, objects o
+WHERE o.kind_id = k.id AND o.cluster_id = c.id
+  AND c.name = ? AND k.api_group = ? AND k.version = ? AND k.resource = ? AND o.namespace = ? AND o.name = ?`,
+			cluster, resource.Group, resource.Version, resource.Resource, namespace, name)
+		err := t.tx.QueryRowContext(ctx, find.text.String(), find.args...).Scan(
+			&f.Cluster, &f.Kind.Group, &f.Kind.Version, &f.Kind.Kind, &f.Resource, &f.JSON)
+		if errors.Is(err, sql.ErrNoRows) {
+			return ErrNotFound
+		}
+		return err
+	})
+	return f, err
+}
+
+// HasCluster reports whether a cluster is known.
+func (s *Store) HasCluster(ctx context.Context, name string) (has bool, err error) {
+	err = s.reading(ctx, func(t *transaction) error {
+		n, err := value[int](ctx, t, t.sql("SELECT COUNT(*) FROM clusters WHERE name = ?", name))
+		has = n > 0
+		return err
+	})
+	return has, err
+}
+
+// Clusters returns the names of all clusters.
+func (s *Store) Clusters(ctx context.Context) (names []string, err error) {
+	err = s.reading(ctx, func(t *transaction) error {
+		return t.each(ctx, t.sql("SELECT name FROM clusters ORDER BY name"), func(scan func(...any) error) error {
+			var name string
+			err := scan(&name)
+			names = append(names, name)
+			return err
+		})
+	})
+	return names, err
+}
+
+// Kinds returns the resources of a cluster, or of all clusters if the name is empty.
+func (s *Store) Kinds(ctx context.Context, cluster string) (kinds []Kind, err error) {
+	err = s.reading(ctx, func(t *transaction) error {
+		find := t.sql(`SELECT k.api_group, k.version, k.resource, k.kind, k.namespaced, MAX(s.details)
+FROM streams s, kinds k, clusters c
+WHERE k.id = s.kind_id AND c.id = s.cluster_id`)
+		if cluster != "" {
+			find.add(" AND c.name = ?", cluster)
+		}
+		find.add(" GROUP BY k.id, k.api_group, k.version, k.resource, k.kind, k.namespaced ORDER BY k.api_group, k.version, k.resource")
+		return t.each(ctx, find, func(scan func(...any) error) error {
+			var k Kind
+			var details []byte
+			if err := scan(&k.Group, &k.Version, &k.Resource, &k.Name, &k.Namespaced, &details); err != nil {
+				return err
+			}
+			kinds = append(kinds, k)
+			return json.Unmarshal(details, &kinds[len(kinds)-1].Details)
+		})
+	})
+	return kinds, err
+}
+
+// reading runs a function in a transaction that reads one state of the database.
+func (s *Store) reading(ctx context.Context, do func(*transaction) error) error {
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
+	options := &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead}
+	if s.dialect == sqlite {
+		options.Isolation = sql.LevelDefault // it has no other
+	}
+	tx, err := s.read.BeginTx(ctx, options)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // it only reads
+	t := &transaction{s.dialect, tx}
+	if s.dialect == postgres {
+		// A server whose client has gone away would work on.
+		if _, err := t.exec(ctx, t.sql("SELECT set_config('statement_timeout', ?, true)", statementTimeout.String())); err != nil {
+			return err
+		}
+	}
+	return do(t)
+}
+
+// kindIDs returns the kinds that patterns describe and that a cluster has.
+func (t *transaction) kindIDs(ctx context.Context, patterns []schema.GroupVersionResource) (ids []int64, err error) {
+	find := t.sql("SELECT k.id FROM kinds k WHERE EXISTS (SELECT 1 FROM streams s WHERE s.kind_id = k.id)")
+	for i, p := range patterns {
+		find.text.WriteString(separator(i, " AND (", " OR "))
+		find.add("(k.api_group = ?", p.Group)
+		if p.Version != "" {
+			find.add(" AND k.version = ?", p.Version)
+		}
+		if p.Resource != "" {
+			find.add(" AND k.resource = ?", p.Resource)
+		}
+		find.text.WriteByte(')')
+	}
+	if len(patterns) > 0 {
+		find.text.WriteByte(')')
+	}
+	return t.ids(ctx, find)
+}
+
+// clusterIDs returns the clusters of a choice, or nil for all.
+func (t *transaction) clusterIDs(ctx context.Context, c query.Choice) ([]int64, error) {
+	if c.Empty() {
+		return nil, nil
+	}
+	find := t.sql("SELECT c.id FROM clusters c WHERE 1 = 1")
+	choose(find, "c.name", c)
+	ids, err := t.ids(ctx, find)
+	if len(ids) == 0 {
+		ids = []int64{math.MinInt64} // none
+	}
+	return ids, err
+}
+
+func (t *transaction) ids(ctx context.Context, find *statement) (ids []int64, err error) {
+	err = t.each(ctx, find, func(scan func(...any) error) error {
+		var id int64
+		err := scan(&id)
+		ids = append(ids, id)
+		return err
+	})
+	return ids, err
+}

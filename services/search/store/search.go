@@ -1,0 +1,187 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tripod-k8s/tripod/services/search/query"
+)
+
+// search makes the statements of a query. In all of them, o is the object, c its cluster and k its kind.
+type search struct {
+	dialect
+	q *query.Query
+	// kinds are not empty. clusters are nil for all clusters.
+	kinds, clusters []int64
+}
+
+// objects selects a page.
+func (b *search) objects() *statement {
+	s := b.sql("SELECT c.name, k.api_group, k.version, k.kind, k.resource, o.object FROM objects o" +
+		" JOIN clusters c ON c.id = o.cluster_id JOIN kinds k ON k.id = o.kind_id")
+	b.where(s)
+	b.order(s)
+	limit := int64(math.MaxInt64) // an offset needs a limit in MySQL
+	if b.q.Limit > 0 {
+		limit = b.q.Limit + 1 // to see whether there are more
+	}
+	if b.q.Limit > 0 || b.q.Offset > 0 {
+		s.add(" LIMIT ? OFFSET ?", limit, b.q.Offset)
+	}
+	return s
+}
+
+// count counts the objects of all pages.
+func (b *search) count() *statement {
+	s := b.sql("SELECT COUNT(*) FROM objects o")
+	b.where(s)
+	return s
+}
+
+// where appends the conditions.
+func (b *search) where(s *statement) {
+	s.add(" WHERE o.kind_id")
+	oneOf(s, b.kinds)
+	if b.clusters != nil {
+		s.add(" AND o.cluster_id")
+		oneOf(s, b.clusters)
+	}
+	choose(s, "o.namespace", b.q.Namespaces)
+	choose(s, "o.name", b.q.Names)
+	for _, part := range b.q.Fuzzy {
+		s.add(b.contains(), part)
+	}
+	if !b.q.Since.IsZero() {
+		s.add(" AND o.created_at >= ?", secondsFrom(b.q.Since))
+	}
+	if !b.q.Before.IsZero() {
+		s.add(" AND o.created_at < ?", secondsFrom(b.q.Before))
+	}
+	b.owned(s)
+	for _, r := range b.q.Labels {
+		b.label(s, r)
+	}
+	for _, f := range b.q.Fields {
+		b.field(s, f)
+	}
+}
+
+func (d dialect) contains() string {
+	switch d {
+	case sqlite:
+		return " AND instr(o.name, ?) > 0"
+	case postgres:
+		return " AND strpos(o.name, ?) > 0"
+	}
+	return " AND LOCATE(?, o.name) > 0"
+}
+
+// secondsFrom returns the first whole second that is not before a time.
+func secondsFrom(t time.Time) int64 {
+	seconds := t.Unix()
+	if t.Nanosecond() > 0 {
+		seconds++
+	}
+	return seconds
+}
+
+// oneOf appends "= ?" or "IN (...)". Databases use an index for the order of a list with the first only.
+func oneOf[T any](s *statement, values []T) {
+	if len(values) == 1 {
+		s.add(" = ?", values[0])
+		return
+	}
+	list(s.add(" IN "), values)
+}
+
+// choose appends the conditions of a choice. column is a constant.
+func choose(s *statement, column string, c query.Choice) {
+	if len(c.In) > 0 {
+		s.add(" AND " + column)
+		oneOf(s, c.In)
+	}
+	if len(c.NotIn) > 0 {
+		list(s.add(" AND "+column+" NOT IN "), c.NotIn)
+	}
+	if c.Exists {
+		s.add(" AND " + column + " <> ''")
+	}
+	if c.Missing {
+		s.add(" AND " + column + " = ''")
+	}
+}
+
+// orders are the columns by which a list can be sorted. resourceVersions are numbers of any length.
+var orders = map[query.Column][]string{
+	query.Cluster:         {"c.name"},
+	query.Namespace:       {"o.namespace"},
+	query.Name:            {"o.name"},
+	query.UID:             {"o.uid"},
+	query.CreatedAt:       {"o.created_at"},
+	query.ResourceVersion: {"LENGTH(o.resource_version)", "o.resource_version"},
+	query.Group:           {"k.api_group"},
+	query.Version:         {"k.version"},
+	query.Resource:        {"k.resource"},
+	query.Kind:            {"k.kind"},
+}
+
+// order appends an order in which each object has its place, so that pages fit together.
+func (b *search) order(s *statement) {
+	var columns []string
+	for _, order := range b.q.Order {
+		for _, column := range orders[order.Column] {
+			if order.Descending {
+				column += " DESC"
+			}
+			columns = append(columns, column)
+		}
+	}
+	if len(b.kinds) > 1 {
+		columns = append(columns, "o.kind_id")
+	}
+	columns = append(columns, "o.namespace", "o.name", "o.cluster_id", "o.id")
+	s.add(" ORDER BY " + strings.Join(slices.Compact(columns), ", "))
+}
+
+// owned appends who owns the objects. It goes from the owner down: p0 owns what w0 says, which is p1, and so on.
+func (b *search) owned(s *statement) {
+	owner := b.q.Owner
+	if owner == nil {
+		return
+	}
+	s.add(" AND o.id IN (SELECT " + generation("w", owner.Seniority) + ".object_id FROM ")
+	if owner.UID != "" {
+		s.add("owners w0")
+	} else {
+		s.add("objects p0 JOIN owners w0 ON w0.owner_uid = p0.uid AND w0.cluster_id = p0.cluster_id")
+	}
+	for i := 1; i <= owner.Seniority; i++ {
+		p, w, before := generation("p", i), generation("w", i), generation("w", i-1)
+		s.add(" JOIN objects " + p + " ON " + p + ".id = " + before + ".object_id" +
+			" JOIN owners " + w + " ON " + w + ".owner_uid = " + p + ".uid AND " + w + ".cluster_id = " + p + ".cluster_id")
+	}
+	if owner.UID != "" {
+		s.add(" WHERE w0.owner_uid = ?)", owner.UID)
+		return
+	}
+	s.add(" WHERE p0.name = ?", owner.Name)
+	if owner.Resource != (schema.GroupResource{}) {
+		s.add(" AND p0.kind_id IN (SELECT id FROM kinds WHERE api_group = ? AND resource = ?)", owner.Resource.Group, owner.Resource.Resource)
+	}
+	if len(b.q.Namespaces.In) > 0 { // an owner is in the same namespace, or in none
+		list(s.add(" AND p0.namespace IN "), append(slices.Clone(b.q.Namespaces.In), ""))
+	}
+	if b.clusters != nil {
+		list(s.add(" AND p0.cluster_id IN "), b.clusters)
+	}
+	s.text.WriteByte(')')
+}
+
+func generation(table string, n int) string { return table + string(rune('0'+n)) }

@@ -1,0 +1,183 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// ErrFenced says that another replica has opened the stream since, so this one must stop writing.
+var ErrFenced = errors.New("another replica has taken over the stream")
+
+// Stream is a resource of a cluster, as one writer fills it.
+type Stream struct {
+	id, clusterID, kindID int64
+	epoch                 int64
+
+	// ResourceVersion is where the database was when the stream was opened: that of the last change, or empty.
+	ResourceVersion string
+	// Listed reports whether the database once had the complete list.
+	Listed bool
+}
+
+// OpenStream returns a stream for its next writer. Writers that opened it before are refused from now on.
+func (s *Store) OpenStream(ctx context.Context, cluster string, kind Kind) (*Stream, error) {
+	details, err := json.Marshal(kind.Details)
+	if err != nil {
+		return nil, err
+	}
+	stream := &Stream{}
+	err = s.within(ctx, func(t *transaction) error {
+		var err error
+		if stream.clusterID, err = t.clusterID(ctx, cluster); err != nil {
+			return err
+		}
+		if stream.kindID, err = t.kindID(ctx, kind); err != nil {
+			return err
+		}
+		stream.id, err = t.ensure(ctx,
+			t.sql("SELECT id FROM streams WHERE cluster_id = ? AND kind_id = ?", stream.clusterID, stream.kindID),
+			t.sql("INSERT INTO streams (cluster_id, kind_id, epoch, resource_version, listed, heard_at, details) VALUES (?, ?, 0, '', ?, 0, '{}')",
+				stream.clusterID, stream.kindID, false))
+		if err != nil {
+			return err
+		}
+		if _, err := t.exec(ctx, t.sql("UPDATE streams SET epoch = epoch + 1, details = ? WHERE id = ?", string(details), stream.id)); err != nil {
+			return err
+		}
+		row := t.sql("SELECT epoch, resource_version, listed FROM streams WHERE id = ?", stream.id)
+		return t.tx.QueryRowContext(ctx, row.text.String(), row.args...).Scan(&stream.epoch, &stream.ResourceVersion, &stream.Listed)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the stream of %s in cluster %s: %w", kind.GroupResource(), cluster, err)
+	}
+	return stream, nil
+}
+
+func (t *transaction) clusterID(ctx context.Context, name string) (int64, error) {
+	return t.ensure(ctx, t.sql("SELECT id FROM clusters WHERE name = ?", name), t.sql("INSERT INTO clusters (name) VALUES (?)", name))
+}
+
+func (t *transaction) kindID(ctx context.Context, k Kind) (int64, error) {
+	id, err := t.ensure(ctx,
+		t.sql("SELECT id FROM kinds WHERE api_group = ? AND version = ? AND resource = ?", k.Group, k.Version, k.Resource),
+		t.sql("INSERT INTO kinds (api_group, version, resource, kind, namespaced) VALUES (?, ?, ?, ?, ?)", k.Group, k.Version, k.Resource, k.Name, k.Namespaced))
+	if err != nil {
+		return 0, err
+	}
+	_, err = t.exec(ctx, t.sql("UPDATE kinds SET kind = ?, namespaced = ? WHERE id = ?", k.Name, k.Namespaced, id))
+	return id, err
+}
+
+// hold refuses writers of earlier epochs, and keeps later ones out until the transaction ends. It notes that the member was heard.
+func (t *transaction) hold(ctx context.Context, stream *Stream) error {
+	held, err := t.exec(ctx, t.sql("UPDATE streams SET heard_at = ? WHERE id = ? AND epoch = ?", time.Now().UnixMilli(), stream.id, stream.epoch))
+	if err == nil && held == 0 {
+		err = ErrFenced
+	}
+	return err
+}
+
+// revisions returns the first of n revisions. Until the transaction commits, no other transaction gets any.
+func (t *transaction) revisions(ctx context.Context, n int) (first int64, err error) {
+	if _, err := t.exec(ctx, t.sql("UPDATE revisions SET last = last + ? WHERE id = 1", n)); err != nil {
+		return 0, err
+	}
+	last, err := value[int64](ctx, t, t.sql("SELECT last FROM revisions WHERE id = 1"))
+	return last - int64(n) + 1, err
+}
+
+// CloseStream removes a stream and its objects: the cluster does not serve the resource any more, or it is not to be searched. A writer of an
+// earlier epoch is refused.
+func (s *Store) CloseStream(ctx context.Context, stream *Stream) error {
+	return s.within(ctx, func(t *transaction) error {
+		if _, err := t.revisions(ctx, 1); err != nil {
+			return err
+		}
+		if err := t.hold(ctx, stream); err != nil {
+			return err
+		}
+		return t.removeStream(ctx, stream.id, stream.clusterID, stream.kindID)
+	})
+}
+
+func (t *transaction) removeStream(ctx context.Context, id, clusterID, kindID int64) error {
+	in := func(text string) *statement {
+		return t.sql(text+" WHERE object_id IN (SELECT id FROM objects WHERE cluster_id = ? AND kind_id = ?)", clusterID, kindID)
+	}
+	statements := []*statement{in("DELETE FROM owners")}
+	if t.dialect != postgres {
+		statements = append(statements, in("DELETE FROM labels"))
+	}
+	statements = append(statements,
+		t.sql("DELETE FROM objects WHERE cluster_id = ? AND kind_id = ?", clusterID, kindID),
+		t.sql("DELETE FROM streams WHERE id = ?", id))
+	return t.all(ctx, statements...)
+}
+
+// RemoveCluster removes a cluster and all that is known of it. Writers of its streams are refused from now on.
+func (s *Store) RemoveCluster(ctx context.Context, name string) error {
+	return s.within(ctx, func(t *transaction) error {
+		if _, err := t.revisions(ctx, 1); err != nil {
+			return err
+		}
+		type row struct{ id, cluster, kind int64 }
+		var streams []row
+		err := t.each(ctx, t.sql("SELECT s.id, s.cluster_id, s.kind_id FROM streams s JOIN clusters c ON c.id = s.cluster_id WHERE c.name = ?", name),
+			func(scan func(...any) error) error {
+				var r row
+				defer func() { streams = append(streams, r) }()
+				return scan(&r.id, &r.cluster, &r.kind)
+			})
+		for _, r := range streams {
+			if err == nil {
+				err = t.removeStream(ctx, r.id, r.cluster, r.kind)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		_, err = t.exec(ctx, t.sql("DELETE FROM clusters WHERE name = ?", name))
+		return err
+	})
+}
+
+// RemoveOtherStreams removes the streams of a cluster whose resources are neither among those given nor in a group that is given.
+func (s *Store) RemoveOtherStreams(ctx context.Context, cluster string, keep []Kind, groups []string) error {
+	kept := map[string]bool{}
+	for _, kind := range keep {
+		kept[kind.GroupVersionResource.String()] = true
+	}
+	known, err := s.Kinds(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	for _, kind := range known {
+		if kept[kind.GroupVersionResource.String()] || slices.Contains(groups, kind.Group) {
+			continue
+		}
+		stream, err := s.OpenStream(ctx, cluster, kind)
+		if err != nil {
+			return err
+		}
+		if err := s.CloseStream(ctx, stream); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *transaction) all(ctx context.Context, statements ...*statement) error {
+	for _, statement := range statements {
+		if _, err := t.exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,355 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgconn"
+	sqlitedriver "modernc.org/sqlite"
+	sqlitecodes "modernc.org/sqlite/lib"
+)
+
+// Object is an object as a member has it.
+type Object struct {
+	Namespace, Name, UID string
+	// ResourceVersion is the member's.
+	ResourceVersion string
+	// CreatedAt is in seconds since 1970.
+	CreatedAt int64
+	Labels    map[string]string
+	// Owners are the UIDs of all owners.
+	Owners []string
+	// JSON is the whole object.
+	JSON []byte
+}
+
+// Change is an object that was seen, or one that is gone, of which only the name counts.
+type Change struct {
+	Object
+	Deleted bool
+}
+
+func (c *Change) key() [2]string { return [2]string{c.Namespace, c.Name} }
+
+// Batch is what a stream commits at once.
+type Batch struct {
+	// Changes are in the order of the member. Of several changes of an object, the last one counts.
+	Changes []Change
+	// ResourceVersion is where a watch may go on after these changes. It stays as it was if empty.
+	ResourceVersion string
+	// Listing marks the objects as part of a list, for Sweep. It is zero outside of lists.
+	Listing int64
+}
+
+// Write commits a batch. It returns ErrFenced if another replica has opened the stream since. IsRefused tells whether the database has refused an
+// object of the batch.
+func (s *Store) Write(ctx context.Context, stream *Stream, b Batch) error {
+	changes := lastChanges(b.Changes)
+	return s.within(ctx, func(t *transaction) error {
+		w := &writer{transaction: t, stream: stream, listing: b.Listing}
+		// First the counter, and then the stream: all writers lock in this order.
+		var err error
+		if len(changes) > 0 {
+			if w.next, err = t.revisions(ctx, len(changes)); err != nil {
+				return err
+			}
+		}
+		if err := t.hold(ctx, stream); err != nil {
+			return err
+		}
+		if err := w.write(ctx, changes); err != nil {
+			return err
+		}
+		return t.setResourceVersion(ctx, stream, b.ResourceVersion)
+	})
+}
+
+// lastChanges returns the last change of each object.
+func lastChanges(changes []Change) []Change {
+	last := make(map[[2]string]int, len(changes))
+	for i := range changes {
+		last[changes[i].key()] = i
+	}
+	if len(last) == len(changes) {
+		return changes
+	}
+	kept := make([]Change, 0, len(last))
+	for i := range changes {
+		if last[changes[i].key()] == i {
+			kept = append(kept, changes[i])
+		}
+	}
+	return kept
+}
+
+func (t *transaction) setResourceVersion(ctx context.Context, stream *Stream, resourceVersion string) error {
+	if resourceVersion == "" {
+		return nil
+	}
+	_, err := t.exec(ctx, t.sql("UPDATE streams SET resource_version = ? WHERE id = ?", resourceVersion, stream.id))
+	return err
+}
+
+// Sweep ends a list: it removes the objects that the list did not have, and notes where the list was.
+func (s *Store) Sweep(ctx context.Context, stream *Stream, listing int64, resourceVersion string) error {
+	return s.within(ctx, func(t *transaction) error {
+		if _, err := t.revisions(ctx, 1); err != nil {
+			return err
+		}
+		if err := t.hold(ctx, stream); err != nil {
+			return err
+		}
+		var gone []int64
+		err := t.each(ctx, t.sql("SELECT id FROM objects WHERE kind_id = ? AND cluster_id = ? AND listing <> ?", stream.kindID, stream.clusterID, listing),
+			func(scan func(...any) error) error {
+				var id int64
+				err := scan(&id)
+				gone = append(gone, id)
+				return err
+			})
+		if err != nil {
+			return err
+		}
+		if err := t.deleteObjects(ctx, gone); err != nil {
+			return err
+		}
+		if _, err := t.exec(ctx, t.sql("UPDATE streams SET listed = ? WHERE id = ?", true, stream.id)); err != nil {
+			return err
+		}
+		return t.setResourceVersion(ctx, stream, resourceVersion)
+	})
+}
+
+// writer writes one batch.
+type writer struct {
+	*transaction
+	stream  *Stream
+	listing int64
+	// next is the next revision.
+	next int64
+}
+
+// stored is an object that the database has.
+type stored struct {
+	id                   int64
+	uid, resourceVersion string
+}
+
+func (w *writer) write(ctx context.Context, changes []Change) error {
+	known, err := w.known(ctx, changes)
+	if err != nil {
+		return err
+	}
+	var deleted, same, replaced []int64
+	var rows []row
+	for i := range changes {
+		c := &changes[i]
+		old, exists := known[c.key()]
+		switch {
+		case c.Deleted && exists:
+			deleted = append(deleted, old.id)
+		case c.Deleted:
+		case exists && old.uid == c.UID && old.resourceVersion == c.ResourceVersion:
+			same = append(same, old.id)
+		default:
+			r := row{object: &c.Object, id: w.next, revision: w.next}
+			if exists {
+				r.id = old.id
+				replaced = append(replaced, old.id)
+			}
+			rows = append(rows, r)
+		}
+		w.next++
+	}
+	if err := w.deleteObjects(ctx, deleted); err != nil {
+		return err
+	}
+	if err := w.deleteReferences(ctx, replaced); err != nil {
+		return err
+	}
+	if err := w.mark(ctx, same); err != nil {
+		return err
+	}
+	return w.put(ctx, rows)
+}
+
+// known returns what the database has of the objects of changes.
+func (w *writer) known(ctx context.Context, changes []Change) (map[[2]string]stored, error) {
+	known := map[[2]string]stored{}
+	for part := range slices.Chunk(changes, rowsAtOnce) {
+		keys := make([][2]string, 0, len(part))
+		for i := range part {
+			keys = append(keys, part[i].key())
+		}
+		find := w.sql("SELECT namespace, name, id, uid, resource_version FROM objects WHERE kind_id = ? AND cluster_id = ? AND (namespace, name) IN ",
+			w.stream.kindID, w.stream.clusterID).pairs(keys)
+		err := w.each(ctx, find, func(scan func(...any) error) error {
+			var key [2]string
+			var has stored
+			err := scan(&key[0], &key[1], &has.id, &has.uid, &has.resourceVersion)
+			known[key] = has
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return known, nil
+}
+
+// mark notes that a list has objects that did not change.
+func (w *writer) mark(ctx context.Context, ids []int64) error {
+	if w.listing == 0 {
+		return nil
+	}
+	return w.forIDs(ctx, ids, func(ids []int64) *statement {
+		return list(w.sql("UPDATE objects SET listing = ? WHERE id IN ", w.listing), ids)
+	})
+}
+
+func (t *transaction) deleteObjects(ctx context.Context, ids []int64) error {
+	if err := t.deleteReferences(ctx, ids); err != nil {
+		return err
+	}
+	return t.forIDs(ctx, ids, func(ids []int64) *statement { return list(t.sql("DELETE FROM objects WHERE id IN "), ids) })
+}
+
+// deleteReferences deletes the owners and labels of objects.
+func (t *transaction) deleteReferences(ctx context.Context, ids []int64) error {
+	err := t.forIDs(ctx, ids, func(ids []int64) *statement { return list(t.sql("DELETE FROM owners WHERE object_id IN "), ids) })
+	if err != nil || t.dialect == postgres {
+		return err
+	}
+	return t.forIDs(ctx, ids, func(ids []int64) *statement { return list(t.sql("DELETE FROM labels WHERE object_id IN "), ids) })
+}
+
+func (t *transaction) forIDs(ctx context.Context, ids []int64, make func([]int64) *statement) error {
+	for part := range slices.Chunk(ids, rowsAtOnce) {
+		if _, err := t.exec(ctx, make(part)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rowsAtOnce bounds the rows of a statement. SQLite takes 32,766 values.
+const rowsAtOnce = 1000
+
+// row is an object to write.
+type row struct {
+	object       *Object
+	id, revision int64
+}
+
+// put inserts and replaces objects, and inserts their owners and labels.
+func (w *writer) put(ctx context.Context, rows []row) error {
+	var objects, owners, labels [][]any
+	for _, r := range rows {
+		o := r.object
+		values := []any{r.id, w.stream.kindID, w.stream.clusterID, o.Namespace, o.Name, o.UID, o.ResourceVersion, o.CreatedAt, r.revision, w.listing, string(o.JSON)}
+		if w.dialect == postgres {
+			asJSON, err := json.Marshal(o.Labels)
+			if err != nil {
+				return err
+			}
+			if o.Labels == nil {
+				asJSON = []byte("{}")
+			}
+			values = append(values, string(asJSON))
+		} else {
+			for _, label := range slices.Sorted(maps.Keys(o.Labels)) {
+				labels = append(labels, []any{label, o.Labels[label], w.stream.kindID, r.id})
+			}
+		}
+		objects = append(objects, values)
+		for _, uid := range slices.Compact(slices.Sorted(slices.Values(o.Owners))) {
+			owners = append(owners, []any{uid, w.stream.clusterID, r.id})
+		}
+	}
+	columns := []string{"id", "kind_id", "cluster_id", "namespace", "name", "uid", "resource_version", "created_at", "revision", "listing", "object"}
+	if w.dialect == postgres {
+		columns = append(columns, "labels")
+	}
+	if err := w.insert(ctx, "objects", columns, objects, w.replace(columns[5:])); err != nil {
+		return err
+	}
+	if err := w.insert(ctx, "owners", []string{"owner_uid", "cluster_id", "object_id"}, owners, ""); err != nil {
+		return err
+	}
+	return w.insert(ctx, "labels", []string{"label", "value", "kind_id", "object_id"}, labels, "")
+}
+
+// replace returns the end of an INSERT that sets columns of a row that exists.
+func (d dialect) replace(columns []string) string {
+	var sets []string
+	for _, column := range columns {
+		if d == mysqlFamily {
+			sets = append(sets, column+" = VALUES("+column+")")
+		} else {
+			sets = append(sets, column+" = excluded."+column)
+		}
+	}
+	if d == mysqlFamily {
+		return " ON DUPLICATE KEY UPDATE " + strings.Join(sets, ", ")
+	}
+	return " ON CONFLICT (id) DO UPDATE SET " + strings.Join(sets, ", ")
+}
+
+func (t *transaction) insert(ctx context.Context, table string, columns []string, rows [][]any, end string) error {
+	for part := range slices.Chunk(rows, rowsAtOnce) {
+		s := t.sql("INSERT INTO " + table + " (" + strings.Join(columns, ", ") + ") VALUES ")
+		for i, values := range part {
+			s.text.WriteString(separator(i, "", ", "))
+			list(s, values)
+		}
+		if _, err := t.exec(ctx, s.add(end)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// IsRefused reports whether an error of Write is about the values of an object, such as one that is too long, so that others could be written.
+func IsRefused(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		// Data exceptions, integrity constraints, and program limits such as the size of an entry of an index.
+		return strings.HasPrefix(pg.Code, "22") || strings.HasPrefix(pg.Code, "23") || strings.HasPrefix(pg.Code, "54")
+	}
+	var my *mysql.MySQLError
+	if errors.As(err, &my) {
+		return slices.Contains(mysqlRefusals, my.Number)
+	}
+	if errors.Is(err, mysql.ErrPktTooLarge) {
+		return true
+	}
+	var lite *sqlitedriver.Error
+	if errors.As(err, &lite) {
+		switch lite.Code() & 0xff {
+		case sqlitecodes.SQLITE_TOOBIG, sqlitecodes.SQLITE_CONSTRAINT, sqlitecodes.SQLITE_MISMATCH:
+			return true
+		}
+	}
+	return false
+}
+
+// mysqlRefusals are the numbers of MySQL's and MariaDB's errors about values.
+var mysqlRefusals = []uint16{
+	1048, // a column cannot be null
+	1062, // duplicate entry
+	1153, // the packet is too large
+	1264, // out of range
+	1366, // incorrect value, such as text that is not UTF-8
+	1406, // too long
+	3140, // invalid JSON
+	3141, // invalid JSON
+	4025, // a constraint of MariaDB, such as valid JSON
+}
