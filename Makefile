@@ -29,7 +29,7 @@ kube_version_flags = $(foreach package,k8s.io/component-base/version k8s.io/clie
 LDFLAGS := -s -w $(strip $(kube_version_flags)) -X github.com/tripod-k8s/tripod/internal/service.Version=$(VERSION)
 GO_BUILD := go build -ldflags "$(LDFLAGS)"
 
-SERVICES := aggregator core extensions
+SERVICES := aggregator core extensions search
 # Programs of our own that have a module of their own.
 OWN_TOOLS := tools/images tools/release
 # What strangers may require, without k8s.io/kubernetes, is in modules of its own.
@@ -51,7 +51,7 @@ help: ## List the targets.
 ##@ Build and run
 
 .PHONY: build
-build: ## Build tripod, tripod-aggregator, tripod-core and tripod-extensions into bin/.
+build: ## Build tripod and the services, tripod-aggregator and so on, into bin/.
 	@mkdir -p $(BIN)
 	$(GO_BUILD) -o $(BIN)/tripod ./cmd/tripod
 	@$(foreach service,$(SERVICES),echo '$(BIN)/tripod-$(service)' && $(GO_BUILD) -o $(BIN)/tripod-$(service) ./services/$(service) &&) true

@@ -43,6 +43,7 @@ func newRootCommand() *cobra.Command {
 		newCertsCommand(),
 		newEtcdCommand(),
 		newMigrateCommand(),
+		newSearchCommand(),
 		newNewCommand(),
 		newVersionCommand(),
 	)

@@ -32,6 +32,11 @@ var unused = map[string]string{
 	"extensions: get /openapi":                                          "only /openapi/v3 and what is below it are read today",
 	"extensions: get /version":                                          onlyLegacy,
 	"extensions: get /version/":                                         onlyLegacy,
+	"search: patch flowschemas/status.flowcontrol.apiserver.k8s.io":     onlyFirst,
+	"search: get /api/*":                                                onlyLegacy,
+	"search: get /apis/*":                                               onlyLegacy,
+	"search: get /openapi":                                              "only /openapi/v3 and what is below it are read today",
+	"search: get /version/":                                             onlyLegacy,
 }
 
 const (

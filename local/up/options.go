@@ -38,6 +38,9 @@ type Options struct {
 	// Controllers runs kube-controller-manager and kube-scheduler. KwokNodes is the number of nodes without containers; any run the controllers, too.
 	Controllers bool
 	KwokNodes   int
+	// Search also runs search, as a further API service. SearchDatabase is its --database: a file in DataDir if empty.
+	Search         bool
+	SearchDatabase string
 	// LoadBalancer makes a balancer of TCP connections serve at Port. Without it the aggregators serve clients themselves:
 	// the first one at Port, the second at the next port, and so on.
 	LoadBalancer bool
@@ -75,6 +78,9 @@ func (o *Options) Validate() error {
 	}
 	if o.Port < 0 || o.Port > maxPort {
 		return fmt.Errorf("--port %d is not between 0 and %d", o.Port, maxPort)
+	}
+	if o.SearchDatabase != "" && !o.Search {
+		return errors.New("--search-database needs --search")
 	}
 	if _, err := o.furtherServices(); err != nil {
 		return err
@@ -125,7 +131,10 @@ func (o *Options) complete() error {
 		}
 		*path = absolute
 	}
-	return o.completeServices()
+	if err := o.completeServices(); err != nil {
+		return err
+	}
+	return o.completeSearch()
 }
 
 // replicas returns how many replicas of a service to start with. Further API services start with one.

@@ -47,6 +47,12 @@ var images = []spec{
 		user:        nonroot,
 	},
 	{
+		name: "tripod-search", title: "Tripod search",
+		description: "The objects of many clusters in a database, as a service of Tripod",
+		binaries:    []string{"tripod-search"},
+		user:        nonroot,
+	},
+	{
 		name: "tripod", title: "Tripod",
 		description: "The command line of Tripod, and all of it in the place of kube-apiserver",
 		// In the place of kube-apiserver it starts the services.

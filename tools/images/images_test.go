@@ -43,7 +43,7 @@ func copies(t *testing.T, binary string) string {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for _, name := range []string{"tripod", "tripod-aggregator", "tripod-core", "tripod-extensions"} {
+	for _, name := range []string{"tripod", "tripod-aggregator", "tripod-core", "tripod-extensions", "tripod-search"} {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o700); err != nil {
 			t.Fatal(err)
 		}

@@ -44,7 +44,7 @@ func run() error {
 
 // packed are the programs that have an image of their own, and programs the binaries of a release.
 var (
-	packed   = []string{"tripod", "tripod-aggregator", "tripod-core", "tripod-extensions"}
+	packed   = []string{"tripod", "tripod-aggregator", "tripod-core", "tripod-extensions", "tripod-search"}
 	programs = append(packed, "tripod-controllers")
 )
 

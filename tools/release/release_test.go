@@ -99,7 +99,7 @@ func TestSameInputGivesSameBytes(t *testing.T) {
 	}
 	want := []string{
 		"checksums.txt", "tripod-1.2.3+4.tgz",
-		"tripod-aggregator-v1.2.3+4.oci.tar", "tripod-core-v1.2.3+4.oci.tar", "tripod-extensions-v1.2.3+4.oci.tar",
+		"tripod-aggregator-v1.2.3+4.oci.tar", "tripod-core-v1.2.3+4.oci.tar", "tripod-extensions-v1.2.3+4.oci.tar", "tripod-search-v1.2.3+4.oci.tar",
 		"tripod-v1.2.3+4-linux-amd64.cdx.json", "tripod-v1.2.3+4-linux-amd64.tar.gz",
 		"tripod-v1.2.3+4-linux-arm64.cdx.json", "tripod-v1.2.3+4-linux-arm64.tar.gz", "tripod-v1.2.3+4.oci.tar",
 	}
@@ -119,6 +119,7 @@ func TestEverythingHasTheTimeOfTheCommitAndNoOwner(t *testing.T) {
 			"tripod-v1.2.3+4-linux-amd64/tripod": 0o755, "tripod-v1.2.3+4-linux-amd64/tripod-core": 0o755,
 			"tripod-v1.2.3+4-linux-amd64/tripod-aggregator": 0o755, "tripod-v1.2.3+4-linux-amd64/tripod-extensions": 0o755,
 			"tripod-v1.2.3+4-linux-amd64/tripod-controllers": 0o755,
+			"tripod-v1.2.3+4-linux-amd64/tripod-search":      0o755,
 		},
 		"tripod-1.2.3+4.tgz": {"tripod/Chart.yaml": 0o644, "tripod/values.yaml": 0o644},
 	} {

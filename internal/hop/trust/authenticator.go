@@ -32,13 +32,14 @@ const (
 	Aggregator = userPrefix + "aggregator"
 	Core       = userPrefix + "core"
 	Extensions = userPrefix + "extensions"
+	Search     = userPrefix + "search"
 	// AnyOther stands for every further API service in lists of rights. It is nobody's user name.
 	AnyOther = userPrefix + "NAME"
 
 	userPrefix = "system:tripod:"
 )
 
-var services = []string{Aggregator, Core, Extensions}
+var services = []string{Aggregator, Core, Extensions, Search}
 
 // UserOf returns the user name of a service ("core", ...).
 func UserOf(service string) string { return userPrefix + service }

@@ -5,6 +5,7 @@ package trust
 
 import (
 	"context"
+	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -29,8 +30,7 @@ func (a *serviceAuthorizer) Authorize(_ context.Context, attributes authorizer.A
 	if name == "" || name == a.self {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
-	// The rule of core has a wildcard. In RBAC a wildcard includes subresources, such as logs and proxies, which core must not read.
-	if name == Core && attributes.GetSubresource() != "" {
+	if withheld(name, attributes) {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
 	if !allow(serviceRules[grantee(name)], attributes) {
@@ -38,6 +38,19 @@ func (a *serviceAuthorizer) Authorize(_ context.Context, attributes authorizer.A
 	}
 	a.used.note(attributes)
 	return authorizer.DecisionAllow, "the service needs it for its work", nil
+}
+
+// withheld reports whether a rule with a wildcard does not include what a service asks. In RBAC a wildcard includes subresources, such as logs and
+// proxies, which neither core nor search may read. Search does not copy Secrets.
+func withheld(service string, asked authorizer.Attributes) bool {
+	switch service {
+	case Core:
+		return asked.GetSubresource() != ""
+	case Search:
+		reads := slices.Contains(follow, asked.GetVerb())
+		return reads && (asked.GetSubresource() != "" || asked.GetAPIGroup() == "" && asked.GetResource() == "secrets")
+	}
+	return false
 }
 
 // allow reports whether rules allow a request, by the rules of RBAC. (Kubernetes' own evaluator is not in a module that API services may

@@ -82,6 +82,15 @@ func TestAuthorizer(t *testing.T) {
 		{"an API service does not probe the whole", wardle, path("get", "/metrics"), false},
 		{"an API service without a name gets nothing", userPrefix, resource("get", "", "namespaces"), false},
 
+		{"search watches custom resources", Search, resource("watch", "example.com", "widgets"), true},
+		{"search lists pods", Search, resource("list", "", "pods"), true},
+		{"search watches services", Search, resource("watch", "", "services"), true},
+		{"search asks who may do what", Search, resource("create", "authorization.k8s.io", "subjectaccessreviews"), true},
+		{"search does not read Secrets", Search, resource("list", "", "secrets"), false},
+		{"search does not watch Secrets", Search, resource("watch", "", "secrets"), false},
+		{"search reads no logs", Search, subresource("list", "", "pods", "log"), false},
+		{"search writes nothing", Search, resource("update", "example.com", "widgets"), false},
+
 		{"core watches custom resources", Core, resource("watch", "example.com", "widgets"), true},
 		{"core reads no subresources", Core, subresource("get", "", "nodes", "proxy"), false},
 		{"core writes nothing", Core, resource("create", "example.com", "widgets"), false},

@@ -74,21 +74,27 @@ var grants = map[string][]Grant{
 		{paths(get, "/readyz"), "extensions follows a replica of core that is ready"},
 		{paths(get, discoveryPaths...), "admission policies find resources by discovery, and apply patches by OpenAPI schemas"},
 	},
-	AnyOther: {
-		{readPolicy, "an API service authorizes requests for its objects by the policy of core"},
-		{resources(read, "", "namespaces"), "an object needs its namespace to exist, and webhooks and policies select namespaces by their labels"},
-		{resources(follow, "", "services"), "the configuration of a webhook names a Service"},
-		{resources(follow, "discovery.k8s.io", "endpointslices"), "an API service calls webhooks at the endpoints of that Service"},
-		{readAdmission, "webhooks and policies apply to its objects as to built-in ones"},
-		readFlowControl, writeFlowControlStatus, askOfNodes,
-		{paths(get, "/readyz"), "an API service follows a replica of core that is ready"},
-		{paths(get, discoveryPaths...), "admission policies find resources by discovery, and apply patches by OpenAPI schemas"},
-	},
+	AnyOther: further,
+	Search: append(slices.Clone(further),
+		Grant{resources(follow, "*", "*"), "search copies the objects of the cluster, except for Secrets and subresources, which this rule leaves out"},
+	),
 	Core: {
 		{resources(read, "*", "*"),
 			"admission policies may take parameters of any kind; core reads its own kinds without this right"},
 		{paths(get, "/apis", "/apis/*"), "admission finds resources by discovery"},
 	},
+}
+
+// further are the rights of each further API service.
+var further = []Grant{
+	{readPolicy, "an API service authorizes requests for its objects by the policy of core"},
+	{resources(read, "", "namespaces"), "an object needs its namespace to exist, and webhooks and policies select namespaces by their labels"},
+	{resources(follow, "", "services"), "the configuration of a webhook names a Service"},
+	{resources(follow, "discovery.k8s.io", "endpointslices"), "an API service calls webhooks at the endpoints of that Service"},
+	{readAdmission, "webhooks and policies apply to its objects as to built-in ones"},
+	readFlowControl, writeFlowControlStatus, askOfNodes,
+	{paths(get, "/readyz"), "an API service follows a replica of core that is ready"},
+	{paths(get, discoveryPaths...), "admission policies find resources by discovery, and apply patches by OpenAPI schemas"},
 }
 
 var (

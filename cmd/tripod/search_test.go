@@ -1,0 +1,54 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+func TestSearchKubeconfigAddsClusters(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		assert.Equal(t, "/apis/clusterpedia.io/v1beta1/resources/clusters", req.URL.Path)
+		assert.Equal(t, "Bearer secret", req.Header.Get("Authorization"))
+		fmt.Fprint(w, `{"items": [{"metadata": {"name": "east"}}, {"metadata": {"name": "own"}}]}`)
+	}))
+	defer server.Close()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	config := clientcmdapi.NewConfig()
+	config.Clusters["hub"] = &clientcmdapi.Cluster{Server: server.URL, InsecureSkipTLSVerify: true}
+	config.Clusters["own"] = &clientcmdapi.Cluster{Server: "https://own.example.com"}
+	config.AuthInfos["jane"] = &clientcmdapi.AuthInfo{Token: "secret"}
+	config.Contexts["c"] = &clientcmdapi.Context{Cluster: "hub", AuthInfo: "jane"}
+	config.CurrentContext = "c"
+	require.NoError(t, clientcmd.WriteToFile(*config, file))
+
+	for range 2 { // the second time changes nothing
+		cmd := newRootCommand()
+		var out bytes.Buffer
+		cmd.SetOut(&out)
+		cmd.SetArgs([]string{"search", "kubeconfig", "--kubeconfig", file})
+		require.NoError(t, cmd.ExecuteContext(t.Context()))
+		assert.Equal(t, "clusterpedia: kubectl --cluster clusterpedia get pods -A\neast: kubectl --cluster east get pods -A\n"+
+			"own: left as it is, because it is another server's: https://own.example.com\n", out.String())
+
+		got, err := clientcmd.LoadFromFile(file)
+		require.NoError(t, err)
+		assert.Equal(t, server.URL+"/apis/clusterpedia.io/v1beta1/resources", got.Clusters["clusterpedia"].Server)
+		assert.Equal(t, server.URL+"/apis/clusterpedia.io/v1beta1/resources/clusters/east", got.Clusters["east"].Server)
+		assert.True(t, got.Clusters["east"].InsecureSkipTLSVerify)
+		assert.Equal(t, "https://own.example.com", got.Clusters["own"].Server)
+		assert.Equal(t, "c", got.CurrentContext)
+	}
+}

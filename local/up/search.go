@@ -1,0 +1,33 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package up
+
+import (
+	"path/filepath"
+
+	"github.com/tripod-k8s/tripod/local/replicas"
+)
+
+// search is the name of the service that searches the objects of clusters.
+const search = "search"
+
+// completeSearch makes search one of the further API services.
+func (o *Options) completeSearch() error {
+	if !o.Search {
+		return nil
+	}
+	program, err := replicas.Binary("tripod-" + search)
+	if err != nil {
+		return err
+	}
+	database := o.SearchDatabase
+	if database == "" {
+		database = "sqlite:" + filepath.Join(o.DataDir, "search.db")
+	}
+	o.Services = append(o.Services, search+"="+program)
+	// The user's own flags come later, and so have precedence.
+	o.ServiceArgs = append([]string{search + "=--database=" + database}, o.ServiceArgs...)
+	_, err = o.furtherServices() // --service may have used the name
+	return err
+}

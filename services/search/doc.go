@@ -1,0 +1,28 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command tripod-search serves the objects of many clusters, asked with kubectl.
+//
+// # What it owns
+//
+// Search owns the API group clusterpedia.io. It copies the objects of clusters, its members, into a database, and answers searches from there. It needs
+// no etcd. The cluster that it is part of is a member, too.
+//
+// # The way of an object
+//
+//   - member/member.go asks a member which resources it has, and starts a stream for each.
+//   - member/stream.go lists and watches, and collects batches.
+//   - store/write.go commits a batch with the resourceVersion of the stream.
+//
+// # The way of a search
+//
+//   - server/nested.go reads the path: the request inside of the request.
+//   - server/authorizer.go decides, by the policy of the hub.
+//   - query reads the parameters.
+//   - store/search.go makes SQL of them.
+//   - server/list.go writes the answer: the objects as they are, a table (tables), or metadata.
+//
+// # What to read first
+//
+// Read store/doc.go, and then server/handler.go.
+package main

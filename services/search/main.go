@@ -1,0 +1,13 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+
+	"github.com/tripod-k8s/tripod/apiservice"
+	"github.com/tripod-k8s/tripod/services/search/server"
+)
+
+func main() { os.Exit(apiservice.Main(server.Service())) }

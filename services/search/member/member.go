@@ -1,0 +1,186 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/services/search/store"
+)
+
+// discoveryInterval is how often a member is asked which resources it has.
+const discoveryInterval = 20 * time.Second
+
+// Member is a cluster whose objects are copied.
+type Member struct {
+	name      string
+	wanted    []Rule
+	store     *store.Store
+	client    rest.Interface
+	discovery discovery.DiscoveryInterface
+
+	mu      sync.Mutex
+	streams map[schema.GroupVersionResource]*running
+	health  Health
+}
+
+// Health says whether a member answers.
+type Health struct {
+	// Version is that of the member's API server. It is empty if it was never heard.
+	Version string
+	// Failure is why the last question failed, or nil.
+	Failure error
+}
+
+// running is a stream that runs until end is called.
+type running struct {
+	*stream
+	end  context.CancelFunc
+	done chan struct{}
+}
+
+// New returns a member. wanted are the resources to copy.
+func New(name string, config *rest.Config, wanted []Rule, to *store.Store) (*Member, error) {
+	config = rest.CopyConfig(config)
+	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
+	config.QPS = -1 // each stream sends few requests, and the member's own limits hold
+	config.Timeout = 0
+	questions, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client of cluster %s: %w", name, err)
+	}
+	return &Member{
+		name: name, wanted: wanted, store: to, client: questions.RESTClient(), discovery: questions, streams: map[schema.GroupVersionResource]*running{},
+	}, nil
+}
+
+// Status returns the state of the member and of its streams, in the order of their resources.
+func (m *Member) Status() (Health, []Status) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []Status
+	for _, r := range m.streams {
+		all = append(all, r.Status())
+	}
+	slices.SortFunc(all, func(a, b Status) int {
+		return cmp.Or(cmp.Compare(a.Kind.Group, b.Kind.Group), cmp.Compare(a.Kind.Resource, b.Kind.Resource), cmp.Compare(a.Kind.Version, b.Kind.Version))
+	})
+	return m.health, all
+}
+
+// Run copies until the context ends. It follows resources that come and go.
+func (m *Member) Run(ctx context.Context) {
+	defer m.stop()
+	pauses := retries()
+	for cleaned := false; ctx.Err() == nil; {
+		kinds, missing, err := m.discover(ctx)
+		if err == nil && !cleaned {
+			// What is not wanted any more may be from the time before this process.
+			if err = m.store.RemoveOtherStreams(ctx, m.name, kinds, missing); err == nil {
+				cleaned = true
+			}
+		}
+		m.setFailure(err)
+		if err != nil {
+			klog.V(2).InfoS("Member fails", "cluster", m.name, "err", err)
+			sleep(ctx, pauses.Step())
+			continue
+		}
+		pauses = retries()
+		m.adjust(ctx, kinds, missing)
+		sleep(ctx, discoveryInterval)
+	}
+}
+
+func (m *Member) setFailure(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.health.Failure = err
+}
+
+// discover returns the wanted resources that the member has. Those of groups in missing are not known now: an aggregated API server is away.
+func (m *Member) discover(ctx context.Context) (kinds []store.Kind, missing []string, err error) {
+	version, err := m.discovery.ServerVersion()
+	if err != nil {
+		return nil, nil, err
+	}
+	groups, lists, err := m.discovery.ServerGroupsAndResources()
+	var failed *discovery.ErrGroupDiscoveryFailed
+	if errors.As(err, &failed) {
+		for gv := range failed.Groups {
+			missing = append(missing, gv.Group)
+		}
+		err = nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	m.mu.Lock()
+	m.health.Version = version.GitVersion
+	m.mu.Unlock()
+	return selectKinds(groups, lists, m.wanted), missing, ctx.Err()
+}
+
+// adjust starts and stops streams.
+func (m *Member) adjust(ctx context.Context, kinds []store.Kind, missing []string) {
+	wanted := map[schema.GroupVersionResource]store.Kind{}
+	for _, kind := range kinds {
+		wanted[kind.GroupVersionResource] = kind
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for resource, r := range m.streams {
+		if _, still := wanted[resource]; still || slices.Contains(missing, resource.Group) {
+			continue
+		}
+		r.end()
+		<-r.done
+		if r.target != nil {
+			if err := m.store.CloseStream(ctx, r.target); err != nil && !errors.Is(err, store.ErrFenced) {
+				klog.ErrorS(err, "Cannot remove what a cluster does not have any more", "cluster", m.name, "resource", resource)
+				continue // the next time
+			}
+		}
+		delete(m.streams, resource)
+	}
+	for resource, kind := range wanted {
+		if _, already := m.streams[resource]; !already {
+			m.start(ctx, kind)
+		}
+	}
+}
+
+func (m *Member) start(ctx context.Context, kind store.Kind) {
+	ctx, end := context.WithCancel(ctx)
+	r := &running{newStream(m.name, kind, source{m.client, kind.GroupVersionResource}, m.store), end, make(chan struct{})}
+	m.streams[kind.GroupVersionResource] = r
+	go func() {
+		defer close(r.done)
+		r.kind.Columns = m.columns(ctx, kind)
+		r.run(ctx)
+	}()
+}
+
+// stop returns when all streams have ended.
+func (m *Member) stop() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.streams {
+		r.end()
+	}
+	for _, r := range m.streams {
+		<-r.done
+	}
+}

@@ -1,0 +1,379 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/services/search/store"
+)
+
+// Phase is what a stream does. The names are those of Clusterpedia.
+type Phase string
+
+// The phases.
+const (
+	// Pending streams have not read anything yet.
+	Pending Phase = "Pending"
+	// Syncing streams list or watch.
+	Syncing Phase = "Syncing"
+	// Failed streams try again.
+	Failed Phase = "Error"
+	// Stopped streams leave their resource to another replica.
+	Stopped Phase = "Stop"
+)
+
+// Status is the state of a stream.
+type Status struct {
+	Kind    store.Kind
+	Phase   Phase
+	Reason  string
+	Message string
+	// Listing is set while the first list goes on.
+	Listing bool
+	// Since is when Phase has changed.
+	Since time.Time
+	// Refused are objects that the database does not take, NAMESPACE/NAME: why. There are at most maxRefused.
+	Refused map[string]string
+}
+
+// maxRefused bounds the refused objects that a status names.
+const maxRefused = 10
+
+// stream copies a resource of a member.
+type stream struct {
+	source
+	cluster string
+	kind    store.Kind
+	store   *store.Store
+	// target is nil until the stream is open in the store.
+	target *store.Stream
+
+	mu     sync.Mutex
+	status Status
+}
+
+func newStream(cluster string, kind store.Kind, from source, to *store.Store) *stream {
+	return &stream{source: from, cluster: cluster, kind: kind, store: to, status: Status{Kind: kind, Phase: Pending, Since: time.Now()}}
+}
+
+// Status returns the state of the stream.
+func (s *stream) Status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status
+}
+
+func (s *stream) set(change func(*Status)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.status.Phase
+	change(&s.status)
+	if s.status.Phase != before {
+		s.status.Since = time.Now()
+	}
+}
+
+func (s *stream) syncing(listing bool) {
+	s.set(func(status *Status) {
+		status.Phase, status.Reason, status.Message, status.Listing = Syncing, "", "", listing
+	})
+}
+
+// retries are the pauses after failures.
+func retries() *wait.Backoff {
+	return &wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 6, Cap: time.Minute}
+}
+
+// run copies until the context ends, or until another replica copies this resource.
+func (s *stream) run(ctx context.Context) {
+	pauses := retries()
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := s.copy(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, store.ErrFenced):
+			s.set(func(status *Status) { status.Phase, status.Reason, status.Message = Stopped, "TakenOver", err.Error() })
+			return
+		case err == nil:
+			pauses = retries()
+			if time.Since(began) > time.Second { // a watch that has ended in its time
+				continue
+			}
+		default:
+			s.fail(err)
+		}
+		if time.Since(began) > time.Minute {
+			pauses = retries()
+		}
+		sleep(ctx, pauses.Step())
+	}
+}
+
+func sleep(ctx context.Context, pause time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(pause):
+	}
+}
+
+func (s *stream) fail(err error) {
+	klog.V(2).InfoS("Stream fails", "cluster", s.cluster, "resource", s.resource, "err", err)
+	reason := "MemberFails"
+	if failed := apierrors.ReasonForError(err); failed != "" {
+		reason = string(failed)
+	}
+	if errors.As(err, new(storeError)) {
+		reason = "DatabaseFails"
+	}
+	s.set(func(status *Status) { status.Phase, status.Reason, status.Message = Failed, reason, err.Error() })
+}
+
+// storeError is an error of the store, not of the member.
+type storeError struct{ error }
+
+func (e storeError) Unwrap() error { return e.error }
+
+// copy lists unless the store knows where to go on, and then watches until the watch ends.
+func (s *stream) copy(ctx context.Context) error {
+	if s.target == nil {
+		target, err := s.store.OpenStream(ctx, s.cluster, s.kind)
+		if err != nil {
+			return storeError{err}
+		}
+		s.target = target
+	}
+	if !s.target.Listed || s.target.ResourceVersion == "" {
+		return s.list(ctx)
+	}
+	err := s.follow(ctx, false, 0)
+	if expired(err) {
+		s.target.ResourceVersion = "" // the next turn lists
+		return nil
+	}
+	return err
+}
+
+// list copies all objects, removes others, and goes on to watch.
+func (s *stream) list(ctx context.Context) error {
+	s.syncing(true)
+	listing := time.Now().UnixNano()
+	err := s.follow(ctx, true, listing)
+	if !noStreamingList(err) {
+		return err
+	}
+	resourceVersion, err := s.pages(ctx, listing)
+	if err != nil {
+		return err
+	}
+	return s.listed(ctx, listing, resourceVersion)
+}
+
+func (s *stream) listed(ctx context.Context, listing int64, resourceVersion string) error {
+	if err := s.keepTrying(ctx, func() error { return s.store.Sweep(ctx, s.target, listing, resourceVersion) }); err != nil {
+		return err
+	}
+	s.target.Listed, s.target.ResourceVersion = true, resourceVersion
+	s.syncing(false)
+	return nil
+}
+
+// pages copies a list page by page. If its token expires, it begins again.
+func (s *stream) pages(ctx context.Context, listing int64) (resourceVersion string, err error) {
+	for token := ""; ; {
+		var changes []store.Change
+		token, resourceVersion, err = s.page(ctx, token, func(object json.RawMessage) error {
+			o, err := newObject(s.cluster, s.kind, object)
+			changes = append(changes, store.Change{Object: o})
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+		if err := s.write(ctx, store.Batch{Changes: changes, Listing: listing}); err != nil {
+			return "", err
+		}
+		if token == "" {
+			return resourceVersion, nil
+		}
+	}
+}
+
+// follow copies the events of a watch. With initial, the watch begins with a streaming list, which listing marks.
+func (s *stream) follow(ctx context.Context, initial bool, listing int64) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	events := make(chan read)
+	failed := make(chan error, 1)
+	go func() {
+		defer close(events)
+		failed <- s.watch(ctx, s.target.ResourceVersion, initial, func(e event) error {
+			r, err := s.read(e)
+			if err != nil {
+				return err
+			}
+			select {
+			case events <- r:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	}()
+	if !initial {
+		s.syncing(false)
+	}
+	if err := s.writeAll(ctx, events, listing); err != nil {
+		cancel()
+		for range events { //nolint:revive // the reader ends
+		}
+		return err
+	}
+	return <-failed
+}
+
+// read is an event as the store takes it.
+type read struct {
+	change *store.Change
+	// resourceVersion is where a watch goes on after the event.
+	resourceVersion string
+	// listed is set at the end of a streaming list.
+	listed bool
+}
+
+func (s *stream) read(e event) (read, error) {
+	switch e.Type {
+	case watch.Bookmark:
+		m, err := readMetadata(e.Object)
+		return read{resourceVersion: m.ResourceVersion, listed: e.initialEnd(m)}, err
+	case watch.Added, watch.Modified, watch.Deleted:
+		o, err := newObject(s.cluster, s.kind, e.Object)
+		return read{change: &store.Change{Object: o, Deleted: e.Type == watch.Deleted}, resourceVersion: o.ResourceVersion}, err
+	}
+	return read{}, fmt.Errorf("the member sends an event of the unknown type %q", e.Type)
+}
+
+// A batch has this many changes at most, and waits this long for more.
+const (
+	batchSize = 500
+	batchTime = 50 * time.Millisecond
+)
+
+// writeAll writes events in batches. It returns when events is closed and all is written.
+func (s *stream) writeAll(ctx context.Context, events <-chan read, listing int64) error {
+	var batch store.Batch
+	var due <-chan time.Time
+	flush := func() error {
+		due = nil
+		if len(batch.Changes) == 0 && batch.ResourceVersion == "" {
+			return nil
+		}
+		// Objects of a list are in no order, so none of their resourceVersions is where a watch could go on.
+		if batch.Listing = listing; listing != 0 {
+			batch.ResourceVersion = ""
+		}
+		err := s.write(ctx, batch)
+		if err == nil && batch.ResourceVersion != "" {
+			s.target.ResourceVersion = batch.ResourceVersion
+		}
+		batch = store.Batch{}
+		return err
+	}
+	for {
+		select {
+		case r, more := <-events:
+			if !more {
+				return flush()
+			}
+			batch.ResourceVersion = r.resourceVersion
+			if r.change != nil {
+				batch.Changes = append(batch.Changes, *r.change)
+			}
+			if due == nil {
+				due = time.After(batchTime)
+			}
+			if len(batch.Changes) >= batchSize || r.listed {
+				if err := flush(); err != nil {
+					return err
+				}
+			}
+			if r.listed {
+				if err := s.listed(ctx, listing, r.resourceVersion); err != nil {
+					return err
+				}
+				listing = 0
+			}
+		case <-due:
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// write writes a batch. While the store is away, it waits. If the store refuses an object, the others are written alone.
+func (s *stream) write(ctx context.Context, batch store.Batch) error {
+	err := s.keepTrying(ctx, func() error { return s.store.Write(ctx, s.target, batch) })
+	if !store.IsRefused(err) {
+		return err
+	}
+	resourceVersion := batch.ResourceVersion
+	for _, change := range batch.Changes {
+		alone := store.Batch{Changes: []store.Change{change}, Listing: batch.Listing}
+		err := s.keepTrying(ctx, func() error { return s.store.Write(ctx, s.target, alone) })
+		if store.IsRefused(err) {
+			s.refused(change, err)
+		} else if err != nil {
+			return err
+		}
+	}
+	return s.keepTrying(ctx, func() error {
+		return s.store.Write(ctx, s.target, store.Batch{ResourceVersion: resourceVersion})
+	})
+}
+
+func (s *stream) refused(change store.Change, err error) {
+	name := change.Namespace + "/" + change.Name
+	klog.ErrorS(err, "The database refuses an object", "cluster", s.cluster, "resource", s.resource, "object", name)
+	s.set(func(status *Status) {
+		refused := map[string]string{name: err.Error()}
+		for other, why := range status.Refused { // the map that others may read stays as it is
+			if len(refused) < maxRefused {
+				refused[other] = why
+			}
+		}
+		status.Refused = refused
+	})
+}
+
+// keepTrying tries until the store takes something or refuses it.
+func (s *stream) keepTrying(ctx context.Context, do func() error) error {
+	for pauses := retries(); ; {
+		err := do()
+		if err == nil || store.IsRefused(err) || errors.Is(err, store.ErrFenced) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		before := s.Status()
+		s.fail(storeError{err})
+		sleep(ctx, pauses.Step())
+		s.set(func(status *Status) {
+			status.Phase, status.Reason, status.Message = before.Phase, before.Reason, before.Message
+		})
+	}
+}

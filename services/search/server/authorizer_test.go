@@ -1,0 +1,114 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// rules allows what it lists: "VERB RESOURCE NAME", and notes what it was asked.
+type rules struct{ allowed, asked []string }
+
+func (r *rules) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	what := a.GetResource()
+	if a.GetSubresource() != "" {
+		what += "/" + a.GetSubresource()
+	}
+	if !a.IsResourceRequest() {
+		what = a.GetPath()
+	} else if a.GetAPIGroup() != "clusterpedia.io" || a.GetUser().GetName() != "jane" {
+		what = "unexpected " + what
+	}
+	question := strings.TrimSpace(a.GetVerb() + " " + what + " " + a.GetName())
+	r.asked = append(r.asked, question)
+	if slices.Contains(r.allowed, question) {
+		return authorizer.DecisionAllow, "", nil
+	}
+	return authorizer.DecisionNoOpinion, "", nil
+}
+
+func TestThePolicyOfTheHubDecidesAboutClusters(t *testing.T) {
+	const below = "/apis/clusterpedia.io/v1beta1/resources"
+	for name, test := range map[string]struct {
+		method, path string
+		allowed      []string
+		want         bool
+		asked        []string
+	}{
+		"a cluster as a whole":            {path: "/clusters/east/apis/apps/v1/deployments", allowed: []string{"list resources east"}, want: true, asked: []string{"list resources east"}},
+		"a resource of a cluster":         {path: "/clusters/east/apis/apps/v1/deployments", allowed: []string{"list resources/deployments.apps east"}, want: true},
+		"a resource of the core group":    {path: "/clusters/east/api/v1/namespaces/a/pods", allowed: []string{"list resources/pods east"}, want: true},
+		"an object":                       {path: "/clusters/east/api/v1/namespaces/a/pods/x", allowed: []string{"get resources/pods east"}, want: true},
+		"another verb":                    {path: "/clusters/east/api/v1/namespaces/a/pods/x", allowed: []string{"list resources/pods east", "list resources east"}},
+		"a watch":                         {path: "/clusters/east/api/v1/pods?watch=true", allowed: []string{"watch resources east"}, want: true},
+		"a watch is no list":              {path: "/clusters/east/api/v1/pods?watch=1", allowed: []string{"list resources east"}},
+		"another cluster":                 {path: "/clusters/west/api/v1/pods", allowed: []string{"list resources east"}},
+		"all clusters":                    {path: "/api/v1/pods", allowed: []string{"list resources"}, want: true},
+		"one cluster is not all":          {path: "/api/v1/pods", allowed: []string{"list resources east"}},
+		"clusters by name":                {path: "/api/v1/pods?clusters=east,west", allowed: []string{"list resources east", "list resources/pods west"}, want: true},
+		"clusters by label":               {path: "/api/v1/pods?labelSelector=search.clusterpedia.io/clusters+in+(east,west),a%3Db", allowed: []string{"list resources east", "list resources west"}, want: true},
+		"one of the clusters is not":      {path: "/api/v1/pods?clusters=east,west", allowed: []string{"list resources east"}},
+		"all clusters but one":            {path: "/api/v1/pods?labelSelector=search.clusterpedia.io/clusters+notin+(west)", allowed: []string{"list resources east"}},
+		"a write":                         {method: http.MethodDelete, path: "/clusters/east/api/v1/namespaces/a/pods/x", allowed: []string{"get resources east"}, asked: []string{"delete resources east", "delete resources/pods east"}},
+		"a resource named like its group": {path: "/clusters/east/apis/clusterpedia.io/v1beta1/resources", allowed: []string{"list resources"}, asked: []string{"list resources east", "list resources/resources.clusterpedia.io east"}},
+		"discovery is as elsewhere":       {path: "/clusters/east/apis", allowed: []string{"get " + below + "/clusters/east/apis"}, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if test.method == "" {
+				test.method = http.MethodGet
+			}
+			req := httptest.NewRequest(test.method, below+test.path, nil)
+			info, err := infos.NewRequestInfo(req)
+			require.NoError(t, err)
+			ctx := request.WithRequestInfo(request.WithUser(t.Context(), &user.DefaultInfo{Name: "jane"}), RequestInfo(req, info))
+			attributes, err := genericapifilters.GetAuthorizerAttributes(ctx)
+			require.NoError(t, err)
+			policy := &rules{allowed: test.allowed}
+			decision, reason, err := NewAuthorizer(policy).Authorize(ctx, attributes)
+			require.NoError(t, err)
+			assert.Equal(t, test.want, decision == authorizer.DecisionAllow, "asked %q", policy.asked)
+			if !test.want {
+				assert.Contains(t, reason, "needs a role with verb")
+			}
+			if test.asked != nil {
+				assert.Equal(t, test.asked, policy.asked)
+			}
+		})
+	}
+}
+
+func TestANestedRequestIsWhatItIs(t *testing.T) {
+	for path, want := range map[string]request.RequestInfo{
+		"/apis/clusterpedia.io/v1beta1/resources/apis/apps/v1/namespaces/a/deployments":                  {IsResourceRequest: true, Verb: "list", APIPrefix: "apis", APIGroup: "apps", APIVersion: "v1", Namespace: "a", Resource: "deployments"},
+		"/apis/clusterpedia.io/v1beta1/resources/clusters/c/api/v1/pods?watch=true":                      {IsResourceRequest: true, Verb: "watch", APIPrefix: "api", APIVersion: "v1", Resource: "pods"},
+		"/apis/clusterpedia.io/v1beta1/resources/clusters/c/api/v1/nodes/n":                              {IsResourceRequest: true, Verb: "get", APIPrefix: "api", APIVersion: "v1", Resource: "nodes", Name: "n"},
+		"/apis/clusterpedia.io/v1beta1/resources/clusters/c/api/v1/pods?fieldSelector=metadata.name%3Dx": {IsResourceRequest: true, Verb: "list", APIPrefix: "api", APIVersion: "v1", Resource: "pods"},
+		"/apis/clusterpedia.io/v1beta1/resources/apis/apps":                                              {Verb: "get"},
+	} {
+		req := httptest.NewRequest(http.MethodGet, path, nil)
+		outer, err := infos.NewRequestInfo(req)
+		require.NoError(t, err)
+		got := RequestInfo(req, outer)
+		got.Parts = nil
+		want.Path = req.URL.Path
+		assert.Equal(t, &want, got, path)
+	}
+	req := httptest.NewRequest(http.MethodGet, "/apis/clusterpedia.io/v1beta1/collectionresources/any", nil)
+	outer, err := infos.NewRequestInfo(req)
+	require.NoError(t, err)
+	assert.Same(t, outer, RequestInfo(req, outer))
+}

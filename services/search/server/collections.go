@@ -1,0 +1,244 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternal "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/rest"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/tables"
+	"github.com/tripod-k8s/tripod/services/search/v1beta1"
+)
+
+// anyCollection is the collection whose resources the client names.
+const anyCollection = "any"
+
+// collections are the resources of each collection.
+var collections = map[string][]schema.GroupVersionResource{
+	anyCollection: nil,
+	"workloads": {
+		{Group: "apps", Resource: "deployments"}, {Group: "apps", Resource: "daemonsets"}, {Group: "apps", Resource: "statefulsets"},
+	},
+	"kuberesources": builtInGroups(),
+}
+
+func builtInGroups() (all []schema.GroupVersionResource) {
+	for _, gv := range clientgoscheme.Scheme.PreferredVersionAllGroups() {
+		all = append(all, schema.GroupVersionResource{Group: gv.Group})
+	}
+	slices.SortFunc(all, func(a, b schema.GroupVersionResource) int { return strings.Compare(a.Group, b.Group) })
+	return all
+}
+
+// Collections serves collections.
+type Collections struct{ handler *Handler }
+
+var (
+	_ rest.Getter               = &Collections{}
+	_ rest.Lister               = &Collections{}
+	_ rest.Scoper               = &Collections{}
+	_ rest.SingularNameProvider = &Collections{}
+)
+
+// NewCollections returns the storage of collectionresources over a store.
+func NewCollections(s *store.Store) *Collections { return &Collections{NewHandler(s, nil)} }
+
+// New implements rest.Storage.
+func (c *Collections) New() runtime.Object { return &v1beta1.CollectionResource{} }
+
+// NewList implements rest.Lister.
+func (c *Collections) NewList() runtime.Object { return &v1beta1.CollectionResourceList{} }
+
+// Destroy implements rest.Storage.
+func (c *Collections) Destroy() {}
+
+// NamespaceScoped implements rest.Scoper.
+func (c *Collections) NamespaceScoped() bool { return false }
+
+// GetSingularName implements rest.SingularNameProvider.
+func (c *Collections) GetSingularName() string { return "collectionresource" }
+
+// List implements rest.Lister: it returns the collections without their objects.
+func (c *Collections) List(context.Context, *metainternal.ListOptions) (runtime.Object, error) {
+	list := &v1beta1.CollectionResourceList{}
+	for _, name := range []string{anyCollection, "workloads", "kuberesources"} {
+		collection := v1beta1.CollectionResource{ObjectMeta: metav1.ObjectMeta{Name: name}, ResourceTypes: []v1beta1.CollectionResourceType{}}
+		for _, r := range collections[name] {
+			collection.ResourceTypes = append(collection.ResourceTypes, v1beta1.CollectionResourceType{Group: r.Group, Version: r.Version, Resource: r.Resource})
+		}
+		list.Items = append(list.Items, collection)
+	}
+	return list, nil
+}
+
+// Get implements rest.Getter: it searches. The parameters are those of the request.
+func (c *Collections) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
+	patterns, known := collections[name]
+	if !known {
+		return nil, apierrors.NewNotFound(v1beta1.GroupVersion.WithResource("collectionresources").GroupResource(), name)
+	}
+	req, _ := ctx.Value(requestKey{}).(*http.Request)
+	if req == nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("no request in the context"))
+	}
+	values := req.URL.Query()
+	q, err := query.Parse(values, "groups", "resources")
+	if err == nil && name == anyCollection {
+		patterns, err = patternsOf(values)
+	} else if err == nil && (values.Has("groups") || values.Has("resources")) {
+		err = fmt.Errorf("parameters groups and resources are only for the collection %s", anyCollection)
+	}
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	a, err := c.handler.search(req, patterns, q)
+	if err != nil && !apierrors.IsNotFound(err) { // no cluster has such resources
+		return nil, err
+	}
+	return a.collection(name, q.OnlyMetadata)
+}
+
+func (a *answer) collection(name string, onlyMetadata bool) (*v1beta1.CollectionResource, error) {
+	collection := &v1beta1.CollectionResource{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, ResourceTypes: []v1beta1.CollectionResourceType{},
+		Continue: a.meta.Continue, RemainingItemCount: a.meta.RemainingItemCount,
+	}
+	for _, f := range a.objects {
+		t := v1beta1.CollectionResourceType{Group: f.Kind.Group, Version: f.Kind.Version, Kind: f.Kind.Kind, Resource: f.Resource}
+		if !slices.Contains(collection.ResourceTypes, t) {
+			collection.ResourceTypes = append(collection.ResourceTypes, t)
+		}
+		raw := f.JSON
+		if onlyMetadata {
+			var err error
+			if raw, err = tables.WithoutContent(raw); err != nil {
+				return nil, err
+			}
+		}
+		collection.Items = append(collection.Items, runtime.RawExtension{Raw: raw})
+	}
+	return collection, nil
+}
+
+// patternsOf returns the resources that the parameters groups and resources name, as Clusterpedia reads them: GROUP or GROUP/VERSION, and GROUP/RESOURCE
+// or GROUP/VERSION/RESOURCE. The core group is empty, and the group * stands for everything.
+func patternsOf(values url.Values) (patterns []schema.GroupVersionResource, err error) {
+	if !values.Has("groups") && !values.Has("resources") {
+		return nil, fmt.Errorf("the collection %s needs the parameter groups or resources", anyCollection)
+	}
+	if values.Has("groups") {
+		for text := range strings.SplitSeq(strings.ReplaceAll(values.Get("groups"), " ", ""), ",") {
+			group, version, _ := strings.Cut(text, "/")
+			switch {
+			case text == "*":
+				return nil, nil
+			case strings.Contains(version, "/"):
+				return nil, fmt.Errorf("parameter groups: %q is neither GROUP nor GROUP/VERSION", text)
+			}
+			patterns = append(patterns, schema.GroupVersionResource{Group: group, Version: version})
+		}
+	}
+	if values.Has("resources") {
+		for text := range strings.SplitSeq(strings.ReplaceAll(values.Get("resources"), " ", ""), ",") {
+			parts := strings.Split(text, "/")
+			if len(parts) < 2 || len(parts) > 3 || parts[len(parts)-1] == "" {
+				return nil, fmt.Errorf("parameter resources: %q is neither GROUP/RESOURCE nor GROUP/VERSION/RESOURCE", text)
+			}
+			pattern := schema.GroupVersionResource{Group: parts[0], Resource: parts[len(parts)-1]}
+			if len(parts) == 3 {
+				pattern.Version = parts[1]
+			}
+			patterns = append(patterns, pattern)
+		}
+	}
+	return patterns, nil
+}
+
+// ConvertToTable implements rest.TableConvertor.
+func (c *Collections) ConvertToTable(ctx context.Context, object, _ runtime.Object) (*metav1.Table, error) {
+	switch o := object.(type) {
+	case *v1beta1.CollectionResource:
+		rows := make([]tables.Row, 0, len(o.Items))
+		for _, item := range o.Items {
+			rows = append(rows, tables.Row{JSON: item.Raw})
+		}
+		return tables.OfSeveralKinds(rows)
+	case *v1beta1.CollectionResourceList:
+		return tableOfCollections(o), nil
+	}
+	return nil, fmt.Errorf("%T has no table", object)
+}
+
+func tableOfCollections(list *v1beta1.CollectionResourceList) *metav1.Table {
+	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{{Name: "Name", Type: "string", Format: "name"}, {Name: "Resources", Type: "string"}}}
+	for i := range list.Items {
+		resources := "*"
+		if types := list.Items[i].ResourceTypes; len(types) > 0 {
+			var names []string
+			for _, t := range types {
+				resource := t.Resource
+				if resource == "" {
+					resource = "*"
+				}
+				names = append(names, resource+"."+t.Group)
+			}
+			resources = strings.Join(names, ",")
+		}
+		table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{list.Items[i].Name, resources}, Object: runtime.RawExtension{Object: &list.Items[i]}})
+	}
+	return table
+}
+
+type requestKey struct{}
+
+// withQuery lets storages see the whole request, of which the API server hands them only what it knows.
+func withQuery(req *http.Request) *http.Request {
+	return req.WithContext(context.WithValue(req.Context(), requestKey{}, req))
+}
+
+// Resources is the storage of resources. It only makes discovery list them: Handler answers what is below them.
+type Resources struct{}
+
+var (
+	_ rest.Connecter            = Resources{}
+	_ rest.Scoper               = Resources{}
+	_ rest.SingularNameProvider = Resources{}
+)
+
+// New implements rest.Storage.
+func (Resources) New() runtime.Object { return &v1beta1.Resources{} }
+
+// Destroy implements rest.Storage.
+func (Resources) Destroy() {}
+
+// NamespaceScoped implements rest.Scoper.
+func (Resources) NamespaceScoped() bool { return false }
+
+// GetSingularName implements rest.SingularNameProvider.
+func (Resources) GetSingularName() string { return "resources" }
+
+// ConnectMethods implements rest.Connecter.
+func (Resources) ConnectMethods() []string { return []string{http.MethodGet} }
+
+// NewConnectOptions implements rest.Connecter.
+func (Resources) NewConnectOptions() (runtime.Object, bool, string) { return nil, false, "" }
+
+// Connect implements rest.Connecter. It is not reached for paths that Handler answers.
+func (Resources) Connect(_ context.Context, name string, _ runtime.Object, _ rest.Responder) (http.Handler, error) {
+	return nil, apierrors.NewNotFound(v1beta1.GroupVersion.WithResource("resources").GroupResource(), name)
+}

@@ -1,0 +1,161 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/munnerz/goautoneg"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/tripod-k8s/tripod/services/search/store"
+)
+
+// verbs are what can be done with objects of clusters.
+var verbs = []string{"get", "list"}
+
+// discover answers a request for a discovery document of the clusters.
+func (h *Handler) discover(w http.ResponseWriter, req *http.Request, n *Nested) error {
+	if req.Method != http.MethodGet && req.Method != http.MethodHead {
+		return notFound("only GET is possible here")
+	}
+	kinds, err := h.store.Kinds(req.Context(), n.Cluster)
+	if err != nil {
+		return asStatus(err)
+	}
+	parts := strings.Split(strings.Trim(n.Path, "/"), "/")
+	legacy := parts[0] == "api"
+	if !legacy && parts[0] != "apis" || len(parts) > 3 || legacy && len(parts) > 2 {
+		return notFound(n.Path + " is not served for clusters")
+	}
+	kinds = slices.DeleteFunc(kinds, func(k store.Kind) bool { return legacy != (k.Group == "") })
+	switch {
+	case len(parts) == 1 && wantsAggregated(req):
+		writeJSON(w, jsonType+";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", aggregated(kinds))
+		return nil
+	case len(parts) == 1 && legacy:
+		writeJSON(w, jsonType, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
+		return nil
+	case len(parts) == 1:
+		writeJSON(w, jsonType, metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: groups(kinds)})
+		return nil
+	case len(parts) == 2 && !legacy:
+		all := groups(kinds)
+		if i := slices.IndexFunc(all, func(g metav1.APIGroup) bool { return g.Name == parts[1] }); i >= 0 {
+			writeJSON(w, jsonType, all[i])
+			return nil
+		}
+		return notFound("no cluster has the group " + parts[1])
+	}
+	gv := schema.GroupVersion{Version: parts[len(parts)-1]}
+	if !legacy {
+		gv.Group = parts[1]
+	}
+	list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(), APIResources: []metav1.APIResource{}}
+	for _, k := range kinds {
+		if k.GroupVersion() == gv {
+			list.APIResources = append(list.APIResources, metav1.APIResource{
+				Name: k.Resource, SingularName: k.Singular, Namespaced: k.Namespaced, Kind: k.Name, Verbs: verbs, ShortNames: k.ShortNames, Categories: k.Categories,
+			})
+		}
+	}
+	if len(list.APIResources) == 0 && gv != (schema.GroupVersion{Version: "v1"}) {
+		return notFound("no cluster has the group-version " + gv.String())
+	}
+	writeJSON(w, jsonType, list)
+	return nil
+}
+
+const jsonType = "application/json"
+
+func writeJSON(w http.ResponseWriter, contentType string, document any) {
+	text, err := json.Marshal(document)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", contentType)
+	w.Write(text) //nolint:errcheck // the client is gone
+}
+
+func wantsAggregated(req *http.Request) bool {
+	return slices.ContainsFunc(goautoneg.ParseAccept(req.Header.Get("Accept")), func(a goautoneg.Accept) bool {
+		return a.SubType == "json" && a.Params["as"] == "APIGroupDiscoveryList" && a.Params["g"] == apidiscoveryv2.GroupName && a.Params["v"] == "v2"
+	})
+}
+
+// versionsOf returns the groups of kinds in their order, and the versions of each, the preferred one first.
+func versionsOf(kinds []store.Kind) (order []string, versions map[string][]string) {
+	versions = map[string][]string{}
+	for _, k := range kinds {
+		if !slices.Contains(order, k.Group) {
+			order = append(order, k.Group)
+		}
+		if !slices.Contains(versions[k.Group], k.Version) {
+			versions[k.Group] = append(versions[k.Group], k.Version)
+		}
+	}
+	slices.Sort(order)
+	for _, all := range versions {
+		slices.SortFunc(all, func(a, b string) int { return version.CompareKubeAwareVersionStrings(b, a) })
+	}
+	return order, versions
+}
+
+func groups(kinds []store.Kind) []metav1.APIGroup {
+	order, versions := versionsOf(kinds)
+	all := []metav1.APIGroup{}
+	for _, name := range order {
+		g := metav1.APIGroup{TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: name}
+		for _, v := range versions[name] {
+			g.Versions = append(g.Versions, metav1.GroupVersionForDiscovery{GroupVersion: name + "/" + v, Version: v})
+		}
+		g.PreferredVersion = g.Versions[0]
+		all = append(all, g)
+	}
+	return all
+}
+
+// aggregated returns the document that has all groups at once.
+func aggregated(kinds []store.Kind) apidiscoveryv2.APIGroupDiscoveryList {
+	order, versions := versionsOf(kinds)
+	list := apidiscoveryv2.APIGroupDiscoveryList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: apidiscoveryv2.SchemeGroupVersion.String()},
+		Items:    []apidiscoveryv2.APIGroupDiscovery{},
+	}
+	for _, name := range order {
+		group := apidiscoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		for _, v := range versions[name] {
+			group.Versions = append(group.Versions, apidiscoveryv2.APIVersionDiscovery{
+				Version: v, Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent, Resources: resourcesOf(kinds, schema.GroupVersion{Group: name, Version: v}),
+			})
+		}
+		list.Items = append(list.Items, group)
+	}
+	return list
+}
+
+func resourcesOf(kinds []store.Kind, gv schema.GroupVersion) (all []apidiscoveryv2.APIResourceDiscovery) {
+	for _, k := range kinds {
+		if k.GroupVersion() != gv {
+			continue
+		}
+		scope := apidiscoveryv2.ScopeCluster
+		if k.Namespaced {
+			scope = apidiscoveryv2.ScopeNamespace
+		}
+		all = append(all, apidiscoveryv2.APIResourceDiscovery{
+			Resource: k.Resource, ResponseKind: &metav1.GroupVersionKind{Group: k.Group, Version: k.Version, Kind: k.Name}, Scope: scope,
+			SingularResource: k.Singular, Verbs: verbs, ShortNames: k.ShortNames, Categories: k.Categories,
+		})
+	}
+	return all
+}

@@ -1,0 +1,213 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store"
+)
+
+// Handler answers nested requests, and hands all others on.
+type Handler struct {
+	store *store.Store
+	next  http.Handler
+}
+
+// NewHandler returns a handler that searches a store. next answers requests that are not nested.
+func NewHandler(s *store.Store, next http.Handler) *Handler { return &Handler{s, next} }
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	n := nestedIn(req.Method, req.URL.Path, req.URL.Query().Has("watch"))
+	if n == nil {
+		h.next.ServeHTTP(w, withQuery(req))
+		return
+	}
+	if err := h.answer(w, req, n); err != nil {
+		writeError(w, req, n.Info.APIGroup, n.Info.APIVersion, err)
+	}
+}
+
+// answer answers a nested request. An error is for the client, before anything was written.
+func (h *Handler) answer(w http.ResponseWriter, req *http.Request, n *Nested) error {
+	if n.Path == "/clusters" || n.Cluster == "" && strings.HasPrefix(req.URL.Path, clustersPrefix) {
+		return h.clusters(w, req)
+	}
+	if n.Cluster != "" {
+		has, err := h.store.HasCluster(req.Context(), n.Cluster)
+		if err != nil {
+			return asStatus(err)
+		}
+		if !has {
+			return notFound(fmt.Sprintf("cluster %q is not searched", n.Cluster))
+		}
+	}
+	if !n.Info.IsResourceRequest {
+		return h.discover(w, req, n)
+	}
+	if n.Info.Subresource != "" {
+		return notFound(fmt.Sprintf("%s of objects cannot be searched", n.Info.Subresource))
+	}
+	switch n.Info.Verb {
+	case "get":
+		return h.get(w, req, n)
+	case "list":
+		return h.list(w, req, n)
+	case "watch":
+		return apierrors.NewMethodNotSupported(n.Resource().GroupResource(), "watch")
+	}
+	return apierrors.NewMethodNotSupported(n.Resource().GroupResource(), n.Info.Verb)
+}
+
+// clusters answers with the names of all clusters.
+func (h *Handler) clusters(w http.ResponseWriter, req *http.Request) error {
+	names, err := h.store.Clusters(req.Context())
+	if err != nil {
+		return asStatus(err)
+	}
+	list := metav1.PartialObjectMetadataList{Items: []metav1.PartialObjectMetadata{}}
+	list.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadataList"))
+	for _, name := range names {
+		list.Items = append(list.Items, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	writeJSON(w, jsonType, list)
+	return nil
+}
+
+// get answers with one object.
+func (h *Handler) get(w http.ResponseWriter, req *http.Request, n *Nested) error {
+	if n.Cluster == "" {
+		return apierrors.NewBadRequest("an object of one name may be in several clusters: ask " + clustersPrefix + "NAME/..., or list with the parameter names")
+	}
+	as, err := accepted(req)
+	if err != nil {
+		return err
+	}
+	kind, err := h.kind(req, n)
+	if err != nil {
+		return err
+	}
+	found, err := h.store.Get(req.Context(), n.Cluster, n.Resource(), n.Info.Namespace, n.Info.Name)
+	if errors.Is(err, store.ErrNotFound) {
+		return apierrors.NewNotFound(n.Resource().GroupResource(), n.Info.Name)
+	}
+	if err != nil {
+		return asStatus(err)
+	}
+	return as.write(w, req, answer{kind: kind, objects: []store.Found{found}, single: true})
+}
+
+// list answers with a list of objects.
+func (h *Handler) list(w http.ResponseWriter, req *http.Request, n *Nested) error {
+	as, err := accepted(req)
+	if err != nil {
+		return err
+	}
+	q, err := query.Parse(req.URL.Query())
+	if err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	kind, err := h.kind(req, n)
+	if err != nil {
+		return err
+	}
+	if n.Info.Namespace != "" {
+		q.Namespaces = query.Choice{In: []string{n.Info.Namespace}}
+	}
+	if n.Cluster != "" {
+		q.Clusters = query.Choice{In: []string{n.Cluster}}
+	}
+	a, err := h.search(req, []schema.GroupVersionResource{n.Resource()}, q)
+	if err != nil {
+		return err
+	}
+	a.kind = kind
+	if q.OnlyMetadata && as == plain {
+		as = metadataOnly
+	}
+	return as.write(w, req, a)
+}
+
+// search collects the objects of a query.
+func (h *Handler) search(req *http.Request, patterns []schema.GroupVersionResource, q *query.Query) (answer, error) {
+	var a answer
+	page, err := h.store.List(req.Context(), patterns, q, func(f store.Found) error {
+		a.objects = append(a.objects, f)
+		return nil
+	})
+	if err != nil {
+		return a, asStatus(err)
+	}
+	if q.ResourceVersion > page.Revision {
+		return a, apierrors.NewTimeoutError(fmt.Sprintf("resourceVersion %d is in the future: it is %d now", q.ResourceVersion, page.Revision), 1)
+	}
+	a.complete(req.Context(), page, q)
+	return a, nil
+}
+
+// kind returns the kind that a request is for.
+func (h *Handler) kind(req *http.Request, n *Nested) (store.Kind, error) {
+	kinds, err := h.store.Kinds(req.Context(), n.Cluster)
+	if err != nil {
+		return store.Kind{}, asStatus(err)
+	}
+	for _, kind := range kinds {
+		if kind.GroupVersionResource == n.Resource() && (kind.Namespaced || n.Info.Namespace == "") {
+			return kind, nil
+		}
+	}
+	where := "any cluster"
+	if n.Cluster != "" {
+		where = "cluster " + n.Cluster
+	}
+	return store.Kind{}, notFound(fmt.Sprintf("%s is not searched in %s", n.Path, where))
+}
+
+// notFound is the error of a path that does not exist.
+func notFound(message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound, Message: message,
+	}}
+}
+
+// asStatus returns what clients are told of an error of the store. What the database said is for the log: it may tell where it is.
+func asStatus(err error) error {
+	if errors.Is(err, store.ErrUnknownKind) {
+		return notFound(err.Error())
+	}
+	if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
+		return err
+	}
+	klog.ErrorS(err, "The database does not answer a search")
+	unavailable := apierrors.NewServiceUnavailable("the database of search does not answer: try again later")
+	unavailable.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+	return unavailable
+}
+
+var codecs = serializer.NewCodecFactory(statusScheme())
+
+// statusScheme has the kinds that every API answers with besides its own.
+func statusScheme() *runtime.Scheme {
+	scheme, unversioned := runtime.NewScheme(), schema.GroupVersion{Version: "v1"}
+	metav1.AddToGroupVersion(scheme, unversioned)
+	scheme.AddUnversionedTypes(unversioned, &metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
+	return scheme
+}
+
+func writeError(w http.ResponseWriter, req *http.Request, group, version string, err error) {
+	responsewriters.ErrorNegotiated(err, codecs, schema.GroupVersion{Group: group, Version: version}, w, req)
+}

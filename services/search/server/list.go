@@ -1,0 +1,162 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/munnerz/goautoneg"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/warning"
+
+	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/tables"
+)
+
+// answer is what a search has found.
+type answer struct {
+	kind    store.Kind
+	objects []store.Found
+	meta    metav1.ListMeta
+	// single is set if the answer is one object, not a list.
+	single bool
+}
+
+// complete sets what a list has besides its items, and warns if it is cut.
+func (a *answer) complete(ctx context.Context, page store.Page, q *query.Query) {
+	a.meta.ResourceVersion = strconv.FormatInt(page.Revision, 10)
+	if page.Remaining >= 0 {
+		a.meta.RemainingItemCount = &page.Remaining
+	}
+	if !page.More {
+		return
+	}
+	if q.WithContinue {
+		a.meta.Continue = strconv.FormatInt(q.Offset+q.Limit, 10)
+		return
+	}
+	rest := "more follow"
+	if page.Remaining >= 0 {
+		rest = strconv.FormatInt(page.Remaining, 10) + " more follow"
+	}
+	warning.AddWarning(ctx, "", fmt.Sprintf("the limit of %d has cut the list, %s: add the label search.clusterpedia.io/with-continue=true, or the parameter withContinue=true",
+		q.Limit, rest))
+}
+
+// form is how an answer is written.
+type form string
+
+const (
+	plain        form = ""
+	table        form = "Table"
+	metadataOnly form = "PartialObjectMetadata"
+)
+
+// accepted returns the first form that the client accepts and that exists here: JSON, in one of three kinds.
+func accepted(req *http.Request) (form, error) {
+	header := req.Header.Get("Accept")
+	if header == "" {
+		return plain, nil
+	}
+	for _, clause := range goautoneg.ParseAccept(header) {
+		isJSON := (clause.Type == "application" || clause.Type == "*") && (clause.SubType == "json" || clause.SubType == "*")
+		if !isJSON {
+			continue
+		}
+		switch as := clause.Params["as"]; {
+		case as == "":
+			return plain, nil
+		case clause.Params["g"] != metav1.GroupName || clause.Params["v"] != "v1":
+		case as == "Table":
+			return table, nil
+		case as == "PartialObjectMetadata", as == "PartialObjectMetadataList":
+			return metadataOnly, nil
+		}
+	}
+	return "", &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
+		Message: "objects of clusters are served as application/json, and as Table or PartialObjectMetadata of meta.k8s.io/v1 in it",
+	}}
+}
+
+// write writes an answer. An error comes before anything is written.
+func (f form) write(w http.ResponseWriter, req *http.Request, a answer) error {
+	var text []byte
+	var err error
+	switch f {
+	case table:
+		text, err = a.table(req)
+	case metadataOnly:
+		text, err = a.metadata()
+	default:
+		text, err = a.plain()
+	}
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	w.Header().Set("Content-Type", jsonType)
+	w.Header().Set("Cache-Control", "no-cache, private")
+	w.Write(text) //nolint:errcheck // the client is gone
+	return nil
+}
+
+// plain joins the objects as the database has them.
+func (a *answer) plain() ([]byte, error) {
+	if a.single {
+		return a.objects[0].JSON, nil
+	}
+	apiVersion, kind := a.kind.GroupVersionKind().ToAPIVersionAndKind()
+	return a.join(apiVersion, kind+"List", func(f store.Found) ([]byte, error) { return f.JSON, nil })
+}
+
+func (a *answer) metadata() ([]byte, error) {
+	if a.single {
+		return tables.Metadata(a.objects[0].JSON)
+	}
+	return a.join(metav1.SchemeGroupVersion.String(), "PartialObjectMetadataList", func(f store.Found) ([]byte, error) { return tables.Metadata(f.JSON) })
+}
+
+func (a *answer) join(apiVersion, kind string, item func(store.Found) ([]byte, error)) ([]byte, error) {
+	meta, err := json.Marshal(a.meta)
+	if err != nil {
+		return nil, err
+	}
+	var text bytes.Buffer
+	fmt.Fprintf(&text, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[`, kind, apiVersion, meta)
+	for i, object := range a.objects {
+		one, err := item(object)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			text.WriteByte(',')
+		}
+		text.Write(one)
+	}
+	text.WriteString("]}\n")
+	return text.Bytes(), nil
+}
+
+func (a *answer) table(req *http.Request) ([]byte, error) {
+	rows := make([]tables.Row, 0, len(a.objects))
+	for _, object := range a.objects {
+		rows = append(rows, tables.Row{Cluster: object.Cluster, JSON: object.JSON})
+	}
+	shown, err := tables.New(req.Context(), a.kind.GroupVersionKind(), a.kind.Columns, rows, metav1.IncludeObjectPolicy(req.URL.Query().Get("includeObject")))
+	if err != nil {
+		return nil, err
+	}
+	if !a.single {
+		shown.ListMeta = a.meta
+	}
+	return json.Marshal(shown)
+}

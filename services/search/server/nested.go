@@ -1,0 +1,77 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// Prefixes of paths. Below resources/ is the API of all clusters, and below resources/clusters/NAME/ that of one.
+const (
+	resourcesPrefix = "/apis/clusterpedia.io/v1beta1/resources/"
+	clustersPrefix  = resourcesPrefix + "clusters/"
+)
+
+// Nested is a request inside of another one, for the objects of clusters.
+type Nested struct {
+	// Cluster is empty for all clusters.
+	Cluster string
+	// Path is the path in the API of the clusters, such as /apis/apps/v1/deployments.
+	Path string
+	// Info is what the request is in that API.
+	Info *request.RequestInfo
+}
+
+// infos reads the paths of the API of a cluster.
+var infos = &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+
+// nestedIn returns the request inside of a request with this path, or nil. method is that of HTTP.
+func nestedIn(method, path string, watch bool) *Nested {
+	rest, ok := strings.CutPrefix(path, resourcesPrefix)
+	if !ok {
+		return nil
+	}
+	n := &Nested{Path: "/" + rest}
+	if inCluster, ok := strings.CutPrefix(path, clustersPrefix); ok {
+		n.Cluster, rest, _ = strings.Cut(inCluster, "/")
+		n.Path = "/" + rest
+	}
+	inner := &http.Request{Method: method, URL: &url.URL{Path: n.Path}}
+	if watch {
+		inner.URL.RawQuery = "watch=true"
+	}
+	// Only a query can make it fail.
+	n.Info, _ = infos.NewRequestInfo(inner)
+	n.Info.Path = path
+	if n.Info.Verb == "head" {
+		n.Info.Verb = "get"
+	}
+	return n
+}
+
+// Resource returns the resource that the request is for.
+func (n *Nested) Resource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: n.Info.APIGroup, Version: n.Info.APIVersion, Resource: n.Info.Resource}
+}
+
+// RequestInfo returns what a request is: the nested one if there is one. See apiservice.Requests.
+func RequestInfo(req *http.Request, info *request.RequestInfo) *request.RequestInfo {
+	values := req.URL.Query()
+	watch := values.Has("watch") && values.Get("watch") != "false" && values.Get("watch") != "0"
+	n := nestedIn(req.Method, info.Path, watch)
+	if n == nil {
+		return info
+	}
+	if n.Cluster == "" && n.Info.IsResourceRequest {
+		// The authorizer is told the clusters, by their label.
+		n.Info.LabelSelector = clustersOf(values)
+	}
+	return n.Info
+}

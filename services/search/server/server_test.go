@@ -1,0 +1,318 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/warning"
+
+	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/storetest"
+	"github.com/tripod-k8s/tripod/services/search/v1beta1"
+)
+
+// newStore returns a store with three deployments, two pods and a node in two clusters.
+func newStore(t *testing.T) *store.Store {
+	t.Helper()
+	s, err := store.Open(storetest.SQLite(t))
+	require.NoError(t, err)
+	t.Cleanup(func() { s.Close() })
+	require.NoError(t, s.Migrate(t.Context()))
+	kind := func(group, resource, name string, namespaced bool) store.Kind {
+		return store.Kind{
+			GroupVersionResource: schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}, Name: name, Namespaced: namespaced,
+			Details: store.Details{ShortNames: []string{resource[:2]}},
+		}
+	}
+	for _, of := range []struct {
+		cluster string
+		kind    store.Kind
+		names   []string
+	}{
+		{"east", kind("apps", "deployments", "Deployment", true), []string{"web", "db"}},
+		{"west", kind("apps", "deployments", "Deployment", true), []string{"web"}},
+		{"west", kind("", "pods", "Pod", true), []string{"web-1", "web-2"}},
+		{"west", kind("", "nodes", "Node", false), []string{"n"}},
+	} {
+		stream, err := s.OpenStream(t.Context(), of.cluster, of.kind)
+		require.NoError(t, err)
+		var batch store.Batch
+		for i, name := range of.names {
+			namespace := ""
+			if of.kind.Namespaced {
+				namespace = "default"
+			}
+			apiVersion, kind := of.kind.GroupVersionKind().ToAPIVersionAndKind()
+			batch.Changes = append(batch.Changes, store.Change{Object: store.Object{
+				Namespace: namespace, Name: name, UID: name, ResourceVersion: fmt.Sprint(i), Labels: map[string]string{"app": name},
+				JSON: fmt.Appendf(nil, `{"apiVersion": %q, "kind": %q, "metadata": {"name": %q, "namespace": %q, "annotations": {%q: %q}}, "spec": {"x": "y"}}`,
+					apiVersion, kind, name, namespace, store.ClusterAnnotation, of.cluster),
+			}})
+		}
+		require.NoError(t, s.Write(t.Context(), stream, batch))
+	}
+	return s
+}
+
+// recorded collects the warnings of an answer.
+type recorded struct{ warnings []string }
+
+func (r *recorded) AddWarning(_, text string) { r.warnings = append(r.warnings, text) }
+
+// ask sends a request to a handler.
+func ask(t *testing.T, h http.Handler, method, path, accept string) (answer *httptest.ResponseRecorder, warnings []string) {
+	t.Helper()
+	recorder := &recorded{}
+	req := httptest.NewRequest(method, "/apis/clusterpedia.io/v1beta1/"+path, nil)
+	if accept != "" {
+		req.Header.Set("Accept", accept)
+	}
+	info := &request.RequestInfo{APIGroup: "clusterpedia.io", APIVersion: "v1beta1"}
+	req = req.WithContext(warning.WithWarningRecorder(request.WithRequestInfo(req.Context(), info), recorder))
+	answer = httptest.NewRecorder()
+	h.ServeHTTP(answer, req)
+	return answer, recorder.warnings
+}
+
+func namesIn(t *testing.T, answer *httptest.ResponseRecorder) (names []string, list metav1.PartialObjectMetadataList) {
+	t.Helper()
+	require.Equal(t, http.StatusOK, answer.Code, answer.Body)
+	require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &list), "%s", answer.Body)
+	for _, item := range list.Items {
+		names = append(names, item.Annotations[store.ClusterAnnotation]+"/"+item.Name)
+	}
+	return names, list
+}
+
+func TestLists(t *testing.T) {
+	h := NewHandler(newStore(t), http.NotFoundHandler())
+	for path, want := range map[string][]string{
+		"resources/apis/apps/v1/deployments":                                                            {"east/db", "east/web", "west/web"},
+		"resources/clusters/west/apis/apps/v1/deployments":                                              {"west/web"},
+		"resources/apis/apps/v1/namespaces/default/deployments":                                         {"east/db", "east/web", "west/web"},
+		"resources/apis/apps/v1/namespaces/other/deployments":                                           nil,
+		"resources/apis/apps/v1/namespaces/default/deployments?namespaces=other":                        {"east/db", "east/web", "west/web"},
+		"resources/clusters/west/apis/apps/v1/deployments?clusters=east":                                {"west/web"},
+		"resources/apis/apps/v1/deployments?labelSelector=app%3Ddb":                                     {"east/db"},
+		"resources/apis/apps/v1/deployments?labelSelector=search.clusterpedia.io/clusters+notin+(east)": {"west/web"},
+		"resources/apis/apps/v1/deployments?fieldSelector=spec.x%3Dy,metadata.name%3Ddb":                {"east/db"},
+		"resources/apis/apps/v1/deployments?orderby=cluster+desc,name":                                  {"west/web", "east/db", "east/web"},
+		"resources/api/v1/nodes":                                {"west/n"},
+		"resources/apis/apps/v1/deployments?limit=1&continue=1": {"east/web"},
+		"resources/apis/apps/v1/deployments?labelSelector=search.clusterpedia.io/orderby+in+(name_desc,cluster)": {"east/web", "west/web", "east/db"},
+	} {
+		t.Run(path, func(t *testing.T) {
+			answer, _ := ask(t, h, http.MethodGet, path, "")
+			names, list := namesIn(t, answer)
+			assert.Equal(t, want, names)
+			assert.Equal(t, "6", list.ResourceVersion)
+			assert.Equal(t, "application/json", answer.Header().Get("Content-Type"))
+		})
+	}
+}
+
+func TestAListThatIsCutSaysSo(t *testing.T) {
+	h := NewHandler(newStore(t), nil)
+	answer, warnings := ask(t, h, http.MethodGet, "resources/apis/apps/v1/deployments?limit=1", "")
+	_, list := namesIn(t, answer)
+	assert.Empty(t, list.Continue)
+	assert.EqualValues(t, 2, *list.RemainingItemCount)
+	assert.Equal(t, []string{"the limit of 1 has cut the list, 2 more follow: add the label search.clusterpedia.io/with-continue=true, or the parameter withContinue=true"}, warnings)
+
+	answer, warnings = ask(t, h, http.MethodGet, "resources/apis/apps/v1/deployments?limit=1&withContinue=true&withRemainingCount=false", "")
+	_, list = namesIn(t, answer)
+	assert.Equal(t, "1", list.Continue)
+	assert.Nil(t, list.RemainingItemCount)
+	assert.Empty(t, warnings)
+
+	answer, warnings = ask(t, h, http.MethodGet, "resources/apis/apps/v1/deployments?limit=2&continue=1&withContinue=true", "")
+	_, list = namesIn(t, answer)
+	assert.Empty(t, list.Continue)
+	assert.Zero(t, *list.RemainingItemCount)
+	assert.Empty(t, warnings)
+}
+
+func TestFormsOfAnswers(t *testing.T) {
+	h := NewHandler(newStore(t), nil)
+	const path = "resources/apis/apps/v1/deployments"
+	answer, _ := ask(t, h, http.MethodGet, path, "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
+	var table metav1.Table
+	require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &table))
+	assert.Equal(t, "Table", table.Kind)
+	assert.Equal(t, "Cluster", table.ColumnDefinitions[0].Name)
+	assert.Equal(t, []any{"east", "db"}, table.Rows[0].Cells[:2])
+
+	answer, _ = ask(t, h, http.MethodGet, path, "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
+	assert.Contains(t, answer.Body.String(), `"kind":"PartialObjectMetadataList"`)
+	assert.NotContains(t, answer.Body.String(), `"spec"`)
+
+	answer, _ = ask(t, h, http.MethodGet, path+"?onlyMetadata=true", "")
+	assert.NotContains(t, answer.Body.String(), `"spec"`)
+
+	answer, _ = ask(t, h, http.MethodGet, path, "application/vnd.kubernetes.protobuf,application/json")
+	assert.Contains(t, answer.Body.String(), `"kind":"DeploymentList","apiVersion":"apps/v1"`)
+	answer, _ = ask(t, h, http.MethodGet, path, "application/vnd.kubernetes.protobuf")
+	assert.Equal(t, http.StatusNotAcceptable, answer.Code)
+}
+
+func TestAnObjectOfACluster(t *testing.T) {
+	h := NewHandler(newStore(t), nil)
+	answer, _ := ask(t, h, http.MethodGet, "resources/clusters/west/apis/apps/v1/namespaces/default/deployments/web", "")
+	require.Equal(t, http.StatusOK, answer.Code)
+	assert.Contains(t, answer.Body.String(), `"shadow.clusterpedia.io/cluster-name": "west"`)
+	for path, want := range map[string]string{
+		"resources/clusters/west/apis/apps/v1/namespaces/default/deployments/none":    `deployments.apps \"none\" not found`,
+		"resources/clusters/west/apis/apps/v1/namespaces/default/deployments/web/log": "log of objects cannot be searched",
+		"resources/clusters/west/apis/batch/v1/namespaces/default/jobs/web":           "/apis/batch/v1/namespaces/default/jobs/web is not searched in cluster west",
+		"resources/clusters/west/api/v1/namespaces/default/nodes/n":                   "is not searched in cluster west",
+		"resources/clusters/north/apis/apps/v1/deployments":                           `cluster \"north\" is not searched`,
+		"resources/apis/apps/v1beta1/deployments":                                     "is not searched in any cluster",
+		"resources/clusters/east/apis/nothing.io":                                     "no cluster has the group nothing.io",
+		"resources/clusters/east/openapi/v3":                                          "is not served for clusters",
+		"resources/clusters/east/apis/apps/v9":                                        "no cluster has the group-version apps/v9",
+		"resources/apis/apps/v1/deployments/x/y/z/more":                               "",
+	} {
+		t.Run(path, func(t *testing.T) {
+			answer, _ := ask(t, h, http.MethodGet, path, "")
+			assert.Equal(t, http.StatusNotFound, answer.Code)
+			assert.Contains(t, answer.Body.String(), want)
+			assert.Contains(t, answer.Body.String(), `"kind":"Status"`)
+		})
+	}
+}
+
+func TestRequestsThatCannotBeAnswered(t *testing.T) {
+	s := newStore(t)
+	h := NewHandler(s, nil)
+	for _, test := range []struct {
+		method, path string
+		code         int
+		want         string
+	}{
+		{http.MethodGet, "resources/apis/apps/v1/namespaces/default/deployments/web", 400, "may be in several clusters"},
+		{http.MethodGet, "resources/apis/apps/v1/deployments?colour=red", 400, "parameter colour is unknown"},
+		{http.MethodGet, "resources/apis/apps/v1/deployments?whereSQL=1", 400, "SQL in requests is not accepted"},
+		{http.MethodGet, "resources/apis/apps/v1/deployments?resourceVersion=999", 504, "is in the future: it is 6 now"},
+		{http.MethodGet, "resources/apis/apps/v1/deployments?watch=true", 405, "watch is not supported"},
+		{http.MethodPost, "resources/apis/apps/v1/namespaces/default/deployments", 405, "create is not supported"},
+		{http.MethodDelete, "resources/clusters/east/apis/apps/v1/namespaces/default/deployments/web", 405, "delete is not supported"},
+		{http.MethodPost, "resources/apis", 404, "only GET is possible"},
+	} {
+		t.Run(test.method+" "+test.path, func(t *testing.T) {
+			answer, _ := ask(t, h, test.method, test.path, "")
+			assert.Equal(t, test.code, answer.Code)
+			assert.Contains(t, answer.Body.String(), test.want)
+		})
+	}
+	s.Close()
+	for _, path := range []string{"resources/apis/apps/v1/deployments", "resources/clusters/east/apis/apps/v1/deployments", "resources/apis"} {
+		answer, _ := ask(t, h, http.MethodGet, path, "")
+		assert.Equal(t, http.StatusServiceUnavailable, answer.Code)
+		assert.Equal(t, "1", answer.Header().Get("Retry-After"))
+	}
+}
+
+func TestTheNamesOfAllClusters(t *testing.T) {
+	h := NewHandler(newStore(t), nil)
+	for _, path := range []string{"resources/clusters", "resources/clusters/"} {
+		answer, _ := ask(t, h, http.MethodGet, path, "")
+		names, _ := namesIn(t, answer)
+		assert.Equal(t, []string{"/east", "/west"}, names)
+	}
+}
+
+func TestDiscovery(t *testing.T) {
+	h := NewHandler(newStore(t), nil)
+	for path, want := range map[string]string{
+		"resources/api":                        `{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":null}`,
+		"resources/clusters/east/api/v1":       `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[]}`,
+		"resources/clusters/west/apis":         `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"kind":"APIGroup","apiVersion":"v1","name":"apps","versions":[{"groupVersion":"apps/v1","version":"v1"}],"preferredVersion":{"groupVersion":"apps/v1","version":"v1"}}]}`,
+		"resources/apis/apps":                  `{"kind":"APIGroup","apiVersion":"v1","name":"apps","versions":[{"groupVersion":"apps/v1","version":"v1"}],"preferredVersion":{"groupVersion":"apps/v1","version":"v1"}}`,
+		"resources/clusters/east/apis/apps/v1": `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"apps/v1","resources":[{"name":"deployments","singularName":"","namespaced":true,"kind":"Deployment","verbs":["get","list"],"shortNames":["de"]}]}`,
+	} {
+		answer, _ := ask(t, h, http.MethodGet, path, "")
+		assert.Equal(t, want, answer.Body.String(), path)
+	}
+	answer, _ := ask(t, h, http.MethodGet, "resources/api", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json")
+	assert.Equal(t, "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", answer.Header().Get("Content-Type"))
+	assert.Contains(t, answer.Body.String(), `"resource":"pods"`)
+	assert.NotContains(t, answer.Body.String(), "deployments")
+}
+
+func TestCollections(t *testing.T) {
+	c := NewCollections(newStore(t))
+	get := func(name, query string) (*v1beta1.CollectionResource, error) {
+		req := httptest.NewRequest(http.MethodGet, "/?"+query, nil)
+		object, err := c.Get(withQuery(req).Context(), name, nil)
+		if err != nil {
+			return nil, err
+		}
+		return object.(*v1beta1.CollectionResource), nil
+	}
+	for query, want := range map[string][]string{
+		"groups=*":                                 {"db", "web", "web", "web-1", "web-2", "n"},
+		"groups=apps":                              {"db", "web", "web"},
+		"groups=/v1":                               {"web-1", "web-2", "n"},
+		"resources=apps/deployments&limit=1":       {"db"},
+		"resources=/v1/pods,/nodes":                {"web-1", "web-2", "n"},
+		"resources=apps/v2/deployments":            nil,
+		"resources=apps/deployments&clusters=west": {"web"},
+	} {
+		got, err := get("any", query)
+		require.NoError(t, err, query)
+		var names []string
+		for _, item := range got.Items {
+			var o metav1.PartialObjectMetadata
+			require.NoError(t, json.Unmarshal(item.Raw, &o))
+			names = append(names, o.Name)
+		}
+		assert.Equal(t, want, names, query)
+	}
+	got, err := get("workloads", "onlyMetadata=true")
+	require.NoError(t, err)
+	assert.Equal(t, []v1beta1.CollectionResourceType{{Group: "apps", Version: "v1", Kind: "Deployment", Resource: "deployments"}}, got.ResourceTypes)
+	assert.NotContains(t, string(got.Items[0].Raw), "spec")
+	table, err := c.ConvertToTable(t.Context(), got, nil)
+	require.NoError(t, err)
+	assert.Equal(t, []any{"east", "apps", "v1", "Deployment", "default", "db", "<unknown>"}, table.Rows[0].Cells)
+
+	for query, want := range map[string]string{"": "needs the parameter groups or resources", "groups=a/b/c": "neither GROUP nor", "resources=pods": "neither GROUP/RESOURCE", "groups=*&x=y": "parameter x is unknown"} {
+		_, err := get("any", query)
+		assert.ErrorContains(t, err, want)
+	}
+	_, err = get("workloads", "groups=*")
+	assert.ErrorContains(t, err, "only for the collection any")
+	_, err = get("others", "")
+	assert.ErrorContains(t, err, "not found")
+
+	list, err := c.List(context.Background(), nil)
+	require.NoError(t, err)
+	table, err = c.ConvertToTable(t.Context(), list, nil)
+	require.NoError(t, err)
+	assert.Equal(t, []any{"any", "*"}, table.Rows[0].Cells)
+	assert.Equal(t, []any{"workloads", "deployments.apps,daemonsets.apps,statefulsets.apps"}, table.Rows[1].Cells)
+}
+
+func TestOtherRequestsGoOn(t *testing.T) {
+	h := NewHandler(newStore(t), http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		assert.NotNil(t, req.Context().Value(requestKey{}))
+		w.WriteHeader(http.StatusTeapot)
+	}))
+	for _, path := range []string{"collectionresources/any", "resources", "../v1/x"} {
+		answer, _ := ask(t, h, http.MethodGet, path, "")
+		assert.Equal(t, http.StatusTeapot, answer.Code)
+	}
+}

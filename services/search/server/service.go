@@ -1,0 +1,122 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/apiservice"
+	"github.com/tripod-k8s/tripod/services/search/member"
+	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/v1beta1"
+)
+
+// Name is the name of the service.
+const Name = "search"
+
+// search is the service while it runs.
+type search struct {
+	database, hub string
+
+	// store is there before the first request.
+	store *store.Store
+	// migrated is set once the database has the schema of this program.
+	migrated atomic.Bool
+}
+
+// Service returns the service.
+func Service() apiservice.Service {
+	s := &search{hub: "hub"}
+	return apiservice.Service{
+		Name:        Name,
+		Description: "tripod-search serves the objects of many clusters, which it copies into a database, behind Tripod's aggregator.",
+		AddToScheme: []func(*runtime.Scheme) error{v1beta1.AddToScheme},
+		Definitions: v1beta1.OpenAPIDefinitions,
+		AddFlags:    s.addFlags,
+		Groups: []apiservice.Group{{
+			Name: v1beta1.GroupVersion.Group, Versions: []string{v1beta1.GroupVersion.Version},
+			Resources: []apiservice.Resource{
+				apiservice.Custom{Name: "collectionresources", Example: &v1beta1.CollectionResource{}, New: s.newCollections},
+				apiservice.Custom{Name: "resources", Example: &v1beta1.Resources{}, New: func(*apiservice.Environment) (rest.Storage, error) { return Resources{}, nil }},
+			},
+		}},
+		Requests: &apiservice.Requests{
+			Info:       RequestInfo,
+			Authorizer: NewAuthorizer,
+			Handler: func(_ *apiservice.Environment, next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { NewHandler(s.store, next).ServeHTTP(w, req) })
+			},
+		},
+		ReadyChecks: []apiservice.ReadyCheck{{Name: "database", Check: s.checkDatabase}},
+		Hooks:       []apiservice.Hook{{Name: "copy-clusters", Run: s.start}},
+	}
+}
+
+func (s *search) addFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&s.database, "database", s.database,
+		"Where the objects are kept: sqlite:FILE, postgres://USER:PASSWORD@HOST/DATABASE, or mysql://USER:PASSWORD@HOST/DATABASE for MySQL and MariaDB.")
+	fs.StringVar(&s.hub, "hub-cluster", s.hub, "Name of the cluster that this service is part of. Its objects are copied, too. Empty copies none of them.")
+}
+
+// newCollections opens the store, too: storages are made before anything is served.
+func (s *search) newCollections(*apiservice.Environment) (rest.Storage, error) {
+	opened, err := store.Open(s.database)
+	if err != nil {
+		return nil, fmt.Errorf("--database: %w", err)
+	}
+	s.store = opened
+	return NewCollections(opened), nil
+}
+
+func (s *search) checkDatabase(ctx context.Context, _ *apiservice.Environment) error {
+	if !s.migrated.Load() {
+		return fmt.Errorf("the database does not have its schema yet")
+	}
+	return s.store.Ping(ctx)
+}
+
+// start prepares the database and begins to copy clusters.
+func (s *search) start(ctx context.Context, e *apiservice.Environment) error {
+	var hub *member.Member
+	if s.hub != "" {
+		var err error
+		if hub, err = member.New(s.hub, e.Cluster, member.Everything, s.store); err != nil {
+			return err
+		}
+	}
+	go func() {
+		if !s.migrate(ctx) {
+			return
+		}
+		if hub != nil {
+			hub.Run(ctx)
+		}
+	}()
+	return nil
+}
+
+// migrate returns true when the database has its schema, and false if the context ends before. A database with a newer schema may be replaced by an
+// older backup, so it is tried again, too.
+func (s *search) migrate(ctx context.Context) bool {
+	err := wait.PollUntilContextCancel(ctx, 5*time.Second, true, func(ctx context.Context) (bool, error) {
+		err := s.store.Migrate(ctx)
+		if err != nil {
+			klog.ErrorS(err, "The database cannot be used yet")
+		}
+		return err == nil, nil
+	})
+	s.migrated.Store(err == nil)
+	return err == nil
+}

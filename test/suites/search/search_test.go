@@ -1,0 +1,267 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package search
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/traffic"
+)
+
+var fleet *framework.Fleet
+
+func TestMain(m *testing.M) {
+	framework.Main(m, func(ctx context.Context, env *framework.Environment) (err error) {
+		fleet, err = env.StartFleet(ctx, framework.FleetOptions{Replicas: []framework.ReplicaOptions{
+			{Name: "core-0", Args: []string{"--disable-admission-plugins=ServiceAccount"}}, {Name: "extensions-0"}, {Name: "aggregator-0"},
+			{Name: "search-0", Binary: env.Binary("tripod-search"), Args: []string{"--database=sqlite:" + filepath.Join(env.Dir, "search.db")}},
+		}})
+		if err == nil {
+			err = fleet.Create(ctx, objects)
+		}
+		return err
+	})
+}
+
+// objects are a deployment with what its controllers would make, and a custom resource.
+const objects = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: default, labels: {team: red}}
+spec:
+  selector: {matchLabels: {app: web}}
+  template: {metadata: {labels: {app: web}}, spec: {containers: [{name: c, image: "example.com/nginx:1.25"}]}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: hidden, namespace: default}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: boats.example.com}
+spec:
+  group: example.com
+  names: {kind: Boat, plural: boats, singular: boat, shortNames: [bt]}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    additionalPrinterColumns: [{name: Length, type: integer, jsonPath: .spec.length}]
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`
+
+const (
+	resources = "/apis/clusterpedia.io/v1beta1/resources"
+	hub       = resources + "/clusters/hub"
+)
+
+// get returns the names in a list, with the namespace where there is one.
+func get(ctx context.Context, config *rest.Config, path string) (names []string, err error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	text, err := client.RESTClient().Get().RequestURI(path).DoRaw(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var list metav1.PartialObjectMetadataList
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, err
+	}
+	for _, item := range list.Items {
+		names = append(names, strings.TrimPrefix(item.Namespace+"/"+item.Name, "/"))
+	}
+	return names, nil
+}
+
+// awaitList returns when a list is as wanted.
+func awaitList(t *testing.T, path string, want ...string) {
+	t.Helper()
+	framework.Eventually(t, path, func(ctx context.Context) error {
+		got, err := get(ctx, fleet.Admin(), path)
+		if err == nil && !slices.Equal(got, want) {
+			err = fmt.Errorf("got %q, want %q", got, want)
+		}
+		return err
+	})
+}
+
+// create creates an object that another one owns.
+func create(t *testing.T, kind, apiVersion, name, spec, ownerKind string, owner metav1.Object) metav1.Object {
+	t.Helper()
+	require.NoError(t, fleet.Create(t.Context(), fmt.Sprintf(`
+apiVersion: %s
+kind: %s
+metadata:
+  name: %s
+  namespace: default
+  ownerReferences: [{apiVersion: apps/v1, kind: %s, name: %s, uid: %s}]
+spec: %s
+`, apiVersion, kind, name, ownerKind, owner.GetName(), owner.GetUID(), spec)))
+	client, err := kubernetes.NewForConfig(fleet.Admin())
+	require.NoError(t, err)
+	if kind == "Pod" {
+		return nil
+	}
+	set, err := client.AppsV1().ReplicaSets("default").Get(t.Context(), name, metav1.GetOptions{})
+	require.NoError(t, err)
+	return set
+}
+
+func TestTheClusterItselfIsSearched(t *testing.T) {
+	client, err := kubernetes.NewForConfig(fleet.Admin())
+	require.NoError(t, err)
+	awaitList(t, resources+"/apis/apps/v1/deployments", "default/web")
+	web, err := client.AppsV1().Deployments("default").Get(t.Context(), "web", metav1.GetOptions{})
+	require.NoError(t, err)
+	set := create(t, "ReplicaSet", "apps/v1", "web-1", `{selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: c, image: i}]}}}`, "Deployment", web)
+	create(t, "Pod", "v1", "web-1-a", "{containers: [{name: c, image: i}]}", "ReplicaSet", set)
+	require.NoError(t, fleet.Create(t.Context(), "{apiVersion: v1, kind: ConfigMap, metadata: {name: other, namespace: default}}"))
+	for query, want := range map[string][]string{
+		"/api/v1/pods?ownerName=web&ownerGR=deployments.apps&ownerSeniority=1":                                                        {"default/web-1-a"},
+		"/api/v1/pods?ownerName=web-1":                                                                                                {"default/web-1-a"},
+		"/apis/apps/v1/replicasets?ownerUID=" + string(web.UID):                                                                       {"default/web-1"},
+		"/apis/apps/v1/deployments?labelSelector=" + url.QueryEscape("team in (red),search.clusterpedia.io/fuzzy-name=eb"):            {"default/web"},
+		"/apis/apps/v1/deployments?fieldSelector=" + url.QueryEscape("spec.template.spec.containers[].image=example.com/nginx:1.25"):  {"default/web"},
+		"/apis/apps/v1/deployments?fieldSelector=" + url.QueryEscape("spec.template.spec.containers[].image!=example.com/nginx:1.25"): nil,
+		"/api/v1/namespaces/default/configmaps?names=other":                                                                           {"default/other"},
+	} {
+		awaitList(t, resources+query, want...)
+		awaitList(t, hub+query, want...)
+	}
+	_, err = get(t.Context(), fleet.Admin(), resources+"/api/v1/secrets")
+	assert.True(t, apierrors.IsNotFound(err), "Secrets are not copied: %v", err)
+
+	require.NoError(t, client.CoreV1().ConfigMaps("default").Delete(t.Context(), "other", metav1.DeleteOptions{}))
+	awaitList(t, hub+"/api/v1/namespaces/default/configmaps?names=other")
+}
+
+func TestTypedClientsReadTheObjects(t *testing.T) {
+	awaitList(t, resources+"/apis/apps/v1/deployments", "default/web")
+	config := fleet.Admin()
+	config.Host += hub
+	client, err := kubernetes.NewForConfig(config)
+	require.NoError(t, err)
+	web, err := client.AppsV1().Deployments("default").Get(t.Context(), "web", metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.Equal(t, "example.com/nginx:1.25", web.Spec.Template.Spec.Containers[0].Image)
+	assert.Equal(t, "hub", web.Annotations["shadow.clusterpedia.io/cluster-name"])
+	assert.Empty(t, web.ManagedFields)
+	list, err := client.AppsV1().Deployments("").List(t.Context(), metav1.ListOptions{Limit: 1})
+	require.NoError(t, err)
+	assert.Len(t, list.Items, 1)
+	groups, err := client.Discovery().ServerPreferredResources()
+	require.NoError(t, err)
+	assert.NotEmpty(t, groups)
+	_, err = client.AppsV1().Deployments("").Watch(t.Context(), metav1.ListOptions{})
+	assert.True(t, apierrors.IsMethodNotSupported(err), "%v", err)
+}
+
+func TestTablesHaveTheColumnsOfTheCluster(t *testing.T) {
+	require.NoError(t, fleet.Create(t.Context(), "{apiVersion: example.com/v1, kind: Boat, metadata: {name: b, namespace: default}, spec: {length: 7}}"))
+	awaitList(t, resources+"/apis/example.com/v1/boats", "default/b") // a resource that came later
+	client, err := kubernetes.NewForConfig(fleet.Admin())
+	require.NoError(t, err)
+	for path, want := range map[string][]any{
+		"/apis/example.com/v1/boats": {"hub", "b", "7"},
+		"/apis/apps/v1/deployments":  {"hub", "web", "0/1"},
+	} {
+		text, err := client.RESTClient().Get().RequestURI(resources+path).SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context())
+		require.NoError(t, err)
+		var table metav1.Table
+		require.NoError(t, json.Unmarshal(text, &table))
+		var cells []any
+		for _, cell := range table.Rows[0].Cells[:3] {
+			cells = append(cells, fmt.Sprint(cell))
+		}
+		assert.Equal(t, want, cells)
+	}
+}
+
+func TestWhoMaySearch(t *testing.T) {
+	require.NoError(t, fleet.Create(t.Context(), `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: searches-deployments}
+rules: [{apiGroups: [clusterpedia.io], resources: [resources/deployments.apps], resourceNames: [hub], verbs: [list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: searches-deployments}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: searches-deployments}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: jane}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: searches-everything}
+rules: [{apiGroups: [clusterpedia.io], resources: [resources], verbs: [get, list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: searches-everything}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: searches-everything}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ann}]
+`))
+	const deployments, pods = "/apis/apps/v1/deployments", "/api/v1/pods"
+	for user, allowed := range map[string]map[string]bool{
+		"jane": {
+			hub + deployments: true, resources + deployments + "?clusters=hub": true, resources + deployments: false, hub + pods: false,
+			hub + "/apis/apps/v1/namespaces/default/deployments/web": false, resources + "/apis": true, "/apis/clusterpedia.io/v1beta1/collectionresources/any?groups=*": false,
+		},
+		"ann":    {hub + deployments: true, resources + deployments: true, hub + pods: true, hub + "/apis/apps/v1/namespaces/default/deployments/web": true},
+		"nobody": {hub + deployments: false, resources + deployments: false},
+	} {
+		config, err := fleet.UserConfig(user)
+		require.NoError(t, err)
+		for path, want := range allowed {
+			framework.Eventually(t, user+" "+path, func(ctx context.Context) error {
+				if _, err := get(ctx, config, path); (err == nil) != want || err != nil && !apierrors.IsForbidden(err) {
+					return fmt.Errorf("allowed %t, error %w", want, err)
+				}
+				return nil
+			})
+		}
+	}
+	config, err := fleet.UserConfig("jane")
+	require.NoError(t, err)
+	config.Host += hub
+	client, err := kubernetes.NewForConfig(config)
+	require.NoError(t, err)
+	_, err = client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
+	assert.ErrorContains(t, err, `User "jane" cannot list resource "pods" in API group "" at the cluster scope: cluster hub: needs a role with verb list for resources or resources/pods of the group clusterpedia.io`)
+}
+
+func TestARestartLosesNothing(t *testing.T) {
+	awaitList(t, resources+"/apis/apps/v1/deployments", "default/web")
+	replica := fleet.Replica("search-0")
+	require.NoError(t, replica.Stop())
+	require.NoError(t, fleet.Create(t.Context(), "{apiVersion: v1, kind: ConfigMap, metadata: {name: meanwhile, namespace: default}}"))
+	client := traffic.NewClient(t, fleet.Admin(), 1)
+	answer, err := client.Send(t.Context(), http.MethodGet, hub+"/apis/apps/v1/deployments", nil)
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusServiceUnavailable, answer.Code, "%s", answer.Body)
+	require.NoError(t, replica.Start())
+	require.NoError(t, replica.WaitReady(t.Context()))
+	awaitList(t, resources+"/apis/apps/v1/deployments", "default/web")
+	awaitList(t, resources+"/api/v1/namespaces/default/configmaps?names=meanwhile", "default/meanwhile")
+}
