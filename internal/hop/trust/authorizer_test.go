@@ -69,7 +69,7 @@ func TestAuthorizer(t *testing.T) {
 		{"extensions does not write namespaces", Extensions, resource("update", "", "namespaces"), false},
 		{"extensions does not read Secrets", Extensions, resource("list", "", "secrets"), false},
 
-		{"an API service watches cluster roles", wardle, resource("watch", "rbac.authorization.k8s.io", "clusterroles"), true},
+		{"an API service does not read the policy", wardle, resource("watch", "rbac.authorization.k8s.io", "clusterroles"), false},
 		{"an API service gets namespaces", wardle, resource("get", "", "namespaces"), true},
 		{"an API service reads discovery", wardle, path("get", "/apis"), true},
 		{"an API service asks what nodes may do", wardle, resource("create", "authorization.k8s.io", "subjectaccessreviews"), true},

@@ -87,12 +87,12 @@ var grants = map[string][]Grant{
 
 // further are the rights of each further API service.
 var further = []Grant{
-	{readPolicy, "an API service authorizes requests for its objects by the policy of core"},
 	{resources(read, "", "namespaces"), "an object needs its namespace to exist, and webhooks and policies select namespaces by their labels"},
 	{resources(follow, "", "services"), "the configuration of a webhook names a Service"},
 	{resources(follow, "discovery.k8s.io", "endpointslices"), "an API service calls webhooks at the endpoints of that Service"},
 	{readAdmission, "webhooks and policies apply to its objects as to built-in ones"},
-	readFlowControl, writeFlowControlStatus, askOfNodes,
+	readFlowControl, writeFlowControlStatus,
+	{ask, "an API service asks core what the aggregator does not say about a request, such as whether a user may impersonate another one"},
 	{paths(get, "/readyz"), "an API service follows a replica of core that is ready"},
 	{paths(get, discoveryPaths...), "admission policies find resources by discovery, and apply patches by OpenAPI schemas"},
 }
@@ -117,8 +117,9 @@ var (
 		"API Priority and Fairness reports dangling references there",
 	}
 
+	ask        = resources(create, "authorization.k8s.io", "subjectaccessreviews")
 	askOfNodes = Grant{
-		resources(create, "authorization.k8s.io", "subjectaccessreviews"),
+		ask,
 		"the CEL of an admission policy may ask what a node may do, and only core knows which pods run there",
 	}
 

@@ -65,12 +65,12 @@ func newUsedRights() *usedRights {
 	return nil
 }
 
-// note records the rights that allowed a request.
+// note records the rights that allowed a request. Further API services have them in common.
 func (u *usedRights) note(request authorizer.Attributes) {
 	if u == nil {
 		return
 	}
-	for _, right := range Rights(request.GetUser().GetName()) {
+	for _, right := range Rights(grantee(request.GetUser().GetName())) {
 		if !allow([]rbacv1.PolicyRule{right.rule}, request) {
 			continue
 		}

@@ -31,6 +31,10 @@ func TestRightsThatServicesUseAreNoted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	further := path("get", "/readyz")
+	further.User = &service{user.DefaultInfo{Name: UserOf("wardle")}}
+	_, _, err := a.Authorize(t.Context(), further)
+	require.NoError(t, err)
 	files, err := os.ReadDir(directory)
 	require.NoError(t, err)
 	var used []string
@@ -40,7 +44,7 @@ func TestRightsThatServicesUseAreNoted(t *testing.T) {
 		used = append(used, right)
 	}
 	slices.Sort(used)
-	assert.Equal(t, []string{"aggregator: get /openapi/*", "aggregator: list, watch roles.rbac.authorization.k8s.io"}, used)
+	assert.Equal(t, []string{"NAME: get /readyz", "aggregator: get /openapi/*", "aggregator: list, watch roles.rbac.authorization.k8s.io"}, used)
 }
 
 func TestNothingIsNotedWithoutADirectory(t *testing.T) {

@@ -49,14 +49,52 @@ func TestMain(m *testing.M) {
 		unstored, flunderFile = filepath.Join(env.Dir, "unstored"), filepath.Join(env.Dir, "flunders")
 		fleet, err = env.StartFleet(ctx, framework.FleetOptions{Replicas: []framework.ReplicaOptions{
 			{Name: "core-0"}, {Name: "extensions-0"}, {Name: "aggregator-0"}, {Name: "aggregator-1"},
-			service("wardle-0", false), service("wardle-1", false),
+			service("wardle-0", true), service("wardle-1", true),
 			{Name: "unstored-0", Later: true, Binary: unstored, EtcdURL: "http://127.0.0.1:1", Args: []string{"--file=" + flunderFile}},
 			service("mute-0", true, "--grpc-bind-address=127.0.0.1:0"), // no aggregator finds its feed
 			service("never-0", true), // never starts
 			service("false-0", true), // has the certificate of extensions
 		}})
-		return err
+		if err != nil {
+			return err
+		}
+		if err := fleet.Create(ctx, readsPolicy); err != nil {
+			return err
+		}
+		return startAll(ctx, "wardle-0", "wardle-1")
 	})
+}
+
+// readsPolicy lets these services read the policy of the cluster, because extensions authorizes requests itself.
+const readsPolicy = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: reads-policy}
+rules:
+- {apiGroups: [rbac.authorization.k8s.io], resources: ["*"], verbs: [list, watch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: reads-policy}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: reads-policy}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: "system:tripod:wardle"}
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: "system:tripod:mute"}
+`
+
+// startAll starts replicas, and returns when they are ready.
+func startAll(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		if err := fleet.Replica(name).Start(); err != nil {
+			return err
+		}
+	}
+	for _, name := range names {
+		if err := fleet.Replica(name).WaitReady(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // define creates a CustomResourceDefinition in the wardle service, and returns its resource.
