@@ -40,5 +40,8 @@ func inWords(rule rbacv1.PolicyRule) string {
 	if group := strings.Join(rule.APIGroups, ""); group != "" {
 		text += " of " + group
 	}
+	if len(rule.ResourceNames) > 0 {
+		text += ", only `" + strings.Join(rule.ResourceNames, "` and `") + "`"
+	}
 	return text
 }

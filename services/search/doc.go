@@ -10,6 +10,7 @@
 //
 // # The way of an object
 //
+//   - members/members.go follows PediaClusters, and tells their states. The cluster itself needs none.
 //   - member/member.go asks a member which resources it has, and starts a stream for each.
 //   - member/stream.go lists and watches, and collects batches.
 //   - store/write.go commits a batch with the resourceVersion of the stream.

@@ -89,6 +89,9 @@ func TestAuthorizer(t *testing.T) {
 		{"search does not read Secrets", Search, resource("list", "", "secrets"), false},
 		{"search does not watch Secrets", Search, resource("watch", "", "secrets"), false},
 		{"search reads no logs", Search, subresource("list", "", "pods", "log"), false},
+		{"search defines no kinds of others", Search, resource("create", "apiextensions.k8s.io", "customresourcedefinitions"), false},
+		{"search tells how clusters are", Search, subresource("patch", "cluster.clusterpedia.io", "pediaclusters", "status"), true},
+		{"search adds no clusters", Search, resource("create", "cluster.clusterpedia.io", "pediaclusters"), false},
 		{"search writes nothing", Search, resource("update", "example.com", "widgets"), false},
 
 		{"core watches custom resources", Core, resource("watch", "example.com", "widgets"), true},

@@ -44,6 +44,12 @@ func resources(verbs []string, group string, names ...string) rbacv1.PolicyRule 
 	return rbacv1.PolicyRule{Verbs: verbs, APIGroups: []string{group}, Resources: names}
 }
 
+// named limits a rule to objects of these names.
+func named(rule rbacv1.PolicyRule, names ...string) rbacv1.PolicyRule {
+	rule.ResourceNames = names
+	return rule
+}
+
 func paths(verbs []string, paths ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{Verbs: verbs, NonResourceURLs: paths}
 }
@@ -77,6 +83,9 @@ var grants = map[string][]Grant{
 	AnyOther: further,
 	Search: append(slices.Clone(further),
 		Grant{resources(follow, "*", "*"), "search copies the objects of the cluster, except for Secrets and subresources, which this rule leaves out"},
+		Grant{named(resources([]string{"create", "patch"}, "apiextensions.k8s.io", "customresourcedefinitions"),
+			"pediaclusters.cluster.clusterpedia.io", "clustersyncresources.cluster.clusterpedia.io"), "search defines its own kinds"},
+		Grant{resources(patch, "cluster.clusterpedia.io", "pediaclusters/status"), "search tells there how the clusters are that it copies"},
 	),
 	Core: {
 		{resources(read, "*", "*"),

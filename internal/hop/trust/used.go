@@ -31,7 +31,7 @@ func Rights(service string) []Right {
 	var rights []Right
 	for _, grant := range Grants(service) {
 		for _, resource := range grant.Rule.Resources {
-			rights = append(rights, Right{service, resources(grant.Rule.Verbs, grant.Rule.APIGroups[0], resource)})
+			rights = append(rights, Right{service, named(resources(grant.Rule.Verbs, grant.Rule.APIGroups[0], resource), grant.Rule.ResourceNames...)})
 		}
 		for _, path := range grant.Rule.NonResourceURLs {
 			rights = append(rights, Right{service, paths(grant.Rule.Verbs, path)})

@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
@@ -57,12 +58,17 @@ func New(name string, config *rest.Config, wanted []Rule, to *store.Store) (*Mem
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
 	config.QPS = -1 // each stream sends few requests, and the member's own limits hold
 	config.Timeout = 0
-	questions, err := discovery.NewDiscoveryClientForConfig(config)
+	questions, err := discovery.NewDiscoveryClientForConfig(config) // it has a limit of time for each question, unlike client
+	if err != nil {
+		return nil, fmt.Errorf("client of cluster %s: %w", name, err)
+	}
+	config.NegotiatedSerializer = clientgoscheme.Codecs.WithoutConversion() // for errors
+	client, err := rest.UnversionedRESTClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("client of cluster %s: %w", name, err)
 	}
 	return &Member{
-		name: name, wanted: wanted, store: to, client: questions.RESTClient(), discovery: questions, streams: map[schema.GroupVersionResource]*running{},
+		name: name, wanted: wanted, store: to, client: client, discovery: questions, streams: map[schema.GroupVersionResource]*running{},
 	}, nil
 }
 

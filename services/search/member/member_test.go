@@ -14,6 +14,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
@@ -41,6 +42,7 @@ func TestAMemberIsCopiedAndFollowed(t *testing.T) {
 			} else {
 				assert.Equal(t, map[string]int{"refused": 1, "list": 3, "watch": 1}, f.requests)
 			}
+			assert.Zero(t, m.client.(*rest.RESTClient).Client.Timeout, "a watch lasts longer than a question")
 			health, status := m.Status()
 			assert.Equal(t, Health{Version: "v1.30.0"}, health)
 			require.Len(t, status, 1, "Secrets are not copied by a wildcard")
@@ -198,4 +200,30 @@ func TestAnObjectThatIsNoneIsAnError(t *testing.T) {
 		_, err := newObject("east", store.Kind{}, []byte(text))
 		assert.Error(t, err, text)
 	}
+}
+
+func TestAReplicaTakesBackWhatNobodyCopiesAnyMore(t *testing.T) {
+	f, s := newFakeMember(t), newStore(t)
+	f.put("a")
+	m, _ := run(t, f, s)
+	eventually(t, s, "a")
+	m.mu.Lock()
+	stream := m.streams[configMaps].stream
+	m.mu.Unlock()
+	other, err := s.OpenStream(t.Context(), "east", stream.kind)
+	require.NoError(t, err)
+	assert.False(t, expiredStream(t, stream, time.Hour), "the other replica was just heard")
+	assert.True(t, expiredStream(t, stream, time.Millisecond))
+	require.NoError(t, s.CloseStream(t.Context(), other))
+	assert.False(t, expiredStream(t, stream, time.Millisecond), "the stream is gone")
+}
+
+// expiredStream reports whether a stream would be taken over after a time.
+func expiredStream(t *testing.T, of *stream, after time.Duration) bool {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	s := newStream(of.cluster, of.kind, of.source, of.store)
+	s.target, s.abandonedAfter = of.target, after
+	return s.awaitAbandoned(ctx)
 }

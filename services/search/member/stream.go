@@ -5,6 +5,7 @@ package member
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,7 +31,7 @@ const (
 	Syncing Phase = "Syncing"
 	// Failed streams try again.
 	Failed Phase = "Error"
-	// Stopped streams leave their resource to another replica.
+	// Stopped streams leave their resource to another replica as long as that one is heard.
 	Stopped Phase = "Stop"
 )
 
@@ -57,6 +58,8 @@ type stream struct {
 	cluster string
 	kind    store.Kind
 	store   *store.Store
+	// abandonedAfter is the constant, except in tests.
+	abandonedAfter time.Duration
 	// target is nil until the stream is open in the store.
 	target *store.Stream
 
@@ -65,7 +68,7 @@ type stream struct {
 }
 
 func newStream(cluster string, kind store.Kind, from source, to *store.Store) *stream {
-	return &stream{source: from, cluster: cluster, kind: kind, store: to, status: Status{Kind: kind, Phase: Pending, Since: time.Now()}}
+	return &stream{source: from, cluster: cluster, kind: kind, store: to, abandonedAfter: abandonedAfter, status: Status{Kind: kind, Phase: Pending, Since: time.Now()}}
 }
 
 // Status returns the state of the stream.
@@ -107,7 +110,10 @@ func (s *stream) run(ctx context.Context) {
 			return
 		case errors.Is(err, store.ErrFenced):
 			s.set(func(status *Status) { status.Phase, status.Reason, status.Message = Stopped, "TakenOver", err.Error() })
-			return
+			if !s.awaitAbandoned(ctx) {
+				return
+			}
+			s.target = nil
 		case err == nil:
 			pauses = retries()
 			if time.Since(began) > time.Second { // a watch that has ended in its time
@@ -121,6 +127,24 @@ func (s *stream) run(ctx context.Context) {
 		}
 		sleep(ctx, pauses.Step())
 	}
+}
+
+// abandonedAfter is how long nobody may hear of the writer of a stream until another replica takes it over. A quiet member sends a bookmark each minute.
+const abandonedAfter = 3 * time.Minute
+
+// awaitAbandoned returns true when the writer that has taken over has not been heard for long, and false if the context ends or the stream is gone.
+func (s *stream) awaitAbandoned(ctx context.Context) bool {
+	for ctx.Err() == nil {
+		heard, err := s.store.Heard(ctx, s.target)
+		if errors.Is(err, sql.ErrNoRows) {
+			return false
+		}
+		if err == nil && time.Since(heard) > s.abandonedAfter {
+			return true
+		}
+		sleep(ctx, s.abandonedAfter/6)
+	}
+	return false
 }
 
 func sleep(ctx context.Context, pause time.Duration) {

@@ -8,8 +8,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/munnerz/goautoneg"
 
@@ -36,6 +39,13 @@ func (a *answer) complete(ctx context.Context, page store.Page, q *query.Query) 
 	a.meta.ResourceVersion = strconv.FormatInt(page.Revision, 10)
 	if page.Remaining >= 0 {
 		a.meta.RemainingItemCount = &page.Remaining
+	}
+	for _, cluster := range slices.Sorted(maps.Keys(page.Stale)) {
+		text := "its first list is not complete yet"
+		if at := page.Stale[cluster]; !at.IsZero() {
+			text = fmt.Sprintf("it was not heard for %s", time.Since(at).Round(time.Second))
+		}
+		warning.AddWarning(ctx, "", fmt.Sprintf("cluster %s may have changed: %s", cluster, text))
 	}
 	if !page.More {
 		return

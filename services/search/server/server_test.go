@@ -62,7 +62,9 @@ func newStore(t *testing.T) *store.Store {
 					apiVersion, kind, name, namespace, store.ClusterAnnotation, of.cluster),
 			}})
 		}
+		batch.Listing = 1
 		require.NoError(t, s.Write(t.Context(), stream, batch))
+		require.NoError(t, s.Sweep(t.Context(), stream, 1, "7"))
 	}
 	return s
 }
@@ -118,7 +120,7 @@ func TestLists(t *testing.T) {
 			answer, _ := ask(t, h, http.MethodGet, path, "")
 			names, list := namesIn(t, answer)
 			assert.Equal(t, want, names)
-			assert.Equal(t, "6", list.ResourceVersion)
+			assert.Equal(t, "10", list.ResourceVersion)
 			assert.Equal(t, "application/json", answer.Header().Get("Content-Type"))
 		})
 	}
@@ -143,6 +145,26 @@ func TestAListThatIsCutSaysSo(t *testing.T) {
 	assert.Empty(t, list.Continue)
 	assert.Zero(t, *list.RemainingItemCount)
 	assert.Empty(t, warnings)
+}
+
+func TestAClusterThatIsNotCompleteIsNamed(t *testing.T) {
+	s := newStore(t)
+	kinds, err := s.Kinds(t.Context(), "west")
+	require.NoError(t, err)
+	_, err = s.OpenStream(t.Context(), "north", kinds[1])
+	require.NoError(t, err)
+	h := NewHandler(s, nil)
+	_, warnings := ask(t, h, http.MethodGet, "resources/"+pathOf(kinds[1]), "")
+	assert.Equal(t, []string{"cluster north may have changed: its first list is not complete yet"}, warnings)
+	_, warnings = ask(t, h, http.MethodGet, "resources/clusters/west/"+pathOf(kinds[1]), "")
+	assert.Empty(t, warnings)
+}
+
+func pathOf(k store.Kind) string {
+	if k.Group == "" {
+		return "api/" + k.Version + "/" + k.Resource
+	}
+	return "apis/" + k.Group + "/" + k.Version + "/" + k.Resource
 }
 
 func TestFormsOfAnswers(t *testing.T) {
@@ -205,7 +227,7 @@ func TestRequestsThatCannotBeAnswered(t *testing.T) {
 		{http.MethodGet, "resources/apis/apps/v1/namespaces/default/deployments/web", 400, "may be in several clusters"},
 		{http.MethodGet, "resources/apis/apps/v1/deployments?colour=red", 400, "parameter colour is unknown"},
 		{http.MethodGet, "resources/apis/apps/v1/deployments?whereSQL=1", 400, "SQL in requests is not accepted"},
-		{http.MethodGet, "resources/apis/apps/v1/deployments?resourceVersion=999", 504, "is in the future: it is 6 now"},
+		{http.MethodGet, "resources/apis/apps/v1/deployments?resourceVersion=999", 504, "is in the future: it is 10 now"},
 		{http.MethodGet, "resources/apis/apps/v1/deployments?watch=true", 405, "watch is not supported"},
 		{http.MethodPost, "resources/apis/apps/v1/namespaces/default/deployments", 405, "create is not supported"},
 		{http.MethodDelete, "resources/clusters/east/apis/apps/v1/namespaces/default/deployments/web", 405, "delete is not supported"},

@@ -14,11 +14,15 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apiserver/pkg/registry/rest"
+	registryrest "k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/apiservice"
+	"github.com/tripod-k8s/tripod/services/search/crds"
 	"github.com/tripod-k8s/tripod/services/search/member"
+	"github.com/tripod-k8s/tripod/services/search/members"
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/v1beta1"
 )
@@ -49,7 +53,7 @@ func Service() apiservice.Service {
 			Name: v1beta1.GroupVersion.Group, Versions: []string{v1beta1.GroupVersion.Version},
 			Resources: []apiservice.Resource{
 				apiservice.Custom{Name: "collectionresources", Example: &v1beta1.CollectionResource{}, New: s.newCollections},
-				apiservice.Custom{Name: "resources", Example: &v1beta1.Resources{}, New: func(*apiservice.Environment) (rest.Storage, error) { return Resources{}, nil }},
+				apiservice.Custom{Name: "resources", Example: &v1beta1.Resources{}, New: func(*apiservice.Environment) (registryrest.Storage, error) { return Resources{}, nil }},
 			},
 		}},
 		Requests: &apiservice.Requests{
@@ -71,7 +75,7 @@ func (s *search) addFlags(fs *pflag.FlagSet) {
 }
 
 // newCollections opens the store, too: storages are made before anything is served.
-func (s *search) newCollections(*apiservice.Environment) (rest.Storage, error) {
+func (s *search) newCollections(*apiservice.Environment) (registryrest.Storage, error) {
 	opened, err := store.Open(s.database)
 	if err != nil {
 		return nil, fmt.Errorf("--database: %w", err)
@@ -96,15 +100,36 @@ func (s *search) start(ctx context.Context, e *apiservice.Environment) error {
 			return err
 		}
 	}
+	config := rest.CopyConfig(e.Cluster)
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
 	go func() {
 		if !s.migrate(ctx) {
 			return
 		}
+		var group wait.Group
 		if hub != nil {
-			hub.Run(ctx)
+			group.StartWithContext(ctx, hub.Run)
 		}
+		define(ctx, client)
+		members.New(client, s.hub, s.store).Run(ctx)
+		group.Wait()
 	}()
 	return nil
+}
+
+// define creates the definitions of PediaClusters. It returns when they are there, or the context ends.
+func define(ctx context.Context, client dynamic.Interface) {
+	wait.PollUntilContextCancel(ctx, 2*time.Second, true, func(ctx context.Context) (bool, error) { //nolint:errcheck // the context ends everything
+		err := crds.Apply(ctx, client)
+		if err != nil {
+			klog.V(2).InfoS("The CustomResourceDefinitions of search cannot be created yet", "err", err)
+		}
+		return err == nil, nil
+	})
 }
 
 // migrate returns true when the database has its schema, and false if the context ends before. A database with a newer schema may be replaced by an

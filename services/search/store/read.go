@@ -41,6 +41,8 @@ type Page struct {
 	Revision int64
 	// More reports whether the limit has cut the list.
 	More bool
+	// Stale are the clusters that were not heard for StaleAfter, with the time when they were. It is zero for those whose first list is not complete.
+	Stale map[string]time.Time
 	// Remaining is how many objects follow those of the list. It is -1 if nobody asked.
 	Remaining int64
 }
@@ -62,6 +64,9 @@ func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource
 			return ErrUnknownKind
 		}
 		if b.clusters, err = t.clusterIDs(ctx, q.Clusters); err != nil {
+			return err
+		}
+		if page.Stale, err = t.stale(ctx, b); err != nil {
 			return err
 		}
 		n := int64(0)
@@ -87,6 +92,32 @@ func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource
 		return nil
 	})
 	return page, err
+}
+
+// StaleAfter is how long a stream may be silent. A quiet member sends a bookmark each minute.
+const StaleAfter = 3 * time.Minute
+
+// stale returns the clusters of a search that were not heard for long.
+func (t *transaction) stale(ctx context.Context, b *search) (map[string]time.Time, error) {
+	find := t.sql("SELECT c.name, MIN(CASE WHEN s.listed = ? THEN s.heard_at ELSE 0 END) FROM streams s JOIN clusters c ON c.id = s.cluster_id"+
+		" WHERE (s.heard_at < ? OR s.listed = ?) AND s.kind_id", true, time.Now().Add(-StaleAfter).UnixMilli(), false)
+	oneOf(find, b.kinds)
+	if b.clusters != nil {
+		oneOf(find.add(" AND s.cluster_id"), b.clusters)
+	}
+	stale := map[string]time.Time{}
+	err := t.each(ctx, find.add(" GROUP BY c.name"), func(scan func(...any) error) error {
+		var name string
+		var milliseconds int64
+		if err := scan(&name, &milliseconds); err != nil {
+			return err
+		}
+		if stale[name] = time.UnixMilli(milliseconds); milliseconds == 0 {
+			stale[name] = time.Time{}
+		}
+		return nil
+	})
+	return stale, err
 }
 
 // Get returns an object of a cluster.

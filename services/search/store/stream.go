@@ -43,12 +43,13 @@ func (s *Store) OpenStream(ctx context.Context, cluster string, kind Kind) (*Str
 		}
 		stream.id, err = t.ensure(ctx,
 			t.sql("SELECT id FROM streams WHERE cluster_id = ? AND kind_id = ?", stream.clusterID, stream.kindID),
-			t.sql("INSERT INTO streams (cluster_id, kind_id, epoch, resource_version, listed, heard_at, details) VALUES (?, ?, 0, '', ?, 0, '{}')",
+			t.sql("INSERT INTO streams (cluster_id, kind_id, epoch, resource_version, listed, heard_at, opened_at, details) VALUES (?, ?, 0, '', ?, 0, 0, '{}')",
 				stream.clusterID, stream.kindID, false))
 		if err != nil {
 			return err
 		}
-		if _, err := t.exec(ctx, t.sql("UPDATE streams SET epoch = epoch + 1, details = ? WHERE id = ?", string(details), stream.id)); err != nil {
+		open := t.sql("UPDATE streams SET epoch = epoch + 1, details = ?, opened_at = ? WHERE id = ?", string(details), time.Now().UnixMilli(), stream.id)
+		if _, err := t.exec(ctx, open); err != nil {
 			return err
 		}
 		row := t.sql("SELECT epoch, resource_version, listed FROM streams WHERE id = ?", stream.id)
@@ -91,6 +92,17 @@ func (t *transaction) revisions(ctx context.Context, n int) (first int64, err er
 	}
 	last, err := value[int64](ctx, t, t.sql("SELECT last FROM revisions WHERE id = 1"))
 	return last - int64(n) + 1, err
+}
+
+// Heard returns when the writer of a stream has opened it or last wrote. Members send something each minute or so, if only a bookmark.
+func (s *Store) Heard(ctx context.Context, stream *Stream) (at time.Time, err error) {
+	err = s.reading(ctx, func(t *transaction) error {
+		latest := "SELECT CASE WHEN heard_at > opened_at THEN heard_at ELSE opened_at END FROM streams WHERE id = ?"
+		milliseconds, err := value[int64](ctx, t, t.sql(latest, stream.id))
+		at = time.UnixMilli(milliseconds)
+		return err
+	})
+	return at, err
 }
 
 // CloseStream removes a stream and its objects: the cluster does not serve the resource any more, or it is not to be searched. A writer of an

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -62,7 +63,11 @@ func TestAWriterIsRefusedAfterAnotherHasOpenedTheStream(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		old := openStream(t, s, "one", pods)
+		before := time.Now().Truncate(time.Millisecond)
 		current := openStream(t, s, "one", pods)
+		heard, err := s.Heard(ctx, old)
+		require.NoError(t, err)
+		assert.False(t, heard.Before(before), "who opens a stream is heard")
 		batch := Batch{Changes: []Change{{Object: object("a", "x", "1")}}, ResourceVersion: "1"}
 		assert.ErrorIs(t, s.Write(ctx, old, batch), ErrFenced)
 		assert.ErrorIs(t, s.Sweep(ctx, old, 1, "1"), ErrFenced)
@@ -95,6 +100,25 @@ func TestAListRemovesWhatItDoesNotHave(t *testing.T) {
 		stream = openStream(t, s, "one", pods)
 		assert.True(t, stream.Listed)
 		assert.Equal(t, "9", stream.ResourceVersion)
+	})
+}
+
+func TestClustersThatAreSilentAreNamed(t *testing.T) {
+	each(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		for _, cluster := range []string{"new", "silent", "well"} {
+			stream := openStream(t, s, cluster, pods)
+			require.NoError(t, s.Write(ctx, stream, Batch{Changes: []Change{{Object: object("a", "x", "1")}}, Listing: 1}))
+			if cluster != "new" {
+				require.NoError(t, s.Sweep(ctx, stream, 1, "1"))
+			}
+		}
+		_, err := s.write.Exec("UPDATE streams SET heard_at = 5000 WHERE cluster_id = (SELECT id FROM clusters WHERE name = 'silent')")
+		require.NoError(t, err)
+		_, page := names(t, s, query.Query{}, pods)
+		assert.Equal(t, map[string]time.Time{"new": {}, "silent": time.UnixMilli(5000)}, page.Stale)
+		_, page = names(t, s, query.Query{Clusters: query.Choice{In: []string{"well"}}}, pods)
+		assert.Empty(t, page.Stale)
 	})
 }
 

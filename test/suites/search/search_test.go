@@ -5,6 +5,7 @@ package search
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -19,17 +20,27 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/traffic"
 )
 
-var fleet *framework.Fleet
+var (
+	environment *framework.Environment
+	fleet       *framework.Fleet
+)
 
 func TestMain(m *testing.M) {
 	framework.Main(m, func(ctx context.Context, env *framework.Environment) (err error) {
+		environment = env
 		fleet, err = env.StartFleet(ctx, framework.FleetOptions{Replicas: []framework.ReplicaOptions{
 			{Name: "core-0", Args: []string{"--disable-admission-plugins=ServiceAccount"}}, {Name: "extensions-0"}, {Name: "aggregator-0"},
 			{Name: "search-0", Binary: env.Binary("tripod-search"), Args: []string{"--database=sqlite:" + filepath.Join(env.Dir, "search.db")}},
@@ -264,4 +275,87 @@ func TestARestartLosesNothing(t *testing.T) {
 	require.NoError(t, replica.WaitReady(t.Context()))
 	awaitList(t, resources+"/apis/apps/v1/deployments", "default/web")
 	awaitList(t, resources+"/api/v1/namespaces/default/configmaps?names=meanwhile", "default/meanwhile")
+}
+
+// kubeconfig returns a kubeconfig that needs no other file.
+func kubeconfig(t *testing.T, config *rest.Config) []byte {
+	t.Helper()
+	require.NoError(t, rest.LoadTLSFiles(config))
+	whole := clientcmdapi.NewConfig()
+	whole.Clusters["c"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	whole.AuthInfos["u"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
+	whole.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
+	whole.CurrentContext = "x"
+	text, err := clientcmd.Write(*whole)
+	require.NoError(t, err)
+	return text
+}
+
+func TestAnotherClusterIsSearched(t *testing.T) {
+	stock, err := environment.StartStock(t.Context(), framework.StockOptions{})
+	require.NoError(t, err)
+	require.NoError(t, stock.Create(t.Context(), "{apiVersion: v1, kind: ConfigMap, metadata: {name: elsewhere, namespace: default}}"))
+	clusters := dynamic.NewForConfigOrDie(fleet.Admin()).Resource(schema.GroupVersionResource{Group: "cluster.clusterpedia.io", Version: "v1alpha2", Resource: "pediaclusters"})
+	cluster := func(name string, config []byte) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "cluster.clusterpedia.io/v1alpha2", "kind": "PediaCluster", "metadata": map[string]any{"name": name},
+			"spec": map[string]any{
+				"kubeconfig":    base64.StdEncoding.EncodeToString(config),
+				"syncResources": []any{map[string]any{"group": "", "resources": []any{"configmaps", "secrets"}}},
+			},
+		}}
+	}
+	framework.Eventually(t, "search has defined its kinds", func(ctx context.Context) error {
+		_, err := clusters.Create(ctx, cluster("stock", kubeconfig(t, stock.Admin())), metav1.CreateOptions{})
+		return err
+	})
+	_, err = clusters.Create(t.Context(), cluster("wrong", []byte("{")), metav1.CreateOptions{})
+	require.NoError(t, err)
+	ready := func(name, want string) {
+		framework.Eventually(t, name, func(ctx context.Context) error {
+			got, err := clusters.Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			conditions, _, _ := unstructured.NestedSlice(got.Object, "status", "conditions")
+			var says []string
+			for _, c := range conditions {
+				condition := c.(map[string]any)
+				says = append(says, fmt.Sprint(condition["type"], "=", condition["status"]))
+			}
+			if text := strings.Join(says, " "); text != want {
+				return fmt.Errorf("got %s, want %s", text, want)
+			}
+			return nil
+		})
+	}
+	ready("stock", "Validated=True ClusterHealthy=True SynchroRunning=True Ready=True")
+	ready("wrong", "Validated=False SynchroRunning=False ClusterHealthy=False Ready=False")
+
+	const inStock = resources + "/clusters/stock"
+	awaitList(t, inStock+"/api/v1/namespaces/default/configmaps?names=elsewhere", "default/elsewhere")
+	awaitList(t, resources+"/api/v1/configmaps?names=elsewhere", "default/elsewhere")
+	awaitList(t, hub+"/api/v1/configmaps?names=elsewhere")
+	_, err = get(t.Context(), fleet.Admin(), inStock+"/apis/apps/v1/deployments")
+	assert.True(t, apierrors.IsNotFound(err), "it is not to be copied: %v", err)
+	_, err = get(t.Context(), fleet.Admin(), inStock+"/api/v1/secrets")
+	assert.NoError(t, err, "Secrets are copied if they are named")
+	require.NoError(t, stock.Create(t.Context(), "{apiVersion: v1, kind: ConfigMap, metadata: {name: later, namespace: default}}"))
+	awaitList(t, inStock+"/api/v1/namespaces/default/configmaps?names=later", "default/later")
+
+	_, err = clusters.Patch(t.Context(), "stock", types.MergePatchType,
+		[]byte(`{"spec": {"syncResources": [{"group": "", "resources": ["namespaces"]}]}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	framework.Eventually(t, "other resources are copied", func(ctx context.Context) error {
+		names, err := get(ctx, fleet.Admin(), inStock+"/api/v1/namespaces?names=default")
+		if err == nil && len(names) != 1 {
+			err = fmt.Errorf("got %q", names)
+		}
+		if _, still := get(ctx, fleet.Admin(), inStock+"/api/v1/configmaps"); err == nil && !apierrors.IsNotFound(still) {
+			err = fmt.Errorf("config maps are still there: %w", still)
+		}
+		return err
+	})
+	require.NoError(t, clusters.Delete(t.Context(), "stock", metav1.DeleteOptions{}))
+	awaitList(t, resources+"/clusters", "hub")
 }

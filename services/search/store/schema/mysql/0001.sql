@@ -19,6 +19,7 @@ CREATE TABLE IF NOT EXISTS streams (
   resource_version VARCHAR(255) NOT NULL,
   listed           BOOLEAN NOT NULL,
   heard_at         BIGINT NOT NULL,
+  opened_at        BIGINT NOT NULL,
   details          MEDIUMTEXT NOT NULL,
   UNIQUE (cluster_id, kind_id),
   INDEX streams_kind (kind_id)

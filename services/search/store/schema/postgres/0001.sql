@@ -19,6 +19,7 @@ CREATE TABLE streams (
   resource_version TEXT NOT NULL,
   listed           BOOLEAN NOT NULL,
   heard_at         BIGINT NOT NULL,
+  opened_at        BIGINT NOT NULL,
   details          TEXT NOT NULL,
   UNIQUE (cluster_id, kind_id)
 );

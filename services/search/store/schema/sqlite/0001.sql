@@ -19,6 +19,7 @@ CREATE TABLE streams (
   resource_version TEXT NOT NULL,
   listed           INTEGER NOT NULL,
   heard_at         INTEGER NOT NULL,
+  opened_at        INTEGER NOT NULL,
   details          TEXT NOT NULL,
   UNIQUE (cluster_id, kind_id)
 );

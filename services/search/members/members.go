@@ -1,0 +1,222 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package members
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
+	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/services/search/member"
+	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
+)
+
+var (
+	clusters  = v1alpha2.GroupVersion.WithResource("pediaclusters")
+	resources = v1alpha2.GroupVersion.WithResource("clustersyncresources")
+)
+
+// interval is how often members are compared with PediaClusters, and their states told.
+const interval = 2 * time.Second
+
+// Members runs a member for each PediaCluster.
+type Members struct {
+	hub    string
+	store  *store.Store
+	client dynamic.Interface
+
+	clusters, resources informers.GenericInformer
+	running             map[string]*running
+}
+
+// running is a member that runs until end is called.
+type running struct {
+	spec   v1alpha2.ClusterSpec
+	shared []v1alpha2.GroupResources
+	// invalid is what is wrong with the spec. There is no member then.
+	invalid   error
+	apiServer string
+	*member.Member
+	end  context.CancelFunc
+	done chan struct{}
+}
+
+// New returns the members that the PediaClusters of a cluster name. hub is the name of that cluster among the members, which no PediaCluster may have.
+func New(client dynamic.Interface, hub string, to *store.Store) *Members {
+	factory := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
+	return &Members{
+		hub: hub, store: to, client: client, running: map[string]*running{},
+		clusters: factory.ForResource(clusters), resources: factory.ForResource(resources),
+	}
+}
+
+// Run copies clusters until the context ends.
+func (m *Members) Run(ctx context.Context) {
+	var group wait.Group
+	defer group.Wait()
+	defer m.stop()
+	for _, informer := range []informers.GenericInformer{m.clusters, m.resources} {
+		group.StartWithContext(ctx, informer.Informer().RunWithContext)
+	}
+	known := func(context.Context) (bool, error) {
+		return m.clusters.Informer().HasSynced() && m.resources.Informer().HasSynced(), nil
+	}
+	if wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, known) != nil {
+		return
+	}
+	m.forget(ctx)
+	wait.UntilWithContext(ctx, m.reconcile, interval)
+}
+
+// forget removes clusters whose PediaCluster was removed before this process.
+func (m *Members) forget(ctx context.Context) {
+	known := func(ctx context.Context) (bool, error) {
+		names, err := m.store.Clusters(ctx)
+		for _, name := range names {
+			if _, missing := m.clusters.Lister().Get(name); name == m.hub || !apierrors.IsNotFound(missing) {
+				continue
+			}
+			if err == nil {
+				err = m.store.RemoveCluster(ctx, name)
+			}
+		}
+		if err != nil {
+			klog.ErrorS(err, "Cannot remove clusters that are not searched any more")
+		}
+		return err == nil, nil
+	}
+	wait.PollUntilContextCancel(ctx, interval, true, known) //nolint:errcheck // the context ends everything
+}
+
+// reconcile makes members be what PediaClusters say, and tells their states.
+func (m *Members) reconcile(ctx context.Context) {
+	objects, err := m.clusters.Lister().List(labels.Everything())
+	if err != nil {
+		klog.ErrorS(err, "Cannot list PediaClusters")
+		return
+	}
+	wanted := map[string]*v1alpha2.PediaCluster{}
+	for _, object := range objects {
+		var cluster v1alpha2.PediaCluster
+		if err := convert(object, &cluster); err != nil {
+			klog.ErrorS(err, "A PediaCluster cannot be read")
+			continue
+		}
+		wanted[cluster.Name] = &cluster
+	}
+	for name, r := range m.running {
+		if wanted[name] != nil {
+			continue
+		}
+		r.stop()
+		if name != m.hub {
+			if err := m.store.RemoveCluster(ctx, name); err != nil {
+				klog.ErrorS(err, "Cannot remove a cluster", "cluster", name)
+				continue // the next time
+			}
+		}
+		delete(m.running, name)
+	}
+	for name, cluster := range wanted {
+		shared, missing := m.shared(cluster.Spec.SyncResourcesRefName)
+		if r := m.running[name]; r == nil || !reflect.DeepEqual(r.spec, cluster.Spec) || !equality.Semantic.DeepEqual(r.shared, shared) {
+			if r != nil {
+				r.stop()
+			}
+			m.running[name] = m.start(ctx, cluster, shared, missing)
+		}
+		m.tell(ctx, cluster)
+	}
+}
+
+// shared returns the resources of a ClusterSyncResources.
+func (m *Members) shared(name string) ([]v1alpha2.GroupResources, error) {
+	if name == "" {
+		return nil, nil
+	}
+	object, err := m.resources.Lister().Get(name)
+	if err != nil {
+		return nil, fmt.Errorf("syncResourcesRefName: there is no ClusterSyncResources %s", name)
+	}
+	var resources v1alpha2.ClusterSyncResources
+	if err := convert(object, &resources); err != nil {
+		return nil, fmt.Errorf("ClusterSyncResources %s: %w", name, err)
+	}
+	return resources.Spec.SyncResources, nil
+}
+
+func (m *Members) start(ctx context.Context, cluster *v1alpha2.PediaCluster, shared []v1alpha2.GroupResources, missing error) *running {
+	r := &running{spec: cluster.Spec, shared: shared, apiServer: cluster.Spec.APIServer, invalid: missing}
+	config, err := configOf(&cluster.Spec)
+	switch {
+	case cluster.Name == m.hub:
+		r.invalid = fmt.Errorf("%s is the name of the cluster that search is part of, which it copies anyway (--hub-cluster)", m.hub)
+	case err != nil:
+		r.invalid = err
+	}
+	if r.invalid == nil {
+		r.apiServer = config.Host
+		r.Member, r.invalid = member.New(cluster.Name, config, rulesOf(&cluster.Spec, shared), m.store)
+	}
+	if r.invalid != nil {
+		return r
+	}
+	ctx, r.end = context.WithCancel(ctx)
+	r.done = make(chan struct{})
+	go func() {
+		defer close(r.done)
+		r.Run(ctx)
+	}()
+	return r
+}
+
+func (r *running) stop() {
+	if r.end != nil {
+		r.end()
+		<-r.done
+	}
+}
+
+func (m *Members) stop() {
+	for _, r := range m.running {
+		r.stop()
+	}
+}
+
+// tell writes the status of a cluster if it has changed.
+func (m *Members) tell(ctx context.Context, cluster *v1alpha2.PediaCluster) {
+	r := m.running[cluster.Name]
+	status := statusOf(cluster.Status, cluster.Generation, r.apiServer, r.invalid, r.Member)
+	if equality.Semantic.DeepEqual(status, cluster.Status) {
+		return
+	}
+	patch, err := json.Marshal(map[string]any{"status": status})
+	if err == nil {
+		_, err = m.client.Resource(clusters).Patch(ctx, cluster.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	}
+	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
+		klog.ErrorS(err, "Cannot tell the state of a cluster", "cluster", cluster.Name)
+	}
+}
+
+// convert reads an object of an informer.
+func convert(object runtime.Object, into any) error {
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(object.(*unstructured.Unstructured).Object, into)
+}

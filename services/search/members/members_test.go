@@ -1,0 +1,101 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package members
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/tripod-k8s/tripod/services/search/member"
+	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
+)
+
+func kubeconfig(user string) []byte {
+	return []byte(`{"clusters": [{"name": "c", "cluster": {"server": "https://host:6443"}}], "users": [{"name": "u", "user": ` + user + `}],
+		"contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}], "current-context": "x"}`)
+}
+
+func TestHowAClusterIsReached(t *testing.T) {
+	token := func(config rest.Config) rest.Config { config.BearerToken = "t"; return config }
+	for name, test := range map[string]struct {
+		spec v1alpha2.ClusterSpec
+		want rest.Config
+	}{
+		"by a kubeconfig": {v1alpha2.ClusterSpec{Kubeconfig: kubeconfig(`{"token": "t"}`), APIServer: "ignored"}, token(rest.Config{Host: "https://host:6443"})},
+		"by a token": {v1alpha2.ClusterSpec{APIServer: "https://host", TokenData: []byte("t"), CAData: []byte("ca")},
+			token(rest.Config{Host: "https://host", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("ca")}})},
+		"by a certificate": {v1alpha2.ClusterSpec{APIServer: "https://host", CertData: []byte("cert"), KeyData: []byte("key")},
+			rest.Config{Host: "https://host", TLSClientConfig: rest.TLSClientConfig{Insecure: true, CertData: []byte("cert"), KeyData: []byte("key")}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := configOf(&test.spec)
+			require.NoError(t, err)
+			assert.Equal(t, &test.want, got)
+		})
+	}
+	for want, spec := range map[string]v1alpha2.ClusterSpec{
+		`apiserver "" is not of the form https://host:port`: {},
+		`apiserver "http://host" is not`:                    {APIServer: "http://host", TokenData: []byte("t")},
+		"there are no credentials":                          {APIServer: "https://host", CertData: []byte("cert")},
+		"does not read Secrets yet":                         {APIServer: "https://host", AuthenticationFrom: &struct{}{}},
+		"kubeconfig: ":                                      {Kubeconfig: []byte("{")},
+		"user u runs a program":                             {Kubeconfig: kubeconfig(`{"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh"}}`)},
+		"user u names files":                                {Kubeconfig: kubeconfig(`{"tokenFile": "/etc/passwd"}`)},
+	} {
+		_, err := configOf(&spec)
+		assert.ErrorContains(t, err, want)
+	}
+}
+
+func TestWhatIsCopiedOfACluster(t *testing.T) {
+	spec := v1alpha2.ClusterSpec{SyncResources: []v1alpha2.GroupResources{{Group: "apps", Resources: []string{"deployments"}}}, SyncAllCustomResources: true}
+	assert.Equal(t, []member.Rule{
+		{Group: "apps", Resources: []string{"deployments"}},
+		{Resources: []string{"pods"}, Versions: []string{"v1"}},
+		{Group: "*", Resources: []string{"*"}, Custom: true},
+	}, rulesOf(&spec, []v1alpha2.GroupResources{{Resources: []string{"pods"}, Versions: []string{"v1"}}}))
+}
+
+func TestTheStatusOfACluster(t *testing.T) {
+	reasons := func(status v1alpha2.ClusterStatus) map[string]string {
+		all := map[string]string{}
+		for _, c := range status.Conditions {
+			all[c.Type] = string(c.Status) + " " + c.Reason
+		}
+		return all
+	}
+	wrong := statusOf(v1alpha2.ClusterStatus{}, 3, "https://host", errors.New("no"), nil)
+	assert.Equal(t, map[string]string{"Validated": "False InvalidConfig", "SynchroRunning": "False Shutdown", "ClusterHealthy": "False MonitorStop", "Ready": "False NotReady"}, reasons(wrong))
+	assert.Equal(t, "no", meta.FindStatusCondition(wrong.Conditions, v1alpha2.Validated).Message)
+
+	m, err := member.New("east", &rest.Config{Host: "https://host"}, member.Everything, nil)
+	require.NoError(t, err)
+	young := statusOf(wrong, 3, "https://host", nil, m)
+	assert.Equal(t, map[string]string{"Validated": "True Validated", "SynchroRunning": "False Pending", "ClusterHealthy": "False NotReachable", "Ready": "False NotReady"}, reasons(young))
+	assert.Equal(t, "https://host", young.APIServer)
+}
+
+func TestTheStatusOfResources(t *testing.T) {
+	status := func(group, resource, version string, phase member.Phase) member.Status {
+		return member.Status{Kind: store.Kind{GroupVersionResource: schema.GroupVersionResource{Group: group, Version: version, Resource: resource}, Name: "K", Namespaced: true}, Phase: phase}
+	}
+	refused := status("", "pods", "v1", member.Syncing)
+	refused.Refused = map[string]string{"a/x": "too long"}
+	streams := []member.Status{refused, status("apps", "deployments", "v1", member.Failed), status("apps", "deployments", "v1beta1", member.Syncing)}
+	groups := groupsOf(streams)
+	require.Len(t, groups, 2)
+	assert.Equal(t, "ObjectsRefused", groups[0].Resources[0].SyncConditions[0].Reason)
+	assert.Equal(t, "the database refuses a/x", groups[0].Resources[0].SyncConditions[0].Message)
+	require.Len(t, groups[1].Resources, 1)
+	assert.Equal(t, []string{"Error", "Syncing"}, []string{groups[1].Resources[0].SyncConditions[0].Status, groups[1].Resources[0].SyncConditions[1].Status})
+	assert.Equal(t, "not copied now: deployments.apps", troubleOf(streams))
+}

@@ -1,0 +1,106 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package members
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tripod-k8s/tripod/services/search/member"
+	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
+)
+
+// maxMessage bounds what a condition tells of an error.
+const maxMessage = 1024
+
+// statusOf returns the status of a cluster. old is the one before, invalid is what is wrong with its spec, and m is nil then.
+func statusOf(old v1alpha2.ClusterStatus, generation int64, apiServer string, invalid error, m *member.Member) v1alpha2.ClusterStatus {
+	status := v1alpha2.ClusterStatus{APIServer: apiServer, Version: old.Version, Conditions: slices.Clone(old.Conditions)}
+	set := func(kind string, ok bool, reason, message string) {
+		is := metav1.ConditionFalse
+		if ok {
+			is = metav1.ConditionTrue
+		}
+		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+			Type: kind, Status: is, Reason: reason, Message: message[:min(len(message), maxMessage)], ObservedGeneration: generation,
+		})
+	}
+	if invalid != nil {
+		set(v1alpha2.Validated, false, "InvalidConfig", invalid.Error())
+		set(v1alpha2.SynchroRunning, false, "Shutdown", "")
+		set(v1alpha2.ClusterHealthy, false, "MonitorStop", "")
+		set(v1alpha2.Ready, false, "NotReady", invalid.Error())
+		return status
+	}
+	health, streams := m.Status()
+	status.Version, status.SyncResources = cmp.Or(health.Version, old.Version), groupsOf(streams)
+	set(v1alpha2.Validated, true, "Validated", "")
+	trouble := troubleOf(streams)
+	switch {
+	case health.Version == "" && health.Failure == nil:
+		set(v1alpha2.ClusterHealthy, false, "NotReachable", "the cluster has not answered yet")
+		set(v1alpha2.SynchroRunning, false, "Pending", "")
+	case health.Failure != nil:
+		set(v1alpha2.ClusterHealthy, false, "NotReachable", health.Failure.Error())
+		set(v1alpha2.SynchroRunning, health.Version != "", "Running", trouble)
+	default:
+		set(v1alpha2.ClusterHealthy, true, "Healthy", "")
+		set(v1alpha2.SynchroRunning, true, "Running", trouble)
+	}
+	healthy := meta.IsStatusConditionTrue(status.Conditions, v1alpha2.ClusterHealthy)
+	reason := "NotReady"
+	if healthy {
+		reason = "Ready"
+	}
+	set(v1alpha2.Ready, healthy, reason, "")
+	return status
+}
+
+// troubleOf names the resources that are not copied.
+func troubleOf(streams []member.Status) string {
+	var failing []string
+	for _, s := range streams {
+		if s.Phase == member.Failed {
+			failing = append(failing, s.Kind.GroupVersionResource.GroupResource().String())
+		}
+	}
+	if len(failing) == 0 {
+		return ""
+	}
+	return "not copied now: " + strings.Join(failing, ", ")
+}
+
+func groupsOf(streams []member.Status) (groups []v1alpha2.GroupStatus) {
+	for _, s := range streams { // they are in the order of groups and resources
+		if last := len(groups) - 1; last < 0 || groups[last].Group != s.Kind.Group {
+			groups = append(groups, v1alpha2.GroupStatus{Group: s.Kind.Group})
+		}
+		group := &groups[len(groups)-1]
+		if last := len(group.Resources) - 1; last < 0 || group.Resources[last].Name != s.Kind.Resource {
+			group.Resources = append(group.Resources, v1alpha2.ResourceStatus{Name: s.Kind.Resource, Kind: s.Kind.Name, Namespaced: s.Kind.Namespaced})
+		}
+		resource := &group.Resources[len(group.Resources)-1]
+		resource.SyncConditions = append(resource.SyncConditions, conditionOf(s))
+	}
+	return groups
+}
+
+func conditionOf(s member.Status) v1alpha2.SyncCondition {
+	condition := v1alpha2.SyncCondition{
+		Version: s.Kind.Version, SyncVersion: s.Kind.Version, StorageVersion: s.Kind.Version, Status: string(s.Phase), Reason: s.Reason,
+		Message: s.Message[:min(len(s.Message), maxMessage)], InitialListPhase: s.Listing, LastTransitionTime: metav1.NewTime(s.Since.Truncate(time.Second)),
+	}
+	if len(s.Refused) > 0 && condition.Reason == "" {
+		condition.Reason = "ObjectsRefused"
+		condition.Message = fmt.Sprintf("the database refuses %s", strings.Join(slices.Sorted(maps.Keys(s.Refused)), ", "))
+	}
+	return condition
+}

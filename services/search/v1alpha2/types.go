@@ -1,0 +1,98 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package v1alpha2 has the kinds of the API group cluster.clusterpedia.io: which clusters search copies, and which of their resources. Names and fields are those of
+// Clusterpedia 0.9.
+package v1alpha2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the version of this package.
+var GroupVersion = schema.GroupVersion{Group: "cluster.clusterpedia.io", Version: "v1alpha2"}
+
+// PediaCluster is a cluster whose objects search copies.
+type PediaCluster struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   ClusterSpec   `json:"spec"`
+	Status ClusterStatus `json:"status"`
+}
+
+// ClusterSpec says how to reach a cluster, and what to copy.
+type ClusterSpec struct {
+	// Kubeconfig replaces the fields up to KeyData.
+	Kubeconfig []byte `json:"kubeconfig,omitempty"`
+	APIServer  string `json:"apiserver,omitempty"`
+	TokenData  []byte `json:"tokenData,omitempty"`
+	// CAData is the CA of the API server, PEM. Without it, the certificate is not checked, as in Clusterpedia.
+	CAData   []byte `json:"caData,omitempty"`
+	CertData []byte `json:"certData,omitempty"`
+	KeyData  []byte `json:"keyData,omitempty"`
+	// AuthenticationFrom names Secrets. Search does not read them yet.
+	AuthenticationFrom *struct{} `json:"authenticationFrom,omitempty"`
+
+	SyncResources          []GroupResources `json:"syncResources"`
+	SyncAllCustomResources bool             `json:"syncAllCustomResources,omitempty"`
+	// SyncResourcesRefName names a ClusterSyncResources.
+	SyncResourcesRefName string `json:"syncResourcesRefName,omitempty"`
+}
+
+// GroupResources are resources of a group.
+type GroupResources struct {
+	Group     string   `json:"group"`
+	Versions  []string `json:"versions,omitempty"`
+	Resources []string `json:"resources"`
+}
+
+// ClusterSyncResources has resources for several clusters.
+type ClusterSyncResources struct {
+	Spec struct {
+		SyncResources []GroupResources `json:"syncResources"`
+	} `json:"spec"`
+}
+
+// Types of conditions.
+const (
+	Validated      = "Validated"
+	SynchroRunning = "SynchroRunning"
+	ClusterHealthy = "ClusterHealthy"
+	Ready          = "Ready"
+)
+
+// ClusterStatus is what search knows of a cluster.
+type ClusterStatus struct {
+	APIServer     string             `json:"apiserver,omitempty"`
+	Version       string             `json:"version,omitempty"`
+	Conditions    []metav1.Condition `json:"conditions,omitempty"`
+	SyncResources []GroupStatus      `json:"syncResources,omitempty"`
+}
+
+// GroupStatus is the state of the resources of a group.
+type GroupStatus struct {
+	Group     string           `json:"group"`
+	Resources []ResourceStatus `json:"resources"`
+}
+
+// ResourceStatus is the state of a resource.
+type ResourceStatus struct {
+	Name           string          `json:"name"`
+	Kind           string          `json:"kind"`
+	Namespaced     bool            `json:"namespaced"`
+	SyncConditions []SyncCondition `json:"syncConditions"`
+}
+
+// SyncCondition is the state of a version of a resource.
+type SyncCondition struct {
+	Version            string      `json:"version"`
+	SyncVersion        string      `json:"syncVersion,omitempty"`
+	StorageVersion     string      `json:"storageVersion,omitempty"`
+	Status             string      `json:"status"`
+	Reason             string      `json:"reason,omitempty"`
+	Message            string      `json:"message,omitempty"`
+	InitialListPhase   bool        `json:"initialListPhase,omitempty"`
+	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
+}
