@@ -87,21 +87,27 @@ func reads(script string) bool {
 func (r *Reader) run(block Block, shown string) {
 	r.t.Helper()
 	r.t.Logf("line %d: %s", block.Line, block.Content)
-	once := func(ctx context.Context) error {
-		out, err := r.script(ctx, block.Content)
-		if shown == "" {
-			return err
-		}
-		if !pattern(shown).MatchString(normal(out)) {
-			return fmt.Errorf("line %d: %s\nprints\n%s\nand the page shows\n%s", block.Line, block.Content, out, shown)
-		}
-		return nil // a page also shows errors
-	}
+	once := func(ctx context.Context) error { return r.try(ctx, block, shown) }
 	if reads(block.Content) {
 		framework.Eventually(r.t, block.Content, once)
 		return
 	}
 	require.NoError(r.t, once(r.t.Context()))
+}
+
+// try runs a script once, and returns an error if it does not do what the page says.
+func (r *Reader) try(ctx context.Context, block Block, shown string) error {
+	out, err := r.script(ctx, block.Content)
+	var failed *exec.ExitError
+	switch {
+	case block.Mark == Fails && err == nil:
+		return fmt.Errorf("line %d: %s\nends without an error, and prints\n%s", block.Line, block.Content, out)
+	case err != nil && (block.Mark != Fails || !errors.As(err, &failed)):
+		return fmt.Errorf("line %d: %w", block.Line, err)
+	case shown != "" && !pattern(shown).MatchString(normal(out)):
+		return fmt.Errorf("line %d: %s\nprints\n%s\nand the page shows\n%s", block.Line, block.Content, out, shown)
+	}
+	return nil
 }
 
 // script runs a script, and returns what it writes. Where it goes, the reader stays.

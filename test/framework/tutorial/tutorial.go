@@ -8,6 +8,7 @@
 // reader makes by hand. A comment before a block says what a test does with it:
 //
 //	<!-- test: in the background -->   the script goes on while the reader goes on; a later such block stops it first, as Ctrl-C does
+//	<!-- test: fails -->               the script ends with an error; all others must not
 //	<!-- test: not run, REASON -->     the test does not run the script
 package tutorial
 
@@ -34,11 +35,12 @@ type Mark string
 // The marks of blocks.
 const (
 	Background Mark = "in the background"
+	Fails      Mark = "fails"
 	NotRun     Mark = "not run"
 )
 
 var (
-	comment = regexp.MustCompile(`^<!-- test: (in the background|not run)(, .+)? -->$`)
+	comment = regexp.MustCompile(`^<!-- test: (in the background|fails|not run)(, .+)? -->$`)
 	title   = regexp.MustCompile(`^## (.+)$`)
 	opening = regexp.MustCompile("^```([a-z]*)$")
 )

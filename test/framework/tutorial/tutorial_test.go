@@ -63,6 +63,29 @@ func TestAReaderFollowsThePage(t *testing.T) {
 	assert.Equal(t, "a", filepath.Base(r.Dir), "the reader stays where a script goes")
 }
 
+func TestAReaderSeesWhetherScriptsFail(t *testing.T) {
+	for _, tc := range []struct {
+		name, script, shown, want string
+		mark                      Mark
+	}{
+		{"succeeds", "echo a\n", "a\n", "", ""},
+		{"fails after the output that is shown", "echo a; exit 1\n", "a\n", "exit status 1", ""},
+		{"fails without output", "exit 1\n", "", "exit status 1", ""},
+		{"shall fail", "echo a; exit 1\n", "a\n", "", Fails},
+		{"shall fail in another way", "echo b; exit 1\n", "a\n", "the page shows", Fails},
+		{"shall fail and succeeds", "echo a\n", "a\n", "without an error", Fails},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			err := NewReader(t, os.Environ()).try(t.Context(), Block{Content: tc.script, Mark: tc.mark}, tc.shown)
+			if tc.want == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, tc.want)
+			}
+		})
+	}
+}
+
 func TestOutputIsComparedWithoutWhatDiffersEachTime(t *testing.T) {
 	for _, tc := range []struct {
 		name, shown, printed string
