@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -25,8 +24,8 @@ func TestUpRunsServices(t *testing.T) {
 	require.NoError(t, os.WriteFile(broken, []byte("#!/bin/sh\necho it is broken\nexit 1\n"), 0o700)) //nolint:gosec // it is a program
 	silent := filepath.Join(t.TempDir(), "silent")
 	require.NoError(t, os.WriteFile(silent, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700)) //nolint:gosec // it is a program
-	other, err := exec.LookPath("sleep")
-	require.NoError(t, err)
+	other := filepath.Join(t.TempDir(), "other")
+	require.NoError(t, os.WriteFile(other, []byte("#!/bin/sh\necho \"unknown flag: $1\" >&2\nexit 2\n"), 0o700)) //nolint:gosec // it is a program
 	buildUnstored(t)
 	tripod, err := env.StartTripod(t.Context(), framework.TripodOptions{Args: []string{
 		"--service=wardle=" + env.Binary("wardle"),
@@ -61,7 +60,7 @@ func TestUpRunsServices(t *testing.T) {
 		}
 		return err
 	})
-	for replica, want := range map[string]string{"broken-0": "it is broken", "silent-0": "does not listen yet at --probe-bind-address", "other-0": "--service-ca-file"} {
+	for replica, want := range map[string]string{"broken-0": "it is broken", "silent-0": "does not listen yet at --probe-bind-address", "other-0": "unknown flag: --"} {
 		framework.Eventually(t, "the status says why "+replica+" is not ready", func(ctx context.Context) error {
 			status, err := tripod.Component(ctx, replica)
 			if err == nil && (status.Ready || !strings.Contains(status.Message, want)) {
