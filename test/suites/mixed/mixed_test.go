@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -169,12 +170,29 @@ func (c *cluster) obeysPolicy(t *testing.T) {
 func (c *cluster) losesNothing(t *testing.T) {
 	client := traffic.NewClient(t, c.Admin(), 2)
 	path := "/apis/wardle.example.com/v1beta1/namespaces/" + c.namespace + "/flunders"
+	list := func(ctx context.Context) error {
+		answer, err := client.Send(ctx, http.MethodGet, path, nil)
+		if err == nil {
+			err = answer.Expect(http.StatusOK)
+		}
+		return err
+	}
+	leaving := c.Replica("wardle-1")
+	before := c.answers(t, leaving)
+	framework.Eventually(t, "both replicas serve, and the one that stops has answered", func(ctx context.Context) error {
+		if err := list(ctx); err != nil {
+			return err
+		}
+		serving, err := c.Metric(ctx, "aggregator-0", "tripod_backend_endpoints", "backend=wardle", "state=serving")
+		if answered := c.answers(t, leaving) - before; err == nil && (serving != 2 || answered == 0) {
+			err = fmt.Errorf("%v replicas serve, and %s has answered %v requests", serving, leaving.Name, answered)
+		}
+		return err
+	})
 	stopped := make(chan error, 1)
-	go func() { stopped <- c.Replica("wardle-1").Stop() }()
+	go func() { stopped <- leaving.Stop() }()
 	for requests := 0; ; requests++ {
-		answer, err := client.Send(t.Context(), http.MethodGet, path, nil)
-		require.NoError(t, err)
-		require.Equal(t, http.StatusOK, answer.Code, "after %d requests: %s", requests, answer.Body)
+		require.NoError(t, list(t.Context()), "after %d requests", requests)
 		select {
 		case err := <-stopped:
 			require.NoError(t, err)
@@ -183,4 +201,12 @@ func (c *cluster) losesNothing(t *testing.T) {
 		default:
 		}
 	}
+}
+
+// answers returns how many requests a replica has answered.
+func (c *cluster) answers(t *testing.T, r *framework.Replica) float64 {
+	t.Helper()
+	answers, err := c.Metric(t.Context(), "aggregator-0", "tripod_backend_requests_total", "endpoint="+strings.TrimPrefix(r.URL, "https://"), "code=2xx")
+	require.NoError(t, err)
+	return answers
 }
