@@ -70,6 +70,7 @@ type legs struct {
 
 // failover is what clients see when one of two replicas dies.
 type failover struct {
+	// Requests ended after the death, and Failed of them failed.
 	Requests, Failed int64
 	// Seconds are from the death to the last failed request. Endless is set if requests still fail at the end.
 	Seconds float64
@@ -197,7 +198,7 @@ func (c *cluster) addSampleServer(ctx context.Context) error {
 // failOver kills a replica of the API service while clients read.
 func (f *fixture) failOver(ctx context.Context) (failover, error) {
 	var result failover
-	var failed, last atomic.Int64
+	var ended, failed, last atomic.Int64
 	get := gets(flunders, f.clients[certificates])
 	read := func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, failoverTimeout)
@@ -206,6 +207,7 @@ func (f *fixture) failOver(ctx context.Context) (failover, error) {
 			failed.Add(1)
 			last.Store(time.Now().UnixNano())
 		}
+		ended.Add(1)
 		return nil
 	}
 	done := make(chan *load.Result, 1)
@@ -219,12 +221,12 @@ func (f *fixture) failOver(ctx context.Context) (failover, error) {
 		return result, errors.Join(fmt.Errorf("%d requests failed before it", n), (<-done).Error)
 	}
 	victim := f.replicas[0]
-	died := time.Now()
+	before, died := ended.Load(), time.Now()
 	if err := victim.Signal(syscall.SIGKILL); err != nil {
 		return result, errors.Join(err, (<-done).Error)
 	}
 	<-victim.Done()
-	result.Requests = (<-done).Requests
+	result.Requests = (<-done).Requests - before
 	result.Failed = failed.Load()
 	if result.Failed > 0 {
 		result.Seconds = max(time.Unix(0, last.Load()).Sub(died).Seconds(), 0)
