@@ -20,6 +20,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/certs"
 	"github.com/tripod-k8s/tripod/internal/certs/privatedir"
 	"github.com/tripod-k8s/tripod/internal/service/atomicfile"
+	"github.com/tripod-k8s/tripod/local/names"
 	"github.com/tripod-k8s/tripod/local/process"
 	"github.com/tripod-k8s/tripod/local/replicas"
 )
@@ -29,25 +30,15 @@ import (
 //go:embed stages.yaml
 var Stages []byte
 
-// The components, as `tripod status` shows them.
-const (
-	Manager   = "controller-manager"
-	Scheduler = "scheduler"
-	Kwok      = "kwok"
-)
-
-// Components are all components that are no services.
-var Components = []string{Manager, Scheduler, Kwok}
-
 // Program returns the path of the binary with kube-controller-manager and kube-scheduler.
 func Program() (string, error) { return replicas.Binary("tripod-controllers") }
 
 // KwokProgram returns the path of kwok, which is beside tripod or in the PATH.
 func KwokProgram() (string, error) {
-	if path, err := replicas.Binary(Kwok); err == nil {
+	if path, err := replicas.Binary(names.Kwok); err == nil {
 		return path, nil
 	}
-	path, err := exec.LookPath(Kwok)
+	path, err := exec.LookPath(names.Kwok)
 	if err != nil {
 		return "", errors.New("--kwok-nodes needs kwok, beside tripod or in the PATH: see https://kwok.sigs.k8s.io, or run make controllers in a checkout")
 	}
@@ -73,7 +64,7 @@ type Config struct {
 }
 
 // users are whom RBAC knows the components by.
-var users = map[string]string{Manager: user.KubeControllerManager, Scheduler: user.KubeScheduler}
+var users = map[string]string{names.Manager: user.KubeControllerManager, names.Scheduler: user.KubeScheduler}
 
 // Ensure makes and renews the certificates and kubeconfigs of the controllers. They read new ones by themselves.
 func (c Config) Ensure(authority *certs.Authority) error {
@@ -121,7 +112,7 @@ func (c Config) Processes() ([]process.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	manager, err := c.process(Manager, path, "kube-controller-manager",
+	manager, err := c.process(names.Manager, path, "kube-controller-manager",
 		"--use-service-account-credentials=true",
 		"--service-account-private-key-file="+c.Store.KeyFile(c.ServiceAccounts),
 		"--root-ca-file="+c.Store.CertFile(c.Authority),
@@ -133,7 +124,7 @@ func (c Config) Processes() ([]process.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	scheduler, err := c.process(Scheduler, path, "kube-scheduler")
+	scheduler, err := c.process(names.Scheduler, path, "kube-scheduler")
 	return []process.Process{manager, scheduler}, err
 }
 
@@ -189,11 +180,11 @@ func (c Config) KwokProcess() (process.Process, error) {
 		return process.Process{}, err
 	}
 	return process.Process{
-		Component:   Kwok,
-		Replica:     Kwok + "-0",
+		Component:   names.Kwok,
+		Replica:     names.Kwok + "-0",
 		Path:        path,
 		Args:        append(KwokArgs(c.Kubeconfig, takeOver, stages), "--server-address="+port.Address()),
-		Output:      c.Log(Kwok + "-0"),
+		Output:      c.Log(names.Kwok + "-0"),
 		Address:     "http://" + port.Address(),
 		BeforeStart: port.Release,
 		Ready:       process.NewProbe("http://"+port.Address()+"/healthz", nil).Ready,

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tripod-k8s/tripod/internal/certs"
+	"github.com/tripod-k8s/tripod/local/names"
 )
 
 func TestComponentsHaveRightsOfTheirOwn(t *testing.T) {
@@ -26,7 +27,7 @@ func TestComponentsHaveRightsOfTheirOwn(t *testing.T) {
 	require.NoError(t, err)
 	config := Config{Store: store, Authority: "ca", ServiceAccounts: "sa", URL: "https://127.0.0.1:6443", Directory: filepath.Join(t.TempDir(), "controllers")}
 	require.NoError(t, config.Ensure(authority))
-	for component, name := range map[string]string{Manager: "system:kube-controller-manager", Scheduler: "system:kube-scheduler"} {
+	for component, name := range map[string]string{names.Manager: "system:kube-controller-manager", names.Scheduler: "system:kube-scheduler"} {
 		client, err := clientcmd.BuildConfigFromFlags("", config.kubeconfig(component))
 		require.NoError(t, err)
 		assert.Equal(t, "https://127.0.0.1:6443", client.Host)

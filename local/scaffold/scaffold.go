@@ -16,7 +16,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/local/names"
 )
 
 // APIService says what a module is to serve.
@@ -51,7 +51,7 @@ var (
 
 // Complete fills in what is not given, and returns the first thing that is wrong.
 func (s *APIService) Complete() error {
-	for _, validate := range []func() error{s.validateName, s.validateGroup, s.validateVersion, s.validateKind} {
+	for _, validate := range []func() error{func() error { return names.ValidateService(s.Name) }, s.validateGroup, s.validateVersion, s.validateKind} {
 		if err := validate(); err != nil {
 			return err
 		}
@@ -62,13 +62,6 @@ func (s *APIService) Complete() error {
 		return err
 	}
 	return s.validateModule()
-}
-
-func (s *APIService) validateName() error {
-	if s.Name == "etcd" {
-		return fmt.Errorf("%q is a process of tripod up: choose another name", s.Name)
-	}
-	return addresses.ValidateName(s.Name)
 }
 
 func (s *APIService) validateGroup() error {

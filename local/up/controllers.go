@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tripod-k8s/tripod/local/controllers"
+	"github.com/tripod-k8s/tripod/local/names"
 	"github.com/tripod-k8s/tripod/local/process"
 )
 
@@ -20,7 +21,7 @@ func (o *Options) controllers() bool { return o.Controllers || o.KwokNodes > 0 }
 // longestName is the length of the longest name of a replica, except for those of further API services.
 func (o *Options) longestName() int {
 	if o.controllers() {
-		return len(controllers.Manager + "-0")
+		return len(names.Manager + "-0")
 	}
 	return len("extensions-0")
 }

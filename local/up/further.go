@@ -13,8 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tripod-k8s/tripod/internal/hop/addresses"
-	"github.com/tripod-k8s/tripod/local/controllers"
+	"github.com/tripod-k8s/tripod/local/names"
 	"github.com/tripod-k8s/tripod/local/process"
 	"github.com/tripod-k8s/tripod/local/replicas"
 )
@@ -27,10 +26,11 @@ func (o *Options) furtherServices() (map[string]string, error) {
 		if !ok || path == "" {
 			return nil, fmt.Errorf("--service %q is not of the form NAME=PATH", given)
 		}
-		if err := addresses.ValidateName(name); err != nil {
+		ours := o.Search && name == names.Search
+		if err := names.ValidateService(name); err != nil && !ours {
 			return nil, fmt.Errorf("--service: %w", err)
 		}
-		if _, twice := programs[name]; twice || name == etcd || slices.Contains(controllers.Components, name) {
+		if programs[name] != "" {
 			return nil, fmt.Errorf("--service: there is a process %q already: choose another name", name)
 		}
 		info, err := os.Stat(path)

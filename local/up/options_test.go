@@ -55,12 +55,16 @@ func TestValidate(t *testing.T) {
 		{name: "other groups in one", change: func(o *Options) { o.ExtensionsArgs = []string{"--runtime-config=api/all=true"} },
 			want: "--runtime-config must be the same for all services"},
 		{name: "further services", change: func(o *Options) {
-			o.Services, o.ServiceArgs = []string{"wardle=/bin/sh", "search=/bin/sh"}, []string{"wardle=--v=4"}
+			o.Services, o.ServiceArgs = []string{"wardle=/bin/sh", "books=/bin/sh"}, []string{"wardle=--v=4"}
 		}},
 		{name: "a service without a path", change: func(o *Options) { o.Services = []string{"wardle"} }, want: `--service "wardle" is not of the form NAME=PATH`},
 		{name: "a service of Tripod", change: func(o *Options) { o.Services = []string{"core=/bin/sh"} }, want: `--service: "core" is a service of Tripod itself`},
 		{name: "a service with the name of another process", change: func(o *Options) { o.Services = []string{"etcd=/bin/sh"} },
-			want: `--service: there is a process "etcd" already`},
+			want: `--service: "etcd" is a process of tripod up`},
+		{name: "a service with the name of search", change: func(o *Options) { o.Services = []string{"search=/bin/sh"} },
+			want: `--service: "search" is a process of tripod up`},
+		{name: "search, and a service with its name", change: func(o *Options) { o.Search, o.Services = true, []string{"search=/bin/sh", "search=/bin/sh"} },
+			want: `--service: there is a process "search" already`},
 		{name: "a service whose name is no label", change: func(o *Options) { o.Services = []string{"a/b=/bin/sh"} }, want: `--service: "a/b" is not the name of a service`},
 		{name: "a service twice", change: func(o *Options) { o.Services = []string{"a=/bin/sh", "a=/bin/sh"} }, want: `--service: there is a process "a" already`},
 		{name: "a program that is missing", change: func(o *Options) { o.Services = []string{"a=/missing"} }, want: "--service a: stat /missing: no such file"},

@@ -15,12 +15,13 @@ import (
 
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/local/etcd/embedded"
+	"github.com/tripod-k8s/tripod/local/names"
 	"github.com/tripod-k8s/tripod/local/process"
 	"github.com/tripod-k8s/tripod/local/replicas"
 )
 
 const (
-	etcd = "etcd"
+	etcd = names.Etcd
 	// stopTimeout is longer than a service takes to end its watches and stop.
 	stopTimeout = 30 * time.Second
 	// noticeTime is longer than services take to reload the backends file.

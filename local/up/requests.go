@@ -20,7 +20,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"github.com/tripod-k8s/tripod/local/controllers"
+	"github.com/tripod-k8s/tripod/local/names"
 )
 
 const (
@@ -60,7 +60,7 @@ func addCounts(statuses []Status, counts requestCounts) {
 	totals := map[string]int64{}
 	for k := range statuses {
 		s := &statuses[k]
-		if s.Component == etcd || slices.Contains(controllers.Components, s.Component) {
+		if slices.Contains(names.Processes, s.Component) {
 			continue
 		}
 		var n int64
