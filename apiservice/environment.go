@@ -6,7 +6,6 @@ package apiservice
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -38,12 +36,12 @@ type Hook struct {
 	Run  func(context.Context, *Environment) error
 }
 
-// ReadyCheck is a condition without which a replica cannot serve, such as that its database answers. It runs every half second, and whenever somebody
-// asks for /readyz.
+// ReadyCheck is a condition without which a replica cannot serve, such as that its database answers. While somebody asks, as the aggregators do, it
+// runs once in half a second at most.
 type ReadyCheck struct {
 	// Name is the name of the check in /readyz: lower case, with "-".
 	Name string
-	// Check returns what is wrong. It heeds the context.
+	// Check returns what is wrong. It heeds the context, which ends after a second. Who asks learns the name only: the log has the error.
 	Check func(context.Context, *Environment) error
 }
 
@@ -134,7 +132,7 @@ func (e *Environment) install(server *genericapiserver.GenericAPIServer, hooks [
 	}
 	for _, c := range checks {
 		if err == nil {
-			err = server.AddReadyzChecks(healthz.NamedCheck(c.Name, func(req *http.Request) error { return c.Check(req.Context(), e) }))
+			err = server.AddReadyzChecks(newShared(c, e))
 		}
 	}
 	return err

@@ -74,6 +74,9 @@ func (o *FurtherBackends) find() (map[string]addresses.Service, []error) {
 		if err := service.Balance.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("--%s %s: %w", backendBalanceFlag, name, err))
 		}
+		if _, limited := groups[name]; limited && len(service.Groups) == 0 {
+			errs = append(errs, fmt.Errorf("--%s %s: name a group", backendGroupsFlag, name)) // none would be no limit
+		}
 		if err := addresses.ValidateGroups(service.Groups); err != nil {
 			errs = append(errs, fmt.Errorf("--%s %s: %w", backendGroupsFlag, name, err))
 		}

@@ -87,6 +87,10 @@ func TestFurtherBackends(t *testing.T) {
 			flags: FurtherBackends{Servers: []string{"wardle=https://h"}, GRPC: []string{"wardle=h:1"}, Groups: []string{"wardel=a.example.com"}},
 			wrong: "--backend-groups: there is no --backend wardel=URL",
 		},
+		"no group": {
+			flags: FurtherBackends{Servers: []string{"wardle=https://h"}, GRPC: []string{"wardle=h:1"}, Groups: []string{"wardle="}},
+			wrong: `--backend-groups wardle: name a group`,
+		},
 		"a group that is no name": {
 			flags: FurtherBackends{Servers: []string{"wardle=https://h"}, GRPC: []string{"wardle=h:1"}, Groups: []string{"wardle=apps/v1"}},
 			wrong: `--backend-groups wardle: "apps/v1" is not the name of an API group`,

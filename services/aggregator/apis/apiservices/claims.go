@@ -34,8 +34,13 @@ func (r *Registrar) mayHave(backend string, gv schema.GroupVersion) bool {
 	case backend == upstream.Extensions:
 		return true // as in kube-apiserver, CRDs may add versions to a group of core
 	}
-	given, limited := r.Groups[backend]
-	return !Builtin(gv.Group) && !r.ofCore[gv.Group] && (!limited || slices.Contains(given, gv.Group))
+	return !Builtin(gv.Group) && !r.ofCore[gv.Group] && r.given(backend, gv.Group)
+}
+
+// given reports whether a further backend is not kept from a group.
+func (r *Registrar) given(backend, group string) bool {
+	groups, limited := r.Groups[backend]
+	return !limited || slices.Contains(groups, group)
 }
 
 // refuse logs that a backend does not get a group-version. The caller holds the mutex.
@@ -180,8 +185,8 @@ func (r *Registrar) mayUpdate(service *apiregistrationv1.APIService) bool {
 	return owner == "" || r.backendOf(service) == owner // without an owner it is built in
 }
 
-// strangersMayStay is for how long an APIService stays at least whose backend is not configured here. Other aggregators may have it already, or
-// still, while they are replaced. The controller looks again at each resync.
+// strangersMayStay is for how long an APIService stays at least whose backend is not configured here, or not for that group. Other aggregators may
+// have it already, or still, while they are replaced. The controller looks again at each resync.
 const strangersMayStay = 5 * time.Minute
 
 func (r *Registrar) mayDelete(name string) bool {
@@ -191,7 +196,7 @@ func (r *Registrar) mayDelete(name string) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if ref := service.Spec.Service; ref != nil && ref.Namespace == trust.Namespace && !r.Backends.Has(ref.Name) {
+	if ref := service.Spec.Service; ref != nil && ref.Namespace == trust.Namespace && (!r.Backends.Has(ref.Name) || !r.given(ref.Name, service.Spec.Group)) {
 		return time.Since(service.CreationTimestamp.Time) > strangersMayStay
 	}
 	return r.ownerOf(groupVersionOf(service)) == ""

@@ -102,6 +102,20 @@ func TestAServiceHasOnlyTheGroupsThatItIsGiven(t *testing.T) {
 	assert.Equal(t, map[string]string{nameOf(flunders): "wardle", nameOf(other): "search"}, registration.registered())
 }
 
+// TestAServiceThatGetsAnotherGroupKeepsIt has an aggregator that does not know yet what another one allows.
+func TestAServiceThatGetsAnotherGroupKeepsIt(t *testing.T) {
+	fresh, old := stored(flunders, "wardle"), stored(flunders, "wardle")
+	fresh.CreationTimestamp = metav1.Now()
+	old.CreationTimestamp = metav1.NewTime(time.Now().Add(-2 * strangersMayStay))
+	for service, stays := range map[*apiregistrationv1.APIService]bool{fresh: true, old: false} {
+		r := newRegistrar(t, newRecorder(), true, service)
+		r.Groups = map[string][]string{"wardle": {"other.example.com"}}
+		r.Set("core", coreServes)
+		r.Set("wardle", []schema.GroupVersion{flunders})
+		assert.Equal(t, !stays, r.mayDelete(service.Name))
+	}
+}
+
 func TestAGroupVersionStaysWithTheFirstWhoHasIt(t *testing.T) {
 	served := []schema.GroupVersion{flunders}
 	type claim struct {

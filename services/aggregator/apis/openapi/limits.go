@@ -88,8 +88,15 @@ const maxKinds = 64 << 10
 
 // kinds reports whether clients may find the kinds of a definition.
 func (l limits) kinds(text []byte, unmarshal func([]byte, any) error) bool {
-	var kinds []schema.GroupVersionKind
-	return len(text) <= maxKinds && unmarshal(text, &kinds) == nil && !slices.ContainsFunc(kinds, func(kind schema.GroupVersionKind) bool { return !l.shown[kind.GroupVersion()] })
+	var kinds []map[string]string // in a struct, encoding/json would also take Group for group
+	return len(text) <= maxKinds && unmarshal(text, &kinds) == nil && !slices.ContainsFunc(kinds, func(kind map[string]string) bool {
+		for key := range kind {
+			if key != "group" && key != "version" && key != "kind" {
+				return true
+			}
+		}
+		return !l.shown[schema.GroupVersion{Group: kind["group"], Version: kind["version"]}]
+	})
 }
 
 func unmarshalYAML(text []byte, into any) error { return yaml.Unmarshal(text, into) }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	openapi_v2 "github.com/google/gnostic-models/openapiv2"
@@ -114,6 +115,24 @@ func TestAServiceOfOthersDocumentsOnlyWhatItServes(t *testing.T) {
 		assert.NotContains(t, w.Body.String(), `"api/v1"`)
 		assert.NotContains(t, w.Body.String(), `"apis/apps`)
 	})
+}
+
+func TestKindsAreReadAsClientsReadThem(t *testing.T) {
+	l := limits{shown: map[schema.GroupVersion]bool{{Group: "wardle.example.com", Version: "v1"}: true}}
+	for text, want := range map[string]bool{
+		`[{"group":"wardle.example.com","version":"v1","kind":"Flunder"}]`: true,
+		`[]`: true,
+		`[{"group":"apps","version":"v1","kind":"Deployment"}]`:                                                 false,
+		`[{"group":"wardle.example.com","version":"v1","kind":"A"},{"group":"apps","version":"v1","kind":"B"}]`: false,
+		`[{"group":"apps","version":"v1","kind":"Deployment","Group":"wardle.example.com","Version":"v1"}]`:     false,
+		`[{"Group":"wardle.example.com","Version":"v1","kind":"Deployment"}]`:                                   false,
+		`[{"group":"wardle.example.com","version":{"v1":true},"kind":"Flunder"}]`:                               false,
+		`{"group":"wardle.example.com","version":"v1","kind":"Flunder"}`:                                        false,
+		`[{"group":"wardle.example.com","version":"v1","kind":"` + strings.Repeat("a", maxKinds) + `"}]`:        false,
+	} {
+		assert.Equal(t, want, l.kinds([]byte(text), json.Unmarshal), "%.200s", text)
+		assert.Equal(t, want, l.kinds([]byte(text), unmarshalYAML), "%.200s in YAML", text)
+	}
 }
 
 // FuzzLimits limits whatever a service may send. What is left is about what it serves, and is a document.

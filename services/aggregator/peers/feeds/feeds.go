@@ -64,8 +64,9 @@ type Follower struct {
 
 	mu       sync.Mutex
 	replicas map[string]*replica
-	// served is the last argument of OnServed, or nil.
+	// served is the last argument of OnServed, and told is true once there was one. A backend may serve nothing.
 	served []schema.GroupVersion
+	told   bool
 	// agreed is true once a replica had the settings of this process.
 	agreed bool
 }
@@ -161,7 +162,7 @@ func (f *Follower) CallsWebhookAt(path string) (calls, heard bool) {
 func (f *Follower) Heard() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.served != nil
+	return f.told
 }
 
 // hear handles a message.
@@ -240,9 +241,9 @@ func (f *Follower) sum() (now []schema.GroupVersion, news bool) {
 	now = slices.SortedFunc(maps.Keys(served), func(a, b schema.GroupVersion) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version))
 	})
-	news = heard && (f.served == nil || !slices.Equal(now, f.served))
+	news = heard && (!f.told || !slices.Equal(now, f.served))
 	if news {
-		f.served = now
+		f.served, f.told = now, true
 	}
 	return now, news
 }
