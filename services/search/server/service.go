@@ -114,11 +114,26 @@ func (s *search) start(ctx context.Context, e *apiservice.Environment) error {
 		if hub != nil {
 			group.StartWithContext(ctx, hub.Run)
 		}
+		group.StartWithContext(ctx, s.analyze)
 		define(ctx, client)
 		members.New(client, s.hub, s.store).Run(ctx)
 		group.Wait()
 	}()
 	return nil
+}
+
+// analyze lets the database look at its tables: soon, when a first list is complete, and then from time to time.
+func (s *search) analyze(ctx context.Context) {
+	for pause := time.Minute; ; pause = time.Hour {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		if err := s.store.Analyze(ctx); err != nil && ctx.Err() == nil {
+			klog.ErrorS(err, "The database cannot look at its tables, so searches may be slow")
+		}
+	}
 }
 
 // define creates the definitions of PediaClusters. It returns when they are there, or the context ends.

@@ -1,0 +1,123 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tripod-k8s/tripod/services/search/query"
+)
+
+// documented are the queries of docs/search.md, and the index by which SQLite finds objects.
+var documented = map[string]string{
+	"":                                    "objects_order",
+	"labelSelector=app%3Da7":              "labels USING PRIMARY KEY",
+	"clusters=east":                       "sqlite_autoindex_objects",
+	"clusters=east&namespaces=default":    "sqlite_autoindex_objects",
+	"namespaces=default":                  "objects_order",
+	"names=web-1":                         "objects_name",
+	"ownerName=web-1&ownerSeniority=1":    "objects_name",
+	"ownerUID=u7":                         "w0 USING PRIMARY KEY",
+	"since=2026-11-23":                    "objects_",
+	"orderby=created_at+desc,name":        "objects_",
+	"fieldSelector=status.phase%3DFailed": "objects_order",
+	"fieldSelector=spec.list[].image%3Dx": "objects_order",
+	"limit=500&continue=1000":             "objects_order",
+	"labelSelector=search.clusterpedia.io%2Ffuzzy-name%3Dwe":                       "objects_order",
+	"labelSelector=search.clusterpedia.io%2Fnamespaces+notin+(kube-system)":        "objects_order",
+	"ownerName=web-1&ownerGR=deployments.apps&ownerSeniority=1&clusters=east,west": "objects_name",
+}
+
+// crowd writes so many objects that indexes count.
+func crowd(t *testing.T, s *Store) {
+	t.Helper()
+	for _, cluster := range []string{"east", "west"} {
+		for _, kind := range []Kind{deployments, pods} {
+			stream := openStream(t, s, cluster, kind)
+			for b := range 8 {
+				var batch Batch
+				for i := range 500 {
+					n := b*500 + i
+					o := object(fmt.Sprint("ns", n%40), fmt.Sprint("web-", n), "1")
+					o.CreatedAt = int64(1_700_000_000 + n)
+					o.Labels = map[string]string{"app": fmt.Sprint("a", n%500)}
+					o.Owners = []string{fmt.Sprint("u", n/3)}
+					batch.Changes = append(batch.Changes, Change{Object: o})
+				}
+				require.NoError(t, s.Write(t.Context(), stream, batch))
+			}
+		}
+	}
+	require.NoError(t, s.Analyze(t.Context()))
+}
+
+func TestDocumentedQueriesUseAnIndex(t *testing.T) {
+	each(t, func(t *testing.T, s *Store) {
+		crowd(t, s)
+		for text, index := range documented {
+			values, err := url.ParseQuery(text)
+			require.NoError(t, err)
+			q, err := query.Parse(values)
+			require.NoError(t, err)
+			require.NoError(t, s.reading(t.Context(), func(tx *transaction) error {
+				b := &search{dialect: tx.dialect, q: q}
+				if b.kinds, err = tx.kindIDs(t.Context(), []schema.GroupVersionResource{pods.GroupVersionResource}); err != nil {
+					return err
+				}
+				if b.clusters, err = tx.clusterIDs(t.Context(), q.Clusters); err != nil {
+					return err
+				}
+				plan := planOf(t, tx, b.objects())
+				switch tx.dialect {
+				case sqlite:
+					assert.NotRegexp(t, `SCAN (o|p0|w0|l)\b`, plan, text)
+					assert.Contains(t, strings.ReplaceAll(plan, "SEARCH l USING", "SEARCH labels USING"), index, text)
+				case postgres: // half of the objects are pods, so it may read all of them
+					assert.NotRegexp(t, `Seq Scan on owners`, plan, text)
+				default:
+					assert.NotRegexp(t, `(?m)^(p0|w0|l) ALL`, plan, text)
+				}
+				return nil
+			}))
+		}
+	})
+}
+
+// planOf returns how the database would run a statement.
+func planOf(t *testing.T, tx *transaction, s *statement) string {
+	t.Helper()
+	explain := "EXPLAIN "
+	if tx.dialect == sqlite {
+		explain = "EXPLAIN QUERY PLAN "
+	}
+	rows, err := tx.tx.Query(explain+s.text.String(), s.args...)
+	require.NoError(t, err)
+	defer rows.Close()
+	columns, err := rows.Columns()
+	require.NoError(t, err)
+	var plan strings.Builder
+	for rows.Next() {
+		values, into := make([]any, len(columns)), make([]any, len(columns))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		require.NoError(t, rows.Scan(into...))
+		switch tx.dialect {
+		case mysqlFamily:
+			fmt.Fprintf(&plan, "%s %s %s\n", values[2], values[3], values[5])
+		default:
+			fmt.Fprintf(&plan, "%v\n", values[len(values)-1])
+		}
+	}
+	require.NoError(t, rows.Err())
+	return plan.String()
+}
