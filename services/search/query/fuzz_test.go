@@ -1,0 +1,49 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package query
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// FuzzParameters has clients send parameters. What is accepted must be fit for the paths and the columns of SQL.
+func FuzzParameters(f *testing.F) {
+	for _, query := range []string{
+		"", "limit=5&continue=3", "orderby=name+desc,cluster", "fieldSelector=spec.containers[].image%3Dnginx", `fieldSelector=a['b/c']."d"[3]+in+("x",+y)`,
+		"labelSelector=search.clusterpedia.io%2Forderby+in+(name_desc,cluster),a%3Db", "ownerName=web&ownerSeniority=2&since=2026-01-01",
+	} {
+		f.Add(query)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		values, err := url.ParseQuery(text)
+		if err != nil {
+			return
+		}
+		q, err := Parse(values)
+		if err != nil {
+			return
+		}
+		for _, order := range q.Order {
+			if !slices.Contains(columns, order.Column) {
+				t.Errorf("column %q", order.Column)
+			}
+		}
+		for _, field := range q.Fields {
+			if len(field.Path) == 0 || field.Path[0].List() {
+				t.Errorf("path %v", field.Path)
+			}
+			for _, step := range field.Path {
+				if strings.ContainsAny(step.Name, "\"\\\x00") || step.List() && step.Index < -1 {
+					t.Errorf("step %+v", step)
+				}
+			}
+		}
+		if q.Limit < 0 || q.Offset < 0 || q.Owner != nil && (q.Owner.Seniority < 0 || q.Owner.Seniority > maxSeniority) {
+			t.Errorf("numbers of %+v", q)
+		}
+	})
+}
