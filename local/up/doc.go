@@ -9,6 +9,8 @@
 //	DATA_DIR/etcd/                 data of the embedded etcd
 //	DATA_DIR/logs/REPLICA.log      what each process logs
 //	DATA_DIR/backends.yaml         where the replicas of core and extensions are, for their clients
+//	DATA_DIR/controllers/          kubeconfigs and stages of the controllers
+//	DATA_DIR/search.db             the database of search, if it has no other
 //	DATA_DIR/lock                  locked while the instance runs; holds its process id
 //	DATA_DIR/tripod.sock           serves `tripod status` and `tripod scale`
 package up

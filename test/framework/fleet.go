@@ -52,7 +52,7 @@ type FleetOptions struct {
 type ReplicaOptions struct {
 	// Name is the service and a number, such as core-1.
 	Name string
-	// Binary is the program of a further API service.
+	// Binary is the path of the program of this replica. The default is that of the service in FleetOptions.Binaries, or in bin/.
 	Binary string
 	// EtcdURL is the URL of the etcd of this replica, by default that of the fleet.
 	EtcdURL string
