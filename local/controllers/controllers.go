@@ -25,7 +25,8 @@ import (
 	"github.com/tripod-k8s/tripod/local/replicas"
 )
 
-// Stages tell kwok how nodes and pods change: a node is ready, a pod runs at once, and is gone at once when it is deleted.
+// Stages tell kwok how nodes and pods change: a node is ready, a pod runs at once, and is gone at once when it is deleted. They also disable what kwok
+// would serve to everybody on this machine.
 //
 //go:embed stages.yaml
 var Stages []byte
@@ -50,15 +51,14 @@ const server = "controllers"
 
 // Config says what the controllers need.
 type Config struct {
-	// Store has the cluster's CA and the key that signs the tokens of ServiceAccounts, by these names.
-	Store                      *certs.Store
-	Authority, ServiceAccounts string
+	// Store has the cluster's CA, the key that signs the tokens of ServiceAccounts, and the certificate of an administrator, by these names. kwok is
+	// the administrator.
+	Store                                     *certs.Store
+	Authority, ServiceAccounts, Administrator string
 	// URL is where the API is served.
 	URL string
 	// Directory is for the files of the controllers.
 	Directory string
-	// Kubeconfig is that of an administrator, for kwok.
-	Kubeconfig string
 	// Log returns the log of a replica.
 	Log func(replica string) process.Output
 }
@@ -81,22 +81,22 @@ func (c Config) Ensure(authority *certs.Authority) error {
 		return err
 	}
 	for component := range users {
-		if err := c.writeKubeconfig(component); err != nil {
+		if err := c.writeKubeconfig(component, component); err != nil {
 			return err
 		}
 	}
-	return nil
+	return c.writeKubeconfig(names.Kwok, c.Administrator)
 }
 
 func (c Config) kubeconfig(component string) string {
 	return filepath.Join(c.Directory, component+".kubeconfig")
 }
 
-// writeKubeconfig writes a kubeconfig that names files, so that its reader notices when they change.
-func (c Config) writeKubeconfig(component string) error {
+// writeKubeconfig writes a kubeconfig that names files, those of a certificate, so that its reader notices when they change.
+func (c Config) writeKubeconfig(component, certificate string) error {
 	config := clientcmdapi.NewConfig()
 	config.Clusters[component] = &clientcmdapi.Cluster{Server: c.URL, CertificateAuthority: c.Store.CertFile(c.Authority)}
-	config.AuthInfos[component] = &clientcmdapi.AuthInfo{ClientCertificate: c.Store.CertFile(component), ClientKey: c.Store.KeyFile(component)}
+	config.AuthInfos[component] = &clientcmdapi.AuthInfo{ClientCertificate: c.Store.CertFile(certificate), ClientKey: c.Store.KeyFile(certificate)}
 	config.Contexts[component] = &clientcmdapi.Context{Cluster: component, AuthInfo: component}
 	config.CurrentContext = component
 	data, err := clientcmd.Write(*config)
@@ -112,24 +112,40 @@ func (c Config) Processes() ([]process.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	manager, err := c.process(names.Manager, path, "kube-controller-manager",
-		"--use-service-account-credentials=true",
-		"--service-account-private-key-file="+c.Store.KeyFile(c.ServiceAccounts),
-		"--root-ca-file="+c.Store.CertFile(c.Authority),
-		"--cluster-signing-cert-file="+c.Store.CertFile(c.Authority),
-		"--cluster-signing-key-file="+c.Store.KeyFile(c.Authority),
-		"--controllers=*,bootstrap-signer-controller,token-cleaner-controller",
-		"--flex-volume-plugin-dir="+filepath.Join(c.Directory, "flexvolume"), // the default is a directory of root
-	)
+	keys := Keys{CA: c.Store.CertFile(c.Authority), CAKey: c.Store.KeyFile(c.Authority), ServiceAccounts: c.Store.KeyFile(c.ServiceAccounts)}
+	manager, err := c.process(names.Manager, path, "kube-controller-manager", ManagerArgs(c.kubeconfig(names.Manager), c.Directory, keys))
 	if err != nil {
 		return nil, err
 	}
-	scheduler, err := c.process(names.Scheduler, path, "kube-scheduler")
+	scheduler, err := c.process(names.Scheduler, path, "kube-scheduler", SchedulerArgs(c.kubeconfig(names.Scheduler)))
 	return []process.Process{manager, scheduler}, err
 }
 
-// process returns how to run one of the programs. It has no rival, so it elects no leader.
-func (c Config) process(component, path, name string, args ...string) (process.Process, error) {
+// Keys are the files of a cluster's CA, of the key of the CA, and of the key that signs the tokens of ServiceAccounts.
+type Keys struct{ CA, CAKey, ServiceAccounts string }
+
+// ManagerArgs are the flags of a kube-controller-manager without rival. It may write to the directory.
+func ManagerArgs(kubeconfig, directory string, keys Keys) []string {
+	return []string{
+		"--kubeconfig=" + kubeconfig,
+		"--leader-elect=false",
+		"--use-service-account-credentials=true",
+		"--service-account-private-key-file=" + keys.ServiceAccounts,
+		"--root-ca-file=" + keys.CA,
+		"--cluster-signing-cert-file=" + keys.CA,
+		"--cluster-signing-key-file=" + keys.CAKey,
+		"--controllers=*,bootstrap-signer-controller,token-cleaner-controller",
+		"--flex-volume-plugin-dir=" + filepath.Join(directory, "flexvolume"), // the default is a directory of root
+	}
+}
+
+// SchedulerArgs are the flags of a kube-scheduler without rival.
+func SchedulerArgs(kubeconfig string) []string {
+	return []string{"--kubeconfig=" + kubeconfig, "--leader-elect=false"}
+}
+
+// process returns how to run one of the programs with flags, and with those by which it serves its probes and metrics.
+func (c Config) process(component, path, name string, args []string) (process.Process, error) {
 	port, err := replicas.ReservePort()
 	if err != nil {
 		return process.Process{}, err
@@ -145,14 +161,12 @@ func (c Config) process(component, path, name string, args ...string) (process.P
 		Path:      path,
 		Args: append([]string{
 			name,
-			"--kubeconfig=" + c.kubeconfig(component),
 			"--authentication-kubeconfig=" + c.kubeconfig(component),
 			"--authorization-kubeconfig=" + c.kubeconfig(component),
 			"--bind-address=127.0.0.1",
 			"--secure-port=" + port.Number(),
 			"--tls-cert-file=" + c.Store.CertFile(server),
 			"--tls-private-key-file=" + c.Store.KeyFile(server),
-			"--leader-elect=false",
 		}, args...),
 		Output:      c.Log(replica),
 		Address:     port.URL(),
@@ -183,7 +197,7 @@ func (c Config) KwokProcess() (process.Process, error) {
 		Component:   names.Kwok,
 		Replica:     names.Kwok + "-0",
 		Path:        path,
-		Args:        append(KwokArgs(c.Kubeconfig, takeOver, stages), "--server-address="+port.Address()),
+		Args:        append(KwokArgs(c.kubeconfig(names.Kwok), takeOver, stages), "--server-address="+port.Address()),
 		Output:      c.Log(names.Kwok + "-0"),
 		Address:     "http://" + port.Address(),
 		BeforeStart: port.Release,

@@ -25,9 +25,11 @@ func TestComponentsHaveRightsOfTheirOwn(t *testing.T) {
 	require.NoError(t, err)
 	authority, err := store.Authority("ca", "kubernetes")
 	require.NoError(t, err)
-	config := Config{Store: store, Authority: "ca", ServiceAccounts: "sa", URL: "https://127.0.0.1:6443", Directory: filepath.Join(t.TempDir(), "controllers")}
+	config := Config{Store: store, Authority: "ca", ServiceAccounts: "sa", Administrator: "admin", URL: "https://127.0.0.1:6443", Directory: filepath.Join(t.TempDir(), "controllers")}
+	_, err = authority.Ensure("admin", certs.Leaf{CommonName: "kubernetes-admin", Client: true})
+	require.NoError(t, err)
 	require.NoError(t, config.Ensure(authority))
-	for component, name := range map[string]string{names.Manager: "system:kube-controller-manager", names.Scheduler: "system:kube-scheduler"} {
+	for component, name := range map[string]string{names.Manager: "system:kube-controller-manager", names.Scheduler: "system:kube-scheduler", names.Kwok: "kubernetes-admin"} {
 		client, err := clientcmd.BuildConfigFromFlags("", config.kubeconfig(component))
 		require.NoError(t, err)
 		assert.Equal(t, "https://127.0.0.1:6443", client.Host)

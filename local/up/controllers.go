@@ -28,8 +28,8 @@ func (o *Options) longestName() int {
 
 func (i *instance) controllers() controllers.Config {
 	return controllers.Config{
-		Store: i.store, Authority: clusterCA, ServiceAccounts: serviceAccounts, URL: i.url(),
-		Directory: i.dataDir.controllers(), Kubeconfig: i.dataDir.Kubeconfig(),
+		Store: i.store, Authority: clusterCA, ServiceAccounts: serviceAccounts, Administrator: admin,
+		URL: i.url(), Directory: i.dataDir.controllers(),
 		Log: func(replica string) process.Output { return process.NewLogFile(i.dataDir.log(replica)) },
 	}
 }

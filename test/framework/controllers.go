@@ -80,24 +80,14 @@ func (c *Cluster) controllerCommands(dir string, options ControllersOptions) ([]
 		return nil, fmt.Errorf("cannot write the stages for kwok: %w", err)
 	}
 	kwok := controllers.KwokArgs(c.Kubeconfig, 40*time.Second, append([]string{ourStages}, options.Stages...)...)
-	limits := []string{}
+	keys := controllers.Keys{CA: c.CAFile(), CAKey: filepath.Join(c.PKI, "ca.key"), ServiceAccounts: filepath.Join(c.PKI, "sa.key")}
+	both := []string{"--secure-port=0"}
 	if options.Unlimited {
-		limits = []string{"--kube-api-qps=-1", "--kube-api-burst=1000"}
+		both = append(both, "--kube-api-qps=-1", "--kube-api-burst=1000")
 	}
 	return []Command{
-		{Name: "kube-controller-manager", Args: append([]string{
-			"--kubeconfig=" + manager,
-			"--use-service-account-credentials=true",
-			"--service-account-private-key-file=" + filepath.Join(c.PKI, "sa.key"),
-			"--root-ca-file=" + c.CAFile(),
-			"--cluster-signing-cert-file=" + c.CAFile(),
-			"--cluster-signing-key-file=" + filepath.Join(c.PKI, "ca.key"),
-			"--controllers=*",
-			"--flex-volume-plugin-dir=" + filepath.Join(dir, "flexvolume"),
-			"--leader-elect=false",
-			"--secure-port=0",
-		}, limits...)},
-		{Name: "kube-scheduler", Args: append([]string{"--kubeconfig=" + scheduler, "--leader-elect=false", "--secure-port=0"}, limits...)},
+		{Name: "kube-controller-manager", Args: append(controllers.ManagerArgs(manager, dir, keys), both...)},
+		{Name: "kube-scheduler", Args: append(controllers.SchedulerArgs(scheduler), both...)},
 		{Name: "kwok", Args: kwok},
 	}, nil
 }

@@ -6,8 +6,10 @@ package controllers_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -48,6 +50,7 @@ func TestUpWithControllers(t *testing.T) {
 		})
 	}
 	scale(client, 3)
+	kwokServesNoDebugging(t, up)
 
 	for _, component := range []string{"scheduler", "controller-manager", "kwok"} {
 		require.NoError(t, up.Kill(t.Context(), component))
@@ -65,4 +68,21 @@ func TestUpWithControllers(t *testing.T) {
 	nodes, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	require.Len(t, nodes.Items, 2)
+}
+
+// kwokServesNoDebugging asks kwok, as everybody on this machine can, for what needs no rights there.
+func kwokServesNoDebugging(t *testing.T, up *framework.Tripod) {
+	t.Helper()
+	kwok, err := up.Component(t.Context(), "kwok")
+	require.NoError(t, err)
+	for path, want := range map[string]int{
+		"/healthz": http.StatusOK, "/debug/pprof/": http.StatusMethodNotAllowed, "/containerLogs/default/web/web": http.StatusMethodNotAllowed,
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, kwok.Address+path, nil)
+		require.NoError(t, err)
+		answer, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		assert.Equal(t, want, answer.StatusCode, path)
+	}
 }
