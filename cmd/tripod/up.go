@@ -66,6 +66,7 @@ same flags from --core-arg and the like. In a flag, {replica} stands for the nam
 	fs.BoolVar(&o.Search, "search", false, "also run search, which copies objects into a database and finds them there")
 	fs.StringVar(&o.SearchDatabase, "search-database", "",
 		"database of --search, as in postgres://USER:PASSWORD@HOST/DATABASE; by default search.db in the data directory, with SQLite")
+	fs.StringVar(&o.SearchDatabaseFile, "search-database-file", "", "file with the value of --search-database, which keeps a password out of the list of processes")
 	fs.BoolVar(&o.LoadBalancer, "lb", false,
 		"serve at --port with a small balancer that spreads TCP connections over the aggregators, which then have ports of their own on loopback")
 	fs.StringSliceVar(&o.EtcdServers, "etcd-servers", nil, "URLs of an etcd for all services, instead of the embedded one")

@@ -38,9 +38,10 @@ type Options struct {
 	// Controllers runs kube-controller-manager and kube-scheduler. KwokNodes is the number of nodes without containers; any run the controllers, too.
 	Controllers bool
 	KwokNodes   int
-	// Search also runs search, as a further API service. SearchDatabase is its --database: a file in DataDir if empty.
-	Search         bool
-	SearchDatabase string
+	// Search also runs search, as a further API service. SearchDatabase is its --database, and SearchDatabaseFile its --database-file. Without both, it
+	// uses a file in DataDir.
+	Search                             bool
+	SearchDatabase, SearchDatabaseFile string
 	// LoadBalancer makes a balancer of TCP connections serve at Port. Without it the aggregators serve clients themselves:
 	// the first one at Port, the second at the next port, and so on.
 	LoadBalancer bool
@@ -79,8 +80,8 @@ func (o *Options) Validate() error {
 	if o.Port < 0 || o.Port > maxPort {
 		return fmt.Errorf("--port %d is not between 0 and %d", o.Port, maxPort)
 	}
-	if o.SearchDatabase != "" && !o.Search {
-		return errors.New("--search-database needs --search")
+	if (o.SearchDatabase != "" || o.SearchDatabaseFile != "") && !o.Search {
+		return errors.New("--search-database and --search-database-file need --search")
 	}
 	if _, err := o.furtherServices(); err != nil {
 		return err
@@ -121,7 +122,7 @@ func (o *Options) Validate() error {
 
 // complete makes paths absolute, because processes with other working directories read them.
 func (o *Options) complete() error {
-	for _, path := range []*string{&o.DataDir, &o.EtcdCAFile, &o.EtcdCertFile, &o.EtcdKeyFile} {
+	for _, path := range []*string{&o.DataDir, &o.SearchDatabaseFile, &o.EtcdCAFile, &o.EtcdCertFile, &o.EtcdKeyFile} {
 		if *path == "" {
 			continue
 		}

@@ -21,13 +21,16 @@ func (o *Options) completeSearch() error {
 	if err != nil {
 		return err
 	}
-	database := o.SearchDatabase
-	if database == "" {
-		database = "sqlite:" + filepath.Join(o.DataDir, "search.db")
+	database := "database=" + o.SearchDatabase
+	switch {
+	case o.SearchDatabaseFile != "":
+		database = "database-file=" + o.SearchDatabaseFile
+	case o.SearchDatabase == "":
+		database = "database=sqlite:" + filepath.Join(o.DataDir, "search.db")
 	}
 	o.Services = append(o.Services, search+"="+program)
 	// The user's own flags come later, and so have precedence.
-	o.ServiceArgs = append([]string{search + "=--database=" + database}, o.ServiceArgs...)
+	o.ServiceArgs = append([]string{search + "=--" + database}, o.ServiceArgs...)
 	_, err = o.furtherServices() // --service may have used the name
 	return err
 }

@@ -5,8 +5,11 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -32,7 +35,7 @@ const Name = "search"
 
 // search is the service while it runs.
 type search struct {
-	database, hub string
+	database, databaseFile, hub string
 
 	// store is there before the first request.
 	store *store.Store
@@ -71,17 +74,38 @@ func Service() apiservice.Service {
 func (s *search) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&s.database, "database", s.database,
 		"Where the objects are kept: sqlite:FILE, postgres://USER:PASSWORD@HOST/DATABASE, or mysql://USER:PASSWORD@HOST/DATABASE for MySQL and MariaDB.")
+	fs.StringVar(&s.databaseFile, "database-file", s.databaseFile,
+		"File with the value of --database, which keeps a password out of the list of processes.")
 	fs.StringVar(&s.hub, "hub-cluster", s.hub, "Name of the cluster that this service is part of. Its objects are copied, too. Empty copies none of them.")
 }
 
 // newCollections opens the store, too: storages are made before anything is served.
 func (s *search) newCollections(*apiservice.Environment) (registryrest.Storage, error) {
-	opened, err := store.Open(s.database)
+	at, err := location(s.database, s.databaseFile)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := store.Open(at)
 	if err != nil {
 		return nil, fmt.Errorf("--database: %w", err)
 	}
 	s.store = opened
 	return NewCollections(opened), nil
+}
+
+// location returns where the database is.
+func location(database, file string) (string, error) {
+	if file == "" {
+		return database, nil
+	}
+	if database != "" {
+		return "", errors.New("--database-file takes the place of --database")
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("--database-file: %w", err)
+	}
+	return strings.TrimSpace(string(data)), nil
 }
 
 func (s *search) checkDatabase(ctx context.Context, _ *apiservice.Environment) error {

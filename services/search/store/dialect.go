@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"runtime"
 	"strings"
 	"time"
@@ -63,6 +64,14 @@ func open(location string) (d dialect, write, read *sql.DB, err error) {
 func openSQLite(path string) (write, read *sql.DB, err error) {
 	if path == "" {
 		return nil, nil, fmt.Errorf("sqlite: needs a file, as in sqlite:/var/lib/search.db")
+	}
+	// Copies of objects are nobody else's. SQLite gives its other files the mode of this one.
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, nil, fmt.Errorf("sqlite: %w", err)
+	}
+	if err := file.Close(); err != nil {
+		return nil, nil, fmt.Errorf("sqlite: %w", err)
 	}
 	options := url.Values{"_txlock": {"immediate"}, "_pragma": {
 		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "journal_mode(WAL)", "synchronous(NORMAL)",
