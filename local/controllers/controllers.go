@@ -182,9 +182,6 @@ func (c Config) KwokProcess() (process.Process, error) {
 	if err != nil {
 		return process.Process{}, err
 	}
-	if err := privatedir.Make(c.Directory); err != nil {
-		return process.Process{}, err
-	}
 	stages := filepath.Join(c.Directory, "stages.yaml")
 	if err := atomicfile.Write(stages, Stages); err != nil {
 		return process.Process{}, err

@@ -6,18 +6,16 @@ package up
 import (
 	"path/filepath"
 
+	"github.com/tripod-k8s/tripod/local/names"
 	"github.com/tripod-k8s/tripod/local/replicas"
 )
-
-// search is the name of the service that searches the objects of clusters.
-const search = "search"
 
 // completeSearch makes search one of the further API services.
 func (o *Options) completeSearch() error {
 	if !o.Search {
 		return nil
 	}
-	program, err := replicas.Binary("tripod-" + search)
+	program, err := replicas.Binary("tripod-" + names.Search)
 	if err != nil {
 		return err
 	}
@@ -28,9 +26,9 @@ func (o *Options) completeSearch() error {
 	case o.SearchDatabase == "":
 		database = "database=sqlite:" + filepath.Join(o.DataDir, "search.db")
 	}
-	o.Services = append(o.Services, search+"="+program)
+	o.Services = append(o.Services, names.Search+"="+program)
 	// The user's own flags come later, and so have precedence.
-	o.ServiceArgs = append([]string{search + "=--" + database}, o.ServiceArgs...)
+	o.ServiceArgs = append([]string{names.Search + "=--" + database}, o.ServiceArgs...)
 	_, err = o.furtherServices() // --service may have used the name
 	return err
 }

@@ -102,16 +102,25 @@ func (c *cluster) startStock(ctx context.Context, args []string) error {
 	return nil
 }
 
-func (c *cluster) startTripod(ctx context.Context, later, args []string) error {
-	dir := filepath.Join(c.env.Dir, "etcd-of-all")
+// startEtcd starts the etcd of all services, and returns its URL.
+func startEtcd(ctx context.Context, env *framework.Environment) (url string, _ process, err error) {
+	dir := filepath.Join(env.Dir, "etcd-of-all")
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
+		return "", process{}, err
 	}
-	url, etcd, err := c.env.StartEtcdProcess(ctx, dir)
+	url, etcd, err := env.StartEtcdProcess(ctx, dir)
+	if err != nil {
+		return "", process{}, err
+	}
+	return url, process{"etcd", etcd.PID()}, nil
+}
+
+func (c *cluster) startTripod(ctx context.Context, later, args []string) error {
+	url, etcd, err := startEtcd(ctx, c.env)
 	if err != nil {
 		return err
 	}
-	c.etcd = process{"etcd", etcd.PID()}
+	c.etcd = etcd
 	options := framework.FleetOptions{EtcdURL: url, Env: c.side.env, Binaries: c.side.binaries}
 	names := []string{"core-1", "extensions-1", "aggregator-1"}
 	for i, name := range append(names, later...) {

@@ -82,19 +82,13 @@ func (o *options) measureLegs(ctx context.Context, r *report) error {
 	of := *o
 	of.sides = legSides()
 	r.Legs = &legs{report: newReport(&of), Failovers: map[string][]failover{}, Revocations: map[string][]float64{}}
-	for round := range o.rounds {
-		order := slices.Clone(of.sides)
-		if round%2 == 1 {
-			slices.Reverse(order)
+	return inRounds(o.rounds, of.sides, func(round int, s side) error {
+		o.say("API services, round %d of %d: %s", round, o.rounds, s.Name)
+		if err := s.legRound(ctx, o, r.Legs); err != nil {
+			return fmt.Errorf("API services: %s: %w", s.Name, err)
 		}
-		for _, s := range order {
-			o.say("API services, round %d of %d: %s", round+1, o.rounds, s.Name)
-			if err := s.legRound(ctx, o, r.Legs); err != nil {
-				return fmt.Errorf("API services: %s: %w", s.Name, err)
-			}
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // legRound starts a side with an API service, and measures it.

@@ -138,7 +138,7 @@ func (p *population) account(ctx context.Context, do func(context.Context) error
 	var probe sync.WaitGroup
 	get, update := configMaps.get(namespace, "probed-0"), p.probed.update(p.probe)
 	var turn atomic.Int64
-	before, err := p.used()
+	before, err := spentBy(p.servers, p.etcd)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func (p *population) account(ctx context.Context, do func(context.Context) error
 	took := time.Since(start)
 	stop()
 	probe.Wait()
-	after, errAfter := p.used()
+	after, errAfter := spentBy(p.servers, p.etcd)
 	if err := errors.Join(err, errAfter); err != nil {
 		return nil, err
 	}
@@ -178,17 +178,6 @@ func (p *population) account(ctx context.Context, do func(context.Context) error
 	return one, nil
 }
 
-func (p *population) used() (s spent, err error) {
-	if s.cpu, err = cpuByService(p.servers); err != nil {
-		return s, err
-	}
-	if s.etcd, err = p.etcd.cpu(); err != nil {
-		return s, err
-	}
-	s.switches, s.systemCalls, err = countsOf(p.servers)
-	return s, err
-}
-
 func (p *population) resting(ctx context.Context) error { return pause(ctx, p.rest) }
 
 // joinNodes adds nodes, and returns when pods can be scheduled to all.
@@ -205,7 +194,7 @@ func (p *population) joinNodes(ctx context.Context) error {
 		}
 		missing := p.nodes - len(nodes.Items)
 		for _, node := range nodes.Items {
-			if len(node.Spec.Taints) > 0 || len(node.Status.Allocatable) == 0 {
+			if !framework.TakesPods(&node) {
 				missing++
 			}
 		}

@@ -48,19 +48,13 @@ func (o *options) compareLives(ctx context.Context) error {
 	for _, s := range o.shapes {
 		l.shapes = append(l.shapes, s.Name)
 	}
-	for round := range o.rounds {
-		order := slices.Clone(o.shapes)
-		if round%2 == 1 {
-			slices.Reverse(order)
-		}
-		for _, s := range order {
-			o.say("round %d of %d: %s", round+1, o.rounds, s.Name)
-			one, err := s.live(ctx, o)
-			if err != nil {
-				return err
-			}
-			l.Lives[s.Name] = append(l.Lives[s.Name], one)
-		}
+	if err := inRounds(o.rounds, o.shapes, func(round int, s shape) error {
+		o.say("round %d of %d: %s", round, o.rounds, s.Name)
+		one, err := s.live(ctx, o)
+		l.Lives[s.Name] = append(l.Lives[s.Name], one)
+		return err
+	}); err != nil {
+		return err
 	}
 	l.Took = time.Since(l.Date)
 	return l.write(o)

@@ -62,17 +62,11 @@ func (o *options) measure(ctx context.Context, r *report) (err error) {
 		defer func() { err = errors.Join(err, o.neighbour.close()) }()
 	}
 	if o.run.MatchString(startPart) || len(selected) > 0 {
-		for round := range o.rounds {
-			order := slices.Clone(o.sides)
-			if round%2 == 1 {
-				slices.Reverse(order)
-			}
-			for _, s := range order {
-				o.say("round %d of %d: %s", round+1, o.rounds, s.Name)
-				if err := s.round(ctx, o, r, selected); err != nil {
-					return err
-				}
-			}
+		if err := inRounds(o.rounds, o.sides, func(round int, s side) error {
+			o.say("round %d of %d: %s", round, o.rounds, s.Name)
+			return s.round(ctx, o, r, selected)
+		}); err != nil {
+			return err
 		}
 	}
 	if o.profile > 0 {
@@ -97,6 +91,22 @@ func (o *options) measure(ctx context.Context, r *report) (err error) {
 			return fmt.Errorf("%s with CRDs: %w", s.Name, err)
 		}
 		r.Crowds = append(r.Crowds, crowd)
+	}
+	return nil
+}
+
+// inRounds calls do for all that is compared, in each round, which counts from 1, in the opposite order of the round before.
+func inRounds[T any](rounds int, compared []T, do func(round int, one T) error) error {
+	for round := range rounds {
+		order := slices.Clone(compared)
+		if round%2 == 1 {
+			slices.Reverse(order)
+		}
+		for _, one := range order {
+			if err := do(round+1, one); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -156,20 +156,20 @@ type spent struct {
 	switches, systemCalls int64
 }
 
-func (f *fixture) spent() (s spent, err error) {
-	if s.cpu, err = cpuByService(f.servers); err != nil {
+func spentBy(servers []process, etcd process) (s spent, err error) {
+	if s.cpu, err = cpuByService(servers); err != nil {
 		return s, err
 	}
-	if s.etcd, err = f.etcd.cpu(); err != nil {
+	if s.etcd, err = etcd.cpu(); err != nil {
 		return s, err
 	}
-	s.switches, s.systemCalls, err = countsOf(f.servers)
+	s.switches, s.systemCalls, err = countsOf(servers)
 	return s, err
 }
 
 // charge calls do, which returns how many times it did something, and records what each time cost.
 func (f *fixture) charge(v values, as measure, unit float64, do func() (int64, error)) error {
-	before, err := f.spent()
+	before, err := spentBy(f.servers, f.etcd)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (f *fixture) charge(v values, as measure, unit float64, do func() (int64, e
 	if err != nil {
 		return err
 	}
-	after, err := f.spent()
+	after, err := spentBy(f.servers, f.etcd)
 	if err != nil {
 		return err
 	}

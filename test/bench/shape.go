@@ -135,15 +135,11 @@ func (c *controlPlane) startStock(ctx context.Context, s shape) (urls []string, 
 }
 
 func (c *controlPlane) startTripod(ctx context.Context, s shape) (urls []string, err error) {
-	dir := filepath.Join(c.env.Dir, "etcd-of-all")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return nil, err
-	}
-	etcdURL, etcd, err := c.env.StartEtcdProcess(ctx, dir)
+	etcdURL, etcd, err := startEtcd(ctx, c.env)
 	if err != nil {
 		return nil, err
 	}
-	c.etcd = process{"etcd", etcd.PID()}
+	c.etcd = etcd
 	options := framework.FleetOptions{EtcdURL: etcdURL}
 	for _, of := range []struct {
 		service string

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -92,13 +93,18 @@ func (c *Cluster) controllerCommands(dir string, options ControllersOptions) ([]
 	}, nil
 }
 
+// TakesPods reports whether kwok has made a node ready and kube-controller-manager has noticed.
+func TakesPods(node *corev1.Node) bool {
+	return len(node.Spec.Taints) == 0 && len(node.Status.Allocatable) > 0
+}
+
 // nodeTakesPods returns nil once kwok has made the node ready and kube-controller-manager has noticed.
 func nodeTakesPods(ctx context.Context, client kubernetes.Interface, name string) error {
 	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	if len(node.Spec.Taints) > 0 || len(node.Status.Allocatable) == 0 {
+	if !TakesPods(node) {
 		return fmt.Errorf("node %s has taints %v and allocatable %v", node.Name, node.Spec.Taints, node.Status.Allocatable)
 	}
 	return nil
