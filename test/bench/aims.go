@@ -10,8 +10,10 @@ import (
 
 // aim is a target of Tripod and what was found. Unless it says otherwise, it is a ratio to stock.
 type aim struct {
-	What  string
-	Limit float64
+	What string
+	// Condition says what ran beside.
+	Condition string
+	Limit     float64
 	// Found has the result of each side: the worst one that the aim is about.
 	Found map[string]found
 }
@@ -23,38 +25,53 @@ type found struct {
 	Met   bool
 }
 
+// limits are what an aim allows without a neighbour, and beside one.
+type limits struct{ alone, beside float64 }
+
 // aims returns the aims for which something was measured.
 func (r *report) aims() []aim {
 	if r.base() != stock {
 		return nil
 	}
-	split := []string{"GET", "CREATE", "APPLY"}
-	all := []aim{
-		r.rowAim("CPU per GET, CREATE, server-side apply, client certificates", 1.0, cpuPerRequest, split, certificates),
-		r.rowAim("the same with service account tokens", 1.1, cpuPerRequest, split, tokens),
-		r.rowAim("CPU per GET, CREATE, server-side apply of 16 busy clients, client certificates", 1.0, cpuWhenBusy, split, certificates),
-		r.rowAim("the same with service account tokens", 1.1, cpuWhenBusy, split, tokens),
-		r.rowAim("p50 at equal load", 1.2, p50, nil, ""),
-		r.rowAim("p99 at equal load", 1.2, p99, nil, ""),
-		r.rowAim("CPU per watch event delivered to 1,000 watchers", 1.25, cpuPerEvent, nil, ""),
-		r.rowAim("CPU per LIST 500", 1.1, cpuPerRequest, []string{"LIST"}, ""),
-		r.rowAim("CPU per LIST 500 of 16 busy clients", 1.1, cpuWhenBusy, []string{"LIST"}, ""),
-		r.crowdAim("p99 of core GETs at 100/s while the CRDs are installed", 0.5, r.installP99),
-		r.crowdAim("resident memory of core with the CRDs", 0.25, memoryOf(core)),
-		r.crowdAim("resident memory of all services, same state", 1.0, memoryOf("")),
-		r.crowdAim("resident memory, 3 core + 1 extensions + 1 aggregator to 3 stock", 0.6, replicated),
-		r.startAim("start to ready", 1.5),
-		r.mallocsAim("allocations per proxied GET in the aggregator, a number", 60),
-	}
+	writes := []string{"CREATE", "UPDATE", "APPLY", "DELETE"}
+	all := slices.Concat(
+		r.rowAims("CPU per GET, client certificates", limits{0.72, 0.9}, cpuPerRequest, certificates, "GET"),
+		r.rowAims("the same of 16 busy clients", limits{0.72, 0.9}, cpuWhenBusy, certificates, "GET"),
+		r.rowAims("CPU per GET, service account tokens", limits{0.8, 1}, cpuPerRequest, tokens, "GET"),
+		r.rowAims("the same of 16 busy clients", limits{0.8, 1}, cpuWhenBusy, tokens, "GET"),
+		r.rowAims("CPU per CREATE, UPDATE, server-side apply, DELETE", limits{0.8, 0.95}, cpuPerRequest, "", writes...),
+		r.rowAims("the same of 16 busy clients", limits{0.8, 0.95}, cpuWhenBusy, "", writes...),
+		r.rowAims("CPU per LIST 500", limits{0.65, 0.8}, cpuPerRequest, "", "LIST"),
+		r.rowAims("the same of 16 busy clients", limits{0.65, 0.8}, cpuWhenBusy, "", "LIST"),
+		r.rowAims("CPU per event, 1,000 watchers", limits{0.9, 1}, cpuPerEvent, "", watchName(1000)),
+		r.rowAims("CPU per event, 5,000 watchers", limits{0.75, 0.85}, cpuPerEvent, "", watchName(5000)),
+		r.rowAims("memory per watch", limits{1.2, 1.2}, perWatch, "", "WATCH"),
+		r.rowAims("context switches per GET", limits{2, 2}, switches, "", "GET"),
+		r.rowAims("p50 at equal load", limits{1.2, 1.2}, p50, ""),
+		r.rowAims("p99 at equal load", limits{1, 1}, p99, ""),
+		[]aim{
+			r.sidesAim("CPU without requests", 1, r.Idle),
+			r.sidesAim("start to ready", 1.5, r.Starts),
+			r.crowdAim("p99 of core GETs at 100/s while the CRDs are installed", 0.5, r.installP99),
+			r.crowdAim("resident memory of core with the CRDs", 0.25, memoryOf(core)),
+			r.crowdAim("resident memory of all services, same state", 0.8, memoryOf("")),
+			r.crowdAim("resident memory, 3 core + 1 extensions + 1 aggregator to 3 stock", 0.6, replicated),
+			r.mallocsAim("allocations per proxied GET in the aggregator, a number", 60),
+		},
+	)
 	return slices.DeleteFunc(all, func(a aim) bool { return len(a.Found) == 0 })
 }
 
-// rowAim takes the worst ratio of the workloads whose names begin with one of these.
-func (r *report) rowAim(what string, limit float64, of measure, names []string, credentials string) aim {
-	a := aim{What: what, Limit: limit, Found: map[string]found{}}
+// rowAims takes the worst ratio of the workloads whose names begin with one of these, under each condition.
+func (r *report) rowAims(what string, limit limits, of measure, credentials string, names ...string) []aim {
+	return []aim{r.rowAim(what, limit.alone, alone, of, credentials, names...), r.rowAim(what, limit.beside, memory, of, credentials, names...)}
+}
+
+func (r *report) rowAim(what string, limit float64, condition string, of measure, credentials string, names ...string) aim {
+	a := aim{What: what, Condition: condition, Limit: limit, Found: map[string]found{}}
 	for _, one := range r.Rows {
 		named := slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(one.Workload, name) })
-		if one.Condition != alone || (len(names) > 0 && !named) || (credentials != "" && one.Credentials != credentials) {
+		if one.Condition != condition || (len(names) > 0 && !named) || (credentials != "" && one.Credentials != credentials) {
 			continue
 		}
 		for _, s := range r.sides {
@@ -75,7 +92,7 @@ func (a *aim) worst(side string, value float64, of string) {
 
 // crowdAim compares each state of a side with stock's.
 func (r *report) crowdAim(what string, limit float64, values func(*crowd) map[string]float64) aim {
-	a := aim{What: what, Limit: limit, Found: map[string]found{}}
+	a := aim{What: what, Condition: alone, Limit: limit, Found: map[string]found{}}
 	theirs := r.crowd(stock)
 	if theirs == nil {
 		return a
@@ -115,10 +132,11 @@ func replicated(c *crowd) map[string]float64 {
 	return map[string]float64{"after a read of the OpenAPI of one": c.sum(wasRead) + c.sum(fresh, core, kubeAPIServer)}
 }
 
-func (r *report) startAim(what string, limit float64) aim {
-	a := aim{What: what, Limit: limit, Found: map[string]found{}}
+// sidesAim compares a figure of whole sides.
+func (r *report) sidesAim(what string, limit float64, of map[string][]float64) aim {
+	a := aim{What: what, Condition: alone, Limit: limit, Found: map[string]found{}}
 	for _, s := range r.sides {
-		if theirs, ours := median(r.Starts[stock]), median(r.Starts[s.Name]); !s.isStock() && theirs > 0 && ours > 0 {
+		if theirs, ours := median(of[stock]), median(of[s.Name]); !s.isStock() && theirs > 0 && ours > 0 {
 			a.worst(s.Name, ours/theirs, "all services")
 		}
 	}
@@ -126,7 +144,7 @@ func (r *report) startAim(what string, limit float64) aim {
 }
 
 func (r *report) mallocsAim(what string, limit float64) aim {
-	a := aim{What: what, Limit: limit, Found: map[string]found{}}
+	a := aim{What: what, Condition: alone, Limit: limit, Found: map[string]found{}}
 	for _, one := range r.Rows {
 		for name, measures := range one.Medians {
 			if count := measures[aggregatorMallocs]; count > 0 {

@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,8 +17,9 @@ import (
 // The sides that are compared.
 const (
 	stock = "stock"
-	equal = "equal"
-	tuned = "tuned"
+	// noise is stock once more. How far its ratio is from 1 shows what two runs of the same programs differ by.
+	noise  = "noise"
+	tripod = "tripod"
 )
 
 // The names of processes.
@@ -30,7 +30,7 @@ const (
 	kubeAPIServer = "kube-apiserver"
 )
 
-// side is kube-apiserver, Tripod with some settings of garbage collection, or a variant of Tripod.
+// side is kube-apiserver, Tripod, or a variant of Tripod.
 type side struct {
 	Name string
 	// env is the environment of its processes.
@@ -41,12 +41,10 @@ type side struct {
 	flunders string
 }
 
-func (s side) isStock() bool { return s.Name == stock }
+func (s side) isStock() bool { return s.Name == stock || s.Name == noise }
 
-// sides returns what is compared. Without tunedEnv, tuned is Tripod as it is shipped.
-func sides(tunedEnv []string) []side {
-	return []side{{Name: stock}, {Name: equal, env: []string{"GOGC=100", "GOMEMLIMIT=off"}}, {Name: tuned, env: tunedEnv}}
-}
+// sides returns what can be compared.
+func sides() []side { return []side{{Name: stock}, {Name: noise}, {Name: tripod}} }
 
 // cluster is one side, which runs with an etcd of its own.
 type cluster struct {
@@ -159,18 +157,6 @@ func (c *cluster) add(ctx context.Context, name string) (process, error) {
 		return process{}, err
 	}
 	return process{name, replica.Process().PID()}, replica.WaitReady(ctx)
-}
-
-// introspect returns the path at which a server reports about itself.
-func (c *cluster) introspect(service, path string) string {
-	if c.side.isStock() {
-		return path
-	}
-	separator := "?"
-	if strings.Contains(path, "?") {
-		separator = "&"
-	}
-	return fmt.Sprintf("%s%sservice=%s", path, separator, service)
 }
 
 // close stops the processes. It keeps their logs if something failed.

@@ -9,8 +9,8 @@
 // rounds. Processor time is that of all processes of the API server. That of etcd is shown beside it, and that of this command is not
 // included.
 //
-// There are three sides: stock, Tripod with the garbage collection of stock, and Tripod with its own settings. Afterwards bench runs all
-// workloads once more for profiles, and installs many CRDs while clients read and write built-in resources.
+// There are three sides: stock, stock once more, which shows the noise, and Tripod. Afterwards bench runs all workloads once more for profiles, and
+// installs many CRDs while clients read and write built-in resources.
 //
 // It also compares three ways to an API service of others (LEGS), each with two replicas: k8s.io/sample-apiserver as an aggregated API server behind
 // stock, the same behind Tripod, and examples/wardle as a leg of Tripod.

@@ -38,9 +38,13 @@ func (r *report) writeDocs(path string) error {
 			return err
 		}
 	}
+	history, err := r.remember(path)
+	if err != nil {
+		return err
+	}
 	var markdown bytes.Buffer
 	if err := page.Execute(&markdown, map[string]any{
-		"Report": r, "Tables": r.tables(), "Graph": graphFile, "HasGraph": len(r.Crowds) > 0,
+		"Report": r, "Tables": r.tables(), "History": historyTable(history), "Graph": graphFile, "HasGraph": len(r.Crowds) > 0,
 		"Better": r.notable(func(ratio float64) bool { return ratio < 1-notable }),
 		"Worse":  r.notable(func(ratio float64) bool { return ratio > 1+notable }),
 		"GC":     r.garbageCollection(), "Took": r.Took.Round(time.Minute).Minutes(),
@@ -67,7 +71,7 @@ func (r *report) garbageCollection() []string {
 	return said
 }
 
-// notable lists what differs from stock by more than a little, with the tuned settings.
+// notable lists what differs from stock by more than a little.
 func (r *report) notable(differs func(float64) bool) []string {
 	ours := r.sides[len(r.sides)-1].Name
 	var said []string
@@ -88,7 +92,7 @@ func (r *report) notable(differs func(float64) bool) []string {
 	return said
 }
 
-var colors = map[string]string{stock: "#c0392b", equal: "#8e44ad", tuned: "#2471a3"}
+var colors = map[string]string{stock: "#c0392b", tripod: "#2471a3"}
 
 // graph draws the p99 of reads and of writes. Seconds count from the beginning of the installation.
 func (r *report) graph() graph.Graph {

@@ -20,8 +20,15 @@ import (
 )
 
 // ask returns what a server reports about itself.
-func (f *fixture) ask(ctx context.Context, service, path string) ([]byte, error) {
-	answer, err := f.admin.Read(ctx, load.Request{Method: http.MethodGet, Path: f.introspect(service, path), Accept: "*/*"})
+func ask(ctx context.Context, client *load.Client, service, path string) ([]byte, error) {
+	if service != kubeAPIServer {
+		separator := "?"
+		if strings.Contains(path, "?") {
+			separator = "&"
+		}
+		path += separator + "service=" + service
+	}
+	answer, err := client.Read(ctx, load.Request{Method: http.MethodGet, Path: path, Accept: "*/*"})
 	if err != nil {
 		err = fmt.Errorf("cannot ask %s for %s: %w", service, path, err)
 	}
@@ -32,7 +39,7 @@ var mallocsLine = regexp.MustCompile(`(?m)^# Mallocs = (\d+)$`)
 
 // mallocs returns how many allocations the aggregator has made.
 func (f *fixture) mallocs(ctx context.Context) (float64, error) {
-	profile, err := f.ask(ctx, aggregator, "/debug/pprof/heap?debug=1")
+	profile, err := ask(ctx, f.admin, aggregator, "/debug/pprof/heap?debug=1")
 	if err != nil {
 		return 0, err
 	}
@@ -67,7 +74,7 @@ func (f *fixture) countMallocs(ctx context.Context, v values, do func() (int64, 
 func (f *fixture) garbageCollection(ctx context.Context) (map[string]string, error) {
 	settings := map[string]string{}
 	for _, server := range f.servers {
-		metrics, err := f.ask(ctx, server.Service, "/metrics")
+		metrics, err := ask(ctx, f.admin, server.Service, "/metrics")
 		if err != nil {
 			return nil, err
 		}
@@ -112,7 +119,7 @@ func (w workload) profile(ctx context.Context, f *fixture, duration time.Duratio
 	for _, server := range f.servers {
 		for _, kind := range kinds {
 			fetching.Go(func() {
-				failed := f.keepProfile(ctx, dir, server.Service, kind, fmt.Sprintf("seconds=%d", max(int(duration.Seconds()), 1)))
+				failed := keepProfile(ctx, f.admin, dir, f.side.Name, server.Service, kind, fmt.Sprintf("seconds=%d", max(int(duration.Seconds()), 1)))
 				mu.Lock()
 				defer mu.Unlock()
 				err = errors.Join(err, failed)
@@ -137,7 +144,7 @@ func (f *fixture) heapProfiles(ctx context.Context, dir string) error {
 		return err
 	}
 	for _, server := range f.servers {
-		if err := f.keepProfile(ctx, dir, server.Service, "heap", "gc=1"); err != nil {
+		if err := keepProfile(ctx, f.admin, dir, f.side.Name, server.Service, "heap", "gc=1"); err != nil {
 			return err
 		}
 	}
@@ -145,10 +152,10 @@ func (f *fixture) heapProfiles(ctx context.Context, dir string) error {
 }
 
 // keepProfile writes a profile of a service to a file.
-func (f *fixture) keepProfile(ctx context.Context, dir, service, kind, query string) error {
-	data, err := f.ask(ctx, service, "/debug/pprof/"+kind+"?"+query)
+func keepProfile(ctx context.Context, client *load.Client, dir, side, service, kind, query string) error {
+	data, err := ask(ctx, client, service, "/debug/pprof/"+kind+"?"+query)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, f.side.Name+"-"+service+"-"+kind+".pb.gz"), data, 0o644)
+	return os.WriteFile(filepath.Join(dir, side+"-"+service+"-"+kind+".pb.gz"), data, 0o644)
 }

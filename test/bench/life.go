@@ -7,6 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,8 +85,8 @@ type population struct {
 	rest        time.Duration
 }
 
-// live lives the life of a cluster on a control plane.
-func (s shape) live(ctx context.Context, o *options) (_ *life, err error) {
+// live lives the life of a cluster on a control plane. For profiles of that length, it keeps those of the beginning of each phase.
+func (s shape) live(ctx context.Context, o *options, profile time.Duration) (_ *life, err error) {
 	c, err := s.start(ctx)
 	if err != nil {
 		return nil, err
@@ -118,7 +121,11 @@ func (s shape) live(ctx context.Context, o *options) (_ *life, err error) {
 		{empty, p.resting}, {join, p.joinNodes}, {running, p.runPods}, {full, p.resting}, {rolled, p.roll}, {deleted, p.delete}, {again, p.resting},
 	} {
 		o.say("%s: %s", s.Name, phase.name)
-		one, err := p.account(ctx, phase.do)
+		do := phase.do
+		if profile > 0 {
+			do = p.profiled(filepath.Join(o.artifacts, "profiles", strings.ReplaceAll(phase.name, " ", "-")), strings.ReplaceAll(s.Name, "/", "-"), profile, do)
+		}
+		one, err := p.account(ctx, do)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", s.Name, phase.name, err)
 		}
@@ -127,6 +134,45 @@ func (s shape) live(ctx context.Context, o *options) (_ *life, err error) {
 	}
 	c.failed = false
 	return lived, nil
+}
+
+// profiled makes a phase keep a profile of each server, and its metrics at the end.
+func (p *population) profiled(dir, shape string, length time.Duration, phase func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		var fetching sync.WaitGroup
+		errs := make([]error, len(p.servers))
+		for i, server := range p.servers {
+			if server.Service == dropIn {
+				continue // which only starts the others
+			}
+			fetching.Go(func() {
+				errs[i] = keepProfile(ctx, p.probe, dir, shape, server.Service, "profile", fmt.Sprintf("seconds=%d", int(length.Seconds())))
+			})
+		}
+		err := phase(ctx)
+		fetching.Wait()
+		return errors.Join(append(errs, err, p.keepMetrics(ctx, dir, shape))...)
+	}
+}
+
+// keepMetrics writes what each server has counted since it started to files.
+func (p *population) keepMetrics(ctx context.Context, dir, shape string) error {
+	for _, server := range p.servers {
+		if server.Service == dropIn {
+			continue
+		}
+		metrics, err := ask(ctx, p.probe, server.Service, "/metrics")
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, shape+"-"+server.Service+"-metrics.txt"), metrics, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // account returns what a phase costs, and how long requests of the probe take meanwhile.

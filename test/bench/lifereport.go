@@ -50,11 +50,21 @@ func (o *options) compareLives(ctx context.Context) error {
 	}
 	if err := inRounds(o.rounds, o.shapes, func(round int, s shape) error {
 		o.say("round %d of %d: %s", round, o.rounds, s.Name)
-		one, err := s.live(ctx, o)
+		one, err := s.live(ctx, o, 0)
 		l.Lives[s.Name] = append(l.Lives[s.Name], one)
 		return err
 	}); err != nil {
 		return err
+	}
+	if o.profile > 0 {
+		for _, s := range o.shapes {
+			if s.alone() {
+				o.say("profiles: %s", s.Name)
+				if _, err := s.live(ctx, o, o.profile); err != nil {
+					return err
+				}
+			}
+		}
 	}
 	l.Took = time.Since(l.Date)
 	return l.write(o)

@@ -83,8 +83,8 @@ func (o *options) measure(ctx context.Context, r *report) (err error) {
 		return nil
 	}
 	for _, s := range o.sides {
-		if s.Name == equal && len(o.sides) > 2 {
-			continue // memory is that of the settings with which Tripod is shipped
+		if s.Name == noise {
+			continue
 		}
 		crowd, err := s.runCrowd(ctx, o, o.crds)
 		if err != nil {
@@ -170,7 +170,7 @@ func (o *options) profiles(ctx context.Context, selected []workload) error {
 		{duration: o.profile / 2, kinds: []string{"block"}, args: []string{"--contention-profiling"}},
 	} {
 		for _, s := range o.sides {
-			if s.Name == equal && len(o.sides) > 2 {
+			if s.Name == noise {
 				continue
 			}
 			o.say("profiles: %s %v", s.Name, pass.kinds)

@@ -41,6 +41,7 @@ const (
 	switches          measure = "context switches"
 	systemCalls       measure = "read and write calls"
 	resident          measure = "memory MB"
+	perWatch          measure = "memory kB/watch"
 	aggregatorMallocs measure = "allocations in the aggregator"
 )
 
@@ -52,6 +53,10 @@ type values map[measure]float64
 
 // run measures a workload at its rate, and then in a closed loop.
 func (w workload) run(ctx context.Context, f *fixture, o *options) (_ values, err error) {
+	before, err := f.resident()
+	if err != nil {
+		return nil, err
+	}
 	do, open, err := w.begin(ctx, f, w.requestsFor(o.duration, warmUp+o.duration/2))
 	if err != nil {
 		return nil, err
@@ -60,7 +65,7 @@ func (w workload) run(ctx context.Context, f *fixture, o *options) (_ values, er
 		defer func() { err = errors.Join(err, open.close()) }()
 	}
 	if w.fanOut {
-		return w.runFanOut(ctx, f, o, do, open)
+		return w.runFanOut(ctx, f, o, do, open, before)
 	}
 	load.Saturate(ctx, closedClients, warmUp, do)
 	v, offered := values{}, &load.Result{}
@@ -108,9 +113,13 @@ func (w workload) begin(ctx context.Context, f *fixture, n int) (load.Operation,
 }
 
 // runFanOut measures the events that watchers get.
-func (w workload) runFanOut(ctx context.Context, f *fixture, o *options, do load.Operation, open *watchers) (values, error) {
-	v, sent := values{}, &load.Result{}
-	err := f.charge(v, cpuPerEvent, 1e6, func() (int64, error) {
+func (w workload) runFanOut(ctx context.Context, f *fixture, o *options, do load.Operation, open *watchers, before float64) (values, error) {
+	opened, err := f.resident()
+	if err != nil {
+		return nil, err
+	}
+	v, sent := values{perWatch: max(opened-before, 0) * 1e3 / float64(open.count)}, &load.Result{}
+	err = f.charge(v, cpuPerEvent, 1e6, func() (int64, error) {
 		sent = load.Offer(ctx, load.Offered{PerSecond: w.Rate, Duration: max(o.duration, fanOutAtLeast), Workers: openWorkers}, do)
 		return (sent.Requests - sent.Errors) * int64(open.count), open.wait(ctx, sent.Requests-sent.Errors)
 	})
@@ -195,10 +204,15 @@ func (f *fixture) charge(v values, as measure, unit float64, do func() (int64, e
 		v[switches] = float64(after.switches-before.switches) / float64(n)
 		v[systemCalls] = float64(after.systemCalls-before.systemCalls) / float64(n)
 	}
-	now, _, err := memoryOfEach(f.servers)
-	v[resident] = 0
-	for _, one := range now {
-		v[resident] += one
-	}
+	v[resident], err = f.resident()
 	return err
+}
+
+// resident returns the resident memory of all servers, in MB.
+func (f *fixture) resident() (sum float64, err error) {
+	now, _, err := memoryOfEach(f.servers)
+	for _, one := range now {
+		sum += one
+	}
+	return sum, err
 }

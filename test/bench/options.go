@@ -59,15 +59,14 @@ func parse(args []string) (*options, error) {
 	flags.DurationVar(&o.duration, "duration", time.Second, "how long each workload is run at its rate; half of that in a closed loop")
 	flags.DurationVar(&o.profile, "profile", 2*time.Second, "how long each workload is profiled; 0 for no profiles")
 	flags.DurationVar(&o.quiet, "quiet", 20*time.Second, "time before and after the CRDs")
-	tunedEnv := flags.String("tuned", "", `environment of Tripod with tuned garbage collection, such as "GOGC=200 GOMEMLIMIT=400MiB"; as it is shipped when empty`)
-	names := flags.String("sides", "stock,equal,tuned", "what is compared: stock, and Tripod with the same and with tuned garbage collection; may be empty")
+	names := flags.String("sides", "stock,noise,tripod", "what is compared: stock, noise (stock once more) and tripod; may be empty")
 	binaries, envs := pairs{}, pairs{}
 	flags.Var(&binaries, "variant", "`NAME=DIR`: compare the services in this directory, too, under this name; may be repeated")
 	flags.Var(&envs, "variant-env", "`NAME=KEY=VALUE`: environment of the variant; may be repeated")
 	neighbours := flags.String("neighbour", alone, "run workloads alone (none), beside a process that keeps caches and memory busy (memory), or both")
 	count := flags.Int("crd-count", 600, "how many CRDs are generated")
 	dir := flags.String("crds", "", "directory with real CRDs, instead of generated ones")
-	shapes := flags.String("shapes", "", "have a whole cluster live on these control planes, one after the other, instead of workloads: stock, N*stock, drop-in, AGGREGATORS/CORES/EXTENSIONS; separated by commas")
+	shapes := flags.String("shapes", "", "have a whole cluster live on these control planes, one after the other, instead of workloads: stock, N*stock, drop-in, AGGREGATORS/CORES/EXTENSIONS[@DIRECTORY]; separated by commas; NAME=... to give one another name")
 	flags.IntVar(&o.nodes, "nodes", 300, "how many nodes that cluster has")
 	flags.IntVar(&o.pods, "pods", 3000, "how many pods it has")
 	output := flags.String("o", "table", "table or json")
@@ -93,7 +92,7 @@ func parse(args []string) (*options, error) {
 	if o.conditions, err = conditions(*neighbours); err != nil {
 		return nil, err
 	}
-	if o.sides, err = selectSides(strings.FieldsFunc(*names, func(r rune) bool { return r == ',' }), strings.Fields(*tunedEnv)); err != nil {
+	if o.sides, err = selectSides(strings.FieldsFunc(*names, func(r rune) bool { return r == ',' })); err != nil {
 		return nil, err
 	}
 	variants, err := variants(binaries, envs)
@@ -129,15 +128,15 @@ func listParts(w io.Writer) error {
 	return errListed
 }
 
-func selectSides(names, tunedEnv []string) ([]side, error) {
+func selectSides(names []string) ([]side, error) {
 	var selected []side
-	for _, one := range sides(tunedEnv) {
+	for _, one := range sides() {
 		if slices.Contains(names, one.Name) {
 			selected = append(selected, one)
 		}
 	}
 	if len(selected) != len(names) {
-		return nil, fmt.Errorf("-sides: %q has what is none of %s, %s, %s", names, stock, equal, tuned)
+		return nil, fmt.Errorf("-sides: %q has what is none of %s, %s, %s", names, stock, noise, tripod)
 	}
 	return selected, nil
 }
@@ -172,7 +171,7 @@ func variants(binaries, envs pairs) ([]side, error) {
 		if err != nil {
 			return nil, err
 		}
-		if named(one[0]) >= 0 || slices.Contains([]string{stock, equal, tuned}, one[0]) {
+		if named(one[0]) >= 0 || slices.Contains([]string{stock, noise, tripod}, one[0]) {
 			return nil, fmt.Errorf("-variant: another side is called %s", one[0])
 		}
 		all = append(all, side{Name: one[0], binaries: dir})

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,27 +25,41 @@ const dropIn = "drop-in"
 
 // shape is a control plane by the number of its servers.
 type shape struct {
-	// Name is what the flag -shapes says: stock, N*stock, drop-in, or AGGREGATORS/CORES/EXTENSIONS.
+	// Name is what the flag -shapes calls it: by default stock, N*stock, drop-in, or AGGREGATORS/CORES/EXTENSIONS.
 	Name string
 
 	stock, aggregators, cores, extensions int
 	dropIn                                bool
+	// binaries is the directory with the binaries of the services. The default is bin/.
+	binaries string
 }
 
 func parseShapes(list string) ([]shape, error) {
 	var all []shape
 	for name := range strings.SplitSeq(list, ",") {
-		one, err := parseShape(name)
+		name, form, named := strings.Cut(name, "=")
+		if !named {
+			form = name
+		}
+		form, binaries, _ := strings.Cut(form, "@")
+		one, err := parseShape(form)
+		if err == nil && binaries != "" && one.stock > 0 {
+			err = fmt.Errorf("%s has no binaries in another directory", form)
+		}
+		if err == nil && slices.ContainsFunc(all, func(other shape) bool { return other.Name == name }) {
+			err = fmt.Errorf("two are called %q; write NAME=%[1]s to give one of them another name", name)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("-shapes: %w", err)
 		}
+		one.Name, one.binaries = name, binaries
 		all = append(all, one)
 	}
 	return all, nil
 }
 
 func parseShape(name string) (shape, error) {
-	s := shape{Name: name}
+	var s shape
 	wrong := fmt.Errorf("%q is none of %s, N*%[2]s, %s and AGGREGATORS/CORES/EXTENSIONS", name, stock, dropIn)
 	if name == dropIn {
 		s.dropIn, s.stock = true, 1
@@ -75,6 +90,9 @@ func parseShape(name string) (shape, error) {
 	}
 	return s, nil
 }
+
+// alone says whether each server of the shape is the only one of its service, so that one can ask it what it does.
+func (s shape) alone() bool { return max(s.stock, s.aggregators, s.cores, s.extensions) == 1 }
 
 // controlPlane is a running shape with an etcd of its own. Clients reach its servers in turn.
 type controlPlane struct {
@@ -140,7 +158,7 @@ func (c *controlPlane) startTripod(ctx context.Context, s shape) (urls []string,
 		return nil, err
 	}
 	c.etcd = etcd
-	options := framework.FleetOptions{EtcdURL: etcdURL}
+	options := framework.FleetOptions{EtcdURL: etcdURL, Binaries: s.binaries}
 	for _, of := range []struct {
 		service string
 		count   int

@@ -48,10 +48,10 @@ func (t table) Markdown() string {
 // tables returns all tables.
 func (r *report) tables() []table {
 	all := []table{
-		r.workloadTable("Requests: medians of stock, and ratios of Tripod to them with equal and with tuned garbage collection",
+		r.workloadTable("Requests: medians of stock, and ratios to them",
 			func(one *row) bool { return !one.fanOut }, cpuPerRequest, cpuWhenBusy, etcdCPU, p50, p99, p999, perSecond),
-		r.workloadTable("Watches: 1,000 watchers, 20 events a second to each",
-			func(one *row) bool { return one.fanOut }, cpuPerEvent, etcdCPU, p50, p99, p999),
+		r.workloadTable("Watches: each change goes to all watchers",
+			func(one *row) bool { return one.fanOut }, cpuPerEvent, etcdCPU, p50, p99, p999, perWatch),
 		r.workloadTable("System: of each request or event the times that a thread began to wait or was interrupted, and calls of read and write; resident memory afterwards",
 			func(*row) bool { return true }, switches, systemCalls, resident),
 		r.splitTable(), r.startTable(), r.memoryTable(), r.phaseTable(), r.aimTable(),
@@ -182,7 +182,7 @@ func (r *report) phaseTable() table {
 }
 
 func (r *report) aimTable() table {
-	t := table{Title: "Aims: the worst ratio to stock for each", header: []string{"", "aim"}}
+	t := table{Title: "Aims: the worst ratio to stock for each", header: []string{"", "neighbour", "aim"}}
 	var ours []side
 	for _, s := range r.sides {
 		if !s.isStock() {
@@ -191,7 +191,7 @@ func (r *report) aimTable() table {
 		}
 	}
 	for _, a := range r.Aims {
-		cells := []string{a.What, fmt.Sprintf("≤ %g", a.Limit)}
+		cells := []string{a.What, a.Condition, fmt.Sprintf("≤ %g", a.Limit)}
 		for _, s := range ours {
 			one, measured := a.Found[s.Name]
 			switch {
