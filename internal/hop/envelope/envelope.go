@@ -107,18 +107,23 @@ func ToUser(message *identityv1.User) user.Info {
 	return u
 }
 
+// WatchesHeader is between the aggregator and its backends only (package watches).
+const WatchesHeader = "Tripod-Watches"
+
 // remotePrefix begins the headers that carry an identity to aggregated API servers.
 const remotePrefix = "X-Remote-"
 
-// Strip removes all identity headers, whatever their case, and with "_" in place of "-": servers that turn headers into variables do not
-// tell these apart.
+// Strip removes all headers that only the aggregator may send, whatever their case, and with "_" in place of "-": servers that turn headers into
+// variables do not tell these apart.
 func Strip(header http.Header) {
 	for name := range header {
-		if hasPrefix(name, remotePrefix) || (len(name) == len(Header) && hasPrefix(name, Header)) {
+		if hasPrefix(name, remotePrefix) || is(name, Header) || is(name, WatchesHeader) {
 			delete(header, name)
 		}
 	}
 }
+
+func is(name, header string) bool { return len(name) == len(header) && hasPrefix(name, header) }
 
 // hasPrefix ignores case and treats "_" as "-".
 func hasPrefix(name, prefix string) bool {

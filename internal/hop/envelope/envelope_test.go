@@ -103,6 +103,7 @@ func TestAServiceOfAnotherReleaseFailsClosed(t *testing.T) {
 func TestStrip(t *testing.T) {
 	header := http.Header{
 		"Tripod-Envelope": {"a"}, "tripod-envelope": {"a"}, "Tripod_envelope": {"a"}, "TRIPOD-ENVELOPE": {"a"},
+		"Tripod-Watches": {"a"}, "tripod_watches": {"a"},
 		"X-Remote-User": {"a"}, "X_remote_user": {"a"}, "x-Remote_Group": {"a"}, "X-Remote-Extra-A_b": {"a"}, "X-Remote-": {"a"},
 		"X-Remote": {"kept"}, "X-Remotes-User": {"kept"}, "Tripod-Envelopes": {"kept"}, "Impersonate-User": {"kept"}, "X": {"kept"},
 	}

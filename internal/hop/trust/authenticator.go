@@ -23,6 +23,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/internal/hop/clientcert"
 	"github.com/tripod-k8s/tripod/internal/hop/envelope"
+	"github.com/tripod-k8s/tripod/internal/hop/watches"
 	"github.com/tripod-k8s/tripod/internal/tuning/deepstack"
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
@@ -58,6 +59,8 @@ type senders struct {
 	certificates authenticator.Request
 	// refuseAnonymous refuses envelopes of clients without credentials.
 	refuseAnonymous bool
+	// sessions carry the events of watches to aggregators.
+	sessions watches.Sessions
 }
 
 // senders returns senders that verify certificates with the service CAs. The provider reloads the files while it runs. A generic API server runs
@@ -146,6 +149,8 @@ type sender struct {
 	refused error
 	// address is the client's address as the aggregator saw it, or empty.
 	address string
+	// aggregator is set if the aggregator sent the request, and self if it did so in its own name.
+	aggregator, self bool
 }
 
 var (
@@ -168,7 +173,9 @@ func (s *senders) of(req *http.Request) sender {
 	case enclosed && len(values) != 1:
 		return sender{refused: fmt.Errorf("a request has one sender, and not %d", len(values))}
 	case enclosed:
-		return s.open(values[0], response)
+		from := s.open(values[0], response)
+		from.aggregator = from.refused == nil
+		return from
 	case fromAggregator:
 		return sender{refused: errNoEnvelope}
 	case isService:
@@ -184,7 +191,7 @@ func (s *senders) open(value string, aggregator *authenticator.Response) sender 
 	case err != nil:
 		return sender{refused: err}
 	case e.GetSelf():
-		return sender{service: aggregator}
+		return sender{service: aggregator, self: true}
 	case name == "" && s.refuseAnonymous && isAnonymous(e.GetUser()):
 		return sender{refused: errAnonymous}
 	case name == "":
@@ -214,8 +221,28 @@ func (s *senders) withSender(handler http.Handler) http.Handler {
 		if from.refused != nil && !errors.Is(from.refused, errAnonymous) { // errAnonymous concerns the client, all others the aggregator
 			w.Header().Set(envelope.RefusedHeader, "true")
 		}
-		handler.ServeHTTP(w, req)
+		s.serve(handler, w, req, from)
 	})
+}
+
+// serve has the handler serve the request, in a session for watches if the aggregator asks for that. No handler sees the header of sessions.
+func (s *senders) serve(handler http.Handler, w http.ResponseWriter, req *http.Request, from sender) {
+	if value, ok := req.Header[envelope.WatchesHeader]; ok {
+		delete(req.Header, envelope.WatchesHeader)
+		switch {
+		case !from.aggregator || len(value) != 1:
+		case watches.IsOpen(value[0]):
+			if from.self {
+				s.sessions.Open(w, req)
+				return
+			}
+		default:
+			var finish func()
+			w, finish = s.sessions.Join(w, req, value[0])
+			defer finish()
+		}
+	}
+	handler.ServeHTTP(w, req)
 }
 
 // authenticate returns the user that withSender found. It has no opinion on direct clients.

@@ -218,6 +218,7 @@ func newBackend(t *testing.T, ca *authority, options BackendOptions) *backend {
 		b.seen = &seen{u, req.RemoteAddr, audit.AuditContextFrom(req.Context()).GetEventAnnotations(), req.Header}
 	})
 	b.server = httptest.NewUnstartedServer(config.BuildHandlerChainFunc(handler, config))
+	b.server.EnableHTTP2 = true
 	b.server.TLS = &tls.Config{
 		Certificates: []tls.Certificate{*own},
 		ClientAuth:   tls.RequestClientCert,

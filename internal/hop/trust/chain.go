@@ -56,6 +56,7 @@ func (o *BackendOptions) ApplyTo(config *server.Config) error {
 		own := *c
 		own.Authentication = o.authentication(c)
 		own.FlowControl = Fairness(c)
+		senders.sessions.Ended = c.DrainedNotify()
 		return senders.withSender(coalesce.Answers(build(withoutAuditID(handler), &own)))
 	}
 	return nil

@@ -56,6 +56,8 @@ type Options struct {
 	RequestsMemoryMB int
 	// ConnectionsMemoryMB is how many MiB connections of clients may take, or 0 for an eighth of the memory of the process.
 	ConnectionsMemoryMB int
+	// SharedWatches makes watches at a replica share events (internal/hop/watches).
+	SharedWatches bool
 	// APIServiceForm is the form of the APIServices registered for the backends.
 	APIServiceForm string
 
@@ -83,6 +85,7 @@ func New() *Options {
 		AccessOptions:             policy.NewAccessOptions(newAdmissionOptions(), plugins.ForAPIServices()),
 		Authentication:            NewAuthenticationOptions(),
 		IdentityGrace:             defaultIdentityGrace,
+		SharedWatches:             true,
 		APIServiceForm:            string(FormService),
 		RejectForwardingRedirects: true,
 	}
@@ -148,6 +151,8 @@ func (o *Options) addOwnFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.ConnectionsMemoryMB, "connections-memory-mb", o.ConnectionsMemoryMB,
 		"Memory, in MiB, that connections of clients may take, without the requests on them. A connection counts with 36 KiB. For one more, the aggregator "+
 			"closes one that is not in use, of the user or address that has most. 0 means an eighth of GOMEMLIMIT or of the container's limit, and 1024 without a limit.")
+	fs.BoolVar(&o.SharedWatches, "shared-watches", o.SharedWatches,
+		"Receive an event only once from a replica of a backend, for all watches that get it. Backends that cannot do that send it once for each watch.")
 	fs.StringVar(&o.APIServiceForm, "apiservice-form", o.APIServiceForm,
 		"Form of the APIServices registered for core and extensions: \"service\" names the backend in spec.service, "+
 			"\"local\" leaves it empty as kube-apiserver does, so that both can share one etcd.")

@@ -117,7 +117,8 @@ func (b *backend) grpcAddresses() []string {
 func (c *Config) locateBackends() error {
 	c.firstReplicas = feeds.NewFirstReplicas()
 	for i, entry := range c.options.Backends.List() {
-		config := upstream.Config{Name: entry.Name, Balance: entry.Balance, Trust: c.options.ServiceTrust}
+		config := upstream.Config{Name: entry.Name, Balance: entry.Balance, Trust: c.options.ServiceTrust,
+			SharedWatches: c.options.SharedWatches}
 		if entry.Name == upstream.Extensions {
 			config.FirstReplica = c.firstReplicas.Of
 		}

@@ -50,6 +50,8 @@ type Backend struct {
 	dial connections.Dial
 	// holds is true if the backend holds short answers back until they are complete (see hold).
 	holds bool
+	// shares is true if watches at a replica share events (see sharing).
+	shares bool
 	// firstReplica may be nil (see Config).
 	firstReplica func(schema.GroupResource) (address string, ok bool)
 
@@ -82,6 +84,8 @@ type Config struct {
 	Trust trust.Options
 	// FirstReplica returns the replica that had a new custom resource first. It may be nil.
 	FirstReplica func(schema.GroupResource) (address string, ok bool)
+	// SharedWatches makes watches at a replica share events.
+	SharedWatches bool
 }
 
 // New returns a backend with replicas at these servers (see SetServers).
@@ -96,6 +100,7 @@ func New(c Config) (*Backend, error) {
 		b.policy = balance.Rendezvous{}
 	}
 	b.firstReplica = c.FirstReplica
+	b.shares = c.SharedWatches
 	b.set = replicas.New(replicas.Config{Service: c.Name, Ready: b.isReady, Changed: b.SetAddresses})
 	if err := b.SetServers(c.Servers); err != nil {
 		return nil, err

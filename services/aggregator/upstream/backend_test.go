@@ -53,7 +53,9 @@ func newBackend(t testing.TB, pki *connectionstest.PKI, addresses ...string) *Ba
 	for _, address := range addresses {
 		servers = append(servers, "https://"+address)
 	}
-	b, err := New(Config{Name: Core, Servers: servers, Trust: trust.Options{CAFile: pki.CAFile, CertFile: pki.CertFile, KeyFile: pki.KeyFile}})
+	b, err := New(Config{
+		Name: Core, Servers: servers, Trust: trust.Options{CAFile: pki.CAFile, CertFile: pki.CertFile, KeyFile: pki.KeyFile}, SharedWatches: true,
+	})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		for _, e := range b.endpoints {

@@ -24,6 +24,8 @@ type endpoint struct {
 	load    *balance.Endpoint
 	metrics *endpointMetrics
 	waiting waiting
+	// sharing is nil if watches share nothing.
+	sharing *sharing
 	// hidesHost is true if the Host header must have the replica's address instead of the client's host name.
 	hidesHost bool
 
@@ -51,6 +53,9 @@ func (b *Backend) newEndpoint(address string) *endpoint {
 		options.Closed = func() { signal(e.doubted) }
 	}
 	e.pool = connections.New(address, b.trust, options)
+	if b.shares {
+		e.sharing = &sharing{pool: e.pool, metrics: e.metrics}
+	}
 	return e
 }
 
@@ -72,6 +77,7 @@ func (e *endpoint) roundTrip(req *http.Request, body io.ReadCloser, kind balance
 		// Without GetBody, no transport retries the request on its own.
 		out.Body, out.GetBody = cancellation.body(body), nil
 	}
+	sharing := e.sharing.join(out, wire)
 
 	e.load.Begin(kind)
 	e.metrics.begin(kind)
@@ -86,9 +92,11 @@ func (e *endpoint) roundTrip(req *http.Request, body io.ReadCloser, kind balance
 		_ = resp.Body.Close() // nobody reads it
 	}
 	if err != nil {
+		sharing.cancel()
 		x.end()
 		return nil, err
 	}
+	sharing.begin(out.Context(), resp)
 	x.status = resp.StatusCode
 	if !cancellation.answer() {
 		if resp.ContentLength >= 0 {

@@ -61,12 +61,26 @@ var (
 		Help:           "Open connections to a replica, by protocol: h2, http/1.1.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"backend", "endpoint", "protocol"})
+	watchSessions = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Name:           metricsPrefix + "watch_sessions",
+		Help:           "Open sessions in which watches at a replica share events.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"backend", "endpoint"})
+	watchBytesTotal = metrics.NewCounterVec(&metrics.CounterOpts{
+		Name:           metricsPrefix + "watch_session_bytes_total",
+		Help:           "Bytes of events that a replica sent in sessions (carried), and that watches received of them (delivered).",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"backend", "endpoint", "what"})
 )
 
 // registerMetrics adds the metrics to /metrics. Label values set before that are lost.
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(requestsTotal, inFlight, requestDuration, retriesTotal, retriesDeniedTotal, ejectionsTotal, endpointsByState, connectionsOpen)
+	legacyregistry.MustRegister(requestsTotal, inFlight, requestDuration, retriesTotal, retriesDeniedTotal, ejectionsTotal, endpointsByState, connectionsOpen,
+		watchSessions, watchBytesTotal)
 })
+
+// Values of the label what in watch_session_bytes_total.
+const carriedBytes, deliveredBytes = "carried", "delivered"
 
 // codes is the number of values of the label code: the classes of status codes, and 0 if no answer came.
 const codes = 6
@@ -87,10 +101,14 @@ type endpointMetrics struct {
 	requests          [codes]metrics.CounterMetric
 	inFlight          [2]metrics.GaugeMetric
 	duration          metrics.ObserverMetric
+	// carried and delivered count bytes of events in sessions.
+	carried, delivered metrics.CounterMetric
 }
 
 func newEndpointMetrics(backend, endpoint string) *endpointMetrics {
 	m := &endpointMetrics{backend: backend, endpoint: endpoint, duration: requestDuration.WithLabelValues(backend, endpoint)}
+	m.carried = watchBytesTotal.WithLabelValues(backend, endpoint, carriedBytes)
+	m.delivered = watchBytesTotal.WithLabelValues(backend, endpoint, deliveredBytes)
 	for class := range m.requests {
 		m.requests[class] = requestsTotal.WithLabelValues(backend, endpoint, codeName(class))
 	}
@@ -117,6 +135,10 @@ func (m *endpointMetrics) connection(protocol string, change int) {
 	connectionsOpen.WithLabelValues(m.backend, m.endpoint, protocol).Add(float64(change))
 }
 
+func (m *endpointMetrics) session(change int) {
+	watchSessions.WithLabelValues(m.backend, m.endpoint).Add(float64(change))
+}
+
 func (m *endpointMetrics) ejected(reason string) {
 	ejectionsTotal.WithLabelValues(m.backend, m.endpoint, reason).Inc()
 }
@@ -138,5 +160,9 @@ func (m *endpointMetrics) delete() {
 	for _, protocol := range connections.Protocols {
 		connectionsOpen.Delete(labels("protocol", protocol))
 	}
+	for _, what := range []string{carriedBytes, deliveredBytes} {
+		watchBytesTotal.Delete(labels("what", what))
+	}
+	watchSessions.Delete(map[string]string{"backend": m.backend, "endpoint": m.endpoint})
 	requestDuration.Delete(map[string]string{"backend": m.backend, "endpoint": m.endpoint})
 }

@@ -54,6 +54,7 @@ func (b *Backend) keepProbing(ctx context.Context, e *endpoint) {
 		was = found.condition
 		doubted = b.rest(ctx, e, pause, interval)
 	}
+	e.sharing.retire()
 	e.pool.Retire(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
