@@ -40,9 +40,9 @@ OUTSIDE := apiservice examples/wardle
 # Tests are linked without what debuggers need, which halves the time that links take, and without vet, which is part of verify.
 GOTESTSUM := $(TOOLS)/gotestsum --format pkgname --hide-summary=skipped
 GO_TEST_FLAGS := -vet=off -ldflags='-s -w'
-# Replicas, etcd and clients of an integration test share the processors with those of other tests. Up to three tests that fail are run once
-# more, and the summary names them with both runs; more than three end the run.
-RERUN_FAILS := --rerun-fails=1 --rerun-fails-max-failures=3 --rerun-fails-run-root-test
+# Replicas, etcd and clients of an integration test share the processors with those of other tests. Up to eight tests that fail, their parts counted,
+# are run once more, and the summary names them with both runs; more than eight end the run.
+RERUN_FAILS := --rerun-fails=1 --rerun-fails-max-failures=8 --rerun-fails-run-root-test
 
 .PHONY: help
 help: ## List the targets.

@@ -38,8 +38,9 @@ type Kubelet struct {
 	Other http.Handler
 
 	server, runtime *httptest.Server
-	connections     connections
-	failed          func(error)
+	// served and inside are the connections of the server and of the runtime behind it.
+	served, inside connections
+	failed         func(error)
 }
 
 // NewKubelet returns a kubelet that calls failed for its errors.
@@ -55,7 +56,7 @@ func NewKubelet(failed func(error)) *Kubelet {
 func NewKubeletOn(listener net.Listener, failed func(error)) *Kubelet {
 	k := &Kubelet{LogLines: make(chan string), Programs: map[string]Program{"cat": Cat}, Main: Cat, failed: failed}
 	k.runtime = httptest.NewUnstartedServer(k.newRuntime())
-	k.runtime.Listener = k.connections.of(k.runtime.Listener)
+	k.runtime.Listener = k.inside.of(k.runtime.Listener)
 	k.runtime.Start()
 	mux := http.NewServeMux()
 	mux.HandleFunc("/exec/", k.stream)
@@ -76,7 +77,7 @@ func NewKubeletOn(listener net.Listener, failed func(error)) *Kubelet {
 		mux.ServeHTTP(w, req)
 	}))
 	_ = k.server.Listener.Close() // it has not been used
-	k.server.Listener = k.connections.of(listener)
+	k.server.Listener = k.served.of(listener)
 	k.server.StartTLS()
 	return k
 }
@@ -88,9 +89,11 @@ func (k *Kubelet) Close() {
 	k.runtime.Close()
 }
 
-// CutOff closes all connections, as if the node went down.
+// CutOff closes all connections, as if the node went down. Those that reach out of the node are the first: otherwise the kubelet could still say that
+// a program has ended.
 func (k *Kubelet) CutOff() {
-	k.connections.close()
+	k.served.close()
+	k.inside.close()
 }
 
 // AddNode creates a node with this kubelet.

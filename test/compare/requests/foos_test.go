@@ -117,17 +117,10 @@ func (s *side) afterFooRemoval(ctx context.Context) error {
 			return err
 		}
 	}
-	return framework.Poll(ctx, s.Name+" documents no Foo", func(ctx context.Context) error {
-		for _, document := range []request{get("/openapi/v2"), get("/apis").accept(discoveryV2)} {
-			a, err := document.do(ctx, s)
-			if err != nil {
-				return err
-			}
-			if bytes.Contains(a.body, []byte("foos")) {
-				return fmt.Errorf("%s still has foos", document)
-			}
-		}
-		return nil
+	return s.waitForgotten(ctx, []document{
+		{get("/openapi/v2"), []string{"foos"}},
+		{get("/openapi/v3"), []string{"storage.k8s.io/v9", "internal.apiserver.k8s.io"}},
+		{get("/apis").accept(discoveryV2), []string{"foos"}},
 	})
 }
 

@@ -29,16 +29,24 @@ func (s *side) afterRemoval(ctx context.Context) error {
 			return err
 		}
 	}
-	documents := []struct {
-		request request
-		removed []string
-	}{
+	return s.waitForgotten(ctx, []document{
 		{get("/apis"), []string{"space.example.com", "example.com/v1beta1"}},
 		{get("/apis").accept(discoveryV2), []string{"space.example.com", "example.com/v1beta1"}},
 		{get("/apis/example.com"), []string{"example.com/v1beta1"}},
 		{get("/openapi/v2"), []string{"com.example.space", "com.example.v1beta1"}},
 		{get("/openapi/v3"), []string{"space.example.com"}}, // stock keeps documents of versions that are no longer served
-	}
+	})
+}
+
+// document is one that names what is served.
+type document struct {
+	request request
+	// removed are texts that it has no longer when it is up to date.
+	removed []string
+}
+
+// waitForgotten returns when documents name nothing that was removed.
+func (s *side) waitForgotten(ctx context.Context, documents []document) error {
 	return framework.Poll(ctx, s.Name+" documents no removed resources", func(ctx context.Context) error {
 		for _, document := range documents {
 			a, err := document.request.do(ctx, s)

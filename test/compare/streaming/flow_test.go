@@ -30,12 +30,14 @@ const (
 // expectDammed expects that a sender stands still when its reader does, and that all arrives when it reads on.
 func expectDammed(t *testing.T, sent *atomic.Int64, open chan struct{}, done func() error, received *digest) {
 	t.Helper()
-	if n := standsStill(t, sent); n > underway {
-		t.Errorf("while nobody reads, %d MiB are sent", n/mib)
-	} else {
-		t.Logf("while nobody reads, %d KiB are sent", n/kib)
-	}
-	close(open)
+	func() {
+		defer close(open) // a reader ends with a test that has failed
+		if n := standsStill(t, sent); n > underway {
+			t.Errorf("while nobody reads, %d MiB are sent", n/mib)
+		} else {
+			t.Logf("while nobody reads, %d KiB are sent", n/kib)
+		}
+	}()
 	assert.NoError(t, done())
 	if got, want := received.String(), digestOf(noise("flood", flood)); got != want {
 		t.Errorf("got %s, want %s", got, want)

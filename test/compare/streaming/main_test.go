@@ -71,16 +71,18 @@ func kubeClient(t testing.TB, config *rest.Config) kubernetes.Interface {
 	return client
 }
 
-// standsStill waits until a count does not change any more, and returns it.
+// standsStill waits until a count that has begun does not change any more, and returns it.
 func standsStill(t testing.TB, count *atomic.Int64) int64 {
 	t.Helper()
 	const interval, calm = 50 * time.Millisecond, 30
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
+	ctx, cancel := limited(t)
+	defer cancel()
 	for last, unchanged := count.Load(), 0; ; {
 		select {
-		case <-t.Context().Done():
-			t.Fatal(t.Context().Err())
+		case <-ctx.Done():
+			t.Fatalf("waited in vain until %d bytes are not followed by more", last)
 		case <-ticker.C:
 		}
 		now := count.Load()

@@ -4,6 +4,7 @@
 package streaming
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -22,12 +23,13 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// listen returns a port of containers on which a function serves each connection.
+// listen returns a port of containers on which a function serves each connection. When a test has failed, connections end with it.
 func listen(t testing.TB, serve func(*net.TCPConn) error) int {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	var serving errgroup.Group
+	failed, fail := context.WithCancel(context.Background())
 	serving.Go(func() error {
 		for {
 			connection, err := listener.Accept()
@@ -36,12 +38,17 @@ func listen(t testing.TB, serve func(*net.TCPConn) error) int {
 			}
 			serving.Go(func() error {
 				defer connection.Close() //nolint:errcheck // the client has what it needs
+				defer context.AfterFunc(failed, func() { _ = connection.Close() })()
 				return serve(connection.(*net.TCPConn))
 			})
 		}
 	})
 	t.Cleanup(func() {
+		if t.Failed() {
+			fail()
+		}
 		assert.NoError(t, errors.Join(listener.Close(), serving.Wait()))
+		fail()
 	})
 	return listener.Addr().(*net.TCPAddr).Port
 }
