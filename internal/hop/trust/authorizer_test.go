@@ -91,7 +91,8 @@ func TestAuthorizer(t *testing.T) {
 		{"search reads no logs", Search, subresource("list", "", "pods", "log"), false},
 		{"search defines no kinds of others", Search, resource("create", "apiextensions.k8s.io", "customresourcedefinitions"), false},
 		{"search tells how clusters are", Search, subresource("patch", "cluster.clusterpedia.io", "pediaclusters", "status"), true},
-		{"search adds no clusters", Search, resource("create", "cluster.clusterpedia.io", "pediaclusters"), false},
+		{"search adds clusters for policies", Search, resource("create", "cluster.clusterpedia.io", "pediaclusters"), true},
+		{"search writes no policies", Search, resource("update", "policy.clusterpedia.io", "clusterimportpolicies"), false},
 		{"search writes nothing", Search, resource("update", "example.com", "widgets"), false},
 
 		{"core watches custom resources", Core, resource("watch", "example.com", "widgets"), true},

@@ -28,8 +28,10 @@ var resource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Versio
 
 // names are the names of the definitions by their files.
 var names = map[string]string{
-	"cluster.clusterpedia.io_pediaclusters.yaml":        "pediaclusters.cluster.clusterpedia.io",
-	"cluster.clusterpedia.io_clustersyncresources.yaml": "clustersyncresources.cluster.clusterpedia.io",
+	"cluster.clusterpedia.io_pediaclusters.yaml":         "pediaclusters.cluster.clusterpedia.io",
+	"cluster.clusterpedia.io_clustersyncresources.yaml":  "clustersyncresources.cluster.clusterpedia.io",
+	"policy.clusterpedia.io_clusterimportpolicies.yaml":  "clusterimportpolicies.policy.clusterpedia.io",
+	"policy.clusterpedia.io_pediaclusterlifecycles.yaml": "pediaclusterlifecycles.policy.clusterpedia.io",
 }
 
 // Apply creates the definitions, or changes them to those of this version.

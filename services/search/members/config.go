@@ -15,11 +15,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
 )
 
-// configOf returns how to reach a cluster.
+// configOf returns how to reach a cluster whose credentials are in the spec.
 func configOf(spec *v1alpha2.ClusterSpec) (*rest.Config, error) {
-	if spec.AuthenticationFrom != nil {
-		return nil, errors.New("authenticationFrom: search does not read Secrets yet: put the credentials into the PediaCluster")
-	}
 	if len(spec.Kubeconfig) > 0 {
 		return fromKubeconfig(spec.Kubeconfig)
 	}

@@ -4,6 +4,7 @@
 package members
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/services/search/hub"
 	"github.com/tripod-k8s/tripod/services/search/member"
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
@@ -43,27 +45,39 @@ type Members struct {
 	client dynamic.Interface
 
 	clusters, resources informers.GenericInformer
+	credentials         credentials
 	running             map[string]*running
 }
 
 // running is a member that runs until end is called.
 type running struct {
+	// spec has the credentials that were in Secrets.
 	spec   v1alpha2.ClusterSpec
 	shared []v1alpha2.GroupResources
-	// invalid is what is wrong with the spec. There is no member then.
-	invalid   error
-	apiServer string
+	// invalid is what is wrong with the spec. There is no member then. unresolved is set if it is about what the spec names.
+	invalid    error
+	unresolved bool
+	apiServer  string
 	*member.Member
 	end  context.CancelFunc
 	done chan struct{}
 }
 
-// New returns the members that the PediaClusters of a cluster name. hub is the name of that cluster among the members, which no PediaCluster may have.
-func New(client dynamic.Interface, hub string, to *store.Store) *Members {
+// Options say how members are found.
+type Options struct {
+	// Hub is the name of the cluster that search is part of, among the members. No PediaCluster may have it.
+	Hub string
+	// SecretNamespace is the namespace of the Secrets that PediaClusters may name. If it is empty, they may name none.
+	SecretNamespace string
+}
+
+// New returns the members that the PediaClusters of a cluster name.
+func New(client dynamic.Interface, o Options, to *store.Store) *Members {
 	factory := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
 	return &Members{
-		hub: hub, store: to, client: client, running: map[string]*running{},
+		hub: o.Hub, store: to, client: client, running: map[string]*running{},
 		clusters: factory.ForResource(clusters), resources: factory.ForResource(resources),
+		credentials: credentials{objects: hub.New(client, func() {}), namespace: o.SecretNamespace},
 	}
 }
 
@@ -72,6 +86,7 @@ func (m *Members) Run(ctx context.Context) {
 	var group wait.Group
 	defer group.Wait()
 	defer m.stop()
+	defer m.credentials.objects.Stop()
 	for _, informer := range []informers.GenericInformer{m.clusters, m.resources} {
 		group.StartWithContext(ctx, informer.Informer().RunWithContext)
 	}
@@ -135,15 +150,29 @@ func (m *Members) reconcile(ctx context.Context) {
 		delete(m.running, name)
 	}
 	for name, cluster := range wanted {
-		shared, missing := m.shared(cluster.Spec.SyncResourcesRefName)
-		if r := m.running[name]; r == nil || !reflect.DeepEqual(r.spec, cluster.Spec) || !equality.Semantic.DeepEqual(r.shared, shared) {
+		wanted := &running{}
+		var missing, unknown error
+		wanted.shared, missing = m.shared(cluster.Spec.SyncResourcesRefName)
+		wanted.spec, unknown = m.credentials.resolve(cluster.Spec)
+		wanted.invalid = cmp.Or(missing, unknown)
+		if r := m.running[name]; r == nil || r.differs(wanted) {
 			if r != nil {
 				r.stop()
 			}
-			m.running[name] = m.start(ctx, cluster, shared, missing)
+			m.start(ctx, name, wanted)
+			m.running[name] = wanted
 		}
 		m.tell(ctx, cluster)
 	}
+	m.credentials.objects.Sweep()
+}
+
+// differs reports whether a member must be started anew to be as wanted.
+func (r *running) differs(wanted *running) bool {
+	if wanted.invalid != nil || r.unresolved {
+		return !r.unresolved || r.invalid.Error() != fmt.Sprint(wanted.invalid)
+	}
+	return !reflect.DeepEqual(r.spec, wanted.spec) || !equality.Semantic.DeepEqual(r.shared, wanted.shared)
 }
 
 // shared returns the resources of a ClusterSyncResources.
@@ -162,21 +191,23 @@ func (m *Members) shared(name string) ([]v1alpha2.GroupResources, error) {
 	return resources.Spec.SyncResources, nil
 }
 
-func (m *Members) start(ctx context.Context, cluster *v1alpha2.PediaCluster, shared []v1alpha2.GroupResources, missing error) *running {
-	r := &running{spec: cluster.Spec, shared: shared, apiServer: cluster.Spec.APIServer, invalid: missing}
-	config, err := configOf(&cluster.Spec)
+// start starts a member, unless something is wrong with its spec.
+func (m *Members) start(ctx context.Context, name string, r *running) {
+	r.apiServer, r.unresolved = r.spec.APIServer, r.invalid != nil
+	config, err := configOf(&r.spec)
 	switch {
-	case cluster.Name == m.hub:
+	case r.unresolved:
+	case name == m.hub:
 		r.invalid = fmt.Errorf("%s is the name of the cluster that search is part of, which it copies anyway (--hub-cluster)", m.hub)
 	case err != nil:
 		r.invalid = err
 	}
 	if r.invalid == nil {
 		r.apiServer = config.Host
-		r.Member, r.invalid = member.New(cluster.Name, config, rulesOf(&cluster.Spec, shared), m.store)
+		r.Member, r.invalid = member.New(name, config, rulesOf(&r.spec, r.shared), m.store)
 	}
 	if r.invalid != nil {
-		return r
+		return
 	}
 	ctx, r.end = context.WithCancel(ctx)
 	r.done = make(chan struct{})
@@ -184,7 +215,6 @@ func (m *Members) start(ctx context.Context, cluster *v1alpha2.PediaCluster, sha
 		defer close(r.done)
 		r.Run(ctx)
 	}()
-	return r
 }
 
 func (r *running) stop() {

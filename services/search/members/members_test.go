@@ -46,7 +46,6 @@ func TestHowAClusterIsReached(t *testing.T) {
 		`apiserver "" is not of the form https://host:port`: {},
 		`apiserver "http://host" is not`:                    {APIServer: "http://host", TokenData: []byte("t")},
 		"there are no credentials":                          {APIServer: "https://host", CertData: []byte("cert")},
-		"does not read Secrets yet":                         {APIServer: "https://host", AuthenticationFrom: &struct{}{}},
 		"kubeconfig: ":                                      {Kubeconfig: []byte("{")},
 		"user u runs a program":                             {Kubeconfig: kubeconfig(`{"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh"}}`)},
 		"user u names files":                                {Kubeconfig: kubeconfig(`{"tokenFile": "/etc/passwd"}`)},

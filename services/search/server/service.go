@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	registryrest "k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -26,6 +27,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/crds"
 	"github.com/tripod-k8s/tripod/services/search/member"
 	"github.com/tripod-k8s/tripod/services/search/members"
+	"github.com/tripod-k8s/tripod/services/search/policies"
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/v1beta1"
 )
@@ -35,7 +37,8 @@ const Name = "search"
 
 // search is the service while it runs.
 type search struct {
-	database, databaseFile, hub string
+	database, databaseFile string
+	members                members.Options
 
 	// store is there before the first request.
 	store *store.Store
@@ -45,7 +48,7 @@ type search struct {
 
 // Service returns the service.
 func Service() apiservice.Service {
-	s := &search{hub: "hub"}
+	s := &search{members: members.Options{Hub: "hub"}}
 	return apiservice.Service{
 		Name:        Name,
 		Description: "tripod-search serves the objects of many clusters, which it copies into a database, behind Tripod's aggregator.",
@@ -76,7 +79,9 @@ func (s *search) addFlags(fs *pflag.FlagSet) {
 		"Where the objects are kept: sqlite:FILE, postgres://USER:PASSWORD@HOST/DATABASE, or mysql://USER:PASSWORD@HOST/DATABASE for MySQL and MariaDB.")
 	fs.StringVar(&s.databaseFile, "database-file", s.databaseFile,
 		"File with the value of --database, which keeps a password out of the list of processes.")
-	fs.StringVar(&s.hub, "hub-cluster", s.hub, "Name of the cluster that this service is part of. Its objects are copied, too. Empty copies none of them.")
+	fs.StringVar(&s.members.Hub, "hub-cluster", s.members.Hub, "Name of the cluster that this service is part of. Its objects are copied, too. Empty copies none of them.")
+	fs.StringVar(&s.members.SecretNamespace, "secret-namespace", s.members.SecretNamespace,
+		"Namespace of the Secrets that PediaClusters may name in authenticationFrom. Bind the user system:tripod:search a role there. Empty reads no Secrets.")
 }
 
 // newCollections opens the store, too: storages are made before anything is served.
@@ -118,15 +123,19 @@ func (s *search) checkDatabase(ctx context.Context, _ *apiservice.Environment) e
 // start prepares the database and begins to copy clusters.
 func (s *search) start(ctx context.Context, e *apiservice.Environment) error {
 	var hub *member.Member
-	if s.hub != "" {
+	if s.members.Hub != "" {
 		var err error
-		if hub, err = member.New(s.hub, e.Cluster, member.Everything, s.store); err != nil {
+		if hub, err = member.New(s.members.Hub, e.Cluster, member.Everything, s.store); err != nil {
 			return err
 		}
 	}
 	config := rest.CopyConfig(e.Cluster)
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	questions, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return err
 	}
@@ -140,7 +149,8 @@ func (s *search) start(ctx context.Context, e *apiservice.Environment) error {
 		}
 		group.StartWithContext(ctx, s.analyze)
 		define(ctx, client)
-		members.New(client, s.hub, s.store).Run(ctx)
+		group.StartWithContext(ctx, policies.New(client, questions).Run)
+		members.New(client, s.members, s.store).Run(ctx)
 		group.Wait()
 	}()
 	return nil

@@ -32,13 +32,28 @@ type ClusterSpec struct {
 	CAData   []byte `json:"caData,omitempty"`
 	CertData []byte `json:"certData,omitempty"`
 	KeyData  []byte `json:"keyData,omitempty"`
-	// AuthenticationFrom names Secrets. Search does not read them yet.
-	AuthenticationFrom *struct{} `json:"authenticationFrom,omitempty"`
+	// AuthenticationFrom names Secrets, which count if there are no credentials beside it.
+	AuthenticationFrom *Authentication `json:"authenticationFrom,omitempty"`
 
 	SyncResources          []GroupResources `json:"syncResources"`
 	SyncAllCustomResources bool             `json:"syncAllCustomResources,omitempty"`
 	// SyncResourcesRefName names a ClusterSyncResources.
 	SyncResourcesRefName string `json:"syncResourcesRefName,omitempty"`
+}
+
+// Authentication names the Secrets with the credentials of a cluster. Kubeconfig replaces the other fields.
+type Authentication struct {
+	Kubeconfig *SecretKey `json:"kubeconfig,omitempty"`
+	CA         *SecretKey `json:"ca,omitempty"`
+	Token      *SecretKey `json:"token,omitempty"`
+	Cert       *SecretKey `json:"cert,omitempty"`
+	Key        *SecretKey `json:"key,omitempty"`
+}
+
+// SecretKey names a value in a Secret. Its namespace is that of the flag --secret-namespace.
+type SecretKey struct {
+	Name string `json:"name"`
+	Key  string `json:"key"`
 }
 
 // GroupResources are resources of a group.

@@ -1,0 +1,197 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Errors of objects that are not known.
+var (
+	// ErrUnread says that nobody knows yet whether an object exists. It wraps why, if the cluster refuses to tell.
+	ErrUnread   = errors.New("was not read yet")
+	ErrNotFound = errors.New("does not exist")
+)
+
+// Objects follows objects from the moment when somebody first asks for them. Only one goroutine may use it.
+type Objects struct {
+	client  dynamic.Interface
+	changed func()
+	// followers have an empty name for all objects of a resource.
+	followers map[target]*follower
+}
+
+type target struct {
+	schema.GroupVersionResource
+	namespace, name string
+}
+
+// String names the target for people.
+func (t target) String() string {
+	if t.name == "" {
+		return t.GroupResource().String()
+	}
+	return fmt.Sprintf("%s %s", t.GroupResource(), cache.NewObjectName(t.namespace, t.name))
+}
+
+// New returns Objects that follow nothing. changed is called after each change, by any goroutine.
+func New(client dynamic.Interface, changed func()) *Objects {
+	return &Objects{client: client, changed: changed, followers: map[target]*follower{}}
+}
+
+// List returns all objects of a resource. It needs the right to list and watch them all.
+func (o *Objects) List(resource schema.GroupVersionResource) ([]*unstructured.Unstructured, error) {
+	f := o.follow(target{GroupVersionResource: resource})
+	if err := f.unread(); err != nil {
+		return nil, err
+	}
+	var all []*unstructured.Unstructured
+	for _, object := range f.informer.GetStore().List() {
+		all = append(all, object.(*unstructured.Unstructured))
+	}
+	return all, nil
+}
+
+// Of returns one of the objects of List.
+func (o *Objects) Of(resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
+	return o.follow(target{GroupVersionResource: resource}).get(namespace, name)
+}
+
+// One returns an object. It needs the right to list and watch this one, so that a role may name it.
+func (o *Objects) One(resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
+	return o.follow(target{resource, namespace, name}).get(namespace, name)
+}
+
+// Sweep stops to follow what nobody has asked for since the last Sweep.
+func (o *Objects) Sweep() {
+	for target, f := range o.followers {
+		if !f.used {
+			f.stop()
+			delete(o.followers, target)
+		}
+		f.used = false
+	}
+}
+
+// Stop stops to follow everything.
+func (o *Objects) Stop() {
+	for _, f := range o.followers {
+		f.used = false
+	}
+	o.Sweep()
+}
+
+func (o *Objects) follow(t target) *follower {
+	f := o.followers[t]
+	if f == nil {
+		f = o.start(t)
+		o.followers[t] = f
+	}
+	f.used = true
+	return f
+}
+
+// follower is an informer of a target.
+type follower struct {
+	target   target
+	informer cache.SharedIndexInformer
+	end      func()
+	used     bool
+
+	mu sync.Mutex
+	// failure is why the last attempt to list or watch failed.
+	failure error
+}
+
+func (o *Objects) start(t target) *follower {
+	f := &follower{target: t, informer: newInformer(o.client, t).Informer()}
+	// The informer has not started, so none of these can fail.
+	f.informer.SetTransform(withoutManagers)                                                            //nolint:errcheck // see above
+	f.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { //nolint:errcheck // see above
+		f.mu.Lock()
+		f.failure = err
+		f.mu.Unlock()
+		o.changed()
+	})
+	f.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{ //nolint:errcheck // see above
+		AddFunc: func(any) { o.changed() }, UpdateFunc: func(any, any) { o.changed() }, DeleteFunc: func(any) { o.changed() },
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		go func() {
+			if cache.WaitForCacheSync(ctx.Done(), f.informer.HasSynced) {
+				o.changed()
+			}
+		}()
+		f.informer.RunWithContext(ctx)
+	}()
+	f.end = func() {
+		cancel()
+		<-done
+	}
+	return f
+}
+
+func newInformer(client dynamic.Interface, t target) informers.GenericInformer {
+	var choose dynamicinformer.TweakListOptionsFunc
+	if t.name != "" {
+		choose = func(options *metav1.ListOptions) {
+			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, t.name).String()
+		}
+	}
+	return dynamicinformer.NewFilteredDynamicInformer(client, t.GroupVersionResource, t.namespace, 0, cache.Indexers{}, choose)
+}
+
+// withoutManagers saves the memory of managedFields, which no template needs.
+func withoutManagers(object any) (any, error) {
+	if accessor, err := meta.Accessor(object); err == nil {
+		accessor.SetManagedFields(nil)
+	}
+	return object, nil
+}
+
+func (f *follower) stop() { f.end() }
+
+// unread returns why nothing is known, or nil.
+func (f *follower) unread() error {
+	if f.informer.HasSynced() {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failure != nil {
+		return fmt.Errorf("%s %w: %w", f.target, ErrUnread, f.failure)
+	}
+	return fmt.Errorf("%s %w", f.target, ErrUnread)
+}
+
+func (f *follower) get(namespace, name string) (*unstructured.Unstructured, error) {
+	if err := f.unread(); err != nil {
+		return nil, err
+	}
+	key := cache.NewObjectName(namespace, name).String()
+	object, exists, err := f.informer.GetStore().GetByKey(key)
+	if err != nil {
+		return nil, err
+	}
+	if !exists {
+		return nil, fmt.Errorf("%s %s %w", f.target.GroupResource(), key, ErrNotFound)
+	}
+	return object.(*unstructured.Unstructured), nil
+}

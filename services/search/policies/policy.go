@@ -1,0 +1,137 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package policies
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tripod-k8s/tripod/services/search/hub"
+	"github.com/tripod-k8s/tripod/services/search/v1alpha1"
+)
+
+// maxMessage bounds what a condition tells of an error.
+const maxMessage = 1024
+
+// setCondition sets a condition to true, or to false if something is wrong.
+func setCondition(conditions *[]metav1.Condition, generation int64, kind, reason string, wrong error) {
+	c := metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, ObservedGeneration: generation}
+	if wrong != nil {
+		text := wrong.Error()
+		c.Status, c.Message = metav1.ConditionFalse, strings.ToValidUTF8(text[:min(len(text), maxMessage)], "")
+	}
+	meta.SetStatusCondition(conditions, c)
+}
+
+// applyPolicy makes lifecycles of the sources of a policy, and returns its conditions. The reasons are those of Clusterpedia.
+func (p *Policies) applyPolicy(ctx context.Context, policy *v1alpha1.ClusterImportPolicy, lifecycles map[string]*v1alpha1.PediaClusterLifecycle) []metav1.Condition {
+	conditions := slices.Clone(policy.Status.Conditions)
+	plan, reason, err := p.plan(policy)
+	if err != nil {
+		meta.RemoveStatusCondition(&conditions, v1alpha1.Reconciling)
+		setCondition(&conditions, policy.Generation, v1alpha1.Validated, reason, err)
+		return conditions
+	}
+	setCondition(&conditions, policy.Generation, v1alpha1.Validated, "Success", nil)
+	sources, err := p.objects.List(plan.source)
+	if err != nil {
+		reason = "FailedListSourceResources"
+		if errors.Is(err, hub.ErrUnread) {
+			reason = "WaitResourceSynced"
+		}
+		setCondition(&conditions, policy.Generation, v1alpha1.Reconciling, reason, err)
+		return conditions
+	}
+	reason = "ReconcileSourceResourceAndLifecycle"
+	if err = p.makeLifecycles(ctx, plan, sources, lifecycles); err != nil {
+		reason = "FailedReconcile"
+	}
+	setCondition(&conditions, policy.Generation, v1alpha1.Reconciling, reason, err)
+	return conditions
+}
+
+// makeLifecycles makes the lifecycle of each source, and removes those of sources that do not count any more.
+func (p *Policies) makeLifecycles(ctx context.Context, plan *plan, sources []*unstructured.Unstructured, lifecycles map[string]*v1alpha1.PediaClusterLifecycle) error {
+	slices.SortFunc(sources, func(a, b *unstructured.Unstructured) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	var failures []error
+	wanted := map[string]v1alpha1.Object{}
+	failed := map[v1alpha1.Object]bool{}
+	for _, source := range sources {
+		object := plan.object(source)
+		name, err := plan.name(source)
+		if other, taken := wanted[name]; err == nil && taken && name != "" {
+			err = fmt.Errorf("the name %s is that of %s/%s already", name, other.Namespace, other.Name)
+		}
+		if err != nil {
+			failed[object] = true
+			failures = append(failures, fmt.Errorf("%s/%s: %w", object.Namespace, object.Name, err))
+			continue
+		}
+		if name == "" {
+			continue
+		}
+		wanted[name] = object
+		if err := p.makeLifecycle(ctx, plan.lifecycle(name, object), lifecycles[name]); err != nil {
+			failures = append(failures, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	for name, lifecycle := range lifecycles {
+		_, still := wanted[name]
+		// A source whose templates fail may only be for a moment as it is, so what was made of it stays.
+		if !still && metav1.IsControlledBy(lifecycle, plan.policy) && !failed[lifecycle.Spec.Source] {
+			p.remove(ctx, lifecycleResource, &lifecycle.ObjectMeta)
+		}
+	}
+	return firstOf(failures)
+}
+
+// firstOf names a few failures and counts the others.
+func firstOf(failures []error) error {
+	const named = 5
+	if more := len(failures) - named; more > 0 {
+		failures = append(failures[:named:named], fmt.Errorf("and %d more", more))
+	}
+	return errors.Join(failures...)
+}
+
+// makeLifecycle creates a lifecycle, or changes the one that is there. It adopts one that nobody controls.
+func (p *Policies) makeLifecycle(ctx context.Context, wanted, has *v1alpha1.PediaClusterLifecycle) error {
+	if has != nil {
+		owner := metav1.GetControllerOf(has)
+		switch {
+		case owner == nil:
+			wanted.OwnerReferences = append(slices.Clone(has.OwnerReferences), wanted.OwnerReferences...)
+		case owner.UID != wanted.OwnerReferences[0].UID:
+			return fmt.Errorf("%s %s has made it", owner.Kind, owner.Name)
+		case equality.Semantic.DeepEqual(has.Spec, wanted.Spec):
+			return nil
+		default:
+			wanted.OwnerReferences = has.OwnerReferences
+		}
+		owners := wanted.OwnerReferences
+		has.ObjectMeta.DeepCopyInto(&wanted.ObjectMeta)
+		wanted.OwnerReferences = owners
+	}
+	object, err := asUnstructured(wanted)
+	if err != nil {
+		return err
+	}
+	if has == nil {
+		_, err = p.client.Resource(lifecycleResource).Create(ctx, object, metav1.CreateOptions{})
+	} else {
+		_, err = p.client.Resource(lifecycleResource).Update(ctx, object, metav1.UpdateOptions{})
+	}
+	return err
+}
