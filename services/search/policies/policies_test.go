@@ -336,7 +336,7 @@ func TestThePolicySaysWhatIsWrong(t *testing.T) {
 		})
 	}
 	for want, text := range map[string]string{
-		"prod/a: nameTemplate makes \"Not a name\"":    change(`"fleet-{{ .source.metadata.namespace }}-{{ .source.metadata.name }}"`, "Not a name"),
+		"prod/a: nameTemplate makes \"Not a name\"":      change(`"fleet-{{ .source.metadata.namespace }}-{{ .source.metadata.name }}"`, "Not a name"),
 		"prod/b: the name one is that of prod/a already": change(`"fleet-{{ .source.metadata.namespace }}-{{ .source.metadata.name }}"`, "one"),
 	} {
 		w := newWorld(t)

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 		environment = env
 		fleet, err = env.StartFleet(ctx, framework.FleetOptions{Replicas: []framework.ReplicaOptions{
 			{Name: "core-0", Args: []string{"--disable-admission-plugins=ServiceAccount"}}, {Name: "extensions-0"}, {Name: "aggregator-0"},
-			{Name: "search-0", Binary: env.Binary("tripod-search"), Args: []string{"--database=sqlite:" + filepath.Join(env.Dir, "search.db")}},
+			{Name: "search-0", Binary: env.Binary("tripod-search"), Args: []string{"--database=sqlite:" + filepath.Join(env.Dir, "search.db"), "--secret-namespace=platform"}},
 		}})
 		if err == nil {
 			err = fleet.Create(ctx, objects)
@@ -357,5 +357,64 @@ func TestAnotherClusterIsSearched(t *testing.T) {
 		return err
 	})
 	require.NoError(t, clusters.Delete(t.Context(), "stock", metav1.DeleteOptions{}))
+	awaitList(t, resources+"/clusters", "hub")
+}
+
+// platform is one that keeps a ConfigMap and a Secret for each of its clusters, and lets search read the Secrets.
+const platform = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: platform}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reads-credentials, namespace: platform}
+rules: [{apiGroups: [""], resources: [secrets], verbs: [get, list, watch]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: search-reads-credentials, namespace: platform}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reads-credentials}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: "system:tripod:search"}]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: south, namespace: platform}
+`
+
+const platformPolicy = `
+apiVersion: policy.clusterpedia.io/v1alpha1
+kind: ClusterImportPolicy
+metadata: {name: platform}
+spec:
+  source:
+    group: ""
+    resource: configmaps
+    selectorTemplate: '{{ eq .source.metadata.namespace "platform" }}'
+  nameTemplate: "{{ .source.metadata.name }}"
+  creationCondition: "true"
+  template: |
+    spec:
+      authenticationFrom: {kubeconfig: {name: "{{ .source.metadata.name }}", key: config}}
+      syncResources: [{group: "", resources: [namespaces]}]
+`
+
+func TestAPolicyAddsTheClustersOfAPlatform(t *testing.T) {
+	require.NoError(t, fleet.Create(t.Context(), platform))
+	framework.Eventually(t, "search has defined its kinds", func(ctx context.Context) error { return fleet.Create(ctx, platformPolicy) })
+	clusters := dynamic.NewForConfigOrDie(fleet.Admin()).Resource(schema.GroupVersionResource{Group: "cluster.clusterpedia.io", Version: "v1alpha2", Resource: "pediaclusters"})
+	framework.Eventually(t, "the cluster has no credentials", func(ctx context.Context) error {
+		made, err := clusters.Get(ctx, "south", metav1.GetOptions{})
+		if err == nil && !strings.Contains(fmt.Sprint(made.Object["status"]), "platform/south") {
+			err = fmt.Errorf("the status is %v", made.Object["status"])
+		}
+		return err
+	})
+	require.NoError(t, fleet.Create(t.Context(), fmt.Sprintf("{apiVersion: v1, kind: Secret, metadata: {name: south, namespace: platform}, data: {config: %s}}",
+		base64.StdEncoding.EncodeToString(kubeconfig(t, fleet.Admin())))))
+	awaitList(t, resources+"/clusters/south/api/v1/namespaces?names=platform", "platform")
+	client, err := kubernetes.NewForConfig(fleet.Admin())
+	require.NoError(t, err)
+	require.NoError(t, client.CoreV1().ConfigMaps("platform").Delete(t.Context(), "south", metav1.DeleteOptions{}))
 	awaitList(t, resources+"/clusters", "hub")
 }
