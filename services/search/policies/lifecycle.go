@@ -37,7 +37,7 @@ func (p *Policies) applyLifecycle(ctx context.Context, lifecycle *v1alpha1.Pedia
 		kind = v1alpha1.Created
 		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.Updating)
 	} else if !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.Created) {
-		set(v1alpha1.Created, "PediaClusterExisted", nil)
+		set(v1alpha1.Created, existing(lifecycle, cluster.OwnerReferences), nil)
 	}
 	data, references, reason, err := p.dataOf(lifecycle)
 	status.References = references
@@ -48,6 +48,14 @@ func (p *Policies) applyLifecycle(ctx context.Context, lifecycle *v1alpha1.Pedia
 	}
 	set(kind, reason, err)
 	return status
+}
+
+// existing returns the reason of Created for a PediaCluster that is there. The status that said who created it may be lost or late.
+func existing(lifecycle *v1alpha1.PediaClusterLifecycle, owners []metav1.OwnerReference) string {
+	if slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return o.Kind == v1alpha1.LifecycleKind && o.UID == lifecycle.UID }) {
+		return "PediaClusterCreated"
+	}
+	return "PediaClusterExisted"
 }
 
 // dataOf reads the source and the references of a lifecycle. An error has the reason of a condition.

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	fakediscovery "k8s.io/client-go/discovery/fake"
 	"k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -49,6 +50,11 @@ func newWorld(t *testing.T) *world {
 		secretResource: "SecretList", fleetResource: "ClusterList",
 	}
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds)
+	client.PrependWatchReactor("*", func(action clienttesting.Action) (bool, watch.Interface, error) {
+		gvr := action.GetResource()
+		w, err := watchFromNow(client.Tracker(), gvr, gvr.GroupVersion().WithKind(strings.TrimSuffix(kinds[gvr], "List")), action.GetNamespace())
+		return true, w, err
+	})
 	verbs := []string{"list", "watch"}
 	questions := &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{Resources: []*metav1.APIResourceList{
 		{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "secrets", Kind: "Secret", Namespaced: true, Verbs: verbs}, {Name: "bindings", Verbs: []string{"create"}}}},
@@ -58,6 +64,43 @@ func newWorld(t *testing.T) *world {
 	w := &world{T: t, Policies: New(client, questions), client: client}
 	t.Cleanup(w.objects.Stop)
 	return w
+}
+
+// watchFromNow begins with the objects that exist. The fake client's own watches miss what is written between a list and its watch.
+func watchFromNow(tracker clienttesting.ObjectTracker, gvr schema.GroupVersionResource, kind schema.GroupVersionKind, namespace string) (watch.Interface, error) {
+	live, err := tracker.Watch(gvr, namespace)
+	if err != nil {
+		return nil, err
+	}
+	list, err := tracker.List(gvr, kind, namespace)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := meta.ExtractList(list)
+	if err != nil {
+		return nil, err
+	}
+	events := make(chan watch.Event, len(objects))
+	for _, object := range objects {
+		events <- watch.Event{Type: watch.Added, Object: object}
+	}
+	proxy := watch.NewProxyWatcher(events)
+	go func() {
+		defer live.Stop()
+		for {
+			select {
+			case <-proxy.StopChan():
+				return
+			case event := <-live.ResultChan():
+				select {
+				case <-proxy.StopChan():
+					return
+				case events <- event:
+				}
+			}
+		}
+	}()
+	return proxy, nil
 }
 
 // put creates an object from YAML, or changes it.
