@@ -22,6 +22,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/internal/service"
+	"github.com/tripod-k8s/tripod/internal/tuning/coalesce"
 	"github.com/tripod-k8s/tripod/services/aggregator/authn/tokens"
 	"github.com/tripod-k8s/tripod/services/aggregator/clients"
 	"github.com/tripod-k8s/tripod/services/aggregator/options"
@@ -120,7 +121,7 @@ func (c *Config) applyOptions() error {
 	}); err != nil {
 		return err
 	}
-	c.generic.SecureServing.Listener = c.clients.Listen(c.generic.SecureServing.Listener)
+	c.generic.SecureServing.Listener = coalesce.Listener(c.clients.Listen(c.generic.SecureServing.Listener))
 	c.generic.TracerProvider = trust.Traces(c.generic.TracerProvider)
 	// The documents over all servers take the place of the aggregator's own.
 	c.generic.SkipOpenAPIInstallation = true

@@ -252,3 +252,36 @@ func TestUnreceivedBytesCount(t *testing.T) {
 		}
 	})
 }
+
+// TestALaterWriteThatIsBlockedEndsAsSoon has writes before the one that blocks.
+func TestALaterWriteThatIsBlockedEndsAsSoon(t *testing.T) {
+	for name, before := range map[string]func(*Writer, *client){
+		"after quick writes": func(w *Writer, c *client) {
+			for range 10 {
+				_, _ = w.Write([]byte("a"))
+				time.Sleep(blockedAfter * 3 / 7)
+			}
+		},
+		"after a slow one": func(w *Writer, c *client) {
+			c.receive = make(chan struct{})
+			time.AfterFunc(maxBlocked/2, func() { close(c.receive) })
+			_, _ = w.Write([]byte("a"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := New(0)
+				c := &client{ResponseWriter: httptest.NewRecorder(), receive: make(chan struct{})}
+				close(c.receive)
+				w := m.Begin(request(0), &user.DefaultInfo{}).Writer(c)
+				before(w, c)
+				c.receive = make(chan struct{})
+				began := time.Now()
+				_, _ = w.Write([]byte("a"))
+				if took := time.Since(began); took != maxBlocked {
+					t.Errorf("it ends after %s", took)
+				}
+			})
+		})
+	}
+}
