@@ -11,9 +11,11 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	authenticatorunion "k8s.io/apiserver/pkg/authentication/request/union"
 	authorizerunion "k8s.io/apiserver/pkg/authorization/union"
+	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/server"
 
 	"github.com/tripod-k8s/tripod/internal/tuning/coalesce"
+	"github.com/tripod-k8s/tripod/internal/tuning/compress"
 )
 
 // BackendOptions are the options of a service that receives requests from the aggregator.
@@ -27,12 +29,13 @@ type BackendOptions struct {
 }
 
 // ApplyTo makes the server believe the aggregator's envelopes. It refuses every other sender except other services and its own loopback client. It
-// does three more things:
+// does four more things:
 //
 //   - It puts the rules for services in front of config's authorizer.
 //   - It exempts services from queueing behind users.
 //   - It makes the listener ask for certificates of the service CA. A client sends its certificate only if the server names the issuer as
 //     acceptable.
+//   - It compresses large lists (package compress).
 //
 // The authenticator of config stays as it is, because token reviews use it too.
 func (o *BackendOptions) ApplyTo(config *server.Config) error {
@@ -57,6 +60,9 @@ func (o *BackendOptions) ApplyTo(config *server.Config) error {
 		own.Authentication = o.authentication(c)
 		own.FlowControl = Fairness(c)
 		senders.sessions.Ended = c.DrainedNotify()
+		if c.FeatureGate.Enabled(features.APIResponseCompression) {
+			handler = compress.Lists(handler)
+		}
 		return senders.withSender(coalesce.Answers(build(withoutAuditID(handler), &own)))
 	}
 	return nil

@@ -19,6 +19,11 @@ status: {phase: ignored}
 var customObjects = []request{
 	post(widgets, widget),
 	get(widgets + "/first"),
+	post(widgets, large("example.com/v1", "Widget")).ignoringBody().called("create a large widget"),
+	get(widgets).header("Accept-Encoding", "gzip"),
+	get(widgets).header("Accept-Encoding", "gzip").accept(tableType),
+	send("HEAD", widgets).header("Accept-Encoding", "gzip"),
+	del(widgets + "/large").ignoringBody(),
 	get(widgets + "/first").accept("application/yaml"),
 	get(widgets + "/first").accept(protobufType).failing(),
 	get(widgets + "/first").accept(protobufType + "," + jsonType).called("protobuf if it can be"),

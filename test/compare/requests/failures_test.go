@@ -61,6 +61,11 @@ var failures = append(failuresOfKinds(), []request{
 	del("/api/v1/namespaces/default"),
 }...)
 
+// large returns an object that servers compress for clients that accept it.
+func large(apiVersion, kind string) string {
+	return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":"large","annotations":{"large":%q}}}`, apiVersion, kind, strings.Repeat("large ", 25_000))
+}
+
 func manyOperations(n int) string {
 	return "[" + strings.Repeat(`{"op":"test","path":"/kind","value":"x"},`, n-1) + `{"op":"test","path":"/kind","value":"x"}]`
 }

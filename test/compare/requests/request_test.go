@@ -4,6 +4,7 @@
 package requests
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -172,12 +173,24 @@ func (r request) do(ctx context.Context, side *side) (*answer, error) {
 	if r.events > 0 && response.StatusCode == http.StatusOK {
 		a.events, err = readEvents(response.Body, r.events)
 	} else {
-		a.body, err = io.ReadAll(response.Body)
+		a.body, err = readAll(response)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: reading the answer: %w after %d events: %s", r, err, len(a.events), a.events)
 	}
 	return a, nil
+}
+
+// readAll returns the body, which may be compressed.
+func readAll(response *http.Response) ([]byte, error) {
+	if response.Header.Get("Content-Encoding") != "gzip" || response.Request.Method == http.MethodHead {
+		return io.ReadAll(response.Body)
+	}
+	uncompressed, err := gzip.NewReader(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(uncompressed)
 }
 
 // isBroken reports whether a server gave a request up without an answer, which is how a panic of it looks.
