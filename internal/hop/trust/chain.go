@@ -53,12 +53,17 @@ func (o *BackendOptions) ApplyTo(config *server.Config) error {
 	}
 	config.Authorization.Authorizer = authorizerunion.New(NewAuthorizer(self), config.Authorization.Authorizer)
 	config.SecureServing.Listener = coalesce.Listener(config.SecureServing.Listener)
-	config.TracerProvider = Traces(config.TracerProvider)
+	if senders.traced = areTraced(config.TracerProvider); senders.traced {
+		config.TracerProvider = Traces(config.TracerProvider)
+	}
 	build := config.BuildHandlerChainFunc
 	config.BuildHandlerChainFunc = func(handler http.Handler, c *server.Config) http.Handler {
 		own := *c
 		own.Authentication = o.authentication(c)
 		own.FlowControl = Fairness(c)
+		if !senders.traced {
+			own.FeatureGate = untraced{c.FeatureGate}
+		}
 		senders.sessions.Ended = c.DrainedNotify()
 		if c.FeatureGate.Enabled(features.APIResponseCompression) {
 			handler = compress.Lists(handler)
