@@ -49,6 +49,7 @@ func New(c *Config) (*Server, error) {
 			return nil, err
 		}
 	}
+	instance.ControlPlane.GenericAPIServer.Handler.GoRestfulContainer.Router(&routes{})
 	o := c.options
 	own, err := o.ReadSettings(o.Access, o.Kube.Admission.GenericAdmission)
 	if err != nil {
