@@ -10,8 +10,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
@@ -100,70 +98,56 @@ func TestWrongFilesAreRefused(t *testing.T) {
 }
 
 func TestWatchTellsOfChanges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "backends.yaml")
-		first := backends("127.0.0.1:1")
-		require.NoError(t, first.Write(path))
-		ctx, cancel := context.WithCancel(t.Context())
-		var told []*Backends
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			WatchBackends(ctx, path, first, func(b *Backends) { told = append(told, b) })
-		}()
-		// later reads the file at least once more, and returns what was told since.
-		later := func() []*Backends {
-			synctest.Wait()
-			told = nil
-			time.Sleep(2 * interval) // of the fake clock
-			synctest.Wait()
-			return told
-		}
-		if got := later(); got != nil {
-			t.Errorf("told of %+v, which is what it was given", got)
-		}
-		second := backends("127.0.0.1:1", "127.0.0.1:2")
-		for _, step := range []struct {
-			name   string
-			change func() error
-			want   []*Backends
-		}{
-			{"another replica", func() error { return second.Write(path) }, []*Backends{second}},
-			{"nothing", func() error { return nil }, nil},
-			{"not valid", func() error { return os.WriteFile(path, []byte("core: {}"), 0o600) }, nil},
-			{"valid as before", func() error { return second.Write(path) }, nil},
-			{"gone", func() error { return os.Remove(path) }, nil},
-			{"back with another content", func() error { return first.Write(path) }, []*Backends{first}},
-			{"a comment", func() error {
-				data, err := os.ReadFile(path)
-				if err != nil {
-					return err
-				}
-				return os.WriteFile(path, append(data, "# nothing new\n"...), 0o600)
-			}, nil},
-		} {
-			require.NoError(t, step.change())
-			if got := later(); !reflect.DeepEqual(got, step.want) {
-				t.Errorf("%s: told of %+v, want %+v", step.name, got, step.want)
+	path := filepath.Join(t.TempDir(), "backends.yaml")
+	first, second := backends("127.0.0.1:1"), backends("127.0.0.1:1", "127.0.0.1:2")
+	w := watcher{path: path, last: first}
+	for _, step := range []struct {
+		name   string
+		change func() error
+		want   *Backends
+		fails  string
+	}{
+		{"what it was given", func() error { return first.Write(path) }, nil, ""},
+		{"another replica", func() error { return second.Write(path) }, second, ""},
+		{"nothing", func() error { return nil }, nil, ""},
+		{"not valid", func() error { return os.WriteFile(path, []byte("core: {}"), 0o600) }, nil, "core"},
+		{"valid as before", func() error { return second.Write(path) }, nil, ""},
+		{"gone", func() error { return os.Remove(path) }, nil, "cannot read"},
+		{"back with another content", func() error { return first.Write(path) }, first, ""},
+		{"a comment", func() error {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
 			}
+			return os.WriteFile(path, append(data, "# nothing new\n"...), 0o600)
+		}, nil, ""},
+	} {
+		require.NoError(t, step.change())
+		got, err := w.look()
+		if !reflect.DeepEqual(got, step.want) {
+			t.Errorf("%s: told of %+v, want %+v", step.name, got, step.want)
 		}
-		cancel()
-		<-done
-	})
+		if step.fails == "" {
+			require.NoError(t, err, step.name)
+		} else {
+			require.ErrorContains(t, err, step.fails, step.name)
+		}
+		if again, err := w.look(); again != nil || err != nil {
+			t.Errorf("%s: told twice, of %+v, %v", step.name, again, err)
+		}
+	}
 }
 
 func TestWatchSeesWhatChangedBeforeIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "backends.yaml")
-		now := backends("127.0.0.1:2")
-		require.NoError(t, now.Write(path))
-		ctx, cancel := context.WithCancel(t.Context())
-		WatchBackends(ctx, path, backends("127.0.0.1:1"), func(b *Backends) {
-			if !reflect.DeepEqual(b, now) {
-				t.Errorf("told of %+v, want %+v", b, now)
-			}
-			cancel()
-		})
+	path := filepath.Join(t.TempDir(), "backends.yaml")
+	now := backends("127.0.0.1:2")
+	require.NoError(t, now.Write(path))
+	ctx, cancel := context.WithCancel(t.Context())
+	WatchBackends(ctx, path, backends("127.0.0.1:1"), func(b *Backends) {
+		if !reflect.DeepEqual(b, now) {
+			t.Errorf("told of %+v, want %+v", b, now)
+		}
+		cancel()
 	})
 }
 

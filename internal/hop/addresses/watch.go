@@ -9,33 +9,23 @@ import (
 	"fmt"
 	"os"
 	"reflect"
-	"time"
 
 	"k8s.io/klog/v2"
-)
 
-// interval is how often the file is read. It is small, and reading it works with every way to replace a file, on every
-// file system.
-const interval = 500 * time.Millisecond
+	"github.com/tripod-k8s/tripod/internal/service/filewatch"
+)
 
 // WatchBackends reads the file at path until ctx ends, and calls changed when it says something else than the last call, or than
 // last before the first. A file that cannot be read or is not valid changes nothing, and is logged.
 func WatchBackends(ctx context.Context, path string, last *Backends, changed func(*Backends)) {
 	w := watcher{path: path, last: last}
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
+	filewatch.Follow(ctx, func() {
 		if b, err := w.look(); err != nil {
 			klog.ErrorS(err, "Backends stay where they were", "file", path)
 		} else if b != nil {
 			changed(b)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	}, path)
 }
 
 // watcher remembers what it saw.

@@ -1,7 +1,9 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package filewatch notices that files have other content. It reads them often, which works with every way to replace a file.
+// Package filewatch notices that files have other content. It reads them when the kernel reports (inotify) that something happened in their
+// directories, and every ten seconds: the kernel reports neither what another machine does in a network file system, nor that a link above a
+// directory leads elsewhere. Where the kernel reports nothing, it reads them twice a second.
 package filewatch
 
 import (
@@ -10,8 +12,6 @@ import (
 	"os"
 	"time"
 )
-
-const interval = 500 * time.Millisecond
 
 // Watch is of certain files.
 type Watch struct {
@@ -28,18 +28,11 @@ func New(paths ...string) *Watch {
 
 // Run calls changed when a file has other content than before, until the context ends. A file that cannot be read has not changed.
 func (w *Watch) Run(ctx context.Context, changed func()) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	Follow(ctx, func() {
 		if w.look() {
 			changed()
 		}
-	}
+	}, w.paths...)
 }
 
 func (w *Watch) look() (changed bool) {
@@ -49,4 +42,43 @@ func (w *Watch) look() (changed bool) {
 		}
 	}
 	return changed
+}
+
+const (
+	// settle is how long a writer has for the rest of a change. Whoever writes a file in place first makes it empty.
+	settle = 50 * time.Millisecond
+	// pause is the shortest time between two looks. Something may happen in a directory all the time.
+	pause = 500 * time.Millisecond
+	// rest is the longest time between two looks if the kernel reports changes.
+	rest = 10 * time.Second
+)
+
+// Follow calls look at once, and whenever files may have changed, until the context ends.
+func Follow(ctx context.Context, look func(), paths ...string) {
+	happened := make(chan struct{}, 1)
+	defer listen(happened)()
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-next.C:
+		}
+		begun := time.Now()
+		longest := pause
+		if reported(paths) {
+			longest = rest
+		}
+		look()
+		next.Reset(longest)
+		select {
+		case <-ctx.Done():
+			return
+		case <-next.C:
+			next.Reset(0)
+		case <-happened:
+			next.Reset(max(settle, pause-time.Since(begun)))
+		}
+	}
 }

@@ -31,6 +31,8 @@ type endpoint struct {
 
 	// health is guarded by the lock of the backend.
 	health health
+	// heard is when the feed of the replica last said that it serves. It is nil if the last message said otherwise, or the feed is lost.
+	heard atomic.Pointer[time.Time]
 	// doubted is signalled when the replica must be probed at once.
 	doubted chan struct{}
 	// removed is closed when the replica is removed.

@@ -6,7 +6,11 @@ package upstream
 import (
 	"maps"
 	"slices"
+	"time"
 )
+
+// messageCounts is how long a message of a feed counts. A replica sends one every second.
+const messageCounts = 1250 * time.Millisecond
 
 // Addresses returns the addresses (host:port) of all replicas, sorted.
 func (b *Backend) Addresses() []string {
@@ -26,6 +30,29 @@ func (b *Backend) ProbeNow(address string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if e := b.endpoints[address]; e != nil {
+		e.heard.Store(nil)
 		signal(e.doubted)
 	}
+}
+
+// Hear reports what the replica at an address says in its feed: whether it serves.
+func (b *Backend) Hear(address string, serves bool) {
+	e := b.endpointAt(address)
+	switch {
+	case e == nil:
+	case serves:
+		now := time.Now()
+		e.heard.Store(&now)
+	case e.heard.Swap(nil) != nil:
+		signal(e.doubted)
+	}
+}
+
+// heardFor is how much longer the last message counts in which the replica said that it serves. It is not positive if there is none.
+func (e *endpoint) heardFor() time.Duration {
+	heard := e.heard.Load()
+	if heard == nil {
+		return 0
+	}
+	return time.Until(heard.Add(messageCounts))
 }

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +31,7 @@ import (
 type standing struct {
 	listener *bufconn.Listener
 	server   *http.Server
+	probes   atomic.Int64
 
 	mu sync.Mutex
 	// goes is closed while the replica does not stand still.
@@ -94,8 +96,10 @@ func standsStill(t *testing.T, test func(t *testing.T, b *Backend, replica *stan
 	config.ClientAuth = tls.NoClientCert
 	synctest.Test(t, func(t *testing.T) {
 		answer := make(chan struct{})
-		replica := newStanding(config, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		var replica *standing
+		replica = newStanding(config, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			if req.URL.Path == "/readyz" {
+				replica.probes.Add(1)
 				return
 			}
 			if req.URL.Query().Has("watch") {
@@ -202,5 +206,75 @@ func TestAWriteThatWasSentWaits(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestAReplicaWhoseFeedSpeaksIsSeldomProbed has only a watch in flight, until a request waits.
+func TestAReplicaWhoseFeedSpeaksIsSeldomProbed(t *testing.T) {
+	standsStill(t, func(t *testing.T, b *Backend, replica *standing, answer chan struct{}) {
+		watching := newRequest(t, http.MethodGet, "")
+		watching.URL.Path, watching.URL.RawQuery = "/api/v1/pods", "watch=true"
+		_, err := b.RoundTrip(watching)
+		require.NoError(t, err)
+		// probed returns how often the replica is probed in a time in which its feed speaks as it should.
+		probed := func(d time.Duration) int64 {
+			before := replica.probes.Load()
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Second) {
+				b.Hear("replica:1", true)
+			}
+			synctest.Wait()
+			return replica.probes.Load() - before
+		}
+		_ = probed(time.Second)
+		assert.LessOrEqual(t, probed(30*time.Second), int64(6))
+
+		before := replica.probes.Load()
+		b.Hear("replica:1", false)
+		time.Sleep(b.checks.pause)
+		synctest.Wait()
+		assert.Equal(t, before+1, replica.probes.Load(), "it says that it does not serve")
+
+		go func() { _, _ = do(t, b, newRequest(t, http.MethodPost, "")) }()
+		synctest.Wait()
+		assert.GreaterOrEqual(t, probed(10*time.Second), int64(18), "a request waits")
+		close(answer)
+		synctest.Wait()
+		_ = probed(time.Second)
+		assert.LessOrEqual(t, probed(30*time.Second), int64(6))
+
+		before = replica.probes.Load()
+		b.ProbeNow("replica:1")
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		assert.GreaterOrEqual(t, replica.probes.Load()-before, int64(18), "the feed is lost")
+	})
+}
+
+// TestAFrozenReplicaWhoseFeedSpokeIsFoundAsSoon has the replica stand still at any time after it was last heard.
+func TestAFrozenReplicaWhoseFeedSpokeIsFoundAsSoon(t *testing.T) {
+	checks := ownChecks()
+	worst := checks.servingInterval + checks.timeout + lastWord
+	for after := time.Duration(0); after < time.Second; after += 90 * time.Millisecond {
+		standsStill(t, func(t *testing.T, b *Backend, replica *standing, _ chan struct{}) {
+			for range 7 {
+				b.Hear("replica:1", true)
+				time.Sleep(time.Second)
+			}
+			b.Hear("replica:1", true)
+			time.Sleep(after)
+			replica.stop()
+			stood := time.Now()
+			e := b.endpointAt("replica:1")
+			rank := func() rank {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				return e.health.rank()
+			}
+			for rank() != rankFrozen && time.Since(stood) < time.Minute {
+				time.Sleep(10 * time.Millisecond)
+			}
+			assert.LessOrEqual(t, time.Since(stood), worst+10*time.Millisecond, "after %s", after)
+			replica.resume()
+		})
 	}
 }

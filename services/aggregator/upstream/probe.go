@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/internal/hop/replicas"
+	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
@@ -52,7 +53,10 @@ func (b *Backend) keepProbing(ctx context.Context, e *endpoint) {
 			interval = b.checks.interval
 		}
 		was = found.condition
-		doubted = b.rest(ctx, e, pause, interval)
+		for doubted = b.rest(ctx, e, pause, interval); !doubted && b.needsNoProbe(ctx, e, sent); {
+			e.pool.Tidy()
+			doubted = b.rest(ctx, e, pause, interval)
+		}
 	}
 	e.sharing.retire()
 	e.pool.Retire(ctx)
@@ -73,13 +77,26 @@ func (e *endpoint) isRemoved() bool {
 	}
 }
 
+// needsNoProbe reports whether the feed of a serving replica says enough. The feed has another connection than requests, so a request in flight has
+// the replica probed, and so does time. last is when the last probe was sent.
+func (b *Backend) needsNoProbe(ctx context.Context, e *endpoint, last time.Time) bool {
+	return ctx.Err() == nil && !e.isRemoved() && b.isServing(e) && time.Since(last) < b.checks.heardInterval && e.heardFor() > 0 && e.load.InFlight(balance.Short) == 0
+}
+
+func (b *Backend) isServing(e *endpoint) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return e.health.rank() == rankServing
+}
+
 // rest waits for next, but only for least if something asks for a probe (doubted).
 func (b *Backend) rest(ctx context.Context, e *endpoint, least, next time.Duration) (doubted bool) {
-	b.mu.Lock()
-	if e.health.rank() == rankServing {
+	if b.isServing(e) {
 		next = b.checks.servingInterval
+		if left := e.heardFor(); left > 0 {
+			next = min(next, left)
+		}
 	}
-	b.mu.Unlock()
 	pause := time.NewTimer(least)
 	defer pause.Stop()
 	interval := time.NewTimer(next)
@@ -111,7 +128,8 @@ func (e *endpoint) probe(ctx context.Context, c *checks) finding {
 			close(alive)
 		}
 	})
-	asking, stop := context.WithTimeout(ctx, c.timeout)
+	timeout := c.timeout - e.silentBefore(c)
+	asking, stop := context.WithTimeout(ctx, timeout)
 	defer stop()
 	found, err := e.ask(asking, c)
 	if err != nil && connections.ReasonOf(err) != connections.Unreachable && asking.Err() == nil {
@@ -124,7 +142,7 @@ func (e *endpoint) probe(ctx context.Context, c *checks) finding {
 	if !connections.Silent(err) {
 		return finding{condition: refusing, message: err.Error()}
 	}
-	found = finding{condition: silent, message: fmt.Sprintf("no answer within %s", c.timeout)}
+	found = finding{condition: silent, message: fmt.Sprintf("no answer within %s", timeout.Round(time.Millisecond))}
 	select {
 	case <-alive:
 	case <-ctx.Done():
@@ -132,6 +150,16 @@ func (e *endpoint) probe(ctx context.Context, c *checks) finding {
 		found.frozen = true
 	}
 	return found
+}
+
+// silentBefore is how much later this probe is than it would be without a feed. The replica has this much less time to answer it, so that the
+// aggregator finds a frozen one no later.
+func (e *endpoint) silentBefore(c *checks) time.Duration {
+	heard := e.heard.Load()
+	if heard == nil {
+		return 0
+	}
+	return min(max(time.Since(*heard)-c.servingInterval, 0), messageCounts-c.servingInterval)
 }
 
 // wait waits. It returns false if the context ends first.

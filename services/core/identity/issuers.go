@@ -27,8 +27,14 @@ const (
 // FollowIssuers reports changes of the issuers in the file of --authentication-config, until the context ends. Nobody knows when core uses a change.
 // So answers about tokens of issuers hold for only a second until core certainly does.
 func (d *Dependencies) FollowIssuers(ctx context.Context, file string) {
-	watch, before := filewatch.New(file), issuersIn(file)
-	watch.Run(ctx, func() {
+	watch := filewatch.New(file)
+	watch.Run(ctx, d.reportIssuers(file))
+}
+
+// reportIssuers returns a function for the time when the file has changed.
+func (d *Dependencies) reportIssuers(file string) (changed func()) {
+	before := issuersIn(file)
+	return func() {
 		settled := time.Now().Add(settleTime)
 		d.settled.Store(&settled)
 		now := issuersIn(file)
@@ -36,7 +42,7 @@ func (d *Dependencies) FollowIssuers(ctx context.Context, file string) {
 			d.report(identityv1.Dependency_KIND_ISSUER, issuer, "")
 		}
 		before = now
-	})
+	}
 }
 
 func (d *Dependencies) unsettled() bool {

@@ -30,6 +30,8 @@ type Backend interface {
 	Subscribe(func())
 	// SetDraining reports whether a replica is about to stop.
 	SetDraining(address string, draining bool)
+	// Hear reports whether a replica says that it serves. It says so every second.
+	Hear(address string, serves bool)
 	// ProbeNow reports that the state of a replica may have changed.
 	ProbeNow(address string)
 }
@@ -168,6 +170,7 @@ func (f *Follower) Heard() bool {
 // hear handles a message.
 func (f *Follower) hear(address string, r *replica, message *backendv1.WatchResponse) {
 	f.config.Backend.SetDraining(address, message.GetPhase() == backendv1.WatchResponse_PHASE_DRAINING)
+	f.config.Backend.Hear(address, message.GetPhase() == backendv1.WatchResponse_PHASE_SERVING)
 	catalog := message.GetCatalog()
 	before := f.take(address, r, message)
 	f.config.FirstReplicas.note(address, message.GetEstablished())

@@ -36,6 +36,7 @@ type backend struct {
 	replicas   map[string]*process
 	subscriber func()
 	draining   map[string]bool
+	serves     map[string]bool
 	probed     []string
 	// hidden is true while the addresses of feeds are unknown.
 	hidden bool
@@ -73,6 +74,12 @@ func (b *backend) SetDraining(address string, draining bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.draining[address] = draining
+}
+
+func (b *backend) Hear(address string, serves bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.serves[address] = serves
 }
 
 func (b *backend) ProbeNow(address string) {
@@ -182,7 +189,7 @@ type heard struct {
 // followReplicas follows a backend with replicas at these addresses until the test ends.
 func followReplicas(t *testing.T, addresses ...string) (*backend, *Follower, *heard) {
 	t.Helper()
-	b := &backend{draining: map[string]bool{}}
+	b := &backend{draining: map[string]bool{}, serves: map[string]bool{}}
 	b.set(addresses...)
 	h := &heard{}
 	f := New(Config{
@@ -269,9 +276,11 @@ func TestAReplicaThatDrainsOrIsLostIsKnownAtOnce(t *testing.T) {
 		a.say(&backendv1.WatchResponse{Phase: serving})
 		synctest.Wait()
 		assert.False(t, b.draining["a"], "it is taken to drain")
+		assert.True(t, b.serves["a"], "nobody is told that it serves")
 		a.say(&backendv1.WatchResponse{Phase: draining})
 		synctest.Wait()
 		assert.True(t, b.draining["a"], "it is not known that it drains")
+		assert.False(t, b.serves["a"], "it is taken to serve")
 		a.die(false)
 		synctest.Wait()
 		if b.draining["a"] || !slices.Equal(b.probed, []string{"a"}) {

@@ -42,7 +42,7 @@ func FuzzHear(f *testing.F) {
 	}}}, &backendv1.WatchResponse{Settings: &backendv1.Settings{Configuration: &backendv1.Configuration{Encryption: map[string]string{"secrets": "#,"}}}})
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		var told []schema.GroupVersion
-		b := &backend{draining: map[string]bool{}}
+		b := &backend{draining: map[string]bool{}, serves: map[string]bool{}}
 		firsts := NewFirstReplicas()
 		follower := New(Config{
 			Backend: b, FirstReplicas: firsts, OnDocuments: func() {}, Settings: &backendv1.Settings{},

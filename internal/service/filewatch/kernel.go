@@ -1,0 +1,76 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package filewatch
+
+import (
+	"path/filepath"
+	"sync"
+
+	"github.com/fsnotify/fsnotify"
+	"k8s.io/klog/v2"
+)
+
+// kernel is the only watcher of the process, because Linux allows a user few of them (fs.inotify.max_user_instances is 128). It is nil if there is
+// none left.
+var kernel = sync.OnceValue(func() *fsnotify.Watcher {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		klog.InfoS("The kernel does not report changes of files, so they are read twice a second", "reason", err)
+		return nil
+	}
+	go func() {
+		for {
+			select {
+			case <-watcher.Events:
+			case <-watcher.Errors: // events may be lost
+			}
+			tell()
+		}
+	}()
+	return watcher
+})
+
+var (
+	mu sync.Mutex
+	// listeners are told about every event. Each looks at its own files.
+	listeners = map[chan<- struct{}]struct{}{}
+)
+
+// listen has happened signalled on every event until stop is called.
+func listen(happened chan<- struct{}) (stop func()) {
+	mu.Lock()
+	defer mu.Unlock()
+	listeners[happened] = struct{}{}
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		delete(listeners, happened)
+	}
+}
+
+func tell() {
+	mu.Lock()
+	defer mu.Unlock()
+	for happened := range listeners {
+		select {
+		case happened <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// reported makes the kernel report what happens in the directories of files from now on. It returns false if that fails for any: a directory may not
+// exist yet.
+func reported(paths []string) bool {
+	watcher := kernel()
+	if watcher == nil {
+		return false
+	}
+	for _, path := range paths {
+		if path != "" && watcher.Add(filepath.Dir(path)) != nil {
+			return false
+		}
+	}
+	return true
+}
