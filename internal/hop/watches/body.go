@@ -60,22 +60,22 @@ func (b *Body) Value(session string) string { return session + "/" + strconv.For
 // Cancel removes a watch that got no answer.
 func (b *Body) Cancel() { b.receiver.remove(b) }
 
-// receive appends a chunk. It returns false if that is more than the window.
-func (b *Body) receive(chunk []byte) bool {
+// receive appends a chunk, unless the watch has ended. It returns how many bytes the watch receives, and false if that is more than the window.
+func (b *Body) receive(chunk []byte) (n int, fits bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err != nil {
-		return true
+		return 0, true
 	}
 	b.held += b.receiver.limits.cost(chunk)
 	if b.held > b.receiver.limits.window {
-		return false
+		return 0, false
 	}
 	b.chunks = append(b.chunks, chunk)
 	if len(b.chunks) == 1 {
 		b.changed.Signal()
 	}
-	return true
+	return len(chunk), true
 }
 
 // end makes err come after the chunks that have arrived.

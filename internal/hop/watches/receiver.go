@@ -225,10 +225,11 @@ func (d *decoder) deliver() error {
 		if b == nil {
 			continue // it has left
 		}
-		if !b.receive(c.bytes) {
+		n, fits := b.receive(c.bytes)
+		if !fits {
 			return errWindow
 		}
-		delivered += len(c.bytes)
+		delivered += n
 	}
 	d.delivered(delivered)
 	return nil

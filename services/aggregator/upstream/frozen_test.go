@@ -219,7 +219,7 @@ func TestAReplicaWhoseFeedSpeaksIsSeldomProbed(t *testing.T) {
 		// probed returns how often the replica is probed in a time in which its feed speaks as it should.
 		probed := func(d time.Duration) int64 {
 			before := replica.probes.Load()
-			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Second) {
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(400 * time.Millisecond) {
 				b.Hear("replica:1", true)
 			}
 			synctest.Wait()
@@ -254,11 +254,11 @@ func TestAReplicaWhoseFeedSpeaksIsSeldomProbed(t *testing.T) {
 func TestAFrozenReplicaWhoseFeedSpokeIsFoundAsSoon(t *testing.T) {
 	checks := ownChecks()
 	worst := checks.servingInterval + checks.timeout + lastWord
-	for after := time.Duration(0); after < time.Second; after += 90 * time.Millisecond {
+	for after := time.Duration(0); after < 400*time.Millisecond; after += 30 * time.Millisecond {
 		standsStill(t, func(t *testing.T, b *Backend, replica *standing, _ chan struct{}) {
-			for range 7 {
+			for range 20 {
 				b.Hear("replica:1", true)
-				time.Sleep(time.Second)
+				time.Sleep(400 * time.Millisecond)
 			}
 			b.Hear("replica:1", true)
 			time.Sleep(after)

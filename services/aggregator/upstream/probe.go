@@ -128,8 +128,7 @@ func (e *endpoint) probe(ctx context.Context, c *checks) finding {
 			close(alive)
 		}
 	})
-	timeout := c.timeout - e.silentBefore(c)
-	asking, stop := context.WithTimeout(ctx, timeout)
+	asking, stop := context.WithTimeout(ctx, c.timeout)
 	defer stop()
 	found, err := e.ask(asking, c)
 	if err != nil && connections.ReasonOf(err) != connections.Unreachable && asking.Err() == nil {
@@ -142,7 +141,7 @@ func (e *endpoint) probe(ctx context.Context, c *checks) finding {
 	if !connections.Silent(err) {
 		return finding{condition: refusing, message: err.Error()}
 	}
-	found = finding{condition: silent, message: fmt.Sprintf("no answer within %s", timeout.Round(time.Millisecond))}
+	found = finding{condition: silent, message: fmt.Sprintf("no answer within %s", c.timeout)}
 	select {
 	case <-alive:
 	case <-ctx.Done():
@@ -150,16 +149,6 @@ func (e *endpoint) probe(ctx context.Context, c *checks) finding {
 		found.frozen = true
 	}
 	return found
-}
-
-// silentBefore is how much later this probe is than it would be without a feed. The replica has this much less time to answer it, so that the
-// aggregator finds a frozen one no later.
-func (e *endpoint) silentBefore(c *checks) time.Duration {
-	heard := e.heard.Load()
-	if heard == nil {
-		return 0
-	}
-	return min(max(time.Since(*heard)-c.servingInterval, 0), messageCounts-c.servingInterval)
 }
 
 // wait waits. It returns false if the context ends first.

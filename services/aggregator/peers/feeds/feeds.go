@@ -30,7 +30,7 @@ type Backend interface {
 	Subscribe(func())
 	// SetDraining reports whether a replica is about to stop.
 	SetDraining(address string, draining bool)
-	// Hear reports whether a replica says that it serves. It says so every second.
+	// Hear reports whether a replica says that it serves. It says so every 400 ms.
 	Hear(address string, serves bool)
 	// ProbeNow reports that the state of a replica may have changed.
 	ProbeNow(address string)
