@@ -32,5 +32,6 @@
 //
 // Both ends remember the same last chunks: at most 256, and 4 MiB. A replica may send each watch only as much as the client has taken, plus
 // connections.Window (package upstream/connections), so a client that reads nothing holds up its own watch only. Who violates that, or sends what is
-// no frame, loses the session. Then its watches end, as if they had timed out, and clients resume them.
+// no frame, loses the session. Then its watches end, and clients resume them. An event of more than a chunk may arrive in part then, as when a
+// connection breaks.
 package watches

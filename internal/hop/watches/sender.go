@@ -23,8 +23,11 @@ const (
 	frameEnd
 )
 
-// pendingReference is what a reference counts of limits.pending: its memory.
-const pendingReference = 8
+// pendingGroup and pendingReference are what a group counts of limits.pending, and each watch that it has: their memory.
+const (
+	pendingGroup     = 72
+	pendingReference = 8
+)
 
 var (
 	errEnded  = errors.New("the session of the watch has ended")
@@ -84,11 +87,12 @@ func newSender(l *limits) *sender {
 	}
 }
 
-// add adds a watch. It returns nil if the session has ended, or if there is such a watch.
+// add adds a watch. It returns nil if the session has ended, if there is such a watch, or if much more is pending than watches may write. Only the
+// ends of watches do not wait. Nothing else limits them while watches come and go, and the aggregator reads nothing.
 func (s *sender) add(watch uint64) *lane {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lanes == nil || s.lanes[watch] != nil {
+	if s.lanes == nil || s.lanes[watch] != nil || s.size >= 2*s.limits.pending {
 		return nil
 	}
 	l := &lane{sender: s, watch: watch, more: make(chan struct{}, 1), credit: s.limits.window}
@@ -150,10 +154,10 @@ func (s *sender) put(l *lane, p []byte, hash uint64) {
 				g := &s.pending[c.group-s.sent]
 				g.watches = append(g.watches, l.watch)
 				l.last = c.group
+				s.size += pendingReference
 			} else {
 				c.group = s.begin(l, group{chunk: number})
 			}
-			s.size += pendingReference
 			return
 		}
 	}
@@ -161,7 +165,7 @@ func (s *sender) put(l *lane, p []byte, hash uint64) {
 	number = s.ring.add(c, s.forget)
 	s.byHash[hash] = number
 	s.ring.at(number).group = s.begin(l, group{chunk: number, bytes: c.bytes})
-	s.size += len(p) + pendingReference
+	s.size += len(p)
 }
 
 // begin appends a group with one watch, and returns its number.
@@ -171,6 +175,7 @@ func (s *sender) begin(l *lane, g group) uint64 {
 	}
 	g.watches = append(g.watches, l.watch)
 	s.pending = append(s.pending, g)
+	s.size += pendingGroup + pendingReference
 	l.last = s.sent + uint64(len(s.pending)) - 1
 	return l.last
 }
@@ -260,6 +265,9 @@ func (s *sender) run(end <-chan struct{}, send func([]byte) error) error {
 		}
 		if cap(buffer) > maxIdle {
 			buffer = nil
+		}
+		if cap(groups) > maxIdle/pendingGroup {
+			groups = nil
 		}
 	}
 	return nil

@@ -10,9 +10,11 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -115,8 +117,7 @@ func TestWatchesReceiveWhatWasWritten(t *testing.T) {
 
 // exchange has a watch send some events, and compares what arrives.
 func (p *pair) exchange(t *testing.T, random *rand.Rand, client string, shared [][]byte) {
-	body := p.Watch(client)
-	lane := p.add(body.watch)
+	lane, body := p.begin(client)
 	w := &writer{answer: nil, ctx: t.Context(), begun: true, lane: lane}
 	reader := oddReader{body, rand.New(rand.NewPCG(random.Uint64(), 0))}
 	var want []byte
@@ -154,10 +155,15 @@ func (r oddReader) Read(p []byte) (int, error) {
 	return r.Reader.Read(p[:1+r.IntN(min(len(p), 300))])
 }
 
-// begin adds a watch of a client, and returns its two ends.
+// begin adds a watch of a client, and returns its two ends. It waits while too many ends of other watches are pending.
 func (p *pair) begin(client string) (*lane, *Body) {
 	body := p.Watch(client)
-	return p.add(body.watch), body
+	for {
+		if lane := p.add(body.watch); lane != nil {
+			return lane, body
+		}
+		runtime.Gosched()
+	}
 }
 
 func TestAChunkIsCarriedOnce(t *testing.T) {
@@ -313,9 +319,33 @@ func TestAnAggregatorThatGivesTooMuchCreditLosesTheSession(t *testing.T) {
 	assert.Nil(t, s.add(1), "a number is taken twice")
 }
 
+// TestWhatIsPendingIsLimited has watches that write and end, and an aggregator that reads nothing.
+func TestWhatIsPendingIsLimited(t *testing.T) {
+	l := standard
+	s := newSender(&l)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // nobody waits
+	for watch := range uint64(100_000) {
+		lane := s.add(watch)
+		if lane == nil {
+			break
+		}
+		for i := range 10 { // groups that none can join
+			_ = lane.write(ctx, []byte{byte('a' + i%2)})
+		}
+		lane.end()
+	}
+	assert.Less(t, len(s.pending)*int(unsafe.Sizeof(group{})+unsafe.Sizeof(uint64(0))), 3*l.pending)
+
+	groups, _ := s.take(nil)
+	assert.Zero(t, s.size)
+	assert.NotNil(t, s.add(1<<60), "there is room again")
+	assert.Greater(t, cap(groups), maxIdle/pendingGroup, "the test makes too little")
+}
+
 // FuzzReceive has a replica send anything.
 func FuzzReceive(f *testing.F) {
-	s := newSender(&tiny)
+	s := newSender(&standard)
 	for watch := range uint64(3) {
 		l := s.add(1<<32 | watch + 1)
 		_ = l.write(f.Context(), []byte("one chunk")) // there is credit

@@ -149,8 +149,12 @@ func (s *sharing) open(opening chan struct{}) {
 	s.mu.Lock()
 	s.opening, s.current = nil, opened
 	s.offered = err == nil
+	retired := s.retired
 	s.mu.Unlock()
 	close(opening)
+	if opened != nil && retired {
+		opened.idle.Reset(0)
+	}
 	if err != nil {
 		klog.V(2).InfoS("Watches share no events", "backend", s.metrics.backend, "replica", s.metrics.endpoint, "err", err)
 		return
