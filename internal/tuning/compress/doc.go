@@ -9,7 +9,7 @@
 // metrics such as apiserver_response_sizes, lists have their size before the compression.
 //
 // Measured on 2026-11-23 on a machine with two CPUs: a LIST of 500 ConfigMaps costs 1.23 times the processor time without Lists, and 1.31 times in
-// protobuf. A LIST of 500 custom resources costs 1.05 times as much, because their serializer takes most of the time. The processor time is that of
+// protobuf. For custom resources the difference is within the noise, because their serializer takes most of the time. The processor time is that of
 // all services together, with 16 busy clients. DIR has binaries without Lists:
 //
 //	make bench BENCH_ARGS='-sides "" -variant with=bin -variant without=DIR -rounds 5 -profile 0 -run LIST-500-.*-RV=0'
