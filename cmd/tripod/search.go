@@ -14,6 +14,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -31,7 +32,7 @@ func newSearchCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newSearchKubeconfigCommand())
+	cmd.AddCommand(newSearchKubeconfigCommand(), newSearchClustersCommand(), newSearchGetCommand())
 	return cmd
 }
 
@@ -98,13 +99,10 @@ func writeSearchEntries(ctx context.Context, paths *clientcmd.PathOptions, out i
 
 // searchedClusters returns the names of the clusters that search knows.
 func searchedClusters(ctx context.Context, config *clientcmdapi.Config) ([]string, error) {
-	own := clientcmd.ConfigOverrides{}
-	client := clientcmd.NewDefaultClientConfig(*config, &own)
-	to, err := client.ClientConfig()
+	to, err := hubConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	to.Host, _, _ = strings.Cut(to.Host, searchPath)
 	clients, err := kubernetes.NewForConfig(to)
 	if err != nil {
 		return nil, err
@@ -122,4 +120,14 @@ func searchedClusters(ctx context.Context, config *clientcmdapi.Config) ([]strin
 		names = append(names, item.Name)
 	}
 	return names, nil
+}
+
+// hubConfig returns how to reach the cluster that search is part of. The current context of a kubeconfig may be one of search.
+func hubConfig(config *clientcmdapi.Config) (*rest.Config, error) {
+	to, err := clientcmd.NewDefaultClientConfig(*config, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if err != nil {
+		return nil, err
+	}
+	to.Host, _, _ = strings.Cut(to.Host, searchPath)
+	return to, nil
 }

@@ -1,0 +1,162 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// question is what tripod search get asks.
+type question struct {
+	cluster, namespace, owner, fuzzy, selector, fields, order, output string
+	generations                                                       int
+}
+
+func newSearchGetCommand() *cobra.Command {
+	var q question
+	cmd := &cobra.Command{
+		Use:   "get TYPE [NAME...]",
+		Short: "Find objects in all clusters, and show the kubectl command that does it",
+		Long: `Find objects in all clusters, and show the kubectl command that does it.
+
+  tripod search get pods --owner deployment/web
+  tripod search get deployments --fuzzy ngin --order created_at_desc
+  tripod search get pods --cluster east -n default --field-selector 'spec.containers[].image=nginx:1.25'
+
+Run tripod search kubeconfig once before.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			command, err := q.command(args, cmd.Flags().Changed("generations"))
+			if err != nil {
+				return err
+			}
+			if err := preferInstance(nil); err != nil {
+				return err
+			}
+			config, err := clientcmd.NewDefaultPathOptions().GetStartingConfig()
+			if err != nil {
+				return err
+			}
+			if err := q.check(config); err != nil {
+				return err
+			}
+			sayCommand(cmd.ErrOrStderr(), command)
+			runKubectl(command)
+			return nil
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&q.cluster, "cluster", allClusters, "cluster to search; "+allClusters+" means all of them")
+	fs.StringVarP(&q.namespace, "namespace", "n", "", "namespace; empty means all of them")
+	fs.StringVar(&q.owner, "owner", "", "owner of the objects, as TYPE/NAME or RESOURCE.GROUP/NAME")
+	fs.IntVar(&q.generations, "generations", 0, "generations between the owner and the objects; by default 1 for the pods of deployments and cronjobs, and otherwise 0")
+	fs.StringVar(&q.fuzzy, "fuzzy", "", "part of the name")
+	fs.StringVarP(&q.selector, "selector", "l", "", "labels of objects, and parameters of search")
+	fs.StringVar(&q.fields, "field-selector", "", "fields of objects, such as status.phase=Failed")
+	fs.StringVar(&q.order, "order", "", "columns to sort by, such as created_at_desc,name")
+	fs.StringVarP(&q.output, "output", "o", "", "format of the output, as of kubectl")
+	return cmd
+}
+
+// owners are those that people name without a group.
+var owners = map[schema.GroupResource][]string{
+	{Group: "apps", Resource: "deployments"}:  {"deploy", "deployment", "deployments"},
+	{Group: "apps", Resource: "replicasets"}:  {"rs", "replicaset", "replicasets"},
+	{Group: "apps", Resource: "statefulsets"}: {"sts", "statefulset", "statefulsets"},
+	{Group: "apps", Resource: "daemonsets"}:   {"ds", "daemonset", "daemonsets"},
+	{Group: "batch", Resource: "jobs"}:        {"job", "jobs"},
+	{Group: "batch", Resource: "cronjobs"}:    {"cj", "cronjob", "cronjobs"},
+	{Resource: "nodes"}:                       {"no", "node", "nodes"},
+}
+
+// ownerOf reads TYPE/NAME.
+func ownerOf(text string) (resource schema.GroupResource, name string, err error) {
+	kind, name, found := strings.Cut(text, "/")
+	if !found || kind == "" || name == "" {
+		return resource, "", fmt.Errorf("--owner %s: write TYPE/NAME, such as deployment/web", text)
+	}
+	if strings.Contains(kind, ".") {
+		return schema.ParseGroupResource(kind), name, nil
+	}
+	for resource, names := range owners {
+		if slices.Contains(names, strings.ToLower(kind)) {
+			return resource, name, nil
+		}
+	}
+	return resource, "", fmt.Errorf("--owner %s: write the resource with its group, such as boats.example.com/%s", text, name)
+}
+
+// command returns the arguments of kubectl.
+func (q *question) command(what []string, counted bool) ([]string, error) {
+	const domain = "search.clusterpedia.io/"
+	var labels []string
+	if q.selector != "" {
+		labels = append(labels, q.selector)
+	}
+	if q.fuzzy != "" {
+		labels = append(labels, domain+"fuzzy-name="+q.fuzzy)
+	}
+	if q.owner != "" {
+		resource, name, err := ownerOf(q.owner)
+		if err != nil {
+			return nil, err
+		}
+		generations := q.generations
+		isPods := slices.Contains([]string{"po", "pod", "pods"}, what[0])
+		if !counted && isPods && (resource.Resource == "deployments" || resource.Resource == "cronjobs") {
+			generations = 1
+		}
+		labels = append(labels, domain+"owner-name="+name, domain+"owner-gr="+resource.String())
+		if generations > 0 {
+			labels = append(labels, fmt.Sprintf("%sowner-seniority=%d", domain, generations))
+		}
+	}
+	if q.order != "" {
+		labels = append(labels, fmt.Sprintf("%sorderby in (%s)", domain, q.order))
+	}
+	if len(what) > 1 {
+		labels = append(labels, fmt.Sprintf("%snames in (%s)", domain, strings.Join(what[1:], ",")))
+	}
+	command := []string{"--cluster", q.cluster, "get", what[0]}
+	if q.namespace == "" {
+		command = append(command, "-A")
+	} else {
+		command = append(command, "-n", q.namespace)
+	}
+	for _, option := range [][2]string{{"-l", strings.Join(labels, ",")}, {"--field-selector", q.fields}, {"-o", q.output}} {
+		if option[1] != "" {
+			command = append(command, option[0], option[1])
+		}
+	}
+	return command, nil
+}
+
+// check tells who has not run tripod search kubeconfig yet.
+func (q *question) check(config *clientcmdapi.Config) error {
+	if entry := config.Clusters[q.cluster]; entry == nil || !strings.Contains(entry.Server, searchPath) {
+		return fmt.Errorf("the kubeconfig has no entry of search for %s: run tripod search kubeconfig", q.cluster)
+	}
+	return nil
+}
+
+// sayCommand prints a command that a shell understands.
+func sayCommand(out io.Writer, arguments []string) {
+	fmt.Fprint(out, "kubectl") //nolint:errcheck // it is only news
+	for _, argument := range arguments {
+		if strings.ContainsAny(argument, " '\"$()[]{}*?!&|;<>\\`~#\t\n") {
+			argument = "'" + strings.ReplaceAll(argument, "'", `'\''`) + "'"
+		}
+		fmt.Fprint(out, " "+argument) //nolint:errcheck // it is only news
+	}
+	fmt.Fprintln(out) //nolint:errcheck // it is only news
+}
