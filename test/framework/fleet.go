@@ -202,7 +202,11 @@ func (f *Fleet) addReplicas() error {
 	}
 	for _, options := range f.options.Replicas {
 		r := f.replicas[options.Name]
-		r.args = append(f.flags(r, options), options.Args...)
+		r.args = f.flags(r, options)
+		if r.service == aggregator {
+			r.args = append(r.args, aggregatorFlags()...)
+		}
+		r.args = append(r.args, options.Args...)
 	}
 	return nil
 }

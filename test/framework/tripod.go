@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -60,6 +61,9 @@ type ComponentStatus struct {
 	Share    *float64 `json:"share"`
 }
 
+// aggregatorFlags are further flags of every aggregator in a run: those in TEST_AGGREGATOR_FLAGS.
+func aggregatorFlags() []string { return strings.Fields(os.Getenv("TEST_AGGREGATOR_FLAGS")) }
+
 // StartTripod runs `tripod up` and returns when it says that it is ready.
 func (e *Environment) StartTripod(ctx context.Context, options TripodOptions) (*Tripod, error) {
 	dir, err := e.newDir("tripod")
@@ -82,10 +86,14 @@ func (e *Environment) StartTripod(ctx context.Context, options TripodOptions) (*
 		Kubeconfig: filepath.Join(options.DataDir, "kubeconfig"),
 	}}
 	t.etcd = t.embeddedEtcd
+	args := []string{"up", "--data-dir", options.DataDir, "--port", strconv.Itoa(options.Port)}
+	for _, flag := range aggregatorFlags() {
+		args = append(args, "--aggregator-arg="+flag)
+	}
 	ready := newLineWatch(readyLine)
 	t.Process, err = e.Start(Command{
 		Name: "tripod", Path: t.binary, Dir: dir, Output: ready, Env: options.Env,
-		Args: append([]string{"up", "--data-dir", options.DataDir, "--port", strconv.Itoa(options.Port)}, options.Args...),
+		Args: append(args, options.Args...),
 	})
 	if err != nil {
 		return nil, err
