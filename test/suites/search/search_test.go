@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -415,6 +416,15 @@ func TestAPolicyAddsTheClustersOfAPlatform(t *testing.T) {
 	awaitList(t, resources+"/clusters/south/api/v1/namespaces?names=platform", "platform")
 	client, err := kubernetes.NewForConfig(fleet.Admin())
 	require.NoError(t, err)
-	require.NoError(t, client.CoreV1().ConfigMaps("platform").Delete(t.Context(), "south", metav1.DeleteOptions{}))
+	configMaps := client.CoreV1().ConfigMaps("platform")
+	require.NoError(t, configMaps.Delete(t.Context(), "south", metav1.DeleteOptions{}))
+	awaitList(t, resources+"/clusters", "hub")
+
+	// Nobody collects garbage here, so search removes what the policy has made.
+	_, err = configMaps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "south"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	awaitList(t, resources+"/clusters", "hub", "south")
+	policies := dynamic.NewForConfigOrDie(fleet.Admin()).Resource(schema.GroupVersionResource{Group: "policy.clusterpedia.io", Version: "v1alpha1", Resource: "clusterimportpolicies"})
+	require.NoError(t, policies.Delete(t.Context(), "platform", metav1.DeleteOptions{}))
 	awaitList(t, resources+"/clusters", "hub")
 }
