@@ -23,7 +23,8 @@ var kernel = sync.OnceValue(func() *fsnotify.Watcher {
 		for {
 			select {
 			case <-watcher.Events:
-			case <-watcher.Errors: // events may be lost
+			case err := <-watcher.Errors:
+				klog.V(2).InfoS("The kernel lost events of files, so all of them are looked at", "reason", err)
 			}
 			tell()
 		}
