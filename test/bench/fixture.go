@@ -33,6 +33,8 @@ const (
 	// objectsEach is how many objects each workload reads or writes.
 	objectsEach = 100
 	fillTimeout = time.Minute
+	// createAttempts is how often an object is created that the server cannot create for now.
+	createAttempts = 5
 	// connections is how many HTTP/2 connections the requests share, as if a few controllers sent them.
 	connections = 8
 )
@@ -109,13 +111,25 @@ func (c *cluster) setUp(ctx context.Context, of ...resource) (*fixture, error) {
 // fill creates the objects that are read.
 func (f *fixture) fill(ctx context.Context, r resource) error {
 	if err := f.times(ctx, listLength, func(ctx context.Context, i int) error {
-		return f.admin.Do(ctx, r.create(listNamespace, fmt.Sprintf("list-%d", i)))
+		return f.create(ctx, r.create(listNamespace, fmt.Sprintf("list-%d", i)))
 	}); err != nil {
 		return err
 	}
 	return f.times(ctx, objectsEach, func(ctx context.Context, i int) error {
-		return f.admin.Do(ctx, r.create(namespace, fmt.Sprintf("get-%d", i)))
+		return f.create(ctx, r.create(namespace, fmt.Sprintf("get-%d", i)))
 	})
+}
+
+// create creates an object. It tries again what the server could not do: kube-apiserver does not repeat a write that an aggregated API server refuses
+// because it closes the connection.
+func (f *fixture) create(ctx context.Context, r load.Request) error {
+	var refused *load.StatusError
+	for attempt := 1; ; attempt++ {
+		err := f.admin.Do(ctx, r)
+		if attempt == createAttempts || !errors.As(err, &refused) || refused.Code != http.StatusServiceUnavailable {
+			return err
+		}
+	}
 }
 
 // times calls do n times, several at a time.
