@@ -45,7 +45,7 @@ func (r *report) aims() []aim {
 		r.rowAims("the same of 16 busy clients", limits{0.65, 0.8}, cpuWhenBusy, "", "LIST"),
 		r.rowAims("CPU per event, 1,000 watchers", limits{0.9, 1}, cpuPerEvent, "", watchName(1000)),
 		r.rowAims("CPU per event, 5,000 watchers", limits{0.75, 0.85}, cpuPerEvent, "", watchName(5000)),
-		r.rowAims("memory per watch", limits{1.2, 1.2}, perWatch, "", "WATCH"),
+		r.rowAims("live memory per watch", limits{1.2, 1.2}, perWatch, "", "WATCH"),
 		r.rowAims("context switches per GET", limits{2, 2}, switches, "", "GET"),
 		r.rowAims("p50 at equal load", limits{1.2, 1.2}, p50, ""),
 		r.rowAims("p99 at equal load", limits{1, 1}, p99, ""),

@@ -70,6 +70,25 @@ func (f *fixture) countMallocs(ctx context.Context, v values, do func() (int64, 
 	return nil
 }
 
+// live returns the bytes that the servers use on their heaps after a garbage collection, and for stacks. Resident memory has garbage besides, as much as
+// GOGC allows. It returns 0 where replicas of an API service of others serve, which nothing can ask.
+func (f *fixture) live(ctx context.Context) (bytes float64, err error) {
+	if len(f.replicas) > 0 {
+		return 0, nil
+	}
+	for _, server := range f.servers {
+		if _, err := ask(ctx, f.admin, server.Service, "/debug/pprof/heap?gc=1"); err != nil {
+			return 0, err
+		}
+		metrics, err := ask(ctx, f.admin, server.Service, "/metrics")
+		if err != nil {
+			return 0, err
+		}
+		bytes += metric(metrics, "go_memstats_heap_alloc_bytes") + metric(metrics, "go_memstats_stack_inuse_bytes")
+	}
+	return bytes, nil
+}
+
 // garbageCollection returns the settings of garbage collection that a server reports.
 func (f *fixture) garbageCollection(ctx context.Context) (map[string]string, error) {
 	settings := map[string]string{}

@@ -41,7 +41,7 @@ const (
 	switches          measure = "context switches"
 	systemCalls       measure = "read and write calls"
 	resident          measure = "memory MB"
-	perWatch          measure = "memory kB/watch"
+	perWatch          measure = "live kB/watch"
 	aggregatorMallocs measure = "allocations in the aggregator"
 )
 
@@ -53,9 +53,11 @@ type values map[measure]float64
 
 // run measures a workload at its rate, and then in a closed loop.
 func (w workload) run(ctx context.Context, f *fixture, o *options) (_ values, err error) {
-	before, err := f.resident()
-	if err != nil {
-		return nil, err
+	var before float64
+	if w.fanOut {
+		if before, err = f.live(ctx); err != nil {
+			return nil, err
+		}
 	}
 	do, open, err := w.begin(ctx, f, w.requestsFor(o.duration, warmUp+o.duration/2))
 	if err != nil {
@@ -114,11 +116,11 @@ func (w workload) begin(ctx context.Context, f *fixture, n int) (load.Operation,
 
 // runFanOut measures the events that watchers get.
 func (w workload) runFanOut(ctx context.Context, f *fixture, o *options, do load.Operation, open *watchers, before float64) (values, error) {
-	opened, err := f.resident()
+	opened, err := f.live(ctx)
 	if err != nil {
 		return nil, err
 	}
-	v, sent := values{perWatch: max(opened-before, 0) * 1e3 / float64(open.count)}, &load.Result{}
+	v, sent := values{perWatch: max(opened-before, 0) / 1e3 / float64(open.count)}, &load.Result{}
 	err = f.charge(v, cpuPerEvent, 1e6, func() (int64, error) {
 		sent = load.Offer(ctx, load.Offered{PerSecond: w.Rate, Duration: max(o.duration, fanOutAtLeast), Workers: openWorkers}, do)
 		return (sent.Requests - sent.Errors) * int64(open.count), open.wait(ctx, sent.Requests-sent.Errors)
