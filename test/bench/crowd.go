@@ -229,7 +229,7 @@ func (f *fixture) served(ctx context.Context, crd *apiextensionsv1.CustomResourc
 
 // readOpenAPI reads the one document of all APIs, as old clients do, and then the documents of each group, as new ones do.
 func (f *fixture) readOpenAPI(ctx context.Context) error {
-	if err := f.admin.Do(ctx, load.Request{Method: http.MethodGet, Path: "/openapi/v2"}); err != nil {
+	if err := f.insist(ctx, load.Request{Method: http.MethodGet, Path: "/openapi/v2"}); err != nil {
 		return err
 	}
 	answer, err := f.admin.Read(ctx, load.Request{Method: http.MethodGet, Path: "/openapi/v3"})
@@ -243,7 +243,7 @@ func (f *fixture) readOpenAPI(ctx context.Context) error {
 		return fmt.Errorf("cannot read the index of OpenAPI: %w", err)
 	}
 	for _, document := range index.Paths {
-		if err := f.admin.Do(ctx, load.Request{Method: http.MethodGet, Path: document.ServerRelativeURL}); err != nil {
+		if err := f.insist(ctx, load.Request{Method: http.MethodGet, Path: document.ServerRelativeURL}); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,8 +35,9 @@ const (
 	// objectsEach is how many objects each workload reads or writes.
 	objectsEach = 100
 	fillTimeout = time.Minute
-	// createAttempts is how often an object is created that the server cannot create for now.
-	createAttempts = 5
+	// attempts is how often a request is sent that the server cannot answer for now, with a pause after each.
+	attempts     = 50
+	attemptPause = 100 * time.Millisecond
 	// connections is how many HTTP/2 connections the requests share, as if a few controllers sent them.
 	connections = 8
 )
@@ -111,22 +114,28 @@ func (c *cluster) setUp(ctx context.Context, of ...resource) (*fixture, error) {
 // fill creates the objects that are read.
 func (f *fixture) fill(ctx context.Context, r resource) error {
 	if err := f.times(ctx, listLength, func(ctx context.Context, i int) error {
-		return f.create(ctx, r.create(listNamespace, fmt.Sprintf("list-%d", i)))
+		return f.insist(ctx, r.create(listNamespace, fmt.Sprintf("list-%d", i)))
 	}); err != nil {
 		return err
 	}
 	return f.times(ctx, objectsEach, func(ctx context.Context, i int) error {
-		return f.create(ctx, r.create(namespace, fmt.Sprintf("get-%d", i)))
+		return f.insist(ctx, r.create(namespace, fmt.Sprintf("get-%d", i)))
 	})
 }
 
-// create creates an object. It tries again what the server could not do: kube-apiserver does not repeat a write that an aggregated API server refuses
-// because it closes the connection.
-func (f *fixture) create(ctx context.Context, r load.Request) error {
-	var refused *load.StatusError
+// insist sends a request that is not measured, and again what the server cannot do for now, as client-go does. kube-apiserver does not repeat a write that an
+// aggregated API server refuses because it closes the connection, such a server knows nobody until it has read how clients are authenticated, and Tripod
+// answers 503 while it believes that the only replica is frozen.
+func (f *fixture) insist(ctx context.Context, r load.Request) error {
+	passing := []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable}
 	for attempt := 1; ; attempt++ {
 		err := f.admin.Do(ctx, r)
-		if attempt == createAttempts || !errors.As(err, &refused) || refused.Code != http.StatusServiceUnavailable {
+		var refused *load.StatusError
+		if attempt == attempts || !errors.As(err, &refused) || !slices.Contains(passing, refused.Code) {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "%s: %s %s: %v; once more\n", f.side.Name, r.Method, r.Path, err)
+		if err := pause(ctx, attemptPause); err != nil {
 			return err
 		}
 	}

@@ -79,16 +79,20 @@ type failover struct {
 
 // measureLegs compares the ways to an API service of others.
 func (o *options) measureLegs(ctx context.Context, r *report) error {
-	of := *o
-	of.sides = legSides()
-	r.Legs = &legs{report: newReport(&of), Failovers: map[string][]failover{}, Revocations: map[string][]float64{}}
-	return inRounds(o.rounds, of.sides, func(round int, s side) error {
+	r.Legs = o.newLegs()
+	return inRounds(o.rounds, r.Legs.sides, func(round int, s side) error {
 		o.say("API services, round %d of %d: %s", round, o.rounds, s.Name)
 		if err := s.legRound(ctx, o, r.Legs); err != nil {
 			return fmt.Errorf("API services: %s: %w", s.Name, err)
 		}
 		return nil
 	})
+}
+
+func (o *options) newLegs() *legs {
+	of := *o
+	of.sides = legSides()
+	return &legs{report: newReport(&of), Failovers: map[string][]failover{}, Revocations: map[string][]float64{}}
 }
 
 // legRound starts a side with an API service, and measures it.

@@ -43,9 +43,14 @@ func bench(ctx context.Context, args []string) error {
 	if len(o.shapes) > 0 {
 		return o.compareLives(ctx)
 	}
-	r := newReport(o)
+	r, began := newReport(o), time.Now()
+	if o.goOnFrom != "" {
+		if err := r.goOn(o); err != nil {
+			return fmt.Errorf("-go-on: %w", err)
+		}
+	}
 	err = errors.Join(o.measure(ctx, r), ctx.Err())
-	r.Took = time.Since(r.Date)
+	r.Took += time.Since(began)
 	if err != nil {
 		o.docs = "" // what was measured until then is shown, and no more
 	}
@@ -61,7 +66,7 @@ func (o *options) measure(ctx context.Context, r *report) (err error) {
 		}
 		defer func() { err = errors.Join(err, o.neighbour.close()) }()
 	}
-	if o.run.MatchString(startPart) || len(selected) > 0 {
+	if len(r.Rows) == 0 && (o.run.MatchString(startPart) || len(selected) > 0) {
 		if err := inRounds(o.rounds, o.sides, func(round int, s side) error {
 			o.say("round %d of %d: %s", round, o.rounds, s.Name)
 			return s.round(ctx, o, r, selected)
@@ -69,12 +74,12 @@ func (o *options) measure(ctx context.Context, r *report) (err error) {
 			return err
 		}
 	}
-	if o.profile > 0 {
+	if o.profile > 0 && o.goOnFrom == "" {
 		if err := o.profiles(ctx, selected); err != nil {
 			return err
 		}
 	}
-	if o.run.MatchString(legsPart) {
+	if r.Legs == nil && o.run.MatchString(legsPart) {
 		if err := o.measureLegs(ctx, r); err != nil {
 			return err
 		}

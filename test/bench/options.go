@@ -43,6 +43,8 @@ type options struct {
 	nodes, pods int
 	json        bool
 	artifacts   string
+	// goOnFrom is a file with the results of a run that was broken off, or empty.
+	goOnFrom    string
 	docs        string
 	commandLine string
 	// progress gets lines for people about what is running.
@@ -71,6 +73,7 @@ func parse(args []string) (*options, error) {
 	flags.IntVar(&o.pods, "pods", 3000, "how many pods it has")
 	output := flags.String("o", "table", "table or json")
 	flags.StringVar(&o.artifacts, "artifacts", "artifacts/bench", "directory for profiles and results")
+	flags.StringVar(&o.goOnFrom, "go-on", "", "take workloads and LEGS from this file, the results.json of a run that was broken off, and measure what it lacks")
 	flags.StringVar(&o.docs, "docs", "", "write this Markdown file, and the graph beside it")
 	if err := flags.Parse(args); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -71,6 +72,56 @@ func newReport(o *options) *report {
 		Date: time.Now().UTC(), Command: o.commandLine, Machine: machine(), Versions: versions(), Rounds: o.rounds, Duration: o.duration,
 		CRDs: len(o.crds), GarbageCollection: map[string]map[string]string{}, Starts: map[string][]float64{}, Idle: map[string][]float64{},
 		sides: o.sides,
+	}
+}
+
+// measured is what a run has found, as results.json has it.
+type measured struct {
+	Date              time.Time
+	Took, Duration    time.Duration
+	Command, Machine  string
+	Versions          []string
+	Rounds            int
+	GarbageCollection map[string]map[string]string
+	Starts, Idle      map[string][]float64
+	Rows              []*row
+}
+
+// goOn takes what an earlier run of the same versions on this machine has found for workloads, and for API services of others in all rounds.
+func (r *report) goOn(o *options) error {
+	data, err := os.ReadFile(o.goOnFrom)
+	if err != nil {
+		return err
+	}
+	var before struct {
+		measured
+		Legs *struct {
+			measured
+			Failovers   map[string][]failover
+			Revocations map[string][]float64
+		}
+	}
+	if err := json.Unmarshal(data, &before); err != nil {
+		return fmt.Errorf("%s has no results: %w", o.goOnFrom, err)
+	}
+	if !slices.Equal(before.Versions, r.Versions) || before.Machine != r.Machine {
+		return fmt.Errorf("%s is of %s with %q, and this is %s with %q", o.goOnFrom, before.Machine, before.Versions, r.Machine, r.Versions)
+	}
+	r.take(&before.measured, workloads())
+	if legs := before.Legs; legs != nil && len(legs.Failovers[leg]) == legs.Rounds {
+		r.Legs = o.newLegs()
+		r.Legs.Failovers, r.Legs.Revocations = legs.Failovers, legs.Revocations
+		r.Legs.take(&legs.measured, legWorkloads())
+	}
+	return nil
+}
+
+func (r *report) take(m *measured, all []workload) {
+	r.Date, r.Took, r.Command, r.Rounds, r.Duration = m.Date, m.Took, m.Command, m.Rounds, m.Duration
+	r.GarbageCollection, r.Starts, r.Idle, r.Rows = m.GarbageCollection, m.Starts, m.Idle, m.Rows
+	for _, one := range r.Rows {
+		one.base = r.base()
+		one.fanOut = slices.ContainsFunc(all, func(w workload) bool { return w.Name == one.Workload && w.fanOut })
 	}
 }
 
