@@ -29,17 +29,24 @@ func TestLivesAreComparedPhaseByPhase(t *testing.T) {
 	phase := func(cpu, p99 float64) *life {
 		return &life{Phases: []lived{{Name: join, Seconds: 2, CPU: map[string]float64{core: cpu, aggregator: cpu}, P99: p99}}}
 	}
-	l := &lives{Rounds: 3, shapes: []string{stock, "1/1/1"}, Lives: map[string][]*life{
-		stock: {phase(1, 50), phase(4, 10), phase(2, 20)}, "1/1/1": {phase(1, 10), phase(9, 90), phase(1, 10)},
+	shapes, err := parseShapes("stock,1/1/1,2/3/2")
+	require.NoError(t, err)
+	l := &lives{Rounds: 3, shapes: shapes, Conditions: []string{alone, memory}, Lives: map[string]map[string][]*life{
+		alone: {
+			stock: {phase(1, 50), phase(4, 10), phase(2, 20)}, "1/1/1": {phase(1, 10), phase(9, 90), phase(1, 10)}, "2/3/2": {phase(3, 10)},
+		},
+		memory: {stock: {phase(2, 20)}, "1/1/1": {phase(3, 20)}},
 	}}
 	o := &options{artifacts: t.TempDir(), docs: filepath.Join(t.TempDir(), "page.md"), json: true}
 	require.NoError(t, l.write(o))
 	var text bytes.Buffer
 	require.NoError(t, writeTables(&text, l.tables()))
-	assert.Regexp(t, `Processor time of the API servers, seconds\n\n +stock +1/1/1\nnodes join +4\.00 +2\.00 ×0\.50`, text.String())
-	assert.Regexp(t, `p99 of the probe, ms\n\n +stock +1/1/1\nnodes join +20\.0 +10\.0 ×0\.50`, text.String())
+	assert.Regexp(t, `Processor time of the API servers, seconds\n\n +neighbour +stock +1/1/1 +2/3/2\nnodes join +none +4\.00 +2\.00 ×0\.50 +6\.00 ×1\.50\nnodes join +memory +4\.00 +6\.00 ×1\.50`, text.String())
+	assert.Regexp(t, `p99 of the probe, ms\n\n +neighbour +stock +1/1/1 +2/3/2\nnodes join +none +20\.0 +10\.0 ×0\.50`, text.String())
+	assert.Regexp(t, `CPU in each phase +none +×0\.50 +≤ 0\.95 +met +nodes join\n`, text.String(), "2/3/2 has no stock of three beside it")
+	assert.Regexp(t, `CPU in each phase +memory +×1\.50 +≤ 1 +\*\*not met\*\* +nodes join\n`, text.String())
 	page, err := os.ReadFile(o.docs)
 	require.NoError(t, err)
-	assert.Contains(t, string(page), "| nodes join | aggregator 2.00, core 2.00 | aggregator 1.00, core 1.00 |")
+	assert.Contains(t, string(page), "| nodes join | none | aggregator 2.00, core 2.00 | aggregator 1.00, core 1.00 | aggregator 3.00, core 3.00 |")
 	assert.FileExists(t, filepath.Join(o.artifacts, "cluster.json"))
 }
