@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -42,6 +43,8 @@ type fakeMember struct {
 	forgotten int
 	// resources are those that discovery lists.
 	resources []string
+	// document is the version of its OpenAPI document. It has none if that is 0.
+	document int
 	// requests counts requests for config maps: list, initial, watch.
 	requests map[string]int
 	closed   bool
@@ -108,6 +111,10 @@ func (f *fakeMember) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
+	if strings.HasPrefix(req.URL.Path, "/openapi") && f.document == 0 {
+		http.NotFound(w, req)
+		return
+	}
 	switch req.URL.Path {
 	case "/version":
 		fmt.Fprint(w, `{"gitVersion": "v1.30.0"}`)
@@ -123,6 +130,11 @@ func (f *fakeMember) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		json.NewEncoder(w).Encode(list) //nolint:errcheck // the client is gone
 	case "/api/v1/configmaps":
 		f.configMaps(w, req)
+	case "/openapi/v3":
+		fmt.Fprintf(w, `{"paths": {"api/v1": {"serverRelativeURL": "/openapi/v3/api/v1?hash=%d"}, "apis/apps/v1": {"serverRelativeURL": "/elsewhere"}}}`, f.document)
+	case "/openapi/v3/api/v1":
+		f.requests["document"]++
+		fmt.Fprintf(w, `{"version": %d}`, f.document)
 	default:
 		http.NotFound(w, req)
 	}

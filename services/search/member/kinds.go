@@ -24,6 +24,8 @@ type Rule struct {
 	Versions []string
 	// Resources are plurals, or * for all.
 	Resources []string
+	// Events are plurals, or * for all: the resources of the group whose events are copied with them.
+	Events []string
 	// Custom leaves out the groups of Kubernetes.
 	Custom bool
 }

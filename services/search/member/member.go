@@ -32,6 +32,8 @@ type Member struct {
 	client    rest.Interface
 	discovery discovery.DiscoveryInterface
 
+	involved involvement
+
 	mu      sync.Mutex
 	streams map[schema.GroupVersionResource]*running
 	health  Health
@@ -90,6 +92,7 @@ func (m *Member) Status() (Health, []Status) {
 func (m *Member) Run(ctx context.Context) {
 	defer m.stop()
 	pauses := retries()
+	documents := &schemas{member: m}
 	for cleaned := false; ctx.Err() == nil; {
 		kinds, missing, err := m.discover(ctx)
 		if err == nil && !cleaned {
@@ -106,6 +109,9 @@ func (m *Member) Run(ctx context.Context) {
 		}
 		pauses = retries()
 		m.adjust(ctx, kinds, missing)
+		if err := documents.copy(ctx, kinds); err != nil && ctx.Err() == nil {
+			klog.V(2).InfoS("OpenAPI documents of a member cannot be copied", "cluster", m.name, "err", err)
+		}
 		sleep(ctx, discoveryInterval)
 	}
 }
@@ -136,7 +142,11 @@ func (m *Member) discover(ctx context.Context) (kinds []store.Kind, missing []st
 	m.mu.Lock()
 	m.health.Version = version.GitVersion
 	m.mu.Unlock()
-	return selectKinds(groups, lists, m.wanted), missing, ctx.Err()
+	kinds = selectKinds(groups, lists, m.wanted)
+	if m.involved.set(lists, m.wanted) {
+		kinds = append(kinds, store.InvolvedEvents)
+	}
+	return kinds, missing, ctx.Err()
 }
 
 // adjust starts and stops streams.
@@ -170,7 +180,14 @@ func (m *Member) adjust(ctx context.Context, kinds []store.Kind, missing []strin
 
 func (m *Member) start(ctx context.Context, kind store.Kind) {
 	ctx, end := context.WithCancel(ctx)
-	r := &running{newStream(m.name, kind, source{m.client, kind.GroupVersionResource}, m.store), end, make(chan struct{})}
+	from := source{m.client, kind.GroupVersionResource}
+	if kind.GroupVersionResource == store.InvolvedEvents.GroupVersionResource {
+		from.resource = eventsResource
+	}
+	r := &running{newStream(m.name, kind, from, m.store), end, make(chan struct{})}
+	if from.resource != kind.GroupVersionResource {
+		r.involved = &m.involved
+	}
 	m.streams[kind.GroupVersionResource] = r
 	go func() {
 		defer close(r.done)

@@ -60,6 +60,8 @@ type stream struct {
 	store   *store.Store
 	// abandonedAfter is the constant, except in tests.
 	abandonedAfter time.Duration
+	// involved is set for the stream of store.InvolvedEvents.
+	involved *involvement
 	// target is nil until the stream is open in the store.
 	target *store.Stream
 
@@ -220,8 +222,10 @@ func (s *stream) pages(ctx context.Context, listing int64) (resourceVersion stri
 	for token := ""; ; {
 		var changes []store.Change
 		token, resourceVersion, err = s.page(ctx, token, func(object json.RawMessage) error {
-			o, err := newObject(s.cluster, s.kind, object)
-			changes = append(changes, store.Change{Object: o})
+			change, _, err := s.change(object, false)
+			if change != nil {
+				changes = append(changes, *change)
+			}
 			return err
 		})
 		if err != nil {
@@ -284,10 +288,22 @@ func (s *stream) read(e event) (read, error) {
 		m, err := readMetadata(e.Object)
 		return read{resourceVersion: m.ResourceVersion, listed: e.initialEnd(m)}, err
 	case watch.Added, watch.Modified, watch.Deleted:
-		o, err := newObject(s.cluster, s.kind, e.Object)
-		return read{change: &store.Change{Object: o, Deleted: e.Type == watch.Deleted}, resourceVersion: o.ResourceVersion}, err
+		change, resourceVersion, err := s.change(e.Object, e.Type == watch.Deleted)
+		return read{change: change, resourceVersion: resourceVersion}, err
 	}
 	return read{}, fmt.Errorf("the member sends an event of the unknown type %q", e.Type)
+}
+
+// change returns what the store is to know of an object, which is nothing of an event about something that does not count.
+func (s *stream) change(object []byte, deleted bool) (change *store.Change, resourceVersion string, err error) {
+	o, err := newObject(s.cluster, s.kind, object)
+	if err == nil && s.involved != nil {
+		o.Involved, err = s.involved.of(&o)
+		if o.Involved == nil {
+			return nil, o.ResourceVersion, err
+		}
+	}
+	return &store.Change{Object: o, Deleted: deleted}, o.ResourceVersion, err
 }
 
 // A batch has this many changes at most, and waits this long for more.

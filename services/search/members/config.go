@@ -61,7 +61,7 @@ func fromKubeconfig(text []byte) (*rest.Config, error) {
 func rulesOf(spec *v1alpha2.ClusterSpec, shared []v1alpha2.GroupResources) (rules []member.Rule) {
 	for _, resources := range [][]v1alpha2.GroupResources{spec.SyncResources, shared} {
 		for _, r := range resources {
-			rules = append(rules, member.Rule{Group: r.Group, Versions: r.Versions, Resources: r.Resources})
+			rules = append(rules, member.Rule{Group: r.Group, Versions: r.Versions, Resources: r.Resources, Events: r.EventsInvolvedResources})
 		}
 	}
 	if spec.SyncAllCustomResources {

@@ -189,7 +189,7 @@ func (p *fieldParser) steps(first bool) ([]Step, error) {
 	if name, quoted, err := p.quotedName(); quoted {
 		return []Step{{Name: name}}, err
 	}
-	end := strings.IndexFunc(p.text[p.at:], func(r rune) bool { return unicode.IsControl(r) || strings.ContainsRune(".[]=!(), '\"\\", r) })
+	end := strings.IndexFunc(p.text[p.at:], func(r rune) bool { return unicode.IsControl(r) || strings.ContainsRune(".[]=!<>(), '\"\\", r) })
 	if end < 0 {
 		end = len(p.text) - p.at
 	}

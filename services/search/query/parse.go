@@ -52,6 +52,7 @@ var parameters = []parameter{
 	{label: "with-continue", query: "withContinue", set: yes(func(q *Query, v bool) { q.WithContinue = v })},
 	{label: "with-remaining-count", query: "withRemainingCount", set: yes(func(q *Query, v bool) { q.WithRemaining = v })},
 	{label: "fuzzy-name", set: func(q *Query, g given) error { q.Fuzzy = append(q.Fuzzy, g.values...); return nil }},
+	{label: "inject-events", query: "injectEvents", set: yes(func(q *Query, v bool) { q.InjectEvents = v })},
 	{query: "onlyMetadata", set: yes(func(q *Query, v bool) { q.OnlyMetadata = v })},
 	{query: "fieldSelector", set: one(func(q *Query, v string) (err error) { q.Fields, err = ParseFields(v); return err })},
 	{query: "resourceVersion", set: number(0, maxNumber, func(q *Query, n int64) { q.ResourceVersion = n })},
@@ -72,8 +73,6 @@ var refused = map[string]string{
 	"whereSQLStatement":  "SQL in requests is not accepted: use fieldSelector",
 	"whereSQLParam":      "SQL in requests is not accepted: use fieldSelector",
 	"whereSQLJSONParams": "SQL in requests is not accepted: use fieldSelector",
-	"injectEvents":       "events are not added to objects: search for events",
-	"inject-events":      "events are not added to objects: search for events",
 	"forward":            "requests are not forwarded to clusters",
 }
 

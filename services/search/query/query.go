@@ -30,6 +30,8 @@ type Query struct {
 	// WithContinue asks for a token that continues the list, and WithRemaining for the number of objects after it.
 	WithContinue, WithRemaining bool
 	OnlyMetadata                bool
+	// InjectEvents adds the events of each object to it.
+	InjectEvents bool
 	// ResourceVersion is a revision that the answer must not be older than.
 	ResourceVersion int64
 }

@@ -84,7 +84,6 @@ func TestParametersThatCannotBeMeant(t *testing.T) {
 		"colour=red":                         "parameter colour is unknown: parameters are",
 		"watch=1":                            "parameter watch is unknown",
 		"whereSQL=1%3D1":                     "SQL in requests is not accepted",
-		"injectEvents=true":                  "events are not added",
 		"orderby=name%3Bdrop":                `"name;drop" is no column: columns are cluster, namespace`,
 		"orderby=name+down":                  "is no column",
 		"limit=-1":                           `"-1" is not a number from 0`,

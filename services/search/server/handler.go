@@ -56,6 +56,9 @@ func (h *Handler) answer(w http.ResponseWriter, req *http.Request, n *Nested) er
 			return notFound(fmt.Sprintf("cluster %q is not searched", n.Cluster))
 		}
 	}
+	if isOpenAPI(n.Path) {
+		return h.openAPI(w, req, n)
+	}
 	if !n.Info.IsResourceRequest {
 		return h.discover(w, req, n)
 	}
@@ -154,6 +157,11 @@ func (h *Handler) search(req *http.Request, patterns []schema.GroupVersionResour
 	}
 	if q.ResourceVersion > page.Revision {
 		return a, apierrors.NewTimeoutError(fmt.Sprintf("resourceVersion %d is in the future: it is %d now", q.ResourceVersion, page.Revision), 1)
+	}
+	if q.InjectEvents {
+		if err := h.injectEvents(req.Context(), a.objects); err != nil {
+			return a, asStatus(err)
+		}
 	}
 	a.complete(req.Context(), page, q)
 	return a, nil

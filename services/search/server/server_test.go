@@ -203,7 +203,8 @@ func TestAnObjectOfACluster(t *testing.T) {
 		"resources/clusters/north/apis/apps/v1/deployments":                           `cluster \"north\" is not searched`,
 		"resources/apis/apps/v1beta1/deployments":                                     "is not searched in any cluster",
 		"resources/clusters/east/apis/nothing.io":                                     "no cluster has the group nothing.io",
-		"resources/clusters/east/openapi/v3":                                          "is not served for clusters",
+		"resources/clusters/east/openapi/v2":                                          "is not served for clusters",
+		"resources/clusters/east/openapi/v3/api/v1":                                   "no cluster has OpenAPI for api/v1",
 		"resources/clusters/east/apis/apps/v9":                                        "no cluster has the group-version apps/v9",
 		"resources/apis/apps/v1/deployments/x/y/z/more":                               "",
 	} {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -35,10 +36,21 @@ import (
 // Name is the name of the service.
 const Name = "search"
 
+// The roles of a replica.
+const (
+	// roleServe is to answer. A replica that does nothing else copies nothing.
+	roleServe = "serve"
+	// roleSync is to copy clusters.
+	roleSync = "sync"
+)
+
 // search is the service while it runs.
 type search struct {
 	database, databaseFile string
+	roles                  []string
 	members                members.Options
+	// eventsTTL is how long events of objects are kept.
+	eventsTTL time.Duration
 
 	// store is there before the first request.
 	store *store.Store
@@ -48,7 +60,7 @@ type search struct {
 
 // Service returns the service.
 func Service() apiservice.Service {
-	s := &search{members: members.Options{Hub: "hub"}}
+	s := &search{roles: []string{roleServe, roleSync}, members: members.Options{Hub: "hub"}, eventsTTL: 24 * time.Hour}
 	return apiservice.Service{
 		Name:        Name,
 		Description: "tripod-search serves the objects of many clusters, which it copies into a database, behind Tripod's aggregator.",
@@ -79,13 +91,19 @@ func (s *search) addFlags(fs *pflag.FlagSet) {
 		"Where the objects are kept: sqlite:FILE, postgres://USER:PASSWORD@HOST/DATABASE, or mysql://USER:PASSWORD@HOST/DATABASE for MySQL and MariaDB.")
 	fs.StringVar(&s.databaseFile, "database-file", s.databaseFile,
 		"File with the value of --database, which keeps a password out of the list of processes.")
+	fs.StringSliceVar(&s.roles, "roles", s.roles,
+		"What this replica does: serve answers searches, sync copies clusters. Replicas of both share a database, and each can be scaled alone.")
 	fs.StringVar(&s.members.Hub, "hub-cluster", s.members.Hub, "Name of the cluster that this service is part of. Its objects are copied, too. Empty copies none of them.")
+	fs.DurationVar(&s.eventsTTL, "events-ttl", s.eventsTTL, "How long events about objects are kept that PediaClusters name in eventsInvolvedResources.")
 	fs.StringVar(&s.members.SecretNamespace, "secret-namespace", s.members.SecretNamespace,
 		"Namespace of the Secrets that PediaClusters may name in authenticationFrom. Bind the user system:tripod:search a role there. Empty reads no Secrets.")
 }
 
 // newCollections opens the store, too: storages are made before anything is served.
 func (s *search) newCollections(*apiservice.Environment) (registryrest.Storage, error) {
+	if err := checkRoles(s.roles); err != nil {
+		return nil, err
+	}
 	at, err := location(s.database, s.databaseFile)
 	if err != nil {
 		return nil, err
@@ -95,7 +113,20 @@ func (s *search) newCollections(*apiservice.Environment) (registryrest.Storage, 
 		return nil, fmt.Errorf("--database: %w", err)
 	}
 	s.store = opened
+	registerMetrics(opened)
 	return NewCollections(opened), nil
+}
+
+func checkRoles(roles []string) error {
+	for _, role := range roles {
+		if role != roleServe && role != roleSync {
+			return fmt.Errorf("--roles: %q is neither %s nor %s", role, roleServe, roleSync)
+		}
+	}
+	if len(roles) == 0 {
+		return fmt.Errorf("--roles must name %s, %s or both", roleServe, roleSync)
+	}
+	return nil
 }
 
 // location returns where the database is.
@@ -120,8 +151,12 @@ func (s *search) checkDatabase(ctx context.Context, _ *apiservice.Environment) e
 	return s.store.Ping(ctx)
 }
 
-// start prepares the database and begins to copy clusters.
+// start prepares the database, and begins to copy clusters if that is a role of this replica.
 func (s *search) start(ctx context.Context, e *apiservice.Environment) error {
+	if !slices.Contains(s.roles, roleSync) {
+		go s.migrate(ctx)
+		return nil
+	}
 	var hub *member.Member
 	if s.members.Hub != "" {
 		var err error
@@ -148,6 +183,7 @@ func (s *search) start(ctx context.Context, e *apiservice.Environment) error {
 			group.StartWithContext(ctx, hub.Run)
 		}
 		group.StartWithContext(ctx, s.analyze)
+		group.StartWithContext(ctx, s.forgetEvents)
 		define(ctx, client)
 		group.StartWithContext(ctx, policies.New(client, questions).Run)
 		members.New(client, s.members, s.store).Run(ctx)
@@ -168,6 +204,15 @@ func (s *search) analyze(ctx context.Context) {
 			klog.ErrorS(err, "The database cannot look at its tables, so searches may be slow")
 		}
 	}
+}
+
+// forgetEvents removes old events from time to time.
+func (s *search) forgetEvents(ctx context.Context) {
+	wait.JitterUntilWithContext(ctx, func(ctx context.Context) {
+		if err := s.store.ForgetEvents(ctx, time.Now().Add(-s.eventsTTL)); err != nil && ctx.Err() == nil {
+			klog.ErrorS(err, "Cannot remove old events")
+		}
+	}, 10*time.Minute, 0.5, true)
 }
 
 // define creates the definitions of PediaClusters. It returns when they are there, or the context ends.

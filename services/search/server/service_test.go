@@ -35,3 +35,11 @@ func TestTheDatabaseIsInAFile(t *testing.T) {
 		})
 	}
 }
+
+func TestRoles(t *testing.T) {
+	for _, right := range [][]string{{"serve"}, {"sync"}, {"sync", "serve"}} {
+		assert.NoError(t, checkRoles(right))
+	}
+	assert.ErrorContains(t, checkRoles(nil), "--roles must name serve, sync or both")
+	assert.ErrorContains(t, checkRoles([]string{"serve", "copy"}), `--roles: "copy" is neither serve nor sync`)
+}

@@ -23,6 +23,15 @@ const migrationLock = "tripod-search-schema"
 
 // Migrate brings the database to the schema of this binary. Replicas take turns. It refuses a database with a newer schema.
 func (s *Store) Migrate(ctx context.Context) error {
+	migrations, err := s.dialect.migrations()
+	if err != nil {
+		return err
+	}
+	return s.migrateTo(ctx, migrations)
+}
+
+// migrateTo applies those of the migrations that the database lacks.
+func (s *Store) migrateTo(ctx context.Context, migrations [][]string) error {
 	conn, err := s.write.Conn(ctx)
 	if err != nil {
 		return err
@@ -32,7 +41,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("lock the schema: %w", err)
 	}
-	err = s.migrate(ctx, conn)
+	err = s.migrate(ctx, conn, migrations)
 	if failed := unlock(err); err == nil {
 		err = failed
 	}
@@ -73,11 +82,7 @@ func (s *Store) lock(ctx context.Context, conn *sql.Conn) (unlock func(error) er
 	}, nil
 }
 
-func (s *Store) migrate(ctx context.Context, conn *sql.Conn) error {
-	migrations, err := s.dialect.migrations()
-	if err != nil {
-		return err
-	}
+func (s *Store) migrate(ctx context.Context, conn *sql.Conn, migrations [][]string) error {
 	if _, err := conn.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER PRIMARY KEY)"); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,6 +29,8 @@ const statementTimeout = 30 * time.Second
 
 // Found is an object that a search has found.
 type Found struct {
+	// ID is for Events.
+	ID      int64
 	Cluster string
 	Kind    schema.GroupVersionKind
 	// Resource is the plural.
@@ -76,7 +79,7 @@ func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource
 				return nil
 			}
 			var f Found
-			if err := scan(&f.Cluster, &f.Kind.Group, &f.Kind.Version, &f.Kind.Kind, &f.Resource, &f.JSON); err != nil {
+			if err := scan(&f.ID, &f.Cluster, &f.Kind.Group, &f.Kind.Version, &f.Kind.Kind, &f.Resource, &f.JSON); err != nil {
 				return err
 			}
 			return found(f)
@@ -86,7 +89,7 @@ func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource
 		}
 		if page.Remaining = 0; page.More || n == 0 && q.Offset > 0 {
 			all, err := value[int64](ctx, t, b.count())
-			page.Remaining = all - q.Offset - min(n, max(q.Limit, 0))
+			page.Remaining = max(all-q.Offset-min(n, max(q.Limit, 0)), 0)
 			return err
 		}
 		return nil
@@ -120,16 +123,43 @@ func (t *transaction) stale(ctx context.Context, b *search) (map[string]time.Tim
 	return stale, err
 }
 
+// State is how far the copy of a cluster is.
+type State struct {
+	// Resources are copied, and of Incomplete ones the first list is not complete.
+	Resources, Incomplete int
+	// Heard is when the resource was heard that is silent for the longest.
+	Heard time.Time
+}
+
+// States returns the states of all clusters of which something is copied, by name.
+func (s *Store) States(ctx context.Context) (map[string]State, error) {
+	states := map[string]State{}
+	err := s.reading(ctx, func(t *transaction) error {
+		find := t.sql(`SELECT c.name, COUNT(*), SUM(CASE WHEN s.listed = ? THEN 0 ELSE 1 END), MIN(CASE WHEN s.heard_at > s.opened_at THEN s.heard_at ELSE s.opened_at END)
+FROM streams s JOIN clusters c ON c.id = s.cluster_id GROUP BY c.name`, true)
+		return t.each(ctx, find, func(scan func(...any) error) error {
+			var name string
+			var state State
+			var milliseconds int64
+			err := scan(&name, &state.Resources, &state.Incomplete, &milliseconds)
+			state.Heard = time.UnixMilli(milliseconds)
+			states[name] = state
+			return err
+		})
+	})
+	return states, err
+}
+
 // Get returns an object of a cluster.
 func (s *Store) Get(ctx context.Context, cluster string, resource schema.GroupVersionResource, namespace, name string) (f Found, err error) {
 	err = s.reading(ctx, func(t *transaction) error {
-		find := t.sql(`SELECT c.name, k.api_group, k.version, k.kind, k.resource, o.object
+		find := t.sql(`SELECT o.id, c.name, k.api_group, k.version, k.kind, k.resource, o.object
 FROM clusters c, kinds k, objects o
 WHERE o.kind_id = k.id AND o.cluster_id = c.id
   AND c.name = ? AND k.api_group = ? AND k.version = ? AND k.resource = ? AND o.namespace = ? AND o.name = ?`,
 			cluster, resource.Group, resource.Version, resource.Resource, namespace, name)
 		err := t.tx.QueryRowContext(ctx, find.text.String(), find.args...).Scan(
-			&f.Cluster, &f.Kind.Group, &f.Kind.Version, &f.Kind.Kind, &f.Resource, &f.JSON)
+			&f.ID, &f.Cluster, &f.Kind.Group, &f.Kind.Version, &f.Kind.Kind, &f.Resource, &f.JSON)
 		if errors.Is(err, sql.ErrNoRows) {
 			return ErrNotFound
 		}
@@ -162,7 +192,13 @@ func (s *Store) Clusters(ctx context.Context) (names []string, err error) {
 }
 
 // Kinds returns the resources of a cluster, or of all clusters if the name is empty.
-func (s *Store) Kinds(ctx context.Context, cluster string) (kinds []Kind, err error) {
+func (s *Store) Kinds(ctx context.Context, cluster string) ([]Kind, error) {
+	all, err := s.allKinds(ctx, cluster)
+	return slices.DeleteFunc(all, func(k Kind) bool { return k.GroupVersionResource == InvolvedEvents.GroupVersionResource }), err
+}
+
+// allKinds also returns InvolvedEvents.
+func (s *Store) allKinds(ctx context.Context, cluster string) (kinds []Kind, err error) {
 	err = s.reading(ctx, func(t *transaction) error {
 		find := t.sql(`SELECT k.api_group, k.version, k.resource, k.kind, k.namespaced, MAX(s.details)
 FROM streams s, kinds k, clusters c
@@ -186,6 +222,7 @@ WHERE k.id = s.kind_id AND c.id = s.cluster_id`)
 
 // reading runs a function in a transaction that reads one state of the database.
 func (s *Store) reading(ctx context.Context, do func(*transaction) error) error {
+	defer measure(reads)()
 	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
 	options := &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead}

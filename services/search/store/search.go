@@ -24,7 +24,7 @@ type search struct {
 
 // objects selects a page.
 func (b *search) objects() *statement {
-	s := b.sql("SELECT c.name, k.api_group, k.version, k.kind, k.resource, o.object FROM objects o" +
+	s := b.sql("SELECT o.id, c.name, k.api_group, k.version, k.kind, k.resource, o.object FROM objects o" +
 		" JOIN clusters c ON c.id = o.cluster_id JOIN kinds k ON k.id = o.kind_id")
 	b.where(s)
 	b.order(s)

@@ -67,6 +67,7 @@ func (k Kind) GroupVersionKind() schema.GroupVersionKind {
 
 // within runs a function in a transaction that writes.
 func (s *Store) within(ctx context.Context, do func(*transaction) error) error {
+	defer measure(writes)()
 	tx, err := s.write.BeginTx(ctx, nil)
 	if err != nil {
 		return err

@@ -19,6 +19,8 @@ var ErrFenced = errors.New("another replica has taken over the stream")
 type Stream struct {
 	id, clusterID, kindID int64
 	epoch                 int64
+	// events is set for the stream InvolvedEvents.
+	events bool
 
 	// ResourceVersion is where the database was when the stream was opened: that of the last change, or empty.
 	ResourceVersion string
@@ -32,7 +34,7 @@ func (s *Store) OpenStream(ctx context.Context, cluster string, kind Kind) (*Str
 	if err != nil {
 		return nil, err
 	}
-	stream := &Stream{}
+	stream := &Stream{events: kind.GroupVersionResource == InvolvedEvents.GroupVersionResource}
 	err = s.within(ctx, func(t *transaction) error {
 		var err error
 		if stream.clusterID, err = t.clusterID(ctx, cluster); err != nil {
@@ -128,6 +130,7 @@ func (t *transaction) removeStream(ctx context.Context, id, clusterID, kindID in
 		statements = append(statements, in("DELETE FROM labels"))
 	}
 	statements = append(statements,
+		t.sql("DELETE FROM events WHERE cluster_id = ? AND EXISTS (SELECT 1 FROM kinds k WHERE k.id = ? AND k.resource = ?)", clusterID, kindID, InvolvedEvents.Resource),
 		t.sql("DELETE FROM objects WHERE cluster_id = ? AND kind_id = ?", clusterID, kindID),
 		t.sql("DELETE FROM streams WHERE id = ?", id))
 	return t.all(ctx, statements...)
@@ -155,8 +158,12 @@ func (s *Store) RemoveCluster(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		_, err = t.exec(ctx, t.sql("DELETE FROM clusters WHERE name = ?", name))
-		return err
+		if err := t.all(ctx,
+			t.sql("DELETE FROM openapi WHERE cluster_id IN (SELECT id FROM clusters WHERE name = ?)", name),
+			t.sql("DELETE FROM clusters WHERE name = ?", name)); err != nil {
+			return err
+		}
+		return t.removeDocuments(ctx)
 	})
 }
 
@@ -166,7 +173,7 @@ func (s *Store) RemoveOtherStreams(ctx context.Context, cluster string, keep []K
 	for _, kind := range keep {
 		kept[kind.GroupVersionResource.String()] = true
 	}
-	known, err := s.Kinds(ctx, cluster)
+	known, err := s.allKinds(ctx, cluster)
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,8 @@ type Object struct {
 	Owners []string
 	// JSON is the whole object.
 	JSON []byte
+	// Involved is what an event is about that belongs to the stream InvolvedEvents.
+	Involved *Involved
 }
 
 // Change is an object that was seen, or one that is gone, of which only the name counts.
@@ -55,6 +57,15 @@ func (s *Store) Write(ctx context.Context, stream *Stream, b Batch) error {
 	changes := lastChanges(b.Changes)
 	return s.within(ctx, func(t *transaction) error {
 		w := &writer{transaction: t, stream: stream, listing: b.Listing}
+		if stream.events {
+			if err := t.hold(ctx, stream); err != nil {
+				return err
+			}
+			if err := t.putEvents(ctx, stream, changes); err != nil {
+				return err
+			}
+			return t.setResourceVersion(ctx, stream, b.ResourceVersion)
+		}
 		// First the counter, and then the stream: all writers lock in this order.
 		var err error
 		if len(changes) > 0 {

@@ -115,6 +115,13 @@ func TestClustersThatAreSilentAreNamed(t *testing.T) {
 		}
 		_, err := s.write.Exec("UPDATE streams SET heard_at = 5000 WHERE cluster_id = (SELECT id FROM clusters WHERE name = 'silent')")
 		require.NoError(t, err)
+		states, err := s.States(ctx)
+		require.NoError(t, err)
+		require.Len(t, states, 3)
+		assert.Equal(t, 1, states["new"].Incomplete)
+		assert.Zero(t, states["well"].Incomplete)
+		assert.Equal(t, 1, states["well"].Resources)
+		assert.WithinDuration(t, time.Now(), states["silent"].Heard, time.Minute, "its stream was opened just now")
 		_, page := names(t, s, query.Query{}, pods)
 		assert.Equal(t, map[string]time.Time{"new": {}, "silent": time.UnixMilli(5000)}, page.Stale)
 		_, page = names(t, s, query.Query{Clusters: query.Choice{In: []string{"well"}}}, pods)
@@ -213,6 +220,6 @@ func TestMigration(t *testing.T) {
 		_, err := first.write.Exec("INSERT INTO schema_version (version) VALUES (99)")
 		require.NoError(t, err)
 		assert.EqualError(t, first.Migrate(t.Context()),
-			"the database has schema 99, and this program knows schemas up to 1: use the version of tripod-search that wrote it, or a newer one")
+			"the database has schema 99, and this program knows schemas up to 2: use the version of tripod-search that wrote it, or a newer one")
 	})
 }

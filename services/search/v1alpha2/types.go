@@ -61,6 +61,8 @@ type GroupResources struct {
 	Group     string   `json:"group"`
 	Versions  []string `json:"versions,omitempty"`
 	Resources []string `json:"resources"`
+	// EventsInvolvedResources are resources of the group whose events are copied, too.
+	EventsInvolvedResources []string `json:"eventsInvolvedResources,omitempty"`
 }
 
 // ClusterSyncResources has resources for several clusters.

@@ -10,10 +10,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -42,9 +44,11 @@ var (
 func TestMain(m *testing.M) {
 	framework.Main(m, func(ctx context.Context, env *framework.Environment) (err error) {
 		environment = env
+		search, database := env.Binary("tripod-search"), "--database=sqlite:"+filepath.Join(env.Dir, "search.db")
 		fleet, err = env.StartFleet(ctx, framework.FleetOptions{Replicas: []framework.ReplicaOptions{
 			{Name: "core-0", Args: []string{"--disable-admission-plugins=ServiceAccount"}}, {Name: "extensions-0"}, {Name: "aggregator-0"},
-			{Name: "search-0", Binary: env.Binary("tripod-search"), Args: []string{"--database=sqlite:" + filepath.Join(env.Dir, "search.db"), "--secret-namespace=platform"}},
+			{Name: "search-0", Binary: search, Args: []string{database, "--secret-namespace=platform", "--roles=sync,serve"}},
+			{Name: "search-1", Binary: search, Args: []string{database, "--roles=serve"}},
 		}})
 		if err == nil {
 			err = fleet.Create(ctx, objects)
@@ -104,6 +108,15 @@ func get(ctx context.Context, config *rest.Config, path string) (names []string,
 		names = append(names, strings.TrimPrefix(item.Namespace+"/"+item.Name, "/"))
 	}
 	return names, nil
+}
+
+// rawGet returns what the administrator reads at a path.
+func rawGet(ctx context.Context, path string) ([]byte, error) {
+	client, err := kubernetes.NewForConfig(fleet.Admin())
+	if err != nil {
+		return nil, err
+	}
+	return client.RESTClient().Get().RequestURI(path).DoRaw(ctx)
 }
 
 // awaitList returns when a list is as wanted.
@@ -263,17 +276,42 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ann}]
 	assert.ErrorContains(t, err, `User "jane" cannot list resource "pods" in API group "" at the cluster scope: cluster hub: needs a role with verb list for resources or resources/pods of the group clusterpedia.io`)
 }
 
-func TestARestartLosesNothing(t *testing.T) {
+func TestFieldsAreExplained(t *testing.T) {
+	for resource, want := range map[string]string{
+		"deployments.spec.replicas": "FIELD: replicas <integer>",
+		"boats":                     "KIND:       Boat",
+	} {
+		framework.Eventually(t, "kubectl explain "+resource, func(ctx context.Context) error {
+			explain := exec.CommandContext(ctx, environment.Binary("tripod"), "kubectl", "--kubeconfig", fleet.Kubeconfig, "--server", fleet.URL+resources,
+				"--cache-dir", t.TempDir(), "explain", resource)
+			text, err := explain.CombinedOutput()
+			if err == nil && !strings.Contains(string(text), want) {
+				err = fmt.Errorf("it lacks %q", want)
+			}
+			if err != nil {
+				return fmt.Errorf("%w: %s", err, text)
+			}
+			return nil
+		})
+	}
+}
+
+func TestSearchesAreAnsweredWhileTheReplicaThatCopiesIsAway(t *testing.T) {
 	awaitList(t, resources+"/apis/apps/v1/deployments", "default/web")
-	replica := fleet.Replica("search-0")
-	require.NoError(t, replica.Stop())
+	copies, answers := fleet.Replica("search-0"), fleet.Replica("search-1")
+	require.NoError(t, copies.Stop())
 	require.NoError(t, fleet.Create(t.Context(), "{apiVersion: v1, kind: ConfigMap, metadata: {name: meanwhile, namespace: default}}"))
+	awaitList(t, resources+"/apis/apps/v1/deployments", "default/web")
+	awaitList(t, resources+"/api/v1/namespaces/default/configmaps?names=meanwhile")
+	require.NoError(t, answers.Stop())
 	client := traffic.NewClient(t, fleet.Admin(), 1)
 	answer, err := client.Send(t.Context(), http.MethodGet, hub+"/apis/apps/v1/deployments", nil)
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusServiceUnavailable, answer.Code, "%s", answer.Body)
-	require.NoError(t, replica.Start())
-	require.NoError(t, replica.WaitReady(t.Context()))
+	for _, replica := range []*framework.Replica{answers, copies} {
+		require.NoError(t, replica.Start())
+		require.NoError(t, replica.WaitReady(t.Context()))
+	}
 	awaitList(t, resources+"/apis/apps/v1/deployments", "default/web")
 	awaitList(t, resources+"/api/v1/namespaces/default/configmaps?names=meanwhile", "default/meanwhile")
 }
@@ -302,7 +340,9 @@ func TestAnotherClusterIsSearched(t *testing.T) {
 			"apiVersion": "cluster.clusterpedia.io/v1alpha2", "kind": "PediaCluster", "metadata": map[string]any{"name": name},
 			"spec": map[string]any{
 				"kubeconfig":    base64.StdEncoding.EncodeToString(config),
-				"syncResources": []any{map[string]any{"group": "", "resources": []any{"configmaps", "secrets"}}},
+				"syncResources": []any{map[string]any{
+					"group": "", "resources": []any{"configmaps", "secrets"}, "eventsInvolvedResources": []any{"configmaps"},
+				}},
 			},
 		}}
 	}
@@ -337,6 +377,20 @@ func TestAnotherClusterIsSearched(t *testing.T) {
 	awaitList(t, inStock+"/api/v1/namespaces/default/configmaps?names=elsewhere", "default/elsewhere")
 	awaitList(t, resources+"/api/v1/configmaps?names=elsewhere", "default/elsewhere")
 	awaitList(t, hub+"/api/v1/configmaps?names=elsewhere")
+	require.NoError(t, stock.Create(t.Context(), `
+apiVersion: v1
+kind: Event
+metadata: {name: about-elsewhere, namespace: default}
+involvedObject: {apiVersion: v1, kind: ConfigMap, namespace: default, name: elsewhere}
+reason: Seen
+lastTimestamp: `+time.Now().UTC().Format(time.RFC3339)))
+	framework.Eventually(t, "the event comes with its object", func(ctx context.Context) error {
+		text, err := rawGet(ctx, inStock+"/api/v1/namespaces/default/configmaps?names=elsewhere&injectEvents=true")
+		if err == nil && !strings.Contains(string(text), "about-elsewhere") {
+			err = fmt.Errorf("got %s", text)
+		}
+		return err
+	})
 	_, err = get(t.Context(), fleet.Admin(), inStock+"/apis/apps/v1/deployments")
 	assert.True(t, apierrors.IsNotFound(err), "it is not to be copied: %v", err)
 	_, err = get(t.Context(), fleet.Admin(), inStock+"/api/v1/secrets")

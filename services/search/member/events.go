@@ -1,0 +1,86 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"encoding/json"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tripod-k8s/tripod/services/search/store"
+)
+
+// eventsResource is what the stream of store.InvolvedEvents reads. Events of events.k8s.io are the same objects.
+var eventsResource = schema.GroupVersionResource{Version: "v1", Resource: "events"}
+
+// involvement knows the kinds whose events are copied.
+type involvement struct {
+	kinds atomic.Pointer[map[schema.GroupKind]bool]
+}
+
+// set makes the events of the resources count that rules name, and returns whether there are any.
+func (i *involvement) set(lists []*metav1.APIResourceList, rules []Rule) bool {
+	kinds := map[schema.GroupKind]bool{}
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		for _, resource := range list.APIResources {
+			if slices.ContainsFunc(rules, func(r Rule) bool { return r.wantsEvents(gv.Group, resource.Name) }) {
+				kinds[schema.GroupKind{Group: gv.Group, Kind: resource.Kind}] = true
+			}
+		}
+	}
+	i.kinds.Store(&kinds)
+	return len(kinds) > 0
+}
+
+func (r Rule) wantsEvents(group, resource string) bool {
+	return (r.Group == "*" || r.Group == group) && (slices.Contains(r.Events, "*") || slices.Contains(r.Events, resource))
+}
+
+// involvingEvent is what counts of an event besides its metadata.
+type involvingEvent struct {
+	InvolvedObject struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Namespace  string `json:"namespace"`
+		Name       string `json:"name"`
+		UID        string `json:"uid"`
+	} `json:"involvedObject"`
+	LastTimestamp *time.Time `json:"lastTimestamp"`
+	EventTime     *time.Time `json:"eventTime"`
+	Series        *struct {
+		LastObservedTime *time.Time `json:"lastObservedTime"`
+	} `json:"series"`
+}
+
+// of returns what an event is about, or nil if its events do not count.
+func (i *involvement) of(o *store.Object) (*store.Involved, error) {
+	var e involvingEvent
+	if err := json.Unmarshal(o.JSON, &e); err != nil {
+		return nil, err
+	}
+	involved := e.InvolvedObject
+	gv, err := schema.ParseGroupVersion(involved.APIVersion)
+	kinds := i.kinds.Load()
+	if err != nil || kinds == nil || !(*kinds)[schema.GroupKind{Group: gv.Group, Kind: involved.Kind}] {
+		return nil, nil //nolint:nilnil,nilerr // an event about something else
+	}
+	seen := o.CreatedAt
+	for _, at := range []*time.Time{e.EventTime, e.LastTimestamp} {
+		if at != nil {
+			seen = max(seen, at.Unix())
+		}
+	}
+	if e.Series != nil && e.Series.LastObservedTime != nil {
+		seen = max(seen, e.Series.LastObservedTime.Unix())
+	}
+	return &store.Involved{Kind: involved.Kind, Namespace: involved.Namespace, Name: involved.Name, UID: involved.UID, SeenAt: seen}, nil
+}

@@ -1,0 +1,124 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/tripod-k8s/tripod/services/search/store"
+)
+
+const (
+	// schemasInterval is how often a member is asked for its OpenAPI documents, and schemasTimeout how long that may take.
+	schemasInterval = time.Minute
+	schemasTimeout  = time.Minute
+	// schemaSize is the largest document that is copied. That of the group "" has 2 MB.
+	schemaSize = 32 << 20
+	openAPI    = "/openapi/v3"
+)
+
+// schemas copies the OpenAPI documents of the group-versions that are searched, so that clients can explain their fields.
+type schemas struct {
+	member *Member
+	next   time.Time
+}
+
+// copy copies the documents that have changed, if it is time to look. A member without documents, or with wrong ones, is searched all the same.
+func (s *schemas) copy(ctx context.Context, kinds []store.Kind) error {
+	if time.Now().Before(s.next) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, schemasTimeout)
+	defer cancel()
+	s.next = time.Now().Add(schemasInterval)
+	text, err := s.member.read(ctx, openAPI, "")
+	if apierrors.IsNotFound(err) {
+		return nil // Kubernetes before 1.24
+	}
+	if err != nil {
+		return err
+	}
+	var index struct {
+		Paths map[string]struct {
+			ServerRelativeURL string `json:"serverRelativeURL"`
+		} `json:"paths"`
+	}
+	if err := json.Unmarshal(text, &index); err != nil {
+		return fmt.Errorf("%s: %w", openAPI, err)
+	}
+	known, err := s.member.store.SchemaVersions(ctx, s.member.name)
+	if err != nil {
+		return err
+	}
+	keep := map[string]bool{}
+	var failed []error
+	for _, kind := range kinds {
+		path := pathOf(kind)
+		document, has := index.Paths[path]
+		if keep[path] || !has {
+			continue
+		}
+		keep[path] = true
+		if version := versionOf(document.ServerRelativeURL); known[path] != version {
+			failed = append(failed, s.put(ctx, path, version))
+		}
+	}
+	return errors.Join(append(failed, s.member.store.RemoveSchemas(ctx, s.member.name, keep))...)
+}
+
+func (s *schemas) put(ctx context.Context, path, version string) error {
+	document, err := s.member.read(ctx, openAPI+"/"+path, version)
+	if err != nil {
+		return err
+	}
+	if !json.Valid(document) {
+		return fmt.Errorf("%s/%s is not JSON", openAPI, path)
+	}
+	return s.member.store.PutSchema(ctx, s.member.name, path, version, document)
+}
+
+// read returns what a member answers at a path.
+func (m *Member) read(ctx context.Context, path, hash string) ([]byte, error) {
+	request := m.client.Get().AbsPath(path).SetHeader("Accept", "application/json")
+	if hash != "" {
+		request.Param("hash", hash)
+	}
+	body, err := request.Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close() //nolint:errcheck // it only reads
+	text, err := io.ReadAll(io.LimitReader(body, schemaSize+1))
+	if len(text) > schemaSize {
+		err = fmt.Errorf("%s is larger than %d MiB", path, schemaSize>>20)
+	}
+	return text, err
+}
+
+// pathOf returns the path of the document with a kind.
+func pathOf(kind store.Kind) string {
+	if kind.Group == "" {
+		return "api/" + kind.Version
+	}
+	return strings.Join([]string{"apis", kind.Group, kind.Version}, "/")
+}
+
+// versionOf returns the hash in the URL of a document, which is another one when the document has changed.
+func versionOf(serverRelativeURL string) string {
+	at, err := url.Parse(serverRelativeURL)
+	if err != nil {
+		return serverRelativeURL
+	}
+	return cmp.Or(at.Query().Get("hash"), serverRelativeURL)
+}

@@ -1,0 +1,61 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/services/search/store"
+)
+
+// scrapeTimeout is how long a scrape waits for the database.
+const scrapeTimeout = 5 * time.Second
+
+var (
+	silentDesc = metrics.NewDesc("tripod_search_cluster_silent_seconds",
+		"Time since the resource of the cluster was heard that is silent for the longest. Clusters send a bookmark each minute.",
+		[]string{"cluster"}, nil, metrics.ALPHA, "")
+	resourcesDesc = metrics.NewDesc("tripod_search_cluster_resources",
+		"Resources of the cluster that are copied. The first list of the incomplete ones is not complete.",
+		[]string{"cluster", "state"}, nil, metrics.ALPHA, "")
+)
+
+// statesCollector tells how far the copies of all clusters are, whoever makes them: the database knows it.
+type statesCollector struct {
+	metrics.BaseStableCollector
+
+	store *store.Store
+}
+
+func registerMetrics(s *store.Store) { legacyregistry.CustomMustRegister(&statesCollector{store: s}) }
+
+// DescribeWithStability implements metrics.StableCollector.
+func (*statesCollector) DescribeWithStability(descriptions chan<- *metrics.Desc) {
+	descriptions <- silentDesc
+	descriptions <- resourcesDesc
+}
+
+// CollectWithStability implements metrics.StableCollector. Each cluster has three series.
+func (c *statesCollector) CollectWithStability(collected chan<- metrics.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	states, err := c.store.States(ctx)
+	if err != nil {
+		klog.V(2).InfoS("The states of clusters are not known", "err", err)
+		return
+	}
+	for cluster, state := range states {
+		gauge := func(desc *metrics.Desc, value float64, labels ...string) {
+			collected <- metrics.NewLazyConstMetric(desc, metrics.GaugeValue, value, append([]string{cluster}, labels...)...)
+		}
+		gauge(silentDesc, time.Since(state.Heard).Seconds())
+		gauge(resourcesDesc, float64(state.Resources-state.Incomplete), "complete")
+		gauge(resourcesDesc, float64(state.Incomplete), "incomplete")
+	}
+}

@@ -1,0 +1,84 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/tripod-k8s/tripod/services/search/store"
+)
+
+// openAPIPath is where clients ask for OpenAPI v3, as at any API server: kubectl explain does.
+const openAPIPath = "/openapi/v3"
+
+// isOpenAPI reports whether a nested path is one of OpenAPI v3.
+func isOpenAPI(path string) bool { return path == openAPIPath || strings.HasPrefix(path, openAPIPath+"/") }
+
+// openAPI answers with the documents of a cluster, or of all clusters: then each is that of the cluster that was added first.
+func (h *Handler) openAPI(w http.ResponseWriter, req *http.Request, n *Nested) error {
+	if req.Method != http.MethodGet && req.Method != http.MethodHead {
+		return notFound("only GET is possible here")
+	}
+	digests, err := h.store.SchemaDigests(req.Context(), n.Cluster)
+	if err != nil {
+		return asStatus(err)
+	}
+	path := strings.Trim(strings.TrimPrefix(n.Path, openAPIPath), "/")
+	if path == "" {
+		writeJSON(w, jsonType, index(digests))
+		return nil
+	}
+	compressed, err := h.store.Schema(req.Context(), digests[path])
+	if errors.Is(err, store.ErrNotFound) {
+		return notFound("no cluster has OpenAPI for " + path)
+	}
+	if err != nil {
+		return asStatus(err)
+	}
+	header := w.Header()
+	header.Set("Content-Type", jsonType)
+	header.Set("Etag", strconv.Quote(digests[path]))
+	header.Set("Vary", "Accept-Encoding")
+	document := compressed
+	if acceptsGzip(req) {
+		header.Set("Content-Encoding", "gzip")
+	} else if document, err = store.Decompress(compressed); err != nil {
+		return asStatus(err)
+	}
+	w.Write(document) //nolint:errcheck // the client is gone
+	return nil
+}
+
+// openAPIIndex names the documents, as k8s.io/kube-openapi does.
+type openAPIIndex struct {
+	Paths map[string]openAPIDocument `json:"paths"`
+}
+
+type openAPIDocument struct {
+	ServerRelativeURL string `json:"serverRelativeURL"`
+}
+
+// index returns the names of documents. Clients add the prefix of the cluster to URLs that begin with /openapi/v3.
+func index(digests map[string]string) openAPIIndex {
+	all := openAPIIndex{map[string]openAPIDocument{}}
+	for path, digest := range digests {
+		all.Paths[path] = openAPIDocument{openAPIPath + "/" + path + "?hash=" + digest}
+	}
+	return all
+}
+
+func acceptsGzip(req *http.Request) bool {
+	for encoding := range strings.SplitSeq(req.Header.Get("Accept-Encoding"), ",") {
+		name, weight, _ := strings.Cut(encoding, ";")
+		if strings.TrimSpace(name) != "gzip" {
+			continue
+		}
+		q, err := strconv.ParseFloat(strings.TrimPrefix(strings.TrimSpace(weight), "q="), 64)
+		return err != nil || q > 0
+	}
+	return false
+}

@@ -1,0 +1,80 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// InvolvedEvents is the kind of the stream with the events of other objects. They are not objects of their own here: they are found with the object
+// that they are about, and they stay for a while when the cluster has forgotten them.
+var InvolvedEvents = Kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "events/involved"}, Name: "Event", Namespaced: true}
+
+// eventsOfObject is how many events of an object are returned at most, the latest ones.
+const eventsOfObject = 100
+
+// Involved is the object that an event is about.
+type Involved struct {
+	Kind, Namespace, Name string
+	// UID is empty, or the name in case of a node, in some events.
+	UID string
+	// SeenAt is when the event was last seen, in seconds since 1970.
+	SeenAt int64
+}
+
+// putEvents keeps events. That the cluster forgets one does not matter.
+func (t *transaction) putEvents(ctx context.Context, stream *Stream, changes []Change) error {
+	var rows [][]any
+	for i := range changes {
+		c := &changes[i]
+		if c.Deleted || c.Involved == nil {
+			continue
+		}
+		of := c.Involved
+		rows = append(rows, []any{stream.clusterID, c.UID, of.Kind, of.Namespace, of.Name, of.UID, of.SeenAt, string(c.JSON)})
+	}
+	replace := " ON CONFLICT (cluster_id, uid) DO UPDATE SET seen_at = excluded.seen_at, event = excluded.event"
+	if t.dialect == mysqlFamily {
+		replace = " ON DUPLICATE KEY UPDATE seen_at = VALUES(seen_at), event = VALUES(event)"
+	}
+	return t.insert(ctx, "events", []string{"cluster_id", "uid", "involved_kind", "involved_namespace", "involved_name", "involved_uid", "seen_at", "event"}, rows, replace)
+}
+
+// Events returns the events of objects by Found.ID, the latest first.
+func (s *Store) Events(ctx context.Context, ids []int64) (map[int64][][]byte, error) {
+	events := map[int64][][]byte{}
+	err := s.reading(ctx, func(t *transaction) error {
+		for part := range slices.Chunk(ids, rowsAtOnce) {
+			find := t.sql(`SELECT o.id, e.event FROM objects o JOIN kinds k ON k.id = o.kind_id
+JOIN events e ON e.cluster_id = o.cluster_id AND e.involved_kind = k.kind AND e.involved_namespace = o.namespace AND e.involved_name = o.name
+WHERE (e.involved_uid = o.uid OR e.involved_uid = o.name OR e.involved_uid = '') AND o.id IN `)
+			err := t.each(ctx, list(find, part).add(" ORDER BY o.id, e.seen_at DESC, e.uid"), func(scan func(...any) error) error {
+				var id int64
+				var event []byte
+				err := scan(&id, &event)
+				if len(events[id]) < eventsOfObject {
+					events[id] = append(events[id], event)
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return events, err
+}
+
+// ForgetEvents removes the events that were last seen before a time.
+func (s *Store) ForgetEvents(ctx context.Context, before time.Time) error {
+	return s.within(ctx, func(t *transaction) error {
+		_, err := t.exec(ctx, t.sql("DELETE FROM events WHERE seen_at < ?", before.Unix()))
+		return err
+	})
+}

@@ -1,0 +1,155 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+)
+
+// Schemas are the OpenAPI v3 documents of clusters, one for each group-version: "api/v1", "apis/apps/v1". Clusters of the same version have the same
+// documents, of which the database keeps one. Its key is a digest that the store computes, because a member could claim any.
+
+// SchemaVersions returns what a cluster has called the state of each document that is kept of it.
+func (s *Store) SchemaVersions(ctx context.Context, cluster string) (map[string]string, error) {
+	return s.schemas(ctx, "SELECT s.path, s.version FROM openapi s JOIN clusters c ON c.id = s.cluster_id WHERE c.name = ?", cluster)
+}
+
+// SchemaDigests returns the digests of the documents of a cluster by path, or of all clusters if the name is empty. Of several clusters, that of the
+// one that was added first counts.
+func (s *Store) SchemaDigests(ctx context.Context, cluster string) (map[string]string, error) {
+	if cluster != "" {
+		return s.schemas(ctx, "SELECT s.path, s.digest FROM openapi s JOIN clusters c ON c.id = s.cluster_id WHERE c.name = ?", cluster)
+	}
+	return s.schemas(ctx, "SELECT s.path, s.digest FROM openapi s JOIN (SELECT path, MIN(cluster_id) AS first FROM openapi GROUP BY path) f"+
+		" ON f.path = s.path AND f.first = s.cluster_id")
+}
+
+func (s *Store) schemas(ctx context.Context, text string, values ...any) (found map[string]string, err error) {
+	found = map[string]string{}
+	err = s.reading(ctx, func(t *transaction) error {
+		return t.each(ctx, t.sql(text, values...), func(scan func(...any) error) error {
+			var path, value string
+			err := scan(&path, &value)
+			found[path] = value
+			return err
+		})
+	})
+	return found, err
+}
+
+// Schema returns a document, compressed with gzip. It returns ErrNotFound if the database does not have it.
+func (s *Store) Schema(ctx context.Context, digest string) (compressed []byte, err error) {
+	err = s.reading(ctx, func(t *transaction) error {
+		compressed, err = value[[]byte](ctx, t, t.sql("SELECT document FROM documents WHERE digest = ?", digest))
+		if errors.Is(err, sql.ErrNoRows) {
+			return ErrNotFound
+		}
+		return err
+	})
+	return compressed, err
+}
+
+// PutSchema keeps a document of a cluster, in place of an earlier one. version is what the cluster calls its state.
+func (s *Store) PutSchema(ctx context.Context, cluster, path, version string, document []byte) error {
+	sum := sha256.Sum256(document)
+	digest := hex.EncodeToString(sum[:])
+	var compressed bytes.Buffer
+	w := gzip.NewWriter(&compressed)
+	if _, err := w.Write(document); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return s.changeSchemas(ctx, cluster, func(t *transaction, clusterID int64) error {
+		former, err := value[string](ctx, t, t.sql("SELECT digest FROM openapi WHERE cluster_id = ? AND path = ?", clusterID, path))
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		if err := t.removeSchemas(ctx, clusterID, []string{path}); err != nil {
+			return err
+		}
+		_, err = t.exec(ctx, t.sql("INSERT INTO openapi (cluster_id, path, version, digest) VALUES (?, ?, ?, ?)", clusterID, path, version, digest))
+		if err != nil {
+			return err
+		}
+		has, err := value[int](ctx, t, t.sql("SELECT COUNT(*) FROM documents WHERE digest = ?", digest))
+		if err == nil && has == 0 {
+			_, err = t.exec(ctx, t.sql("INSERT INTO documents (digest, document) VALUES (?, ?)", digest, compressed.Bytes()))
+		}
+		if err != nil || former == digest {
+			return err
+		}
+		_, err = t.exec(ctx, t.sql("DELETE FROM documents WHERE digest = ?"+unnamed, former))
+		return err
+	})
+}
+
+// unnamed is a condition: no cluster has the document any more.
+const unnamed = " AND NOT EXISTS (SELECT 1 FROM openapi s WHERE s.digest = documents.digest)"
+
+// RemoveSchemas removes the documents of a cluster that are not among those to keep.
+func (s *Store) RemoveSchemas(ctx context.Context, cluster string, keep map[string]bool) error {
+	known, err := s.SchemaVersions(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	gone := slices.DeleteFunc(slices.Collect(maps.Keys(known)), func(path string) bool { return keep[path] })
+	if len(gone) == 0 {
+		return nil
+	}
+	return s.changeSchemas(ctx, cluster, func(t *transaction, clusterID int64) error {
+		if err := t.removeSchemas(ctx, clusterID, gone); err != nil {
+			return err
+		}
+		return t.removeDocuments(ctx)
+	})
+}
+
+// changeSchemas runs a function while no other transaction writes, so that no document goes which another one begins to name.
+func (s *Store) changeSchemas(ctx context.Context, cluster string, change func(t *transaction, clusterID int64) error) error {
+	return s.within(ctx, func(t *transaction) error {
+		if _, err := t.revisions(ctx, 0); err != nil {
+			return err
+		}
+		clusterID, err := t.clusterID(ctx, cluster)
+		if err != nil {
+			return err
+		}
+		return change(t, clusterID)
+	})
+}
+
+func (t *transaction) removeSchemas(ctx context.Context, clusterID int64, paths []string) error {
+	for part := range slices.Chunk(paths, rowsAtOnce) {
+		if _, err := t.exec(ctx, list(t.sql("DELETE FROM openapi WHERE cluster_id = ? AND path IN ", clusterID), part)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeDocuments removes the documents that no cluster has any more.
+func (t *transaction) removeDocuments(ctx context.Context) error {
+	_, err := t.exec(ctx, t.sql("DELETE FROM documents WHERE 1 = 1"+unnamed))
+	return err
+}
+
+// Decompress returns a document as the cluster has sent it.
+func Decompress(compressed []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(compressed))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(r)
+}

@@ -1,0 +1,85 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tripod-k8s/tripod/services/search/query"
+)
+
+func documents(t *testing.T, s *Store) int {
+	t.Helper()
+	n := 0
+	require.NoError(t, s.reading(t.Context(), func(tx *transaction) (err error) {
+		n, err = value[int](t.Context(), tx, tx.sql("SELECT COUNT(*) FROM documents"))
+		return err
+	}))
+	return n
+}
+
+func TestClustersShareTheDocumentsThatTheyHaveInCommon(t *testing.T) {
+	each(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		for _, put := range [][4]string{
+			{"one", "api/v1", "a", `{"x": 1}`}, {"two", "api/v1", "other", `{"x": 1}`}, {"two", "apis/apps/v1", "b", `{"x": 2}`}, {"one", "apis/apps/v1", "c", `{"x": 3}`},
+		} {
+			require.NoError(t, s.PutSchema(ctx, put[0], put[1], put[2], []byte(put[3])))
+		}
+		assert.Equal(t, 3, documents(t, s), "two have the same")
+		versions, err := s.SchemaVersions(ctx, "two")
+		require.NoError(t, err)
+		assert.Equal(t, map[string]string{"api/v1": "other", "apis/apps/v1": "b"}, versions)
+
+		read := func(cluster, path string) string {
+			digests, err := s.SchemaDigests(ctx, cluster)
+			require.NoError(t, err)
+			compressed, err := s.Schema(ctx, digests[path])
+			require.NoError(t, err)
+			document, err := Decompress(compressed)
+			require.NoError(t, err)
+			return string(document)
+		}
+		assert.Equal(t, `{"x": 2}`, read("two", "apis/apps/v1"))
+		assert.Equal(t, `{"x": 3}`, read("", "apis/apps/v1"), "the cluster that came first counts")
+
+		require.NoError(t, s.PutSchema(ctx, "one", "apis/apps/v1", "d", []byte(`{"x": 4}`)))
+		assert.Equal(t, `{"x": 4}`, read("one", "apis/apps/v1"))
+		assert.Equal(t, 3, documents(t, s), "nobody has the former one")
+		require.NoError(t, s.RemoveSchemas(ctx, "two", map[string]bool{"api/v1": true}))
+		assert.Equal(t, 2, documents(t, s))
+		require.NoError(t, s.RemoveCluster(ctx, "one"))
+		assert.Equal(t, 1, documents(t, s))
+		assert.Equal(t, `{"x": 1}`, read("", "api/v1"))
+		_, err = s.Schema(ctx, "no digest")
+		assert.ErrorIs(t, err, ErrNotFound)
+	})
+}
+
+func TestADatabaseOfAnEarlierSchemaIsUpgradedWithItsData(t *testing.T) {
+	databases.Each(t, func(t *testing.T, url string) {
+		ctx := context.Background()
+		old, err := Open(url)
+		require.NoError(t, err)
+		defer old.Close() //nolint:errcheck // the test is over
+		migrations, err := old.dialect.migrations()
+		require.NoError(t, err)
+		require.Greater(t, len(migrations), 1)
+		require.NoError(t, old.migrateTo(ctx, migrations[:1]))
+		stream := openStream(t, old, "one", pods)
+		require.NoError(t, old.Write(ctx, stream, Batch{Changes: []Change{{Object: object("a", "x", "1")}}, ResourceVersion: "1"}))
+
+		upgraded := opened(t, url)
+		found, page := names(t, upgraded, query.Query{}, pods)
+		assert.Equal(t, []string{"one/a/x"}, found)
+		assert.EqualValues(t, 1, page.Revision)
+		require.NoError(t, upgraded.PutSchema(ctx, "one", "api/v1", "a", []byte("{}")))
+		require.NoError(t, old.Write(ctx, stream, Batch{Changes: []Change{{Object: object("a", "y", "2")}}, ResourceVersion: "2"}), "a replica of the former release goes on")
+		assert.ErrorContains(t, old.migrateTo(ctx, migrations[:1]), "the database has schema 2, and this program knows schemas up to 1")
+	})
+}
