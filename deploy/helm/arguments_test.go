@@ -18,6 +18,7 @@ import (
 	aggregatoroptions "github.com/tripod-k8s/tripod/services/aggregator/options"
 	coreoptions "github.com/tripod-k8s/tripod/services/core/options"
 	extensionsoptions "github.com/tripod-k8s/tripod/services/extensions/options"
+	searchserver "github.com/tripod-k8s/tripod/services/search/server"
 )
 
 // flagsOf returns the flags that the process of a container accepts.
@@ -31,6 +32,10 @@ func flagsOf(container string) *pflag.FlagSet {
 		named = coreoptions.New().Flags()
 	case "extensions", "wardle": // the flags of an API service are among those of extensions
 		named = extensionsoptions.New().Flags()
+	case "search", "search-sync":
+		named = extensionsoptions.New().Flags()
+		service := searchserver.Service()
+		service.AddFlags(fs)
 	case "etcd":
 		etcd := flag.NewFlagSet(container, flag.ContinueOnError)
 		embed.NewConfig().AddFlags(etcd)

@@ -18,6 +18,8 @@ const (
 	withRules     = "metrics: {prometheusRule: {enabled: true}}"
 	withBoards    = "metrics: {dashboards: {enabled: true}}"
 	withPriority  = "priorityClass: {create: true}"
+	withSearch    = "search: {enabled: true}"
+	withDatabase  = "search: {enabled: true, database: {secret: where}}"
 )
 
 // change sets a value. The text want is in the objects if the value is set, and only then. Other values are those of with.
@@ -29,6 +31,14 @@ type change struct {
 
 var changes = []change{
 	{path: "services", value: "{wardle: {image: {repository: example.com/wardle}}}", want: "- --backend=wardle=dns:///tripod-wardle.control.svc:6443"},
+	{path: "search.enabled", value: "true", want: "- --backend=search=dns:///tripod-search.control.svc:6443"},
+	{path: "search.database.secret", value: "where", want: "secretName: where", with: withSearch, alone: true},
+	{path: "search.database.size", value: "7Gi", want: "storage: 7Gi", with: withSearch},
+	{path: "search.database.storageClassName", value: "fast", want: `storageClassName: "fast"`, with: withSearch},
+	{path: "search.hubCluster", value: "here", want: `- "--hub-cluster=here"`, with: withSearch},
+	{path: "search.secretNamespace", value: "platform", want: `- "--secret-namespace=platform"`, with: withSearch},
+	{path: "search.serve", value: "{replicas: 4}", want: "replicas: 4", with: withDatabase},
+	{path: "search.sync", value: "{replicas: 5, extraArgs: [--v=6]}", want: `- "--v=6"`, with: withDatabase},
 	{path: "nameOverride", value: "other", want: "app.kubernetes.io/name: other", alone: true},
 	{path: "fullnameOverride", value: "api", want: "name: api-core", alone: true},
 	{path: "commonLabels", value: "{team: platform}", want: "team: platform"},

@@ -48,7 +48,7 @@ func checkExpression(t *testing.T, known []string, where, expression string) {
 
 func TestAlerts(t *testing.T) {
 	known := knownMetrics(t)
-	r := render(t, "metrics: {prometheusRule: {enabled: true}}\netcd: {snapshots: {enabled: true}}")
+	r := render(t, merged(t, "metrics: {prometheusRule: {enabled: true}}", withSnapshots, withSearch))
 	rules := find(t, r, "PrometheusRule", "tripod", &prometheusRule{}).Spec.Groups[0].Rules
 	seen := map[string]bool{}
 	for _, rule := range rules {
@@ -64,8 +64,8 @@ func TestAlerts(t *testing.T) {
 	}
 	external := render(t, "metrics: {prometheusRule: {enabled: true}}\netcd: {enabled: false, external: {servers: ['https://one:2379']}}")
 	for _, rule := range find(t, external, "PrometheusRule", "tripod", &prometheusRule{}).Spec.Groups[0].Rules {
-		if strings.HasPrefix(rule.Alert, "TripodEtcd") || rule.Alert == "TripodSnapshotMissing" {
-			t.Errorf("the release has the alert %s, but no etcd", rule.Alert)
+		if strings.HasPrefix(rule.Alert, "TripodEtcd") || rule.Alert == "TripodSnapshotMissing" || strings.HasPrefix(rule.Alert, "TripodSearch") {
+			t.Errorf("the release has the alert %s, but neither etcd nor search", rule.Alert)
 		}
 	}
 }
@@ -83,9 +83,9 @@ type dashboard struct {
 
 func TestDashboards(t *testing.T) {
 	known := knownMetrics(t)
-	assert.NotContains(t, render(t, "metrics: {dashboards: {enabled: true}}").text, "name: tripod-dashboard-services\n", "without further services")
-	r := render(t, merged(t, wardle, "metrics: {dashboards: {enabled: true}}"))
-	for _, name := range []string{"overview", "aggregator", "core", "extensions", "services"} {
+	assert.NotRegexp(t, "name: tripod-dashboard-(services|search)\n", render(t, withBoards).text, "without further services")
+	r := render(t, merged(t, wardle, withSearch, withBoards))
+	for _, name := range []string{"overview", "aggregator", "core", "extensions", "services", "search"} {
 		var board dashboard
 		config := find(t, r, "ConfigMap", "tripod-dashboard-"+name, &corev1.ConfigMap{})
 		require.NoError(t, json.Unmarshal([]byte(config.Data["tripod-"+name+".json"]), &board))

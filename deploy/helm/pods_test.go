@@ -65,11 +65,13 @@ func TestPodsHaveNoTokens(t *testing.T) {
 
 func TestOnlyWhoNeedsAKeyHasIt(t *testing.T) {
 	keys := map[string][]string{
-		"aggregator": {"aggregator", "front-proxy-client", "apiserver", "etcd-client-aggregator"},
-		"core":       {"core", "front-proxy-client", "kubelet-client", "service-account", "etcd-client-core"},
-		"extensions": {"extensions", "etcd-client-extensions", "etcd-extensions-client-extensions"},
-		"wardle":     {"wardle", "etcd-client-wardle"},
-		"etcd":       {"etcd-server", "etcd-extensions-server"},
+		"aggregator":  {"aggregator", "front-proxy-client", "apiserver", "etcd-client-aggregator"},
+		"core":        {"core", "front-proxy-client", "kubelet-client", "service-account", "etcd-client-core"},
+		"extensions":  {"extensions", "etcd-client-extensions", "etcd-extensions-client-extensions"},
+		"wardle":      {"wardle", "etcd-client-wardle"},
+		"search":      {"search"},
+		"search-sync": {"search"},
+		"etcd":        {"etcd-server", "etcd-extensions-server"},
 	}
 	forEachProfile(t, func(t *testing.T, r release) {
 		for _, p := range r.pods(t) {

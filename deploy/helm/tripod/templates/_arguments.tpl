@@ -89,10 +89,11 @@ SPDX-License-Identifier: Apache-2.0
 {{- range $name := include "tripod.further" .root | fromJsonArray }}
 - --backend={{ . }}=dns:///{{ $fullname }}-{{ . }}.{{ $.root.Release.Namespace }}.svc:6443
 - --backend-grpc={{ . }}=dns:///{{ $fullname }}-{{ . }}.{{ $.root.Release.Namespace }}.svc:6444
-{{- with (get $.root.Values.services .).balance }}
+{{- $values := include "tripod.values" (dict "root" $.root "component" .) | fromJson }}
+{{- with $values.balance }}
 - --backend-balance={{ $name }}={{ . }}
 {{- end }}
-{{- with (get $.root.Values.services .).groups }}
+{{- with $values.groups }}
 - --backend-groups={{ $name }}={{ join "," . }}
 {{- end }}
 {{- end }}

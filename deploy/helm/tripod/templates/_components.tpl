@@ -3,14 +3,33 @@ Copyright The Tripod Authors.
 SPDX-License-Identifier: Apache-2.0
 */ -}}
 
+{{- /* The values of the further API services by name, as JSON: those of the user, and search. */ -}}
+{{- define "tripod.services" -}}
+{{- $all := deepCopy .Values.services -}}
+{{- if .Values.search.enabled -}}
+{{- if hasKey $all "search" -}}{{- fail "services.search and search.enabled cannot both be given" -}}{{- end -}}
+{{- range $role, $component := include "tripod.search.components" . | fromJson -}}
+{{- $_ := set $all $component (include "tripod.search.values" (dict "root" $ "role" $role) | fromJson) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $all -}}
+{{- end -}}
+
 {{- /* The names of the further API services, as a JSON list. */ -}}
 {{- define "tripod.further" -}}
-{{- keys .Values.services | sortAlpha | toJson -}}
+{{- without (include "tripod.services" . | fromJson | keys) "search-sync" | sortAlpha | toJson -}}
 {{- end -}}
 
 {{- /* The names of all services, as a JSON list. */ -}}
 {{- define "tripod.components" -}}
-{{- concat (list "aggregator" "core" "extensions") (include "tripod.further" . | fromJsonArray) | toJson -}}
+{{- concat (list "aggregator") (include "tripod.backends" . | fromJsonArray) | toJson -}}
+{{- end -}}
+
+{{- /* The names of all Deployments, as a JSON list: those of services, and of the replicas of search that answer nobody. */ -}}
+{{- define "tripod.deployments" -}}
+{{- $all := include "tripod.components" . | fromJsonArray -}}
+{{- if and .Values.search.enabled .Values.search.database.secret -}}{{- $all = append $all "search-sync" -}}{{- end -}}
+{{- toJson $all -}}
 {{- end -}}
 
 {{- /* The names of the services that the aggregator sends requests to, as a JSON list. */ -}}
@@ -20,13 +39,13 @@ SPDX-License-Identifier: Apache-2.0
 
 {{- /* Whether a component is a further API service, true or nothing: dict root, component. */ -}}
 {{- define "tripod.isFurther" -}}
-{{- if hasKey .root.Values.services .component -}}true{{- end -}}
+{{- if hasKey (include "tripod.services" .root | fromJson) .component -}}true{{- end -}}
 {{- end -}}
 
 {{- /* The values of a service, as JSON: dict root, component. */ -}}
 {{- define "tripod.values" -}}
 {{- if include "tripod.isFurther" . -}}
-{{- $values := deepCopy (get .root.Values.services .component) -}}
+{{- $values := get (include "tripod.services" .root | fromJson) .component -}}
 {{- include "tripod.values.fill" (dict "values" $values "defaults" (include "tripod.values.defaults" . | fromYaml)) -}}
 {{- $_ := set $values "extraArgs" $values.args -}}
 {{- toJson $values -}}

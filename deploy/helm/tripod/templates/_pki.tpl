@@ -10,7 +10,7 @@ name: pki
 projected:
   defaultMode: 0440
   sources:
-    {{- include "tripod.pki.leaf" (dict "secret" (printf "%s-%s" $fullname .component) "directory" "service" "ca" "service-ca.crt") | nindent 4 }}
+    {{- include "tripod.pki.leaf" (dict "secret" (printf "%s-%s" $fullname (include "tripod.identity" .)) "directory" "service" "ca" "service-ca.crt") | nindent 4 }}
     {{- include "tripod.pki.etcd" . | nindent 4 }}
     {{- if eq .component "aggregator" }}
     {{- include "tripod.pki.leaf" (dict "secret" (printf "%s-front-proxy-client" $fullname) "directory" "front-proxy-client" "ca" "front-proxy-ca.crt") | nindent 4 }}

@@ -18,10 +18,14 @@ spec:
   {{- end }}
   {{- /* An old replica stops only when a new one is ready, so that none is missing. */}}
   strategy:
+    {{- if $values.strategy }}
+    type: {{ $values.strategy }}
+    {{- else }}
     type: RollingUpdate
     rollingUpdate:
       maxSurge: 1
       maxUnavailable: 0
+    {{- end }}
   revisionHistoryLimit: 3
   selector:
     matchLabels:

@@ -1,0 +1,73 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helm
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+)
+
+func TestSearchWithADatabaseAnswersAndCopiesApart(t *testing.T) {
+	r := render(t, merged(t, withDatabase, "search: {serve: {replicas: 3}, sync: {replicas: 2}}", withMonitors))
+	checkAccepted(t, r)
+	kinds := map[string][]string{}
+	for _, object := range r.objects {
+		kinds[object.GetName()] = append(kinds[object.GetName()], object.GetKind())
+	}
+	assert.ElementsMatch(t, []string{"Deployment", "ServiceAccount", "PodDisruptionBudget", "NetworkPolicy", "Service", "ServiceMonitor"}, kinds["tripod-search"])
+	assert.ElementsMatch(t, []string{"Deployment", "ServiceAccount", "PodDisruptionBudget", "NetworkPolicy"}, kinds["tripod-search-sync"], "nobody connects to it")
+	for name, want := range map[string]struct {
+		role     string
+		replicas int32
+	}{"tripod-search": {"serve", 3}, "tripod-search-sync": {"sync", 2}} {
+		deployment := find(t, r, "Deployment", name, &appsv1.Deployment{})
+		assert.Equal(t, want.replicas, *deployment.Spec.Replicas)
+		pod := deployment.Spec.Template.Spec
+		assert.Subset(t, pod.Containers[0].Args, []string{"--roles=" + want.role, "--database-file=/etc/tripod/database/url", "--hub-cluster=hub"})
+		assert.Regexp(t, "^tripod-k8s/tripod-search:.+", pod.Containers[0].Image)
+		secrets := map[string]bool{}
+		for _, volume := range pod.Volumes {
+			if volume.Secret != nil {
+				secrets[volume.Secret.SecretName] = true
+			}
+			if volume.Projected != nil {
+				secrets[volume.Projected.Sources[0].Secret.Name] = true
+			}
+		}
+		assert.Equal(t, map[string]bool{"where": true, "tripod-search": true}, secrets, "the database, and the certificate of the service")
+	}
+	assert.Empty(t, find(t, r, "NetworkPolicy", "tripod-search-sync", &networkingv1.NetworkPolicy{}).Spec.Ingress)
+	for _, of := range []string{"tripod-core"} {
+		var from []string
+		for _, peer := range find(t, r, "NetworkPolicy", of, &networkingv1.NetworkPolicy{}).Spec.Ingress[0].From {
+			from = append(from, peer.PodSelector.MatchLabels["app.kubernetes.io/component"])
+		}
+		assert.ElementsMatch(t, []string{"aggregator", "extensions", "search", "search-sync"}, from)
+	}
+}
+
+func TestSearchWithoutADatabaseIsOneReplicaWithAVolume(t *testing.T) {
+	r := render(t, withSearch)
+	checkAccepted(t, r)
+	deployment := find(t, r, "Deployment", "tripod-search", &appsv1.Deployment{})
+	assert.Equal(t, appsv1.RecreateDeploymentStrategyType, deployment.Spec.Strategy.Type, "two cannot have the volume")
+	container := deployment.Spec.Template.Spec.Containers[0]
+	assert.Contains(t, container.Args, "--database=sqlite:/var/lib/tripod-search/search.db")
+	for _, arg := range container.Args {
+		assert.NotContains(t, arg, "--roles", "it does both")
+	}
+	claim := find(t, r, "PersistentVolumeClaim", "tripod-search", &corev1.PersistentVolumeClaim{})
+	assert.Nil(t, claim.Spec.StorageClassName)
+	require.NotEmpty(t, container.VolumeMounts)
+	assert.Contains(t, container.VolumeMounts, corev1.VolumeMount{Name: "database", MountPath: "/var/lib/tripod-search"})
+	for _, object := range r.objects {
+		assert.NotEqual(t, "tripod-search-sync", object.GetName())
+	}
+}
