@@ -34,7 +34,7 @@ const (
 )
 
 // images has the names of the archives in bin/images.
-var images = []string{"tripod", "tripod-aggregator", "tripod-core", "tripod-extensions"}
+var images = []string{"tripod", "tripod-aggregator", "tripod-core", "tripod-extensions", "tripod-search"}
 
 // Environment is a cluster to install Tripod in.
 type Environment struct {
@@ -138,7 +138,7 @@ func (e *Environment) Values(ctx context.Context, nodePort int32) (release.Value
 		"image": release.Values{"tag": e.tag},
 		"etcd": release.Values{
 			"image":       release.Values{"registry": registry, "repository": repository, "tag": etcdTag},
-			"persistence": release.Values{"storageClassName": volumeClass, "size": "1Gi"},
+			"persistence": release.Values{"storageClassName": VolumeClass, "size": "1Gi"},
 		},
 		"service":    release.Values{"type": "NodePort", "nodePort": nodePort},
 		"kubeconfig": release.Values{"server": fmt.Sprintf("https://127.0.0.1:%d", port)},

@@ -15,8 +15,8 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// volumeClass is the storage class of the volumes that [Environment.Volume] creates.
-const volumeClass = "e2e"
+// VolumeClass is the storage class of the volumes that [Environment.Volume] creates.
+const VolumeClass = "e2e"
 
 // Volume creates a persistent volume on the node, because not every node image provisions volumes. The first claim gets it. An existing
 // volume keeps its data, unless its claim is gone.
@@ -43,7 +43,7 @@ func (e *Environment) Volume(ctx context.Context, name string) error {
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity:         corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			StorageClassName: volumeClass,
+			StorageClassName: VolumeClass,
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
 				HostPath: &corev1.HostPathVolumeSource{Path: path},
 			},
