@@ -16,7 +16,9 @@ import (
 const openAPIPath = "/openapi/v3"
 
 // isOpenAPI reports whether a nested path is one of OpenAPI v3.
-func isOpenAPI(path string) bool { return path == openAPIPath || strings.HasPrefix(path, openAPIPath+"/") }
+func isOpenAPI(path string) bool {
+	return path == openAPIPath || strings.HasPrefix(path, openAPIPath+"/")
+}
 
 // openAPI answers with the documents of a cluster, or of all clusters: then each is that of the cluster that was added first.
 func (h *Handler) openAPI(w http.ResponseWriter, req *http.Request, n *Nested) error {

@@ -339,7 +339,7 @@ func TestAnotherClusterIsSearched(t *testing.T) {
 		return &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "cluster.clusterpedia.io/v1alpha2", "kind": "PediaCluster", "metadata": map[string]any{"name": name},
 			"spec": map[string]any{
-				"kubeconfig":    base64.StdEncoding.EncodeToString(config),
+				"kubeconfig": base64.StdEncoding.EncodeToString(config),
 				"syncResources": []any{map[string]any{
 					"group": "", "resources": []any{"configmaps", "secrets"}, "eventsInvolvedResources": []any{"configmaps"},
 				}},
