@@ -17,6 +17,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/service"
 	"github.com/tripod-k8s/tripod/internal/service/settings"
 	"github.com/tripod-k8s/tripod/services/extensions/catalog"
+	"github.com/tripod-k8s/tripod/services/extensions/openapi"
 )
 
 // Server is extensions before it serves.
@@ -55,7 +56,11 @@ func New(c *Config) (*Server, error) {
 // Run implements service.Server.
 func (s *Server) Run(ctx context.Context, ports *service.Ports) error {
 	return s.leg.Run(ctx, ports, func(publisher leg.Publisher) error {
-		definitions := s.definitions.Informers.Apiextensions().V1().CustomResourceDefinitions().Informer()
-		return catalog.Follow(definitions, version.Get().GitVersion, publisher)
+		definitions := s.definitions.Informers.Apiextensions().V1().CustomResourceDefinitions()
+		api := s.definitions.GenericAPIServer
+		api.OpenAPIVersionedService.UpdateSpecLazy(openapi.New(api.StaticOpenAPISpec, definitions.Lister()))
+		// Without it, apiextensions-apiserver does not start the controller that package openapi replaces.
+		api.OpenAPIVersionedService = nil
+		return catalog.Follow(definitions.Informer(), version.Get().GitVersion, publisher)
 	})
 }
