@@ -80,7 +80,9 @@ func (o *Options) applyEtcd(config *genericapiserver.Config) error {
 // ApplyTripodTo applies what kube-apiserver does not have to a configuration made from kube-apiserver's options.
 func (o *Options) ApplyTripodTo(config *genericapiserver.Config) error {
 	config.Flagz = o.Flagz
-	watchresume.Apply(config)
+	if err := watchresume.Apply(config, o.Etcd); err != nil {
+		return err
+	}
 	auditlog.Apply(config, o.AuditSocket, o.Audit)
 	return o.nameReplica(config)
 }

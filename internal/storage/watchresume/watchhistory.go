@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher"
 	etcdfeature "k8s.io/apiserver/pkg/storage/feature"
@@ -38,36 +39,44 @@ import (
 // kube-apiserver.
 const firstFill = 5 * time.Second
 
-// NewRawStorage makes the storage of a resource without a cache, like factory.Create of k8s.io/apiserver.
-type NewRawStorage func(
-	config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string,
-) (storage.Interface, factory.DestroyFunc, error)
-
-// Apply lets the storages that are made from config's options continue older watches. A server without etcd has none.
-func Apply(config *genericapiserver.Config) {
+// Apply lets the storages that are made from config's options share an etcd client and continue older watches. A server without etcd has none.
+func Apply(config *genericapiserver.Config, etcd *genericoptions.EtcdOptions) error {
 	if config.RESTOptionsGetter == nil {
-		return
+		return nil
 	}
-	config.RESTOptionsGetter = continuingGetter{getter: config.RESTOptionsGetter, clients: &sharedclient.Clients{}}
+	sizes, err := genericoptions.ParseWatchCacheSizes(etcd.WatchCacheSizes)
+	if err != nil {
+		return err
+	}
+	config.RESTOptionsGetter = continuingGetter{
+		getter: config.RESTOptionsGetter, clients: &sharedclient.Clients{},
+		// The rule of StorageFactoryRestOptionsFactory.GetRESTOptions of k8s.io/apiserver.
+		cached: func(resource schema.GroupResource) bool {
+			size, given := sizes[resource]
+			return etcd.EnableWatchCache && (!given || size > 0)
+		},
+	}
+	return nil
 }
 
 type continuingGetter struct {
 	getter  generic.RESTOptionsGetter
 	clients *sharedclient.Clients
+	cached  func(schema.GroupResource) bool
 }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
 func (g continuingGetter) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
 	options, err := g.getter.GetRESTOptions(resource, example)
 	if err == nil {
-		options.Decorator = Decorate(options.Decorator, g.clients.NewStorage)
+		options.Decorator = Decorate(sharedclient.Decorator(g.clients.NewStorage, g.cached(resource)), g.clients.NewStorage)
 	}
 	return options, err
 }
 
 // Decorate returns a decorator that makes storages as decorate does. Those with a watch cache continue older watches from a storage
 // that newRaw makes when it is first needed.
-func Decorate(decorate generic.StorageDecorator, newRaw NewRawStorage) generic.StorageDecorator {
+func Decorate(decorate generic.StorageDecorator, newRaw sharedclient.NewRawStorage) generic.StorageDecorator {
 	return func(
 		config *storagebackend.ConfigForResource,
 		resourcePrefix string,

@@ -12,10 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/apiserver/pkg/storage/cacher"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
@@ -36,11 +34,7 @@ func init() {
 // Getter returns the options of getter with storages that share an etcd client. If cached, they have a watch cache.
 func Getter(getter generic.RESTOptionsGetter, cached bool) generic.RESTOptionsGetter {
 	clients := &sharedclient.Clients{}
-	newRaw := counted(clients.NewStorage)
-	if cached {
-		return sharing{getter: getter, decorate: watchresume.Decorate(withCache(newRaw), clients.NewStorage)}
-	}
-	return sharing{getter: getter, decorate: withoutCache(newRaw)}
+	return sharing{getter: getter, decorate: watchresume.Decorate(sharedclient.Decorator(counted(clients.NewStorage), cached), clients.NewStorage)}
 }
 
 type sharing struct {
@@ -58,7 +52,7 @@ func (s sharing) GetRESTOptions(resource schema.GroupResource, example runtime.O
 }
 
 // counted counts the storages that newRaw creates, until they are destroyed.
-func counted(newRaw watchresume.NewRawStorage) watchresume.NewRawStorage {
+func counted(newRaw sharedclient.NewRawStorage) sharedclient.NewRawStorage {
 	return func(
 		config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string,
 	) (storage.Interface, factory.DestroyFunc, error) {
@@ -71,62 +65,5 @@ func counted(newRaw watchresume.NewRawStorage) watchresume.NewRawStorage {
 			destroy()
 			materialised.Dec()
 		}), nil
-	}
-}
-
-func withoutCache(newRaw watchresume.NewRawStorage) generic.StorageDecorator {
-	return func(
-		config *storagebackend.ConfigForResource,
-		resourcePrefix string,
-		_ func(runtime.Object) (string, error),
-		newFunc, newListFunc func() runtime.Object,
-		_ storage.AttrFunc,
-		_ storage.IndexerFuncs,
-		_ *cache.Indexers,
-	) (storage.Interface, factory.DestroyFunc, error) {
-		return newRaw(config, newFunc, newListFunc, resourcePrefix)
-	}
-}
-
-// withCache creates storages as registry.StorageWithCacher of k8s.io/apiserver does. That function always creates an etcd client of its
-// own.
-func withCache(newRaw watchresume.NewRawStorage) generic.StorageDecorator {
-	return func(
-		config *storagebackend.ConfigForResource,
-		resourcePrefix string,
-		keyFunc func(runtime.Object) (string, error),
-		newFunc, newListFunc func() runtime.Object,
-		getAttrs storage.AttrFunc,
-		trigger storage.IndexerFuncs,
-		indexers *cache.Indexers,
-	) (storage.Interface, factory.DestroyFunc, error) {
-		raw, destroy, err := newRaw(config, newFunc, newListFunc, resourcePrefix)
-		if err != nil {
-			return nil, nil, err
-		}
-		cached, err := cacher.NewCacherFromConfig(cacher.Config{
-			Storage:             raw,
-			Versioner:           storage.APIObjectVersioner{},
-			GroupResource:       config.GroupResource,
-			EventsHistoryWindow: config.EventsHistoryWindow,
-			ResourcePrefix:      resourcePrefix,
-			KeyFunc:             keyFunc,
-			NewFunc:             newFunc,
-			NewListFunc:         newListFunc,
-			GetAttrsFunc:        getAttrs,
-			IndexerFuncs:        trigger,
-			Indexers:            indexers,
-			Codec:               config.Codec,
-		})
-		if err != nil {
-			destroy()
-			return nil, nil, err
-		}
-		delegator := cacher.NewCacheDelegator(cached, raw)
-		return delegator, func() {
-			delegator.Stop()
-			cached.Stop()
-			destroy()
-		}, nil
 	}
 }
