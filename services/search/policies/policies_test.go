@@ -393,7 +393,7 @@ func TestThePolicySaysWhatIsWrong(t *testing.T) {
 		"the template does not make YAML": "{",
 		"that is not base64":              `spec: {tokenData: "%%%"}`,
 		"the template makes nothing":      "",
-		"it makes more than 1 MiB":        `{{ range 200000 }}0123456789{{ end }}`,
+		"it makes more than 1 MiB":        `{{ define "all" }}{{ if lt (len .) 200 }}{{ template "all" (print . "x") }}{{ end }}0123456789{{ printf "%9999s" . }}{{ end }}{{ template "all" "" }}`,
 	} {
 		w := newWorld(t)
 		w.putSecrets(oldConfig)

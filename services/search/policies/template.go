@@ -33,13 +33,19 @@ var functions = func() template.FuncMap {
 	return all
 }()
 
-func parse(text string) (*template.Template, error) {
-	return template.New("template").Funcs(functions).Parse(text)
+// compile parses a template. An execution of it that takes too many steps fails.
+func compile(text string) (*template.Template, error) {
+	t, err := template.New("template").Funcs(functions).Funcs(new(steps).functions()).Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	count(t)
+	return t, nil
 }
 
 // render returns what a template makes of data. A field that is not there is empty.
 func render(text string, data map[string]any) (string, error) {
-	t, err := parse(text)
+	t, err := compile(text)
 	if err != nil {
 		return "", err
 	}
@@ -81,7 +87,7 @@ func validate(spec *v1alpha1.ClusterImportPolicySpec) (reason string, err error)
 			field{"InvalidPolicy", "namespaceTemplate of " + r.Key, r.NamespaceTemplate}, field{"InvalidPolicy", "nameTemplate of " + r.Key, r.NameTemplate})
 	}
 	for _, f := range fields {
-		if _, err := parse(f.text); err != nil {
+		if _, err := compile(f.text); err != nil {
 			return f.reason, fmt.Errorf("%s: %w", f.name, err)
 		}
 	}
