@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -16,15 +17,20 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// TestSearch adds search with SQLite to the release, asks it, restarts it, and removes it again.
+// TestSearch adds search with PostgreSQL to the release, asks it, replaces its pods and the database, and removes it again.
 func TestSearch(t *testing.T) {
 	r := shared(t)
 	user := newUser(t, r)
 	user.kubectl("", "create", "deployment", "before", "--image=example.com/app:v1")
 	require.NoError(t, env.Volume(t.Context(), "tripod-search"))
+	image, err := env.Postgres()
+	require.NoError(t, err)
 	search := func(enabled bool) release.Values {
 		return release.Values{"search": release.Values{
-			"enabled": enabled, "database": release.Values{"storageClassName": environment.VolumeClass, "size": "1Gi"},
+			"enabled": enabled, "serve": release.Values{"replicas": 2},
+			"database": release.Values{
+				"postgres": release.Values{"enabled": enabled, "image": image}, "storageClassName": environment.VolumeClass, "size": "1Gi",
+			},
 		}}
 	}
 	finds := func(name string) {
@@ -36,13 +42,19 @@ func TestSearch(t *testing.T) {
 			return err
 		})
 	}
+	host := func(args ...string) error {
+		_, err := r.HostKubectl(t.Context(), "", args...)
+		return err
+	}
 	step(t, "helm adds search", func() error { return r.Upgrade(t.Context(), search(true)) })
 	finds("before")
-	step(t, "the pod of search is replaced", func() error {
-		if _, err := r.HostKubectl(t.Context(), "", "rollout", "restart", "deployment/tripod-search"); err != nil {
-			return err
-		}
-		return r.Settled(t.Context(), "search")
+	step(t, "the pods of search are replaced", func() error {
+		return errors.Join(host("rollout", "restart", "deployment/tripod-search", "deployment/tripod-search-sync"),
+			r.Settled(t.Context(), "search"), r.Settled(t.Context(), "search-sync"))
+	})
+	step(t, "the pod of the database is replaced", func() error {
+		return errors.Join(host("delete", "pod", "tripod-search-database-0"),
+			host("rollout", "status", "statefulset/tripod-search-database", "--timeout=2m"))
 	})
 	user.kubectl("", "create", "deployment", "after", "--image=example.com/app:v1")
 	finds("before")

@@ -36,6 +36,9 @@ func flagsOf(container string) *pflag.FlagSet {
 		named = extensionsoptions.New().Flags()
 		service := searchserver.Service()
 		service.AddFlags(fs)
+	case "postgres": // its settings are checked when it starts
+		fs.StringArrayP("", "c", nil, "")
+		return fs
 	case "etcd":
 		etcd := flag.NewFlagSet(container, flag.ContinueOnError)
 		embed.NewConfig().AddFlags(etcd)

@@ -20,6 +20,7 @@ const (
 	withPriority  = "priorityClass: {create: true}"
 	withSearch    = "search: {enabled: true}"
 	withDatabase  = "search: {enabled: true, database: {secret: where}}"
+	withPostgres  = "search: {enabled: true, database: {postgres: {enabled: true}}}"
 )
 
 // change sets a value. The text want is in the objects if the value is set, and only then. Other values are those of with.
@@ -33,12 +34,18 @@ var changes = []change{
 	{path: "services", value: "{wardle: {image: {repository: example.com/wardle}}}", want: "- --backend=wardle=dns:///tripod-wardle.control.svc:6443"},
 	{path: "search.enabled", value: "true", want: "- --backend=search=dns:///tripod-search.control.svc:6443"},
 	{path: "search.database.secret", value: "where", want: "secretName: where", with: withSearch, alone: true},
+	{path: "search.database.postgres.enabled", value: "true", want: "secretName: tripod-search-database-server", with: withSearch},
+	{path: "search.database.postgres.image.registry", value: "registry.example.com", want: "image: registry.example.com/library/postgres:17", with: withPostgres, alone: true},
+	{path: "search.database.postgres.image.repository", value: "mirror/postgres", want: "image: docker.io/mirror/postgres:17", with: withPostgres, alone: true},
+	{path: "search.database.postgres.image.tag", value: `"16"`, want: "postgres:16", with: withPostgres},
+	{path: "search.database.postgres.image.pullPolicy", value: "Never", want: "imagePullPolicy: Never", with: withPostgres},
+	{path: "search.database.postgres.resources", value: "{limits: {memory: 3Gi}}", want: "memory: 3Gi", with: withPostgres},
 	{path: "search.database.size", value: "7Gi", want: "storage: 7Gi", with: withSearch},
 	{path: "search.database.storageClassName", value: "fast", want: `storageClassName: "fast"`, with: withSearch},
 	{path: "search.hubCluster", value: "here", want: `- "--hub-cluster=here"`, with: withSearch},
 	{path: "search.secretNamespace", value: "platform", want: `- "--secret-namespace=platform"`, with: withSearch},
-	{path: "search.serve", value: "{replicas: 4}", want: "replicas: 4", with: withDatabase},
-	{path: "search.sync", value: "{replicas: 5, extraArgs: [--v=6]}", want: `- "--v=6"`, with: withDatabase},
+	{path: "search.serve", value: "{replicas: 4}", want: "replicas: 4", with: withPostgres},
+	{path: "search.sync", value: "{replicas: 5, extraArgs: [--v=6]}", want: `- "--v=6"`, with: withPostgres},
 	{path: "nameOverride", value: "other", want: "app.kubernetes.io/name: other", alone: true},
 	{path: "fullnameOverride", value: "api", want: "name: api-core", alone: true},
 	{path: "commonLabels", value: "{team: platform}", want: "team: platform"},

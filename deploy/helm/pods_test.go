@@ -65,13 +65,14 @@ func TestPodsHaveNoTokens(t *testing.T) {
 
 func TestOnlyWhoNeedsAKeyHasIt(t *testing.T) {
 	keys := map[string][]string{
-		"aggregator":  {"aggregator", "front-proxy-client", "apiserver", "etcd-client-aggregator"},
-		"core":        {"core", "front-proxy-client", "kubelet-client", "service-account", "etcd-client-core"},
-		"extensions":  {"extensions", "etcd-client-extensions", "etcd-extensions-client-extensions"},
-		"wardle":      {"wardle", "etcd-client-wardle"},
-		"search":      {"search"},
-		"search-sync": {"search"},
-		"etcd":        {"etcd-server", "etcd-extensions-server"},
+		"aggregator":      {"aggregator", "front-proxy-client", "apiserver", "etcd-client-aggregator"},
+		"core":            {"core", "front-proxy-client", "kubelet-client", "service-account", "etcd-client-core"},
+		"extensions":      {"extensions", "etcd-client-extensions", "etcd-extensions-client-extensions"},
+		"wardle":          {"wardle", "etcd-client-wardle"},
+		"search":          {"search", "search-database-client"},
+		"search-sync":     {"search", "search-database-client"},
+		"search-database": {"search-database-server"},
+		"etcd":            {"etcd-server", "etcd-extensions-server"},
 	}
 	forEachProfile(t, func(t *testing.T, r release) {
 		for _, p := range r.pods(t) {
@@ -204,7 +205,8 @@ func TestPodsSayWhatTheyNeed(t *testing.T) {
 				if container.StartupProbe == nil || container.ReadinessProbe == nil || container.LivenessProbe == nil {
 					t.Errorf("%s: %s lacks a probe", p.owner, container.Name)
 				}
-				if !slices.ContainsFunc(container.Env, func(v corev1.EnvVar) bool { return v.Name == "GOMEMLIMIT" }) {
+				inGo := container.Name != "postgres"
+				if inGo && !slices.ContainsFunc(container.Env, func(v corev1.EnvVar) bool { return v.Name == "GOMEMLIMIT" }) {
 					t.Errorf("%s: %s lacks GOMEMLIMIT", p.owner, container.Name)
 				}
 			}

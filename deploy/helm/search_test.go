@@ -71,3 +71,23 @@ func TestSearchWithoutADatabaseIsOneReplicaWithAVolume(t *testing.T) {
 		assert.NotEqual(t, "tripod-search-sync", object.GetName())
 	}
 }
+
+func TestSearchWithPostgreSQLInTheRelease(t *testing.T) {
+	r := render(t, withPostgres)
+	checkAccepted(t, r)
+	database := find(t, r, "StatefulSet", "tripod-search-database", &appsv1.StatefulSet{})
+	assert.Equal(t, int32(1), *database.Spec.Replicas)
+	for _, name := range []string{"tripod-search", "tripod-search-sync"} {
+		pod := find(t, r, "Deployment", name, &appsv1.Deployment{}).Spec.Template.Spec
+		assert.Contains(t, pod.Containers[0].Args, "--database=postgres://search@tripod-search-database.control.svc/search?sslmode=verify-full"+
+			"&sslrootcert=/etc/tripod/database/ca.crt&sslcert=/etc/tripod/database/tls.crt&sslkey=/etc/tripod/database/tls.key")
+	}
+	var from []string
+	policy := find(t, r, "NetworkPolicy", "tripod-search-database", &networkingv1.NetworkPolicy{}).Spec
+	for _, peer := range policy.Ingress[0].From {
+		from = append(from, peer.PodSelector.MatchLabels["app.kubernetes.io/component"])
+	}
+	assert.ElementsMatch(t, []string{"search", "search-sync"}, from)
+	assert.Empty(t, policy.Egress)
+	assert.Contains(t, policy.PolicyTypes, networkingv1.PolicyTypeEgress)
+}

@@ -115,7 +115,7 @@ func leaves(path string, value any, found *[]string) {
 // opaque has values that are maps but count as one value, because users replace them whole.
 var opaque = []string{
 	"aggregator.resources", "core.resources", "extensions.resources", "etcd.resources", "etcd.snapshots.resources", "certificates.resources",
-	"metrics.dashboards.labels",
+	"search.database.postgres.resources", "metrics.dashboards.labels",
 }
 
 func TestEveryValueIsTried(t *testing.T) {
@@ -161,8 +161,9 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"services: {wardle: {image: {repository: a}, balance: best}}":                  "at '/services/wardle/balance'",
 		"services: {wardle: {image: {repository: a}, groups: [wardle]}}":               "at '/services/wardle/groups/0'",
 		"services: {wardle: {image: {repository: a}, extraArgs: [--v=4]}}":             "additional properties 'extraArgs' not allowed",
-		"search: {enabled: true, serve: {replicas: 2}}":                                "search.database.secret is needed",
-		"search: {enabled: true, sync: {replicas: 1}}":                                 "search.database.secret is needed",
+		"search: {enabled: true, serve: {replicas: 2}}":                                "search.database.secret or search.database.postgres.enabled is needed",
+		"search: {enabled: true, sync: {replicas: 1}}":                                 "search.database.secret or search.database.postgres.enabled is needed",
+		"search: {enabled: true, database: {secret: a, postgres: {enabled: true}}}":    "cannot both be given",
 		"search: {enabled: true, serve: {replica: 2}}":                                 "additional properties 'replica' not allowed",
 		"services: {search-sync: {image: {repository: a}}}":                            "invalid propertyName 'search-sync'",
 		"etcd: {enabled: false}":                                                       "etcd.external.servers is needed",

@@ -8,6 +8,7 @@
 //	KIND_NODE_IMAGE, KIND_CONFIG  image of the node and configuration file of kind (default: those of kind)
 //	E2E_CLUSTER                   name of the cluster (default: tripod-e2e). The tests use an existing cluster and leave it
 //	E2E_PORT                      port of 127.0.0.1 for Tripod (default: that of KIND_CONFIG, or 30080)
+//	E2E_POSTGRES                  archive with an image of PostgreSQL (default: that of the chart is pulled). e2e/testdata/postgres-image makes one
 //	E2E_KEEP                      if not empty, the tests also leave a cluster that they created
 package environment
 
@@ -105,6 +106,18 @@ func (e *Environment) load() error {
 		}
 		return nil
 	})
+}
+
+// Postgres returns values for the image of PostgreSQL, and loads it if E2E_POSTGRES names an archive.
+func (e *Environment) Postgres() (release.Values, error) {
+	archive := os.Getenv("E2E_POSTGRES")
+	if archive == "" {
+		return release.Values{}, nil
+	}
+	if _, err := e.Cluster.Load(archive); err != nil {
+		return nil, err
+	}
+	return release.Values{"registry": "docker.io", "repository": "tripod-e2e/postgres", "tag": "debian"}, nil
 }
 
 // Down removes the cluster if Up created it and E2E_KEEP is not set.

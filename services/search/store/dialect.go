@@ -4,6 +4,7 @@
 package store
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"net"
@@ -95,7 +96,14 @@ func openPostgres(location string) (*sql.DB, error) {
 		return nil, fmt.Errorf("postgres: %w", err) // pgx leaves the password out
 	}
 	config.RuntimeParams["application_name"] = "tripod-search"
-	return stdlib.OpenDB(*config), nil
+	return stdlib.OpenDB(*config, stdlib.OptionBeforeConnect(func(_ context.Context, c *pgx.ConnConfig) error {
+		// Files of certificates may have been renewed.
+		renewed, err := pgx.ParseConfig(location)
+		if err == nil {
+			c.TLSConfig, c.Fallbacks = renewed.TLSConfig, renewed.Fallbacks
+		}
+		return err
+	})), nil
 }
 
 func openMySQL(location string) (*sql.DB, error) {

@@ -8,6 +8,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- $names := list "ca" "front-proxy-ca" "service-ca" -}}
 {{- /* One for each etcd, so that a client of one etcd has no access to the other. */ -}}
 {{- range fromJsonArray (include "tripod.etcd.names" .) -}}{{- $names = append $names (printf "%s-ca" .) -}}{{- end -}}
+{{- if include "tripod.search.postgres" . -}}{{- $names = append $names "search-database-ca" -}}{{- end -}}
 {{- toJson $names -}}
 {{- end -}}
 
@@ -39,6 +40,12 @@ SPDX-License-Identifier: Apache-2.0
 {{- range $component := fromJsonArray (include "tripod.etcd.users" (dict "root" $ "name" $etcd)) -}}
 {{- $list = append $list (dict "name" (printf "%s-client-%s" $etcd $component) "authority" $authority "commonName" (printf "tripod-%s" $component) "usages" $client) -}}
 {{- end -}}
+{{- end -}}
+{{- if include "tripod.search.postgres" . -}}
+{{- $list = concat $list (list
+  (dict "name" "search-database-server" "authority" "search-database-ca" "commonName" "search-database" "usages" (list "server")
+    "dnsNames" (list (printf "%s-search-database.%s.svc" $fullname .Release.Namespace)))
+  (dict "name" "search-database-client" "authority" "search-database-ca" "commonName" "search" "usages" $client)) -}}
 {{- end -}}
 {{- if $values.metrics.serviceMonitor.enabled -}}
 {{- $list = append $list (dict "name" "metrics-client" "authority" "ca" "commonName" "tripod:metrics" "organizations" (list "system:monitoring") "usages" $client) -}}

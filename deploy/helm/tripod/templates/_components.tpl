@@ -28,7 +28,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- /* The names of all Deployments, as a JSON list: those of services, and of the replicas of search that answer nobody. */ -}}
 {{- define "tripod.deployments" -}}
 {{- $all := include "tripod.components" . | fromJsonArray -}}
-{{- if and .Values.search.enabled .Values.search.database.secret -}}{{- $all = append $all "search-sync" -}}{{- end -}}
+{{- if and .Values.search.enabled (ne (include "tripod.search.database" .) "sqlite") -}}{{- $all = append $all "search-sync" -}}{{- end -}}
 {{- toJson $all -}}
 {{- end -}}
 

@@ -3,9 +3,22 @@ Copyright The Tripod Authors.
 SPDX-License-Identifier: Apache-2.0
 */ -}}
 
+{{- /* Where search keeps objects: yours (the database in a Secret), postgres (that of the release) or sqlite. */ -}}
+{{- define "tripod.search.database" -}}
+{{- with .Values.search.database -}}
+{{- if and .secret .postgres.enabled -}}{{- fail "search.database.secret and search.database.postgres.enabled cannot both be given" -}}{{- end -}}
+{{- ternary "yours" (ternary "postgres" "sqlite" .postgres.enabled) (not (empty .secret)) -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Whether the release runs PostgreSQL: true or nothing. */ -}}
+{{- define "tripod.search.postgres" -}}
+{{- if and .Values.search.enabled (eq (include "tripod.search.database" .) "postgres") -}}true{{- end -}}
+{{- end -}}
+
 {{- /* The names of the Deployments of search by role, as JSON. SQLite has one writer, so there one replica answers and copies. */ -}}
 {{- define "tripod.search.components" -}}
-{{- ternary (dict "serve" "search" "sync" "search-sync") (dict "serve" "search") (not (empty .Values.search.database.secret)) | toJson -}}
+{{- ternary (dict "serve" "search") (dict "serve" "search" "sync" "search-sync") (eq (include "tripod.search.database" .) "sqlite") | toJson -}}
 {{- end -}}
 
 {{- /* The values of one of them, as those of a further API service, as JSON: dict root, role. */ -}}
@@ -15,13 +28,22 @@ SPDX-License-Identifier: Apache-2.0
 {{- $volume := dict "name" "database" -}}
 {{- $mount := dict "name" "database" -}}
 {{- $args := list -}}
-{{- if $search.database.secret -}}
-{{- $args = list (printf "--roles=%s" .role) "--database-file=/etc/tripod/database/url" -}}
-{{- $_ := set $volume "secret" (dict "secretName" $search.database.secret "defaultMode" 0440) -}}
+{{- $database := include "tripod.search.database" .root -}}
+{{- if ne $database "sqlite" -}}
+{{- $args = list (printf "--roles=%s" .role) -}}
+{{- $secret := $search.database.secret -}}
+{{- if eq $database "yours" -}}
+{{- $args = append $args "--database-file=/etc/tripod/database/url" -}}
+{{- else -}}
+{{- $secret = printf "%s-search-database-client" (include "tripod.fullname" .root) -}}
+{{- $args = append $args (printf "--database=postgres://search@%s-search-database.%s.svc/search?sslmode=verify-full&sslrootcert=%s/ca.crt&sslcert=%[3]s/tls.crt&sslkey=%[3]s/tls.key"
+  (include "tripod.fullname" .root) .root.Release.Namespace "/etc/tripod/database") -}}
+{{- end -}}
+{{- $_ := set $volume "secret" (dict "secretName" $secret "defaultMode" 0440) -}}
 {{- $_ := merge $mount (dict "mountPath" "/etc/tripod/database" "readOnly" true) -}}
 {{- else -}}
 {{- if or (gt (int (default 1 $values.replicas)) 1) (dig "autoscaling" "enabled" false $values) (not (empty $search.sync)) -}}
-{{- fail "search.database.secret is needed for several replicas of search and for search.sync: without it, one replica keeps the objects in a volume with SQLite" -}}
+{{- fail "search.database.secret or search.database.postgres.enabled is needed for several replicas of search and for search.sync: without a database, one replica keeps the objects in a volume with SQLite" -}}
 {{- end -}}
 {{- $args = list "--database=sqlite:/var/lib/tripod-search/search.db" -}}
 {{- $_ := set $values "strategy" "Recreate" -}}
