@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,8 +20,11 @@ import (
 // question is what tripod search get asks.
 type question struct {
 	cluster, namespace, owner, fuzzy, selector, fields, order, output string
-	generations                                                       int
+	generations, limit                                                int
 }
+
+// kubectlLimit is how many objects kubectl asks for.
+const kubectlLimit = 500
 
 func newSearchGetCommand() *cobra.Command {
 	var q question
@@ -64,6 +68,7 @@ Run tripod search kubeconfig once before.`,
 	fs.StringVarP(&q.selector, "selector", "l", "", "labels of objects, and parameters of search")
 	fs.StringVar(&q.fields, "field-selector", "", "fields of objects, such as status.phase=Failed")
 	fs.StringVar(&q.order, "order", "", "columns to sort by, such as created_at_desc,name")
+	fs.IntVar(&q.limit, "limit", kubectlLimit, "objects to return at most; 0 returns all")
 	fs.StringVarP(&q.output, "output", "o", "", "format of the output, as of kubectl")
 	return cmd
 }
@@ -99,6 +104,9 @@ func ownerOf(text string) (resource schema.GroupResource, name string, err error
 // command returns the arguments of kubectl.
 func (q *question) command(what []string, counted bool) ([]string, error) {
 	const domain = "search.clusterpedia.io/"
+	if q.limit < 0 {
+		return nil, fmt.Errorf("--limit %d: write a number of objects, or 0 for all", q.limit)
+	}
 	var labels []string
 	if q.selector != "" {
 		labels = append(labels, q.selector)
@@ -137,6 +145,9 @@ func (q *question) command(what []string, counted bool) ([]string, error) {
 		if option[1] != "" {
 			command = append(command, option[0], option[1])
 		}
+	}
+	if q.limit != kubectlLimit {
+		command = append(command, "--chunk-size", strconv.Itoa(q.limit))
 	}
 	return command, nil
 }

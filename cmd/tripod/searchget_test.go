@@ -14,7 +14,7 @@ import (
 )
 
 func TestSearchGetStandsForACommand(t *testing.T) {
-	const domain = "search.clusterpedia.io/"
+	const domain, all = "search.clusterpedia.io/", -1 // 0 is what a test does not give
 	for _, tc := range []struct {
 		name, want, wrong string
 		what              []string
@@ -40,16 +40,24 @@ func TestSearchGetStandsForACommand(t *testing.T) {
 		},
 		{
 			name: "everything else", what: []string{"pods", "a", "b"},
-			question: question{cluster: "east", namespace: "n", selector: "app=it's", fields: "spec.containers[].image=x", order: "created_at_desc,name", output: "yaml"},
+			question: question{limit: 5, cluster: "east", namespace: "n", selector: "app=it's", fields: "spec.containers[].image=x", order: "created_at_desc,name", output: "yaml"},
 			want: "kubectl --cluster east get pods -n n -l 'app=it'\\''s," + domain + "orderby in (created_at_desc,name)," + domain + "names in (a,b)'" +
-				" --field-selector 'spec.containers[].image=x' -o yaml",
+				" --field-selector 'spec.containers[].image=x' -o yaml --chunk-size 5",
 		},
+		{name: "no limit", what: []string{"pods"}, question: question{limit: all}, want: "kubectl --cluster clusterpedia get pods -A --chunk-size 0"},
+		{name: "a limit below zero", what: []string{"pods"}, question: question{limit: -2}, wrong: "or 0 for all"},
 		{name: "no name", what: []string{"pods"}, question: question{owner: "deployment"}, wrong: "write TYPE/NAME"},
 		{name: "an unknown type", what: []string{"pods"}, question: question{owner: "boat/b"}, wrong: "boats.example.com/b"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.cluster == "" {
 				tc.cluster = allClusters
+			}
+			switch tc.limit {
+			case 0:
+				tc.limit = kubectlLimit
+			case all:
+				tc.limit = 0
 			}
 			command, err := tc.command(tc.what, tc.counted)
 			if tc.wrong != "" {
