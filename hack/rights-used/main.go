@@ -24,6 +24,7 @@ var unused = map[string]string{
 	"extensions: patch flowschemas/status.flowcontrol.apiserver.k8s.io": onlyFirst,
 	"aggregator: get /healthz/*":                                        onlyFailing,
 	"aggregator: get /livez/*":                                          onlyFailing,
+	"aggregator: get /readyz/*":                                         onlyFailing,
 	"aggregator: get /metrics":                                          "a collector of metrics may use the certificate of the aggregator",
 	"core: get /apis/*":                                                 onlyLegacy,
 	"extensions: list, watch endpointslices.discovery.k8s.io":           "only webhooks that are called by endpoint need them",
