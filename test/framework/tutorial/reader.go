@@ -32,7 +32,7 @@ type Reader struct {
 	NotRun func(Block)
 
 	t          testing.TB
-	background *background
+	background []*background
 }
 
 // NewReader returns a reader in a new folder.
@@ -57,7 +57,7 @@ func (r *Reader) Follow(blocks []Block) {
 			}
 		case block.Language == "diff":
 			r.change(block)
-		case block.Language == "sh" && block.Mark == Background:
+		case block.Language == "sh" && (block.Mark == Background || block.Mark == Beside):
 			r.start(block, shown)
 		case block.Language == "sh":
 			r.run(block, shown)
@@ -75,7 +75,7 @@ func (r *Reader) change(block Block) {
 }
 
 // reading are the commands that change nothing.
-var reading = regexp.MustCompile(`^(tripod status|(tripod )?kubectl .*\b(get|explain|auth can-i)\b.*)\n$`)
+var reading = regexp.MustCompile(`^(tripod (status|search get)\b.*|(tripod )?kubectl .*\b(get|explain|auth can-i)\b.*)\n$`)
 
 // reads reports whether a script can be run again, because it is one command that changes nothing.
 func reads(script string) bool {
@@ -156,7 +156,9 @@ func (b *background) String() string {
 // start starts a script in the background, and returns when it has printed what the page shows.
 func (r *Reader) start(block Block, shown string) {
 	r.t.Helper()
-	r.stop()
+	if block.Mark == Background {
+		r.stop()
+	}
 	r.t.Logf("line %d, in the background: %s", block.Line, block.Content)
 	b := &background{shell: r.shell(context.Background(), "exec "+block.Content), ended: make(chan struct{})}
 	b.shell.Stdout, b.shell.Stderr = b, b
@@ -165,7 +167,7 @@ func (r *Reader) start(block Block, shown string) {
 		_ = b.shell.Wait()
 		close(b.ended)
 	}()
-	r.background = b
+	r.background = append(r.background, b)
 	framework.Eventually(r.t, block.Content, func(context.Context) error {
 		select {
 		case <-b.ended:
@@ -182,13 +184,15 @@ func (r *Reader) start(block Block, shown string) {
 // patience is how long a script in the background may take to end after Ctrl-C.
 const patience = 2 * time.Minute
 
-// stop stops the script in the background as Ctrl-C does.
+// stop stops the scripts in the background as Ctrl-C does.
 func (r *Reader) stop() {
-	if r.background == nil {
-		return
+	for _, b := range r.background {
+		r.end(b)
 	}
-	b := r.background
 	r.background = nil
+}
+
+func (r *Reader) end(b *background) {
 	_ = b.shell.Process.Signal(syscall.SIGINT)
 	select {
 	case <-b.ended:

@@ -8,6 +8,7 @@
 // reader makes by hand. A comment before a block says what a test does with it:
 //
 //	<!-- test: in the background -->   the script goes on while the reader goes on; a later such block stops it first, as Ctrl-C does
+//	<!-- test: beside it -->           likewise, and what goes on already goes on, too
 //	<!-- test: fails -->               the script ends with an error; all others must not
 //	<!-- test: not run, REASON -->     the test does not run the script
 package tutorial
@@ -35,12 +36,13 @@ type Mark string
 // The marks of blocks.
 const (
 	Background Mark = "in the background"
+	Beside     Mark = "beside it"
 	Fails      Mark = "fails"
 	NotRun     Mark = "not run"
 )
 
 var (
-	comment = regexp.MustCompile(`^<!-- test: (in the background|fails|not run)(, .+)? -->$`)
+	comment = regexp.MustCompile(`^<!-- test: (in the background|beside it|fails|not run)(, .+)? -->$`)
 	title   = regexp.MustCompile(`^## (.+)$`)
 	opening = regexp.MustCompile("^```([a-z]*)$")
 )
@@ -100,7 +102,8 @@ func parse(text string) (blocks []Block, err error) {
 }
 
 // volatile are parts of output that differ each time.
-var volatile = regexp.MustCompile(`\b\d+(\.\d+)?(ms|s|m|h|d)(\d+s)?\b|\b\d+(\.\d+)? MiB\b|\b\d+(\.\d+)?%|127\.0\.0\.1:\d+|\bpid \d+\b|\(cached\)|\b\d{3,}\b`)
+var volatile = regexp.MustCompile(`\b\d+(\.\d+)?(ms|s|m|h|d)(\d+s)?\b|\b\d+(\.\d+)? MiB\b|\b\d+(\.\d+)?%|127\.0\.0\.1:\d+|\b10(\.\d+){3}\b|\bpid \d+\b|\(cached\)|\b\d{3,}\b|` +
+	`-[bcdf-hj-np-tv-xz2-9]{8,10}-[bcdf-hj-np-tv-xz2-9]{5}\b`) // what a Deployment adds to the names of its pods
 
 // pattern returns what matches output as a page shows it. Times, sizes, ports and long numbers may be others, and so may the
 // width of columns and empty lines. A line of three dots stands for any lines, or none.
