@@ -5,7 +5,11 @@ package up
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"strings"
+
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tripod-k8s/tripod/internal/certs"
 	"github.com/tripod-k8s/tripod/internal/service/atomicfile"
@@ -14,7 +18,7 @@ import (
 // contextName is the name of the cluster, the user and the context in the kubeconfig.
 const contextName = "tripod"
 
-// writeKubeconfig writes a kubeconfig that needs no other file.
+// writeKubeconfig writes a kubeconfig that needs no other file. What else the kubeconfig of an earlier start has stays there.
 func writeKubeconfig(path, server string, store *certs.Store) error {
 	var contents [3][]byte
 	for i, file := range []string{store.CertFile(clusterCA), store.CertFile(admin), store.KeyFile(admin)} {
@@ -30,5 +34,35 @@ func writeKubeconfig(path, server string, store *certs.Store) error {
 	if err != nil {
 		return err
 	}
+	if data, err = withFormerEntries(data, path); err != nil {
+		return fmt.Errorf("cannot write the kubeconfig: %w", err)
+	}
 	return atomicfile.Write(path, data)
+}
+
+// withFormerEntries returns a kubeconfig and what the file that it replaces has besides, such as the clusters of `tripod search kubeconfig`. Clusters below
+// the address of the former server are below the new one then.
+func withFormerEntries(data []byte, path string) ([]byte, error) {
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		return data, nil
+	}
+	all, err := clientcmd.LoadFromFile(path)
+	if err != nil || all.Clusters[contextName] == nil {
+		return data, nil // it is not one of ours
+	}
+	own, err := clientcmd.Load(data)
+	if err != nil {
+		return nil, err
+	}
+	before, now := all.Clusters[contextName], own.Clusters[contextName]
+	for _, cluster := range all.Clusters {
+		if below, ok := strings.CutPrefix(cluster.Server, before.Server+"/"); ok {
+			cluster.Server, cluster.CertificateAuthorityData = now.Server+"/"+below, now.CertificateAuthorityData
+		}
+	}
+	maps.Copy(all.Clusters, own.Clusters)
+	maps.Copy(all.AuthInfos, own.AuthInfos)
+	maps.Copy(all.Contexts, own.Contexts)
+	all.CurrentContext = own.CurrentContext
+	return clientcmd.Write(*all)
 }

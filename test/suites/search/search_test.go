@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -23,15 +24,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
 	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/traffic"
 )
@@ -44,11 +42,15 @@ var (
 func TestMain(m *testing.M) {
 	framework.Main(m, func(ctx context.Context, env *framework.Environment) (err error) {
 		environment = env
+		policy := filepath.Join(env.Dir, "audit-policy.yaml")
+		if err := os.WriteFile(policy, []byte(`{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [{"level": "Metadata"}]}`), 0o600); err != nil {
+			return err
+		}
 		search, database := env.Binary("tripod-search"), "--database=sqlite:"+filepath.Join(env.Dir, "search.db")
 		fleet, err = env.StartFleet(ctx, framework.FleetOptions{Replicas: []framework.ReplicaOptions{
 			{Name: "core-0", Args: []string{"--disable-admission-plugins=ServiceAccount"}}, {Name: "extensions-0"}, {Name: "aggregator-0"},
 			{Name: "search-0", Binary: search, Args: []string{database, "--secret-namespace=platform", "--roles=sync,serve"}},
-			{Name: "search-1", Binary: search, Args: []string{database, "--roles=serve"}},
+			{Name: "search-1", Binary: search, Args: []string{database, "--roles=serve", "--audit-policy-file=" + policy, "--audit-log-path=" + auditFile()}},
 		}})
 		if err == nil {
 			err = fleet.Create(ctx, objects)
@@ -316,62 +318,17 @@ func TestSearchesAreAnsweredWhileTheReplicaThatCopiesIsAway(t *testing.T) {
 	awaitList(t, resources+"/api/v1/namespaces/default/configmaps?names=meanwhile", "default/meanwhile")
 }
 
-// kubeconfig returns a kubeconfig that needs no other file.
-func kubeconfig(t *testing.T, config *rest.Config) []byte {
-	t.Helper()
-	require.NoError(t, rest.LoadTLSFiles(config))
-	whole := clientcmdapi.NewConfig()
-	whole.Clusters["c"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
-	whole.AuthInfos["u"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
-	whole.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
-	whole.CurrentContext = "x"
-	text, err := clientcmd.Write(*whole)
-	require.NoError(t, err)
-	return text
-}
-
 func TestAnotherClusterIsSearched(t *testing.T) {
 	stock, err := environment.StartStock(t.Context(), framework.StockOptions{})
 	require.NoError(t, err)
 	require.NoError(t, stock.Create(t.Context(), "{apiVersion: v1, kind: ConfigMap, metadata: {name: elsewhere, namespace: default}}"))
-	clusters := dynamic.NewForConfigOrDie(fleet.Admin()).Resource(schema.GroupVersionResource{Group: "cluster.clusterpedia.io", Version: "v1alpha2", Resource: "pediaclusters"})
-	cluster := func(name string, config []byte) *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "cluster.clusterpedia.io/v1alpha2", "kind": "PediaCluster", "metadata": map[string]any{"name": name},
-			"spec": map[string]any{
-				"kubeconfig": base64.StdEncoding.EncodeToString(config),
-				"syncResources": []any{map[string]any{
-					"group": "", "resources": []any{"configmaps", "secrets"}, "eventsInvolvedResources": []any{"configmaps"},
-				}},
-			},
-		}}
+	wanted := map[string]any{"group": "", "resources": []any{"configmaps", "secrets"}, "eventsInvolvedResources": []any{"configmaps"}}
+	addCluster(t, "stock", kubeconfig(t, stock.Admin()), wanted)
+	addCluster(t, "wrong", []byte("{"), wanted)
+	for _, condition := range []string{v1alpha2.Validated, v1alpha2.ClusterHealthy, v1alpha2.SynchroRunning, v1alpha2.Ready} {
+		awaitCondition(t, "stock", condition, metav1.ConditionTrue, "")
+		awaitCondition(t, "wrong", condition, metav1.ConditionFalse, "")
 	}
-	framework.Eventually(t, "search has defined its kinds", func(ctx context.Context) error {
-		_, err := clusters.Create(ctx, cluster("stock", kubeconfig(t, stock.Admin())), metav1.CreateOptions{})
-		return err
-	})
-	_, err = clusters.Create(t.Context(), cluster("wrong", []byte("{")), metav1.CreateOptions{})
-	require.NoError(t, err)
-	ready := func(name, want string) {
-		framework.Eventually(t, name, func(ctx context.Context) error {
-			got, err := clusters.Get(ctx, name, metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
-			conditions, _, _ := unstructured.NestedSlice(got.Object, "status", "conditions")
-			var says []string
-			for _, c := range conditions {
-				condition := c.(map[string]any)
-				says = append(says, fmt.Sprint(condition["type"], "=", condition["status"]))
-			}
-			if text := strings.Join(says, " "); text != want {
-				return fmt.Errorf("got %s, want %s", text, want)
-			}
-			return nil
-		})
-	}
-	ready("stock", "Validated=True ClusterHealthy=True SynchroRunning=True Ready=True")
-	ready("wrong", "Validated=False SynchroRunning=False ClusterHealthy=False Ready=False")
 
 	const inStock = resources + "/clusters/stock"
 	awaitList(t, inStock+"/api/v1/namespaces/default/configmaps?names=elsewhere", "default/elsewhere")
@@ -398,9 +355,7 @@ lastTimestamp: `+time.Now().UTC().Format(time.RFC3339)))
 	require.NoError(t, stock.Create(t.Context(), "{apiVersion: v1, kind: ConfigMap, metadata: {name: later, namespace: default}}"))
 	awaitList(t, inStock+"/api/v1/namespaces/default/configmaps?names=later", "default/later")
 
-	_, err = clusters.Patch(t.Context(), "stock", types.MergePatchType,
-		[]byte(`{"spec": {"syncResources": [{"group": "", "resources": ["namespaces"]}]}}`), metav1.PatchOptions{})
-	require.NoError(t, err)
+	patchCluster(t, "stock", `{"spec": {"syncResources": [{"group": "", "resources": ["namespaces"]}]}}`)
 	framework.Eventually(t, "other resources are copied", func(ctx context.Context) error {
 		names, err := get(ctx, fleet.Admin(), inStock+"/api/v1/namespaces?names=default")
 		if err == nil && len(names) != 1 {
@@ -411,7 +366,9 @@ lastTimestamp: `+time.Now().UTC().Format(time.RFC3339)))
 		}
 		return err
 	})
-	require.NoError(t, clusters.Delete(t.Context(), "stock", metav1.DeleteOptions{}))
+	for _, name := range []string{"stock", "wrong"} {
+		require.NoError(t, pediaClusters().Delete(t.Context(), name, metav1.DeleteOptions{}))
+	}
 	awaitList(t, resources+"/clusters", "hub")
 }
 
@@ -457,14 +414,7 @@ spec:
 func TestAPolicyAddsTheClustersOfAPlatform(t *testing.T) {
 	require.NoError(t, fleet.Create(t.Context(), platform))
 	framework.Eventually(t, "search has defined its kinds", func(ctx context.Context) error { return fleet.Create(ctx, platformPolicy) })
-	clusters := dynamic.NewForConfigOrDie(fleet.Admin()).Resource(schema.GroupVersionResource{Group: "cluster.clusterpedia.io", Version: "v1alpha2", Resource: "pediaclusters"})
-	framework.Eventually(t, "the cluster has no credentials", func(ctx context.Context) error {
-		made, err := clusters.Get(ctx, "south", metav1.GetOptions{})
-		if err == nil && !strings.Contains(fmt.Sprint(made.Object["status"]), "platform/south") {
-			err = fmt.Errorf("the status is %v", made.Object["status"])
-		}
-		return err
-	})
+	awaitCondition(t, "south", v1alpha2.Validated, metav1.ConditionFalse, "platform/south")
 	require.NoError(t, fleet.Create(t.Context(), fmt.Sprintf("{apiVersion: v1, kind: Secret, metadata: {name: south, namespace: platform}, data: {config: %s}}",
 		base64.StdEncoding.EncodeToString(kubeconfig(t, fleet.Admin())))))
 	awaitList(t, resources+"/clusters/south/api/v1/namespaces?names=platform", "platform")
