@@ -64,7 +64,8 @@ func (t withEnvelope) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(r)
 }
 
-// Metric returns the sum of a counter or gauge of a replica over the series that have all these labels (name=value), or 0 if there is none.
+// Metric returns the sum of a counter or gauge of a replica over the series that have all these labels (name=value), or 0 if there is none. Of a histogram
+// it counts the observations.
 func (f *Fleet) Metric(ctx context.Context, replica, name string, labels ...string) (float64, error) {
 	config := f.Through(replica).Admin()
 	if f.replicas[replica].service != aggregator {
@@ -96,7 +97,7 @@ func SumMetric(metrics io.Reader, name string, labels ...string) (float64, error
 	sum := 0.0
 	for _, series := range families[name].GetMetric() {
 		if hasLabels(series, labels) {
-			sum += series.GetCounter().GetValue() + series.GetGauge().GetValue()
+			sum += series.GetCounter().GetValue() + series.GetGauge().GetValue() + float64(series.GetHistogram().GetSampleCount())
 		}
 	}
 	return sum, nil

@@ -11,6 +11,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -386,4 +387,14 @@ func FuzzCredits(f *testing.F) {
 		require.LessOrEqual(t, l.credit, tiny.window)
 		require.Positive(t, l.credit)
 	})
+}
+
+func TestAServerHasSoManySessionsAtMost(t *testing.T) {
+	var all Sessions
+	for i := range maxSessions {
+		require.True(t, all.add(strconv.Itoa(i), nil))
+	}
+	assert.False(t, all.add("one more", nil))
+	all.remove("0")
+	assert.True(t, all.add("one more", nil))
 }
