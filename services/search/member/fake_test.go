@@ -219,7 +219,13 @@ func newStore(t *testing.T) *store.Store {
 // run copies a member until stop is called.
 func run(t *testing.T, f *fakeMember, s *store.Store) (m *Member, stop func()) {
 	t.Helper()
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, s, nil)
+	return runShare(t, f, s, nil)
+}
+
+// runShare is run for one of several replicas.
+func runShare(t *testing.T, f *fakeMember, s *store.Store, share *shards.Shards) (m *Member, stop func()) {
+	t.Helper()
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, s, share)
 	require.NoError(t, err)
 	ctx, cancel := contextFor(t)
 	done := make(chan struct{})
