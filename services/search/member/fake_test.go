@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/shards"
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/store/storetest"
 )
@@ -218,7 +219,13 @@ func newStore(t *testing.T) *store.Store {
 // run copies a member until stop is called.
 func run(t *testing.T, f *fakeMember, s *store.Store) (m *Member, stop func()) {
 	t.Helper()
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, s)
+	return runShare(t, f, s, nil)
+}
+
+// runShare is run for one of several replicas.
+func runShare(t *testing.T, f *fakeMember, s *store.Store, share *shards.Shards) (m *Member, stop func()) {
+	t.Helper()
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, s, share)
 	require.NoError(t, err)
 	ctx, cancel := contextFor(t)
 	done := make(chan struct{})

@@ -6,6 +6,7 @@ package member
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/services/search/shards"
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
 
@@ -29,6 +31,7 @@ type Member struct {
 	name      string
 	wanted    []Rule
 	store     *store.Store
+	shards    *shards.Shards
 	client    rest.Interface
 	discovery discovery.DiscoveryInterface
 
@@ -54,8 +57,18 @@ type running struct {
 	done chan struct{}
 }
 
-// New returns a member. wanted are the resources to copy.
-func New(name string, config *rest.Config, wanted []Rule, to *store.Store) (*Member, error) {
+// isOver reports whether a stream has ended by itself, or has left its resource to another replica.
+func (r *running) isOver() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return r.Status().Phase == Stopped
+	}
+}
+
+// New returns a member. wanted are the resources to copy. share says which of its streams are those of this replica.
+func New(name string, config *rest.Config, wanted []Rule, to *store.Store, share *shards.Shards) (*Member, error) {
 	config = rest.CopyConfig(config)
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
 	config.QPS = -1 // each stream sends few requests, and the member's own limits hold
@@ -70,11 +83,11 @@ func New(name string, config *rest.Config, wanted []Rule, to *store.Store) (*Mem
 		return nil, fmt.Errorf("client of cluster %s: %w", name, err)
 	}
 	return &Member{
-		name: name, wanted: wanted, store: to, client: client, discovery: questions, streams: map[schema.GroupVersionResource]*running{},
+		name: name, wanted: wanted, store: to, shards: share, client: client, discovery: questions, streams: map[schema.GroupVersionResource]*running{},
 	}, nil
 }
 
-// Status returns the state of the member and of its streams, in the order of their resources.
+// Status returns the state of the member, and of its streams that this replica copies, in the order of their resources.
 func (m *Member) Status() (Health, []Status) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -88,12 +101,31 @@ func (m *Member) Status() (Health, []Status) {
 	return m.health, all
 }
 
-// Run copies until the context ends. It follows resources that come and go.
+// Told returns the states of all streams of a member, whichever replicas copy them.
+func Told(ctx context.Context, from *store.Store, name string) ([]Status, error) {
+	told, err := from.Told(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Status, 0, len(told))
+	for _, one := range told {
+		status := Status{}
+		if err := json.Unmarshal(one.State, &status); err != nil {
+			return nil, fmt.Errorf("state of %s in cluster %s: %w", one.Kind.GroupResource(), name, err)
+		}
+		status.Kind = one.Kind
+		all = append(all, status)
+	}
+	return all, nil
+}
+
+// Run copies until the context ends. It follows resources that come and go, and replicas.
 func (m *Member) Run(ctx context.Context) {
 	defer m.stop()
 	pauses := retries()
 	documents := &schemas{member: m}
 	for cleaned := false; ctx.Err() == nil; {
+		changed := m.shards.Changed()
 		kinds, missing, err := m.discover(ctx)
 		if err == nil && !cleaned {
 			// What is not wanted any more may be from the time before this process.
@@ -109,10 +141,22 @@ func (m *Member) Run(ctx context.Context) {
 		}
 		pauses = retries()
 		m.adjust(ctx, kinds, missing)
-		if err := documents.copy(ctx, kinds); err != nil && ctx.Err() == nil {
-			klog.V(2).InfoS("OpenAPI documents of a member cannot be copied", "cluster", m.name, "err", err)
+		if m.shards.Mine(m.name) {
+			if err := documents.copy(ctx, kinds); err != nil && ctx.Err() == nil {
+				klog.V(2).InfoS("OpenAPI documents of a member cannot be copied", "cluster", m.name, "err", err)
+			}
 		}
-		sleep(ctx, discoveryInterval)
+		for next := time.After(discoveryInterval); ctx.Err() == nil && next != nil; {
+			select {
+			case <-ctx.Done():
+			case <-next:
+				next = nil
+			case <-changed:
+				changed = m.shards.Changed()
+				m.adjust(ctx, kinds, missing)
+				cleaned = false // a replica that is gone may have left what is not wanted any more
+			}
+		}
 	}
 }
 
@@ -149,7 +193,12 @@ func (m *Member) discover(ctx context.Context) (kinds []store.Kind, missing []st
 	return kinds, missing, ctx.Err()
 }
 
-// adjust starts and stops streams.
+// isMine reports whether this replica copies a resource.
+func (m *Member) isMine(resource schema.GroupVersionResource) bool {
+	return m.shards.Mine(m.name + " " + resource.String())
+}
+
+// adjust starts and stops streams: those of this replica run.
 func (m *Member) adjust(ctx context.Context, kinds []store.Kind, missing []string) {
 	wanted := map[schema.GroupVersionResource]store.Kind{}
 	for _, kind := range kinds {
@@ -158,12 +207,13 @@ func (m *Member) adjust(ctx context.Context, kinds []store.Kind, missing []strin
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for resource, r := range m.streams {
-		if _, still := wanted[resource]; still || slices.Contains(missing, resource.Group) {
+		_, still := wanted[resource]
+		if still && m.isMine(resource) && !r.isOver() || !still && slices.Contains(missing, resource.Group) {
 			continue
 		}
 		r.end()
 		<-r.done
-		if r.target != nil {
+		if !still && r.target != nil {
 			if err := m.store.CloseStream(ctx, r.target); err != nil && !errors.Is(err, store.ErrFenced) {
 				klog.ErrorS(err, "Cannot remove what a cluster does not have any more", "cluster", m.name, "resource", resource)
 				continue // the next time
@@ -172,7 +222,7 @@ func (m *Member) adjust(ctx context.Context, kinds []store.Kind, missing []strin
 		delete(m.streams, resource)
 	}
 	for resource, kind := range wanted {
-		if _, already := m.streams[resource]; !already {
+		if _, already := m.streams[resource]; !already && m.isMine(resource) {
 			m.start(ctx, kind)
 		}
 	}
@@ -189,8 +239,10 @@ func (m *Member) start(ctx context.Context, kind store.Kind) {
 		r.involved = &m.involved
 	}
 	m.streams[kind.GroupVersionResource] = r
+	streamsRunning.Inc()
 	go func() {
 		defer close(r.done)
+		defer streamsRunning.Dec()
 		r.kind.Columns = m.columns(ctx, kind)
 		r.run(ctx)
 	}()

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/tripod-k8s/tripod/services/search/shards"
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
 
@@ -135,6 +136,55 @@ func TestAnotherReplicaTakesAStreamOver(t *testing.T) {
 		_, status := first.Status()
 		return status[0].Phase == Stopped
 	}, time.Minute, 20*time.Millisecond)
+}
+
+// TestReplicasShareStreams has two replicas copy a member, and the one that copies go away.
+func TestReplicasShareStreams(t *testing.T) {
+	f, s := newFakeMember(t), newStore(t)
+	f.put("a")
+	type replica struct {
+		*Member
+		stop func()
+	}
+	var replicas []replica
+	for range 2 {
+		share, err := shards.New(s, shards.Timing{Beat: 10 * time.Millisecond, FirstLook: time.Second, Dead: 5 * time.Second, Forget: time.Hour})
+		require.NoError(t, err)
+		ctx, cancel := contextFor(t)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			share.Run(ctx)
+		}()
+		m, stop := runShare(t, f, s, share)
+		leave := func() { stop(); cancel(); <-done }
+		t.Cleanup(leave)
+		replicas = append(replicas, replica{m, leave})
+	}
+	streams := func(of replica) int {
+		_, all := of.Status()
+		return len(all)
+	}
+	eventually(t, s, "a")
+	require.Eventually(t, func() bool { return !replicas[0].shards.Alone() && !replicas[1].shards.Alone() }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return streams(replicas[0])+streams(replicas[1]) == 1 }, time.Minute, time.Millisecond)
+	f.put("b")
+	eventually(t, s, "a", "b")
+	require.Eventually(t, func() bool {
+		told, err := Told(t.Context(), s, "east")
+		return assert.NoError(t, err) && len(told) == 1 && told[0].Phase == Syncing && told[0].Kind.Resource == "configmaps"
+	}, time.Minute, 10*time.Millisecond, "the state is known, whoever copies")
+	lists := f.count("initial")
+
+	copies, other := replicas[0], replicas[1]
+	if streams(copies) == 0 {
+		copies, other = other, copies
+	}
+	copies.stop()
+	f.put("c")
+	eventually(t, s, "a", "b", "c")
+	assert.Equal(t, 1, streams(other))
+	assert.Equal(t, lists, f.count("initial"), "the other one goes on where the first one was")
 }
 
 func TestAResourceThatIsGoneIsRemoved(t *testing.T) {

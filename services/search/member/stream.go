@@ -37,7 +37,7 @@ const (
 
 // Status is the state of a stream.
 type Status struct {
-	Kind    store.Kind
+	Kind    store.Kind `json:"-"`
 	Phase   Phase
 	Reason  string
 	Message string
@@ -67,6 +67,8 @@ type stream struct {
 
 	mu     sync.Mutex
 	status Status
+	// told is what the database has of status, in JSON.
+	told string
 }
 
 func newStream(cluster string, kind store.Kind, from source, to *store.Store) *stream {
@@ -96,6 +98,20 @@ func (s *stream) syncing(listing bool) {
 	})
 }
 
+// tell lets other replicas know the state of the stream. The next change tells what this one cannot.
+func (s *stream) tell(ctx context.Context) {
+	status := s.Status()
+	text, err := json.Marshal(status)
+	if err != nil || s.target == nil || string(text) == s.told {
+		return
+	}
+	if err := s.store.Tell(ctx, s.target, status); err != nil {
+		klog.V(2).InfoS("The state of a stream is not known to other replicas", "cluster", s.cluster, "resource", s.resource, "err", err)
+		return
+	}
+	s.told = string(text)
+}
+
 // retries are the pauses after failures.
 func retries() *wait.Backoff {
 	return &wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 6, Cap: time.Minute}
@@ -123,6 +139,7 @@ func (s *stream) run(ctx context.Context) {
 			}
 		default:
 			s.fail(err)
+			s.tell(ctx)
 		}
 		if time.Since(began) > time.Minute {
 			pauses = retries()
@@ -196,6 +213,7 @@ func (s *stream) copy(ctx context.Context) error {
 // list copies all objects, removes others, and goes on to watch.
 func (s *stream) list(ctx context.Context) error {
 	s.syncing(true)
+	s.tell(ctx)
 	listing := time.Now().UnixNano()
 	err := s.follow(ctx, true, listing)
 	if !noStreamingList(err) {
@@ -214,6 +232,7 @@ func (s *stream) listed(ctx context.Context, listing int64, resourceVersion stri
 	}
 	s.target.Listed, s.target.ResourceVersion = true, resourceVersion
 	s.syncing(false)
+	s.tell(ctx)
 	return nil
 }
 
@@ -263,6 +282,7 @@ func (s *stream) follow(ctx context.Context, initial bool, listing int64) error 
 	}()
 	if !initial {
 		s.syncing(false)
+		s.tell(ctx)
 	}
 	if err := s.writeAll(ctx, events, listing); err != nil {
 		cancel()
@@ -376,6 +396,7 @@ func (s *stream) write(ctx context.Context, batch store.Batch) error {
 		err := s.keepTrying(ctx, func() error { return s.store.Write(ctx, s.target, alone) })
 		if store.IsRefused(err) {
 			s.refused(change, err)
+			s.tell(ctx)
 		} else if err != nil {
 			return err
 		}

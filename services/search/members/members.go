@@ -26,6 +26,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/hub"
 	"github.com/tripod-k8s/tripod/services/search/member"
+	"github.com/tripod-k8s/tripod/services/search/shards"
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
 )
@@ -42,11 +43,14 @@ const interval = 2 * time.Second
 type Members struct {
 	hub    string
 	store  *store.Store
+	shards *shards.Shards
 	client dynamic.Interface
 
 	clusters, resources informers.GenericInformer
 	credentials         credentials
 	running             map[string]*running
+	// unknown are clusters in the store that had no PediaCluster when forget last looked.
+	unknown map[string]bool
 }
 
 // running is a member that runs until end is called.
@@ -72,10 +76,10 @@ type Options struct {
 }
 
 // New returns the members that the PediaClusters of a cluster name.
-func New(client dynamic.Interface, o Options, to *store.Store) *Members {
+func New(client dynamic.Interface, o Options, to *store.Store, share *shards.Shards) *Members {
 	factory := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
 	return &Members{
-		hub: o.Hub, store: to, client: client, running: map[string]*running{},
+		hub: o.Hub, store: to, shards: share, client: client, running: map[string]*running{},
 		clusters: factory.ForResource(clusters), resources: factory.ForResource(resources),
 		credentials: credentials{objects: hub.New(client, func() {}), namespace: o.SecretNamespace},
 	}
@@ -96,28 +100,29 @@ func (m *Members) Run(ctx context.Context) {
 	if wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, known) != nil {
 		return
 	}
-	m.forget(ctx)
+	group.StartWithContext(ctx, func(ctx context.Context) { wait.UntilWithContext(ctx, m.forget, forgetInterval) })
 	wait.UntilWithContext(ctx, m.reconcile, interval)
 }
 
-// forget removes clusters whose PediaCluster was removed before this process.
+// forgetInterval is how often search looks for clusters that nobody has removed, because the replica that should is gone.
+const forgetInterval = 20 * time.Second
+
+// forget removes clusters whose PediaCluster is gone. It looks twice, because another replica may have heard of a new one before this one.
 func (m *Members) forget(ctx context.Context) {
-	known := func(ctx context.Context) (bool, error) {
-		names, err := m.store.Clusters(ctx)
-		for _, name := range names {
-			if _, missing := m.clusters.Lister().Get(name); name == m.hub || !apierrors.IsNotFound(missing) {
-				continue
-			}
-			if err == nil {
-				err = m.store.RemoveCluster(ctx, name)
-			}
+	names, err := m.store.Clusters(ctx)
+	unknown := map[string]bool{}
+	for _, name := range names {
+		if _, missing := m.clusters.Lister().Get(name); name == m.hub || !apierrors.IsNotFound(missing) || !m.shards.Mine(name) {
+			continue
 		}
-		if err != nil {
-			klog.ErrorS(err, "Cannot remove clusters that are not searched any more")
+		if unknown[name] = true; m.unknown[name] && err == nil {
+			err = m.store.RemoveCluster(ctx, name)
 		}
-		return err == nil, nil
 	}
-	wait.PollUntilContextCancel(ctx, interval, true, known) //nolint:errcheck // the context ends everything
+	m.unknown = unknown
+	if err != nil && ctx.Err() == nil {
+		klog.ErrorS(err, "Cannot remove clusters that are not searched any more")
+	}
 }
 
 // reconcile makes members be what PediaClusters say, and tells their states.
@@ -141,7 +146,7 @@ func (m *Members) reconcile(ctx context.Context) {
 			continue
 		}
 		r.stop()
-		if name != m.hub {
+		if name != m.hub && m.shards.Mine(name) {
 			if err := m.store.RemoveCluster(ctx, name); err != nil {
 				klog.ErrorS(err, "Cannot remove a cluster", "cluster", name)
 				continue // the next time
@@ -204,7 +209,7 @@ func (m *Members) start(ctx context.Context, name string, r *running) {
 	}
 	if r.invalid == nil {
 		r.apiServer = config.Host
-		r.Member, r.invalid = member.New(name, config, rulesOf(&r.spec, r.shared), m.store)
+		r.Member, r.invalid = member.New(name, config, rulesOf(&r.spec, r.shared), m.store, m.shards)
 	}
 	if r.invalid != nil {
 		return
@@ -230,10 +235,25 @@ func (m *Members) stop() {
 	}
 }
 
-// tell writes the status of a cluster if it has changed.
+// tell writes the status of a cluster if it has changed. One replica does that for all that copy the cluster.
 func (m *Members) tell(ctx context.Context, cluster *v1alpha2.PediaCluster) {
+	if !m.shards.Mine(cluster.Name) {
+		return
+	}
 	r := m.running[cluster.Name]
-	status := statusOf(cluster.Status, cluster.Generation, r.apiServer, r.invalid, r.Member)
+	var health member.Health
+	var streams []member.Status
+	if r.Member != nil {
+		health, streams = r.Status()
+		if !m.shards.Alone() {
+			var err error
+			if streams, err = member.Told(ctx, m.store, cluster.Name); err != nil {
+				klog.V(2).InfoS("The state of a cluster is not known", "cluster", cluster.Name, "err", err)
+				return
+			}
+		}
+	}
+	status := statusOf(cluster.Status, cluster.Generation, r.apiServer, r.invalid, health, streams)
 	if equality.Semantic.DeepEqual(status, cluster.Status) {
 		return
 	}

@@ -72,13 +72,11 @@ func TestTheStatusOfACluster(t *testing.T) {
 		}
 		return all
 	}
-	wrong := statusOf(v1alpha2.ClusterStatus{}, 3, "https://host", errors.New("no"), nil)
+	wrong := statusOf(v1alpha2.ClusterStatus{}, 3, "https://host", errors.New("no"), member.Health{}, nil)
 	assert.Equal(t, map[string]string{"Validated": "False InvalidConfig", "SynchroRunning": "False Shutdown", "ClusterHealthy": "False MonitorStop", "Ready": "False NotReady"}, reasons(wrong))
 	assert.Equal(t, "no", meta.FindStatusCondition(wrong.Conditions, v1alpha2.Validated).Message)
 
-	m, err := member.New("east", &rest.Config{Host: "https://host"}, member.Everything, nil)
-	require.NoError(t, err)
-	young := statusOf(wrong, 3, "https://host", nil, m)
+	young := statusOf(wrong, 3, "https://host", nil, member.Health{}, nil)
 	assert.Equal(t, map[string]string{"Validated": "True Validated", "SynchroRunning": "False Pending", "ClusterHealthy": "False NotReachable", "Ready": "False NotReady"}, reasons(young))
 	assert.Equal(t, "https://host", young.APIServer)
 }

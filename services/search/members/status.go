@@ -21,8 +21,8 @@ import (
 // maxMessage bounds what a condition tells of an error.
 const maxMessage = 1024
 
-// statusOf returns the status of a cluster. old is the one before, invalid is what is wrong with its spec, and m is nil then.
-func statusOf(old v1alpha2.ClusterStatus, generation int64, apiServer string, invalid error, m *member.Member) v1alpha2.ClusterStatus {
+// statusOf returns the status of a cluster. old is the one before. If something is wrong with its spec, that is invalid, and nothing is copied.
+func statusOf(old v1alpha2.ClusterStatus, generation int64, apiServer string, invalid error, health member.Health, streams []member.Status) v1alpha2.ClusterStatus {
 	status := v1alpha2.ClusterStatus{APIServer: apiServer, Version: old.Version, Conditions: slices.Clone(old.Conditions)}
 	set := func(kind string, ok bool, reason, message string) {
 		is := metav1.ConditionFalse
@@ -40,7 +40,6 @@ func statusOf(old v1alpha2.ClusterStatus, generation int64, apiServer string, in
 		set(v1alpha2.Ready, false, "NotReady", invalid.Error())
 		return status
 	}
-	health, streams := m.Status()
 	status.Version, status.SyncResources = cmp.Or(health.Version, old.Version), groupsOf(streams)
 	set(v1alpha2.Validated, true, "Validated", "")
 	trouble := troubleOf(streams)

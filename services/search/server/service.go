@@ -29,6 +29,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/member"
 	"github.com/tripod-k8s/tripod/services/search/members"
 	"github.com/tripod-k8s/tripod/services/search/policies"
+	"github.com/tripod-k8s/tripod/services/search/shards"
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/v1beta1"
 )
@@ -157,10 +158,13 @@ func (s *search) start(ctx context.Context, e *apiservice.Environment) error {
 		go s.migrate(ctx)
 		return nil
 	}
+	share, err := shards.New(s.store, shards.Standard)
+	if err != nil {
+		return err
+	}
 	var hub *member.Member
 	if s.members.Hub != "" {
-		var err error
-		if hub, err = member.New(s.members.Hub, e.Cluster, member.Everything, s.store); err != nil {
+		if hub, err = member.New(s.members.Hub, e.Cluster, member.Everything, s.store, share); err != nil {
 			return err
 		}
 	}
@@ -179,6 +183,7 @@ func (s *search) start(ctx context.Context, e *apiservice.Environment) error {
 			return
 		}
 		var group wait.Group
+		group.StartWithContext(ctx, share.Run)
 		if hub != nil {
 			group.StartWithContext(ctx, hub.Run)
 		}
@@ -186,7 +191,7 @@ func (s *search) start(ctx context.Context, e *apiservice.Environment) error {
 		group.StartWithContext(ctx, s.forgetEvents)
 		define(ctx, client)
 		group.StartWithContext(ctx, policies.New(client, questions).Run)
-		members.New(client, s.members, s.store).Run(ctx)
+		members.New(client, s.members, s.store, share).Run(ctx)
 		group.Wait()
 	}()
 	return nil

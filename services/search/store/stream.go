@@ -132,6 +132,7 @@ func (t *transaction) removeStream(ctx context.Context, id, clusterID, kindID in
 	statements = append(statements,
 		t.sql("DELETE FROM events WHERE cluster_id = ? AND EXISTS (SELECT 1 FROM kinds k WHERE k.id = ? AND k.resource = ?)", clusterID, kindID, InvolvedEvents.Resource),
 		t.sql("DELETE FROM objects WHERE cluster_id = ? AND kind_id = ?", clusterID, kindID),
+		t.sql("DELETE FROM stream_states WHERE stream_id = ?", id),
 		t.sql("DELETE FROM streams WHERE id = ?", id))
 	return t.all(ctx, statements...)
 }

@@ -220,6 +220,6 @@ func TestMigration(t *testing.T) {
 		_, err := first.write.Exec("INSERT INTO schema_version (version) VALUES (99)")
 		require.NoError(t, err)
 		assert.EqualError(t, first.Migrate(t.Context()),
-			"the database has schema 99, and this program knows schemas up to 2: use the version of tripod-search that wrote it, or a newer one")
+			"the database has schema 99, and this program knows schemas up to 3: use the version of tripod-search that wrote it, or a newer one")
 	})
 }

@@ -1,0 +1,85 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// Beat notes that a replica is alive. It returns a number for each replica, which grows with each of its beats. So nobody has to compare clocks.
+func (s *Store) Beat(ctx context.Context, replica string) (beats map[string]int64, err error) {
+	beats = map[string]int64{}
+	err = s.within(ctx, func(t *transaction) error {
+		known, err := t.exec(ctx, t.sql("UPDATE replicas SET beat = beat + 1 WHERE name = ?", replica))
+		if err == nil && known == 0 {
+			_, err = t.exec(ctx, t.sql("INSERT INTO replicas (name, beat) VALUES (?, 1)", replica))
+		}
+		if err != nil {
+			return err
+		}
+		return t.each(ctx, t.sql("SELECT name, beat FROM replicas"), func(scan func(...any) error) error {
+			var name string
+			var beat int64
+			err := scan(&name, &beat)
+			beats[name] = beat
+			return err
+		})
+	})
+	return beats, err
+}
+
+// RemoveReplicas removes replicas that are gone.
+func (s *Store) RemoveReplicas(ctx context.Context, names ...string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	return s.within(ctx, func(t *transaction) error {
+		_, err := t.exec(ctx, list(t.sql("DELETE FROM replicas WHERE name IN "), names))
+		return err
+	})
+}
+
+// Tell keeps what the writer of a stream says about it, in JSON, for other replicas. It returns ErrFenced if another replica has opened the stream since.
+func (s *Store) Tell(ctx context.Context, stream *Stream, state any) error {
+	text, err := json.Marshal(state)
+	if err != nil {
+		return err
+	}
+	return s.within(ctx, func(t *transaction) error {
+		held, err := t.exec(ctx, t.sql("UPDATE streams SET epoch = epoch WHERE id = ? AND epoch = ?", stream.id, stream.epoch))
+		if err == nil && held == 0 {
+			err = ErrFenced
+		}
+		if err != nil {
+			return err
+		}
+		return t.all(ctx,
+			t.sql("DELETE FROM stream_states WHERE stream_id = ?", stream.id),
+			t.sql("INSERT INTO stream_states (stream_id, state) VALUES (?, ?)", stream.id, string(text)))
+	})
+}
+
+// Told is what the writer of a stream has said about it.
+type Told struct {
+	Kind Kind
+	// State is what Tell was given, in JSON.
+	State []byte
+}
+
+// Told returns what the writers of a cluster's streams have said about them, in the order of their resources.
+func (s *Store) Told(ctx context.Context, cluster string) (all []Told, err error) {
+	err = s.reading(ctx, func(t *transaction) error {
+		find := t.sql(`SELECT k.api_group, k.version, k.resource, k.kind, k.namespaced, w.state
+FROM streams s JOIN clusters c ON c.id = s.cluster_id JOIN kinds k ON k.id = s.kind_id JOIN stream_states w ON w.stream_id = s.id
+WHERE c.name = ? ORDER BY k.api_group, k.resource, k.version`, cluster)
+		return t.each(ctx, find, func(scan func(...any) error) error {
+			var one Told
+			err := scan(&one.Kind.Group, &one.Kind.Version, &one.Kind.Resource, &one.Kind.Name, &one.Kind.Namespaced, &one.State)
+			all = append(all, one)
+			return err
+		})
+	})
+	return all, err
+}

@@ -1,0 +1,52 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestReplicasSeeEachOther(t *testing.T) {
+	each(t, func(t *testing.T, s *Store) {
+		for _, replica := range []string{"a", "b", "a"} {
+			_, err := s.Beat(t.Context(), replica)
+			require.NoError(t, err)
+		}
+		beats, err := s.Beat(t.Context(), "b")
+		require.NoError(t, err)
+		assert.Equal(t, map[string]int64{"a": 2, "b": 2}, beats)
+		require.NoError(t, s.RemoveReplicas(t.Context(), "a", "c"))
+		beats, err = s.Beat(t.Context(), "b")
+		require.NoError(t, err)
+		assert.Equal(t, map[string]int64{"b": 3}, beats)
+	})
+}
+
+func TestOthersKnowWhatAWriterTells(t *testing.T) {
+	each(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		former, other := openStream(t, s, "one", pods), openStream(t, s, "one", nodes)
+		require.NoError(t, s.Tell(ctx, former, "early"))
+		require.NoError(t, s.Tell(ctx, other, "well"))
+		now := openStream(t, s, "one", pods)
+		require.NoError(t, s.Tell(ctx, now, "late"))
+		require.NoError(t, s.Tell(ctx, now, "later"))
+		require.ErrorIs(t, s.Tell(ctx, former, "wrong"), ErrFenced)
+		told := func() map[string]string {
+			all, err := s.Told(ctx, "one")
+			require.NoError(t, err)
+			states := map[string]string{}
+			for _, one := range all {
+				states[one.Kind.Resource+" "+one.Kind.Name] = string(one.State)
+			}
+			return states
+		}
+		assert.Equal(t, map[string]string{"nodes Node": `"well"`, "pods Pod": `"later"`}, told())
+		require.NoError(t, s.CloseStream(ctx, other))
+		assert.Equal(t, map[string]string{"pods Pod": `"later"`}, told())
+	})
+}
