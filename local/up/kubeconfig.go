@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/tripod-k8s/tripod/internal/certs"
 	"github.com/tripod-k8s/tripod/internal/service/atomicfile"
@@ -43,12 +44,9 @@ func writeKubeconfig(path, server string, store *certs.Store) error {
 // withFormerEntries returns a kubeconfig and what the file that it replaces has besides, such as the clusters of `tripod search kubeconfig`. Clusters below
 // the address of the former server are below the new one then.
 func withFormerEntries(data []byte, path string) ([]byte, error) {
-	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+	all := ownKubeconfig(path)
+	if all == nil {
 		return data, nil
-	}
-	all, err := clientcmd.LoadFromFile(path)
-	if err != nil || all.Clusters[contextName] == nil {
-		return data, nil // it is not one of ours
 	}
 	own, err := clientcmd.Load(data)
 	if err != nil {
@@ -65,4 +63,17 @@ func withFormerEntries(data []byte, path string) ([]byte, error) {
 	maps.Copy(all.Contexts, own.Contexts)
 	all.CurrentContext = own.CurrentContext
 	return clientcmd.Write(*all)
+}
+
+// ownKubeconfig reads a kubeconfig that `tripod up` has written. It returns nil where the file is missing, unreadable or not such a kubeconfig.
+func ownKubeconfig(path string) *clientcmdapi.Config {
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	config, err := clientcmd.LoadFromFile(path)
+	if err != nil || config.Clusters[contextName] == nil {
+		return nil
+	}
+	return config
 }

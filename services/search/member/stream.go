@@ -98,7 +98,7 @@ func (s *stream) syncing(listing bool) {
 	})
 }
 
-// tell lets other replicas know the state of the stream. The next change tells what this one cannot.
+// tell lets other replicas know the state of the stream. What it cannot tell now, it tells with the next batch.
 func (s *stream) tell(ctx context.Context) {
 	status := s.Status()
 	text, err := json.Marshal(status)
@@ -348,6 +348,7 @@ func (s *stream) writeAll(ctx context.Context, events <-chan read, listing int64
 		err := s.write(ctx, batch)
 		if err == nil && batch.ResourceVersion != "" {
 			s.target.ResourceVersion = batch.ResourceVersion
+			s.tell(ctx)
 		}
 		batch = store.Batch{}
 		return err

@@ -12,11 +12,8 @@ import (
 func (s *Store) Beat(ctx context.Context, replica string) (beats map[string]int64, err error) {
 	beats = map[string]int64{}
 	err = s.within(ctx, func(t *transaction) error {
-		known, err := t.exec(ctx, t.sql("UPDATE replicas SET beat = beat + 1 WHERE name = ?", replica))
-		if err == nil && known == 0 {
-			_, err = t.exec(ctx, t.sql("INSERT INTO replicas (name, beat) VALUES (?, 1)", replica))
-		}
-		if err != nil {
+		beat := t.sql("INSERT INTO replicas (name, beat) VALUES (?, 1)"+t.onConflict("name")+"beat = replicas.beat + 1", replica)
+		if _, err := t.exec(ctx, beat); err != nil {
 			return err
 		}
 		return t.each(ctx, t.sql("SELECT name, beat FROM replicas"), func(scan func(...any) error) error {
@@ -55,10 +52,21 @@ func (s *Store) Tell(ctx context.Context, stream *Stream, state any) error {
 		if err != nil {
 			return err
 		}
-		return t.all(ctx,
-			t.sql("DELETE FROM stream_states WHERE stream_id = ?", stream.id),
-			t.sql("INSERT INTO stream_states (stream_id, state) VALUES (?, ?)", stream.id, string(text)))
+		value := "excluded.state"
+		if t.dialect == mysqlFamily {
+			value = "VALUES(state)"
+		}
+		_, err = t.exec(ctx, t.sql("INSERT INTO stream_states (stream_id, state) VALUES (?, ?)"+t.onConflict("stream_id")+"state = "+value, stream.id, string(text)))
+		return err
 	})
+}
+
+// onConflict returns what an INSERT does if there is a row with this key. InnoDB locks more where a row is looked for first, and may then deadlock.
+func (d dialect) onConflict(key string) string {
+	if d == mysqlFamily {
+		return " ON DUPLICATE KEY UPDATE "
+	}
+	return " ON CONFLICT (" + key + ") DO UPDATE SET "
 }
 
 // Told is what the writer of a stream has said about it.

@@ -4,6 +4,9 @@
 package store
 
 import (
+	"context"
+	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -23,6 +26,25 @@ func TestReplicasSeeEachOther(t *testing.T) {
 		beats, err = s.Beat(t.Context(), "b")
 		require.NoError(t, err)
 		assert.Equal(t, map[string]int64{"b": 3}, beats)
+	})
+}
+
+// TestManyTellAtOnce holds that nobody fails because others tell, or beat for the first time, at the same time.
+func TestManyTellAtOnce(t *testing.T) {
+	each(t, func(t *testing.T, s *Store) {
+		var group sync.WaitGroup
+		for i := range 20 {
+			cluster := strconv.Itoa(i)
+			stream := openStream(t, s, cluster, pods)
+			group.Go(func() {
+				_, err := s.Beat(context.Background(), cluster)
+				assert.NoError(t, err)
+				for range 10 {
+					assert.NoError(t, s.Tell(context.Background(), stream, "well"))
+				}
+			})
+		}
+		group.Wait()
 	})
 }
 

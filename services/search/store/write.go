@@ -308,10 +308,7 @@ func (d dialect) replace(columns []string) string {
 			sets = append(sets, column+" = excluded."+column)
 		}
 	}
-	if d == mysqlFamily {
-		return " ON DUPLICATE KEY UPDATE " + strings.Join(sets, ", ")
-	}
-	return " ON CONFLICT (id) DO UPDATE SET " + strings.Join(sets, ", ")
+	return d.onConflict("id") + strings.Join(sets, ", ")
 }
 
 func (t *transaction) insert(ctx context.Context, table string, columns []string, rows [][]any, end string) error {
