@@ -101,14 +101,19 @@ var dryRuns = []step{
 
 // subresources are requests for one widget in all ways in which it changes.
 var subresources = []step{
-	post(widgets, widget(`{name: a, labels: {again: "yes", warn: "yes"}}`, "{replicas: 1}")),
-	patch(widgets+"/a", "{spec: {color: red}}"),
-	patch(widgets+"/a/status", "{status: {replicas: 1}}"),
-	apply(widgets+"/a", widget("{name: a}", "{color: green}")),
-	patch(widgets+"/a/scale", "{spec: {replicas: 2}}"),
+	post(widgets, widget(`{name: a, labels: {again: "yes", warn: "yes"}}`, "{replicas: 1}")), cached,
+	patch(widgets+"/a", "{spec: {color: red}}"), cached,
+	patch(widgets+"/a/status", "{status: {replicas: 1}}"), cached,
+	apply(widgets+"/a", widget("{name: a}", "{color: green}")), cached,
+	patch(widgets+"/a/scale", "{spec: {replicas: 2}}"), cached,
 	get(widgets + "/a"),
 	del(widgets + "/a"),
 }
+
+// cached waits until the watch cache has the last change of widget a, as a consistent list does (KEP-2340). An update
+// starts with the object of the watch cache. While that is older than etcd's, the API server asks the webhooks for
+// nothing and then once more (GuaranteedUpdate in k8s.io/apiserver/pkg/storage/cacher): how often depends on time.
+var cached = get(widgets + "?fieldSelector=metadata.name=a")
 
 func TestWebhooksForDefinitions(t *testing.T) {
 	t.Parallel()
