@@ -40,6 +40,7 @@ func newRootCommand() *cobra.Command {
 		newCheckCommand(),
 		newKubectlCommand(),
 		newKubeAPIServerCommand(),
+		newStaticPodsCommand(),
 		newCertsCommand(),
 		newEtcdCommand(),
 		newMigrateCommand(),

@@ -122,7 +122,7 @@ func sections() cliflag.NamedFlagSets {
 func (s *plan) derivedFlags(known *catalog) map[serviceName][]string {
 	derived := map[serviceName][]string{}
 	for _, to := range services {
-		for _, arg := range s.arguments(to, known, genericoptions.CertKey{}, "") {
+		for _, arg := range s.arguments(to, known, genericoptions.CertKey{}, nil) {
 			name, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
 			derived[to] = append(derived[to], name)
 		}

@@ -43,7 +43,7 @@ func FuzzArguments(f *testing.F) {
 				}
 				rest = rest[at+1:]
 			}
-			for i, argument := range s.arguments(to, known, genericoptions.CertKey{}, "socket")[:len(routed)] {
+			for i, argument := range s.arguments(to, known, genericoptions.CertKey{}, throughSocket("socket"))[:len(routed)] {
 				require.Equal(t, routed[i].String(), argument)
 			}
 		}

@@ -68,9 +68,9 @@ func newPlan(given []flagValue, o options.CompletedOptions) (*plan, error) {
 	return s, err
 }
 
-// arguments returns the arguments of a service, except those by which the services find and trust each other. auditSocket is the
-// socket of the writer of the audit log.
-func (s *plan) arguments(to serviceName, known *catalog, certificate genericoptions.CertKey, auditSocket string) []string {
+// arguments returns the arguments of a service, except those by which the services find and trust each other. auditLog are the flags of its
+// audit log, if there is one.
+func (s *plan) arguments(to serviceName, known *catalog, certificate genericoptions.CertKey, auditLog []flagValue) []string {
 	flags := known.route(to, s.given)
 	flags = append(flags, flagValue{"advertise-address", s.advertiseAddress.String()})
 	switch to {
@@ -86,7 +86,7 @@ func (s *plan) arguments(to serviceName, known *catalog, certificate genericopti
 		flags = append(flags, s.shutdown()...)
 	}
 	if s.auditLog.Path != "" {
-		flags = append(flags, flagValue{auditlog.Flag, auditSocket})
+		flags = append(flags, auditLog...)
 	}
 	flags = append(flags, s.gates...)
 
@@ -96,6 +96,9 @@ func (s *plan) arguments(to serviceName, known *catalog, certificate genericopti
 	}
 	return args
 }
+
+// throughSocket are the flags of an audit log that another process writes.
+func throughSocket(socket string) []flagValue { return []flagValue{{auditlog.Flag, socket}} }
 
 // public are the flags of the public endpoint.
 func public(certificate genericoptions.CertKey) []flagValue {

@@ -37,7 +37,7 @@ func argumentsOf(t *testing.T, args []string, change func(*plan)) map[serviceNam
 	known := newCatalog()
 	result := map[serviceName][]string{}
 	for _, to := range services {
-		result[to] = s.arguments(to, known, genericoptions.CertKey{CertFile: "public.crt", KeyFile: "public.key"}, "audit.sock")
+		result[to] = s.arguments(to, known, genericoptions.CertKey{CertFile: "public.crt", KeyFile: "public.key"}, throughSocket("audit.sock"))
 	}
 	return result
 }

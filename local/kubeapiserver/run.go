@@ -125,7 +125,7 @@ func (s *plan) processes(
 		if all[name], err = replicas.NewReplica(string(name), string(name)); err != nil {
 			return nil, err
 		}
-		args[name] = s.arguments(name, known, certificate, auditSocket(dir))
+		args[name] = s.arguments(name, known, certificate, throughSocket(auditSocket(dir)))
 	}
 	url := "https://" + net.JoinHostPort(replicas.ClientAddress(s.bindAddress).String(), strconv.Itoa(s.securePort))
 	backends := addresses.Backends{

@@ -37,7 +37,7 @@ func NewServices(store *certs.Store, further map[string]string) (*Services, erro
 	}
 	maps.Copy(s.binaries, further)
 	s.further = slices.Sorted(maps.Keys(further))
-	return s, ensureTrust(store, s.further...)
+	return s, EnsureTrust(store, s.further...)
 }
 
 // Core returns the process of a replica of core, which finds the aggregator by a file (see package addresses). Clients reach it through the
@@ -77,21 +77,10 @@ func (s *Services) process(r *Replica, url string, args []string) process.Proces
 
 // common returns the flags for the identity of a service among the services, and for its probes.
 func (s *Services) common(r *Replica) []string {
-	return []string{
-		"--service-ca-file=" + s.store.CertFile(serviceCA),
-		"--service-cert-file=" + s.store.CertFile(CertificateOf(r.Service)),
-		"--service-key-file=" + s.store.KeyFile(CertificateOf(r.Service)),
-		"--probe-bind-address=" + r.probes.Address(),
-	}
+	return append(TrustFlags(s.store, r.Service), "--probe-bind-address="+r.probes.Address())
 }
 
 // serving returns the flags of a service that only the other services reach.
 func (s *Services) serving(r *Replica) []string {
-	return append(s.common(r),
-		"--bind-address=127.0.0.1",
-		"--secure-port="+r.serving.Number(),
-		"--grpc-bind-address="+r.grpc.Address(),
-		"--tls-cert-file="+s.store.CertFile(CertificateOf(r.Service)),
-		"--tls-private-key-file="+s.store.KeyFile(CertificateOf(r.Service)),
-	)
+	return append(s.common(r), ServingFlags(s.store, r.Service, r.serving.Number(), r.grpc.Address())...)
 }

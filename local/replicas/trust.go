@@ -33,8 +33,8 @@ func CertificateOf(service string) string {
 	return "api-service-" + service
 }
 
-// ensureTrust creates or renews the certificates by which the services trust each other.
-func ensureTrust(store *certs.Store, further ...string) error {
+// EnsureTrust creates or renews the certificates by which the services trust each other.
+func EnsureTrust(store *certs.Store, further ...string) error {
 	ca, err := store.Authority(serviceCA, "tripod-service-ca")
 	if err != nil {
 		return err
@@ -53,8 +53,29 @@ func ensureTrust(store *certs.Store, further ...string) error {
 	return nil
 }
 
+// TrustFlags returns the flags of a service for the certificates of [EnsureTrust].
+func TrustFlags(store *certs.Store, service string) []string {
+	return []string{
+		"--service-ca-file=" + store.CertFile(serviceCA),
+		"--service-cert-file=" + store.CertFile(CertificateOf(service)),
+		"--service-key-file=" + store.KeyFile(CertificateOf(service)),
+	}
+}
+
+// ServingFlags returns the flags of a service that only the other services on this machine reach: at a port of 127.0.0.1, and at the address of
+// its gRPC server.
+func ServingFlags(store *certs.Store, service, port, grpc string) []string {
+	return []string{
+		"--bind-address=127.0.0.1",
+		"--secure-port=" + port,
+		"--grpc-bind-address=" + grpc,
+		"--tls-cert-file=" + store.CertFile(CertificateOf(service)),
+		"--tls-private-key-file=" + store.KeyFile(CertificateOf(service)),
+	}
+}
+
 // Renew creates or renews the certificates by which the services trust each other. The services reload them by themselves.
-func (s *Services) Renew() error { return ensureTrust(s.store, s.further...) }
+func (s *Services) Renew() error { return EnsureTrust(s.store, s.further...) }
 
 // ClientTLS returns the configuration of a client that trusts the servers of a certificate authority and has a certificate. Both are names
 // in the store. The client reads the certificate again for every connection.

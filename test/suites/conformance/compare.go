@@ -7,13 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
-	"strings"
-	"time"
 
+	"github.com/tripod-k8s/tripod/test/framework/e2esuite"
 	"github.com/tripod-k8s/tripod/test/framework/stockcache"
 )
 
@@ -24,9 +22,8 @@ const (
 )
 
 const (
-	cacheDir      = "bin/conformance"
-	stockBinary   = "bin/test-assets/kube-apiserver"
-	failureLength = 600
+	cacheDir    = "bin/conformance"
+	stockBinary = "bin/test-assets/kube-apiserver"
 )
 
 // compareClusters runs the specs of the list on Tripod, and on stock if its results are unknown.
@@ -52,21 +49,21 @@ func compareClusters(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	onTripod, err := resultsOf(ctx, o, tripod, wanted, func(string, results) error { return nil })
+	onTripod, err := resultsOf(ctx, o, tripod, wanted, func(string, e2esuite.Results) error { return nil })
 	if err != nil {
 		return err
 	}
-	if differ := report(os.Stdout, onStock, onTripod); differ > 0 {
+	if differ := e2esuite.Compare(os.Stdout, "Tripod", onStock, onTripod); differ > 0 {
 		return errDiffers
 	}
 	return nil
 }
 
 // stockResults returns the results of stock. It runs the specs whose results are unknown.
-func stockResults(ctx context.Context, o *options, known *stockcache.Cache, wanted map[string][]string) (results, error) {
-	all, unknown := results{}, map[string][]string{}
+func stockResults(ctx context.Context, o *options, known *stockcache.Cache, wanted map[string][]string) (e2esuite.Results, error) {
+	all, unknown := e2esuite.Results{}, map[string][]string{}
 	for group, specs := range wanted {
-		var found results
+		var found e2esuite.Results
 		isKnown, err := known.Get(specs, &found)
 		if err != nil {
 			return nil, err
@@ -76,7 +73,7 @@ func stockResults(ctx context.Context, o *options, known *stockcache.Cache, want
 		}
 		maps.Copy(all, found)
 	}
-	found, err := resultsOf(ctx, o, stock, unknown, func(group string, found results) error {
+	found, err := resultsOf(ctx, o, stock, unknown, func(group string, found e2esuite.Results) error {
 		return known.Put(unknown[group], found)
 	})
 	maps.Copy(all, found)
@@ -85,19 +82,19 @@ func stockResults(ctx context.Context, o *options, known *stockcache.Cache, want
 
 // resultsOf runs the specs, a group at a time, and calls done with the results of each.
 func resultsOf(
-	ctx context.Context, o *options, name string, wanted map[string][]string, done func(string, results) error,
-) (_ results, err error) {
+	ctx context.Context, o *options, name string, wanted map[string][]string, done func(string, e2esuite.Results) error,
+) (_ e2esuite.Results, err error) {
 	if len(wanted) == 0 {
-		return results{}, nil
+		return e2esuite.Results{}, nil
 	}
 	c, err := startCluster(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	all := results{}
+	all := e2esuite.Results{}
 	for _, group := range slices.Sorted(maps.Keys(wanted)) {
-		found, err := c.run(ctx, run{group: group, focus: exactly(wanted[group]), procs: o.procs, attempts: 2, timeout: o.timeout})
+		found, err := c.run(ctx, e2esuite.Run{Name: group, Focus: e2esuite.Exactly(wanted[group]), Procs: o.procs, Attempts: 2, Timeout: o.timeout})
 		if err != nil {
 			return nil, err
 		}
@@ -112,41 +109,4 @@ func resultsOf(
 		maps.Copy(all, found)
 	}
 	return all, nil
-}
-
-// report prints the counts and every difference. It returns how many specs pass only on stock.
-func report(output io.Writer, onStock, onTripod results) int {
-	var stockOnly []string
-	for _, spec := range slices.Sorted(maps.Keys(onStock)) {
-		theirs, ours := onStock[spec], onTripod[spec]
-		switch {
-		case theirs.passed() && !ours.passed():
-			stockOnly = append(stockOnly, spec)
-			fmt.Fprintf(output, "\npasses on stock, %s on Tripod: %s\n  %s\n", ours.State, spec, short(ours.Failure))
-		case !theirs.passed() && ours.passed():
-			fmt.Fprintf(output, "\npasses on Tripod, %s on stock: %s\n  %s\n", theirs.State, spec, short(theirs.Failure))
-		case theirs.Attempts != ours.Attempts:
-			fmt.Fprintf(output, "\nattempts %d on stock, %d on Tripod: %s\n", theirs.Attempts, ours.Attempts, spec)
-		}
-	}
-	fmt.Fprintf(output, "\nstock:  %d of %d specs pass, %s\n", onStock.count(), len(onStock), onStock.took())
-	fmt.Fprintf(output, "Tripod: %d of %d specs pass, %s\n", onTripod.count(), len(onTripod), onTripod.took())
-	return len(stockOnly)
-}
-
-// took returns the sum of the times of all specs.
-func (r results) took() time.Duration {
-	var sum time.Duration
-	for _, one := range r {
-		sum += one.Took
-	}
-	return sum.Round(time.Second)
-}
-
-// short returns the beginning of a failure, indented.
-func short(failure string) string {
-	if len(failure) > failureLength {
-		failure = failure[:failureLength] + "..."
-	}
-	return strings.ReplaceAll(failure, "\n", "\n  ")
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/onsi/ginkgo/v2/types"
 
+	"github.com/tripod-k8s/tripod/test/framework/e2esuite"
 	"github.com/tripod-k8s/tripod/test/framework/stockcache"
 )
 
@@ -32,15 +33,15 @@ func refresh(ctx context.Context, o *options) (err error) {
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
 	for _, group := range o.groups {
-		found, err := c.run(ctx, run{
-			group: group, focus: `\[` + group + `\].*(` + o.focus.String() + `).*\[Conformance\]`,
-			procs: o.procs, attempts: 1, timeout: o.timeout,
+		found, err := c.run(ctx, e2esuite.Run{
+			Name: group, Focus: `\[` + group + `\].*(` + o.focus.String() + `).*\[Conformance\]`,
+			Procs: o.procs, Attempts: 1, Timeout: o.timeout,
 		})
 		if err != nil {
 			return err
 		}
 		ran := slices.Collect(maps.Keys(found))
-		maps.DeleteFunc(found, func(_ string, r result) bool { return r.State != types.SpecStatePassed || r.Attempts > 1 })
+		maps.DeleteFunc(found, func(_ string, r e2esuite.Result) bool { return r.State != types.SpecStatePassed || r.Attempts > 1 })
 		passed := slices.Collect(maps.Keys(found))
 		fmt.Printf("%s: %d of %d specs pass on stock\n", group, len(passed), len(ran))
 		if list = replaced(list, ran, passed); len(found) > 0 {

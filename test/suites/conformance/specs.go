@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/tripod-k8s/tripod/test/framework/e2esuite"
 )
 
 const listHeader = `# The conformance specs that pass on a stock kube-apiserver where no container really runs.
@@ -43,27 +45,11 @@ func writeList(path string, specs []string) error {
 func selected(specs []string, group string, focus *regexp.Regexp) []string {
 	var result []string
 	for _, spec := range specs {
-		if groupOf(spec) == group && focus.MatchString(spec) {
+		if e2esuite.GroupOf(spec) == group && focus.MatchString(spec) {
 			result = append(result, spec)
 		}
 	}
 	return result
-}
-
-// groupOf returns sig-apps for "[sig-apps] Deployment should ...".
-func groupOf(spec string) string {
-	group, _, _ := strings.Cut(strings.TrimPrefix(spec, "["), "]")
-	return group
-}
-
-// exactly returns a pattern for ginkgo that matches only these specs.
-func exactly(specs []string) string {
-	quoted := make([]string, 0, len(specs))
-	for _, spec := range specs {
-		quoted = append(quoted, regexp.QuoteMeta(spec))
-	}
-	// Ginkgo puts the name of the suite before the name of the spec.
-	return " (" + strings.Join(quoted, "|") + ")$"
 }
 
 // replaced returns the list in which the specs of a run are replaced by those that passed.
