@@ -157,6 +157,10 @@ conformance: build suite-assets ## Run the conformance specs of Kubernetes on st
 conformance-refresh: suite-assets ## Find the conformance specs that pass on stock, for a new version of Kubernetes; an hour.
 	go run ./test/suites/conformance -refresh $(CONFORMANCE_ARGS)
 
+.PHONY: conformance-cluster
+conformance-cluster: images suite-assets ## Run all conformance specs in a kind cluster, on stock and on Tripod; hours (CONFORMANCE_ARGS="-form drop-in -shard 1/6").
+	go run ./e2e/conformance $(CONFORMANCE_ARGS)
+
 .PHONY: kubectl-suite
 kubectl-suite: build suite-assets ## Run kubectl's own tests on stock, once, and on Tripod (KUBECTL_SUITE_ARGS="-only run_pod_tests").
 	go run ./test/suites/kubectl $(KUBECTL_SUITE_ARGS)

@@ -97,6 +97,9 @@ func ports(suffix string) (map[int32]int32, error) {
 	return all, nil
 }
 
+// Tag returns the tag of Tripod's images.
+func (e *Environment) Tag() string { return e.tag }
+
 func (e *Environment) load() error {
 	return progress.Step("load the images "+e.tag, func() error {
 		for _, name := range images {

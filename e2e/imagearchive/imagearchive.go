@@ -36,12 +36,19 @@ func Build(dir, name, pkg string) (string, error) {
 }
 
 // Write writes an image called name. Its only file is the program, which is also its entrypoint.
-func Write(archive, name, program string) (err error) {
+func Write(archive, name, program string) error { return write(archive, name, program, "/", user) }
+
+// WriteComponent writes an image of a component of the control plane, as kubeadm wants it: root runs it, and finds it in $PATH.
+func WriteComponent(archive, name, program string) error {
+	return write(archive, name, program, "/usr/local/bin/", "")
+}
+
+func write(archive, name, program, dir, user string) (err error) {
 	content, err := os.ReadFile(program)
 	if err != nil {
 		return fmt.Errorf("cannot pack the image %s: %w", name, err)
 	}
-	entrypoint := "/" + filepath.Base(program)
+	entrypoint := dir + filepath.Base(program)
 	var layer bytes.Buffer
 	if err := writeTar(&layer, file{entrypoint[1:], content, 0o755}); err != nil {
 		return err
@@ -49,7 +56,7 @@ func Write(archive, name, program string) (err error) {
 	config, err := json.Marshal(map[string]any{
 		"architecture": runtime.GOARCH,
 		"os":           "linux",
-		"config":       map[string]any{"User": user, "Entrypoint": []string{entrypoint}},
+		"config":       map[string]any{"User": user, "Entrypoint": []string{entrypoint}, "Env": []string{"PATH=/usr/local/bin"}},
 		"rootfs":       map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + digest(layer.Bytes())}},
 	})
 	if err != nil {

@@ -17,6 +17,8 @@ import (
 
 	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/inventory"
+
+	"github.com/tripod-k8s/tripod/e2e/controlplane"
 )
 
 const (
@@ -116,6 +118,6 @@ func (s *subject) waitForPod(t *testing.T, name string) {
 		if err != nil {
 			return err
 		}
-		return podReady(pod)
+		return controlplane.PodReady(pod)
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/tripod-k8s/tripod/e2e/controlplane"
 	"github.com/tripod-k8s/tripod/e2e/environment"
 	"github.com/tripod-k8s/tripod/e2e/imagearchive"
 	"github.com/tripod-k8s/tripod/e2e/kindcluster"
@@ -69,12 +70,13 @@ func TestTripodTakesThePlaceOfKubeAPIServerAndGivesItBack(t *testing.T) {
 	s.waitForPod(t, "client-0")
 	s.waitForData(t)
 	data := s.dataPath(t)
-	stock := []byte(s.onNode(t, nil, "cat", manifestPath))
+	stock, err := controlplane.Read(t.Context(), s.Cluster, controlplane.APIServer)
+	require.NoError(t, err)
 	before, err := s.Client.Discovery().ServerVersion()
 	require.NoError(t, err)
 	// With the emulated version, Tripod writes what this version of kube-apiserver would write.
 	emulated := version.MustParseSemantic(before.GitVersion)
-	ours, err := withImage(stock, s.image(t), fmt.Sprintf("--emulated-version=%d.%d", emulated.Major(), emulated.Minor()))
+	ours, err := controlplane.WithImage(stock, s.image(t), fmt.Sprintf("--emulated-version=%d.%d", emulated.Major(), emulated.Minor()))
 	require.NoError(t, err)
 	found := s.takeInventory(t)
 	counter, follower := startCounter(t, s.Client), startFollower(t, s.Client)

@@ -1,0 +1,213 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/tripod-k8s/tripod/e2e/controlplane"
+	"github.com/tripod-k8s/tripod/e2e/environment"
+	"github.com/tripod-k8s/tripod/e2e/imagearchive"
+	"github.com/tripod-k8s/tripod/e2e/kindcluster"
+	"github.com/tripod-k8s/tripod/e2e/progress"
+	"github.com/tripod-k8s/tripod/test/framework"
+)
+
+const (
+	// suffix is that of the name of the cluster.
+	suffix = "-conformance"
+	// stockPath is where the node keeps kubeadm's manifest of kube-apiserver.
+	stockPath = "/etc/kubernetes/kube-apiserver.stock.yaml"
+	// repository is the prefix of the images' names on the node.
+	repository = "docker.io/tripod-k8s"
+	assetsDir  = "bin/test-assets"
+)
+
+// cluster is the kind cluster whose API server is exchanged.
+type cluster struct {
+	*kindcluster.Cluster
+	env *environment.Environment
+
+	// version is the version of Kubernetes that Tripod and the suite are built from, and nodeVersion that of the kubelet.
+	version, nodeVersion string
+	// stock is the manifest of kube-apiserver of that version.
+	stock []byte
+	root  string
+}
+
+// startCluster creates the cluster and makes its control plane one of the version that Tripod is built from.
+func startCluster(ctx context.Context) (_ *cluster, err error) {
+	root, err := framework.RepositoryRoot()
+	if err != nil {
+		return nil, err
+	}
+	output, err := exec.CommandContext(ctx, filepath.Join(root, assetsDir, controlplane.APIServer), "--version").Output()
+	if err != nil {
+		return nil, fmt.Errorf("ask for the version of stock (make suite-assets?): %w", err)
+	}
+	e, err := environment.Up(ctx, suffix)
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{Cluster: e.Cluster, env: e, version: strings.TrimPrefix(strings.TrimSpace(string(output)), "Kubernetes "), root: root}
+	if err := c.prepare(ctx); err != nil {
+		return nil, errors.Join(err, e.Collect(), e.Down())
+	}
+	return c, nil
+}
+
+func (c *cluster) prepare(ctx context.Context) error {
+	if program := os.Getenv("CONFORMANCE_PREPARE"); program != "" {
+		if err := progress.Step(program+" prepares the cluster", func() error {
+			output, err := exec.CommandContext(ctx, program, c.Name).CombinedOutput()
+			if err != nil {
+				return fmt.Errorf("%w\n%s", err, output)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	kubelet, err := c.Exec(ctx, nil, "kubelet", "--version")
+	if err != nil {
+		return err
+	}
+	c.nodeVersion = strings.TrimPrefix(strings.TrimSpace(kubelet), "Kubernetes ")
+	// Keep what kubeadm wrote, unless an earlier run has kept it.
+	if _, err := c.Exec(ctx, nil, "cp", "--no-clobber", controlplane.Path(controlplane.APIServer), stockPath); err != nil {
+		return err
+	}
+	original, err := c.Exec(ctx, nil, "cat", stockPath)
+	if err != nil {
+		return err
+	}
+	c.stock = []byte(original)
+	return c.renewControlPlane(ctx)
+}
+
+// renewControlPlane gives a node of an older Kubernetes the control plane of this version, packed from the binaries that the tests have.
+func (c *cluster) renewControlPlane(ctx context.Context) error {
+	ours, err := utilversion.ParseSemantic(c.version)
+	if err != nil {
+		return err
+	}
+	node, err := utilversion.ParseSemantic(c.nodeVersion)
+	if err != nil {
+		return err
+	}
+	if ours.Major() == node.Major() && ours.Minor() == node.Minor() {
+		return nil
+	}
+	progress.Printf("the node is of %s: its control plane becomes that of %s", c.nodeVersion, c.version)
+	began := time.Now()
+	for _, component := range []string{controlplane.APIServer, controlplane.ControllerManager, controlplane.Scheduler} {
+		image := "docker.io/tripod-e2e/" + component + ":" + c.version
+		archive := filepath.Join(c.env.Dir, component+".tar")
+		if err := imagearchive.WriteComponent(archive, image, filepath.Join(c.root, assetsDir, component)); err != nil {
+			return err
+		}
+		if _, err := c.Load(archive); err != nil {
+			return err
+		}
+		if component == controlplane.APIServer {
+			if c.stock, err = controlplane.WithImage(c.stock, image); err != nil {
+				return err
+			}
+			continue
+		}
+		manifest, err := controlplane.Read(ctx, c.Cluster, component)
+		if err != nil {
+			return err
+		}
+		if manifest, err = controlplane.WithImage(manifest, image); err != nil {
+			return err
+		}
+		if err := controlplane.Put(ctx, c.Cluster, component, manifest); err != nil {
+			return err
+		}
+		if err := controlplane.WaitForImage(ctx, c.Cluster, component, image); err != nil {
+			return err
+		}
+	}
+	return controlplane.WaitForOthers(ctx, c.Cluster, began)
+}
+
+// versionOf returns the version of what a form runs.
+func (c *cluster) versionOf(f form) string {
+	if f == stockForm {
+		return c.version
+	}
+	return c.env.Tag()
+}
+
+// use makes a form the API server, and returns when the control plane works with it.
+func (c *cluster) use(ctx context.Context, f form) error {
+	return progress.Step(fmt.Sprintf("the API server becomes %s %s", f, c.versionOf(f)), func() error {
+		began := time.Now()
+		var err error
+		switch f {
+		case stockForm:
+			err = c.useOne(ctx, c.stock)
+		case dropInForm:
+			var manifest []byte
+			if manifest, err = controlplane.WithImage(c.stock, repository+"/tripod:"+c.env.Tag()); err == nil {
+				err = c.useOne(ctx, manifest)
+			}
+		case staticPodsForm:
+			err = c.useStaticPods(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		return controlplane.WaitForOthers(ctx, c.Cluster, began)
+	})
+}
+
+// useOne runs one static pod as the API server.
+func (c *cluster) useOne(ctx context.Context, manifest []byte) error {
+	image, err := controlplane.ImageOf(manifest)
+	if err != nil {
+		return err
+	}
+	if _, err := c.Exec(ctx, nil, "rm", "-f", controlplane.Path("tripod-core"), controlplane.Path("tripod-extensions")); err != nil {
+		return err
+	}
+	if err := controlplane.Put(ctx, c.Cluster, controlplane.APIServer, manifest); err != nil {
+		return err
+	}
+	return controlplane.WaitForImage(ctx, c.Cluster, controlplane.APIServer, image)
+}
+
+// useStaticPods does what docs/migrate.md says.
+func (c *cluster) useStaticPods(ctx context.Context) error {
+	binary, err := os.Open(filepath.Join(c.root, "bin", "tripod"))
+	if err != nil {
+		return fmt.Errorf("cannot copy tripod to the node: %w", err)
+	}
+	defer binary.Close() //nolint:errcheck // only read
+	if _, err := c.Exec(ctx, binary, "install", "-m", "755", "/dev/stdin", "/usr/local/bin/tripod"); err != nil {
+		return err
+	}
+	if _, err := c.Exec(ctx, nil, "tripod", "static-pods", "--manifest", stockPath, "--output", controlplane.ManifestDir,
+		"--image-repository", repository, "--image-tag", c.env.Tag()); err != nil {
+		return err
+	}
+	for component, image := range map[string]string{
+		controlplane.APIServer: "tripod-aggregator", "tripod-core": "tripod-core", "tripod-extensions": "tripod-extensions",
+	} {
+		if err := controlplane.WaitForImage(ctx, c.Cluster, component, repository+"/"+image+":"+c.env.Tag()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

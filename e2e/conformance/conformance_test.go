@@ -1,0 +1,142 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/xml"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/onsi/ginkgo/v2/reporters"
+	"github.com/onsi/ginkgo/v2/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tripod-k8s/tripod/test/framework/e2esuite"
+)
+
+const (
+	one   = "[sig-apps] one [Conformance]"
+	two   = "[sig-node] two [Conformance]"
+	three = "[sig-node] should have at least two untainted nodes [Conformance]"
+)
+
+var suite = map[string]bool{one: false, two: true, three: false}
+
+func passed() e2esuite.Result {
+	return e2esuite.Result{State: types.SpecStatePassed, Attempts: 1, Took: 2 * time.Second}
+}
+
+func failed(why string) e2esuite.Result {
+	return e2esuite.Result{State: types.SpecStateFailed, Attempts: 1, Took: time.Second, Failure: why}
+}
+
+func TestPartsOfTheSpecsMakeTheWhole(t *testing.T) {
+	var s shard
+	for _, wrong := range []string{"", "2", "0/3", "4/3", "1/0", "1/2x", "a/b"} {
+		assert.Error(t, s.Set(wrong), wrong)
+	}
+	all := []string{"a", "b", "c", "d", "e"}
+	seen := map[string]int{}
+	for _, part := range []string{"1/3", "2/3", "3/3"} {
+		require.NoError(t, s.Set(part))
+		assert.Equal(t, part, s.String())
+		for _, spec := range s.of(all) {
+			seen[spec]++
+		}
+	}
+	assert.Equal(t, map[string]int{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}, seen)
+}
+
+func TestFlagsChooseSpecs(t *testing.T) {
+	o, err := parse([]string{"-sig", "sig-node", "-focus", "two", "-form", "drop-in"})
+	require.NoError(t, err)
+	assert.Equal(t, []form{dropInForm}, o.forms)
+	assert.Equal(t, []string{three, two}, o.choose(suite))
+	o.sigs, o.focus = nil, regexp.MustCompile("")
+	assert.Len(t, o.choose(suite), 3)
+	_, err = parse([]string{"-form", "drop-in,other"})
+	assert.ErrorContains(t, err, `"other" is none of stock, drop-in, static-pods`)
+}
+
+func TestWhatPassedIsKeptByVersion(t *testing.T) {
+	dir := t.TempDir()
+	open := func(version string) *kept {
+		k, err := openKept(dir, dropInForm, version, "v1.36.3")
+		require.NoError(t, err)
+		return k
+	}
+	k := open("v1")
+	// The run is interrupted after the first spec.
+	k.ended(e2esuite.Ended{Number: 1, Name: "[sig-apps] one", Outcome: "[2.000 seconds]"}, []string{one, two})
+	k.ended(e2esuite.Ended{Number: 2, Name: "[sig-node] two", Outcome: "[FAILED] [1.000 seconds]"}, []string{one, two})
+	k.ended(e2esuite.Ended{Number: 3, Name: "[sig-node] not asked for", Outcome: "[1.000 seconds]"}, []string{one, two})
+	require.NoError(t, k.err)
+	again := open("v1")
+	assert.Equal(t, e2esuite.Results{one: passed()}, again.Results)
+	assert.Equal(t, []string{two}, again.missing([]string{one, two}))
+	assert.Empty(t, open("v2").Results)
+
+	require.NoError(t, again.add(e2esuite.Results{two: failed("why")}))
+	require.NoError(t, open("v1").add(e2esuite.Results{two: passed()}))
+	assert.Equal(t, 2, open("v1").Results[two].Attempts)
+
+	dirty := open("v1-dirty")
+	require.NoError(t, dirty.add(e2esuite.Results{one: passed()}))
+	assert.Empty(t, open("v1-dirty").Results, "changes that are not committed have no version")
+}
+
+func TestFilesForCertification(t *testing.T) {
+	k, err := openKept(t.TempDir(), staticPodsForm, "v1", "v1.36.3")
+	require.NoError(t, err)
+	for name, log := range map[string]string{"02-serial": "second\n", "01-parallel": "first\n"} {
+		require.NoError(t, os.WriteFile(e2esuite.Run{Name: name, Dir: k.dir}.Log(), []byte(log), 0o600))
+	}
+	require.NoError(t, k.add(e2esuite.Results{one: passed(), two: failed("why & where")}))
+	require.NoError(t, k.certify(suite))
+	log, err := os.ReadFile(filepath.Join(k.dir, "e2e.log"))
+	require.NoError(t, err)
+	assert.Equal(t, "first\nsecond\n", string(log))
+	data, err := os.ReadFile(filepath.Join(k.dir, "junit_01.xml"))
+	require.NoError(t, err)
+	var junit reporters.JUnitTestSuites
+	require.NoError(t, xml.Unmarshal(data, &junit))
+	require.Equal(t, 2, junit.Tests)
+	require.Equal(t, 1, junit.Failures)
+	cases := junit.TestSuites[0].TestCases
+	assert.Equal(t, "[It] "+one, cases[0].Name)
+	assert.Equal(t, "passed", cases[0].Status)
+	assert.Equal(t, "why & where", cases[1].Failure.Message)
+	for file, want := range map[string]string{"PRODUCT.yaml": "version: v1", "README.md": "1 of 3 conformance specs passed"} {
+		text, err := os.ReadFile(filepath.Join(k.dir, file))
+		require.NoError(t, err)
+		assert.Contains(t, string(text), want)
+	}
+}
+
+func TestPageIsWrittenWhenAllHasRun(t *testing.T) {
+	dir := t.TempDir()
+	all := map[form]*kept{}
+	for _, f := range allForms {
+		k, err := openKept(dir, f, "v1", "v1.34.4")
+		require.NoError(t, err)
+		require.NoError(t, k.add(e2esuite.Results{one: passed(), two: passed(), three: failed("one node")}))
+		all[f] = k
+	}
+	path := filepath.Join(dir, "conformance.md")
+	require.NoError(t, writeDocs(path, all, suite))
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for _, want := range []string{
+		"| **passed** | 3 | **2** | **2** | **2** |", "| sig-node | 2 | 1 | 1 | 1 |",
+		"| [sig-node] should have at least two untainted nodes | none | needs two nodes that take pods |",
+	} {
+		assert.Contains(t, string(text), want)
+	}
+	delete(all[dropInForm].Results, two)
+	assert.ErrorContains(t, writeDocs(path, all, suite), "not every spec has run as drop-in")
+}

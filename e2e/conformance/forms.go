@@ -1,0 +1,43 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// form is what runs as the API server.
+type form string
+
+const (
+	// stockForm is kube-apiserver.
+	stockForm form = "stock"
+	// dropInForm is `tripod kube-apiserver` in the static pod of kube-apiserver: three processes in one pod.
+	dropInForm form = "drop-in"
+	// staticPodsForm is what `tripod static-pods` makes: aggregator, core and extensions in a static pod each.
+	staticPodsForm form = "static-pods"
+)
+
+var allForms = []form{stockForm, dropInForm, staticPodsForm}
+
+func formNames(forms []form) []string {
+	var names []string
+	for _, f := range forms {
+		names = append(names, string(f))
+	}
+	return names
+}
+
+func parseForms(names string) ([]form, error) {
+	var forms []form
+	for name := range strings.SplitSeq(names, ",") {
+		if !slices.Contains(allForms, form(name)) {
+			return nil, fmt.Errorf("-form: %q is none of %s", name, strings.Join(formNames(allForms), ", "))
+		}
+		forms = append(forms, form(name))
+	}
+	return forms, nil
+}

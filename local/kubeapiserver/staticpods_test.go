@@ -1,0 +1,121 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeapiserver
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	corev1 "k8s.io/api/core/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/tripod-k8s/tripod/internal/certs"
+)
+
+// kubeadmManifest is like what kubeadm writes.
+func kubeadmManifest(t *testing.T, more ...string) []byte {
+	t.Helper()
+	flags := required(t)
+	store, err := certs.Open(t.TempDir())
+	require.NoError(t, err)
+	ca, err := store.Authority("ca", "kubernetes")
+	require.NoError(t, err)
+	_, err = ca.Ensure("apiserver", certs.Leaf{CommonName: "kube-apiserver", DNSNames: []string{"localhost"}, Server: true})
+	require.NoError(t, err)
+	flags = append(flags, "--tls-cert-file="+store.CertFile("apiserver"), "--tls-private-key-file="+store.KeyFile("apiserver"), "--secure-port=6443")
+	return []byte(fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata:
+  annotations: {kubeadm.kubernetes.io/kube-apiserver.advertise-address.endpoint: "192.0.2.1:6443"}
+  labels: {component: kube-apiserver, tier: control-plane}
+  name: kube-apiserver
+  namespace: kube-system
+spec:
+  hostNetwork: true
+  containers:
+  - name: kube-apiserver
+    image: registry.k8s.io/kube-apiserver:v1.36.3
+    command:
+    - kube-apiserver
+    - %s
+    livenessProbe: {httpGet: {host: 192.0.2.1, path: /livez, port: 6443, scheme: HTTPS}}
+    resources: {requests: {cpu: 250m}}
+    volumeMounts: [{mountPath: /etc/kubernetes/pki, name: k8s-certs, readOnly: true}]
+  volumes:
+  - {name: k8s-certs, hostPath: {path: /etc/kubernetes/pki, type: DirectoryOrCreate}}
+`, strings.Join(append(flags, more...), "\n    - ")))
+}
+
+func staticPods(t *testing.T, manifest []byte) (map[string]corev1.Pod, error) {
+	t.Helper()
+	require.NoError(t, logsapi.ResetForTest(utilfeature.DefaultFeatureGate))
+	made, err := StaticPods{Manifest: manifest, Repository: "docker.io/tripod-k8s", Tag: "v1", CertDir: filepath.Join(t.TempDir(), "tripod")}.Manifests(t.Context())
+	pods := map[string]corev1.Pod{}
+	for _, m := range made {
+		var pod corev1.Pod
+		require.NoError(t, yaml.UnmarshalStrict(m.Content, &pod))
+		pods[m.File] = pod
+	}
+	return pods, err
+}
+
+func TestStaticPodsOfTheServices(t *testing.T) {
+	pods, err := staticPods(t, kubeadmManifest(t, "--audit-log-path=/var/log/audit.log", "--audit-log-maxage=2", "--goaway-chance=0.001"))
+	require.NoError(t, err)
+	require.Len(t, pods, 3)
+	aggregator, core, extensions := pods["kube-apiserver.yaml"], pods["tripod-core.yaml"], pods["tripod-extensions.yaml"]
+	for pod, want := range map[*corev1.Pod][]string{
+		&aggregator: {
+			"tripod-aggregator", "--secure-port=6443", "--goaway-chance=0.001", "--core-servers=https://127.0.0.1:7440", "--core-grpc-servers=127.0.0.1:7441",
+			"--extensions-servers=https://127.0.0.1:7443", "--extensions-grpc-servers=127.0.0.1:7444", "--apiservice-form=local", "--audit-log-path=/var/log/audit-aggregator.log",
+		},
+		&core:       {"tripod-core", "--secure-port=7440", "--advertise-port=6443", "--aggregator-servers=https://127.0.0.1:6443", "--audit-log-path=/var/log/audit.log", "--audit-log-maxage=2"},
+		&extensions: {"tripod-extensions", "--secure-port=7443", "--core-servers=https://127.0.0.1:7440", "--audit-log-path=/var/log/audit-extensions.log"},
+	} {
+		container := pod.Spec.Containers[0]
+		for _, argument := range want {
+			assert.Contains(t, container.Command, argument, pod.Name)
+		}
+		assert.Equal(t, "docker.io/tripod-k8s/"+want[0]+":v1", container.Image)
+		assert.Zero(t, *pod.Spec.SecurityContext.RunAsUser)
+		certificates := container.VolumeMounts[1]
+		assert.Equal(t, certificatesVolume, certificates.Name)
+		assert.FileExists(t, filepath.Join(certificates.MountPath, strings.TrimPrefix(want[0], "tripod-")+".crt"))
+		assert.NotContains(t, strings.Join(container.Command, " "), filepath.Dir(certificates.MountPath)+" ")
+	}
+	assert.Equal(t, "kube-apiserver", aggregator.Labels["component"])
+	assert.Equal(t, "192.0.2.1", aggregator.Spec.Containers[0].LivenessProbe.HTTPGet.Host)
+	assert.Equal(t, "tripod-core", core.Labels["component"])
+	assert.Empty(t, core.Annotations)
+	probe := core.Spec.Containers[0].LivenessProbe.HTTPGet
+	assert.Equal(t, "http://127.0.0.1:7442/livez", fmt.Sprintf("%s://%s:%d%s", strings.ToLower(string(probe.Scheme)), probe.Host, probe.Port.IntVal, probe.Path))
+	assert.Equal(t, "250m", core.Spec.Containers[0].Resources.Requests.Cpu().String())
+	assert.Equal(t, smallRequest, extensions.Spec.Containers[0].Resources.Requests.Cpu().String())
+}
+
+func TestManifestsThatAreNotKubeadms(t *testing.T) {
+	good := string(kubeadmManifest(t))
+	for want, manifest := range map[string]string{
+		"the manifest is no pod":       "kind: [",
+		"0 containers":                 "kind: Pod",
+		"command in the manifest":      strings.Replace(good, "- kube-apiserver\n", "- tripod-aggregator\n", 1),
+		"unknown flag: --no-such-flag": strings.Replace(good, "--secure-port=6443", "--no-such-flag", 1),
+		"service-account-issuer":       strings.Replace(good, "    - --service-account-issuer=https://kubernetes.default.svc\n", "", 1),
+	} {
+		t.Run(want, func(t *testing.T) {
+			_, err := staticPods(t, []byte(manifest))
+			assert.ErrorContains(t, err, want)
+		})
+	}
+	_, err := os.Stat("/etc/kubernetes/pki/tripod")
+	assert.Error(t, err, "a test wrote to the default directory")
+}
