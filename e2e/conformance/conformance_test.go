@@ -60,7 +60,7 @@ func TestFlagsChooseSpecs(t *testing.T) {
 	o.sigs, o.focus = nil, regexp.MustCompile("")
 	assert.Len(t, o.choose(suite), 3)
 	_, err = parse([]string{"-form", "drop-in,other"})
-	assert.ErrorContains(t, err, `"other" is none of stock, drop-in, static-pods`)
+	assert.ErrorContains(t, err, `"other" is none of drop-in, static-pods, stock`)
 }
 
 func TestWhatPassedIsKeptByVersion(t *testing.T) {
@@ -118,25 +118,43 @@ func TestFilesForCertification(t *testing.T) {
 	}
 }
 
-func TestPageIsWrittenWhenAllHasRun(t *testing.T) {
+func TestStockRunsWhatDoesNotPassOnTripod(t *testing.T) {
+	wanted := []string{one, two, three}
+	all := map[form]*kept{
+		dropInForm:     {Results: e2esuite.Results{one: passed(), two: passed(), three: failed("")}},
+		staticPodsForm: {Results: e2esuite.Results{one: passed(), three: failed("")}},
+		stockForm:      {},
+	}
+	o := &options{}
+	assert.Equal(t, wanted, o.neededIn(dropInForm, all, wanted))
+	assert.Equal(t, []string{two, three}, o.neededIn(stockForm, all, wanted))
+	assert.Equal(t, wanted, o.neededIn(stockForm, map[form]*kept{stockForm: {}}, wanted))
+	o.allOnStock = true
+	assert.Equal(t, wanted, o.neededIn(stockForm, all, wanted))
+}
+
+func TestPageSaysWhatRanAndWhatPassed(t *testing.T) {
 	dir := t.TempDir()
 	all := map[form]*kept{}
 	for _, f := range allForms {
 		k, err := openKept(dir, f, "v1", "v1.34.4")
 		require.NoError(t, err)
-		require.NoError(t, k.add(e2esuite.Results{one: passed(), two: passed(), three: failed("one node")}))
+		require.NoError(t, k.add(e2esuite.Results{three: failed("one node")}))
+		if f != stockForm {
+			require.NoError(t, k.add(e2esuite.Results{one: passed(), two: passed()}))
+		}
 		all[f] = k
 	}
+	delete(all[staticPodsForm].Results, one)
 	path := filepath.Join(dir, "conformance.md")
 	require.NoError(t, writeDocs(path, all, suite))
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	for _, want := range []string{
-		"| **passed** | 3 | **2** | **2** | **2** |", "| sig-node | 2 | 1 | 1 | 1 |",
-		"| [sig-node] should have at least two untainted nodes | none | needs two nodes that take pods |",
+		"| all | 3 | **2** of 3 | **1** of 2 | **0** of 1 |", "| sig-node | 2 | 1 of 2 | 1 of 2 | 0 of 1 |", "| sig-apps | 1 | 1 of 1 | not run | not run |",
+		"| [sig-node] should have at least two untainted nodes | drop-in, static-pods, stock | needs two nodes that take pods |",
 	} {
 		assert.Contains(t, string(text), want)
 	}
-	delete(all[dropInForm].Results, two)
-	assert.ErrorContains(t, writeDocs(path, all, suite), "not every spec has run as drop-in")
+	assert.NotContains(t, string(text), "[sig-apps] one", "what passes wherever it ran is not listed")
 }

@@ -21,7 +21,8 @@ const (
 	staticPodsForm form = "static-pods"
 )
 
-var allForms = []form{stockForm, dropInForm, staticPodsForm}
+// allForms are in the order in which they run: stock runs what does not pass on Tripod.
+var allForms = []form{dropInForm, staticPodsForm, stockForm}
 
 func formNames(forms []form) []string {
 	var names []string
@@ -32,12 +33,11 @@ func formNames(forms []form) []string {
 }
 
 func parseForms(names string) ([]form, error) {
-	var forms []form
-	for name := range strings.SplitSeq(names, ",") {
+	given := strings.Split(names, ",")
+	for _, name := range given {
 		if !slices.Contains(allForms, form(name)) {
 			return nil, fmt.Errorf("-form: %q is none of %s", name, strings.Join(formNames(allForms), ", "))
 		}
-		forms = append(forms, form(name))
 	}
-	return forms, nil
+	return slices.DeleteFunc(slices.Clone(allForms), func(f form) bool { return !slices.Contains(given, string(f)) }), nil
 }
