@@ -72,8 +72,8 @@ func TestWhatPassedIsKeptByVersion(t *testing.T) {
 	}
 	k := open("v1")
 	// The run is interrupted after the first spec.
-	k.ended(e2esuite.Ended{Number: 1, Name: "[sig-apps] one", Outcome: "[2.000 seconds]"}, []string{one, two})
-	k.ended(e2esuite.Ended{Number: 2, Name: "[sig-node] two", Outcome: "[FAILED] [1.000 seconds]"}, []string{one, two})
+	k.ended(e2esuite.Ended{Number: 1, Name: one, Outcome: "[2.000 seconds]"}, []string{one, two})
+	k.ended(e2esuite.Ended{Number: 2, Name: two, Outcome: "[FAILED] [1.000 seconds]"}, []string{one, two})
 	k.ended(e2esuite.Ended{Number: 3, Name: "[sig-node] not asked for", Outcome: "[1.000 seconds]"}, []string{one, two})
 	require.NoError(t, k.err)
 	again := open("v1")

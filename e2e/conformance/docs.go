@@ -90,7 +90,7 @@ func openSpecs(names []string, forms []*kept) []open {
 			}
 		}
 		if len(failed) > 0 {
-			found = append(found, open{Spec: strings.TrimSuffix(name, " "+e2esuite.Suffix), Reason: reasonFor(name, failure), Failed: failed})
+			found = append(found, open{Spec: strings.TrimSuffix(name, " [Conformance]"), Reason: reasonFor(name, failure), Failed: failed})
 		}
 	}
 	return found

@@ -74,11 +74,10 @@ func (k *kept) nextRun() (int, error) {
 
 // ended keeps that one of the specs passed, in case the run is interrupted before its report.
 func (k *kept) ended(e e2esuite.Ended, specs []string) {
-	name := e.Name + " " + e2esuite.Suffix
-	if !e.Passed() || !slices.Contains(specs, name) {
+	if !e.Passed() || !slices.Contains(specs, e.Name) {
 		return
 	}
-	k.Results[name] = e2esuite.Result{State: types.SpecStatePassed, Attempts: 1, Took: e.Took()}
+	k.Results[e.Name] = e2esuite.Result{State: types.SpecStatePassed, Attempts: 1, Took: e.Took()}
 	k.err = k.save()
 }
 

@@ -78,18 +78,18 @@ k8s.io/kubernetes/test/e2e/auth/one.go:1
   Timeline >>
 ------------------------------
 • [FAILED] [4.404 seconds]
-[sig-auth] tokens [It] two [Conformance] [sig-auth, Conformance]
+[sig-auth] tokens [It] two [Slow] [sig-auth, Slow]
 `
 	const serial = `[sig-auth] one [Conformance] [sig-auth, Conformance]
 k8s.io/kubernetes/test/e2e/auth/one.go:1
 • [0.078 seconds]
 ------------------------------
-[sig-auth] tokens two [Conformance] [sig-auth, Conformance]
+[sig-auth] tokens two [Slow] [sig-auth, Slow]
 k8s.io/kubernetes/test/e2e/auth/two.go:1
 • [FAILED] [4.404 seconds]
-[sig-auth] tokens [It] two [Conformance] [sig-auth, Conformance]
+[sig-auth] tokens [It] two [Slow] [sig-auth, Slow]
 `
-	want := []Ended{{1, "[sig-auth] one", "[0.078 seconds]"}, {2, "[sig-auth] tokens two", "[FAILED] [4.404 seconds]"}}
+	want := []Ended{{1, "[sig-auth] one [Conformance]", "[0.078 seconds]"}, {2, "[sig-auth] tokens two [Slow]", "[FAILED] [4.404 seconds]"}}
 	for name, ginkgo := range map[string]string{"parallel": parallel, "serial": serial} {
 		t.Run(name, func(t *testing.T) {
 			var got []Ended

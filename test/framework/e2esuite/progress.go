@@ -11,9 +11,6 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// Suffix is how the name of a conformance spec ends.
-const Suffix = "[Conformance]"
-
 const (
 	// bullet starts the line with which `ginkgo -v` reports the end of a spec. The next line has the name of the spec. If specs run one
 	// after the other and the spec passed, an earlier line has it instead.
@@ -26,7 +23,7 @@ const (
 type Ended struct {
 	// Number counts the specs of a run from 1.
 	Number int
-	// Name is the name of the spec without the final " [Conformance]".
+	// Name is the whole name of the spec.
 	Name string
 	// Outcome is what ginkgo prints after the bullet, such as "[0.078 seconds]" or "[FAILED] [4.404 seconds]".
 	Outcome string
@@ -66,8 +63,9 @@ func (p *progress) line(line string) {
 		return
 	}
 	if strings.HasPrefix(line, nameStart) {
-		name, _, _ := strings.Cut(strings.ReplaceAll(line, "[It] ", ""), Suffix)
-		p.name = strings.TrimSpace(name)
+		name := strings.ReplaceAll(line, "[It] ", "")
+		// The labels follow.
+		p.name = strings.TrimSpace(name[:strings.LastIndex(name, " [")+1])
 	}
 	if p.outcome != "" {
 		p.done++
