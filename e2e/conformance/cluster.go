@@ -129,6 +129,13 @@ func (c *cluster) renewControlPlane(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		has, err := controlplane.ImageOf(manifest)
+		if err != nil {
+			return err
+		}
+		if has == image {
+			continue // an earlier run has done it
+		}
 		if manifest, err = controlplane.WithImage(manifest, image); err != nil {
 			return err
 		}
