@@ -26,8 +26,8 @@ import (
 const (
 	// suffix is that of the name of the cluster.
 	suffix = "-conformance"
-	// stockPath is where the node keeps kubeadm's manifest of kube-apiserver.
-	stockPath = "/etc/kubernetes/kube-apiserver.stock.yaml"
+	// originalPath is where the node keeps kubeadm's manifest of kube-apiserver.
+	originalPath = "/etc/kubernetes/kube-apiserver.kubeadm.yaml"
 	// repository is the prefix of the images' names on the node.
 	repository = "docker.io/tripod-k8s"
 	assetsDir  = "bin/test-assets"
@@ -84,10 +84,10 @@ func (c *cluster) prepare(ctx context.Context) error {
 	}
 	c.nodeVersion = strings.TrimPrefix(strings.TrimSpace(kubelet), "Kubernetes ")
 	// Keep what kubeadm wrote, unless an earlier run has kept it.
-	if _, err := c.Exec(ctx, nil, "cp", "--no-clobber", controlplane.Path(controlplane.APIServer), stockPath); err != nil {
+	if _, err := c.Exec(ctx, nil, "cp", "--no-clobber", controlplane.Path(controlplane.APIServer), originalPath); err != nil {
 		return err
 	}
-	original, err := c.Exec(ctx, nil, "cat", stockPath)
+	original, err := c.Exec(ctx, nil, "cat", originalPath)
 	if err != nil {
 		return err
 	}
@@ -164,57 +164,18 @@ func (c *cluster) use(ctx context.Context, f form) error {
 		var err error
 		switch f {
 		case stockForm:
-			err = c.useOne(ctx, c.stock)
+			err = controlplane.UseOne(ctx, c.Cluster, c.stock)
 		case dropInForm:
 			var manifest []byte
 			if manifest, err = controlplane.WithImage(c.stock, repository+"/tripod:"+c.env.Tag()); err == nil {
-				err = c.useOne(ctx, manifest)
+				err = controlplane.UseOne(ctx, c.Cluster, manifest)
 			}
 		case staticPodsForm:
-			err = c.useStaticPods(ctx)
+			err = controlplane.UseServices(ctx, c.Cluster, c.stock, filepath.Join(c.root, "bin", "tripod"), repository, c.env.Tag())
 		}
 		if err != nil {
 			return err
 		}
 		return controlplane.WaitForOthers(ctx, c.Cluster, began)
 	})
-}
-
-// useOne runs one static pod as the API server.
-func (c *cluster) useOne(ctx context.Context, manifest []byte) error {
-	image, err := controlplane.ImageOf(manifest)
-	if err != nil {
-		return err
-	}
-	if _, err := c.Exec(ctx, nil, "rm", "-f", controlplane.Path("tripod-core"), controlplane.Path("tripod-extensions")); err != nil {
-		return err
-	}
-	if err := controlplane.Put(ctx, c.Cluster, controlplane.APIServer, manifest); err != nil {
-		return err
-	}
-	return controlplane.WaitForImage(ctx, c.Cluster, controlplane.APIServer, image)
-}
-
-// useStaticPods does what docs/migrate.md says.
-func (c *cluster) useStaticPods(ctx context.Context) error {
-	binary, err := os.Open(filepath.Join(c.root, "bin", "tripod"))
-	if err != nil {
-		return fmt.Errorf("cannot copy tripod to the node: %w", err)
-	}
-	defer binary.Close() //nolint:errcheck // only read
-	if _, err := c.Exec(ctx, binary, "install", "-m", "755", "/dev/stdin", "/usr/local/bin/tripod"); err != nil {
-		return err
-	}
-	if _, err := c.Exec(ctx, nil, "tripod", "static-pods", "--manifest", stockPath, "--output", controlplane.ManifestDir,
-		"--image-repository", repository, "--image-tag", c.env.Tag()); err != nil {
-		return err
-	}
-	for component, image := range map[string]string{
-		controlplane.APIServer: "tripod-aggregator", "tripod-core": "tripod-core", "tripod-extensions": "tripod-extensions",
-	} {
-		if err := controlplane.WaitForImage(ctx, c.Cluster, component, repository+"/"+image+":"+c.env.Tag()); err != nil {
-			return err
-		}
-	}
-	return nil
 }

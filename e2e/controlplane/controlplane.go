@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +27,12 @@ const (
 	Scheduler         = "kube-scheduler"
 )
 
+// Static pods that `tripod static-pods` makes besides that of kube-apiserver.
+const (
+	core       = "tripod-core"
+	extensions = "tripod-extensions"
+)
+
 const (
 	// ManifestDir is the directory whose manifests the kubelet runs.
 	ManifestDir = "/etc/kubernetes/manifests"
@@ -33,6 +40,8 @@ const (
 	ExchangeTimeout = 3 * time.Minute
 	// besidePath is on the same file system, so that a move from there is atomic.
 	besidePath = "/etc/kubernetes/new.yaml"
+	// stockPath is where docs/migrate.md keeps kubeadm's manifest of kube-apiserver.
+	stockPath = "/etc/kubernetes/kube-apiserver.stock.yaml"
 )
 
 // Path returns the path of a component's manifest.
@@ -51,6 +60,47 @@ func Put(ctx context.Context, cluster *kindcluster.Cluster, component string, ma
 	}
 	_, err := cluster.Exec(ctx, nil, "mv", besidePath, Path(component))
 	return err
+}
+
+// UseOne makes a static pod the API server, in place of whatever it was, and returns when it is ready.
+func UseOne(ctx context.Context, cluster *kindcluster.Cluster, manifest []byte) error {
+	image, err := ImageOf(manifest)
+	if err != nil {
+		return err
+	}
+	if _, err := cluster.Exec(ctx, nil, "rm", "-f", Path(core), Path(extensions)); err != nil {
+		return err
+	}
+	if err := Put(ctx, cluster, APIServer, manifest); err != nil {
+		return err
+	}
+	return WaitForImage(ctx, cluster, APIServer, image)
+}
+
+// UseServices makes a static pod of each service of Tripod the API server, as docs/migrate.md says, and returns when they are ready. binary is
+// the program tripod, and repository and tag make the names of the images.
+func UseServices(ctx context.Context, cluster *kindcluster.Cluster, manifest []byte, binary, repository, tag string) error {
+	program, err := os.Open(binary)
+	if err != nil {
+		return fmt.Errorf("cannot copy tripod to the node: %w", err)
+	}
+	defer program.Close() //nolint:errcheck // only read
+	if _, err := cluster.Exec(ctx, program, "install", "-m", "755", "/dev/stdin", "/usr/local/bin/tripod"); err != nil {
+		return err
+	}
+	if _, err := cluster.Exec(ctx, bytes.NewReader(manifest), "cp", "/dev/stdin", stockPath); err != nil {
+		return err
+	}
+	if _, err := cluster.Exec(ctx, nil, "tripod", "static-pods", "--manifest", stockPath, "--output", ManifestDir,
+		"--image-repository", repository, "--image-tag", tag); err != nil {
+		return err
+	}
+	for component, image := range map[string]string{APIServer: "tripod-aggregator", core: core, extensions: extensions} {
+		if err := WaitForImage(ctx, cluster, component, repository+"/"+image+":"+tag); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // WithImage returns a manifest with another image and additional flags. It changes nothing else.

@@ -5,6 +5,7 @@ package takeover
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,18 +15,33 @@ import (
 	"github.com/tripod-k8s/tripod/e2e/kindcluster"
 )
 
-// exchange replaces the manifest of kube-apiserver and returns when the new API server serves and the control plane works with it.
+// exchange makes a static pod the API server, and returns when the control plane works with it.
 func (s *subject) exchange(t *testing.T, manifest []byte) {
 	t.Helper()
 	image, err := controlplane.ImageOf(manifest)
 	require.NoError(t, err)
+	s.use(t, image, func() error { return controlplane.UseOne(t.Context(), s.Cluster, manifest) })
+}
+
+// exchangeForServices makes a static pod of each service the API server, and returns when the control plane works with them.
+func (s *subject) exchangeForServices(t *testing.T, manifest []byte) {
+	t.Helper()
+	image, err := controlplane.ImageOf(manifest)
+	require.NoError(t, err)
+	repository, tag, _ := strings.Cut(image, "/tripod:")
+	s.use(t, "a static pod of each service", func() error {
+		return controlplane.UseServices(t.Context(), s.Cluster, manifest, "../../bin/tripod", repository, tag)
+	})
+}
+
+func (s *subject) use(t *testing.T, what string, exchange func() error) {
+	t.Helper()
 	began := time.Now()
-	require.NoError(t, controlplane.Put(t.Context(), s.Cluster, controlplane.APIServer, manifest))
-	require.NoError(t, controlplane.WaitForImage(t.Context(), s.Cluster, controlplane.APIServer, image))
+	require.NoError(t, exchange())
 	served := time.Since(began)
 	require.NoError(t, controlplane.WaitForOthers(t.Context(), s.Cluster, began))
 	s.waitForPods(t)
-	t.Logf("%s serves after %s, the control plane works with it after %s", image,
+	t.Logf("%s serves after %s, the control plane works with it after %s", what,
 		served.Round(100*time.Millisecond), time.Since(began).Round(100*time.Millisecond))
 }
 

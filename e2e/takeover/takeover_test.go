@@ -90,6 +90,9 @@ func TestTripodTakesThePlaceOfKubeAPIServerAndGivesItBack(t *testing.T) {
 	compare(t, found, left, "keepsake", "/registry/ipaddresses/")
 	counter, follower = startCounter(t, s.Client), startFollower(t, s.Client)
 
+	s.exchangeForServices(t, ours)
+	s.check(t, "services")
+
 	s.exchange(t, stock)
 	s.check(t, "stock")
 	s.checkFollower(t, counter, follower)
