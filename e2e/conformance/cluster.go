@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/tripod-k8s/tripod/e2e/controlplane"
@@ -31,6 +33,9 @@ const (
 	// repository is the prefix of the images' names on the node.
 	repository = "docker.io/tripod-k8s"
 	assetsDir  = "bin/test-assets"
+	// suiteLabel is a label of the suite's namespaces.
+	suiteLabel   = "e2e-framework"
+	cleanTimeout = 5 * time.Minute
 )
 
 // cluster is the kind cluster whose API server is exchanged.
@@ -149,6 +154,30 @@ func (c *cluster) renewControlPlane(ctx context.Context) error {
 	return controlplane.WaitForOthers(ctx, c.Cluster, began)
 }
 
+// clean removes what an interrupted run has left.
+func (c *cluster) clean(ctx context.Context) error {
+	left := metav1.ListOptions{LabelSelector: suiteLabel}
+	namespaces, err := c.Client.CoreV1().Namespaces().List(ctx, left)
+	if err != nil || len(namespaces.Items) == 0 {
+		return err
+	}
+	return progress.Step(fmt.Sprintf("remove %d namespaces that an earlier run has left", len(namespaces.Items)), func() error {
+		for i := range namespaces.Items {
+			err := c.Client.CoreV1().Namespaces().Delete(ctx, namespaces.Items[i].Name, metav1.DeleteOptions{})
+			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+				return err
+			}
+		}
+		return controlplane.Eventually(ctx, cleanTimeout, "the namespaces are gone", func(ctx context.Context) error {
+			namespaces, err := c.Client.CoreV1().Namespaces().List(ctx, left)
+			if err == nil && len(namespaces.Items) > 0 {
+				err = fmt.Errorf("%s is there", namespaces.Items[0].Name)
+			}
+			return err
+		})
+	})
+}
+
 // versionOf returns the version of what a form runs.
 func (c *cluster) versionOf(f form) string {
 	if f == stockForm {
@@ -176,6 +205,9 @@ func (c *cluster) use(ctx context.Context, f form) error {
 		if err != nil {
 			return err
 		}
-		return controlplane.WaitForOthers(ctx, c.Cluster, began)
+		if err := controlplane.WaitForOthers(ctx, c.Cluster, began); err != nil {
+			return err
+		}
+		return c.clean(ctx)
 	})
 }
