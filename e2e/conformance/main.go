@@ -54,7 +54,7 @@ func parse(args []string) (*options, error) {
 	sigs := flags.String("sig", "", "special interest groups whose specs are run, such as sig-apps,sig-node; empty means all")
 	focus := flags.String("focus", "", "run only specs whose name matches this regular expression")
 	flags.Var(&o.shard, "shard", "part of the specs, such as 2/6")
-	flags.IntVar(&o.procs, "procs", 3, "specs that run at a time, if they may run in parallel")
+	flags.IntVar(&o.procs, "procs", 12, "specs that run at a time, if they may run in parallel; most of them wait most of the time")
 	flags.DurationVar(&o.timeout, "timeout", 3*time.Hour, "time for the specs of each form")
 	flags.BoolVar(&o.again, "again", false, "run also what has passed with these versions")
 	flags.BoolVar(&o.allOnStock, "all-on-stock", false, "run on stock also what passes on Tripod")
