@@ -27,7 +27,7 @@ func openStore(t *testing.T) *certs.Store {
 	t.Helper()
 	store, err := certs.Open(t.TempDir())
 	require.NoError(t, err)
-	require.NoError(t, ensureTrust(store))
+	require.NoError(t, EnsureTrust(store))
 	return store
 }
 
@@ -77,7 +77,7 @@ func TestFurtherServicesHaveCertificatesOfTheirOwn(t *testing.T) {
 	store := openStore(t)
 	before, err := os.ReadFile(store.CertFile(serviceCA))
 	require.NoError(t, err)
-	require.NoError(t, ensureTrust(store, "wardle", "ca")) // the second would be service-ca otherwise
+	require.NoError(t, EnsureTrust(store, "wardle", "ca")) // the second would be service-ca otherwise
 	after, err := os.ReadFile(store.CertFile(serviceCA))
 	require.NoError(t, err)
 	assert.Equal(t, before, after)
