@@ -85,6 +85,13 @@ func TestWhatPassedIsKeptByVersion(t *testing.T) {
 	require.NoError(t, open("v1").add(e2esuite.Results{two: passed()}))
 	assert.Equal(t, 2, open("v1").Results[two].Attempts)
 
+	latest, err := latestKept(dir, dropInForm)
+	require.NoError(t, err)
+	assert.Equal(t, "v1", latest.Version)
+	assert.Len(t, latest.Results, 2)
+	_, err = latestKept(dir, stockForm)
+	assert.ErrorContains(t, err, "nothing has run as stock")
+
 	dirty := open("v1-dirty")
 	require.NoError(t, dirty.add(e2esuite.Results{one: passed()}))
 	assert.Empty(t, open("v1-dirty").Results, "changes that are not committed have no version")

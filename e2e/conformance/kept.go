@@ -18,6 +18,9 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework/e2esuite"
 )
 
+// resultsFile is the name of the file with what came of the specs.
+const resultsFile = "results.json"
+
 // kept is what came of the specs in one form with these versions.
 type kept struct {
 	Form    form             `json:"form"`
@@ -37,20 +40,47 @@ func openKept(dir string, f form, version, node string) (*kept, error) {
 	if err := os.MkdirAll(k.dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make a place for the results: %w", err)
 	}
-	data, err := os.ReadFile(k.path())
-	if errors.Is(err, fs.ErrNotExist) || strings.HasSuffix(version, "-dirty") {
+	if _, err := os.Stat(k.path()); errors.Is(err, fs.ErrNotExist) || strings.HasSuffix(version, "-dirty") {
 		return k, nil // changes that are not committed have no version
 	}
+	return k, k.read()
+}
+
+// latestKept reads what came of the latest run of a form.
+func latestKept(dir string, f form) (*kept, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, string(f), "*", resultsFile))
+	if err != nil {
+		return nil, err
+	}
+	var latest fs.FileInfo
+	k := &kept{}
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, fmt.Errorf("read earlier results: %w", err)
+		}
+		if latest == nil || info.ModTime().After(latest.ModTime()) {
+			latest, k.dir = info, filepath.Dir(path)
+		}
+	}
+	if latest == nil {
+		return nil, fmt.Errorf("nothing has run as %s: %s has no results of it", f, dir)
+	}
+	return k, k.read()
+}
+
+func (k *kept) read() error {
+	data, err := os.ReadFile(k.path())
 	if err == nil {
 		err = json.Unmarshal(data, k)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read earlier results (remove the file to do without): %w", err)
+		return fmt.Errorf("read earlier results (remove the file to do without): %w", err)
 	}
-	return k, nil
+	return nil
 }
 
-func (k *kept) path() string { return filepath.Join(k.dir, "results.json") }
+func (k *kept) path() string { return filepath.Join(k.dir, resultsFile) }
 
 func (k *kept) save() error {
 	data, err := json.MarshalIndent(k, "", "  ")
