@@ -51,8 +51,16 @@ func ClusterName(suffix string) string {
 	return cmp.Or(os.Getenv("E2E_CLUSTER"), "tripod-e2e") + suffix
 }
 
+// Option changes the cluster that [Up] creates.
+type Option func(*kindcluster.Options)
+
+// Workers gives the cluster a number of nodes besides that of the control plane. Without it, the cluster has the nodes of KIND_CONFIG, or one.
+func Workers(count int) Option {
+	return func(options *kindcluster.Options) { options.Workers = count }
+}
+
 // Up creates the cluster, unless it exists, and loads the images that `make images` built.
-func Up(ctx context.Context, suffix string) (*Environment, error) {
+func Up(ctx context.Context, suffix string, with ...Option) (*Environment, error) {
 	root, err := framework.RepositoryRoot()
 	if err != nil {
 		return nil, err
@@ -72,10 +80,13 @@ func Up(ctx context.Context, suffix string) (*Environment, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.Cluster, err = kindcluster.Up(ctx, kindcluster.Options{
+	options := kindcluster.Options{
 		Name: name, Image: os.Getenv("KIND_NODE_IMAGE"), ConfigFile: os.Getenv("KIND_CONFIG"), Ports: ports, Dir: e.Dir,
-	})
-	if err != nil {
+	}
+	for _, change := range with {
+		change(&options)
+	}
+	if e.Cluster, err = kindcluster.Up(ctx, options); err != nil {
 		return nil, err
 	}
 	return e, e.load()

@@ -18,11 +18,11 @@ const upTimeout = 10 * time.Minute
 
 // Main runs the tests of a package in a cluster whose name has suffix, then exits. It is for TestMain. It calls setup before the tests, and
 // collect after a failure, before it removes the cluster.
-func Main(m *testing.M, suffix string, setup func(context.Context, *Environment) error, collect func(*Environment) error) {
-	os.Exit(run(m, suffix, setup, collect))
+func Main(m *testing.M, suffix string, setup func(context.Context, *Environment) error, collect func(*Environment) error, with ...Option) {
+	os.Exit(run(m, suffix, setup, collect, with))
 }
 
-func run(m *testing.M, suffix string, setup func(context.Context, *Environment) error, collect func(*Environment) error) int {
+func run(m *testing.M, suffix string, setup func(context.Context, *Environment) error, collect func(*Environment) error, with []Option) int {
 	flag.Parse()
 	if list := flag.Lookup("test.list"); list != nil && list.Value.String() != "" {
 		return m.Run()
@@ -31,7 +31,7 @@ func run(m *testing.M, suffix string, setup func(context.Context, *Environment) 
 	defer stop()
 	ctx, cancel := context.WithTimeout(interrupted, upTimeout)
 	defer cancel()
-	e, err := Up(ctx, suffix)
+	e, err := Up(ctx, suffix, with...)
 	code := 1
 	if err == nil {
 		if err = setup(ctx, e); err == nil {

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kindcluster creates the cluster of the end-to-end tests with kind as a library. It gives access to the node, its images and its
+// Package kindcluster creates the cluster of the end-to-end tests with kind as a library. It gives access to the nodes, their images and
 // ports.
 package kindcluster
 
@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
 	"sigs.k8s.io/kind/pkg/cluster"
 	"sigs.k8s.io/kind/pkg/cluster/nodes"
 
@@ -39,6 +40,8 @@ type Options struct {
 	Name string
 	// Image is the image of the node, and ConfigFile the configuration of kind. If empty, kind uses its defaults.
 	Image, ConfigFile string
+	// Workers is the number of nodes besides that of the control plane, unless the configuration has more.
+	Workers int
 	// Ports maps ports of the node to ports of 127.0.0.1. 0 stands for the port of the configuration, or any if it has none.
 	Ports map[int32]int32
 	// Dir is the directory for the kubeconfig.
@@ -58,6 +61,7 @@ type Cluster struct {
 	config   *rest.Config
 	provider *cluster.Provider
 	node     nodes.Node
+	all      []nodes.Node
 }
 
 func newProvider() (*cluster.Provider, error) {
@@ -79,28 +83,42 @@ func Up(ctx context.Context, options Options) (*Cluster, error) {
 		return nil, fmt.Errorf("cannot list kind clusters: %w", err)
 	}
 	c := &Cluster{Name: options.Name, Made: !slices.Contains(names, options.Name), provider: provider}
-	if c.Made {
-		if err := progress.Step("kind creates the cluster "+c.Name, func() error { return c.create(options) }); err != nil {
-			return nil, err
-		}
-	} else {
+	if !c.Made {
 		progress.Printf("the cluster %s exists", c.Name)
+		if err := c.connect(ctx, options.Dir); err != nil {
+			return c, err
+		}
+		if len(c.all) <= options.Workers {
+			return c, fmt.Errorf("the kind cluster %s has %d nodes, and %d are needed; delete it, so that the tests create it anew", c.Name, len(c.all), options.Workers+1)
+		}
+		return c, nil
 	}
-	return c, c.connect(ctx, options.Dir)
+	config, err := readConfig(options.ConfigFile)
+	if err != nil {
+		return nil, err
+	}
+	addWorkers(config, options.Workers)
+	if err := progress.Step(fmt.Sprintf("kind creates the cluster %s with %d nodes", c.Name, len(config.Nodes)), func() error {
+		return c.create(options, config)
+	}); err != nil {
+		return nil, err
+	}
+	if err := c.connect(ctx, options.Dir); err != nil || !needsPodNetwork(config) {
+		return c, err
+	}
+	return c, progress.Step("connect the pods of the nodes", func() error { return c.connectPods(ctx, config) })
 }
 
-func (c *Cluster) create(options Options) error {
-	config, err := readConfig(options.ConfigFile)
-	if err == nil {
-		err = mapPorts(config, options.Ports)
-	}
-	if err != nil {
+func (c *Cluster) create(options Options, config *v1alpha4.Cluster) error {
+	if err := mapPorts(config, options.Ports); err != nil {
 		return err
 	}
 	create := []cluster.CreateOption{
 		cluster.CreateWithV1Alpha4Config(config),
-		cluster.CreateWithWaitForReady(readyTimeout),
 		cluster.CreateWithKubeconfigPath(filepath.Join(options.Dir, "kind.kubeconfig")),
+	}
+	if !needsPodNetwork(config) { // without a network, nodes need not be ready
+		create = append(create, cluster.CreateWithWaitForReady(readyTimeout))
 	}
 	if options.Image != "" {
 		create = append(create, cluster.CreateWithNodeImage(options.Image))
@@ -110,11 +128,11 @@ func (c *Cluster) create(options Options) error {
 
 // connect creates the clients of a running cluster.
 func (c *Cluster) connect(ctx context.Context, dir string) error {
-	all, err := c.provider.ListInternalNodes(c.Name)
-	if err != nil || len(all) == 0 {
+	var err error
+	if c.all, err = c.provider.ListInternalNodes(c.Name); err != nil || len(c.all) == 0 {
 		return errors.Join(fmt.Errorf("the kind cluster %s has no nodes", c.Name), err)
 	}
-	for _, node := range all {
+	for _, node := range c.all {
 		if role, err := node.Role(); err == nil && role == "control-plane" {
 			c.node = node
 		}
@@ -165,18 +183,36 @@ func (c *Cluster) HostPort(ctx context.Context, port int32) (int32, error) {
 	return int32(mapped), err
 }
 
-// NodeName returns the name of the node on which Exec runs programs.
+// NodeName returns the name of the control-plane node.
 func (c *Cluster) NodeName() string { return c.node.String() }
 
-// Exec runs a program on the node and returns its output. stdin may be nil.
+// Nodes returns the names of all nodes.
+func (c *Cluster) Nodes() []string {
+	var names []string
+	for _, node := range c.all {
+		names = append(names, node.String())
+	}
+	return names
+}
+
+// Exec runs a program on the control-plane node and returns its output. stdin may be nil.
 func (c *Cluster) Exec(ctx context.Context, stdin io.Reader, program string, args ...string) (string, error) {
+	return c.ExecOn(ctx, c.NodeName(), stdin, program, args...)
+}
+
+// ExecOn runs a program on a node and returns its output. stdin may be nil.
+func (c *Cluster) ExecOn(ctx context.Context, node string, stdin io.Reader, program string, args ...string) (string, error) {
+	i := slices.IndexFunc(c.all, func(n nodes.Node) bool { return n.String() == node })
+	if i < 0 {
+		return "", fmt.Errorf("the kind cluster %s has no node %s", c.Name, node)
+	}
 	var stdout, stderr bytes.Buffer
-	command := c.node.CommandContext(ctx, program, args...).SetStdout(&stdout).SetStderr(&stderr)
+	command := c.all[i].CommandContext(ctx, program, args...).SetStdout(&stdout).SetStderr(&stderr)
 	if stdin != nil {
 		command = command.SetStdin(stdin)
 	}
 	if err := command.Run(); err != nil {
-		return stdout.String(), fmt.Errorf("%s on the node: %w: %s", program, err, strings.TrimSpace(stderr.String()))
+		return stdout.String(), fmt.Errorf("%s on %s: %w: %s", program, node, err, strings.TrimSpace(stderr.String()))
 	}
 	return stdout.String(), nil
 }

@@ -35,6 +35,13 @@ func readConfig(file string) (*v1alpha4.Cluster, error) {
 	return config, nil
 }
 
+// addWorkers adds nodes until the configuration has so many besides the first.
+func addWorkers(config *v1alpha4.Cluster, workers int) {
+	for len(config.Nodes) <= workers {
+		config.Nodes = append(config.Nodes, v1alpha4.Node{Role: v1alpha4.WorkerRole})
+	}
+}
+
 // mapPorts adds port mappings to the first node. A port maps to the given port of 127.0.0.1, to that of the configuration, or to any free
 // port, in this order. Labels of the node record the mappings.
 func mapPorts(config *v1alpha4.Cluster, ports map[int32]int32) error {

@@ -22,16 +22,12 @@ import (
 // Load loads the image of an archive, an OCI layout or one of `docker save`, into the nodes. It returns false if they have the image
 // already.
 func (c *Cluster) Load(archive string) (bool, error) {
-	all, err := c.provider.ListInternalNodes(c.Name)
-	if err != nil {
-		return false, err
-	}
 	image, err := readIndex(archive)
 	if err != nil {
 		return false, fmt.Errorf("cannot load %s: %w", archive, err)
 	}
 	loaded := false
-	for _, node := range all {
+	for _, node := range c.all {
 		if image.isAt(node) {
 			continue
 		}
