@@ -19,7 +19,7 @@ import (
 
 // question is what tripod search get asks.
 type question struct {
-	cluster, namespace, owner, fuzzy, selector, fields, order, output string
+	cluster, namespace, owner, fuzzy, selector, fields, order, output, maxStaleness string
 	generations, limit                                                int
 }
 
@@ -69,6 +69,7 @@ Run tripod search kubeconfig once before.`,
 	fs.StringVar(&q.fields, "field-selector", "", "fields of objects, such as status.phase=Failed")
 	fs.StringVar(&q.order, "order", "", "columns to sort by, such as created_at_desc,name")
 	fs.IntVar(&q.limit, "limit", kubectlLimit, "objects to return at most; 0 returns all")
+	fs.StringVar(&q.maxStaleness, "max-staleness", "", "how old the copies of the clusters may be, such as 30s; empty accepts any age")
 	fs.StringVarP(&q.output, "output", "o", "", "format of the output, as of kubectl")
 	return cmd
 }
@@ -131,6 +132,9 @@ func (q *question) command(what []string, counted bool) ([]string, error) {
 	}
 	if q.order != "" {
 		labels = append(labels, fmt.Sprintf("%sorderby in (%s)", domain, q.order))
+	}
+	if q.maxStaleness != "" {
+		labels = append(labels, domain+"max-staleness="+q.maxStaleness)
 	}
 	if len(what) > 1 {
 		labels = append(labels, fmt.Sprintf("%snames in (%s)", domain, strings.Join(what[1:], ",")))

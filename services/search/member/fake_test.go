@@ -225,7 +225,7 @@ func run(t *testing.T, f *fakeMember, s *store.Store) (m *Member, stop func()) {
 // runShare is run for one of several replicas.
 func runShare(t *testing.T, f *fakeMember, s *store.Store, share *shards.Shards) (m *Member, stop func()) {
 	t.Helper()
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, s, share)
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, s, share, nil)
 	require.NoError(t, err)
 	ctx, cancel := contextFor(t)
 	done := make(chan struct{})

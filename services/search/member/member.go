@@ -35,9 +35,13 @@ type Member struct {
 	client    rest.Interface
 	discovery discovery.DiscoveryInterface
 
+	checks *Checks
+
 	involved involvement
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// checked counts checks.
+	checked int
 	streams map[schema.GroupVersionResource]*running
 	health  Health
 }
@@ -67,8 +71,8 @@ func (r *running) isOver() bool {
 	}
 }
 
-// New returns a member. wanted are the resources to copy. share says which of its streams are those of this replica.
-func New(name string, config *rest.Config, wanted []Rule, to *store.Store, share *shards.Shards) (*Member, error) {
+// New returns a member. wanted are the resources to copy. share says which of its streams are those of this replica, and checks keep them fresh.
+func New(name string, config *rest.Config, wanted []Rule, to *store.Store, share *shards.Shards, checks *Checks) (*Member, error) {
 	config = rest.CopyConfig(config)
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
 	config.QPS = -1 // each stream sends few requests, and the member's own limits hold
@@ -83,7 +87,7 @@ func New(name string, config *rest.Config, wanted []Rule, to *store.Store, share
 		return nil, fmt.Errorf("client of cluster %s: %w", name, err)
 	}
 	return &Member{
-		name: name, wanted: wanted, store: to, shards: share, client: client, discovery: questions, streams: map[schema.GroupVersionResource]*running{},
+		name: name, wanted: wanted, store: to, shards: share, checks: checks, client: client, discovery: questions, streams: map[schema.GroupVersionResource]*running{},
 	}, nil
 }
 
@@ -122,6 +126,7 @@ func Told(ctx context.Context, from *store.Store, name string) ([]Status, error)
 // Run copies until the context ends. It follows resources that come and go, and replicas.
 func (m *Member) Run(ctx context.Context) {
 	defer m.stop()
+	defer m.checks.add(m)()
 	pauses := retries()
 	documents := &schemas{member: m}
 	for cleaned := false; ctx.Err() == nil; {

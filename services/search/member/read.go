@@ -113,8 +113,9 @@ func (s source) page(ctx context.Context, token string, item func(json.RawMessag
 	return list.Metadata.Continue, list.Metadata.ResourceVersion, nil
 }
 
-// watch calls each for the events after a resourceVersion, until the watch ends. With initial, it begins with a streaming list.
-func (s source) watch(ctx context.Context, resourceVersion string, initial bool, each func(event) error) error {
+// watch calls opened when the member has taken the watch, and then each for the events after a resourceVersion, until the watch ends. With initial, it begins
+// with a streaming list.
+func (s source) watch(ctx context.Context, resourceVersion string, initial bool, opened func(), each func(event) error) error {
 	seconds := int64((watchTime + rand.N(watchTime)).Seconds())
 	query := map[string]string{"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": strconv.FormatInt(seconds, 10)}
 	if initial {
@@ -128,6 +129,7 @@ func (s source) watch(ctx context.Context, resourceVersion string, initial bool,
 		return err
 	}
 	defer body.Close() //nolint:errcheck // it ends here
+	opened()
 	for events := json.NewDecoder(body); ; {
 		var e event
 		switch err := events.Decode(&e); {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -64,6 +65,10 @@ type stream struct {
 	involved *involvement
 	// target is nil until the stream is open in the store.
 	target *store.Stream
+	// following is nil unless a watch is open and its initial list is written.
+	following atomic.Pointer[following]
+	// silence is the constant, except in tests.
+	silence time.Duration
 
 	mu     sync.Mutex
 	status Status
@@ -72,7 +77,7 @@ type stream struct {
 }
 
 func newStream(cluster string, kind store.Kind, from source, to *store.Store) *stream {
-	return &stream{source: from, cluster: cluster, kind: kind, store: to, abandonedAfter: abandonedAfter, status: Status{Kind: kind, Phase: Pending, Since: time.Now()}}
+	return &stream{source: from, cluster: cluster, kind: kind, store: to, abandonedAfter: abandonedAfter, silence: silence, status: Status{Kind: kind, Phase: Pending, Since: time.Now()}}
 }
 
 // Status returns the state of the stream.
@@ -154,11 +159,11 @@ const abandonedAfter = 3 * time.Minute
 // awaitAbandoned returns true when the writer that has taken over has not been heard for long, and false if the context ends or the stream is gone.
 func (s *stream) awaitAbandoned(ctx context.Context) bool {
 	for ctx.Err() == nil {
-		heard, err := s.store.Heard(ctx, s.target)
+		alive, err := s.store.Alive(ctx, s.target)
 		if errors.Is(err, sql.ErrNoRows) {
 			return false
 		}
-		if err == nil && time.Since(heard) > s.abandonedAfter {
+		if err == nil && time.Since(alive) > s.abandonedAfter {
 			return true
 		}
 		sleep(ctx, s.abandonedAfter/6)
@@ -250,7 +255,7 @@ func (s *stream) pages(ctx context.Context, listing int64) (resourceVersion stri
 		if err != nil {
 			return "", err
 		}
-		if err := s.write(ctx, store.Batch{Changes: changes, Listing: listing}); err != nil {
+		if err := s.write(ctx, store.Batch{Changes: changes, Listing: listing, Heard: time.Unix(0, listing)}); err != nil {
 			return "", err
 		}
 		if token == "" {
@@ -259,15 +264,26 @@ func (s *stream) pages(ctx context.Context, listing int64) (resourceVersion stri
 	}
 }
 
+// errSilent says that a watch has said nothing for long.
+var errSilent = errors.New("the watch is silent")
+
 // follow copies the events of a watch. With initial, the watch begins with a streaming list, which listing marks.
 func (s *stream) follow(ctx context.Context, initial bool, listing int64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer s.following.Store(nil)
+	w := &following{target: s.target}
+	opened := func() {
+		if w.began = time.Now(); !initial {
+			s.following.Store(w)
+		}
+	}
 	events := make(chan read)
 	failed := make(chan error, 1)
 	go func() {
 		defer close(events)
-		failed <- s.watch(ctx, s.target.ResourceVersion, initial, func(e event) error {
+		failed <- s.watch(ctx, s.target.ResourceVersion, initial, opened, func(e event) error {
+			w.unwritten.Add(1)
 			r, err := s.read(e)
 			if err != nil {
 				return err
@@ -284,9 +300,12 @@ func (s *stream) follow(ctx context.Context, initial bool, listing int64) error 
 		s.syncing(false)
 		s.tell(ctx)
 	}
-	if err := s.writeAll(ctx, events, listing); err != nil {
+	if err := s.writeAll(ctx, w, events, listing); err != nil {
 		cancel()
 		for range events { //nolint:revive // the reader ends
+		}
+		if errors.Is(err, errSilent) {
+			return nil
 		}
 		return err
 	}
@@ -333,41 +352,20 @@ const (
 )
 
 // writeAll writes events in batches. It returns when events is closed and all is written.
-func (s *stream) writeAll(ctx context.Context, events <-chan read, listing int64) error {
-	var batch store.Batch
-	var due <-chan time.Time
-	flush := func() error {
-		due = nil
-		if len(batch.Changes) == 0 && batch.ResourceVersion == "" {
-			return nil
-		}
-		// Objects of a list are in no order, so none of their resourceVersions is where a watch could go on.
-		if batch.Listing = listing; listing != 0 {
-			batch.ResourceVersion = ""
-		}
-		err := s.write(ctx, batch)
-		if err == nil && batch.ResourceVersion != "" {
-			s.target.ResourceVersion = batch.ResourceVersion
-			s.tell(ctx)
-		}
-		batch = store.Batch{}
-		return err
-	}
+func (s *stream) writeAll(ctx context.Context, w *following, events <-chan read, listing int64) error {
+	b := batch{stream: s, following: w, listing: listing}
+	silent := time.NewTimer(s.silence)
+	defer silent.Stop()
 	for {
+		silent.Reset(s.silence)
 		select {
 		case r, more := <-events:
 			if !more {
-				return flush()
+				return b.flush(ctx)
 			}
-			batch.ResourceVersion = r.resourceVersion
-			if r.change != nil {
-				batch.Changes = append(batch.Changes, *r.change)
-			}
-			if due == nil {
-				due = time.After(batchTime)
-			}
-			if len(batch.Changes) >= batchSize || r.listed {
-				if err := flush(); err != nil {
+			b.add(r)
+			if len(b.Changes) >= batchSize || r.listed {
+				if err := b.flush(ctx); err != nil {
 					return err
 				}
 			}
@@ -375,14 +373,62 @@ func (s *stream) writeAll(ctx context.Context, events <-chan read, listing int64
 				if err := s.listed(ctx, listing, r.resourceVersion); err != nil {
 					return err
 				}
-				listing = 0
+				b.listing = 0
+				s.following.Store(w)
 			}
-		case <-due:
-			if err := flush(); err != nil {
+		case <-b.due:
+			if err := b.flush(ctx); err != nil {
 				return err
+			}
+		case <-silent.C:
+			if b.listing == 0 {
+				return errSilent
 			}
 		}
 	}
+}
+
+// batch collects events.
+type batch struct {
+	*stream
+	*following
+	store.Batch
+	// listing marks the objects of a list.
+	listing int64
+	events  int64
+	due     <-chan time.Time
+}
+
+func (b *batch) add(r read) {
+	b.events++
+	b.ResourceVersion, b.Heard = r.resourceVersion, time.Now()
+	if r.change != nil {
+		b.Changes = append(b.Changes, *r.change)
+	}
+	if b.due == nil {
+		b.due = time.After(batchTime)
+	}
+}
+
+func (b *batch) flush(ctx context.Context) error {
+	b.due = nil
+	if b.events == 0 {
+		return nil
+	}
+	// Objects of a list are in no order, so none of their resourceVersions is where a watch could go on.
+	if b.Listing = b.listing; b.listing != 0 {
+		b.ResourceVersion, b.Heard = "", time.Unix(0, b.listing)
+	}
+	err := b.write(ctx, b.Batch)
+	if err == nil && b.ResourceVersion != "" {
+		b.stream.target.ResourceVersion = b.ResourceVersion
+		b.tell(ctx)
+	}
+	if err == nil {
+		b.unwritten.Add(-b.events)
+	}
+	b.Batch, b.events = store.Batch{}, 0
+	return err
 }
 
 // write writes a batch. While the store is away, it waits. If the store refuses an object, the others are written alone.
@@ -391,9 +437,8 @@ func (s *stream) write(ctx context.Context, batch store.Batch) error {
 	if !store.IsRefused(err) {
 		return err
 	}
-	resourceVersion := batch.ResourceVersion
 	for _, change := range batch.Changes {
-		alone := store.Batch{Changes: []store.Change{change}, Listing: batch.Listing}
+		alone := store.Batch{Changes: []store.Change{change}, Listing: batch.Listing, Heard: batch.Heard}
 		err := s.keepTrying(ctx, func() error { return s.store.Write(ctx, s.target, alone) })
 		if store.IsRefused(err) {
 			s.refused(change, err)
@@ -403,7 +448,7 @@ func (s *stream) write(ctx context.Context, batch store.Batch) error {
 		}
 	}
 	return s.keepTrying(ctx, func() error {
-		return s.store.Write(ctx, s.target, store.Batch{ResourceVersion: resourceVersion})
+		return s.store.Write(ctx, s.target, store.Batch{ResourceVersion: batch.ResourceVersion, Listing: batch.Listing, Heard: batch.Heard})
 	})
 }
 

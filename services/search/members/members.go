@@ -44,6 +44,7 @@ type Members struct {
 	hub    string
 	store  *store.Store
 	shards *shards.Shards
+	checks *member.Checks
 	client dynamic.Interface
 
 	clusters, resources informers.GenericInformer
@@ -76,10 +77,10 @@ type Options struct {
 }
 
 // New returns the members that the PediaClusters of a cluster name.
-func New(client dynamic.Interface, o Options, to *store.Store, share *shards.Shards) *Members {
+func New(client dynamic.Interface, o Options, to *store.Store, share *shards.Shards, checks *member.Checks) *Members {
 	factory := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
 	return &Members{
-		hub: o.Hub, store: to, shards: share, client: client, running: map[string]*running{},
+		hub: o.Hub, store: to, shards: share, checks: checks, client: client, running: map[string]*running{},
 		clusters: factory.ForResource(clusters), resources: factory.ForResource(resources),
 		credentials: credentials{objects: hub.New(client, func() {}), namespace: o.SecretNamespace},
 	}
@@ -141,6 +142,11 @@ func (m *Members) reconcile(ctx context.Context) {
 		}
 		wanted[cluster.Name] = &cluster
 	}
+	states, err := m.store.States(ctx)
+	if err != nil {
+		klog.V(2).InfoS("The states of clusters are not known", "err", err)
+		states = nil
+	}
 	for name, r := range m.running {
 		if wanted[name] != nil {
 			continue
@@ -167,7 +173,7 @@ func (m *Members) reconcile(ctx context.Context) {
 			m.start(ctx, name, wanted)
 			m.running[name] = wanted
 		}
-		m.tell(ctx, cluster)
+		m.tell(ctx, cluster, states)
 	}
 	m.credentials.objects.Sweep()
 }
@@ -209,7 +215,7 @@ func (m *Members) start(ctx context.Context, name string, r *running) {
 	}
 	if r.invalid == nil {
 		r.apiServer = config.Host
-		r.Member, r.invalid = member.New(name, config, rulesOf(&r.spec, r.shared), m.store, m.shards)
+		r.Member, r.invalid = member.New(name, config, rulesOf(&r.spec, r.shared), m.store, m.shards, m.checks)
 	}
 	if r.invalid != nil {
 		return
@@ -235,8 +241,8 @@ func (m *Members) stop() {
 	}
 }
 
-// tell writes the status of a cluster if it has changed. One replica does that for all that copy the cluster.
-func (m *Members) tell(ctx context.Context, cluster *v1alpha2.PediaCluster) {
+// tell writes the status of a cluster if it has changed. One replica does that for all that copy the cluster. States are nil if the database is away.
+func (m *Members) tell(ctx context.Context, cluster *v1alpha2.PediaCluster, states map[string]store.State) {
 	if !m.shards.Mine(cluster.Name) {
 		return
 	}
@@ -254,6 +260,9 @@ func (m *Members) tell(ctx context.Context, cluster *v1alpha2.PediaCluster) {
 		}
 	}
 	status := statusOf(cluster.Status, cluster.Generation, r.apiServer, r.invalid, health, streams)
+	if state, known := states[cluster.Name]; states != nil && r.invalid == nil {
+		setFresh(&status, cluster.Generation, state, known)
+	}
 	if equality.Semantic.DeepEqual(status, cluster.Status) {
 		return
 	}

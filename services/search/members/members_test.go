@@ -73,12 +73,34 @@ func TestTheStatusOfACluster(t *testing.T) {
 		return all
 	}
 	wrong := statusOf(v1alpha2.ClusterStatus{}, 3, "https://host", errors.New("no"), member.Health{}, nil)
-	assert.Equal(t, map[string]string{"Validated": "False InvalidConfig", "SynchroRunning": "False Shutdown", "ClusterHealthy": "False MonitorStop", "Ready": "False NotReady"}, reasons(wrong))
+	assert.Equal(t, map[string]string{"Validated": "False InvalidConfig", "SynchroRunning": "False Shutdown", "ClusterHealthy": "False MonitorStop", "Ready": "False NotReady", "Fresh": "False MonitorStop"}, reasons(wrong))
 	assert.Equal(t, "no", meta.FindStatusCondition(wrong.Conditions, v1alpha2.Validated).Message)
 
 	young := statusOf(wrong, 3, "https://host", nil, member.Health{}, nil)
-	assert.Equal(t, map[string]string{"Validated": "True Validated", "SynchroRunning": "False Pending", "ClusterHealthy": "False NotReachable", "Ready": "False NotReady"}, reasons(young))
+	assert.Equal(t, map[string]string{"Validated": "True Validated", "SynchroRunning": "False Pending", "ClusterHealthy": "False NotReachable", "Ready": "False NotReady", "Fresh": "False MonitorStop"}, reasons(young))
 	assert.Equal(t, "https://host", young.APIServer)
+}
+
+func TestAClusterIsFreshIfAllOfItIs(t *testing.T) {
+	deployments, pods := schema.GroupResource{Group: "apps", Resource: "deployments"}, schema.GroupResource{Resource: "pods"}
+	for want, state := range map[string]*store.State{
+		"False Incomplete: nothing is copied yet":                              nil,
+		"False Incomplete: the first list of 1 of 3 resources is not complete": {Resources: 3, Incomplete: 1, Stale: []schema.GroupResource{pods}},
+		"False Stale: not heard for 3m0s: pods, deployments.apps":              {Resources: 3, Stale: []schema.GroupResource{pods, deployments}},
+		"True Fresh: ": {Resources: 3},
+	} {
+		var status v1alpha2.ClusterStatus
+		if state == nil {
+			setFresh(&status, 3, store.State{}, false)
+		} else {
+			setFresh(&status, 3, *state, true)
+		}
+		require.Len(t, status.Conditions, 1)
+		c := status.Conditions[0]
+		assert.Equal(t, want, string(c.Status)+" "+c.Reason+": "+c.Message)
+		assert.Equal(t, "Fresh", c.Type)
+		assert.EqualValues(t, 3, c.ObservedGeneration)
+	}
 }
 
 func TestTheStatusOfResources(t *testing.T) {

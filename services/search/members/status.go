@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tripod-k8s/tripod/services/search/member"
+	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
 )
 
@@ -38,6 +39,7 @@ func statusOf(old v1alpha2.ClusterStatus, generation int64, apiServer string, in
 		set(v1alpha2.SynchroRunning, false, "Shutdown", "")
 		set(v1alpha2.ClusterHealthy, false, "MonitorStop", "")
 		set(v1alpha2.Ready, false, "NotReady", invalid.Error())
+		set(v1alpha2.Fresh, false, "MonitorStop", "")
 		return status
 	}
 	status.Version, status.SyncResources = cmp.Or(health.Version, old.Version), groupsOf(streams)
@@ -61,6 +63,27 @@ func statusOf(old v1alpha2.ClusterStatus, generation int64, apiServer string, in
 	}
 	set(v1alpha2.Ready, healthy, reason, "")
 	return status
+}
+
+// setFresh sets the condition that says whether the copy of a cluster is as new as searches expect it. Its message stays while the resources do.
+func setFresh(status *v1alpha2.ClusterStatus, generation int64, state store.State, known bool) {
+	fresh := metav1.Condition{Type: v1alpha2.Fresh, Status: metav1.ConditionFalse, ObservedGeneration: generation}
+	switch {
+	case !known:
+		fresh.Reason, fresh.Message = "Incomplete", "nothing is copied yet"
+	case state.Incomplete > 0:
+		fresh.Reason, fresh.Message = "Incomplete", fmt.Sprintf("the first list of %d of %d resources is not complete", state.Incomplete, state.Resources)
+	case len(state.Stale) > 0:
+		var names []string
+		for _, resource := range state.Stale {
+			names = append(names, resource.String())
+		}
+		fresh.Reason, fresh.Message = "Stale", fmt.Sprintf("not heard for %s: %s", store.StaleAfter, strings.Join(names, ", "))
+	default:
+		fresh.Status, fresh.Reason = metav1.ConditionTrue, "Fresh"
+	}
+	fresh.Message = fresh.Message[:min(len(fresh.Message), maxMessage)]
+	meta.SetStatusCondition(&status.Conditions, fresh)
 }
 
 // troubleOf names the resources that are not copied.

@@ -53,6 +53,8 @@ var parameters = []parameter{
 	{label: "with-remaining-count", query: "withRemainingCount", set: yes(func(q *Query, v bool) { q.WithRemaining = v })},
 	{label: "fuzzy-name", set: func(q *Query, g given) error { q.Fuzzy = append(q.Fuzzy, g.values...); return nil }},
 	{label: "inject-events", query: "injectEvents", set: yes(func(q *Query, v bool) { q.InjectEvents = v })},
+	{label: "max-staleness", query: "maxStaleness", set: duration(func(q *Query, d time.Duration) { q.MaxStaleness = d })},
+	{label: "with-staleness", query: "withStaleness", set: yes(func(q *Query, v bool) { q.WithStaleness = v })},
 	{query: "onlyMetadata", set: yes(func(q *Query, v bool) { q.OnlyMetadata = v })},
 	{query: "fieldSelector", set: one(func(q *Query, v string) (err error) { q.Fields, err = ParseFields(v); return err })},
 	{query: "resourceVersion", set: number(0, maxNumber, func(q *Query, n int64) { q.ResourceVersion = n })},
@@ -201,6 +203,18 @@ func number(least, most int64, set func(*Query, int64)) func(*Query, given) erro
 			return fmt.Errorf("%q is not a number from %d to %d", text, least, most)
 		}
 		set(q, n)
+		return nil
+	})
+}
+
+// duration reads a time such as 30s. Nothing is as new as the member itself, so it must not be zero.
+func duration(set func(*Query, time.Duration)) func(*Query, given) error {
+	return one(func(q *Query, text string) error {
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return fmt.Errorf("%q is not a time such as 30s or 5m", text)
+		}
+		set(q, d)
 		return nil
 	})
 }

@@ -32,6 +32,10 @@ type Query struct {
 	OnlyMetadata                bool
 	// InjectEvents adds the events of each object to it.
 	InjectEvents bool
+	// MaxStaleness is how old the copies of clusters may be. Zero is no limit.
+	MaxStaleness time.Duration
+	// WithStaleness asks how old the copy of each cluster is.
+	WithStaleness bool
 	// ResourceVersion is a revision that the answer must not be older than.
 	ResourceVersion int64
 }

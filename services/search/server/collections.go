@@ -110,6 +110,9 @@ func (c *Collections) Get(ctx context.Context, name string, _ *metav1.GetOptions
 	if err != nil && !apierrors.IsNotFound(err) { // no cluster has such resources
 		return nil, err
 	}
+	if header, _ := ctx.Value(headerKey{}).(http.Header); header != nil {
+		a.setHeader(header)
+	}
 	return a.collection(name, q.OnlyMetadata)
 }
 
@@ -209,6 +212,13 @@ type requestKey struct{}
 // withQuery lets storages see the whole request, of which the API server hands them only what it knows.
 func withQuery(req *http.Request) *http.Request {
 	return req.WithContext(context.WithValue(req.Context(), requestKey{}, req))
+}
+
+type headerKey struct{}
+
+// withHeader lets storages add to the header of the answer.
+func withHeader(req *http.Request, header http.Header) *http.Request {
+	return req.WithContext(context.WithValue(req.Context(), headerKey{}, header))
 }
 
 // Resources is the storage of resources. It only makes discovery list them: Handler answers what is below them.

@@ -34,7 +34,7 @@ func NewHandler(s *store.Store, next http.Handler) *Handler { return &Handler{s,
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	n := nestedIn(req.Method, req.URL.Path, req.URL.Query().Has("watch"))
 	if n == nil {
-		h.next.ServeHTTP(w, withQuery(req))
+		h.next.ServeHTTP(w, withHeader(withQuery(req), w.Header()))
 		return
 	}
 	if err := h.answer(w, req, n); err != nil {
@@ -104,6 +104,10 @@ func (h *Handler) get(w http.ResponseWriter, req *http.Request, n *Nested) error
 	if err != nil {
 		return err
 	}
+	staleness, err := h.stalenessOfOne(req, n)
+	if err != nil {
+		return err
+	}
 	found, err := h.store.Get(req.Context(), n.Cluster, n.Resource(), n.Info.Namespace, n.Info.Name)
 	if errors.Is(err, store.ErrNotFound) {
 		return apierrors.NewNotFound(n.Resource().GroupResource(), n.Info.Name)
@@ -111,7 +115,7 @@ func (h *Handler) get(w http.ResponseWriter, req *http.Request, n *Nested) error
 	if err != nil {
 		return asStatus(err)
 	}
-	return as.write(w, req, answer{kind: kind, objects: []store.Found{found}, single: true})
+	return as.write(w, req, answer{kind: kind, objects: []store.Found{found}, single: true, staleness: staleness})
 }
 
 // list answers with a list of objects.
@@ -196,6 +200,9 @@ func notFound(message string) error {
 func asStatus(err error) error {
 	if errors.Is(err, store.ErrUnknownKind) {
 		return notFound(err.Error())
+	}
+	if stale := asStale(err); stale != nil {
+		return stale
 	}
 	if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
 		return err

@@ -8,11 +8,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strconv"
-	"time"
 
 	"github.com/munnerz/goautoneg"
 
@@ -32,6 +29,8 @@ type answer struct {
 	meta    metav1.ListMeta
 	// single is set if the answer is one object, not a list.
 	single bool
+	// staleness is the value of stalenessHeader. It is empty if nobody asked.
+	staleness string
 }
 
 // complete sets what a list has besides its items, and warns if it is cut.
@@ -40,13 +39,10 @@ func (a *answer) complete(ctx context.Context, page store.Page, q *query.Query) 
 	if page.Remaining >= 0 {
 		a.meta.RemainingItemCount = &page.Remaining
 	}
-	for _, cluster := range slices.Sorted(maps.Keys(page.Stale)) {
-		text := "its first list is not complete yet"
-		if at := page.Stale[cluster]; !at.IsZero() {
-			text = fmt.Sprintf("it was not heard for %s", time.Since(at).Round(time.Second))
-		}
-		warning.AddWarning(ctx, "", fmt.Sprintf("cluster %s may have changed: %s", cluster, text))
+	if q.WithStaleness {
+		a.staleness = stalenessOf(page.Heard)
 	}
+	warnStale(ctx, page.Heard)
 	if !page.More {
 		return
 	}
@@ -115,6 +111,7 @@ func (f form) write(w http.ResponseWriter, req *http.Request, a answer) error {
 	}
 	w.Header().Set("Content-Type", jsonType)
 	w.Header().Set("Cache-Control", "no-cache, private")
+	a.setHeader(w.Header())
 	w.Write(text) //nolint:errcheck // the client is gone
 	return nil
 }

@@ -5,6 +5,7 @@ package server
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"k8s.io/component-base/metrics"
@@ -18,8 +19,8 @@ import (
 const scrapeTimeout = 5 * time.Second
 
 var (
-	silentDesc = metrics.NewDesc("tripod_search_cluster_silent_seconds",
-		"Time since the resource of the cluster was heard that is silent for the longest. Clusters send a bookmark each minute.",
+	stalenessDesc = metrics.NewDesc("tripod_search_cluster_staleness_seconds",
+		"Time since the database had all of the cluster, as far as the cluster has told: the age of its oldest resource. +Inf until all first lists are complete.",
 		[]string{"cluster"}, nil, metrics.ALPHA, "")
 	resourcesDesc = metrics.NewDesc("tripod_search_cluster_resources",
 		"Resources of the cluster that are copied. The first list of the incomplete ones is not complete.",
@@ -37,7 +38,7 @@ func registerMetrics(s *store.Store) { legacyregistry.CustomMustRegister(&states
 
 // DescribeWithStability implements metrics.StableCollector.
 func (*statesCollector) DescribeWithStability(descriptions chan<- *metrics.Desc) {
-	descriptions <- silentDesc
+	descriptions <- stalenessDesc
 	descriptions <- resourcesDesc
 }
 
@@ -54,7 +55,11 @@ func (c *statesCollector) CollectWithStability(collected chan<- metrics.Metric) 
 		gauge := func(desc *metrics.Desc, value float64, labels ...string) {
 			collected <- metrics.NewLazyConstMetric(desc, metrics.GaugeValue, value, append([]string{cluster}, labels...)...)
 		}
-		gauge(silentDesc, time.Since(state.Heard).Seconds())
+		staleness := math.Inf(1)
+		if !state.Heard.IsZero() {
+			staleness = max(time.Since(state.Heard), 0).Seconds()
+		}
+		gauge(stalenessDesc, staleness)
 		gauge(resourcesDesc, float64(state.Resources-state.Incomplete), "complete")
 		gauge(resourcesDesc, float64(state.Incomplete), "incomplete")
 	}

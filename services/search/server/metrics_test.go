@@ -4,6 +4,7 @@
 package server
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -33,9 +34,10 @@ func TestMetricsTellHowFarEachClusterIs(t *testing.T) {
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	require.Len(t, families, 2)
-	for _, metric := range families[1].GetMetric() {
-		assert.Less(t, metric.GetGauge().GetValue(), 600.0)
-	}
+	staleness := families[1].GetMetric()
+	require.Len(t, staleness, 2)
+	assert.True(t, math.IsInf(staleness[0].GetGauge().GetValue(), 1), "a resource of east was never listed completely")
+	assert.Less(t, staleness[1].GetGauge().GetValue(), 600.0)
 	require.NoError(t, s.Close())
 	families, err = registry.Gather()
 	assert.NoError(t, err, "a scrape has the other metrics")

@@ -162,9 +162,10 @@ func (s *search) start(ctx context.Context, e *apiservice.Environment) error {
 	if err != nil {
 		return err
 	}
+	checks := member.NewChecks(s.store)
 	var hub *member.Member
 	if s.members.Hub != "" {
-		if hub, err = member.New(s.members.Hub, e.Cluster, member.Everything, s.store, share); err != nil {
+		if hub, err = member.New(s.members.Hub, e.Cluster, member.Everything, s.store, share, checks); err != nil {
 			return err
 		}
 	}
@@ -184,6 +185,7 @@ func (s *search) start(ctx context.Context, e *apiservice.Environment) error {
 		}
 		var group wait.Group
 		group.StartWithContext(ctx, share.Run)
+		group.StartWithContext(ctx, checks.Run)
 		if hub != nil {
 			group.StartWithContext(ctx, hub.Run)
 		}
@@ -191,7 +193,7 @@ func (s *search) start(ctx context.Context, e *apiservice.Environment) error {
 		group.StartWithContext(ctx, s.forgetEvents)
 		define(ctx, client)
 		group.StartWithContext(ctx, policies.New(client, questions).Run)
-		members.New(client, s.members, s.store, share).Run(ctx)
+		members.New(client, s.members, s.store, share, checks).Run(ctx)
 		group.Wait()
 	}()
 	return nil

@@ -44,14 +44,15 @@ type Page struct {
 	Revision int64
 	// More reports whether the limit has cut the list.
 	More bool
-	// Stale are the clusters that were not heard for StaleAfter, with the time when they were. It is zero for those whose first list is not complete.
-	Stale map[string]time.Time
+	// Heard is when clusters of the query were heard: those that were not heard for StaleAfter, or all if the query asks for that. It is zero for those whose
+	// first list is not complete.
+	Heard map[string]time.Time
 	// Remaining is how many objects follow those of the list. It is -1 if nobody asked.
 	Remaining int64
 }
 
 // List calls found for each object of a search. Each resource is asked for that any of these patterns describes; an empty part of a pattern stands for all
-// values. ErrUnknownKind says that there is none. All is of one state of the database.
+// values. ErrUnknownKind says that there is none, and a *StaleError that a cluster is older than the query accepts. All is of one state of the database.
 func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource, q *query.Query, found func(Found) error) (Page, error) {
 	page := Page{Remaining: -1}
 	err := s.reading(ctx, func(t *transaction) error {
@@ -69,7 +70,7 @@ func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource
 		if b.clusters, err = t.clusterIDs(ctx, q.Clusters); err != nil {
 			return err
 		}
-		if page.Stale, err = t.stale(ctx, b); err != nil {
+		if page.Heard, err = t.ages(ctx, b); err != nil {
 			return err
 		}
 		n := int64(0)
@@ -95,59 +96,6 @@ func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource
 		return nil
 	})
 	return page, err
-}
-
-// StaleAfter is how long a stream may be silent. A quiet member sends a bookmark each minute.
-const StaleAfter = 3 * time.Minute
-
-// stale returns the clusters of a search that were not heard for long.
-func (t *transaction) stale(ctx context.Context, b *search) (map[string]time.Time, error) {
-	find := t.sql("SELECT c.name, MIN(CASE WHEN s.listed = ? THEN s.heard_at ELSE 0 END) FROM streams s JOIN clusters c ON c.id = s.cluster_id"+
-		" WHERE (s.heard_at < ? OR s.listed = ?) AND s.kind_id", true, time.Now().Add(-StaleAfter).UnixMilli(), false)
-	oneOf(find, b.kinds)
-	if b.clusters != nil {
-		oneOf(find.add(" AND s.cluster_id"), b.clusters)
-	}
-	stale := map[string]time.Time{}
-	err := t.each(ctx, find.add(" GROUP BY c.name"), func(scan func(...any) error) error {
-		var name string
-		var milliseconds int64
-		if err := scan(&name, &milliseconds); err != nil {
-			return err
-		}
-		if stale[name] = time.UnixMilli(milliseconds); milliseconds == 0 {
-			stale[name] = time.Time{}
-		}
-		return nil
-	})
-	return stale, err
-}
-
-// State is how far the copy of a cluster is.
-type State struct {
-	// Resources are copied, and of Incomplete ones the first list is not complete.
-	Resources, Incomplete int
-	// Heard is when the resource was heard that is silent for the longest.
-	Heard time.Time
-}
-
-// States returns the states of all clusters of which something is copied, by name.
-func (s *Store) States(ctx context.Context) (map[string]State, error) {
-	states := map[string]State{}
-	err := s.reading(ctx, func(t *transaction) error {
-		find := t.sql(`SELECT c.name, COUNT(*), SUM(CASE WHEN s.listed = ? THEN 0 ELSE 1 END), MIN(CASE WHEN s.heard_at > s.opened_at THEN s.heard_at ELSE s.opened_at END)
-FROM streams s JOIN clusters c ON c.id = s.cluster_id GROUP BY c.name`, true)
-		return t.each(ctx, find, func(scan func(...any) error) error {
-			var name string
-			var state State
-			var milliseconds int64
-			err := scan(&name, &state.Resources, &state.Incomplete, &milliseconds)
-			state.Heard = time.UnixMilli(milliseconds)
-			states[name] = state
-			return err
-		})
-	})
-	return states, err
 }
 
 // Get returns an object of a cluster.

@@ -62,7 +62,7 @@ func list[T any](s *statement, values []T) *statement {
 }
 
 // pairs appends a list of rows of two values, for "(a, b) IN".
-func (s *statement) pairs(values [][2]string) *statement {
+func pairs[T any](s *statement, values [][2]T) *statement {
 	open, row := "(", "("
 	if s.dialect == sqlite {
 		open = "(VALUES "

@@ -21,6 +21,9 @@ type Stream struct {
 	epoch                 int64
 	// events is set for the stream InvolvedEvents.
 	events bool
+	// listing is the list that is written now, and listingSince when it was asked for.
+	listing      int64
+	listingSince time.Time
 
 	// ResourceVersion is where the database was when the stream was opened: that of the last change, or empty.
 	ResourceVersion string
@@ -78,9 +81,14 @@ func (t *transaction) kindID(ctx context.Context, k Kind) (int64, error) {
 	return id, err
 }
 
-// hold refuses writers of earlier epochs, and keeps later ones out until the transaction ends. It notes that the member was heard.
-func (t *transaction) hold(ctx context.Context, stream *Stream) error {
-	held, err := t.exec(ctx, t.sql("UPDATE streams SET heard_at = ? WHERE id = ? AND epoch = ?", time.Now().UnixMilli(), stream.id, stream.epoch))
+// hold refuses writers of earlier epochs, and keeps later ones out until the transaction ends. heard is up to when the database has everything after the
+// transaction. It is zero if that is not known: then the writer only gives a sign of life.
+func (t *transaction) hold(ctx context.Context, stream *Stream, heard time.Time) error {
+	set := t.sql("UPDATE streams SET heard_at = ?", heard.UnixMilli())
+	if heard.IsZero() {
+		set = t.sql("UPDATE streams SET opened_at = ?", time.Now().UnixMilli())
+	}
+	held, err := t.exec(ctx, set.add(" WHERE id = ? AND epoch = ?", stream.id, stream.epoch))
 	if err == nil && held == 0 {
 		err = ErrFenced
 	}
@@ -96,17 +104,6 @@ func (t *transaction) revisions(ctx context.Context, n int) (first int64, err er
 	return last - int64(n) + 1, err
 }
 
-// Heard returns when the writer of a stream has opened it or last wrote. Members send something each minute or so, if only a bookmark.
-func (s *Store) Heard(ctx context.Context, stream *Stream) (at time.Time, err error) {
-	err = s.reading(ctx, func(t *transaction) error {
-		latest := "SELECT CASE WHEN heard_at > opened_at THEN heard_at ELSE opened_at END FROM streams WHERE id = ?"
-		milliseconds, err := value[int64](ctx, t, t.sql(latest, stream.id))
-		at = time.UnixMilli(milliseconds)
-		return err
-	})
-	return at, err
-}
-
 // CloseStream removes a stream and its objects: the cluster does not serve the resource any more, or it is not to be searched. A writer of an
 // earlier epoch is refused.
 func (s *Store) CloseStream(ctx context.Context, stream *Stream) error {
@@ -114,7 +111,7 @@ func (s *Store) CloseStream(ctx context.Context, stream *Stream) error {
 		if _, err := t.revisions(ctx, 1); err != nil {
 			return err
 		}
-		if err := t.hold(ctx, stream); err != nil {
+		if err := t.hold(ctx, stream, time.Time{}); err != nil {
 			return err
 		}
 		return t.removeStream(ctx, stream.id, stream.clusterID, stream.kindID)

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -49,16 +50,32 @@ type Batch struct {
 	ResourceVersion string
 	// Listing marks the objects as part of a list, for Sweep. It is zero outside of lists.
 	Listing int64
+	// Heard is when the member said the last of this. For a part of a list, that is when the list was asked for. Zero means now.
+	Heard time.Time
+}
+
+// heard returns up to when the database has everything once a batch is in it. That is unknown while a list goes on.
+func (s *Stream) heard(b Batch) time.Time {
+	if b.Heard.IsZero() {
+		b.Heard = time.Now()
+	}
+	if b.Listing == 0 {
+		return b.Heard
+	}
+	if s.listing != b.Listing {
+		s.listing, s.listingSince = b.Listing, b.Heard
+	}
+	return time.Time{}
 }
 
 // Write commits a batch. It returns ErrFenced if another replica has opened the stream since. IsRefused tells whether the database has refused an
 // object of the batch.
 func (s *Store) Write(ctx context.Context, stream *Stream, b Batch) error {
-	changes := lastChanges(b.Changes)
+	changes, heard := lastChanges(b.Changes), stream.heard(b)
 	return s.within(ctx, func(t *transaction) error {
 		w := &writer{transaction: t, stream: stream, listing: b.Listing}
 		if stream.events {
-			if err := t.hold(ctx, stream); err != nil {
+			if err := t.hold(ctx, stream, heard); err != nil {
 				return err
 			}
 			if err := t.putEvents(ctx, stream, changes); err != nil {
@@ -73,7 +90,7 @@ func (s *Store) Write(ctx context.Context, stream *Stream, b Batch) error {
 				return err
 			}
 		}
-		if err := t.hold(ctx, stream); err != nil {
+		if err := t.hold(ctx, stream, heard); err != nil {
 			return err
 		}
 		if err := w.write(ctx, changes); err != nil {
@@ -111,11 +128,15 @@ func (t *transaction) setResourceVersion(ctx context.Context, stream *Stream, re
 
 // Sweep ends a list: it removes the objects that the list did not have, and notes where the list was.
 func (s *Store) Sweep(ctx context.Context, stream *Stream, listing int64, resourceVersion string) error {
+	heard := stream.listingSince
+	if stream.listing != listing { // an empty list
+		heard = time.Now()
+	}
 	return s.within(ctx, func(t *transaction) error {
 		if _, err := t.revisions(ctx, 1); err != nil {
 			return err
 		}
-		if err := t.hold(ctx, stream); err != nil {
+		if err := t.hold(ctx, stream, heard); err != nil {
 			return err
 		}
 		var gone []int64
@@ -200,8 +221,8 @@ func (w *writer) known(ctx context.Context, changes []Change) (map[[2]string]sto
 		for i := range part {
 			keys = append(keys, part[i].key())
 		}
-		find := w.sql("SELECT namespace, name, id, uid, resource_version FROM objects WHERE kind_id = ? AND cluster_id = ? AND (namespace, name) IN ",
-			w.stream.kindID, w.stream.clusterID).pairs(keys)
+		find := pairs(w.sql("SELECT namespace, name, id, uid, resource_version FROM objects WHERE kind_id = ? AND cluster_id = ? AND (namespace, name) IN ",
+			w.stream.kindID, w.stream.clusterID), keys)
 		err := w.each(ctx, find, func(scan func(...any) error) error {
 			var key [2]string
 			var has stored

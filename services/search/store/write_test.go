@@ -65,7 +65,7 @@ func TestAWriterIsRefusedAfterAnotherHasOpenedTheStream(t *testing.T) {
 		old := openStream(t, s, "one", pods)
 		before := time.Now().Truncate(time.Millisecond)
 		current := openStream(t, s, "one", pods)
-		heard, err := s.Heard(ctx, old)
+		heard, err := s.Alive(ctx, old)
 		require.NoError(t, err)
 		assert.False(t, heard.Before(before), "who opens a stream is heard")
 		batch := Batch{Changes: []Change{{Object: object("a", "x", "1")}}, ResourceVersion: "1"}
@@ -121,11 +121,14 @@ func TestClustersThatAreSilentAreNamed(t *testing.T) {
 		assert.Equal(t, 1, states["new"].Incomplete)
 		assert.Zero(t, states["well"].Incomplete)
 		assert.Equal(t, 1, states["well"].Resources)
-		assert.WithinDuration(t, time.Now(), states["silent"].Heard, time.Minute, "its stream was opened just now")
+		assert.Equal(t, time.UnixMilli(5000), states["silent"].Heard)
+		assert.Equal(t, []schema.GroupResource{{Resource: "pods"}}, states["silent"].Stale)
+		assert.Zero(t, states["new"].Heard)
+		assert.Empty(t, states["well"].Stale)
 		_, page := names(t, s, query.Query{}, pods)
-		assert.Equal(t, map[string]time.Time{"new": {}, "silent": time.UnixMilli(5000)}, page.Stale)
+		assert.Equal(t, map[string]time.Time{"new": {}, "silent": time.UnixMilli(5000)}, page.Heard)
 		_, page = names(t, s, query.Query{Clusters: query.Choice{In: []string{"well"}}}, pods)
-		assert.Empty(t, page.Stale)
+		assert.Empty(t, page.Heard)
 	})
 }
 

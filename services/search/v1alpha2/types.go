@@ -78,6 +78,8 @@ const (
 	SynchroRunning = "SynchroRunning"
 	ClusterHealthy = "ClusterHealthy"
 	Ready          = "Ready"
+	// Fresh is not of Clusterpedia. It is false while a resource was not heard for long, or its first list is not complete.
+	Fresh = "Fresh"
 )
 
 // ClusterStatus is what search knows of a cluster.

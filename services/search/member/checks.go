@@ -1,0 +1,141 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/services/search/store"
+)
+
+const (
+	// checkInterval is how often each member is asked whether it still answers.
+	checkInterval = 10 * time.Second
+	// checkTimeout is how long a member may take for that. Slower ones are heard through their events and bookmarks only.
+	checkTimeout = 3 * time.Second
+	// dispatchTime is how long a member may take from a write to the event about it.
+	dispatchTime = time.Second
+	// silence is after which time without a word a watch is opened anew. Members send a bookmark each minute or so.
+	silence = 2 * time.Minute
+)
+
+// Checks keep quiet streams from looking old. Bookmarks are too rare for that, and they say nothing about the member's etcd.
+//
+// In each round, one small consistent list proves that the member's API server and its etcd answer. Then all streams of the member that have an open watch
+// and nothing unwritten have what the member had a second ago. A watch that hangs although its member answers is the exception: it is opened anew
+// after two minutes of silence. All members of a replica are written in one statement.
+type Checks struct {
+	store *store.Store
+
+	mu      sync.Mutex
+	members map[*Member]bool
+}
+
+// NewChecks returns checks without members.
+func NewChecks(s *store.Store) *Checks { return &Checks{store: s, members: map[*Member]bool{}} }
+
+// add includes a member until the result is called. Nil checks include nothing.
+func (c *Checks) add(m *Member) (remove func()) {
+	if c == nil {
+		return func() {}
+	}
+	c.set(m, true)
+	return func() { c.set(m, false) }
+}
+
+func (c *Checks) set(m *Member, included bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if included {
+		c.members[m] = true
+	} else {
+		delete(c.members, m)
+	}
+}
+
+// Run checks until the context ends.
+func (c *Checks) Run(ctx context.Context) {
+	wait.UntilWithContext(ctx, func(ctx context.Context) { c.roundAt(ctx, time.Now().Add(-dispatchTime)) }, checkInterval)
+}
+
+// roundAt asks all members at once, and notes which streams have what the members had at a time.
+func (c *Checks) roundAt(ctx context.Context, at time.Time) {
+	asking, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	var heard []*store.Stream
+	var answers sync.WaitGroup
+	c.mu.Lock()
+	for m := range c.members {
+		answers.Go(func() {
+			streams := m.check(asking, at)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			heard = append(heard, streams...)
+		})
+	}
+	c.mu.Unlock()
+	answers.Wait()
+	if err := c.store.Hear(ctx, heard, at); err != nil && ctx.Err() == nil {
+		klog.V(2).InfoS("Quiet streams look older than they are", "err", err)
+	}
+}
+
+// check returns the streams that have all that the member had at a time. It asks about one resource, the next time about the next one.
+func (m *Member) check(ctx context.Context, at time.Time) (heard []*store.Stream) {
+	quiet := map[*stream]*following{}
+	var asked []*stream
+	m.mu.Lock()
+	for _, r := range m.streams {
+		if f := r.following.Load(); f != nil && f.began.Before(at) {
+			quiet[r.stream] = f
+			asked = append(asked, r.stream)
+		}
+	}
+	m.checked++
+	turn := m.checked
+	m.mu.Unlock()
+	if len(asked) == 0 {
+		return nil
+	}
+	slices.SortFunc(asked, func(a, b *stream) int { return cmp.Compare(a.kind.String(), b.kind.String()) })
+	if err := asked[turn%len(asked)].ask(ctx); err != nil {
+		klog.V(4).InfoS("Member does not answer a check", "cluster", m.name, "err", err)
+		return nil
+	}
+	for s, f := range quiet {
+		if s.following.Load() == f && f.unwritten.Load() == 0 {
+			heard = append(heard, f.target)
+		}
+	}
+	return heard
+}
+
+// ask reads the list of a resource up to its first object, as it is now. API servers ask their etcd for that.
+func (s source) ask(ctx context.Context) error {
+	body, err := s.request(map[string]string{"limit": "1"}).
+		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json").Stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer body.Close() //nolint:errcheck // it was read
+	_, err = io.Copy(io.Discard, body)
+	return err
+}
+
+// following is an open watch.
+type following struct {
+	began  time.Time
+	target *store.Stream
+	// unwritten counts events that were read and are not in the store yet.
+	unwritten atomic.Int64
+}

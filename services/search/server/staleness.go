@@ -1,0 +1,112 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/warning"
+
+	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store"
+)
+
+const (
+	// stalenessHeader has the age of each cluster in seconds, if the client asks for it: "east=3.2, west=inf", the oldest first.
+	stalenessHeader = "Search-Staleness"
+	// namedStale bounds the clusters in the header, and in the causes of an error.
+	namedStale = 100
+	// causeStale is the type of the causes of an error.
+	causeStale metav1.CauseType = "ClusterStale"
+)
+
+// oldestFirst returns the clusters in the order of their age.
+func oldestFirst(heard map[string]time.Time) []string {
+	return slices.SortedFunc(maps.Keys(heard), func(a, b string) int { return cmp.Or(heard[a].Compare(heard[b]), cmp.Compare(a, b)) })
+}
+
+func stalenessOf(heard map[string]time.Time) string {
+	var ages []string
+	for _, cluster := range oldestFirst(heard)[:min(len(heard), namedStale)] {
+		age := "inf"
+		if at := heard[cluster]; !at.IsZero() {
+			age = fmt.Sprintf("%.1f", max(time.Since(at), 0).Seconds())
+		}
+		ages = append(ages, cluster+"="+age)
+	}
+	return strings.Join(ages, ", ")
+}
+
+// setHeader tells how old an answer is, if the client has asked.
+func (a *answer) setHeader(header http.Header) {
+	if a.staleness != "" {
+		header.Set(stalenessHeader, a.staleness)
+	}
+}
+
+// warnStale names the clusters of an answer that were not heard for long.
+func warnStale(ctx context.Context, heard map[string]time.Time) {
+	for _, cluster := range slices.Sorted(maps.Keys(heard)) {
+		if at := heard[cluster]; time.Since(at) > store.StaleAfter {
+			warning.AddWarning(ctx, "", fmt.Sprintf("cluster %s may have changed: %s", cluster, silenceOf(at)))
+		}
+	}
+}
+
+func silenceOf(heard time.Time) string {
+	if heard.IsZero() {
+		return "its first list is not complete yet"
+	}
+	return fmt.Sprintf("it was not heard for %s", time.Since(heard).Round(time.Second))
+}
+
+// asStale returns what clients are told if clusters are older than they accept, or nil if that is not the error.
+func asStale(err error) error {
+	var stale *store.StaleError
+	if !errors.As(err, &stale) {
+		return nil
+	}
+	names := oldestFirst(stale.Heard)
+	refused := apierrors.NewServiceUnavailable(fmt.Sprintf("%d clusters are older than maxStaleness=%s: %s",
+		len(names), stale.Max, strings.Join(names[:min(len(names), namedStale)], ", ")))
+	details := &metav1.StatusDetails{RetryAfterSeconds: 1}
+	for _, name := range names[:min(len(names), namedStale)] {
+		details.Causes = append(details.Causes, metav1.StatusCause{Type: causeStale, Field: "clusters[" + name + "]", Message: silenceOf(stale.Heard[name])})
+	}
+	refused.ErrStatus.Details = details
+	return refused
+}
+
+// stalenessOfOne answers the parameters maxStaleness and withStaleness of a request for one object. Its other parameters do not count.
+func (h *Handler) stalenessOfOne(req *http.Request, n *Nested) (string, error) {
+	values := req.URL.Query()
+	maps.DeleteFunc(values, func(name string, _ []string) bool { return name != "maxStaleness" && name != "withStaleness" })
+	q, err := query.Parse(values)
+	if err != nil {
+		return "", apierrors.NewBadRequest(err.Error())
+	}
+	if q.MaxStaleness == 0 && !q.WithStaleness {
+		return "", nil
+	}
+	q.Clusters = query.Choice{In: []string{n.Cluster}}
+	heard, err := h.store.Ages(req.Context(), []schema.GroupVersionResource{n.Resource()}, q)
+	if err != nil {
+		return "", asStatus(err)
+	}
+	if !q.WithStaleness {
+		return "", nil
+	}
+	return stalenessOf(heard), nil
+}

@@ -1,0 +1,202 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tripod-k8s/tripod/services/search/query"
+)
+
+// A stream is heard at a time if the database has all that the member had then, as far as the member has told. That is when the last event or bookmark of a
+// batch came, when a complete list was asked for, or what Hear says of a quiet stream. A stream without a complete list was never heard. Times are those
+// of the replica that copies.
+
+// StaleAfter is how long ago a stream may be heard until the answers of a search warn of it.
+const StaleAfter = 3 * time.Minute
+
+// StaleError says that clusters are older than a query accepts.
+type StaleError struct {
+	Max time.Duration
+	// Heard is when the clusters that are too old were heard. It is zero for those without a complete list.
+	Heard map[string]time.Time
+}
+
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("%d clusters were not heard for %s", len(e.Heard), e.Max)
+}
+
+// heardAt is zero for a stream without a complete list. Its value is true.
+const heardAt = "CASE WHEN s.listed = ? THEN s.heard_at ELSE 0 END"
+
+// asTime reads a time of the database. It is zero for never.
+func asTime(milliseconds int64) time.Time {
+	if milliseconds == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(milliseconds)
+}
+
+// Ages returns when each cluster of a query was heard, of the resources that patterns describe: of several, the one that was heard the longest time ago
+// counts. It returns a *StaleError if a cluster is older than the query accepts.
+func (s *Store) Ages(ctx context.Context, patterns []schema.GroupVersionResource, q *query.Query) (heard map[string]time.Time, err error) {
+	err = s.reading(ctx, func(t *transaction) error {
+		b := &search{dialect: t.dialect, q: q}
+		var err error
+		if b.kinds, err = t.kindIDs(ctx, patterns); err != nil || len(b.kinds) == 0 {
+			return err
+		}
+		if b.clusters, err = t.clusterIDs(ctx, q.Clusters); err != nil {
+			return err
+		}
+		heard, err = t.ages(ctx, b)
+		return err
+	})
+	return heard, err
+}
+
+// ages returns those clusters of a search that were heard before the time which matters: all if the query asks for them, and else those that it does not
+// accept or that deserve a warning.
+func (t *transaction) ages(ctx context.Context, b *search) (map[string]time.Time, error) {
+	now := time.Now()
+	find := t.sql("SELECT c.name, MIN("+heardAt+") FROM streams s JOIN clusters c ON c.id = s.cluster_id WHERE s.kind_id", true)
+	oneOf(find, b.kinds)
+	if b.clusters != nil {
+		oneOf(find.add(" AND s.cluster_id"), b.clusters)
+	}
+	if !b.q.WithStaleness {
+		limit := StaleAfter
+		if b.q.MaxStaleness > 0 {
+			limit = min(limit, b.q.MaxStaleness)
+		}
+		find.add(" AND (s.heard_at < ? OR s.listed = ?)", now.Add(-limit).UnixMilli(), false)
+	}
+	heard := map[string]time.Time{}
+	err := t.each(ctx, find.add(" GROUP BY c.name"), func(scan func(...any) error) error {
+		var name string
+		var milliseconds int64
+		err := scan(&name, &milliseconds)
+		heard[name] = asTime(milliseconds)
+		return err
+	})
+	if err != nil || b.q.MaxStaleness == 0 {
+		return heard, err
+	}
+	if err := t.addUnknown(ctx, b.q.Clusters.In, heard); err != nil {
+		return nil, err
+	}
+	return heard, refuse(heard, now, b.q.MaxStaleness)
+}
+
+// addUnknown adds the clusters among those that a query names of which nothing was ever heard.
+func (t *transaction) addUnknown(ctx context.Context, names []string, heard map[string]time.Time) error {
+	if len(names) == 0 {
+		return nil
+	}
+	known := map[string]bool{}
+	err := t.each(ctx, list(t.sql("SELECT name FROM clusters WHERE name IN "), names), func(scan func(...any) error) error {
+		var name string
+		err := scan(&name)
+		known[name] = true
+		return err
+	})
+	for _, name := range names {
+		if !known[name] {
+			heard[name] = time.Time{}
+		}
+	}
+	return err
+}
+
+// refuse returns a *StaleError if a cluster is too old.
+func refuse(heard map[string]time.Time, now time.Time, limit time.Duration) error {
+	old := map[string]time.Time{}
+	for name, at := range heard {
+		if at.IsZero() || now.Sub(at) > limit {
+			old[name] = at
+		}
+	}
+	if len(old) == 0 {
+		return nil
+	}
+	return &StaleError{Max: limit, Heard: old}
+}
+
+// Hear notes that streams were heard at a time. It leaves out those that another replica has opened since, and those that were heard later.
+func (s *Store) Hear(ctx context.Context, streams []*Stream, at time.Time) error {
+	keys := make([][2]int64, 0, len(streams))
+	for _, stream := range streams {
+		keys = append(keys, [2]int64{stream.id, stream.epoch})
+	}
+	slices.SortFunc(keys, func(a, b [2]int64) int { return slices.Compare(a[:], b[:]) }) // replicas lock rows in one order
+	for part := range slices.Chunk(keys, rowsAtOnce) {
+		err := s.within(ctx, func(t *transaction) error {
+			_, err := t.exec(ctx, pairs(t.sql("UPDATE streams SET heard_at = ? WHERE heard_at < ? AND (id, epoch) IN ", at.UnixMilli(), at.UnixMilli()), part))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Alive returns when the writer of a stream last gave a sign of life.
+func (s *Store) Alive(ctx context.Context, stream *Stream) (at time.Time, err error) {
+	err = s.reading(ctx, func(t *transaction) error {
+		latest := "SELECT CASE WHEN heard_at > opened_at THEN heard_at ELSE opened_at END FROM streams WHERE id = ?"
+		milliseconds, err := value[int64](ctx, t, t.sql(latest, stream.id))
+		at = time.UnixMilli(milliseconds)
+		return err
+	})
+	return at, err
+}
+
+// State is how far the copy of a cluster is.
+type State struct {
+	// Resources are copied, and of Incomplete ones the first list is not complete.
+	Resources, Incomplete int
+	// Heard is when the resource was heard that is silent for the longest. It is zero while a first list is not complete.
+	Heard time.Time
+	// Stale are the resources that were not heard for StaleAfter, in their order.
+	Stale []schema.GroupResource
+}
+
+// States returns the states of all clusters of which something is copied, by name.
+func (s *Store) States(ctx context.Context) (map[string]State, error) {
+	states := map[string]State{}
+	before := time.Now().Add(-StaleAfter)
+	err := s.reading(ctx, func(t *transaction) error {
+		find := t.sql("SELECT c.name, k.api_group, k.resource, "+heardAt+
+			" FROM streams s JOIN clusters c ON c.id = s.cluster_id JOIN kinds k ON k.id = s.kind_id ORDER BY c.name, k.api_group, k.resource", true)
+		return t.each(ctx, find, func(scan func(...any) error) error {
+			var name string
+			var resource schema.GroupResource
+			var milliseconds int64
+			if err := scan(&name, &resource.Group, &resource.Resource, &milliseconds); err != nil {
+				return err
+			}
+			state, known := states[name]
+			at := asTime(milliseconds)
+			if !known || at.Before(state.Heard) {
+				state.Heard = at
+			}
+			state.Resources++
+			if at.IsZero() {
+				state.Incomplete++
+			}
+			if at.Before(before) {
+				state.Stale = append(state.Stale, resource)
+			}
+			states[name] = state
+			return nil
+		})
+	})
+	return states, err
+}

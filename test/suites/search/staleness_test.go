@@ -1,0 +1,52 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
+	"github.com/tripod-k8s/tripod/test/framework"
+)
+
+func TestAClusterThatDoesNotAnswerIsTooOldUntilItAnswersAgain(t *testing.T) {
+	stock, err := environment.StartStock(t.Context(), framework.StockOptions{})
+	require.NoError(t, err)
+	require.NoError(t, stock.Create(t.Context(), fmt.Sprintf(template, "quiet")))
+	addCluster(t, "frozen", kubeconfig(t, stock.Admin()), map[string]any{"group": "", "resources": []any{"podtemplates"}})
+	awaitCondition(t, "frozen", v1alpha2.Fresh, metav1.ConditionTrue, "")
+	const all = resources + "/api/v1/podtemplates?maxStaleness=15s"
+	const other = all + "&clusters=hub"
+	ask := func(path string) error {
+		_, err := get(t.Context(), fleet.Admin(), path)
+		return err
+	}
+	refused := func(context.Context) error {
+		err := ask(all)
+		if !apierrors.IsServiceUnavailable(err) {
+			return fmt.Errorf("it is not refused: %w", err)
+		}
+		var status apierrors.APIStatus
+		errors.As(err, &status)
+		if causes := status.Status().Details.Causes; len(causes) != 1 || causes[0].Field != "clusters[frozen]" {
+			return fmt.Errorf("the causes are %v", causes)
+		}
+		return ask(other)
+	}
+	// Nothing changes, and yet the copy stays fresh.
+	framework.Eventually(t, "the quiet cluster is fresh", func(context.Context) error { return ask(all) })
+	require.NoError(t, stock.Process.Signal(syscall.SIGSTOP))
+	framework.Eventually(t, "the cluster that does not answer is named, and others are searched", refused)
+	require.NoError(t, stock.Process.Signal(syscall.SIGCONT))
+	framework.Eventually(t, "the cluster is fresh again", func(context.Context) error { return ask(all) })
+}
