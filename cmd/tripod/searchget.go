@@ -20,7 +20,7 @@ import (
 // question is what tripod search get asks.
 type question struct {
 	cluster, namespace, owner, fuzzy, selector, fields, order, output, maxStaleness string
-	generations, limit                                                int
+	generations, limit                                                              int
 }
 
 // kubectlLimit is how many objects kubectl asks for.

@@ -19,6 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tripod-k8s/tripod/test/bench/graph"
+	"github.com/tripod-k8s/tripod/test/bench/process"
+	"github.com/tripod-k8s/tripod/test/bench/table"
 )
 
 func TestWorkloadsHaveDifferentNames(t *testing.T) {
@@ -53,11 +55,11 @@ func contentOf(object map[string]any, r resource) map[string]any {
 }
 
 func TestProcessorTimeAndMemoryOfAProcess(t *testing.T) {
-	self := process{"bench", os.Getpid()}
-	start, err := self.cpu()
+	self := process.Process{Service: "bench", PID: os.Getpid()}
+	start, err := self.CPU()
 	require.NoError(t, err)
 	for {
-		now, err := self.cpu()
+		now, err := self.CPU()
 		if err != nil || now < start {
 			t.Fatalf("%s after %s: %v", now, start, err)
 		}
@@ -65,17 +67,17 @@ func TestProcessorTimeAndMemoryOfAProcess(t *testing.T) {
 			break
 		}
 	}
-	if now, most, err := self.resident(); err != nil || now < 1 || now > most || most > 10_000 {
+	if now, most, err := self.Resident(); err != nil || now < 1 || now > most || most > 10_000 {
 		t.Errorf("%v MB, at most %v: %v", now, most, err)
 	}
-	if _, err := (process{"nobody", 1 << 22}).cpu(); err == nil {
+	if _, err := (process.Process{Service: "nobody", PID: 1 << 22}).CPU(); err == nil {
 		t.Error("a process that does not exist has processor time")
 	}
 }
 
 func TestSystemCallsOfAProcess(t *testing.T) {
-	self := []process{{"bench", os.Getpid()}}
-	_, before, err := countsOf(self)
+	self := []process.Process{{Service: "bench", PID: os.Getpid()}}
+	_, before, err := process.CountsOf(self)
 	require.NoError(t, err)
 	const calls = 100
 	for range calls {
@@ -83,10 +85,10 @@ func TestSystemCallsOfAProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if switches, after, err := countsOf(self); err != nil || after-before < calls || switches == 0 {
+	if switches, after, err := process.CountsOf(self); err != nil || after-before < calls || switches == 0 {
 		t.Errorf("%d system calls, %d context switches: %v", after-before, switches, err)
 	}
-	if _, _, err := countsOf([]process{{"nobody", 1 << 22}}); err == nil {
+	if _, _, err := process.CountsOf([]process.Process{{Service: "nobody", PID: 1 << 22}}); err == nil {
 		t.Error("a process that does not exist has system calls")
 	}
 }
@@ -101,7 +103,7 @@ func TestVariantsAreComparedWithTheFirst(t *testing.T) {
 	}
 	r.finish()
 	var output bytes.Buffer
-	require.NoError(t, writeTables(&output, r.tables()))
+	require.NoError(t, table.Write(&output, r.tables()))
 	for _, line := range []string{"GET ConfigMaps certificates 100 1.00 ×2.00", "GET (neighbour: memory) ConfigMaps certificates 100 2.00 ×1.50"} {
 		assert.Contains(t, strings.Join(strings.Fields(output.String()), " "), line, "no %q in\n%s", line, output.String())
 	}
@@ -189,7 +191,7 @@ func TestPhasesHaveTheirOwnRequests(t *testing.T) {
 
 func TestTablesShowRatiosAndFailures(t *testing.T) {
 	var output bytes.Buffer
-	require.NoError(t, writeTables(&output, exampleReport().tables()))
+	require.NoError(t, table.Write(&output, exampleReport().tables()))
 	for _, line := range []string{
 		"GET ConfigMaps certificates 100 0.40 ×2.00 2.00 ×0.50 - - - - 5.00 ×1.00 - - 1000 ×1.00 6",
 		"idle, % of a CPU",
@@ -217,7 +219,7 @@ func TestAPIServicesOfOthersAreComparedWithStock(t *testing.T) {
 	}
 	r.finish()
 	var output bytes.Buffer
-	require.NoError(t, writeTables(&output, r.tables()))
+	require.NoError(t, table.Write(&output, r.tables()))
 	text := strings.Join(strings.Fields(output.String()), " ")
 	for _, line := range []string{
 		"GET flunders certificates 500 4.00 ×0.75 ×0.50 2.00 ×1.00 ×1.00",

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tripod-k8s/tripod/test/bench/process"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
@@ -51,10 +52,10 @@ type cluster struct {
 	*framework.Cluster
 	side side
 	// servers are the processes that serve the API.
-	servers []process
+	servers []process.Process
 	// replicas are the processes of the API service.
 	replicas []*framework.Process
-	etcd     process
+	etcd     process.Process
 	// ready is the time from the start of the first process until all are ready.
 	ready time.Duration
 
@@ -95,22 +96,22 @@ func (c *cluster) startStock(ctx context.Context, args []string) error {
 	}
 	c.ready = time.Since(server.Process.Started)
 	c.stock, c.Cluster = server, server.Cluster
-	c.servers = []process{{kubeAPIServer, server.Process.PID()}}
-	c.etcd = process{"etcd", server.Etcd.PID()}
+	c.servers = []process.Process{{Service: kubeAPIServer, PID: server.Process.PID()}}
+	c.etcd = process.Process{Service: "etcd", PID: server.Etcd.PID()}
 	return nil
 }
 
 // startEtcd starts the etcd of all services, and returns its URL.
-func startEtcd(ctx context.Context, env *framework.Environment) (url string, _ process, err error) {
+func startEtcd(ctx context.Context, env *framework.Environment) (url string, _ process.Process, err error) {
 	dir := filepath.Join(env.Dir, "etcd-of-all")
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		return "", process{}, err
+		return "", process.Process{}, err
 	}
 	url, etcd, err := env.StartEtcdProcess(ctx, dir)
 	if err != nil {
-		return "", process{}, err
+		return "", process.Process{}, err
 	}
-	return url, process{"etcd", etcd.PID()}, nil
+	return url, process.Process{Service: "etcd", PID: etcd.PID()}, nil
 }
 
 func (c *cluster) startTripod(ctx context.Context, later, args []string) error {
@@ -135,7 +136,7 @@ func (c *cluster) startTripod(ctx context.Context, later, args []string) error {
 	c.ready = time.Since(c.fleet.Replica(names[0]).Process().Started)
 	c.Cluster = c.fleet.Cluster
 	for _, name := range names {
-		c.servers = append(c.servers, process{strings.TrimSuffix(name, "-1"), c.fleet.Replica(name).Process().PID()})
+		c.servers = append(c.servers, process.Process{Service: strings.TrimSuffix(name, "-1"), PID: c.fleet.Replica(name).Process().PID()})
 	}
 	if c.side.flunders == wardle {
 		c.addReplicas(c.fleet.Replica("wardle-1").Process(), c.fleet.Replica("wardle-2").Process())
@@ -144,19 +145,19 @@ func (c *cluster) startTripod(ctx context.Context, later, args []string) error {
 }
 
 // add starts another replica, of kube-apiserver or the named one of Tripod, and returns when it is ready.
-func (c *cluster) add(ctx context.Context, name string) (process, error) {
+func (c *cluster) add(ctx context.Context, name string) (process.Process, error) {
 	if c.side.isStock() {
 		other, err := c.stock.Beside(ctx, false)
 		if err != nil {
-			return process{}, err
+			return process.Process{}, err
 		}
-		return process{name, other.Process.PID()}, nil
+		return process.Process{Service: name, PID: other.Process.PID()}, nil
 	}
 	replica := c.fleet.Replica(name)
 	if err := replica.Start(); err != nil {
-		return process{}, err
+		return process.Process{}, err
 	}
-	return process{name, replica.Process().PID()}, replica.WaitReady(ctx)
+	return process.Process{Service: name, PID: replica.Process().PID()}, replica.WaitReady(ctx)
 }
 
 // close stops the processes. It keeps their logs if something failed.

@@ -18,6 +18,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/tripod-k8s/tripod/test/bench/load"
+	"github.com/tripod-k8s/tripod/test/bench/process"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
@@ -103,7 +104,7 @@ func (s side) runCrowd(ctx context.Context, o *options, crds []*apiextensionsv1.
 		return nil, err
 	}
 	o.say("CRDs: %s: replicas are added", s.Name)
-	var added []process
+	var added []process.Process
 	for _, name := range s.addedReplicas() {
 		one, err := f.add(ctx, name)
 		if err != nil {
@@ -115,7 +116,7 @@ func (s side) runCrowd(ctx context.Context, o *options, crds []*apiextensionsv1.
 	if err := pause(ctx, o.quiet); err != nil {
 		return nil, err
 	}
-	crowd.Memory[fresh], _, err = memoryOfEach(added)
+	crowd.Memory[fresh], _, err = process.MemoryOf(added)
 	return crowd, err
 }
 
@@ -162,7 +163,7 @@ func (f *fixture) phases(ctx context.Context, o *options, crds []*apiextensionsv
 		if err := pause(ctx, o.quiet); err != nil {
 			return err
 		}
-		c.Memory[state], c.Memory[peak], err = memoryOfEach(f.servers)
+		c.Memory[state], c.Memory[peak], err = process.MemoryOf(f.servers)
 		return err
 	}
 	o.say("CRDs: %s: quiet", f.side.Name)

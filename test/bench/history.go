@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/tripod-k8s/tripod/test/bench/table"
 )
 
 const (
@@ -79,11 +81,11 @@ func (r *report) remember(page string) ([]former, error) {
 }
 
 // historyTable shows former runs. Stock's own figures show how fast the machine was.
-func historyTable(all []former) table {
-	t := table{Title: "Former runs", header: []string{"date", "version", "machine", "", "stock", "ratio"}}
+func historyTable(all []former) table.Table {
+	t := table.Table{Title: "Former runs", Header: []string{"date", "version", "machine", "", "stock", "ratio"}}
 	for _, one := range all {
 		for _, f := range one.Figures {
-			t.rows = append(t.rows, []string{one.Date, one.Version, one.Machine, f.Name, number(f.Stock), fmt.Sprintf("×%.2f", f.Ratio)})
+			t.Rows = append(t.Rows, []string{one.Date, one.Version, one.Machine, f.Name, table.Number(f.Stock), fmt.Sprintf("×%.2f", f.Ratio)})
 		}
 	}
 	return t

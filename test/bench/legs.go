@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/tripod-k8s/tripod/test/bench/load"
+	"github.com/tripod-k8s/tripod/test/bench/process"
+	"github.com/tripod-k8s/tripod/test/bench/table"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
@@ -146,7 +148,7 @@ func (s side) legRound(ctx context.Context, o *options, l *legs) (err error) {
 func (c *cluster) addReplicas(processes ...*framework.Process) {
 	for _, p := range processes {
 		c.replicas = append(c.replicas, p)
-		c.servers = append(c.servers, process{fmt.Sprintf("%s-%d", wardle, len(c.replicas)), p.PID()})
+		c.servers = append(c.servers, process.Process{Service: fmt.Sprintf("%s-%d", wardle, len(c.replicas)), PID: p.PID()})
 	}
 }
 
@@ -302,22 +304,22 @@ func (l *legs) aims() []aim {
 }
 
 // tables returns the tables about API services.
-func (l *legs) tables() []table {
+func (l *legs) tables() []table.Table {
 	const title = "An API service of others"
 	aims := (&report{sides: []side{{Name: stock}, {Name: leg}}, Aims: l.Aims}).aimTable()
 	aims.Title = title + ": aims, the worst ratio to an aggregated API server behind stock"
-	all := []table{
+	all := []table.Table{
 		l.workloadTable(title+": stock has it aggregated behind kube-apiserver, \"aggregated\" is the same behind Tripod, \"leg\" is ours as a leg of Tripod",
 			func(one *row) bool { return !one.fanOut }, cpuPerRequest, cpuWhenBusy, p50, p99, perSecond),
 		l.workloadTable(title+": watches, 1,000 watchers, 20 events a second to each", func(one *row) bool { return one.fanOut }, cpuPerEvent, p50, p99),
 		l.eventTable(title + ": doing nothing, a replica of two dies, a right is removed"), aims,
 	}
-	return slices.DeleteFunc(all, func(t table) bool { return len(t.rows) == 0 })
+	return slices.DeleteFunc(all, func(t table.Table) bool { return len(t.Rows) == 0 })
 }
 
 // eventTable shows how fast each side learns of what happens.
-func (l *legs) eventTable(title string) table {
-	t := table{Title: title, header: []string{
+func (l *legs) eventTable(title string) table.Table {
+	t := table.Table{Title: title, Header: []string{
 		"", "idle, % of a CPU", "s from kill -9 to the last failed request", "each", "failed of the requests since",
 		"ms from removing the RoleBinding to the first 403", "at most",
 	}}
@@ -333,9 +335,9 @@ func (l *legs) eventTable(title string) table {
 			seconds, each = append(seconds, one.Seconds), append(each, one.String())
 			failed, requests = failed+one.Failed, requests+one.Requests
 		}
-		t.rows = append(t.rows, []string{
-			s.Name, number(100 * median(l.Idle[s.Name])), number(median(seconds)), fmt.Sprint(each), fmt.Sprintf("%d of %d", failed, requests),
-			number(median(revoked)), number(slices.Max(revoked)),
+		t.Rows = append(t.Rows, []string{
+			s.Name, table.Number(100 * median(l.Idle[s.Name])), table.Number(median(seconds)), fmt.Sprint(each), fmt.Sprintf("%d of %d", failed, requests),
+			table.Number(median(revoked)), table.Number(slices.Max(revoked)),
 		})
 	}
 	return t

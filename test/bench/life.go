@@ -215,7 +215,7 @@ func (p *population) account(ctx context.Context, do func(context.Context) error
 		one.CPU[service] = (spent - before.cpu[service]).Seconds()
 	}
 	for _, server := range p.servers {
-		now, most, err := server.resident()
+		now, most, err := server.Resident()
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/tripod-k8s/tripod/test/bench/table"
 )
 
 func TestShapes(t *testing.T) {
@@ -40,7 +42,7 @@ func TestLivesAreComparedPhaseByPhase(t *testing.T) {
 	o := &options{artifacts: t.TempDir(), docs: filepath.Join(t.TempDir(), "page.md"), json: true}
 	require.NoError(t, l.write(o))
 	var text bytes.Buffer
-	require.NoError(t, writeTables(&text, l.tables()))
+	require.NoError(t, table.Write(&text, l.tables()))
 	assert.Regexp(t, `Processor time of the API servers, seconds\n\n +neighbour +stock +1/1/1 +2/3/2\nnodes join +none +4\.00 +2\.00 ×0\.50 +6\.00 ×1\.50\nnodes join +memory +4\.00 +6\.00 ×1\.50`, text.String())
 	assert.Regexp(t, `p99 of the probe, ms\n\n +neighbour +stock +1/1/1 +2/3/2\nnodes join +none +20\.0 +10\.0 ×0\.50`, text.String())
 	assert.Regexp(t, `CPU in each phase +none +×0\.50 +≤ 0\.95 +met +nodes join\n`, text.String(), "2/3/2 has no stock of three beside it")

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"text/template"
 	"time"
+
+	"github.com/tripod-k8s/tripod/test/bench/table"
 )
 
 //go:embed benchmarks-cluster.md.tmpl
@@ -105,7 +107,7 @@ func (l *lives) write(o *options) error {
 		_, err = fmt.Println(string(data))
 		return err
 	}
-	return writeTables(os.Stdout, l.tables())
+	return table.Write(os.Stdout, l.tables())
 }
 
 // median returns the median of a figure of a phase over the rounds, and false if the shape did not live under the condition.
@@ -135,8 +137,8 @@ func (l *lives) header(before ...string) []string {
 func memoryNow(p lived) float64 { return p.Memory }
 
 // tables returns a table of each figure. The first shape has what was measured, each other one the ratio to it.
-func (l *lives) tables() []table {
-	var all []table
+func (l *lives) tables() []table.Table {
+	var all []table.Table
 	for _, figure := range []struct {
 		title string
 		of    func(lived) float64
@@ -159,9 +161,9 @@ func (l *lives) tables() []table {
 				switch {
 				case !lived:
 				case n > 0 && base > 0:
-					cell = fmt.Sprintf("%s ×%.2f", number(here), here/base)
+					cell = fmt.Sprintf("%s ×%.2f", table.Number(here), here/base)
 				default:
-					cell = number(here)
+					cell = table.Number(here)
 				}
 				cells = append(cells, cell)
 			}
@@ -172,25 +174,25 @@ func (l *lives) tables() []table {
 }
 
 // table has a row for each phase under each condition.
-func (l *lives) table(title string, cells func(condition string, phase int) []string) table {
-	t := table{Title: title, header: l.header("", "neighbour")}
+func (l *lives) table(title string, cells func(condition string, phase int) []string) table.Table {
+	t := table.Table{Title: title, Header: l.header("", "neighbour")}
 	for _, condition := range l.Conditions {
 		for i, phase := range l.phases() {
-			t.rows = append(t.rows, append([]string{phase, condition}, cells(condition, i)...))
+			t.Rows = append(t.Rows, append([]string{phase, condition}, cells(condition, i)...))
 		}
 	}
 	return t
 }
 
 // splitTable shows which service uses the processor time.
-func (l *lives) splitTable() table {
+func (l *lives) splitTable() table.Table {
 	return l.table("Processor time of each service, seconds", func(condition string, i int) (cells []string) {
 		for _, s := range l.shapes {
 			var each []string
 			if rounds := l.Lives[condition][s.Name]; len(rounds) > 0 {
 				for _, service := range slices.Sorted(maps.Keys(rounds[0].Phases[i].CPU)) {
 					used, _ := l.median(condition, s.Name, i, func(p lived) float64 { return p.CPU[service] })
-					each = append(each, service+" "+number(used))
+					each = append(each, service+" "+table.Number(used))
 				}
 			}
 			cells = append(cells, strings.Join(each, ", "))
@@ -200,13 +202,13 @@ func (l *lives) splitTable() table {
 }
 
 // aimTable compares Tripod's shapes with the shape of stock that has as many API servers as Tripod has of core: the worst phase of each.
-func (l *lives) aimTable() table {
-	t := table{Title: "Aims: the worst ratio to as many stock API servers as there are of core", header: []string{"", "neighbour"}}
+func (l *lives) aimTable() table.Table {
+	t := table.Table{Title: "Aims: the worst ratio to as many stock API servers as there are of core", Header: []string{"", "neighbour"}}
 	var compared []shape
 	for _, s := range l.shapes {
 		if s.tripod() && l.likeOf(s) != nil {
 			compared = append(compared, s)
-			t.header = append(t.header, s.Name, "aim", "", "which")
+			t.Header = append(t.Header, s.Name, "aim", "", "which")
 		}
 	}
 	for _, aim := range []struct {
@@ -233,7 +235,7 @@ func (l *lives) aimTable() table {
 				}
 				cells = append(cells, l.worst(condition, s, limit, aim.of)...)
 			}
-			t.rows = append(t.rows, cells)
+			t.Rows = append(t.Rows, cells)
 		}
 	}
 	return t

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tripod-k8s/tripod/test/bench/table"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
@@ -229,7 +230,7 @@ func (o *options) write(r *report) error {
 		_, err = fmt.Println(string(data))
 		return err
 	}
-	return writeTables(os.Stdout, r.tables())
+	return table.Write(os.Stdout, r.tables())
 }
 
 func (o *options) say(format string, args ...any) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tripod-k8s/tripod/test/bench/load"
+	"github.com/tripod-k8s/tripod/test/bench/process"
 )
 
 const (
@@ -148,14 +149,14 @@ const settle = 3 * time.Second
 // idle returns the share of a processor that an idle side takes.
 func (f *fixture) idle(ctx context.Context) (float64, error) {
 	start := time.Now()
-	before, err := cpuOf(f.servers...)
+	before, err := process.CPUOf(f.servers...)
 	if err != nil {
 		return 0, err
 	}
 	if err := pause(ctx, settle); err != nil {
 		return 0, err
 	}
-	after, err := cpuOf(f.servers...)
+	after, err := process.CPUOf(f.servers...)
 	return (after - before).Seconds() / time.Since(start).Seconds(), err
 }
 
@@ -167,14 +168,14 @@ type spent struct {
 	switches, systemCalls int64
 }
 
-func spentBy(servers []process, etcd process) (s spent, err error) {
-	if s.cpu, err = cpuByService(servers); err != nil {
+func spentBy(servers []process.Process, etcd process.Process) (s spent, err error) {
+	if s.cpu, err = process.CPUByService(servers); err != nil {
 		return s, err
 	}
-	if s.etcd, err = etcd.cpu(); err != nil {
+	if s.etcd, err = etcd.CPU(); err != nil {
 		return s, err
 	}
-	s.switches, s.systemCalls, err = countsOf(servers)
+	s.switches, s.systemCalls, err = process.CountsOf(servers)
 	return s, err
 }
 
@@ -212,7 +213,7 @@ func (f *fixture) charge(v values, as measure, unit float64, do func() (int64, e
 
 // resident returns the resident memory of all servers, in MB.
 func (f *fixture) resident() (sum float64, err error) {
-	now, _, err := memoryOfEach(f.servers)
+	now, _, err := process.MemoryOf(f.servers)
 	for _, one := range now {
 		sum += one
 	}

@@ -17,6 +17,7 @@ import (
 	"sync"
 
 	"github.com/tripod-k8s/tripod/local/balancer"
+	"github.com/tripod-k8s/tripod/test/bench/process"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
@@ -100,8 +101,8 @@ func (s shape) tripod() bool { return s.stock == 0 || s.dropIn }
 // controlPlane is a running shape with an etcd of its own. Clients reach its servers in turn.
 type controlPlane struct {
 	*framework.Cluster
-	servers []process
-	etcd    process
+	servers []process.Process
+	etcd    process.Process
 
 	env    *framework.Environment
 	failed bool
@@ -137,8 +138,8 @@ func (c *controlPlane) startStock(ctx context.Context, s shape) (urls []string, 
 	if err != nil {
 		return nil, err
 	}
-	c.Cluster, c.etcd = first.Cluster, process{"etcd", first.Etcd.PID()}
-	c.servers, urls = []process{{kubeAPIServer, first.Process.PID()}}, []string{first.URL}
+	c.Cluster, c.etcd = first.Cluster, process.Process{Service: "etcd", PID: first.Etcd.PID()}
+	c.servers, urls = []process.Process{{Service: kubeAPIServer, PID: first.Process.PID()}}, []string{first.URL}
 	if s.dropIn {
 		c.servers[0].Service = dropIn
 		children, err := childrenOf(first.Process.PID())
@@ -150,7 +151,7 @@ func (c *controlPlane) startStock(ctx context.Context, s shape) (urls []string, 
 		if err != nil {
 			return nil, err
 		}
-		c.servers, urls = append(c.servers, process{kubeAPIServer, another.Process.PID()}), append(urls, another.URL)
+		c.servers, urls = append(c.servers, process.Process{Service: kubeAPIServer, PID: another.Process.PID()}), append(urls, another.URL)
 	}
 	return urls, nil
 }
@@ -178,7 +179,7 @@ func (c *controlPlane) startTripod(ctx context.Context, s shape) (urls []string,
 	for _, one := range options.Replicas {
 		replica := fleet.Replica(one.Name)
 		service, _, _ := strings.Cut(one.Name, "-")
-		c.servers = append(c.servers, process{service, replica.Process().PID()})
+		c.servers = append(c.servers, process.Process{Service: service, PID: replica.Process().PID()})
 		if service == aggregator {
 			urls = append(urls, replica.URL)
 		}
@@ -222,12 +223,12 @@ func (c *controlPlane) close() error {
 }
 
 // childrenOf returns the processes that a process has started, by the names of their programs.
-func childrenOf(pid int) ([]process, error) {
+func childrenOf(pid int) ([]process.Process, error) {
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	if err != nil {
 		return nil, err
 	}
-	var found []process
+	var found []process.Process
 	for _, list := range lists {
 		children, err := os.ReadFile(list)
 		if err != nil {
@@ -243,7 +244,7 @@ func childrenOf(pid int) ([]process, error) {
 			if err != nil {
 				return nil, err
 			}
-			found = append(found, process{strings.TrimPrefix(filepath.Base(program), "tripod-"), id})
+			found = append(found, process.Process{Service: strings.TrimPrefix(filepath.Base(program), "tripod-"), PID: id})
 		}
 	}
 	return found, nil

@@ -39,18 +39,18 @@ func TestAnswersThatAreTooOldAreRefused(t *testing.T) {
 	age(t, s, "west", time.Hour)
 	h := NewHandler(s, http.NotFoundHandler())
 	for path, want := range map[string]int{
-		"resources/apis/apps/v1/deployments":                                                                                                 200,
-		"resources/apis/apps/v1/deployments?maxStaleness=2h":                                                                                 200,
-		"resources/apis/apps/v1/deployments?maxStaleness=30m":                                                                                503,
-		"resources/apis/apps/v1/deployments?labelSelector=search.clusterpedia.io/max-staleness%3D30m":                                        503,
-		"resources/apis/apps/v1/deployments?maxStaleness=30m&clusters=east":                                                                  200,
+		"resources/apis/apps/v1/deployments":                                                                                                  200,
+		"resources/apis/apps/v1/deployments?maxStaleness=2h":                                                                                  200,
+		"resources/apis/apps/v1/deployments?maxStaleness=30m":                                                                                 503,
+		"resources/apis/apps/v1/deployments?labelSelector=search.clusterpedia.io/max-staleness%3D30m":                                         503,
+		"resources/apis/apps/v1/deployments?maxStaleness=30m&clusters=east":                                                                   200,
 		"resources/apis/apps/v1/deployments?labelSelector=search.clusterpedia.io/max-staleness%3D30m,search.clusterpedia.io/clusters!%3Dwest": 200,
-		"resources/clusters/east/apis/apps/v1/deployments?maxStaleness=30m":                                                                  200,
-		"resources/clusters/west/apis/apps/v1/deployments?maxStaleness=30m":                                                                  503,
-		"resources/clusters/west/apis/apps/v1/namespaces/default/deployments/web?maxStaleness=30m":                                           503,
-		"resources/clusters/west/apis/apps/v1/namespaces/default/deployments/web?maxStaleness=2h":                                            200,
-		"resources/clusters/west/apis/apps/v1/namespaces/default/deployments/web?maxStaleness=soon":                                          400,
-		"resources/api/v1/pods?maxStaleness=30m":                                                                                             200,
+		"resources/clusters/east/apis/apps/v1/deployments?maxStaleness=30m":                                                                   200,
+		"resources/clusters/west/apis/apps/v1/deployments?maxStaleness=30m":                                                                   503,
+		"resources/clusters/west/apis/apps/v1/namespaces/default/deployments/web?maxStaleness=30m":                                            503,
+		"resources/clusters/west/apis/apps/v1/namespaces/default/deployments/web?maxStaleness=2h":                                             200,
+		"resources/clusters/west/apis/apps/v1/namespaces/default/deployments/web?maxStaleness=soon":                                           400,
+		"resources/api/v1/pods?maxStaleness=30m":                                                                                              200,
 	} {
 		answer, _ := ask(t, h, http.MethodGet, path, "")
 		assert.Equal(t, want, answer.Code, "%s: %s", path, answer.Body)

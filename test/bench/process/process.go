@@ -1,7 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package process measures what processes use: processor time, memory, system calls. Linux only.
+package process
 
 import (
 	"errors"
@@ -15,15 +16,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is a process of a server.
-type process struct {
-	// Service is aggregator, core, extensions, kube-apiserver or etcd; of further replicas, with a number.
+// Process is a process of a server.
+type Process struct {
+	// Service is its name, such as kube-apiserver or etcd; of further replicas, with a number.
 	Service string
 	PID     int
 }
 
-// cpu returns the processor time that all threads of a process have used.
-func (p process) cpu() (time.Duration, error) {
+// CPU returns the processor time that all threads of a process have used.
+func (p Process) CPU() (time.Duration, error) {
 	// The clock that clock_getcpuclockid(3) makes of a PID. It is finer than the hundredths of a second of /proc.
 	const threadGroupScheduled = 2
 	var at unix.Timespec
@@ -33,8 +34,8 @@ func (p process) cpu() (time.Duration, error) {
 	return time.Duration(at.Nano()), nil
 }
 
-// resident returns the resident memory of a process and its peak, in MB.
-func (p process) resident() (now, most float64, err error) {
+// Resident returns the resident memory of a process and its peak, in MB.
+func (p Process) Resident() (now, most float64, err error) {
 	found, err := numbers(fmt.Sprintf("/proc/%d/status", p.PID))
 	if err == nil && found["VmRSS:"] == 0 {
 		err = errors.New("it has ended")
@@ -46,8 +47,8 @@ func (p process) resident() (now, most float64, err error) {
 	return float64(found["VmRSS:"]) * kib, float64(found["VmHWM:"]) * kib, nil
 }
 
-// counts returns how often threads of the process began to wait or were interrupted, and how often they called read and write.
-func (p process) counts() (switches, systemCalls int64, err error) {
+// Counts returns how often threads of the process began to wait or were interrupted, and how often they called read and write.
+func (p Process) Counts() (switches, systemCalls int64, err error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", p.PID))
 	if err != nil {
 		return 0, 0, err
@@ -64,10 +65,10 @@ func (p process) counts() (switches, systemCalls int64, err error) {
 	return switches, found["syscr:"] + found["syscw:"], nil
 }
 
-// countsOf returns the sums of the counts of several processes.
-func countsOf(processes []process) (switches, systemCalls int64, err error) {
+// CountsOf returns the sums of the counts of several processes.
+func CountsOf(processes []Process) (switches, systemCalls int64, err error) {
 	for _, p := range processes {
-		s, c, err := p.counts()
+		s, c, err := p.Counts()
 		if err != nil {
 			return 0, 0, err
 		}
@@ -93,22 +94,22 @@ func numbers(path string) (map[string]int64, error) {
 	return found, nil
 }
 
-// memoryOfEach returns the resident memory of each process and its peak, in MB.
-func memoryOfEach(processes []process) (now, most map[string]float64, err error) {
+// MemoryOf returns the resident memory of each process and its peak, in MB.
+func MemoryOf(processes []Process) (now, most map[string]float64, err error) {
 	now, most = map[string]float64{}, map[string]float64{}
 	for _, p := range processes {
-		if now[p.Service], most[p.Service], err = p.resident(); err != nil {
+		if now[p.Service], most[p.Service], err = p.Resident(); err != nil {
 			return nil, nil, err
 		}
 	}
 	return now, most, nil
 }
 
-// cpuByService returns the processor time of the processes of each service.
-func cpuByService(processes []process) (map[string]time.Duration, error) {
+// CPUByService returns the processor time of the processes of each service.
+func CPUByService(processes []Process) (map[string]time.Duration, error) {
 	times := map[string]time.Duration{}
 	for _, p := range processes {
-		one, err := p.cpu()
+		one, err := p.CPU()
 		if err != nil {
 			return nil, err
 		}
@@ -117,9 +118,9 @@ func cpuByService(processes []process) (map[string]time.Duration, error) {
 	return times, nil
 }
 
-// cpuOf returns the processor time of several processes together.
-func cpuOf(processes ...process) (sum time.Duration, err error) {
-	times, err := cpuByService(processes)
+// CPUOf returns the processor time of several processes together.
+func CPUOf(processes ...Process) (sum time.Duration, err error) {
+	times, err := CPUByService(processes)
 	for _, one := range times {
 		sum += one
 	}
