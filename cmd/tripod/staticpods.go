@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tripod-k8s/tripod/internal/service"
-	"github.com/tripod-k8s/tripod/internal/service/atomicfile"
 	"github.com/tripod-k8s/tripod/local/kubeapiserver"
 )
 
@@ -23,14 +22,21 @@ func newStaticPodsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "static-pods --manifest FILE --output DIR",
 		Short: "Make the static pods of a control-plane node from that of kube-apiserver",
-		Long: `Read the static pod of kube-apiserver that kubeadm wrote, and write three: core, extensions and the aggregator, which takes the
+		Long: `Read the static pod of kube-apiserver that kubeadm wrote, and write those of core, extensions and the aggregator, which takes the
 name and the address of kube-apiserver. Each flag goes to the services that have it. Run the command as root on the
 control-plane node, since it reads the files that the flags name and makes the certificates by which the services trust each other.
 
 The kubelet runs the static pods once they are in /etc/kubernetes/manifests. Run the command again before the certificates
-expire, after a year, or to change a flag or the version; the services reload renewed certificates by themselves.`,
+expire, after a year, or to change a flag or the version; the services reload renewed certificates by themselves.
+
+With --replicas, services have several pods on the node. The command then changes a running service one replica after the other, and
+waits until each is ready, so that no request is lost. Several aggregators share the port of kube-apiserver.`,
 		Example: `  cp /etc/kubernetes/manifests/kube-apiserver.yaml /etc/kubernetes/kube-apiserver.stock.yaml
-  tripod static-pods --manifest /etc/kubernetes/kube-apiserver.stock.yaml --output /etc/kubernetes/manifests`,
+  tripod static-pods --manifest /etc/kubernetes/kube-apiserver.stock.yaml --output /etc/kubernetes/manifests
+
+  # several replicas, on a node with enough memory
+  tripod static-pods --manifest /etc/kubernetes/kube-apiserver.stock.yaml --output /etc/kubernetes/manifests \
+    --replicas core=3,extensions=2,aggregator=2`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return writeStaticPods(cmd.Context(), cmd.OutOrStdout(), pods, manifest, output)
@@ -38,9 +44,10 @@ expire, after a year, or to change a flag or the version; the services reload re
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&manifest, "manifest", "", "copy of the static pod of kube-apiserver")
-	fs.StringVar(&output, "output", "", "directory for the three static pods")
+	fs.StringVar(&output, "output", "", "directory for the static pods")
 	fs.StringVar(&pods.Repository, "image-repository", "docker.io/tripod-k8s", "prefix of the names of the images")
 	fs.StringVar(&pods.Tag, "image-tag", service.Version, "tag of the images")
+	fs.StringToIntVar(&pods.Replicas, "replicas", nil, "numbers of replicas, such as core=3,extensions=2,aggregator=2; the others have one")
 	fs.StringVar(&pods.CertDir, "cert-dir", "/etc/kubernetes/pki/tripod", "directory for the certificates by which the services trust each other")
 	for _, name := range []string{"manifest", "output"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
@@ -65,15 +72,9 @@ func writeStaticPods(ctx context.Context, out io.Writer, pods kubeapiserver.Stat
 	if err != nil {
 		return fmt.Errorf("%s: %w", manifest, err)
 	}
-	// The aggregator comes last: it replaces kube-apiserver.
-	for _, pod := range manifests {
-		path := filepath.Join(output, pod.File)
-		if err := atomicfile.Write(path, pod.Content); err != nil {
-			return fmt.Errorf("cannot write a static pod: %w", err)
-		}
-		fmt.Fprintln(out, path) //nolint:errcheck // nobody reads it then
-	}
-	return nil
+	return kubeapiserver.Rollout(ctx, output, manifests, func(said string) {
+		fmt.Fprintln(out, said) //nolint:errcheck // nobody reads it then
+	})
 }
 
 // refuseToOverwrite fails if the manifest to read is the file to write.

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,6 +37,8 @@ const (
 	// suiteLabel is a label of the suite's namespaces.
 	suiteLabel   = "e2e-framework"
 	cleanTimeout = 5 * time.Minute
+	// workers are the nodes that take pods: some specs need two.
+	workers = 2
 )
 
 // cluster is the kind cluster whose API server is exchanged.
@@ -60,7 +63,7 @@ func startCluster(ctx context.Context) (_ *cluster, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask for the version of stock (make suite-assets?): %w", err)
 	}
-	e, err := environment.Up(ctx, suffix)
+	e, err := environment.Up(ctx, suffix, environment.Workers(workers))
 	if err != nil {
 		return nil, err
 	}
@@ -186,6 +189,27 @@ func (c *cluster) versionOf(f form) string {
 	return c.env.Tag()
 }
 
+func (c *cluster) services(aggregators, cores, extensions int) controlplane.Services {
+	return controlplane.Services{
+		Binary: filepath.Join(c.root, "bin", "tripod"), Repository: repository, Tag: c.env.Tag(),
+		Aggregator: aggregators, Core: cores, Extensions: extensions,
+	}
+}
+
+// rolled are the services of the form that is rolled.
+func (c *cluster) rolled() controlplane.Services { return c.services(2, 3, 2) }
+
+// roller returns what rolls these services. run is the number of the run before, which distinguishes its rolls from those of other runs.
+func (c *cluster) roller(run int) *roller {
+	var number atomic.Int64
+	return &roller{
+		replicas: c.rolled().Replicas(), interval: rollInterval, done: rolls{},
+		roll: func(ctx context.Context, replica string) error {
+			return controlplane.Roll(ctx, c.Cluster, replica, fmt.Sprintf("%d-%d", run, number.Add(1)))
+		},
+	}
+}
+
 // use makes a form the API server, and returns when the control plane works with it.
 func (c *cluster) use(ctx context.Context, f form) error {
 	return progress.Step(fmt.Sprintf("the API server becomes %s %s", f, c.versionOf(f)), func() error {
@@ -200,7 +224,9 @@ func (c *cluster) use(ctx context.Context, f form) error {
 				err = controlplane.UseOne(ctx, c.Cluster, manifest)
 			}
 		case staticPodsForm:
-			err = controlplane.UseServices(ctx, c.Cluster, c.stock, filepath.Join(c.root, "bin", "tripod"), repository, c.env.Tag())
+			err = c.services(1, 1, 1).Use(ctx, c.Cluster, c.stock)
+		case rollingForm:
+			err = c.rolled().Use(ctx, c.Cluster, c.stock)
 		}
 		if err != nil {
 			return err

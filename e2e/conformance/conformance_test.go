@@ -22,7 +22,7 @@ import (
 const (
 	one   = "[sig-apps] one [Conformance]"
 	two   = "[sig-node] two [Conformance]"
-	three = "[sig-node] should have at least two untainted nodes [Conformance]"
+	three = "[sig-node] ImageVolume should succeed with two [Conformance]"
 )
 
 var suite = map[string]bool{one: false, two: true, three: false}
@@ -60,7 +60,7 @@ func TestFlagsChooseSpecs(t *testing.T) {
 	o.sigs, o.focus = nil, regexp.MustCompile("")
 	assert.Len(t, o.choose(suite), 3)
 	_, err = parse([]string{"-form", "drop-in,other"})
-	assert.ErrorContains(t, err, `"other" is none of drop-in, static-pods, stock`)
+	assert.ErrorContains(t, err, `"other" is none of drop-in, static-pods, rolling, stock`)
 }
 
 func TestWhatPassedIsKeptByVersion(t *testing.T) {
@@ -146,20 +146,22 @@ func TestPageSaysWhatRanAndWhatPassed(t *testing.T) {
 	for _, f := range allForms {
 		k, err := openKept(dir, f, "v1", "v1.34.4")
 		require.NoError(t, err)
-		require.NoError(t, k.add(e2esuite.Results{three: failed("one node")}))
+		require.NoError(t, k.add(e2esuite.Results{three: failed("no such volume")}))
 		if f != stockForm {
 			require.NoError(t, k.add(e2esuite.Results{one: passed(), two: passed()}))
 		}
 		all[f] = k
 	}
 	delete(all[staticPodsForm].Results, one)
+	all[rollingForm].Rolls = rolls{"core": 2, "aggregator": 1}
 	path := filepath.Join(dir, "conformance.md")
 	require.NoError(t, writeDocs(path, all, suite))
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	for _, want := range []string{
-		"| all | 3 | **2** of 3 | **1** of 2 | **0** of 1 |", "| sig-node | 2 | 1 of 2 | 1 of 2 | 0 of 1 |", "| sig-apps | 1 | 1 of 1 | not run | not run |",
-		"| [sig-node] should have at least two untainted nodes | drop-in, static-pods, stock | needs two nodes that take pods |",
+		"| all | 3 | **2** of 3 | **1** of 2 | **2** of 3 | **0** of 1 |", "| sig-node | 2 | 1 of 2 | 1 of 2 | 1 of 2 | 0 of 1 |",
+		"| sig-apps | 1 | 1 of 1 | not run | 1 of 1 | not run |", "(count 3: aggregator 1, core 2)",
+		"| [sig-node] ImageVolume should succeed with two | drop-in, static-pods, rolling, stock | needs a kubelet and a container runtime that mount images as volumes |",
 	} {
 		assert.Contains(t, string(text), want)
 	}

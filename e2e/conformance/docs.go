@@ -49,8 +49,16 @@ func writeDocs(path string, all map[form]*kept, suite map[string]bool) error {
 	}
 	return writeTemplate(path, page, map[string]any{
 		"Columns": columns, "Whole": rowOf("all", names, forms, "**%d** of %d"), "Rows": rows(names, forms),
-		"Open": openSpecs(names, forms), "Total": len(names), "Node": forms[0].Node,
+		"Open": openSpecs(names, forms), "Total": len(names), "Node": forms[0].Node, "Rolls": rollsOf(all[rollingForm]),
 	})
+}
+
+// rollsOf returns how often replicas were restarted, or nothing.
+func rollsOf(k *kept) string {
+	if k == nil || len(k.Rolls) == 0 {
+		return ""
+	}
+	return k.Rolls.String()
 }
 
 func rows(names []string, forms []*kept) []row {

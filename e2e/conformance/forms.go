@@ -19,10 +19,12 @@ const (
 	dropInForm form = "drop-in"
 	// staticPodsForm is what `tripod static-pods` makes: aggregator, core and extensions in a static pod each.
 	staticPodsForm form = "static-pods"
+	// rollingForm is static pods with several replicas of each service, which are restarted all the time.
+	rollingForm form = "rolling"
 )
 
 // allForms are in the order in which they run: stock runs what does not pass on Tripod.
-var allForms = []form{dropInForm, staticPodsForm, stockForm}
+var allForms = []form{dropInForm, staticPodsForm, rollingForm, stockForm}
 
 func formNames(forms []form) []string {
 	var names []string

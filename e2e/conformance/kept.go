@@ -23,10 +23,12 @@ const resultsFile = "results.json"
 
 // kept is what came of the specs in one form with these versions.
 type kept struct {
-	Form    form             `json:"form"`
-	Version string           `json:"version"`
-	Node    string           `json:"node"`
-	Runs    int              `json:"runs"`
+	Form    form   `json:"form"`
+	Version string `json:"version"`
+	Node    string `json:"node"`
+	Runs    int    `json:"runs"`
+	// Rolls are the restarts of replicas while the specs ran.
+	Rolls   rolls            `json:"rolls,omitempty"`
 	Results e2esuite.Results `json:"results"`
 
 	dir string
@@ -36,7 +38,7 @@ type kept struct {
 
 // openKept reads what came of earlier runs with the same versions.
 func openKept(dir string, f form, version, node string) (*kept, error) {
-	k := &kept{Form: f, Version: version, Node: node, Results: e2esuite.Results{}, dir: filepath.Join(dir, string(f), version+"-node-"+node)}
+	k := &kept{Form: f, Version: version, Node: node, Results: e2esuite.Results{}, Rolls: rolls{}, dir: filepath.Join(dir, string(f), version+"-node-"+node)}
 	if err := os.MkdirAll(k.dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make a place for the results: %w", err)
 	}

@@ -153,7 +153,13 @@ func (o *options) runAll(ctx context.Context, env *framework.Environment, suite 
 		if err := c.use(ctx, f); err != nil {
 			return nil, errors.Join(err, c.env.Collect())
 		}
-		if err := o.run(ctx, env, c, k, missing, suite); err != nil {
+		run := func(ctx context.Context) error { return o.run(ctx, env, c, k, missing, suite) }
+		if f == rollingForm {
+			err = errors.Join(c.roller(k.Runs).during(ctx, k.Rolls, run), k.save())
+		} else {
+			err = run(ctx)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -247,6 +253,9 @@ func (o *options) report(all map[form]*kept, suite map[string]bool, wanted []str
 		}
 		ran := k.of(wanted)
 		fmt.Printf("\n%s %s: %d of %d specs pass, %d have not run; logs are in %s\n", f, k.Version, ran.Count(), len(ran), len(wanted)-len(ran), k.dir)
+		if f == rollingForm {
+			fmt.Printf("rolls meanwhile: %s\n", k.Rolls)
+		}
 		if f != stockForm && stock != nil {
 			differ += e2esuite.Compare(os.Stdout, string(f), stock.of(wanted), k.of(wanted))
 		}

@@ -10,7 +10,6 @@ var reasons = []struct {
 	spec   *regexp.Regexp
 	reason string
 }{
-	{regexp.MustCompile(`at least two untainted nodes|should rollback without unnecessary restarts`), "needs two nodes that take pods"},
 	{regexp.MustCompile(`^\[sig-node\] ImageVolume`), "needs a kubelet and a container runtime that mount images as volumes"},
 }
 

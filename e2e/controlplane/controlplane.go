@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,19 +26,13 @@ const (
 	Scheduler         = "kube-scheduler"
 )
 
-// Static pods that `tripod static-pods` makes besides that of kube-apiserver.
-const (
-	core       = "tripod-core"
-	extensions = "tripod-extensions"
-)
-
 const (
 	// ManifestDir is the directory whose manifests the kubelet runs.
 	ManifestDir = "/etc/kubernetes/manifests"
 	// ExchangeTimeout leaves time for one API server to stop, the kubelet to notice, and another one to start.
 	ExchangeTimeout = 3 * time.Minute
-	// besidePath is on the same file system, so that a move from there is atomic.
-	besidePath = "/etc/kubernetes/new.yaml"
+	// besideDir is on the same file system, so that a move from there is atomic.
+	besideDir = "/etc/kubernetes"
 	// stockPath is where docs/migrate.md keeps kubeadm's manifest of kube-apiserver.
 	stockPath = "/etc/kubernetes/kube-apiserver.stock.yaml"
 )
@@ -55,10 +48,11 @@ func Read(ctx context.Context, cluster *kindcluster.Cluster, component string) (
 
 // Put replaces the manifest of a component.
 func Put(ctx context.Context, cluster *kindcluster.Cluster, component string, manifest []byte) error {
-	if _, err := cluster.Exec(ctx, bytes.NewReader(manifest), "cp", "/dev/stdin", besidePath); err != nil {
+	beside := besideDir + "/" + component + ".new.yaml"
+	if _, err := cluster.Exec(ctx, bytes.NewReader(manifest), "cp", "/dev/stdin", beside); err != nil {
 		return err
 	}
-	_, err := cluster.Exec(ctx, nil, "mv", besidePath, Path(component))
+	_, err := cluster.Exec(ctx, nil, "mv", beside, Path(component))
 	return err
 }
 
@@ -68,7 +62,7 @@ func UseOne(ctx context.Context, cluster *kindcluster.Cluster, manifest []byte) 
 	if err != nil {
 		return err
 	}
-	if _, err := cluster.Exec(ctx, nil, "rm", "-f", Path(core), Path(extensions)); err != nil {
+	if _, err := cluster.Exec(ctx, nil, "find", ManifestDir, "-name", "tripod-*.yaml", "-delete"); err != nil {
 		return err
 	}
 	if err := Put(ctx, cluster, APIServer, manifest); err != nil {
@@ -77,37 +71,11 @@ func UseOne(ctx context.Context, cluster *kindcluster.Cluster, manifest []byte) 
 	return WaitForImage(ctx, cluster, APIServer, image)
 }
 
-// UseServices makes a static pod of each service of Tripod the API server, as docs/migrate.md says, and returns when they are ready. binary is
-// the program tripod, and repository and tag make the names of the images.
-func UseServices(ctx context.Context, cluster *kindcluster.Cluster, manifest []byte, binary, repository, tag string) error {
-	program, err := os.Open(binary)
-	if err != nil {
-		return fmt.Errorf("cannot copy tripod to the node: %w", err)
-	}
-	defer program.Close() //nolint:errcheck // only read
-	if _, err := cluster.Exec(ctx, program, "install", "-m", "755", "/dev/stdin", "/usr/local/bin/tripod"); err != nil {
-		return err
-	}
-	if _, err := cluster.Exec(ctx, bytes.NewReader(manifest), "cp", "/dev/stdin", stockPath); err != nil {
-		return err
-	}
-	if _, err := cluster.Exec(ctx, nil, "tripod", "static-pods", "--manifest", stockPath, "--output", ManifestDir,
-		"--image-repository", repository, "--image-tag", tag); err != nil {
-		return err
-	}
-	for component, image := range map[string]string{APIServer: "tripod-aggregator", core: core, extensions: extensions} {
-		if err := WaitForImage(ctx, cluster, component, repository+"/"+image+":"+tag); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // WithImage returns a manifest with another image and additional flags. It changes nothing else.
 func WithImage(manifest []byte, image string, flags ...string) ([]byte, error) {
-	var pod corev1.Pod
-	if err := yaml.UnmarshalStrict(manifest, &pod); err != nil {
-		return nil, fmt.Errorf("cannot read a manifest of kubeadm: %w", err)
+	pod, err := parse(manifest)
+	if err != nil {
+		return nil, err
 	}
 	if n := len(pod.Spec.Containers); n != 1 {
 		return nil, fmt.Errorf("the manifest of %s has %d containers", pod.Name, n)
@@ -115,6 +83,14 @@ func WithImage(manifest []byte, image string, flags ...string) ([]byte, error) {
 	pod.Spec.Containers[0].Image = image
 	pod.Spec.Containers[0].Command = append(pod.Spec.Containers[0].Command, flags...)
 	return yaml.Marshal(pod)
+}
+
+func parse(manifest []byte) (*corev1.Pod, error) {
+	var pod corev1.Pod
+	if err := yaml.UnmarshalStrict(manifest, &pod); err != nil {
+		return nil, fmt.Errorf("cannot read the manifest of a static pod: %w", err)
+	}
+	return &pod, nil
 }
 
 // ImageOf returns the image in a manifest.

@@ -29,8 +29,9 @@ func (s *subject) exchangeForServices(t *testing.T, manifest []byte) {
 	image, err := controlplane.ImageOf(manifest)
 	require.NoError(t, err)
 	repository, tag, _ := strings.Cut(image, "/tripod:")
+	services := controlplane.Services{Binary: "../../bin/tripod", Repository: repository, Tag: tag, Aggregator: 1, Core: 1, Extensions: 1}
 	s.use(t, "a static pod of each service", func() error {
-		return controlplane.UseServices(t.Context(), s.Cluster, manifest, "../../bin/tripod", repository, tag)
+		return services.Use(t.Context(), s.Cluster, manifest)
 	})
 }
 

@@ -41,6 +41,9 @@ type plan struct {
 	shutdownDelay, watchGrace, drain time.Duration
 	// sendRetryAfter is whether a stopping server listens until its requests are done.
 	sendRetryAfter bool
+	// handsOver is whether another aggregator takes the requests of one that stops. Then the aggregator's own defaults of a shutdown apply, since
+	// those of kube-apiserver reject requests.
+	handsOver bool
 }
 
 // newPlan makes the plan from valid options.
@@ -83,7 +86,9 @@ func (s *plan) arguments(to serviceName, known *catalog, certificate genericopti
 		flags = append(flags, s.admission(to)...)
 		flags = append(flags, s.limits(whole)...)
 		flags = append(flags, public(certificate)...)
-		flags = append(flags, s.shutdown()...)
+		if !s.handsOver {
+			flags = append(flags, s.shutdown()...)
+		}
 	}
 	if s.auditLog.Path != "" {
 		flags = append(flags, auditLog...)

@@ -32,15 +32,10 @@ const (
 	certificatesVolume = "tripod-certs"
 	// smallRequest is what extensions and the aggregator ask of the CPU. Core keeps what kube-apiserver asks.
 	smallRequest = "100m"
+	// handoverSeconds is the grace period of a pod whose requests go to another replica: 1 s of delay, 10 s for its watches, and the rest for
+	// requests in flight.
+	handoverSeconds = 45
 )
-
-// localPorts are the ports of 127.0.0.1 of a static pod. On a node, nothing that kubeadm starts has them.
-type localPorts struct{ serving, grpc, probes int32 }
-
-var portsOf = map[serviceName]localPorts{
-	core:       {7440, 7441, 7442},
-	extensions: {7443, 7444, 7445},
-}
 
 // StaticPods says how to run the services as static pods in place of kube-apiserver.
 type StaticPods struct {
@@ -50,17 +45,25 @@ type StaticPods struct {
 	Repository, Tag string
 	// CertDir is the directory for the certificates by which the services trust each other.
 	CertDir string
+	// Replicas are the numbers of replicas by service. A service without a number has one replica.
+	Replicas map[string]int
 }
 
 // Manifest is a static pod and the name of its file.
 type Manifest struct {
 	File    string
 	Content []byte
+	// Ready is the URL that says whether the replica is ready. It is empty if the service has no other replica.
+	Ready string
 }
 
 // Manifests returns the static pods in the order in which they start, and creates or renews the certificates. Every flag in the manifest goes to
 // the services that have it, as [Main] does it. The files that the flags name must be there.
 func (p StaticPods) Manifests(ctx context.Context) ([]Manifest, error) {
+	on, err := newNode(p.Replicas)
+	if err != nil {
+		return nil, err
+	}
 	var pod corev1.Pod
 	if err := yaml.UnmarshalStrict(p.Manifest, &pod); err != nil {
 		return nil, fmt.Errorf("the manifest is no pod: %w", err)
@@ -90,24 +93,23 @@ func (p StaticPods) Manifests(ctx context.Context) ([]Manifest, error) {
 	if err := replicas.EnsureTrust(store); err != nil {
 		return nil, err
 	}
+	planned.handsOver = on[aggregator] > 1
 	var manifests []Manifest
-	for _, name := range []serviceName{core, extensions, aggregator} {
-		flags := planned.arguments(name, known, planned.certificate.CertKey, planned.ownAuditLog(name))
-		flags = append(flags, planned.inStaticPod(name, store)...)
-		manifest, err := yaml.Marshal(p.pod(&pod, name, flags))
+	for _, r := range on.replicas() {
+		flags := planned.arguments(r.service, known, planned.certificate.CertKey, planned.ownAuditLog(r))
+		flags = append(flags, planned.inStaticPod(r, on, store)...)
+		manifest, err := yaml.Marshal(p.pod(&pod, r, on, flags))
 		if err != nil {
 			return nil, err
 		}
-		file := ManifestName
-		if name != aggregator {
-			file = binary(name) + ".yaml"
+		made := Manifest{File: r.podName() + ".yaml", Content: manifest}
+		if on[r.service] > 1 {
+			made.Ready = "http://" + loopback(r.ports().probes) + "/readyz"
 		}
-		manifests = append(manifests, Manifest{file, manifest})
+		manifests = append(manifests, made)
 	}
 	return manifests, nil
 }
-
-func binary(name serviceName) string { return "tripod-" + string(name) }
 
 // argumentsIn returns the arguments of kube-apiserver in its static pod.
 func argumentsIn(pod *corev1.Pod) ([]string, error) {
@@ -122,15 +124,18 @@ func argumentsIn(pod *corev1.Pod) ([]string, error) {
 	return command[1:], nil
 }
 
-// ownAuditLog are the flags by which each service writes an audit log of its own, beside that of core. A pod has no process that could write
+// ownAuditLog are the flags by which each replica writes an audit log of its own, beside that of core. A pod has no process that could write
 // one log for all.
-func (s *plan) ownAuditLog(name serviceName) []flagValue {
+func (s *plan) ownAuditLog(r staticReplica) []flagValue {
 	var flags []flagValue
 	for _, flag := range s.given {
 		switch flag.name {
 		case "audit-log-path":
-			if name != core && flag.value != "-" {
-				flag.value = besides(flag.value, string(name))
+			if r.service != core && flag.value != "-" {
+				flag.value = besides(flag.value, string(r.service))
+			}
+			if r.number > 1 && flag.value != "-" {
+				flag.value = besides(flag.value, strconv.Itoa(r.number))
 			}
 			flags = append(flags, flag)
 		case "audit-log-maxage", "audit-log-maxbackup", "audit-log-maxsize", "audit-log-compress":
@@ -140,34 +145,42 @@ func (s *plan) ownAuditLog(name serviceName) []flagValue {
 	return flags
 }
 
-// inStaticPod are the flags by which the services find and trust each other as static pods of one node.
-func (s *plan) inStaticPod(name serviceName, store *certs.Store) []string {
-	flags := replicas.TrustFlags(store, string(name))
-	if ports, local := portsOf[name]; local {
-		flags = append(flags, replicas.ServingFlags(store, string(name), strconv.Itoa(int(ports.serving)), loopback(ports.grpc))...)
-		flags = append(flags, "--probe-bind-address="+loopback(ports.probes))
+// inStaticPod are the flags by which the replicas on a node find and trust each other.
+func (s *plan) inStaticPod(r staticReplica, on node, store *certs.Store) []string {
+	flags := replicas.TrustFlags(store, string(r.service))
+	if on[r.service] > 1 {
+		flags = append(flags, fmt.Sprintf("--replica=%d", r.number))
 	}
+	if on.hasOwnProbes(r.service) {
+		flags = append(flags, "--probe-bind-address="+loopback(r.ports().probes))
+	}
+	public := net.JoinHostPort(s.bindAddress.String(), strconv.Itoa(s.securePort))
 	toAggregator := "--aggregator-servers=https://" + net.JoinHostPort(replicas.ClientAddress(s.bindAddress).String(), strconv.Itoa(s.securePort))
-	toCore := "--core-servers=https://" + loopback(portsOf[core].serving)
-	switch name {
-	case core:
-		return append(flags, toAggregator, fmt.Sprintf("--advertise-port=%d", s.securePort))
-	case extensions:
-		return append(flags, toAggregator, toCore)
-	default:
-		return append(flags, toCore, "--core-grpc-servers="+loopback(portsOf[core].grpc),
-			"--extensions-servers=https://"+loopback(portsOf[extensions].serving), "--extensions-grpc-servers="+loopback(portsOf[extensions].grpc))
+	if on[aggregator] > 1 {
+		toAggregator = "--aggregator-servers=" + on.servers(aggregator)
 	}
+	toCore := "--core-servers=" + on.servers(core)
+	if r.service == aggregator {
+		if on[aggregator] > 1 { // these come after those of kube-apiserver, and so are the ones that count
+			flags = append(flags, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", r.ports().serving), "--shared-bind-address="+public)
+		}
+		return append(flags, toCore, "--core-grpc-servers="+on.grpcServers(core),
+			"--extensions-servers="+on.servers(extensions), "--extensions-grpc-servers="+on.grpcServers(extensions))
+	}
+	ports := r.ports()
+	flags = append(flags, replicas.ServingFlags(store, string(r.service), strconv.Itoa(int(ports.serving)), loopback(ports.grpc))...)
+	if r.service == core {
+		return append(flags, toAggregator, fmt.Sprintf("--advertise-port=%d", s.securePort))
+	}
+	return append(flags, toAggregator, toCore)
 }
 
-func loopback(port int32) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))) }
-
-// pod returns the static pod of a service: that of kube-apiserver with another program.
-func (p StaticPods) pod(apiserver *corev1.Pod, name serviceName, flags []string) *corev1.Pod {
+// pod returns the static pod of a replica: that of kube-apiserver with another program.
+func (p StaticPods) pod(apiserver *corev1.Pod, r staticReplica, on node, flags []string) *corev1.Pod {
 	pod := apiserver.DeepCopy()
 	container := &pod.Spec.Containers[0]
-	container.Image = fmt.Sprintf("%s/%s:%s", p.Repository, binary(name), p.Tag)
-	container.Command = append([]string{binary(name)}, flags...)
+	container.Image = fmt.Sprintf("%s/%s:%s", p.Repository, binary(r.service), p.Tag)
+	container.Command = append([]string{binary(r.service)}, flags...)
 	container.Args = nil
 	container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: certificatesVolume, MountPath: p.CertDir, ReadOnly: true})
 	directory := &corev1.HostPathVolumeSource{Path: p.CertDir, Type: ptr.To(corev1.HostPathDirectory)}
@@ -178,25 +191,35 @@ func (p StaticPods) pod(apiserver *corev1.Pod, name serviceName, flags []string)
 	}
 	pod.Spec.SecurityContext.RunAsUser = ptr.To[int64](0)
 	pod.Spec.SecurityContext.RunAsGroup = ptr.To[int64](0)
-	if name == core || container.Resources.Requests == nil {
+	if on[r.service] > 1 {
+		pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](handoverSeconds)
+	}
+	if r.service == core || container.Resources.Requests == nil {
 		container.Resources = *apiserver.Spec.Containers[0].Resources.DeepCopy()
 	} else {
 		container.Resources.Requests[corev1.ResourceCPU] = resource.MustParse(smallRequest)
 	}
-	if name == aggregator {
+	if on.hasOwnProbes(r.service) {
+		probeAt(container, r.ports().probes)
+	}
+	if r.podName() == Name {
 		return pod
 	}
-	pod.Name, container.Name = binary(name), binary(name)
-	metav1.SetMetaDataLabel(&pod.ObjectMeta, "component", binary(name))
+	pod.Name, container.Name = r.podName(), binary(r.service)
+	metav1.SetMetaDataLabel(&pod.ObjectMeta, "component", binary(r.service))
 	// kubeadm looks for the address of the API server at the pod that has it.
 	pod.Annotations = nil
 	container.Ports = nil
+	return pod
+}
+
+// probeAt makes the probes of a container ask a port of 127.0.0.1.
+func probeAt(container *corev1.Container, port int32) {
 	for _, probe := range []*corev1.Probe{container.StartupProbe, container.LivenessProbe, container.ReadinessProbe} {
 		if probe != nil && probe.HTTPGet != nil {
 			probe.HTTPGet = &corev1.HTTPGetAction{
-				Host: "127.0.0.1", Path: probe.HTTPGet.Path, Port: intstr.FromInt32(portsOf[name].probes), Scheme: corev1.URISchemeHTTP,
+				Host: "127.0.0.1", Path: probe.HTTPGet.Path, Port: intstr.FromInt32(port), Scheme: corev1.URISchemeHTTP,
 			}
 		}
 	}
-	return pod
 }

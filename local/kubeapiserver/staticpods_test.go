@@ -55,10 +55,12 @@ spec:
 `, strings.Join(append(flags, more...), "\n    - ")))
 }
 
-func staticPods(t *testing.T, manifest []byte) (map[string]corev1.Pod, error) {
+func staticPods(t *testing.T, manifest []byte, replicas map[string]int) (map[string]corev1.Pod, error) {
 	t.Helper()
 	require.NoError(t, logsapi.ResetForTest(utilfeature.DefaultFeatureGate))
-	made, err := StaticPods{Manifest: manifest, Repository: "docker.io/tripod-k8s", Tag: "v1", CertDir: filepath.Join(t.TempDir(), "tripod")}.Manifests(t.Context())
+	made, err := StaticPods{
+		Manifest: manifest, Repository: "docker.io/tripod-k8s", Tag: "v1", CertDir: filepath.Join(t.TempDir(), "tripod"), Replicas: replicas,
+	}.Manifests(t.Context())
 	pods := map[string]corev1.Pod{}
 	for _, m := range made {
 		var pod corev1.Pod
@@ -69,7 +71,7 @@ func staticPods(t *testing.T, manifest []byte) (map[string]corev1.Pod, error) {
 }
 
 func TestStaticPodsOfTheServices(t *testing.T) {
-	pods, err := staticPods(t, kubeadmManifest(t, "--audit-log-path=/var/log/audit.log", "--audit-log-maxage=2", "--goaway-chance=0.001"))
+	pods, err := staticPods(t, kubeadmManifest(t, "--audit-log-path=/var/log/audit.log", "--audit-log-maxage=2", "--goaway-chance=0.001"), nil)
 	require.NoError(t, err)
 	require.Len(t, pods, 3)
 	aggregator, core, extensions := pods["kube-apiserver.yaml"], pods["tripod-core.yaml"], pods["tripod-extensions.yaml"]
@@ -102,6 +104,57 @@ func TestStaticPodsOfTheServices(t *testing.T) {
 	assert.Equal(t, smallRequest, extensions.Spec.Containers[0].Resources.Requests.Cpu().String())
 }
 
+func TestSeveralReplicasOfAService(t *testing.T) {
+	pods, err := staticPods(t, kubeadmManifest(t, "--audit-log-path=/var/log/audit.log"), map[string]int{"core": 3, "extensions": 2, "aggregator": 2})
+	require.NoError(t, err)
+	require.Len(t, pods, 7)
+	const (
+		cores = "https://127.0.0.1:7440,https://127.0.0.1:7450,https://127.0.0.1:7460"
+		toAll = "--aggregator-servers=https://127.0.0.1:7446,https://127.0.0.1:7456"
+	)
+	for file, want := range map[string][]string{
+		"kube-apiserver.yaml":      {"--bind-address=127.0.0.1", "--secure-port=7446", "--replica=1", "--audit-log-path=/var/log/audit-aggregator.log"},
+		"tripod-aggregator-2.yaml": {"--bind-address=127.0.0.1", "--secure-port=7456", "--replica=2", "--audit-log-path=/var/log/audit-aggregator-2.log"},
+		"tripod-core.yaml":         {"--secure-port=7440", "--replica=1", toAll, "--audit-log-path=/var/log/audit.log"},
+		"tripod-core-3.yaml":       {"--secure-port=7460", "--replica=3", toAll, "--advertise-port=6443", "--audit-log-path=/var/log/audit-3.log"},
+		"tripod-extensions-2.yaml": {"--secure-port=7453", "--replica=2", toAll, "--core-servers=" + cores},
+	} {
+		pod := pods[file]
+		require.NotEmpty(t, pod.Spec.Containers, file)
+		container := pod.Spec.Containers[0]
+		for _, argument := range want {
+			assert.Contains(t, container.Command, argument, file)
+		}
+		assert.Equal(t, strings.TrimSuffix(file, ".yaml"), pod.Name)
+		assert.EqualValues(t, handoverSeconds, *pod.Spec.TerminationGracePeriodSeconds)
+		probe := container.LivenessProbe.HTTPGet
+		assert.Contains(t, container.Command, fmt.Sprintf("--probe-bind-address=%s:%d", probe.Host, probe.Port.IntVal), "the probes ask this replica alone")
+	}
+	for _, file := range []string{"kube-apiserver.yaml", "tripod-aggregator-2.yaml"} {
+		command := pods[file].Spec.Containers[0].Command
+		for _, argument := range []string{
+			"--shared-bind-address=0.0.0.0:6443", "--core-servers=" + cores, "--core-grpc-servers=127.0.0.1:7441,127.0.0.1:7451,127.0.0.1:7461",
+			"--extensions-servers=https://127.0.0.1:7443,https://127.0.0.1:7453", "--extensions-grpc-servers=127.0.0.1:7444,127.0.0.1:7454",
+		} {
+			assert.Contains(t, command, argument, file)
+		}
+		assert.NotContains(t, strings.Join(command, " "), "--shutdown-", "the aggregator moves its clients before it stops")
+	}
+	assert.NotEmpty(t, pods["kube-apiserver.yaml"].Annotations)
+	assert.Empty(t, pods["tripod-aggregator-2.yaml"].Annotations, "kubeadm looks for one pod")
+}
+
+func TestNumbersOfReplicasThatAreWrong(t *testing.T) {
+	for want, replicas := range map[string]map[string]int{
+		`"etcd" is none of core, extensions and aggregator`: {"etcd": 3},
+		"core has 0, want 1 to 9":                           {"core": 0},
+		"extensions has 10, want 1 to 9":                    {"core": 9, "extensions": 10},
+	} {
+		_, err := staticPods(t, kubeadmManifest(t), replicas)
+		assert.ErrorContains(t, err, want)
+	}
+}
+
 func TestManifestsThatAreNotKubeadms(t *testing.T) {
 	good := string(kubeadmManifest(t))
 	for want, manifest := range map[string]string{
@@ -112,7 +165,7 @@ func TestManifestsThatAreNotKubeadms(t *testing.T) {
 		"service-account-issuer":       strings.Replace(good, "    - --service-account-issuer=https://kubernetes.default.svc\n", "", 1),
 	} {
 		t.Run(want, func(t *testing.T) {
-			_, err := staticPods(t, []byte(manifest))
+			_, err := staticPods(t, []byte(manifest), nil)
 			assert.ErrorContains(t, err, want)
 		})
 	}

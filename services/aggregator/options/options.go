@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -56,6 +57,8 @@ type Options struct {
 	RequestsMemoryMB int
 	// ConnectionsMemoryMB is how many MiB connections of clients may take, or 0 for an eighth of the memory of the process.
 	ConnectionsMemoryMB int
+	// SharedBindAddress is a host:port at which several aggregators of a host listen, or empty.
+	SharedBindAddress string
 	// SharedWatches makes watches at a replica share events (internal/hop/watches).
 	SharedWatches bool
 	// APIServiceForm is the form of the APIServices registered for the backends.
@@ -151,6 +154,9 @@ func (o *Options) addOwnFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.ConnectionsMemoryMB, "connections-memory-mb", o.ConnectionsMemoryMB,
 		"Memory, in MiB, that connections of clients may take, without the requests on them. A connection counts with 36 KiB. For one more, the aggregator "+
 			"closes one that is not in use, of the user or address that has most. 0 means an eighth of GOMEMLIMIT or of the container's limit, and 1024 without a limit.")
+	fs.StringVar(&o.SharedBindAddress, "shared-bind-address", o.SharedBindAddress,
+		"Address (host:port) that several aggregators on a host share. Each accepts connections there from when it is ready until it is about to stop, besides those at "+
+			"--secure-port, which is its own.")
 	fs.BoolVar(&o.SharedWatches, "shared-watches", o.SharedWatches,
 		"Receive an event only once from a replica of a backend, for all watches that get it. Backends that cannot do that send it once for each watch.")
 	fs.StringVar(&o.APIServiceForm, "apiservice-form", o.APIServiceForm,
@@ -173,6 +179,9 @@ func (o *Options) Validate() []error {
 	if o.ConnectionsMemoryMB < 0 {
 		errs = append(errs, fmt.Errorf("--connections-memory-mb must not be negative"))
 	}
+	if _, err := o.SharedPort(); err != nil {
+		errs = append(errs, err)
+	}
 	switch APIServiceForm(o.APIServiceForm) {
 	case FormService, FormLocal:
 	default:
@@ -182,6 +191,22 @@ func (o *Options) Validate() []error {
 		errs = append(errs, fmt.Errorf("--proxy-client-cert-file and --proxy-client-key-file must be given together"))
 	}
 	return errs
+}
+
+// SharedPort returns the port of --shared-bind-address, or 0 without that.
+func (o *Options) SharedPort() (uint16, error) {
+	if o.SharedBindAddress == "" {
+		return 0, nil
+	}
+	_, port, err := net.SplitHostPort(o.SharedBindAddress)
+	if err != nil {
+		return 0, fmt.Errorf("--shared-bind-address: %w", err)
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || number == 0 || int(number) == o.SecureServing.BindPort {
+		return 0, fmt.Errorf("--shared-bind-address: %q must be a port from 1 to 65535 other than --secure-port", port)
+	}
+	return uint16(number), nil
 }
 
 // Complete fills in what can be derived from valid flags. It makes a self-signed serving certificate in --cert-dir where no certificate

@@ -24,6 +24,8 @@ const (
 	readyInterval = 100 * time.Millisecond
 	// withdrawTimeout bounds how long core may take to remove this aggregator from the endpoints: it stops even without that.
 	withdrawTimeout = 5 * time.Second
+	// sharedPortCheck is the name of the check whether connections at the shared port come here.
+	sharedPortCheck = "shared-port"
 )
 
 // installAdvertising makes this aggregator an endpoint of the kubernetes Service when it is ready.
@@ -33,9 +35,9 @@ func (s *Server) installAdvertising() (*advertise.Advertiser, error) {
 	if !ok {
 		return nil, fmt.Errorf("--advertise-address: %s is no IP address", generic.PublicAddress)
 	}
-	_, port, err := generic.SecureServing.HostPort()
+	port, err := s.publicPort()
 	if err != nil {
-		return nil, fmt.Errorf("address of the listener: %w", err)
+		return nil, err
 	}
 	client, err := kubernetes.NewForConfig(s.api.LoopbackClientConfig)
 	if err != nil {
@@ -43,7 +45,7 @@ func (s *Server) installAdvertising() (*advertise.Advertiser, error) {
 	}
 	core := s.core
 	advertiser := advertise.New(advertise.Config{
-		Address:   netip.AddrPortFrom(ip.Unmap(), uint16(port)), //nolint:gosec // a port
+		Address:   netip.AddrPortFrom(ip.Unmap(), port),
 		Cores:     core.grpcAddresses,
 		Subscribe: core.Subscribe,
 		Dial: func(address string) (follow.Conn, error) {
@@ -52,7 +54,7 @@ func (s *Server) installAdvertising() (*advertise.Advertiser, error) {
 	})
 	s.run("advertise", func(ctx context.Context) {
 		go func() {
-			if untilReady(ctx, client) == nil {
+			if untilReady(ctx, client) == nil && s.joinSharedPort(ctx) == nil {
 				advertiser.Run(ctx)
 			}
 		}()
@@ -60,10 +62,34 @@ func (s *Server) installAdvertising() (*advertise.Advertiser, error) {
 	return advertiser, nil
 }
 
+// publicPort returns the port at which clients reach this aggregator.
+func (s *Server) publicPort() (uint16, error) {
+	if shared, err := s.options.SharedPort(); shared != 0 || err != nil {
+		return shared, err
+	}
+	_, port, err := s.generic.SecureServing.HostPort()
+	if err != nil {
+		return 0, fmt.Errorf("address of the listener: %w", err)
+	}
+	return uint16(port), nil //nolint:gosec // a port
+}
+
+// joinSharedPort makes connections at the shared port come here, if there is such a port.
+func (s *Server) joinSharedPort(ctx context.Context) error {
+	if s.shared == nil {
+		return nil
+	}
+	err := s.shared.Join(ctx)
+	if err != nil && ctx.Err() == nil {
+		klog.ErrorS(err, "This aggregator gets no connections at --shared-bind-address")
+	}
+	return err
+}
+
 func untilReady(ctx context.Context, client kubernetes.Interface) error {
 	return wait.PollUntilContextCancel(ctx, readyInterval, true, func(ctx context.Context) (bool, error) {
 		code := 0
-		client.CoreV1().RESTClient().Get().AbsPath("/readyz").Do(ctx).StatusCode(&code)
+		client.CoreV1().RESTClient().Get().AbsPath("/readyz").Param("exclude", sharedPortCheck).Do(ctx).StatusCode(&code)
 		return code == http.StatusOK, nil
 	})
 }

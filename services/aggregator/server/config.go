@@ -28,6 +28,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/options"
 	"github.com/tripod-k8s/tripod/services/aggregator/peers/feeds"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
+	"github.com/tripod-k8s/tripod/services/aggregator/sharedport"
 	"github.com/tripod-k8s/tripod/services/aggregator/shares"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 	"github.com/tripod-k8s/tripod/services/shared/policy"
@@ -60,6 +61,8 @@ type Config struct {
 	// senders knows the other services by their certificates.
 	senders authenticator.Request
 	policy  *policy.Policy
+	// shared is the port that several aggregators have, or nil.
+	shared *sharedport.Port
 	// webhooks decides which webhooks services call by way of the aggregator.
 	webhooks *webhookCalls
 }
@@ -121,7 +124,12 @@ func (c *Config) applyOptions() error {
 	}); err != nil {
 		return err
 	}
-	c.generic.SecureServing.Listener = coalesce.Listener(c.clients.Listen(c.generic.SecureServing.Listener))
+	listener := c.generic.SecureServing.Listener
+	if address := c.options.SharedBindAddress; address != "" {
+		c.shared = sharedport.New(listener, address)
+		listener = c.shared
+	}
+	c.generic.SecureServing.Listener = coalesce.Listener(c.clients.Listen(listener))
 	c.generic.TracerProvider = trust.Traces(c.generic.TracerProvider)
 	// The documents over all servers take the place of the aggregator's own.
 	c.generic.SkipOpenAPIInstallation = true

@@ -148,6 +148,9 @@ func (s *Server) installShutdown(stop *shutdown) error {
 	if err != nil {
 		return err
 	}
+	if s.shared != nil {
+		context.AfterFunc(stop.leaving, s.shared.Leave)
+	}
 	return s.api.AddPreShutdownHook("move-connections", func() error {
 		withdraw(advertised)
 		stop.begin(s.api.ShutdownDelayDuration)
@@ -166,6 +169,9 @@ func (s *Server) installReadiness() error {
 	checks := []healthz.HealthChecker{s.identity, s.agreedOnce()}
 	for _, b := range s.backends.required() {
 		checks = append(checks, readyOnce(b.Backend), seenOnce(b))
+	}
+	if s.shared != nil {
+		checks = append(checks, healthz.NamedCheck(sharedPortCheck, func(*http.Request) error { return s.shared.Joined() }))
 	}
 	return s.api.AddReadyzChecks(checks...)
 }
