@@ -126,6 +126,10 @@ func (s *plan) processes(
 			return nil, err
 		}
 		args[name] = s.arguments(name, known, certificate, throughSocket(auditSocket(dir)))
+		if name != aggregator {
+			// These stop after the aggregator, when no client is left that would have to go elsewhere first.
+			args[name] = append(args[name], flagValue{"shutdown-delay-duration", "0s"}.String())
+		}
 	}
 	url := "https://" + net.JoinHostPort(replicas.ClientAddress(s.bindAddress).String(), strconv.Itoa(s.securePort))
 	backends := addresses.Backends{
