@@ -165,6 +165,11 @@ conformance-cluster: images suite-assets ## Run all conformance specs in a kind 
 kubectl-suite: build suite-assets ## Run kubectl's own tests on stock, once, and on Tripod (KUBECTL_SUITE_ARGS="-only run_pod_tests").
 	go run ./test/suites/kubectl $(KUBECTL_SUITE_ARGS)
 
+OPERATORS_ARGS ?= -docs docs/operators.md
+.PHONY: operators
+operators: build test-assets ## Run the tests of cert-manager, Cluster API, Kueue and others on stock, once, and on Tripod; hours (OPERATORS_ARGS="-only Kueue").
+	go run ./test/suites/operators $(OPERATORS_ARGS)
+
 # A module of its own, because the end-to-end tests require much that nothing else here does.
 .PHONY: suite-assets
 suite-assets: test-assets
