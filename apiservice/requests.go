@@ -19,6 +19,8 @@ type Requests struct {
 	Info func(*http.Request, *request.RequestInfo) *request.RequestInfo
 	// Authorizer returns what decides about requests, given what decides by the policy of the cluster.
 	Authorizer func(authorizer.Authorizer) authorizer.Authorizer
+	// Around returns what goes around the handler chain, before a request is authenticated, such as to add to its context what Authorizer tells Handler.
+	Around func(http.Handler) http.Handler
 	// Handler returns what answers requests that were authenticated, authorized and audited, given what serves the groups of the service.
 	Handler func(*Environment, http.Handler) http.Handler
 }
@@ -34,11 +36,16 @@ func (r *Requests) applyTo(config *genericapiserver.Config, e *Environment) {
 	if r.Authorizer != nil {
 		config.Authorization.Authorizer = r.Authorizer(config.Authorization.Authorizer)
 	}
-	if r.Handler != nil {
-		build := config.BuildHandlerChainFunc
-		config.BuildHandlerChainFunc = func(served http.Handler, c *genericapiserver.Config) http.Handler {
-			return build(r.Handler(e, served), c)
+	build := config.BuildHandlerChainFunc
+	config.BuildHandlerChainFunc = func(served http.Handler, c *genericapiserver.Config) http.Handler {
+		if r.Handler != nil {
+			served = r.Handler(e, served)
 		}
+		chain := build(served, c)
+		if r.Around != nil {
+			chain = r.Around(chain)
+		}
+		return chain
 	}
 }
 

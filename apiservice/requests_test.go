@@ -37,6 +37,12 @@ func TestAServiceReadsAuthorizesAndAnswersRequestsInItsOwnWay(t *testing.T) {
 				return authorizer.DecisionAllow, "own", nil
 			})
 		},
+		Around: func(chain http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+				w.Header().Set("Around", "yes")
+				chain.ServeHTTP(w, req)
+			})
+		},
 		Handler: func(e *Environment, next http.Handler) http.Handler {
 			assert.Same(t, environment, e)
 			return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -58,4 +64,5 @@ func TestAServiceReadsAuthorizesAndAnswersRequestsInItsOwnWay(t *testing.T) {
 	config.BuildHandlerChainFunc(http.NotFoundHandler(), config).ServeHTTP(answer, req)
 	assert.Equal(t, http.StatusNotFound, answer.Code)
 	assert.Equal(t, "yes", answer.Header().Get("Own"))
+	assert.Equal(t, "yes", answer.Header().Get("Around"))
 }

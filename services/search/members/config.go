@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"net/url"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tripod-k8s/tripod/services/search/member"
+	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
 )
 
@@ -63,6 +66,9 @@ func rulesOf(spec *v1alpha2.ClusterSpec, shared []v1alpha2.GroupResources) (rule
 		for _, r := range resources {
 			rules = append(rules, member.Rule{Group: r.Group, Versions: r.Versions, Resources: r.Resources, Events: r.EventsInvolvedResources})
 		}
+	}
+	if spec.MemberRBAC != nil {
+		rules = append(rules, member.Rule{Group: rbacv1.GroupName, Versions: []string{rbacv1.SchemeGroupVersion.Version}, Resources: sets.List(rights.Resources)})
 	}
 	if spec.SyncAllCustomResources {
 		rules = append(rules, member.Rule{Group: "*", Resources: []string{"*"}, Custom: true})

@@ -41,7 +41,7 @@ const interval = 2 * time.Second
 
 // Members runs a member for each PediaCluster.
 type Members struct {
-	hub    string
+	Options
 	store  *store.Store
 	shards *shards.Shards
 	checks *member.Checks
@@ -72,6 +72,8 @@ type running struct {
 type Options struct {
 	// Hub is the name of the cluster that search is part of, among the members. No PediaCluster may have it.
 	Hub string
+	// HubRights makes the RBAC of that cluster count for its own objects.
+	HubRights bool
 	// SecretNamespace is the namespace of the Secrets that PediaClusters may name. If it is empty, they may name none.
 	SecretNamespace string
 }
@@ -80,7 +82,7 @@ type Options struct {
 func New(client dynamic.Interface, o Options, to *store.Store, share *shards.Shards, checks *member.Checks) *Members {
 	factory := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
 	return &Members{
-		hub: o.Hub, store: to, shards: share, checks: checks, client: client, running: map[string]*running{},
+		Options: o, store: to, shards: share, checks: checks, client: client, running: map[string]*running{},
 		clusters: factory.ForResource(clusters), resources: factory.ForResource(resources),
 		credentials: credentials{objects: hub.New(client, func() {}), namespace: o.SecretNamespace},
 	}
@@ -113,7 +115,7 @@ func (m *Members) forget(ctx context.Context) {
 	names, err := m.store.Clusters(ctx)
 	unknown := map[string]bool{}
 	for _, name := range names {
-		if _, missing := m.clusters.Lister().Get(name); name == m.hub || !apierrors.IsNotFound(missing) || !m.shards.Mine(name) {
+		if _, missing := m.clusters.Lister().Get(name); name == m.Hub || !apierrors.IsNotFound(missing) || !m.shards.Mine(name) {
 			continue
 		}
 		if unknown[name] = true; m.unknown[name] && err == nil {
@@ -152,7 +154,7 @@ func (m *Members) reconcile(ctx context.Context) {
 			continue
 		}
 		r.stop()
-		if name != m.hub && m.shards.Mine(name) {
+		if name != m.Hub && m.shards.Mine(name) {
 			if err := m.store.RemoveCluster(ctx, name); err != nil {
 				klog.ErrorS(err, "Cannot remove a cluster", "cluster", name)
 				continue // the next time
@@ -175,6 +177,7 @@ func (m *Members) reconcile(ctx context.Context) {
 		}
 		m.tell(ctx, cluster, states)
 	}
+	m.setRights(ctx, wanted)
 	m.credentials.objects.Sweep()
 }
 
@@ -208,13 +211,16 @@ func (m *Members) start(ctx context.Context, name string, r *running) {
 	config, err := configOf(&r.spec)
 	switch {
 	case r.unresolved:
-	case name == m.hub:
-		r.invalid = fmt.Errorf("%s is the name of the cluster that search is part of, which it copies anyway (--hub-cluster)", m.hub)
+	case name == m.Hub:
+		r.invalid = fmt.Errorf("%s is the name of the cluster that search is part of, which it copies anyway (--hub-cluster)", m.Hub)
 	case err != nil:
 		r.invalid = err
 	}
 	if r.invalid == nil {
 		r.apiServer = config.Host
+		_, r.invalid = policyOf(&r.spec)
+	}
+	if r.invalid == nil {
 		r.Member, r.invalid = member.New(name, config, rulesOf(&r.spec, r.shared), m.store, m.shards, m.checks)
 	}
 	if r.invalid != nil {

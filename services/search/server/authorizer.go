@@ -10,10 +10,12 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/v1beta1"
 )
 
@@ -23,63 +25,143 @@ const (
 	clusterAudit = "clusterpedia.io/cluster"
 )
 
-// NewAuthorizer returns what decides about requests for objects of clusters: the policy of the hub about the resource "resources" of the group
-// clusterpedia.io. The verb is that of the nested request, and the name is the cluster. A rule may be about all of a cluster, or about one
-// resource of it, as the subresource: resources/deployments.apps. A request for all clusters has no name. If it names clusters in its
-// parameters, it is allowed if each of them is.
-func NewAuthorizer(next authorizer.Authorizer) authorizer.Authorizer { return &hubAuthorizer{next} }
+// NewAuthorizer returns what decides about requests for objects of clusters.
+//
+// First that is the policy of the hub about the resource "resources" of the group clusterpedia.io. The verb is that of the nested request, and the name is
+// the cluster. A rule may be about all of a cluster, or about one resource of it, as the subresource: resources/deployments.apps. A request for all
+// clusters has no name.
+//
+// If the hub has no opinion, the rights of the reader in the clusters decide, and with them the request sees a part of the objects. A request that names
+// clusters in its parameters is allowed if the reader may see something in each of them.
+func NewAuthorizer(next authorizer.Authorizer, of func() *rights.Rights) authorizer.Authorizer {
+	return &hubAuthorizer{next, of}
+}
 
-type hubAuthorizer struct{ next authorizer.Authorizer }
+type hubAuthorizer struct {
+	next   authorizer.Authorizer
+	rights func() *rights.Rights
+}
 
-// Authorize implements authorizer.Authorizer.
+// Authorize implements authorizer.Authorizer. It notes what the reader may see.
 func (h *hubAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	n := nestedIn("GET", a.GetPath(), false)
 	if n == nil || !a.IsResourceRequest() {
-		return h.next.Authorize(ctx, a)
+		decision, reason, err := h.next.Authorize(ctx, a)
+		if err != nil || !isCollection(a) {
+			return decision, reason, err
+		}
+		return h.collection(ctx, a, decision, reason)
 	}
 	if n.Cluster != "" {
 		audit.AddAuditAnnotation(ctx, clusterAudit, n.Cluster)
 	}
-	decision, reason, err := h.forCluster(ctx, a, n.Cluster)
-	if decision == authorizer.DecisionAllow || n.Cluster != "" {
+	decision, only, reason, err := h.granted(ctx, a, n.Cluster)
+	if decision == authorizer.DecisionDeny || err != nil {
 		return decision, reason, err
 	}
-	for _, cluster := range namedClusters(a) {
-		if decision, reason, err = h.forCluster(ctx, a, cluster); decision != authorizer.DecisionAllow {
-			break
-		}
+	if decision == authorizer.DecisionAllow && only == nil {
+		note(ctx, rights.Everything(a.GetUser()))
+		return decision, reason, nil
 	}
-	return decision, reason, err
+	visible, err := h.rights().Visible(ctx, a.GetUser(), a.GetVerb())
+	if err != nil {
+		return authorizer.DecisionNoOpinion, "", err
+	}
+	if decision == authorizer.DecisionAllow {
+		note(ctx, visible.Granting(n.Cluster, only))
+		return decision, reason, nil
+	}
+	if named := namedClusters(a); n.Cluster == "" && len(named) > 0 {
+		return h.named(ctx, a, visible, named)
+	}
+	if !reaches(visible, a, n.Cluster) {
+		return decision, reason, nil
+	}
+	note(ctx, visible)
+	return authorizer.DecisionAllow, byMembers, nil
 }
 
-// forCluster decides about one cluster, or all if the name is empty.
-func (h *hubAuthorizer) forCluster(ctx context.Context, a authorizer.Attributes, cluster string) (authorizer.Decision, string, error) {
-	asked := authorizer.AttributesRecord{
-		User: a.GetUser(), Verb: a.GetVerb(), APIGroup: v1beta1.GroupVersion.Group, APIVersion: v1beta1.GroupVersion.Version,
-		Resource: "resources", Name: cluster, ResourceRequest: true, Path: a.GetPath(),
+// byMembers is the reason of decisions by the RBAC of clusters.
+const byMembers = "allowed by the RBAC of the cluster"
+
+// named decides about a request that names clusters in its parameters.
+func (h *hubAuthorizer) named(ctx context.Context, a authorizer.Attributes, visible *rights.Visible, clusters []string) (authorizer.Decision, string, error) {
+	for _, cluster := range clusters {
+		decision, only, reason, err := h.granted(ctx, a, cluster)
+		if decision == authorizer.DecisionAllow && err == nil {
+			visible = visible.Granting(cluster, only)
+			continue
+		}
+		if decision == authorizer.DecisionDeny || err != nil || !reaches(visible, a, cluster) {
+			return decision, reason, err
+		}
 	}
-	decision, reason, err := h.next.Authorize(ctx, asked)
+	note(ctx, visible)
+	return authorizer.DecisionAllow, byMembers, nil
+}
+
+// reaches reports whether a reader may see anything of what is asked for, in a cluster or in all.
+func reaches(visible *rights.Visible, a authorizer.Attributes, cluster string) bool {
+	if cluster != "" && a.GetVerb() == "get" {
+		return visible.Allows(cluster, resourceOf(a), objectNamespace(a), a.GetName())
+	}
+	return visible.Reaches(cluster, resourceOf(a), a.GetNamespace())
+}
+
+// collection decides about a request for the objects of a collection. A grant for a collection is one for all that is in it.
+func (h *hubAuthorizer) collection(ctx context.Context, a authorizer.Attributes, decision authorizer.Decision, reason string) (authorizer.Decision, string, error) {
+	if decision == authorizer.DecisionAllow {
+		note(ctx, rights.Everything(a.GetUser()))
+	}
 	if decision != authorizer.DecisionNoOpinion {
+		return decision, reason, nil
+	}
+	visible, err := h.rights().Visible(ctx, a.GetUser(), "list")
+	if err != nil || !visible.SeesAny() {
 		return decision, reason, err
 	}
-	asked.Subresource = subresource(a)
-	decision, _, err = h.next.Authorize(ctx, asked)
-	if decision != authorizer.DecisionAllow {
+	note(ctx, visible)
+	return authorizer.DecisionAllow, byMembers, nil
+}
+
+func isCollection(a authorizer.Attributes) bool {
+	return a.IsResourceRequest() && a.GetVerb() == "get" && a.GetAPIGroup() == v1beta1.GroupVersion.Group &&
+		a.GetResource() == "collectionresources" && a.GetSubresource() == "" && a.GetName() != ""
+}
+
+// granted returns what the policy of the hub says about one cluster, or about all if the name is empty. An allowed request is for all resources, or only
+// for the one that is returned.
+func (h *hubAuthorizer) granted(ctx context.Context, a authorizer.Attributes, cluster string) (d authorizer.Decision, only *schema.GroupResource, reason string, err error) {
+	asked := authorizer.AttributesRecord{
+		User: a.GetUser(), Verb: a.GetVerb(), APIGroup: v1beta1.GroupVersion.Group, APIVersion: v1beta1.GroupVersion.Version,
+		Resource: rights.Resource, Name: cluster, ResourceRequest: true, Path: a.GetPath(),
+	}
+	if d, reason, err = h.next.Authorize(ctx, asked); d != authorizer.DecisionNoOpinion || err != nil {
+		return d, nil, reason, err
+	}
+	resource := resourceOf(a)
+	asked.Subresource = resource.String()
+	if d, reason, err = h.next.Authorize(ctx, asked); d == authorizer.DecisionNoOpinion && err == nil {
 		where := "all clusters"
 		if cluster != "" {
 			where = "cluster " + cluster
 		}
-		reason = fmt.Sprintf("%s: needs a role with verb %s for resources or resources/%s of the group %s", where, asked.Verb, asked.Subresource, asked.APIGroup)
+		reason = fmt.Sprintf("%s: needs a role with verb %s for resources or resources/%s of the group %s, or the right in the cluster itself if its PediaCluster has memberRBAC",
+			where, asked.Verb, asked.Subresource, asked.APIGroup)
 	}
-	return decision, reason, err
+	return d, &resource, reason, err
 }
 
-// subresource returns the resource in a cluster as rules name it: deployments.apps.
-func subresource(a authorizer.Attributes) string {
-	if a.GetAPIGroup() == "" {
-		return a.GetResource()
+func resourceOf(a authorizer.Attributes) schema.GroupResource {
+	return schema.GroupResource{Group: a.GetAPIGroup(), Resource: a.GetResource()}
+}
+
+// objectNamespace returns the namespace of an object. Requests for a Namespace say that it is in itself.
+func objectNamespace(a authorizer.Attributes) string {
+	if resourceOf(a) == (schema.GroupResource{Resource: "namespaces"}) {
+		return ""
 	}
-	return a.GetResource() + "." + a.GetAPIGroup()
+	return a.GetNamespace()
 }
 
 // clustersOf returns a label selector with the clusters that parameters name. It is empty if they name none.

@@ -18,6 +18,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/tripod-k8s/tripod/services/search/rights"
 )
 
 // rules allows what it lists: "VERB RESOURCE NAME", and notes what it was asked.
@@ -42,6 +44,7 @@ func (r *rules) Authorize(_ context.Context, a authorizer.Attributes) (authorize
 }
 
 func TestThePolicyOfTheHubDecidesAboutClusters(t *testing.T) {
+	none := rights.New(newStore(t))
 	const below = "/apis/clusterpedia.io/v1beta1/resources"
 	for name, test := range map[string]struct {
 		method, path string
@@ -78,7 +81,7 @@ func TestThePolicyOfTheHubDecidesAboutClusters(t *testing.T) {
 			attributes, err := genericapifilters.GetAuthorizerAttributes(ctx)
 			require.NoError(t, err)
 			policy := &rules{allowed: test.allowed}
-			decision, reason, err := NewAuthorizer(policy).Authorize(ctx, attributes)
+			decision, reason, err := NewAuthorizer(policy, func() *rights.Rights { return none }).Authorize(ctx, attributes)
 			require.NoError(t, err)
 			assert.Equal(t, test.want, decision == authorizer.DecisionAllow, "asked %q", policy.asked)
 			if !test.want {

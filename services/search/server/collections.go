@@ -20,6 +20,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/tables"
 	"github.com/tripod-k8s/tripod/services/search/v1beta1"
@@ -56,7 +57,9 @@ var (
 )
 
 // NewCollections returns the storage of collectionresources over a store.
-func NewCollections(s *store.Store) *Collections { return &Collections{NewHandler(s, nil)} }
+func NewCollections(s *store.Store, of *rights.Rights) *Collections {
+	return &Collections{NewHandler(s, of, nil)}
+}
 
 // New implements rest.Storage.
 func (c *Collections) New() runtime.Object { return &v1beta1.CollectionResource{} }

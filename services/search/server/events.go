@@ -7,15 +7,25 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
 
 // eventsAnnotation has the events of an object, as JSON. Clusterpedia has given it this name.
 const eventsAnnotation = "shadow.clusterpedia.io/events"
 
-// injectEvents adds the events that search has of each object to its annotations, the latest first.
+// injectEvents adds the events that search has of each object to its annotations, the latest first. If the reader sees an object by the RBAC of its
+// cluster, that must show the events, too.
 func (h *Handler) injectEvents(ctx context.Context, objects []store.Found) error {
+	v, err := visible(ctx)
+	if err != nil {
+		return err
+	}
 	ids := make([]int64, 0, len(objects))
 	for _, f := range objects {
 		ids = append(ids, f.ID)
@@ -25,13 +35,37 @@ func (h *Handler) injectEvents(ctx context.Context, objects []store.Found) error
 		return err
 	}
 	for i := range objects {
-		if of := events[objects[i].ID]; len(of) > 0 {
+		of := events[objects[i].ID]
+		if !v.IsWhole(objects[i].Cluster, objects[i].GroupResource()) {
+			if of, err = visibleEvents(v, objects[i].Cluster, of); err != nil {
+				return err
+			}
+		}
+		if len(of) > 0 {
 			if objects[i].JSON, err = withEvents(objects[i].JSON, of); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// eventsResources are the resources of events. Both show the same objects.
+var eventsResources = []schema.GroupResource{{Resource: "events"}, {Group: "events.k8s.io", Resource: "events"}}
+
+// visibleEvents returns those of the events of an object that a reader may see.
+func visibleEvents(v *rights.Visible, cluster string, events [][]byte) ([][]byte, error) {
+	var some [][]byte
+	for _, text := range events {
+		var event metav1.PartialObjectMetadata
+		if err := json.Unmarshal(text, &event); err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(eventsResources, func(r schema.GroupResource) bool { return v.Allows(cluster, r, event.Namespace, event.Name) }) {
+			some = append(some, text)
+		}
+	}
+	return some, nil
 }
 
 // withEvents returns an object with events in its annotation.

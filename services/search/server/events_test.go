@@ -27,7 +27,7 @@ func TestASearchReturnsTheEventsOfItsObjects(t *testing.T) {
 		}}
 	}
 	require.NoError(t, s.Write(t.Context(), stream, store.Batch{Changes: []store.Change{change("first", 1), change("second", 2)}}))
-	h := NewHandler(s, http.NotFoundHandler())
+	h := NewHandler(s, nil, http.NotFoundHandler())
 	for path, want := range map[string][]string{
 		"resources/api/v1/pods": nil, "resources/api/v1/pods?injectEvents=true": {"second", "first"},
 		"resources/clusters/west/api/v1/pods?labelSelector=search.clusterpedia.io/inject-events=true": {"second", "first"},

@@ -18,17 +18,21 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
 
 // Handler answers nested requests, and hands all others on.
 type Handler struct {
-	store *store.Store
-	next  http.Handler
+	store  *store.Store
+	rights *rights.Rights
+	next   http.Handler
 }
 
-// NewHandler returns a handler that searches a store. next answers requests that are not nested.
-func NewHandler(s *store.Store, next http.Handler) *Handler { return &Handler{s, next} }
+// NewHandler returns a handler that searches a store by the rights of readers. next answers requests that are not nested.
+func NewHandler(s *store.Store, of *rights.Rights, next http.Handler) *Handler {
+	return &Handler{s, of, next}
+}
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -108,9 +112,20 @@ func (h *Handler) get(w http.ResponseWriter, req *http.Request, n *Nested) error
 	if err != nil {
 		return err
 	}
-	found, err := h.store.Get(req.Context(), n.Cluster, n.Resource(), n.Info.Namespace, n.Info.Name)
+	resource, namespace := n.Resource(), n.Info.Namespace
+	if !kind.Namespaced {
+		namespace = "" // requests say that a Namespace is in itself
+	}
+	var found store.Found
+	err = h.asReader(req.Context(), func(v *rights.Visible, s *store.Store) error {
+		if !v.Allows(n.Cluster, resource.GroupResource(), namespace, n.Info.Name) { // since the request was authorized
+			return apierrors.NewForbidden(resource.GroupResource(), n.Info.Name, errors.New("the right was revoked"))
+		}
+		found, err = s.Get(req.Context(), n.Cluster, resource, namespace, n.Info.Name)
+		return err
+	})
 	if errors.Is(err, store.ErrNotFound) {
-		return apierrors.NewNotFound(n.Resource().GroupResource(), n.Info.Name)
+		return apierrors.NewNotFound(resource.GroupResource(), n.Info.Name)
 	}
 	if err != nil {
 		return asStatus(err)
@@ -152,9 +167,14 @@ func (h *Handler) list(w http.ResponseWriter, req *http.Request, n *Nested) erro
 // search collects the objects of a query.
 func (h *Handler) search(req *http.Request, patterns []schema.GroupVersionResource, q *query.Query) (answer, error) {
 	var a answer
-	page, err := h.store.List(req.Context(), patterns, q, func(f store.Found) error {
-		a.objects = append(a.objects, f)
-		return nil
+	var page store.Page
+	err := h.asReader(req.Context(), func(_ *rights.Visible, s *store.Store) (err error) {
+		a.objects = nil
+		page, err = s.List(req.Context(), patterns, q, func(f store.Found) error {
+			a.objects = append(a.objects, f)
+			return nil
+		})
+		return err
 	})
 	if err != nil {
 		return a, asStatus(err)
@@ -208,9 +228,7 @@ func asStatus(err error) error {
 		return err
 	}
 	klog.ErrorS(err, "The database does not answer a search")
-	unavailable := apierrors.NewServiceUnavailable("the database of search does not answer: try again later")
-	unavailable.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
-	return unavailable
+	return unavailable("the database of search does not answer: try again later")
 }
 
 var codecs = serializer.NewCodecFactory(statusScheme())

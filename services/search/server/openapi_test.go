@@ -21,7 +21,7 @@ func TestClientsReadOpenAPIBelowThePrefix(t *testing.T) {
 		require.NoError(t, s.PutSchema(t.Context(), cluster, "apis/apps/v1", "1", []byte(document)))
 	}
 	require.NoError(t, s.PutSchema(t.Context(), "west", "api/v1", "1", []byte(`{"of": "west"}`)))
-	server := httptest.NewServer(NewHandler(s, http.NotFoundHandler()))
+	server := httptest.NewServer(NewHandler(s, nil, http.NotFoundHandler()))
 	defer server.Close()
 	for cluster, want := range map[string]map[string]string{
 		"":               {"apis/apps/v1": `{"of": "east"}`, "api/v1": `{"of": "west"}`},
@@ -43,7 +43,7 @@ func TestClientsReadOpenAPIBelowThePrefix(t *testing.T) {
 }
 
 func TestOpenAPIThatNobodyHas(t *testing.T) {
-	h := NewHandler(newStore(t), http.NotFoundHandler())
+	h := NewHandler(newStore(t), nil, http.NotFoundHandler())
 	answer, _ := ask(t, h, http.MethodGet, "resources/openapi/v3/apis/apps/v1", "")
 	assert.Equal(t, http.StatusNotFound, answer.Code)
 	answer, _ = ask(t, h, http.MethodGet, "resources/openapi/v3", "")
@@ -55,7 +55,7 @@ func TestOpenAPIThatNobodyHas(t *testing.T) {
 func TestOpenAPIIsCompressedForThoseWhoAcceptIt(t *testing.T) {
 	s := newStore(t)
 	require.NoError(t, s.PutSchema(t.Context(), "east", "api/v1", "1", []byte(`{"of": "east"}`)))
-	h := NewHandler(s, http.NotFoundHandler())
+	h := NewHandler(s, nil, http.NotFoundHandler())
 	for accept, want := range map[string]string{"": "", "gzip": "gzip", "deflate, gzip;q=0.5": "gzip", "gzip;q=0": ""} {
 		req := httptest.NewRequest(http.MethodGet, "/apis/clusterpedia.io/v1beta1/resources/openapi/v3/api/v1", nil)
 		req.Header.Set("Accept-Encoding", accept)

@@ -151,7 +151,7 @@ func answerOf(t *testing.T, s *store.Store, path string, values url.Values, with
 	t.Helper()
 	if name, isCollection := strings.CutPrefix(path, "collectionresources/"); isCollection {
 		req := httptest.NewRequest(http.MethodGet, "/?"+values.Encode(), nil)
-		object, err := NewCollections(s).Get(withQuery(req).Context(), name, nil)
+		object, err := NewCollections(s, nil).Get(withQuery(req.WithContext(asAdministrator(req.Context()))).Context(), name, nil)
 		if err != nil {
 			status := err.(apierrors.APIStatus).Status()
 			return fmt.Sprintf("%d %s", status.Code, status.Message)
@@ -163,7 +163,7 @@ func answerOf(t *testing.T, s *store.Store, path string, values url.Values, with
 		}
 		return listed(items, collection.Continue, collection.RemainingItemCount, false, withCounts)
 	}
-	answer, warnings := ask(t, NewHandler(s, http.NotFoundHandler()), http.MethodGet, path+"?"+values.Encode(), "")
+	answer, warnings := ask(t, NewHandler(s, nil, http.NotFoundHandler()), http.MethodGet, path+"?"+values.Encode(), "")
 	if answer.Code != http.StatusOK {
 		var status metav1.Status
 		require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &status), "%s", answer.Body)

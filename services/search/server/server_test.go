@@ -16,9 +16,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/warning"
 
+	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/store/storetest"
 	"github.com/tripod-k8s/tripod/services/search/v1beta1"
@@ -74,6 +76,14 @@ type recorded struct{ warnings []string }
 
 func (r *recorded) AddWarning(_, text string) { r.warnings = append(r.warnings, text) }
 
+// asAdministrator returns the context of a request by somebody who may see everything.
+func asAdministrator(ctx context.Context) context.Context {
+	administrator := &user.DefaultInfo{Name: "administrator"}
+	ctx = request.WithUser(withNote(ctx), administrator)
+	note(ctx, rights.Everything(administrator))
+	return ctx
+}
+
 // ask sends a request to a handler.
 func ask(t *testing.T, h http.Handler, method, path, accept string) (answer *httptest.ResponseRecorder, warnings []string) {
 	t.Helper()
@@ -83,7 +93,7 @@ func ask(t *testing.T, h http.Handler, method, path, accept string) (answer *htt
 		req.Header.Set("Accept", accept)
 	}
 	info := &request.RequestInfo{APIGroup: "clusterpedia.io", APIVersion: "v1beta1"}
-	req = req.WithContext(warning.WithWarningRecorder(request.WithRequestInfo(req.Context(), info), recorder))
+	req = req.WithContext(warning.WithWarningRecorder(request.WithRequestInfo(asAdministrator(req.Context()), info), recorder))
 	answer = httptest.NewRecorder()
 	h.ServeHTTP(answer, req)
 	return answer, recorder.warnings
@@ -100,7 +110,7 @@ func namesIn(t *testing.T, answer *httptest.ResponseRecorder) (names []string, l
 }
 
 func TestLists(t *testing.T) {
-	h := NewHandler(newStore(t), http.NotFoundHandler())
+	h := NewHandler(newStore(t), nil, http.NotFoundHandler())
 	for path, want := range map[string][]string{
 		"resources/apis/apps/v1/deployments":                                                            {"east/db", "east/web", "west/web"},
 		"resources/clusters/west/apis/apps/v1/deployments":                                              {"west/web"},
@@ -127,7 +137,7 @@ func TestLists(t *testing.T) {
 }
 
 func TestAListThatIsCutSaysSo(t *testing.T) {
-	h := NewHandler(newStore(t), nil)
+	h := NewHandler(newStore(t), nil, nil)
 	answer, warnings := ask(t, h, http.MethodGet, "resources/apis/apps/v1/deployments?limit=1", "")
 	_, list := namesIn(t, answer)
 	assert.Empty(t, list.Continue)
@@ -153,7 +163,7 @@ func TestAClusterThatIsNotCompleteIsNamed(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.OpenStream(t.Context(), "north", kinds[1])
 	require.NoError(t, err)
-	h := NewHandler(s, nil)
+	h := NewHandler(s, nil, nil)
 	_, warnings := ask(t, h, http.MethodGet, "resources/"+pathOf(kinds[1]), "")
 	assert.Equal(t, []string{"cluster north may have changed: its first list is not complete yet"}, warnings)
 	_, warnings = ask(t, h, http.MethodGet, "resources/clusters/west/"+pathOf(kinds[1]), "")
@@ -168,7 +178,7 @@ func pathOf(k store.Kind) string {
 }
 
 func TestFormsOfAnswers(t *testing.T) {
-	h := NewHandler(newStore(t), nil)
+	h := NewHandler(newStore(t), nil, nil)
 	const path = "resources/apis/apps/v1/deployments"
 	answer, _ := ask(t, h, http.MethodGet, path, "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
 	var table metav1.Table
@@ -191,7 +201,7 @@ func TestFormsOfAnswers(t *testing.T) {
 }
 
 func TestAnObjectOfACluster(t *testing.T) {
-	h := NewHandler(newStore(t), nil)
+	h := NewHandler(newStore(t), nil, nil)
 	answer, _ := ask(t, h, http.MethodGet, "resources/clusters/west/apis/apps/v1/namespaces/default/deployments/web", "")
 	require.Equal(t, http.StatusOK, answer.Code)
 	assert.Contains(t, answer.Body.String(), `"shadow.clusterpedia.io/cluster-name": "west"`)
@@ -219,7 +229,7 @@ func TestAnObjectOfACluster(t *testing.T) {
 
 func TestRequestsThatCannotBeAnswered(t *testing.T) {
 	s := newStore(t)
-	h := NewHandler(s, nil)
+	h := NewHandler(s, nil, nil)
 	for _, test := range []struct {
 		method, path string
 		code         int
@@ -249,7 +259,7 @@ func TestRequestsThatCannotBeAnswered(t *testing.T) {
 }
 
 func TestTheNamesOfAllClusters(t *testing.T) {
-	h := NewHandler(newStore(t), nil)
+	h := NewHandler(newStore(t), nil, nil)
 	for _, path := range []string{"resources/clusters", "resources/clusters/"} {
 		answer, _ := ask(t, h, http.MethodGet, path, "")
 		names, _ := namesIn(t, answer)
@@ -258,7 +268,7 @@ func TestTheNamesOfAllClusters(t *testing.T) {
 }
 
 func TestDiscovery(t *testing.T) {
-	h := NewHandler(newStore(t), nil)
+	h := NewHandler(newStore(t), nil, nil)
 	for path, want := range map[string]string{
 		"resources/api":                        `{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":null}`,
 		"resources/clusters/east/api/v1":       `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[]}`,
@@ -276,10 +286,10 @@ func TestDiscovery(t *testing.T) {
 }
 
 func TestCollections(t *testing.T) {
-	c := NewCollections(newStore(t))
+	c := NewCollections(newStore(t), nil)
 	get := func(name, query string) (*v1beta1.CollectionResource, error) {
 		req := httptest.NewRequest(http.MethodGet, "/?"+query, nil)
-		object, err := c.Get(withQuery(req).Context(), name, nil)
+		object, err := c.Get(withQuery(req.WithContext(asAdministrator(req.Context()))).Context(), name, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -330,7 +340,7 @@ func TestCollections(t *testing.T) {
 }
 
 func TestOtherRequestsGoOn(t *testing.T) {
-	h := NewHandler(newStore(t), http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	h := NewHandler(newStore(t), nil, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		assert.NotNil(t, req.Context().Value(requestKey{}))
 		w.WriteHeader(http.StatusTeapot)
 	}))

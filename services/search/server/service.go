@@ -18,6 +18,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	registryrest "k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
@@ -29,6 +30,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/member"
 	"github.com/tripod-k8s/tripod/services/search/members"
 	"github.com/tripod-k8s/tripod/services/search/policies"
+	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/shards"
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/v1beta1"
@@ -53,15 +55,16 @@ type search struct {
 	// eventsTTL is how long events of objects are kept.
 	eventsTTL time.Duration
 
-	// store is there before the first request.
-	store *store.Store
+	// store and rights are there before the first request.
+	store  *store.Store
+	rights *rights.Rights
 	// migrated is set once the database has the schema of this program.
 	migrated atomic.Bool
 }
 
 // Service returns the service.
 func Service() apiservice.Service {
-	s := &search{roles: []string{roleServe, roleSync}, members: members.Options{Hub: "hub"}, eventsTTL: 24 * time.Hour}
+	s := &search{roles: []string{roleServe, roleSync}, members: members.Options{Hub: "hub", HubRights: true}, eventsTTL: 24 * time.Hour}
 	return apiservice.Service{
 		Name:        Name,
 		Description: "tripod-search serves the objects of many clusters, which it copies into a database, behind Tripod's aggregator.",
@@ -76,10 +79,13 @@ func Service() apiservice.Service {
 			},
 		}},
 		Requests: &apiservice.Requests{
-			Info:       RequestInfo,
-			Authorizer: NewAuthorizer,
+			Info:   RequestInfo,
+			Around: WithNotes,
+			Authorizer: func(next authorizer.Authorizer) authorizer.Authorizer {
+				return NewAuthorizer(next, func() *rights.Rights { return s.rights })
+			},
 			Handler: func(_ *apiservice.Environment, next http.Handler) http.Handler {
-				return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { NewHandler(s.store, next).ServeHTTP(w, req) })
+				return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { NewHandler(s.store, s.rights, next).ServeHTTP(w, req) })
 			},
 		},
 		ReadyChecks: []apiservice.ReadyCheck{{Name: "database", Check: s.checkDatabase}},
@@ -95,6 +101,8 @@ func (s *search) addFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&s.roles, "roles", s.roles,
 		"What this replica does: serve answers searches, sync copies clusters. Replicas of both share a database, and each can be scaled alone.")
 	fs.StringVar(&s.members.Hub, "hub-cluster", s.members.Hub, "Name of the cluster that this service is part of. Its objects are copied, too. Empty copies none of them.")
+	fs.BoolVar(&s.members.HubRights, "hub-rights", s.members.HubRights,
+		"Show readers what they may read in the hub cluster itself by its RBAC. Turn it off if another authorizer denies what RBAC allows.")
 	fs.DurationVar(&s.eventsTTL, "events-ttl", s.eventsTTL, "How long events about objects are kept that PediaClusters name in eventsInvolvedResources.")
 	fs.StringVar(&s.members.SecretNamespace, "secret-namespace", s.members.SecretNamespace,
 		"Namespace of the Secrets that PediaClusters may name in authenticationFrom. Bind the user system:tripod:search a role there. Empty reads no Secrets.")
@@ -113,9 +121,9 @@ func (s *search) newCollections(*apiservice.Environment) (registryrest.Storage, 
 	if err != nil {
 		return nil, fmt.Errorf("--database: %w", err)
 	}
-	s.store = opened
+	s.store, s.rights = opened, rights.New(opened)
 	registerMetrics(opened)
-	return NewCollections(opened), nil
+	return NewCollections(opened, s.rights), nil
 }
 
 func checkRoles(roles []string) error {
@@ -155,7 +163,11 @@ func (s *search) checkDatabase(ctx context.Context, _ *apiservice.Environment) e
 // start prepares the database, and begins to copy clusters if that is a role of this replica.
 func (s *search) start(ctx context.Context, e *apiservice.Environment) error {
 	if !slices.Contains(s.roles, roleSync) {
-		go s.migrate(ctx)
+		go func() {
+			if s.migrate(ctx) {
+				s.rights.Run(ctx)
+			}
+		}()
 		return nil
 	}
 	share, err := shards.New(s.store, shards.Standard)
@@ -189,6 +201,7 @@ func (s *search) start(ctx context.Context, e *apiservice.Environment) error {
 		if hub != nil {
 			group.StartWithContext(ctx, hub.Run)
 		}
+		group.StartWithContext(ctx, s.rights.Run)
 		group.StartWithContext(ctx, s.analyze)
 		group.StartWithContext(ctx, s.forgetEvents)
 		define(ctx, client)

@@ -37,7 +37,7 @@ func age(t *testing.T, s *store.Store, cluster string, by time.Duration) {
 func TestAnswersThatAreTooOldAreRefused(t *testing.T) {
 	s := newStore(t)
 	age(t, s, "west", time.Hour)
-	h := NewHandler(s, http.NotFoundHandler())
+	h := NewHandler(s, nil, http.NotFoundHandler())
 	for path, want := range map[string]int{
 		"resources/apis/apps/v1/deployments":                                                                                                  200,
 		"resources/apis/apps/v1/deployments?maxStaleness=2h":                                                                                  200,
@@ -70,7 +70,7 @@ func TestAgesAreToldOnRequest(t *testing.T) {
 	s := newStore(t)
 	age(t, s, "east", 90*time.Second)
 	age(t, s, "west", time.Hour)
-	h := NewHandler(s, http.NotFoundHandler())
+	h := NewHandler(s, nil, http.NotFoundHandler())
 	for path, want := range map[string]string{
 		"resources/apis/apps/v1/deployments":                                                            "",
 		"resources/apis/apps/v1/deployments?withStaleness=true":                                         `^west=360\d\.\d, east=9\d\.\d$`,
@@ -93,10 +93,10 @@ func TestAgesAreToldOnRequest(t *testing.T) {
 func TestCollectionsTellAndRefuseAsLists(t *testing.T) {
 	s := newStore(t)
 	age(t, s, "west", time.Hour)
-	collections, header := NewCollections(s), http.Header{}
+	collections, header := NewCollections(s, nil), http.Header{}
 	get := func(parameters string) error {
 		req := httptest.NewRequest(http.MethodGet, "/?groups=apps&"+parameters, nil)
-		_, err := collections.Get(withHeader(withQuery(req), header).Context(), "any", nil)
+		_, err := collections.Get(withHeader(withQuery(req.WithContext(asAdministrator(req.Context()))), header).Context(), "any", nil)
 		return err
 	}
 	require.NoError(t, get("withStaleness=true"))

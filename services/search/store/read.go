@@ -51,6 +51,11 @@ type Page struct {
 	Remaining int64
 }
 
+// GroupResource returns the resource of the object.
+func (f *Found) GroupResource() schema.GroupResource {
+	return schema.GroupResource{Group: f.Kind.Group, Resource: f.Resource}
+}
+
 // List calls found for each object of a search. Each resource is asked for that any of these patterns describes; an empty part of a pattern stands for all
 // values. ErrUnknownKind says that there is none, and a *StaleError that a cluster is older than the query accepts. All is of one state of the database.
 func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource, q *query.Query, found func(Found) error) (Page, error) {
@@ -58,6 +63,9 @@ func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource
 	err := s.reading(ctx, func(t *transaction) error {
 		var err error
 		if page.Revision, err = value[int64](ctx, t, t.sql("SELECT last FROM revisions WHERE id = 1")); err != nil {
+			return err
+		}
+		if err := t.isCurrent(ctx, s.scope); err != nil {
 			return err
 		}
 		b := &search{dialect: t.dialect, q: q}
@@ -70,11 +78,27 @@ func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource
 		if b.clusters, err = t.clusterIDs(ctx, q.Clusters); err != nil {
 			return err
 		}
+		if s.scope != nil {
+			b.scoped = true
+			if b.visible, err = t.visibleTo(ctx, s.scope, b); err != nil {
+				return err
+			}
+			if b.clusters = clustersIn(b.visible, b.kinds); len(b.clusters) == 0 {
+				if q.WithRemaining {
+					page.Remaining = 0
+				}
+				return nil
+			}
+		}
 		if page.Heard, err = t.ages(ctx, b); err != nil {
 			return err
 		}
+		find := b.objects()
+		if b.scoped && len(find.args) > maxValues {
+			return ErrScopeTooLarge
+		}
 		n := int64(0)
-		err = t.each(ctx, b.objects(), func(scan func(...any) error) error {
+		err = t.each(ctx, find, func(scan func(...any) error) error {
 			if n++; q.Limit > 0 && n > q.Limit {
 				page.More = true
 				return nil
@@ -98,9 +122,15 @@ func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource
 	return page, err
 }
 
-// Get returns an object of a cluster.
+// Get returns an object of a cluster. One outside of the scope does not exist.
 func (s *Store) Get(ctx context.Context, cluster string, resource schema.GroupVersionResource, namespace, name string) (f Found, err error) {
 	err = s.reading(ctx, func(t *transaction) error {
+		if err := t.isCurrent(ctx, s.scope); err != nil {
+			return err
+		}
+		if s.scope != nil && !s.scope.Part(cluster, resource.GroupResource()).Allows(namespace, name) {
+			return ErrNotFound
+		}
 		find := t.sql(`SELECT o.id, c.name, k.api_group, k.version, k.kind, k.resource, o.object
 FROM clusters c, kinds k, objects o
 WHERE o.kind_id = k.id AND o.cluster_id = c.id

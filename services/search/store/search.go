@@ -20,6 +20,9 @@ type search struct {
 	q *query.Query
 	// kinds are not empty. clusters are nil for all clusters.
 	kinds, clusters []int64
+	// visible is what the reader sees, if scoped is set.
+	visible []visible
+	scoped  bool
 }
 
 // objects selects a page.
@@ -53,6 +56,7 @@ func (b *search) where(s *statement) {
 		s.add(" AND o.cluster_id")
 		oneOf(s, b.clusters)
 	}
+	b.within(s, "o")
 	choose(s, "o.namespace", b.q.Namespaces)
 	choose(s, "o.name", b.q.Names)
 	for _, part := range b.q.Fuzzy {
@@ -167,11 +171,14 @@ func (b *search) owned(s *statement) {
 		s.add(" JOIN objects " + p + " ON " + p + ".id = " + before + ".object_id" +
 			" JOIN owners " + w + " ON " + w + ".owner_uid = " + p + ".uid AND " + w + ".cluster_id = " + p + ".cluster_id")
 	}
-	if owner.UID != "" {
-		s.add(" WHERE w0.owner_uid = ?)", owner.UID)
+	if owner.UID != "" { // which an object tells of its owners itself
+		s.add(" WHERE w0.owner_uid = ?", owner.UID)
+		b.throughVisible(s, 1)
+		s.text.WriteByte(')')
 		return
 	}
 	s.add(" WHERE p0.name = ?", owner.Name)
+	b.throughVisible(s, 0)
 	if owner.Resource != (schema.GroupResource{}) {
 		s.add(" AND p0.kind_id IN (SELECT id FROM kinds WHERE api_group = ? AND resource = ?)", owner.Resource.Group, owner.Resource.Resource)
 	}
@@ -182,6 +189,13 @@ func (b *search) owned(s *statement) {
 		list(s.add(" AND p0.cluster_id IN "), b.clusters)
 	}
 	s.text.WriteByte(')')
+}
+
+// throughVisible appends that the reader sees the owners in between.
+func (b *search) throughVisible(s *statement, first int) {
+	for i := first; i <= b.q.Owner.Seniority; i++ {
+		b.within(s, generation("p", i))
+	}
 }
 
 func generation(table string, n int) string { return table + string(rune('0'+n)) }

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
 )
 
 // ErrFenced says that another replica has opened the stream since, so this one must stop writing.
@@ -21,6 +23,8 @@ type Stream struct {
 	epoch                 int64
 	// events is set for the stream InvolvedEvents.
 	events bool
+	// rights is set for streams of RBAC objects.
+	rights bool
 	// listing is the list that is written now, and listingSince when it was asked for.
 	listing      int64
 	listingSince time.Time
@@ -37,9 +41,14 @@ func (s *Store) OpenStream(ctx context.Context, cluster string, kind Kind) (*Str
 	if err != nil {
 		return nil, err
 	}
-	stream := &Stream{events: kind.GroupVersionResource == InvolvedEvents.GroupVersionResource}
+	stream := &Stream{events: kind.GroupVersionResource == InvolvedEvents.GroupVersionResource, rights: kind.Group == rbacv1.GroupName}
 	err = s.within(ctx, func(t *transaction) error {
 		var err error
+		if stream.rights {
+			if _, err := t.revisions(ctx, 0); err != nil {
+				return err
+			}
+		}
 		if stream.clusterID, err = t.clusterID(ctx, cluster); err != nil {
 			return err
 		}
@@ -51,6 +60,9 @@ func (s *Store) OpenStream(ctx context.Context, cluster string, kind Kind) (*Str
 			t.sql("INSERT INTO streams (cluster_id, kind_id, epoch, resource_version, listed, heard_at, opened_at, details) VALUES (?, ?, 0, '', ?, 0, 0, '{}')",
 				stream.clusterID, stream.kindID, false))
 		if err != nil {
+			return err
+		}
+		if err := t.changeRightsOf(ctx, stream); err != nil { // a replica of an older version may have written
 			return err
 		}
 		open := t.sql("UPDATE streams SET epoch = epoch + 1, details = ?, opened_at = ? WHERE id = ?", string(details), time.Now().UnixMilli(), stream.id)
@@ -114,6 +126,9 @@ func (s *Store) CloseStream(ctx context.Context, stream *Stream) error {
 		if err := t.hold(ctx, stream, time.Time{}); err != nil {
 			return err
 		}
+		if err := t.changeRightsOf(ctx, stream); err != nil {
+			return err
+		}
 		return t.removeStream(ctx, stream.id, stream.clusterID, stream.kindID)
 	})
 }
@@ -130,6 +145,7 @@ func (t *transaction) removeStream(ctx context.Context, id, clusterID, kindID in
 		t.sql("DELETE FROM events WHERE cluster_id = ? AND EXISTS (SELECT 1 FROM kinds k WHERE k.id = ? AND k.resource = ?)", clusterID, kindID, InvolvedEvents.Resource),
 		t.sql("DELETE FROM objects WHERE cluster_id = ? AND kind_id = ?", clusterID, kindID),
 		t.sql("DELETE FROM stream_states WHERE stream_id = ?", id),
+		t.sql("DELETE FROM stream_rights WHERE stream_id = ?", id),
 		t.sql("DELETE FROM streams WHERE id = ?", id))
 	return t.all(ctx, statements...)
 }
@@ -138,6 +154,9 @@ func (t *transaction) removeStream(ctx context.Context, id, clusterID, kindID in
 func (s *Store) RemoveCluster(ctx context.Context, name string) error {
 	return s.within(ctx, func(t *transaction) error {
 		if _, err := t.revisions(ctx, 1); err != nil {
+			return err
+		}
+		if err := t.changeRights(ctx); err != nil {
 			return err
 		}
 		type row struct{ id, cluster, kind int64 }
@@ -157,6 +176,7 @@ func (s *Store) RemoveCluster(ctx context.Context, name string) error {
 			return err
 		}
 		if err := t.all(ctx,
+			t.sql("DELETE FROM cluster_rights WHERE cluster_id IN (SELECT id FROM clusters WHERE name = ?)", name),
 			t.sql("DELETE FROM openapi WHERE cluster_id IN (SELECT id FROM clusters WHERE name = ?)", name),
 			t.sql("DELETE FROM clusters WHERE name = ?", name)); err != nil {
 			return err

@@ -89,6 +89,9 @@ func (s *Store) Write(ctx context.Context, stream *Stream, b Batch) error {
 			if w.next, err = t.revisions(ctx, len(changes)); err != nil {
 				return err
 			}
+			if err := t.changeRightsOf(ctx, stream); err != nil {
+				return err
+			}
 		}
 		if err := t.hold(ctx, stream, heard); err != nil {
 			return err
@@ -134,6 +137,9 @@ func (s *Store) Sweep(ctx context.Context, stream *Stream, listing int64, resour
 	}
 	return s.within(ctx, func(t *transaction) error {
 		if _, err := t.revisions(ctx, 1); err != nil {
+			return err
+		}
+		if err := t.changeRightsOf(ctx, stream); err != nil {
 			return err
 		}
 		if err := t.hold(ctx, stream, heard); err != nil {

@@ -39,6 +39,15 @@ type ClusterSpec struct {
 	SyncAllCustomResources bool             `json:"syncAllCustomResources,omitempty"`
 	// SyncResourcesRefName names a ClusterSyncResources.
 	SyncResourcesRefName string `json:"syncResourcesRefName,omitempty"`
+
+	// MemberRBAC makes the RBAC of the cluster itself count: a reader finds what the cluster would let him read. Without it, only grants of the hub count.
+	MemberRBAC *MemberRBAC `json:"memberRBAC,omitempty"`
+}
+
+// MemberRBAC says who readers are in a cluster. Both fields are expressions in CEL with the variable user. By default, readers have the same names there.
+type MemberRBAC struct {
+	Username string `json:"username,omitempty"`
+	Groups   string `json:"groups,omitempty"`
 }
 
 // Authentication names the Secrets with the credentials of a cluster. Kubeconfig replaces the other fields.

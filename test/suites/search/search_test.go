@@ -252,11 +252,11 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ann}]
 	const deployments, pods = "/apis/apps/v1/deployments", "/api/v1/pods"
 	for user, allowed := range map[string]map[string]bool{
 		"jane": {
-			hub + deployments: true, resources + deployments + "?clusters=hub": true, resources + deployments: false, hub + pods: false,
-			hub + "/apis/apps/v1/namespaces/default/deployments/web": false, resources + "/apis": true, "/apis/clusterpedia.io/v1beta1/collectionresources/any?groups=*": false,
+			hub + deployments: true, resources + deployments + "?clusters=hub": true, resources + deployments: true, hub + pods: false,
+			hub + "/apis/apps/v1/namespaces/default/deployments/web": false, resources + "/apis": true, "/apis/clusterpedia.io/v1beta1/collectionresources/any?groups=*": true,
 		},
 		"ann":    {hub + deployments: true, resources + deployments: true, hub + pods: true, hub + "/apis/apps/v1/namespaces/default/deployments/web": true},
-		"nobody": {hub + deployments: false, resources + deployments: false},
+		"nobody": {hub + deployments: false, resources + deployments: false, "/apis/clusterpedia.io/v1beta1/collectionresources/any?groups=*": false},
 	} {
 		config, err := fleet.UserConfig(user)
 		require.NoError(t, err)

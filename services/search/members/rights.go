@@ -1,0 +1,54 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package members
+
+import (
+	"context"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/services/search/rights"
+	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
+)
+
+// policyOf returns the policy of rights of a cluster as the store keeps it. It is empty if only grants of the hub count.
+func policyOf(spec *v1alpha2.ClusterSpec) (string, error) {
+	if spec.MemberRBAC == nil {
+		return "", nil
+	}
+	return rights.Policy{Username: spec.MemberRBAC.Username, Groups: spec.MemberRBAC.Groups}.Encode()
+}
+
+// setRights makes the store have the policies of clusters. One replica does that for each of them.
+func (m *Members) setRights(ctx context.Context, clusters map[string]*v1alpha2.PediaCluster) {
+	has, err := m.store.RightsPolicies(ctx)
+	if err != nil {
+		klog.V(2).InfoS("The rights in clusters are not known", "err", err)
+		return
+	}
+	wanted := map[string]string{}
+	for name, cluster := range clusters {
+		policy, err := policyOf(&cluster.Spec)
+		if err != nil {
+			klog.V(2).InfoS("The RBAC of a cluster does not count", "cluster", name, "err", err)
+			policy = ""
+		}
+		wanted[name] = policy
+	}
+	if m.Hub != "" {
+		if wanted[m.Hub] = ""; m.HubRights {
+			if wanted[m.Hub], err = (rights.Policy{Home: true}).Encode(); err != nil {
+				klog.ErrorS(err, "The RBAC of the hub does not count")
+			}
+		}
+	}
+	for name, policy := range wanted {
+		if has[name] == policy || !m.shards.Mine(name) {
+			continue
+		}
+		if err := m.store.SetRights(ctx, name, policy); err != nil && ctx.Err() == nil {
+			klog.ErrorS(err, "Cannot set the rights in a cluster", "cluster", name)
+		}
+	}
+}

@@ -1,0 +1,11 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rights knows what readers of search may see by the RBAC of the clusters themselves.
+//
+// The RBAC objects of a cluster are copied like all others. They count only if the cluster has a [Policy], because a user name of one cluster may be somebody
+// else in another one. Kubernetes' own resolver decides which rules apply to a user.
+//
+// [Rights] keeps the RBAC objects in memory. The store raises a number, the generation, in each transaction that changes one. What a reader may see,
+// [Visible], is of one generation, and the store refuses to search with another one. So a binding that is gone in the database is out of force at once.
+package rights

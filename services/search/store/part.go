@@ -1,0 +1,124 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// Part is what a reader sees of a resource in a cluster. It does not change.
+type Part struct {
+	all bool
+	// namespaces are visible as a whole, names in any namespace or without one, and objects by namespace and name. All are sorted.
+	namespaces, names []string
+	objects           [][2]string
+}
+
+// Whole is the part with all objects.
+var Whole = &Part{all: true}
+
+// NewPart returns a part that has all objects of some namespaces, the objects with some names in any namespace, and others by namespace and name.
+// It is nil if it has nothing.
+func NewPart(namespaces, names sets.Set[string], objects sets.Set[[2]string]) *Part {
+	p := &Part{namespaces: sets.List(namespaces), names: sets.List(names)}
+	for object := range objects {
+		if !namespaces.Has(object[0]) && !names.Has(object[1]) {
+			p.objects = append(p.objects, object)
+		}
+	}
+	slices.SortFunc(p.objects, comparePairs)
+	if len(p.namespaces)+len(p.names)+len(p.objects) == 0 {
+		return nil
+	}
+	return p
+}
+
+func comparePairs(a, b [2]string) int {
+	return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
+}
+
+// Allows reports whether an object is in the part. The namespace of an object without one is empty.
+func (p *Part) Allows(namespace, name string) bool {
+	if p == nil || p.all {
+		return p != nil
+	}
+	_, found := slices.BinarySearch(p.namespaces, namespace)
+	if !found {
+		_, found = slices.BinarySearch(p.names, name)
+	}
+	if !found {
+		_, found = slices.BinarySearchFunc(p.objects, [2]string{namespace, name}, comparePairs)
+	}
+	return found
+}
+
+// Reaches reports whether the part may have objects in a namespace.
+func (p *Part) Reaches(namespace string) bool {
+	if p == nil || p.all || len(p.names) > 0 {
+		return p != nil
+	}
+	_, found := slices.BinarySearch(p.namespaces, namespace)
+	return found || slices.ContainsFunc(p.objects, func(object [2]string) bool { return object[0] == namespace })
+}
+
+// Equal reports whether two parts have the same objects.
+func (p *Part) Equal(other *Part) bool {
+	return p == other || p != nil && other != nil && p.all == other.all &&
+		slices.Equal(p.namespaces, other.namespaces) && slices.Equal(p.names, other.names) && slices.Equal(p.objects, other.objects)
+}
+
+// in returns what a part has in some namespaces, and without a namespace: owners may have none. No namespaces stand for all.
+func (p *Part) in(namespaces []string) *Part {
+	if p == nil || p.all || len(namespaces) == 0 {
+		return p
+	}
+	has := sets.New(namespaces...).Insert("")
+	less := &Part{names: p.names}
+	for _, namespace := range p.namespaces {
+		if has.Has(namespace) {
+			less.namespaces = append(less.namespaces, namespace)
+		}
+	}
+	for _, object := range p.objects {
+		if has.Has(object[0]) {
+			less.objects = append(less.objects, object)
+		}
+	}
+	if len(less.namespaces)+len(less.names)+len(less.objects) == 0 {
+		return nil
+	}
+	return less
+}
+
+// key is the same for equal parts only.
+func (p *Part) key() string {
+	if p.all {
+		return ""
+	}
+	return fmt.Sprintf("%q%q%q", p.namespaces, p.names, p.objects)
+}
+
+// condition appends that a row of objects is in the part.
+func (p *Part) condition(s *statement, table string) {
+	if p.all {
+		return
+	}
+	before := " AND ("
+	if len(p.namespaces) > 0 {
+		oneOf(s.add(before+table+".namespace"), p.namespaces)
+		before = " OR "
+	}
+	if len(p.names) > 0 {
+		oneOf(s.add(before+table+".name"), p.names)
+		before = " OR "
+	}
+	if len(p.objects) > 0 {
+		pairs(s.add(before+"("+table+".namespace, "+table+".name) IN "), p.objects)
+	}
+	s.text.WriteByte(')')
+}

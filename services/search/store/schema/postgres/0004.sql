@@ -1,0 +1,13 @@
+CREATE TABLE rights (
+  id         INTEGER PRIMARY KEY CHECK (id = 1),
+  generation BIGINT NOT NULL
+);
+INSERT INTO rights (id, generation) VALUES (1, 1);
+CREATE TABLE cluster_rights (
+  cluster_id BIGINT PRIMARY KEY,
+  policy     TEXT NOT NULL
+);
+CREATE TABLE stream_rights (
+  stream_id  BIGINT PRIMARY KEY,
+  generation BIGINT NOT NULL
+);

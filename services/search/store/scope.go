@@ -1,0 +1,157 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Scope says what a reader may see. A search compiles it into its conditions, so that counts, pages and owners know nothing of other objects.
+type Scope interface {
+	// Generation is the state of all rights that the scope was computed from.
+	Generation() int64
+	// Part returns what the reader sees of a resource in a cluster, or nil for nothing.
+	Part(cluster string, resource schema.GroupResource) *Part
+}
+
+// Errors of scopes.
+var (
+	// ErrRightsChanged says that the database has other rights than those that a scope was computed from. Compute it again.
+	ErrRightsChanged = errors.New("rights have changed")
+	// ErrScopeTooLarge says that rights name more namespaces and objects than a statement can.
+	ErrScopeTooLarge = fmt.Errorf("the rights of the reader name more than %d namespaces and objects", maxValues)
+)
+
+// maxValues bounds the bound values of a statement with a scope. SQLite takes 32,766.
+const maxValues = 20_000
+
+// For returns the store as somebody sees it: List and Get show what is in the scope. A nil scope shows everything.
+func (s *Store) For(scope Scope) *Store {
+	limited := *s
+	limited.scope = scope
+	return &limited
+}
+
+// isCurrent fails if the scope of the store is not that of the rights which the transaction sees.
+func (t *transaction) isCurrent(ctx context.Context, scope Scope) error {
+	if scope == nil {
+		return nil
+	}
+	generation, err := t.rightsGeneration(ctx)
+	if err == nil && generation != scope.Generation() {
+		err = ErrRightsChanged
+	}
+	return err
+}
+
+// visible is a part of a scope, and the kinds of the clusters that have it.
+type visible struct {
+	*Part
+	clusters, kinds []int64
+}
+
+// visibleTo returns what a scope shows of the kinds and clusters of a search. With owners, these are all kinds.
+func (t *transaction) visibleTo(ctx context.Context, scope Scope, b *search) ([]visible, error) {
+	find := t.sql("SELECT s.cluster_id, c.name, s.kind_id, k.api_group, k.resource FROM streams s JOIN clusters c ON c.id = s.cluster_id" +
+		" JOIN kinds k ON k.id = s.kind_id WHERE 1 = 1")
+	if b.q.Owner == nil {
+		oneOf(find.add(" AND s.kind_id"), b.kinds)
+	}
+	if b.clusters != nil {
+		oneOf(find.add(" AND s.cluster_id"), b.clusters)
+	}
+	parts := map[string]*Part{}
+	kinds := map[string]map[int64][]int64{} // by part and cluster
+	err := t.each(ctx, find.add(" ORDER BY s.cluster_id, s.kind_id"), func(scan func(...any) error) error {
+		var clusterID, kindID int64
+		var cluster string
+		var resource schema.GroupResource
+		if err := scan(&clusterID, &cluster, &kindID, &resource.Group, &resource.Resource); err != nil {
+			return err
+		}
+		part := scope.Part(cluster, resource).in(b.q.Namespaces.In)
+		if part == nil {
+			return nil
+		}
+		key := part.key()
+		if parts[key] = part; kinds[key] == nil {
+			kinds[key] = map[int64][]int64{}
+		}
+		kinds[key][clusterID] = append(kinds[key][clusterID], kindID)
+		return nil
+	})
+	var all []visible
+	for _, key := range slices.Sorted(maps.Keys(parts)) {
+		first := len(all)
+		for _, cluster := range slices.Sorted(maps.Keys(kinds[key])) {
+			same := slices.IndexFunc(all[first:], func(v visible) bool { return slices.Equal(v.kinds, kinds[key][cluster]) })
+			if same < 0 {
+				all = append(all, visible{Part: parts[key], kinds: kinds[key][cluster]})
+				same = len(all) - 1 - first
+			}
+			all[first+same].clusters = append(all[first+same].clusters, cluster)
+		}
+	}
+	return all, err
+}
+
+// clustersIn returns the clusters that have something visible of certain kinds.
+func clustersIn(all []visible, kinds []int64) []int64 {
+	var clusters []int64
+	for _, v := range all {
+		if slices.ContainsFunc(v.kinds, func(id int64) bool { return slices.Contains(kinds, id) }) {
+			clusters = append(clusters, v.clusters...)
+		}
+	}
+	slices.Sort(clusters)
+	return slices.Compact(clusters)
+}
+
+// within appends that a row of objects is in the scope. table is its name in the statement.
+func (b *search) within(s *statement, table string) {
+	if !b.scoped {
+		return
+	}
+	if len(b.visible) == 0 {
+		s.add(" AND 1 = 0")
+		return
+	}
+	if len(b.visible) > 1 {
+		b.withinNamespaces(s, table)
+	}
+	for i, v := range b.visible {
+		oneOf(s.add(separator(i, " AND (", " OR ")+table+".cluster_id"), v.clusters)
+		if b.q.Owner != nil || len(b.kinds) > 1 {
+			oneOf(s.add(" AND "+table+".kind_id"), v.kinds)
+		}
+		v.condition(s, table)
+	}
+	s.text.WriteByte(')')
+}
+
+// withinNamespaces appends the namespaces of all parts, if they all name some: databases look for one condition on a column rather than for several
+// alternatives.
+func (b *search) withinNamespaces(s *statement, table string) {
+	const most = 500
+	var namespaces []string
+	for _, v := range b.visible {
+		if v.all || len(v.names) > 0 {
+			return
+		}
+		namespaces = append(namespaces, v.namespaces...)
+		for _, object := range v.objects {
+			namespaces = append(namespaces, object[0])
+		}
+	}
+	slices.Sort(namespaces)
+	if namespaces = slices.Compact(namespaces); len(namespaces) <= most {
+		oneOf(s.add(" AND "+table+".namespace"), namespaces)
+	}
+}

@@ -1,0 +1,183 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/tripod-k8s/tripod/services/search/query"
+)
+
+// given is a scope with certain parts, by "CLUSTER RESOURCE".
+type given struct {
+	generation int64
+	parts      map[string]*Part
+}
+
+func (g given) Generation() int64 { return g.generation }
+
+func (g given) Part(cluster string, resource schema.GroupResource) *Part {
+	return g.parts[cluster+" "+resource.String()]
+}
+
+func randomPart(r *rand.Rand, all []known) *Part {
+	namespaces, names, objects := sets.New[string](), sets.New[string](), sets.New[[2]string]()
+	for range r.IntN(3) {
+		switch o := all[r.IntN(len(all))]; r.IntN(6) {
+		case 0:
+			return Whole
+		case 1, 2:
+			namespaces.Insert(pick(r, []string{"default", "kube-system", "team_a", "Team", "teamXa", "TEAM"}))
+		case 3:
+			names.Insert(o.Name)
+		default:
+			objects.Insert([2]string{o.Namespace, o.Name}, [2]string{"default", o.Name})
+		}
+	}
+	return NewPart(namespaces, names, objects)
+}
+
+// TestAScopeHidesTheRest holds that a search with a scope finds what it would find if the database had nothing else. Owners, counts and pages included.
+func TestAScopeHidesTheRest(t *testing.T) {
+	const queries = 400
+	each(t, func(t *testing.T, s *Store) {
+		seed := uint64(time.Now().UnixNano())
+		r := rand.New(rand.NewPCG(seed, 0))
+		all := population(t, s, r)
+		generation, err := s.RightsGeneration(t.Context())
+		require.NoError(t, err)
+		some := 0
+		for range queries {
+			scope := given{generation, map[string]*Part{}}
+			shared := randomPart(r, all)
+			for _, cluster := range []string{"east", "north", "west"} {
+				for _, kind := range []Kind{deployments, replicaSets, pods, nodes} {
+					part := shared
+					if r.IntN(2) == 0 {
+						part = randomPart(r, all)
+					}
+					scope.parts[cluster+" "+kind.GroupResource().String()] = part
+				}
+			}
+			var visible []known
+			for _, o := range all {
+				if scope.Part(o.cluster, o.kind.GroupResource()).Allows(o.Namespace, o.Name) {
+					visible = append(visible, o)
+				}
+			}
+			q := randomQuery(r, all)
+			if r.IntN(2) == 0 {
+				q.Labels, q.Fields = nil, nil // more is found
+			}
+			kinds := pick(r, [][]Kind{{pods}, {pods}, {replicaSets}, {nodes}, {deployments, pods, replicaSets}})
+			want := expected(visible, q, kinds)
+			inOrder(want, q, len(kinds) > 1)
+			rest := want[min(int(q.Offset), len(want)):]
+			if q.Limit > 0 {
+				rest = rest[:min(int(q.Limit), len(rest))]
+			}
+			var wanted []string
+			for _, o := range rest {
+				wanted = append(wanted, o.String())
+			}
+			got, page := names(t, s.For(scope), q, kinds...)
+			if !assert.Equal(t, wanted, got, "seed %d, %s", seed, described(q)) {
+				return
+			}
+			assert.Equal(t, max(0, int64(len(want)-int(q.Offset)-len(got))), page.Remaining, "seed %d, %s", seed, described(q))
+			assert.Equal(t, q.Limit > 0 && len(want) > int(q.Offset+q.Limit), page.More, "seed %d, %s", seed, described(q))
+			if len(got) > 0 {
+				some++
+			}
+			o := all[r.IntN(len(all))]
+			_, err := s.For(scope).Get(t.Context(), o.cluster, o.kind.GroupVersionResource, o.Namespace, o.Name)
+			assert.Equal(t, !slices.ContainsFunc(visible, func(v known) bool { return v.UID == o.UID }), err != nil, "seed %d: %v", seed, err)
+		}
+		assert.Greater(t, some, queries/10, "few queries find anything: seed %d", seed)
+	})
+}
+
+func TestAnOldScopeIsRefused(t *testing.T) {
+	roles := Kind{GroupVersionResource: rbacv1.SchemeGroupVersion.WithResource("roles"), Name: "Role", Namespaced: true}
+	each(t, func(t *testing.T, s *Store) {
+		stream, other := openStream(t, s, "east", roles), openStream(t, s, "east", pods)
+		now := func() (generation int64) {
+			generation, err := s.RightsGeneration(t.Context())
+			require.NoError(t, err)
+			return generation
+		}
+		for _, test := range []struct {
+			name   string
+			change func() error
+			same   bool
+		}{
+			{"a pod", func() error {
+				return s.Write(t.Context(), other, Batch{Changes: []Change{{Object: object("a", "web", "1")}}})
+			}, true},
+			{"a bookmark", func() error { return s.Write(t.Context(), stream, Batch{ResourceVersion: "5"}) }, true},
+			{"a role", func() error {
+				return s.Write(t.Context(), stream, Batch{Changes: []Change{{Object: object("a", "r", "1")}}})
+			}, false},
+			{"a role that goes", func() error {
+				return s.Write(t.Context(), stream, Batch{Changes: []Change{{Object: object("a", "r", "2"), Deleted: true}}})
+			}, false},
+			{"a list", func() error { return s.Sweep(t.Context(), stream, 1, "6") }, false},
+			{"a policy", func() error { return s.SetRights(t.Context(), "east", "{}") }, false},
+			{"a stream that ends", func() error { return s.CloseStream(t.Context(), stream) }, false},
+			{"a cluster that goes", func() error { return s.RemoveCluster(t.Context(), "east") }, false},
+		} {
+			scope := given{now(), nil}
+			require.NoError(t, test.change(), test.name)
+			assert.Equal(t, test.same, now() == scope.generation, test.name)
+			wanted := ErrRightsChanged
+			if test.same {
+				wanted = nil
+			}
+			_, err := s.For(scope).List(t.Context(), nil, &query.Query{}, func(Found) error { return nil })
+			assert.ErrorIs(t, err, wanted, test.name)
+			_, err = s.For(scope).Get(t.Context(), "east", pods.GroupVersionResource, "a", "web")
+			assert.Equal(t, test.same, err == ErrNotFound, "%s: %v", test.name, err) //nolint:errorlint // nothing wraps it
+		}
+		policies, err := s.RightsPolicies(t.Context())
+		require.NoError(t, err)
+		assert.Empty(t, policies)
+	})
+}
+
+// TestAScopeThatIsTooLargeIsRefused holds for what a statement can bind, and that what a search names makes a scope smaller.
+func TestAScopeThatIsTooLargeIsRefused(t *testing.T) {
+	namespaces := sets.New[string]()
+	for i := range maxValues + 1 {
+		namespaces.Insert(fmt.Sprint("ns", i))
+	}
+	each(t, func(t *testing.T, s *Store) {
+		require.NoError(t, s.Write(t.Context(), openStream(t, s, "east", pods), Batch{Changes: []Change{{Object: object("ns7", "web", "1")}}}))
+		scope := given{1, map[string]*Part{"east pods": NewPart(namespaces, nil, nil)}}
+		ask := func(q query.Query) (n int, err error) {
+			_, err = s.For(scope).List(context.Background(), []schema.GroupVersionResource{pods.GroupVersionResource}, &q, func(Found) error { n++; return nil })
+			return n, err
+		}
+		_, err := ask(query.Query{})
+		require.ErrorIs(t, err, ErrScopeTooLarge)
+		n, err := ask(query.Query{Namespaces: query.Choice{In: []string{"ns7"}}})
+		require.NoError(t, err)
+		assert.Equal(t, 1, n)
+		scope.parts["east pods"] = NewPart(sets.New(sets.List(namespaces)[:maxValues-10]...), nil, nil)
+		n, err = ask(query.Query{})
+		require.NoError(t, err)
+		assert.Equal(t, 1, n, "as many as a statement can")
+	})
+}
