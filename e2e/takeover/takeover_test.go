@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/tripod-k8s/tripod/e2e/controlplane"
+	"github.com/tripod-k8s/tripod/e2e/counter"
 	"github.com/tripod-k8s/tripod/e2e/environment"
 	"github.com/tripod-k8s/tripod/e2e/imagearchive"
 	"github.com/tripod-k8s/tripod/e2e/kindcluster"
@@ -79,23 +79,23 @@ func TestTripodTakesThePlaceOfKubeAPIServerAndGivesItBack(t *testing.T) {
 	ours, err := controlplane.WithImage(stock, s.image(t), fmt.Sprintf("--emulated-version=%d.%d", emulated.Major(), emulated.Minor()))
 	require.NoError(t, err)
 	found := s.takeInventory(t)
-	counter, follower := startCounter(t, s.Client), startFollower(t, s.Client)
+	count := counter.Start(t, s.Client, namespace)
 
 	s.exchange(t, ours)
 	s.check(t, "ours")
 	s.create(t, keepsake)
 	s.waitForDeployment(t, namespace, "keepsake", 1)
-	s.checkFollower(t, counter, follower)
+	count.End(t)
 	left := s.takeInventory(t)
 	compare(t, found, left, "keepsake", "/registry/ipaddresses/")
-	counter, follower = startCounter(t, s.Client), startFollower(t, s.Client)
+	count = counter.Start(t, s.Client, namespace)
 
 	s.exchangeForServices(t, ours)
 	s.check(t, "services")
 
 	s.exchange(t, stock)
 	s.check(t, "stock")
-	s.checkFollower(t, counter, follower)
+	count.End(t)
 	compare(t, left, s.takeInventory(t))
 	if now := s.dataPath(t); now.Failures > data.Failures || now.Requests == data.Requests {
 		t.Errorf("of %d requests from pod to pod, %d failed; the last error is: %s", now.Requests-data.Requests, now.Failures-data.Failures, now.LastError)
@@ -142,24 +142,4 @@ func (s *subject) onNode(t *testing.T, stdin io.Reader, program string, args ...
 	out, err := s.Exec(ctx, stdin, program, args...)
 	require.NoError(t, err)
 	return out
-}
-
-// checkFollower ends the counter and checks that an informer has seen its last write.
-func (s *subject) checkFollower(t *testing.T, c *counter, f *follower) {
-	t.Helper()
-	written, err := c.end()
-	if err != nil || written == 0 {
-		t.Errorf("the counter wrote %d times and failed: %v", written, err)
-	}
-	s.eventually(t, time.Minute, "the informer follows", func(context.Context) error {
-		if last, _ := f.at(); last != written {
-			return fmt.Errorf("the informer is at %d of %d", last, written)
-		}
-		return nil
-	})
-	if _, wrong := f.at(); len(wrong) > 0 {
-		t.Errorf("the informer saw events that must not happen:\n%s", strings.Join(wrong, "\n"))
-	}
-	t.Logf("the informer saw the last of %d writes", written)
-	c.remove(t)
 }

@@ -1,11 +1,15 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package takeover
+// Package counter has a client that writes and an informer that watches, both as most clients do it. Tests run them while API servers are
+// exchanged, and learn whether the clients lost anything.
+package counter
 
 import (
 	"context"
+	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,50 +22,86 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/tripod-k8s/tripod/e2e/controlplane"
 )
 
 const (
-	counterName   = "counter"
-	countInterval = 200 * time.Millisecond
+	name     = "counter"
+	interval = 200 * time.Millisecond
+	// followTimeout leaves time for the backoff of an informer after an outage.
+	followTimeout = time.Minute
 )
 
-// counter updates one object again and again, as clients do: each time with the resourceVersion of its last write, and with a retry while
-// the API server is down. It reports an error if somebody else changed the object.
-type counter struct {
-	client  kubernetes.Interface
+// Counter updates one ConfigMap again and again, as clients do: each time with the resourceVersion of its last write, and with a retry while
+// the API server is down. It fails if somebody else changed the object, or if an informer saw the object lost or going back.
+type Counter struct {
+	objects  typedcorev1.ConfigMapInterface
+	follower follower
+
 	stop    context.CancelFunc
 	done    sync.WaitGroup
 	written int
 	err     error
 }
 
-func startCounter(t *testing.T, client kubernetes.Interface) *counter {
+// Start starts a counter in a namespace. It ends with the test, if not before.
+func Start(t *testing.T, client kubernetes.Interface, namespace string) *Counter {
 	t.Helper()
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: counterName}, Data: map[string]string{"n": "0"}}
-	object, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), object, metav1.CreateOptions{})
+	c := &Counter{objects: client.CoreV1().ConfigMaps(namespace)}
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"n": "0"}}
+	object, err := c.objects.Create(t.Context(), object, metav1.CreateOptions{})
 	require.NoError(t, err)
+	c.follower.start(t, client, namespace)
 	ctx, stop := context.WithCancel(t.Context())
-	c := &counter{client: client, stop: stop}
+	c.stop = stop
 	c.done.Go(func() { c.run(ctx, object) })
-	t.Cleanup(func() { _, _ = c.end() })
+	t.Cleanup(c.wait)
 	return c
 }
 
-func (c *counter) run(ctx context.Context, object *corev1.ConfigMap) {
-	ticker := time.NewTicker(countInterval)
+// End stops the writes, and checks that the informer has seen the last of them and nothing that must not happen. It removes the object.
+func (c *Counter) End(t *testing.T) {
+	t.Helper()
+	c.wait()
+	if c.err != nil || c.written == 0 {
+		t.Errorf("the counter wrote %d times and failed: %v", c.written, c.err)
+	}
+	err := controlplane.Eventually(t.Context(), followTimeout, "the informer follows", func(context.Context) error {
+		if last, _ := c.follower.at(); last != c.written {
+			return fmt.Errorf("the informer is at %d of %d", last, c.written)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	if _, wrong := c.follower.at(); len(wrong) > 0 {
+		t.Errorf("the informer saw events that must not happen:\n%s", strings.Join(wrong, "\n"))
+	}
+	t.Logf("the informer saw the last of %d writes", c.written)
+	require.NoError(t, c.objects.Delete(t.Context(), name, metav1.DeleteOptions{}))
+}
+
+func (c *Counter) wait() {
+	c.stop()
+	c.done.Wait()
+}
+
+func (c *Counter) run(ctx context.Context, object *corev1.ConfigMap) {
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	// A write that has begun is waited for, so that it is known whether it succeeded.
 	writing := context.WithoutCancel(ctx)
 	for ctx.Err() == nil {
 		next := object.DeepCopy()
 		next.Data["n"] = strconv.Itoa(c.written + 1)
-		stored, err := c.client.CoreV1().ConfigMaps(namespace).Update(writing, next, metav1.UpdateOptions{})
+		stored, err := c.objects.Update(writing, next, metav1.UpdateOptions{})
 		if apierrors.IsConflict(err) {
 			// Either the last write succeeded although its answer was lost, or somebody else wrote.
-			stored, err = c.client.CoreV1().ConfigMaps(namespace).Get(writing, counterName, metav1.GetOptions{})
+			stored, err = c.objects.Get(writing, name, metav1.GetOptions{})
 			if err == nil && stored.Data["n"] != next.Data["n"] {
-				c.err = apierrors.NewConflict(corev1.Resource("configmaps"), counterName, nil)
+				c.err = apierrors.NewConflict(corev1.Resource("configmaps"), name, nil)
 				return
 			}
 		}
@@ -76,26 +116,17 @@ func (c *counter) run(ctx context.Context, object *corev1.ConfigMap) {
 	}
 }
 
-// end stops the counter and returns the number of its writes.
-func (c *counter) end() (int, error) {
-	c.stop()
-	c.done.Wait()
-	return c.written, c.err
-}
-
 // follower is an informer on the object of the counter. It remembers the events that it saw.
 type follower struct {
 	mu    sync.Mutex
 	last  int
-	seen  int
 	wrong []string
 	// version is the last resourceVersion.
 	version string
 }
 
-func startFollower(t *testing.T, client kubernetes.Interface) *follower {
+func (f *follower) start(t *testing.T, client kubernetes.Interface, namespace string) {
 	t.Helper()
-	f := &follower{}
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace))
 	informer := factory.Core().V1().ConfigMaps().Informer()
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -109,12 +140,11 @@ func startFollower(t *testing.T, client kubernetes.Interface) *follower {
 	if !cache.WaitForCacheSync(t.Context().Done(), informer.HasSynced) {
 		t.Fatal("the informer did not sync")
 	}
-	return f
 }
 
 func (f *follower) see(object any) {
 	configMap, ok := object.(*corev1.ConfigMap)
-	if !ok || configMap.Name != counterName {
+	if !ok || configMap.Name != name {
 		return
 	}
 	n, _ := strconv.Atoi(configMap.Data["n"])
@@ -126,11 +156,10 @@ func (f *follower) see(object any) {
 		}
 	}
 	f.last, f.version = n, configMap.ResourceVersion
-	f.seen++
 }
 
 func (f *follower) lost(object any) {
-	if configMap, ok := object.(*corev1.ConfigMap); ok && configMap.Name == counterName {
+	if configMap, ok := object.(*corev1.ConfigMap); ok && configMap.Name == name {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.wrong = append(f.wrong, "the object was lost at "+strconv.Itoa(f.last))
@@ -142,10 +171,4 @@ func (f *follower) at() (last int, wrong []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.last, f.wrong
-}
-
-// remove deletes the object of the counter.
-func (c *counter) remove(t *testing.T) {
-	t.Helper()
-	require.NoError(t, c.client.CoreV1().ConfigMaps(namespace).Delete(t.Context(), counterName, metav1.DeleteOptions{}))
 }
