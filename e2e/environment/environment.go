@@ -59,6 +59,11 @@ func Workers(count int) Option {
 	return func(options *kindcluster.Options) { options.Workers = count }
 }
 
+// Bare gives the cluster nodes on which nobody has run kubeadm yet, and loads no images.
+func Bare() Option {
+	return func(options *kindcluster.Options) { options.Bare = true }
+}
+
 // Up creates the cluster, unless it exists, and loads the images that `make images` built.
 func Up(ctx context.Context, suffix string, with ...Option) (*Environment, error) {
 	root, err := framework.RepositoryRoot()
@@ -86,8 +91,8 @@ func Up(ctx context.Context, suffix string, with ...Option) (*Environment, error
 	for _, change := range with {
 		change(&options)
 	}
-	if e.Cluster, err = kindcluster.Up(ctx, options); err != nil {
-		return nil, err
+	if e.Cluster, err = kindcluster.Up(ctx, options); err != nil || options.Bare {
+		return e, err
 	}
 	return e, e.load()
 }

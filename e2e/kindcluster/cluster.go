@@ -42,6 +42,8 @@ type Options struct {
 	Image, ConfigFile string
 	// Workers is the number of nodes besides that of the control plane, unless the configuration has more.
 	Workers int
+	// Bare leaves the nodes without Kubernetes. The caller runs kubeadm there, and then calls Connect.
+	Bare bool
 	// Ports maps ports of the node to ports of 127.0.0.1. 0 stands for the port of the configuration, or any if it has none.
 	Ports map[int32]int32
 	// Dir is the directory for the kubeconfig.
@@ -85,7 +87,7 @@ func Up(ctx context.Context, options Options) (*Cluster, error) {
 	c := &Cluster{Name: options.Name, Made: !slices.Contains(names, options.Name), provider: provider}
 	if !c.Made {
 		progress.Printf("the cluster %s exists", c.Name)
-		if err := c.connect(ctx, options.Dir); err != nil {
+		if err := c.open(ctx, options); err != nil {
 			return c, err
 		}
 		if len(c.all) <= options.Workers {
@@ -103,7 +105,7 @@ func Up(ctx context.Context, options Options) (*Cluster, error) {
 	}); err != nil {
 		return nil, err
 	}
-	if err := c.connect(ctx, options.Dir); err != nil || !needsPodNetwork(config) {
+	if err := c.open(ctx, options); err != nil || options.Bare || !needsPodNetwork(config) {
 		return c, err
 	}
 	return c, progress.Step("connect the pods of the nodes", func() error { return c.connectPods(ctx, config) })
@@ -115,6 +117,7 @@ func (c *Cluster) create(options Options, config *v1alpha4.Cluster) error {
 	}
 	create := []cluster.CreateOption{
 		cluster.CreateWithV1Alpha4Config(config),
+		cluster.CreateWithStopBeforeSettingUpKubernetes(options.Bare),
 		cluster.CreateWithKubeconfigPath(filepath.Join(options.Dir, "kind.kubeconfig")),
 	}
 	if !needsPodNetwork(config) { // without a network, nodes need not be ready
@@ -126,8 +129,8 @@ func (c *Cluster) create(options Options, config *v1alpha4.Cluster) error {
 	return withOutput(c.provider.Create(c.Name, create...))
 }
 
-// connect creates the clients of a running cluster.
-func (c *Cluster) connect(ctx context.Context, dir string) error {
+// open finds the nodes, and creates the clients unless the nodes are bare.
+func (c *Cluster) open(ctx context.Context, options Options) error {
 	var err error
 	if c.all, err = c.provider.ListInternalNodes(c.Name); err != nil || len(c.all) == 0 {
 		return errors.Join(fmt.Errorf("the kind cluster %s has no nodes", c.Name), err)
@@ -137,6 +140,14 @@ func (c *Cluster) connect(ctx context.Context, dir string) error {
 			c.node = node
 		}
 	}
+	if options.Bare {
+		return nil
+	}
+	return c.Connect(ctx, options.Dir)
+}
+
+// Connect creates the clients of a running cluster, and writes its kubeconfig to dir.
+func (c *Cluster) Connect(ctx context.Context, dir string) error {
 	data, err := c.provider.KubeConfig(c.Name, false)
 	if err != nil {
 		return fmt.Errorf("cannot get the kubeconfig of the kind cluster: %w", err)
