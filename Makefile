@@ -90,7 +90,7 @@ test: test-unit test-integration ## Run all tests; builds what they need.
 .PHONY: test-unit
 test-unit: $(TOOLS)/gotestsum $(TOOLS)/helm ## Run the unit tests.
 	$(TOOLS)/helm lint --strict --quiet --kube-version $(KUBE_VERSION) deploy/helm/tripod
-	$(GOTESTSUM) -- $(GO_TEST_FLAGS) $$(go list $(PACKAGES) | grep -v -e /tripod/test/ $(E2E_TESTS:./%=-e '/%$$'))
+	$(GOTESTSUM) -- $(GO_TEST_FLAGS) $$(go list $(PACKAGES) | grep -v -e /tripod/test/ $(patsubst ./%,-e '/%$$',$(E2E_TESTS) $(E2E_LONG_TESTS)))
 	@$(foreach module,$(OUTSIDE),echo 'go test: $(module)' && hack/alone.sh $(module) go test $(GO_TEST_FLAGS) ./... &&) true
 	@$(foreach program,$(OWN_TOOLS),echo 'go test: $(program)' && go test -C $(program) ./... &&) true
 
@@ -133,6 +133,14 @@ e2e: e2e-assets $(TOOLS)/gotestsum ## Install the chart into a kind cluster and 
 
 # The packages that start clusters; the others below e2e have unit tests.
 E2E_TESTS := ./e2e ./e2e/takeover ./e2e/faults ./e2e/extend
+E2E_LONG_TESTS := ./e2e/kubeadm
+
+# The upgrade needs a second build, whose version is another.
+.PHONY: e2e-kubeadm
+e2e-kubeadm: e2e-assets test-assets $(TOOLS)/gotestsum ## Have kubeadm install, join, renew and upgrade Tripod, and go back to kube-apiserver; 10 minutes.
+	go build -C tools/e2e -ldflags "$(LDFLAGS)" -o $(abspath $(ASSETS))/ k8s.io/kubernetes/cmd/kubeadm
+	$(MAKE) images BIN=$(BIN)/next VERSION=$(VERSION)-next
+	$(TOOLS)/gotestsum --format standard-verbose --packages=./e2e/kubeadm -- -count=1 -timeout 40m $(E2E_ARGS)
 
 .PHONY: e2e-up
 e2e-up: images $(TOOLS)/helm ## Create a kind cluster with Tripod in it, to try by hand.

@@ -10,6 +10,7 @@
 //	workload api PATH            requests PATH from the API server as its ServiceAccount and prints the body
 //	workload cat                 copies its input to its output
 //	workload fail CODE           prints a line to stderr and exits with CODE
+//	workload -v                  prints a version, as the image pause does, which kubeadm runs to try a cluster
 package main
 
 import (
@@ -58,6 +59,8 @@ func run(ctx context.Context, args []string) (int, error) {
 	switch command, rest := args[0], args[1:]; {
 	case command == "serve":
 		err = serve(ctx, http.HandlerFunc(greet), logLines)
+	case command == "-v":
+		_, err = fmt.Println("workload")
 	case command == "cat":
 		_, err = io.Copy(os.Stdout, os.Stdin)
 	case len(rest) != 1:

@@ -1,0 +1,115 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadm
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"k8s.io/client-go/dynamic"
+
+	"github.com/tripod-k8s/tripod/e2e/counter"
+	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/inventory"
+)
+
+// The image of kube-apiserver, and the prefix of the tags of Tripod's.
+const (
+	stockRepository = "registry.k8s.io/kube-apiserver:"
+	repository      = "docker.io/tripod-k8s/tripod:"
+)
+
+func TestKubeadm(t *testing.T) {
+	build, next := tagOf(t, "images"), tagOf(t, "next/images")
+	require.NotEqual(t, build, next, "both builds have one version")
+	stage := func(name string, test func(*testing.T)) {
+		if !t.Run(name, test) {
+			t.FailNow() // each stage needs the one before
+		}
+	}
+	stage("init", func(t *testing.T) { testInit(t, build) })
+	stage("join", testJoin)
+	stage("users and tokens", testUsers)
+	createObjects(t)
+	kept := takeInventory(t)
+	count := counter.Start(t, env.Cluster.Client, inventory.Namespace)
+	stage("renew", testRenewal)
+	stage("join a control plane", func(t *testing.T) { testJoinControlPlane(t, build) })
+	stage("upgrade", func(t *testing.T) { testUpgrade(t, next) })
+	stage("back to kube-apiserver", testBack)
+	stage("take over", func(t *testing.T) { testTakeover(t, next) })
+	count.End(t)
+	kept.compare(t, takeInventory(t))
+}
+
+// tagOf returns the tag of the images in a directory of bin.
+func tagOf(t *testing.T, dir string) string {
+	t.Helper()
+	tag, err := os.ReadFile(binaries + dir + "/tag")
+	require.NoError(t, err)
+	return strings.TrimSpace(string(tag))
+}
+
+// createObjects creates objects of many kinds, which the rest of the test must keep.
+func createObjects(t *testing.T) {
+	t.Helper()
+	client, err := dynamic.NewForConfig(env.Cluster.Config())
+	require.NoError(t, err)
+	objects, err := framework.Decode(strings.ReplaceAll(inventory.Objects, "IMAGE", workloadImage))
+	require.NoError(t, err)
+	for _, object := range objects {
+		// The resource of a new CustomResourceDefinition is not there at once.
+		eventually(t, fmt.Sprintf("create %s %s", object.GetKind(), object.GetName()), func(ctx context.Context) error {
+			return framework.CreateObject(ctx, client, object)
+		})
+	}
+}
+
+// expectTripod checks which build of Tripod is the API server of a machine. It asks the program, because an image can have any tag.
+func (m machine) expectTripod(t *testing.T, tag string) {
+	t.Helper()
+	m.waitForAPIServer(t, repository+tag)
+	version := first.kubectl(t, "-n", "kube-system", "exec", "kube-apiserver-"+string(m), "--", "tripod", "version")
+	assert.Equal(t, "Tripod "+tag+"\nKubernetes "+kubernetes+"\n", version)
+}
+
+func testUpgrade(t *testing.T, next string) {
+	first.patch(t, repository+next)
+	first.run(t, "kubeadm", "upgrade", "plan", kubernetes, ignored)
+	first.run(t, "kubeadm", "upgrade", "apply", kubernetes, "--yes", "--patches="+patchDir, ignored)
+	first.expectTripod(t, next)
+
+	second.patch(t, repository+next)
+	second.run(t, "kubeadm", "upgrade", "node", "--patches="+patchDir, ignored)
+	second.expectTripod(t, next)
+	worker.run(t, "kubeadm", "upgrade", "node", ignored)
+	checkCluster(t)
+	checkPod(t)
+}
+
+// testBack leaves out the patches, so that kubeadm writes the manifest that it always writes.
+func testBack(t *testing.T) {
+	first.run(t, "kubeadm", "upgrade", "apply", kubernetes, "--yes", ignored)
+	second.run(t, "kubeadm", "upgrade", "node", ignored)
+	for _, m := range []machine{first, second} {
+		m.waitForAPIServer(t, stockRepository+kubernetes)
+	}
+	checkCluster(t)
+	checkPod(t)
+}
+
+// testTakeover has Tripod take the place of kube-apiserver on one of two machines.
+func testTakeover(t *testing.T, build string) {
+	first.run(t, "kubeadm", "upgrade", "apply", kubernetes, "--yes", "--patches="+patchDir, ignored)
+	first.expectTripod(t, build)
+	second.waitForAPIServer(t, stockRepository+kubernetes)
+	checkCluster(t)
+	checkPod(t)
+}
