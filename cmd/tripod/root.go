@@ -42,6 +42,7 @@ func newRootCommand() *cobra.Command {
 		newKubeAPIServerCommand(),
 		newStaticPodsCommand(),
 		newCertsCommand(),
+		newJoinCommand(),
 		newEtcdCommand(),
 		newMigrateCommand(),
 		newSearchCommand(),

@@ -1,0 +1,124 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/component-base/version"
+
+	"github.com/tripod-k8s/tripod/local/join"
+)
+
+func newJoinCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "join",
+		Short: "Let nodes join by kubeadm join",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newJoinPrepareCommand(), newJoinTokenCommand())
+	return cmd
+}
+
+func newJoinPrepareCommand() *cobra.Command {
+	var c join.Config
+	var kubeconfig, server, kubelet string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "prepare --endpoint HOST:PORT",
+		Short: "Write what kubeadm join reads",
+		Long: `Write the ConfigMaps and the rights that kubeadm init would write for nodes that join: cluster-info in kube-public, kubeadm-config and
+kubelet-config in kube-system, and the roles of bootstrap tokens and nodes. Run it again to change them. The cluster needs kube-controller-manager,
+which signs the certificates of kubelets.`,
+		Example: `  tripod join prepare --kubeconfig tripod.kubeconfig --endpoint api.example.com:443 --service-cidr 10.0.0.0/16
+  tripod join token --kubeconfig tripod.kubeconfig`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config, err := checkedConfig(kubeconfig, server)
+			if err != nil {
+				return err
+			}
+			if err := rest.LoadTLSFiles(config); err != nil {
+				return err
+			}
+			c.Version, c.CA = version.Get().GitVersion, config.CAData
+			if kubelet != "" {
+				if c.Kubelet, err = os.ReadFile(kubelet); err != nil {
+					return fmt.Errorf("--kubelet-config: %w", err)
+				}
+			}
+			client, err := kubernetes.NewForConfig(rest.AddUserAgent(config, "tripod"))
+			if err != nil {
+				return err
+			}
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			ctx, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
+			return join.Prepare(ctx, client, c)
+		},
+	}
+	fs := cmd.Flags()
+	addAPIFlags(cmd, &kubeconfig, &server)
+	fs.StringVar(&c.Endpoint, "endpoint", "", "host and port at which nodes reach the API, as in api.example.com:443")
+	fs.StringVar(&c.ServiceCIDR, "service-cidr", "10.0.0.0/16", "addresses of Services: --service-cluster-ip-range of core")
+	fs.StringVar(&c.PodCIDR, "pod-network-cidr", "", "addresses of pods: --cluster-cidr of kube-controller-manager")
+	fs.StringVar(&c.DNSDomain, "service-dns-domain", "cluster.local", "domain of the names of Services")
+	fs.StringVar(&kubelet, "kubelet-config", "", "file with a KubeletConfiguration for all nodes; it needs only what shall differ from kubeadm's")
+	fs.DurationVar(&timeout, "timeout", time.Minute, "how long to wait for the API")
+	if err := cmd.MarkFlagRequired("endpoint"); err != nil {
+		panic(err) // there is no such flag
+	}
+	return cmd
+}
+
+func newJoinTokenCommand() *cobra.Command {
+	var kubeconfig, server, description string
+	var ttl time.Duration
+	cmd := &cobra.Command{
+		Use:   "token",
+		Short: "Make a bootstrap token and print the kubeadm join command",
+		Long: `Make a bootstrap token and print the command that a node runs to join, with the hash of the CA that it shall trust. Keep the command
+secret: whoever has the token can join a node.`,
+		Example: `  tripod join token --kubeconfig tripod.kubeconfig --ttl 1h`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config, err := checkedConfig(kubeconfig, server)
+			if err != nil {
+				return err
+			}
+			client, err := kubernetes.NewForConfig(rest.AddUserAgent(config, "tripod"))
+			if err != nil {
+				return err
+			}
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			command, err := join.Command(ctx, client, ttl, description)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), command)
+			return err
+		},
+	}
+	fs := cmd.Flags()
+	addAPIFlags(cmd, &kubeconfig, &server)
+	fs.DurationVar(&ttl, "ttl", 24*time.Hour, "how long the token is good; 0 means forever")
+	fs.StringVar(&description, "description", "", "what the token is for, for others who list tokens")
+	return cmd
+}
+
+// addAPIFlags adds the flags of [checkedConfig].
+func addAPIFlags(cmd *cobra.Command, kubeconfig, server *string) {
+	cmd.Flags().StringVar(kubeconfig, "kubeconfig", "", "kubeconfig of an administrator")
+	cmd.Flags().StringVar(server, "server", "", "URL of the API, instead of the one in the kubeconfig")
+}
