@@ -14,6 +14,8 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 
 	cliflag "k8s.io/component-base/cli/flag"
+	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 
 	aggregatoroptions "github.com/tripod-k8s/tripod/services/aggregator/options"
 	coreoptions "github.com/tripod-k8s/tripod/services/core/options"
@@ -36,6 +38,10 @@ func flagsOf(container string) *pflag.FlagSet {
 		named = extensionsoptions.New().Flags()
 		service := searchserver.Service()
 		service.AddFlags(fs)
+	case "controller-manager":
+		return controllermanager.NewControllerManagerCommand().Flags()
+	case "scheduler":
+		return scheduler.NewSchedulerCommand().Flags()
 	case "postgres": // its settings are checked when it starts
 		fs.StringArrayP("", "c", nil, "")
 		return fs
@@ -67,7 +73,7 @@ func TestServicesHaveTheFlagsThatTheyAreGiven(t *testing.T) {
 			seen[container.Name] = true
 			args := make([]string, 0, len(container.Args))
 			for _, arg := range container.Args {
-				args = append(args, strings.NewReplacer("$(POD_IP)", "10.0.0.1", "$(POD_NAME)", "pod-0").Replace(arg))
+				args = append(args, strings.NewReplacer("$(POD_IP)", "10.0.0.1", "$(HOST_IP)", "10.0.0.2", "$(POD_NAME)", "pod-0").Replace(arg))
 			}
 			assert.NoError(t, flagsOf(container.Name).Parse(args), p.owner)
 		}

@@ -77,7 +77,7 @@ func TestAllIsDeniedThatIsNotAllowed(t *testing.T) {
 
 func TestWhoReachesWhom(t *testing.T) {
 	const https, grpc, client, peer, metrics = 6443, 6444, 2379, 2380, 2381
-	r := render(t, "services: {wardle: {image: {repository: a}}}\nextensions: {replicas: 0}\netcd: {mode: perService, snapshots: {enabled: true}}\nnetworkPolicy: {outside: [{ipBlock: {cidr: 192.0.2.0/24}}]}")
+	r := render(t, merged(t, withControllers, withJoin, "services: {wardle: {image: {repository: a}}}\nextensions: {replicas: 0}\netcd: {mode: perService, snapshots: {enabled: true}}\nnetworkPolicy: {outside: [{ipBlock: {cidr: 192.0.2.0/24}}]}"))
 	policies := networkPolicies(t, r)
 	want := map[string]bool{}
 	for _, connection := range []struct {
@@ -94,6 +94,9 @@ func TestWhoReachesWhom(t *testing.T) {
 		{"extensions", "aggregator", []int{https}},
 		{"extensions", "core", []int{https}},
 		{"check", "aggregator", []int{https}},
+		{"join", "aggregator", []int{https}},
+		{"controller-manager", "aggregator", []int{https}},
+		{"scheduler", "aggregator", []int{https}},
 		// These pods may connect to an API server anywhere, at its ports, and everybody may connect to the aggregator.
 		{"certificates", "aggregator", []int{https}},
 		{"certificates-hook", "aggregator", []int{https}},
@@ -119,7 +122,7 @@ func TestWhoReachesWhom(t *testing.T) {
 	}
 	for _, from := range r.pods(t) {
 		for _, to := range r.pods(t) {
-			for _, port := range []int{https, grpc, 6445, client, peer, metrics} {
+			for _, port := range []int{https, grpc, 6445, client, peer, metrics, 10257, 10259} {
 				connection := fmt.Sprintf("%s -> %s:%d", name(from), name(to), port)
 				if got := reaches(t, policies, from, to, port); got != want[connection] {
 					t.Errorf("%s: allowed is %v, want %v", connection, got, !got)

@@ -73,6 +73,9 @@ func TestOnlyWhoNeedsAKeyHasIt(t *testing.T) {
 		"search-sync":     {"search", "search-database-client"},
 		"search-database": {"search-database-server"},
 		"etcd":            {"etcd-server", "etcd-extensions-server"},
+		// It signs the certificates of kubelets and the tokens of ServiceAccounts.
+		"controller-manager": {"controller-manager", "service-account", "ca"},
+		"scheduler":          {"scheduler"},
 	}
 	forEachProfile(t, func(t *testing.T, r release) {
 		for _, p := range r.pods(t) {

@@ -21,7 +21,7 @@ var services = []string{"aggregator", "core", "extensions"}
 
 // allChanges returns the changes, with those of each service.
 func allChanges() []change {
-	all := slices.Clone(changes)
+	all := append(slices.Clone(changes), changesOfControllers()...)
 	for _, service := range services {
 		for _, c := range serviceChanges {
 			c.path = service + "." + c.path
@@ -115,7 +115,7 @@ func leaves(path string, value any, found *[]string) {
 // opaque has values that are maps but count as one value, because users replace them whole.
 var opaque = []string{
 	"aggregator.resources", "core.resources", "extensions.resources", "etcd.resources", "etcd.snapshots.resources", "certificates.resources",
-	"search.database.postgres.resources", "metrics.dashboards.labels",
+	"search.database.postgres.resources", "metrics.dashboards.labels", "controllerManager.resources", "scheduler.resources",
 }
 
 func TestEveryValueIsTried(t *testing.T) {
@@ -165,11 +165,17 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"search: {enabled: true, sync: {replicas: 1}}":                                 "search.database.secret or search.database.postgres.enabled is needed",
 		"search: {enabled: true, database: {secret: a, postgres: {enabled: true}}}":    "cannot both be given",
 		"search: {enabled: true, serve: {replica: 2}}":                                 "additional properties 'replica' not allowed",
+		"services: {controller-manager: {image: {repository: a}}}":                     "invalid propertyName 'controller-manager'",
+		"join: {enabled: true}":                                                        "join.endpoint is needed",
+		"join: {enabled: true, endpoint: 'https://a:443'}":                             "at '/join/endpoint'",
+		"advertise: {address: example.com}":                                            "at '/advertise/address'",
 		"services: {search-sync: {image: {repository: a}}}":                            "invalid propertyName 'search-sync'",
 		"etcd: {enabled: false}":                                                       "etcd.external.servers is needed",
 		"authentication: {oidc: {issuerURL: 'https://a'}}":                             "authentication.oidc.clientID is needed",
 		"encryption: {existingSecret: a, config: {apiVersion: a/v1, kind: A}}":         "cannot both be given",
 		"etcd: {enabled: false, mode: perService, external: {servers: ['https://a']}}": "etcd.external.extensionsServers is needed",
+
+		"{join: {enabled: true, endpoint: 'a:443'}, authentication: {bootstrapTokens: false}}": "join.enabled needs authentication.bootstrapTokens",
 	} {
 		t.Run(values, func(t *testing.T) {
 			t.Parallel()

@@ -21,7 +21,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- include "tripod.arguments.backend" . }}
 {{- include "tripod.arguments.clients" . }}
 - --aggregator-servers=https://{{ include "tripod.host" .root }}:{{ $values.service.port }}
-- --advertise-port=6443
+- --advertise-port={{ $values.advertise.port }}
 - --service-cluster-ip-range={{ $values.serviceClusterIPRange }}
 - --service-account-issuer={{ $values.serviceAccounts.issuer }}
 - --service-account-key-file=/etc/tripod/pki/service-account/tls.crt
@@ -76,7 +76,9 @@ SPDX-License-Identifier: Apache-2.0
 
 {{- define "tripod.arguments.aggregator" -}}
 {{- $fullname := include "tripod.fullname" .root }}
-- --advertise-address=$(POD_IP)
+{{- with .root.Values.advertise.address }}
+- --advertise-address={{ get (dict "podIP" "$(POD_IP)" "hostIP" "$(HOST_IP)") . | default . }}
+{{- end }}
 - --tls-cert-file=/etc/tripod/pki/apiserver/tls.crt
 - --tls-private-key-file=/etc/tripod/pki/apiserver/tls.key
 - --proxy-client-cert-file=/etc/tripod/pki/front-proxy-client/tls.crt

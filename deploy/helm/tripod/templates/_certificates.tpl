@@ -19,17 +19,26 @@ SPDX-License-Identifier: Apache-2.0
 {{- $public := list "kubernetes" "kubernetes.default" "kubernetes.default.svc" (printf "kubernetes.default.svc.%s" $values.clusterDomain) "localhost"
   $fullname (printf "%s.%s" $fullname .Release.Namespace) (include "tripod.host" .) (printf "%s.%s" (include "tripod.host" .) $values.clusterDomain) -}}
 {{- $addresses := concat (list "127.0.0.1" "::1") (fromJsonArray (include "tripod.certificates.serviceIPs" .)) $values.certificates.extraIPs -}}
+{{- $names := concat $public $values.certificates.extraNames -}}
+{{- if $values.join.enabled -}}
+{{- $host := include "tripod.join.host" . -}}
+{{- if regexMatch "^[0-9.]+$|:" $host -}}{{- $addresses = append $addresses $host -}}{{- else -}}{{- $names = append $names $host -}}{{- end -}}
+{{- end -}}
 {{- $client := list "client" -}}
 {{- $both := list "server" "client" -}}
 {{- $list := list
   (dict "name" "apiserver" "authority" "ca" "commonName" "kube-apiserver" "usages" (list "server")
-    "dnsNames" (concat $public $values.certificates.extraNames | uniq) "ipAddresses" (uniq $addresses))
+    "dnsNames" (uniq $names) "ipAddresses" (uniq $addresses))
   (dict "name" "kubelet-client" "authority" "ca" "commonName" "kube-apiserver-kubelet-client" "usages" $client)
   (dict "name" "admin" "authority" "ca" "commonName" "kubernetes-admin" "organizations" (list "system:masters") "usages" $client)
   (dict "name" "front-proxy-client" "authority" "front-proxy-ca" "commonName" "front-proxy-client" "usages" $client) -}}
 {{- range $component := concat (list "core" "extensions" "aggregator") (include "tripod.further" . | fromJsonArray) -}}
 {{- $list = append $list (dict "name" $component "authority" "service-ca" "commonName" (printf "system:tripod:%s" $component) "usages" $both
   "dnsNames" (list (printf "%s.tripod-system.svc" $component))) -}}
+{{- end -}}
+{{- range $component := include "tripod.controllers" . | fromJson | keys | sortAlpha -}}
+{{- $list = append $list (dict "name" $component "authority" "ca" "commonName" (printf "system:kube-%s" $component) "usages" $both
+  "dnsNames" (list (include "tripod.controller.host" (dict "root" $ "component" $component)))) -}}
 {{- end -}}
 {{- range $etcd := fromJsonArray (include "tripod.etcd.names" .) -}}
 {{- $authority := printf "%s-ca" $etcd -}}
@@ -214,4 +223,9 @@ subjects:
 helm.sh/hook: {{ first . }}
 helm.sh/hook-weight: {{ last . | quote }}
 helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end -}}
+
+{{- /* The host at which nodes reach Tripod, without its port and brackets. */ -}}
+{{- define "tripod.join.host" -}}
+{{- required "join.endpoint is needed where join.enabled is true" .Values.join.endpoint | trimSuffix (regexFind ":[0-9]+$" .Values.join.endpoint) | trimPrefix "[" | trimSuffix "]" -}}
 {{- end -}}

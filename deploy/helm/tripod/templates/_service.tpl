@@ -60,6 +60,12 @@ spec:
             {{- include "tripod.arguments" $context | trim | nindent 12 }}
           env:
             {{- include "tripod.env" (dict "container" .component "resources" $values.resources "goGC" $values.goGC) | nindent 12 }}
+            {{- if and (eq .component "aggregator") (eq .root.Values.advertise.address "hostIP") }}
+            - name: HOST_IP
+              valueFrom:
+                fieldRef:
+                  fieldPath: status.hostIP
+            {{- end }}
             {{- with $values.env }}
             {{- toYaml . | nindent 12 }}
             {{- end }}
