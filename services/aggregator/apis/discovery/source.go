@@ -67,12 +67,15 @@ type Config struct {
 // Source keeps the discovery document of one backend in the merged one.
 type Source struct {
 	Config
-	kicked chan struct{}
+	// kicked asks for fetches over some time, asked for one.
+	kicked, asked chan struct{}
 
 	mu   sync.Mutex
 	seen bool
 	etag string
-	// changed is closed, and replaced, when the document is merged anew.
+	// begun counts fetches. current is the number of the last one that succeeded.
+	begun, current int
+	// changed is closed, and replaced, when a fetch succeeds or a group-version is shown.
 	changed chan struct{}
 	// document is the last one, by group-version.
 	document map[metav1.GroupVersion]apidiscoveryv2.APIVersionDiscovery
@@ -85,6 +88,7 @@ func NewSource(config Config) *Source {
 	s := &Source{
 		Config:  config,
 		kicked:  make(chan struct{}, 1),
+		asked:   make(chan struct{}, 1),
 		changed: make(chan struct{}),
 		served:  map[metav1.GroupVersion]bool{},
 	}
@@ -93,9 +97,11 @@ func NewSource(config Config) *Source {
 }
 
 // Kick says that the document may have changed.
-func (s *Source) Kick() {
+func (s *Source) Kick() { signal(s.kicked) }
+
+func signal(wakes chan<- struct{}) {
 	select {
-	case s.kicked <- struct{}{}:
+	case wakes <- struct{}{}:
 	default:
 	}
 }
@@ -110,19 +116,26 @@ func (s *Source) Seen() bool {
 // awaitTimeout bounds the time for which one form of discovery waits for another.
 const awaitTimeout = time.Second
 
-// Await waits until a group-version that the backend serves is in the merged document, but not longer than awaitTimeout. A client
-// that finds the group-version in one form of discovery expects it in the other.
+// Await waits until the merged document has what the backend now says of a group-version that it serves, but not longer than awaitTimeout. A
+// client that finds a resource in one form of discovery expects it in the other. A group-version that is there may lack a new resource, so
+// Await always waits for a fetch that begins after the call.
 func (s *Source) Await(ctx context.Context, gv schema.GroupVersion) {
 	ctx, cancel := context.WithTimeout(ctx, awaitTimeout)
 	defer cancel()
+	s.mu.Lock()
+	before := s.begun
+	s.mu.Unlock()
+	signal(s.asked)
 	for {
 		s.mu.Lock()
-		there, changed := !s.seen || s.served[metav1.GroupVersion(gv)], s.changed
+		seen, fetched, there, changed := s.seen, s.current > before, s.served[metav1.GroupVersion(gv)], s.changed
 		s.mu.Unlock()
-		if there {
+		switch {
+		case !seen, fetched && there:
 			return
+		case fetched:
+			s.Kick()
 		}
-		s.Kick()
 		select {
 		case <-changed:
 		case <-ctx.Done():
@@ -158,7 +171,7 @@ func (s *Source) Reconsider(gv schema.GroupVersion) {
 	}
 }
 
-// notify wakes up those who await a group-version. The caller holds the mutex.
+// notify wakes up those who wait in Await. The caller holds the mutex.
 func (s *Source) notify() {
 	close(s.changed)
 	s.changed = make(chan struct{})
@@ -188,19 +201,20 @@ func (s *Source) Run(ctx context.Context) {
 		wait = max(wait, 3*took)
 
 		timer := time.NewTimer(wait)
+		pause := 3 * took
 		select {
 		case <-ctx.Done():
-			timer.Stop()
-			return
 		case <-timer.C:
+			pause = 0
+		case <-s.asked:
 		case <-s.kicked:
-			timer.Stop()
 			pending = kickSchedule
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(3 * took):
-			}
+		}
+		timer.Stop()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
 		}
 	}
 }
@@ -216,6 +230,10 @@ func (s *Source) fetch(ctx context.Context) (err error) {
 	}
 	req.Header.Set("Accept", acceptAggregated)
 	req.Header.Set("User-Agent", "tripod-aggregator/discovery")
+	s.mu.Lock()
+	s.begun++
+	number := s.begun
+	s.mu.Unlock()
 	if s.etag != "" {
 		req.Header.Set("If-None-Match", s.etag)
 	}
@@ -226,6 +244,7 @@ func (s *Source) fetch(ctx context.Context) (err error) {
 	defer resp.Body.Close() //nolint:errcheck // read to its end or not needed
 	switch resp.StatusCode {
 	case http.StatusNotModified:
+		s.succeeded(number)
 		return nil
 	case http.StatusOK:
 	default:
@@ -237,7 +256,16 @@ func (s *Source) fetch(ctx context.Context) (err error) {
 	}
 	s.merge(list)
 	s.etag = resp.Header.Get("Etag")
+	s.succeeded(number)
 	return nil
+}
+
+// succeeded wakes up those who await a fetch.
+func (s *Source) succeeded(number int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.current = number
+	s.notify()
 }
 
 func decode(document io.Reader) (*apidiscoveryv2.APIGroupDiscoveryList, error) {
@@ -283,7 +311,6 @@ func (s *Source) merge(list *apidiscoveryv2.APIGroupDiscoveryList) {
 		}
 	}
 	s.seen = true
-	s.notify()
 }
 
 func addResources(to map[schema.GroupVersionResource]bool, gv schema.GroupVersion, resources []apidiscoveryv2.APIResourceDiscovery) {

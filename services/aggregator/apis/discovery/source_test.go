@@ -7,10 +7,12 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -182,6 +184,38 @@ func TestTheMergedDocumentFollowsTheBackend(t *testing.T) {
 	source.Await(t.Context(), schema.GroupVersion{Group: "missing.example.com", Version: "v1"})
 	stop()
 	<-done
+}
+
+func TestWhoAwaitsAGroupVersionFindsItsNewResources(t *testing.T) {
+	r := &replica{}
+	merged := discoveryendpoint.NewResourceManager("apis")
+	source := newSource(t, upstream.Extensions, r, merged)
+	of := func(resources ...string) apidiscoveryv2.APIGroupDiscovery {
+		g := group("example.com", "v1")
+		g.Versions[0].Resources = nil
+		for _, name := range resources {
+			g.Versions[0].Resources = append(g.Versions[0].Resources, apidiscoveryv2.APIResourceDiscovery{Resource: name})
+		}
+		return g
+	}
+	r.set(`"1"`, of("a"))
+	require.NoError(t, source.fetch(t.Context()))
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { source.Run(ctx); close(done) }()
+	t.Cleanup(func() { stop(); <-done })
+
+	awaited := schema.GroupVersion{Group: "example.com", Version: "v1"}
+	source.Await(t.Context(), awaited) // the first fetch of Run is over
+	for i, resources := range [][]string{{"a", "b"}, {"a", "b", "c"}, {"c"}} {
+		r.set(fmt.Sprintf("%q", "new"+strconv.Itoa(i)), of(resources...))
+		source.Await(t.Context(), awaited)
+		var got []string
+		for _, resource := range list(t, merged)["example.com/v1"].Resources {
+			got = append(got, resource.Resource)
+		}
+		require.Equal(t, resources, got)
+	}
 }
 
 func TestExtensionsCannotTakeThePlaceOfCore(t *testing.T) {
