@@ -27,7 +27,9 @@ type row struct {
 	Repository      string
 	Packages, Tests int
 	Passed          [2]int
-	Took            [2]time.Duration
+	// Versions are those of the API servers of each side.
+	Versions [2][]string
+	Took     [2]time.Duration
 }
 
 // open is a test that does not pass, or not at once, on these sides.
@@ -53,6 +55,9 @@ func compare(projects []project, both [2]*kept) *table {
 			r.Tests += len(onStock.Tests)
 			for i, side := range []*results{onStock, onTripod} {
 				r.Passed[i] += side.passed()
+				if !slices.Contains(r.Versions[i], side.version) {
+					r.Versions[i] = append(r.Versions[i], side.version)
+				}
 				r.Took[i] += side.Took
 			}
 			t.addOpen(p, name, onStock, onTripod)

@@ -21,7 +21,7 @@ func writeDocs(path string, t *table) (err error) {
 		"minutes": func(d time.Duration) string { return d.Round(time.Second).String() },
 		"seconds": func(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) },
 		"cell":    func(text string) string { return strings.ReplaceAll(text, "|", `\|`) },
-		"version": func(k *kept) string { return k.Version },
+		"list":    func(texts []string) string { return strings.Join(texts, ", ") },
 	}).Parse(page)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -43,31 +44,60 @@ func openKept(dir, side, version string) (*kept, error) {
 	return k, k.read()
 }
 
-// latest reads what was found last on each side.
+// latest reads what was found last on each side. What the latest version has not run comes from earlier ones.
 func latest(dir string) (both [2]*kept, err error) {
 	for i, side := range []string{"stock", "Tripod"} {
-		paths, err := filepath.Glob(filepath.Join(dir, side+"-*.json"))
+		versions, err := keptVersions(dir, side)
 		if err != nil {
 			return both, err
 		}
-		var newest time.Time
-		for _, path := range paths {
-			info, err := os.Stat(path)
-			if err != nil {
-				return both, fmt.Errorf("read earlier results: %w", err)
-			}
-			if info.ModTime().After(newest) {
-				newest, both[i] = info.ModTime(), newKept(side, "", path)
-			}
-		}
-		if both[i] == nil {
+		if len(versions) == 0 {
 			return both, fmt.Errorf("nothing has run on %s: %s has no results of it", side, dir)
 		}
-		if err := both[i].read(); err != nil {
-			return both, err
+		both[i] = versions[0]
+		for _, earlier := range versions[1:] {
+			both[i].fill(earlier)
 		}
 	}
 	return both, nil
+}
+
+// keptVersions reads what is kept of a side, the latest first.
+func keptVersions(dir, side string) ([]*kept, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, side+"-*.json"))
+	if err != nil {
+		return nil, err
+	}
+	var versions []*kept
+	written := map[*kept]time.Time{}
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, fmt.Errorf("read earlier results: %w", err)
+		}
+		k := newKept(side, "", path)
+		if err := k.read(); err != nil {
+			return nil, err
+		}
+		written[k] = info.ModTime()
+		versions = append(versions, k)
+	}
+	slices.SortFunc(versions, func(a, b *kept) int { return written[b].Compare(written[a]) })
+	return versions, nil
+}
+
+// fill takes over results of packages that have none.
+func (k *kept) fill(earlier *kept) {
+	for key, packages := range earlier.Projects {
+		if k.Projects[key] == nil {
+			k.Projects[key] = map[string]*results{}
+		}
+		for name, found := range packages {
+			if k.Projects[key][name] == nil {
+				k.Projects[key][name] = found
+			}
+		}
+	}
 }
 
 func (k *kept) read() error {
@@ -77,6 +107,11 @@ func (k *kept) read() error {
 	}
 	if err != nil {
 		return fmt.Errorf("read earlier results (remove the file to do without): %w", err)
+	}
+	for _, packages := range k.Projects {
+		for _, found := range packages {
+			found.version = k.Version
+		}
 	}
 	return nil
 }
@@ -88,6 +123,7 @@ func (k *kept) put(p project, name string, found *results) error {
 	if k.Projects[p.key()] == nil {
 		k.Projects[p.key()] = map[string]*results{}
 	}
+	found.version = k.Version
 	k.Projects[p.key()][name] = found
 	return k.save()
 }

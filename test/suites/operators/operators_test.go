@@ -173,7 +173,7 @@ func TestThePageHasEveryDifference(t *testing.T) {
 	page, err := os.ReadFile(path)
 	require.NoError(t, err)
 	for _, want := range []string{
-		"| [Boats](https://example.com/boats) v1 | 1 | 6 | 4 | 3 | 1m0s | 1m0s |", "| Boats | sea: neither | stock, Tripod | needs wind |",
+		"| [Boats](https://example.com/boats) v1 | 1 | 6 | 4 | 3 | 1m0s | 1m0s | v1 | v1 |", "| Boats | sea: neither | stock, Tripod | needs wind |",
 		"| Boats | sea: stock | Tripod | leak |", "| Boats | sea: flaky | Tripod |",
 	} {
 		assert.Contains(t, string(page), want)
@@ -204,6 +204,31 @@ func TestResultsAreKeptByVersion(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, k.get(boats, "sea") != nil, version)
 	}
+}
+
+func TestTheReportTakesTheLatestResultOfEachPackage(t *testing.T) {
+	dir := t.TempDir()
+	now := time.Now()
+	for i, run := range []struct {
+		side, version, name string
+		passed              bool
+	}{
+		{"stock", "v1", "sea", true}, {"Tripod", "v1", "sea", false}, {"Tripod", "v1", "lake", true}, {"Tripod", "v2", "sea", true},
+	} {
+		k, err := openKept(dir, run.side, run.version)
+		require.NoError(t, err)
+		require.NoError(t, k.put(boats, run.name, resultsOf(map[string]result{"a": {Passed: run.passed}})))
+		require.NoError(t, os.Chtimes(k.path, now, now.Add(time.Duration(i)*time.Hour)))
+	}
+	both, err := latest(dir)
+	require.NoError(t, err)
+	got := map[string]string{}
+	for _, name := range []string{"sea", "lake"} {
+		found := both[tripod].get(boats, name)
+		assert.Empty(t, found.failed(), name)
+		got[name] = found.version
+	}
+	assert.Equal(t, map[string]string{"sea": "v2", "lake": "v1"}, got)
 }
 
 func TestASecondRunCountsAttempts(t *testing.T) {

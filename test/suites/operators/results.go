@@ -28,6 +28,8 @@ type results struct {
 	Tests map[string]result `json:"tests"`
 	// Took is the time of the first run of all tests.
 	Took time.Duration `json:"took"`
+	// version is that of the API server.
+	version string
 }
 
 func (r *results) passed() int {
