@@ -158,11 +158,11 @@ e2e-assets: images $(TOOLS)/helm
 ##@ Compare with Kubernetes' own suites
 
 .PHONY: conformance
-conformance: build suite-assets ## Run the conformance specs of Kubernetes on stock, once, and on Tripod (CONFORMANCE_ARGS="-sig sig-auth").
+conformance: build suite-assets ## Run specs of Kubernetes that need no container on stock, once, and on Tripod (CONFORMANCE_ARGS="-sig sig-auth").
 	go run ./test/suites/conformance $(CONFORMANCE_ARGS)
 
 .PHONY: conformance-refresh
-conformance-refresh: suite-assets ## Find the conformance specs that pass on stock, for a new version of Kubernetes; an hour.
+conformance-refresh: suite-assets ## Find the specs that pass on stock without containers, for a new version of Kubernetes; an hour, in parts if interrupted.
 	go run ./test/suites/conformance -refresh $(CONFORMANCE_ARGS)
 
 .PHONY: conformance-cluster

@@ -15,6 +15,8 @@ import (
 	"text/template"
 
 	"github.com/onsi/ginkgo/v2/reporters"
+
+	"github.com/tripod-k8s/tripod/test/framework/e2esuite"
 )
 
 //go:embed PRODUCT.yaml.tmpl
@@ -26,7 +28,7 @@ var readme string
 // certify writes the files that the certification programme wants: e2e.log, junit_01.xml, PRODUCT.yaml and README.md
 // (github.com/cncf/k8s-conformance, instructions.md). They have what has run so far. Stock needs no certificate.
 func (k *kept) certify(suite map[string]bool) error {
-	if k.Form == stockForm {
+	if k.form() == stockForm {
 		return nil
 	}
 	if err := k.joinLogs(); err != nil {
@@ -36,7 +38,7 @@ func (k *kept) certify(suite map[string]bool) error {
 		return err
 	}
 	for file, text := range map[string]string{"PRODUCT.yaml": product, "README.md": readme} {
-		if err := writeTemplate(filepath.Join(k.dir, file), text, map[string]any{"Kept": k, "Total": len(suite)}); err != nil {
+		if err := writeTemplate(filepath.Join(k.Dir, file), text, map[string]any{"Kept": k, "Passed": e2esuite.Results(k.Results).Count(), "Total": len(suite)}); err != nil {
 			return err
 		}
 	}
@@ -45,11 +47,11 @@ func (k *kept) certify(suite map[string]bool) error {
 
 // joinLogs writes the logs of all runs, in their order, to e2e.log.
 func (k *kept) joinLogs() (err error) {
-	logs, err := filepath.Glob(filepath.Join(k.dir, "ginkgo-*.log"))
+	logs, err := filepath.Glob(filepath.Join(k.Dir, "ginkgo-*.log"))
 	if err != nil {
 		return err
 	}
-	joined, err := os.Create(filepath.Join(k.dir, "e2e.log"))
+	joined, err := os.Create(filepath.Join(k.Dir, "e2e.log"))
 	if err != nil {
 		return fmt.Errorf("join the logs: %w", err)
 	}
@@ -94,7 +96,7 @@ func (k *kept) writeJUnit() error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(k.dir, "junit_01.xml"), append([]byte(xml.Header), data...), 0o644)
+	return os.WriteFile(filepath.Join(k.Dir, "junit_01.xml"), append([]byte(xml.Header), data...), 0o644)
 }
 
 func writeTemplate(path, text string, data any) (err error) {

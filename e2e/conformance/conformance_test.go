@@ -35,6 +35,14 @@ func failed(why string) e2esuite.Result {
 	return e2esuite.Result{State: types.SpecStateFailed, Attempts: 1, Took: time.Second, Failure: why}
 }
 
+func keptOf(t *testing.T, results e2esuite.Results) *kept {
+	t.Helper()
+	k, err := openKept(t.TempDir(), dropInForm, "v1", "")
+	require.NoError(t, err)
+	require.NoError(t, k.Add(results))
+	return k
+}
+
 func TestPartsOfTheSpecsMakeTheWhole(t *testing.T) {
 	var s shard
 	for _, wrong := range []string{"", "2", "0/3", "4/3", "1/0", "1/2x", "a/b"} {
@@ -63,52 +71,18 @@ func TestFlagsChooseSpecs(t *testing.T) {
 	assert.ErrorContains(t, err, `"other" is none of drop-in, static-pods, rolling, stock`)
 }
 
-func TestWhatPassedIsKeptByVersion(t *testing.T) {
-	dir := t.TempDir()
-	open := func(version string) *kept {
-		k, err := openKept(dir, dropInForm, version, "v1.36.3")
-		require.NoError(t, err)
-		return k
-	}
-	k := open("v1")
-	// The run is interrupted after the first spec.
-	k.ended(e2esuite.Ended{Number: 1, Name: one, Outcome: "[2.000 seconds]"}, []string{one, two})
-	k.ended(e2esuite.Ended{Number: 2, Name: two, Outcome: "[FAILED] [1.000 seconds]"}, []string{one, two})
-	k.ended(e2esuite.Ended{Number: 3, Name: "[sig-node] not asked for", Outcome: "[1.000 seconds]"}, []string{one, two})
-	require.NoError(t, k.err)
-	again := open("v1")
-	assert.Equal(t, e2esuite.Results{one: passed()}, again.Results)
-	assert.Equal(t, []string{two}, again.missing([]string{one, two}))
-	assert.Empty(t, open("v2").Results)
-
-	require.NoError(t, again.add(e2esuite.Results{two: failed("why")}))
-	require.NoError(t, open("v1").add(e2esuite.Results{two: passed()}))
-	assert.Equal(t, 2, open("v1").Results[two].Attempts)
-
-	latest, err := latestKept(dir, dropInForm)
-	require.NoError(t, err)
-	assert.Equal(t, "v1", latest.Version)
-	assert.Len(t, latest.Results, 2)
-	_, err = latestKept(dir, stockForm)
-	assert.ErrorContains(t, err, "nothing has run as stock")
-
-	dirty := open("v1-dirty")
-	require.NoError(t, dirty.add(e2esuite.Results{one: passed()}))
-	assert.Empty(t, open("v1-dirty").Results, "changes that are not committed have no version")
-}
-
 func TestFilesForCertification(t *testing.T) {
 	k, err := openKept(t.TempDir(), staticPodsForm, "v1", "v1.36.3")
 	require.NoError(t, err)
 	for name, log := range map[string]string{"02-serial": "second\n", "01-parallel": "first\n"} {
-		require.NoError(t, os.WriteFile(e2esuite.Run{Name: name, Dir: k.dir}.Log(), []byte(log), 0o600))
+		require.NoError(t, os.WriteFile(e2esuite.Run{Name: name, Dir: k.Dir}.Log(), []byte(log), 0o600))
 	}
-	require.NoError(t, k.add(e2esuite.Results{one: passed(), two: failed("why & where")}))
+	require.NoError(t, k.Add(e2esuite.Results{one: passed(), two: failed("why & where")}))
 	require.NoError(t, k.certify(suite))
-	log, err := os.ReadFile(filepath.Join(k.dir, "e2e.log"))
+	log, err := os.ReadFile(filepath.Join(k.Dir, "e2e.log"))
 	require.NoError(t, err)
 	assert.Equal(t, "first\nsecond\n", string(log))
-	data, err := os.ReadFile(filepath.Join(k.dir, "junit_01.xml"))
+	data, err := os.ReadFile(filepath.Join(k.Dir, "junit_01.xml"))
 	require.NoError(t, err)
 	var junit reporters.JUnitTestSuites
 	require.NoError(t, xml.Unmarshal(data, &junit))
@@ -119,7 +93,7 @@ func TestFilesForCertification(t *testing.T) {
 	assert.Equal(t, "passed", cases[0].Status)
 	assert.Equal(t, "why & where", cases[1].Failure.Message)
 	for file, want := range map[string]string{"PRODUCT.yaml": "version: v1", "README.md": "1 of 3 conformance specs passed"} {
-		text, err := os.ReadFile(filepath.Join(k.dir, file))
+		text, err := os.ReadFile(filepath.Join(k.Dir, file))
 		require.NoError(t, err)
 		assert.Contains(t, string(text), want)
 	}
@@ -128,14 +102,14 @@ func TestFilesForCertification(t *testing.T) {
 func TestStockRunsWhatDoesNotPassOnTripod(t *testing.T) {
 	wanted := []string{one, two, three}
 	all := map[form]*kept{
-		dropInForm:     {Results: e2esuite.Results{one: passed(), two: passed(), three: failed("")}},
-		staticPodsForm: {Results: e2esuite.Results{one: passed(), three: failed("")}},
-		stockForm:      {},
+		dropInForm:     keptOf(t, e2esuite.Results{one: passed(), two: passed(), three: failed("")}),
+		staticPodsForm: keptOf(t, e2esuite.Results{one: passed(), three: failed("")}),
+		stockForm:      keptOf(t, nil),
 	}
 	o := &options{}
 	assert.Equal(t, wanted, o.neededIn(dropInForm, all, wanted))
 	assert.Equal(t, []string{two, three}, o.neededIn(stockForm, all, wanted))
-	assert.Equal(t, wanted, o.neededIn(stockForm, map[form]*kept{stockForm: {}}, wanted))
+	assert.Equal(t, wanted, o.neededIn(stockForm, map[form]*kept{stockForm: all[stockForm]}, wanted))
 	o.allOnStock = true
 	assert.Equal(t, wanted, o.neededIn(stockForm, all, wanted))
 }
@@ -146,9 +120,9 @@ func TestPageSaysWhatRanAndWhatPassed(t *testing.T) {
 	for _, f := range allForms {
 		k, err := openKept(dir, f, "v1", "v1.34.4")
 		require.NoError(t, err)
-		require.NoError(t, k.add(e2esuite.Results{three: failed("no such volume")}))
+		require.NoError(t, k.Add(e2esuite.Results{three: failed("no such volume")}))
 		if f != stockForm {
-			require.NoError(t, k.add(e2esuite.Results{one: passed(), two: passed()}))
+			require.NoError(t, k.Add(e2esuite.Results{one: passed(), two: passed()}))
 		}
 		all[f] = k
 	}

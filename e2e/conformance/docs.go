@@ -44,7 +44,7 @@ func writeDocs(path string, all map[form]*kept, suite map[string]bool) error {
 	for _, f := range allForms {
 		if k := all[f]; k != nil {
 			forms = append(forms, k)
-			columns = append(columns, column{string(f), k.Version, k.of(names).Took().String()})
+			columns = append(columns, column{string(f), k.Version, k.Of(names).Took().String()})
 		}
 	}
 	return writeTemplate(path, page, map[string]any{
@@ -58,7 +58,7 @@ func rollsOf(k *kept) string {
 	if k == nil || len(k.Rolls) == 0 {
 		return ""
 	}
-	return k.Rolls.String()
+	return rolls(k.Rolls).String()
 }
 
 func rows(names []string, forms []*kept) []row {
@@ -78,7 +78,7 @@ func rowOf(group string, names []string, forms []*kept, format string) row {
 	r := row{Group: group, Total: len(names)}
 	for _, k := range forms {
 		text := "not run"
-		if some := k.of(names); len(some) > 0 {
+		if some := k.Of(names); len(some) > 0 {
 			text = fmt.Sprintf(format, some.Count(), len(some))
 		}
 		r.Passed = append(r.Passed, text)
@@ -93,7 +93,7 @@ func openSpecs(names []string, forms []*kept) []open {
 		failure := ""
 		for _, k := range forms {
 			if result, ran := k.Results[name]; ran && !result.Passed() {
-				failed = append(failed, string(k.Form))
+				failed = append(failed, k.Form)
 				failure = result.Failure
 			}
 		}

@@ -144,7 +144,7 @@ func (o *options) runAll(ctx context.Context, env *framework.Environment, suite 
 		all[f] = k
 		missing := o.neededIn(f, all, wanted)
 		if !o.again {
-			missing = k.missing(missing)
+			missing = k.Missing(missing)
 		}
 		if len(missing) == 0 {
 			progress.Printf("%s %s: nothing is left to run", f, k.Version)
@@ -155,7 +155,7 @@ func (o *options) runAll(ctx context.Context, env *framework.Environment, suite 
 		}
 		run := func(ctx context.Context) error { return o.run(ctx, env, c, k, missing, suite) }
 		if f == rollingForm {
-			err = errors.Join(c.roller(k.Runs).during(ctx, k.Rolls, run), k.save())
+			err = errors.Join(c.roller(k.Runs).during(ctx, k.Rolls, run), k.Save())
 		} else {
 			err = run(ctx)
 		}
@@ -212,30 +212,30 @@ func (o *options) run(ctx context.Context, env *framework.Environment, c *cluste
 		procs int
 	}{{"parallel", parallel, o.procs}, {"serial", serial, 1}, {"again", nil, 1}} {
 		if part.name == "again" {
-			part.specs = k.missing(missing)
+			part.specs = k.Missing(missing)
 			left = len(part.specs)
 			ran = 0
 		}
 		if len(part.specs) == 0 {
 			continue
 		}
-		number, err := k.nextRun()
+		number, err := k.NextRun()
 		if err != nil {
 			return err
 		}
 		found, err := e2esuite.Run{
-			Name: fmt.Sprintf("%02d-%s", number, part.name), Dir: k.dir, Kubeconfig: c.Kubeconfig,
+			Name: fmt.Sprintf("%02d-%s", number, part.name), Dir: k.Dir, Kubeconfig: c.Kubeconfig,
 			Focus: e2esuite.Exactly(part.specs), Procs: part.procs, Attempts: 1, Timeout: o.timeout,
 			Ended: func(e e2esuite.Ended) {
 				ran++
 				progress.Printf("%s %d/%d %s %s", k.Form, ran, left, e.Outcome, e.Name)
-				k.ended(e, part.specs)
+				k.Ended(e, part.specs)
 			},
 		}.Do(ctx, env)
 		if err != nil {
-			return errors.Join(err, k.err)
+			return errors.Join(err, k.Err)
 		}
-		if err := k.add(found); err != nil {
+		if err := k.Add(found); err != nil {
 			return err
 		}
 	}
@@ -251,13 +251,13 @@ func (o *options) report(all map[form]*kept, suite map[string]bool, wanted []str
 		if err := k.certify(suite); err != nil {
 			return err
 		}
-		ran := k.of(wanted)
-		fmt.Printf("\n%s %s: %d of %d specs pass, %d have not run; logs are in %s\n", f, k.Version, ran.Count(), len(ran), len(wanted)-len(ran), k.dir)
+		ran := k.Of(wanted)
+		fmt.Printf("\n%s %s: %d of %d specs pass, %d have not run; logs are in %s\n", f, k.Version, ran.Count(), len(ran), len(wanted)-len(ran), k.Dir)
 		if f == rollingForm {
-			fmt.Printf("rolls meanwhile: %s\n", k.Rolls)
+			fmt.Printf("rolls meanwhile: %s\n", rolls(k.Rolls))
 		}
 		if f != stockForm && stock != nil {
-			differ += e2esuite.Compare(os.Stdout, string(f), stock.of(wanted), k.of(wanted))
+			differ += e2esuite.Compare(os.Stdout, string(f), stock.Of(wanted), k.Of(wanted))
 		}
 	}
 	if o.docs != "" {

@@ -11,7 +11,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
+	"strings"
 	"syscall"
 )
 
@@ -60,4 +62,14 @@ func (l *lines) Write(data []byte) (int, error) {
 		l.partial = rest
 		l.line(string(line))
 	}
+}
+
+// VersionOf returns the version that a program prints, such as v1.36.3.
+func VersionOf(ctx context.Context, path string) (string, error) {
+	output, err := exec.CommandContext(ctx, path, "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("ask %s for its version (make build suite-assets?): %w", path, err)
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(string(output)), "\n")
+	return first[strings.LastIndex(first, " ")+1:], nil
 }

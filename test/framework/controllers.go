@@ -27,6 +27,8 @@ type ControllersOptions struct {
 	// Stages are files with stages for kwok. They come in addition to the stages by which a pod runs at once, and disappears at once when
 	// it is deleted.
 	Stages []string
+	// Args are further flags of kube-controller-manager and kube-scheduler.
+	Args []string
 }
 
 // StartControllers starts the unmodified controllers of Kubernetes, with the rights of the bootstrap RBAC objects, and kwok in place of
@@ -82,7 +84,7 @@ func (c *Cluster) controllerCommands(dir string, options ControllersOptions) ([]
 	}
 	kwok := controllers.KwokArgs(c.Kubeconfig, 40*time.Second, append([]string{ourStages}, options.Stages...)...)
 	keys := controllers.Keys{CA: c.CAFile(), CAKey: filepath.Join(c.PKI, "ca.key"), ServiceAccounts: filepath.Join(c.PKI, "sa.key")}
-	both := []string{"--secure-port=0"}
+	both := append([]string{"--secure-port=0"}, options.Args...)
 	if options.Unlimited {
 		both = append(both, "--kube-api-qps=-1", "--kube-api-burst=1000")
 	}

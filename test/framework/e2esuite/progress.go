@@ -34,6 +34,11 @@ func (e Ended) Passed() bool {
 	return strings.HasSuffix(e.Outcome, " seconds]") && strings.Count(e.Outcome, "[") == 1
 }
 
+// Failed says whether the spec failed by itself: not because it, or the whole run, was out of time.
+func (e Ended) Failed() bool {
+	return strings.HasPrefix(e.Outcome, "[FAILED]") || strings.HasPrefix(e.Outcome, "[PANICKED!]")
+}
+
 // Took is how long the spec took, or 0 if ginkgo did not say.
 func (e Ended) Took() time.Duration {
 	seconds, _, _ := strings.Cut(e.Outcome[strings.LastIndexByte(e.Outcome, '[')+1:], " ")

@@ -24,6 +24,11 @@ type Result struct {
 // Passed says whether the spec passed, at whichever attempt.
 func (r Result) Passed() bool { return r.State == types.SpecStatePassed }
 
+// interrupted says whether the end of the run ended the spec.
+func (r Result) interrupted() bool {
+	return r.State == types.SpecStateInterrupted || strings.HasPrefix(r.Failure, "A suite timeout occurred")
+}
+
 // Results are results by the name of the spec.
 type Results map[string]Result
 

@@ -7,25 +7,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tripod-k8s/tripod/test/framework"
-	"github.com/tripod-k8s/tripod/test/framework/e2esuite"
 )
 
 // nodes are the nodes of each cluster.
 var nodes = []string{"node-1", "node-2"}
+
+// The clusters that are compared, and the programs with their versions.
+const (
+	stock  = "stock"
+	tripod = "tripod"
+)
+
+var programs = map[string]string{stock: "bin/test-assets/kube-apiserver", tripod: "bin/tripod"}
 
 // cluster is one of the two clusters that are compared.
 type cluster struct {
 	*framework.Cluster
 	env    *framework.Environment
 	failed bool
-	runs   int
 }
 
-// startCluster starts stock or Tripod, and controllers.
-func startCluster(ctx context.Context, name string) (_ *cluster, err error) {
-	env, err := framework.New("conformance-" + name)
+// startCluster starts stock or Tripod in a setting, and controllers.
+func startCluster(ctx context.Context, side string, s *setting, suite []string) (_ *cluster, err error) {
+	env, err := framework.New("conformance-" + side + "-" + s.name)
 	if err != nil {
 		return nil, err
 	}
@@ -35,22 +42,24 @@ func startCluster(ctx context.Context, name string) (_ *cluster, err error) {
 			err = errors.Join(err, c.close())
 		}
 	}()
-	fmt.Println(name, "starts")
-	switch name {
+	gates := s.gateFlags(suite)
+	args := slices.Concat(gates, s.apiFlags())
+	fmt.Println(side, "starts", args)
+	switch side {
 	case stock:
-		server, err := env.StartStock(ctx, framework.StockOptions{})
+		server, err := env.StartStock(ctx, framework.StockOptions{Args: args})
 		if err != nil {
 			return nil, err
 		}
 		c.Cluster = server.Cluster
 	case tripod:
-		services, err := env.StartTripod(ctx, framework.TripodOptions{})
+		services, err := env.StartTripod(ctx, framework.TripodOptions{Args: args})
 		if err != nil {
 			return nil, err
 		}
 		c.Cluster = services.Cluster
 	}
-	if err := env.StartControllers(ctx, c.Cluster, framework.ControllersOptions{Nodes: nodes}); err != nil {
+	if err := env.StartControllers(ctx, c.Cluster, framework.ControllersOptions{Nodes: nodes, Args: gates}); err != nil {
 		return nil, err
 	}
 	c.failed = false
@@ -59,15 +68,3 @@ func startCluster(ctx context.Context, name string) (_ *cluster, err error) {
 
 // close stops the cluster. It keeps the logs if a spec failed.
 func (c *cluster) close() error { return c.env.Close(c.failed) }
-
-// run runs specs. The results do not include skipped specs.
-func (c *cluster) run(ctx context.Context, r e2esuite.Run) (e2esuite.Results, error) {
-	c.runs++
-	title := c.Name + " " + r.Name
-	r.Name = fmt.Sprintf("%s-%d", r.Name, c.runs)
-	r.Dir, r.Kubeconfig, r.Nodes = c.env.Dir, c.Kubeconfig, len(nodes)
-	r.Ended = func(e e2esuite.Ended) { fmt.Printf("%s %3d %s %s\n", title, e.Number, e.Outcome, e.Name) }
-	found, err := r.Do(ctx, c.env)
-	c.failed = c.failed || err != nil && ctx.Err() == nil || found.Count() < len(found)
-	return found, err
-}

@@ -5,25 +5,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
 
 	"github.com/tripod-k8s/tripod/test/framework/e2esuite"
-	"github.com/tripod-k8s/tripod/test/framework/stockcache"
-)
-
-// The clusters that are compared.
-const (
-	stock  = "stock"
-	tripod = "tripod"
-)
-
-const (
-	cacheDir    = "bin/conformance"
-	stockBinary = "bin/test-assets/kube-apiserver"
 )
 
 // compareClusters runs the specs of the list on Tripod, and on stock if its results are unknown.
@@ -32,81 +20,97 @@ func compareClusters(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	wanted := map[string][]string{}
-	for _, group := range o.groups {
-		if specs := selected(list, group, o.focus); len(specs) > 0 {
-			wanted[group] = specs
+	suite, err := suiteSpecs(ctx)
+	if err != nil {
+		return err
+	}
+	for _, spec := range list {
+		if !slices.Contains(suite, spec) {
+			return fmt.Errorf("the suite has no %q; is the list of this version? (make conformance-refresh)", spec)
 		}
 	}
+	wanted := o.choose(list)
 	if len(wanted) == 0 {
 		return fmt.Errorf("%s has no such specs", o.list)
 	}
-	known, err := stockcache.Open(ctx, cacheDir, stockBinary)
+	wanted, refused := withoutRefused(wanted)
+	again := (*e2esuite.Kept).Missing
+	onStock, err := runner{attempts: 2, again: again}.results(ctx, o, stock, suite, wanted)
 	if err != nil {
 		return err
 	}
-	onStock, err := stockResults(ctx, o, known, wanted)
+	if o.again {
+		again = all
+	}
+	onTripod, err := runner{attempts: 2, again: again}.results(ctx, o, tripod, suite, wanted)
 	if err != nil {
 		return err
 	}
-	onTripod, err := resultsOf(ctx, o, tripod, wanted, func(string, e2esuite.Results) error { return nil })
-	if err != nil {
+	if err := confirm(ctx, o, suite, onStock, onTripod); err != nil {
 		return err
 	}
-	if differ := e2esuite.Compare(os.Stdout, "Tripod", onStock, onTripod); differ > 0 {
+	differ := e2esuite.Compare(os.Stdout, "Tripod", onStock, onTripod)
+	printCounts(os.Stdout, o.choose(suite), onStock, onTripod)
+	for _, spec := range refused {
+		fmt.Printf("Tripod refuses the setting of %s: %s\n", spec, settingOf(spec).refused)
+	}
+	if differ > 0 {
 		return errDiffers
 	}
 	return nil
 }
 
-// stockResults returns the results of stock. It runs the specs whose results are unknown.
-func stockResults(ctx context.Context, o *options, known *stockcache.Cache, wanted map[string][]string) (e2esuite.Results, error) {
-	all, unknown := e2esuite.Results{}, map[string][]string{}
-	for group, specs := range wanted {
-		var found e2esuite.Results
-		isKnown, err := known.Get(specs, &found)
-		if err != nil {
-			return nil, err
-		}
-		if !isKnown {
-			unknown[group] = specs
-		}
-		maps.Copy(all, found)
-	}
-	found, err := resultsOf(ctx, o, stock, unknown, func(group string, found e2esuite.Results) error {
-		return known.Put(unknown[group], found)
-	})
-	maps.Copy(all, found)
-	return all, err
-}
+// confirmations is how often a spec that fails on Tripod has to pass again on stock.
+const confirmations = 3
 
-// resultsOf runs the specs, a group at a time, and calls done with the results of each.
-func resultsOf(
-	ctx context.Context, o *options, name string, wanted map[string][]string, done func(string, e2esuite.Results) error,
-) (_ e2esuite.Results, err error) {
-	if len(wanted) == 0 {
-		return e2esuite.Results{}, nil
-	}
-	c, err := startCluster(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, c.close()) }()
-	all := e2esuite.Results{}
-	for _, group := range slices.Sorted(maps.Keys(wanted)) {
-		found, err := c.run(ctx, e2esuite.Run{Name: group, Focus: e2esuite.Exactly(wanted[group]), Procs: o.procs, Attempts: 2, Timeout: o.timeout})
-		if err != nil {
-			return nil, err
-		}
-		for _, spec := range wanted[group] {
-			if _, ran := found[spec]; !ran {
-				return nil, fmt.Errorf("%s did not run %q; is the list of this version? (make conformance-refresh)", name, spec)
+// confirm runs on stock once more what passes only there, and corrects onStock. A spec that fails then needs luck, and tells nothing about Tripod.
+func confirm(ctx context.Context, o *options, suite []string, onStock, onTripod e2esuite.Results) error {
+	for range confirmations {
+		var suspects []string
+		for _, spec := range slices.Sorted(maps.Keys(onStock)) {
+			if onStock[spec].Passed() && !onTripod[spec].Passed() {
+				suspects = append(suspects, spec)
 			}
 		}
-		if err := done(group, found); err != nil {
-			return nil, err
+		found, err := runner{attempts: 1, again: all}.results(ctx, o, stock, suite, suspects)
+		if err != nil {
+			return err
 		}
-		maps.Copy(all, found)
+		maps.Copy(onStock, found)
 	}
-	return all, nil
+	return nil
+}
+
+// all says that all specs have to run.
+func all(_ *e2esuite.Kept, specs []string) []string { return specs }
+
+// withoutRefused divides specs into those that Tripod can run and those whose setting it refuses.
+func withoutRefused(specs []string) (runs, refused []string) {
+	for _, spec := range specs {
+		if settingOf(spec).refused == "" {
+			runs = append(runs, spec)
+		} else {
+			refused = append(refused, spec)
+		}
+	}
+	return runs, refused
+}
+
+// printCounts prints a table of how many specs the suite has, and how many pass.
+func printCounts(output io.Writer, suite []string, onStock, onTripod e2esuite.Results) {
+	total, passed := map[string]int{}, map[string]map[string]int{stock: {}, tripod: {}}
+	for _, spec := range suite {
+		total[e2esuite.GroupOf(spec)]++
+	}
+	for side, found := range map[string]e2esuite.Results{stock: onStock, tripod: onTripod} {
+		for spec, result := range found {
+			if result.Passed() {
+				passed[side][e2esuite.GroupOf(spec)]++
+			}
+		}
+	}
+	fmt.Fprintln(output, "\n| group | specs of the suite | stock passes | Tripod passes |\n|---|---:|---:|---:|")
+	for _, group := range slices.Sorted(maps.Keys(total)) {
+		fmt.Fprintf(output, "| %s | %d | %d | %d |\n", group, total[group], passed[stock][group], passed[tripod][group])
+	}
 }

@@ -6,14 +6,11 @@ package main
 import (
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/tripod-k8s/tripod/test/framework/e2esuite"
 )
 
-const listHeader = `# The conformance specs that pass on a stock kube-apiserver where no container really runs.
+const listHeader = `# The specs of Kubernetes' suite that pass on a stock kube-apiserver where no container really runs.
 # Generated: make conformance-refresh
 `
 
@@ -39,17 +36,6 @@ func writeList(path string, specs []string) error {
 		return fmt.Errorf("write the list of specs: %w", err)
 	}
 	return nil
-}
-
-// selected returns the specs of a group that match focus.
-func selected(specs []string, group string, focus *regexp.Regexp) []string {
-	var result []string
-	for _, spec := range specs {
-		if e2esuite.GroupOf(spec) == group && focus.MatchString(spec) {
-			result = append(result, spec)
-		}
-	}
-	return result
 }
 
 // replaced returns the list in which the specs of a run are replaced by those that passed.

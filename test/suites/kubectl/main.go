@@ -19,7 +19,7 @@ import (
 	"regexp"
 
 	"github.com/tripod-k8s/tripod/test/framework"
-	"github.com/tripod-k8s/tripod/test/framework/stockcache"
+	"github.com/tripod-k8s/tripod/test/framework/kept"
 )
 
 const (
@@ -59,19 +59,24 @@ func kubectlsuite(ctx context.Context, args []string) error {
 
 // stockResults returns the results of stock, from an earlier run if there was one.
 func stockResults(ctx context.Context, only string) (results, error) {
-	known, err := stockcache.Open(ctx, cacheDir, filepath.Join(assetsDir, apiServer))
+	version, err := framework.VersionOf(ctx, filepath.Join(assetsDir, apiServer))
 	if err != nil {
 		return nil, err
 	}
-	var found results
-	if isKnown, err := known.Get([]string{only}, &found); err != nil || isKnown {
-		return found, err
+	known, err := kept.Open[results](cacheDir, stockSide, version, "")
+	if err != nil {
+		return nil, err
 	}
-	if found, err = runSuite(ctx, stockSide, only); err != nil {
+	if found, isKnown := known.Results[only]; isKnown {
+		return found, nil
+	}
+	found, err := runSuite(ctx, stockSide, only)
+	if err != nil {
 		return nil, err
 	}
 	if !found[between].Passed {
 		return nil, fmt.Errorf("the scripts did not come to their end on stock:\n%s", indent(found[between].Output))
 	}
-	return found, known.Put([]string{only}, found)
+	known.Results[only] = found
+	return found, known.Save()
 }
