@@ -23,6 +23,13 @@
 //   - store/search.go makes SQL of them.
 //   - server/list.go writes the answer: the objects as they are, a table (tables), or metadata.
 //
+// # The way of a change to a watch
+//
+//   - store/history.go records it in the transaction that writes the object.
+//   - feed reads what is new, once for all watches.
+//   - query/match.go decides whether a watch asks for the object.
+//   - server/watch.go serves the watch.
+//
 // # What to read first
 //
 // Read store/doc.go, and then server/handler.go.

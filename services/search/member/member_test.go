@@ -53,7 +53,7 @@ func TestAMemberIsCopiedAndFollowed(t *testing.T) {
 			found, err := s.Get(t.Context(), "east", configMaps, "default", "a")
 			require.NoError(t, err)
 			assert.JSONEq(t, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default", "uid": "uid-a", "resourceVersion": "1",
-				"creationTimestamp": "2026-01-01T00:00:00Z", "labels": {"app": "a"}, "annotations": {"a": "b", "shadow.clusterpedia.io/cluster-name": "east"},
+				"creationTimestamp": "2026-01-01T00:00:00Z", "labels": {"app": "a"}, "annotations": {"a": "b", "shadow.clusterpedia.io/cluster-name": "east", "shadow.clusterpedia.io/resource-version": "1"},
 				"ownerReferences": [{"uid": "u1"}, {"uid": "u2"}]}, "data": {"x": "<y>"}}`, string(found.JSON))
 		})
 	}

@@ -37,8 +37,8 @@ func readMetadata(object []byte) (m metadata, err error) {
 	return m, err
 }
 
-// newObject returns an object of a cluster as the store keeps it: with its kind, which items of lists do not have, and the name of the cluster, but
-// without what only says who wrote which fields.
+// newObject returns an object of a cluster as the store keeps it: with its kind, which items of lists do not have, and with the name of the cluster and
+// the resourceVersion there, but without what only says who wrote which fields.
 func newObject(cluster string, kind store.Kind, text []byte) (store.Object, error) {
 	m, err := readMetadata(text)
 	if err != nil {
@@ -54,11 +54,11 @@ func newObject(cluster string, kind store.Kind, text []byte) (store.Object, erro
 	for _, owner := range m.OwnerReferences {
 		o.Owners = append(o.Owners, owner.UID)
 	}
-	o.JSON, err = rewrite(cluster, kind, text, m.Annotations)
+	o.JSON, err = rewrite(cluster, kind, text, &m)
 	return o, err
 }
 
-func rewrite(cluster string, kind store.Kind, text []byte, annotations map[string]string) ([]byte, error) {
+func rewrite(cluster string, kind store.Kind, text []byte, m *metadata) ([]byte, error) {
 	var fields, inner map[string]json.RawMessage
 	if err := json.Unmarshal(text, &fields); err != nil {
 		return nil, err
@@ -66,11 +66,13 @@ func rewrite(cluster string, kind store.Kind, text []byte, annotations map[strin
 	if err := json.Unmarshal(fields["metadata"], &inner); err != nil {
 		return nil, err
 	}
+	annotations := m.Annotations
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
 	delete(annotations, lastApplied)
 	annotations[store.ClusterAnnotation] = cluster
+	annotations[store.ResourceVersionAnnotation] = m.ResourceVersion // the store sets its own
 	delete(inner, "managedFields")
 	apiVersion, name := kind.GroupVersionKind().ToAPIVersionAndKind()
 	for _, set := range []struct {

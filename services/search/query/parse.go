@@ -67,7 +67,7 @@ var parameters = []parameter{
 }
 
 // ignored are parameters of Kubernetes that change nothing of a list.
-var ignored = sets.New("labelSelector", "pretty", "timeoutSeconds", "timeout", "allowWatchBookmarks", "includeObject")
+var ignored = sets.New("labelSelector", "pretty", "timeoutSeconds", "timeout", "allowWatchBookmarks", "includeObject", "watch", "sendInitialEvents")
 
 // refused are parameters that Clusterpedia has, and the reason why they are refused.
 var refused = map[string]string{

@@ -84,7 +84,6 @@ func TestLabelsOfObjectsAreKept(t *testing.T) {
 func TestParametersThatCannotBeMeant(t *testing.T) {
 	for query, want := range map[string]string{
 		"colour=red":                         "parameter colour is unknown: parameters are",
-		"watch=1":                            "parameter watch is unknown",
 		"whereSQL=1%3D1":                     "SQL in requests is not accepted",
 		"orderby=name%3Bdrop":                `"name;drop" is no column: columns are cluster, namespace`,
 		"orderby=name+down":                  "is no column",

@@ -20,7 +20,7 @@ import (
 )
 
 // verbs are what can be done with objects of clusters.
-var verbs = []string{"get", "list"}
+var verbs = []string{"get", "list", "watch"}
 
 // discover answers a request for a discovery document of the clusters.
 func (h *Handler) discover(w http.ResponseWriter, req *http.Request, n *Nested) error {

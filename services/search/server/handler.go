@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/services/search/feed"
 	"github.com/tripod-k8s/tripod/services/search/query"
 	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/store"
@@ -26,17 +27,18 @@ import (
 type Handler struct {
 	store  *store.Store
 	rights *rights.Rights
+	feed   *feed.Feed
 	next   http.Handler
 }
 
 // NewHandler returns a handler that searches a store by the rights of readers. next answers requests that are not nested.
 func NewHandler(s *store.Store, of *rights.Rights, next http.Handler) *Handler {
-	return &Handler{s, of, next}
+	return &Handler{s, of, feed.New(s), next}
 }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	n := nestedIn(req.Method, req.URL.Path, req.URL.Query().Has("watch"))
+	n := nestedIn(req.Method, req.URL.Path, isWatch(req.URL.Query()))
 	if n == nil {
 		h.next.ServeHTTP(w, withHeader(withQuery(req), w.Header()))
 		return
@@ -75,7 +77,7 @@ func (h *Handler) answer(w http.ResponseWriter, req *http.Request, n *Nested) er
 	case "list":
 		return h.list(w, req, n)
 	case "watch":
-		return apierrors.NewMethodNotSupported(n.Resource().GroupResource(), "watch")
+		return h.watch(w, req, n)
 	}
 	return apierrors.NewMethodNotSupported(n.Resource().GroupResource(), n.Info.Verb)
 }
@@ -139,19 +141,9 @@ func (h *Handler) list(w http.ResponseWriter, req *http.Request, n *Nested) erro
 	if err != nil {
 		return err
 	}
-	q, err := query.Parse(req.URL.Query())
-	if err != nil {
-		return apierrors.NewBadRequest(err.Error())
-	}
-	kind, err := h.kind(req, n)
+	q, kind, err := h.question(req, n)
 	if err != nil {
 		return err
-	}
-	if n.Info.Namespace != "" {
-		q.Namespaces = query.Choice{In: []string{n.Info.Namespace}}
-	}
-	if n.Cluster != "" {
-		q.Clusters = query.Choice{In: []string{n.Cluster}}
 	}
 	a, err := h.search(req, []schema.GroupVersionResource{n.Resource()}, q)
 	if err != nil {
@@ -162,6 +154,29 @@ func (h *Handler) list(w http.ResponseWriter, req *http.Request, n *Nested) erro
 		as = metadataOnly
 	}
 	return as.write(w, req, a)
+}
+
+// question reads what a list or a watch asks for.
+func (h *Handler) question(req *http.Request, n *Nested) (*query.Query, store.Kind, error) {
+	values := req.URL.Query()
+	q, err := query.Parse(values)
+	if err != nil {
+		return nil, store.Kind{}, apierrors.NewBadRequest(err.Error())
+	}
+	kind, err := h.kind(req, n)
+	if err != nil {
+		return nil, kind, err
+	}
+	if n.Info.Namespace != "" {
+		q.Namespaces = query.Choice{In: []string{n.Info.Namespace}}
+	}
+	if n.Cluster != "" {
+		q.Clusters = query.Choice{In: []string{n.Cluster}}
+	}
+	if values.Get("resourceVersion") == "0" && values.Has("limit") && !q.WithContinue && q.Offset == 0 {
+		q.Limit = 0 // kube-apiserver returns everything then, and informers of earlier releases rely on it
+	}
+	return q, kind, nil
 }
 
 // search collects the objects of a query.
@@ -180,7 +195,7 @@ func (h *Handler) search(req *http.Request, patterns []schema.GroupVersionResour
 		return a, asStatus(err)
 	}
 	if q.ResourceVersion > page.Revision {
-		return a, apierrors.NewTimeoutError(fmt.Sprintf("resourceVersion %d is in the future: it is %d now", q.ResourceVersion, page.Revision), 1)
+		return a, tooLarge(q.ResourceVersion, page.Revision)
 	}
 	if q.InjectEvents {
 		if err := h.injectEvents(req.Context(), a.objects); err != nil {

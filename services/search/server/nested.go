@@ -56,6 +56,11 @@ func nestedIn(method, path string, watch bool) *Nested {
 	return n
 }
 
+// isWatch reads the parameter watch, as RequestInfoFactory does.
+func isWatch(values url.Values) bool {
+	return values.Has("watch") && values.Get("watch") != "false" && values.Get("watch") != "0"
+}
+
 // Resource returns the resource that the request is for.
 func (n *Nested) Resource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: n.Info.APIGroup, Version: n.Info.APIVersion, Resource: n.Info.Resource}
@@ -64,8 +69,7 @@ func (n *Nested) Resource() schema.GroupVersionResource {
 // RequestInfo returns what a request is: the nested one if there is one. See apiservice.Requests.
 func RequestInfo(req *http.Request, info *request.RequestInfo) *request.RequestInfo {
 	values := req.URL.Query()
-	watch := values.Has("watch") && values.Get("watch") != "false" && values.Get("watch") != "0"
-	n := nestedIn(req.Method, info.Path, watch)
+	n := nestedIn(req.Method, info.Path, isWatch(values))
 	if n == nil {
 		return info
 	}

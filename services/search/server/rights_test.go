@@ -264,3 +264,29 @@ func TestEventsOfAnObjectNeedARightOfTheirOwn(t *testing.T) {
 		assert.Equal(t, want, has, user)
 	}
 }
+
+func TestAWatchShowsWhatTheReaderMaySeeAndEndsWhenThatChanges(t *testing.T) {
+	c := newCluster(t)
+	c.allow(t, "one", "default", rule("watch", "pods", "web-2"))
+	c.allow(t, "other", "default", rule("watch", "pods"))
+	c.allow(t, "lister", "", rule("list", "*"))
+	const path = "resources/api/v1/pods?watch=true&timeoutSeconds="
+	answer, _ := c.as(t, "lister", path+"1")
+	assert.Equal(t, http.StatusForbidden, answer.Code)
+	answer, _ = c.as(t, "one", path+"1")
+	require.Equal(t, http.StatusOK, answer.Code)
+	assert.Equal(t, 1, strings.Count(answer.Body.String(), "ADDED"), answer.Body)
+	assert.Contains(t, answer.Body.String(), `"web-2"`)
+
+	ended := make(chan string)
+	for _, name := range []string{"one", "other"} {
+		go func() {
+			answer, _ := c.as(t, name, path+"60&resourceVersion=1")
+			ended <- answer.Body.String()
+		}()
+	}
+	c.bind(t, "one", "default", true)
+	assert.Contains(t, <-ended, `"reason":"Expired"`, "the watch of who may see nothing any more")
+	c.allow(t, "other", "", rule("watch", "pods"))
+	assert.Contains(t, <-ended, `"reason":"Expired"`, "the watch of who may see more")
+}

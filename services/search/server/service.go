@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -54,6 +55,8 @@ type search struct {
 	members                members.Options
 	// eventsTTL is how long events of objects are kept.
 	eventsTTL time.Duration
+	// historyTTL is how long changes are kept.
+	historyTTL time.Duration
 
 	// store and rights are there before the first request.
 	store  *store.Store
@@ -64,7 +67,9 @@ type search struct {
 
 // Service returns the service.
 func Service() apiservice.Service {
-	s := &search{roles: []string{roleServe, roleSync}, members: members.Options{Hub: "hub", HubRights: true}, eventsTTL: 24 * time.Hour}
+	s := &search{
+		roles: []string{roleServe, roleSync}, members: members.Options{Hub: "hub", HubRights: true}, eventsTTL: 24 * time.Hour, historyTTL: 10 * time.Minute,
+	}
 	return apiservice.Service{
 		Name:        Name,
 		Description: "tripod-search serves the objects of many clusters, which it copies into a database, behind Tripod's aggregator.",
@@ -85,7 +90,8 @@ func Service() apiservice.Service {
 				return NewAuthorizer(next, func() *rights.Rights { return s.rights })
 			},
 			Handler: func(_ *apiservice.Environment, next http.Handler) http.Handler {
-				return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { NewHandler(s.store, s.rights, next).ServeHTTP(w, req) })
+				handler := sync.OnceValue(func() *Handler { return NewHandler(s.store, s.rights, next) })
+				return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { handler().ServeHTTP(w, req) })
 			},
 		},
 		ReadyChecks: []apiservice.ReadyCheck{{Name: "database", Check: s.checkDatabase}},
@@ -104,6 +110,8 @@ func (s *search) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&s.members.HubRights, "hub-rights", s.members.HubRights,
 		"Show readers what they may read in the hub cluster itself by its RBAC. Turn it off if another authorizer denies what RBAC allows.")
 	fs.DurationVar(&s.eventsTTL, "events-ttl", s.eventsTTL, "How long events about objects are kept that PediaClusters name in eventsInvolvedResources.")
+	fs.DurationVar(&s.historyTTL, "history-ttl", s.historyTTL,
+		"How long changes of objects are kept. A watch can go on where it was, and a search can ask for an earlier state, as far as these go.")
 	fs.StringVar(&s.members.SecretNamespace, "secret-namespace", s.members.SecretNamespace,
 		"Namespace of the Secrets that PediaClusters may name in authenticationFrom. Bind the user system:tripod:search a role there. Empty reads no Secrets.")
 }
@@ -112,6 +120,9 @@ func (s *search) addFlags(fs *pflag.FlagSet) {
 func (s *search) newCollections(*apiservice.Environment) (registryrest.Storage, error) {
 	if err := checkRoles(s.roles); err != nil {
 		return nil, err
+	}
+	if s.historyTTL < time.Minute {
+		return nil, fmt.Errorf("--history-ttl must be at least 1m: watches are told each minute how far they are")
 	}
 	at, err := location(s.database, s.databaseFile)
 	if err != nil {
@@ -204,6 +215,7 @@ func (s *search) start(ctx context.Context, e *apiservice.Environment) error {
 		group.StartWithContext(ctx, s.rights.Run)
 		group.StartWithContext(ctx, s.analyze)
 		group.StartWithContext(ctx, s.forgetEvents)
+		group.StartWithContext(ctx, func(ctx context.Context) { s.prune(ctx, share) })
 		define(ctx, client)
 		group.StartWithContext(ctx, policies.New(client, questions).Run)
 		members.New(client, s.members, s.store, share, checks).Run(ctx)
@@ -233,6 +245,21 @@ func (s *search) forgetEvents(ctx context.Context) {
 			klog.ErrorS(err, "Cannot remove old events")
 		}
 	}, 10*time.Minute, 0.5, true)
+}
+
+// pruneInterval is the time between two looks at the end of the history.
+const pruneInterval = 5 * time.Second
+
+// prune removes old changes. One of the replicas does it.
+func (s *search) prune(ctx context.Context, share *shards.Shards) {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		for more := share.Mine("history"); more && ctx.Err() == nil; {
+			var err error
+			if more, err = s.store.Prune(ctx, time.Now().Add(-s.historyTTL)); err != nil && ctx.Err() == nil {
+				klog.ErrorS(err, "Cannot remove old changes")
+			}
+		}
+	}, pruneInterval)
 }
 
 // define creates the definitions of PediaClusters. It returns when they are there, or the context ends.

@@ -22,7 +22,7 @@ func (b *search) field(s *statement, f query.Field) {
 	if negative {
 		s.add("NOT ")
 	}
-	if slices.ContainsFunc(f.Path, everyElement) {
+	if f.Every() {
 		b.elements(s, f, exists)
 		return
 	}

@@ -222,6 +222,15 @@ func (s *Store) reading(ctx context.Context, do func(*transaction) error) error 
 	return do(t)
 }
 
+// KindIDs returns the kinds that patterns describe and that a cluster has, for Transitions. An ID never stands for another kind.
+func (s *Store) KindIDs(ctx context.Context, patterns []schema.GroupVersionResource) (ids []int64, err error) {
+	err = s.reading(ctx, func(t *transaction) error {
+		ids, err = t.kindIDs(ctx, patterns)
+		return err
+	})
+	return ids, err
+}
+
 // kindIDs returns the kinds that patterns describe and that a cluster has.
 func (t *transaction) kindIDs(ctx context.Context, patterns []schema.GroupVersionResource) (ids []int64, err error) {
 	find := t.sql("SELECT k.id FROM kinds k WHERE EXISTS (SELECT 1 FROM streams s WHERE s.kind_id = k.id)")

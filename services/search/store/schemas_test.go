@@ -72,15 +72,30 @@ func TestADatabaseOfAnEarlierSchemaIsUpgradedWithItsData(t *testing.T) {
 		require.NoError(t, err)
 		require.Greater(t, len(migrations), 1)
 		require.NoError(t, old.migrateTo(ctx, migrations[:1]))
-		stream := openStream(t, old, "one", pods)
-		require.NoError(t, old.Write(ctx, stream, Batch{Changes: []Change{{Object: object("a", "x", "1")}}, ResourceVersion: "1"}))
+		openStream(t, old, "one", pods)
+		labels, value := "", ""
+		if old.dialect == postgres {
+			labels, value = ", labels", ", '{}'"
+		}
+		for _, text := range []string{
+			"UPDATE revisions SET last = 1", "UPDATE streams SET resource_version = '1', listed = true",
+			"INSERT INTO objects (id, kind_id, cluster_id, namespace, name, uid, resource_version, created_at, revision, listing, object" + labels + ")" +
+				" SELECT 1, kind_id, cluster_id, 'a', 'x', 'u', '1', 0, 1, 0, '{\"metadata\": {\"namespace\": \"a\", \"name\": \"x\"}}'" + value + " FROM streams",
+		} {
+			_, err := old.write.Exec(text)
+			require.NoError(t, err)
+		}
 
 		upgraded := opened(t, url)
 		found, page := names(t, upgraded, query.Query{}, pods)
 		assert.Equal(t, []string{"one/a/x"}, found)
 		assert.EqualValues(t, 1, page.Revision)
 		require.NoError(t, upgraded.PutSchema(ctx, "one", "api/v1", "a", []byte("{}")))
-		require.NoError(t, old.Write(ctx, stream, Batch{Changes: []Change{{Object: object("a", "y", "2")}}, ResourceVersion: "2"}), "a replica of the former release goes on")
+		_, err = upgraded.Transitions(ctx, 0, kindIDsOf(t, upgraded, pods))
+		assert.ErrorIs(t, err, ErrPruned, "there is no history of what was before")
+		stream := openStream(t, upgraded, "one", pods)
+		assert.Empty(t, stream.ResourceVersion, "the next writer lists, so that all objects get their new resourceVersions")
+		require.NoError(t, old.Write(ctx, stream, Batch{Changes: []Change{{Object: object("a", "y", "2")}}, ResourceVersion: "2"}))
 		assert.ErrorContains(t, old.migrateTo(ctx, migrations[:1]), fmt.Sprintf("the database has schema %d, and this program knows schemas up to 1", len(migrations)))
 	})
 }

@@ -44,6 +44,9 @@ func (s *Store) Ping(ctx context.Context) error { return s.read.PingContext(ctx)
 // ClusterAnnotation tells clients of which cluster an object is. Clusterpedia has given it this name.
 const ClusterAnnotation = "shadow.clusterpedia.io/cluster-name"
 
+// ResourceVersionAnnotation has the resourceVersion that an object has in its cluster.
+const ResourceVersionAnnotation = "shadow.clusterpedia.io/resource-version"
+
 // Kind is a resource in one version, as a member serves it.
 type Kind struct {
 	schema.GroupVersionResource

@@ -20,6 +20,7 @@ var ErrFenced = errors.New("another replica has taken over the stream")
 // Stream is a resource of a cluster, as one writer fills it.
 type Stream struct {
 	id, clusterID, kindID int64
+	cluster               string
 	epoch                 int64
 	// events is set for the stream InvolvedEvents.
 	events bool
@@ -41,7 +42,7 @@ func (s *Store) OpenStream(ctx context.Context, cluster string, kind Kind) (*Str
 	if err != nil {
 		return nil, err
 	}
-	stream := &Stream{events: kind.GroupVersionResource == InvolvedEvents.GroupVersionResource, rights: kind.Group == rbacv1.GroupName}
+	stream := &Stream{cluster: cluster, events: kind.GroupVersionResource == InvolvedEvents.GroupVersionResource, rights: kind.Group == rbacv1.GroupName}
 	err = s.within(ctx, func(t *transaction) error {
 		var err error
 		if stream.rights {
@@ -129,25 +130,20 @@ func (s *Store) CloseStream(ctx context.Context, stream *Stream) error {
 		if err := t.changeRightsOf(ctx, stream); err != nil {
 			return err
 		}
-		return t.removeStream(ctx, stream.id, stream.clusterID, stream.kindID)
+		return t.removeStream(ctx, stream)
 	})
 }
 
-func (t *transaction) removeStream(ctx context.Context, id, clusterID, kindID int64) error {
-	in := func(text string) *statement {
-		return t.sql(text+" WHERE object_id IN (SELECT id FROM objects WHERE cluster_id = ? AND kind_id = ?)", clusterID, kindID)
+func (t *transaction) removeStream(ctx context.Context, stream *Stream) error {
+	if err := t.removeObjects(ctx, stream, ""); err != nil {
+		return err
 	}
-	statements := []*statement{in("DELETE FROM owners")}
-	if t.dialect != postgres {
-		statements = append(statements, in("DELETE FROM labels"))
-	}
-	statements = append(statements,
-		t.sql("DELETE FROM events WHERE cluster_id = ? AND EXISTS (SELECT 1 FROM kinds k WHERE k.id = ? AND k.resource = ?)", clusterID, kindID, InvolvedEvents.Resource),
-		t.sql("DELETE FROM objects WHERE cluster_id = ? AND kind_id = ?", clusterID, kindID),
-		t.sql("DELETE FROM stream_states WHERE stream_id = ?", id),
-		t.sql("DELETE FROM stream_rights WHERE stream_id = ?", id),
-		t.sql("DELETE FROM streams WHERE id = ?", id))
-	return t.all(ctx, statements...)
+	return t.all(ctx,
+		t.sql("DELETE FROM events WHERE cluster_id = ? AND EXISTS (SELECT 1 FROM kinds k WHERE k.id = ? AND k.resource = ?)",
+			stream.clusterID, stream.kindID, InvolvedEvents.Resource),
+		t.sql("DELETE FROM stream_states WHERE stream_id = ?", stream.id),
+		t.sql("DELETE FROM stream_rights WHERE stream_id = ?", stream.id),
+		t.sql("DELETE FROM streams WHERE id = ?", stream.id))
 }
 
 // RemoveCluster removes a cluster and all that is known of it. Writers of its streams are refused from now on.
@@ -159,17 +155,16 @@ func (s *Store) RemoveCluster(ctx context.Context, name string) error {
 		if err := t.changeRights(ctx); err != nil {
 			return err
 		}
-		type row struct{ id, cluster, kind int64 }
-		var streams []row
+		var streams []*Stream
 		err := t.each(ctx, t.sql("SELECT s.id, s.cluster_id, s.kind_id FROM streams s JOIN clusters c ON c.id = s.cluster_id WHERE c.name = ?", name),
 			func(scan func(...any) error) error {
-				var r row
-				defer func() { streams = append(streams, r) }()
-				return scan(&r.id, &r.cluster, &r.kind)
+				stream := &Stream{cluster: name}
+				streams = append(streams, stream)
+				return scan(&stream.id, &stream.clusterID, &stream.kindID)
 			})
-		for _, r := range streams {
+		for _, stream := range streams {
 			if err == nil {
-				err = t.removeStream(ctx, r.id, r.cluster, r.kind)
+				err = t.removeStream(ctx, stream)
 			}
 		}
 		if err != nil {

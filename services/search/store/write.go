@@ -145,18 +145,7 @@ func (s *Store) Sweep(ctx context.Context, stream *Stream, listing int64, resour
 		if err := t.hold(ctx, stream, heard); err != nil {
 			return err
 		}
-		var gone []int64
-		err := t.each(ctx, t.sql("SELECT id FROM objects WHERE kind_id = ? AND cluster_id = ? AND listing <> ?", stream.kindID, stream.clusterID, listing),
-			func(scan func(...any) error) error {
-				var id int64
-				err := scan(&id)
-				gone = append(gone, id)
-				return err
-			})
-		if err != nil {
-			return err
-		}
-		if err := t.deleteObjects(ctx, gone); err != nil {
+		if err := t.removeObjects(ctx, stream, " AND listing <> ?", listing); err != nil {
 			return err
 		}
 		if _, err := t.exec(ctx, t.sql("UPDATE streams SET listed = ? WHERE id = ?", true, stream.id)); err != nil {
@@ -177,7 +166,7 @@ type writer struct {
 
 // stored is an object that the database has.
 type stored struct {
-	id                   int64
+	id, revision         int64
 	uid, resourceVersion string
 }
 
@@ -188,35 +177,47 @@ func (w *writer) write(ctx context.Context, changes []Change) error {
 	}
 	var deleted, same, replaced []int64
 	var rows []row
+	var records []record
 	for i := range changes {
 		c := &changes[i]
 		old, exists := known[c.key()]
+		entry := record{revision: w.next, id: old.id, previous: old.revision, deleted: c.Deleted, namespace: c.Namespace, name: c.Name}
 		switch {
 		case c.Deleted && exists:
 			deleted = append(deleted, old.id)
+			records = append(records, entry)
 		case c.Deleted:
 		case exists && old.uid == c.UID && old.resourceVersion == c.ResourceVersion:
 			same = append(same, old.id)
 		default:
-			r := row{object: &c.Object, id: w.next, revision: w.next}
-			if exists {
-				r.id = old.id
+			if !exists {
+				entry.id = w.next
+			} else {
 				replaced = append(replaced, old.id)
 			}
-			rows = append(rows, r)
+			rows = append(rows, row{object: &c.Object, id: entry.id, revision: w.next})
+			records = append(records, entry)
 		}
 		w.next++
 	}
-	if err := w.deleteObjects(ctx, deleted); err != nil {
-		return err
+	return inTurn(
+		func() error { return w.keep(ctx, append(replaced, deleted...)) },
+		func() error { return w.deleteObjects(ctx, deleted) },
+		func() error { return w.deleteReferences(ctx, replaced) },
+		func() error { return w.mark(ctx, same) },
+		func() error { return w.put(ctx, rows) },
+		func() error { return w.record(ctx, w.stream, records) },
+	)
+}
+
+// inTurn runs functions until one fails.
+func inTurn(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
 	}
-	if err := w.deleteReferences(ctx, replaced); err != nil {
-		return err
-	}
-	if err := w.mark(ctx, same); err != nil {
-		return err
-	}
-	return w.put(ctx, rows)
+	return nil
 }
 
 // known returns what the database has of the objects of changes.
@@ -227,12 +228,12 @@ func (w *writer) known(ctx context.Context, changes []Change) (map[[2]string]sto
 		for i := range part {
 			keys = append(keys, part[i].key())
 		}
-		find := pairs(w.sql("SELECT namespace, name, id, uid, resource_version FROM objects WHERE kind_id = ? AND cluster_id = ? AND (namespace, name) IN ",
+		find := pairs(w.sql("SELECT namespace, name, id, revision, uid, resource_version FROM objects WHERE kind_id = ? AND cluster_id = ? AND (namespace, name) IN ",
 			w.stream.kindID, w.stream.clusterID), keys)
 		err := w.each(ctx, find, func(scan func(...any) error) error {
 			var key [2]string
 			var has stored
-			err := scan(&key[0], &key[1], &has.id, &has.uid, &has.resourceVersion)
+			err := scan(&key[0], &key[1], &has.id, &has.revision, &has.uid, &has.resourceVersion)
 			known[key] = has
 			return err
 		})
@@ -292,7 +293,7 @@ func (w *writer) put(ctx context.Context, rows []row) error {
 	var objects, owners, labels [][]any
 	for _, r := range rows {
 		o := r.object
-		values := []any{r.id, w.stream.kindID, w.stream.clusterID, o.Namespace, o.Name, o.UID, o.ResourceVersion, o.CreatedAt, r.revision, w.listing, string(o.JSON)}
+		values := []any{r.id, w.stream.kindID, w.stream.clusterID, o.Namespace, o.Name, o.UID, o.ResourceVersion, o.CreatedAt, r.revision, w.listing, string(WithRevision(o.JSON, r.revision))}
 		if w.dialect == postgres {
 			asJSON, err := json.Marshal(o.Labels)
 			if err != nil {

@@ -52,7 +52,7 @@ func TestABatchIsCommittedWithItsResourceVersion(t *testing.T) {
 		assert.Equal(t, "6", openStream(t, s, "one", pods).ResourceVersion)
 		got, err := s.Get(ctx, "one", pods.GroupVersionResource, "a", "x")
 		require.NoError(t, err)
-		assert.Contains(t, string(got.JSON), `"3"`)
+		assert.Contains(t, string(got.JSON), `"2"`, "the resourceVersion is the revision")
 		assert.Equal(t, "Pod", got.Kind.Kind)
 		_, err = s.Get(ctx, "two", pods.GroupVersionResource, "a", "x")
 		assert.ErrorIs(t, err, ErrNotFound)

@@ -1,0 +1,290 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package feed hands the history of the database to watches.
+//
+// A replica reads the newest transitions once, whatever number of watches it has, and keeps some of them in memory. A watch asks for what follows a
+// revision. If memory does not go back that far, the watch reads the database. So a slow watch takes no memory, and misses nothing.
+package feed
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sort"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/services/search/store"
+)
+
+// ErrReplaced says that the database is not the one that it was: it was restored from a backup. Watches have to begin again.
+var ErrReplaced = errors.New("the database has gone back to an earlier state")
+
+// ErrAway says that the database does not answer.
+var ErrAway = errors.New("the database does not answer")
+
+const (
+	// interval is the time between two looks at the database.
+	interval = 50 * time.Millisecond
+	// awayAfter is how long the database may not answer until watches end.
+	awayAfter = 10 * time.Second
+	// keptBytes bounds the transitions in memory.
+	keptBytes = 32 << 20
+)
+
+// Feed follows the history. Make one with New.
+type Feed struct {
+	store *store.Store
+	// keptBytes and awayAfter are the constants, except in tests.
+	keptBytes int
+	awayAfter time.Duration
+
+	mu sync.Mutex
+	// watches counts the subscriptions to each kind.
+	watches map[int64]int
+	// end stops the reader. It is nil if none runs.
+	end context.CancelFunc
+	// done is closed when the last reader has ended.
+	done chan struct{}
+
+	// since has the revisions from which on the kinds are read.
+	since map[int64]int64
+	// kept are all transitions of these kinds after floor and up to top.
+	kept       []*store.Transition
+	size       int
+	floor, top int64
+	// rights is the generation of the rights that were in force at top, or later.
+	rights int64
+	// changed is closed when there is news.
+	changed chan struct{}
+	// replaced counts how often the database has gone back.
+	replaced int
+	// away is set if the database does not answer.
+	away bool
+}
+
+// New returns a feed from a store. It reads nothing until somebody subscribes.
+func New(s *store.Store) *Feed {
+	return &Feed{
+		store: s, keptBytes: keptBytes, awayAfter: awayAfter,
+		watches: map[int64]int{}, since: map[int64]int64{}, top: -1, changed: make(chan struct{}),
+	}
+}
+
+// Subscription is a watch of some kinds.
+type Subscription struct {
+	feed     *Feed
+	kinds    []int64
+	replaced int
+}
+
+// Subscribe begins a watch of some kinds. Call Close at its end.
+func (f *Feed) Subscribe(kinds []int64) *Subscription {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, kind := range kinds {
+		f.watches[kind]++
+	}
+	if f.end == nil {
+		f.start()
+	}
+	return &Subscription{feed: f, kinds: kinds, replaced: f.replaced}
+}
+
+// Close ends a watch. The last one ends the reading.
+func (s *Subscription) Close() {
+	f := s.feed
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, kind := range s.kinds {
+		if f.watches[kind]--; f.watches[kind] == 0 {
+			delete(f.watches, kind)
+		}
+	}
+	if len(f.watches) == 0 {
+		f.end()
+		f.end = nil
+	}
+}
+
+// start starts a reader, after the last one has ended.
+func (f *Feed) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	before, done := f.done, make(chan struct{})
+	f.end, f.done, f.away = cancel, done, false
+	go func() {
+		defer close(done)
+		if before != nil {
+			<-before
+		}
+		f.run(ctx)
+	}()
+}
+
+// Next returns what follows a revision. If that is nothing, wait for the channel, and ask again. Next returns store.ErrPruned, store.ErrFuture,
+// ErrReplaced or ErrAway when the watch has to end, and may return any error of the database.
+func (s *Subscription) Next(ctx context.Context, after int64) (h store.History, news <-chan struct{}, err error) {
+	h, news, known, err := s.kept(after)
+	if known || err != nil {
+		return h, news, err
+	}
+	h, err = s.feed.store.Transitions(ctx, after, s.kinds)
+	return h, news, err
+}
+
+// kept returns what memory knows.
+func (s *Subscription) kept(after int64) (h store.History, news <-chan struct{}, known bool, err error) {
+	f := s.feed
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case s.replaced != f.replaced:
+		return h, nil, false, ErrReplaced
+	case f.away:
+		return h, nil, false, ErrAway
+	}
+	known = f.top >= after && after >= f.floor // a watch that was at the database may be ahead
+	for _, kind := range s.kinds {
+		since, read := f.since[kind]
+		known = known && read && after >= since
+	}
+	if !known {
+		return h, f.changed, false, nil
+	}
+	h.UpTo, h.Rights = f.top, f.rights
+	first := sort.Search(len(f.kept), func(i int) bool { return f.kept[i].Revision > after })
+	for _, t := range f.kept[first:] {
+		if slices.Contains(s.kinds, t.KindID) {
+			h.Transitions = append(h.Transitions, t)
+		}
+	}
+	return h, f.changed, true, nil
+}
+
+// run reads until the context ends.
+func (f *Feed) run(ctx context.Context) {
+	heard, begun := time.Now(), false
+	timer := time.NewTicker(interval)
+	defer timer.Stop()
+	for {
+		err := f.read(ctx, begun)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			heard, begun = time.Now(), true
+		} else {
+			klog.V(2).InfoS("The history cannot be read", "err", err)
+		}
+		f.setAway(time.Since(heard) > f.awayAfter)
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+func (f *Feed) setAway(away bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.away != away {
+		f.away = away
+		f.tell()
+	}
+}
+
+// tell wakes all watches.
+func (f *Feed) tell() {
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// read reads what is new. The first time, it only finds out where that begins.
+func (f *Feed) read(ctx context.Context, begun bool) error {
+	last, err := f.store.Revision(ctx)
+	if err != nil {
+		return err
+	}
+	f.begin(last, begun)
+	for {
+		from, kinds := f.position()
+		if from >= last {
+			return nil
+		}
+		h, err := f.store.Transitions(ctx, from, kinds)
+		switch {
+		case errors.Is(err, store.ErrPruned): // the database was away for longer than the history
+			f.skip(last)
+			return nil
+		case err != nil:
+			return err
+		}
+		f.append(h)
+	}
+}
+
+// begin sets where reading begins, also if the database has gone back.
+func (f *Feed) begin(last int64, begun bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if begun && last >= f.top {
+		return
+	}
+	if last < f.top {
+		klog.InfoS("The database has gone back, so watches begin again", "from", f.top, "to", last)
+		f.replaced++
+	}
+	f.clear(last)
+	f.tell()
+}
+
+// skip forgets what is in memory.
+func (f *Feed) skip(to int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.clear(to)
+	f.tell()
+}
+
+func (f *Feed) clear(at int64) {
+	f.since, f.kept, f.size, f.floor, f.top = map[int64]int64{}, nil, 0, at, at
+}
+
+// position returns from where on which kinds are to be read.
+func (f *Feed) position() (from int64, kinds []int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for kind := range f.since {
+		if f.watches[kind] == 0 {
+			delete(f.since, kind)
+		}
+	}
+	for kind := range f.watches {
+		if _, read := f.since[kind]; !read {
+			f.since[kind] = f.top
+		}
+		kinds = append(kinds, kind)
+	}
+	return f.top, kinds
+}
+
+// append adds what was read.
+func (f *Feed) append(h store.History) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.kept, f.top, f.rights = append(f.kept, h.Transitions...), h.UpTo, h.Rights
+	for _, t := range h.Transitions {
+		f.size += t.Size()
+	}
+	drop := 0
+	for ; f.size > f.keptBytes && drop < len(f.kept); drop++ {
+		f.size -= f.kept[drop].Size()
+		f.floor = f.kept[drop].Revision
+	}
+	f.kept = slices.Delete(f.kept, 0, drop)
+	f.tell()
+}

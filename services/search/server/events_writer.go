@@ -1,0 +1,107 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+
+	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/tables"
+)
+
+// eventWriter writes the events of a watch.
+type eventWriter struct {
+	response http.ResponseWriter
+	buffer   *bufio.Writer
+	req      *http.Request
+	as       form
+	kind     store.Kind
+	// headed is set once a table with headers was written.
+	headed bool
+}
+
+func newEventWriter(w http.ResponseWriter, req *http.Request, as form, kind store.Kind) *eventWriter {
+	return &eventWriter{response: w, buffer: bufio.NewWriterSize(w, 32<<10), req: req, as: as, kind: kind}
+}
+
+func (e *eventWriter) begin() error {
+	e.response.Header().Set("Content-Type", jsonType)
+	e.response.Header().Set("Cache-Control", "no-cache, private")
+	e.response.WriteHeader(http.StatusOK)
+	return e.flush()
+}
+
+// flush sends what was written.
+func (e *eventWriter) flush() error {
+	if err := e.buffer.Flush(); err != nil {
+		return err
+	}
+	return http.NewResponseController(e.response).Flush()
+}
+
+// write writes an event about an object of a cluster.
+func (e *eventWriter) write(event watch.EventType, cluster string, object []byte) error {
+	var err error
+	switch e.as {
+	case table:
+		object, err = e.table(cluster, object)
+	case metadataOnly:
+		object, err = tables.Metadata(object)
+	}
+	if err != nil {
+		return err
+	}
+	return e.raw(event, object)
+}
+
+func (e *eventWriter) raw(event watch.EventType, object []byte) error {
+	for _, part := range [][]byte{[]byte(`{"type":"` + string(event) + `","object":`), object, []byte("}\n")} {
+		if _, err := e.buffer.Write(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// table returns a table with one row. Only the first has headers.
+func (e *eventWriter) table(cluster string, object []byte) ([]byte, error) {
+	policy := metav1.IncludeObjectPolicy(e.req.URL.Query().Get("includeObject"))
+	shown, err := tables.New(e.req.Context(), e.kind.GroupVersionKind(), e.kind.Columns, []tables.Row{{Cluster: cluster, JSON: object}}, policy)
+	if err != nil {
+		return nil, err
+	}
+	if e.headed {
+		shown.ColumnDefinitions = nil
+	}
+	e.headed = true
+	return json.Marshal(shown)
+}
+
+// bookmark writes that the client knows everything up to a revision. initialEnd is set for the end of the objects that a watch begins with.
+func (e *eventWriter) bookmark(revision int64, initialEnd bool) error {
+	apiVersion, kind := e.kind.GroupVersionKind().ToAPIVersionAndKind()
+	annotations := ""
+	if initialEnd {
+		annotations = fmt.Sprintf(`,"annotations":{%q:"true"}`, metav1.InitialEventsAnnotationKey)
+	}
+	object := fmt.Sprintf(`{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":%q,"creationTimestamp":null%s}}`,
+		kind, apiVersion, strconv.FormatInt(revision, 10), annotations)
+	return e.write(watch.Bookmark, "", []byte(object))
+}
+
+// fail writes why the watch ends.
+func (e *eventWriter) fail(err error) {
+	status := responsewriters.ErrorToAPIStatus(err)
+	if text, err := json.Marshal(status); err == nil && e.raw(watch.Error, text) == nil {
+		e.flush() //nolint:errcheck // the watch ends
+	}
+}

@@ -1,0 +1,346 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternal "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/storage"
+	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
+
+	"github.com/tripod-k8s/tripod/services/search/feed"
+	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/rights"
+	"github.com/tripod-k8s/tripod/services/search/store"
+)
+
+const (
+	// watchTime is how long a watch lasts at least that gives no timeoutSeconds, as in kube-apiserver.
+	watchTime = 30 * time.Minute
+	// bookmarkInterval is the time between two bookmarks.
+	bookmarkInterval = time.Minute
+)
+
+// watching is a watch that is served.
+type watching struct {
+	handler *Handler
+	q       *query.Query
+	options *metav1.ListOptions
+	// resource is what is watched, and kinds are the IDs of that.
+	resource schema.GroupVersionResource
+	kinds    []int64
+	// visible is what the reader may see. rightsNews is closed when that may have changed since.
+	visible    *rights.Visible
+	rightsNews <-chan struct{}
+	events     *eventWriter
+	// at is the revision up to which the client knows everything.
+	at int64
+	// bookmarked is the revision of the last event or bookmark.
+	bookmarked int64
+}
+
+// watch answers with the changes of a list.
+func (h *Handler) watch(w http.ResponseWriter, req *http.Request, n *Nested) error {
+	as, err := accepted(req)
+	if err != nil {
+		return err
+	}
+	q, kind, err := h.question(req, n)
+	if err != nil {
+		return err
+	}
+	if err := q.CheckMatch(); err != nil {
+		return apierrors.NewBadRequest("a watch decides about each object by itself: " + err.Error())
+	}
+	options, err := watchOptions(req)
+	if err != nil {
+		return err
+	}
+	if q.OnlyMetadata && as == plain {
+		as = metadataOnly
+	}
+	kinds, err := h.store.KindIDs(req.Context(), []schema.GroupVersionResource{n.Resource()})
+	if err != nil {
+		return asStatus(err)
+	}
+	v, err := visible(req.Context())
+	if err != nil {
+		return err
+	}
+	s := &watching{
+		handler: h, q: q, options: options, resource: n.Resource(), kinds: kinds, visible: v, events: newEventWriter(w, req, as, kind), at: q.ResourceVersion,
+	}
+	ctx, cancel := context.WithTimeout(req.Context(), watchTimeout(options))
+	defer cancel()
+	return s.serve(ctx)
+}
+
+// watchOptions reads the parameters that only watches have.
+func watchOptions(req *http.Request) (*metav1.ListOptions, error) {
+	var options metav1.ListOptions
+	values := req.URL.Query()
+	for _, ours := range []string{"continue", "limit", "fieldSelector", "labelSelector"} { // search reads them in its own way
+		values.Del(ours)
+	}
+	if err := metav1.Convert_url_Values_To_v1_ListOptions(&values, &options, nil); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	internal := &metainternal.ListOptions{}
+	if err := metainternal.Convert_v1_ListOptions_To_internalversion_ListOptions(&options, internal, nil); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	if errs := validation.ValidateListOptions(internal, true); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
+	}
+	return &options, nil
+}
+
+func watchTimeout(options *metav1.ListOptions) time.Duration {
+	if options.TimeoutSeconds != nil && *options.TimeoutSeconds > 0 {
+		return time.Duration(*options.TimeoutSeconds) * time.Second
+	}
+	return time.Duration(float64(watchTime) * (rand.Float64() + 1))
+}
+
+// initial reports whether the watch begins with the objects that there are.
+func (s *watching) initial() bool {
+	if s.options.SendInitialEvents != nil {
+		return *s.options.SendInitialEvents
+	}
+	return s.at == 0
+}
+
+// serve serves the watch. An error is for the client, before anything was written.
+func (s *watching) serve(ctx context.Context) error {
+	s.rightsNews = s.rightsChanged()
+	var objects []store.Found
+	if s.at == 0 || s.initial() {
+		page, found, err := s.list(ctx)
+		if err != nil {
+			return err
+		}
+		objects, s.at = found, page.Revision
+	}
+	// What the watch is told from now on follows the list, or the revision that the client has named.
+	changes := s.handler.feed.Subscribe(s.kinds)
+	defer changes.Close()
+	first, news, err := changes.Next(ctx, s.at)
+	if err == nil {
+		err = s.checkRights(ctx, first.Rights)
+	}
+	if err != nil {
+		return s.asStatus(err)
+	}
+	if err := s.begin(ctx, objects); err != nil {
+		return nil //nolint:nilerr // the client is gone
+	}
+	s.follow(ctx, changes, first, news)
+	return nil
+}
+
+// list returns the objects that there are, if the client wants them, and the revision where the watch begins.
+func (s *watching) list(ctx context.Context) (page store.Page, found []store.Found, err error) {
+	if !s.initial() {
+		page.Revision, err = s.handler.store.Revision(ctx)
+	} else {
+		all := *s.q
+		all.WithRemaining, all.Limit = false, 0
+		err = s.handler.asReader(ctx, func(v *rights.Visible, from *store.Store) (err error) {
+			found, s.visible = nil, v
+			page, err = from.List(ctx, []schema.GroupVersionResource{s.resource}, &all, func(f store.Found) error {
+				found = append(found, f)
+				return nil
+			})
+			return err
+		})
+	}
+	if err != nil {
+		return page, nil, s.asStatus(err)
+	}
+	if s.q.ResourceVersion > page.Revision {
+		return page, nil, tooLarge(s.q.ResourceVersion, page.Revision)
+	}
+	return page, found, nil
+}
+
+// begin writes what comes before all changes.
+func (s *watching) begin(ctx context.Context, objects []store.Found) error {
+	if err := s.events.begin(); err != nil {
+		return err
+	}
+	for _, f := range objects {
+		if err := s.events.write(watch.Added, f.Cluster, f.JSON); err != nil {
+			return err
+		}
+	}
+	if s.options.SendInitialEvents != nil && *s.options.SendInitialEvents && s.options.AllowWatchBookmarks {
+		if err := s.events.bookmark(s.at, true); err != nil {
+			return err
+		}
+	}
+	utilflowcontrol.WatchInitialized(ctx)
+	s.bookmarked = s.at
+	return s.events.flush()
+}
+
+// follow writes changes until the watch ends.
+func (s *watching) follow(ctx context.Context, changes *feed.Subscription, next store.History, news <-chan struct{}) {
+	var shutdown <-chan struct{}
+	if signals := request.ServerShutdownSignalFrom(ctx); signals != nil {
+		shutdown = signals.ShuttingDown()
+	}
+	bookmarks := time.NewTicker(bookmarkInterval)
+	defer bookmarks.Stop()
+	for {
+		if s.writeAll(next.Transitions) != nil {
+			return // the client is gone
+		}
+		if next.UpTo > s.at {
+			s.at, news = next.UpTo, more
+		}
+		var err error
+		select {
+		case <-shutdown:
+			return
+		case <-ctx.Done():
+			s.bookmark() //nolint:errcheck // the watch ends
+			return
+		case <-bookmarks.C:
+			if s.bookmark() != nil {
+				return
+			}
+		case <-s.rightsNews:
+			s.rightsNews = s.rightsChanged()
+			err = s.renewRights(ctx)
+		case <-news:
+		}
+		if err == nil {
+			next, news, err = changes.Next(ctx, s.at)
+		}
+		if err == nil {
+			err = s.checkRights(ctx, next.Rights)
+		}
+		if err != nil {
+			if ctx.Err() == nil {
+				s.events.fail(s.asStatus(err))
+			}
+			return
+		}
+	}
+}
+
+// errRights ends a watch whose reader may see something else than at its beginning.
+var errRights = errors.New("the rights of the reader have changed")
+
+// rightsChanged returns a channel that is closed when rights may have changed that count for the reader.
+func (s *watching) rightsChanged() <-chan struct{} {
+	if s.visible.IsEverything() {
+		return nil
+	}
+	return s.handler.rights.Changed()
+}
+
+// checkRights returns errRights if rights of a generation show the reader something else of the resource than at the beginning of the watch.
+func (s *watching) checkRights(ctx context.Context, generation int64) error {
+	if s.visible.IsEverything() || generation <= s.visible.Generation() {
+		return nil
+	}
+	return s.renewRights(ctx)
+}
+
+func (s *watching) renewRights(ctx context.Context) error {
+	now, err := s.handler.rights.Renew(ctx, s.visible)
+	if err != nil {
+		return err
+	}
+	if !now.Same(s.visible, s.resource.GroupResource()) {
+		return errRights
+	}
+	s.visible = now
+	return nil
+}
+
+// more is a channel for a watch that has not read everything.
+var more = func() <-chan struct{} {
+	closed := make(chan struct{})
+	close(closed)
+	return closed
+}()
+
+// bookmark tells the client how far it is, if it does not know.
+func (s *watching) bookmark() error {
+	if !s.options.AllowWatchBookmarks || s.at == s.bookmarked {
+		return nil
+	}
+	s.bookmarked = s.at
+	if err := s.events.bookmark(s.at, false); err != nil {
+		return err
+	}
+	return s.events.flush()
+}
+
+// writeAll writes those of some transitions that the client has asked for.
+func (s *watching) writeAll(transitions []*store.Transition) error {
+	wrote := false
+	for _, t := range transitions {
+		of := t.Subject()
+		if !s.visible.Allows(of.Cluster, s.resource.GroupResource(), of.Namespace, of.Name) {
+			continue
+		}
+		before, after := t.Before != nil && s.q.Matches(t.Before), t.After != nil && s.q.Matches(t.After)
+		var err error
+		switch {
+		case before && after:
+			err = s.events.write(watch.Modified, t.After.Cluster, t.After.JSON)
+		case after:
+			err = s.events.write(watch.Added, t.After.Cluster, t.After.JSON)
+		case before: // deleted, or not of the selection any more
+			err = s.events.write(watch.Deleted, t.Before.Cluster, store.WithRevision(t.Before.JSON, t.Revision))
+		default:
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		wrote = true
+		s.bookmarked = t.Revision
+	}
+	if !wrote {
+		return nil
+	}
+	return s.events.flush()
+}
+
+// asStatus returns what the client is told of an error.
+func (s *watching) asStatus(err error) error {
+	switch {
+	case errors.Is(err, errRights):
+		return apierrors.NewResourceExpired(err.Error())
+	case errors.Is(err, store.ErrPruned), errors.Is(err, feed.ErrReplaced):
+		return apierrors.NewResourceExpired("too old resource version: " + err.Error())
+	case errors.Is(err, store.ErrFuture):
+		current, err := s.handler.store.Revision(context.Background())
+		if err != nil {
+			return asStatus(err)
+		}
+		return tooLarge(s.at, current)
+	}
+	return asStatus(err)
+}
+
+// tooLarge is the error for a revision that is in the future. client-go lists again when it reads this.
+func tooLarge(revision, current int64) error {
+	return storage.NewTooLargeResourceVersionError(uint64(revision), uint64(current), 1)
+}

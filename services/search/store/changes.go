@@ -1,0 +1,141 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tripod-k8s/tripod/services/search/query"
+)
+
+// Errors of questions about the past.
+var (
+	// ErrPruned says that the history does not go back to a revision.
+	ErrPruned = errors.New("the history does not go back that far")
+	// ErrFuture says that the database has not come to a revision yet.
+	ErrFuture = errors.New("the database has not come to this revision yet")
+)
+
+// Transition is a change of an object, with the states before and after it.
+type Transition struct {
+	Revision int64
+	KindID   int64
+	// Before is nil for an object that is new, and After for one that is deleted.
+	Before, After *query.Subject
+	CommittedAt   time.Time
+}
+
+// History is a part of the history, or all of it that is new.
+type History struct {
+	Transitions []*Transition
+	// UpTo is the revision up to which Transitions are all that there is.
+	UpTo int64
+	// Rights is the generation of the rights that were in force at UpTo, or later.
+	Rights int64
+}
+
+// Subject returns the state that the transition has in any case.
+func (t *Transition) Subject() *query.Subject {
+	if t.After != nil {
+		return t.After
+	}
+	return t.Before
+}
+
+// Size returns about how many bytes the transition takes.
+func (t *Transition) Size() int {
+	size := 500
+	for _, state := range []*query.Subject{t.Before, t.After} {
+		if state != nil {
+			size += len(state.JSON)
+		}
+	}
+	return size
+}
+
+// pageBytes bounds the objects of a page of transitions, and pageRows their number.
+const (
+	pageBytes = 8 << 20
+	pageRows  = 1000
+)
+
+// errEnough ends a page.
+var errEnough = errors.New("the page is full")
+
+// Revision returns the last revision.
+func (s *Store) Revision(ctx context.Context) (revision int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
+	err = s.read.QueryRowContext(ctx, "SELECT last FROM revisions WHERE id = 1").Scan(&revision)
+	return revision, err
+}
+
+// Transitions returns what has changed after a revision, in order, in objects of some kinds. If there is much, that is not everything: call it again from
+// UpTo. It returns ErrPruned or ErrFuture if the history does not have the revision. It shows more than a Scope may allow.
+func (s *Store) Transitions(ctx context.Context, after int64, kinds []int64) (h History, err error) {
+	err = s.reading(ctx, func(t *transaction) error {
+		h = History{}
+		var err error
+		if h.UpTo, err = t.checkRevision(ctx, after); err != nil {
+			return err
+		}
+		if h.Rights, err = t.rightsGeneration(ctx); err != nil || h.UpTo == after || len(kinds) == 0 {
+			return err
+		}
+		// A state that was replaced since is in versions, and any other in objects.
+		find := t.sql(`SELECT c.revision, c.kind_id, c.cluster, c.namespace, c.name, c.committed_at, b.object, COALESCE(v.object, o.object)
+FROM changes c LEFT JOIN versions b ON b.revision = c.previous
+LEFT JOIN versions v ON v.revision = c.revision
+LEFT JOIN objects o ON o.id = c.object_id AND o.revision = c.revision
+WHERE c.revision > ? AND c.kind_id`, after)
+		oneOf(find, kinds)
+		size := 0
+		err = t.each(ctx, find.add(" ORDER BY c.revision LIMIT ?", pageRows), func(scan func(...any) error) error {
+			if size > pageBytes {
+				return errEnough
+			}
+			one := &Transition{}
+			var committed int64
+			var is query.Subject
+			var before, after []byte
+			if err := scan(&one.Revision, &one.KindID, &is.Cluster, &is.Namespace, &is.Name, &committed, &before, &after); err != nil {
+				return err
+			}
+			one.CommittedAt = time.UnixMilli(committed)
+			if before != nil {
+				one.Before = &query.Subject{Cluster: is.Cluster, Namespace: is.Namespace, Name: is.Name, JSON: before}
+			}
+			if after != nil {
+				one.After = &query.Subject{Cluster: is.Cluster, Namespace: is.Namespace, Name: is.Name, JSON: after}
+			}
+			size += one.Size()
+			h.Transitions = append(h.Transitions, one)
+			return nil
+		})
+		if n := len(h.Transitions); n > 0 && (errors.Is(err, errEnough) || n == pageRows) {
+			h.UpTo = h.Transitions[n-1].Revision
+			return nil
+		}
+		return err
+	})
+	return h, err
+}
+
+// checkRevision returns the last revision, unless the history does not have another one.
+func (t *transaction) checkRevision(ctx context.Context, revision int64) (last int64, err error) {
+	if last, err = value[int64](ctx, t, t.sql("SELECT last FROM revisions WHERE id = 1")); err != nil {
+		return 0, err
+	}
+	pruned, err := value[int64](ctx, t, t.sql("SELECT pruned FROM history WHERE id = 1"))
+	switch {
+	case err != nil:
+	case revision < pruned:
+		err = ErrPruned
+	case revision > last:
+		err = ErrFuture
+	}
+	return last, err
+}

@@ -1,0 +1,117 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// The history has a row in the table changes for each change of an object, under the revision of the change. The state of an object that was replaced
+// or deleted is in the table versions, under the revision of that state. So a change costs a narrow row, and a copy inside of the database of the state that it
+// ends. Both go by age. The table history has the last change that is gone. See Transition for how they are read.
+
+// record is a row of the table changes.
+type record struct {
+	// revision is that of the change, and previous that of the state before, or 0 of an object that is new.
+	revision, previous int64
+	id                 int64
+	deleted            bool
+	namespace, name    string
+}
+
+// keep copies the states of objects that are to be replaced or deleted.
+func (t *transaction) keep(ctx context.Context, ids []int64) error {
+	return t.forIDs(ctx, ids, func(ids []int64) *statement {
+		return list(t.sql("INSERT INTO versions (revision, object) SELECT revision, object FROM objects WHERE id IN "), ids)
+	})
+}
+
+func (t *transaction) record(ctx context.Context, stream *Stream, records []record) error {
+	now := time.Now().UnixMilli()
+	rows := make([][]any, 0, len(records))
+	for _, r := range records {
+		rows = append(rows, []any{r.revision, r.previous, r.deleted, r.id, stream.kindID, stream.cluster, r.namespace, r.name, now})
+	}
+	return t.insert(ctx, "changes", []string{"revision", "previous", "deleted", "object_id", "kind_id", "cluster", "namespace", "name", "committed_at"}, rows, "")
+}
+
+// removeObjects deletes the objects of a stream for which a condition holds, and records that. The transaction must have locked the counter of revisions.
+func (t *transaction) removeObjects(ctx context.Context, stream *Stream, condition string, values ...any) error {
+	for {
+		var records []record
+		var ids []int64
+		find := t.sql("SELECT id, revision, namespace, name FROM objects WHERE kind_id = ? AND cluster_id = ?", stream.kindID, stream.clusterID).add(condition, values...)
+		err := t.each(ctx, find.add(" ORDER BY namespace, name LIMIT ?", rowsAtOnce), func(scan func(...any) error) error {
+			r := record{deleted: true}
+			err := scan(&r.id, &r.previous, &r.namespace, &r.name)
+			records, ids = append(records, r), append(ids, r.id)
+			return err
+		})
+		if err != nil || len(records) == 0 {
+			return err
+		}
+		first, err := t.revisions(ctx, len(records))
+		if err != nil {
+			return err
+		}
+		for i := range records {
+			records[i].revision = first + int64(i)
+		}
+		err = inTurn(
+			func() error { return t.keep(ctx, ids) },
+			func() error { return t.deleteObjects(ctx, ids) },
+			func() error { return t.record(ctx, stream, records) },
+		)
+		if err != nil || len(records) < rowsAtOnce {
+			return err
+		}
+	}
+}
+
+// prunedAtOnce is how many changes Prune removes in one transaction.
+const prunedAtOnce = 500
+
+// Prune removes the changes that were committed before a time. It returns whether more are left to remove: call it again then.
+func (s *Store) Prune(ctx context.Context, before time.Time) (more bool, err error) {
+	err = s.within(ctx, func(t *transaction) error {
+		// InnoDB also locks where rows could be inserted. So this takes turns with writers.
+		if _, err := t.revisions(ctx, 0); err != nil {
+			return err
+		}
+		var last, lastAt int64
+		var ended []int64
+		old, n := true, 0
+		find := t.sql("SELECT revision, previous, committed_at FROM changes ORDER BY revision LIMIT ?", prunedAtOnce)
+		err := t.each(ctx, find, func(scan func(...any) error) error {
+			var revision, previous, committed int64
+			if err := scan(&revision, &previous, &committed); err != nil {
+				return err
+			}
+			if old = old && committed < before.UnixMilli(); !old {
+				return nil
+			}
+			n++
+			if last, lastAt = revision, committed; previous != 0 {
+				ended = append(ended, previous)
+			}
+			return nil
+		})
+		if err != nil || n == 0 {
+			return err
+		}
+		more = n == prunedAtOnce
+		if err := t.all(ctx, t.sql("UPDATE history SET pruned = ?, pruned_at = ? WHERE id = 1 AND pruned < ?", last, lastAt, last)); err != nil {
+			return err
+		}
+		err = t.forIDs(ctx, ended, func(revisions []int64) *statement {
+			return list(t.sql("DELETE FROM versions WHERE revision IN "), revisions)
+		})
+		if err != nil {
+			return err
+		}
+		return t.all(ctx, t.sql("DELETE FROM changes WHERE revision <= ?", last))
+	})
+	return more, err
+}
