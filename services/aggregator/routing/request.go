@@ -27,7 +27,7 @@ type Request struct {
 	Info *request.RequestInfo
 	Kind Kind
 
-	// LongRunning is set if the request lasts until the client or the object ends it. The rule is kube-apiserver's.
+	// LongRunning is set if the request lasts until the client or the object ends it. The rule is kube-apiserver's, and further services may nest watches.
 	LongRunning bool
 	// Upgrade is set if the client says "Connection: Upgrade". By that alone kube-aggregator sends it to an aggregated API server.
 	Upgrade bool
@@ -79,7 +79,7 @@ func Classify(req *http.Request, target Target) (*Request, error) {
 		Target:      target,
 		Info:        info,
 		Kind:        kindOf(info),
-		LongRunning: service.LongRunning(req, info),
+		LongRunning: service.LongRunning(req, info) || mayNestWatch(req, target.Owner, info),
 		Upgrade:     httpstream.IsUpgradeRequest(req),
 		Connect:     req.Method == http.MethodConnect,
 		Eviction:    info.Subresource == "eviction",
@@ -93,6 +93,16 @@ func Classify(req *http.Request, target Target) (*Request, error) {
 		r.Resource = schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
 	}
 	return r, err
+}
+
+// mayNestWatch reports whether a request may be a watch inside of a request for a subresource, as API services answer them that have the APIs of other
+// clusters below a resource. Only the service knows.
+func mayNestWatch(req *http.Request, owner Owner, info *request.RequestInfo) bool {
+	if owner == Extensions || !dividesResources(owner, info.APIGroup) || info.Verb != "get" || info.Subresource == "" {
+		return false
+	}
+	watch, has := req.URL.Query()["watch"]
+	return has && watch[0] != "false" && watch[0] != "0"
 }
 
 // dividesResources reports whether the replicas of an owner may divide the resources of a group among themselves.

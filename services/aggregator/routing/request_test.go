@@ -185,3 +185,21 @@ func BenchmarkWithRequest(b *testing.B) {
 		handler.ServeHTTP(nil, req)
 	}
 }
+
+func TestAWatchInsideOfARequestForAFurtherServiceLasts(t *testing.T) {
+	const nested = "/apis/clusterpedia.io/v1beta1/resources/clusters/hub/api/v1/pods"
+	for url, of := range map[string]map[Owner]bool{
+		nested + "?watch=true":  {"search": true, Extensions: false, Core: false, Aggregated: false},
+		nested + "?watch":       {"search": true},
+		nested + "?watch=false": {"search": false},
+		nested + "?limit=5":     {"search": false},
+		"/apis/clusterpedia.io/v1beta1/collectionresources/any?watch=true": {"search": false},
+	} {
+		for owner, want := range of {
+			class, err := Classify(httptest.NewRequest(http.MethodGet, url, nil), Target{Owner: owner})
+			require.NoError(t, err)
+			assert.Equal(t, want, class.LongRunning, "%s %s", owner, url)
+			assert.Equal(t, !want, class.Holdable, "%s %s", owner, url)
+		}
+	}
+}

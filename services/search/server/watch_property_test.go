@@ -192,7 +192,7 @@ func (w *watcher) take(e *event) bool {
 	}
 	name := key(&e.Object.PartialObjectMetadata)
 	before, known := w.has[name]
-	ok := true
+	var ok bool
 	switch e.Type {
 	case "BOOKMARK":
 		ok = assert.GreaterOrEqual(w.t, revision, w.revision)
