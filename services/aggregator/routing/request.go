@@ -27,7 +27,8 @@ type Request struct {
 	Info *request.RequestInfo
 	Kind Kind
 
-	// LongRunning is set if the request lasts until the client or the object ends it. The rule is kube-apiserver's, and further services may nest watches.
+	// LongRunning is set if the request lasts until the client or the object ends it. The rule is kube-apiserver's, but
+	// further services may also nest watches.
 	LongRunning bool
 	// Upgrade is set if the client says "Connection: Upgrade". By that alone kube-aggregator sends it to an aggregated API server.
 	Upgrade bool
@@ -79,10 +80,13 @@ func Classify(req *http.Request, target Target) (*Request, error) {
 		Target:      target,
 		Info:        info,
 		Kind:        kindOf(info),
-		LongRunning: service.LongRunning(req, info) || mayNestWatch(req, target.Owner, info),
+		LongRunning: service.LongRunning(req, info),
 		Upgrade:     httpstream.IsUpgradeRequest(req),
 		Connect:     req.Method == http.MethodConnect,
 		Eviction:    info.Subresource == "eviction",
+	}
+	if nestsWatch(req, target.Owner, info) {
+		r.Kind, r.LongRunning = Watch, true
 	}
 	r.Tunnel = r.Upgrade && req.Header.Get("Upgrade") != ""
 	r.Plain = (r.Kind == Object || r.Kind == Watch) &&
@@ -95,9 +99,9 @@ func Classify(req *http.Request, target Target) (*Request, error) {
 	return r, err
 }
 
-// mayNestWatch reports whether a request may be a watch inside of a request for a subresource, as API services answer them that have the APIs of other
-// clusters below a resource. Only the service knows.
-func mayNestWatch(req *http.Request, owner Owner, info *request.RequestInfo) bool {
+// nestsWatch reports whether a request is a watch inside of a request for a subresource. API services answer them that have the APIs of other clusters
+// below a resource.
+func nestsWatch(req *http.Request, owner Owner, info *request.RequestInfo) bool {
 	if owner == Extensions || !dividesResources(owner, info.APIGroup) || info.Verb != "get" || info.Subresource == "" {
 		return false
 	}

@@ -199,6 +199,7 @@ func TestAWatchInsideOfARequestForAFurtherServiceLasts(t *testing.T) {
 			class, err := Classify(httptest.NewRequest(http.MethodGet, url, nil), Target{Owner: owner})
 			require.NoError(t, err)
 			assert.Equal(t, want, class.LongRunning, "%s %s", owner, url)
+			assert.Equal(t, want, class.Kind == Watch, "%s %s", owner, url)
 			assert.Equal(t, !want, class.Holdable, "%s %s", owner, url)
 		}
 	}

@@ -111,7 +111,7 @@ func (s *search) addFlags(fs *pflag.FlagSet) {
 		"Show readers what they may read in the hub cluster itself by its RBAC. Turn it off if another authorizer denies what RBAC allows.")
 	fs.DurationVar(&s.eventsTTL, "events-ttl", s.eventsTTL, "How long events about objects are kept that PediaClusters name in eventsInvolvedResources.")
 	fs.DurationVar(&s.historyTTL, "history-ttl", s.historyTTL,
-		"How long changes of objects are kept. A watch can go on where it was, and a search can ask for an earlier state, as far as these go.")
+		"How long changes of objects are kept. A watch can go on where it was as far as these go.")
 	fs.StringVar(&s.members.SecretNamespace, "secret-namespace", s.members.SecretNamespace,
 		"Namespace of the Secrets that PediaClusters may name in authenticationFrom. Bind the user system:tripod:search a role there. Empty reads no Secrets.")
 }

@@ -10,7 +10,7 @@
 // Each change of an object gets a revision: one integer for all clusters. The counter is locked until a transaction commits, so revisions become
 // visible in their order.
 //
-// The history has each change with the state before it, for watches and for questions about the past. It is written in the same transaction, and goes by
+// The history has each change with the state before it, for watches. It is written in the same transaction, and goes by
 // age. See [Store.Transitions].
 //
 // Every value in a statement is a bound parameter. The text of statements consists of constants of this package only.
