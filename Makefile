@@ -133,12 +133,19 @@ e2e: e2e-assets $(TOOLS)/gotestsum ## Install the chart into a kind cluster and 
 
 # The packages that start clusters; the others below e2e have unit tests.
 E2E_TESTS := ./e2e ./e2e/takeover ./e2e/faults ./e2e/extend
-E2E_LONG_TESTS := ./e2e/kubeadm
+E2E_LONG_TESTS := ./e2e/kubeadm ./e2e/join
+
+.PHONY: kubeadm-asset
+kubeadm-asset:
+	go build -C tools/e2e -ldflags "$(LDFLAGS)" -o $(abspath $(ASSETS))/ k8s.io/kubernetes/cmd/kubeadm
+
+.PHONY: e2e-join
+e2e-join: e2e-assets test-assets kubeadm-asset $(TOOLS)/gotestsum ## Install the chart with controllers, and have another node join it by kubeadm; 5 minutes.
+	$(TOOLS)/gotestsum --format standard-verbose --packages=./e2e/join -- -count=1 -timeout 40m $(E2E_ARGS)
 
 # The upgrade needs a second build, whose version is another.
 .PHONY: e2e-kubeadm
-e2e-kubeadm: e2e-assets test-assets $(TOOLS)/gotestsum ## Have kubeadm install, join, renew and upgrade Tripod, and go back to kube-apiserver; 10 minutes.
-	go build -C tools/e2e -ldflags "$(LDFLAGS)" -o $(abspath $(ASSETS))/ k8s.io/kubernetes/cmd/kubeadm
+e2e-kubeadm: e2e-assets test-assets kubeadm-asset $(TOOLS)/gotestsum ## Have kubeadm install, join, renew and upgrade Tripod, and go back to kube-apiserver; 10 minutes.
 	$(MAKE) images BIN=$(BIN)/next VERSION=$(VERSION)-next
 	$(TOOLS)/gotestsum --format standard-verbose --packages=./e2e/kubeadm -- -count=1 -timeout 40m $(E2E_ARGS)
 

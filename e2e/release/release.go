@@ -100,6 +100,11 @@ func (r *Release) Helm(ctx context.Context, args ...string) (string, error) {
 	return run(ctx, "", r.tools.Helm, append(args, "--kubeconfig", r.Host.Kubeconfig, "--namespace", r.Namespace)...)
 }
 
+// Tripod runs a command of tripod against Tripod.
+func (r *Release) Tripod(ctx context.Context, args ...string) (string, error) {
+	return run(ctx, "", r.tools.Tripod, append(args, "--kubeconfig", r.Kubeconfig)...)
+}
+
 // Kubectl runs Tripod's kubectl against Tripod.
 func (r *Release) Kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
 	return run(ctx, stdin, r.tools.Tripod, append([]string{"kubectl", "--kubeconfig", r.Kubeconfig, "--cache-dir", filepath.Join(r.dir, "cache")}, args...)...)
