@@ -5,7 +5,9 @@ package kubeadm
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -76,14 +78,21 @@ func checkCluster(t *testing.T) {
 	})
 }
 
-// checkPod checks that the API server reaches the kubelet of the worker, and the pod there the API server and the DNS of the cluster.
+// checkPod checks that the API server reaches the kubelet of the worker, and the pod there the API server and the DNS of the cluster. It tries
+// again, as users would: an API server closes its connections to kubelets when the certificate that it shows them is renewed.
 func checkPod(t *testing.T) {
 	t.Helper()
-	const get = "http://echo.default.svc.cluster.local/"
-	assert.NotEmpty(t, first.kubectl(t, "logs", "echo", "--tail=1"))
-	assert.Contains(t, first.kubectl(t, "exec", "echo", "--", "/workload", "api", "/version"), kubernetes)
-	eventually(t, "the Service of the pod answers", func(ctx context.Context) error {
-		_, err := first.exec(ctx, nil, "kubectl", "--kubeconfig="+adminConfig, "exec", "echo", "--", "/workload", "get", get)
-		return err
-	})
+	for _, arguments := range [][]string{
+		{"logs", "echo", "--tail=1"},
+		{"exec", "echo", "--", "/workload", "api", "/version"},
+		{"exec", "echo", "--", "/workload", "get", "http://echo.default.svc.cluster.local/"},
+	} {
+		eventually(t, "kubectl "+strings.Join(arguments, " "), func(ctx context.Context) error {
+			output, err := first.exec(ctx, nil, "kubectl", append([]string{"--kubeconfig=" + adminConfig}, arguments...)...)
+			if err == nil && output == "" {
+				err = errors.New("it prints nothing")
+			}
+			return err
+		})
+	}
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"k8s.io/client-go/dynamic"
@@ -76,8 +75,14 @@ func createObjects(t *testing.T) {
 func (m machine) expectTripod(t *testing.T, tag string) {
 	t.Helper()
 	m.waitForAPIServer(t, repository+tag)
-	version := first.kubectl(t, "-n", "kube-system", "exec", "kube-apiserver-"+string(m), "--", "tripod", "version")
-	assert.Equal(t, "Tripod "+tag+"\nKubernetes "+kubernetes+"\n", version)
+	want := "Tripod " + tag + "\nKubernetes " + kubernetes + "\n"
+	eventually(t, string(m)+" has Tripod "+tag, func(ctx context.Context) error {
+		got, err := first.exec(ctx, nil, "kubectl", "--kubeconfig="+adminConfig, "-n", "kube-system", "exec", "kube-apiserver-"+string(m), "--", "tripod", "version")
+		if err == nil && got != want {
+			err = fmt.Errorf("it says %q", got)
+		}
+		return err
+	})
 }
 
 func testUpgrade(t *testing.T, next string) {
