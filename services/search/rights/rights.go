@@ -245,7 +245,7 @@ func (r *Rights) Visible(ctx context.Context, reader user.Info, verb string) (*V
 	for name, c := range now.clusters {
 		v.grants[name] = r.grantsOf(ctx, name, c, reader)
 		if c.identities != nil && c.policy.Home {
-			v.home = v.grants[name]
+			v.home, v.knowsHub = v.grants[name], c.unknown == ""
 		}
 	}
 	return v, nil

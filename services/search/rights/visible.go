@@ -32,6 +32,8 @@ type Visible struct {
 	// grants are those of each cluster, and home those of the hub, which has grants for other clusters, too.
 	grants map[string]grants
 	home   grants
+	// knowsHub is set if home has what the RBAC of the hub grants.
+	knowsHub bool
 	// about has the grants of a resource in a cluster, as they are asked for.
 	about sync.Map
 }
@@ -62,7 +64,7 @@ func (v *Visible) Granting(cluster string, only *schema.GroupResource) *Visible 
 		granted = map[string]*schema.GroupResource{}
 	}
 	granted[cluster] = only
-	return &Visible{reader: v.reader, verb: v.verb, everything: v.everything, granted: granted, generation: v.generation, grants: v.grants, home: v.home}
+	return &Visible{reader: v.reader, verb: v.verb, everything: v.everything, granted: granted, generation: v.generation, grants: v.grants, home: v.home, knowsHub: v.knowsHub}
 }
 
 // Generation implements store.Scope.
@@ -170,6 +172,9 @@ func (v *Visible) Sees(cluster string) bool {
 		})
 	})
 }
+
+// KnowsHub reports whether Sees knows the grants of the hub. It does not if search does not copy the hub, or does not count its RBAC.
+func (v *Visible) KnowsHub() bool { return v.knowsHub }
 
 // SeesAny reports whether the reader may read anything in any cluster.
 func (v *Visible) SeesAny() bool { return v.everything || slices.ContainsFunc(v.clusters(), v.Sees) }

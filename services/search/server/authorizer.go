@@ -47,10 +47,13 @@ func (h *hubAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes) 
 	n := nestedIn("GET", a.GetPath(), false)
 	if n == nil || !a.IsResourceRequest() {
 		decision, reason, err := h.next.Authorize(ctx, a)
-		if err != nil || !isCollection(a) {
-			return decision, reason, err
+		switch {
+		case err == nil && isCollection(a):
+			return h.collection(ctx, a, decision, reason)
+		case err == nil && n != nil && decision == authorizer.DecisionAllow:
+			return h.discovery(ctx, a, n.Cluster, reason)
 		}
-		return h.collection(ctx, a, decision, reason)
+		return decision, reason, err
 	}
 	if n.Cluster != "" {
 		audit.AddAuditAnnotation(ctx, clusterAudit, n.Cluster)
@@ -122,6 +125,32 @@ func (h *hubAuthorizer) collection(ctx context.Context, a authorizer.Attributes,
 	}
 	note(ctx, visible)
 	return authorizer.DecisionAllow, byMembers, nil
+}
+
+// discovery notes in which clusters the reader of a discovery document may see something. If that cannot be told, the document is for everybody who may
+// read such documents at all.
+func (h *hubAuthorizer) discovery(ctx context.Context, a authorizer.Attributes, cluster, reason string) (authorizer.Decision, string, error) {
+	visible, err := h.rights().Visible(ctx, a.GetUser(), "list")
+	if err != nil {
+		return authorizer.DecisionNoOpinion, "", err
+	}
+	switch {
+	case !visible.KnowsHub():
+		visible = rights.Everything(a.GetUser())
+	case cluster == "" || !visible.Sees(cluster):
+		granted, _, err := h.next.Authorize(ctx, authorizer.AttributesRecord{
+			User: a.GetUser(), Verb: "list", APIGroup: v1beta1.GroupVersion.Group, APIVersion: v1beta1.GroupVersion.Version,
+			Resource: rights.Resource, Name: cluster, ResourceRequest: true, Path: a.GetPath(),
+		})
+		if err != nil {
+			return authorizer.DecisionNoOpinion, "", err
+		}
+		if granted == authorizer.DecisionAllow {
+			visible = rights.Everything(a.GetUser())
+		}
+	}
+	note(ctx, visible)
+	return authorizer.DecisionAllow, reason, nil
 }
 
 func isCollection(a authorizer.Attributes) bool {

@@ -27,9 +27,9 @@ func (h *Handler) discover(w http.ResponseWriter, req *http.Request, n *Nested) 
 	if req.Method != http.MethodGet && req.Method != http.MethodHead {
 		return notFound("only GET is possible here")
 	}
-	kinds, err := h.store.Kinds(req.Context(), n.Cluster)
+	kinds, err := h.seenKinds(req.Context(), n.Cluster)
 	if err != nil {
-		return asStatus(err)
+		return err
 	}
 	parts := strings.Split(strings.Trim(n.Path, "/"), "/")
 	legacy := parts[0] == "api"

@@ -58,6 +58,13 @@ func (h *Handler) answer(w http.ResponseWriter, req *http.Request, n *Nested) er
 		if err != nil {
 			return asStatus(err)
 		}
+		if has && !n.Info.IsResourceRequest {
+			v, err := visible(req.Context())
+			if err != nil {
+				return err
+			}
+			has = v.Sees(n.Cluster)
+		}
 		if !has {
 			return notFound(fmt.Sprintf("cluster %q is not searched", n.Cluster))
 		}
@@ -82,11 +89,11 @@ func (h *Handler) answer(w http.ResponseWriter, req *http.Request, n *Nested) er
 	return apierrors.NewMethodNotSupported(n.Resource().GroupResource(), n.Info.Verb)
 }
 
-// clusters answers with the names of all clusters.
+// clusters answers with the names of all clusters in which the reader may see something.
 func (h *Handler) clusters(w http.ResponseWriter, req *http.Request) error {
-	names, err := h.store.Clusters(req.Context())
+	names, _, err := h.seen(req.Context())
 	if err != nil {
-		return asStatus(err)
+		return err
 	}
 	list := metav1.PartialObjectMetadataList{Items: []metav1.PartialObjectMetadata{}}
 	list.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadataList"))

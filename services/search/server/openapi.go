@@ -25,9 +25,9 @@ func (h *Handler) openAPI(w http.ResponseWriter, req *http.Request, n *Nested) e
 	if req.Method != http.MethodGet && req.Method != http.MethodHead {
 		return notFound("only GET is possible here")
 	}
-	digests, err := h.store.SchemaDigests(req.Context(), n.Cluster)
+	digests, err := h.seenSchemas(req.Context(), n.Cluster)
 	if err != nil {
-		return asStatus(err)
+		return err
 	}
 	path := strings.Trim(strings.TrimPrefix(n.Path, openAPIPath), "/")
 	if path == "" {

@@ -21,7 +21,10 @@ func TestClientsReadOpenAPIBelowThePrefix(t *testing.T) {
 		require.NoError(t, s.PutSchema(t.Context(), cluster, "apis/apps/v1", "1", []byte(document)))
 	}
 	require.NoError(t, s.PutSchema(t.Context(), "west", "api/v1", "1", []byte(`{"of": "west"}`)))
-	server := httptest.NewServer(NewHandler(s, nil, http.NotFoundHandler()))
+	h := NewHandler(s, nil, http.NotFoundHandler())
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		h.ServeHTTP(w, req.WithContext(asAdministrator(req.Context())))
+	}))
 	defer server.Close()
 	for cluster, want := range map[string]map[string]string{
 		"":               {"apis/apps/v1": `{"of": "east"}`, "api/v1": `{"of": "west"}`},
@@ -60,7 +63,7 @@ func TestOpenAPIIsCompressedForThoseWhoAcceptIt(t *testing.T) {
 		req := httptest.NewRequest(http.MethodGet, "/apis/clusterpedia.io/v1beta1/resources/openapi/v3/api/v1", nil)
 		req.Header.Set("Accept-Encoding", accept)
 		answer := httptest.NewRecorder()
-		h.ServeHTTP(answer, req)
+		h.ServeHTTP(answer, req.WithContext(asAdministrator(req.Context())))
 		assert.Equal(t, want, answer.Header().Get("Content-Encoding"), accept)
 		if want == "" {
 			assert.JSONEq(t, `{"of": "east"}`, answer.Body.String())

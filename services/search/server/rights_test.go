@@ -201,6 +201,53 @@ func TestWhoMaySeeWhat(t *testing.T) {
 	}
 }
 
+// TestDiscoveryTellsNothingOfOtherClusters holds for the names of clusters, their resources and their schemas.
+func TestDiscoveryTellsNothingOfOtherClusters(t *testing.T) {
+	c := newCluster(t)
+	c.allow(t, "inside", "default", rule("get", "pods"))
+	require.NoError(t, c.PutSchema(t.Context(), "east", "apis/apps/v1", "1", []byte(`{"of": "east"}`)))
+	require.NoError(t, c.PutSchema(t.Context(), "west", "api/v1", "1", []byte(`{"of": "west"}`)))
+	c.grants = []string{"admin list resources", "eastern list resources east"}
+	get := func(user, path string) (int, string) {
+		answer, _ := c.as(t, user, "resources/"+path)
+		return answer.Code, answer.Body.String()
+	}
+	_, text := get("nobody", "clusters")
+	assert.Contains(t, text, `"west"`, "search does not know the grants of the hub, so it hides nothing")
+
+	policy, err := rights.Policy{Home: true}.Encode()
+	require.NoError(t, err)
+	require.NoError(t, c.SetRights(t.Context(), "west", policy)) // which is the hub now
+	require.NoError(t, c.rights.Refresh(t.Context()))
+	for _, test := range []struct {
+		user, path string
+		code       int
+		has, lacks string
+	}{
+		{"inside", "clusters", 200, `"west"`, `"east"`},
+		{"inside", "clusters/west/api/v1", 200, `"pods"`, ""},
+		{"inside", "clusters/east/apis", 404, `cluster \"east\" is not searched`, ""},
+		{"inside", "clusters/none/apis", 404, `cluster \"none\" is not searched`, ""},
+		{"inside", "clusters/east/openapi/v3", 404, "is not searched", ""},
+		{"inside", "openapi/v3", 200, "api/v1", "apis/apps/v1"},
+		{"inside", "openapi/v3/apis/apps/v1", 404, "no cluster has", ""},
+		{"nobody", "clusters", 200, `"items":[]`, `"west"`},
+		{"nobody", "apis", 200, `"groups":[]`, "apps"},
+		{"nobody", "clusters/west/apis", 404, "is not searched", ""},
+		{"eastern", "clusters/east/apis", 200, "apps", ""},
+		{"admin", "clusters", 200, `"east"`, ""},
+		{"admin", "openapi/v3", 200, "apis/apps/v1", ""},
+		{"admin", "api/v1", 200, `"pods"`, ""},
+	} {
+		code, text := get(test.user, test.path)
+		assert.Equal(t, test.code, code, "%s: %s: %s", test.user, test.path, text)
+		assert.Contains(t, text, test.has, "%s: %s", test.user, test.path)
+		if test.lacks != "" {
+			assert.NotContains(t, text, test.lacks, "%s: %s", test.user, test.path)
+		}
+	}
+}
+
 // TestARevokedRightIsOutOfForceAtOnce needs no wait: the database tells the next search.
 func TestARevokedRightIsOutOfForceAtOnce(t *testing.T) {
 	c := newCluster(t)

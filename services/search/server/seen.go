@@ -1,0 +1,84 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/tripod-k8s/tripod/services/search/store"
+)
+
+// Discovery documents of all clusters have what the clusters have in which the reader may see something. So nobody learns from them of other clusters.
+
+// seen returns the names of the clusters in which the reader of a request may see something, and whether these are all clusters.
+func (h *Handler) seen(ctx context.Context) (names []string, all bool, err error) {
+	v, err := visible(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	known, err := h.store.Clusters(ctx)
+	if err != nil {
+		return nil, false, asStatus(err)
+	}
+	for _, name := range known {
+		if v.Sees(name) {
+			names = append(names, name)
+		}
+	}
+	return names, len(names) == len(known), nil
+}
+
+// seenKinds returns the resources of a cluster, or of all clusters that the reader sees if the name is empty.
+func (h *Handler) seenKinds(ctx context.Context, cluster string) (kinds []store.Kind, err error) {
+	err = h.eachSeen(ctx, cluster, func(name string) error {
+		of, err := h.store.Kinds(ctx, name)
+		kinds = append(kinds, of...)
+		return err
+	})
+	slices.SortStableFunc(kinds, compareKinds)
+	return slices.CompactFunc(kinds, func(a, b store.Kind) bool { return compareKinds(a, b) == 0 }), err
+}
+
+func compareKinds(a, b store.Kind) int {
+	return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Resource, b.Resource))
+}
+
+// seenSchemas returns the digests of the OpenAPI documents of a cluster, or of all clusters that the reader sees if the name is empty. Of several clusters,
+// the first one counts.
+func (h *Handler) seenSchemas(ctx context.Context, cluster string) (map[string]string, error) {
+	digests := map[string]string{}
+	err := h.eachSeen(ctx, cluster, func(name string) error {
+		of, err := h.store.SchemaDigests(ctx, name)
+		for path, digest := range of {
+			if _, has := digests[path]; !has {
+				digests[path] = digest
+			}
+		}
+		return err
+	})
+	return digests, err
+}
+
+// eachSeen calls a function with the name of a cluster, or with those of the clusters that the reader sees if it is empty. If these are all, it calls it
+// once, with the empty name.
+func (h *Handler) eachSeen(ctx context.Context, cluster string, do func(name string) error) error {
+	names := []string{cluster}
+	if cluster == "" {
+		some, all, err := h.seen(ctx)
+		if err != nil {
+			return err
+		}
+		if !all {
+			names = some
+		}
+	}
+	for _, name := range names {
+		if err := do(name); err != nil {
+			return asStatus(err)
+		}
+	}
+	return nil
+}
