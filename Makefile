@@ -200,6 +200,12 @@ BENCH_ARGS ?= -neighbour both -docs docs/benchmarks.md
 bench: build wardle test-assets ## Run stock and Tripod side by side, and write docs/benchmarks.md; 25 minutes (BENCH_ARGS="-run GET").
 	go run ./test/bench $(BENCH_ARGS)
 
+# CLUSTERPEDIA is a directory with clustersynchro-manager and apiserver of Clusterpedia. Without it, search is measured alone.
+BENCH_SEARCH_ARGS ?= -docs docs/benchmarks-search.md
+.PHONY: bench-search
+bench-search: build test-assets ## Measure search, beside Clusterpedia if CLUSTERPEDIA names its programs, and write docs/benchmarks-search.md.
+	go run ./test/bench/search -clusterpedia "$(CLUSTERPEDIA)" $(BENCH_SEARCH_ARGS)
+
 # One replica of each service beside one kube-apiserver, and as many as a large cluster has beside three.
 BENCH_CLUSTER_ARGS ?= -neighbour both -shapes stock,noise=stock,drop-in,3*stock,2/3/2 -profile 0 -docs docs/benchmarks-cluster.md
 .PHONY: bench-cluster

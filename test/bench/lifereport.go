@@ -18,6 +18,7 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/tripod-k8s/tripod/test/bench/process"
 	"github.com/tripod-k8s/tripod/test/bench/table"
 )
 
@@ -47,7 +48,7 @@ type lives struct {
 // compareLives has a cluster live on each control plane, in the opposite order of the round before, and writes what that costs.
 func (o *options) compareLives(ctx context.Context) (err error) {
 	l := &lives{
-		Date: time.Now().UTC(), Command: o.commandLine, Machine: machine(), Versions: versions(), Rounds: o.rounds, Nodes: o.nodes, Pods: o.pods, Rest: o.quiet,
+		Date: time.Now().UTC(), Command: o.commandLine, Machine: process.Machine(), Versions: versions(), Rounds: o.rounds, Nodes: o.nodes, Pods: o.pods, Rest: o.quiet,
 		Conditions: o.conditions, Lives: map[string]map[string][]*life{}, shapes: o.shapes,
 	}
 	if slices.Contains(o.conditions, memory) {

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/tripod-k8s/tripod/test/bench/process"
 )
 
 // report is what a run found. `-o json` prints it.
@@ -69,7 +69,7 @@ type phase struct {
 
 func newReport(o *options) *report {
 	return &report{
-		Date: time.Now().UTC(), Command: o.commandLine, Machine: machine(), Versions: versions(), Rounds: o.rounds, Duration: o.duration,
+		Date: time.Now().UTC(), Command: o.commandLine, Machine: process.Machine(), Versions: versions(), Rounds: o.rounds, Duration: o.duration,
 		CRDs: len(o.crds), GarbageCollection: map[string]map[string]string{}, Starts: map[string][]float64{}, Idle: map[string][]float64{},
 		sides: o.sides,
 	}
@@ -223,25 +223,6 @@ func median(of []float64) float64 {
 		return (sorted[middle-1] + sorted[middle]) / 2
 	}
 	return sorted[middle]
-}
-
-// machine describes the processor and the kernel.
-func machine() string {
-	model := runtime.GOARCH
-	if data, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		if _, after, found := strings.Cut(string(data), "model name"); found {
-			name, _, _ := strings.Cut(after, "\n")
-			model = strings.Trim(name, "\t :")
-		}
-	}
-	var memory unix.Sysinfo_t
-	var kernel unix.Utsname
-	if unix.Sysinfo(&memory) != nil || unix.Uname(&kernel) != nil {
-		return fmt.Sprintf("%s, %d CPUs", model, runtime.NumCPU())
-	}
-	const gib = 1 << 30
-	return fmt.Sprintf("%s, %d CPUs, %.0f GiB, Linux %s", model, runtime.NumCPU(),
-		float64(memory.Totalram)*float64(memory.Unit)/gib, unix.ByteSliceToString(kernel.Release[:]))
 }
 
 // versions lists the programs that ran.

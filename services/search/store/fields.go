@@ -22,6 +22,9 @@ func (b *search) field(s *statement, f query.Field) {
 	if negative {
 		s.add("NOT ")
 	}
+	if b.dialect == postgres && !negative && !exists && !slices.Contains(f.Values, "") {
+		contained(s, f)
+	}
 	if f.Every() {
 		b.elements(s, f, exists)
 		return
@@ -38,6 +41,31 @@ func (b *search) field(s *statement, f query.Field) {
 	b.binary(s)
 	oneOf(s, f.Values)
 	s.text.WriteByte(')')
+}
+
+// contained appends a condition that holds for all objects with one of the values, and for few others. PostgreSQL has an index for it.
+func contained(s *statement, f query.Field) {
+	n := 0
+	either := func(value any) {
+		for _, step := range slices.Backward(f.Path) {
+			if step.List() {
+				value = []any{value}
+			} else {
+				value = map[string]any{step.Name: value}
+			}
+		}
+		text, _ := json.Marshal(value) // it was made of texts and valid JSON
+		s.add(separator(n, "(", " OR ")+"o.object @> CAST(? AS jsonb)", string(text))
+		n++
+	}
+	for _, value := range f.Values {
+		either(value)
+		// A number or a truth value has the same text. PostgreSQL writes numbers without exponents.
+		if isScalar(value) && !strings.ContainsAny(value, "eE") || value == "true" || value == "false" {
+			either(json.RawMessage(value))
+		}
+	}
+	s.add(") AND ")
 }
 
 func everyElement(step query.Step) bool { return step.List() && step.Index < 0 }

@@ -60,7 +60,7 @@ func (b *search) where(s *statement) {
 	choose(s, "o.namespace", b.q.Namespaces)
 	choose(s, "o.name", b.q.Names)
 	for _, part := range b.q.Fuzzy {
-		s.add(b.contains(), part)
+		b.contains(s, part)
 	}
 	if !b.q.Since.IsZero() {
 		s.add(" AND o.created_at >= ?", secondsFrom(b.q.Since))
@@ -77,14 +77,19 @@ func (b *search) where(s *statement) {
 	}
 }
 
-func (d dialect) contains() string {
+// likePattern quotes what LIKE gives a meaning to.
+var likePattern = strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`)
+
+// contains appends that a name contains a text. PostgreSQL has an index of trigrams for LIKE, if its extension could be installed.
+func (d dialect) contains(s *statement, part string) {
 	switch d {
 	case sqlite:
-		return " AND instr(o.name, ?) > 0"
+		s.add(" AND instr(o.name, ?) > 0", part)
 	case postgres:
-		return " AND strpos(o.name, ?) > 0"
+		s.add(" AND o.name LIKE ?", "%"+likePattern.Replace(part)+"%")
+	default:
+		s.add(" AND LOCATE(?, o.name) > 0", part)
 	}
-	return " AND LOCATE(?, o.name) > 0"
 }
 
 // secondsFrom returns the first whole second that is not before a time.

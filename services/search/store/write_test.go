@@ -220,11 +220,11 @@ func TestMigration(t *testing.T) {
 		found, _ := names(t, first, query.Query{}, pods)
 		assert.Equal(t, []string{"one/a/x"}, found)
 
-		_, err := first.write.Exec("INSERT INTO schema_version (version) VALUES (99)")
-		require.NoError(t, err)
 		migrations, err := first.dialect.migrations()
 		require.NoError(t, err)
-		assert.EqualError(t, first.Migrate(t.Context()), fmt.Sprintf(
-			"the database has schema 99, and this program knows schemas up to %d: use the version of tripod-search that wrote it, or a newer one", len(migrations)))
+		_, err = first.write.Exec("INSERT INTO schema_version (version) VALUES (99)")
+		require.NoError(t, err)
+		assert.EqualError(t, first.Migrate(t.Context()), fmt.Sprintf("the database has schema 99, and this program knows schemas up to %d: ", len(migrations))+
+			"use the version of tripod-search that wrote it, or a newer one")
 	})
 }

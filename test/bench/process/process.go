@@ -126,3 +126,60 @@ func CPUOf(processes ...Process) (sum time.Duration, err error) {
 	}
 	return sum, err
 }
+
+// FamilyCPU returns the processor time of a process and of all that it has started, those that have ended included.
+func (p Process) FamilyCPU() (time.Duration, error) {
+	sum, err := p.CPU()
+	if err != nil {
+		return 0, err
+	}
+	ended, err := p.endedChildren()
+	if err != nil {
+		return 0, err
+	}
+	sum += ended
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.PID))
+	if err != nil {
+		return 0, err
+	}
+	for _, list := range lists {
+		children, err := os.ReadFile(list)
+		if err != nil {
+			return 0, fmt.Errorf("cannot see what %s has started: %w", p.Service, err)
+		}
+		for child := range strings.FieldsSeq(string(children)) {
+			id, err := strconv.Atoi(child)
+			if err != nil {
+				return 0, err
+			}
+			if one, err := (Process{p.Service, id}).CPU(); err == nil { // it may have ended
+				sum += one
+			}
+		}
+	}
+	return sum, nil
+}
+
+// endedChildren returns the processor time of the children that have ended, in hundredths of a second.
+func (p Process) endedChildren() (time.Duration, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID))
+	if err != nil {
+		return 0, fmt.Errorf("cannot read the processor time of %s: %w", p.Service, err)
+	}
+	// The name, in parentheses, may have blanks. After it come the fields 3 and up, of which 16 and 17 are cutime and cstime.
+	_, after, _ := strings.Cut(string(data), ") ")
+	fields := strings.Fields(after)
+	const first, user, system, tick = 3, 16, 17, 10 * time.Millisecond
+	if len(fields) <= system-first {
+		return 0, fmt.Errorf("cannot read the processor time of %s: %q", p.Service, data)
+	}
+	var sum time.Duration
+	for _, field := range []int{user, system} {
+		ticks, err := strconv.ParseInt(fields[field-first], 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("cannot read the processor time of %s: %w", p.Service, err)
+		}
+		sum += time.Duration(ticks) * tick
+	}
+	return sum, nil
+}

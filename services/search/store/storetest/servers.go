@@ -28,23 +28,25 @@ import (
 
 // Databases are empty databases of each kind.
 type Databases struct {
-	servers map[string]*server
+	servers map[string]*Server
 	made    atomic.Int64
 }
 
-// server is a running database server.
-type server struct {
-	// admin may create databases.
-	admin *sql.DB
-	// url returns the URL of a database for store.Open.
-	url  func(database string) string
-	stop func()
+// Server is a running database server.
+type Server struct {
+	// Admin may create databases.
+	Admin *sql.DB
+	// URL returns the URL of a database for store.Open.
+	URL func(database string) string
+	// PID is that of the process that has started the others, if there are several.
+	PID  int
+	Stop func()
 }
 
 // Start starts the servers, for TestMain. Call Stop at the end.
 func Start() (*Databases, error) {
-	d := &Databases{servers: map[string]*server{}}
-	for name, start := range map[string]func() (*server, error){"postgres": startPostgres, "mariadb": startMariaDB} {
+	d := &Databases{servers: map[string]*Server{}}
+	for name, start := range map[string]func() (*Server, error){"postgres": func() (*Server, error) { return StartPostgres() }, "mariadb": startMariaDB} {
 		started, err := start()
 		if err != nil {
 			d.Stop()
@@ -58,8 +60,8 @@ func Start() (*Databases, error) {
 // Stop stops the servers.
 func (d *Databases) Stop() {
 	for _, s := range d.servers {
-		s.admin.Close() //nolint:errcheck // the server ends
-		s.stop()
+		s.Admin.Close() //nolint:errcheck // the server ends
+		s.Stop()
 	}
 }
 
@@ -79,10 +81,10 @@ func (d *Databases) New(t testing.TB, kind string) string {
 	t.Helper()
 	database := fmt.Sprintf("test%d", d.made.Add(1))
 	s := d.servers[kind]
-	if _, err := s.admin.Exec("CREATE DATABASE " + database); err != nil {
+	if _, err := s.Admin.Exec("CREATE DATABASE " + database); err != nil {
 		t.Fatal(err)
 	}
-	return s.url(database)
+	return s.URL(database)
 }
 
 // find returns a program of a Debian package, which may be outside of PATH.
@@ -122,20 +124,20 @@ func freePort() (string, error) {
 	return port, err
 }
 
-// run starts a program in a folder as somebody, and returns how to stop it.
-func run(dir string, as *syscall.Credential, signal syscall.Signal, program string, args ...string) (stop func(), err error) {
+// run starts a program in a folder as somebody, and returns its ID and how to stop it.
+func run(dir string, as *syscall.Credential, signal syscall.Signal, program string, args ...string) (pid int, stop func(), err error) {
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	defer log.Close() //nolint:errcheck // the program has it
 	cmd := exec.Command(program, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
-		return nil, err
+		return 0, nil, err
 	}
-	return func() {
+	return cmd.Process.Pid, func() {
 		cmd.Process.Signal(signal) //nolint:errcheck // Wait returns either way
 		cmd.Wait()                 //nolint:errcheck // it was told to stop
 		os.RemoveAll(dir)          //nolint:errcheck // it is in the folder for temporary files
@@ -151,7 +153,8 @@ func prepare(dir string, as *syscall.Credential, program string, args ...string)
 	return nil
 }
 
-func startPostgres() (*server, error) {
+// StartPostgres starts a PostgreSQL, with settings such as shared_buffers=1GB, and without fsync.
+func StartPostgres(settings ...string) (*Server, error) {
 	initdb, err := find("postgresql", "initdb", "/usr/lib/postgresql/*/bin/initdb")
 	if err != nil {
 		return nil, err
@@ -168,8 +171,11 @@ func startPostgres() (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	stop, err := run(dir, as, syscall.SIGQUIT, filepath.Join(filepath.Dir(initdb), "postgres"),
-		"-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off")
+	args := []string{"-D", data, "-p", port}
+	for _, setting := range append([]string{"listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off"}, settings...) {
+		args = append(args, "-c", setting)
+	}
+	pid, stop, err := run(dir, as, syscall.SIGQUIT, filepath.Join(filepath.Dir(initdb), "postgres"), args...)
 	if err != nil {
 		return nil, err
 	}
@@ -177,10 +183,10 @@ func startPostgres() (*server, error) {
 		return "postgres://search@127.0.0.1:" + port + "/" + database + "?sslmode=disable"
 	}
 	admin, err := sql.Open("pgx", location("postgres"))
-	return answering(&server{admin, location, stop}, dir, err)
+	return answering(&Server{admin, location, pid, stop}, dir, err)
 }
 
-func startMariaDB() (*server, error) {
+func startMariaDB() (*Server, error) {
 	program, err := find("mariadb-server", "mariadbd", "/usr/sbin/mariadbd")
 	if err != nil {
 		return nil, err
@@ -197,7 +203,7 @@ func startMariaDB() (*server, error) {
 	if err := prepare(dir, as, install, "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db"); err != nil {
 		return nil, err
 	}
-	stop, err := run(dir, as, syscall.SIGKILL, program, "--no-defaults", "--datadir="+data, "--socket="+socket, "--skip-networking",
+	pid, stop, err := run(dir, as, syscall.SIGKILL, program, "--no-defaults", "--datadir="+data, "--socket="+socket, "--skip-networking",
 		"--innodb-flush-log-at-trx-commit=0", "--pid-file="+filepath.Join(dir, "pid"))
 	if err != nil {
 		return nil, err
@@ -211,21 +217,21 @@ func startMariaDB() (*server, error) {
 	location := func(database string) string {
 		return "mysql://root@localhost/" + database + "?" + url.Values{"socket": {socket}}.Encode()
 	}
-	return answering(&server{sql.OpenDB(connector), location, stop}, dir, nil)
+	return answering(&Server{sql.OpenDB(connector), location, pid, stop}, dir, nil)
 }
 
 // answering returns the server when it answers.
-func answering(s *server, dir string, err error) (*server, error) {
+func answering(s *Server, dir string, err error) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	for s.admin.PingContext(ctx) != nil {
+	for s.Admin.PingContext(ctx) != nil {
 		select {
 		case <-ctx.Done():
 			log, _ := os.ReadFile(filepath.Join(dir, "log"))
-			s.stop()
+			s.Stop()
 			return nil, fmt.Errorf("does not answer:\n%s", strings.TrimSpace(string(log)))
 		case <-time.After(50 * time.Millisecond):
 		}

@@ -1,0 +1,2 @@
+-- Only PostgreSQL gets indexes here.
+DO 0;

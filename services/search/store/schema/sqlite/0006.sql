@@ -1,0 +1,2 @@
+-- Only PostgreSQL gets indexes here.
+SELECT 1;

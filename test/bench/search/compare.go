@@ -1,0 +1,81 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// compared is what was measured of a side.
+type compared struct {
+	Sync  firstSync
+	Lag   *lag
+	Found []found
+}
+
+// compare measures both sides, one after the other, with the same members.
+func (b *benchmark) compare(ctx context.Context, r *report) error {
+	all, err := b.startMembers(ctx)
+	if err != nil {
+		return err
+	}
+	names := []string{tripod}
+	if b.clusterpedia != "" {
+		names = append(names, clusterpedia)
+	}
+	for _, name := range names {
+		if r.Sides[name], err = b.measureSide(ctx, name, all); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	for _, m := range all {
+		if err := errors.Join(m.etcd.Close(), m.Process.Stop(), m.Etcd.Stop()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *benchmark) measureSide(ctx context.Context, name string, all []*member) (c *compared, err error) {
+	database := strings.ToLower(name)
+	s, err := b.start(ctx, name, database)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.stop(s, database)) }()
+	c = &compared{}
+	apps := all[0].apps
+	if c.Sync, err = b.firstSync(ctx, s, all, apps*appSize*len(all)); err != nil {
+		return nil, err
+	}
+	say("%s: first copy %.1f s, %.0f MB at most, %.0f MB at rest", name, c.Sync.Seconds, c.Sync.Peak, c.Sync.Rest)
+	if b.run.MatchString(listPart) {
+		if _, err := s.db.ExecContext(ctx, "VACUUM ANALYZE"); err != nil {
+			return nil, err
+		}
+		for _, what := range searches {
+			if what.alone && name != tripod {
+				continue
+			}
+			f, err := b.search(ctx, s, what, apps)
+			if err != nil {
+				return nil, err
+			}
+			say("%s: %s: p50 %.1f ms, p99 %.1f ms, CPU %.1f and %.1f ms", name, f.Name, f.P50, f.P99, f.CPU, f.PostgresCPU)
+			c.Found = append(c.Found, f)
+		}
+	}
+	if b.run.MatchString(lagPart) {
+		l, err := b.measureLag(ctx, s, all)
+		if err != nil {
+			return nil, err
+		}
+		say("%s: %.0f changes/s, p50 %.0f ms, p99 %.0f ms, %d never seen", name, l.PerSecond, l.P50, l.P99, l.NeverSeen)
+		c.Lag = &l
+	}
+	return c, nil
+}
