@@ -35,7 +35,9 @@ import (
 )
 
 // pediaClusters are the clusters that search copies.
-func pediaClusters() dynamic.ResourceInterface {
+func pediaClusters() dynamic.ResourceInterface { return pediaClustersOf(fleet) }
+
+func pediaClustersOf(fleet *framework.Fleet) dynamic.ResourceInterface {
 	return dynamic.NewForConfigOrDie(fleet.Admin()).Resource(schema.GroupVersionResource{
 		Group: "cluster.clusterpedia.io", Version: "v1alpha2", Resource: "pediaclusters",
 	})
@@ -58,19 +60,24 @@ func kubeconfig(t *testing.T, config *rest.Config) []byte {
 // addCluster has search copy some resources of a cluster until the test ends.
 func addCluster(t *testing.T, name string, config []byte, wanted ...map[string]any) {
 	t.Helper()
+	addClusterTo(t, fleet, name, config, wanted...)
+}
+
+func addClusterTo(t *testing.T, fleet *framework.Fleet, name string, config []byte, wanted ...map[string]any) {
+	t.Helper()
 	var sync []any
 	for _, w := range wanted {
 		sync = append(sync, w)
 	}
 	framework.Eventually(t, "search takes the cluster "+name, func(ctx context.Context) error {
-		_, err := pediaClusters().Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+		_, err := pediaClustersOf(fleet).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "cluster.clusterpedia.io/v1alpha2", "kind": "PediaCluster", "metadata": map[string]any{"name": name},
 			"spec": map[string]any{"kubeconfig": base64.StdEncoding.EncodeToString(config), "syncResources": sync},
 		}}, metav1.CreateOptions{})
 		return err
 	})
 	t.Cleanup(func() {
-		if err := pediaClusters().Delete(context.Background(), name, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+		if err := pediaClustersOf(fleet).Delete(context.Background(), name, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
 			require.NoError(t, err)
 		}
 	})
@@ -85,8 +92,13 @@ func patchCluster(t *testing.T, name, patch string) {
 // awaitCondition returns when a condition of a cluster has a status, and a message with a text.
 func awaitCondition(t *testing.T, cluster, condition string, status metav1.ConditionStatus, text string) {
 	t.Helper()
+	awaitConditionIn(t, fleet, cluster, condition, status, text)
+}
+
+func awaitConditionIn(t *testing.T, fleet *framework.Fleet, cluster, condition string, status metav1.ConditionStatus, text string) {
+	t.Helper()
 	framework.Eventually(t, fmt.Sprintf("%s is %s of cluster %s: %s", condition, status, cluster, text), func(ctx context.Context) error {
-		got, err := pediaClusters().Get(ctx, cluster, metav1.GetOptions{})
+		got, err := pediaClustersOf(fleet).Get(ctx, cluster, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
