@@ -348,5 +348,5 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: last}]
 			found += len(got)
 		}
 	}
-	assert.Greater(t, found, *policies/2, "seed %d", seed)
+	assert.Greater(t, found, *policies/10, "few policies show anything: seed %d", seed)
 }
