@@ -14,6 +14,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
 	"github.com/tripod-k8s/tripod/test/framework"
@@ -27,10 +28,9 @@ func TestAClusterThatDoesNotAnswerIsTooOldUntilItAnswersAgain(t *testing.T) {
 	awaitCondition(t, "frozen", v1alpha2.Fresh, metav1.ConditionTrue, "")
 	const all = resources + "/api/v1/podtemplates?maxStaleness=15s"
 	const other = all + "&clusters=hub"
-	ask := func(path string) error {
-		_, err := get(t.Context(), fleet.Admin(), path)
-		return err
-	}
+	client, err := kubernetes.NewForConfig(fleet.Admin())
+	require.NoError(t, err)
+	ask := func(path string) error { return client.RESTClient().Get().RequestURI(path).Do(t.Context()).Error() }
 	refused := func(context.Context) error {
 		err := ask(all)
 		if !apierrors.IsServiceUnavailable(err) {
@@ -45,6 +45,7 @@ func TestAClusterThatDoesNotAnswerIsTooOldUntilItAnswersAgain(t *testing.T) {
 	}
 	// Nothing changes, and yet the copy stays fresh.
 	framework.Eventually(t, "the quiet cluster is fresh", func(context.Context) error { return ask(all) })
+	t.Cleanup(func() { stock.Process.Signal(syscall.SIGCONT) }) //nolint:errcheck // it may have ended
 	require.NoError(t, stock.Process.Signal(syscall.SIGSTOP))
 	framework.Eventually(t, "the cluster that does not answer is named, and others are searched", refused)
 	require.NoError(t, stock.Process.Signal(syscall.SIGCONT))
