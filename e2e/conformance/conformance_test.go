@@ -127,6 +127,7 @@ func TestPageSaysWhatRanAndWhatPassed(t *testing.T) {
 		all[f] = k
 	}
 	delete(all[staticPodsForm].Results, one)
+	require.NoError(t, all[rollingForm].Add(e2esuite.Results{two: {State: types.SpecStatePassed, Attempts: 3, Failure: "Watch closed"}}))
 	all[rollingForm].Rolls = rolls{"core": 2, "aggregator": 1}
 	path := filepath.Join(dir, "conformance.md")
 	require.NoError(t, writeDocs(path, all, suite))
@@ -135,6 +136,7 @@ func TestPageSaysWhatRanAndWhatPassed(t *testing.T) {
 	for _, want := range []string{
 		"| all | 3 | **2** of 3 | **1** of 2 | **2** of 3 | **0** of 1 |", "| sig-node | 2 | 1 of 2 | 1 of 2 | 1 of 2 | 0 of 1 |",
 		"| sig-apps | 1 | 1 of 1 | not run | 1 of 1 | not run |", "(count 3: aggregator 1, core 2)",
+		"| [sig-node] two | rolling | 3 | Watch closed |",
 		"| [sig-node] ImageVolume should succeed with two | drop-in, static-pods, rolling, stock | needs a kubelet and a container runtime that mount images as volumes |",
 	} {
 		assert.Contains(t, string(text), want)

@@ -36,6 +36,15 @@ type open struct {
 	Failed []string
 }
 
+// retried is a spec that passed only when it ran again.
+type retried struct {
+	Spec     string
+	Form     form
+	Attempts int
+	// Failure is how it failed before.
+	Failure string
+}
+
 // writeDocs writes the page with the results of these forms.
 func writeDocs(path string, all map[form]*kept, suite map[string]bool) error {
 	names := slices.Sorted(maps.Keys(suite))
@@ -49,7 +58,7 @@ func writeDocs(path string, all map[form]*kept, suite map[string]bool) error {
 	}
 	return writeTemplate(path, page, map[string]any{
 		"Columns": columns, "Whole": rowOf("all", names, forms, "**%d** of %d"), "Rows": rows(names, forms),
-		"Open": openSpecs(names, forms), "Total": len(names), "Node": forms[0].Node, "Rolls": rollsOf(all[rollingForm]),
+		"Open": openSpecs(names, forms), "Total": len(names), "Node": forms[0].Node, "Rolls": rollsOf(all[rollingForm]), "Retried": retriedSpecs(names, forms),
 	})
 }
 
@@ -99,6 +108,18 @@ func openSpecs(names []string, forms []*kept) []open {
 		}
 		if len(failed) > 0 {
 			found = append(found, open{Spec: strings.TrimSuffix(name, " [Conformance]"), Reason: reasonFor(name, failure), Failed: failed})
+		}
+	}
+	return found
+}
+
+func retriedSpecs(names []string, forms []*kept) []retried {
+	var found []retried
+	for _, k := range forms {
+		for _, name := range names {
+			if result := k.Results[name]; result.Passed() && result.Attempts > 1 {
+				found = append(found, retried{strings.TrimSuffix(name, " [Conformance]"), k.form(), result.Attempts, firstLine(result.Failure)})
+			}
 		}
 	}
 	return found

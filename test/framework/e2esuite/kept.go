@@ -4,6 +4,7 @@
 package e2esuite
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/onsi/ginkgo/v2/types"
@@ -33,7 +34,7 @@ func LatestKept(dir, form string) (*Kept, error) {
 // Ended keeps that one of the specs passed or failed, in case the run is interrupted before its report, which says why a spec failed.
 func (k *Kept) Ended(e Ended, specs []string) {
 	before := k.Results[e.Name]
-	result := Result{Attempts: before.Attempts, Took: e.Took()}
+	result := Result{Attempts: before.Attempts, Took: e.Took(), Failure: before.Failure}
 	switch {
 	case !slices.Contains(specs, e.Name):
 		return
@@ -50,7 +51,7 @@ func (k *Kept) Ended(e Ended, specs []string) {
 }
 
 // Add keeps the results of a run, but for specs that the end of the run interrupted. Attempts counts over runs: a spec that failed before has one
-// more.
+// more, and keeps why it failed.
 func (k *Kept) Add(found Results) error {
 	for name, result := range found {
 		if result.interrupted() {
@@ -61,6 +62,7 @@ func (k *Kept) Add(found Results) error {
 		} else {
 			result.Attempts += before.Attempts
 		}
+		result.Failure = cmp.Or(result.Failure, k.Results[name].Failure)
 		k.Results[name] = result
 	}
 	return k.Save()
