@@ -25,6 +25,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -200,8 +201,13 @@ func TestTypedClientsReadTheObjects(t *testing.T) {
 	groups, err := client.Discovery().ServerPreferredResources()
 	require.NoError(t, err)
 	assert.NotEmpty(t, groups)
-	_, err = client.AppsV1().Deployments("").Watch(t.Context(), metav1.ListOptions{})
-	assert.True(t, apierrors.IsMethodNotSupported(err), "%v", err)
+	watched, err := client.AppsV1().Deployments("").Watch(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	defer watched.Stop()
+	first := <-watched.ResultChan()
+	assert.Equal(t, watch.Added, first.Type)
+	require.IsType(t, web, first.Object)
+	assert.Equal(t, web, first.Object, "a watch begins with what is there")
 }
 
 func TestTablesHaveTheColumnsOfTheCluster(t *testing.T) {
