@@ -39,6 +39,8 @@ const (
 	cleanTimeout = 5 * time.Minute
 	// workers are the nodes that take pods: some specs need two.
 	workers = 2
+	// compactionFlag lets processes that live for two minutes compact etcd. A process compacts after one to two intervals, which are 5 minutes by default.
+	compactionFlag = "--etcd-compaction-interval=30s"
 )
 
 // cluster is the kind cluster whose API server is exchanged.
@@ -226,7 +228,10 @@ func (c *cluster) use(ctx context.Context, f form) error {
 		case staticPodsForm:
 			err = c.services(1, 1, 1).Use(ctx, c.Cluster, c.stock)
 		case rollingForm:
-			err = c.rolled().Use(ctx, c.Cluster, c.stock)
+			var manifest []byte
+			if manifest, err = controlplane.WithFlags(c.stock, compactionFlag); err == nil {
+				err = c.rolled().Use(ctx, c.Cluster, manifest)
+			}
 		}
 		if err != nil {
 			return err

@@ -37,6 +37,7 @@ type options struct {
 	focus      *regexp.Regexp
 	shard      shard
 	procs      int
+	retries    int
 	timeout    time.Duration
 	again      bool
 	allOnStock bool
@@ -56,6 +57,7 @@ func parse(args []string) (*options, error) {
 	focus := flags.String("focus", "", "run only specs whose name matches this regular expression")
 	flags.Var(&o.shard, "shard", "part of the specs, such as 2/6")
 	flags.IntVar(&o.procs, "procs", 12, "specs that run at a time, if they may run in parallel; most of them wait most of the time")
+	flags.IntVar(&o.retries, "retries", 1, "how often a spec that failed is run once more, alone")
 	flags.DurationVar(&o.timeout, "timeout", 3*time.Hour, "time for the specs of each form")
 	flags.BoolVar(&o.again, "again", false, "run also what has passed with these versions")
 	flags.BoolVar(&o.allOnStock, "all-on-stock", false, "run on stock also what passes on Tripod")
@@ -206,11 +208,16 @@ func (o *options) run(ctx context.Context, env *framework.Environment, c *cluste
 	}
 	progress.Printf("%s %s: %d specs in %d processes, %d one by one", k.Form, k.Version, len(parallel), o.procs, len(serial))
 	ran, left := 0, len(missing)
-	for _, part := range []struct {
+	type part struct {
 		name  string
 		specs []string
 		procs int
-	}{{"parallel", parallel, o.procs}, {"serial", serial, 1}, {"again", nil, 1}} {
+	}
+	parts := []part{{"parallel", parallel, o.procs}, {"serial", serial, 1}}
+	for range o.retries {
+		parts = append(parts, part{"again", nil, 1})
+	}
+	for _, part := range parts {
 		if part.name == "again" {
 			part.specs = k.Missing(missing)
 			left = len(part.specs)

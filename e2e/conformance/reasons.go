@@ -10,10 +10,6 @@ var reasons = []struct {
 	spec   *regexp.Regexp
 	reason string
 }{
-	{
-		regexp.MustCompile(`if the original version has been compacted away`),
-		"needs etcd to be compacted. kube-apiserver's compactor does that once a process has run for 5 to 10 minutes, and under rolls none does",
-	},
 	{regexp.MustCompile(`^\[sig-node\] ImageVolume`), "needs a kubelet and a container runtime that mount images as volumes"},
 }
 

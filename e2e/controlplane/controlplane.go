@@ -73,6 +73,18 @@ func UseOne(ctx context.Context, cluster *kindcluster.Cluster, manifest []byte) 
 
 // WithImage returns a manifest with another image and additional flags. It changes nothing else.
 func WithImage(manifest []byte, image string, flags ...string) ([]byte, error) {
+	return edit(manifest, func(container *corev1.Container) {
+		container.Image = image
+		container.Command = append(container.Command, flags...)
+	})
+}
+
+// WithFlags returns a manifest with additional flags.
+func WithFlags(manifest []byte, flags ...string) ([]byte, error) {
+	return edit(manifest, func(container *corev1.Container) { container.Command = append(container.Command, flags...) })
+}
+
+func edit(manifest []byte, change func(*corev1.Container)) ([]byte, error) {
 	pod, err := parse(manifest)
 	if err != nil {
 		return nil, err
@@ -80,8 +92,7 @@ func WithImage(manifest []byte, image string, flags ...string) ([]byte, error) {
 	if n := len(pod.Spec.Containers); n != 1 {
 		return nil, fmt.Errorf("the manifest of %s has %d containers", pod.Name, n)
 	}
-	pod.Spec.Containers[0].Image = image
-	pod.Spec.Containers[0].Command = append(pod.Spec.Containers[0].Command, flags...)
+	change(&pod.Spec.Containers[0])
 	return yaml.Marshal(pod)
 }
 
