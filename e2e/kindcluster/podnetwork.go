@@ -52,14 +52,24 @@ type nodeNetwork struct {
 	pods    netip.Prefix
 }
 
-// connectPods does for pods what kindnet does: each node gives its pods addresses of its own range, has routes to the ranges of the others, and
-// masquerades what leaves the cluster.
+// connectPods connects the pods of a new cluster, also of those that run already.
 func (c *Cluster) connectPods(ctx context.Context, config *v1alpha4.Cluster) error {
-	networks, err := c.nodeNetworks(ctx, len(config.Nodes))
+	if err := c.ConnectPods(ctx, len(config.Nodes), cmp.Or(config.Networking.PodSubnet, defaultPodSubnet)); err != nil {
+		return err
+	}
+	if err := renewPods(ctx, c.Client); err != nil {
+		return err
+	}
+	return c.awaitNodesAndPods(ctx)
+}
+
+// ConnectPods does for pods what kindnet does: each node gives its pods addresses of its own range, has routes to the ranges of the others, and
+// masquerades what leaves subnet. It waits for that many nodes, and can be called again when further nodes have joined.
+func (c *Cluster) ConnectPods(ctx context.Context, nodes int, subnet string) error {
+	networks, err := c.nodeNetworks(ctx, nodes)
 	if err != nil {
 		return err
 	}
-	subnet := cmp.Or(config.Networking.PodSubnet, defaultPodSubnet)
 	for _, node := range networks {
 		conflist := strings.NewReader(fmt.Sprintf(networkConfig, node.pods))
 		if _, err := c.ExecOn(ctx, node.name, conflist, "cp", "/dev/stdin", networkPath); err != nil {
@@ -71,10 +81,7 @@ func (c *Cluster) connectPods(ctx context.Context, config *v1alpha4.Cluster) err
 			}
 		}
 	}
-	if err := renewPods(ctx, c.Client); err != nil {
-		return err
-	}
-	return c.awaitNodesAndPods(ctx)
+	return nil
 }
 
 // nodeNetworks returns the networks of all nodes once the controller manager has given each its range.
@@ -115,9 +122,8 @@ func networkOf(node *corev1.Node) (nodeNetwork, error) {
 
 // networkCommands returns the programs that connect the pods of a node to those of the others.
 func networkCommands(node nodeNetwork, all []nodeNetwork, subnet string) [][]string {
-	commands := [][]string{{
-		"iptables", "-t", "nat", "-A", "POSTROUTING", "-s", node.pods.String(), "!", "-d", subnet, "-j", "MASQUERADE",
-	}}
+	rule := fmt.Sprintf("POSTROUTING -s %s ! -d %s -j MASQUERADE", node.pods, subnet)
+	commands := [][]string{{"sh", "-c", fmt.Sprintf("iptables -t nat -C %[1]s || iptables -t nat -A %[1]s", rule)}}
 	for _, other := range all {
 		if other.name != node.name {
 			commands = append(commands, []string{"ip", "route", "replace", other.pods.String(), "via", other.address.String()})

@@ -45,7 +45,8 @@ func TestWorkersAreAdded(t *testing.T) {
 
 func TestNodesReachThePodsOfOthers(t *testing.T) {
 	assert.Equal(t, [][]string{
-		{"iptables", "-t", "nat", "-A", "POSTROUTING", "-s", "10.244.1.0/24", "!", "-d", "10.244.0.0/16", "-j", "MASQUERADE"},
+		{"sh", "-c", "iptables -t nat -C POSTROUTING -s 10.244.1.0/24 ! -d 10.244.0.0/16 -j MASQUERADE || " +
+			"iptables -t nat -A POSTROUTING -s 10.244.1.0/24 ! -d 10.244.0.0/16 -j MASQUERADE"},
 		{"ip", "route", "replace", "10.244.0.0/24", "via", "172.18.0.2"},
 		{"ip", "route", "replace", "10.244.2.0/24", "via", "172.18.0.4"},
 	}, networkCommands(networks[1], networks, "10.244.0.0/16"))

@@ -53,10 +53,16 @@ func testInit(t *testing.T, build string) {
 	first.run(t, "kubeadm", "init", "--config="+configPath, ignored)
 	require.NoError(t, env.Cluster.Connect(t.Context(), env.Dir))
 	first.expectTripod(t, build)
-	connectPods(t, first)
+	connectPods(t, 1)
 	first.waitForNode(t)
 	checkCluster(t)
 	assert.Contains(t, first.kubectl(t, "get", "nodes", "--no-headers"), string(first))
+}
+
+// connectPods gives the nodes that have joined the pod network, which kubeadm leaves to the user.
+func connectPods(t *testing.T, nodes int) {
+	t.Helper()
+	require.NoError(t, env.Cluster.ConnectPods(t.Context(), nodes, podSubnet))
 }
 
 // checkCluster checks that the cluster works: what kubeadm installs is there, on all nodes.

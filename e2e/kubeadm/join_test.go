@@ -30,7 +30,7 @@ func joinCommand(t *testing.T, more ...string) []string {
 func testJoin(t *testing.T) {
 	worker.run(t, "kubeadm", joinCommand(t)...)
 	checkBootstrap(t, worker)
-	connectPods(t, worker)
+	connectPods(t, 2)
 	worker.waitForNode(t)
 	first.kubectl(t, "run", "echo", "--image="+workloadImage, "--image-pull-policy=IfNotPresent", "--", "serve")
 	first.kubectl(t, "expose", "pod", "echo", "--port=80", "--target-port=8080")
@@ -66,7 +66,7 @@ func testJoinControlPlane(t *testing.T, build string) {
 	key := uploaded[len(uploaded)-1]
 	second.patch(t, repository+build)
 	second.run(t, "kubeadm", joinCommand(t, "--control-plane", "--certificate-key="+key, "--patches="+patchDir)...)
-	connectPods(t, second)
+	connectPods(t, 3)
 	second.waitForNode(t)
 	second.expectTripod(t, build)
 
