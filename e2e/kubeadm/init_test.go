@@ -48,7 +48,7 @@ conntrack: {maxPerCore: 0}
 `
 
 func testInit(t *testing.T, build string) {
-	first.patch(t, repository+build)
+	first.patch(t, imageOf(build))
 	first.write(t, configPath, fmt.Sprintf(initConfig, patchDir, kubernetes, string(first), podSubnet))
 	first.run(t, "kubeadm", "init", "--config="+configPath, ignored)
 	require.NoError(t, env.Cluster.Connect(t.Context(), env.Dir))

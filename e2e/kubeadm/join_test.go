@@ -64,7 +64,7 @@ func checkBootstrap(t *testing.T, m machine) {
 func testJoinControlPlane(t *testing.T, build string) {
 	uploaded := strings.Fields(first.run(t, "kubeadm", "init", "phase", "upload-certs", "--upload-certs"))
 	key := uploaded[len(uploaded)-1]
-	second.patch(t, repository+build)
+	second.patch(t, imageOf(build))
 	second.run(t, "kubeadm", joinCommand(t, "--control-plane", "--certificate-key="+key, "--patches="+patchDir)...)
 	connectPods(t, 3)
 	second.waitForNode(t)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"k8s.io/client-go/dynamic"
@@ -26,7 +27,10 @@ const (
 )
 
 func TestKubeadm(t *testing.T) {
-	build, next := tagOf(t, "images"), tagOf(t, "next/images")
+	build, err := tagOf("images")
+	require.NoError(t, err)
+	next, err := tagOf("next/images")
+	require.NoError(t, err)
 	require.NotEqual(t, build, next, "both builds have one version")
 	stage := func(name string, test func(*testing.T)) {
 		if !t.Run(name, test) {
@@ -41,7 +45,7 @@ func TestKubeadm(t *testing.T) {
 	count := counter.Start(t, env.Cluster.Client, inventory.Namespace)
 	stage("renew", testRenewal)
 	stage("join a control plane", func(t *testing.T) { testJoinControlPlane(t, build) })
-	stage("upgrade", func(t *testing.T) { testUpgrade(t, next) })
+	stage("upgrade", func(t *testing.T) { testUpgrade(t, build, next) })
 	stage("back to kube-apiserver", testBack)
 	stage("take over", func(t *testing.T) { testTakeover(t, next) })
 	count.End(t)
@@ -49,11 +53,9 @@ func TestKubeadm(t *testing.T) {
 }
 
 // tagOf returns the tag of the images in a directory of bin.
-func tagOf(t *testing.T, dir string) string {
-	t.Helper()
+func tagOf(dir string) (string, error) {
 	tag, err := os.ReadFile(binaries + dir + "/tag")
-	require.NoError(t, err)
-	return strings.TrimSpace(string(tag))
+	return strings.TrimSpace(string(tag)), err
 }
 
 // createObjects creates objects of many kinds, which the rest of the test must keep.
@@ -74,7 +76,7 @@ func createObjects(t *testing.T) {
 // expectTripod checks which build of Tripod is the API server of a machine. It asks the program, because an image can have any tag.
 func (m machine) expectTripod(t *testing.T, tag string) {
 	t.Helper()
-	m.waitForAPIServer(t, repository+tag)
+	m.waitForAPIServer(t, imageOf(tag))
 	want := "Tripod " + tag + "\nKubernetes " + kubernetes + "\n"
 	eventually(t, string(m)+" has Tripod "+tag, func(ctx context.Context) error {
 		got, err := first.exec(ctx, nil, "kubectl", "--kubeconfig="+adminConfig, "-n", "kube-system", "exec", "kube-apiserver-"+string(m), "--", "tripod", "version")
@@ -85,13 +87,17 @@ func (m machine) expectTripod(t *testing.T, tag string) {
 	})
 }
 
-func testUpgrade(t *testing.T, next string) {
-	first.patch(t, repository+next)
-	first.run(t, "kubeadm", "upgrade", "plan", kubernetes, ignored)
+// imageOf returns the name that docs/kubeadm.md gives the image of a build: kubeadm reads the version of Kubernetes from the tag.
+func imageOf(build string) string { return repository + kubernetes + "_" + build }
+
+func testUpgrade(t *testing.T, build, next string) {
+	first.patch(t, imageOf(next))
+	plan := first.run(t, "kubeadm", "upgrade", "plan", kubernetes, ignored)
+	assert.Contains(t, plan, "Cluster version: "+strings.TrimPrefix(kubernetes, "v")+"+"+build)
 	first.run(t, "kubeadm", "upgrade", "apply", kubernetes, "--yes", "--patches="+patchDir, ignored)
 	first.expectTripod(t, next)
 
-	second.patch(t, repository+next)
+	second.patch(t, imageOf(next))
 	second.run(t, "kubeadm", "upgrade", "node", "--patches="+patchDir, ignored)
 	second.expectTripod(t, next)
 	worker.run(t, "kubeadm", "upgrade", "node", ignored)

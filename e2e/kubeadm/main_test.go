@@ -76,6 +76,15 @@ func loadImages(ctx context.Context, cluster *kindcluster.Cluster, dir string) e
 			return err
 		}
 	}
+	for _, dir := range []string{"images", "next/images"} {
+		tag, err := tagOf(dir)
+		if err != nil {
+			return err
+		}
+		if err := tagOnAll(ctx, repository+tag, imageOf(tag)); err != nil {
+			return err
+		}
+	}
 	wanted, err := first.exec(ctx, nil, "kubeadm", "config", "images", "list", "--kubernetes-version", kubernetes)
 	if err != nil {
 		return err
@@ -113,8 +122,13 @@ func provide(ctx context.Context, cluster *kindcluster.Cluster, dir, image strin
 	if err != nil {
 		return err
 	}
+	return tagOnAll(ctx, other+":"+tag, image)
+}
+
+// tagOnAll gives an image another name on all machines.
+func tagOnAll(ctx context.Context, image, name string) error {
 	for _, m := range []machine{first, worker, second} {
-		if _, err := m.exec(ctx, nil, "ctr", "--namespace=k8s.io", "images", "tag", other+":"+tag, image); err != nil {
+		if _, err := m.exec(ctx, nil, "ctr", "--namespace=k8s.io", "images", "tag", "--force", image, name); err != nil {
 			return err
 		}
 	}
