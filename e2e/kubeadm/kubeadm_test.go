@@ -94,21 +94,21 @@ func testUpgrade(t *testing.T, build, next string) {
 	first.patch(t, imageOf(next))
 	plan := first.run(t, "kubeadm", "upgrade", "plan", kubernetes, ignored)
 	assert.Contains(t, plan, "Cluster version: "+strings.TrimPrefix(kubernetes, "v")+"+"+build)
-	first.run(t, "kubeadm", "upgrade", "apply", kubernetes, "--yes", "--patches="+patchDir, ignored)
+	first.upgrade(t, "apply", kubernetes, "--yes", "--patches="+patchDir)
 	first.expectTripod(t, next)
 
 	second.patch(t, imageOf(next))
-	second.run(t, "kubeadm", "upgrade", "node", "--patches="+patchDir, ignored)
+	second.upgrade(t, "node", "--patches="+patchDir)
 	second.expectTripod(t, next)
-	worker.run(t, "kubeadm", "upgrade", "node", ignored)
+	worker.upgrade(t, "node")
 	checkCluster(t)
 	checkPod(t)
 }
 
 // testBack leaves out the patches, so that kubeadm writes the manifest that it always writes.
 func testBack(t *testing.T) {
-	first.run(t, "kubeadm", "upgrade", "apply", kubernetes, "--yes", ignored)
-	second.run(t, "kubeadm", "upgrade", "node", ignored)
+	first.upgrade(t, "apply", kubernetes, "--yes")
+	second.upgrade(t, "node")
 	for _, m := range []machine{first, second} {
 		m.waitForAPIServer(t, stockRepository+kubernetes)
 	}
@@ -118,7 +118,7 @@ func testBack(t *testing.T) {
 
 // testTakeover has Tripod take the place of kube-apiserver on one of two machines.
 func testTakeover(t *testing.T, build string) {
-	first.run(t, "kubeadm", "upgrade", "apply", kubernetes, "--yes", "--patches="+patchDir, ignored)
+	first.upgrade(t, "apply", kubernetes, "--yes", "--patches="+patchDir)
 	first.expectTripod(t, build)
 	second.waitForAPIServer(t, stockRepository+kubernetes)
 	checkCluster(t)

@@ -67,6 +67,13 @@ func (m machine) prepare(ctx context.Context, used bool) error {
 // run runs a program on the machine and returns its output. A program that fails ends the test.
 func (m machine) run(t *testing.T, program string, args ...string) string {
 	t.Helper()
+	output, err := m.try(t, program, args...)
+	require.NoError(t, err, "%s %v", program, args)
+	return output
+}
+
+func (m machine) try(t *testing.T, program string, args ...string) (string, error) {
+	t.Helper()
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), kubeadmTimeout)
 	defer cancel()
@@ -74,8 +81,20 @@ func (m machine) run(t *testing.T, program string, args ...string) string {
 	if program == "kubeadm" {
 		t.Logf("%s: kubeadm %s: %s\n%s", string(m), strings.Join(args, " "), time.Since(began).Round(time.Second), output)
 	}
-	require.NoError(t, err, "%s %v", program, args)
-	return output
+	return output, err
+}
+
+// upgrade runs kubeadm upgrade, and once more if a request of it took longer than the 10 seconds that it waits. Its documentation says to do so: the command is
+// idempotent.
+func (m machine) upgrade(t *testing.T, args ...string) {
+	t.Helper()
+	args = append(append([]string{"upgrade"}, args...), ignored)
+	if _, err := m.try(t, "kubeadm", args...); err == nil {
+		return
+	} else if !strings.Contains(err.Error(), "context deadline exceeded") {
+		require.NoError(t, err)
+	}
+	m.run(t, "kubeadm", args...)
 }
 
 // kubectl runs kubectl as the administrator.
