@@ -140,7 +140,7 @@ kubeadm-asset:
 	go build -C tools/e2e -ldflags "$(LDFLAGS)" -o $(abspath $(ASSETS))/ k8s.io/kubernetes/cmd/kubeadm
 
 .PHONY: e2e-join
-e2e-join: e2e-assets test-assets kubeadm-asset $(TOOLS)/gotestsum ## Install the chart with controllers, and have another node join it by kubeadm; 5 minutes.
+e2e-join: e2e-assets test-assets kubeadm-asset $(ASSETS)/proxy-server $(ASSETS)/proxy-agent $(TOOLS)/gotestsum ## Install the chart with controllers, and have another node join it by kubeadm; 5 minutes.
 	$(TOOLS)/gotestsum --format standard-verbose --packages=./e2e/join -- -count=1 -timeout 40m $(E2E_ARGS)
 
 # The upgrade needs a second build, whose version is another.
@@ -359,6 +359,9 @@ $(TOOLS)/protoc-gen-go-grpc: tools/protoc-gen-go-grpc/go.mod tools/protoc-gen-go
 # From the main module: what it generates is for the very protobuf runtime that the services link.
 $(TOOLS)/protoc-gen-go: go.mod
 	go build -trimpath -ldflags "-s -w" -o $@ google.golang.org/protobuf/cmd/protoc-gen-go
+
+$(ASSETS)/proxy-%: tools/konnectivity/go.mod tools/konnectivity/go.sum
+	$(call go_build_tool,konnectivity,sigs.k8s.io/apiserver-network-proxy/cmd/$*)
 
 $(BIN)/kwok $(ASSETS)/kwok: tools/kwok/go.mod tools/kwok/go.sum
 	$(call go_build_tool,kwok,sigs.k8s.io/kwok/cmd/kwok)
