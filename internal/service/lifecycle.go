@@ -119,8 +119,11 @@ func (o *BackendOptions) Listen() (*Ports, error) {
 
 // awaitEtcd returns when etcd answers. Behind an egress proxy, storage waits for etcd itself, as in kube-apiserver.
 func (o *Options) awaitEtcd(ctx context.Context) error {
-	if o.Etcd == nil || o.EgressSelector.ConfigFile != "" {
+	if o.Etcd == nil {
 		return nil
+	}
+	if behind, err := etcdBehindProxy(o.EgressSelector.ConfigFile); err != nil || behind {
+		return err
 	}
 	return etcdready.Wait(ctx, o.Etcd.StorageConfig, o.SecureServing.SecureServingOptions)
 }
