@@ -96,16 +96,24 @@ func TestOnlyTheControllerManagerHasTheKeyOfAnAuthority(t *testing.T) {
 }
 
 func TestControllersAreOfTheVersionOfTripod(t *testing.T) {
-	data, err := os.ReadFile("../../go.mod")
-	require.NoError(t, err)
-	module, err := modfile.ParseLax("go.mod", data, nil)
-	require.NoError(t, err)
-	i := slices.IndexFunc(module.Require, func(r *modfile.Require) bool { return r.Mod.Path == "k8s.io/kubernetes" })
+	version := required(t, "../../go.mod", "k8s.io/kubernetes")
 	r := render(t, withControllers)
 	for _, component := range controllers {
 		container := find(t, r, "Deployment", "tripod-"+component, &appsv1.Deployment{}).Spec.Template.Spec.Containers[0]
-		assert.Equal(t, "registry.k8s.io/kube-"+component+":"+module.Require[i].Mod.Version, container.Image)
+		assert.Equal(t, "registry.k8s.io/kube-"+component+":"+version, container.Image)
 	}
+}
+
+// required returns the version of a module that a go.mod requires.
+func required(t *testing.T, file, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	module, err := modfile.ParseLax(file, data, nil)
+	require.NoError(t, err)
+	i := slices.IndexFunc(module.Require, func(r *modfile.Require) bool { return r.Mod.Path == path })
+	require.GreaterOrEqual(t, i, 0, "%s requires %s", file, path)
+	return module.Require[i].Mod.Version
 }
 
 func TestTheControllerManagerGivesNodesAddressesIfItHasSome(t *testing.T) {

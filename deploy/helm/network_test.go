@@ -76,7 +76,7 @@ func TestAllIsDeniedThatIsNotAllowed(t *testing.T) {
 }
 
 func TestWhoReachesWhom(t *testing.T) {
-	const https, grpc, client, peer, metrics = 6443, 6444, 2379, 2380, 2381
+	const https, grpc, tunnel, client, peer, metrics = 6443, 6444, 8132, 2379, 2380, 2381
 	r := render(t, merged(t, withControllers, withJoin, "services: {wardle: {image: {repository: a}}}\nextensions: {replicas: 0}\netcd: {mode: perService, snapshots: {enabled: true}}\nnetworkPolicy: {outside: [{ipBlock: {cidr: 192.0.2.0/24}}]}"))
 	policies := networkPolicies(t, r)
 	want := map[string]bool{}
@@ -122,7 +122,7 @@ func TestWhoReachesWhom(t *testing.T) {
 	}
 	for _, from := range r.pods(t) {
 		for _, to := range r.pods(t) {
-			for _, port := range []int{https, grpc, 6445, client, peer, metrics, 10257, 10259} {
+			for _, port := range []int{https, grpc, 6445, tunnel, client, peer, metrics, 10257, 10259} {
 				connection := fmt.Sprintf("%s -> %s:%d", name(from), name(to), port)
 				if got := reaches(t, policies, from, to, port); got != want[connection] {
 					t.Errorf("%s: allowed is %v, want %v", connection, got, !got)

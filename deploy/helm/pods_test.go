@@ -32,7 +32,7 @@ func TestPodsAreRestricted(t *testing.T) {
 			if !result.Allowed {
 				t.Errorf("%s: %s", p.owner, result.ForbiddenDetail())
 			}
-			for _, container := range p.spec.Containers {
+			for _, container := range slices.Concat(p.spec.InitContainers, p.spec.Containers) {
 				if readOnly := container.SecurityContext.ReadOnlyRootFilesystem; readOnly == nil || !*readOnly {
 					t.Errorf("%s: %s can write to its root file system", p.owner, container.Name)
 				}
@@ -65,9 +65,9 @@ func TestPodsHaveNoTokens(t *testing.T) {
 
 func TestOnlyWhoNeedsAKeyHasIt(t *testing.T) {
 	keys := map[string][]string{
-		"aggregator":      {"aggregator", "front-proxy-client", "apiserver", "etcd-client-aggregator"},
-		"core":            {"core", "front-proxy-client", "kubelet-client", "service-account", "etcd-client-core"},
-		"extensions":      {"extensions", "etcd-client-extensions", "etcd-extensions-client-extensions"},
+		"aggregator":      {"aggregator", "front-proxy-client", "apiserver", "etcd-client-aggregator", "konnectivity"},
+		"core":            {"core", "front-proxy-client", "kubelet-client", "service-account", "etcd-client-core", "konnectivity"},
+		"extensions":      {"extensions", "etcd-client-extensions", "etcd-extensions-client-extensions", "konnectivity"},
 		"wardle":          {"wardle", "etcd-client-wardle"},
 		"search":          {"search", "search-database-client"},
 		"search-sync":     {"search", "search-database-client"},
@@ -197,7 +197,7 @@ func (p pod) secrets() []string {
 func TestPodsSayWhatTheyNeed(t *testing.T) {
 	forEachProfile(t, func(t *testing.T, r release) {
 		for _, p := range r.pods(t) {
-			for _, container := range p.spec.Containers {
+			for _, container := range slices.Concat(p.spec.InitContainers, p.spec.Containers) {
 				requests, limits := container.Resources.Requests, container.Resources.Limits
 				if requests.Cpu().IsZero() || requests.Memory().IsZero() || limits.Memory().IsZero() || !limits.Cpu().IsZero() {
 					t.Errorf("%s: %s must request processor and memory, and limit only memory", p.owner, container.Name)
@@ -205,7 +205,9 @@ func TestPodsSayWhatTheyNeed(t *testing.T) {
 				if !p.serves() {
 					continue
 				}
-				if container.StartupProbe == nil || container.ReadinessProbe == nil || container.LivenessProbe == nil {
+				// A service is ready without the server of konnectivity beside it.
+				ready := container.ReadinessProbe != nil || container.Name == "konnectivity-server"
+				if container.StartupProbe == nil || !ready || container.LivenessProbe == nil {
 					t.Errorf("%s: %s lacks a probe", p.owner, container.Name)
 				}
 				inGo := container.Name != "postgres"
@@ -244,7 +246,8 @@ extensions: {shutdown: {delay: 1, watches: 2, requests: 3}}`)
 	}
 }
 
-// TestEveryPodOfAServiceIsFound checks that each Service selects the pods of exactly one object, and ports that these have.
+// TestEveryPodOfAServiceIsFound checks that each Service selects the pods of exactly one object, and ports that these have. The servers of konnectivity
+// are beside several services.
 func TestEveryPodOfAServiceIsFound(t *testing.T) {
 	forEachProfile(t, func(t *testing.T, r release) {
 		for _, object := range r.objects {
@@ -257,17 +260,24 @@ func TestEveryPodOfAServiceIsFound(t *testing.T) {
 				if p.serves() && matches(service.Spec.Selector, p.meta.Labels) {
 					found++
 					for _, port := range service.Spec.Ports {
-						if !slices.ContainsFunc(p.spec.Containers[0].Ports, func(c corev1.ContainerPort) bool { return c.Name == port.TargetPort.StrVal }) {
+						containers := slices.Concat(p.spec.Containers, p.spec.InitContainers)
+						if !slices.ContainsFunc(containers, func(c corev1.Container) bool { return listens(c, port.TargetPort.StrVal) }) {
 							t.Errorf("Service %s uses port %s, which %s lacks", service.Name, port.TargetPort.StrVal, p.owner)
 						}
 					}
 				}
 			}
-			if found != 1 {
-				t.Errorf("Service %s selects the pods of %d objects, want 1", service.Name, found)
+			want := 1
+			if service.Name == "tripod-konnectivity" {
+				want = len(services)
 			}
+			assert.Equal(t, want, found, "Service %s selects the pods of %d objects", service.Name, found)
 		}
 	})
+}
+
+func listens(c corev1.Container, port string) bool {
+	return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == port })
 }
 
 func matches(selector, labels map[string]string) bool {

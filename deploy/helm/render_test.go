@@ -62,6 +62,12 @@ func render(t *testing.T, values string) release {
 	t.Helper()
 	text, err := helmTemplate(t, values)
 	require.NoError(t, err)
+	return parse(t, text)
+}
+
+// parse returns the objects in YAML documents.
+func parse(t *testing.T, text string) release {
+	t.Helper()
 	r := release{text: text}
 	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
 	for {

@@ -21,7 +21,7 @@ var services = []string{"aggregator", "core", "extensions"}
 
 // allChanges returns the changes, with those of each service.
 func allChanges() []change {
-	all := append(slices.Clone(changes), changesOfControllers()...)
+	all := slices.Concat(changes, changesOfControllers(), changesOfKonnectivity())
 	for _, service := range services {
 		for _, c := range serviceChanges {
 			c.path = service + "." + c.path
@@ -116,6 +116,7 @@ func leaves(path string, value any, found *[]string) {
 var opaque = []string{
 	"aggregator.resources", "core.resources", "extensions.resources", "etcd.resources", "etcd.snapshots.resources", "certificates.resources",
 	"search.database.postgres.resources", "metrics.dashboards.labels", "controllerManager.resources", "scheduler.resources",
+	"konnectivity.server.resources", "konnectivity.agent.resources", "konnectivity.agent.nodeSelector",
 }
 
 func TestEveryValueIsTried(t *testing.T) {
@@ -175,7 +176,11 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"encryption: {existingSecret: a, config: {apiVersion: a/v1, kind: A}}":         "cannot both be given",
 		"etcd: {enabled: false, mode: perService, external: {servers: ['https://a']}}": "etcd.external.extensionsServers is needed",
 
-		"{join: {enabled: true, endpoint: 'a:443'}, authentication: {bootstrapTokens: false}}": "join.enabled needs authentication.bootstrapTokens",
+		"konnectivity: {enabled: true, endpoint: 'a:8132'}":                                      "konnectivity.enabled needs join.enabled",
+		"{join: {enabled: true, endpoint: 'a:443'}, konnectivity: {enabled: true}}":              "konnectivity.endpoint is needed",
+		"{join: {enabled: true, endpoint: 'a:443'}, konnectivity: {enabled: true, endpoint: a}}": "at '/konnectivity/endpoint'",
+		"services: {konnectivity: {image: {repository: a}}}":                                     "invalid propertyName 'konnectivity'",
+		"{join: {enabled: true, endpoint: 'a:443'}, authentication: {bootstrapTokens: false}}":   "join.enabled needs authentication.bootstrapTokens",
 	} {
 		t.Run(values, func(t *testing.T) {
 			t.Parallel()

@@ -138,6 +138,9 @@ SPDX-License-Identifier: Apache-2.0
 - --service-ca-file=/etc/tripod/pki/service-ca.crt
 - --service-cert-file=/etc/tripod/pki/service/tls.crt
 - --service-key-file=/etc/tripod/pki/service/tls.key
+{{- if include "tripod.konnectivity.beside" . }}
+- --egress-selector-config-file=/etc/tripod/konnectivity/egress.yaml
+{{- end }}
 {{- /* API services of others learn from the aggregator who may do what, and have releases and groups of their own. */}}
 {{- if not (include "tripod.isFurther" .) }}
 {{- if $values.authorization.config }}

@@ -21,8 +21,9 @@ SPDX-License-Identifier: Apache-2.0
 {{- $addresses := concat (list "127.0.0.1" "::1") (fromJsonArray (include "tripod.certificates.serviceIPs" .)) $values.certificates.extraIPs -}}
 {{- $names := concat $public $values.certificates.extraNames -}}
 {{- if $values.join.enabled -}}
-{{- $host := include "tripod.join.host" . -}}
-{{- if regexMatch "^[0-9.]+$|:" $host -}}{{- $addresses = append $addresses $host -}}{{- else -}}{{- $names = append $names $host -}}{{- end -}}
+{{- $of := required "join.endpoint is needed where join.enabled is true" $values.join.endpoint | include "tripod.certificates.host" | fromJson -}}
+{{- $names = concat $names ($of.dnsNames | default list) -}}
+{{- $addresses = concat $addresses ($of.ipAddresses | default list) -}}
 {{- end -}}
 {{- $client := list "client" -}}
 {{- $both := list "server" "client" -}}
@@ -39,6 +40,10 @@ SPDX-License-Identifier: Apache-2.0
 {{- range $component := include "tripod.controllers" . | fromJson | keys | sortAlpha -}}
 {{- $list = append $list (dict "name" $component "authority" "ca" "commonName" (printf "system:kube-%s" $component) "usages" $both
   "dnsNames" (list (include "tripod.controller.host" (dict "root" $ "component" $component)))) -}}
+{{- end -}}
+{{- if $values.konnectivity.enabled -}}
+{{- $list = append $list (merge (dict "name" "konnectivity" "authority" "ca" "commonName" (include "tripod.konnectivity.user" .) "usages" $both)
+  (include "tripod.certificates.host" $values.konnectivity.endpoint | fromJson)) -}}
 {{- end -}}
 {{- range $etcd := fromJsonArray (include "tripod.etcd.names" .) -}}
 {{- $authority := printf "%s-ca" $etcd -}}
@@ -225,7 +230,13 @@ helm.sh/hook-weight: {{ last . | quote }}
 helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- end -}}
 
-{{- /* The host at which nodes reach Tripod, without its port and brackets. */ -}}
-{{- define "tripod.join.host" -}}
-{{- required "join.endpoint is needed where join.enabled is true" .Values.join.endpoint | trimSuffix (regexFind ":[0-9]+$" .Values.join.endpoint) | trimPrefix "[" | trimSuffix "]" -}}
+{{- /* The host of a host:port, without brackets. */ -}}
+{{- define "tripod.endpoint.host" -}}
+{{- regexReplaceAll ":[0-9]+$" . "" | trimPrefix "[" | trimSuffix "]" -}}
+{{- end -}}
+
+{{- /* What a certificate has for the host of a host:port, as JSON {dnsNames} or {ipAddresses}. */ -}}
+{{- define "tripod.certificates.host" -}}
+{{- $host := include "tripod.endpoint.host" . -}}
+{{- dict (ternary "ipAddresses" "dnsNames" (regexMatch "^[0-9.]+$|:" $host)) (list $host) | toJson -}}
 {{- end -}}

@@ -53,6 +53,10 @@ true
 {{- $values := .root.Values -}}
 {{- $volumes := list (include "tripod.pki.volume" . | fromYaml) (dict "name" "tmp" "emptyDir" (dict)) -}}
 {{- $mounts := list (dict "name" "pki" "mountPath" "/etc/tripod/pki" "readOnly" true) (dict "name" "tmp" "mountPath" "/tmp") -}}
+{{- if include "tripod.konnectivity.beside" . -}}
+{{- $volumes = concat $volumes (include "tripod.konnectivity.volumes" .root | fromYamlArray) -}}
+{{- $mounts = concat $mounts (include "tripod.konnectivity.mounts" . | fromYamlArray) -}}
+{{- end -}}
 {{- if fromJson (include "tripod.config.files" .) -}}
 {{- $volumes = append $volumes (dict "name" "config" "configMap" (dict "name" (printf "%s-%s" (include "tripod.fullname" .root) .component))) -}}
 {{- $mounts = append $mounts (dict "name" "config" "mountPath" "/etc/tripod/config" "readOnly" true) -}}

@@ -34,6 +34,9 @@ spec:
     metadata:
       labels:
         {{- include "tripod.podLabels" . | nindent 8 }}
+        {{- if include "tripod.konnectivity.beside" . }}
+        {{- include "tripod.konnectivity.label" . | nindent 8 }}
+        {{- end }}
         {{- with $values.podLabels }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -47,6 +50,10 @@ spec:
       {{- include "tripod.pod.common" (merge (dict "account" .component) .) | nindent 6 }}
       {{- include "tripod.pod.scheduling" $context | trim | nindent 6 }}
       terminationGracePeriodSeconds: {{ add $values.shutdown.delay $values.shutdown.watches $values.shutdown.requests }}
+      {{- if include "tripod.konnectivity.beside" . }}
+      initContainers:
+        - {{- include "tripod.konnectivity.server" .root | nindent 10 }}
+      {{- end }}
       containers:
         - name: {{ .component }}
           {{- if include "tripod.isFurther" . }}

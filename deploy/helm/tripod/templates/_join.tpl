@@ -1,0 +1,22 @@
+{{- /*
+Copyright The Tripod Authors.
+SPDX-License-Identifier: Apache-2.0
+*/ -}}
+
+{{- /* What the containers of the Job have in common. A volume that one of them needs besides comes next. */ -}}
+{{- define "tripod.join.container" -}}
+image: {{ include "tripod.image" (dict "root" . "name" "tripod") }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+resources:
+  {{- toYaml .Values.certificates.resources | nindent 2 }}
+securityContext:
+  {{- include "tripod.container.security" . | nindent 2 }}
+volumeMounts:
+  - {name: kubeconfig, mountPath: /etc/tripod/kubeconfig, readOnly: true}
+{{- end -}}
+
+{{- /* How they reach the API, as the administrator does. */ -}}
+{{- define "tripod.join.access" -}}
+- --kubeconfig=/etc/tripod/kubeconfig/kubeconfig
+- --server=https://{{ include "tripod.host" . }}:{{ .Values.service.port }}
+{{- end -}}
