@@ -53,7 +53,7 @@ func shared(t testing.TB) *release.Release {
 			err = env.Volume(t.Context(), "tripod")
 		}
 		if err == nil {
-			err = progress.Step("helm installs the chart", func() error { return install(t.Context(), r, values) })
+			err = r.Up(t.Context(), values)
 		}
 		mainRelease.err = err
 	})
@@ -61,17 +61,6 @@ func shared(t testing.TB) *release.Release {
 		t.Fatal(mainRelease.err)
 	}
 	return mainRelease.Release
-}
-
-// install installs the chart and returns when Tripod answers from outside the cluster.
-func install(ctx context.Context, r *release.Release, values ...release.Values) error {
-	if err := r.Install(ctx, values...); err != nil {
-		return err
-	}
-	if _, err := r.Connect(ctx); err != nil {
-		return err
-	}
-	return r.AwaitReachable(ctx)
 }
 
 // step runs do, prints its progress, and fails the test if it fails.

@@ -123,7 +123,7 @@ func installWithSnapshots(t *testing.T, r *release.Release) {
 		assert.NoError(t, r.Uninstall(ctx))
 		assert.NoError(t, r.Host.Client.CoreV1().Namespaces().Delete(ctx, r.Namespace, metav1.DeleteOptions{}))
 	})
-	step(t, "helm installs a release with snapshots", func() error { return install(t.Context(), r, values) })
+	require.NoError(t, r.Up(t.Context(), values))
 }
 
 // create creates an object and returns its resourceVersion.

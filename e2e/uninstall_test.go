@@ -40,13 +40,9 @@ func TestUninstall(t *testing.T) {
 	left := awaitLeft(t, r, "Secret", "PersistentVolumeClaim")
 	t.Logf("kept: %v", left)
 
-	step(t, "helm installs the chart again", func() error {
-		values, err := env.Values(t.Context(), environment.NodePort)
-		if err == nil {
-			err = install(t.Context(), r, values, keep(false))
-		}
-		return err
-	})
+	values, err := env.Values(t.Context(), environment.NodePort)
+	require.NoError(t, err)
+	require.NoError(t, r.Up(t.Context(), values, keep(false)))
 	user.kubectl("", "get", "configmap", "kept", "-o", "jsonpath={.data.value}").says("1")
 	if !bytes.Equal(kubeconfig, read(t, r.Kubeconfig)) {
 		t.Error("the new release has a new kubeconfig, want the kept one")

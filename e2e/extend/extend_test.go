@@ -40,13 +40,7 @@ func install(ctx context.Context, e *environment.Environment) error {
 		err = e.Volume(ctx, "tripod")
 	}
 	if err == nil {
-		err = progress.Step("helm installs the chart", func() error { return tripod.Install(ctx, values) })
-	}
-	if err == nil {
-		_, err = tripod.Connect(ctx)
-	}
-	if err == nil {
-		err = tripod.AwaitReachable(ctx)
+		err = tripod.Up(ctx, values)
 	}
 	if err == nil {
 		_, err = tripod.HostKubectl(ctx, "", "apply", "--server-side", "-f", "testdata/monitoring.yaml")

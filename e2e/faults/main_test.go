@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tripod-k8s/tripod/e2e/environment"
-	"github.com/tripod-k8s/tripod/e2e/progress"
 	"github.com/tripod-k8s/tripod/e2e/release"
 	"github.com/tripod-k8s/tripod/test/framework/traffic"
 )
@@ -44,13 +43,7 @@ func install(ctx context.Context, e *environment.Environment) error {
 	}
 	err = errors.Join(e.Volume(ctx, "tripod-etcd"), e.Volume(ctx, "tripod-etcd-extensions"))
 	if err == nil {
-		err = progress.Step("helm installs the chart", func() error { return tripod.Install(ctx, values) })
-	}
-	if err == nil {
-		_, err = tripod.Connect(ctx)
-	}
-	if err == nil {
-		err = tripod.AwaitReachable(ctx)
+		err = tripod.Up(ctx, values)
 	}
 	if err == nil {
 		err = tripod.Define(ctx, customs)

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tripod-k8s/tripod/e2e/kindcluster"
+	"github.com/tripod-k8s/tripod/e2e/progress"
 )
 
 // timeout is how long helm waits. It is generous, because the tests assert nothing about speed.
@@ -55,6 +56,17 @@ func New(host *kindcluster.Cluster, tools Tools, chart, name, namespace, dir str
 		Name: name, Namespace: namespace, Host: host, Chart: chart,
 		Kubeconfig: filepath.Join(dir, name+".kubeconfig"), tools: tools, dir: dir,
 	}
+}
+
+// Up installs or upgrades the release, prints progress, and returns when Tripod answers from outside the cluster.
+func (r *Release) Up(ctx context.Context, values ...Values) error {
+	if err := progress.Step("helm installs "+r.Name, func() error { return r.Install(ctx, values...) }); err != nil {
+		return err
+	}
+	if _, err := r.Connect(ctx); err != nil {
+		return err
+	}
+	return r.AwaitReachable(ctx)
 }
 
 // Install installs or upgrades the release and returns when everything is ready. Values that are not given have the chart's defaults.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/tripod-k8s/tripod/e2e/environment"
 	"github.com/tripod-k8s/tripod/e2e/kindcluster"
-	"github.com/tripod-k8s/tripod/e2e/progress"
 )
 
 func main() {
@@ -43,10 +42,7 @@ func up(ctx context.Context) error {
 		err = e.Volume(ctx, "tripod")
 	}
 	if err == nil {
-		err = progress.Step("helm installs the chart", func() error { return r.Install(ctx, values) })
-	}
-	if err == nil {
-		_, err = r.Connect(ctx)
+		err = r.Up(ctx, values)
 	}
 	if err != nil {
 		return errors.Join(err, e.Collect(r))
