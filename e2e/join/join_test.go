@@ -53,8 +53,11 @@ func TestANodeJoinsAndLeaves(t *testing.T) {
 		test func(*testing.T, *kindcluster.Cluster)
 	}{
 		{"joins", joins},
+		{"hides its kubelet", hidesItsKubelet},
 		{"becomes ready", becomesReady},
+		{"has tunnels", hasTunnels},
 		{"runs pods", runsPods},
+		{"runs webhooks and an API server", runsServersOfTheAPI},
 		{"outlives a controller manager", controllerManagerEnds},
 		{"leaves", leaves},
 	} {

@@ -48,6 +48,7 @@ func newMachine(t *testing.T) *kindcluster.Cluster {
 	defer program.Close() //nolint:errcheck // only read
 	_, err = machine.Exec(t.Context(), program, "install", "-m", "0755", "/dev/stdin", kubeadm)
 	require.NoError(t, err)
+	require.NoError(t, load(env, machine, tunnelAgent))
 	return machine
 }
 

@@ -18,7 +18,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/e2e/environment"
 	"github.com/tripod-k8s/tripod/e2e/imagearchive"
-	"github.com/tripod-k8s/tripod/e2e/progress"
+	"github.com/tripod-k8s/tripod/e2e/kindcluster"
 	"github.com/tripod-k8s/tripod/e2e/release"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
@@ -28,10 +28,13 @@ const (
 	registry = "docker.io"
 	// podCIDR has the addresses that kind gives to pods.
 	podCIDR = "10.244.0.0/16"
+	// tunnelServer and tunnelAgent are the programs of konnectivity.
+	tunnelServer, tunnelAgent = "proxy-server", "proxy-agent"
 )
 
 var (
-	// tripod is the release, endpoint where nodes reach it, and client its administrator.
+	// env is the cluster of the release. endpoint is where nodes reach it, and client its administrator.
+	env      *environment.Environment
 	tripod   *release.Release
 	endpoint string
 	client   kubernetes.Interface
@@ -42,19 +45,13 @@ func TestMain(m *testing.M) {
 }
 
 func setup(ctx context.Context, e *environment.Environment) error {
-	tripod = e.Release("tripod", "tripod")
+	env, tripod = e, e.Release("tripod", "tripod")
 	values, err := valuesOf(ctx, e)
 	if err == nil {
 		err = e.Volume(ctx, "tripod")
 	}
 	if err == nil {
-		err = progress.Step("helm installs the chart", func() error { return tripod.Install(ctx, values) })
-	}
-	if err == nil {
-		_, err = tripod.Connect(ctx)
-	}
-	if err == nil {
-		err = tripod.AwaitReachable(ctx)
+		err = tripod.Up(ctx, values)
 	}
 	if err == nil {
 		client, err = kubernetes.NewForConfig(tripod.Admin())
@@ -76,12 +73,19 @@ func valuesOf(ctx context.Context, e *environment.Environment) (release.Values, 
 	values["clusterCIDR"] = podCIDR
 	values["advertise"] = release.Values{"address": "hostIP", "port": environment.NodePort}
 	values["join"] = release.Values{"enabled": true, "endpoint": endpoint, "kubeletConfiguration": inKind}
-	for key, program := range map[string]string{"controllerManager": constants.KubeControllerManager, "scheduler": constants.KubeScheduler} {
-		tag, err := load(e, program)
-		if err != nil {
+	values["konnectivity"] = release.Values{
+		"enabled": true, "endpoint": fmt.Sprintf("%s:%d", address, environment.OtherNodePort),
+		"service": release.Values{"nodePort": environment.OtherNodePort},
+		"server":  release.Values{"image": imageOf(e, tunnelServer)}, "agent": release.Values{"image": imageOf(e, tunnelAgent)},
+	}
+	values["controllerManager"] = release.Values{"enabled": true, "image": imageOf(e, constants.KubeControllerManager)}
+	values["scheduler"] = release.Values{"enabled": true, "image": imageOf(e, constants.KubeScheduler)}
+	// With these requests all pods fit on a node of two processors.
+	values["core"] = release.Values{"replicas": 2, "resources": release.Values{"requests": release.Values{"cpu": "20m"}}}
+	for _, program := range []string{constants.KubeControllerManager, constants.KubeScheduler, tunnelServer} {
+		if err := load(e, e.Cluster, program); err != nil {
 			return nil, err
 		}
-		values[key] = release.Values{"enabled": true, "image": release.Values{"registry": registry, "repository": "tripod-e2e/" + program, "tag": tag}}
 	}
 	return values, nil
 }
@@ -92,18 +96,27 @@ var inKind = release.Values{
 	"evictionHard": release.Values{"nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%"},
 }
 
-// load packs a program that `make test-assets` has built into an image, loads it into the cluster, and returns its tag.
-func load(e *environment.Environment, program string) (tag string, err error) {
+// imageOf returns the values of the image of a program.
+func imageOf(e *environment.Environment, program string) release.Values {
+	return release.Values{"registry": registry, "repository": "tripod-e2e/" + program, "tag": e.Tag()}
+}
+
+// load packs a stock program into an image, and loads it into a cluster.
+func load(e *environment.Environment, into *kindcluster.Cluster, program string) error {
 	path, err := asset(program)
 	if err != nil {
-		return "", err
+		return err
+	}
+	pack := imagearchive.WriteComponent
+	if program == tunnelServer || program == tunnelAgent { // their images have them in the root directory
+		pack = imagearchive.Write
 	}
 	archive := filepath.Join(e.Dir, program+".tar")
-	if err := imagearchive.WriteComponent(archive, registry+"/tripod-e2e/"+program+":"+e.Tag(), path); err != nil {
-		return "", err
+	if err := pack(archive, registry+"/tripod-e2e/"+program+":"+e.Tag(), path); err != nil {
+		return err
 	}
-	_, err = e.Cluster.Load(archive)
-	return e.Tag(), err
+	_, err = into.Load(archive)
+	return err
 }
 
 // asset returns the path of a stock program.

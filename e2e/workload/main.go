@@ -7,6 +7,7 @@
 //	workload serve               answers each request with its host name, and logs a line twice a second
 //	workload probe URL           requests URL again and again over new connections, and serves the outcome as JSON
 //	workload get URL             requests URL once and prints the body
+//	workload judge               is a webhook that forbids every object, and answers other requests as serve does
 //	workload api PATH            requests PATH from the API server as its ServiceAccount and prints the body
 //	workload cat                 copies its input to its output
 //	workload fail CODE           prints a line to stderr and exits with CODE
@@ -37,7 +38,9 @@ const (
 	requestTimeout = 3 * time.Second
 	probeInterval  = 100 * time.Millisecond
 	logInterval    = 500 * time.Millisecond
+	maxReview      = 4 << 20
 	serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
+	servingCerts   = "/var/run/secrets/serving"
 )
 
 func main() {
@@ -59,6 +62,8 @@ func run(ctx context.Context, args []string) (int, error) {
 	switch command, rest := args[0], args[1:]; {
 	case command == "serve":
 		err = serve(ctx, http.HandlerFunc(greet), logLines)
+	case command == "judge":
+		err = serve(ctx, http.HandlerFunc(judge), func(context.Context) {})
 	case command == "-v":
 		_, err = fmt.Println("workload")
 	case command == "cat":
@@ -84,7 +89,7 @@ func run(ctx context.Context, args []string) (int, error) {
 	return 0, nil
 }
 
-// serve serves requests until ctx ends. Meanwhile it does other work in the background.
+// serve serves requests until ctx ends, with TLS if the pod has a certificate. Meanwhile it does other work in the background.
 func serve(ctx context.Context, handler http.Handler, work func(context.Context)) error {
 	server := &http.Server{Addr: listen, Handler: handler, ReadHeaderTimeout: requestTimeout}
 	var beside sync.WaitGroup
@@ -93,7 +98,13 @@ func serve(ctx context.Context, handler http.Handler, work func(context.Context)
 		<-ctx.Done()
 		_ = server.Close()
 	})
-	err := server.ListenAndServe()
+	listen := server.ListenAndServe
+	if _, err := os.Stat(servingCerts); err == nil {
+		listen = func() error {
+			return server.ListenAndServeTLS(filepath.Join(servingCerts, "tls.crt"), filepath.Join(servingCerts, "tls.key"))
+		}
+	}
+	err := listen()
 	beside.Wait()
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
@@ -104,6 +115,27 @@ func serve(ctx context.Context, handler http.Handler, work func(context.Context)
 func greet(w http.ResponseWriter, _ *http.Request) {
 	host, _ := os.Hostname()
 	_, _ = fmt.Fprintln(w, host)
+}
+
+// judge is a validating webhook.
+func judge(w http.ResponseWriter, r *http.Request) {
+	var review struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Request    struct {
+			UID string `json:"uid"`
+		} `json:"request"`
+	}
+	if r.Method != http.MethodPost || json.NewDecoder(io.LimitReader(r.Body, maxReview)).Decode(&review) != nil {
+		greet(w, r)
+		return
+	}
+	host, _ := os.Hostname()
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"apiVersion": review.APIVersion, "kind": review.Kind,
+		"response": map[string]any{"uid": review.Request.UID, "allowed": false, "status": map[string]any{"message": "forbidden by " + host}},
+	})
 }
 
 func logLines(ctx context.Context) {
