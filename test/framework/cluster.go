@@ -91,6 +91,19 @@ func (c *Cluster) writeKubeconfig(path string, user *rest.Config) error {
 	return nil
 }
 
+// PortableKubeconfig returns a kubeconfig that names no other file.
+func PortableKubeconfig(config *rest.Config) ([]byte, error) {
+	if err := rest.LoadTLSFiles(config); err != nil {
+		return nil, err
+	}
+	whole := clientcmdapi.NewConfig()
+	whole.Clusters["c"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	whole.AuthInfos["u"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
+	whole.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
+	whole.CurrentContext = "x"
+	return clientcmd.Write(*whole)
+}
+
 // users issues client certificates with a copy of the cluster's CA, so that the cluster's own directory stays as it is.
 type users struct {
 	mu    sync.Mutex

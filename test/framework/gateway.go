@@ -4,9 +4,10 @@
 package framework
 
 import (
+	"cmp"
 	"io"
 	"net"
-	"strings"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,24 +15,33 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Gateway passes connections on to an etcd, counts them, and can freeze.
+// Gateway passes connections on to a server, counts them, and can freeze or be cut.
 type Gateway struct {
 	// Open is how many connections there are.
 	Open atomic.Int64
-	// Frozen is held while the etcd seems to be stopped, as by SIGSTOP: it says nothing.
+	// Frozen is held while the server seems to be stopped, as by SIGSTOP: it says nothing.
 	Frozen sync.RWMutex
 
-	listener net.Listener
-	target   string
+	listener        net.Listener
+	network, target string
+
+	mu          sync.Mutex
+	cut         bool
+	connections map[net.Conn]bool
 }
 
-// NewGateway returns a gateway to the etcd at a URL. It passes on new connections until the test ends.
+// NewGateway returns a gateway to the server at a URL: of http, https, or unix:PATH. It passes on new connections until the test ends.
 func NewGateway(t testing.TB, target string) *Gateway {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { listener.Close() }) //nolint:errcheck // the test is over
-	g := &Gateway{listener: listener, target: strings.TrimPrefix(target, "http://")}
+	to, err := url.Parse(target)
+	require.NoError(t, err)
+	g := &Gateway{listener: listener, network: "tcp", target: to.Host, connections: map[net.Conn]bool{}}
+	if to.Scheme == "unix" {
+		g.network, g.target = to.Scheme, cmp.Or(to.Opaque, to.Path)
+	}
 	go func() {
 		for {
 			client, err := listener.Accept()
@@ -44,13 +54,56 @@ func NewGateway(t testing.TB, target string) *Gateway {
 	return g
 }
 
+// Address is where the gateway listens, HOST:PORT.
+func (g *Gateway) Address() string { return g.listener.Addr().String() }
+
 // URL is that of the etcd behind the gateway.
-func (g *Gateway) URL() string { return "http://" + g.listener.Addr().String() }
+func (g *Gateway) URL() string { return "http://" + g.Address() }
+
+// Cut ends all connections, and refuses others until Mend. What was under way is lost.
+func (g *Gateway) Cut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.cut = true
+	for connection := range g.connections {
+		connection.Close() //nolint:errcheck // either end may go away
+	}
+}
+
+// Mend takes connections again.
+func (g *Gateway) Mend() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.cut = false
+}
+
+// add notes a connection for Cut, unless the gateway is cut.
+func (g *Gateway) add(connections ...net.Conn) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, connection := range connections {
+		g.connections[connection] = true
+	}
+	return !g.cut
+}
+
+func (g *Gateway) remove(connections ...net.Conn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, connection := range connections {
+		delete(g.connections, connection)
+	}
+}
 
 func (g *Gateway) pass(client net.Conn) {
 	defer client.Close() //nolint:errcheck // either end may go away
-	server, err := net.Dial("tcp", g.target)
+	server, err := net.Dial(g.network, g.target)
 	if err != nil {
+		return
+	}
+	defer server.Close() //nolint:errcheck // either end may go away
+	defer g.remove(client, server)
+	if !g.add(client, server) {
 		return
 	}
 	g.Open.Add(1)

@@ -38,6 +38,7 @@ type Stock struct {
 
 	environment *Environment
 	command     Command
+	etcdCommand Command
 }
 
 // StartStock starts an etcd and a stock kube-apiserver, with the configuration that `tripod up` gives its services. It returns when kube-apiserver
@@ -71,7 +72,10 @@ func (e *Environment) StartStock(ctx context.Context, options StockOptions) (*St
 	if err := s.writeKubeconfig(s.Kubeconfig, s.Admin()); err != nil {
 		return nil, err
 	}
-	if s.EtcdURL, s.Etcd, err = e.StartEtcdProcess(ctx, dir); err != nil {
+	if s.EtcdURL, s.etcdCommand, err = e.etcdCommand(dir); err != nil {
+		return nil, err
+	}
+	if err := s.StartEtcd(ctx); err != nil {
 		return nil, err
 	}
 	s.etcd = plainEtcd(s.EtcdURL)
@@ -95,6 +99,13 @@ func (s *Stock) Restart(ctx context.Context, args ...string) error {
 	return s.start(ctx, args)
 }
 
+// StartEtcd starts the etcd, at first or after its end. It returns when etcd is healthy.
+func (s *Stock) StartEtcd(ctx context.Context) (err error) {
+	s.Etcd, err = s.environment.startEtcd(ctx, s.EtcdURL, s.etcdCommand)
+	s.etcdCommand.Name += "-again" // each start has a log of its own
+	return err
+}
+
 func (s *Stock) start(ctx context.Context, args []string) (err error) {
 	command := s.command
 	command.Args = slices.Concat(command.Args, args)
@@ -116,30 +127,44 @@ func (e *Environment) StartEtcd(ctx context.Context, dir string) (string, error)
 
 // StartEtcdProcess is StartEtcd, and also returns the process.
 func (e *Environment) StartEtcdProcess(ctx context.Context, dir string) (string, *Process, error) {
-	clientPort, err := FreePort()
+	url, command, err := e.etcdCommand(dir)
 	if err != nil {
 		return "", nil, err
+	}
+	process, err := e.startEtcd(ctx, url, command)
+	return url, process, err
+}
+
+func (e *Environment) startEtcd(ctx context.Context, url string, command Command) (*Process, error) {
+	process, err := e.Start(command)
+	if err != nil {
+		return nil, err
+	}
+	return process, process.until(ctx, "etcd is healthy", httpOK(http.DefaultClient, url+"/health"))
+}
+
+// etcdCommand returns an etcd with its data and log in dir, and its URL.
+func (e *Environment) etcdCommand(dir string) (string, Command, error) {
+	clientPort, err := FreePort()
+	if err != nil {
+		return "", Command{}, err
 	}
 	peerPort, err := FreePort()
 	if err != nil {
-		return "", nil, err
+		return "", Command{}, err
 	}
 	if err := mkdir(filepath.Join(dir, "etcd")); err != nil {
-		return "", nil, err
+		return "", Command{}, err
 	}
 	client, peer := fmt.Sprintf("http://127.0.0.1:%d", clientPort), fmt.Sprintf("http://127.0.0.1:%d", peerPort)
-	process, err := e.Start(Command{
+	return client, Command{
 		Name: "etcd", Path: e.Binary("test-assets/etcd"), Dir: dir,
 		Args: []string{
 			"--data-dir=" + filepath.Join(dir, "etcd"), "--unsafe-no-fsync", "--log-level=warn",
 			"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
 			"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=default=" + peer,
 		},
-	})
-	if err != nil {
-		return "", nil, err
-	}
-	return client, process, process.until(ctx, "etcd is healthy", httpOK(http.DefaultClient, client+"/health"))
+	}, nil
 }
 
 // MakeStockPKI creates certificates and keys for kube-apiserver, in files with the names that `tripod up` uses.

@@ -38,15 +38,20 @@ type Server struct {
 	Admin *sql.DB
 	// URL returns the URL of a database for store.Open.
 	URL func(database string) string
+	// Open opens a database.
+	Open func(database string) (*sql.DB, error)
 	// PID is that of the process that has started the others, if there are several.
 	PID  int
 	Stop func()
+
+	program program
+	kill    func() error
 }
 
 // Start starts the servers, for TestMain. Call Stop at the end.
 func Start() (*Databases, error) {
 	d := &Databases{servers: map[string]*Server{}}
-	for name, start := range map[string]func() (*Server, error){"postgres": func() (*Server, error) { return StartPostgres() }, "mariadb": startMariaDB} {
+	for name, start := range map[string]func(...string) (*Server, error){"postgres": StartPostgres, "mariadb": StartMariaDB} {
 		started, err := start()
 		if err != nil {
 			d.Stop()
@@ -124,24 +129,27 @@ func freePort() (string, error) {
 	return port, err
 }
 
-// run starts a program in a folder as somebody, and returns its ID and how to stop it.
-func run(dir string, as *syscall.Credential, signal syscall.Signal, program string, args ...string) (pid int, stop func(), err error) {
-	log, err := os.Create(filepath.Join(dir, "log"))
+// program is what a server runs.
+type program struct {
+	dir  string
+	as   *syscall.Credential
+	path string
+	args []string
+	// end is the signal that ends it.
+	end syscall.Signal
+}
+
+// start starts the program in its folder.
+func (p *program) start() (*exec.Cmd, error) {
+	log, err := os.OpenFile(filepath.Join(p.dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	defer log.Close() //nolint:errcheck // the program has it
-	cmd := exec.Command(program, args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as, Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		return 0, nil, err
-	}
-	return cmd.Process.Pid, func() {
-		cmd.Process.Signal(signal) //nolint:errcheck // Wait returns either way
-		cmd.Wait()                 //nolint:errcheck // it was told to stop
-		os.RemoveAll(dir)          //nolint:errcheck // it is in the folder for temporary files
-	}, nil
+	cmd := exec.Command(p.path, p.args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.as, Pdeathsig: syscall.SIGKILL}
+	return cmd, cmd.Start()
 }
 
 func prepare(dir string, as *syscall.Credential, program string, args ...string) error {
@@ -175,19 +183,20 @@ func StartPostgres(settings ...string) (*Server, error) {
 	for _, setting := range append([]string{"listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off"}, settings...) {
 		args = append(args, "-c", setting)
 	}
-	pid, stop, err := run(dir, as, syscall.SIGQUIT, filepath.Join(filepath.Dir(initdb), "postgres"), args...)
-	if err != nil {
-		return nil, err
-	}
 	location := func(database string) string {
 		return "postgres://search@127.0.0.1:" + port + "/" + database + "?sslmode=disable"
 	}
-	admin, err := sql.Open("pgx", location("postgres"))
-	return answering(&Server{admin, location, pid, stop}, dir, err)
+	open := func(database string) (*sql.DB, error) { return sql.Open("pgx", location(database)) }
+	admin, err := open("postgres")
+	if err != nil {
+		return nil, err
+	}
+	return start(&Server{Admin: admin, URL: location, Open: open, program: program{dir, as, filepath.Join(filepath.Dir(initdb), "postgres"), args, syscall.SIGQUIT}})
 }
 
-func startMariaDB() (*Server, error) {
-	program, err := find("mariadb-server", "mariadbd", "/usr/sbin/mariadbd")
+// StartMariaDB starts a MariaDB, with flags such as --innodb-flush-log-at-trx-commit=2. Without that one, a killed server may lose a second.
+func StartMariaDB(flags ...string) (*Server, error) {
+	mariadbd, err := find("mariadb-server", "mariadbd", "/usr/sbin/mariadbd")
 	if err != nil {
 		return nil, err
 	}
@@ -203,38 +212,99 @@ func startMariaDB() (*Server, error) {
 	if err := prepare(dir, as, install, "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db"); err != nil {
 		return nil, err
 	}
-	pid, stop, err := run(dir, as, syscall.SIGKILL, program, "--no-defaults", "--datadir="+data, "--socket="+socket, "--skip-networking",
-		"--innodb-flush-log-at-trx-commit=0", "--pid-file="+filepath.Join(dir, "pid"))
-	if err != nil {
-		return nil, err
+	open := func(database string) (*sql.DB, error) {
+		config := mysql.NewConfig()
+		config.Net, config.Addr, config.User, config.DBName = "unix", socket, "root", database
+		connector, err := mysql.NewConnector(config)
+		if err != nil {
+			return nil, err
+		}
+		return sql.OpenDB(connector), nil
 	}
-	config := mysql.NewConfig()
-	config.Net, config.Addr, config.User = "unix", socket, "root"
-	connector, err := mysql.NewConnector(config)
+	admin, err := open("")
 	if err != nil {
 		return nil, err
 	}
 	location := func(database string) string {
 		return "mysql://root@localhost/" + database + "?" + url.Values{"socket": {socket}}.Encode()
 	}
-	return answering(&Server{sql.OpenDB(connector), location, pid, stop}, dir, nil)
+	args := append([]string{
+		"--no-defaults", "--datadir=" + data, "--socket=" + socket, "--skip-networking", "--innodb-flush-log-at-trx-commit=0", "--pid-file=" + filepath.Join(dir, "pid"),
+	}, flags...)
+	return start(&Server{Admin: admin, URL: location, Open: open, program: program{dir, as, mariadbd, args, syscall.SIGKILL}})
 }
 
-// answering returns the server when it answers.
-func answering(s *Server, dir string, err error) (*Server, error) {
-	if err != nil {
+// start returns the server when it answers.
+func start(s *Server) (*Server, error) {
+	if err := s.Start(); err != nil {
 		return nil, err
 	}
+	return s, nil
+}
+
+// Start starts a server that Kill has ended, with the data that it had. It returns when the server answers.
+func (s *Server) Start() error {
+	cmd, err := s.program.start()
+	if err != nil {
+		return err
+	}
+	s.PID, s.Stop = cmd.Process.Pid, func() {
+		cmd.Process.Signal(s.program.end) //nolint:errcheck // Wait returns either way
+		cmd.Wait()                        //nolint:errcheck // it was told to stop
+		os.RemoveAll(s.program.dir)       //nolint:errcheck // it is in the folder for temporary files
+	}
+	s.kill = func() error { return killFamily(cmd) }
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	for s.Admin.PingContext(ctx) != nil {
 		select {
 		case <-ctx.Done():
-			log, _ := os.ReadFile(filepath.Join(dir, "log"))
+			log, _ := os.ReadFile(filepath.Join(s.program.dir, "log"))
 			s.Stop()
-			return nil, fmt.Errorf("does not answer:\n%s", strings.TrimSpace(string(log)))
+			return fmt.Errorf("does not answer:\n%s", strings.TrimSpace(string(log)))
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-	return s, nil
+	return nil
+}
+
+// Kill ends all processes of the server by SIGKILL. Start starts it again.
+func (s *Server) Kill() error { return s.kill() }
+
+// killFamily ends a process and those that it has started, and returns when they are gone. PostgreSQL does not start while one is left.
+func killFamily(cmd *exec.Cmd) error {
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	await(cmd.Process.Pid, "T") // it starts no more
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", cmd.Process.Pid))
+	if err != nil {
+		return err
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		return err
+	}
+	cmd.Wait() //nolint:errcheck // it was killed
+	for _, child := range strings.Fields(string(children)) {
+		pid, err := strconv.Atoi(child)
+		if err != nil {
+			return err
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return err
+		}
+		await(pid, "Z")
+	}
+	return nil
+}
+
+// await returns when a process is in a state of proc_pid_stat(5), or gone.
+func await(pid int, state string) {
+	for {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if _, is, _ := strings.Cut(string(stat), ") "); err != nil || strings.HasPrefix(is, state) {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
