@@ -70,8 +70,8 @@ func (q *Query) CheckMatch() error {
 		return errors.New("withContinue is not possible")
 	case q.InjectEvents:
 		return errors.New("injectEvents is not possible")
-	case q.MaxStaleness > 0 || q.WithStaleness:
-		return errors.New("maxStaleness and withStaleness are not possible: lists have them")
+	case q.WithStaleness:
+		return errors.New("withStaleness is not possible: lists have it, and watches have maxStaleness")
 	}
 	return nil
 }

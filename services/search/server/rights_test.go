@@ -276,17 +276,22 @@ func TestARevokedRightIsOutOfForceAtOnce(t *testing.T) {
 // TestWarningsNameNoClusterThatAReaderDoesNotSee holds for clusters that are not complete.
 func TestWarningsNameNoClusterThatAReaderDoesNotSee(t *testing.T) {
 	c := newCluster(t)
-	c.allow(t, "inside", "default", rule("list", "pods"))
+	c.allow(t, "inside", "default", rule("list", "pods"), rule("watch", "pods"))
 	kinds, err := c.Kinds(t.Context(), "west")
 	require.NoError(t, err)
 	pods := kinds[slices.IndexFunc(kinds, func(k store.Kind) bool { return k.Resource == "pods" })]
 	_, err = c.OpenStream(t.Context(), "north", pods)
 	require.NoError(t, err)
-	c.grants = []string{"admin list resources"}
+	c.grants = []string{"admin list resources", "admin watch resources"}
 	_, warnings := c.as(t, "admin", "resources/api/v1/pods")
 	assert.Len(t, warnings, 1)
 	_, warnings = c.as(t, "inside", "resources/api/v1/pods")
 	assert.Empty(t, warnings)
+	for name, want := range map[string]int{"admin": http.StatusServiceUnavailable, "inside": http.StatusOK} {
+		answer, _ := c.as(t, name, "resources/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=6&maxStaleness=1h")
+		assert.Equal(t, want, answer.Code, "%s: %s", name, answer.Body)
+		assert.Equal(t, want != http.StatusOK, strings.Contains(answer.Body.String(), "north"), name)
+	}
 }
 
 // TestEventsOfAnObjectNeedARightOfTheirOwn holds for readers by the RBAC of the cluster.

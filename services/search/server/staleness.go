@@ -20,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
 
@@ -109,4 +110,29 @@ func (h *Handler) stalenessOfOne(req *http.Request, n *Nested) (string, error) {
 		return "", nil
 	}
 	return stalenessOf(heard), nil
+}
+
+// checkAge fails if a cluster is older than the client of a watch accepts. It sets when to look again: not before a cluster could be too old that is heard
+// no more.
+func (s *watching) checkAge(ctx context.Context) error {
+	limit := s.q.MaxStaleness
+	if limit == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(limit, time.Second)) // a later answer is too old
+	defer cancel()
+	q := *s.q
+	q.WithStaleness = true
+	oldest := time.Now()
+	err := s.handler.asReader(ctx, func(_ *rights.Visible, from *store.Store) error {
+		heard, err := from.Ages(ctx, []schema.GroupVersionResource{s.resource}, &q)
+		for _, at := range heard {
+			if at.Before(oldest) {
+				oldest = at
+			}
+		}
+		return err
+	})
+	s.aging = time.After(time.Until(oldest.Add(limit + time.Millisecond)))
+	return err
 }

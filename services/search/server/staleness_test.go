@@ -66,6 +66,36 @@ func TestAnswersThatAreTooOldAreRefused(t *testing.T) {
 	}
 }
 
+func TestWatchesThatAreTooOldAreRefused(t *testing.T) {
+	s := newStore(t)
+	age(t, s, "west", time.Hour)
+	h := NewHandler(s, nil, nil)
+	for _, parameters := range []string{"", "&resourceVersion=5", "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"} {
+		answer, _ := ask(t, h, http.MethodGet, watchedPath+"&maxStaleness=30m"+parameters, "")
+		assert.Equal(t, http.StatusServiceUnavailable, answer.Code, parameters)
+		assert.Equal(t, "1", answer.Header().Get("Retry-After"), parameters)
+		assert.Contains(t, answer.Body.String(), "clusters[west]", parameters)
+	}
+}
+
+func TestAWatchEndsWhenAClusterBecomesTooOld(t *testing.T) {
+	s := newStore(t)
+	at := serverOf(t, NewHandler(s, nil, nil)) + watchedPath + "&resourceVersion=10&maxStaleness=2s&clusters="
+	age(t, s, "east", -time.Hour)
+	age(t, s, "west", 0)
+	fresh, old := open(t, at+"east", ""), open(t, at+"east,west", "")
+	end := old()
+	require.NotNil(t, end)
+	assert.Equal(t, "ERROR", end.Type)
+	assert.Equal(t, http.StatusServiceUnavailable, end.Object.Code)
+	assert.Equal(t, "1 clusters are older than maxStaleness=2s: west", end.Object.Message)
+	assert.Nil(t, old())
+	stream, err := s.OpenStream(t.Context(), "east", kinds["D"])
+	require.NoError(t, err)
+	require.NoError(t, s.Write(t.Context(), stream, store.Batch{Changes: []store.Change{change("a", "x", "1", nil)}}))
+	assert.Equal(t, []string{"ADDED x 11"}, take(t, fresh, 1), "a watch of a cluster that was heard goes on")
+}
+
 func TestAgesAreToldOnRequest(t *testing.T) {
 	s := newStore(t)
 	age(t, s, "east", 90*time.Second)

@@ -45,6 +45,8 @@ type watching struct {
 	visible    *rights.Visible
 	rightsNews <-chan struct{}
 	events     *eventWriter
+	// aging tells when a cluster may have become older than the client accepts. It is nil if there is no limit.
+	aging <-chan time.Time
 	// at is the revision up to which the client knows everything.
 	at int64
 	// bookmarked is the revision of the last event or bookmark.
@@ -140,6 +142,9 @@ func (s *watching) serve(ctx context.Context) error {
 	if err == nil {
 		err = s.checkRights(ctx, first.Rights)
 	}
+	if err == nil {
+		err = s.checkAge(ctx)
+	}
 	if err != nil {
 		return s.asStatus(err)
 	}
@@ -224,6 +229,8 @@ func (s *watching) follow(ctx context.Context, changes *feed.Subscription, next 
 		case <-s.rightsNews:
 			s.rightsNews = s.rightsChanged()
 			err = s.renewRights(ctx)
+		case <-s.aging:
+			err = s.checkAge(ctx)
 		case <-news:
 		}
 		if err == nil {
