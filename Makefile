@@ -220,6 +220,12 @@ FAULTS_ARGS ?= -docs docs/faults.md
 faults: build test-assets ## Break one thing after the other under load, and write the tables of docs/faults.md; 15 minutes, best as root (FAULTS_ARGS="-run kill").
 	go run ./test/disturb/faults $(FAULTS_ARGS)
 
+LOSS ?= 30m
+.PHONY: search-loss
+search-loss: export LOSS := $(LOSS)
+search-loss: build test-assets ## Kill search, its database, clusters and networks for half an hour, and compare all tables with all clusters (LOSS=5m LOSS_DATABASE=mariadb).
+	go test $(GO_TEST_FLAGS) -count=1 -timeout 4h -v ./test/disturb/search
+
 ##@ Release
 
 DIST := dist
