@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,8 +28,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
 	"github.com/tripod-k8s/tripod/test/framework"
@@ -46,13 +45,7 @@ func pediaClustersOf(fleet *framework.Fleet) dynamic.ResourceInterface {
 // kubeconfig returns a kubeconfig that needs no other file.
 func kubeconfig(t *testing.T, config *rest.Config) []byte {
 	t.Helper()
-	require.NoError(t, rest.LoadTLSFiles(config))
-	whole := clientcmdapi.NewConfig()
-	whole.Clusters["c"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
-	whole.AuthInfos["u"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
-	whole.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
-	whole.CurrentContext = "x"
-	text, err := clientcmd.Write(*whole)
+	text, err := framework.PortableKubeconfig(config)
 	require.NoError(t, err)
 	return text
 }
@@ -80,6 +73,29 @@ func addClusterTo(t *testing.T, fleet *framework.Fleet, name string, config []by
 		if err := pediaClustersOf(fleet).Delete(context.Background(), name, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
 			require.NoError(t, err)
 		}
+	})
+}
+
+// removeClusters has search forget clusters, and returns when it has.
+func removeClusters(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		require.NoError(t, pediaClusters().Delete(t.Context(), name, metav1.DeleteOptions{}))
+	}
+	awaitClusters(t, false, names...)
+}
+
+// awaitClusters returns when search knows all of some clusters, or none of them.
+func awaitClusters(t *testing.T, known bool, names ...string) {
+	t.Helper()
+	framework.Eventually(t, fmt.Sprintf("search knows the clusters %v: %t", names, known), func(ctx context.Context) error {
+		all, err := get(ctx, fleet.Admin(), resources+"/clusters")
+		for _, name := range names {
+			if err == nil && slices.Contains(all, name) != known {
+				err = fmt.Errorf("it knows %v", all)
+			}
+		}
+		return err
 	})
 }
 
@@ -159,28 +175,50 @@ spec:
 
 const configMapNamed = "{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: default}}"
 
-// TestClustersThatBreakDoNotDisturbOthers has search copy five clusters: kube-apiserver, `tripod kube-apiserver` with controllers and a node, kube-apiserver
-// with an account that may read little, one that sends garbage, and one that says nothing.
-func TestClustersThatBreakDoNotDisturbOthers(t *testing.T) {
-	stock, err := environment.StartStock(t.Context(), framework.StockOptions{})
-	require.NoError(t, err)
-	require.NoError(t, stock.Create(t.Context(), fmt.Sprintf(configMapNamed, "before")))
-	require.NoError(t, stock.Create(t.Context(), `
+// startBoth starts kube-apiserver with a config map, and `tripod kube-apiserver` with controllers, a node and a Deployment.
+func startBoth(t *testing.T) (stock, dropIn *framework.Stock) {
+	t.Helper()
+	var starting errgroup.Group
+	starting.Go(func() (err error) {
+		if stock, err = environment.StartStock(t.Context(), framework.StockOptions{}); err != nil {
+			return err
+		}
+		return stock.Create(t.Context(), fmt.Sprintf(configMapNamed, "before")+"\n---"+mayRead("namespaces"))
+	})
+	starting.Go(func() (err error) {
+		if dropIn, err = environment.StartStock(t.Context(), framework.StockOptions{DropIn: true}); err != nil {
+			return err
+		}
+		if err := environment.StartControllers(t.Context(), dropIn.Cluster, framework.ControllersOptions{Nodes: []string{"node-0"}}); err != nil {
+			return err
+		}
+		return dropIn.Create(t.Context(), workload)
+	})
+	require.NoError(t, starting.Wait())
+	return stock, dropIn
+}
+
+// mayRead lets the user limited read a resource.
+func mayRead(resource string) string {
+	return strings.ReplaceAll(`
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
-metadata: {name: reads-namespaces}
-rules: [{apiGroups: [""], resources: [namespaces], verbs: [list, watch]}]
+metadata: {name: reads-RESOURCE}
+rules: [{apiGroups: [""], resources: [RESOURCE], verbs: [list, watch]}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
-metadata: {name: reads-namespaces}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: reads-namespaces}
+metadata: {name: reads-RESOURCE}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: reads-RESOURCE}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: limited}]
-`))
-	dropIn, err := environment.StartStock(t.Context(), framework.StockOptions{DropIn: true})
-	require.NoError(t, err)
-	require.NoError(t, environment.StartControllers(t.Context(), dropIn.Cluster, framework.ControllersOptions{Nodes: []string{"node-0"}}))
-	require.NoError(t, dropIn.Create(t.Context(), workload))
+`, "RESOURCE", resource)
+}
+
+// TestClustersThatBreakDoNotDisturbOthers has search copy five clusters: kube-apiserver, `tripod kube-apiserver` with controllers and a node, kube-apiserver
+// with an account that may read little, one that sends garbage, and one that says nothing.
+func TestClustersThatBreakDoNotDisturbOthers(t *testing.T) {
+	t.Parallel()
+	stock, dropIn := startBoth(t)
 	limited, err := stock.UserConfig("limited")
 	require.NoError(t, err)
 	mad := httptest.NewTLSServer(http.HandlerFunc(garbage))
@@ -201,7 +239,6 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: limited}]
 	awaitCondition(t, "drop-in", v1alpha2.Ready, metav1.ConditionTrue, "")
 	awaitCondition(t, "limited", v1alpha2.SynchroRunning, metav1.ConditionTrue, "not copied now: configmaps, pods")
 	awaitCondition(t, "mad", v1alpha2.SynchroRunning, metav1.ConditionTrue, "not copied now: configmaps")
-	awaitCondition(t, "silent", v1alpha2.ClusterHealthy, metav1.ConditionFalse, "")
 	awaitList(t, resources+"/api/v1/configmaps?names=before", "default/before")
 	awaitList(t, resources+"/clusters/limited/api/v1/namespaces?names=default", "default")
 	framework.Eventually(t, "pods of the Deployment are found by their grandparent", func(ctx context.Context) error {
@@ -213,30 +250,19 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: limited}]
 	})
 
 	// One is allowed more. The test looks for that at its end.
-	require.NoError(t, stock.Create(t.Context(), `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: reads-config-maps}
-rules: [{apiGroups: [""], resources: [configmaps], verbs: [list, watch]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: reads-config-maps}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: reads-config-maps}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: limited}]
-`))
+	require.NoError(t, stock.Create(t.Context(), mayRead("configmaps")))
 
 	// One is away.
 	require.NoError(t, stock.Process.Signal(syscall.SIGKILL))
 	<-stock.Process.Done()
 	awaitCondition(t, "stock", v1alpha2.ClusterHealthy, metav1.ConditionFalse, "connect: connection refused")
-	require.NoError(t, dropIn.Create(t.Context(), fmt.Sprintf(configMapNamed, "meanwhile")))
-	awaitList(t, resources+"/api/v1/configmaps?names=before,meanwhile", "default/before", "default/meanwhile")
+	require.NoError(t, dropIn.Create(t.Context(), fmt.Sprintf(configMapNamed, "away")))
+	awaitList(t, resources+"/api/v1/configmaps?names=before,away", "default/away", "default/before")
 
 	// It comes back, and was changed meanwhile.
 	require.NoError(t, stock.Restart(t.Context()))
 	require.NoError(t, stock.Create(t.Context(), fmt.Sprintf(configMapNamed, "after")))
-	awaitList(t, resources+"/clusters/stock/api/v1/configmaps?names=before,meanwhile,after", "default/after", "default/before")
+	awaitList(t, resources+"/clusters/stock/api/v1/configmaps?names=before,away,after", "default/after", "default/before")
 	awaitCondition(t, "stock", v1alpha2.Ready, metav1.ConditionTrue, "")
 
 	// One has another certificate authority.
@@ -244,17 +270,15 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: limited}]
 	wrong.CAFile = stock.CAFile()
 	patchCluster(t, "drop-in", fmt.Sprintf(`{"spec": {"kubeconfig": %q}}`, base64.StdEncoding.EncodeToString(kubeconfig(t, wrong))))
 	awaitCondition(t, "drop-in", v1alpha2.ClusterHealthy, metav1.ConditionFalse, "certificate signed by unknown authority")
-	awaitList(t, resources+"/clusters/drop-in/api/v1/configmaps?names=meanwhile", "default/meanwhile")
+	awaitList(t, resources+"/clusters/drop-in/api/v1/configmaps?names=away", "default/away")
 	patchCluster(t, "drop-in", fmt.Sprintf(`{"spec": {"kubeconfig": %q}}`, base64.StdEncoding.EncodeToString(kubeconfig(t, dropIn.Admin()))))
 	awaitCondition(t, "drop-in", v1alpha2.Ready, metav1.ConditionTrue, "")
 
+	awaitCondition(t, "silent", v1alpha2.ClusterHealthy, metav1.ConditionFalse, "")
 	awaitList(t, resources+"/clusters/limited/api/v1/configmaps?names=before", "default/before")
 
-	for _, name := range []string{"stock", "drop-in", "limited", "mad", "silent"} {
-		require.NoError(t, pediaClusters().Delete(t.Context(), name, metav1.DeleteOptions{}))
-	}
-	awaitList(t, resources+"/clusters", "hub")
-	names, err := get(t.Context(), fleet.Admin(), resources+"/api/v1/configmaps?names=before,meanwhile,after")
+	removeClusters(t, "stock", "drop-in", "limited", "mad", "silent")
+	names, err := get(t.Context(), fleet.Admin(), resources+"/api/v1/configmaps?names=before,away,after")
 	require.NoError(t, err)
 	assert.Empty(t, names)
 }

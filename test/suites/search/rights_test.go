@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -73,6 +74,30 @@ spec:
   selector: {matchLabels: {app: web}}
   template: {metadata: {labels: {app: web}}, spec: {containers: [{name: c, image: i}]}}
 `
+
+const readsConfigMaps = `
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: reads-config-maps}
+rules: [{apiGroups: [""], resources: [configmaps], verbs: [list]}]
+`
+
+var startTeams = sync.OnceValues(func() (*framework.Stock, error) {
+	stock, err := environment.StartStock(context.Background(), framework.StockOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return stock, stock.Create(context.Background(), shared+deployment+readsConfigMaps)
+})
+
+// teams returns a kube-apiserver that tests share, each of which adds RBAC objects of users of its own.
+func teams(t *testing.T) *framework.Stock {
+	t.Helper()
+	stock, err := startTeams()
+	require.NoError(t, err)
+	return stock
+}
 
 // trust adds a cluster whose own RBAC counts.
 func trust(t *testing.T, name string, config []byte) {
@@ -180,15 +205,8 @@ subjects: [{kind: ServiceAccount, name: robot, namespace: team-b}, {apiGroup: rb
 
 // TestARevokedBindingIsOutOfForceInSearch also tells how long that takes.
 func TestARevokedBindingIsOutOfForceInSearch(t *testing.T) {
-	stock, err := environment.StartStock(t.Context(), framework.StockOptions{})
-	require.NoError(t, err)
-	require.NoError(t, stock.Create(t.Context(), shared+`
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: reads-config-maps}
-rules: [{apiGroups: [""], resources: [configmaps], verbs: [list]}]
-`))
+	t.Parallel()
+	stock := teams(t)
 	const path = resources + "/clusters/revoking/api/v1/configmaps"
 	client, err := kubernetes.NewForConfig(stock.Admin())
 	require.NoError(t, err)
@@ -276,9 +294,8 @@ subjects: [%s]
 
 // TestSearchShowsWhatTheMemberAllows compares lists with the SubjectAccessReviews of a kube-apiserver, for users with random roles and bindings.
 func TestSearchShowsWhatTheMemberAllows(t *testing.T) {
-	stock, err := environment.StartStock(t.Context(), framework.StockOptions{})
-	require.NoError(t, err)
-	require.NoError(t, stock.Create(t.Context(), shared+deployment))
+	t.Parallel()
+	stock := teams(t)
 	trust(t, "reviewed", kubeconfig(t, stock.Admin()))
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 0))

@@ -5,8 +5,8 @@ package search
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -21,12 +21,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -43,6 +40,9 @@ var (
 func TestMain(m *testing.M) {
 	framework.Main(m, func(ctx context.Context, env *framework.Environment) (err error) {
 		environment = env
+		if err := flag.Set("test.parallel", "5"); err != nil { // these tests mostly wait
+			return err
+		}
 		policy := filepath.Join(env.Dir, "audit-policy.yaml")
 		if err := os.WriteFile(policy, []byte(`{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [{"level": "Metadata"}]}`), 0o600); err != nil {
 			return err
@@ -211,6 +211,7 @@ func TestTypedClientsReadTheObjects(t *testing.T) {
 }
 
 func TestTablesHaveTheColumnsOfTheCluster(t *testing.T) {
+	t.Parallel()
 	require.NoError(t, fleet.Create(t.Context(), "{apiVersion: example.com/v1, kind: Boat, metadata: {name: b, namespace: default}, spec: {length: 7}}"))
 	awaitList(t, resources+"/apis/example.com/v1/boats", "default/b") // a resource that came later
 	client, err := kubernetes.NewForConfig(fleet.Admin())
@@ -219,7 +220,7 @@ func TestTablesHaveTheColumnsOfTheCluster(t *testing.T) {
 		"/apis/example.com/v1/boats": {"hub", "b", "7"},
 		"/apis/apps/v1/deployments":  {"hub", "web", "0/1"},
 	} {
-		text, err := client.RESTClient().Get().RequestURI(resources+path).SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context())
+		text, err := client.RESTClient().Get().RequestURI(resources+path+"?clusters=hub").SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context())
 		require.NoError(t, err)
 		var table metav1.Table
 		require.NoError(t, json.Unmarshal(text, &table))
@@ -285,6 +286,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ann}]
 }
 
 func TestFieldsAreExplained(t *testing.T) {
+	t.Parallel()
 	for resource, want := range map[string]string{
 		"deployments.spec.replicas": "FIELD: replicas <integer>",
 		"boats":                     "KIND:       Boat",
@@ -325,19 +327,20 @@ func TestSearchesAreAnsweredWhileTheReplicaThatCopiesIsAway(t *testing.T) {
 }
 
 func TestAnotherClusterIsSearched(t *testing.T) {
+	t.Parallel()
 	stock, err := environment.StartStock(t.Context(), framework.StockOptions{})
 	require.NoError(t, err)
 	require.NoError(t, stock.Create(t.Context(), "{apiVersion: v1, kind: ConfigMap, metadata: {name: elsewhere, namespace: default}}"))
 	wanted := map[string]any{"group": "", "resources": []any{"configmaps", "secrets"}, "eventsInvolvedResources": []any{"configmaps"}}
-	addCluster(t, "stock", kubeconfig(t, stock.Admin()), wanted)
+	addCluster(t, "another", kubeconfig(t, stock.Admin()), wanted)
 	addCluster(t, "wrong", []byte("{"), wanted)
 	for _, condition := range []string{v1alpha2.Validated, v1alpha2.ClusterHealthy, v1alpha2.SynchroRunning, v1alpha2.Ready} {
-		awaitCondition(t, "stock", condition, metav1.ConditionTrue, "")
+		awaitCondition(t, "another", condition, metav1.ConditionTrue, "")
 		awaitCondition(t, "wrong", condition, metav1.ConditionFalse, "")
 	}
 
-	const inStock = resources + "/clusters/stock"
-	awaitList(t, inStock+"/api/v1/namespaces/default/configmaps?names=elsewhere", "default/elsewhere")
+	const inAnother = resources + "/clusters/another"
+	awaitList(t, inAnother+"/api/v1/namespaces/default/configmaps?names=elsewhere", "default/elsewhere")
 	awaitList(t, resources+"/api/v1/configmaps?names=elsewhere", "default/elsewhere")
 	awaitList(t, hub+"/api/v1/configmaps?names=elsewhere")
 	require.NoError(t, stock.Create(t.Context(), `
@@ -348,93 +351,29 @@ involvedObject: {apiVersion: v1, kind: ConfigMap, namespace: default, name: else
 reason: Seen
 lastTimestamp: `+time.Now().UTC().Format(time.RFC3339)))
 	framework.Eventually(t, "the event comes with its object", func(ctx context.Context) error {
-		text, err := rawGet(ctx, inStock+"/api/v1/namespaces/default/configmaps?names=elsewhere&injectEvents=true")
+		text, err := rawGet(ctx, inAnother+"/api/v1/namespaces/default/configmaps?names=elsewhere&injectEvents=true")
 		if err == nil && !strings.Contains(string(text), "about-elsewhere") {
 			err = fmt.Errorf("got %s", text)
 		}
 		return err
 	})
-	_, err = get(t.Context(), fleet.Admin(), inStock+"/apis/apps/v1/deployments")
+	_, err = get(t.Context(), fleet.Admin(), inAnother+"/apis/apps/v1/deployments")
 	assert.True(t, apierrors.IsNotFound(err), "it is not to be copied: %v", err)
-	_, err = get(t.Context(), fleet.Admin(), inStock+"/api/v1/secrets")
+	_, err = get(t.Context(), fleet.Admin(), inAnother+"/api/v1/secrets")
 	assert.NoError(t, err, "Secrets are copied if they are named")
 	require.NoError(t, stock.Create(t.Context(), "{apiVersion: v1, kind: ConfigMap, metadata: {name: later, namespace: default}}"))
-	awaitList(t, inStock+"/api/v1/namespaces/default/configmaps?names=later", "default/later")
+	awaitList(t, inAnother+"/api/v1/namespaces/default/configmaps?names=later", "default/later")
 
-	patchCluster(t, "stock", `{"spec": {"syncResources": [{"group": "", "resources": ["namespaces"]}]}}`)
+	patchCluster(t, "another", `{"spec": {"syncResources": [{"group": "", "resources": ["namespaces"]}]}}`)
 	framework.Eventually(t, "other resources are copied", func(ctx context.Context) error {
-		names, err := get(ctx, fleet.Admin(), inStock+"/api/v1/namespaces?names=default")
+		names, err := get(ctx, fleet.Admin(), inAnother+"/api/v1/namespaces?names=default")
 		if err == nil && len(names) != 1 {
 			err = fmt.Errorf("got %q", names)
 		}
-		if _, still := get(ctx, fleet.Admin(), inStock+"/api/v1/configmaps"); err == nil && !apierrors.IsNotFound(still) {
+		if _, still := get(ctx, fleet.Admin(), inAnother+"/api/v1/configmaps"); err == nil && !apierrors.IsNotFound(still) {
 			err = fmt.Errorf("config maps are still there: %w", still)
 		}
 		return err
 	})
-	for _, name := range []string{"stock", "wrong"} {
-		require.NoError(t, pediaClusters().Delete(t.Context(), name, metav1.DeleteOptions{}))
-	}
-	awaitList(t, resources+"/clusters", "hub")
-}
-
-// platform is one that keeps a ConfigMap and a Secret for each of its clusters, and lets search read the Secrets.
-const platform = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: platform}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: reads-credentials, namespace: platform}
-rules: [{apiGroups: [""], resources: [secrets], verbs: [get, list, watch]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: search-reads-credentials, namespace: platform}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reads-credentials}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: "system:tripod:search"}]
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: south, namespace: platform}
-`
-
-const platformPolicy = `
-apiVersion: policy.clusterpedia.io/v1alpha1
-kind: ClusterImportPolicy
-metadata: {name: platform}
-spec:
-  source:
-    group: ""
-    resource: configmaps
-    selectorTemplate: '{{ eq .source.metadata.namespace "platform" }}'
-  nameTemplate: "{{ .source.metadata.name }}"
-  creationCondition: "true"
-  template: |
-    spec:
-      authenticationFrom: {kubeconfig: {name: "{{ .source.metadata.name }}", key: config}}
-      syncResources: [{group: "", resources: [namespaces]}]
-`
-
-func TestAPolicyAddsTheClustersOfAPlatform(t *testing.T) {
-	require.NoError(t, fleet.Create(t.Context(), platform))
-	framework.Eventually(t, "search has defined its kinds", func(ctx context.Context) error { return fleet.Create(ctx, platformPolicy) })
-	awaitCondition(t, "south", v1alpha2.Validated, metav1.ConditionFalse, "platform/south")
-	require.NoError(t, fleet.Create(t.Context(), fmt.Sprintf("{apiVersion: v1, kind: Secret, metadata: {name: south, namespace: platform}, data: {config: %s}}",
-		base64.StdEncoding.EncodeToString(kubeconfig(t, fleet.Admin())))))
-	awaitList(t, resources+"/clusters/south/api/v1/namespaces?names=platform", "platform")
-	client, err := kubernetes.NewForConfig(fleet.Admin())
-	require.NoError(t, err)
-	configMaps := client.CoreV1().ConfigMaps("platform")
-	require.NoError(t, configMaps.Delete(t.Context(), "south", metav1.DeleteOptions{}))
-	awaitList(t, resources+"/clusters", "hub")
-
-	// Nobody collects garbage here, so search removes what the policy has made.
-	_, err = configMaps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "south"}}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	awaitList(t, resources+"/clusters", "hub", "south")
-	policies := dynamic.NewForConfigOrDie(fleet.Admin()).Resource(schema.GroupVersionResource{Group: "policy.clusterpedia.io", Version: "v1alpha1", Resource: "clusterimportpolicies"})
-	require.NoError(t, policies.Delete(t.Context(), "platform", metav1.DeleteOptions{}))
-	awaitList(t, resources+"/clusters", "hub")
+	removeClusters(t, "another", "wrong")
 }

@@ -18,6 +18,7 @@ import (
 
 // TestReplicasShareTheCopying has two replicas copy their cluster, kills one of them, and starts it again.
 func TestReplicasShareTheCopying(t *testing.T) {
+	t.Parallel()
 	binary, database := environment.Binary("tripod-search"), "--database=sqlite:"+filepath.Join(t.TempDir(), "search.db")
 	shared := framework.NewFleet(t, framework.FleetOptions{Replicas: []framework.ReplicaOptions{
 		{Name: "core-0", Args: []string{"--disable-admission-plugins=ServiceAccount"}}, {Name: "extensions-0"}, {Name: "aggregator-0"},

@@ -20,10 +20,18 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
+const template = `
+apiVersion: v1
+kind: PodTemplate
+metadata: {name: quiet, namespace: default}
+template: {spec: {containers: [{name: c, image: example.com/c}]}}
+`
+
 func TestAClusterThatDoesNotAnswerIsTooOldUntilItAnswersAgain(t *testing.T) {
+	t.Parallel()
 	stock, err := environment.StartStock(t.Context(), framework.StockOptions{})
 	require.NoError(t, err)
-	require.NoError(t, stock.Create(t.Context(), fmt.Sprintf(template, "quiet")))
+	require.NoError(t, stock.Create(t.Context(), template))
 	addCluster(t, "frozen", kubeconfig(t, stock.Admin()), map[string]any{"group": "", "resources": []any{"podtemplates"}})
 	awaitCondition(t, "frozen", v1alpha2.Fresh, metav1.ConditionTrue, "")
 	const all = resources + "/api/v1/podtemplates?maxStaleness=15s"

@@ -10,13 +10,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	corev1 "k8s.io/api/core/v1"
@@ -85,26 +83,16 @@ func (k known) add(object metav1.Object) {
 	k[object.GetAnnotations()[store.ClusterAnnotation]+"/"+object.GetName()] = object.GetAnnotations()[store.ResourceVersionAnnotation]
 }
 
-// informer returns what a stock informer knows, and judges the order of what it tells.
-func informer(ctx context.Context, t *testing.T, client kubernetes.Interface, options ...informers.SharedInformerOption) func() known {
+// informer returns what a stock informer knows. saw is told each state that the informer tells of.
+func informer(ctx context.Context, t *testing.T, client kubernetes.Interface, saw *sightings, options ...informers.SharedInformerOption) func() known {
 	t.Helper()
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, append(options, informers.WithNamespace("default"))...)
 	shared := factory.Core().V1().ConfigMaps().Informer()
-	_, err := shared.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(old, changed any) {
-		assert.GreaterOrEqual(t, revisionOf(t, changed), revisionOf(t, old), "an object has gone back")
-	}})
+	_, err := shared.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: saw.add, UpdateFunc: func(_, changed any) { saw.add(changed) }})
 	require.NoError(t, err)
 	factory.Start(ctx.Done())
 	require.True(t, cache.WaitForCacheSync(ctx.Done(), shared.HasSynced))
 	return func() known { return knownIn(t, shared.GetStore()) }
-}
-
-func revisionOf(t *testing.T, object any) int64 {
-	accessor, err := meta.Accessor(object)
-	assert.NoError(t, err)
-	revision, err := strconv.ParseInt(accessor.GetResourceVersion(), 10, 64)
-	assert.NoError(t, err)
-	return revision
 }
 
 func knownIn(t *testing.T, objects cache.Store) known {
@@ -118,7 +106,7 @@ func knownIn(t *testing.T, objects cache.Store) known {
 }
 
 // reflector returns what a stock reflector of all clusters knows. Objects of several clusters may have the same name, so it has a key of its own.
-func reflector(ctx context.Context, t *testing.T, client kubernetes.Interface) func() known {
+func reflector(ctx context.Context, t *testing.T, client kubernetes.Interface, saw *sightings) func() known {
 	t.Helper()
 	objects := cache.NewStore(func(object any) (string, error) {
 		accessor, err := meta.Accessor(object)
@@ -128,13 +116,14 @@ func reflector(ctx context.Context, t *testing.T, client kubernetes.Interface) f
 		return accessor.GetAnnotations()[store.ClusterAnnotation] + "/" + accessor.GetNamespace() + "/" + accessor.GetName(), nil
 	})
 	lists := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "configmaps", "default", fields.Everything())
-	go cache.NewReflector(lists, &corev1.ConfigMap{}, objects, 0).RunWithContext(ctx)
+	go cache.NewReflector(lists, &corev1.ConfigMap{}, sighted{objects, saw}, 0).RunWithContext(ctx)
 	return func() known { return knownIn(t, objects) }
 }
 
 // TestInformersKnowWhatTheClustersHave lets stock informers follow two clusters through search, which change all the time. Meanwhile replicas of search are
 // killed, and one of the clusters is killed and forgets its history.
 func TestInformersKnowWhatTheClustersHave(t *testing.T) {
+	t.Parallel()
 	binary, database := environment.Binary("tripod-search"), "--database=sqlite:"+filepath.Join(t.TempDir(), "search.db")
 	shared := framework.NewFleet(t, framework.FleetOptions{Replicas: []framework.ReplicaOptions{
 		{Name: "core-0", Args: []string{"--disable-admission-plugins=ServiceAccount"}}, {Name: "extensions-0"}, {Name: "aggregator-0"},
@@ -148,9 +137,11 @@ func TestInformersKnowWhatTheClustersHave(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	labelled := informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = "turn=1" })
+	histories := map[string]*history{"hub": follow(ctx, t, shared.EtcdURL), "other": follow(ctx, t, other.EtcdURL)}
+	saw := map[string]*sightings{"hub": {}, "other": {}, "other, turn=1": {}, "all": {}}
 	followers := map[string]func() known{
-		"hub": informer(ctx, t, searching(t, shared.Admin(), "hub")), "other": informer(ctx, t, searching(t, shared.Admin(), "other")),
-		"other, turn=1": informer(ctx, t, searching(t, shared.Admin(), "other"), labelled), "all": reflector(ctx, t, searching(t, shared.Admin(), "")),
+		"hub": informer(ctx, t, searching(t, shared.Admin(), "hub"), saw["hub"]), "other": informer(ctx, t, searching(t, shared.Admin(), "other"), saw["other"]),
+		"other, turn=1": informer(ctx, t, searching(t, shared.Admin(), "other"), saw["other, turn=1"], labelled), "all": reflector(ctx, t, searching(t, shared.Admin(), ""), saw["all"]),
 	}
 	members := map[string]kubernetes.Interface{}
 	turmoil, stop := context.WithTimeout(ctx, turmoilTime(t))
@@ -174,6 +165,8 @@ func TestInformersKnowWhatTheClustersHave(t *testing.T) {
 			}
 			return err
 		})
+		framework.Eventually(t, "the informer of "+name+" was told what the clusters had, in order", func(context.Context) error { return saw[name].judge(histories) })
+		t.Logf("the informer of %s was told %s", name, saw[name])
 	}
 }
 
@@ -194,7 +187,7 @@ func disturb(ctx context.Context, t *testing.T, fleet *framework.Fleet, other *f
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(time.Second): // the others go on undisturbed
+		case <-time.After(min(turmoilTime(t)/20, 5*time.Second)): // the others go on undisturbed
 		}
 	}
 	return kills
