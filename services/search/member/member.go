@@ -44,6 +44,8 @@ type Member struct {
 	checked int
 	streams map[schema.GroupVersionResource]*running
 	health  Health
+
+	answers answers
 }
 
 // Health says whether a member answers.
@@ -127,7 +129,7 @@ func Told(ctx context.Context, from *store.Store, name string) ([]Status, error)
 func (m *Member) Run(ctx context.Context) {
 	defer m.stop()
 	defer m.checks.add(m)()
-	pauses := retries()
+	pauses := discoveryRetries()
 	documents := &schemas{member: m}
 	for cleaned := false; ctx.Err() == nil; {
 		changed := m.shards.Changed()
@@ -144,7 +146,7 @@ func (m *Member) Run(ctx context.Context) {
 			sleep(ctx, pauses.Step())
 			continue
 		}
-		pauses = retries()
+		pauses = discoveryRetries()
 		m.adjust(ctx, kinds, missing)
 		if m.shards.Mine(m.name) {
 			if err := documents.copy(ctx, kinds); err != nil && ctx.Err() == nil {
@@ -168,7 +170,9 @@ func (m *Member) Run(ctx context.Context) {
 func (m *Member) setFailure(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.health.Failure = err
+	if m.health.Failure = err; err == nil {
+		m.answers.tell()
+	}
 }
 
 // discover returns the wanted resources that the member has. Those of groups in missing are not known now: an aggregated API server is away.
@@ -240,6 +244,7 @@ func (m *Member) start(ctx context.Context, kind store.Kind) {
 		from.resource = eventsResource
 	}
 	r := &running{newStream(m.name, kind, from, m.store), end, make(chan struct{})}
+	r.answers = &m.answers
 	if from.resource != kind.GroupVersionResource {
 		r.involved = &m.involved
 	}

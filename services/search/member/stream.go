@@ -14,7 +14,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/klog/v2"
 
@@ -69,6 +68,8 @@ type stream struct {
 	following atomic.Pointer[following]
 	// silence is the constant, except in tests.
 	silence time.Duration
+	// answers are those of the member.
+	answers *answers
 
 	mu     sync.Mutex
 	status Status
@@ -77,7 +78,7 @@ type stream struct {
 }
 
 func newStream(cluster string, kind store.Kind, from source, to *store.Store) *stream {
-	return &stream{source: from, cluster: cluster, kind: kind, store: to, abandonedAfter: abandonedAfter, silence: silence, status: Status{Kind: kind, Phase: Pending, Since: time.Now()}}
+	return &stream{source: from, cluster: cluster, kind: kind, store: to, abandonedAfter: abandonedAfter, silence: silence, answers: &answers{}, status: Status{Kind: kind, Phase: Pending, Since: time.Now()}}
 }
 
 // Status returns the state of the stream.
@@ -117,11 +118,6 @@ func (s *stream) tell(ctx context.Context) {
 	s.told = string(text)
 }
 
-// retries are the pauses after failures.
-func retries() *wait.Backoff {
-	return &wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 6, Cap: time.Minute}
-}
-
 // run copies until the context ends, or until another replica copies this resource.
 func (s *stream) run(ctx context.Context) {
 	pauses := retries()
@@ -149,7 +145,7 @@ func (s *stream) run(ctx context.Context) {
 		if time.Since(began) > time.Minute {
 			pauses = retries()
 		}
-		sleep(ctx, pauses.Step())
+		s.pause(ctx, pauses.Step(), err)
 	}
 }
 
@@ -169,13 +165,6 @@ func (s *stream) awaitAbandoned(ctx context.Context) bool {
 		sleep(ctx, s.abandonedAfter/6)
 	}
 	return false
-}
-
-func sleep(ctx context.Context, pause time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(pause):
-	}
 }
 
 func (s *stream) fail(err error) {
@@ -464,23 +453,4 @@ func (s *stream) refused(change store.Change, err error) {
 		}
 		status.Refused = refused
 	})
-}
-
-// keepTrying tries until the store takes something or refuses it.
-func (s *stream) keepTrying(ctx context.Context, do func() error) error {
-	for pauses := retries(); ; {
-		err := do()
-		if err == nil || store.IsRefused(err) || errors.Is(err, store.ErrFenced) {
-			return err
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		before := s.Status()
-		s.fail(storeError{err})
-		sleep(ctx, pauses.Step())
-		s.set(func(status *Status) {
-			status.Phase, status.Reason, status.Message = before.Phase, before.Reason, before.Message
-		})
-	}
 }

@@ -1,0 +1,102 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/tripod-k8s/tripod/services/search/store"
+)
+
+// retries are the pauses after failures.
+func retries() *wait.Backoff {
+	return &wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 6, Cap: time.Minute}
+}
+
+// storeRetries are the pauses after failures of the database. It is one for all members, so it is worth asking more often.
+func storeRetries() *wait.Backoff {
+	return &wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 4, Cap: 5 * time.Second}
+}
+
+// discoveryRetries are the pauses while a member does not answer. When it does, its streams try again.
+func discoveryRetries() *wait.Backoff {
+	return &wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 5, Cap: 10 * time.Second}
+}
+
+// pause waits after a failure. It ends early if the member did not answer, and then does.
+func (s *stream) pause(ctx context.Context, pause time.Duration, failure error) {
+	var answers <-chan struct{}
+	if !answered(failure) {
+		answers = s.answers.next()
+	}
+	select {
+	case <-ctx.Done():
+	case <-answers:
+	case <-time.After(pause):
+	}
+}
+
+// answered reports whether a failure is what a member has said about itself: that it forbids or does not know something.
+func answered(failure error) bool {
+	var status apierrors.APIStatus
+	return errors.As(failure, &status) && status.Status().Code < http.StatusInternalServerError
+}
+
+// answers tells streams that wait when their member has answered a question.
+type answers struct {
+	mu     sync.Mutex
+	coming chan struct{}
+}
+
+// next returns a channel that is closed at the next answer.
+func (a *answers) next() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.coming == nil {
+		a.coming = make(chan struct{})
+	}
+	return a.coming
+}
+
+func (a *answers) tell() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.coming != nil {
+		close(a.coming)
+		a.coming = nil
+	}
+}
+
+func sleep(ctx context.Context, pause time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(pause):
+	}
+}
+
+// keepTrying tries until the store takes something or refuses it.
+func (s *stream) keepTrying(ctx context.Context, do func() error) error {
+	for pauses := storeRetries(); ; {
+		err := do()
+		if err == nil || store.IsRefused(err) || errors.Is(err, store.ErrFenced) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		before := s.Status()
+		s.fail(storeError{err})
+		sleep(ctx, pauses.Step())
+		s.set(func(status *Status) {
+			status.Phase, status.Reason, status.Message = before.Phase, before.Reason, before.Message
+		})
+	}
+}

@@ -1,0 +1,45 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tripod-k8s/tripod/services/search/store"
+)
+
+func TestStreamsTryAgainWhenTheMemberAnswers(t *testing.T) {
+	for name, test := range map[string]struct {
+		failure error
+		waits   time.Duration
+	}{
+		"the member cannot be reached":     {errors.New("connection refused"), time.Second},
+		"the member is not ready":          {apierrors.NewServiceUnavailable("later"), time.Second},
+		"the member forbids the resource":  {apierrors.NewForbidden(schema.GroupResource{}, "", nil), time.Minute},
+		"a watch has ended without a word": {nil, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStream("east", store.Kind{}, source{}, nil)
+				go func() {
+					time.Sleep(time.Second)
+					s.answers.tell()
+				}()
+				began := time.Now()
+				s.pause(context.Background(), time.Minute, test.failure)
+				assert.Equal(t, test.waits, time.Since(began))
+				s.answers.tell() // to nobody
+			})
+		})
+	}
+}
