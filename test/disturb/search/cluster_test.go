@@ -143,7 +143,7 @@ func start(t *testing.T) *scene {
 			cluster = m.server.Cluster
 		}
 		config := cluster.Admin()
-		config.Timeout, config.WarningHandler = 10*time.Second, rest.NoWarnings{}
+		config.Timeout, config.WarningHandler = 30*time.Second, rest.NoWarnings{}
 		m.client = dynamic.NewForConfigOrDie(config)
 		require.NoError(t, cluster.Create(t.Context(), boats))
 		if m.server != nil {

@@ -103,9 +103,9 @@ func (s *scene) round(t *testing.T, n int, faults []fault, random *rand.Rand) {
 	}
 	over := time.Now()
 	for name, m := range s.members {
-		framework.Eventually(t, "cluster "+name+" takes a mark", func(ctx context.Context) error { return m.mark(ctx, n) })
+		await(t, "cluster "+name+" takes a mark", func(ctx context.Context) error { return m.mark(ctx, n) })
 	}
-	framework.Eventually(t, "search has the marks", func(ctx context.Context) error {
+	await(t, "search has the marks", func(ctx context.Context) error {
 		if err := s.replicasRun(); err != nil {
 			return err
 		}
@@ -119,10 +119,24 @@ func (s *scene) round(t *testing.T, n int, faults []fault, random *rand.Rand) {
 	t.Logf("round %d: %s; search had all %.1f s after", n, strings.Join(names, ", "), time.Since(over).Seconds())
 }
 
+// patience is how often a wait that fails is begun again. It only ends a wait that would never end.
+const patience = 5
+
+func await(t *testing.T, what string, condition func(context.Context) error) {
+	t.Helper()
+	var err error
+	for range patience {
+		if err = framework.Poll(t.Context(), what, condition); err == nil {
+			return
+		}
+	}
+	require.NoError(t, err)
+}
+
 // awaitEqual returns when all tables are as the clusters say, and what they have.
 func (s *scene) awaitEqual(t *testing.T) (hashes []string) {
 	t.Helper()
-	framework.Eventually(t, "the tables have what the clusters have", func(ctx context.Context) error {
+	await(t, "the tables have what the clusters have", func(ctx context.Context) error {
 		want, err := s.wanted(ctx)
 		if err != nil {
 			return err
