@@ -5,11 +5,14 @@ package search
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -53,9 +56,24 @@ func TestAClusterThatDoesNotAnswerIsTooOldUntilItAnswersAgain(t *testing.T) {
 	}
 	// Nothing changes, and yet the copy stays fresh.
 	framework.Eventually(t, "the quiet cluster is fresh", func(context.Context) error { return ask(all) })
+	var watched io.ReadCloser
+	framework.Eventually(t, "it can be watched", func(context.Context) (err error) {
+		watched, err = client.RESTClient().Get().RequestURI(all + "&clusters=frozen&watch=true").Stream(t.Context())
+		return err
+	})
+	defer watched.Close() //nolint:errcheck // it was read
 	t.Cleanup(func() { stock.Process.Signal(syscall.SIGCONT) }) //nolint:errcheck // it may have ended
 	require.NoError(t, stock.Process.Signal(syscall.SIGSTOP))
 	framework.Eventually(t, "the cluster that does not answer is named, and others are searched", refused)
+	end := struct {
+		Type   string
+		Object metav1.Status
+	}{}
+	for events := json.NewDecoder(watched); end.Type != "ERROR"; {
+		require.NoError(t, events.Decode(&end), "the watch ends with what is wrong")
+	}
+	assert.Equal(t, metav1.StatusReasonServiceUnavailable, end.Object.Reason)
+	assert.Equal(t, "clusters[frozen]", end.Object.Details.Causes[0].Field)
 	require.NoError(t, stock.Process.Signal(syscall.SIGCONT))
 	framework.Eventually(t, "the cluster is fresh again", func(context.Context) error { return ask(all) })
 }
