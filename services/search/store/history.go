@@ -24,7 +24,7 @@ type record struct {
 // keep copies the states of objects that are to be replaced or deleted.
 func (t *transaction) keep(ctx context.Context, ids []int64) error {
 	return t.forIDs(ctx, ids, func(ids []int64) *statement {
-		return list(t.sql("INSERT INTO versions (revision, object) SELECT revision, object FROM objects WHERE id IN "), ids)
+		return anyOf(t.sql("INSERT INTO versions (revision, object) SELECT revision, object FROM objects WHERE id"), ids)
 	})
 }
 
@@ -37,8 +37,9 @@ func (t *transaction) record(ctx context.Context, stream *Stream, records []reco
 	return t.insert(ctx, "changes", []string{"revision", "previous", "deleted", "object_id", "kind_id", "cluster", "namespace", "name", "committed_at"}, rows, "")
 }
 
-// removeObjects deletes the objects of a stream for which a condition holds, and records that. The transaction must have locked the counter of revisions.
-func (t *transaction) removeObjects(ctx context.Context, stream *Stream, condition string, values ...any) error {
+// removeObjects deletes the objects of a stream for which a condition holds, and records that. It returns how many these were. The transaction must have
+// locked the counter of revisions.
+func (t *transaction) removeObjects(ctx context.Context, stream *Stream, condition string, values ...any) (removed int, err error) {
 	for {
 		var records []record
 		var ids []int64
@@ -50,11 +51,12 @@ func (t *transaction) removeObjects(ctx context.Context, stream *Stream, conditi
 			return err
 		})
 		if err != nil || len(records) == 0 {
-			return err
+			return removed, err
 		}
+		removed += len(records)
 		first, err := t.revisions(ctx, len(records))
 		if err != nil {
-			return err
+			return removed, err
 		}
 		for i := range records {
 			records[i].revision = first + int64(i)
@@ -65,7 +67,7 @@ func (t *transaction) removeObjects(ctx context.Context, stream *Stream, conditi
 			func() error { return t.record(ctx, stream, records) },
 		)
 		if err != nil || len(records) < rowsAtOnce {
-			return err
+			return removed, err
 		}
 	}
 }
@@ -106,7 +108,7 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (more bool, err err
 			return err
 		}
 		err = t.forIDs(ctx, ended, func(revisions []int64) *statement {
-			return list(t.sql("DELETE FROM versions WHERE revision IN "), revisions)
+			return anyOf(t.sql("DELETE FROM versions WHERE revision"), revisions)
 		})
 		if err != nil {
 			return err

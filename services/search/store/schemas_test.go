@@ -72,13 +72,15 @@ func TestADatabaseOfAnEarlierSchemaIsUpgradedWithItsData(t *testing.T) {
 		require.NoError(t, err)
 		require.Greater(t, len(migrations), 1)
 		require.NoError(t, old.migrateTo(ctx, migrations[:1]))
-		openStream(t, old, "one", pods)
 		labels, value := "", ""
 		if old.dialect == postgres {
 			labels, value = ", labels", ", '{}'"
 		}
 		for _, text := range []string{
-			"UPDATE revisions SET last = 1", "UPDATE streams SET resource_version = '1', listed = true",
+			"UPDATE revisions SET last = 1", "INSERT INTO clusters (name) VALUES ('one')",
+			"INSERT INTO kinds (api_group, version, resource, kind, namespaced) VALUES ('', 'v1', 'pods', 'Pod', true)",
+			"INSERT INTO streams (cluster_id, kind_id, epoch, resource_version, listed, heard_at, opened_at, details)" +
+				" SELECT c.id, k.id, 1, '1', true, 0, 0, '{}' FROM clusters c, kinds k",
 			"INSERT INTO objects (id, kind_id, cluster_id, namespace, name, uid, resource_version, created_at, revision, listing, object" + labels + ")" +
 				" SELECT 1, kind_id, cluster_id, 'a', 'x', 'u', '1', 0, 1, 0, '{\"metadata\": {\"namespace\": \"a\", \"name\": \"x\"}}'" + value + " FROM streams",
 		} {
@@ -90,12 +92,15 @@ func TestADatabaseOfAnEarlierSchemaIsUpgradedWithItsData(t *testing.T) {
 		found, page := names(t, upgraded, query.Query{}, pods)
 		assert.Equal(t, []string{"one/a/x"}, found)
 		assert.EqualValues(t, 1, page.Revision)
+		assertCounts(t, upgraded, 1)
 		require.NoError(t, upgraded.PutSchema(ctx, "one", "api/v1", "a", []byte("{}")))
 		_, err = upgraded.Transitions(ctx, 0, kindIDsOf(t, upgraded, pods))
 		assert.ErrorIs(t, err, ErrPruned, "there is no history of what was before")
 		stream := openStream(t, upgraded, "one", pods)
 		assert.Empty(t, stream.ResourceVersion, "the next writer lists, so that all objects get their new resourceVersions")
+		assertCounts(t, upgraded, 1)
 		require.NoError(t, old.Write(ctx, stream, Batch{Changes: []Change{{Object: object("a", "y", "2")}}, ResourceVersion: "2"}))
+		assertCounts(t, upgraded, 2)
 		assert.ErrorContains(t, old.migrateTo(ctx, migrations[:1]), fmt.Sprintf("the database has schema %d, and this program knows schemas up to 1", len(migrations)))
 	})
 }

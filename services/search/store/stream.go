@@ -58,7 +58,7 @@ func (s *Store) OpenStream(ctx context.Context, cluster string, kind Kind) (*Str
 		}
 		stream.id, err = t.ensure(ctx,
 			t.sql("SELECT id FROM streams WHERE cluster_id = ? AND kind_id = ?", stream.clusterID, stream.kindID),
-			t.sql("INSERT INTO streams (cluster_id, kind_id, epoch, resource_version, listed, heard_at, opened_at, details) VALUES (?, ?, 0, '', ?, 0, 0, '{}')",
+			t.sql("INSERT INTO streams (cluster_id, kind_id, epoch, counted, resource_version, listed, heard_at, opened_at, details) VALUES (?, ?, 0, 0, '', ?, 0, 0, '{}')",
 				stream.clusterID, stream.kindID, false))
 		if err != nil {
 			return err
@@ -66,8 +66,13 @@ func (s *Store) OpenStream(ctx context.Context, cluster string, kind Kind) (*Str
 		if err := t.changeRightsOf(ctx, stream); err != nil { // a replica of an older version may have written
 			return err
 		}
-		open := t.sql("UPDATE streams SET epoch = epoch + 1, details = ?, opened_at = ? WHERE id = ?", string(details), time.Now().UnixMilli(), stream.id)
+		// MySQL takes the epoch that counted is compared with from before its assignment, like the others, because that comes later.
+		open := t.sql("UPDATE streams SET counted = CASE WHEN counted = epoch THEN counted + 1 ELSE 0 END, epoch = epoch + 1, details = ?, opened_at = ? WHERE id = ?",
+			string(details), time.Now().UnixMilli(), stream.id)
 		if _, err := t.exec(ctx, open); err != nil {
+			return err
+		}
+		if err := t.counts(ctx, stream); err != nil {
 			return err
 		}
 		row := t.sql("SELECT epoch, resource_version, listed FROM streams WHERE id = ?", stream.id)
@@ -135,7 +140,7 @@ func (s *Store) CloseStream(ctx context.Context, stream *Stream) error {
 }
 
 func (t *transaction) removeStream(ctx context.Context, stream *Stream) error {
-	if err := t.removeObjects(ctx, stream, ""); err != nil {
+	if _, err := t.removeObjects(ctx, stream, ""); err != nil {
 		return err
 	}
 	return t.all(ctx,

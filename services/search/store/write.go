@@ -81,7 +81,7 @@ func (s *Store) Write(ctx context.Context, stream *Stream, b Batch) error {
 			if err := t.putEvents(ctx, stream, changes); err != nil {
 				return err
 			}
-			return t.setResourceVersion(ctx, stream, b.ResourceVersion)
+			return t.advance(ctx, stream, b.ResourceVersion, 0)
 		}
 		// First the counter, and then the stream: all writers lock in this order.
 		var err error
@@ -99,7 +99,7 @@ func (s *Store) Write(ctx context.Context, stream *Stream, b Batch) error {
 		if err := w.write(ctx, changes); err != nil {
 			return err
 		}
-		return t.setResourceVersion(ctx, stream, b.ResourceVersion)
+		return t.advance(ctx, stream, b.ResourceVersion, w.added)
 	})
 }
 
@@ -121,14 +121,6 @@ func lastChanges(changes []Change) []Change {
 	return kept
 }
 
-func (t *transaction) setResourceVersion(ctx context.Context, stream *Stream, resourceVersion string) error {
-	if resourceVersion == "" {
-		return nil
-	}
-	_, err := t.exec(ctx, t.sql("UPDATE streams SET resource_version = ? WHERE id = ?", resourceVersion, stream.id))
-	return err
-}
-
 // Sweep ends a list: it removes the objects that the list did not have, and notes where the list was.
 func (s *Store) Sweep(ctx context.Context, stream *Stream, listing int64, resourceVersion string) error {
 	heard := stream.listingSince
@@ -145,13 +137,14 @@ func (s *Store) Sweep(ctx context.Context, stream *Stream, listing int64, resour
 		if err := t.hold(ctx, stream, heard); err != nil {
 			return err
 		}
-		if err := t.removeObjects(ctx, stream, " AND listing <> ?", listing); err != nil {
+		removed, err := t.removeObjects(ctx, stream, " AND listing <> ?", listing)
+		if err != nil {
 			return err
 		}
 		if _, err := t.exec(ctx, t.sql("UPDATE streams SET listed = ? WHERE id = ?", true, stream.id)); err != nil {
 			return err
 		}
-		return t.setResourceVersion(ctx, stream, resourceVersion)
+		return t.advance(ctx, stream, resourceVersion, -removed)
 	})
 }
 
@@ -162,6 +155,8 @@ type writer struct {
 	listing int64
 	// next is the next revision.
 	next int64
+	// added is how many objects the stream has more afterwards.
+	added int
 }
 
 // stored is an object that the database has.
@@ -185,6 +180,7 @@ func (w *writer) write(ctx context.Context, changes []Change) error {
 		switch {
 		case c.Deleted && exists:
 			deleted = append(deleted, old.id)
+			w.added--
 			records = append(records, entry)
 		case c.Deleted:
 		case exists && old.uid == c.UID && old.resourceVersion == c.ResourceVersion:
@@ -192,6 +188,7 @@ func (w *writer) write(ctx context.Context, changes []Change) error {
 		default:
 			if !exists {
 				entry.id = w.next
+				w.added++
 			} else {
 				replaced = append(replaced, old.id)
 			}
@@ -228,9 +225,7 @@ func (w *writer) known(ctx context.Context, changes []Change) (map[[2]string]sto
 		for i := range part {
 			keys = append(keys, part[i].key())
 		}
-		find := pairs(w.sql("SELECT namespace, name, id, revision, uid, resource_version FROM objects WHERE kind_id = ? AND cluster_id = ? AND (namespace, name) IN ",
-			w.stream.kindID, w.stream.clusterID), keys)
-		err := w.each(ctx, find, func(scan func(...any) error) error {
+		err := w.each(ctx, w.findByKeys(keys), func(scan func(...any) error) error {
 			var key [2]string
 			var has stored
 			err := scan(&key[0], &key[1], &has.id, &has.revision, &has.uid, &has.resourceVersion)
@@ -244,13 +239,29 @@ func (w *writer) known(ctx context.Context, changes []Change) (map[[2]string]sto
 	return known, nil
 }
 
+// findByKeys selects objects of the stream by their namespaces and names. For PostgreSQL, the text is the same for any number of keys, and each of them is
+// looked for in the index, whatever the database believes of the size of the table.
+func (w *writer) findByKeys(keys [][2]string) *statement {
+	columns := "o.namespace, o.name, o.id, o.revision, o.uid, o.resource_version FROM "
+	if w.dialect != postgres {
+		return pairs(w.sql("SELECT "+columns+"objects o WHERE o.kind_id = ? AND o.cluster_id = ? AND (o.namespace, o.name) IN ", w.stream.kindID, w.stream.clusterID), keys)
+	}
+	namespaces, names := make([]string, len(keys)), make([]string, len(keys))
+	for i, key := range keys {
+		namespaces[i], names[i] = key[0], key[1]
+	}
+	return w.sql("SELECT "+columns+"unnest(CAST(? AS text[]), CAST(? AS text[])) k(namespace, name), LATERAL"+
+		" (SELECT * FROM objects WHERE kind_id = ? AND cluster_id = ? AND namespace = k.namespace AND name = k.name LIMIT 1) o",
+		namespaces, names, w.stream.kindID, w.stream.clusterID)
+}
+
 // mark notes that a list has objects that did not change.
 func (w *writer) mark(ctx context.Context, ids []int64) error {
 	if w.listing == 0 {
 		return nil
 	}
 	return w.forIDs(ctx, ids, func(ids []int64) *statement {
-		return list(w.sql("UPDATE objects SET listing = ? WHERE id IN ", w.listing), ids)
+		return anyOf(w.sql("UPDATE objects SET listing = ? WHERE id", w.listing), ids)
 	})
 }
 
@@ -258,16 +269,16 @@ func (t *transaction) deleteObjects(ctx context.Context, ids []int64) error {
 	if err := t.deleteReferences(ctx, ids); err != nil {
 		return err
 	}
-	return t.forIDs(ctx, ids, func(ids []int64) *statement { return list(t.sql("DELETE FROM objects WHERE id IN "), ids) })
+	return t.forIDs(ctx, ids, func(ids []int64) *statement { return anyOf(t.sql("DELETE FROM objects WHERE id"), ids) })
 }
 
 // deleteReferences deletes the owners and labels of objects.
 func (t *transaction) deleteReferences(ctx context.Context, ids []int64) error {
-	err := t.forIDs(ctx, ids, func(ids []int64) *statement { return list(t.sql("DELETE FROM owners WHERE object_id IN "), ids) })
+	err := t.forIDs(ctx, ids, func(ids []int64) *statement { return anyOf(t.sql("DELETE FROM owners WHERE object_id"), ids) })
 	if err != nil || t.dialect == postgres {
 		return err
 	}
-	return t.forIDs(ctx, ids, func(ids []int64) *statement { return list(t.sql("DELETE FROM labels WHERE object_id IN "), ids) })
+	return t.forIDs(ctx, ids, func(ids []int64) *statement { return anyOf(t.sql("DELETE FROM labels WHERE object_id"), ids) })
 }
 
 func (t *transaction) forIDs(ctx context.Context, ids []int64, make func([]int64) *statement) error {
@@ -293,7 +304,7 @@ func (w *writer) put(ctx context.Context, rows []row) error {
 	var objects, owners, labels [][]any
 	for _, r := range rows {
 		o := r.object
-		values := []any{r.id, w.stream.kindID, w.stream.clusterID, o.Namespace, o.Name, o.UID, o.ResourceVersion, o.CreatedAt, r.revision, w.listing, string(WithRevision(o.JSON, r.revision))}
+		values := []any{r.id, w.stream.kindID, w.stream.clusterID, o.Namespace, o.Name, o.UID, o.ResourceVersion, o.CreatedAt, r.revision, w.listing, document(WithRevision(o.JSON, r.revision))}
 		if w.dialect == postgres {
 			asJSON, err := json.Marshal(o.Labels)
 			if err != nil {
@@ -302,7 +313,7 @@ func (w *writer) put(ctx context.Context, rows []row) error {
 			if o.Labels == nil {
 				asJSON = []byte("{}")
 			}
-			values = append(values, string(asJSON))
+			values = append(values, document(asJSON))
 		} else {
 			for _, label := range slices.Sorted(maps.Keys(o.Labels)) {
 				labels = append(labels, []any{label, o.Labels[label], w.stream.kindID, r.id})
@@ -341,11 +352,8 @@ func (d dialect) replace(columns []string) string {
 
 func (t *transaction) insert(ctx context.Context, table string, columns []string, rows [][]any, end string) error {
 	for part := range slices.Chunk(rows, rowsAtOnce) {
-		s := t.sql("INSERT INTO " + table + " (" + strings.Join(columns, ", ") + ") VALUES ")
-		for i, values := range part {
-			s.text.WriteString(separator(i, "", ", "))
-			list(s, values)
-		}
+		s := t.sql("INSERT INTO " + table + " (" + strings.Join(columns, ", ") + ") ")
+		rowsOf(s, part)
 		if _, err := t.exec(ctx, s.add(end)); err != nil {
 			return err
 		}

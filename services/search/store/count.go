@@ -1,0 +1,73 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import "context"
+
+// Each stream has the number of its objects, which changes in the transactions that write them. A count of whole resources adds these numbers up, so it
+// takes no longer for more objects. The number counts as long as the writers of the stream have kept it: versions of search before schema 8 do not.
+
+// total returns how many objects a search has.
+func (t *transaction) total(ctx context.Context, b *search) (int64, error) {
+	if b.isWhole() {
+		var objects, unknown int64
+		sum := b.sum()
+		if err := t.tx.QueryRowContext(ctx, sum.text.String(), sum.args...).Scan(&objects, &unknown); err != nil || unknown == 0 {
+			return objects, err
+		}
+	}
+	return value[int64](ctx, t, b.count())
+}
+
+// countsByTheWay reports whether a page is to count all objects. To compare a field, PostgreSQL unpacks objects, which takes most of the time of such a
+// search. So it unpacks them once for both.
+func (b *search) countsByTheWay() bool {
+	return b.dialect == postgres && b.q.WithRemaining && b.q.Limit > 0 && b.q.Offset == 0 && len(b.q.Fields) > 0
+}
+
+// isWhole reports whether a search is for all objects of its kinds and clusters.
+func (b *search) isWhole() bool {
+	for _, v := range b.visible {
+		if !v.all {
+			return false
+		}
+	}
+	q := b.q
+	return q.Namespaces.Empty() && q.Names.Empty() && len(q.Fuzzy)+len(q.Labels)+len(q.Fields) == 0 && q.Since.IsZero() && q.Before.IsZero() && q.Owner == nil
+}
+
+// sum adds up the objects of streams, and counts the streams whose number of objects is not known.
+func (b *search) sum() *statement {
+	s := b.sql("SELECT COALESCE(SUM(s.objects), 0), COALESCE(SUM(CASE WHEN s.counted = s.epoch THEN 0 ELSE 1 END), 0) FROM streams s WHERE s.kind_id")
+	oneOf(s, b.kinds)
+	if b.clusters != nil {
+		oneOf(s.add(" AND s.cluster_id"), b.clusters)
+	}
+	b.within(s, "s")
+	return s
+}
+
+// counts makes a stream that is being opened have its number of objects. Only the first opening after a writer that does not keep it has to count.
+func (t *transaction) counts(ctx context.Context, stream *Stream) error {
+	counted, err := value[int64](ctx, t, t.sql("SELECT counted FROM streams WHERE id = ?", stream.id))
+	if err != nil || counted != 0 {
+		return err
+	}
+	_, err = t.exec(ctx, t.sql("UPDATE streams SET counted = epoch, objects = (SELECT COUNT(*) FROM objects o WHERE o.kind_id = ? AND o.cluster_id = ?) WHERE id = ?",
+		stream.kindID, stream.clusterID, stream.id))
+	return err
+}
+
+// advance notes where a watch may go on after a batch, unless that is empty, and how many objects the batch has added.
+func (t *transaction) advance(ctx context.Context, stream *Stream, resourceVersion string, added int) error {
+	if resourceVersion == "" && added == 0 {
+		return nil
+	}
+	set := t.sql("UPDATE streams SET objects = objects + ?", added)
+	if resourceVersion != "" {
+		set.add(", resource_version = ?", resourceVersion)
+	}
+	_, err := t.exec(ctx, set.add(" WHERE id = ?", stream.id))
+	return err
+}
