@@ -23,7 +23,10 @@ func (b *search) field(s *statement, f query.Field) {
 		s.add("NOT ")
 	}
 	if b.dialect == postgres && !negative && !exists && !slices.Contains(f.Values, "") {
-		contained(s, f)
+		if contained(s, f) {
+			return
+		}
+		s.add(" AND ")
 	}
 	if f.Every() {
 		b.elements(s, f, exists)
@@ -43,8 +46,10 @@ func (b *search) field(s *statement, f query.Field) {
 	s.text.WriteByte(')')
 }
 
-// contained appends a condition that holds for all objects with one of the values, and for few others. PostgreSQL has an index for it.
-func contained(s *statement, f query.Field) {
+// contained appends a condition that holds for all objects with one of the values, and for few others. PostgreSQL has an index for it. It reports whether
+// the condition holds for no others.
+func contained(s *statement, f query.Field) (exact bool) {
+	exact = !slices.ContainsFunc(f.Path, func(step query.Step) bool { return step.List() && step.Index >= 0 })
 	n := 0
 	either := func(value any) {
 		for _, step := range slices.Backward(f.Path) {
@@ -61,11 +66,15 @@ func contained(s *statement, f query.Field) {
 	for _, value := range f.Values {
 		either(value)
 		// A number or a truth value has the same text. PostgreSQL writes numbers without exponents.
-		if isScalar(value) && !strings.ContainsAny(value, "eE") || value == "true" || value == "false" {
-			either(json.RawMessage(value))
+		if isScalar(value) {
+			exact = false // numbers of several texts are equal
+			if !strings.ContainsAny(value, "eE") || value == "true" || value == "false" {
+				either(json.RawMessage(value))
+			}
 		}
 	}
-	s.add(") AND ")
+	s.text.WriteByte(')')
+	return exact
 }
 
 func everyElement(step query.Step) bool { return step.List() && step.Index < 0 }

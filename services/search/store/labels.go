@@ -4,7 +4,8 @@
 package store
 
 import (
-	"encoding/json"
+	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +19,7 @@ func (b *search) label(s *statement, r labels.Requirement) {
 	values := r.ValuesUnsorted()
 	slices.Sort(values)
 	if b.dialect == postgres {
-		labelInPostgres(s, r.Key(), r.Operator(), values)
+		b.labelInPostgres(s, r.Key(), r.Operator(), values)
 		return
 	}
 	// A positive requirement begins with the labels, and a negative one looks at each object that is left.
@@ -49,19 +50,19 @@ func (b *search) label(s *statement, r labels.Requirement) {
 	s.text.WriteByte(')')
 }
 
-// labelInPostgres uses the GIN index of labels where it can.
-func labelInPostgres(s *statement, key string, operator selection.Operator, values []string) {
+// labelInPostgres uses the index of the terms of labels where it can: "KIND LABEL" and "KIND LABEL=VALUE".
+func (b *search) labelInPostgres(s *statement, key string, operator selection.Operator, values []string) {
 	switch operator {
 	case selection.Exists:
-		s.add(" AND o.labels ?? ?", key)
+		b.hasTerm(s, []string{key})
 	case selection.DoesNotExist:
 		s.add(" AND NOT (o.labels ?? ?)", key)
 	case selection.Equals, selection.DoubleEquals, selection.In:
+		pairs := make([]string, len(values))
 		for i, value := range values {
-			pair, _ := json.Marshal(map[string]string{key: value}) // strings can be marshalled
-			s.add(separator(i, " AND (", " OR ")+"o.labels @> CAST(? AS jsonb)", string(pair))
+			pairs[i] = key + "=" + value
 		}
-		s.text.WriteByte(')')
+		b.hasTerm(s, pairs)
 	case selection.NotEquals, selection.NotIn:
 		list(s.add(" AND (o.labels ->> ? IN ", key), values).add(") IS NOT TRUE")
 	case selection.GreaterThan, selection.LessThan:
@@ -69,6 +70,46 @@ func labelInPostgres(s *statement, key string, operator selection.Operator, valu
 		postgres.compare(s, "l.value", operator, values[0])
 		s.text.WriteByte(')')
 	}
+}
+
+// hasTerm appends that an object is of one of the kinds and has one of the labels. The index knows exactly that, so that counts read no objects.
+func (b *search) hasTerm(s *statement, labels []string) {
+	var terms []string
+	for _, kind := range b.kinds {
+		for _, label := range labels {
+			terms = append(terms, fmt.Sprint(kind, " ", label))
+		}
+	}
+	s.add(" AND label_terms(o.kind_id, o.labels) && CAST(? AS text[])", terms)
+}
+
+// isPositive reports whether PostgreSQL finds the objects with a label by the index of terms. They are of the kinds of the search then.
+func isPositive(r labels.Requirement) bool {
+	switch r.Operator() {
+	case selection.Exists, selection.Equals, selection.DoubleEquals, selection.In:
+		return true
+	}
+	return false
+}
+
+// few is how many objects PostgreSQL sorts faster than it goes through all of a kind in their order.
+const few = 20_000
+
+// chooseIndex decides how PostgreSQL finds a page of objects with certain labels. Its planner knows neither how many there are nor that their terms are
+// of one kind, and combines indexes of millions of objects to learn that.
+func (t *transaction) chooseIndex(ctx context.Context, b *search) error {
+	if t.dialect != postgres || !slices.ContainsFunc(b.q.Labels, isPositive) {
+		return nil
+	}
+	find := t.sql("SELECT COUNT(*) FROM (SELECT 1 FROM objects o WHERE 1 = 1")
+	for _, r := range b.q.Labels {
+		if isPositive(r) {
+			b.label(find, r)
+		}
+	}
+	n, err := value[int](ctx, t, find.add(" LIMIT ?) found", few+1))
+	b.byLabels = n <= few
+	return err
 }
 
 // compare appends a comparison of a label's value with a number. Only 64-bit integers can be compared, and no value of a

@@ -27,6 +27,9 @@ var (
 // statementTimeout bounds what a search may take of the database.
 const statementTimeout = 30 * time.Second
 
+// workMemory is what PostgreSQL may take for one step of a search before it forgets which objects of a page an index has named.
+const workMemory = "32MB"
+
 // Found is an object that a search has found.
 type Found struct {
 	// ID is for Events.
@@ -93,18 +96,21 @@ func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource
 		if page.Heard, err = t.ages(ctx, b); err != nil {
 			return err
 		}
+		if err := t.chooseIndex(ctx, b); err != nil {
+			return err
+		}
 		find := b.objects()
 		if b.scoped && len(find.args) > maxValues {
 			return ErrScopeTooLarge
 		}
-		n := int64(0)
+		n, all := int64(0), int64(-1)
 		err = t.each(ctx, find, func(scan func(...any) error) error {
 			if n++; q.Limit > 0 && n > q.Limit {
 				page.More = true
 				return nil
 			}
 			var f Found
-			if err := scan(&f.ID, &f.Cluster, &f.Kind.Group, &f.Kind.Version, &f.Kind.Kind, &f.Resource, &f.JSON); err != nil {
+			if err := scan(&f.ID, &f.Cluster, &f.Kind.Group, &f.Kind.Version, &f.Kind.Kind, &f.Resource, &f.JSON, &all); err != nil {
 				return err
 			}
 			return found(f)
@@ -113,7 +119,9 @@ func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource
 			return err
 		}
 		if page.Remaining = 0; page.More || n == 0 && q.Offset > 0 {
-			all, err := value[int64](ctx, t, b.count())
+			if all < 0 {
+				all, err = t.total(ctx, b)
+			}
 			page.Remaining = max(all-q.Offset-min(n, max(q.Limit, 0)), 0)
 			return err
 		}
@@ -175,6 +183,30 @@ func (s *Store) Kinds(ctx context.Context, cluster string) ([]Kind, error) {
 	return slices.DeleteFunc(all, func(k Kind) bool { return k.GroupVersionResource == InvolvedEvents.GroupVersionResource }), err
 }
 
+// Kind returns one resource of a cluster, or of all clusters if the name is empty. It returns ErrUnknownKind if there is none.
+func (s *Store) Kind(ctx context.Context, cluster string, resource schema.GroupVersionResource) (Kind, error) {
+	k, details := Kind{GroupVersionResource: resource}, ""
+	if resource == InvolvedEvents.GroupVersionResource {
+		return k, ErrUnknownKind
+	}
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
+	find := s.dialect.sql(`SELECT k.kind, k.namespaced, MAX(s.details) FROM streams s, kinds k
+WHERE k.id = s.kind_id AND k.api_group = ? AND k.version = ? AND k.resource = ?`, resource.Group, resource.Version, resource.Resource)
+	if cluster != "" {
+		find.add(" AND s.cluster_id = (SELECT id FROM clusters WHERE name = ?)", cluster)
+	}
+	find.add(" GROUP BY k.kind, k.namespaced")
+	err := s.read.QueryRowContext(ctx, find.text.String(), find.args...).Scan(&k.Name, &k.Namespaced, &details)
+	if errors.Is(err, sql.ErrNoRows) {
+		return k, ErrUnknownKind
+	}
+	if err != nil {
+		return k, err
+	}
+	return k, json.Unmarshal([]byte(details), &k.Details)
+}
+
 // allKinds also returns InvolvedEvents.
 func (s *Store) allKinds(ctx context.Context, cluster string) (kinds []Kind, err error) {
 	err = s.reading(ctx, func(t *transaction) error {
@@ -215,7 +247,7 @@ func (s *Store) reading(ctx context.Context, do func(*transaction) error) error 
 	t := &transaction{s.dialect, tx}
 	if s.dialect == postgres {
 		// A server whose client has gone away would work on.
-		if _, err := t.exec(ctx, t.sql("SELECT set_config('statement_timeout', ?, true)", statementTimeout.String())); err != nil {
+		if _, err := t.exec(ctx, t.sql("SELECT set_config('statement_timeout', ?, true), set_config('work_mem', ?, true)", statementTimeout.String(), workMemory)); err != nil {
 			return err
 		}
 	}

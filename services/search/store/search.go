@@ -23,11 +23,17 @@ type search struct {
 	// visible is what the reader sees, if scoped is set.
 	visible []visible
 	scoped  bool
+	// byLabels leaves the kinds to the conditions about labels, so that PostgreSQL uses no other index.
+	byLabels bool
 }
 
-// objects selects a page.
+// objects selects a page. The last column is how many objects all pages have, if the database knows that by the way, or -1.
 func (b *search) objects() *statement {
-	s := b.sql("SELECT o.id, c.name, k.api_group, k.version, k.kind, k.resource, o.object FROM objects o" +
+	all := "-1"
+	if b.countsByTheWay() {
+		all = "COUNT(*) OVER ()"
+	}
+	s := b.sql("SELECT o.id, c.name, k.api_group, k.version, k.kind, k.resource, o.object, " + all + " FROM objects o" +
 		" JOIN clusters c ON c.id = o.cluster_id JOIN kinds k ON k.id = o.kind_id")
 	b.where(s)
 	b.order(s)
@@ -44,14 +50,19 @@ func (b *search) objects() *statement {
 // count counts the objects of all pages.
 func (b *search) count() *statement {
 	s := b.sql("SELECT COUNT(*) FROM objects o")
-	b.where(s)
+	whole := *b
+	whole.byLabels = b.dialect == postgres && slices.ContainsFunc(b.q.Labels, isPositive)
+	whole.where(s)
 	return s
 }
 
 // where appends the conditions.
 func (b *search) where(s *statement) {
-	s.add(" WHERE o.kind_id")
-	oneOf(s, b.kinds)
+	if s.add(" WHERE "); b.byLabels {
+		s.add("1 = 1")
+	} else {
+		oneOf(s.add("o.kind_id"), b.kinds)
+	}
 	if b.clusters != nil {
 		s.add(" AND o.cluster_id")
 		oneOf(s, b.clusters)

@@ -35,8 +35,10 @@ func TestPostgreSQLHasIndexesForFieldsAndPartsOfNames(t *testing.T) {
 	require.NoError(t, s.reading(t.Context(), func(tx *transaction) error {
 		kinds, err := tx.kindIDs(t.Context(), []schema.GroupVersionResource{pods.GroupVersionResource})
 		require.NoError(t, err)
-		_, err = tx.tx.ExecContext(t.Context(), "SET LOCAL enable_seqscan = off") // the table is small
-		require.NoError(t, err)
+		for _, setting := range []string{"enable_seqscan = off", "cpu_operator_cost = 1"} { // the table is small, and so are its objects
+			_, err = tx.tx.ExecContext(t.Context(), "SET LOCAL "+setting)
+			require.NoError(t, err)
+		}
 		for _, text := range []string{"status.phase=Failed", "spec.list[].image in (x, y)"} {
 			plan := planOf(t, tx, (&search{dialect: postgres, q: &query.Query{Fields: selected(t, text)}, kinds: kinds}).objects())
 			assert.Contains(t, plan, "objects_fields", text)
