@@ -27,7 +27,7 @@ import (
 // ErrUnread says that nobody knows yet what readers may see.
 var ErrUnread = errors.New("the rights of readers were not read from the database yet")
 
-// interval is how often Run looks for changes. A search looks by itself, so this is for those who wait.
+// interval is how old a state may be that decides about a request, and how often Run looks for changes. A search looks by itself, too.
 const interval = 100 * time.Millisecond
 
 // maxBytes bounds the RBAC objects of a cluster. They decide nothing if they are larger.
@@ -41,6 +41,11 @@ type Rights struct {
 	store  *store.Store
 	state  atomic.Pointer[state]
 	grants *lru.Cache
+
+	// looked is when the last look at the store began, in nanoseconds since 1970.
+	looked atomic.Int64
+	// followers counts those who wait for Changed.
+	followers atomic.Int64
 
 	changes sync.Mutex
 	// changed is closed and replaced when the state changes.
@@ -82,13 +87,22 @@ func New(s *store.Store) *Rights {
 	return &Rights{store: s, grants: lru.New(maxReaders), changed: make(chan struct{}), streams: map[int64]*stream{}, touched: map[string]bool{}}
 }
 
-// Run follows the store until the context ends, for those who wait for Changed.
+// Run follows the store until the context ends, as long as somebody waits for Changed. While nobody does, it leaves the database alone.
 func (r *Rights) Run(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		if r.followers.Load() == 0 {
+			return
+		}
 		if err := r.Refresh(ctx); err != nil && ctx.Err() == nil {
 			klog.V(2).InfoS("The rights of readers cannot be read", "err", err)
 		}
 	}, interval)
+}
+
+// Follow has Run close what Changed returns, until leave is called.
+func (r *Rights) Follow() (leave func()) {
+	r.followers.Add(1)
+	return func() { r.followers.Add(-1) }
 }
 
 // Changed returns a channel that is closed when the rights of any reader may have changed.
@@ -99,14 +113,25 @@ func (r *Rights) Changed() <-chan struct{} {
 }
 
 // Refresh reads the rights that the store has now.
-func (r *Rights) Refresh(ctx context.Context) error {
+func (r *Rights) Refresh(ctx context.Context) error { return r.refreshSince(ctx, time.Now()) }
+
+// refreshSince reads the rights unless that was begun after a time.
+func (r *Rights) refreshSince(ctx context.Context, since time.Time) error {
 	r.refreshing.Lock()
 	defer r.refreshing.Unlock()
+	now := time.Now()
 	before := r.state.Load()
 	if before != nil {
+		if r.looked.Load() >= since.UnixNano() {
+			return nil
+		}
 		generation, err := r.store.RightsGeneration(ctx)
-		if err != nil || generation == before.generation {
+		if err != nil {
 			return err
+		}
+		if generation == before.generation {
+			r.looked.Store(now.UnixNano())
+			return nil
 		}
 	}
 	var after *state
@@ -120,6 +145,7 @@ func (r *Rights) Refresh(ctx context.Context) error {
 	}
 	clear(r.touched)
 	r.state.Store(after)
+	r.looked.Store(now.UnixNano())
 	r.changes.Lock()
 	defer r.changes.Unlock()
 	close(r.changed)
@@ -231,12 +257,9 @@ func (r *Rights) newCluster(name, policy string) *cluster {
 
 // Visible returns what a reader may see with a verb by the RBAC of clusters, and by grants of the hub that are about clusters by name.
 func (r *Rights) Visible(ctx context.Context, reader user.Info, verb string) (*Visible, error) {
-	now := r.state.Load()
-	if now == nil {
-		if err := r.Refresh(ctx); err != nil {
-			return nil, err
-		}
-		now = r.state.Load()
+	now, err := r.current(ctx)
+	if err != nil {
+		return nil, err
 	}
 	v := &Visible{reader: reader, verb: verb, generation: now.generation, grants: make(map[string]grants, len(now.clusters))}
 	if !slices.Contains(Verbs, verb) {
@@ -249,6 +272,17 @@ func (r *Rights) Visible(ctx context.Context, reader user.Info, verb string) (*V
 		}
 	}
 	return v, nil
+}
+
+// current returns a state that is not older than interval, or the last one if the store is away: then it answers no search either.
+func (r *Rights) current(ctx context.Context) (*state, error) {
+	oldest := time.Now().Add(-interval)
+	if r.looked.Load() < oldest.UnixNano() {
+		if err := r.refreshSince(ctx, oldest); err != nil && r.state.Load() == nil {
+			return nil, err
+		}
+	}
+	return r.state.Load(), nil
 }
 
 // Renew returns what a Visible comes to by the rights that the store has now. What the hub was asked for stays.
@@ -275,7 +309,7 @@ type readerKey struct {
 
 // grantsOf returns what a cluster grants a reader. Nothing is granted where that cannot be told.
 func (r *Rights) grantsOf(ctx context.Context, name string, c *cluster, reader user.Info) grants {
-	of := readerKey{c.serial, nameOf(reader)}
+	of := readerKey{c.serial, ReaderKey(reader)}
 	if already, ok := r.grants.Get(of); ok {
 		return already.(grants)
 	}
@@ -288,8 +322,8 @@ func (r *Rights) grantsOf(ctx context.Context, name string, c *cluster, reader u
 	return found
 }
 
-// nameOf returns the same text for equal readers only.
-func nameOf(reader user.Info) string {
+// ReaderKey returns the same text for equal readers only.
+func ReaderKey(reader user.Info) string {
 	var text strings.Builder
 	add := func(values ...string) {
 		text.WriteString(strconv.Itoa(len(values)))

@@ -180,6 +180,7 @@ func TestAReaderIsToldWhenRightsChange(t *testing.T) {
 		defer close(done)
 		r.Run(ctx)
 	}()
+	defer r.Follow()()
 	changed := r.Changed()
 	w.put("east", "pods", &metav1.ObjectMeta{Namespace: "a", Name: "other"}, false)
 	require.NoError(t, r.Refresh(t.Context()))

@@ -126,6 +126,9 @@ func (s *watching) initial() bool {
 
 // serve serves the watch. An error is for the client, before anything was written.
 func (s *watching) serve(ctx context.Context) error {
+	if !s.visible.IsEverything() {
+		defer s.handler.rights.Follow()()
+	}
 	s.rightsNews = s.rightsChanged()
 	var objects []store.Found
 	if s.at == 0 || s.initial() {

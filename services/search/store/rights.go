@@ -92,10 +92,9 @@ func (t *transaction) rightsPolicies(ctx context.Context) (map[string]string, er
 
 // RightsGeneration returns the generation of the rights now.
 func (s *Store) RightsGeneration(ctx context.Context) (generation int64, err error) {
-	err = s.reading(ctx, func(t *transaction) error {
-		generation, err = t.rightsGeneration(ctx)
-		return err
-	})
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
+	err = s.read.QueryRowContext(ctx, "SELECT generation FROM rights WHERE id = 1").Scan(&generation)
 	return generation, err
 }
 
