@@ -215,20 +215,18 @@ func (h *Handler) search(req *http.Request, patterns []schema.GroupVersionResour
 
 // kind returns the kind that a request is for.
 func (h *Handler) kind(req *http.Request, n *Nested) (store.Kind, error) {
-	kinds, err := h.store.Kinds(req.Context(), n.Cluster)
-	if err != nil {
-		return store.Kind{}, asStatus(err)
+	kind, err := h.store.Kind(req.Context(), n.Cluster, n.Resource())
+	if err == nil && (kind.Namespaced || n.Info.Namespace == "") {
+		return kind, nil
 	}
-	for _, kind := range kinds {
-		if kind.GroupVersionResource == n.Resource() && (kind.Namespaced || n.Info.Namespace == "") {
-			return kind, nil
-		}
+	if err != nil && !errors.Is(err, store.ErrUnknownKind) {
+		return kind, asStatus(err)
 	}
 	where := "any cluster"
 	if n.Cluster != "" {
 		where = "cluster " + n.Cluster
 	}
-	return store.Kind{}, notFound(fmt.Sprintf("%s is not searched in %s", n.Path, where))
+	return kind, notFound(fmt.Sprintf("%s is not searched in %s", n.Path, where))
 }
 
 // notFound is the error of a path that does not exist.

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/tripod-k8s/tripod/apiservice"
 	"github.com/tripod-k8s/tripod/services/search/crds"
@@ -87,7 +88,7 @@ func Service() apiservice.Service {
 			Info:   RequestInfo,
 			Around: WithNotes,
 			Authorizer: func(next authorizer.Authorizer) authorizer.Authorizer {
-				return NewAuthorizer(next, func() *rights.Rights { return s.rights })
+				return NewAuthorizer(remember(next, clock.RealClock{}), func() *rights.Rights { return s.rights })
 			},
 			Handler: func(_ *apiservice.Environment, next http.Handler) http.Handler {
 				handler := sync.OnceValue(func() *Handler { return NewHandler(s.store, s.rights, next) })
@@ -212,7 +213,9 @@ func (s *search) start(ctx context.Context, e *apiservice.Environment) error {
 		if hub != nil {
 			group.StartWithContext(ctx, hub.Run)
 		}
-		group.StartWithContext(ctx, s.rights.Run)
+		if slices.Contains(s.roles, roleServe) {
+			group.StartWithContext(ctx, s.rights.Run)
+		}
 		group.StartWithContext(ctx, s.analyze)
 		group.StartWithContext(ctx, s.forgetEvents)
 		group.StartWithContext(ctx, func(ctx context.Context) { s.prune(ctx, share) })
