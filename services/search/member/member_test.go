@@ -247,7 +247,7 @@ func TestWhatIsCopied(t *testing.T) {
 
 func TestAnObjectThatIsNoneIsAnError(t *testing.T) {
 	for _, text := range []string{`[]`, `{}`, `{"metadata": {}}`, `{"metadata": 7}`, `{`} {
-		_, err := newObject("east", store.Kind{}, []byte(text))
+		_, err := NewObject("east", store.Kind{}, []byte(text))
 		assert.Error(t, err, text)
 	}
 }

@@ -37,9 +37,9 @@ func readMetadata(object []byte) (m metadata, err error) {
 	return m, err
 }
 
-// newObject returns an object of a cluster as the store keeps it: with its kind, which items of lists do not have, and with the name of the cluster and
+// NewObject returns an object of a cluster as the store keeps it: with its kind, which items of lists do not have, and with the name of the cluster and
 // the resourceVersion there, but without what only says who wrote which fields.
-func newObject(cluster string, kind store.Kind, text []byte) (store.Object, error) {
+func NewObject(cluster string, kind store.Kind, text []byte) (store.Object, error) {
 	m, err := readMetadata(text)
 	if err != nil {
 		return store.Object{}, err

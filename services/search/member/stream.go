@@ -324,7 +324,7 @@ func (s *stream) read(e event) (read, error) {
 
 // change returns what the store is to know of an object, which is nothing of an event about something that does not count.
 func (s *stream) change(object []byte, deleted bool) (change *store.Change, resourceVersion string, err error) {
-	o, err := newObject(s.cluster, s.kind, object)
+	o, err := NewObject(s.cluster, s.kind, object)
 	if err == nil && s.involved != nil {
 		o.Involved, err = s.involved.of(&o)
 		if o.Involved == nil {

@@ -49,6 +49,9 @@ func (r *report) aims() []aim {
 		if c.Lag != nil {
 			all = append(all, aim{fmt.Sprintf("lag at %d changes/s, p99 ms", r.Changes), 250, c.Lag.P99, ""})
 		}
+		if c.Watches != nil {
+			all = append(all, aim{fmt.Sprintf("lag at %d watches, p99 ms", watches), 500, c.Watches.P99, ""})
+		}
 	}
 	if r.Many != nil {
 		for _, f := range r.Many.Found {

@@ -42,7 +42,7 @@ func newBench(o *options) (*benchmark, error) {
 	if err != nil {
 		return nil, err
 	}
-	postgres, err := storetest.StartPostgres(postgresSettings...)
+	postgres, err := storetest.StartPostgresIn(o.data, postgresSettings...)
 	if err != nil {
 		return nil, errors.Join(err, environment.Close(true))
 	}
@@ -58,6 +58,9 @@ func (b *benchmark) close(failed bool) error {
 
 // database makes an empty database, and returns how to ask it.
 func (b *benchmark) database(name string) (*sql.DB, error) {
+	if err := b.drop(name); err != nil { // one of an earlier run
+		return nil, err
+	}
 	if _, err := b.postgres.Admin.Exec("CREATE DATABASE " + name); err != nil {
 		return nil, err
 	}
@@ -65,9 +68,9 @@ func (b *benchmark) database(name string) (*sql.DB, error) {
 }
 
 // drop removes a database.
-func (b *benchmark) drop(name string, db *sql.DB) error {
-	_, err := b.postgres.Admin.Exec("DROP DATABASE " + name + " WITH (FORCE)")
-	return errors.Join(db.Close(), err)
+func (b *benchmark) drop(name string) error {
+	_, err := b.postgres.Admin.Exec("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)")
+	return err
 }
 
 // hub is a kube-apiserver with the definitions of Clusterpedia's kinds, which tells a side what to copy.

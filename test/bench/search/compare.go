@@ -12,9 +12,10 @@ import (
 
 // compared is what was measured of a side.
 type compared struct {
-	Sync  firstSync
-	Lag   *lag
-	Found []found
+	Sync    firstSync
+	Lag     *lag
+	Watches *watched
+	Found   []found
 }
 
 // compare measures both sides, one after the other, with the same members.
@@ -42,11 +43,15 @@ func (b *benchmark) compare(ctx context.Context, r *report) error {
 
 func (b *benchmark) measureSide(ctx context.Context, name string, all []*member) (c *compared, err error) {
 	database := strings.ToLower(name)
-	s, err := b.start(ctx, name, database)
+	db, err := b.database(database)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, b.stop(s, database)) }()
+	s, err := b.start(ctx, name, database, db)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.stop(), b.drop(database)) }()
 	c = &compared{}
 	apps := all[0].apps
 	if c.Sync, err = b.firstSync(ctx, s, all, apps*appSize*len(all)); err != nil {
@@ -76,6 +81,14 @@ func (b *benchmark) measureSide(ctx context.Context, name string, all []*member)
 		}
 		say("%s: %.0f changes/s, p50 %.0f ms, p99 %.0f ms, %d never seen", name, l.PerSecond, l.P50, l.P99, l.NeverSeen)
 		c.Lag = &l
+	}
+	if b.run.MatchString(watchPart) && name == tripod {
+		w, err := b.measureWatches(ctx, s, all)
+		if err != nil {
+			return nil, err
+		}
+		say("%d watches: %.0f events/s, p50 %.0f ms, p99 %.0f ms", watches, w.EventsPerSecond, w.P50, w.P99)
+		c.Watches = &w
 	}
 	return c, nil
 }

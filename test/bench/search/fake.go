@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"strconv"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +21,11 @@ import (
 type fake struct {
 	cluster, apps int
 	url           string
+	// lists counts the complete lists that were sent.
+	lists atomic.Int64
 }
+
+func fakeName(cluster int) string { return fmt.Sprintf("member-%d", cluster) }
 
 // fakeKind is a resource of a fake.
 type fakeKind struct {
@@ -87,17 +91,16 @@ func list(version string, names ...string) metav1.APIResourceList {
 
 func (f *fake) serve(w http.ResponseWriter, req *http.Request, kind fakeKind) {
 	values := req.URL.Query()
-	version := strconv.Itoa(f.apps * kind.each)
+	version := kind.version(f.apps)
 	if values.Get("watch") == "" {
 		fmt.Fprintf(w, `{"kind": "%sList", "metadata": {"resourceVersion": %q}, "items": []}`, kind.name, version)
 		return
 	}
 	encoder := json.NewEncoder(w)
 	if values.Get("sendInitialEvents") == "true" {
+		f.lists.Add(1)
 		for n := range f.apps * kind.each {
-			object := kind.object(app{f.cluster, n / kind.each}, n%kind.each)
-			object.(metav1.Object).SetResourceVersion(strconv.Itoa(n + 1))
-			if encoder.Encode(map[string]any{"type": "ADDED", "object": object}) != nil {
+			if encoder.Encode(map[string]any{"type": "ADDED", "object": kind.at(f.cluster, n)}) != nil {
 				return // the client is gone
 			}
 		}

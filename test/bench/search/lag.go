@@ -34,11 +34,17 @@ type lag struct {
 	P50, P99, Most     float64
 	CPU, PostgresCPU   float64
 	Samples, NeverSeen int64
+	// HistoryKB is what the history of a change takes in the database. Only search has one.
+	HistoryKB float64
 }
 
 // measureLag changes pods at a rate, and looks for some of the changes in the database of a side.
 func (b *benchmark) measureLag(ctx context.Context, s *side, all []*member) (l lag, err error) {
 	began, err := b.spent(s)
+	if err != nil {
+		return l, err
+	}
+	before, err := s.historyKB(ctx)
 	if err != nil {
 		return l, err
 	}
@@ -52,33 +58,46 @@ func (b *benchmark) measureLag(ctx context.Context, s *side, all []*member) (l l
 	var turn atomic.Int64
 	result := load.Offer(ctx, load.Offered{PerSecond: float64(b.changes), Duration: b.duration, Workers: 64}, func(ctx context.Context) error {
 		n := int(turn.Add(1)) - 1
-		m := all[n%len(all)]
-		a, i := app{m.n, n / len(all) / podsEach % m.apps}, n/len(all)%podsEach
-		pod, at := a.podObject(i), time.Now()
-		pod.Annotations[changedAnnotation] = strconv.FormatInt(at.UnixNano(), 10)
-		op, err := put("pods", pod.Namespace, pod.Name, pod)
-		if err != nil {
-			return err
+		m, changed, err := change(ctx, all, n)
+		if err == nil && n%sampled < len(all) { // as many of each member
+			w.add(m.name, changed)
 		}
-		if _, err := m.etcd.Do(ctx, op); err != nil {
-			return err
-		}
-		if n%sampled < len(all) { // as many of each member
-			w.add(m.name, sample{pod.Namespace, pod.Name, at})
-		}
-		return nil
+		return err
 	})
 	changed()
 	<-looking
 	ended, failed := b.spent(s)
-	if err := errors.Join(failed, result.Error); err != nil {
+	after, unknown := s.historyKB(ctx)
+	if err := errors.Join(failed, unknown, result.Error); err != nil {
 		return l, fmt.Errorf("changes of %s: %w", s.name, err)
 	}
 	l.PerSecond, l.Samples, l.NeverSeen = result.PerSecond(), w.times.Count(), w.neverSeen
 	l.P50, l.P99, l.Most = w.times.Milliseconds(50), w.times.Milliseconds(99), w.times.Milliseconds(100)
+	l.HistoryKB = (after - before) / float64(result.Requests)
 	each := 1e3 / float64(result.Requests)
 	l.CPU, l.PostgresCPU = (ended.copies-began.copies).Seconds()*each, (ended.postgres-began.postgres).Seconds()*each
 	return l, nil
+}
+
+// historyKB returns what the history takes in the database.
+func (s *side) historyKB(ctx context.Context) (size float64, err error) {
+	if s.name == tripod {
+		err = s.db.QueryRowContext(ctx, "SELECT (pg_total_relation_size('changes') + pg_total_relation_size('versions')) / 1e3").Scan(&size)
+	}
+	return size, err
+}
+
+// change makes the n-th change: of the next pod of the next member.
+func change(ctx context.Context, all []*member, n int) (*member, sample, error) {
+	m := all[n%len(all)]
+	a, i := app{m.n, n / len(all) / podsEach % m.apps}, n/len(all)%podsEach
+	pod, at := a.podObject(i), time.Now()
+	pod.Annotations[changedAnnotation] = strconv.FormatInt(at.UnixNano(), 10)
+	op, err := put("pods", pod.Namespace, pod.Name, pod)
+	if err == nil {
+		_, err = m.etcd.Do(ctx, op)
+	}
+	return m, sample{pod.Namespace, pod.Name, at}, err
 }
 
 // sample is a change that is looked for.

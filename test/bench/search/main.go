@@ -23,10 +23,11 @@ func main() { framework.RunCommand("bench-search", bench) }
 
 // The parts of a run.
 const (
-	syncPart = "SYNC"
-	lagPart  = "LAG"
-	listPart = "LIST"
-	manyPart = "MANY"
+	syncPart  = "SYNC"
+	lagPart   = "LAG"
+	watchPart = "WATCH"
+	listPart  = "LIST"
+	manyPart  = "MANY"
 )
 
 // options are the flags.
@@ -35,6 +36,7 @@ type options struct {
 	objects, many, changes int
 	duration               time.Duration
 	clusterpedia           string
+	data                   string
 	docs, artifacts, from  string
 	commandLine            string
 }
@@ -42,12 +44,13 @@ type options struct {
 func parse(args []string) (*options, error) {
 	o := &options{commandLine: strings.Join(append([]string{"go run ./test/bench/search"}, args...), " ")}
 	flags := flag.NewFlagSet("search", flag.ContinueOnError)
-	run := flags.String("run", ".", "parts to run, a regular expression: SYNC, LAG, LIST (which need SYNC) and MANY")
+	run := flags.String("run", ".", "parts to run, a regular expression: SYNC, LAG, WATCH, LIST (which need SYNC) and MANY")
 	flags.IntVar(&o.objects, "objects", 100_000, "objects of the two kube-apiservers together")
 	flags.IntVar(&o.many, "many", 1_000_000, "objects of the members that the benchmark plays")
 	flags.IntVar(&o.changes, "changes", 1000, "changes a second")
 	flags.DurationVar(&o.duration, "duration", 10*time.Second, "how long changes last, and half as long each search")
 	flags.StringVar(&o.clusterpedia, "clusterpedia", os.Getenv("CLUSTERPEDIA"), "directory with clustersynchro-manager and apiserver of Clusterpedia; empty leaves it out")
+	flags.StringVar(&o.data, "data", "", "directory of PostgreSQL in which the many objects stay for the next run; empty is a temporary one")
 	flags.StringVar(&o.docs, "docs", "", "page to write")
 	flags.StringVar(&o.from, "from", "", "results.json of an earlier run, of which to write the page")
 	flags.StringVar(&o.artifacts, "artifacts", "artifacts/bench-search", "directory for results and profiles")

@@ -5,57 +5,43 @@ package main
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
+	"time"
 )
 
-// many is the copy of the many objects.
+// many is search with many objects.
 type many struct {
-	Objects                            int
-	Seconds, CPU, PostgresCPU          float64
+	Objects int
+	Loaded  loaded
+	// Lists is how many lists search asked for that the database had already.
+	Lists                              int64
 	DatabaseMB, Rest, Peak, ServesRest float64
 	Found                              []found
 }
 
 func clusterName(n int) string { return fmt.Sprintf("member-%d", n%members) }
 
-// measureMany has search copy the clusters that bench plays, and searches among their objects.
+// measureMany has search go on where the loader has ended, and searches among the objects.
 func (b *benchmark) measureMany(ctx context.Context, r *report) (err error) {
-	const database = "many"
-	s, err := b.start(ctx, tripod, database)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if stopped := b.stop(s, database); err == nil {
-			err = stopped
-		}
-	}()
 	apps, m := b.many/manyClusters/appSize, &many{}
 	m.Objects = apps * appSize * manyClusters
-	began, err := b.spent(s)
+	var database string
+	if database, m.Loaded, err = b.manyDatabase(ctx, apps); err != nil {
+		return err
+	}
+	say("%d objects were loaded in %.0f s", m.Objects, m.Loaded.Seconds)
+	db, err := sql.Open("pgx", b.postgres.URL(database))
 	if err != nil {
 		return err
 	}
-	for n := range manyClusters {
-		f, err := startFake(ctx, n, apps)
-		if err != nil {
-			return err
-		}
-		if err := s.add(ctx, fmt.Sprintf("member-%d", n), f.kubeconfig()); err != nil {
-			return err
-		}
-	}
-	if err := s.awaitObjects(ctx, m.Objects); err != nil {
-		return err
-	}
-	ended, err := b.spent(s)
+	s, err := b.start(ctx, tripod, database, db)
 	if err != nil {
 		return err
 	}
-	m.Seconds, m.CPU, m.PostgresCPU = ended.at.Sub(began.at).Seconds(), (ended.copies - began.copies).Seconds(), (ended.postgres - began.postgres).Seconds()
-	say("%d objects after %.0f s", m.Objects, m.Seconds)
-	// What PostgreSQL and search do some time after a first copy.
-	if _, err := s.db.ExecContext(ctx, "VACUUM ANALYZE"); err != nil {
+	defer func() { err = errors.Join(err, s.stop()) }()
+	if err := b.resume(ctx, s, apps, m); err != nil {
 		return err
 	}
 	if err := ctxRest(ctx, settle); err != nil {
@@ -77,5 +63,29 @@ func (b *benchmark) measureMany(ctx context.Context, r *report) (err error) {
 	}
 	m.ServesRest, _, err = s.server().Resident()
 	r.Many = m
+	return err
+}
+
+// resume has a side go on to follow the members of the loaded objects.
+func (b *benchmark) resume(ctx context.Context, s *side, apps int, m *many) error {
+	began, fakes := time.Now(), []*fake{}
+	for n := range manyClusters {
+		f, err := startFake(ctx, n, apps)
+		if err != nil {
+			return err
+		}
+		if err := s.add(ctx, fakeName(n), f.kubeconfig()); err != nil {
+			return err
+		}
+		fakes = append(fakes, f)
+	}
+	err := until(ctx, "search follows all members", 2*time.Minute, func() (bool, error) {
+		var following int
+		err := s.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM streams WHERE heard_at > $1", began.UnixMilli()).Scan(&following)
+		return following == manyClusters*len(fakeKinds), err
+	})
+	for _, f := range fakes {
+		m.Lists += f.lists.Load()
+	}
 	return err
 }

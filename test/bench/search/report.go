@@ -80,7 +80,7 @@ func versions(clusterpedia string) []string {
 // tables returns what was measured.
 func (r *report) tables() []table.Table {
 	var all []table.Table
-	for _, t := range []table.Table{r.aimTable(), r.syncTable(), r.lagTable(), r.searchTable(), r.manyTable(), r.manySearchTable()} {
+	for _, t := range []table.Table{r.aimTable(), r.syncTable(), r.lagTable(), r.watchTable(), r.searchTable(), r.manyTable(), r.manySearchTable()} {
 		if len(t.Rows) > 0 {
 			all = append(all, t)
 		}
@@ -145,6 +145,7 @@ func (r *report) lagTable() table.Table {
 		{fmt.Sprintf("not there after %s, of those looked for, %%", lagLimit), func(l *lag) float64 { return 100 * float64(l.NeverSeen) / float64(l.NeverSeen+l.Samples) }},
 		{"CPU ms/change, process", func(l *lag) float64 { return l.CPU }},
 		{"CPU ms/change, PostgreSQL", func(l *lag) float64 { return l.PostgresCPU }},
+		{"the history of a change in the database, kB", func(l *lag) float64 { return l.HistoryKB }},
 	} {
 		t.Rows = append(t.Rows, r.both(figure.name, func(c *compared) float64 {
 			if c.Lag == nil {
@@ -152,6 +153,18 @@ func (r *report) lagTable() table.Table {
 			}
 			return figure.of(c.Lag)
 		}))
+	}
+	return t
+}
+
+func (r *report) watchTable() table.Table {
+	t := table.Table{Title: fmt.Sprintf("%d watches, Tripod alone: from etcd of the member to the clients", watches), Header: []string{"", ""}}
+	if c := r.Sides[tripod]; c != nil && c.Watches != nil {
+		w := c.Watches
+		t.Rows = [][]string{
+			{"changes/s", table.Number(w.PerSecond)}, {"events/s, of all watches", table.Number(w.EventsPerSecond)}, {"events", fmt.Sprint(w.Events)},
+			{"p50 ms", table.Number(w.P50)}, {"p99 ms", table.Number(w.P99)}, {"at most ms", table.Number(w.Most)}, {"CPU ms/event, the process that answers", table.Number(w.CPU)},
+		}
 	}
 	return t
 }
@@ -189,9 +202,8 @@ func (r *report) manyTable() table.Table {
 	t := table.Table{Title: "Many objects, Tripod alone", Header: []string{"", ""}}
 	if m := r.Many; m != nil {
 		t.Rows = [][]string{
-			{"objects", fmt.Sprint(m.Objects)}, {"first copy, s", table.Number(m.Seconds)}, {"processor time of the process that copies, s", table.Number(m.CPU)},
-			{"processor time of PostgreSQL, s", table.Number(m.PostgresCPU)}, {"memory of the process that copies, at most, MB", table.Number(m.Peak)},
-			{"at rest, MB", table.Number(m.Rest)}, {"memory of the process that answers, after all searches, MB", table.Number(m.ServesRest)}, {"the database, MB", table.Number(m.DatabaseMB)},
+			{"objects", fmt.Sprint(m.Objects)}, {"loaded in, s", table.Number(m.Loaded.Seconds)}, {"processor time of PostgreSQL for that, s", table.Number(m.Loaded.PostgresCPU)},
+			{"lists that search asked its members for when it started", fmt.Sprint(m.Lists)}, {"memory of the process that copies, at rest, MB", table.Number(m.Rest)}, {"memory of the process that answers, after all searches, MB", table.Number(m.ServesRest)}, {"the database, MB", table.Number(m.DatabaseMB)},
 		}
 	}
 	return t

@@ -55,17 +55,14 @@ JOIN clusters c ON c.id = o.cluster_id JOIN kinds k ON k.id = o.kind_id WHERE k.
 WHERE "group" = '' AND version = 'v1' AND resource = 'pods' AND cluster = $1 AND namespace = $2 AND name = $3`},
 }
 
-// start starts a side on an empty database of a name.
-func (b *benchmark) start(ctx context.Context, name, database string) (s *side, err error) {
-	s = &side{name: name, counted: sidesOf[name][0], read: sidesOf[name][1]}
+// start starts a side on a database.
+func (b *benchmark) start(ctx context.Context, name, database string, db *sql.DB) (s *side, err error) {
+	s = &side{name: name, db: db, counted: sidesOf[name][0], read: sidesOf[name][1]}
 	var client dynamic.Interface
 	if s.hub, client, err = b.hub(ctx); err != nil {
 		return nil, err
 	}
 	s.clusters = client.Resource(schema.GroupVersionResource{Group: "cluster.clusterpedia.io", Version: "v1alpha2", Resource: "pediaclusters"})
-	if s.db, err = b.database(database); err != nil {
-		return nil, err
-	}
 	copies, serves, err := b.commands(s, database)
 	if err != nil {
 		return nil, err
@@ -178,10 +175,10 @@ func (s *side) add(ctx context.Context, name string, kubeconfig []byte) error {
 	return err
 }
 
-// stop ends a side, and drops its database.
-func (b *benchmark) stop(s *side, database string) error {
+// stop ends a side.
+func (s *side) stop() error {
 	s.client.Close()
-	return errors.Join(s.serves.Stop(), s.copies.Stop(), s.hub.Process.Stop(), s.hub.Etcd.Stop(), b.drop(database, s.db))
+	return errors.Join(s.serves.Stop(), s.copies.Stop(), s.hub.Process.Stop(), s.hub.Etcd.Stop(), s.db.Close())
 }
 
 func (s *side) copier() process.Process {

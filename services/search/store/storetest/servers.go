@@ -8,6 +8,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -119,6 +120,16 @@ func folder() (path string, credential *syscall.Credential, err error) {
 	return path, credential, errors.Join(err1, err2, os.Chown(path, int(uid), int(gid)))
 }
 
+// own makes a directory that belongs to somebody, unless it exists.
+func own(path string, as *syscall.Credential) error {
+	if err := os.Mkdir(path, 0o700); errors.Is(err, fs.ErrExist) {
+		return nil
+	} else if err != nil || as == nil {
+		return err
+	}
+	return os.Chown(path, int(as.Uid), int(as.Gid))
+}
+
 func freePort() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -161,8 +172,11 @@ func prepare(dir string, as *syscall.Credential, program string, args ...string)
 	return nil
 }
 
-// StartPostgres starts a PostgreSQL, with settings such as shared_buffers=1GB, and without fsync.
-func StartPostgres(settings ...string) (*Server, error) {
+// StartPostgres starts an empty PostgreSQL, with settings such as shared_buffers=1GB, and without fsync.
+func StartPostgres(settings ...string) (*Server, error) { return StartPostgresIn("", settings...) }
+
+// StartPostgresIn does the same, but keeps the databases in a directory, with those that it has. An empty name stands for a directory that Stop removes.
+func StartPostgresIn(data string, settings ...string) (*Server, error) {
 	initdb, err := find("postgresql", "initdb", "/usr/lib/postgresql/*/bin/initdb")
 	if err != nil {
 		return nil, err
@@ -171,9 +185,16 @@ func StartPostgres(settings ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := filepath.Join(dir, "data")
-	if err := prepare(dir, as, initdb, "-D", data, "-U", "search", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"); err != nil {
+	signal := syscall.SIGINT
+	if data == "" {
+		data, signal = filepath.Join(dir, "data"), syscall.SIGQUIT
+	} else if err := own(data, as); err != nil {
 		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(data, "PG_VERSION")); errors.Is(err, fs.ErrNotExist) {
+		if err := prepare(dir, as, initdb, "-D", data, "-U", "search", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"); err != nil {
+			return nil, err
+		}
 	}
 	port, err := freePort()
 	if err != nil {
@@ -191,7 +212,7 @@ func StartPostgres(settings ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return start(&Server{Admin: admin, URL: location, Open: open, program: program{dir, as, filepath.Join(filepath.Dir(initdb), "postgres"), args, syscall.SIGQUIT}})
+	return start(&Server{Admin: admin, URL: location, Open: open, program: program{dir, as, filepath.Join(filepath.Dir(initdb), "postgres"), args, signal}})
 }
 
 // StartMariaDB starts a MariaDB, with flags such as --innodb-flush-log-at-trx-commit=2. Without that one, a killed server may lose a second.
