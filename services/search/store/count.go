@@ -6,7 +6,7 @@ package store
 import "context"
 
 // Each stream has the number of its objects, which changes in the transactions that write them. A count of whole resources adds these numbers up, so it
-// takes no longer for more objects. The number counts as long as the writers of the stream have kept it: versions of search before schema 8 do not.
+// takes no longer for more objects. The number counts as long as the writers of the stream have kept it: versions of search before schema 7 do not.
 
 // total returns how many objects a search has.
 func (t *transaction) total(ctx context.Context, b *search) (int64, error) {

@@ -82,7 +82,7 @@ func TestObjectsAreCountedWhereAWriterDoesNotKeepTheirNumber(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		stream := openStream(t, s, "one", pods)
 		require.NoError(t, s.Write(t.Context(), stream, Batch{Changes: []Change{{Object: object("a", "x", "1")}, {Object: object("a", "y", "2")}}}))
-		// A version before schema 8 opens the stream, and deletes an object.
+		// A version before schema 7 opens the stream, and deletes an object.
 		for _, text := range []string{"UPDATE streams SET epoch = epoch + 1", "DELETE FROM objects WHERE name = 'x'"} {
 			_, err := s.write.Exec(text)
 			require.NoError(t, err)

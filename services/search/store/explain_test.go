@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
 )
@@ -88,6 +89,52 @@ func TestDocumentedQueriesUseAnIndex(t *testing.T) {
 				}
 				return nil
 			}))
+		}
+	})
+}
+
+// TestSearchesOfReadersUseAnIndex holds that the conditions of rights leave databases a way to the objects that does not go through all of them.
+func TestSearchesOfReadersUseAnIndex(t *testing.T) {
+	each(t, func(t *testing.T, s *Store) {
+		crowd(t, s)
+		generation, err := s.RightsGeneration(t.Context())
+		require.NoError(t, err)
+		objects := sets.New[[2]string]()
+		for n := range 20 {
+			objects.Insert([2]string{fmt.Sprint("ns", n), fmt.Sprint("web-", n)})
+		}
+		for name, parts := range map[string]map[string]*Part{
+			"a namespace of a cluster":      {"east pods": NewPart(sets.New("ns1"), nil, nil)},
+			"a namespace of two clusters":   {"east pods": NewPart(sets.New("ns1"), nil, nil), "west pods": NewPart(sets.New("ns1"), nil, nil)},
+			"other namespaces of clusters":  {"east pods": NewPart(sets.New("ns1", "ns2"), nil, nil), "west pods": NewPart(sets.New("ns3"), nil, nil)},
+			"objects by namespace and name": {"east pods": NewPart(nil, nil, objects), "west pods": NewPart(nil, nil, objects)},
+		} {
+			for _, text := range []string{"", "labelSelector=app%3Da7", "ownerName=web-1&ownerSeniority=1"} {
+				values, err := url.ParseQuery(text)
+				require.NoError(t, err)
+				q, err := query.Parse(values)
+				require.NoError(t, err)
+				require.NoError(t, s.reading(t.Context(), func(tx *transaction) error {
+					b := &search{dialect: tx.dialect, q: q, scoped: true}
+					if b.kinds, err = tx.kindIDs(t.Context(), []schema.GroupVersionResource{pods.GroupVersionResource}); err != nil {
+						return err
+					}
+					if b.visible, err = tx.visibleTo(t.Context(), given{generation, parts}, b); err != nil {
+						return err
+					}
+					b.clusters = clustersIn(b.visible, b.kinds)
+					plans := planOf(t, tx, b.objects()) + planOf(t, tx, b.count())
+					switch tx.dialect {
+					case sqlite:
+						assert.NotRegexp(t, `SCAN (o|p0|w0|l)\b`, plans, "%s: %s", name, text)
+					case postgres:
+						assert.NotContains(t, plans, "Seq Scan on objects", "%s: %s", name, text)
+					default:
+						assert.NotRegexp(t, `(?m)^(o|p0|w0|l) ALL`, plans, "%s: %s", name, text)
+					}
+					return nil
+				}))
+			}
 		}
 	})
 }
