@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -96,6 +97,13 @@ func (c *cluster) Authorize(_ context.Context, a authorizer.Attributes) (authori
 // as sends a request by a user through authorization and the handler.
 func (c *cluster) as(t *testing.T, name, path string) (*httptest.ResponseRecorder, []string) {
 	t.Helper()
+	answer := httptest.NewRecorder()
+	return answer, c.answer(t, name, path, answer)
+}
+
+// answer does the same, and writes the answer somewhere.
+func (c *cluster) answer(t *testing.T, name, path string, answer http.ResponseWriter) (warnings []string) {
+	t.Helper()
 	reader, recorder := &user.DefaultInfo{Name: name, Groups: []string{user.AllAuthenticated}}, &recorded{}
 	handler := NewHandler(c.Store, c.rights, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { // in place of the storage of collections
 		info, _ := request.RequestInfoFrom(req.Context())
@@ -120,10 +128,17 @@ func (c *cluster) as(t *testing.T, name, path string) (*httptest.ResponseRecorde
 		}
 		handler.ServeHTTP(w, req.WithContext(warning.WithWarningRecorder(ctx, recorder)))
 	}))
-	answer := httptest.NewRecorder()
 	chain.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/apis/clusterpedia.io/v1beta1/"+path, nil))
-	return answer, recorder.warnings
+	return recorder.warnings
 }
+
+// opening is the answer of a watch, and says when that begins.
+type opening struct {
+	*httptest.ResponseRecorder
+	begun func()
+}
+
+func (o opening) Flush() { o.begun() }
 
 func rule(verb, resource string, names ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{"*"}, Resources: []string{resource}, ResourceNames: names}
@@ -332,10 +347,13 @@ func TestAWatchShowsWhatTheReaderMaySeeAndEndsWhenThatChanges(t *testing.T) {
 
 	ended := make(chan string)
 	for _, name := range []string{"one", "other"} {
+		begun := make(chan struct{})
 		go func() {
-			answer, _ := c.as(t, name, path+"60&resourceVersion=1")
+			answer := opening{httptest.NewRecorder(), sync.OnceFunc(func() { close(begun) })}
+			c.answer(t, name, path+"60&resourceVersion=1", answer)
 			ended <- answer.Body.String()
 		}()
+		<-begun
 	}
 	c.bind(t, "one", "default", true)
 	assert.Contains(t, <-ended, `"reason":"Expired"`, "the watch of who may see nothing any more")
