@@ -228,7 +228,7 @@ var page = template.Must(template.New("benchmarks-search").Parse(text))
 
 func (r *report) writeDocs(path string) error {
 	var markdown bytes.Buffer
-	if err := page.Execute(&markdown, map[string]any{"Report": r, "Tables": r.tables(), "Took": r.Took.Round(time.Minute).Minutes(), "Members": members, "Many": manyClusters, "Sampled": sampled, "Busy": r.busy()}); err != nil {
+	if err := page.Execute(&markdown, map[string]any{"Report": r, "Tables": r.tables(), "Took": r.Took.Round(time.Minute).Minutes(), "Members": members, "Many": manyClusters, "Sampled": sampled, "Watches": watches, "Busy": r.busy()}); err != nil {
 		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
 	return os.WriteFile(path, markdown.Bytes(), 0o644)
