@@ -162,7 +162,7 @@ func (r *report) watchTable() table.Table {
 	if c := r.Sides[tripod]; c != nil && c.Watches != nil {
 		w := c.Watches
 		t.Rows = [][]string{
-			{"changes/s", table.Number(w.PerSecond)}, {"events/s, of all watches", table.Number(w.EventsPerSecond)}, {"events", fmt.Sprint(w.Events)},
+			{"changes/s", table.Number(w.PerSecond)}, {"events/s, of all watches", table.Number(w.EventsPerSecond)}, {"events", fmt.Sprint(w.Events)}, {"missing events", fmt.Sprint(w.Missing)},
 			{"p50 ms", table.Number(w.P50)}, {"p99 ms", table.Number(w.P99)}, {"at most ms", table.Number(w.Most)}, {"CPU ms/event, the process that answers", table.Number(w.CPU)},
 		}
 	}

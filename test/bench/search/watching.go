@@ -36,6 +36,8 @@ type watched struct {
 	// CPU is the processor time of the process that answers for each event, in ms.
 	CPU    float64
 	Events int64
+	// Missing events did not come.
+	Missing int64
 }
 
 // watching are open watches.
@@ -74,7 +76,7 @@ func (b *benchmark) measureWatches(ctx context.Context, s *side, all []*member) 
 		return m, result.Error
 	}
 	m.Events = result.Requests * watches / teams
-	if err := w.await(ctx, m.Events); err != nil {
+	if m.Missing, err = w.await(ctx, m.Events); err != nil {
 		return m, err
 	}
 	ended, err := b.spent(s)
@@ -136,16 +138,25 @@ func (w *watching) read(ctx context.Context, body io.ReadCloser) {
 	}
 }
 
-// await returns when so many changes have come.
-func (w *watching) await(ctx context.Context, events int64) error {
-	return until(ctx, "all watches have all changes", lagLimit, func() (bool, error) {
+// await returns when so many changes have come, or none comes any more. Those that are missing count as long as was waited.
+func (w *watching) await(ctx context.Context, events int64) (missing int64, err error) {
+	for has, since := w.times.Count(), time.Now(); has < events && time.Since(since) < lagLimit; {
 		if failed := w.failed.Load(); failed != nil {
-			return false, *failed
+			return 0, *failed
 		}
-		has := w.times.Count()
-		if has > events {
-			return false, errors.New("watches have more changes than were made")
+		if err := ctxRest(ctx, lookInterval); err != nil {
+			return 0, err
 		}
-		return has == events, fmt.Errorf("they have %d of %d", has, events)
-	})
+		if now := w.times.Count(); now > has {
+			has, since = now, time.Now()
+		}
+	}
+	missing = events - w.times.Count()
+	if missing < 0 {
+		return 0, errors.New("watches have more changes than were made")
+	}
+	for range missing {
+		w.times.Add(lagLimit)
+	}
+	return missing, nil
 }
