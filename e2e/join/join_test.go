@@ -75,8 +75,10 @@ func joins(t *testing.T, node *kindcluster.Cluster) {
 	// The checks of preflight are about a machine that is no container.
 	_, err = node.Exec(t.Context(), nil, kubeadm, append(words[1:], "--skip-phases=preflight")...)
 	require.NoError(t, err)
-	_, err = client.CoreV1().Nodes().Get(t.Context(), node.NodeName(), metav1.GetOptions{})
-	require.NoError(t, err)
+	framework.Eventually(t, "the kubelet registers its node, which kubeadm does not wait for", func(ctx context.Context) error {
+		_, err := client.CoreV1().Nodes().Get(ctx, node.NodeName(), metav1.GetOptions{})
+		return err
+	})
 	requests, err := client.CertificatesV1().CertificateSigningRequests().List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	require.NotEmpty(t, requests.Items)
