@@ -13,7 +13,7 @@ import (
 // FuzzParameters has clients send parameters. What is accepted must be fit for the paths and the columns of SQL.
 func FuzzParameters(f *testing.F) {
 	for _, query := range []string{
-		"", "limit=5&continue=3", "orderby=name+desc,cluster", "fieldSelector=spec.containers[].image%3Dnginx", `fieldSelector=a['b/c']."d"[3]+in+("x",+y)`,
+		"", "limit=5&continue=3", "continue=eyJyZXZpc2lvbiI6NSwiYWZ0ZXIiOjN9&at=10m&differsFrom=now", "orderby=name+desc,cluster", "fieldSelector=spec.containers[].image%3Dnginx", `fieldSelector=a['b/c']."d"[3]+in+("x",+y)`,
 		"labelSelector=search.clusterpedia.io%2Forderby+in+(name_desc,cluster),a%3Db", "ownerName=web&ownerSeniority=2&since=2026-01-01",
 	} {
 		f.Add(query)

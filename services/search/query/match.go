@@ -64,7 +64,9 @@ func (q *Query) CheckMatch() error {
 		return errors.New("owners can be given by UID only (ownerUID), and without ownerSeniority")
 	case len(q.Order) > 0:
 		return errors.New("orderby is not possible")
-	case q.Offset > 0:
+	case q.At != nil || q.DiffersFrom != nil:
+		return errors.New("at and differsFrom are not possible: a watch begins at a resourceVersion")
+	case q.Offset > 0 || q.After != nil:
 		return errors.New("continue and offset are not possible")
 	case q.WithContinue:
 		return errors.New("withContinue is not possible")

@@ -48,7 +48,7 @@ var parameters = []parameter{
 	{label: "before", query: "before", set: one(func(q *Query, v string) (err error) { q.Before, err = parseTime(v); return err })},
 	{label: "limit", query: "limit", set: number(0, maxNumber, func(q *Query, n int64) { q.Limit = n })},
 	{label: "size", set: number(0, maxNumber, func(q *Query, n int64) { q.Limit = n })},
-	{label: "offset", query: "continue", set: number(0, maxNumber, func(q *Query, n int64) { q.Offset = n })},
+	{label: "offset", query: "continue", set: one(setContinue)},
 	{label: "with-continue", query: "withContinue", set: yes(func(q *Query, v bool) { q.WithContinue = v })},
 	{label: "with-remaining-count", query: "withRemainingCount", set: yes(func(q *Query, v bool) { q.WithRemaining = v })},
 	{label: "fuzzy-name", set: func(q *Query, g given) error { q.Fuzzy = append(q.Fuzzy, g.values...); return nil }},
@@ -57,13 +57,10 @@ var parameters = []parameter{
 	{label: "with-staleness", query: "withStaleness", set: yes(func(q *Query, v bool) { q.WithStaleness = v })},
 	{query: "onlyMetadata", set: yes(func(q *Query, v bool) { q.OnlyMetadata = v })},
 	{query: "fieldSelector", set: one(func(q *Query, v string) (err error) { q.Fields, err = ParseFields(v); return err })},
+	{label: "at", query: "at", set: moment(func(q *Query, m *Moment) { q.At = m })},
+	{label: "differs-from", query: "differsFrom", set: moment(func(q *Query, m *Moment) { q.DiffersFrom = m })},
 	{query: "resourceVersion", set: number(0, maxNumber, func(q *Query, n int64) { q.ResourceVersion = n })},
-	{query: "resourceVersionMatch", set: one(func(_ *Query, v string) error {
-		if metav1.ResourceVersionMatch(v) != metav1.ResourceVersionMatchNotOlderThan {
-			return errors.New("only NotOlderThan is possible")
-		}
-		return nil
-	})},
+	{query: "resourceVersionMatch", set: one(setMatch)},
 }
 
 // ignored are parameters of Kubernetes that change nothing of a list.
@@ -119,7 +116,16 @@ func Parse(values url.Values, extra ...string) (*Query, error) {
 	if err := q.readLabels(values.Get("labelSelector"), set); err != nil {
 		return nil, err
 	}
-	return q, q.check()
+	if err := q.check(); err != nil {
+		return nil, err
+	}
+	if q.After != nil { // the moments of all pages are those of the first
+		q.At = &Moment{Revision: q.After.Revision}
+		if q.DiffersFrom = nil; q.After.DiffersFrom != nil {
+			q.DiffersFrom = &Moment{Revision: *q.After.DiffersFrom}
+		}
+	}
+	return q, nil
 }
 
 // readLabels reads a label selector. A parameter of the URL has precedence over its label, as in Clusterpedia.
@@ -175,6 +181,33 @@ func (q *Query) check() error {
 		return errors.New("an owner needs a UID or a name: owner-uid or owner-name")
 	case q.Owner != nil && q.Owner.UID != "" && q.Owner.Name != "":
 		return errors.New("an owner has a UID or a name: owner-uid and owner-name exclude one another")
+	case q.exact && (q.ResourceVersion == 0 || q.At != nil):
+		return errors.New("resourceVersionMatch=Exact needs a resourceVersion, and excludes at")
+	case (q.At != nil || q.DiffersFrom != nil || q.exact) && (q.InjectEvents || q.MaxStaleness > 0 || q.WithStaleness):
+		return errors.New("at and differsFrom exclude injectEvents, maxStaleness and withStaleness")
+	}
+	if q.exact {
+		q.At = &Moment{Revision: q.ResourceVersion}
+	}
+	return nil
+}
+
+// setContinue reads a token, or Clusterpedia's number of objects to leave out.
+func setContinue(q *Query, text string) (err error) {
+	if strings.Trim(text, "0123456789") == "" {
+		return number(0, maxNumber, func(q *Query, n int64) { q.Offset = n })(q, given{values: []string{text}})
+	}
+	q.After, err = ParsePosition(text)
+	return err
+}
+
+func setMatch(q *Query, text string) error {
+	switch metav1.ResourceVersionMatch(text) {
+	case metav1.ResourceVersionMatchNotOlderThan:
+	case metav1.ResourceVersionMatchExact:
+		q.exact = true
+	default:
+		return errors.New("only NotOlderThan and Exact are possible")
 	}
 	return nil
 }
@@ -194,6 +227,14 @@ func one(set func(*Query, string) error) func(*Query, given) error {
 		}
 		return set(q, strings.TrimSpace(g.values[0]))
 	}
+}
+
+func moment(set func(*Query, *Moment)) func(*Query, given) error {
+	return one(func(q *Query, text string) error {
+		m, err := ParseMoment(text)
+		set(q, m)
+		return err
+	})
 }
 
 func number(least, most int64, set func(*Query, int64)) func(*Query, given) error {

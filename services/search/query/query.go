@@ -24,9 +24,16 @@ type Query struct {
 	// Since and Before are limits of the creation time: Since <= created < Before. Zero is no limit.
 	Since, Before time.Time
 
+	// At asks for the state of a moment. It is nil for the latest one.
+	At *Moment
+	// DiffersFrom leaves out the objects that were the same at another moment. It is nil if that does not count.
+	DiffersFrom *Moment
+
 	Order []Order
 	// Limit is 0 for no limit.
 	Limit, Offset int64
+	// After is where the page before this one ended. It is nil for a first page.
+	After *Position
 	// WithContinue asks for a token that continues the list, and WithRemaining for the number of objects after it.
 	WithContinue, WithRemaining bool
 	OnlyMetadata                bool
@@ -38,6 +45,9 @@ type Query struct {
 	WithStaleness bool
 	// ResourceVersion is a revision that the answer must not be older than.
 	ResourceVersion int64
+
+	// exact asks for the state of ResourceVersion.
+	exact bool
 }
 
 // Choice says which values are asked for.

@@ -45,6 +45,8 @@ func TestParametersAreReadFromTheURLAndFromLabels(t *testing.T) {
 		"since a time":              {query: url.Values{"since": {"2022-03-24 00:00:00"}}, want: Query{Since: march}},
 		"a page":                    {url.Values{"limit": {"5"}, "continue": {"10"}}, "search.clusterpedia.io/limit=5,search.clusterpedia.io/offset=10", Query{Limit: 5, Offset: 10}},
 		"the size of a page":        {label: "search.clusterpedia.io/size=5", want: Query{Limit: 5}},
+		"a revision":                {url.Values{"at": {"1234"}}, "search.clusterpedia.io/at=1234", Query{At: &Moment{Revision: 1234}}},
+		"a moment":                  {url.Values{"at": {"2022-03-24"}, "differsFrom": {"now"}}, "search.clusterpedia.io/at=2022-03-24,search.clusterpedia.io/differs-from=now", Query{At: &Moment{Time: march}, DiffersFrom: &Moment{Latest: true}}},
 		"a token":                   {url.Values{"withContinue": {"true"}}, "search.clusterpedia.io/with-continue=true", Query{WithContinue: true}},
 		"a fuzzy name":              {label: "internalstorage.clusterpedia.io/fuzzy-name=ngin", want: Query{Fuzzy: []string{"ngin"}}},
 		"a fuzzy name, shorter":     {label: "search.clusterpedia.io/fuzzy-name=ngin", want: Query{Fuzzy: []string{"ngin"}}},
@@ -74,6 +76,23 @@ func TestParametersAreReadFromTheURLAndFromLabels(t *testing.T) {
 	assert.False(t, got.WithRemaining)
 }
 
+func TestPagesGoOnWithTheMomentsOfTheFirst(t *testing.T) {
+	from, remaining := int64(0), int64(7)
+	for _, p := range []Position{{Revision: 5, After: 3}, {Revision: 5, After: 3, DiffersFrom: &from, Remaining: &remaining, Rights: 1<<64 - 1}} {
+		got, err := Parse(url.Values{"continue": {p.String()}, "at": {"10m"}, "differsFrom": {"now"}})
+		require.NoError(t, err)
+		assert.Equal(t, &p, got.After)
+		assert.Equal(t, &Moment{Revision: 5}, got.At)
+		assert.Equal(t, p.DiffersFrom != nil, got.DiffersFrom != nil)
+	}
+	exact, err := Parse(url.Values{"resourceVersion": {"5"}, "resourceVersionMatch": {"Exact"}})
+	require.NoError(t, err)
+	assert.Equal(t, &Moment{Revision: 5}, exact.At)
+	ago, err := Parse(url.Values{"at": {"10m"}})
+	require.NoError(t, err)
+	assert.WithinDuration(t, time.Now().Add(-10*time.Minute), ago.At.Time, time.Minute)
+}
+
 func TestLabelsOfObjectsAreKept(t *testing.T) {
 	got, err := Parse(url.Values{"labelSelector": {"app=web,search.clusterpedia.io/names=a,tier in (x),other.clusterpedia.io/a=b"}})
 	require.NoError(t, err)
@@ -83,13 +102,20 @@ func TestLabelsOfObjectsAreKept(t *testing.T) {
 
 func TestParametersThatCannotBeMeant(t *testing.T) {
 	for query, want := range map[string]string{
-		"colour=red":                         "parameter colour is unknown: parameters are",
-		"whereSQL=1%3D1":                     "SQL in requests is not accepted",
-		"orderby=name%3Bdrop":                `"name;drop" is no column: columns are cluster, namespace`,
-		"orderby=name+down":                  "is no column",
-		"limit=-1":                           `"-1" is not a number from 0`,
-		"limit=many":                         "is not a number",
-		"continue=abc":                       "is not a number",
+		"colour=red":                       "parameter colour is unknown: parameters are",
+		"whereSQL=1%3D1":                   "SQL in requests is not accepted",
+		"orderby=name%3Bdrop":              `"name;drop" is no column: columns are cluster, namespace`,
+		"orderby=name+down":                "is no column",
+		"limit=-1":                         `"-1" is not a number from 0`,
+		"limit=many":                       "is not a number",
+		"continue=abc":                     "is neither a token of an earlier page nor a number",
+		"continue=99999999999999999999":    "is not a number",
+		"at=yesterday":                     `"yesterday" is no moment: write a time such as`,
+		"differsFrom=-5m":                  "is no moment",
+		"at=10m&injectEvents=true":         "at and differsFrom exclude injectEvents",
+		"differsFrom=10m&maxStaleness=30s": "at and differsFrom exclude",
+		"resourceVersionMatch=Exact":       "Exact needs a resourceVersion",
+		"resourceVersionMatch=Exact&at=5&resourceVersion=5": "excludes at",
 		"since=soon":                         "is no time: write",
 		"since=12345":                        "is no time",
 		"withContinue=perhaps":               "neither true nor false",
@@ -99,7 +125,7 @@ func TestParametersThatCannotBeMeant(t *testing.T) {
 		"since=2022-03-24&before=2022-03-23": "since is after before",
 		"maxStaleness=30":                    `"30" is not a time such as 30s`,
 		"maxStaleness=0s":                    "is not a time such as 30s",
-		"resourceVersionMatch=Exact":         "only NotOlderThan",
+		"resourceVersionMatch=Roughly":       "only NotOlderThan and Exact",
 		"labelSelector=a==":                  "",
 		"labelSelector=a+b":                  "parameter labelSelector",
 		"labelSelector=search.clusterpedia.io%2Fcolour%3Dred":        "label search.clusterpedia.io/colour: is unknown",

@@ -121,7 +121,7 @@ func (c *Collections) Get(ctx context.Context, name string, _ *metav1.GetOptions
 
 func (a *answer) collection(name string, onlyMetadata bool) (*v1beta1.CollectionResource, error) {
 	collection := &v1beta1.CollectionResource{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, ResourceTypes: []v1beta1.CollectionResourceType{},
+		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: a.meta.ResourceVersion}, ResourceTypes: []v1beta1.CollectionResourceType{},
 		Continue: a.meta.Continue, RemainingItemCount: a.meta.RemainingItemCount,
 	}
 	for _, f := range a.objects {

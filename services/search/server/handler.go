@@ -4,10 +4,12 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -130,16 +132,29 @@ func (h *Handler) get(w http.ResponseWriter, req *http.Request, n *Nested) error
 		if !v.Allows(n.Cluster, resource.GroupResource(), namespace, n.Info.Name) { // since the request was authorized
 			return apierrors.NewForbidden(resource.GroupResource(), n.Info.Name, errors.New("the right was revoked"))
 		}
-		found, err = s.Get(req.Context(), n.Cluster, resource, namespace, n.Info.Name)
+		found, err = object(req, s, n.Cluster, resource, namespace, n.Info.Name)
 		return err
 	})
 	if errors.Is(err, store.ErrNotFound) {
 		return apierrors.NewNotFound(resource.GroupResource(), n.Info.Name)
 	}
 	if err != nil {
-		return asStatus(err)
+		return h.asStatus(req.Context(), err)
 	}
 	return as.write(w, req, answer{kind: kind, objects: []store.Found{found}, single: true, staleness: staleness})
+}
+
+// object returns an object as it is, or as it was if the request says when.
+func object(req *http.Request, s *store.Store, cluster string, resource schema.GroupVersionResource, namespace, name string) (store.Found, error) {
+	at := req.URL.Query().Get("at")
+	if at == "" {
+		return s.Get(req.Context(), cluster, resource, namespace, name)
+	}
+	moment, err := query.ParseMoment(at)
+	if err != nil {
+		return store.Found{}, apierrors.NewBadRequest("parameter at: " + err.Error())
+	}
+	return s.GetAt(req.Context(), moment, cluster, resource, namespace, name)
 }
 
 // list answers with a list of objects.
@@ -180,7 +195,7 @@ func (h *Handler) question(req *http.Request, n *Nested) (*query.Query, store.Ki
 	if n.Cluster != "" {
 		q.Clusters = query.Choice{In: []string{n.Cluster}}
 	}
-	if values.Get("resourceVersion") == "0" && values.Has("limit") && !q.WithContinue && q.Offset == 0 {
+	if values.Get("resourceVersion") == "0" && values.Has("limit") && !q.WithContinue && q.Offset == 0 && q.After == nil {
 		q.Limit = 0 // kube-apiserver returns everything then, and informers of earlier releases rely on it
 	}
 	return q, kind, nil
@@ -198,8 +213,14 @@ func (h *Handler) search(req *http.Request, patterns []schema.GroupVersionResour
 		})
 		return err
 	})
-	if err != nil {
-		return a, asStatus(err)
+	switch {
+	case err == nil:
+	case errors.Is(err, store.ErrFuture) && q.After != nil: // the database was restored from a backup
+		return a, h.expired(req.Context())
+	case errors.Is(err, store.ErrFuture) && q.At != nil && q.At.Revision > page.Revision:
+		return a, tooLarge(q.At.Revision, page.Revision)
+	default:
+		return a, h.asStatus(req.Context(), err)
 	}
 	if q.ResourceVersion > page.Revision {
 		return a, tooLarge(q.ResourceVersion, page.Revision)
@@ -234,6 +255,30 @@ func notFound(message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound, Message: message,
 	}}
+}
+
+// asStatus returns what clients are told of an error of a search, which may be one of the past.
+func (h *Handler) asStatus(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, store.ErrPruned):
+		return h.expired(ctx)
+	case errors.Is(err, store.ErrOtherRights):
+		return apierrors.NewResourceExpired(err.Error() + ": begin the list again")
+	case errors.Is(err, store.ErrFuture), errors.Is(err, store.ErrTooManyOwners):
+		return apierrors.NewBadRequest(err.Error())
+	case errors.Is(err, store.ErrPosition):
+		return apierrors.NewBadRequest("parameter continue: " + err.Error())
+	}
+	return asStatus(err)
+}
+
+// expired is the error of a search before the history.
+func (h *Handler) expired(ctx context.Context) error {
+	revision, at, err := h.store.HistoryBegins(ctx)
+	if err != nil {
+		return asStatus(err)
+	}
+	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: the history begins at %s, with resourceVersion %d", at.UTC().Format(time.RFC3339), revision))
 }
 
 // asStatus returns what clients are told of an error of the store. What the database said is for the log: it may tell where it is.

@@ -47,7 +47,7 @@ func (a *answer) complete(ctx context.Context, page store.Page, q *query.Query) 
 		return
 	}
 	if q.WithContinue {
-		a.meta.Continue = strconv.FormatInt(q.Offset+q.Limit, 10)
+		a.meta.Continue = page.Next.String()
 		return
 	}
 	rest := "more follow"

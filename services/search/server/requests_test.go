@@ -6,6 +6,7 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -180,6 +181,23 @@ func answerOf(t *testing.T, s *store.Store, path string, values url.Values, with
 	return listed(list.Items, list.Continue, list.RemainingItemCount, strings.Contains(strings.Join(warnings, " "), "has cut the list"), withCounts)
 }
 
+// withNumber returns an answer with Clusterpedia's number in place of the token of the next page, if both lead to the same page.
+func withNumber(t *testing.T, s *store.Store, path string, values url.Values, got, want string) string {
+	t.Helper()
+	_, token, continued := strings.Cut(got, " continue=")
+	_, number, wanted := strings.Cut(want, " continue=")
+	if !continued || !wanted {
+		return got
+	}
+	next := func(from string) string {
+		values := maps.Clone(values)
+		values.Set("continue", from)
+		return answerOf(t, s, path, values, true)
+	}
+	assert.Equal(t, next(number), next(token), "%s?%s", path, values.Encode())
+	return strings.Replace(got, token, number, 1)
+}
+
 func TestRequestsAreAnsweredAsClusterpediaDocumentsThem(t *testing.T) {
 	databases, err := storetest.Start()
 	require.NoError(t, err)
@@ -208,6 +226,7 @@ func TestRequestsAreAnsweredAsClusterpediaDocumentsThem(t *testing.T) {
 				assert.True(t, strings.HasPrefix(got, code) && strings.Contains(got, message), "%s\ngot  %s\nwant %s", lines[i], got, want)
 				continue
 			}
+			got = withNumber(t, s, path, values, got, want)
 			assert.Equal(t, want, got, lines[i])
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -92,8 +93,8 @@ type watcher struct {
 	has      map[string]int64
 	revision int64
 	// fresh is set until the watch has told all that there is.
-	fresh          bool
-	events, expiry int
+	fresh                 bool
+	events, pages, expiry int
 }
 
 func key(o *metav1.PartialObjectMetadata) string {
@@ -103,7 +104,11 @@ func key(o *metav1.PartialObjectMetadata) string {
 // until watches until a revision, which is 0 as long as there is none.
 func (w *watcher) until(ctx context.Context, last *atomic.Int64) {
 	for w.revision == 0 || last.Load() == 0 || w.revision < last.Load() {
-		if w.revision == 0 && !w.list(ctx) || !w.watch(ctx) {
+		switch {
+		case w.revision == 0 && !w.list(ctx):
+			return
+		case w.revision == 0 && !w.fresh: // the list is to begin again
+		case !w.watch(ctx):
 			return
 		}
 	}
@@ -125,24 +130,50 @@ func (w *watcher) ask(ctx context.Context, more url.Values) *http.Response {
 
 // list lists, or leaves that to the watch.
 func (w *watcher) list(ctx context.Context) bool {
-	w.has = map[string]int64{}
 	if w.fresh = w.r.IntN(2) == 0; w.fresh {
+		w.has = map[string]int64{}
 		return true
 	}
-	answer := w.ask(ctx, nil)
+	return w.read(ctx, w.r.IntN(2)*(1+w.r.IntN(5)))
+}
+
+// read reads a list in pages, or at once if the limit is 0, while others write.
+func (w *watcher) read(ctx context.Context, limit int) bool {
+	w.has = map[string]int64{}
+	more := url.Values{"limit": {strconv.Itoa(limit)}, "withContinue": {"true"}}
+	for w.revision = 0; ; w.pages++ {
+		list, ok := w.page(ctx, more)
+		if !ok || list == nil { // nil: it is to begin again
+			return ok
+		}
+		for i := range list.Items {
+			_, twice := w.has[key(&list.Items[i])]
+			ok = assert.False(w.t, twice, "%s is in the list twice", key(&list.Items[i])) && ok
+			w.has[key(&list.Items[i])], _ = strconv.ParseInt(list.Items[i].ResourceVersion, 10, 64)
+		}
+		if list.Continue == "" {
+			w.revision, _ = strconv.ParseInt(list.ResourceVersion, 10, 64)
+			return ok && assert.NotZero(w.t, w.revision)
+		}
+		more.Set("continue", list.Continue)
+	}
+}
+
+// page reads a page of a list. It returns nil if the history does not reach back to the first one.
+func (w *watcher) page(ctx context.Context, more url.Values) (*metav1.PartialObjectMetadataList, bool) {
+	answer := w.ask(ctx, more)
 	if answer == nil {
-		return false
+		return nil, false
 	}
 	defer answer.Body.Close()
+	if more.Has("continue") && answer.StatusCode == http.StatusGone {
+		w.expiry++
+		return nil, true
+	}
 	var list metav1.PartialObjectMetadataList
-	if !assert.NoError(w.t, json.NewDecoder(answer.Body).Decode(&list)) {
-		return false
-	}
-	for i := range list.Items {
-		w.has[key(&list.Items[i])], _ = strconv.ParseInt(list.Items[i].ResourceVersion, 10, 64)
-	}
-	w.revision, _ = strconv.ParseInt(list.ResourceVersion, 10, 64)
-	return assert.NotZero(w.t, w.revision)
+	text, err := io.ReadAll(answer.Body)
+	ok := assert.NoError(w.t, err) && assert.Equal(w.t, http.StatusOK, answer.StatusCode, "%s", text) && assert.NoError(w.t, json.Unmarshal(text, &list))
+	return &list, ok
 }
 
 // watch watches for a second, or goes away before.
@@ -248,7 +279,7 @@ func TestWatchersKnowWhatListsShow(t *testing.T) {
 		}
 		writers.Go(func() {
 			for r := rand.New(rand.NewPCG(seed, 99)); ctx.Err() == nil; {
-				_, err := s.Prune(ctx, time.Now().Add(-time.Duration(r.IntN(500))*time.Millisecond))
+				_, err := s.Prune(ctx, time.Now().Add(-time.Duration(r.IntN(1000))*time.Millisecond))
 				assert.True(t, err == nil || ctx.Err() != nil, "%v", err)
 				time.Sleep(20 * time.Millisecond)
 			}
@@ -270,13 +301,12 @@ func TestWatchersKnowWhatListsShow(t *testing.T) {
 		readers.Wait()
 		for _, w := range watchers {
 			got := w.has
-			w.r = rand.New(rand.NewPCG(0, 0))
-			for w.revision = 0; w.revision == 0; {
-				require.True(t, w.list(t.Context()))
+			for _, limit := range []int{0, 2} {
+				require.True(t, w.read(t.Context(), limit))
+				assert.Equal(t, w.has, got, "%v after %d events and %d expiries, limit %d", w.selection, w.events, w.expiry, limit)
 			}
-			assert.Equal(t, w.has, got, "%v after %d events and %d expiries", w.selection, w.events, w.expiry)
 			assert.Greater(t, w.events, 10, "%v", w.selection)
-			t.Logf("%v: %d events, began again %d times", w.selection, w.events, w.expiry)
+			t.Logf("%v: %d events, %d further pages, began again %d times", w.selection, w.events, w.pages, w.expiry)
 		}
 	})
 }

@@ -222,16 +222,17 @@ func TestWatchesThatCannotBeServed(t *testing.T) {
 		code int
 		text string
 	}{
-		"&resourceVersion=12":                         {504, `"reason":"ResourceVersionTooLarge","message":"Too large resource version"`},
-		"&resourceVersion=abc":                        {400, "is not a number"},
-		"&ownerName=web":                              {400, "owners can be given by UID only"},
-		"&ownerUID=web&ownerSeniority=1":              {400, "owners can be given by UID only"},
-		"&orderby=name":                               {400, "orderby is not possible"},
-		"&continue=5":                                 {400, "continue and offset are not possible"},
-		"&injectEvents=true":                          {400, "injectEvents is not possible"},
-		"&sendInitialEvents=true":                     {422, "sendInitialEvents"},
+		"&resourceVersion=12":            {504, `"reason":"ResourceVersionTooLarge","message":"Too large resource version"`},
+		"&resourceVersion=abc":           {400, "is not a number"},
+		"&ownerName=web":                 {400, "owners can be given by UID only"},
+		"&ownerUID=web&ownerSeniority=1": {400, "owners can be given by UID only"},
+		"&orderby=name":                  {400, "orderby is not possible"},
+		"&continue=5":                    {400, "continue and offset are not possible"},
+		"&at=5":                          {400, "at and differsFrom are not possible"},
+		"&injectEvents=true":             {400, "injectEvents is not possible"},
+		"&sendInitialEvents=true":        {422, "sendInitialEvents"},
 		"&sendInitialEvents=true&timeoutSeconds=soon": {400, "soon"},
-		"&colour=red":                                 {400, "parameter colour is unknown"},
+		"&colour=red": {400, "parameter colour is unknown"},
 	} {
 		answer, _ := ask(t, h, http.MethodGet, watchedPath+parameters, "")
 		assert.Equal(t, want.code, answer.Code, parameters)

@@ -73,6 +73,18 @@ func (s *Store) Revision(ctx context.Context) (revision int64, err error) {
 	return revision, err
 }
 
+// HistoryBegins returns the first revision that the history has, and its time.
+func (s *Store) HistoryBegins(ctx context.Context) (revision int64, at time.Time, err error) {
+	err = s.reading(ctx, func(t *transaction) error {
+		var milliseconds int64
+		find := t.sql("SELECT pruned, pruned_at FROM history WHERE id = 1")
+		err := t.tx.QueryRowContext(ctx, find.text.String(), find.args...).Scan(&revision, &milliseconds)
+		at = time.UnixMilli(milliseconds)
+		return err
+	})
+	return revision, at, err
+}
+
 // Transitions returns what has changed after a revision, in order, in objects of some kinds. If there is much, that is not everything: call it again from
 // UpTo. It returns ErrPruned or ErrFuture if the history does not have the revision. It shows more than a Scope may allow.
 func (s *Store) Transitions(ctx context.Context, after int64, kinds []int64) (h History, err error) {

@@ -115,7 +115,7 @@ func TestSearchesOfReadersUseAnIndex(t *testing.T) {
 				q, err := query.Parse(values)
 				require.NoError(t, err)
 				require.NoError(t, s.reading(t.Context(), func(tx *transaction) error {
-					b := &search{dialect: tx.dialect, q: q, scoped: true}
+					b := &search{dialect: tx.dialect, q: q, scope: given{generation, parts}}
 					if b.kinds, err = tx.kindIDs(t.Context(), []schema.GroupVersionResource{pods.GroupVersionResource}); err != nil {
 						return err
 					}
@@ -136,6 +136,33 @@ func TestSearchesOfReadersUseAnIndex(t *testing.T) {
 				}))
 			}
 		}
+	})
+}
+
+// TestDeepPagesUseAnIndex holds that a page begins where the one before has ended, without reading what comes before it.
+func TestDeepPagesUseAnIndex(t *testing.T) {
+	each(t, func(t *testing.T, s *Store) {
+		crowd(t, s)
+		require.NoError(t, s.reading(t.Context(), func(tx *transaction) error {
+			b := &search{dialect: tx.dialect, q: &query.Query{}, past: &past{revision: 9, last: 9, from: -1, after: &entry{namespace: "ns38", name: "web-3", clusterID: 1}}}
+			var err error
+			if b.kinds, err = tx.kindIDs(t.Context(), []schema.GroupVersionResource{pods.GroupVersionResource}); err != nil {
+				return err
+			}
+			plan := planOf(t, tx, b.unchangedObjects(20))
+			switch tx.dialect {
+			case sqlite:
+				assert.Regexp(t, `SEARCH o USING INDEX objects_order \(kind_id=\? AND \(namespace,name,cluster_id\)>`, plan)
+				assert.NotContains(t, plan, "TEMP B-TREE")
+			case postgres:
+				assert.Regexp(t, `Index Scan using objects_order on objects o`, plan)
+				assert.Regexp(t, `Index Cond: \(\(kind_id = .*ROW\(namespace, name, cluster_id\) >`, plan)
+				assert.NotContains(t, plan, "Sort")
+			default:
+				assert.Regexp(t, `(?m)^o range objects_order`, plan)
+			}
+			return nil
+		}))
 	})
 }
 

@@ -32,9 +32,9 @@ func (t *transaction) record(ctx context.Context, stream *Stream, records []reco
 	now := time.Now().UnixMilli()
 	rows := make([][]any, 0, len(records))
 	for _, r := range records {
-		rows = append(rows, []any{r.revision, r.previous, r.deleted, r.id, stream.kindID, stream.cluster, r.namespace, r.name, now})
+		rows = append(rows, []any{r.revision, r.previous, r.deleted, r.id, stream.kindID, stream.clusterID, stream.cluster, r.namespace, r.name, now})
 	}
-	return t.insert(ctx, "changes", []string{"revision", "previous", "deleted", "object_id", "kind_id", "cluster", "namespace", "name", "committed_at"}, rows, "")
+	return t.insert(ctx, "changes", []string{"revision", "previous", "deleted", "object_id", "kind_id", "cluster_id", "cluster", "namespace", "name", "committed_at"}, rows, "")
 }
 
 // removeObjects deletes the objects of a stream for which a condition holds, and records that. It returns how many these were. The transaction must have

@@ -27,7 +27,9 @@ import (
 type known struct {
 	Object
 	cluster string
-	kind    Kind
+	// clusterID is that of the cluster in the database, by which lists are sorted.
+	clusterID int64
+	kind      Kind
 }
 
 func (k known) String() string { return k.cluster + "/" + k.Namespace + "/" + k.Name }
@@ -42,6 +44,7 @@ func population(t *testing.T, s *Store, r *rand.Rand) (all []known) {
 			var batch Batch
 			for i := range 25 {
 				o := randomObject(r, cluster, kind, i, uids)
+				o.clusterID = stream.clusterID
 				all = append(all, o)
 				batch.Changes = append(batch.Changes, Change{Object: o.Object})
 			}
@@ -120,7 +123,8 @@ func randomObject(r *rand.Rand, cluster string, kind Kind, i int, owners []strin
 	}
 	content := map[string]any{
 		"metadata": map[string]any{
-			"namespace": namespace, "name": name, "labels": o.Labels, "ownerReferences": owned, "creationTimestamp": time.Unix(o.CreatedAt, 0).UTC().Format(time.RFC3339),
+			"namespace": namespace, "name": name, "uid": o.UID, "labels": o.Labels, "ownerReferences": owned, "creationTimestamp": time.Unix(o.CreatedAt, 0).UTC().Format(time.RFC3339),
+			"annotations": map[string]string{ResourceVersionAnnotation: o.ResourceVersion},
 		},
 		"spec": spec, "status": map[string]any{"a.b/c": pick(r, fieldValues)},
 	}
@@ -296,7 +300,7 @@ func inOrder(found []known, q query.Query, severalKinds bool) {
 				return c
 			}
 		}
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.cluster, b.cluster))
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.clusterID, b.clusterID))
 	})
 }
 

@@ -22,6 +22,10 @@ var (
 	ErrUnknownCluster = errors.New("the cluster is not known")
 	ErrUnknownKind    = errors.New("no cluster has the resource")
 	ErrNotFound       = errors.New("the object does not exist")
+	// ErrPosition says that a page cannot go on where a query says, because no page of this list ends there.
+	ErrPosition = errors.New("the token is not one of this list")
+	// ErrOtherRights says that the reader of a page sees something else than that of the page before.
+	ErrOtherRights = errors.New("the rights of the reader have changed since the last page")
 )
 
 // statementTimeout bounds what a search may take of the database.
@@ -45,8 +49,9 @@ type Found struct {
 type Page struct {
 	// Revision is the state of the database that the list shows.
 	Revision int64
-	// More reports whether the limit has cut the list.
+	// More reports whether the limit has cut the list, and Next where.
 	More bool
+	Next *query.Position
 	// Heard is when clusters of the query were heard: those that were not heard for StaleAfter, or all if the query asks for that. It is zero for those whose
 	// first list is not complete.
 	Heard map[string]time.Time
@@ -64,29 +69,21 @@ func (f *Found) GroupResource() schema.GroupResource {
 func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource, q *query.Query, found func(Found) error) (Page, error) {
 	page := Page{Remaining: -1}
 	err := s.reading(ctx, func(t *transaction) error {
-		var err error
+		b, err := t.newSearch(ctx, s.scope, patterns, q)
+		if err != nil {
+			return err
+		}
 		if page.Revision, err = value[int64](ctx, t, t.sql("SELECT last FROM revisions WHERE id = 1")); err != nil {
 			return err
 		}
-		if err := t.isCurrent(ctx, s.scope); err != nil {
+		if b.past, err = t.pastOf(ctx, q, page.Revision); err != nil {
 			return err
 		}
-		b := &search{dialect: t.dialect, q: q}
-		if b.kinds, err = t.kindIDs(ctx, patterns); err != nil {
-			return err
+		if b.past != nil {
+			page.Revision = b.past.revision
 		}
-		if len(b.kinds) == 0 {
-			return ErrUnknownKind
-		}
-		if b.clusters, err = t.clusterIDs(ctx, q.Clusters); err != nil {
-			return err
-		}
-		if s.scope != nil {
-			b.scoped = true
-			if b.visible, err = t.visibleTo(ctx, s.scope, b); err != nil {
-				return err
-			}
-			if b.clusters = clustersIn(b.visible, b.kinds); len(b.clusters) == 0 {
+		if b.scope != nil && len(b.clusters) == 0 { // the reader sees nothing of what there is
+			if b.clusters = []int64{math.MinInt64}; b.past == nil {
 				if q.WithRemaining {
 					page.Remaining = 0
 				}
@@ -99,35 +96,78 @@ func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource
 		if err := t.chooseIndex(ctx, b); err != nil {
 			return err
 		}
-		find := b.objects()
-		if b.scoped && len(find.args) > maxValues {
-			return ErrScopeTooLarge
+		if b.past != nil {
+			return t.listPast(ctx, b, &page, found)
 		}
-		n, all := int64(0), int64(-1)
-		err = t.each(ctx, find, func(scan func(...any) error) error {
-			if n++; q.Limit > 0 && n > q.Limit {
-				page.More = true
-				return nil
-			}
-			var f Found
-			if err := scan(&f.ID, &f.Cluster, &f.Kind.Group, &f.Kind.Version, &f.Kind.Kind, &f.Resource, &f.JSON, &all); err != nil {
-				return err
-			}
-			return found(f)
-		})
-		if err != nil || !q.WithRemaining {
-			return err
-		}
-		if page.Remaining = 0; page.More || n == 0 && q.Offset > 0 {
-			if all < 0 {
-				all, err = t.total(ctx, b)
-			}
-			page.Remaining = max(all-q.Offset-min(n, max(q.Limit, 0)), 0)
-			return err
-		}
-		return nil
+		return t.listLatest(ctx, b, &page, found)
 	})
 	return page, err
+}
+
+// newSearch returns a search with what the database knows of its kinds and clusters, and of what the reader sees in them.
+func (t *transaction) newSearch(ctx context.Context, scope Scope, patterns []schema.GroupVersionResource, q *query.Query) (*search, error) {
+	err := t.isCurrent(ctx, scope)
+	if err != nil {
+		return nil, err
+	}
+	b := &search{dialect: t.dialect, q: q, scope: scope}
+	if b.kinds, err = t.kindIDs(ctx, patterns); err != nil {
+		return nil, err
+	}
+	if len(b.kinds) == 0 {
+		return nil, ErrUnknownKind
+	}
+	if b.clusters, err = t.clusterIDs(ctx, q.Clusters); err != nil {
+		return nil, err
+	}
+	if b.scope != nil {
+		if b.visible, err = t.visibleTo(ctx, scope, b); err != nil {
+			return nil, err
+		}
+		b.clusters = clustersIn(b.visible, b.kinds)
+	}
+	if q.After != nil && q.After.Rights != b.rights() {
+		return nil, ErrOtherRights
+	}
+	return b, nil
+}
+
+// listLatest lists what there is.
+func (t *transaction) listLatest(ctx context.Context, b *search, page *Page, found func(Found) error) error {
+	q, find := b.q, b.objects()
+	if b.scope != nil && len(find.args) > maxValues {
+		return ErrScopeTooLarge
+	}
+	n, last, all := int64(0), int64(0), int64(-1)
+	err := t.each(ctx, find, func(scan func(...any) error) error {
+		if n++; q.Limit > 0 && n > q.Limit {
+			page.More = true
+			return nil
+		}
+		var f Found
+		if err := scan(&f.ID, &f.Cluster, &f.Kind.Group, &f.Kind.Version, &f.Kind.Kind, &f.Resource, &f.JSON, &all); err != nil {
+			return err
+		}
+		last = f.ID
+		return found(f)
+	})
+	if err != nil {
+		return err
+	}
+	if q.WithRemaining {
+		if page.Remaining = 0; page.More {
+			if all < 0 {
+				if all, err = t.total(ctx, b); err != nil {
+					return err
+				}
+			}
+			page.Remaining = max(all-q.Offset-q.Limit, 0)
+		}
+	}
+	if page.More {
+		page.Next = b.next(page, last)
+	}
+	return nil
 }
 
 // Get returns an object of a cluster. One outside of the scope does not exist.

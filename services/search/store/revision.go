@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // WithRevision returns an object whose metadata.resourceVersion is a revision of search. Clients go on with a watch where the last object that they have
@@ -27,6 +28,26 @@ func WithRevision(object []byte, revision int64) []byte {
 		field += ","
 	}
 	return splice(object, begin+1, begin+1, field)
+}
+
+// withChangedAt returns an object with ChangedAtAnnotation. The text must be valid JSON.
+func withChangedAt(object []byte, at time.Time) []byte {
+	annotation := `"` + ChangedAtAnnotation + `":"` + at.UTC().Format("2006-01-02T15:04:05.000Z07:00") + `"`
+	metadata, _ := valueOf(object, 0, "metadata")
+	if metadata < 0 || object[metadata] != '{' {
+		return object
+	}
+	begin, end := valueOf(object, metadata, "annotations")
+	if begin < 0 || object[begin] != '{' {
+		if begin, end = metadata, valueEnd(object, metadata); len(bytes.TrimSpace(object[begin+1:end-1])) > 0 {
+			annotation = `"annotations":{` + annotation + "},"
+		} else {
+			annotation = `"annotations":{` + annotation + "}"
+		}
+	} else if len(bytes.TrimSpace(object[begin+1:end-1])) > 0 {
+		annotation += ","
+	}
+	return splice(object, begin+1, begin+1, annotation)
 }
 
 func splice(text []byte, from, to int, by string) []byte {

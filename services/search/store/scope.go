@@ -116,7 +116,7 @@ func clustersIn(all []visible, kinds []int64) []int64 {
 
 // within appends that a row of objects is in the scope. table is its name in the statement.
 func (b *search) within(s *statement, table string) {
-	if !b.scoped {
+	if b.scope == nil {
 		return
 	}
 	if len(b.visible) == 0 {

@@ -4,6 +4,8 @@
 package store
 
 import (
+	"fmt"
+	"hash/fnv"
 	"math"
 	"slices"
 	"strings"
@@ -20,11 +22,13 @@ type search struct {
 	q *query.Query
 	// kinds are not empty. clusters are nil for all clusters.
 	kinds, clusters []int64
-	// visible is what the reader sees, if scoped is set.
+	// visible is what the reader sees of scope, if that is not nil.
 	visible []visible
-	scoped  bool
 	// byLabels leaves the kinds to the conditions about labels, so that PostgreSQL uses no other index.
 	byLabels bool
+	scope    Scope
+	// past is nil for the first page of the latest state.
+	past *past
 }
 
 // objects selects a page. The last column is how many objects all pages have, if the database knows that by the way, or -1.
@@ -36,7 +40,7 @@ func (b *search) objects() *statement {
 	s := b.sql("SELECT o.id, c.name, k.api_group, k.version, k.kind, k.resource, o.object, " + all + " FROM objects o" +
 		" JOIN clusters c ON c.id = o.cluster_id JOIN kinds k ON k.id = o.kind_id")
 	b.where(s)
-	b.order(s)
+	s.orderBy(b.order())
 	limit := int64(math.MaxInt64) // an offset needs a limit in MySQL
 	if b.q.Limit > 0 {
 		limit = b.q.Limit + 1 // to see whether there are more
@@ -45,6 +49,35 @@ func (b *search) objects() *statement {
 		s.add(" LIMIT ? OFFSET ?", limit, b.q.Offset)
 	}
 	return s
+}
+
+// allows reports whether the reader sees an object of the past. The rights are those of now.
+func (b *search) allows(e *entry) bool {
+	return b.scope == nil || b.scope.Part(e.Cluster, e.GroupResource()).Allows(e.namespace, e.name)
+}
+
+// rights returns a number that stands for what the reader sees of what the search is about.
+func (b *search) rights() uint64 {
+	if b.scope == nil {
+		return 0
+	}
+	sum := fnv.New64a()
+	for _, v := range b.visible {
+		fmt.Fprintln(sum, v.key(), v.clusters, v.kinds)
+	}
+	return sum.Sum64() | 1
+}
+
+// next returns where a page ends.
+func (b *search) next(page *Page, last int64) *query.Position {
+	next := &query.Position{Revision: page.Revision, After: last, Rights: b.rights()}
+	if page.Remaining >= 0 {
+		next.Remaining = new(page.Remaining)
+	}
+	if b.past != nil && b.past.from >= 0 {
+		next.DiffersFrom = new(b.past.from)
+	}
+	return next
 }
 
 // count counts the objects of all pages.
@@ -79,7 +112,12 @@ func (b *search) where(s *statement) {
 	if !b.q.Before.IsZero() {
 		s.add(" AND o.created_at < ?", secondsFrom(b.q.Before))
 	}
-	b.owned(s)
+	if b.past != nil {
+		b.past.where(s, b)
+	}
+	if b.past == nil || b.past.parents == nil {
+		b.owned(s)
+	}
 	for _, r := range b.q.Labels {
 		b.label(s, r)
 	}
@@ -136,38 +174,6 @@ func choose(s *statement, column string, c query.Choice) {
 	if c.Missing {
 		s.add(" AND " + column + " = ''")
 	}
-}
-
-// orders are the columns by which a list can be sorted. resourceVersions are numbers of any length.
-var orders = map[query.Column][]string{
-	query.Cluster:         {"c.name"},
-	query.Namespace:       {"o.namespace"},
-	query.Name:            {"o.name"},
-	query.UID:             {"o.uid"},
-	query.CreatedAt:       {"o.created_at"},
-	query.ResourceVersion: {"LENGTH(o.resource_version)", "o.resource_version"},
-	query.Group:           {"k.api_group"},
-	query.Version:         {"k.version"},
-	query.Resource:        {"k.resource"},
-	query.Kind:            {"k.kind"},
-}
-
-// order appends an order in which each object has its place, so that pages fit together.
-func (b *search) order(s *statement) {
-	var columns []string
-	for _, order := range b.q.Order {
-		for _, column := range orders[order.Column] {
-			if order.Descending {
-				column += " DESC"
-			}
-			columns = append(columns, column)
-		}
-	}
-	if len(b.kinds) > 1 {
-		columns = append(columns, "o.kind_id")
-	}
-	columns = append(columns, "o.namespace", "o.name", "o.cluster_id", "o.id")
-	s.add(" ORDER BY " + strings.Join(slices.Compact(columns), ", "))
 }
 
 // owned appends who owns the objects. It goes from the owner down: p0 owns what w0 says, which is p1, and so on.

@@ -47,6 +47,9 @@ const ClusterAnnotation = "shadow.clusterpedia.io/cluster-name"
 // ResourceVersionAnnotation has the resourceVersion that an object has in its cluster.
 const ResourceVersionAnnotation = "shadow.clusterpedia.io/resource-version"
 
+// ChangedAtAnnotation has the time of the last change between two moments, if a search asks for the objects that differ.
+const ChangedAtAnnotation = "shadow.clusterpedia.io/changed-at"
+
 // Kind is a resource in one version, as a member serves it.
 type Kind struct {
 	schema.GroupVersionResource

@@ -1,0 +1,126 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/tripod-k8s/tripod/services/search/query"
+)
+
+// sortKey is something by which lists are sorted: a column, and the same of an entry. Its values are int64 or string.
+type sortKey struct {
+	column     string
+	of         func(*entry) any
+	descending bool
+}
+
+// sortKeys are those of each column of queries. resourceVersions are numbers of any length.
+var sortKeys = map[query.Column][]sortKey{
+	query.Cluster:   {{column: "c.name", of: func(e *entry) any { return e.Cluster }}},
+	query.Namespace: {byNamespace},
+	query.Name:      {byName},
+	query.UID:       {{column: "o.uid", of: func(e *entry) any { return e.uid }}},
+	query.CreatedAt: {{column: "o.created_at", of: func(e *entry) any { return e.createdAt }}},
+	query.ResourceVersion: {
+		{column: "LENGTH(o.resource_version)", of: func(e *entry) any { return int64(len(e.resourceVersion)) }},
+		{column: "o.resource_version", of: func(e *entry) any { return e.resourceVersion }},
+	},
+	query.Group:    {{column: "k.api_group", of: func(e *entry) any { return e.Kind.Group }}},
+	query.Version:  {{column: "k.version", of: func(e *entry) any { return e.Kind.Version }}},
+	query.Resource: {{column: "k.resource", of: func(e *entry) any { return e.Resource }}},
+	query.Kind:     {{column: "k.kind", of: func(e *entry) any { return e.Kind.Kind }}},
+}
+
+var (
+	byKind      = sortKey{column: "o.kind_id", of: func(e *entry) any { return e.kindID }}
+	byNamespace = sortKey{column: "o.namespace", of: func(e *entry) any { return e.namespace }}
+	byName      = sortKey{column: "o.name", of: func(e *entry) any { return e.name }}
+	byCluster   = sortKey{column: "o.cluster_id", of: func(e *entry) any { return e.clusterID }}
+)
+
+// order is what a list is sorted by. Each object has its place in it, so that pages fit together.
+type order []sortKey
+
+func (b *search) order() (keys order) {
+	add := func(key sortKey) {
+		if !slices.ContainsFunc(keys, func(k sortKey) bool { return k.column == key.column }) {
+			keys = append(keys, key)
+		}
+	}
+	for _, asked := range b.q.Order {
+		for _, key := range sortKeys[asked.Column] {
+			key.descending = asked.Descending
+			add(key)
+		}
+	}
+	if len(b.kinds) > 1 {
+		add(byKind)
+	}
+	for _, key := range []sortKey{byNamespace, byName, byCluster} {
+		add(key)
+	}
+	return keys
+}
+
+// isDefault reports whether nobody has asked for an order.
+func (b *search) isDefault() bool { return len(b.q.Order) == 0 }
+
+// orderBy appends an order.
+func (s *statement) orderBy(o order) *statement {
+	for i, key := range o {
+		s.add(separator(i, " ORDER BY ", ", ") + key.column)
+		if key.descending {
+			s.add(" DESC")
+		}
+	}
+	return s
+}
+
+func (o order) compare(a, b *entry) int {
+	for _, key := range o {
+		var c int
+		switch x := key.of(a).(type) {
+		case int64:
+			c = cmp.Compare(x, key.of(b).(int64))
+		case string:
+			c = strings.Compare(x, key.of(b).(string))
+		}
+		if key.descending {
+			c = -c
+		}
+		if c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// after appends that a row of objects comes after an entry.
+func (o order) after(s *statement, e *entry) {
+	// SQLite and PostgreSQL use an index for a comparison of rows, and MySQL for alternatives.
+	if s.dialect != mysqlFamily && !slices.ContainsFunc(o, func(k sortKey) bool { return k.descending }) {
+		var columns []string
+		var values []any
+		for _, key := range o {
+			columns, values = append(columns, key.column), append(values, key.of(e))
+		}
+		list(s.add(" AND ("+strings.Join(columns, ", ")+") > "), values)
+		return
+	}
+	s.add(" AND (")
+	for i, key := range o {
+		sign := " > ?"
+		if key.descending {
+			sign = " < ?"
+		}
+		s.add(key.column+sign, key.of(e))
+		if i < len(o)-1 {
+			s.add(" OR "+key.column+" = ? AND (", key.of(e))
+		}
+	}
+	s.add(strings.Repeat(")", len(o)))
+}

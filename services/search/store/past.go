@@ -1,0 +1,342 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"math"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tripod-k8s/tripod/services/search/query"
+)
+
+// A state of an object begins with a change, and ends with the next one. So what there was at a revision is in two places: objects that have not
+// changed since are in the table objects, with revisions up to that one. Of every other object, the history has one change that came later and ended a
+// state which had begun before, and the table versions has that state.
+
+// past is an earlier state that a search looks at, from some place on.
+type past struct {
+	// revision is that of the state, and last the latest one.
+	revision, last int64
+	// from is the revision of query.DiffersFrom. It is -1 if there is none.
+	from int64
+	// after is the last object of the page before. It is nil for a first page.
+	after *entry
+	// parents own what the search asks for. They are nil if the query can tell by itself.
+	parents *parents
+}
+
+// pastOf returns the state that a query asks for, or nil if that is the first page of the latest one.
+func (t *transaction) pastOf(ctx context.Context, q *query.Query, last int64) (*past, error) {
+	if q.At == nil && q.DiffersFrom == nil && q.After == nil {
+		return nil, nil
+	}
+	p := &past{revision: last, last: last, from: -1}
+	var err error
+	if q.At != nil {
+		p.revision, err = t.revisionAt(ctx, q.At)
+	}
+	if q.DiffersFrom != nil && err == nil {
+		p.from, err = t.revisionAt(ctx, q.DiffersFrom)
+	}
+	return p, err
+}
+
+// revisionAt returns the revision of a moment. It returns ErrPruned or ErrFuture if the history does not have it.
+func (t *transaction) revisionAt(ctx context.Context, m *query.Moment) (int64, error) {
+	switch {
+	case m.Latest:
+		return value[int64](ctx, t, t.sql("SELECT last FROM revisions WHERE id = 1"))
+	case m.Time.IsZero():
+		_, err := t.checkRevision(ctx, m.Revision)
+		return m.Revision, err
+	}
+	var pruned, prunedAt, last int64
+	find := t.sql("SELECT h.pruned, h.pruned_at, r.last FROM history h, revisions r WHERE h.id = 1 AND r.id = 1")
+	if err := t.tx.QueryRowContext(ctx, find.text.String(), find.args...).Scan(&pruned, &prunedAt, &last); err != nil {
+		return 0, err
+	}
+	at := m.Time.UnixMilli()
+	if at < prunedAt && pruned > 0 { // before the first revision, there was nothing
+		return 0, ErrPruned
+	}
+	// Changes are in the order of time, as far as the clocks of writers agree, so halving finds the last one.
+	low, high := pruned, last
+	for low < high {
+		middle := low + (high-low+1)/2
+		var revision, committed int64
+		next := t.sql("SELECT revision, committed_at FROM changes WHERE revision >= ? ORDER BY revision LIMIT 1", middle)
+		err := t.tx.QueryRowContext(ctx, next.text.String(), next.args...).Scan(&revision, &committed)
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			high = middle - 1
+		case err != nil:
+			return 0, err
+		case revision > high || committed > at:
+			high = middle - 1
+		default:
+			low = revision
+		}
+	}
+	return low, nil
+}
+
+// where appends what holds for the objects that have been as they are since the state, and that come after the page before.
+func (p *past) where(s *statement, b *search) {
+	if p.revision < p.last {
+		s.add(" AND o.revision <= ?", p.revision)
+	}
+	if p.from >= 0 {
+		s.add(" AND o.revision > ?", p.from)
+	}
+	if p.after != nil {
+		b.order().after(s, p.after)
+	}
+	if p.parents != nil {
+		p.parents.where(s)
+	}
+}
+
+// differing appends a join with the objects that changed between the two moments of a query, if it has two.
+func (p *past) differing(s *statement, id string) {
+	if p.from >= 0 {
+		s.add(" JOIN (SELECT object_id, MAX(committed_at) AS changed_at FROM changes WHERE revision > ? AND revision <= ? GROUP BY object_id) d ON d.object_id = "+id,
+			min(p.from, p.revision), max(p.from, p.revision))
+	}
+}
+
+// changedAt is the column that differing joins.
+func (p *past) changedAt() string {
+	if p.from >= 0 {
+		return ", d.changed_at"
+	}
+	return ", 0"
+}
+
+// hasUnchanged reports whether objects that have not changed since can be among what a query asks for.
+func (p *past) hasUnchanged() bool { return p.from < p.revision }
+
+// unchangedObjects selects the first objects that have been as they are since the state, at most as many as are needed. Zero stands for all.
+func (b *search) unchangedObjects(needed int64) *statement {
+	if needed == 0 {
+		needed = math.MaxInt64
+	}
+	s := b.sql("SELECT " + entryColumns + b.past.changedAt() + " FROM objects o JOIN clusters c ON c.id = o.cluster_id JOIN kinds k ON k.id = o.kind_id")
+	b.past.differing(s, "o.id")
+	b.where(s)
+	return s.orderBy(b.order()).add(" LIMIT ?", needed)
+}
+
+func (t *transaction) unchanged(ctx context.Context, b *search, needed int64) (all []*entry, err error) {
+	if !b.past.hasUnchanged() {
+		return nil, nil
+	}
+	find := b.unchangedObjects(needed)
+	if b.scope != nil && len(find.args) > maxValues {
+		return nil, ErrScopeTooLarge
+	}
+	err = t.each(ctx, find, func(scan func(...any) error) error {
+		var changedAt int64
+		e, err := scanEntry(scan, &changedAt)
+		e.changedAt = changedAt
+		all = append(all, e)
+		return err
+	})
+	return all, err
+}
+
+func (t *transaction) countUnchanged(ctx context.Context, b *search) (int64, error) {
+	if !b.past.hasUnchanged() {
+		return 0, nil
+	}
+	count := b.sql("SELECT COUNT(*) FROM objects o JOIN clusters c ON c.id = o.cluster_id JOIN kinds k ON k.id = o.kind_id")
+	b.past.differing(count, "o.id")
+	b.where(count)
+	return value[int64](ctx, t, count)
+}
+
+// endedStates selects the states that were there at a revision and that have ended since.
+func (p *past) endedStates(s *statement) *statement {
+	s.add("SELECT " + endedColumns + p.changedAt() + " FROM changes c JOIN versions v ON v.revision = c.previous JOIN kinds k ON k.id = c.kind_id")
+	p.differing(s, "c.object_id")
+	s.add(" WHERE c.revision > ? AND c.previous > 0 AND c.previous <= ?", p.revision, p.revision)
+	switch {
+	case p.from >= p.revision: // it has ended by then
+		s.add(" AND c.revision <= ?", p.from)
+	case p.from >= 0: // it has begun since
+		s.add(" AND c.previous > ?", p.from)
+	}
+	return s
+}
+
+// ended returns the first states that have ended since and that a query asks for, and how many there are in all. upTo bounds them where that helps: the
+// page does not go beyond.
+func (t *transaction) ended(ctx context.Context, b *search, needed int64, upTo *entry) (all []*entry, total int64, err error) {
+	p, in := b.past, b.order()
+	if p.revision == p.last {
+		return nil, 0, nil
+	}
+	find := p.endedStates(b.statement())
+	oneOf(find.add(" AND c.kind_id"), b.kinds)
+	choose(find, "c.cluster", b.q.Clusters)
+	choose(find, "c.namespace", b.q.Namespaces)
+	choose(find, "c.name", b.q.Names)
+	if p.after != nil && b.isDefault() {
+		find.add(" AND (c.kind_id, c.namespace, c.name) >= (?, ?, ?)", p.after.kindID, p.after.namespace, p.after.name)
+	}
+	if upTo != nil && b.isDefault() {
+		find.add(" AND (c.kind_id, c.namespace, c.name) <= (?, ?, ?)", upTo.kindID, upTo.namespace, upTo.name)
+	}
+	err = t.each(ctx, find, func(scan func(...any) error) error {
+		var changedAt int64
+		e, err := scanEnded(scan, &changedAt)
+		if err != nil || !b.allows(e) || !b.q.Matches(e.subject()) {
+			return err
+		}
+		if err := e.readText(); err != nil {
+			return err
+		}
+		if p.parents != nil && !p.parents.own(e) || p.after != nil && in.compare(e, p.after) <= 0 {
+			return nil
+		}
+		e.changedAt = changedAt
+		total++
+		if all = append(all, e); needed > 0 && int64(len(all)) >= 2*needed {
+			slices.SortFunc(all, in.compare)
+			all = all[:needed]
+		}
+		return nil
+	})
+	return all, total, err
+}
+
+// listPast lists what there was at a revision.
+func (t *transaction) listPast(ctx context.Context, b *search, page *Page, found func(Found) error) error {
+	if err := t.begin(ctx, b); err != nil {
+		return err
+	}
+	needed := int64(0)
+	if b.q.Limit > 0 {
+		needed = b.q.Offset + b.q.Limit + 1
+	}
+	all, err := t.unchanged(ctx, b, needed)
+	if err != nil {
+		return err
+	}
+	var upTo *entry
+	if needed > 0 && int64(len(all)) == needed && !b.counts() {
+		upTo = all[needed-1]
+	}
+	ended, total, err := t.ended(ctx, b, needed, upTo)
+	if err != nil {
+		return err
+	}
+	all = append(all, ended...)
+	slices.SortFunc(all, b.order().compare)
+	all = all[min(b.q.Offset, int64(len(all))):]
+	if page.More = b.q.Limit > 0 && int64(len(all)) > b.q.Limit; page.More {
+		all = all[:b.q.Limit]
+	}
+	for _, e := range all {
+		if e.changedAt != 0 {
+			e.JSON = withChangedAt(e.JSON, asTime(e.changedAt))
+		}
+		if err := found(e.Found); err != nil {
+			return err
+		}
+	}
+	if page.More && b.counts() {
+		unchanged, err := t.countUnchanged(ctx, b)
+		if err != nil {
+			return err
+		}
+		page.Remaining = max(unchanged+total-b.q.Offset-int64(len(all)), 0)
+	}
+	b.finish(page, all)
+	return nil
+}
+
+// begin finds out where a page begins, and who owns what a query asks for.
+func (t *transaction) begin(ctx context.Context, b *search) (err error) {
+	if b.q.After != nil {
+		if b.past.after, err = t.entryAt(ctx, b, b.q.After.After); err != nil {
+			return err
+		}
+	}
+	b.past.parents, err = t.parentsOf(ctx, b)
+	return err
+}
+
+// counts reports whether the objects that follow have to be counted.
+func (b *search) counts() bool {
+	return b.q.WithRemaining && (b.q.After == nil || b.q.After.Remaining == nil)
+}
+
+// finish tells what follows a page.
+func (b *search) finish(page *Page, all []*entry) {
+	if after := b.q.After; after != nil && after.Remaining != nil {
+		page.Remaining = max(*after.Remaining-int64(len(all)), 0)
+	} else if b.q.WithRemaining && !page.More {
+		page.Remaining = 0
+	}
+	if page.More {
+		page.Next = b.next(page, all[len(all)-1].ID)
+	}
+	if !b.q.WithRemaining {
+		page.Remaining = -1
+	}
+}
+
+// entryAt returns an object by its ID, as it was. It returns ErrPosition if the reader does not see it, or if it was not there.
+func (t *transaction) entryAt(ctx context.Context, b *search, id int64) (*entry, error) {
+	find := t.sql("SELECT "+entryColumns+" FROM objects o JOIN clusters c ON c.id = o.cluster_id JOIN kinds k ON k.id = o.kind_id WHERE o.id = ? AND o.revision <= ?", id, b.past.revision)
+	e, err := scanEntry(t.tx.QueryRowContext(ctx, find.text.String(), find.args...).Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		var changedAt int64
+		find := b.past.endedStates(t.statement()).add(" AND c.object_id = ?", id)
+		if e, err = scanEnded(t.tx.QueryRowContext(ctx, find.text.String(), find.args...).Scan, &changedAt); err == nil {
+			err = e.readText()
+		}
+	}
+	if errors.Is(err, sql.ErrNoRows) || err == nil && (!b.allows(e) || !slices.Contains(b.kinds, e.kindID)) {
+		return nil, ErrPosition
+	}
+	return e, err
+}
+
+// GetAt returns an object of a cluster as it was at a moment. One outside of the scope did not exist.
+func (s *Store) GetAt(ctx context.Context, m *query.Moment, cluster string, resource schema.GroupVersionResource, namespace, name string) (f Found, err error) {
+	err = s.reading(ctx, func(t *transaction) error {
+		if err := t.isCurrent(ctx, s.scope); err != nil {
+			return err
+		}
+		if s.scope != nil && !s.scope.Part(cluster, resource.GroupResource()).Allows(namespace, name) {
+			return ErrNotFound
+		}
+		p := &past{from: -1}
+		if p.revision, err = t.revisionAt(ctx, m); err != nil {
+			return err
+		}
+		find := p.endedStates(t.statement()).add(" AND c.cluster = ? AND c.namespace = ? AND c.name = ? AND k.api_group = ? AND k.version = ? AND k.resource = ?",
+			cluster, namespace, name, resource.Group, resource.Version, resource.Resource)
+		var changedAt int64
+		e, err := scanEnded(t.tx.QueryRowContext(ctx, find.text.String(), find.args...).Scan, &changedAt)
+		if errors.Is(err, sql.ErrNoRows) { // it has not changed since
+			find := t.sql("SELECT "+entryColumns+` FROM objects o JOIN clusters c ON c.id = o.cluster_id JOIN kinds k ON k.id = o.kind_id
+WHERE c.name = ? AND o.namespace = ? AND o.name = ? AND k.api_group = ? AND k.version = ? AND k.resource = ? AND o.revision <= ?`,
+				cluster, namespace, name, resource.Group, resource.Version, resource.Resource, p.revision)
+			e, err = scanEntry(t.tx.QueryRowContext(ctx, find.text.String(), find.args...).Scan)
+		}
+		if errors.Is(err, sql.ErrNoRows) {
+			return ErrNotFound
+		}
+		f = e.Found
+		return err
+	})
+	return f, err
+}

@@ -1,0 +1,2 @@
+ALTER TABLE changes ADD COLUMN cluster_id BIGINT NOT NULL DEFAULT 0;
+UPDATE changes SET cluster_id = COALESCE((SELECT id FROM clusters WHERE name = changes.cluster), 0);
