@@ -230,7 +230,7 @@ func StartMariaDB(flags ...string) (*Server, error) {
 		return nil, err
 	}
 	data, socket := filepath.Join(dir, "data"), filepath.Join(dir, "socket")
-	if err := prepare(dir, as, install, "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db"); err != nil {
+	if err := prepare(dir, as, install, "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db", "--tmpdir="+dir); err != nil {
 		return nil, err
 	}
 	open := func(database string) (*sql.DB, error) {
@@ -251,6 +251,7 @@ func StartMariaDB(flags ...string) (*Server, error) {
 	}
 	args := append([]string{
 		"--no-defaults", "--datadir=" + data, "--socket=" + socket, "--skip-networking", "--innodb-flush-log-at-trx-commit=0", "--pid-file=" + filepath.Join(dir, "pid"),
+		"--tmpdir=" + dir, // a server that starts empties this folder
 	}, flags...)
 	return start(&Server{Admin: admin, URL: location, Open: open, program: program{dir, as, mariadbd, args, syscall.SIGKILL}})
 }
