@@ -32,7 +32,7 @@ func newSearchCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newSearchKubeconfigCommand(), newSearchClustersCommand(), newSearchGetCommand())
+	cmd.AddCommand(newSearchKubeconfigCommand(), newSearchClustersCommand(), newSearchGetCommand(), newSearchDiffCommand())
 	return cmd
 }
 

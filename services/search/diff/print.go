@@ -1,0 +1,99 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package diff
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/pmezard/go-difflib/difflib"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/yaml"
+)
+
+// shownFields is how many fields of a change the summary names.
+const shownFields = 3
+
+// object returns the name of the object as kubectl writes it, such as deployment.apps/web.
+func (k key) object() string {
+	kind := strings.ToLower(k.Kind)
+	if group := schema.FromAPIVersionAndKind(k.APIVersion, k.Kind).Group; group != "" {
+		kind += "." + group
+	}
+	return kind + "/" + k.Name
+}
+
+// Summary writes a line for each change.
+func (a *Answer) Summary(out io.Writer, now time.Time) error {
+	if len(a.Changes) == 0 {
+		_, err := fmt.Fprintln(out, "Nothing has changed.")
+		return err
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "LAST CHANGE\tCLUSTER\tNAMESPACE\tOBJECT\tCHANGE") //nolint:errcheck // Flush has it
+	for i := range a.Changes {
+		c := &a.Changes[i]
+		ago := "<unknown>"
+		if !c.Time.IsZero() {
+			ago = duration.HumanDuration(max(now.Sub(c.Time), 0))
+		}
+		what := string(c.Change)
+		if len(c.Fields) > 0 {
+			what += ": " + strings.Join(c.Fields[:min(len(c.Fields), shownFields)], ", ")
+		}
+		if more := len(c.Fields) - shownFields; more > 0 {
+			what += fmt.Sprintf(" and %d more", more)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", ago, c.Cluster, c.Namespace, c.object(), what) //nolint:errcheck // Flush has it
+	}
+	return table.Flush()
+}
+
+// Unified writes the changes of the YAML of each object, as diff -u does.
+func (a *Answer) Unified(out io.Writer) error {
+	for i := range a.Changes {
+		c := &a.Changes[i]
+		name := strings.Join([]string{c.Cluster, c.Namespace, c.object()}, "/")
+		d := difflib.UnifiedDiff{FromFile: name, ToFile: name, Context: 3}
+		var err error
+		if d.A, err = lines(c.Before); err != nil {
+			return err
+		}
+		if d.B, err = lines(c.After); err != nil {
+			return err
+		}
+		switch c.Change {
+		case Added:
+			d.FromFile = "/dev/null"
+		case Deleted:
+			d.ToFile = "/dev/null"
+		}
+		if err := difflib.WriteUnifiedDiff(out, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func lines(content map[string]any) ([]string, error) {
+	if content == nil {
+		return nil, nil
+	}
+	text, err := yaml.Marshal(content)
+	return slices.Collect(strings.Lines(string(text))), err
+}
+
+// JSON writes everything.
+func (a *Answer) JSON(out io.Writer) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(a)
+}
