@@ -75,7 +75,7 @@ func (r *Reader) change(block Block) {
 }
 
 // reading are the commands that change nothing.
-var reading = regexp.MustCompile(`^(tripod (status|search get)\b.*|(tripod )?kubectl .*\b(get|explain|auth can-i)\b.*)\n$`)
+var reading = regexp.MustCompile(`^(tripod (status|search (get|diff))\b.*|(tripod )?kubectl .*\b(get|explain|auth can-i)\b.*)\n$`)
 
 // reads reports whether a script can be run again, because it is one command that changes nothing.
 func reads(script string) bool {
