@@ -125,7 +125,18 @@ func (m *member) kill(ctx context.Context, random *rand.Rand) error {
 			return err
 		}
 	}
-	return m.server.Restart(ctx, m.flags...)
+	return m.restart(ctx)
+}
+
+// restart starts the API server again, as a kubelet does: also if it gives up because its etcd is slow on a busy machine.
+func (m *member) restart(ctx context.Context) (err error) {
+	const attempts = 3
+	for range attempts {
+		if err = m.server.Restart(ctx, m.flags...); err == nil {
+			break
+		}
+	}
+	return err
 }
 
 // shortRounds are the first rounds, which the short form of the test has. The replica that is paused wakes up when the other one has its streams.
