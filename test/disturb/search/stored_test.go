@@ -192,7 +192,9 @@ func storedRest(ctx context.Context, tx *sql.Tx) error {
 		"policies of clusters that are unknown": "SELECT COUNT(*) FROM cluster_rights WHERE cluster_id NOT IN (SELECT id FROM clusters)",
 		"OpenAPI paths without a document":      "SELECT COUNT(*) FROM openapi WHERE digest NOT IN (SELECT digest FROM documents)",
 		"OpenAPI documents without a path":      "SELECT COUNT(*) FROM documents WHERE digest NOT IN (SELECT digest FROM openapi)",
-		"OpenAPI paths of unknown clusters":     "SELECT COUNT(*) FROM openapi WHERE cluster_id NOT IN (SELECT id FROM clusters)",
+		"streams whose number of objects is wrong": `SELECT COUNT(*) FROM streams s WHERE s.counted = s.epoch
+AND s.objects <> (SELECT COUNT(*) FROM objects o WHERE o.kind_id = s.kind_id AND o.cluster_id = s.cluster_id)`,
+		"OpenAPI paths of unknown clusters": "SELECT COUNT(*) FROM openapi WHERE cluster_id NOT IN (SELECT id FROM clusters)",
 	} {
 		n, err := value[int](ctx, tx, find)
 		if err == nil && n > 0 {
