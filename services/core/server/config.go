@@ -81,6 +81,7 @@ func (c *Config) buildKube(ctx context.Context) error {
 	if err := applyTripod(o, generic); err != nil {
 		return err
 	}
+	applyGate(generic, factory, o.Access.Modes)
 	// This authorizer comes last, because it waits a moment for new policies before it refuses a request.
 	generic.Authorization.Authorizer = authorizerunion.New(
 		generic.Authorization.Authorizer, paramkinds.New(c.informers, utilfeature.DefaultFeatureGate))

@@ -19,12 +19,17 @@ import (
 
 const retryAfterSeconds = 1
 
-// Gate goes around the handler chain built from config. Until the policy is synced it answers 503 with a Retry-After,
+// Gate returns the gate before a chain that this policy authorizes.
+func (p *Policy) Gate(chain http.Handler, config *server.Config) http.Handler {
+	return Gate(chain, config, p.Synced)
+}
+
+// Gate goes around the handler chain built from config. Until the objects that authorization needs are synced, it answers 503 with a Retry-After,
 // except to requests whose senders are not known, to which the chain says so, and to those that config's authorizer allows
 // already: those of system:masters and of services, and probes.
-func (p *Policy) Gate(chain http.Handler, config *server.Config) http.Handler {
+func Gate(chain http.Handler, config *server.Config, synced func() bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if p.Synced() || passes(req, config) {
+		if synced() || passes(req, config) {
 			chain.ServeHTTP(w, req)
 			return
 		}

@@ -18,7 +18,7 @@ import (
 )
 
 // errNotSynced is why a request can be neither allowed nor denied.
-var errNotSynced = errors.New("the RBAC objects of core were not all received yet")
+var errNotSynced = errors.New("the objects that decide about them were not all received yet")
 
 // Policy decides what users may do. It is an authorizer, a rule resolver and a health check of readiness.
 type Policy struct {
