@@ -6,7 +6,6 @@ package server
 import (
 	"net/http"
 	"slices"
-	"sync/atomic"
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/informers"
@@ -19,7 +18,8 @@ import (
 // applyGate has core answer 503 while its authorizers do not know all objects yet. kube-apiserver answers 403 meanwhile, but balancers send it no
 // requests before it is ready. An aggregator does if no replica is ready, as when etcd was away.
 func applyGate(config *genericapiserver.Config, factory informers.SharedInformerFactory, authorization []string) {
-	build, synced := config.BuildHandlerChainFunc, once(deciding(factory, authorization))
+	build, all := config.BuildHandlerChainFunc, deciding(factory, authorization)
+	synced := policy.Once(func() bool { return !slices.ContainsFunc(all, func(is cache.InformerSynced) bool { return !is() }) })
 	config.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
 		return policy.Gate(build(handler, c), c, synced)
 	}
@@ -39,21 +39,4 @@ func deciding(factory informers.SharedInformerFactory, authorization []string) [
 			core.PersistentVolumes().Informer().HasSynced, factory.Storage().V1().VolumeAttachments().Informer().HasSynced)
 	}
 	return all
-}
-
-// once returns a function that asks until all are synced, and never again.
-func once(all []cache.InformerSynced) func() bool {
-	var synced atomic.Bool
-	return func() bool {
-		if synced.Load() {
-			return true
-		}
-		for _, is := range all {
-			if !is() {
-				return false
-			}
-		}
-		synced.Store(true)
-		return true
-	}
 }

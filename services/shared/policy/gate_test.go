@@ -37,7 +37,7 @@ func newGated(t *testing.T) *gated {
 	g := &gated{}
 	p := &Policy{
 		authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup),
-		received:   g.synced.Load,
+		synced:     g.synced.Load,
 	}
 	probes, err := path.NewAuthorizer([]string{"/readyz"})
 	require.NoError(t, err)

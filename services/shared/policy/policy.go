@@ -24,10 +24,9 @@ var errNotSynced = errors.New("the objects that decide about them were not all r
 type Policy struct {
 	authorizer authorizer.Authorizer
 	rules      authorizer.RuleResolver
-	// follow runs what the decisions depend on until the context ends, and received says whether all of it was received.
-	follow   func(context.Context)
-	received func() bool
-	synced   atomic.Bool
+	// follow runs what the decisions depend on until the context ends, and synced says whether all of it was received once.
+	follow func(context.Context)
+	synced func() bool
 }
 
 var (
@@ -61,7 +60,7 @@ func New(
 	}
 	// Informers are asked for here, and never when the file changes: one cannot add RBAC.
 	config.VersionedInformerFactory = informers
-	p := &Policy{follow: informers.run, received: informers.synced}
+	p := &Policy{follow: informers.run, synced: Once(informers.synced)}
 	if p.authorizer, p.rules, err = config.New(ctx, serverID); err != nil {
 		return nil, fmt.Errorf("invalid authorization config: %w", err)
 	}
@@ -93,14 +92,22 @@ func (p *Policy) Run(ctx context.Context) {
 // Synced reports whether everything that decisions depend on was received once. It stays so while core is away: what is
 // known then stays in force.
 func (p *Policy) Synced() bool {
-	if p.synced.Load() {
-		return true
+	return p.synced()
+}
+
+// Once returns a function that asks another one until its answer is yes, and never again.
+func Once(synced func() bool) func() bool {
+	var before atomic.Bool
+	return func() bool {
+		if before.Load() {
+			return true
+		}
+		is := synced()
+		if is {
+			before.Store(true)
+		}
+		return is
 	}
-	synced := p.received()
-	if synced {
-		p.synced.Store(true)
-	}
-	return synced
 }
 
 // Authorize implements authorizer.Authorizer. Before the policy is synced it fails, unless the request is allowed already:
