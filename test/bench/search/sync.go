@@ -10,10 +10,6 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
@@ -53,20 +49,6 @@ func (b *benchmark) startMembers(ctx context.Context) (all []*member, err error)
 	return all, nil
 }
 
-// kubeconfig returns a kubeconfig that needs no other file.
-func (m *member) kubeconfig() ([]byte, error) {
-	config := m.Admin()
-	if err := rest.LoadTLSFiles(config); err != nil {
-		return nil, err
-	}
-	whole := clientcmdapi.NewConfig()
-	whole.Clusters["c"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
-	whole.AuthInfos["u"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
-	whole.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
-	whole.CurrentContext = "x"
-	return clientcmd.Write(*whole)
-}
-
 // firstSync is what the first copy of the members has cost.
 type firstSync struct {
 	Seconds float64
@@ -93,7 +75,7 @@ func (b *benchmark) firstSync(ctx context.Context, s *side, all []*member, want 
 		return f, err
 	}
 	for _, m := range all {
-		kubeconfig, err := m.kubeconfig()
+		kubeconfig, err := framework.PortableKubeconfig(m.Admin())
 		if err != nil {
 			return f, err
 		}
