@@ -122,6 +122,23 @@ func searchedClusters(ctx context.Context, config *clientcmdapi.Config) ([]strin
 	return names, nil
 }
 
+// startingConfig returns the kubeconfig that the commands go by, as kubectl would.
+func startingConfig() (*clientcmdapi.Config, error) {
+	if err := preferInstance(nil); err != nil {
+		return nil, err
+	}
+	return clientcmd.NewDefaultPathOptions().GetStartingConfig()
+}
+
+// toHub returns how to reach the cluster that search is part of.
+func toHub() (*rest.Config, error) {
+	config, err := startingConfig()
+	if err != nil {
+		return nil, err
+	}
+	return hubConfig(config)
+}
+
 // hubConfig returns how to reach the cluster that search is part of. The current context of a kubeconfig may be one of search.
 func hubConfig(config *clientcmdapi.Config) (*rest.Config, error) {
 	to, err := clientcmd.NewDefaultClientConfig(*config, &clientcmd.ConfigOverrides{}).ClientConfig()

@@ -334,14 +334,7 @@ func removeClusters(ctx context.Context, clusters dynamic.ResourceInterface, nam
 
 // pediaClusters returns the PediaClusters of the cluster that search is part of.
 func pediaClusters() (dynamic.ResourceInterface, error) {
-	if err := preferInstance(nil); err != nil {
-		return nil, err
-	}
-	config, err := clientcmd.NewDefaultPathOptions().GetStartingConfig()
-	if err != nil {
-		return nil, err
-	}
-	to, err := hubConfig(config)
+	to, err := toHub()
 	if err != nil {
 		return nil, err
 	}

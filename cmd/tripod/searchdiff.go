@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tripod-k8s/tripod/services/search/diff"
 )
@@ -47,14 +46,7 @@ are not shown. A reader sees the changes of objects that he may see now.`,
 			if err != nil {
 				return err
 			}
-			if err := preferInstance(nil); err != nil {
-				return err
-			}
-			config, err := clientcmd.NewDefaultPathOptions().GetStartingConfig()
-			if err != nil {
-				return err
-			}
-			to, err := hubConfig(config)
+			to, err := toHub()
 			if err != nil {
 				return err
 			}

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
@@ -44,10 +43,7 @@ Run tripod search kubeconfig once before.`,
 			if err != nil {
 				return err
 			}
-			if err := preferInstance(nil); err != nil {
-				return err
-			}
-			config, err := clientcmd.NewDefaultPathOptions().GetStartingConfig()
+			config, err := startingConfig()
 			if err != nil {
 				return err
 			}
