@@ -115,8 +115,11 @@ func (p *past) changedAt() string {
 	if p.from >= 0 {
 		return ", d.changed_at"
 	}
-	return ", 0"
+	return unknownChange
 }
+
+// unknownChange stands for changedAt where two moments do not count.
+const unknownChange = ", 0"
 
 // hasUnchanged reports whether objects that have not changed since can be among what a query asks for.
 func (p *past) hasUnchanged() bool { return p.from < p.revision }
@@ -126,7 +129,7 @@ func (b *search) unchangedObjects(needed int64) *statement {
 	if needed == 0 {
 		needed = math.MaxInt64
 	}
-	s := b.sql("SELECT " + entryColumns + b.past.changedAt() + " FROM objects o JOIN clusters c ON c.id = o.cluster_id JOIN kinds k ON k.id = o.kind_id")
+	s := b.sql("SELECT " + entryColumns + b.past.changedAt() + fromObjects)
 	b.past.differing(s, "o.id")
 	b.where(s)
 	return s.orderBy(b.order()).add(" LIMIT ?", needed)
@@ -141,9 +144,7 @@ func (t *transaction) unchanged(ctx context.Context, b *search, needed int64) (a
 		return nil, ErrScopeTooLarge
 	}
 	err = t.each(ctx, find, func(scan func(...any) error) error {
-		var changedAt int64
-		e, err := scanEntry(scan, &changedAt)
-		e.changedAt = changedAt
+		e, err := scanEntry(scan)
 		all = append(all, e)
 		return err
 	})
@@ -154,7 +155,7 @@ func (t *transaction) countUnchanged(ctx context.Context, b *search) (int64, err
 	if !b.past.hasUnchanged() {
 		return 0, nil
 	}
-	count := b.sql("SELECT COUNT(*) FROM objects o JOIN clusters c ON c.id = o.cluster_id JOIN kinds k ON k.id = o.kind_id")
+	count := b.sql("SELECT COUNT(*)" + fromObjects)
 	b.past.differing(count, "o.id")
 	b.where(count)
 	return value[int64](ctx, t, count)
@@ -193,8 +194,7 @@ func (t *transaction) ended(ctx context.Context, b *search, needed int64, upTo *
 		find.add(" AND (c.kind_id, c.namespace, c.name) <= (?, ?, ?)", upTo.kindID, upTo.namespace, upTo.name)
 	}
 	err = t.each(ctx, find, func(scan func(...any) error) error {
-		var changedAt int64
-		e, err := scanEnded(scan, &changedAt)
+		e, err := scanEnded(scan)
 		if err != nil || !b.allows(e) || !b.q.Matches(e.subject()) {
 			return err
 		}
@@ -204,7 +204,6 @@ func (t *transaction) ended(ctx context.Context, b *search, needed int64, upTo *
 		if p.parents != nil && !p.parents.own(e) || p.after != nil && in.compare(e, p.after) <= 0 {
 			return nil
 		}
-		e.changedAt = changedAt
 		total++
 		if all = append(all, e); needed > 0 && int64(len(all)) >= 2*needed {
 			slices.SortFunc(all, in.compare)
@@ -294,12 +293,11 @@ func (b *search) finish(page *Page, all []*entry) {
 
 // entryAt returns an object by its ID, as it was. It returns ErrPosition if the reader does not see it, or if it was not there.
 func (t *transaction) entryAt(ctx context.Context, b *search, id int64) (*entry, error) {
-	find := t.sql("SELECT "+entryColumns+" FROM objects o JOIN clusters c ON c.id = o.cluster_id JOIN kinds k ON k.id = o.kind_id WHERE o.id = ? AND o.revision <= ?", id, b.past.revision)
+	find := t.sql("SELECT "+entryColumns+unknownChange+fromObjects+" WHERE o.id = ? AND o.revision <= ?", id, b.past.revision)
 	e, err := scanEntry(t.tx.QueryRowContext(ctx, find.text.String(), find.args...).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
-		var changedAt int64
 		find := b.past.endedStates(t.statement()).add(" AND c.object_id = ?", id)
-		if e, err = scanEnded(t.tx.QueryRowContext(ctx, find.text.String(), find.args...).Scan, &changedAt); err == nil {
+		if e, err = scanEnded(t.tx.QueryRowContext(ctx, find.text.String(), find.args...).Scan); err == nil {
 			err = e.readText()
 		}
 	}
@@ -324,10 +322,9 @@ func (s *Store) GetAt(ctx context.Context, m *query.Moment, cluster string, reso
 		}
 		find := p.endedStates(t.statement()).add(" AND c.cluster = ? AND c.namespace = ? AND c.name = ? AND k.api_group = ? AND k.version = ? AND k.resource = ?",
 			cluster, namespace, name, resource.Group, resource.Version, resource.Resource)
-		var changedAt int64
-		e, err := scanEnded(t.tx.QueryRowContext(ctx, find.text.String(), find.args...).Scan, &changedAt)
+		e, err := scanEnded(t.tx.QueryRowContext(ctx, find.text.String(), find.args...).Scan)
 		if errors.Is(err, sql.ErrNoRows) { // it has not changed since
-			find := t.sql("SELECT "+entryColumns+` FROM objects o JOIN clusters c ON c.id = o.cluster_id JOIN kinds k ON k.id = o.kind_id
+			find := t.sql("SELECT "+entryColumns+unknownChange+fromObjects+`
 WHERE c.name = ? AND o.namespace = ? AND o.name = ? AND k.api_group = ? AND k.version = ? AND k.resource = ? AND o.revision <= ?`,
 				cluster, namespace, name, resource.Group, resource.Version, resource.Resource, p.revision)
 			e, err = scanEntry(t.tx.QueryRowContext(ctx, find.text.String(), find.args...).Scan)

@@ -119,8 +119,7 @@ func (t *transaction) generation(ctx context.Context, b *search, unchanged, ende
 	find = (&past{revision: b.past.revision, from: -1}).endedStates(t.statement())
 	ended(find)
 	err = t.each(ctx, find, func(scan func(...any) error) error {
-		var changedAt int64
-		e, err := scanEnded(scan, &changedAt)
+		e, err := scanEnded(scan)
 		if err == nil {
 			err = e.readText()
 		}

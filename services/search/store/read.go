@@ -82,7 +82,7 @@ func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource
 		if b.past != nil {
 			page.Revision = b.past.revision
 		}
-		if b.scope != nil && len(b.clusters) == 0 { // the reader sees nothing of what there is
+		if b.seesNothing() {
 			if b.clusters = []int64{math.MinInt64}; b.past == nil {
 				if q.WithRemaining {
 					page.Remaining = 0
@@ -131,6 +131,9 @@ func (t *transaction) newSearch(ctx context.Context, scope Scope, patterns []sch
 	}
 	return b, nil
 }
+
+// seesNothing reports whether the reader sees nothing of what there is.
+func (b *search) seesNothing() bool { return b.scope != nil && len(b.clusters) == 0 }
 
 // listLatest lists what there is.
 func (t *transaction) listLatest(ctx context.Context, b *search, page *Page, found func(Found) error) error {

@@ -31,14 +31,16 @@ type search struct {
 	past *past
 }
 
+// fromObjects are objects with their clusters and kinds.
+const fromObjects = " FROM objects o JOIN clusters c ON c.id = o.cluster_id JOIN kinds k ON k.id = o.kind_id"
+
 // objects selects a page. The last column is how many objects all pages have, if the database knows that by the way, or -1.
 func (b *search) objects() *statement {
 	all := "-1"
 	if b.countsByTheWay() {
 		all = "COUNT(*) OVER ()"
 	}
-	s := b.sql("SELECT o.id, c.name, k.api_group, k.version, k.kind, k.resource, o.object, " + all + " FROM objects o" +
-		" JOIN clusters c ON c.id = o.cluster_id JOIN kinds k ON k.id = o.kind_id")
+	s := b.sql("SELECT o.id, c.name, k.api_group, k.version, k.kind, k.resource, o.object, " + all + fromObjects)
 	b.where(s)
 	s.orderBy(b.order())
 	limit := int64(math.MaxInt64) // an offset needs a limit in MySQL

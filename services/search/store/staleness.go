@@ -5,6 +5,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -47,25 +48,12 @@ func asTime(milliseconds int64) time.Time {
 // counts. It returns a *StaleError if a cluster is older than the query accepts. Clusters in which a scope shows nothing of the resources do not count.
 func (s *Store) Ages(ctx context.Context, patterns []schema.GroupVersionResource, q *query.Query) (heard map[string]time.Time, err error) {
 	err = s.reading(ctx, func(t *transaction) error {
-		b := &search{dialect: t.dialect, q: q}
-		err := t.isCurrent(ctx, s.scope)
-		if err != nil {
+		b, err := t.newSearch(ctx, s.scope, patterns, q)
+		switch {
+		case errors.Is(err, ErrUnknownKind), err == nil && b.seesNothing():
+			return nil
+		case err != nil:
 			return err
-		}
-		if b.kinds, err = t.kindIDs(ctx, patterns); err != nil || len(b.kinds) == 0 {
-			return err
-		}
-		if b.clusters, err = t.clusterIDs(ctx, q.Clusters); err != nil {
-			return err
-		}
-		if s.scope != nil {
-			all, err := t.visibleTo(ctx, s.scope, b)
-			if err != nil {
-				return err
-			}
-			if b.clusters = clustersIn(all, b.kinds); len(b.clusters) == 0 {
-				return nil
-			}
 		}
 		heard, err = t.ages(ctx, b)
 		return err
