@@ -26,7 +26,7 @@ func (s *Stock) Exchange(ctx context.Context, dropIn bool, args ...string) error
 		return err
 	}
 	s.program(dropIn)
-	s.command.Name += "-again"
+	s.command.Name = nextStart(s.command.Name)
 	return s.start(ctx, args)
 }
 

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"k8s.io/client-go/rest"
 
@@ -95,15 +96,22 @@ func (s *Stock) Restart(ctx context.Context, args ...string) error {
 	if err := s.Process.Stop(); err != nil {
 		return err
 	}
-	s.command.Name += "-again"
+	s.command.Name = nextStart(s.command.Name)
 	return s.start(ctx, args)
 }
 
 // StartEtcd starts the etcd, at first or after its end. It returns when etcd is healthy.
 func (s *Stock) StartEtcd(ctx context.Context) (err error) {
 	s.Etcd, err = s.environment.startEtcd(ctx, s.EtcdURL, s.etcdCommand)
-	s.etcdCommand.Name += "-again" // each start has a log of its own
+	s.etcdCommand.Name = nextStart(s.etcdCommand.Name)
 	return err
+}
+
+// nextStart returns the name of a process when it is started again, because each start has a log of its own: etcd, etcd.2, etcd.3.
+func nextStart(name string) string {
+	first, number, _ := strings.Cut(name, ".")
+	n, _ := strconv.Atoi(number) // the first has none
+	return first + "." + strconv.Itoa(max(n, 1)+1)
 }
 
 func (s *Stock) start(ctx context.Context, args []string) (err error) {
