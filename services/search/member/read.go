@@ -5,7 +5,6 @@ package member
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +12,9 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,7 +41,7 @@ type source struct {
 // event is an event of a watch.
 type event struct {
 	Type   watch.EventType `json:"type"`
-	Object json.RawMessage `json:"object"`
+	Object jsontext.Value  `json:"object"`
 }
 
 // initial reports whether the event ends the initial events of a streaming list.
@@ -88,7 +90,7 @@ func (c *closing) Close() error {
 }
 
 // page reads a page of a list, and calls item for each of its objects.
-func (s source) page(ctx context.Context, token string, item func(json.RawMessage) error) (next, resourceVersion string, err error) {
+func (s source) page(ctx context.Context, token string, item func(jsontext.Value) error) (next, resourceVersion string, err error) {
 	query := map[string]string{"limit": strconv.Itoa(pageSize)}
 	if token != "" {
 		query["continue"] = token
@@ -99,10 +101,10 @@ func (s source) page(ctx context.Context, token string, item func(json.RawMessag
 	}
 	defer body.Close() //nolint:errcheck // it was read
 	var list struct {
-		Metadata metav1.ListMeta   `json:"metadata"`
-		Items    []json.RawMessage `json:"items"`
+		Metadata metav1.ListMeta  `json:"metadata"`
+		Items    []jsontext.Value `json:"items"`
 	}
-	if err := json.NewDecoder(body).Decode(&list); err != nil {
+	if err := json.UnmarshalRead(body, &list, asSent); err != nil {
 		return "", "", fmt.Errorf("the member answers a list with something else: %w", err)
 	}
 	for _, object := range list.Items {
@@ -130,9 +132,9 @@ func (s source) watch(ctx context.Context, resourceVersion string, initial bool,
 	}
 	defer body.Close() //nolint:errcheck // it ends here
 	opened()
-	for events := json.NewDecoder(body); ; {
+	for events := jsontext.NewDecoder(body, asSent); ; {
 		var e event
-		switch err := events.Decode(&e); {
+		switch err := json.UnmarshalDecode(events, &e); {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 			return nil
 		case err != nil:

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/klog/v2"
@@ -234,7 +236,7 @@ func (s *stream) listed(ctx context.Context, listing int64, resourceVersion stri
 func (s *stream) pages(ctx context.Context, listing int64) (resourceVersion string, err error) {
 	for token := ""; ; {
 		var changes []store.Change
-		token, resourceVersion, err = s.page(ctx, token, func(object json.RawMessage) error {
+		token, resourceVersion, err = s.page(ctx, token, func(object jsontext.Value) error {
 			change, _, err := s.change(object, false)
 			if change != nil {
 				changes = append(changes, *change)
