@@ -93,11 +93,12 @@ func (s *stream) Status() Status {
 func (s *stream) set(change func(*Status)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.status.Phase
+	before := s.status
 	change(&s.status)
-	if s.status.Phase != before {
+	if s.status.Phase != before.Phase {
 		s.status.Since = time.Now()
 	}
+	countLists(before.Listing, s.status.Listing)
 }
 
 func (s *stream) syncing(listing bool) {
@@ -122,6 +123,7 @@ func (s *stream) tell(ctx context.Context) {
 
 // run copies until the context ends, or until another replica copies this resource.
 func (s *stream) run(ctx context.Context) {
+	defer s.set(func(status *Status) { status.Listing = false })
 	pauses := retries()
 	for ctx.Err() == nil {
 		began := time.Now()

@@ -10,6 +10,9 @@ import "context"
 
 // total returns how many objects a search has.
 func (t *transaction) total(ctx context.Context, b *search) (int64, error) {
+	if b.known != nil {
+		return *b.known, nil
+	}
 	if b.isWhole() {
 		var objects, unknown int64
 		sum := b.sum()
@@ -27,14 +30,16 @@ func (b *search) countsByTheWay() bool {
 }
 
 // isWhole reports whether a search is for all objects of its kinds and clusters.
-func (b *search) isWhole() bool {
+func (b *search) isWhole() bool { return len(b.q.Labels) == 0 && b.isWholeButForLabels() }
+
+func (b *search) isWholeButForLabels() bool {
 	for _, v := range b.visible {
 		if !v.all {
 			return false
 		}
 	}
 	q := b.q
-	return q.Namespaces.Empty() && q.Names.Empty() && len(q.Fuzzy)+len(q.Labels)+len(q.Fields) == 0 && q.Since.IsZero() && q.Before.IsZero() && q.Owner == nil
+	return q.Namespaces.Empty() && q.Names.Empty() && len(q.Fuzzy)+len(q.Fields) == 0 && q.Since.IsZero() && q.Before.IsZero() && q.Owner == nil
 }
 
 // sum adds up the objects of streams, and counts the streams whose number of objects is not known.

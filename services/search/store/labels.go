@@ -92,6 +92,8 @@ func isPositive(r labels.Requirement) bool {
 	return false
 }
 
+func isNegative(r labels.Requirement) bool { return !isPositive(r) }
+
 // few is how many objects PostgreSQL sorts faster than it goes through all of a kind in their order.
 const few = 20_000
 
@@ -107,8 +109,10 @@ func (t *transaction) chooseIndex(ctx context.Context, b *search) error {
 			b.label(find, r)
 		}
 	}
-	n, err := value[int](ctx, t, find.add(" LIMIT ?) found", few+1))
-	b.byLabels = n <= few
+	n, err := value[int64](ctx, t, find.add(" LIMIT ?) found", few+1))
+	if b.byLabels = n <= few; b.byLabels && b.isWholeButForLabels() && b.clusters == nil && !slices.ContainsFunc(b.q.Labels, isNegative) {
+		b.known = &n
+	}
 	return err
 }
 

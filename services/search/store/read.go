@@ -289,12 +289,20 @@ func (s *Store) reading(ctx context.Context, do func(*transaction) error) error 
 	defer tx.Rollback() //nolint:errcheck // it only reads
 	t := &transaction{s.dialect, tx}
 	if s.dialect == postgres {
-		// A server whose client has gone away would work on.
-		if _, err := t.exec(ctx, t.sql("SELECT set_config('statement_timeout', ?, true), set_config('work_mem', ?, true)", statementTimeout.String(), workMemory)); err != nil {
+		if err := t.bound(ctx); err != nil {
 			return err
 		}
 	}
 	return do(t)
+}
+
+// bound sets what a search may take of PostgreSQL. A server whose client has gone away would work on. One that believes in millions of rows has other
+// processes help, and compiles the statement: that costs more than most searches, which read an index and few rows. Of 1,000,000 objects, it finds 500 of
+// 12,000 with a label in 26 ms rather than 62.
+func (t *transaction) bound(ctx context.Context) error {
+	_, err := t.exec(ctx, t.sql("SELECT set_config('statement_timeout', ?, true), set_config('work_mem', ?, true),"+
+		" set_config('max_parallel_workers_per_gather', '0', true), set_config('jit', 'off', true)", statementTimeout.String(), workMemory))
+	return err
 }
 
 // KindIDs returns the kinds that patterns describe and that a cluster has, for Transitions. An ID never stands for another kind.

@@ -26,13 +26,18 @@ type search struct {
 	visible []visible
 	// byLabels leaves the kinds to the conditions about labels, so that PostgreSQL uses no other index.
 	byLabels bool
-	scope    Scope
+	// known is how many objects all pages have, if the choice of an index has counted them.
+	known *int64
+	scope Scope
 	// past is nil for the first page of the latest state.
 	past *past
 }
 
 // fromObjects are objects with their clusters and kinds.
-const fromObjects = " FROM objects o JOIN clusters c ON c.id = o.cluster_id JOIN kinds k ON k.id = o.kind_id"
+const (
+	fromObjects = " FROM objects o" + theirNames
+	theirNames  = " JOIN clusters c ON c.id = o.cluster_id JOIN kinds k ON k.id = o.kind_id"
+)
 
 // objects selects a page. The last column is how many objects all pages have, if the database knows that by the way, or -1.
 func (b *search) objects() *statement {
@@ -40,7 +45,18 @@ func (b *search) objects() *statement {
 	if b.countsByTheWay() {
 		all = "COUNT(*) OVER ()"
 	}
-	s := b.sql("SELECT o.id, c.name, k.api_group, k.version, k.kind, k.resource, o.object, " + all + fromObjects)
+	s := b.sql("SELECT o.id, c.name, k.api_group, k.version, k.kind, k.resource, o.object, ")
+	if b.byLabels && b.isDefault() {
+		// PostgreSQL sorts all objects with the labels. It looks for the clusters and kinds of the page only, which takes a third of the time off.
+		b.page(s.add("o.total FROM (SELECT o.*, " + all + " AS total FROM objects o"))
+		return s.add(") o" + theirNames).orderBy(b.order())
+	}
+	b.page(s.add(all + fromObjects))
+	return s
+}
+
+// page appends the conditions, and which of the objects that meet them are in the page.
+func (b *search) page(s *statement) {
 	b.where(s)
 	s.orderBy(b.order())
 	limit := int64(math.MaxInt64) // an offset needs a limit in MySQL
@@ -50,7 +66,6 @@ func (b *search) objects() *statement {
 	if b.q.Limit > 0 || b.q.Offset > 0 {
 		s.add(" LIMIT ? OFFSET ?", limit, b.q.Offset)
 	}
-	return s
 }
 
 // allows reports whether the reader sees an object of the past. The rights are those of now.

@@ -1,0 +1,2 @@
+-- Only PostgreSQL has such indexes.
+DO 0;
