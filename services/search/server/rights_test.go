@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -92,6 +93,14 @@ func (c *cluster) Authorize(_ context.Context, a authorizer.Attributes) (authori
 		return authorizer.DecisionAllow, "", nil
 	}
 	return authorizer.DecisionNoOpinion, "", nil
+}
+
+// revision returns the last revision, as a resourceVersion.
+func (c *cluster) revision(t *testing.T) string {
+	t.Helper()
+	revision, err := c.Revision(t.Context())
+	require.NoError(t, err)
+	return strconv.FormatInt(revision, 10)
 }
 
 // as sends a request by a user through authorization and the handler.
@@ -303,7 +312,7 @@ func TestWarningsNameNoClusterThatAReaderDoesNotSee(t *testing.T) {
 	_, warnings = c.as(t, "inside", "resources/api/v1/pods")
 	assert.Empty(t, warnings)
 	for name, want := range map[string]int{"admin": http.StatusServiceUnavailable, "inside": http.StatusOK} {
-		answer, _ := c.as(t, name, "resources/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=6&maxStaleness=1h")
+		answer, _ := c.as(t, name, "resources/api/v1/pods?watch=true&timeoutSeconds=1&maxStaleness=1h&resourceVersion="+c.revision(t))
 		assert.Equal(t, want, answer.Code, "%s: %s", name, answer.Body)
 		assert.Equal(t, want != http.StatusOK, strings.Contains(answer.Body.String(), "north"), name)
 	}
@@ -345,12 +354,12 @@ func TestAWatchShowsWhatTheReaderMaySeeAndEndsWhenThatChanges(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(answer.Body.String(), "ADDED"), answer.Body)
 	assert.Contains(t, answer.Body.String(), `"web-2"`)
 
-	ended := make(chan string)
+	known, ended := c.revision(t), make(chan string)
 	for _, name := range []string{"one", "other"} {
 		begun := make(chan struct{})
 		go func() {
 			answer := opening{httptest.NewRecorder(), sync.OnceFunc(func() { close(begun) })}
-			c.answer(t, name, path+"60&resourceVersion=1", answer)
+			c.answer(t, name, path+"60&resourceVersion="+known, answer)
 			ended <- answer.Body.String()
 		}()
 		<-begun
@@ -359,4 +368,9 @@ func TestAWatchShowsWhatTheReaderMaySeeAndEndsWhenThatChanges(t *testing.T) {
 	assert.Contains(t, <-ended, `"reason":"Expired"`, "the watch of who may see nothing any more")
 	c.allow(t, "other", "", rule("watch", "pods"))
 	assert.Contains(t, <-ended, `"reason":"Expired"`, "the watch of who may see more")
+
+	for from, code := range map[string]int{known: http.StatusGone, c.revision(t): http.StatusOK} {
+		answer, _ := c.as(t, "other", path+"1&resourceVersion="+from)
+		assert.Equal(t, code, answer.Code, "rights have changed since %s: %s", from, answer.Body)
+	}
 }

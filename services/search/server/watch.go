@@ -137,6 +137,8 @@ func (s *watching) serve(ctx context.Context) error {
 			return err
 		}
 		objects, s.at = found, page.Revision
+	} else if err := s.checkRightsSince(ctx); err != nil {
+		return s.asStatus(err)
 	}
 	// What the watch is told from now on follows the list, or the revision that the client has named.
 	changes := s.handler.feed.Subscribe(s.kinds)
@@ -268,6 +270,18 @@ func (s *watching) checkRights(ctx context.Context, generation int64) error {
 		return nil
 	}
 	return s.renewRights(ctx)
+}
+
+// checkRightsSince returns errRights if rights may have changed since the revision that the client knows. What the reader saw at that revision is not known.
+func (s *watching) checkRightsSince(ctx context.Context) error {
+	if s.visible.IsEverything() {
+		return nil
+	}
+	changed, err := s.handler.store.RightsRevision(ctx)
+	if err == nil && changed > s.at {
+		err = errRights
+	}
+	return err
 }
 
 func (s *watching) renewRights(ctx context.Context) error {

@@ -18,6 +18,23 @@ func (t *transaction) rightsGeneration(ctx context.Context) (int64, error) {
 	return value[int64](ctx, t, t.sql("SELECT generation FROM rights WHERE id = 1"))
 }
 
+// A generation may rise although the rights are the same, such as when a replica opens a stream. The revision of the rights is that of the last change which they may
+// have. Watches that were away ask for it.
+
+// dateRights sets the revision of the rights to the last one, which is to be of this transaction.
+func (t *transaction) dateRights(ctx context.Context) error {
+	_, err := t.exec(ctx, t.sql("UPDATE rights SET revision = (SELECT last FROM revisions WHERE id = 1) WHERE id = 1"))
+	return err
+}
+
+// RightsRevision returns the revision since which the rights are what they are.
+func (s *Store) RightsRevision(ctx context.Context) (revision int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
+	err = s.read.QueryRowContext(ctx, "SELECT revision FROM rights WHERE id = 1").Scan(&revision)
+	return revision, err
+}
+
 // changeRights raises the generation. Call it after revisions, so that all writers lock in the same order.
 func (t *transaction) changeRights(ctx context.Context) error {
 	_, err := t.exec(ctx, t.sql("UPDATE rights SET generation = generation + 1 WHERE id = 1"))
@@ -47,10 +64,10 @@ func (t *transaction) changeRightsOf(ctx context.Context, stream *Stream) error 
 // SetRights keeps the policy of rights of a cluster. Without one, the RBAC objects of the cluster decide nothing.
 func (s *Store) SetRights(ctx context.Context, cluster, policy string) error {
 	return s.within(ctx, func(t *transaction) error {
-		if _, err := t.revisions(ctx, 0); err != nil {
+		if _, err := t.revisions(ctx, 1); err != nil {
 			return err
 		}
-		if err := t.changeRights(ctx); err != nil {
+		if err := inTurn(func() error { return t.changeRights(ctx) }, func() error { return t.dateRights(ctx) }); err != nil {
 			return err
 		}
 		if policy == "" {

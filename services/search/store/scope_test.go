@@ -140,13 +140,25 @@ func TestAnOldScopeIsRefused(t *testing.T) {
 			{"a cluster that goes", func() error { return s.RemoveCluster(t.Context(), "east") }, false},
 		} {
 			scope := given{now(), nil}
+			before, err := s.RightsRevision(t.Context())
+			require.NoError(t, err)
 			require.NoError(t, test.change(), test.name)
 			assert.Equal(t, test.same, now() == scope.generation, test.name)
+			dated, err := s.RightsRevision(t.Context())
+			require.NoError(t, err)
+			if test.same {
+				assert.Equal(t, before, dated, test.name)
+			} else {
+				last, err := s.Revision(t.Context())
+				require.NoError(t, err)
+				assert.Greater(t, dated, before, test.name)
+				assert.LessOrEqual(t, dated, last, test.name)
+			}
 			wanted := ErrRightsChanged
 			if test.same {
 				wanted = nil
 			}
-			_, err := s.For(scope).List(t.Context(), nil, &query.Query{}, func(Found) error { return nil })
+			_, err = s.For(scope).List(t.Context(), nil, &query.Query{}, func(Found) error { return nil })
 			assert.ErrorIs(t, err, wanted, test.name)
 			_, err = s.For(scope).Get(t.Context(), "east", pods.GroupVersionResource, "a", "web")
 			assert.Equal(t, test.same, err == ErrNotFound, "%s: %v", test.name, err) //nolint:errorlint // nothing wraps it
@@ -154,6 +166,15 @@ func TestAnOldScopeIsRefused(t *testing.T) {
 		policies, err := s.RightsPolicies(t.Context())
 		require.NoError(t, err)
 		assert.Empty(t, policies)
+
+		stream = openStream(t, s, "east", roles)
+		require.NoError(t, s.Sweep(t.Context(), stream, 1, "7"))
+		before, err := s.RightsRevision(t.Context())
+		require.NoError(t, err)
+		openStream(t, s, "east", roles)
+		dated, err := s.RightsRevision(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, before, dated, "a replica that starts changes no rights")
 	})
 }
 

@@ -132,8 +132,10 @@ func (s *Store) CloseStream(ctx context.Context, stream *Stream) error {
 		if err := t.hold(ctx, stream, time.Time{}); err != nil {
 			return err
 		}
-		if err := t.changeRightsOf(ctx, stream); err != nil {
-			return err
+		if stream.rights {
+			if err := inTurn(func() error { return t.changeRights(ctx) }, func() error { return t.dateRights(ctx) }); err != nil {
+				return err
+			}
 		}
 		return t.removeStream(ctx, stream)
 	})
@@ -157,7 +159,7 @@ func (s *Store) RemoveCluster(ctx context.Context, name string) error {
 		if _, err := t.revisions(ctx, 1); err != nil {
 			return err
 		}
-		if err := t.changeRights(ctx); err != nil {
+		if err := inTurn(func() error { return t.changeRights(ctx) }, func() error { return t.dateRights(ctx) }); err != nil {
 			return err
 		}
 		var streams []*Stream

@@ -96,8 +96,14 @@ func (s *Store) Write(ctx context.Context, stream *Stream, b Batch) error {
 		if err := t.hold(ctx, stream, heard); err != nil {
 			return err
 		}
-		if err := w.write(ctx, changes); err != nil {
+		changed, err := w.write(ctx, changes)
+		if err != nil {
 			return err
+		}
+		if stream.rights && changed > 0 {
+			if err := t.dateRights(ctx); err != nil {
+				return err
+			}
 		}
 		return t.advance(ctx, stream, b.ResourceVersion, w.added)
 	})
@@ -141,6 +147,12 @@ func (s *Store) Sweep(ctx context.Context, stream *Stream, listing int64, resour
 		if err != nil {
 			return err
 		}
+		// The rights of a cluster count from its first list on.
+		if stream.rights && (removed > 0 || !stream.Listed) {
+			if err := t.dateRights(ctx); err != nil {
+				return err
+			}
+		}
 		if _, err := t.exec(ctx, t.sql("UPDATE streams SET listed = ? WHERE id = ?", true, stream.id)); err != nil {
 			return err
 		}
@@ -165,10 +177,11 @@ type stored struct {
 	uid, resourceVersion string
 }
 
-func (w *writer) write(ctx context.Context, changes []Change) error {
+// write returns how many objects it has changed.
+func (w *writer) write(ctx context.Context, changes []Change) (changed int, err error) {
 	known, err := w.known(ctx, changes)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var deleted, same, replaced []int64
 	var rows []row
@@ -197,7 +210,7 @@ func (w *writer) write(ctx context.Context, changes []Change) error {
 		}
 		w.next++
 	}
-	return inTurn(
+	return len(records), inTurn(
 		func() error { return w.keep(ctx, append(replaced, deleted...)) },
 		func() error { return w.deleteObjects(ctx, deleted) },
 		func() error { return w.deleteReferences(ctx, replaced) },

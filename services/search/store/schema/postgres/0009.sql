@@ -3,3 +3,5 @@
 ALTER INDEX objects_fields SET (gin_pending_list_limit = 512);
 ALTER INDEX objects_label_terms SET (gin_pending_list_limit = 512);
 ALTER INDEX IF EXISTS objects_name_part SET (gin_pending_list_limit = 512);
+ALTER TABLE rights ADD COLUMN revision BIGINT NOT NULL DEFAULT 0;
+UPDATE rights SET revision = (SELECT last FROM revisions WHERE id = 1);

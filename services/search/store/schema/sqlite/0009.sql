@@ -1,2 +1,2 @@
--- Only PostgreSQL has such indexes.
-SELECT 1;
+ALTER TABLE rights ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
+UPDATE rights SET revision = (SELECT last FROM revisions WHERE id = 1);
