@@ -11,8 +11,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/apiserver/pkg/server/egressselector"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/klog/v2"
 
@@ -80,9 +83,9 @@ func run(ctx context.Context, known *catalog, s *plan) error {
 }
 
 // checkEtcd fails if etcd does not answer for as long as kube-apiserver tries at its start. Later the services wait for etcd
-// themselves. Behind an egress proxy this process cannot reach etcd, and skips the check.
+// themselves. If etcd is behind an egress proxy, this process cannot reach it, and skips the check.
 func checkEtcd(ctx context.Context, s *plan) error {
-	if slices.ContainsFunc(s.given, func(f flagValue) bool { return f.name == "egress-selector-config-file" }) {
+	if slices.ContainsFunc(s.given, func(f flagValue) bool { return f.name == "egress-selector-config-file" && isEtcdBehind(f.value) }) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
@@ -91,6 +94,14 @@ func checkEtcd(ctx context.Context, s *plan) error {
 		return fmt.Errorf("%w: look at --etcd-servers, --etcd-cafile, --etcd-certfile and --etcd-keyfile", err)
 	}
 	return nil
+}
+
+// isEtcdBehind reports whether an EgressSelectorConfiguration has a proxy for etcd. One that cannot be read is left to the services, which say what is wrong with it.
+func isEtcdBehind(path string) bool {
+	config, err := egressselector.ReadEgressSelectorConfiguration(path)
+	return err != nil || config != nil && slices.ContainsFunc(config.EgressSelections, func(e apiserver.EgressSelection) bool {
+		return strings.EqualFold(e.Name, egressselector.Etcd.String()) && e.Connection.ProxyProtocol != apiserver.ProtocolDirect
+	})
 }
 
 // auditSocket is where the services write the audit log.
