@@ -85,7 +85,7 @@ func run(ctx context.Context, known *catalog, s *plan) error {
 // checkEtcd fails if etcd does not answer for as long as kube-apiserver tries at its start. Later the services wait for etcd
 // themselves. If etcd is behind an egress proxy, this process cannot reach it, and skips the check.
 func checkEtcd(ctx context.Context, s *plan) error {
-	if slices.ContainsFunc(s.given, func(f flagValue) bool { return f.name == "egress-selector-config-file" && isEtcdBehind(f.value) }) {
+	if slices.ContainsFunc(s.given, func(f flagValue) bool { return f.name == "egress-selector-config-file" && hasProxyForEtcd(f.value) }) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
@@ -96,8 +96,8 @@ func checkEtcd(ctx context.Context, s *plan) error {
 	return nil
 }
 
-// isEtcdBehind reports whether an EgressSelectorConfiguration has a proxy for etcd. One that cannot be read is left to the services, which say what is wrong with it.
-func isEtcdBehind(path string) bool {
+// hasProxyForEtcd reports whether an EgressSelectorConfiguration has one. One that cannot be read is left to the services, which say what is wrong with it.
+func hasProxyForEtcd(path string) bool {
 	config, err := egressselector.ReadEgressSelectorConfiguration(path)
 	return err != nil || config != nil && slices.ContainsFunc(config.EgressSelections, func(e apiserver.EgressSelection) bool {
 		return strings.EqualFold(e.Name, egressselector.Etcd.String()) && e.Connection.ProxyProtocol != apiserver.ProtocolDirect

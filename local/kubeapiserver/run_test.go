@@ -23,7 +23,7 @@ func TestAProxyForNodesIsNoneForEtcd(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "egress.yaml")
 		require.NoError(t, os.WriteFile(path, fmt.Appendf(nil, "apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\negressSelections: [%s]\n", selections), 0o600))
-		assert.Equal(t, want, isEtcdBehind(path), selections)
+		assert.Equal(t, want, hasProxyForEtcd(path), selections)
 	}
-	assert.True(t, isEtcdBehind("/does/not/exist"))
+	assert.True(t, hasProxyForEtcd("/does/not/exist"))
 }

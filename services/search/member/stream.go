@@ -70,6 +70,8 @@ type stream struct {
 	following atomic.Pointer[following]
 	// silence is the constant, except in tests.
 	silence time.Duration
+	// endList ends the list that goes on. It may be called again.
+	endList func()
 	// answers are those of the member.
 	answers *answers
 
@@ -80,7 +82,7 @@ type stream struct {
 }
 
 func newStream(cluster string, kind store.Kind, from source, to *store.Store) *stream {
-	return &stream{source: from, cluster: cluster, kind: kind, store: to, abandonedAfter: abandonedAfter, silence: silence, answers: &answers{}, status: Status{Kind: kind, Phase: Pending, Since: time.Now()}}
+	return &stream{source: from, cluster: cluster, kind: kind, store: to, abandonedAfter: abandonedAfter, silence: silence, answers: &answers{}, endList: func() {}, status: Status{Kind: kind, Phase: Pending, Since: time.Now()}}
 }
 
 // Status returns the state of the stream.
@@ -93,12 +95,11 @@ func (s *stream) Status() Status {
 func (s *stream) set(change func(*Status)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.status
+	before := s.status.Phase
 	change(&s.status)
-	if s.status.Phase != before.Phase {
+	if s.status.Phase != before {
 		s.status.Since = time.Now()
 	}
-	countLists(before.Listing, s.status.Listing)
 }
 
 func (s *stream) syncing(listing bool) {
@@ -123,7 +124,6 @@ func (s *stream) tell(ctx context.Context) {
 
 // run copies until the context ends, or until another replica copies this resource.
 func (s *stream) run(ctx context.Context) {
-	defer s.set(func(status *Status) { status.Listing = false })
 	pauses := retries()
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -210,6 +210,8 @@ func (s *stream) copy(ctx context.Context) error {
 
 // list copies all objects, removes others, and goes on to watch.
 func (s *stream) list(ctx context.Context) error {
+	s.endList = beginList()
+	defer func() { s.endList() }()
 	s.syncing(true)
 	s.tell(ctx)
 	listing := time.Now().UnixNano()
@@ -228,6 +230,7 @@ func (s *stream) listed(ctx context.Context, listing int64, resourceVersion stri
 	if err := s.keepTrying(ctx, func() error { return s.store.Sweep(ctx, s.target, listing, resourceVersion) }); err != nil {
 		return err
 	}
+	s.endList()
 	s.target.Listed, s.target.ResourceVersion = true, resourceVersion
 	s.syncing(false)
 	s.tell(ctx)

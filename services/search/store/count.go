@@ -32,6 +32,7 @@ func (b *search) countsByTheWay() bool {
 // isWhole reports whether a search is for all objects of its kinds and clusters.
 func (b *search) isWhole() bool { return len(b.q.Labels) == 0 && b.isWholeButForLabels() }
 
+// isWholeButForLabels reports the same of a search without its labels.
 func (b *search) isWholeButForLabels() bool {
 	for _, v := range b.visible {
 		if !v.all {

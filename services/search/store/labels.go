@@ -92,7 +92,7 @@ func isPositive(r labels.Requirement) bool {
 	return false
 }
 
-func isNegative(r labels.Requirement) bool { return !isPositive(r) }
+func isNotFoundByTerms(r labels.Requirement) bool { return !isPositive(r) }
 
 // few is how many objects PostgreSQL sorts faster than it goes through all of a kind in their order.
 const few = 20_000
@@ -110,7 +110,7 @@ func (t *transaction) chooseIndex(ctx context.Context, b *search) error {
 		}
 	}
 	n, err := value[int64](ctx, t, find.add(" LIMIT ?) found", few+1))
-	if b.byLabels = n <= few; b.byLabels && b.isWholeButForLabels() && b.clusters == nil && !slices.ContainsFunc(b.q.Labels, isNegative) {
+	if b.byLabels = n <= few; b.byLabels && b.isWholeButForLabels() && b.clusters == nil && !slices.ContainsFunc(b.q.Labels, isNotFoundByTerms) {
 		b.known = &n
 	}
 	return err

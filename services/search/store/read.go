@@ -93,6 +93,9 @@ func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource
 		if page.Heard, err = t.ages(ctx, b); err != nil {
 			return err
 		}
+		if err := t.shareWork(ctx, b); err != nil {
+			return err
+		}
 		if err := t.chooseIndex(ctx, b); err != nil {
 			return err
 		}
@@ -289,19 +292,28 @@ func (s *Store) reading(ctx context.Context, do func(*transaction) error) error 
 	defer tx.Rollback() //nolint:errcheck // it only reads
 	t := &transaction{s.dialect, tx}
 	if s.dialect == postgres {
-		if err := t.bound(ctx); err != nil {
+		if err := t.limitWork(ctx); err != nil {
 			return err
 		}
 	}
 	return do(t)
 }
 
-// bound sets what a search may take of PostgreSQL. A server whose client has gone away would work on. One that believes in millions of rows has other
+// limitWork sets what a search may take of PostgreSQL. A server whose client has gone away would work on. One that believes in millions of rows has other
 // processes help, and compiles the statement: that costs more than most searches, which read an index and few rows. Of 1,000,000 objects, it finds 500 of
 // 12,000 with a label in 26 ms rather than 62.
-func (t *transaction) bound(ctx context.Context) error {
+func (t *transaction) limitWork(ctx context.Context) error {
 	_, err := t.exec(ctx, t.sql("SELECT set_config('statement_timeout', ?, true), set_config('work_mem', ?, true),"+
 		" set_config('max_parallel_workers_per_gather', '0', true), set_config('jit', 'off', true)", statementTimeout.String(), workMemory))
+	return err
+}
+
+// shareWork lets other processes of PostgreSQL help with a search that unpacks all objects of a kind, because no index knows its fields.
+func (t *transaction) shareWork(ctx context.Context, b *search) error {
+	if t.dialect != postgres || !slices.ContainsFunc(b.q.Fields, isNegative) {
+		return nil
+	}
+	_, err := t.exec(ctx, t.sql("SET LOCAL max_parallel_workers_per_gather TO DEFAULT"))
 	return err
 }
 

@@ -18,14 +18,25 @@ func (t *transaction) rightsGeneration(ctx context.Context) (int64, error) {
 	return value[int64](ctx, t, t.sql("SELECT generation FROM rights WHERE id = 1"))
 }
 
-// A generation may rise although the rights are the same, such as when a replica opens a stream. The revision of the rights is that of the last change which they may
-// have. Watches that were away ask for it.
+// A generation may rise although the rights are the same, such as when a replica opens a stream. The revision of the rights is that of the last transaction that may have
+// changed them. Watches that were away ask for it.
 
-// dateRights sets the revision of the rights to the last one, which is to be of this transaction.
+// dateRights sets the revision of the rights to the last one, which has to be one of this transaction.
 func (t *transaction) dateRights(ctx context.Context) error {
-	_, err := t.exec(ctx, t.sql("UPDATE rights SET revision = (SELECT last FROM revisions WHERE id = 1) WHERE id = 1"))
+	_, err := t.exec(ctx, t.sql(dateRights+" WHERE id = 1"))
 	return err
 }
+
+// dateRightsOf does the same if a stream has RBAC objects of a cluster whose RBAC decides something.
+func (t *transaction) dateRightsOf(ctx context.Context, stream *Stream) error {
+	if !stream.rights {
+		return nil
+	}
+	_, err := t.exec(ctx, t.sql(dateRights+" WHERE id = 1 AND EXISTS (SELECT 1 FROM cluster_rights WHERE cluster_id = ?)", stream.clusterID))
+	return err
+}
+
+const dateRights = "UPDATE rights SET revision = (SELECT last FROM revisions WHERE id = 1)"
 
 // RightsRevision returns the revision since which the rights are what they are.
 func (s *Store) RightsRevision(ctx context.Context) (revision int64, err error) {

@@ -35,8 +35,8 @@ type search struct {
 
 // fromObjects are objects with their clusters and kinds.
 const (
-	fromObjects = " FROM objects o" + theirNames
-	theirNames  = " JOIN clusters c ON c.id = o.cluster_id JOIN kinds k ON k.id = o.kind_id"
+	fromObjects          = " FROM objects o" + joinClustersAndKinds
+	joinClustersAndKinds = " JOIN clusters c ON c.id = o.cluster_id JOIN kinds k ON k.id = o.kind_id"
 )
 
 // objects selects a page. The last column is how many objects all pages have, if the database knows that by the way, or -1.
@@ -49,7 +49,7 @@ func (b *search) objects() *statement {
 	if b.byLabels && b.isDefault() {
 		// PostgreSQL sorts all objects with the labels. It looks for the clusters and kinds of the page only, which takes a third of the time off.
 		b.page(s.add("o.total FROM (SELECT o.*, " + all + " AS total FROM objects o"))
-		return s.add(") o" + theirNames).orderBy(b.order())
+		return s.add(") o" + joinClustersAndKinds).orderBy(b.order())
 	}
 	b.page(s.add(all + fromObjects))
 	return s

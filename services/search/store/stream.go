@@ -133,7 +133,7 @@ func (s *Store) CloseStream(ctx context.Context, stream *Stream) error {
 			return err
 		}
 		if stream.rights {
-			if err := inTurn(func() error { return t.changeRights(ctx) }, func() error { return t.dateRights(ctx) }); err != nil {
+			if err := inTurn(func() error { return t.changeRights(ctx) }, func() error { return t.dateRightsOf(ctx, stream) }); err != nil {
 				return err
 			}
 		}

@@ -100,8 +100,8 @@ func (s *Store) Write(ctx context.Context, stream *Stream, b Batch) error {
 		if err != nil {
 			return err
 		}
-		if stream.rights && changed > 0 {
-			if err := t.dateRights(ctx); err != nil {
+		if changed > 0 {
+			if err := t.dateRightsOf(ctx, stream); err != nil {
 				return err
 			}
 		}
@@ -148,8 +148,8 @@ func (s *Store) Sweep(ctx context.Context, stream *Stream, listing int64, resour
 			return err
 		}
 		// The rights of a cluster count from its first list on.
-		if stream.rights && (removed > 0 || !stream.Listed) {
-			if err := t.dateRights(ctx); err != nil {
+		if removed > 0 || !stream.Listed {
+			if err := t.dateRightsOf(ctx, stream); err != nil {
 				return err
 			}
 		}

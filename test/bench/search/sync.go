@@ -10,6 +10,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/tripod-k8s/tripod/test/bench/process"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
@@ -54,6 +55,8 @@ type firstSync struct {
 	Seconds float64
 	// CPU is the processor time of the process that copies, and of PostgreSQL, in seconds.
 	CPU, PostgresCPU float64
+	// MembersCPU is the processor time of the kube-apiservers of the members, in seconds.
+	MembersCPU float64
 	// Empty is the resident memory in MB before, Peak the most until the end, and Rest that some time later.
 	Empty, Peak, Rest float64
 	// DatabaseMB is the size of the database.
@@ -68,6 +71,10 @@ func (b *benchmark) firstSync(ctx context.Context, s *side, all []*member, want 
 		return f, err
 	}
 	if f.Empty, _, err = s.copier().Resident(); err != nil {
+		return f, err
+	}
+	membersBegan, err := membersCPU(all)
+	if err != nil {
 		return f, err
 	}
 	began, err := b.spent(s)
@@ -90,6 +97,11 @@ func (b *benchmark) firstSync(ctx context.Context, s *side, all []*member, want 
 	if err != nil {
 		return f, err
 	}
+	membersEnded, err := membersCPU(all)
+	if err != nil {
+		return f, err
+	}
+	f.MembersCPU = (membersEnded - membersBegan).Seconds()
 	f.Seconds, f.CPU, f.PostgresCPU = ended.at.Sub(began.at).Seconds(), (ended.copies - began.copies).Seconds(), (ended.postgres - began.postgres).Seconds()
 	if err := ctxRest(ctx, settle); err != nil {
 		return f, err
@@ -112,6 +124,18 @@ func (b *benchmark) firstSync(ctx context.Context, s *side, all []*member, want 
 	percent := func(d time.Duration) float64 { return 100 * d.Seconds() / ended.at.Sub(began.at).Seconds() }
 	f.RestCPU, f.RestPostgresCPU = percent(ended.copies-began.copies+ended.serves-began.serves), percent(ended.postgres-began.postgres)
 	return f, nil
+}
+
+// membersCPU is the processor time of the kube-apiservers of the members.
+func membersCPU(all []*member) (sum time.Duration, err error) {
+	for _, m := range all {
+		spent, err := process.Process{Service: m.name, PID: m.Process.PID()}.CPU()
+		if err != nil {
+			return 0, err
+		}
+		sum += spent
+	}
+	return sum, nil
 }
 
 // awaitObjects returns when a side has all objects.
