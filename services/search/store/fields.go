@@ -16,7 +16,7 @@ import (
 
 // field appends a requirement of a field. See query.Field for its meaning. An object or a list as a value equals nothing.
 func (b *search) field(s *statement, f query.Field) {
-	negative := isNegative(f)
+	negative := f.Operator == selection.NotEquals || f.Operator == selection.NotIn || f.Operator == selection.DoesNotExist
 	exists := f.Operator == selection.Exists || f.Operator == selection.DoesNotExist
 	s.add(" AND ")
 	if negative {
@@ -44,11 +44,6 @@ func (b *search) field(s *statement, f query.Field) {
 	b.binary(s)
 	oneOf(s, f.Values)
 	s.text.WriteByte(')')
-}
-
-// isNegative reports whether a requirement holds for objects that lack something.
-func isNegative(f query.Field) bool {
-	return f.Operator == selection.NotEquals || f.Operator == selection.NotIn || f.Operator == selection.DoesNotExist
 }
 
 // contained appends a condition that holds for all objects with one of the values, and for few others. PostgreSQL has an index for it. It reports whether

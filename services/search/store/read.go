@@ -308,9 +308,9 @@ func (t *transaction) limitWork(ctx context.Context) error {
 	return err
 }
 
-// shareWork lets other processes of PostgreSQL help with a search that unpacks all objects of a kind, because no index knows its fields.
+// shareWork lets other processes of PostgreSQL help with a search for fields, because that unpacks many objects to compare them.
 func (t *transaction) shareWork(ctx context.Context, b *search) error {
-	if t.dialect != postgres || !slices.ContainsFunc(b.q.Fields, isNegative) {
+	if t.dialect != postgres || len(b.q.Fields) == 0 {
 		return nil
 	}
 	_, err := t.exec(ctx, t.sql("SET LOCAL max_parallel_workers_per_gather TO DEFAULT"))
