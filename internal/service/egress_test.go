@@ -16,20 +16,23 @@ func TestOnlyAProxyToEtcdHidesEtcd(t *testing.T) {
 	const proxied = "{proxyProtocol: GRPC, transport: {uds: {udsName: /run/proxy.sock}}}"
 	for selections, want := range map[string]bool{
 		"[]": false,
-		"[{name: cluster, connection: " + proxied + "}]":      false,
-		"[{name: etcd, connection: {proxyProtocol: Direct}}]": false,
-		"[{name: etcd, connection: " + proxied + "}]":         true,
+		"[{name: cluster, connection: " + proxied + "}]":                                                    false,
+		"[{name: etcd, connection: {proxyProtocol: Direct}}]":                                               false,
+		"[{name: etcd, connection: " + proxied + "}]":                                                       true,
+		"[{name: Etcd, connection: " + proxied + "}]":                                                       true,
+		"[{name: cluster, connection: " + proxied + "}, {name: etcd, connection: {proxyProtocol: Direct}}]": false,
+		"[{name: cluster, connection: " + proxied + "}, {name: etcd, connection: " + proxied + "}]":         true,
 	} {
 		file := filepath.Join(t.TempDir(), "egress.yaml")
 		content := "apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\negressSelections: " + selections
 		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
-		behind, err := etcdBehindProxy(file)
+		behind, err := EtcdBehindProxy(file)
 		require.NoError(t, err, selections)
 		assert.Equal(t, want, behind, selections)
 	}
-	behind, err := etcdBehindProxy("")
+	behind, err := EtcdBehindProxy("")
 	require.NoError(t, err)
 	assert.False(t, behind)
-	_, err = etcdBehindProxy("/nowhere.yaml")
+	_, err = EtcdBehindProxy("/nowhere.yaml")
 	assert.ErrorContains(t, err, "--egress-selector-config-file")
 }

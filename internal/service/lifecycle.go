@@ -122,7 +122,7 @@ func (o *Options) awaitEtcd(ctx context.Context) error {
 	if o.Etcd == nil {
 		return nil
 	}
-	if behind, err := etcdBehindProxy(o.EgressSelector.ConfigFile); err != nil || behind {
+	if behind, err := EtcdBehindProxy(o.EgressSelector.ConfigFile); err != nil || behind {
 		return err
 	}
 	return etcdready.Wait(ctx, o.Etcd.StorageConfig, o.SecureServing.SecureServingOptions)

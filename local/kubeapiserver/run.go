@@ -11,16 +11,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
-	"k8s.io/apiserver/pkg/apis/apiserver"
-	"k8s.io/apiserver/pkg/server/egressselector"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/internal/certs"
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
+	"github.com/tripod-k8s/tripod/internal/service"
 	"github.com/tripod-k8s/tripod/internal/service/auditlog"
 	"github.com/tripod-k8s/tripod/internal/storage/etcdready"
 	"github.com/tripod-k8s/tripod/local/process"
@@ -97,11 +95,9 @@ func checkEtcd(ctx context.Context, s *plan) error {
 }
 
 // hasProxyForEtcd reports whether an EgressSelectorConfiguration has one. One that cannot be read is left to the services, which say what is wrong with it.
-func hasProxyForEtcd(path string) bool {
-	config, err := egressselector.ReadEgressSelectorConfiguration(path)
-	return err != nil || config != nil && slices.ContainsFunc(config.EgressSelections, func(e apiserver.EgressSelection) bool {
-		return strings.EqualFold(e.Name, egressselector.Etcd.String()) && e.Connection.ProxyProtocol != apiserver.ProtocolDirect
-	})
+func hasProxyForEtcd(file string) bool {
+	behind, err := service.EtcdBehindProxy(file)
+	return err != nil || behind
 }
 
 // auditSocket is where the services write the audit log.

@@ -38,6 +38,14 @@ func (t *transaction) dateRightsOf(ctx context.Context, stream *Stream) error {
 
 const dateRights = "UPDATE rights SET revision = (SELECT last FROM revisions WHERE id = 1)"
 
+// changeAllRights is for a policy or a cluster that comes or goes.
+func (t *transaction) changeAllRights(ctx context.Context) error {
+	if err := t.changeRights(ctx); err != nil {
+		return err
+	}
+	return t.dateRights(ctx)
+}
+
 // RightsRevision returns the revision since which the rights are what they are.
 func (s *Store) RightsRevision(ctx context.Context) (revision int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
@@ -78,7 +86,7 @@ func (s *Store) SetRights(ctx context.Context, cluster, policy string) error {
 		if _, err := t.revisions(ctx, 1); err != nil {
 			return err
 		}
-		if err := inTurn(func() error { return t.changeRights(ctx) }, func() error { return t.dateRights(ctx) }); err != nil {
+		if err := t.changeAllRights(ctx); err != nil {
 			return err
 		}
 		if policy == "" {

@@ -132,10 +132,11 @@ func (s *Store) CloseStream(ctx context.Context, stream *Stream) error {
 		if err := t.hold(ctx, stream, time.Time{}); err != nil {
 			return err
 		}
-		if stream.rights {
-			if err := inTurn(func() error { return t.changeRights(ctx) }, func() error { return t.dateRightsOf(ctx, stream) }); err != nil {
-				return err
-			}
+		if err := t.changeRightsOf(ctx, stream); err != nil {
+			return err
+		}
+		if err := t.dateRightsOf(ctx, stream); err != nil {
+			return err
 		}
 		return t.removeStream(ctx, stream)
 	})
@@ -159,7 +160,7 @@ func (s *Store) RemoveCluster(ctx context.Context, name string) error {
 		if _, err := t.revisions(ctx, 1); err != nil {
 			return err
 		}
-		if err := inTurn(func() error { return t.changeRights(ctx) }, func() error { return t.dateRights(ctx) }); err != nil {
+		if err := t.changeAllRights(ctx); err != nil {
 			return err
 		}
 		var streams []*Stream
