@@ -18,10 +18,10 @@ import (
 	"github.com/tripod-k8s/tripod/e2e/progress"
 )
 
-// rollInterval is the time between two rolls of a replica.
+// rollInterval is the time between the beginnings of two rolls of a service.
 const rollInterval = 2 * time.Minute
 
-// rolls counts the rolls of each service.
+// rolls counts the restarts of the replicas of each service.
 type rolls map[string]int
 
 // String returns counts such as "30: aggregator 8, core 15, extensions 7".
@@ -35,7 +35,7 @@ func (r rolls) String() string {
 	return fmt.Sprintf("%d: %s", total, strings.Join(parts, ", "))
 }
 
-// roller restarts the replicas of all services, those of one service in turn.
+// roller rolls all services, each as `tripod static-pods` and a Deployment do: one replica after the other.
 type roller struct {
 	replicas map[string][]string
 	interval time.Duration
@@ -58,24 +58,26 @@ func (r *roller) run(ctx context.Context) error {
 	return nil
 }
 
-// rollService rolls one replica of a service after the other. Each waits for the one before, even if that takes longer than its share of the interval.
+// rollService rolls a service in each interval. If that takes longer than an interval, the next roll begins at once.
 func (r *roller) rollService(ctx context.Context, service string, replicas []string) error {
-	turn := time.NewTicker(r.interval / time.Duration(len(replicas)))
+	turn := time.NewTicker(r.interval)
 	defer turn.Stop()
-	for i := 0; ; i = (i + 1) % len(replicas) {
+	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-turn.C:
 		}
-		began := time.Now()
-		if err := r.roll(ctx, replicas[i]); err != nil {
-			return fmt.Errorf("roll %s: %w", replicas[i], err)
+		for _, replica := range replicas {
+			began := time.Now()
+			if err := r.roll(ctx, replica); err != nil {
+				return fmt.Errorf("roll %s: %w", replica, err)
+			}
+			progress.Printf("rolled %s in %s", replica, time.Since(began).Round(time.Second))
+			r.mu.Lock()
+			r.done[service]++
+			r.mu.Unlock()
 		}
-		progress.Printf("rolled %s in %s", replicas[i], time.Since(began).Round(time.Second))
-		r.mu.Lock()
-		r.done[service]++
-		r.mu.Unlock()
 	}
 }
 

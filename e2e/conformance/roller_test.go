@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,10 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestReplicasOfAServiceRollInTurn(t *testing.T) {
+func TestAServiceRollsOneReplicaAfterTheOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var cores, all atomic.Int32
 		var order []string
+		began := time.Now()
 		r := &roller{
 			replicas: map[string][]string{"core": {"core", "core-2", "core-3"}, "aggregator": {"kube-apiserver"}},
 			interval: 2 * time.Minute, done: rolls{},
@@ -27,7 +29,7 @@ func TestReplicasOfAServiceRollInTurn(t *testing.T) {
 				if replica != "kube-apiserver" {
 					assert.EqualValues(t, 1, cores.Add(1), "never two of one service at a time")
 					defer cores.Add(-1)
-					order = append(order, replica)
+					order = append(order, fmt.Sprint(replica, " ", time.Since(began)))
 				}
 				time.Sleep(20 * time.Second)
 				return nil
@@ -35,10 +37,10 @@ func TestReplicasOfAServiceRollInTurn(t *testing.T) {
 		}
 		total := rolls{"core": 1}
 		require.NoError(t, r.during(t.Context(), total, func(context.Context) error {
-			time.Sleep(4*time.Minute + 30*time.Second)
+			time.Sleep(4*time.Minute + 50*time.Second)
 			return nil
 		}))
-		assert.Equal(t, []string{"core", "core-2", "core-3", "core", "core-2", "core-3"}, order)
+		assert.Equal(t, []string{"core 2m0s", "core-2 2m20s", "core-3 2m40s", "core 4m0s", "core-2 4m20s", "core-3 4m40s"}, order)
 		assert.Equal(t, "9: aggregator 2, core 7", total.String())
 		assert.EqualValues(t, 8, all.Load())
 	})
