@@ -72,7 +72,7 @@ func (b *search) labelInPostgres(s *statement, key string, operator selection.Op
 	}
 }
 
-// hasTerm appends that an object is of one of the kinds and has one of the labels. The index knows exactly that, so that counts read no objects.
+// hasTerm appends that an object is of one of the kinds and has one of the labels. The index knows exactly that, so that no object is compared.
 func (b *search) hasTerm(s *statement, labels []string) {
 	var terms []string
 	for _, kind := range b.kinds {
