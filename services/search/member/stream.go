@@ -210,7 +210,7 @@ func (s *stream) copy(ctx context.Context) error {
 
 // list copies all objects, removes others, and goes on to watch.
 func (s *stream) list(ctx context.Context) error {
-	s.endList = beginList()
+	s.endList = beginList(s.store)
 	defer func() { s.endList() }()
 	s.syncing(true)
 	s.tell(ctx)

@@ -38,6 +38,14 @@ func (s *Store) Close() error {
 	return errors.Join(s.read.Close(), s.write.Close())
 }
 
+// CloseIdleConnections closes connections that nobody uses. Each keeps its last batch (pgx): 16 have 14 MB after a first copy.
+func (s *Store) CloseIdleConnections() {
+	if s.dialect != sqlite {
+		s.write.SetMaxIdleConns(0)
+		s.write.SetMaxIdleConns(maxConnections)
+	}
+}
+
 // Ping returns why the database cannot be reached.
 func (s *Store) Ping(ctx context.Context) error { return s.read.PingContext(ctx) }
 
