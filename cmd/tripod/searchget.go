@@ -155,7 +155,7 @@ func (q *question) command(what []string, counted bool) ([]string, error) {
 // check tells who has not run tripod search kubeconfig yet.
 func (q *question) check(config *clientcmdapi.Config) error {
 	if entry := config.Clusters[q.cluster]; entry == nil || !strings.Contains(entry.Server, searchPath) {
-		return fmt.Errorf("the kubeconfig has no entry of search for %s: run tripod search kubeconfig", q.cluster)
+		return fmt.Errorf("the kubeconfig has no entry of search for %s: run tripod search kubeconfig, or see tripod search clusters list", q.cluster)
 	}
 	return nil
 }

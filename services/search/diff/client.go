@@ -13,12 +13,17 @@ import (
 	"strconv"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
 
-// collection is where search finds objects of several resources.
-const collection = "/apis/clusterpedia.io/v1beta1/collectionresources/any"
+const (
+	// collection is where search finds objects of several resources.
+	collection = "/apis/clusterpedia.io/v1beta1/collectionresources/any"
+	// clusters is where it has those of each cluster.
+	clusters = "/apis/clusterpedia.io/v1beta1/resources/clusters"
+)
 
 // pageSize is how many objects are asked for at once.
 const pageSize = 500
@@ -40,10 +45,13 @@ type Question struct {
 	Labels, Fields string
 }
 
-// Ask returns the changes, the oldest first.
+// Ask returns the changes, the oldest first. A cluster that search does not have is an error.
 func (q Question) Ask(ctx context.Context, client rest.Interface) (*Answer, error) {
 	answer := &Answer{}
-	var err error
+	err := q.checkCluster(ctx, client)
+	if err != nil {
+		return nil, err
+	}
 	// The moments of all lists are the same, so they are revisions.
 	if answer.From, err = q.revision(ctx, client, q.From); err != nil {
 		return nil, err
@@ -66,6 +74,18 @@ func (q Question) Ask(ctx context.Context, client rest.Interface) (*Answer, erro
 	}
 	answer.Changes = changes(before, after)
 	return answer, nil
+}
+
+// checkCluster asks for the cluster itself: in a list, one that search does not have is one without objects.
+func (q Question) checkCluster(ctx context.Context, client rest.Interface) error {
+	if q.Cluster == "" {
+		return nil
+	}
+	err := client.Get().AbsPath(clusters, q.Cluster, "api").Do(ctx).Error()
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("search has no cluster %s: see tripod search clusters list", q.Cluster)
+	}
+	return err
 }
 
 // parameters returns those of each search. An object may be found by several.
@@ -122,7 +142,7 @@ func get(ctx context.Context, client rest.Interface, values url.Values) (*page, 
 	for name := range values {
 		request.Param(name, values.Get(name))
 	}
-	text, err := request.DoRaw(ctx)
+	text, err := request.Do(ctx).Raw() // DoRaw would lose the message of the server
 	if err != nil {
 		return nil, fmt.Errorf("search: %w", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -158,4 +159,23 @@ func TestNothingHasChanged(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, (&Answer{}).Summary(&out, time.Now()))
 	assert.Equal(t, "Nothing has changed.\n", out.String())
+}
+
+func TestErrorsOfSearchAreShown(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		status := metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "the history begins today"}
+		if strings.HasPrefix(req.URL.Path, clusters) {
+			status.Code, status.Reason = http.StatusNotFound, metav1.StatusReasonNotFound
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(int(status.Code))
+		assert.NoError(t, json.NewEncoder(w).Encode(status))
+	}))
+	defer server.Close()
+	clients, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	require.NoError(t, err)
+	_, err = Question{From: "1h", To: "now"}.Ask(t.Context(), clients.RESTClient())
+	assert.EqualError(t, err, "search: the history begins today")
+	_, err = Question{From: "1h", To: "now", Cluster: "west"}.Ask(t.Context(), clients.RESTClient())
+	assert.EqualError(t, err, "search has no cluster west: see tripod search clusters list")
 }

@@ -109,7 +109,7 @@ func (h *Handler) clusters(w http.ResponseWriter, req *http.Request) error {
 // get answers with one object.
 func (h *Handler) get(w http.ResponseWriter, req *http.Request, n *Nested) error {
 	if n.Cluster == "" {
-		return apierrors.NewBadRequest("an object of one name may be in several clusters: ask " + clustersPrefix + "NAME/..., or list with the parameter names")
+		return apierrors.NewBadRequest("an object of this name may be in several clusters: name one (kubectl --cluster NAME), or list those of all (kubectl get -l search.clusterpedia.io/names=NAME)")
 	}
 	as, err := accepted(req)
 	if err != nil {

@@ -42,19 +42,19 @@ func TestWhatThereWas(t *testing.T) {
 		"at=11&differsFrom=now":                                      {"east/x"},
 		"at=11&differsFrom=11":                                       nil,
 		"at=13&differsFrom=12":                                       {"east/y"},
-		"at=1h":                                                      nil,
 	} {
 		answer, _ := ask(t, h, http.MethodGet, deploymentsPath+"?"+parameters, "")
 		names, _ := namesIn(t, answer)
 		assert.Equal(t, want, names, parameters)
 	}
-	for parameters, code := range map[string]int{"at=99": http.StatusGatewayTimeout, "differsFrom=99": http.StatusBadRequest, "at=soon": http.StatusBadRequest} {
+	for parameters, code := range map[string]int{"at=99": http.StatusGatewayTimeout, "differsFrom=99": http.StatusBadRequest, "at=soon": http.StatusBadRequest,
+		"at=1h": http.StatusGone, "differsFrom=1h": http.StatusGone} {
 		answer, _ := ask(t, h, http.MethodGet, deploymentsPath+"?"+parameters, "")
 		assert.Equal(t, code, answer.Code, "%s: %s", parameters, answer.Body)
 	}
 
 	const x = "resources/clusters/east/apis/apps/v1/namespaces/a/deployments/x"
-	for parameters, code := range map[string]int{"": 404, "?at=10": 404, "?at=11": 200, "?at=13": 200, "?at=14": 404, "?at=1h": 404, "?at=99": 400, "?at=soon": 400} {
+	for parameters, code := range map[string]int{"": 404, "?at=10": 404, "?at=11": 200, "?at=13": 200, "?at=14": 404, "?at=1h": 410, "?at=99": 400, "?at=soon": 400} {
 		answer, _ := ask(t, h, http.MethodGet, x+parameters, "")
 		assert.Equal(t, code, answer.Code, "%s: %s", parameters, answer.Body)
 	}

@@ -80,8 +80,8 @@ func asStale(err error) error {
 		return nil
 	}
 	names := oldestFirst(stale.Heard)
-	refused := apierrors.NewServiceUnavailable(fmt.Sprintf("%d clusters are older than maxStaleness=%s: %s",
-		len(names), stale.Max, strings.Join(names[:min(len(names), namedStale)], ", ")))
+	refused := apierrors.NewServiceUnavailable(fmt.Sprintf("clusters older than maxStaleness=%s, %d of them: %s",
+		stale.Max, len(names), strings.Join(names[:min(len(names), namedStale)], ", ")))
 	details := &metav1.StatusDetails{RetryAfterSeconds: 1}
 	for _, name := range names[:min(len(names), namedStale)] {
 		details.Causes = append(details.Causes, metav1.StatusCause{Type: causeStale, Field: "clusters[" + name + "]", Message: silenceOf(stale.Heard[name])})

@@ -61,7 +61,7 @@ func TestAnswersThatAreTooOldAreRefused(t *testing.T) {
 		var status metav1.Status
 		require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &status))
 		assert.Equal(t, metav1.StatusReasonServiceUnavailable, status.Reason)
-		assert.Equal(t, "1 clusters are older than maxStaleness=30m0s: west", status.Message)
+		assert.Equal(t, "clusters older than maxStaleness=30m0s, 1 of them: west", status.Message)
 		assert.Equal(t, []metav1.StatusCause{{Type: causeStale, Field: "clusters[west]", Message: "it was not heard for 1h0m0s"}}, status.Details.Causes)
 	}
 }
@@ -88,7 +88,7 @@ func TestAWatchEndsWhenAClusterBecomesTooOld(t *testing.T) {
 	require.NotNil(t, end)
 	assert.Equal(t, "ERROR", end.Type)
 	assert.Equal(t, http.StatusServiceUnavailable, end.Object.Code)
-	assert.Equal(t, "1 clusters are older than maxStaleness=2s: west", end.Object.Message)
+	assert.Equal(t, "clusters older than maxStaleness=2s, 1 of them: west", end.Object.Message)
 	assert.Nil(t, old())
 	stream, err := s.OpenStream(t.Context(), "east", kinds["D"])
 	require.NoError(t, err)
@@ -148,5 +148,5 @@ func TestNamesOfStaleClustersAreBounded(t *testing.T) {
 	causes := status.Status().Details.Causes
 	require.Len(t, causes, namedStale)
 	assert.Equal(t, metav1.StatusCause{Type: causeStale, Field: "clusters[never]", Message: "its first list is not complete yet"}, causes[0])
-	assert.Contains(t, status.Status().Message, "201 clusters are older than maxStaleness=1s: never, c199, ")
+	assert.Contains(t, status.Status().Message, "clusters older than maxStaleness=1s, 201 of them: never, c199, ")
 }

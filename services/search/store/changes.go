@@ -5,6 +5,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"time"
 
@@ -73,12 +74,19 @@ func (s *Store) Revision(ctx context.Context) (revision int64, err error) {
 	return revision, err
 }
 
-// HistoryBegins returns the first revision that the history has, and its time.
+// HistoryBegins returns the first revision of which the history has the state, and its time.
 func (s *Store) HistoryBegins(ctx context.Context) (revision int64, at time.Time, err error) {
 	err = s.reading(ctx, func(t *transaction) error {
 		var milliseconds int64
 		find := t.sql("SELECT pruned, pruned_at FROM history WHERE id = 1")
 		err := t.tx.QueryRowContext(ctx, find.text.String(), find.args...).Scan(&revision, &milliseconds)
+		if revision == 0 && err == nil { // nothing is forgotten yet
+			find = t.sql("SELECT revision, committed_at FROM changes ORDER BY revision LIMIT 1")
+			err = t.tx.QueryRowContext(ctx, find.text.String(), find.args...).Scan(&revision, &milliseconds)
+			if errors.Is(err, sql.ErrNoRows) {
+				milliseconds, err = time.Now().UnixMilli(), nil
+			}
+		}
 		at = time.UnixMilli(milliseconds)
 		return err
 	})

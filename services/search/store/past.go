@@ -47,7 +47,8 @@ func (t *transaction) pastOf(ctx context.Context, q *query.Query, last int64) (*
 	return p, err
 }
 
-// revisionAt returns the revision of a moment. It returns ErrPruned or ErrFuture if the history does not have it.
+// revisionAt returns the revision of a moment. It returns ErrPruned or ErrFuture if the history does not have it. The history has no time before the first
+// change: clusters had objects then, which search did not know.
 func (t *transaction) revisionAt(ctx context.Context, m *query.Moment) (int64, error) {
 	switch {
 	case m.Latest:
@@ -62,7 +63,7 @@ func (t *transaction) revisionAt(ctx context.Context, m *query.Moment) (int64, e
 		return 0, err
 	}
 	at := m.Time.UnixMilli()
-	if at < prunedAt && pruned > 0 { // before the first revision, there was nothing
+	if at < prunedAt && pruned > 0 {
 		return 0, ErrPruned
 	}
 	// Changes are in the order of time, as far as the clocks of writers agree, so halving finds the last one.
@@ -82,6 +83,9 @@ func (t *transaction) revisionAt(ctx context.Context, m *query.Moment) (int64, e
 		default:
 			low = revision
 		}
+	}
+	if low == 0 && last > 0 {
+		return 0, ErrPruned
 	}
 	return low, nil
 }

@@ -267,6 +267,9 @@ func TestQueriesFindWhatThereWas(t *testing.T) {
 		for range 60 {
 			w.change()
 		}
+		_, began, err := s.HistoryBegins(t.Context())
+		require.NoError(t, err)
+		w.states = slices.DeleteFunc(w.states, func(in state) bool { return in.at.Before(began) })
 		some := 0
 		for range 150 {
 			in, other := pick(w.r, w.states), pick(w.r, w.states)
@@ -315,6 +318,10 @@ func (w *world) judgeErrors() {
 	assert.ErrorIs(w.t, ask(nil, query.Moment{Revision: 1}), ErrNotFound)
 	assert.ErrorIs(w.t, ask(nil, query.Moment{Revision: 1 << 40}), ErrFuture)
 	assert.ErrorIs(w.t, ask(given{1 << 40, nil}, query.Moment{Latest: true}), ErrRightsChanged)
+	_, began, err := w.s.HistoryBegins(w.t.Context())
+	require.NoError(w.t, err)
+	assert.ErrorIs(w.t, ask(nil, query.Moment{Time: began.Add(-time.Millisecond)}), ErrPruned, "search knew no object before its first change")
+	assert.ErrorIs(w.t, ask(nil, query.Moment{Time: began}), ErrNotFound)
 	for more := true; more; {
 		var err error
 		more, err = w.s.Prune(w.t.Context(), w.states[len(w.states)/2].at)
