@@ -32,7 +32,13 @@ import (
 var Stages []byte
 
 // Program returns the path of the binary with kube-controller-manager and kube-scheduler.
-func Program() (string, error) { return replicas.Binary("tripod-controllers") }
+func Program() (string, error) {
+	path, err := replicas.Binary("tripod-controllers")
+	if err != nil {
+		return "", fmt.Errorf("%w: run make controllers in a checkout", err)
+	}
+	return path, nil
+}
 
 // KwokProgram returns the path of kwok, which is beside tripod or in the PATH.
 func KwokProgram() (string, error) {

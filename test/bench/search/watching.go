@@ -42,6 +42,8 @@ type watched struct {
 
 // watching are open watches.
 type watching struct {
+	// since is when they began. The last changes of the measurement before may still be on their way, and do not count.
+	since   time.Time
 	times   *load.Times
 	failed  atomic.Pointer[error]
 	readers sync.WaitGroup
@@ -57,7 +59,7 @@ func (b *benchmark) measureWatches(ctx context.Context, s *side, all []*member) 
 	}
 	defer client.Close()
 	ctx, cancel := context.WithCancel(ctx)
-	w := &watching{times: load.NewTimes()}
+	w := &watching{since: time.Now(), times: load.NewTimes()}
 	defer w.readers.Wait()
 	defer cancel()
 	if err := w.open(ctx, s, client); err != nil {
@@ -131,7 +133,7 @@ func (w *watching) read(ctx context.Context, body io.ReadCloser) {
 		_, after, _ := bytes.Cut(line, []byte(changedAnnotation+`"`))
 		_, after, _ = bytes.Cut(after, []byte(`"`))
 		if text, _, found := bytes.Cut(after, []byte(`"`)); found {
-			if at, err := strconv.ParseInt(string(text), 10, 64); err == nil {
+			if at, err := strconv.ParseInt(string(text), 10, 64); err == nil && at >= w.since.UnixNano() {
 				w.times.Add(time.Since(time.Unix(0, at)))
 			}
 		}

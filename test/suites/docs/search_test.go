@@ -12,11 +12,11 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework/tutorial"
 )
 
-// TestSearchOnOneMachine asks the seventeen questions of the page.
+// TestSearchOnOneMachine asks the eighteen questions of the page.
 func TestSearchOnOneMachine(t *testing.T) {
 	root, err := framework.RepositoryRoot()
 	require.NoError(t, err)
-	blocks, err := tutorial.Read("../../../docs/search.md", "Start", "Seventeen questions")
+	blocks, err := tutorial.Read("../../../docs/search.md", "Start", "Eighteen questions")
 	require.NoError(t, err)
 	reader := tutorial.NewReader(t, tutorial.Environment(t, map[string]string{"kubectl": `exec tripod kubectl "$@"`}))
 	reader.Dir = root
