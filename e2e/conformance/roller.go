@@ -58,16 +58,11 @@ func (r *roller) run(ctx context.Context) error {
 	return nil
 }
 
-// rollService rolls a service in each interval. If that takes longer than an interval, the next roll begins at once.
+// rollService rolls a service at once, and then in each interval. If that takes longer than an interval, the next roll begins at once.
 func (r *roller) rollService(ctx context.Context, service string, replicas []string) error {
 	turn := time.NewTicker(r.interval)
 	defer turn.Stop()
 	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-turn.C:
-		}
 		for _, replica := range replicas {
 			began := time.Now()
 			if err := r.roll(ctx, replica); err != nil {
@@ -77,6 +72,11 @@ func (r *roller) rollService(ctx context.Context, service string, replicas []str
 			r.mu.Lock()
 			r.done[service]++
 			r.mu.Unlock()
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-turn.C:
 		}
 	}
 }
