@@ -142,7 +142,11 @@ func get(ctx context.Context, client rest.Interface, values url.Values) (*page, 
 	for name := range values {
 		request.Param(name, values.Get(name))
 	}
-	text, err := request.Do(ctx).Raw() // DoRaw would lose the message of the server
+	result := request.Do(ctx)
+	if err := result.Error(); err != nil { // the error of Raw lacks the message of the server
+		return nil, fmt.Errorf("search: %w", err)
+	}
+	text, err := result.Raw()
 	if err != nil {
 		return nil, fmt.Errorf("search: %w", err)
 	}
