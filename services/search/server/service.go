@@ -216,7 +216,7 @@ func (s *search) start(ctx context.Context, e *apiservice.Environment) error {
 		if slices.Contains(s.roles, roleServe) {
 			group.StartWithContext(ctx, s.rights.Run)
 		}
-		group.StartWithContext(ctx, s.analyze)
+		group.StartWithContext(ctx, func(ctx context.Context) { s.analyze(ctx, share) })
 		group.StartWithContext(ctx, s.forgetEvents)
 		group.StartWithContext(ctx, func(ctx context.Context) { s.prune(ctx, share) })
 		define(ctx, client)
@@ -227,13 +227,16 @@ func (s *search) start(ctx context.Context, e *apiservice.Environment) error {
 	return nil
 }
 
-// analyze lets the database look at its tables: soon, when a first list is complete, and then from time to time.
-func (s *search) analyze(ctx context.Context) {
+// analyze lets the database look at its tables: soon, when a first list is complete, and then from time to time. One of the replicas does it.
+func (s *search) analyze(ctx context.Context, share *shards.Shards) {
 	for pause := time.Minute; ; pause = time.Hour {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
+		}
+		if !share.Mine("history") {
+			continue
 		}
 		if err := s.store.Analyze(ctx); err != nil && ctx.Err() == nil {
 			klog.ErrorS(err, "The database cannot look at its tables, so searches may be slow")
