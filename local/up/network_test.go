@@ -5,6 +5,7 @@ package up
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"testing"
@@ -15,10 +16,7 @@ import (
 
 func TestChoosePorts(t *testing.T) {
 	loopback := net.IPv4(127, 0, 0, 1)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer listener.Close() //nolint:errcheck // only held
-	busy := listener.Addr().(*net.TCPAddr).Port
+	busy := holdPort(t)
 
 	for _, n := range []int{1, 5} {
 		first, err := choosePorts(loopback, 0, n)
@@ -39,6 +37,23 @@ func TestChoosePorts(t *testing.T) {
 	if _, err := choosePorts(net.IPv4(192, 0, 2, 77), 0, 1); err == nil || err.Error() != want {
 		t.Errorf("error is %v, want %s", err, want)
 	}
+}
+
+// holdPort listens at a port after a free one. Both are below those that the system gives to connections, one of which could take the free one.
+func holdPort(t *testing.T) int {
+	for port := 10_001 + rand.IntN(9_000); port < 20_000; port += 2 {
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			continue
+		}
+		if _, err := tryPorts(net.IPv4(127, 0, 0, 1), port-1, 1); err == nil {
+			t.Cleanup(func() { assert.NoError(t, listener.Close()) })
+			return port
+		}
+		require.NoError(t, listener.Close())
+	}
+	t.Fatal("no port is free")
+	return 0
 }
 
 func TestAdvertisedAddressIsNeverLoopback(t *testing.T) {
