@@ -143,12 +143,9 @@ func get(ctx context.Context, client rest.Interface, values url.Values) (*page, 
 		request.Param(name, values.Get(name))
 	}
 	result := request.Do(ctx)
-	if err := result.Error(); err != nil { // the error of Raw lacks the message of the server
-		return nil, fmt.Errorf("search: %w", err)
-	}
 	text, err := result.Raw()
 	if err != nil {
-		return nil, fmt.Errorf("search: %w", err)
+		return nil, fmt.Errorf("search: %w", result.Error()) // which, unlike err, has the message of the server
 	}
 	var p page
 	if err := json.Unmarshal(text, &p); err != nil {

@@ -4,11 +4,11 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/munnerz/goautoneg"
@@ -137,25 +137,19 @@ func (a *answer) join(apiVersion, kind string, item func(store.Found) ([]byte, e
 	if err != nil {
 		return nil, err
 	}
-	size := len(meta) + 1024
-	for _, object := range a.objects {
-		size += len(object.JSON) + 1
-	}
-	var text bytes.Buffer
-	text.Grow(size) // 500 objects of 3 kB take 0.5 ms rather than 1.6
-	fmt.Fprintf(&text, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[`, kind, apiVersion, meta)
+	parts := make([][]byte, 0, 2*len(a.objects)+2)
+	parts = append(parts, fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[`, kind, apiVersion, meta))
 	for i, object := range a.objects {
 		one, err := item(object)
 		if err != nil {
 			return nil, err
 		}
 		if i > 0 {
-			text.WriteByte(',')
+			parts = append(parts, []byte{','})
 		}
-		text.Write(one)
+		parts = append(parts, one)
 	}
-	text.WriteString("]}\n")
-	return text.Bytes(), nil
+	return slices.Concat(append(parts, []byte("]}\n"))...), nil // 500 objects of 3 kB take 0.4 ms; a buffer that grows takes 1.6
 }
 
 func (a *answer) table(req *http.Request) ([]byte, error) {

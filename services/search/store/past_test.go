@@ -267,6 +267,7 @@ func TestQueriesFindWhatThereWas(t *testing.T) {
 		for range 60 {
 			w.change()
 		}
+		// Times before the first change are for judgeErrors.
 		_, began, err := s.HistoryBegins(t.Context())
 		require.NoError(t, err)
 		w.states = slices.DeleteFunc(w.states, func(in state) bool { return in.at.Before(began) })
