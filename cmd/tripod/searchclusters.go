@@ -212,15 +212,23 @@ func progressOf(status v1alpha2.ClusterStatus) progress {
 			}
 		}
 	}
-	healthy := meta.FindStatusCondition(status.Conditions, v1alpha2.ClusterHealthy)
+	healthy, fresh := meta.FindStatusCondition(status.Conditions, v1alpha2.ClusterHealthy), meta.FindStatusCondition(status.Conditions, v1alpha2.Fresh)
+	// A complete copy may be old: its resources were all listed once.
+	complete := fresh != nil && (fresh.Status == metav1.ConditionTrue || fresh.Reason == "Stale")
 	switch {
 	case healthy == nil || healthy.Status != metav1.ConditionTrue:
 		p.says = "search has not reached the cluster"
+		if complete {
+			p.says = "search does not reach the cluster now, and answers from its last copy"
+		}
 		if healthy != nil && healthy.Message != "" {
 			p.says += ": " + healthy.Message
 		}
 	case p.resources == 0:
 		p.says = "search asks the cluster what it has"
+	case complete && p.failing > 0:
+		p.says = fmt.Sprintf("all %d resources are copied, %d not kept up to date now (kubectl get pediaclusters -o yaml says why)", p.resources, p.failing)
+		p.done = p.copied+p.failing == p.resources
 	default:
 		p.says = fmt.Sprintf("%d of %d resources are copied", p.copied, p.resources)
 		if p.failing > 0 {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,7 +161,10 @@ func TestAddingAClusterShowsProgress(t *testing.T) {
 
 func TestClustersAreListedAndRemoved(t *testing.T) {
 	clusters := fakeClusters(t)
-	for name, status := range map[string]string{"west": away, "east": copied} {
+	// Their copies are complete, and one of them does not answer.
+	was := `{type: Fresh, status: "True", reason: Fresh}, `
+	lost, failing := strings.Replace(away, "[", "["+was, 1), strings.Replace(copied, "[", "["+strings.ReplaceAll(was, `"True", reason: Fresh`, `"False", reason: Stale`), 1)
+	for name, status := range map[string]string{"west": away, "east": copied, "lost": lost, "failing": failing} {
 		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": v1alpha2.GroupVersion.String(), "kind": "PediaCluster"}}
 		object.SetName(name)
 		var fields map[string]any
@@ -173,15 +177,17 @@ func TestClustersAreListedAndRemoved(t *testing.T) {
 	require.NoError(t, err)
 	var out bytes.Buffer
 	require.NoError(t, printClusters(&out, all))
-	assert.Equal(t, `NAME  READY  VERSION  SERVER     MESSAGE
-east  true   v1       https://x  1 of 2 resources are copied, 1 cannot be copied (kubectl get pediaclusters -o yaml says why)
-west  false                      search has not reached the cluster: connection refused
+	assert.Equal(t, `NAME     READY  VERSION  SERVER     MESSAGE
+east     true   v1       https://x  1 of 2 resources are copied, 1 cannot be copied (kubectl get pediaclusters -o yaml says why)
+failing  true   v1       https://x  all 2 resources are copied, 1 not kept up to date now (kubectl get pediaclusters -o yaml says why)
+lost     false                      search does not reach the cluster now, and answers from its last copy: connection refused
+west     false                      search has not reached the cluster: connection refused
 `, out.String())
 
 	out.Reset()
-	err = removeClusters(t.Context(), clusters, []string{"east", "north", "west"}, &out)
+	err = removeClusters(t.Context(), clusters, []string{"east", "north", "west", "lost", "failing"}, &out)
 	require.ErrorContains(t, err, "search was not told to copy a cluster north")
-	assert.Equal(t, "east is removed\nwest is removed\n", out.String())
+	assert.Equal(t, "east is removed\nwest is removed\nlost is removed\nfailing is removed\n", out.String())
 	all, err = listClusters(t.Context(), clusters)
 	require.NoError(t, err)
 	assert.Empty(t, all)

@@ -20,6 +20,7 @@ import (
 type question struct {
 	cluster, namespace, owner, fuzzy, selector, fields, order, output, maxStaleness string
 	generations, limit                                                              int
+	watch                                                                           bool
 }
 
 // kubectlLimit is how many objects kubectl asks for.
@@ -35,6 +36,7 @@ func newSearchGetCommand() *cobra.Command {
   tripod search get pods --owner deployment/web
   tripod search get deployments --fuzzy ngin --order created_at_desc
   tripod search get pods --cluster east -n default --field-selector 'spec.containers[].image=nginx:1.25'
+  tripod search get pods --field-selector status.phase=Failed --watch
 
 Run tripod search kubeconfig once before.`,
 		Args: cobra.MinimumNArgs(1),
@@ -66,6 +68,7 @@ Run tripod search kubeconfig once before.`,
 	fs.StringVar(&q.order, "order", "", "columns to sort by, such as created_at_desc,name")
 	fs.IntVar(&q.limit, "limit", kubectlLimit, "objects to return at most; 0 returns all")
 	fs.StringVar(&q.maxStaleness, "max-staleness", "", "how old the copies of the clusters may be, such as 30s; empty accepts any age")
+	fs.BoolVarP(&q.watch, "watch", "w", false, "go on with what changes, until Ctrl-C")
 	fs.StringVarP(&q.output, "output", "o", "", "format of the output, as of kubectl")
 	return cmd
 }
@@ -145,6 +148,9 @@ func (q *question) command(what []string, counted bool) ([]string, error) {
 		if option[1] != "" {
 			command = append(command, option[0], option[1])
 		}
+	}
+	if q.watch {
+		command = append(command, "-w")
 	}
 	if q.limit != kubectlLimit {
 		command = append(command, "--chunk-size", strconv.Itoa(q.limit))
