@@ -4,6 +4,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -106,6 +107,9 @@ func (q *question) command(what []string, counted bool) ([]string, error) {
 	const domain = "search.clusterpedia.io/"
 	if q.limit < 0 {
 		return nil, fmt.Errorf("--limit %d: write a number of objects, or 0 for all", q.limit)
+	}
+	if q.watch && (q.order != "" || q.owner != "") {
+		return nil, errors.New("--watch with --order or --owner: search decides about each change by the object alone, so leave these out")
 	}
 	var labels []string
 	if q.selector != "" {

@@ -40,10 +40,13 @@ func TestSearchGetStandsForACommand(t *testing.T) {
 		},
 		{
 			name: "everything else", what: []string{"pods", "a", "b"},
-			question: question{limit: 5, cluster: "east", namespace: "n", selector: "app=it's", fields: "spec.containers[].image=x", order: "created_at_desc,name", output: "yaml", watch: true},
+			question: question{limit: 5, cluster: "east", namespace: "n", selector: "app=it's", fields: "spec.containers[].image=x", order: "created_at_desc,name", output: "yaml"},
 			want: "kubectl --cluster east get pods -n n -l 'app=it'\\''s," + domain + "orderby in (created_at_desc,name)," + domain + "names in (a,b)'" +
-				" --field-selector 'spec.containers[].image=x' -o yaml -w --chunk-size 5",
+				" --field-selector 'spec.containers[].image=x' -o yaml --chunk-size 5",
 		},
+		{name: "what changes", what: []string{"pods", "a"}, question: question{watch: true}, want: "kubectl --cluster clusterpedia get pods -A -l '" + domain + "names in (a)' -w"},
+		{name: "changes in an order", what: []string{"pods"}, question: question{watch: true, order: "name"}, wrong: "leave these out"},
+		{name: "changes of what is owned", what: []string{"pods"}, question: question{watch: true, owner: "deploy/web"}, wrong: "leave these out"},
 		{name: "no limit", what: []string{"pods"}, question: question{limit: all}, want: "kubectl --cluster clusterpedia get pods -A --chunk-size 0"},
 		{name: "a limit below zero", what: []string{"pods"}, question: question{limit: -2}, wrong: "or 0 for all"},
 		{name: "no name", what: []string{"pods"}, question: question{owner: "deployment"}, wrong: "write TYPE/NAME"},
