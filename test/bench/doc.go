@@ -21,7 +21,7 @@
 // With -shapes, bench has a whole cluster live on each control plane instead: nodes join, pods run, are rolled and deleted, by the controllers of
 // Kubernetes and kwok.
 //
-//	go run ./test/bench                        # all of it, about 25 minutes
+//	go run ./test/bench                        # all of it, about 25 minutes; 45 with -neighbour both
 //	go run ./test/bench -run 'GET|APPLY' -rounds 5
 //	go run ./test/bench -short -run CRDs
 //	go run ./test/bench -shapes stock,1/1/1 -nodes 300 -pods 3000
