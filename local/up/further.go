@@ -68,7 +68,8 @@ func (o *Options) serviceArgs(name string) ([]string, error) {
 		if !ok || !strings.HasPrefix(flag, "-") {
 			return nil, fmt.Errorf("--service-arg %q is not of the form NAME=--FLAG", given)
 		}
-		if !slices.Contains(o.further(), to) {
+		isSearch := o.Search && to == names.Search // it becomes a service later
+		if !isSearch && !slices.Contains(o.further(), to) {
 			return nil, fmt.Errorf("--service-arg: there is no --service %s=PATH", to)
 		}
 		if to == name {

@@ -70,6 +70,8 @@ func TestValidate(t *testing.T) {
 		{name: "a program that is missing", change: func(o *Options) { o.Services = []string{"a=/missing"} }, want: "--service a: stat /missing: no such file"},
 		{name: "no program", change: func(o *Options) { o.Services = []string{"a=options_test.go"} }, want: "--service a: options_test.go is not an executable file"},
 		{name: "a directory", change: func(o *Options) { o.Services = []string{"a=/bin"} }, want: "--service a: /bin is not an executable file"},
+		{name: "a flag of search", change: func(o *Options) { o.Search, o.ServiceArgs = true, []string{"search=--v=4"} }},
+		{name: "a flag of search without it", change: func(o *Options) { o.ServiceArgs = []string{"search=--v=4"} }, want: "--service-arg: there is no --service search=PATH"},
 		{name: "a flag of no service", change: func(o *Options) { o.ServiceArgs = []string{"a=--v=4"} }, want: "--service-arg: there is no --service a=PATH"},
 		{name: "a flag without dashes", change: func(o *Options) { o.ServiceArgs = []string{"a=v"} }, want: `--service-arg "a=v" is not of the form NAME=--FLAG`},
 		{name: "key without certificate", change: func(o *Options) { o.EtcdKeyFile = "x" }, want: "--etcd-certfile"},
