@@ -214,7 +214,7 @@ func progressOf(status v1alpha2.ClusterStatus) progress {
 	}
 	healthy, fresh := meta.FindStatusCondition(status.Conditions, v1alpha2.ClusterHealthy), meta.FindStatusCondition(status.Conditions, v1alpha2.Fresh)
 	// A complete copy may be old: its resources were all listed once.
-	complete := fresh != nil && (fresh.Status == metav1.ConditionTrue || fresh.Reason == "Stale")
+	complete := fresh != nil && (fresh.Status == metav1.ConditionTrue || fresh.Reason == v1alpha2.Stale)
 	switch {
 	case healthy == nil || healthy.Status != metav1.ConditionTrue:
 		p.says = "search has not reached the cluster"
@@ -226,13 +226,14 @@ func progressOf(status v1alpha2.ClusterStatus) progress {
 		}
 	case p.resources == 0:
 		p.says = "search asks the cluster what it has"
-	case complete && p.failing > 0:
-		p.says = fmt.Sprintf("all %d resources are copied, %d not kept up to date now (kubectl get pediaclusters -o yaml says why)", p.resources, p.failing)
-		p.done = p.copied+p.failing == p.resources
 	default:
 		p.says = fmt.Sprintf("%d of %d resources are copied", p.copied, p.resources)
+		failing := "cannot be copied"
+		if complete && p.failing > 0 {
+			p.says, failing = fmt.Sprintf("all %d resources are copied", p.resources), "not kept up to date now"
+		}
 		if p.failing > 0 {
-			p.says += fmt.Sprintf(", %d cannot be copied (kubectl get pediaclusters -o yaml says why)", p.failing)
+			p.says += fmt.Sprintf(", %d %s (kubectl get pediaclusters -o yaml says why)", p.failing, failing)
 		}
 		p.done = p.copied+p.failing == p.resources
 	}

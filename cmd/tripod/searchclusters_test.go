@@ -161,9 +161,9 @@ func TestAddingAClusterShowsProgress(t *testing.T) {
 
 func TestClustersAreListedAndRemoved(t *testing.T) {
 	clusters := fakeClusters(t)
-	// Their copies are complete, and one of them does not answer.
-	was := `{type: Fresh, status: "True", reason: Fresh}, `
-	lost, failing := strings.Replace(away, "[", "["+was, 1), strings.Replace(copied, "[", "["+strings.ReplaceAll(was, `"True", reason: Fresh`, `"False", reason: Stale`), 1)
+	// These copies are complete.
+	lost := strings.Replace(away, valid, valid+`, {type: Fresh, status: "True", reason: Fresh}`, 1)
+	failing := strings.Replace(copied, valid, valid+`, {type: Fresh, status: "False", reason: Stale}`, 1)
 	for name, status := range map[string]string{"west": away, "east": copied, "lost": lost, "failing": failing} {
 		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": v1alpha2.GroupVersion.String(), "kind": "PediaCluster"}}
 		object.SetName(name)

@@ -26,8 +26,7 @@ func (o *Options) furtherServices() (map[string]string, error) {
 		if !ok || path == "" {
 			return nil, fmt.Errorf("--service %q is not of the form NAME=PATH", given)
 		}
-		ours := o.Search && name == names.Search
-		if err := names.ValidateService(name); err != nil && !ours {
+		if err := names.ValidateService(name); err != nil && !o.isSearch(name) {
 			return nil, fmt.Errorf("--service: %w", err)
 		}
 		if programs[name] != "" {
@@ -68,8 +67,7 @@ func (o *Options) serviceArgs(name string) ([]string, error) {
 		if !ok || !strings.HasPrefix(flag, "-") {
 			return nil, fmt.Errorf("--service-arg %q is not of the form NAME=--FLAG", given)
 		}
-		isSearch := o.Search && to == names.Search // it becomes a service later
-		if !isSearch && !slices.Contains(o.further(), to) {
+		if !o.isSearch(to) && !slices.Contains(o.further(), to) {
 			return nil, fmt.Errorf("--service-arg: there is no --service %s=PATH", to)
 		}
 		if to == name {

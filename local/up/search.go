@@ -10,6 +10,9 @@ import (
 	"github.com/tripod-k8s/tripod/local/replicas"
 )
 
+// isSearch returns whether a service is the search of --search, which completeSearch adds to the further API services.
+func (o *Options) isSearch(name string) bool { return o.Search && name == names.Search }
+
 // completeSearch makes search one of the further API services.
 func (o *Options) completeSearch() error {
 	if !o.Search {

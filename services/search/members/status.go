@@ -78,7 +78,7 @@ func setFresh(status *v1alpha2.ClusterStatus, generation int64, state store.Stat
 		for _, resource := range state.Stale {
 			names = append(names, resource.String())
 		}
-		fresh.Reason, fresh.Message = "Stale", fmt.Sprintf("not heard for %s: %s", store.StaleAfter, strings.Join(names, ", "))
+		fresh.Reason, fresh.Message = v1alpha2.Stale, fmt.Sprintf("not heard for %s: %s", store.StaleAfter, strings.Join(names, ", "))
 	default:
 		fresh.Status, fresh.Reason = metav1.ConditionTrue, "Fresh"
 	}

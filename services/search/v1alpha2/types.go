@@ -91,6 +91,9 @@ const (
 	Fresh = "Fresh"
 )
 
+// Stale is the reason of the condition Fresh if all first lists are complete, and a resource was not heard for long.
+const Stale = "Stale"
+
 // ClusterStatus is what search knows of a cluster.
 type ClusterStatus struct {
 	APIServer     string             `json:"apiserver,omitempty"`
