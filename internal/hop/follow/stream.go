@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/internal/hop/attention"
 	"github.com/tripod-k8s/tripod/internal/hop/foreign"
 )
 
@@ -55,8 +57,12 @@ type Stream struct {
 	Addresses func() []string
 	// Dial returns a connection to the replica at an address, without waiting until it is connected.
 	Dial func(address string) (Conn, error)
-	// Silence is how long a replica may send nothing. Then the stream ends. 0 means forever.
+	// Silence is how long a replica may send nothing, in time that this process had (package attention). Then the stream ends if the replica can be
+	// spared. 0 means forever.
 	Silence time.Duration
+	// Spare reports whether the stream can do without the replica at an address, because another one is better. A silent replica that cannot be spared
+	// may only be busy: the stream goes on until its connection ends. If Spare is nil, every replica can be spared.
+	Spare func(address string) bool
 	// Run opens the stream and uses it until it ends. The error says why it ended. The context and the connection belong to this stream alone. A
 	// panic ends only the stream.
 	Run func(context.Context, *Session) error
@@ -154,7 +160,7 @@ func (s *Stream) once(ctx context.Context, address string) (time.Duration, error
 	defer leave(nil)
 	session := &Session{Address: address, Conn: conn, stream: s, leave: leave}
 	if s.Silence > 0 {
-		session.watchdog = time.AfterFunc(s.Silence, func() { leave(errSilent) })
+		session.watch()
 		defer session.watchdog.Stop()
 	}
 	err = reason(ctx, s.run(ctx, session))
@@ -191,13 +197,36 @@ type Session struct {
 
 	stream   *Stream
 	leave    context.CancelCauseFunc
-	watchdog *time.Timer
+	watchdog *attention.Timer
 	since    time.Time
+	// heard counts signs of life.
+	heard atomic.Int64
+}
+
+// spareInterval is the time between two questions whether a silent replica can be spared.
+const spareInterval = 500 * time.Millisecond
+
+// watch leaves the replica after too long a silence, as soon as it can be spared.
+func (s *Session) watch() {
+	silent := int64(-1)
+	s.watchdog = attention.AfterFunc(s.stream.Silence, func() (again time.Duration) {
+		heard := s.heard.Load()
+		switch {
+		case s.stream.Spare == nil || s.stream.Spare(s.Address):
+			s.leave(errSilent)
+			return 0
+		case heard != silent:
+			klog.InfoS("A replica is silent, and is followed because no other is better", "stream", s.stream.Name, "replica", s.Address)
+			silent = heard
+		}
+		return spareInterval
+	})
 }
 
 // Alive reports a sign of life of the replica. After the first one the replica counts as followed. Run must call it.
 func (s *Session) Alive() {
 	if s.watchdog != nil {
+		s.heard.Add(1)
 		s.watchdog.Reset(s.stream.Silence)
 	}
 	if s.since.IsZero() {

@@ -245,3 +245,30 @@ func TestAPanicEndsOnlyTheStream(t *testing.T) {
 		assert.Equal(t, []string{"a: test: handling it panicked; the log says where"}, failed)
 	})
 }
+
+// TestASilentReplicaIsFollowedUntilItCanBeSpared has a replica be silent while no other is better.
+func TestASilentReplicaIsFollowedUntilItCanBeSpared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		began, spare := time.Now(), false
+		s := Stream{
+			Name: "test", Silence: 3 * time.Second, Addresses: func() []string { return []string{"a"} }, Spare: func(string) bool { return spare },
+			Dial: func(string) (Conn, error) { return conn{closed: new(int)}, nil },
+			Run: func(ctx context.Context, session *Session) error {
+				session.Alive()
+				time.Sleep(time.Minute)
+				assert.NoError(t, ctx.Err())
+				session.Alive() // it was only busy
+				time.Sleep(time.Minute)
+				assert.NoError(t, ctx.Err())
+				spare = true
+				<-ctx.Done()
+				assert.ErrorIs(t, context.Cause(ctx), errSilent)
+				stop()
+				return ctx.Err()
+			},
+		}
+		s.Follow(ctx)
+		assert.LessOrEqual(t, time.Since(began), 2*time.Minute+spareInterval)
+	})
+}

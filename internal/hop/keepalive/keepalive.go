@@ -29,3 +29,8 @@ func LimitPauses(conn net.Conn) { setUserTimeout(conn, timeout) }
 
 // AllowPauses lets the other end again receive nothing for as long as it likes, if it is there.
 func AllowPauses(conn net.Conn) { setUserTimeout(conn, 0) }
+
+// LimitUnacknowledged has a connection end if its other end does not acknowledge, for so long, what was sent. The kernel of the other end
+// acknowledges, however busy the process is. It is for connections with few data: a process that reads nothing for so long, with its buffers full,
+// ends the connection, too.
+func LimitUnacknowledged(conn net.Conn, d time.Duration) { setUserTimeout(conn, d) }

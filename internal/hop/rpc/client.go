@@ -18,16 +18,25 @@ import (
 
 	"k8s.io/component-base/tracing"
 
+	hopkeepalive "github.com/tripod-k8s/tripod/internal/hop/keepalive"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 )
 
-// Both ends find out after this time of silence whether the other is still there. A client may not do so more often.
+// Both ends find out after this time of silence whether the other is still there. A client may not do so more often. The other end may be busy, so it
+// may take long.
 const (
 	keepaliveTime    = 10 * time.Second
-	keepaliveTimeout = 3 * time.Second
+	keepaliveTimeout = 20 * time.Second
 )
 
-const dialTimeout = 2 * time.Second
+const (
+	// dialTimeout bounds how long a host may take to accept a connection. Its kernel does that, however busy the service is.
+	dialTimeout = 2 * time.Second
+	// connectTimeout bounds that and the handshake, which a busy service may delay. To begin anew would only be more work for it.
+	connectTimeout = 20 * time.Second
+	// lostTimeout is how long a host may leave data unacknowledged. Its kernel acknowledges them. So the host or the network is lost.
+	lostTimeout = 5 * time.Second
+)
 
 // Conn is a connection to a replica. It breaks when the CA of the replica's certificate is taken away.
 type Conn struct {
@@ -56,7 +65,10 @@ func Dial(address, service string, identity *trust.Options, tracer trace.TracerP
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
-			MinConnectTimeout: dialTimeout,
+			MinConnectTimeout: connectTimeout,
+		}),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", address)
 		}),
 		grpc.WithNoProxy(),
 		grpc.WithDisableServiceConfig(),
@@ -90,6 +102,7 @@ func (f *clientFiles) ClientHandshake(ctx context.Context, authority string, con
 	if err != nil {
 		return nil, nil, err
 	}
+	hopkeepalive.LimitUnacknowledged(conn, lostTimeout) // grpc has set keepaliveTimeout
 	return handshake(f.servers, conn, func(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 		return current.ClientHandshake(ctx, authority, conn)
 	})

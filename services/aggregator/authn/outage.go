@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -22,19 +23,19 @@ import (
 // IsOutage reports whether it could not be found out who sent a request, because core could not be asked. The error is
 // that of an authenticator.
 func IsOutage(err error) bool {
-	var unavailable *tokens.UnavailableError
-	if errors.As(err, &unavailable) {
+	return contains(err, func(err error) bool {
+		var unavailable *tokens.UnavailableError
+		return errors.As(err, &unavailable)
+	})
+}
+
+// contains reports whether one of the ways of authentication failed so. errors.As cannot look into the list of their errors.
+func contains(err error, is func(error) bool) bool {
+	if is(err) {
 		return true
 	}
-	// What the ways of authentication say together cannot be looked into by errors.As.
-	if list, ok := err.(interface{ Errors() []error }); ok {
-		for _, e := range list.Errors() {
-			if IsOutage(e) {
-				return true
-			}
-		}
-	}
-	return false
+	list, ok := err.(interface{ Errors() []error })
+	return ok && slices.ContainsFunc(list.Errors(), func(e error) bool { return contains(e, is) })
 }
 
 // outcome is what an authenticator said about a request.
@@ -81,7 +82,7 @@ func Once(next authenticator.Request) authenticator.Request {
 func FailedHandler(s runtime.NegotiatedSerializer, unauthorized http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if o := outcomeFrom(req.Context()); o != nil && IsOutage(o.err) {
-			answerOutage(s, w, req)
+			answerOutage(s, w, req, o.err)
 			return
 		}
 		unauthorized.ServeHTTP(w, req)
@@ -94,7 +95,7 @@ func RejectDuringOutage(next http.Handler, auth authenticator.Request, s runtime
 	return WithOutcome(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		sender, ok, err := auth.AuthenticateRequest(req)
 		if IsOutage(err) {
-			answerOutage(s, w, req)
+			answerOutage(s, w, req, err)
 			return
 		}
 		if err == nil && ok {
@@ -104,6 +105,11 @@ func RejectDuringOutage(next http.Handler, auth authenticator.Request, s runtime
 	}))
 }
 
-func answerOutage(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request) {
+// answerOutage answers 429 if too many other tokens are asked about, and otherwise 503.
+func answerOutage(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request, why error) {
+	if contains(why, func(err error) bool { return errors.Is(err, tokens.ErrBusy) }) {
+		proxy.TooMany(s, w, req, "too many tokens wait to be checked, please try again later")
+		return
+	}
 	proxy.Unavailable(s, w, req, "the token cannot be checked while core is not available")
 }

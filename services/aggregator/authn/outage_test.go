@@ -30,6 +30,7 @@ var answers = map[string]struct {
 	"token is bad":         {errors.New("token expired"), http.StatusUnauthorized},
 	"core cannot be asked": {&tokens.UnavailableError{}, http.StatusServiceUnavailable},
 	"and somebody adds to": {fmt.Errorf("look up: %w", &tokens.UnavailableError{}), http.StatusServiceUnavailable},
+	"too many are asked":   {tokens.NewUnavailableError(tokens.ErrBusy), http.StatusTooManyRequests},
 }
 
 // asking is an authenticator of bearer tokens that gets the given answer from core, and counts its questions.
@@ -78,8 +79,8 @@ func TestAnOutageOfCoreIsNotTakenForABadToken(t *testing.T) {
 				questions := 0
 				w := ask(build(asking(test.err, &questions)))
 				assert.Equal(t, test.want, w.Code)
-				if w.Code == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
-					t.Error("503 without Retry-After")
+				if w.Code != test.want || w.Code > http.StatusUnauthorized && w.Header().Get("Retry-After") == "" {
+					t.Errorf("%d without Retry-After", w.Code)
 				}
 				assert.Equal(t, 1, questions, "core was asked %d times", questions)
 			})

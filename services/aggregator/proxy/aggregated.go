@@ -90,7 +90,7 @@ func (p *Aggregated) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	share := p.config.Memory.Begin(req, sender)
 	if share == nil {
-		TooMany(p.config.Serializer, w, req)
+		TooMany(p.config.Serializer, w, req, TooMuchMemory)
 		return
 	}
 	defer share.End()
@@ -168,7 +168,7 @@ func (s *sending) Error(w http.ResponseWriter, req *http.Request, err error) {
 		err = s.failed
 	}
 	if errors.Is(err, errTooMuch) {
-		TooMany(s.to.config.Serializer, w, req)
+		TooMany(s.to.config.Serializer, w, req, TooMuchMemory)
 		return
 	}
 	var unreachable *upstream.UnreachableError

@@ -73,7 +73,7 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	share := f.memory.Begin(req, sender)
 	if share == nil {
-		TooMany(f.serializer, w, req)
+		TooMany(f.serializer, w, req, TooMuchMemory)
 		return
 	}
 	defer func() {
@@ -169,7 +169,7 @@ func (f *Forwarder) fail(w http.ResponseWriter, req *http.Request, err error) {
 		abort(req)
 		return
 	case errors.Is(err, errTooMuch):
-		TooMany(f.serializer, w, req)
+		TooMany(f.serializer, w, req, TooMuchMemory)
 		return
 	case errors.As(err, &unknown):
 		notFound(f.serializer, w, req, unknown.Error())

@@ -30,9 +30,12 @@ func Unavailable(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *htt
 	writeStatus(s, w, req, status)
 }
 
-// TooMany answers 429 to a user who has too much memory of the aggregator.
-func TooMany(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request) {
-	writeStatus(s, w, req, apierrors.NewTooManyRequests("requests of this user take too much memory, please try again later", retryAfterSeconds))
+// TooMuchMemory is the message to a user who has too much memory of the aggregator.
+const TooMuchMemory = "requests of this user take too much memory, please try again later"
+
+// TooMany answers 429, with a Retry-After.
+func TooMany(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request, message string) {
+	writeStatus(s, w, req, apierrors.NewTooManyRequests(message, retryAfterSeconds))
 }
 
 func badGateway(s runtime.NegotiatedSerializer, w http.ResponseWriter, req *http.Request, message string) {

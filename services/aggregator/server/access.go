@@ -23,7 +23,7 @@ import (
 func (c *Config) applyAuthentication() error {
 	o, generic := c.options.Authentication, &c.generic.Config
 	c.identity = tokens.New(tokens.Config{
-		Addresses: c.core.grpcAddresses,
+		Addresses: c.core.grpcAddresses, Spare: c.core.spareAtGRPC,
 		Dial: func(address string) (follow.Conn, error) {
 			return rpc.Dial(address, upstream.Core, &c.options.ServiceTrust, generic.TracerProvider)
 		},

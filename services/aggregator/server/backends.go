@@ -113,6 +113,16 @@ func (b *backend) grpcAddresses() []string {
 	return all
 }
 
+// spareAtGRPC reports whether the replica that serves gRPC at an address can be spared.
+func (b *backend) spareAtGRPC(address string) bool {
+	for _, replica := range b.Addresses() {
+		if at, ok := b.grpc(replica); ok && at == address {
+			return b.Spare(replica)
+		}
+	}
+	return true // it is no replica any more
+}
+
 // locateBackends makes the backends, with their replicas where they are when the aggregator starts.
 func (c *Config) locateBackends() error {
 	c.firstReplicas = feeds.NewFirstReplicas()

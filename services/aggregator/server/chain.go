@@ -175,7 +175,7 @@ func forward(to map[routing.Owner]http.Handler, c *genericapiserver.Config) http
 
 // tooMany answers 429 to a user who has too much.
 func tooMany(c *genericapiserver.Config) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { proxy.TooMany(c.Serializer, w, req) })
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { proxy.TooMany(c.Serializer, w, req, proxy.TooMuchMemory) })
 }
 
 // share counts requests of the full chain as memory of their senders. Forwarders do so for all others.
@@ -184,7 +184,7 @@ func (h *chains) share(next http.Handler, c *genericapiserver.Config) http.Handl
 		if sender, ok := request.UserFrom(req.Context()); ok {
 			share := h.memory.Begin(req, sender)
 			if share == nil {
-				proxy.TooMany(c.Serializer, w, req)
+				proxy.TooMany(c.Serializer, w, req, proxy.TooMuchMemory)
 				return
 			}
 			defer share.End()

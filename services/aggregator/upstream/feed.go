@@ -36,6 +36,9 @@ func (b *Backend) ProbeNow(address string) {
 	}
 }
 
+// Spare reports whether requests and streams can do without the replica at an address, because another one serves.
+func (b *Backend) Spare(address string) bool { return b.roster.Load().serves(address) }
+
 // Hear reports what the replica at an address says in its feed: whether it serves.
 func (b *Backend) Hear(address string, serves bool) {
 	e := b.endpointAt(address)

@@ -74,3 +74,13 @@ func (r *roster) pick(policy balance.Policy, req balance.Request, suits func(*en
 	}
 	return nil
 }
+
+// serves reports whether any replica serves except for that at an address. One that is about to stop does so, too.
+func (r *roster) serves(except string) bool {
+	for _, t := range r.tiers {
+		if t.rank <= rankDraining && slices.ContainsFunc(t.endpoints, func(e *endpoint) bool { return e.address != except }) {
+			return true
+		}
+	}
+	return false
+}

@@ -23,8 +23,9 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// questionTimeout bounds the time for the answer to one question, with a second try.
-const questionTimeout = 10 * time.Second
+// questionTimeout bounds the time for the answer to one question, with a second try. It is long, because core may be busy: kube-apiserver, which judges
+// tokens itself, lets such requests wait as well.
+const questionTimeout = 30 * time.Second
 
 // Config says which core to ask.
 type Config struct {
@@ -32,6 +33,8 @@ type Config struct {
 	Addresses func() []string
 	// Dial returns a connection to the replica at one of the addresses. It does not wait for it.
 	Dial func(address string) (follow.Conn, error)
+	// Spare reports whether the replica at an address can be spared, because another one is better (see follow.Stream). It may be nil.
+	Spare func(address string) bool
 	// Grace is how long answers in the cache are used while no replica is followed.
 	Grace time.Duration
 }
@@ -55,7 +58,7 @@ var (
 // New returns a client. Its metrics are collected once they are registered.
 func New(config Config) *Client {
 	c := &Client{keyer: newKeyer(), cache: newCache(config.Grace), turns: newTurns(), metrics: newMetrics()}
-	c.follower = &follower{addresses: config.Addresses, dial: config.Dial, cache: c.cache, metrics: c.metrics}
+	c.follower = &follower{addresses: config.Addresses, dial: config.Dial, spare: config.Spare, cache: c.cache, metrics: c.metrics}
 	c.follower.begin()
 	return c
 }
@@ -83,6 +86,9 @@ func (c *Client) Check(*http.Request) error {
 type UnavailableError struct {
 	err error
 }
+
+// NewUnavailableError returns the error for that reason.
+func NewUnavailableError(why error) *UnavailableError { return &UnavailableError{why} }
 
 func (e *UnavailableError) Error() string {
 	return fmt.Sprintf("core cannot be asked about the token: %v", e.err)

@@ -447,6 +447,50 @@ func TestASilentReplicaIsLost(t *testing.T) {
 	})
 }
 
+// TestTheLastReplicaIsFollowedHoweverSilent has core say nothing for longer than answers are used in grace, and then go on.
+func TestTheLastReplicaIsFollowedHoweverSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core := newTestCore("run")
+		core.answer(token, is("jane", "1"))
+		messages := make(chan *identityv1.WatchResponse, 2)
+		follows := 0
+		config := Config{Addresses: at([]string{"replica"}...), Grace: 30 * time.Second, Spare: func(string) bool { return false }}
+		config.Dial = func(string) (follow.Conn, error) {
+			follows++
+			conn := core.dial()
+			conn.watch = func(ctx context.Context) (receiver, error) {
+				return func() (*identityv1.WatchResponse, error) {
+					select {
+					case message := <-messages:
+						return message, nil
+					case <-ctx.Done():
+						return nil, ctx.Err()
+					}
+				}, nil
+			}
+			return conn, nil
+		}
+		c := New(config)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go c.Run(ctx)
+		messages <- &identityv1.WatchResponse{Run: "run"}
+		synctest.Wait()
+		expect(t, c, "jane")
+		time.Sleep(maxSilence + 29*time.Second)
+		expect(t, c, "jane")
+		assert.Equal(t, 1, core.questions(token), "the answer is used in grace")
+		time.Sleep(2 * time.Second)
+		expect(t, c, "jane")
+		assert.Equal(t, 2, core.questions(token), "grace is over: a revocation may wait to be read")
+		messages <- &identityv1.WatchResponse{Run: "run"}
+		synctest.Wait()
+		expect(t, c, "jane")
+		assert.Equal(t, 2, core.questions(token), "core has said that nothing was revoked")
+		assert.Equal(t, 1, follows, "the stream goes on")
+	})
+}
+
 func TestTheNextReplicaIsFollowedSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		replicas := []*testCore{newTestCore("a"), newTestCore("b"), newTestCore("c")}
@@ -543,31 +587,36 @@ func TestAnswersOfAnotherRunAreNotUsed(t *testing.T) {
 }
 
 func TestNobodyWaitsLongForAReplica(t *testing.T) {
+	silent := func(string) (follow.Conn, error) {
+		conn := newTestCore("run").dial()
+		conn.watch = func(ctx context.Context) (receiver, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return conn, nil
+	}
 	tests := []struct {
 		name string
 		dial func(string) (follow.Conn, error)
+		// last is true if no other replica is better.
+		last bool
 		// wait is how long an unknown token waits for its answer.
 		wait time.Duration
 	}{
-		{"addresses cannot be dialled", func(string) (follow.Conn, error) { return nil, errors.New("bad address") }, 0},
+		{"addresses cannot be dialled", func(string) (follow.Conn, error) { return nil, errors.New("bad address") }, false, 0},
 		{"connections are refused", func(string) (follow.Conn, error) {
 			core := newTestCore("run")
 			core.down = true
 			return core.dial(), nil
-		}, 0},
-		{"nothing comes back", func(string) (follow.Conn, error) {
-			conn := newTestCore("run").dial()
-			conn.watch = func(ctx context.Context) (receiver, error) {
-				<-ctx.Done()
-				return nil, ctx.Err()
-			}
-			return conn, nil
-		}, findTimeout},
+		}, false, 0},
+		{"nothing comes back, and others may be better", silent, false, 2 * maxSilence},
+		{"nothing comes back, and no other is better", silent, true, questionTimeout},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := New(Config{Addresses: at([]string{"a", "b"}...), Dial: test.dial})
+				spare := func(string) bool { return !test.last }
+				c := New(Config{Addresses: at([]string{"a", "b"}...), Dial: test.dial, Spare: spare})
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
 				go c.Run(ctx)

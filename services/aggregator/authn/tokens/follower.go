@@ -15,13 +15,9 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-const (
-	// findTimeout bounds how long a question waits for a replica of core.
-	findTimeout = 2 * time.Second
-	// hesitation is how long a question waits for the end of the stream of a replica that did not answer it. A replica
-	// that stops ends both, in either order.
-	hesitation = 200 * time.Millisecond
-)
+// hesitation is how long a question waits for the end of the stream of a replica that did not answer it. A replica
+// that stops ends both, in either order.
+const hesitation = 200 * time.Millisecond
 
 // replica is a replica of core that is followed: from the first message of its stream, to the end of the connection.
 type replica struct {
@@ -45,6 +41,7 @@ type search struct {
 type follower struct {
 	addresses func() []string
 	dial      func(address string) (follow.Conn, error)
+	spare     func(address string) bool
 	cache     *cache
 	metrics   *clientMetrics
 
@@ -77,6 +74,7 @@ func (f *follower) run(ctx context.Context) {
 		Addresses: f.addresses,
 		Dial:      f.dial,
 		Silence:   maxSilence,
+		Spare:     f.spare,
 		Run:       f.follow,
 		Failed:    func(err error) { f.end(nil, err) },
 		Retry:     f.begin,
@@ -132,10 +130,8 @@ func (f *follower) listen(stream grpc.ServerStreamingClient[identityv1.WatchResp
 
 var errSearching = errors.New("none was found yet")
 
-// followed returns the replica that is followed. It waits a while for a search to end.
+// followed returns the replica that is followed. It waits for a search to end: until then there is no evidence that no replica can be followed.
 func (f *follower) followed(ctx context.Context) (*replica, error) {
-	ctx, cancel := context.WithTimeout(ctx, findTimeout)
-	defer cancel()
 	s := f.search.Load()
 	select {
 	case <-s.done:

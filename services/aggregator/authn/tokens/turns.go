@@ -21,8 +21,8 @@ const (
 	maxWaiting = 5000
 )
 
-// errBusy is why a question was not asked.
-var errBusy = fmt.Errorf("%d questions about other tokens wait already", maxWaiting)
+// ErrBusy is why a question was not asked. The client may try again later.
+var ErrBusy = fmt.Errorf("%d questions about other tokens wait already", maxWaiting)
 
 // turns bounds the questions to core.
 type turns struct {
@@ -40,7 +40,7 @@ func (t *turns) take(ctx context.Context) (done func(), err error) {
 	}
 	defer t.waiting.Add(-1)
 	if t.waiting.Add(1) > maxWaiting {
-		return nil, errBusy
+		return nil, ErrBusy
 	}
 	if err := t.asking.Acquire(ctx, 1); err != nil {
 		return nil, fmt.Errorf("too many questions about other tokens came before: %w", err)

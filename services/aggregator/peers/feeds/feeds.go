@@ -32,6 +32,8 @@ type Backend interface {
 	SetDraining(address string, draining bool)
 	// Hear reports whether a replica says that it serves. It says so every 400 ms.
 	Hear(address string, serves bool)
+	// Spare reports whether the replica at an address can be spared, because another one serves.
+	Spare(address string) bool
 	// ProbeNow reports that the state of a replica may have changed.
 	ProbeNow(address string)
 }

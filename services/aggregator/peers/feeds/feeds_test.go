@@ -32,6 +32,8 @@ const (
 
 // backend is a backend whose replicas the test controls.
 type backend struct {
+	// last is true if no other replica is better.
+	last       bool
 	mu         sync.Mutex
 	replicas   map[string]*process
 	subscriber func()
@@ -75,6 +77,8 @@ func (b *backend) SetDraining(address string, draining bool) {
 	defer b.mu.Unlock()
 	b.draining[address] = draining
 }
+
+func (b *backend) Spare(string) bool { return !b.last }
 
 func (b *backend) Hear(address string, serves bool) {
 	b.mu.Lock()
@@ -296,6 +300,24 @@ func TestAReplicaThatDrainsOrIsLostIsKnownAtOnce(t *testing.T) {
 		if b.draining["a"] || len(b.probed) != 2 {
 			t.Errorf("after its silence: draining %v, probed %q", b.draining["a"], b.probed)
 		}
+	})
+}
+
+// TestTheLastReplicaIsFollowedHoweverSilent has a replica that is only busy, for all that is known.
+func TestTheLastReplicaIsFollowedHoweverSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _, h := followReplicas(t)
+		b.last = true
+		b.set("a")
+		synctest.Wait()
+		a := b.replicas["a"]
+		a.say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("1", "x")})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Empty(t, b.probed, "its feed is not lost")
+		a.say(&backendv1.WatchResponse{Phase: serving, Catalog: catalog("2", "y")})
+		synctest.Wait()
+		assert.Equal(t, []string{"x", "y"}, h.served, "the feed goes on")
 	})
 }
 

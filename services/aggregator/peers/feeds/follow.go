@@ -50,6 +50,7 @@ func (f *Follower) follow(ctx context.Context, address string, r *replica) {
 		},
 		Dial:    f.config.Dial,
 		Silence: silence,
+		Spare:   func(string) bool { return f.config.Backend.Spare(address) },
 		Run: func(reading context.Context, session *follow.Session) error {
 			defer func() { // also after a panic
 				if ctx.Err() == nil {
