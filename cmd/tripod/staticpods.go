@@ -5,8 +5,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -24,10 +26,12 @@ func newStaticPodsCommand() *cobra.Command {
 		Short: "Make the static pods of a control-plane node from that of kube-apiserver",
 		Long: `Read the static pod of kube-apiserver that kubeadm wrote, and write those of core, extensions and the aggregator, which takes the
 name and the address of kube-apiserver. Each flag goes to the services that have it. Run the command as root on the
-control-plane node, since it reads the files that the flags name and makes the certificates by which the services trust each other.
+control-plane node, since it makes the certificates by which the services trust each other, and copies the files that the flags
+name: each service sees copies of its own files only, and runs as a user of its own.
 
-The kubelet runs the static pods once they are in /etc/kubernetes/manifests. Run the command again before the certificates
-expire, after a year, or to change a flag or the version; the services reload renewed certificates by themselves.
+The kubelet runs the static pods once they are in /etc/kubernetes/manifests. Run the command again when a file has changed, as
+after 'kubeadm certs renew', before the certificates expire, after a year, or to change a flag or the version. The services reload
+files by themselves.
 
 With --replicas, services have several pods on the node. The command then changes a running service one replica after the other, and
 waits until each is ready, so that no request is lost. Several aggregators share the port of kube-apiserver.`,
@@ -48,7 +52,11 @@ waits until each is ready, so that no request is lost. Several aggregators share
 	fs.StringVar(&pods.Repository, "image-repository", "docker.io/tripod-k8s", "prefix of the names of the images")
 	fs.StringVar(&pods.Tag, "image-tag", service.Version, "tag of the images")
 	fs.StringToIntVar(&pods.Replicas, "replicas", nil, "numbers of replicas, such as core=3,extensions=2,aggregator=2; the others have one")
-	fs.StringVar(&pods.CertDir, "cert-dir", "/etc/kubernetes/pki/tripod", "directory for the certificates by which the services trust each other")
+	fs.StringToIntVar(&pods.Users, "users", nil,
+		fmt.Sprintf("IDs of the users and groups as which the services run, such as core=2001,extensions=0; 0 is root, and the others have %v",
+			kubeapiserver.DefaultUsers))
+	fs.StringVar(&pods.CertDir, "cert-dir", "/etc/kubernetes/pki/tripod",
+		"directory for the certificates by which the services trust each other, and for the copies of files")
 	for _, name := range []string{"manifest", "output"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
 			panic(err) // there is no such flag
@@ -68,13 +76,23 @@ func writeStaticPods(ctx context.Context, out io.Writer, pods kubeapiserver.Stat
 	if pods.Manifest, err = os.ReadFile(manifest); err != nil {
 		return fmt.Errorf("--manifest: %w", err)
 	}
-	manifests, err := pods.Manifests(ctx)
+	if pods.Running, err = os.ReadFile(filepath.Join(output, kubeapiserver.ManifestName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("--output: %w", err)
+	}
+	made, err := pods.Make(ctx)
 	if err != nil {
 		return fmt.Errorf("%s: %w", manifest, err)
 	}
-	return kubeapiserver.Rollout(ctx, output, manifests, func(said string) {
+	say := func(said string) {
 		fmt.Fprintln(out, said) //nolint:errcheck // nobody reads it then
-	})
+	}
+	for _, note := range made.Notes {
+		say("note: " + note)
+	}
+	if err := kubeapiserver.Rollout(ctx, output, made.Manifests, say); err != nil {
+		return err
+	}
+	return made.RemoveOthers()
 }
 
 // refuseToOverwrite fails if the manifest to read is the file to write.

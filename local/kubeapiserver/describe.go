@@ -17,7 +17,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 )
 
-// services are the processes that together are kube-apiserver, in the order in which [FlagDescription] has them.
+// services are the processes that together are kube-apiserver, in the order in which they start and [FlagDescription] has them.
 var services = []serviceName{core, extensions, aggregator}
 
 // FlagDescription says what Tripod does with a flag of kube-apiserver. docs/flags.md lists all of them.
@@ -83,6 +83,9 @@ var notes = map[string]string{
 	"cert-dir":             "where a certificate is made if none is given",
 	"tls-cert-file":        "the one that was given, or the one in --cert-dir",
 	"tls-private-key-file": "the one that was given, or the one in --cert-dir",
+
+	"proxy-client-cert-file": "it alone calls aggregated API servers",
+	"proxy-client-key-file":  "as --proxy-client-cert-file",
 
 	"cors-allowed-origins":                    "where the client is",
 	"strict-transport-security-directives":    "where the client is",

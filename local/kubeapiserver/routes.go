@@ -28,6 +28,10 @@ var routes = map[string]rule{
 	"strict-transport-security-directives": only(aggregator),
 	"goaway-chance":                        only(aggregator),
 
+	// Only the aggregator calls aggregated API servers. Core has the flags for peers, which Tripod refuses.
+	"proxy-client-cert-file": only(aggregator),
+	"proxy-client-key-file":  only(aggregator),
+
 	// The aggregator stops first, with the given delay. When extensions and core stop after it, they have no clients left that
 	// would have to retry or whose watches would have to end gently.
 	"shutdown-delay-duration":                 only(aggregator),

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
@@ -28,8 +30,6 @@ import (
 const ManifestName = Name + ".yaml"
 
 const (
-	// certificatesVolume is the volume with the certificates by which the services trust each other.
-	certificatesVolume = "tripod-certs"
 	// smallRequest is what extensions and the aggregator ask of the CPU. Core keeps what kube-apiserver asks.
 	smallRequest = "100m"
 	// handoverSeconds is the grace period of a pod whose requests go to another replica: 1 s of delay, 10 s for its watches, and the rest for
@@ -37,16 +37,46 @@ const (
 	handoverSeconds = 45
 )
 
+// auditLogFlags are those of the audit log of one process.
+var auditLogFlags = []string{"audit-log-path", "audit-log-maxage", "audit-log-maxbackup", "audit-log-maxsize", "audit-log-compress"}
+
 // StaticPods says how to run the services as static pods in place of kube-apiserver.
 type StaticPods struct {
 	// Manifest is the static pod of kube-apiserver, as kubeadm wrote it.
 	Manifest []byte
 	// Repository and Tag make the names of the images: REPOSITORY/tripod-core:TAG.
 	Repository, Tag string
-	// CertDir is the directory for the certificates by which the services trust each other.
+	// CertDir is the directory for the certificates by which the services trust each other, and for copies of the files that each service
+	// reads. Only root enters it.
 	CertDir string
 	// Replicas are the numbers of replicas by service. A service without a number has one replica.
 	Replicas map[string]int
+	// Users are the user IDs by service. A service without one has that of DefaultUsers. 0 is root.
+	Users map[string]int
+	// Running is the static pod that runs in place of that of kube-apiserver, if there is one.
+	Running []byte
+
+	// chown changes the owner of a path, but not through a symbolic link.
+	chown func(path string, user, group int) error
+}
+
+// Made are static pods and their files.
+type Made struct {
+	// Manifests are the static pods in the order in which they start.
+	Manifests []Manifest
+	// Notes say what is not as it could be.
+	Notes []string
+
+	copies []*tree
+}
+
+// RemoveOthers removes copies of files that no static pod reads. Call it once the manifests are in force.
+func (m *Made) RemoveOthers() error {
+	var errs []error
+	for _, copies := range m.copies {
+		errs = append(errs, copies.prune())
+	}
+	return errors.Join(errs...)
 }
 
 // Manifest is a static pod and the name of its file.
@@ -57,9 +87,12 @@ type Manifest struct {
 	Ready string
 }
 
-// Manifests returns the static pods in the order in which they start, and creates or renews the certificates. Every flag in the manifest goes to
-// the services that have it, as [Main] does it. The files that the flags name must be there.
-func (p StaticPods) Manifests(ctx context.Context) ([]Manifest, error) {
+// Make makes the static pods, and creates or renews their certificates and files. Every flag in the manifest goes to the services that have it,
+// as [Main] does it. The files that the flags name must be there.
+func (p StaticPods) Make(ctx context.Context) (*Made, error) {
+	if p.chown == nil {
+		p.chown = os.Lchown
+	}
 	on, err := newNode(p.Replicas)
 	if err != nil {
 		return nil, err
@@ -68,9 +101,93 @@ func (p StaticPods) Manifests(ctx context.Context) ([]Manifest, error) {
 	if err := yaml.UnmarshalStrict(p.Manifest, &pod); err != nil {
 		return nil, fmt.Errorf("the manifest is no pod: %w", err)
 	}
-	args, err := argumentsIn(&pod)
+	known, planned, err := planOf(ctx, &pod)
 	if err != nil {
 		return nil, err
+	}
+	store, err := certs.Open(p.CertDir)
+	if err != nil {
+		return nil, err
+	}
+	if err := replicas.EnsureTrust(store); err != nil {
+		return nil, err
+	}
+	planned.handsOver = on[aggregator] > 1
+	users, err := p.newUsers(on, planned)
+	if err != nil {
+		return nil, err
+	}
+	m := maker{StaticPods: p, apiserver: &pod, on: on, known: known, planned: planned, store: store, users: users}
+	made := &Made{}
+	for _, service := range services {
+		copies := &tree{root: filepath.Join(p.CertDir, string(service)), chown: p.chown, files: sets.New[string](), mountPoints: sets.New[string]()}
+		for _, r := range on.of(service) {
+			manifest, err := m.replica(r, copies)
+			if err != nil {
+				return nil, err
+			}
+			made.Manifests = append(made.Manifests, manifest)
+		}
+		if err := copies.write(); err != nil {
+			return nil, err
+		}
+		made.copies = append(made.copies, copies)
+	}
+	made.Notes = users.notes
+	for _, path := range unused(&pod, m.used) {
+		made.Notes = append(made.Notes, "no static pod mounts "+path+", because no flag names a file there")
+	}
+	return made, nil
+}
+
+// maker makes the static pods of a node.
+type maker struct {
+	StaticPods
+
+	apiserver *corev1.Pod
+	on        node
+	known     *catalog
+	planned   *plan
+	store     *certs.Store
+	users     *podUsers
+	// used are the paths of the replicas made so far.
+	used []*paths
+}
+
+// replica makes the manifest of a replica, and the directories that it mounts. The files to copy for it are added to those of its service.
+func (m *maker) replica(r staticReplica, copies *tree) (Manifest, error) {
+	flags := m.planned.arguments(r.service, m.known, m.planned.certificate.CertKey, m.planned.auditLogFlags())
+	flags = append(flags, m.planned.inStaticPod(r, m.on, m.store)...)
+	used, err := pathsOf(r.service, flags)
+	if err != nil {
+		return Manifest{}, err
+	}
+	m.used = append(m.used, used)
+	user := m.users.of(r.service, used)
+	copies.group = user.id
+	mounted, err := m.mountsOf(r, used, user.id, copies)
+	if err != nil {
+		return Manifest{}, err
+	}
+	pod := m.pod(r, flags)
+	pod.Spec.Volumes, pod.Spec.Containers[0].VolumeMounts = mounted.volumes, mounted.mounts
+	user.confine(&pod.Spec)
+	content, err := yaml.Marshal(pod)
+	if err != nil {
+		return Manifest{}, err
+	}
+	made := Manifest{File: r.podName() + ".yaml", Content: content}
+	if m.on[r.service] > 1 {
+		made.Ready = "http://" + loopback(r.ports().probes) + "/readyz"
+	}
+	return made, nil
+}
+
+// planOf returns the plan for the arguments in the static pod of kube-apiserver.
+func planOf(ctx context.Context, pod *corev1.Pod) (*catalog, *plan, error) {
+	args, err := argumentsIn(pod)
+	if err != nil {
+		return nil, nil, err
 	}
 	var known *catalog
 	var planned *plan
@@ -81,34 +198,12 @@ func (p StaticPods) Manifests(ctx context.Context) ([]Manifest, error) {
 	cmd.SilenceUsage = true
 	cmd.SilenceErrors = true
 	if err := cmd.ExecuteContext(ctx); err != nil {
-		return nil, fmt.Errorf("the flags in the manifest: %w", err)
+		return nil, nil, fmt.Errorf("the flags in the manifest: %w", err)
 	}
 	if planned.certificate.CertKey.CertFile == "" || planned.certificate.GeneratedCert != nil {
-		return nil, errors.New("the manifest has no --tls-cert-file and --tls-private-key-file; kubeadm sets both")
+		return nil, nil, errors.New("the manifest has no --tls-cert-file and --tls-private-key-file; kubeadm sets both")
 	}
-	store, err := certs.Open(p.CertDir)
-	if err != nil {
-		return nil, err
-	}
-	if err := replicas.EnsureTrust(store); err != nil {
-		return nil, err
-	}
-	planned.handsOver = on[aggregator] > 1
-	var manifests []Manifest
-	for _, r := range on.replicas() {
-		flags := planned.arguments(r.service, known, planned.certificate.CertKey, planned.ownAuditLog(r))
-		flags = append(flags, planned.inStaticPod(r, on, store)...)
-		manifest, err := yaml.Marshal(p.pod(&pod, r, on, flags))
-		if err != nil {
-			return nil, err
-		}
-		made := Manifest{File: r.podName() + ".yaml", Content: manifest}
-		if on[r.service] > 1 {
-			made.Ready = "http://" + loopback(r.ports().probes) + "/readyz"
-		}
-		manifests = append(manifests, made)
-	}
-	return manifests, nil
+	return known, planned, nil
 }
 
 // argumentsIn returns the arguments of kube-apiserver in its static pod.
@@ -124,25 +219,9 @@ func argumentsIn(pod *corev1.Pod) ([]string, error) {
 	return command[1:], nil
 }
 
-// ownAuditLog are the flags by which each replica writes an audit log of its own, beside that of core. A pod has no process that could write
-// one log for all.
-func (s *plan) ownAuditLog(r staticReplica) []flagValue {
-	var flags []flagValue
-	for _, flag := range s.given {
-		switch flag.name {
-		case "audit-log-path":
-			if r.service != core && flag.value != "-" {
-				flag.value = besides(flag.value, string(r.service))
-			}
-			if r.number > 1 && flag.value != "-" {
-				flag.value = besides(flag.value, strconv.Itoa(r.number))
-			}
-			flags = append(flags, flag)
-		case "audit-log-maxage", "audit-log-maxbackup", "audit-log-maxsize", "audit-log-compress":
-			flags = append(flags, flag)
-		}
-	}
-	return flags
+// auditLogFlags are the flags of the audit log. A pod has no process that could write one log for all.
+func (s *plan) auditLogFlags() []flagValue {
+	return slices.DeleteFunc(slices.Clone(s.given), func(flag flagValue) bool { return !slices.Contains(auditLogFlags, flag.name) })
 }
 
 // inStaticPod are the flags by which the replicas on a node find and trust each other.
@@ -162,7 +241,7 @@ func (s *plan) inStaticPod(r staticReplica, on node, store *certs.Store) []strin
 	toCore := "--core-servers=" + on.servers(core)
 	if r.service == aggregator {
 		if on[aggregator] > 1 { // these come after those of kube-apiserver, and so are the ones that count
-			flags = append(flags, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", r.ports().serving), "--shared-bind-address="+public)
+			flags = append(flags, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", r.ports().serving), sharedBindFlag+public)
 		}
 		return append(flags, toCore, "--core-grpc-servers="+on.grpcServers(core),
 			"--extensions-servers="+on.servers(extensions), "--extensions-grpc-servers="+on.grpcServers(extensions))
@@ -176,30 +255,21 @@ func (s *plan) inStaticPod(r staticReplica, on node, store *certs.Store) []strin
 }
 
 // pod returns the static pod of a replica: that of kube-apiserver with another program.
-func (p StaticPods) pod(apiserver *corev1.Pod, r staticReplica, on node, flags []string) *corev1.Pod {
-	pod := apiserver.DeepCopy()
+func (m *maker) pod(r staticReplica, flags []string) *corev1.Pod {
+	pod := m.apiserver.DeepCopy()
 	container := &pod.Spec.Containers[0]
-	container.Image = fmt.Sprintf("%s/%s:%s", p.Repository, binary(r.service), p.Tag)
+	container.Image = fmt.Sprintf("%s/%s:%s", m.Repository, binary(r.service), m.Tag)
 	container.Command = append([]string{binary(r.service)}, flags...)
 	container.Args = nil
-	container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: certificatesVolume, MountPath: p.CertDir, ReadOnly: true})
-	directory := &corev1.HostPathVolumeSource{Path: p.CertDir, Type: ptr.To(corev1.HostPathDirectory)}
-	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: certificatesVolume, VolumeSource: corev1.VolumeSource{HostPath: directory}})
-	// Root owns the keys in /etc/kubernetes/pki. The images of the services run as another user unless told otherwise.
-	if pod.Spec.SecurityContext == nil {
-		pod.Spec.SecurityContext = &corev1.PodSecurityContext{}
-	}
-	pod.Spec.SecurityContext.RunAsUser = ptr.To[int64](0)
-	pod.Spec.SecurityContext.RunAsGroup = ptr.To[int64](0)
-	if on[r.service] > 1 {
+	if m.on[r.service] > 1 {
 		pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](handoverSeconds)
 	}
 	if r.service == core || container.Resources.Requests == nil {
-		container.Resources = *apiserver.Spec.Containers[0].Resources.DeepCopy()
+		container.Resources = *m.apiserver.Spec.Containers[0].Resources.DeepCopy()
 	} else {
 		container.Resources.Requests[corev1.ResourceCPU] = resource.MustParse(smallRequest)
 	}
-	if on.hasOwnProbes(r.service) {
+	if m.on.hasOwnProbes(r.service) {
 		probeAt(container, r.ports().probes)
 	}
 	if r.podName() == Name {

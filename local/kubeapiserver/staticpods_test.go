@@ -49,25 +49,51 @@ spec:
     - %s
     livenessProbe: {httpGet: {host: 192.0.2.1, path: /livez, port: 6443, scheme: HTTPS}}
     resources: {requests: {cpu: 250m}}
-    volumeMounts: [{mountPath: /etc/kubernetes/pki, name: k8s-certs, readOnly: true}]
+    volumeMounts:
+    - {mountPath: /etc/kubernetes/pki, name: k8s-certs, readOnly: true}
+    - {mountPath: /etc/ssl/certs, name: ca-certs, readOnly: true}
+    - {mountPath: /var/log, name: logs}
   volumes:
   - {name: k8s-certs, hostPath: {path: /etc/kubernetes/pki, type: DirectoryOrCreate}}
-`, strings.Join(append(flags, more...), "\n    - ")))
+  - {name: ca-certs, hostPath: {path: /etc/ssl/certs, type: DirectoryOrCreate}}
+  - {name: logs, hostPath: {path: %s}}
+`, strings.Join(append(flags, more...), "\n    - "), filepath.Join(t.TempDir(), "logs")))
 }
 
 func staticPods(t *testing.T, manifest []byte, replicas map[string]int) (map[string]corev1.Pod, error) {
 	t.Helper()
-	require.NoError(t, logsapi.ResetForTest(utilfeature.DefaultFeatureGate))
-	made, err := StaticPods{
-		Manifest: manifest, Repository: "docker.io/tripod-k8s", Tag: "v1", CertDir: filepath.Join(t.TempDir(), "tripod"), Replicas: replicas,
-	}.Manifests(t.Context())
+	return podsOf(t, StaticPods{Manifest: manifest, CertDir: filepath.Join(t.TempDir(), "tripod"), Replicas: replicas})
+}
+
+func podsOf(t *testing.T, p StaticPods) (map[string]corev1.Pod, error) {
+	t.Helper()
+	made, err := makePods(t, p)
+	if err != nil {
+		return nil, err
+	}
+	return parsed(t, made), nil
+}
+
+func parsed(t *testing.T, made *Made) map[string]corev1.Pod {
+	t.Helper()
 	pods := map[string]corev1.Pod{}
-	for _, m := range made {
+	for _, m := range made.Manifests {
 		var pod corev1.Pod
 		require.NoError(t, yaml.UnmarshalStrict(m.Content, &pod))
 		pods[m.File] = pod
 	}
-	return pods, err
+	return pods
+}
+
+// makePods makes static pods. Only root may give files to other users, so here the owner stays.
+func makePods(t *testing.T, p StaticPods) (*Made, error) {
+	t.Helper()
+	require.NoError(t, logsapi.ResetForTest(utilfeature.DefaultFeatureGate))
+	p.Repository, p.Tag = "docker.io/tripod-k8s", "v1"
+	if p.chown == nil {
+		p.chown = func(string, int, int) error { return nil }
+	}
+	return p.Make(t.Context())
 }
 
 func TestStaticPodsOfTheServices(t *testing.T) {
@@ -78,21 +104,16 @@ func TestStaticPodsOfTheServices(t *testing.T) {
 	for pod, want := range map[*corev1.Pod][]string{
 		&aggregator: {
 			"tripod-aggregator", "--secure-port=6443", "--goaway-chance=0.001", "--core-servers=https://127.0.0.1:7440", "--core-grpc-servers=127.0.0.1:7441",
-			"--extensions-servers=https://127.0.0.1:7443", "--extensions-grpc-servers=127.0.0.1:7444", "--apiservice-form=local", "--audit-log-path=/var/log/audit-aggregator.log",
+			"--extensions-servers=https://127.0.0.1:7443", "--extensions-grpc-servers=127.0.0.1:7444", "--apiservice-form=local", "--audit-log-path=/var/log/audit.log",
 		},
 		&core:       {"tripod-core", "--secure-port=7440", "--advertise-port=6443", "--aggregator-servers=https://127.0.0.1:6443", "--audit-log-path=/var/log/audit.log", "--audit-log-maxage=2"},
-		&extensions: {"tripod-extensions", "--secure-port=7443", "--core-servers=https://127.0.0.1:7440", "--audit-log-path=/var/log/audit-extensions.log"},
+		&extensions: {"tripod-extensions", "--secure-port=7443", "--core-servers=https://127.0.0.1:7440", "--audit-log-path=/var/log/audit.log"},
 	} {
 		container := pod.Spec.Containers[0]
 		for _, argument := range want {
 			assert.Contains(t, container.Command, argument, pod.Name)
 		}
 		assert.Equal(t, "docker.io/tripod-k8s/"+want[0]+":v1", container.Image)
-		assert.Zero(t, *pod.Spec.SecurityContext.RunAsUser)
-		certificates := container.VolumeMounts[1]
-		assert.Equal(t, certificatesVolume, certificates.Name)
-		assert.FileExists(t, filepath.Join(certificates.MountPath, strings.TrimPrefix(want[0], "tripod-")+".crt"))
-		assert.NotContains(t, strings.Join(container.Command, " "), filepath.Dir(certificates.MountPath)+" ")
 	}
 	assert.Equal(t, "kube-apiserver", aggregator.Labels["component"])
 	assert.Equal(t, "192.0.2.1", aggregator.Spec.Containers[0].LivenessProbe.HTTPGet.Host)
@@ -113,10 +134,10 @@ func TestSeveralReplicasOfAService(t *testing.T) {
 		toAll = "--aggregator-servers=https://127.0.0.1:7446,https://127.0.0.1:7456"
 	)
 	for file, want := range map[string][]string{
-		"kube-apiserver.yaml":      {"--bind-address=127.0.0.1", "--secure-port=7446", "--replica=1", "--audit-log-path=/var/log/audit-aggregator.log"},
-		"tripod-aggregator-2.yaml": {"--bind-address=127.0.0.1", "--secure-port=7456", "--replica=2", "--audit-log-path=/var/log/audit-aggregator-2.log"},
+		"kube-apiserver.yaml":      {"--bind-address=127.0.0.1", "--secure-port=7446", "--replica=1", "--audit-log-path=/var/log/audit.log"},
+		"tripod-aggregator-2.yaml": {"--bind-address=127.0.0.1", "--secure-port=7456", "--replica=2", "--audit-log-path=/var/log/audit.log"},
 		"tripod-core.yaml":         {"--secure-port=7440", "--replica=1", toAll, "--audit-log-path=/var/log/audit.log"},
-		"tripod-core-3.yaml":       {"--secure-port=7460", "--replica=3", toAll, "--advertise-port=6443", "--audit-log-path=/var/log/audit-3.log"},
+		"tripod-core-3.yaml":       {"--secure-port=7460", "--replica=3", toAll, "--advertise-port=6443", "--audit-log-path=/var/log/audit.log"},
 		"tripod-extensions-2.yaml": {"--secure-port=7453", "--replica=2", toAll, "--core-servers=" + cores},
 	} {
 		pod := pods[file]

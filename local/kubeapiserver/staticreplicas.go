@@ -48,15 +48,6 @@ func newNode(replicas map[string]int) (node, error) {
 	return on, nil
 }
 
-// replicas returns all replicas in the order in which they start.
-func (n node) replicas() []staticReplica {
-	var all []staticReplica
-	for _, service := range []serviceName{core, extensions, aggregator} {
-		all = append(all, n.of(service)...)
-	}
-	return all
-}
-
 func (n node) of(service serviceName) []staticReplica {
 	var all []staticReplica
 	for number := range n[service] {

@@ -10,8 +10,9 @@ import (
 	"path/filepath"
 )
 
-// Write makes data the content of the file at path. Only the owner can read the file.
-func Write(path string, data []byte) (err error) {
+// Write makes data the content of the file at path. Only the owner can read the file, unless prepare, which gets the path of the new file
+// before others see it, changes that.
+func Write(path string, data []byte, prepare ...func(path string) error) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("cannot write %s: %w", path, err)
@@ -24,9 +25,11 @@ func Write(path string, data []byte) (err error) {
 	if err := fill(tmp, data); err != nil {
 		return err
 	}
-	if err := os.Rename(tmp.Name(), path); err != nil {
-		os.Remove(tmp.Name()) //nolint:errcheck // the first error matters
-		return err
+	for _, step := range append(prepare, func(tmp string) error { return os.Rename(tmp, path) }) {
+		if err := step(tmp.Name()); err != nil {
+			os.Remove(tmp.Name()) //nolint:errcheck // the first error matters
+			return err
+		}
 	}
 	return nil
 }
