@@ -31,7 +31,8 @@ func (o *Options) completeSearch() error {
 	}
 	o.Services = append(o.Services, names.Search+"="+program)
 	// The user's own flags come later, and so have precedence.
-	o.ServiceArgs = append([]string{names.Search + "=--" + database}, o.ServiceArgs...)
+	// Other clusters of this machine are at addresses of this machine.
+	o.ServiceArgs = append([]string{names.Search + "=--" + database, names.Search + "=--member-allow=loopback"}, o.ServiceArgs...)
 	_, err = o.furtherServices() // --service may have used the name
 	return err
 }

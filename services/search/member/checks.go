@@ -123,7 +123,7 @@ func (m *Member) check(ctx context.Context, at time.Time) (heard []*store.Stream
 // ask reads the list of a resource up to its first object, as it is now. API servers ask their etcd for that.
 func (s source) ask(ctx context.Context) error {
 	body, err := s.request(map[string]string{"limit": "1"}).
-		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json").Stream(ctx)
+		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json").Stream(expecting(ctx, streamed))
 	if err != nil {
 		return err
 	}

@@ -4,10 +4,11 @@
 package member
 
 import (
-	"encoding/json"
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"

@@ -207,6 +207,19 @@ func (f *fakeMember) watch(w http.ResponseWriter, resourceVersion string, initia
 	}
 }
 
+// newDoor returns a door that takes members on this machine, with limits that are changed.
+func newDoor(t *testing.T, change func(*Limits)) *Door {
+	t.Helper()
+	limits := Standard()
+	limits.Allow = []string{allowHTTP, allowLoopback}
+	if change != nil {
+		change(&limits)
+	}
+	door, err := NewDoor(limits)
+	require.NoError(t, err)
+	return door
+}
+
 func newStore(t *testing.T) *store.Store {
 	t.Helper()
 	s, err := store.Open(storetest.SQLite(t))
@@ -225,7 +238,7 @@ func run(t *testing.T, f *fakeMember, s *store.Store) (m *Member, stop func()) {
 // runShare is run for one of several replicas.
 func runShare(t *testing.T, f *fakeMember, s *store.Store, share *shards.Shards) (m *Member, stop func()) {
 	t.Helper()
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, s, share, nil)
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Shared{Store: s, Shards: share, Door: newDoor(t, nil)})
 	require.NoError(t, err)
 	ctx, cancel := contextFor(t)
 	done := make(chan struct{})
@@ -245,8 +258,9 @@ func runShare(t *testing.T, f *fakeMember, s *store.Store, share *shards.Shards)
 func names(t *testing.T, s *store.Store) (names []string) {
 	t.Helper()
 	_, err := s.List(t.Context(), nil, &query.Query{}, func(f store.Found) error {
-		m, err := readMetadata(f.JSON)
-		names = append(names, m.Name)
+		var o metav1.PartialObjectMetadata
+		err := json.Unmarshal(f.JSON, &o)
+		names = append(names, o.Name)
 		return err
 	})
 	if err != store.ErrUnknownKind { //nolint:errorlint // the store returns it as it is

@@ -4,6 +4,7 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
@@ -75,7 +77,7 @@ func selectKinds(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, rul
 						(len(r.Versions) == 0 && !first[resource.Name] || slices.Contains(r.Versions, version.Version))
 				})
 				first[resource.Name] = true
-				if wanted {
+				if wanted && isValid(gv, resource) {
 					kinds = append(kinds, kindOf(gv, resource))
 				}
 			}
@@ -84,6 +86,37 @@ func selectKinds(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, rul
 	return kinds
 }
 
+// limitKinds returns some of too many kinds: first those of Kubernetes, then others in the order of their names.
+func limitKinds(kinds []store.Kind, most int) ([]store.Kind, *LimitError) {
+	if len(kinds) <= most {
+		return kinds, nil
+	}
+	foreign := func(k store.Kind) int {
+		if clientgoscheme.Scheme.IsGroupRegistered(k.Group) {
+			return 0
+		}
+		return 1
+	}
+	sorted := slices.SortedStableFunc(slices.Values(kinds), func(a, b store.Kind) int {
+		return cmp.Or(cmp.Compare(foreign(a), foreign(b)), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Version, b.Version))
+	})
+	return sorted[:most], limited("resources", "member-max-resources", "of %d resources, %d are copied", len(kinds), most)
+}
+
+// isValid reports whether a resource has names that Kubernetes allows. Others would be part of URLs and answers of search.
+func isValid(gv schema.GroupVersion, r metav1.APIResource) bool {
+	for _, name := range append(append([]string{gv.Version, r.Name, strings.ToLower(r.Kind)}, r.ShortNames...), r.Categories...) {
+		if len(validation.IsDNS1123Label(name)) > 0 {
+			return false
+		}
+	}
+	return (gv.Group == "" || len(validation.IsDNS1123Subdomain(gv.Group)) == 0) && (r.SingularName == "" || len(validation.IsDNS1123Label(r.SingularName)) == 0) &&
+		len(r.ShortNames)+len(r.Categories) <= maxAliases
+}
+
+// maxAliases is how many short names and categories a resource may have.
+const maxAliases = 50
+
 func kindOf(gv schema.GroupVersion, r metav1.APIResource) store.Kind {
 	return store.Kind{
 		GroupVersionResource: gv.WithResource(r.Name), Name: r.Kind, Namespaced: r.Namespaced,
@@ -91,13 +124,16 @@ func kindOf(gv schema.GroupVersion, r metav1.APIResource) store.Kind {
 	}
 }
 
+// maxColumns bounds the JSON of printer columns.
+const maxColumns = 64 << 10
+
 // columns returns the printer columns of a custom resource, or nothing: not every member lets its definitions be read.
 func (m *Member) columns(ctx context.Context, kind store.Kind) []byte {
 	if clientgoscheme.Scheme.IsGroupRegistered(kind.Group) {
 		return nil
 	}
-	text, err := m.client.Get().AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions").
-		Param("fieldSelector", "metadata.name="+kind.Resource+"."+kind.Group).DoRaw(ctx)
+	text, err := m.single(ctx, m.client.Get().AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions").
+		Param("fieldSelector", "metadata.name="+kind.Resource+"."+kind.Group))
 	if err != nil {
 		return nil
 	}
@@ -115,7 +151,7 @@ func (m *Member) columns(ctx context.Context, kind store.Kind) []byte {
 		return nil
 	}
 	for _, version := range list.Items[0].Spec.Versions {
-		if version.Name == kind.Version {
+		if version.Name == kind.Version && len(version.AdditionalPrinterColumns) <= maxColumns {
 			return version.AdditionalPrinterColumns
 		}
 	}

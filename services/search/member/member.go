@@ -32,6 +32,8 @@ type Member struct {
 	wanted    []Rule
 	store     *store.Store
 	shards    *shards.Shards
+	door      *entrance
+	usage     *usage
 	client    rest.Interface
 	discovery discovery.DiscoveryInterface
 
@@ -54,6 +56,8 @@ type Health struct {
 	Version string
 	// Failure is why the last question failed, or nil.
 	Failure error
+	// Limit says that the member has more resources than are copied, or is empty.
+	Limit string
 }
 
 // running is a stream that runs until end is called.
@@ -73,24 +77,39 @@ func (r *running) isOver() bool {
 	}
 }
 
-// New returns a member. wanted are the resources to copy. share says which of its streams are those of this replica, and checks keep them fresh.
-func New(name string, config *rest.Config, wanted []Rule, to *store.Store, share *shards.Shards, checks *Checks) (*Member, error) {
+// Shared is what the members of a process share.
+type Shared struct {
+	Store *store.Store
+	// Shards say which streams are those of this replica, and Checks keep them fresh. Either may be nil.
+	Shards *shards.Shards
+	Checks *Checks
+	Door   *Door
+}
+
+// New returns a member. wanted are the resources to copy.
+func New(name string, config *rest.Config, wanted []Rule, shared Shared) (*Member, error) {
+	m := &Member{
+		name: name, wanted: wanted, store: shared.Store, shards: shared.Shards, checks: shared.Checks, door: shared.Door.entrance(),
+		streams: map[schema.GroupVersionResource]*running{},
+	}
+	m.usage = &usage{cluster: name, store: m.store, limits: &m.door.Limits}
 	config = rest.CopyConfig(config)
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
 	config.QPS = -1 // each stream sends few requests, and the member's own limits hold
 	config.Timeout = 0
-	questions, err := discovery.NewDiscoveryClientForConfig(config) // it has a limit of time for each question, unlike client
+	config.WarningHandler = rest.NoWarnings{}
+	client, err := m.door.client(config)
+	if err == nil {
+		m.discovery, err = discovery.NewDiscoveryClientForConfigAndClient(config, client)
+	}
+	if err == nil {
+		config.NegotiatedSerializer = clientgoscheme.Codecs.WithoutConversion() // for errors
+		m.client, err = rest.UnversionedRESTClientForConfigAndClient(config, client)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("client of cluster %s: %w", name, err)
 	}
-	config.NegotiatedSerializer = clientgoscheme.Codecs.WithoutConversion() // for errors
-	client, err := rest.UnversionedRESTClientFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("client of cluster %s: %w", name, err)
-	}
-	return &Member{
-		name: name, wanted: wanted, store: to, shards: share, checks: checks, client: client, discovery: questions, streams: map[schema.GroupVersionResource]*running{},
-	}, nil
+	return m, nil
 }
 
 // Status returns the state of the member, and of its streams that this replica copies, in the order of their resources.
@@ -177,6 +196,8 @@ func (m *Member) setFailure(err error) {
 
 // discover returns the wanted resources that the member has. Those of groups in missing are not known now: an aggregated API server is away.
 func (m *Member) discover(ctx context.Context) (kinds []store.Kind, missing []string, err error) {
+	m.door.round.begin(m.door.DocumentSize.Value())
+	defer m.door.round.end()
 	version, err := m.discovery.ServerVersion()
 	if err != nil {
 		return nil, nil, err
@@ -192,10 +213,13 @@ func (m *Member) discover(ctx context.Context) (kinds []store.Kind, missing []st
 	if err != nil {
 		return nil, nil, err
 	}
+	kinds, limit := limitKinds(selectKinds(groups, lists, m.wanted), m.door.Resources)
 	m.mu.Lock()
-	m.health.Version = version.GitVersion
+	m.health.Version, m.health.Limit = shortened(version.GitVersion), ""
+	if limit != nil {
+		m.health.Limit = limit.Error()
+	}
 	m.mu.Unlock()
-	kinds = selectKinds(groups, lists, m.wanted)
 	if m.involved.set(lists, m.wanted) {
 		kinds = append(kinds, store.InvolvedEvents)
 	}
@@ -216,8 +240,8 @@ func (m *Member) adjust(ctx context.Context, kinds []store.Kind, missing []strin
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for resource, r := range m.streams {
-		_, still := wanted[resource]
-		if still && m.isMine(resource) && !r.isOver() || !still && slices.Contains(missing, resource.Group) {
+		kind, still := wanted[resource]
+		if still && m.isMine(resource) && !r.isOver() && kind.Name == r.kind.Name && kind.Namespaced == r.kind.Namespaced || !still && slices.Contains(missing, resource.Group) {
 			continue
 		}
 		r.end()
@@ -239,12 +263,12 @@ func (m *Member) adjust(ctx context.Context, kinds []store.Kind, missing []strin
 
 func (m *Member) start(ctx context.Context, kind store.Kind) {
 	ctx, end := context.WithCancel(ctx)
-	from := source{m.client, kind.GroupVersionResource}
+	from := source{m.client, m.door, kind.GroupVersionResource}
 	if kind.GroupVersionResource == store.InvolvedEvents.GroupVersionResource {
 		from.resource = eventsResource
 	}
 	r := &running{newStream(m.name, kind, from, m.store), end, make(chan struct{})}
-	r.answers = &m.answers
+	r.answers, r.usage = &m.answers, m.usage
 	if from.resource != kind.GroupVersionResource {
 		r.involved = &m.involved
 	}

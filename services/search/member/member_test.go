@@ -207,7 +207,7 @@ func TestAResourceThatIsGoneIsRemoved(t *testing.T) {
 
 func TestWhatIsCopied(t *testing.T) {
 	resource := func(name string, verbs ...string) metav1.APIResource {
-		return metav1.APIResource{Name: name, Verbs: verbs}
+		return metav1.APIResource{Name: name, Kind: "Thing", Verbs: verbs}
 	}
 	both := []string{"list", "watch"}
 	groups := []*metav1.APIGroup{

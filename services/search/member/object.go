@@ -5,22 +5,40 @@ package member
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
 
 // Objects are read with what will be encoding/json/v2. With encoding/json, one of 3 kB took eight times as long (205 rather than 27 µs, BenchmarkNewObject),
 // which was most of what a first list cost this process.
+//
+// Each object is read once, here, by strict rules, and written anew. So all that read it afterwards, with whatever parser, read the same.
 
-// asSent takes JSON that is not quite right, as encoding/json does: of two fields with one name both stay, and invalid UTF-8 becomes U+FFFD.
+// asSent reads what is around objects. Objects that are wrong do not end a list.
 var asSent = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
 // lastApplied repeats the whole object for kubectl apply.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// RefusedError says that an object is not what Kubernetes' API allows, so it is not stored.
+type RefusedError struct{ Reason string }
+
+func (e *RefusedError) Error() string { return e.Reason }
+
+func refuse(reason string, args ...any) error { return &RefusedError{fmt.Sprintf(reason, args...)} }
+
+func isRefused(err error) bool { return errors.As(err, new(*RefusedError)) }
 
 // document is the text of an object.
 type document struct {
@@ -30,79 +48,182 @@ type document struct {
 	Rest       jsontext.Value `json:",embed"`
 }
 
-// writtenMetadata is the text of the metadata of an object.
-type writtenMetadata struct {
-	Annotations   map[string]string `json:"annotations"`
-	ManagedFields jsontext.Value    `json:"managedFields,omitzero"`
-	Rest          jsontext.Value    `json:",embed"`
-}
-
-// metadata is what the store knows of an object besides its text.
+// metadata is ObjectMeta, with the types that Kubernetes gives its fields.
 type metadata struct {
-	Namespace         string            `json:"namespace"`
-	Name              string            `json:"name"`
-	UID               string            `json:"uid"`
-	ResourceVersion   string            `json:"resourceVersion"`
-	CreationTimestamp *time.Time        `json:"creationTimestamp"`
-	Labels            map[string]string `json:"labels"`
-	Annotations       map[string]string `json:"annotations"`
-	OwnerReferences   []struct {
-		UID string `json:"uid"`
-	} `json:"ownerReferences"`
+	Name                       string            `json:"name,omitzero"`
+	GenerateName               string            `json:"generateName,omitzero"`
+	Namespace                  string            `json:"namespace,omitzero"`
+	SelfLink                   string            `json:"selfLink,omitzero"`
+	UID                        string            `json:"uid,omitzero"`
+	ResourceVersion            string            `json:"resourceVersion,omitzero"`
+	Generation                 int64             `json:"generation,omitzero"`
+	CreationTimestamp          *time.Time        `json:"creationTimestamp,omitzero"`
+	DeletionTimestamp          *time.Time        `json:"deletionTimestamp,omitzero"`
+	DeletionGracePeriodSeconds *int64            `json:"deletionGracePeriodSeconds,omitzero"`
+	Labels                     map[string]string `json:"labels,omitzero"`
+	Annotations                map[string]string `json:"annotations,omitzero"`
+	OwnerReferences            []owner           `json:"ownerReferences,omitzero"`
+	Finalizers                 []string          `json:"finalizers,omitzero"`
+	ManagedFields              jsontext.Value    `json:"managedFields,omitzero"`
+	Rest                       jsontext.Value    `json:",embed"`
 }
 
-// readMetadata reads the metadata of an object, for its resourceVersion.
-func readMetadata(object []byte) (m metadata, err error) {
+type owner struct {
+	APIVersion         string         `json:"apiVersion,omitzero"`
+	Kind               string         `json:"kind,omitzero"`
+	Name               string         `json:"name,omitzero"`
+	UID                string         `json:"uid,omitzero"`
+	Controller         *bool          `json:"controller,omitzero"`
+	BlockOwnerDeletion *bool          `json:"blockOwnerDeletion,omitzero"`
+	Rest               jsontext.Value `json:",embed"`
+}
+
+// bookmark is what counts of the object of a bookmark.
+type bookmark struct {
+	ResourceVersion string            `json:"resourceVersion"`
+	Annotations     map[string]string `json:"annotations"`
+}
+
+func readBookmark(object []byte) (b bookmark, err error) {
 	err = json.Unmarshal(object, &struct {
-		Metadata *metadata `json:"metadata"`
-	}{&m}, asSent)
-	return m, err
+		Metadata *bookmark `json:"metadata"`
+	}{&b}, asSent)
+	if err == nil && len(b.ResourceVersion) > maxVersion {
+		err = errors.New("the resourceVersion of a bookmark is too long")
+	}
+	return b, err
 }
 
 // NewObject returns an object of a cluster as the store keeps it: with its kind, which items of lists do not have, and with the name of the cluster and
-// the resourceVersion there, but without what only says who wrote which fields.
+// the resourceVersion there, but without what only says who wrote which fields. If the object is refused, the error is a *RefusedError, and the result has
+// the namespace and the name if these are right.
 func NewObject(cluster string, kind store.Kind, text []byte) (store.Object, error) {
 	var d document
 	var m metadata
-	if err := json.Unmarshal(text, &d, asSent); err != nil {
-		return store.Object{}, err
+	if err := json.Unmarshal(text, &d); err != nil {
+		return identityOf(kind, text), refuse("%s", err)
 	}
 	if len(d.Metadata) > 0 {
-		if err := json.Unmarshal(d.Metadata, &m, asSent); err != nil {
-			return store.Object{}, err
+		if err := json.Unmarshal(d.Metadata, &m); err != nil {
+			return identityOf(kind, text), refuse("metadata: %s", err)
 		}
 	}
-	if m.Name == "" {
-		return store.Object{}, errors.New("an object without a name")
+	if err := checkIdentity(kind, m.Namespace, m.Name); err != nil {
+		return store.Object{}, err
 	}
-	o := store.Object{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Labels: m.Labels}
+	o := store.Object{Namespace: m.Namespace, Name: m.Name}
+	if err := errors.Join(checkType(kind, &d), checkMetadata(&m)); err != nil {
+		return o, refuse("%s", strings.ReplaceAll(err.Error(), "\n", ", "))
+	}
+	o.UID, o.ResourceVersion, o.Labels = m.UID, m.ResourceVersion, m.Labels
 	if m.CreationTimestamp != nil {
 		o.CreatedAt = m.CreationTimestamp.Unix()
 	}
 	for _, owner := range m.OwnerReferences {
-		o.Owners = append(o.Owners, owner.UID)
+		if len(owner.UID) <= maxUID { // no object has a longer one
+			o.Owners = append(o.Owners, owner.UID)
+		}
 	}
 	var err error
-	d.APIVersion, d.Kind = kind.GroupVersionKind().ToAPIVersionAndKind()
-	if d.Metadata, err = rewritten(d.Metadata, cluster, m.ResourceVersion); err != nil {
-		return o, err
+	if o.JSON, err = rewritten(cluster, kind, &d, &m); err == nil {
+		err = checkText(kind, o.JSON)
 	}
-	o.JSON, err = json.Marshal(&d, asSent)
-	return o, err
+	if err != nil {
+		return store.Object{Namespace: m.Namespace, Name: m.Name}, refuse("%s", err)
+	}
+	return o, nil
 }
 
-// rewritten returns the text of the metadata of an object as the store keeps it.
-func rewritten(text jsontext.Value, cluster, resourceVersion string) (jsontext.Value, error) {
-	var m writtenMetadata
-	if err := json.Unmarshal(text, &m, asSent); err != nil {
-		return nil, err
-	}
+// rewritten returns the text of an object as the store keeps it.
+func rewritten(cluster string, kind store.Kind, d *document, m *metadata) ([]byte, error) {
 	m.ManagedFields = nil
 	if m.Annotations == nil {
 		m.Annotations = map[string]string{}
 	}
 	delete(m.Annotations, lastApplied)
 	m.Annotations[store.ClusterAnnotation] = cluster
-	m.Annotations[store.ResourceVersionAnnotation] = resourceVersion // the store sets its own
-	return json.Marshal(&m, asSent, json.Deterministic(true))
+	m.Annotations[store.ResourceVersionAnnotation] = m.ResourceVersion // the store sets its own
+	var err error
+	d.APIVersion, d.Kind = kind.GroupVersionKind().ToAPIVersionAndKind()
+	if d.Metadata, err = json.Marshal(m, json.Deterministic(true)); err != nil {
+		return nil, err
+	}
+	return json.Marshal(d)
 }
+
+// What the columns of the database take, which is what Kubernetes allows, or more.
+const (
+	maxName, maxUID, maxVersion, maxLabel = 512, 64, 255, 317
+)
+
+// checkIdentity refuses names that are none.
+func checkIdentity(kind store.Kind, namespace, name string) error {
+	switch {
+	case name == "":
+		return refuse("an object without a name")
+	case utf8.RuneCountInString(name) > maxName:
+		return refuse("a name of more than %d characters", maxName)
+	case len(path.IsValidPathSegmentName(name)) > 0:
+		return refuse("%q is not the name of an object", name)
+	case kind.Namespaced && len(validation.IsDNS1123Label(namespace)) > 0:
+		return refuse("%.80q is not the name of a namespace", namespace)
+	case !kind.Namespaced && namespace != "":
+		return refuse("%s %q has a namespace, and objects of its kind have none", kind.Resource, name)
+	}
+	return nil
+}
+
+// identityOf returns the namespace and the name of an object that is wrong elsewhere, or nothing if they are wrong, too.
+func identityOf(kind store.Kind, text []byte) store.Object {
+	var d struct {
+		Metadata struct {
+			Name      string `json:"name"`
+			Namespace string `json:"namespace"`
+		} `json:"metadata"`
+	}
+	if json.Unmarshal(text, &d) != nil || checkIdentity(kind, d.Metadata.Namespace, d.Metadata.Name) != nil {
+		return store.Object{}
+	}
+	return store.Object{Namespace: d.Metadata.Namespace, Name: d.Metadata.Name}
+}
+
+// checkType refuses objects of another kind than that of the stream. Items of lists need not say theirs.
+func checkType(kind store.Kind, d *document) error {
+	apiVersion, name := kind.GroupVersionKind().ToAPIVersionAndKind()
+	if d.APIVersion != "" && d.APIVersion != apiVersion || d.Kind != "" && d.Kind != name {
+		return fmt.Errorf("a %.80q of %.80q among the %s of %s", d.Kind, d.APIVersion, kind.Resource, apiVersion)
+	}
+	return nil
+}
+
+func checkMetadata(m *metadata) error {
+	if len(m.UID) > maxUID || len(m.ResourceVersion) > maxVersion {
+		return errors.New("the uid or the resourceVersion is too long")
+	}
+	for label, value := range m.Labels {
+		if len(label) > maxLabel || len(value) > validation.LabelValueMaxLength {
+			return fmt.Errorf("the label %.80q or its value is too long", label)
+		}
+	}
+	return nil
+}
+
+// refusedObject returns what stands for an object that is refused. Without one of its RBAC objects, what a cluster allows is not known, so it allows
+// nothing: this one cannot be read as what it is.
+func refusedObject(cluster string, kind store.Kind, o store.Object, why error) store.Change {
+	if kind.Group != rbacv1.GroupName {
+		return store.Change{Object: store.Object{Namespace: o.Namespace, Name: o.Name}, Deleted: true}
+	}
+	apiVersion, name := kind.GroupVersionKind().ToAPIVersionAndKind()
+	unreadable := "refused"
+	text, _ := json.Marshal(map[string]any{ //nolint:errcheck // it is made of texts
+		"apiVersion": apiVersion, "kind": name, "rules": unreadable, "subjects": unreadable, "roleRef": unreadable, "metadata": &metadata{
+			Namespace: o.Namespace, Name: o.Name,
+			Annotations: map[string]string{store.ClusterAnnotation: cluster, store.ResourceVersionAnnotation: "", RefusedAnnotation: shortened(why.Error())},
+		},
+	}, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+	return store.Change{Object: store.Object{Namespace: o.Namespace, Name: o.Name, JSON: text}}
+}
+
+// RefusedAnnotation says of an RBAC object that it was refused, and why.
+const RefusedAnnotation = "shadow.clusterpedia.io/refused"

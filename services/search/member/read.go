@@ -28,25 +28,33 @@ const (
 	pageSize = 500
 	// watchTime is the least time after which a watch is to end. Its server would choose 30 to 60 minutes.
 	watchTime = 5 * time.Minute
-	// firstByte is how long a member may take to begin an answer.
+	// listTime is how long a list may take.
+	listTime = time.Hour
+	// emptyPages is how many pages in a row may have no objects.
+	emptyPages = 10
+	// firstByte is how long a member may take to begin an answer. It may have to list all objects before.
 	firstByte = time.Minute
 )
 
 // source reads a resource of a member as JSON, without decoding objects.
 type source struct {
 	client   rest.Interface
+	door     *entrance
 	resource schema.GroupVersionResource
 }
 
 // event is an event of a watch.
 type event struct {
+	item `json:"-"`
+	// quiet allows pauses before the next event.
+	quiet  func()
 	Type   watch.EventType `json:"type"`
 	Object jsontext.Value  `json:"object"`
 }
 
 // initial reports whether the event ends the initial events of a streaming list.
-func (e event) initialEnd(m metadata) bool {
-	return e.Type == watch.Bookmark && m.Annotations[metav1.InitialEventsAnnotationKey] == "true"
+func (e event) initialEnd(b bookmark) bool {
+	return e.Type == watch.Bookmark && b.Annotations[metav1.InitialEventsAnnotationKey] == "true"
 }
 
 func (s source) request(query map[string]string) *rest.Request {
@@ -61,58 +69,84 @@ func (s source) request(query map[string]string) *rest.Request {
 	return request
 }
 
-// open sends a request. Its body is read as it comes.
-func (s source) open(ctx context.Context, query map[string]string) (io.ReadCloser, error) {
+// open sends a request. Its body is read as it comes. A limit on time ends it with end.
+func (s source) open(ctx context.Context, query map[string]string) (body io.ReadCloser, end context.CancelCauseFunc, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	slow := time.AfterFunc(firstByte, func() { cancel(fmt.Errorf("no answer in %s", firstByte)) })
-	body, err := s.request(query).Stream(ctx)
+	body, err = s.request(query).Stream(expecting(ctx, streamed))
 	slow.Stop()
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 			err = cause
 		}
 		cancel(nil)
-		return nil, err
+		return nil, nil, err
 	}
-	return &closing{body, func() { cancel(nil) }}, nil
+	return &closing{ctx, body, cancel}, cancel, nil
 }
 
-// closing is a body that ends its request.
+// closing is a body that ends its request, and says why it was ended.
 type closing struct {
+	ctx context.Context //nolint:containedctx // that of the request
 	io.ReadCloser
-	end func()
+	end context.CancelCauseFunc
+}
+
+func (c *closing) Read(into []byte) (int, error) {
+	n, err := c.ReadCloser.Read(into)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = cause(c.ctx, err)
+	}
+	return n, err
 }
 
 func (c *closing) Close() error {
 	err := c.ReadCloser.Close()
-	c.end()
+	c.end(nil)
 	return err
 }
 
-// page reads a page of a list, and calls item for each of its objects.
-func (s source) page(ctx context.Context, token string, item func(jsontext.Value) error) (next, resourceVersion string, err error) {
+// page reads a page of a list, and calls a function for each of its objects as it comes. It returns how many there were.
+func (s source) page(ctx context.Context, token string, each func(item) error) (next, resourceVersion string, count int, err error) {
 	query := map[string]string{"limit": strconv.Itoa(pageSize)}
 	if token != "" {
 		query["continue"] = token
 	}
-	body, err := s.open(ctx, query)
+	body, end, err := s.open(ctx, query)
 	if err != nil {
-		return "", "", err
+		return "", "", 0, err
 	}
 	defer body.Close() //nolint:errcheck // it was read
-	var list struct {
-		Metadata metav1.ListMeta  `json:"metadata"`
-		Items    []jsontext.Value `json:"items"`
-	}
-	if err := json.UnmarshalRead(body, &list, asSent); err != nil {
-		return "", "", fmt.Errorf("the member answers a list with something else: %w", err)
-	}
-	for _, object := range list.Items {
-		if err := item(object); err != nil {
-			return "", "", err
+	items := newItems(ctx, s.door, body, end)
+	defer items.close()
+	items.begin(0)
+	var metadata metav1.ListMeta
+	var failed error
+	err = items.object(func(name string) error {
+		switch name {
+		case "metadata":
+			return items.next(func(i item) error {
+				defer i.done()
+				return json.Unmarshal(i.text, &metadata)
+			})
+		case "items":
+			return items.array(func() error {
+				count++
+				return items.next(func(i item) error {
+					failed = each(i)
+					return failed
+				})
+			})
 		}
+		return items.skip()
+	})
+	switch {
+	case failed != nil:
+		err = failed
+	case err != nil && !isLimit(err):
+		err = fmt.Errorf("the member answers a list with something else: %w", err)
 	}
-	return list.Metadata.Continue, list.Metadata.ResourceVersion, nil
+	return metadata.Continue, metadata.ResourceVersion, count, err
 }
 
 // watch calls opened when the member has taken the watch, and then each for the events after a resourceVersion, until the watch ends. With initial, it begins
@@ -126,27 +160,50 @@ func (s source) watch(ctx context.Context, resourceVersion string, initial bool,
 	} else {
 		query["resourceVersion"] = resourceVersion
 	}
-	body, err := s.open(ctx, query)
+	body, end, err := s.open(ctx, query)
 	if err != nil {
 		return err
 	}
 	defer body.Close() //nolint:errcheck // it ends here
 	opened()
-	for events := jsontext.NewDecoder(body, asSent); ; {
-		var e event
-		switch err := json.UnmarshalDecode(events, &e); {
+	items := newItems(ctx, s.door, body, end)
+	items.quiet = !initial
+	defer items.close()
+	items.begin(0)
+	for {
+		var failed error
+		err := items.next(func(i item) error {
+			e := event{item: i, quiet: func() { items.quiet = true }}
+			if failed = e.decode(); failed == nil {
+				failed = each(e)
+			}
+			if failed != nil {
+				i.done()
+			}
+			return failed
+		})
+		switch {
+		case failed != nil:
+			return failed
+		case isLimit(err):
+			return err
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 			return nil
 		case err != nil:
 			return fmt.Errorf("watch: %w", err)
 		}
-		if e.Type == watch.Error {
-			return statusError(e.Object)
-		}
-		if err := each(e); err != nil {
-			return err
-		}
 	}
+}
+
+// decode reads the text of an event.
+func (e *event) decode() error {
+	if err := json.Unmarshal(e.text, e, asSent); err != nil {
+		return fmt.Errorf("watch: %w", err)
+	}
+	if e.Type == watch.Error {
+		return statusError(e.Object)
+	}
+	return nil
 }
 
 func statusError(object []byte) error {

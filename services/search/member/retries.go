@@ -26,6 +26,11 @@ func storeRetries() *wait.Backoff {
 	return &wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 4, Cap: 5 * time.Second}
 }
 
+// limitRetries are the pauses after a member has sent more than search takes. It will do so again.
+func limitRetries() *wait.Backoff {
+	return &wait.Backoff{Duration: time.Minute, Factor: 2, Jitter: 0.5, Steps: 5, Cap: 15 * time.Minute}
+}
+
 // discoveryRetries are the pauses while a member does not answer. When it does, its streams try again.
 func discoveryRetries() *wait.Backoff {
 	return &wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 5, Cap: 10 * time.Second}
@@ -34,7 +39,7 @@ func discoveryRetries() *wait.Backoff {
 // pause waits after a failure. It ends early if the member did not answer, and then does.
 func (s *stream) pause(ctx context.Context, pause time.Duration, failure error) {
 	var answers <-chan struct{}
-	if !answered(failure) {
+	if !answered(failure) && !isLimit(failure) {
 		answers = s.answers.next()
 	}
 	select {
@@ -82,12 +87,24 @@ func sleep(ctx context.Context, pause time.Duration) {
 	}
 }
 
-// keepTrying tries until the store takes something or refuses it.
+// dataTries is after how many failures search asks whether they are about the data.
+const dataTries = 4
+
+// refusedByStore says that the database does not take the data.
+type refusedByStore struct{ error }
+
+func isRefusedByStore(err error) bool { return errors.As(err, new(refusedByStore)) }
+
+// keepTrying tries until the store takes something or refuses it. It never tries the same data for ever.
 func (s *stream) keepTrying(ctx context.Context, do func() error) error {
-	for pauses := storeRetries(); ; {
+	pauses := storeRetries()
+	for try := 1; ; try++ {
 		err := do()
-		if err == nil || store.IsRefused(err) || errors.Is(err, store.ErrFenced) {
+		if err == nil || errors.Is(err, store.ErrFenced) {
 			return err
+		}
+		if store.IsRefused(err) || try%dataTries == 0 && s.store.IsAboutData(ctx, s.target, err) {
+			return refusedByStore{err}
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()

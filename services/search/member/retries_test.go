@@ -30,7 +30,7 @@ func TestStreamsTryAgainWhenTheMemberAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newStream("east", store.Kind{}, source{}, nil)
+				s := newStream("east", store.Kind{}, source{door: newDoor(t, nil).entrance()}, nil)
 				go func() {
 					time.Sleep(time.Second)
 					s.answers.tell()

@@ -9,12 +9,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
@@ -23,9 +23,7 @@ const (
 	// schemasInterval is how often a member is asked for its OpenAPI documents, and schemasTimeout how long that may take.
 	schemasInterval = time.Minute
 	schemasTimeout  = time.Minute
-	// schemaSize is the largest document that is copied. That of the group "" has 2 MB.
-	schemaSize = 32 << 20
-	openAPI    = "/openapi/v3"
+	openAPI         = "/openapi/v3"
 )
 
 // schemas copies the OpenAPI documents of the group-versions that are searched, so that clients can explain their fields.
@@ -94,16 +92,17 @@ func (m *Member) read(ctx context.Context, path, hash string) ([]byte, error) {
 	if hash != "" {
 		request.Param("hash", hash)
 	}
-	body, err := request.Stream(ctx)
+	return m.single(ctx, request)
+}
+
+// single returns the answer to a request, as a document that takes memory while it is read.
+func (m *Member) single(ctx context.Context, request *rest.Request) ([]byte, error) {
+	release, err := m.door.holdLarge(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer body.Close() //nolint:errcheck // it only reads
-	text, err := io.ReadAll(io.LimitReader(body, schemaSize+1))
-	if len(text) > schemaSize {
-		err = fmt.Errorf("%s is larger than %d MiB", path, schemaSize>>20)
-	}
-	return text, err
+	defer release()
+	return request.DoRaw(expecting(ctx, single))
 }
 
 // pathOf returns the path of the document with a kind.

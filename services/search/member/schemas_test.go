@@ -16,7 +16,7 @@ import (
 
 func TestDocumentsAreCopiedOnceForEachVersion(t *testing.T) {
 	f, s := newFakeMember(t), newStore(t)
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, s, nil, nil)
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Shared{Store: s, Door: newDoor(t, nil)})
 	require.NoError(t, err)
 	kinds, _, err := m.discover(t.Context())
 	require.NoError(t, err)
@@ -47,7 +47,7 @@ func TestDocumentsAreCopiedOnceForEachVersion(t *testing.T) {
 
 func TestAMemberIsNotAskedForDocumentsAllTheTime(t *testing.T) {
 	f, s := newFakeMember(t), newStore(t)
-	m, err := New("east", &rest.Config{Host: f.URL}, Everything, s, nil, nil)
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Shared{Store: s, Door: newDoor(t, nil)})
 	require.NoError(t, err)
 	documents := &schemas{member: m}
 	require.NoError(t, documents.copy(t.Context(), nil))

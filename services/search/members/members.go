@@ -42,10 +42,10 @@ const interval = 2 * time.Second
 // Members runs a member for each PediaCluster.
 type Members struct {
 	Options
-	store  *store.Store
-	shards *shards.Shards
-	checks *member.Checks
-	client dynamic.Interface
+	copying member.Shared
+	store   *store.Store
+	shards  *shards.Shards
+	client  dynamic.Interface
 
 	clusters, resources informers.GenericInformer
 	credentials         credentials
@@ -79,10 +79,10 @@ type Options struct {
 }
 
 // New returns the members that the PediaClusters of a cluster name.
-func New(client dynamic.Interface, o Options, to *store.Store, share *shards.Shards, checks *member.Checks) *Members {
+func New(client dynamic.Interface, o Options, shared member.Shared) *Members {
 	factory := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
 	return &Members{
-		Options: o, store: to, shards: share, checks: checks, client: client, running: map[string]*running{},
+		Options: o, copying: shared, store: shared.Store, shards: shared.Shards, client: client, running: map[string]*running{},
 		clusters: factory.ForResource(clusters), resources: factory.ForResource(resources),
 		credentials: credentials{objects: hub.New(client, func() {}), namespace: o.SecretNamespace},
 	}
@@ -221,7 +221,10 @@ func (m *Members) start(ctx context.Context, name string, r *running) {
 		_, r.invalid = policyOf(&r.spec)
 	}
 	if r.invalid == nil {
-		r.Member, r.invalid = member.New(name, config, rulesOf(&r.spec, r.shared), m.store, m.shards, m.checks)
+		r.invalid = m.copying.Door.CheckConfig(config)
+	}
+	if r.invalid == nil {
+		r.Member, r.invalid = member.New(name, config, rulesOf(&r.spec, r.shared), m.copying)
 	}
 	if r.invalid != nil {
 		return

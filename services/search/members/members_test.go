@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
@@ -77,7 +78,7 @@ func TestTheStatusOfACluster(t *testing.T) {
 	assert.Equal(t, "no", meta.FindStatusCondition(wrong.Conditions, v1alpha2.Validated).Message)
 
 	young := statusOf(wrong, 3, "https://host", nil, member.Health{}, nil)
-	assert.Equal(t, map[string]string{"Validated": "True Validated", "SynchroRunning": "False Pending", "ClusterHealthy": "False NotReachable", "Ready": "False NotReady", "Fresh": "False MonitorStop"}, reasons(young))
+	assert.Equal(t, map[string]string{"Validated": "True Validated", "SynchroRunning": "False Pending", "ClusterHealthy": "False NotReachable", "Ready": "False NotReady", "Fresh": "False MonitorStop", "WithinLimits": "True WithinLimits"}, reasons(young))
 	assert.Equal(t, "https://host", young.APIServer)
 }
 
@@ -113,8 +114,12 @@ func TestTheStatusOfResources(t *testing.T) {
 	groups := groupsOf(streams)
 	require.Len(t, groups, 2)
 	assert.Equal(t, "ObjectsRefused", groups[0].Resources[0].SyncConditions[0].Reason)
-	assert.Equal(t, "the database refuses a/x", groups[0].Resources[0].SyncConditions[0].Message)
+	assert.Equal(t, "a/x: too long", groups[0].Resources[0].SyncConditions[0].Message)
 	require.Len(t, groups[1].Resources, 1)
 	assert.Equal(t, []string{"Error", "Syncing"}, []string{groups[1].Resources[0].SyncConditions[0].Status, groups[1].Resources[0].SyncConditions[1].Status})
-	assert.Equal(t, "not copied now: deployments.apps", troubleOf(streams))
+	assert.Equal(t, "not copied now: deployments.apps; without objects that are refused: pods", troubleOf(streams))
+	streams[1].Reason, streams[1].Message = member.LimitReached, "an object has more than 10Mi"
+	limits := meta.FindStatusCondition(statusOf(v1alpha2.ClusterStatus{}, 3, "", nil, member.Health{Limit: "of 700 resources, 500 are copied"}, streams).Conditions, v1alpha2.WithinLimits)
+	assert.Equal(t, metav1.ConditionFalse, limits.Status)
+	assert.Equal(t, "of 700 resources, 500 are copied; deployments.apps: an object has more than 10Mi", limits.Message)
 }

@@ -40,6 +40,7 @@ func statusOf(old v1alpha2.ClusterStatus, generation int64, apiServer string, in
 		set(v1alpha2.ClusterHealthy, false, "MonitorStop", "")
 		set(v1alpha2.Ready, false, "NotReady", invalid.Error())
 		set(v1alpha2.Fresh, false, "MonitorStop", "")
+		meta.RemoveStatusCondition(&status.Conditions, v1alpha2.WithinLimits)
 		return status
 	}
 	status.Version, status.SyncResources = cmp.Or(health.Version, old.Version), groupsOf(streams)
@@ -55,6 +56,11 @@ func statusOf(old v1alpha2.ClusterStatus, generation int64, apiServer string, in
 	default:
 		set(v1alpha2.ClusterHealthy, true, "Healthy", "")
 		set(v1alpha2.SynchroRunning, true, "Running", trouble)
+	}
+	if limits := limitsOf(health, streams); limits != "" {
+		set(v1alpha2.WithinLimits, false, member.LimitReached, limits)
+	} else {
+		set(v1alpha2.WithinLimits, true, "WithinLimits", "")
 	}
 	healthy := meta.IsStatusConditionTrue(status.Conditions, v1alpha2.ClusterHealthy)
 	reason := "NotReady"
@@ -86,18 +92,39 @@ func setFresh(status *v1alpha2.ClusterStatus, generation int64, state store.Stat
 	meta.SetStatusCondition(&status.Conditions, fresh)
 }
 
-// troubleOf names the resources that are not copied.
+// troubleOf names the resources that are not copied, and those of which objects are missing.
 func troubleOf(streams []member.Status) string {
-	var failing []string
+	var failing, missing []string
 	for _, s := range streams {
-		if s.Phase == member.Failed {
-			failing = append(failing, s.Kind.GroupVersionResource.GroupResource().String())
+		switch name := s.Kind.GroupVersionResource.GroupResource().String(); {
+		case s.Phase == member.Failed:
+			failing = append(failing, name)
+		case len(s.Refused) > 0:
+			missing = append(missing, name)
 		}
 	}
-	if len(failing) == 0 {
-		return ""
+	var parts []string
+	if len(failing) > 0 {
+		parts = append(parts, "not copied now: "+strings.Join(failing, ", "))
 	}
-	return "not copied now: " + strings.Join(failing, ", ")
+	if len(missing) > 0 {
+		parts = append(parts, "without objects that are refused: "+strings.Join(missing, ", "))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// limitsOf says which limits a cluster has reached, with which resources.
+func limitsOf(health member.Health, streams []member.Status) string {
+	var all []string
+	if health.Limit != "" {
+		all = append(all, health.Limit)
+	}
+	for _, s := range streams {
+		if s.Reason == member.LimitReached {
+			all = append(all, s.Kind.GroupVersionResource.GroupResource().String()+": "+s.Message)
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 func groupsOf(streams []member.Status) (groups []v1alpha2.GroupStatus) {
@@ -122,7 +149,12 @@ func conditionOf(s member.Status) v1alpha2.SyncCondition {
 	}
 	if len(s.Refused) > 0 && condition.Reason == "" {
 		condition.Reason = "ObjectsRefused"
-		condition.Message = fmt.Sprintf("the database refuses %s", strings.Join(slices.Sorted(maps.Keys(s.Refused)), ", "))
+		var all []string
+		for _, name := range slices.Sorted(maps.Keys(s.Refused)) {
+			all = append(all, name+": "+s.Refused[name])
+		}
+		condition.Message = strings.Join(all, "; ")
+		condition.Message = condition.Message[:min(len(condition.Message), maxMessage)]
 	}
 	return condition
 }

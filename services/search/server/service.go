@@ -54,6 +54,7 @@ type search struct {
 	database, databaseFile string
 	roles                  []string
 	members                members.Options
+	limits                 member.Limits
 	// eventsTTL is how long events of objects are kept.
 	eventsTTL time.Duration
 	// historyTTL is how long changes are kept.
@@ -70,6 +71,7 @@ type search struct {
 func Service() apiservice.Service {
 	s := &search{
 		roles: []string{roleServe, roleSync}, members: members.Options{Hub: "hub", HubRights: true}, eventsTTL: 24 * time.Hour, historyTTL: 10 * time.Minute,
+		limits: member.Standard(),
 	}
 	return apiservice.Service{
 		Name:        Name,
@@ -115,11 +117,15 @@ func (s *search) addFlags(fs *pflag.FlagSet) {
 		"How long changes of objects are kept. A watch can go on where it was as far as these go.")
 	fs.StringVar(&s.members.SecretNamespace, "secret-namespace", s.members.SecretNamespace,
 		"Namespace of the Secrets that PediaClusters may name in authenticationFrom. Bind the user system:tripod:search a role there. Empty reads no Secrets.")
+	s.limits.AddFlags(fs)
 }
 
 // newCollections opens the store, too: storages are made before anything is served.
 func (s *search) newCollections(*apiservice.Environment) (registryrest.Storage, error) {
 	if err := checkRoles(s.roles); err != nil {
+		return nil, err
+	}
+	if err := s.limits.Validate(); err != nil {
 		return nil, err
 	}
 	if s.historyTTL < time.Minute {
@@ -186,10 +192,14 @@ func (s *search) start(ctx context.Context, e *apiservice.Environment) error {
 	if err != nil {
 		return err
 	}
-	checks := member.NewChecks(s.store)
+	door, err := member.NewDoor(s.limits)
+	if err != nil {
+		return err
+	}
+	shared := member.Shared{Store: s.store, Shards: share, Checks: member.NewChecks(s.store), Door: door}
 	var hub *member.Member
 	if s.members.Hub != "" {
-		if hub, err = member.New(s.members.Hub, e.Cluster, member.Everything, s.store, share, checks); err != nil {
+		if hub, err = member.New(s.members.Hub, e.Cluster, member.Everything, shared); err != nil {
 			return err
 		}
 	}
@@ -209,7 +219,7 @@ func (s *search) start(ctx context.Context, e *apiservice.Environment) error {
 		}
 		var group wait.Group
 		group.StartWithContext(ctx, share.Run)
-		group.StartWithContext(ctx, checks.Run)
+		group.StartWithContext(ctx, shared.Checks.Run)
 		if hub != nil {
 			group.StartWithContext(ctx, hub.Run)
 		}
@@ -221,7 +231,7 @@ func (s *search) start(ctx context.Context, e *apiservice.Environment) error {
 		group.StartWithContext(ctx, func(ctx context.Context) { s.prune(ctx, share) })
 		define(ctx, client)
 		group.StartWithContext(ctx, policies.New(client, questions).Run)
-		members.New(client, s.members, s.store, share, checks).Run(ctx)
+		members.New(client, s.members, shared).Run(ctx)
 		group.Wait()
 	}()
 	return nil

@@ -34,6 +34,8 @@ type Stream struct {
 	ResourceVersion string
 	// Listed reports whether the database once had the complete list.
 	Listed bool
+	// LeftOut is how many changes of the last batch had no room.
+	LeftOut int
 }
 
 // OpenStream returns a stream for its next writer. Writers that opened it before are refused from now on.

@@ -6,16 +6,10 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
-	"github.com/jackc/pgx/v5/pgconn"
-	sqlitedriver "modernc.org/sqlite"
-	sqlitecodes "modernc.org/sqlite/lib"
 )
 
 // Object is an object as a member has it.
@@ -52,6 +46,8 @@ type Batch struct {
 	Listing int64
 	// Heard is when the member said the last of this. For a part of a list, that is when the list was asked for. Zero means now.
 	Heard time.Time
+	// Room says which changes are taken. Stream.LeftOut counts the others.
+	Room Room
 }
 
 // heard returns up to when the database has everything once a batch is in it. That is unknown while a list goes on.
@@ -96,10 +92,11 @@ func (s *Store) Write(ctx context.Context, stream *Stream, b Batch) error {
 		if err := t.hold(ctx, stream, heard); err != nil {
 			return err
 		}
-		changed, err := w.write(ctx, changes)
+		changed, err := w.write(ctx, changes, b.Room)
 		if err != nil {
 			return err
 		}
+		stream.LeftOut = w.leftOut
 		if changed > 0 {
 			if err := t.dateRightsOf(ctx, stream); err != nil {
 				return err
@@ -133,6 +130,32 @@ func (s *Store) Sweep(ctx context.Context, stream *Stream, listing int64, resour
 	if stream.listing != listing { // an empty list
 		heard = time.Now()
 	}
+	return s.endList(ctx, stream, listing, heard, func(t *transaction, removed int) error {
+		// The rights of a cluster count from its first list on.
+		if removed > 0 || !stream.Listed {
+			if err := t.dateRightsOf(ctx, stream); err != nil {
+				return err
+			}
+		}
+		if _, err := t.exec(ctx, t.sql("UPDATE streams SET listed = ? WHERE id = ?", true, stream.id)); err != nil {
+			return err
+		}
+		return t.advance(ctx, stream, resourceVersion, -removed)
+	})
+}
+
+// RemoveUnlisted removes the objects that a list did not have. The list does not count as complete, because some of its objects were left out.
+func (s *Store) RemoveUnlisted(ctx context.Context, stream *Stream, listing int64) error {
+	return s.endList(ctx, stream, listing, time.Time{}, func(t *transaction, removed int) error {
+		if err := t.dateRightsOf(ctx, stream); err != nil {
+			return err
+		}
+		return t.advance(ctx, stream, "", -removed)
+	})
+}
+
+// endList removes the objects that a list did not have, and then does more.
+func (s *Store) endList(ctx context.Context, stream *Stream, listing int64, heard time.Time, then func(t *transaction, removed int) error) error {
 	return s.within(ctx, func(t *transaction) error {
 		if _, err := t.revisions(ctx, 1); err != nil {
 			return err
@@ -147,16 +170,7 @@ func (s *Store) Sweep(ctx context.Context, stream *Stream, listing int64, resour
 		if err != nil {
 			return err
 		}
-		// The rights of a cluster count from its first list on.
-		if removed > 0 || !stream.Listed {
-			if err := t.dateRightsOf(ctx, stream); err != nil {
-				return err
-			}
-		}
-		if _, err := t.exec(ctx, t.sql("UPDATE streams SET listed = ? WHERE id = ?", true, stream.id)); err != nil {
-			return err
-		}
-		return t.advance(ctx, stream, resourceVersion, -removed)
+		return then(t, removed)
 	})
 }
 
@@ -167,8 +181,8 @@ type writer struct {
 	listing int64
 	// next is the next revision.
 	next int64
-	// added is how many objects the stream has more afterwards.
-	added int
+	// added is how many objects the stream has more afterwards, and leftOut how many changes were left out.
+	added, leftOut int
 }
 
 // stored is an object that the database has.
@@ -178,26 +192,32 @@ type stored struct {
 }
 
 // write returns how many objects it has changed.
-func (w *writer) write(ctx context.Context, changes []Change) (changed int, err error) {
+func (w *writer) write(ctx context.Context, changes []Change, room Room) (changed int, err error) {
 	known, err := w.known(ctx, changes)
 	if err != nil {
 		return 0, err
 	}
-	var deleted, same, replaced []int64
+	var deleted, unchanged, replaced []int64
 	var rows []row
 	var records []record
 	for i := range changes {
 		c := &changes[i]
 		old, exists := known[c.key()]
-		entry := record{revision: w.next, id: old.id, previous: old.revision, deleted: c.Deleted, namespace: c.Namespace, name: c.Name}
+		entry := record{revision: w.next, id: old.id, previous: old.revision, namespace: c.Namespace, name: c.Name}
+		same := exists && !c.Deleted && old.uid == c.UID && old.resourceVersion == c.ResourceVersion
+		leave := !c.Deleted && !same && (room == RoomForNothing || room == RoomForKnown && !exists)
+		if leave {
+			w.leftOut++
+		}
 		switch {
-		case c.Deleted && exists:
+		case (c.Deleted || leave) && exists:
 			deleted = append(deleted, old.id)
 			w.added--
+			entry.deleted = true
 			records = append(records, entry)
-		case c.Deleted:
-		case exists && old.uid == c.UID && old.resourceVersion == c.ResourceVersion:
-			same = append(same, old.id)
+		case c.Deleted || leave:
+		case same:
+			unchanged = append(unchanged, old.id)
 		default:
 			if !exists {
 				entry.id = w.next
@@ -214,7 +234,7 @@ func (w *writer) write(ctx context.Context, changes []Change) (changed int, err 
 		func() error { return w.keep(ctx, append(replaced, deleted...)) },
 		func() error { return w.deleteObjects(ctx, deleted) },
 		func() error { return w.deleteReferences(ctx, replaced) },
-		func() error { return w.mark(ctx, same) },
+		func() error { return w.mark(ctx, unchanged) },
 		func() error { return w.put(ctx, rows) },
 		func() error { return w.record(ctx, w.stream, records) },
 	)
@@ -372,41 +392,4 @@ func (t *transaction) insert(ctx context.Context, table string, columns []string
 		}
 	}
 	return nil
-}
-
-// IsRefused reports whether an error of Write is about the values of an object, such as one that is too long, so that others could be written.
-func IsRefused(err error) bool {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
-		// Data exceptions, integrity constraints, and program limits such as the size of an entry of an index.
-		return strings.HasPrefix(pg.Code, "22") || strings.HasPrefix(pg.Code, "23") || strings.HasPrefix(pg.Code, "54")
-	}
-	var my *mysql.MySQLError
-	if errors.As(err, &my) {
-		return slices.Contains(mysqlRefusals, my.Number)
-	}
-	if errors.Is(err, mysql.ErrPktTooLarge) {
-		return true
-	}
-	var lite *sqlitedriver.Error
-	if errors.As(err, &lite) {
-		switch lite.Code() & 0xff {
-		case sqlitecodes.SQLITE_TOOBIG, sqlitecodes.SQLITE_CONSTRAINT, sqlitecodes.SQLITE_MISMATCH:
-			return true
-		}
-	}
-	return false
-}
-
-// mysqlRefusals are the numbers of MySQL's and MariaDB's errors about values.
-var mysqlRefusals = []uint16{
-	1048, // a column cannot be null
-	1062, // duplicate entry
-	1153, // the packet is too large
-	1264, // out of range
-	1366, // incorrect value, such as text that is not UTF-8
-	1406, // too long
-	3140, // invalid JSON
-	3141, // invalid JSON
-	4025, // a constraint of MariaDB, such as valid JSON
 }

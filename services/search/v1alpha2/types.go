@@ -89,6 +89,8 @@ const (
 	Ready          = "Ready"
 	// Fresh is not of Clusterpedia. It is false while a resource was not heard for long, or its first list is not complete.
 	Fresh = "Fresh"
+	// WithinLimits is not of Clusterpedia. It is false while the cluster sends or has more than search takes, and names the limit and the resource.
+	WithinLimits = "WithinLimits"
 )
 
 // Stale is the reason of the condition Fresh if all first lists are complete, and a resource was not heard for long.

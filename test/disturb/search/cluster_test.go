@@ -117,7 +117,7 @@ func start(t *testing.T) *scene {
 	}}
 	for _, name := range replicas {
 		options.Replicas = append(options.Replicas, framework.ReplicaOptions{
-			Name: name, Binary: env.Binary("tripod-search"), Args: []string{"--database=" + s.databaseThrough(t, s.networks[name]), "--history-ttl=5m"},
+			Name: name, Binary: env.Binary("tripod-search"), Args: []string{"--database=" + s.databaseThrough(t, s.networks[name]), "--history-ttl=5m", "--member-allow=loopback"},
 		})
 	}
 	var starting errgroup.Group

@@ -22,7 +22,7 @@ func TestReplicasShareTheCopying(t *testing.T) {
 	binary, database := environment.Binary("tripod-search"), "--database=sqlite:"+filepath.Join(t.TempDir(), "search.db")
 	shared := framework.NewFleet(t, framework.FleetOptions{Replicas: []framework.ReplicaOptions{
 		{Name: "core-0", Args: []string{"--disable-admission-plugins=ServiceAccount"}}, {Name: "extensions-0"}, {Name: "aggregator-0"},
-		{Name: "search-0", Binary: binary, Args: []string{database}}, {Name: "search-1", Binary: binary, Args: []string{database}},
+		{Name: "search-0", Binary: binary, Args: []string{database, "--member-allow=loopback"}}, {Name: "search-1", Binary: binary, Args: []string{database, "--member-allow=loopback"}},
 	}})
 	// awaitStreams returns when these replicas copy all resources, and each of them some.
 	awaitStreams := func(replicas ...string) {

@@ -1,0 +1,179 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/services/search/store"
+)
+
+// A batch has this many changes and bytes at most, and waits this long for more.
+const (
+	batchSize  = 500
+	batchBytes = 2 << 20
+	batchTime  = 50 * time.Millisecond
+)
+
+// batch collects events.
+type batch struct {
+	*stream
+	*following
+	store.Batch
+	// listing marks the objects of a list.
+	listing int64
+	// listed is how many objects the list had.
+	listedObjects int
+	events        int64
+	// bytes are those of the changes, and held is their memory.
+	bytes int
+	held  int64
+	large []item
+	due   <-chan time.Time
+}
+
+// add adds an event, and writes the batch if it is large enough. It owns the item.
+func (b *batch) add(ctx context.Context, r read) error {
+	size := 0
+	if r.change != nil {
+		size = len(r.change.JSON)
+	}
+	n := b.door.weight(size)
+	if !b.door.tryHold(n) {
+		err := b.flush(ctx)
+		if err == nil {
+			err = b.door.hold(ctx, n)
+		}
+		if err != nil {
+			r.done()
+			return err
+		}
+	}
+	b.held += n
+	b.bytes += size
+	b.events++
+	if r.release != nil {
+		b.large = append(b.large, r.item)
+	}
+	if b.Heard = time.Now(); r.resourceVersion != "" {
+		b.ResourceVersion = r.resourceVersion
+	}
+	if r.change != nil {
+		b.Changes = append(b.Changes, *r.change)
+	}
+	if b.due == nil {
+		b.due = time.After(batchTime)
+	}
+	if b.listing != 0 && r.change != nil {
+		if b.listedObjects++; b.listedObjects > b.door.Objects {
+			return limited("objects", "member-max-objects", "the list has more than %d objects", b.door.Objects)
+		}
+	}
+	if len(b.Changes) >= batchSize || b.bytes >= batchBytes || len(b.large) > 0 || r.listed {
+		return b.flush(ctx)
+	}
+	return nil
+}
+
+// drop gives the memory of a batch back.
+func (b *batch) drop() {
+	b.door.release(b.held)
+	for i := range b.large {
+		b.large[i].done()
+	}
+	b.Batch, b.events, b.bytes, b.held, b.large, b.due = store.Batch{}, 0, 0, 0, nil, nil
+}
+
+func (b *batch) flush(ctx context.Context) error {
+	defer b.drop()
+	if b.events == 0 {
+		return nil
+	}
+	// Objects of a list are in no order, so none of their resourceVersions is where a watch could go on.
+	if b.Listing = b.listing; b.listing != 0 {
+		b.ResourceVersion, b.Heard = "", time.Unix(0, b.listing)
+	}
+	resourceVersion := b.ResourceVersion
+	var full error
+	b.Room, full = b.usage.room(ctx, b.bytes)
+	if full != nil { // the watch has to be able to go on from before, once there is room
+		b.ResourceVersion = ""
+	}
+	if err := b.write(ctx, b.Batch); err != nil {
+		return err
+	}
+	if resourceVersion != "" {
+		b.stream.target.ResourceVersion = resourceVersion
+		b.tell(ctx)
+	}
+	b.unwritten.Add(-b.events)
+	if b.target().LeftOut > 0 && full != nil {
+		b.stream.full = full
+		if b.listing == 0 {
+			return full
+		}
+	}
+	return nil
+}
+
+func (b *batch) target() *store.Stream { return b.stream.target }
+
+// write writes a batch. While the store is away, it waits. If the store refuses an object, the others are written alone.
+func (s *stream) write(ctx context.Context, batch store.Batch) error {
+	err := s.put(ctx, batch)
+	if !isRefusedByStore(err) {
+		return err
+	}
+	for _, change := range batch.Changes {
+		alone := store.Batch{Changes: []store.Change{change}, Listing: batch.Listing, Heard: batch.Heard, Room: batch.Room}
+		if err := s.put(ctx, alone); isRefusedByStore(err) {
+			err = s.replace(ctx, alone, err)
+			if err != nil {
+				return err
+			}
+		} else if err != nil {
+			return err
+		}
+	}
+	return s.put(ctx, store.Batch{ResourceVersion: batch.ResourceVersion, Listing: batch.Listing, Heard: batch.Heard})
+}
+
+func (s *stream) put(ctx context.Context, batch store.Batch) error {
+	return s.keepTrying(ctx, func() error {
+		return s.door.write(ctx, func() error { return s.store.Write(ctx, s.target, batch) })
+	})
+}
+
+// replace has something else take the place of an object that the database refuses, so that its former state is not served as the current one.
+func (s *stream) replace(ctx context.Context, alone store.Batch, why error) error {
+	change := alone.Changes[0]
+	s.refused(change.Object, why)
+	s.tell(ctx)
+	for _, instead := range []store.Change{refusedObject(s.cluster, s.kind, change.Object, why), {Object: change.Object, Deleted: true}} {
+		alone.Changes = []store.Change{instead}
+		if err := s.put(ctx, alone); !isRefusedByStore(err) {
+			return err
+		}
+	}
+	return nil // the database cannot have an object of a name that it refuses
+}
+
+// refused notes an object that is not stored.
+func (s *stream) refused(o store.Object, err error) {
+	objectsRefused.Inc()
+	name, why := shortened(o.Namespace+"/"+o.Name), shortened(err.Error())
+	klog.InfoS("An object is refused", "cluster", s.cluster, "resource", s.resource, "object", name, "reason", why)
+	s.set(func(status *Status) {
+		refused := map[string]string{name: why}
+		for other, why := range status.Refused { // the map that others may read stays as it is
+			if len(refused) < maxRefused {
+				refused[other] = why
+			}
+		}
+		status.Refused = refused
+	})
+}

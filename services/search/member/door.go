@@ -1,0 +1,133 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"context"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
+)
+
+// Objects that were read take memory: the text, its form for the store, and that of the database's driver.
+const (
+	memoryOfText = 3
+	// smallObject is what a stream may read of an object without taking memory. Almost all objects are smaller.
+	smallObject = 64 << 10
+	// memoryShares are the parts of the memory: at most one is for a single member.
+	memoryShares = 4
+	// writesAtOnce are the transactions of a member, so that one which floods search does not take all connections of the database.
+	writesAtOnce = 4
+	// burst is for how many seconds of changes a member may send at once, such as a first list.
+	burst = 200
+	// changeSize is the size of objects from which on one counts as several changes.
+	changeSize = 8 << 10
+)
+
+// Door is what the members of a process share: the limits, and the memory for what was read and is not written yet.
+type Door struct {
+	Limits
+	// memory is for batches. large is for objects that are not small, while they are read: each takes as much as the largest object may need.
+	memory *semaphore.Weighted
+	large  chan struct{}
+}
+
+// NewDoor returns the door for all members of a process.
+func NewDoor(limits Limits) (*Door, error) {
+	if err := limits.Validate(); err != nil {
+		return nil, err
+	}
+	half := limits.Memory.Value() / 2
+	return &Door{
+		Limits: limits, memory: semaphore.NewWeighted(half), large: make(chan struct{}, max(1, half/(memoryOfText*limits.ObjectSize.Value()))),
+	}, nil
+}
+
+// entrance is the part of the door for one member.
+type entrance struct {
+	*Door
+	share int64
+	// memory, large and writes are those of this member. One that takes its time, or floods search, waits for itself and holds up no other.
+	own     *semaphore.Weighted
+	ownLong chan struct{}
+	writes  chan struct{}
+	rate    *rate.Limiter
+	// round is what is left of the current round of discovery.
+	round round
+}
+
+func (d *Door) entrance() *entrance {
+	share := d.Memory.Value() / memoryShares
+	return &entrance{
+		Door: d, share: share, own: semaphore.NewWeighted(share), ownLong: make(chan struct{}, 1), writes: make(chan struct{}, writesAtOnce),
+		rate: rate.NewLimiter(rate.Limit(d.Changes), d.Changes*burst),
+	}
+}
+
+// weight is the memory of a text in a batch.
+func (e *entrance) weight(size int) int64 { return min(memoryOfText*int64(size), e.share) }
+
+// tryHold takes memory if there is some.
+func (e *entrance) tryHold(n int64) bool {
+	if !e.own.TryAcquire(n) {
+		return false
+	}
+	if !e.memory.TryAcquire(n) {
+		e.own.Release(n)
+		return false
+	}
+	return true
+}
+
+// hold waits for memory. Do not hold any meanwhile.
+func (e *entrance) hold(ctx context.Context, n int64) error {
+	if err := e.own.Acquire(ctx, n); err != nil {
+		return err
+	}
+	if err := e.memory.Acquire(ctx, n); err != nil {
+		e.own.Release(n)
+		return err
+	}
+	return nil
+}
+
+func (e *entrance) release(n int64) {
+	e.memory.Release(n)
+	e.own.Release(n)
+}
+
+// holdLarge waits until a large object may be read. A member reads one at a time.
+func (e *entrance) holdLarge(ctx context.Context) (release func(), err error) {
+	for _, permits := range []chan struct{}{e.ownLong, e.large} {
+		select {
+		case permits <- struct{}{}:
+		case <-ctx.Done():
+			if permits == e.large {
+				<-e.ownLong
+			}
+			return nil, context.Cause(ctx)
+		}
+	}
+	return sync.OnceFunc(func() {
+		<-e.large
+		<-e.ownLong
+	}), nil
+}
+
+// admit waits until a member that sends more changes than it may can send one more.
+func (e *entrance) admit(ctx context.Context, size int) error {
+	return e.rate.WaitN(ctx, min(1+size/changeSize, e.Changes*burst))
+}
+
+// write runs a transaction in turn.
+func (e *entrance) write(ctx context.Context, do func() error) error {
+	select {
+	case e.writes <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-e.writes }()
+	return do()
+}

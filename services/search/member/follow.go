@@ -1,0 +1,162 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/tripod-k8s/tripod/services/search/store"
+)
+
+// errSilent says that a watch has said nothing for long.
+var errSilent = errors.New("the watch is silent")
+
+// follow copies the events of a watch. With initial, the watch begins with a streaming list, which listing marks.
+func (s *stream) follow(ctx context.Context, initial bool, listing int64) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer s.following.Store(nil)
+	w := &following{target: s.target}
+	opened := func() {
+		if w.began = time.Now(); !initial {
+			s.following.Store(w)
+		}
+	}
+	events := make(chan read)
+	failed := make(chan error, 1)
+	go func() {
+		defer close(events)
+		failed <- s.watch(ctx, s.target.ResourceVersion, initial, opened, func(e event) error {
+			w.unwritten.Add(1)
+			r, err := s.read(e)
+			if err != nil {
+				return err
+			}
+			select {
+			case events <- r:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	}()
+	if !initial {
+		s.syncing(false)
+		s.tell(ctx)
+	}
+	if err := s.writeAll(ctx, w, events, listing); err != nil {
+		cancel()
+		for r := range events { // the reader ends
+			r.done()
+		}
+		if errors.Is(err, errSilent) {
+			return nil
+		}
+		return err
+	}
+	return <-failed
+}
+
+// read is an event as the store takes it.
+type read struct {
+	item
+	change *store.Change
+	// resourceVersion is where a watch goes on after the event.
+	resourceVersion string
+	// listed is set at the end of a streaming list.
+	listed bool
+}
+
+func (s *stream) read(e event) (read, error) {
+	switch e.Type {
+	case watch.Bookmark:
+		b, err := readBookmark(e.Object)
+		if e.initialEnd(b) {
+			e.quiet()
+		}
+		return read{item: e.item, resourceVersion: b.ResourceVersion, listed: e.initialEnd(b)}, err
+	case watch.Added, watch.Modified, watch.Deleted:
+		how := changedObject
+		if e.Type == watch.Deleted {
+			how = deletedObject
+		}
+		change, resourceVersion, err := s.change(e.Object, how)
+		return read{item: e.item, change: change, resourceVersion: resourceVersion}, err
+	}
+	return read{}, fmt.Errorf("the member sends an event of the unknown type %.80q", e.Type)
+}
+
+// occasion is how a member has sent an object.
+type occasion int
+
+const (
+	listedObject occasion = iota
+	changedObject
+	deletedObject
+)
+
+// change returns what the store is to know of an object: nothing of an event about something that does not count, or of an object of a list that has no name.
+// A watch cannot go on after such an object, because any object of the store may be an older state of it.
+func (s *stream) change(object []byte, how occasion) (change *store.Change, resourceVersion string, err error) {
+	o, err := NewObject(s.cluster, s.kind, object)
+	if err == nil && s.involved != nil {
+		if o.Involved, err = s.involved.of(&o); err == nil && o.Involved == nil {
+			return nil, o.ResourceVersion, nil
+		}
+	}
+	switch {
+	case err == nil || o.Name != "" && how == deletedObject:
+		return &store.Change{Object: o, Deleted: how == deletedObject}, o.ResourceVersion, nil
+	case o.Name == "" && how != listedObject:
+		s.refused(o, err)
+		return nil, "", err
+	}
+	s.refused(o, err)
+	if o.Name == "" {
+		return nil, "", nil
+	}
+	instead := refusedObject(s.cluster, s.kind, o, err)
+	return &instead, o.ResourceVersion, nil
+}
+
+// writeAll writes events in batches. It returns when events is closed and all is written.
+func (s *stream) writeAll(ctx context.Context, w *following, events <-chan read, listing int64) error {
+	b := batch{stream: s, following: w, listing: listing}
+	defer b.drop()
+	silent := time.NewTimer(s.silence)
+	defer silent.Stop()
+	for {
+		silent.Reset(s.silence)
+		select {
+		case r, more := <-events:
+			if !more {
+				return b.flush(ctx)
+			}
+			if err := b.add(ctx, r); err != nil {
+				return err
+			}
+			if r.listed {
+				if err := s.listed(ctx, listing, r.resourceVersion); err != nil {
+					return err
+				}
+				b.listing = 0
+				s.following.Store(w)
+			}
+		case <-b.due:
+			if err := b.flush(ctx); err != nil {
+				return err
+			}
+		case <-silent.C:
+			if b.listing != 0 {
+				return &LimitError{Limit: limitTime, Message: "the list stands still"}
+			}
+			return errSilent
+		}
+	}
+}

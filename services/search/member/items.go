@@ -1,0 +1,196 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// readAhead is how much is read at once, and so may be kept of what follows an item.
+const readAhead = 32 << 10
+
+// item is an object of a list, or an event of a watch.
+type item struct {
+	// text is valid until the next item is read.
+	text jsontext.Value
+	// release gives memory back once the item is in the database. It is nil for small items.
+	release func()
+}
+
+func (i *item) done() {
+	if i.release != nil {
+		i.release()
+	}
+}
+
+// items reads the items of an answer one by one, within the limits.
+type items struct {
+	*meter
+	json *jsontext.Decoder
+}
+
+// newItems reads a body. end ends its request.
+func newItems(ctx context.Context, door *entrance, body io.Reader, end context.CancelCauseFunc) *items {
+	m := &meter{ctx: ctx, door: door, from: body}
+	m.slow = time.AfterFunc(door.Timeout, func() {
+		end(&LimitError{Limit: limitTime, Flag: "member-timeout", Message: fmt.Sprintf("the answer stands still, or an object takes longer than %s", door.Timeout)})
+	})
+	m.slow.Stop()
+	return &items{m, jsontext.NewDecoder(m, asSent)}
+}
+
+// object calls a function for each field of an object. It has to read the value.
+func (i *items) object(field func(name string) error) error {
+	if err := i.expect('{'); err != nil {
+		return err
+	}
+	for i.json.PeekKind() != '}' {
+		name, err := i.json.ReadToken()
+		if err != nil {
+			return err
+		}
+		if err := field(name.String()); err != nil {
+			return err
+		}
+	}
+	return i.expect('}')
+}
+
+// array calls a function for each element of an array, or of null. It has to read the element.
+func (i *items) array(element func() error) error {
+	if i.json.PeekKind() == 'n' {
+		return i.skip()
+	}
+	if err := i.expect('['); err != nil {
+		return err
+	}
+	for i.json.PeekKind() != ']' {
+		if err := element(); err != nil {
+			return err
+		}
+	}
+	return i.expect(']')
+}
+
+func (i *items) expect(kind jsontext.Kind) error {
+	token, err := i.json.ReadToken()
+	if err == nil && token.Kind() != kind {
+		err = fmt.Errorf("%s where %s was expected", token.Kind(), kind)
+	}
+	return err
+}
+
+func (i *items) skip() error {
+	i.begin(len(i.json.UnreadBuffer()))
+	return i.json.SkipValue()
+}
+
+// next reads an item, and passes it on when the member may send more.
+func (i *items) next(to func(item) error) error {
+	i.begin(len(i.json.UnreadBuffer()))
+	text, err := i.json.ReadValue()
+	if err != nil {
+		return err
+	}
+	if err := i.check(int64(len(text))); err != nil {
+		return err
+	}
+	release := i.finish()
+	if err := i.door.admit(i.ctx, len(text)); err != nil {
+		if release != nil {
+			release()
+		}
+		return err
+	}
+	size := len(text)
+	err = to(item{text, release})
+	if size > smallObject {
+		i.shrink()
+	}
+	i.begin(0)
+	return err
+}
+
+// shrink gives the buffer of a large item back, with a reader that is at the same place: between two events, or in the array of a list.
+func (i *items) shrink() {
+	rest := io.MultiReader(bytes.NewReader(bytes.Clone(i.json.UnreadBuffer())), i.meter)
+	if i.json.StackDepth() == 0 {
+		i.json = jsontext.NewDecoder(rest, asSent)
+		return
+	}
+	i.json = jsontext.NewDecoder(io.MultiReader(strings.NewReader(`{"":[0`), rest), asSent)
+	for range 4 {
+		i.json.ReadToken() //nolint:errcheck // they are above
+	}
+}
+
+// meter counts the bytes of an item as they come. Those of the next one may be among them.
+type meter struct {
+	ctx  context.Context //nolint:containedctx // that of the stream
+	door *entrance
+	from io.Reader
+	// quiet is set for watches, in which nothing needs to come between two items.
+	quiet   bool
+	slow    *time.Timer
+	count   int64
+	release func()
+}
+
+// begin begins an item of which some bytes were read.
+func (m *meter) begin(read int) {
+	m.count = int64(read)
+	if !m.quiet || read > 0 {
+		m.slow.Reset(m.door.Timeout)
+	}
+}
+
+// finish ends an item. The caller has to release what is not nil.
+func (m *meter) finish() (release func()) {
+	m.slow.Stop()
+	release, m.release = m.release, nil
+	return release
+}
+
+func (m *meter) close() {
+	if release := m.finish(); release != nil {
+		release()
+	}
+}
+
+// Read implements io.Reader.
+func (m *meter) Read(into []byte) (int, error) {
+	n, err := m.from.Read(into[:min(len(into), readAhead)])
+	if n > 0 && m.count == 0 {
+		m.slow.Reset(m.door.Timeout)
+	}
+	m.count += int64(n)
+	if m.count > smallObject && m.release == nil {
+		m.slow.Stop() // waiting for others is not the fault of the member
+		release, failed := m.door.holdLarge(m.ctx)
+		if failed != nil {
+			return 0, failed
+		}
+		m.release = release
+		m.slow.Reset(m.door.Timeout)
+	}
+	if failed := m.check(m.count - int64(n)); failed != nil {
+		return 0, failed
+	}
+	return n, err
+}
+
+// check refuses an item that is too large.
+func (m *meter) check(size int64) error {
+	if size <= m.door.ObjectSize.Value() {
+		return nil
+	}
+	return limited("object-size", "member-max-object-size", "an object has more than %s", &m.door.ObjectSize)
+}

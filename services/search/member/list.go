@@ -1,0 +1,98 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// list copies all objects, removes others, and goes on to watch.
+func (s *stream) list(ctx context.Context) error {
+	s.endList = beginList(s.store)
+	defer func() { s.endList() }()
+	s.syncing(true)
+	s.set(func(status *Status) { status.Refused = nil })
+	s.tell(ctx)
+	s.full = nil
+	listing := time.Now().UnixNano()
+	err := s.follow(ctx, true, listing)
+	if !noStreamingList(err) && !standsStill(err) {
+		return err
+	}
+	resourceVersion, err := s.pages(ctx, listing)
+	if err != nil {
+		return err
+	}
+	return s.listed(ctx, listing, resourceVersion)
+}
+
+// standsStill reports whether a streaming list has not come to its end. Not all API servers that take one can send the bookmark at its end.
+func standsStill(err error) bool {
+	var limit *LimitError
+	return errors.As(err, &limit) && limit.Limit == limitTime
+}
+
+// listed ends a list. If the cluster has more than search keeps, the list does not count as complete, and what the cluster has no more goes nevertheless.
+func (s *stream) listed(ctx context.Context, listing int64, resourceVersion string) error {
+	if s.full != nil {
+		if err := s.keepTrying(ctx, func() error { return s.store.RemoveUnlisted(ctx, s.target, listing) }); err != nil {
+			return err
+		}
+		return s.full
+	}
+	if err := s.keepTrying(ctx, func() error { return s.store.Sweep(ctx, s.target, listing, resourceVersion) }); err != nil {
+		return err
+	}
+	s.endList()
+	s.target.Listed, s.target.ResourceVersion = true, resourceVersion
+	s.syncing(false)
+	s.tell(ctx)
+	return nil
+}
+
+// pages copies a list page by page. If its token expires, it begins again.
+func (s *stream) pages(ctx context.Context, listing int64) (resourceVersion string, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, listTime, &LimitError{Limit: limitTime, Message: "the list takes longer than " + listTime.String()})
+	defer cancel()
+	b := batch{stream: s, following: &following{}, listing: listing}
+	defer b.drop()
+	empty := 0
+	for token := ""; ; {
+		before := token
+		var count int
+		token, resourceVersion, count, err = s.page(ctx, token, func(i item) error { return s.take(ctx, &b, i) })
+		if err == nil {
+			err = b.flush(ctx)
+		}
+		if err != nil {
+			return "", cause(ctx, err)
+		}
+		if empty++; count > 0 {
+			empty = 0
+		}
+		switch {
+		case token == "":
+			return resourceVersion, nil
+		case token == before || empty > emptyPages:
+			return "", limited("pages", "", "the list does not end: its pages repeat or have no objects")
+		case len(token) > maxToken:
+			return "", limited("pages", "", "the token of the next page has more than %d bytes", maxToken)
+		}
+	}
+}
+
+// maxToken is the longest token of a list. It has to fit into a URL.
+const maxToken = 8 << 10
+
+// take puts an object of a list into a batch.
+func (s *stream) take(ctx context.Context, b *batch, i item) error {
+	change, _, err := s.change(i.text, listedObject)
+	if err != nil {
+		i.done()
+		return err
+	}
+	return b.add(ctx, read{change: change, item: i})
+}

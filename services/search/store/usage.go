@@ -1,0 +1,37 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import "context"
+
+// Room says which changes of a batch the store takes.
+type Room int
+
+const (
+	// RoomForAll takes all changes.
+	RoomForAll Room = iota
+	// RoomForKnown leaves out objects that the store does not have.
+	RoomForKnown
+	// RoomForNothing also removes objects that have changed, so that no former state is served as the current one.
+	RoomForNothing
+)
+
+// CountObjects returns how many objects a cluster has here.
+func (s *Store) CountObjects(ctx context.Context, cluster string) (objects int64, err error) {
+	err = s.reading(ctx, func(t *transaction) error {
+		objects, err = value[int64](ctx, t, t.sql("SELECT COALESCE(SUM(s.objects), 0) FROM streams s JOIN clusters c ON c.id = s.cluster_id WHERE c.name = ?", cluster))
+		return err
+	})
+	return objects, err
+}
+
+// SizeOfObjects returns how many bytes the objects of a cluster have in the database. It has to look at each of them.
+func (s *Store) SizeOfObjects(ctx context.Context, cluster string) (size int64, err error) {
+	length := map[dialect]string{sqlite: "octet_length(o.object)", postgres: "pg_column_size(o.object)", mysqlFamily: "LENGTH(o.object)"}[s.dialect]
+	err = s.reading(ctx, func(t *transaction) error {
+		size, err = value[int64](ctx, t, t.sql("SELECT COALESCE(SUM("+length+"), 0) FROM objects o JOIN clusters c ON c.id = o.cluster_id WHERE c.name = ?", cluster))
+		return err
+	})
+	return size, err
+}
