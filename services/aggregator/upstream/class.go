@@ -5,6 +5,7 @@ package upstream
 
 import (
 	"slices"
+	"strings"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -13,14 +14,22 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
+// openAPIV3 is where API servers have their OpenAPI v3 documents.
+const openAPIV3 = "/openapi/v3"
+
 // balanceOf returns the part of a request that matters for the choice of a replica.
 func balanceOf(r *routing.Request) balance.Request {
 	var b balance.Request
 	if r.LongRunning || r.Tunnel {
 		b.Kind = balance.Watch
 	}
-	if r.Resource.Resource != "" {
+	switch {
+	case r.Resource.Resource != "":
 		b.Key = balance.Key(r.Resource.Group, r.Resource.Resource)
+	case r.Kind == routing.NonResource && strings.HasPrefix(r.Info.Path, openAPIV3):
+		// One replica answers for the index and for all documents, because the index has hashes of them: two replicas see a change of a
+		// CustomResourceDefinition at different times, and a client would be sent from the hash of one to that of the other.
+		b.Key = balance.Key("", openAPIV3)
 	}
 	return b
 }

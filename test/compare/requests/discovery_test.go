@@ -164,7 +164,16 @@ var openAPI = []request{
 	get("/openapi/v3/apis/apps/v1").accept(openAPIV3Protobuf),
 	get("/openapi/v3/apis/apps/v1").accept("application/yaml"),
 	get("/openapi/v3/apis/apps/v1").as(nobody).ignoringBody(),
-	get("/openapi/v3/apis/apps/v1?hash=0123456789ABCDEF").ignoringBody(),
+	get("/openapi/v3/apis/apps/v1?hash=0123456789ABCDEF"),
+	get("/openapi/v3/apis/example.com/v1?hash=0123456789ABCDEF"),
+	get("/openapi/v3/apis/example.com/v1?hash=0123456789ABCDEF").accept(openAPIV3Protobuf),
+	get("/openapi/v3/apis/example.com/v1?hash=0123456789ABCDEF").header("Accept-Encoding", "gzip"),
+	get("/openapi/v3/apis/example.com/v1?hash=0123456789ABCDEF").header("Range", "bytes=0-9"),
+	get("/openapi/v3/apis/example.com/v1?hash="),
+	get("/openapi/v3/apis/apiextensions.k8s.io/v1?hash=0123456789ABCDEF"),
+	get("/openapi/v3/apis/apiregistration.k8s.io/v1?hash=0123456789ABCDEF"),
+	get("/openapi/v3/apis/unknown.example.com/v1?hash=0123456789ABCDEF"),
+	send("HEAD", "/openapi/v3/apis/example.com/v1?hash=0123456789ABCDEF"),
 	get("/openapi/v3/apis/apps/v1").header("Accept-Encoding", "gzip").ignoringBody(),
 	get("/swagger.json"),
 	get("/swagger-2.0.0.pb-v1"),
@@ -180,7 +189,9 @@ func openAPIDocuments(ctx context.Context, c *comparison) ([]request, error) {
 	}
 	requests := make([]request, 0, len(index.Paths))
 	for _, path := range slices.Sorted(maps.Keys(index.Paths)) {
-		requests = append(requests, get("/openapi/v3/"+strings.TrimPrefix(path, "/")).called("OpenAPI v3 of "+path))
+		requests = append(requests,
+			get("/openapi/v3/"+strings.TrimPrefix(path, "/")).called("OpenAPI v3 of "+path),
+			get(index.Paths[path].ServerRelativeURL).called("OpenAPI v3 of "+path+" by its hash").ignoringBody())
 	}
 	return requests, nil
 }

@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httputil"
+	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -60,7 +62,7 @@ func (v *V3) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			w.WriteHeader(http.StatusNotFound)
 			return
 		}
-		document.part.proxy().ServeHTTP(w, req)
+		document.part.proxy(w.Header(), name, req.URL.Query().Get("hash")).ServeHTTP(w, req)
 		return
 	}
 	paths := object{}
@@ -111,8 +113,9 @@ var ownHeaders = []string{
 	"X-Kubernetes-Pf-Flowschema-Uid", "X-Kubernetes-Pf-Prioritylevel-Uid",
 }
 
-// proxy passes requests for documents on in the aggregator's own name: it has authorized them.
-func (p *part) proxy() http.Handler {
+// proxy passes requests for the document of that name on in the aggregator's own name: it has authorized them. The hash is the one that the client
+// asks for, or empty. The header is that of the answer.
+func (p *part) proxy(header http.Header, name, hash string) http.Handler {
 	return &httputil.ReverseProxy{
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			header := http.Header{"User-Agent": {userAgent}}
@@ -122,11 +125,15 @@ func (p *part) proxy() http.Handler {
 				}
 			}
 			pr.Out.Method, pr.Out.Header, pr.Out.Body, pr.Out.ContentLength = http.MethodGet, header, nil, 0
+			pr.Out.URL.RawQuery = "" // atHash compares
 		},
 		Transport: roundTripper(p.fetch),
 		ModifyResponse: func(resp *http.Response) error {
 			for _, name := range ownHeaders {
 				resp.Header.Del(name)
+			}
+			if hash != "" {
+				atHash(header, resp, name, hash)
 			}
 			return nil
 		},
@@ -136,6 +143,28 @@ func (p *part) proxy() http.Handler {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		},
 	}
+}
+
+// atHash makes the answer with a document one to a request for the document with a hash, as k8s.io/kube-openapi/pkg/handler3 does: if the document
+// has the hash, clients may keep it for ever, and otherwise they are redirected to its present hash. The aggregator decides that itself, because a
+// client follows a redirect with its credentials, so no server may send it one.
+func atHash(header http.Header, resp *http.Response, name, hash string) {
+	etag, err := strconv.Unquote(resp.Header.Get("Etag"))
+	if err != nil || resp.StatusCode >= http.StatusBadRequest {
+		return
+	}
+	if etag == hash {
+		header.Set("Cache-Control", "public, immutable")
+		header.Set("Expires", time.Now().AddDate(1, 0, 0).Format(time.RFC1123))
+		return
+	}
+	location := url.URL{Path: pathV3 + "/" + name, RawQuery: url.Values{"hash": {etag}}.Encode()}
+	_ = resp.Body.Close() // nobody reads the document
+	resp.Body, resp.ContentLength, resp.StatusCode = http.NoBody, 0, http.StatusMovedPermanently
+	for _, name := range []string{"Accept-Ranges", "Content-Encoding", "Content-Length", "Content-Range", "Last-Modified"} {
+		resp.Header.Del(name) // these are about the document
+	}
+	resp.Header.Set("Location", location.String())
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
