@@ -220,7 +220,8 @@ func (a *Availability) judgeServer(service *apiregistrationv1.APIService) (verdi
 }
 
 // shouldSay decides whether to write a verdict. If this aggregator has written it before, another one wrote what is there now, or the own
-// verdict is still on its way here. So this aggregator waits for a while, and forever if only the words differ.
+// verdict is still on its way here. So this aggregator waits for a while. Another cause, with the same facts, is written after that time, too. If
+// only details of the message differ, or the other aggregator's words, the condition stays.
 func (a *Availability) shouldSay(service *apiregistrationv1.APIService, now verdict) bool {
 	before := helper.GetAPIServiceConditionByType(service, now.kind)
 	if before == nil {
@@ -228,18 +229,17 @@ func (a *Availability) shouldSay(service *apiregistrationv1.APIService, now verd
 	}
 	said := a.lastSaid(service.Name, now.kind)
 	news := said.verdict.status != now.status || said.reason != now.reason || said.facts != now.facts
-	switch {
-	case before.Status == now.status && before.Reason == now.reason:
-		if before.Message != now.message && news {
-			return true
-		}
-		if news {
-			// Another aggregator wrote it.
-			a.note(service.Name, saying{now, time.Now()})
+	same := before.Status == now.status && before.Reason == now.reason
+	switch otherCause := said.cause() != now.cause(); {
+	case same && before.Message == now.message:
+		if news || otherCause {
+			a.note(service.Name, saying{now, time.Now()}) // another aggregator wrote it
 		}
 		return false
 	case news:
 		return true
+	case same && !otherCause:
+		return false
 	}
 	if left := contradictionDelay - time.Since(said.at); left > 0 {
 		a.queue.AddAfter(service.Name, left)

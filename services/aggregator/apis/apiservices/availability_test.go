@@ -240,7 +240,7 @@ func TestOtherWordsForTheSameAreNotWritten(t *testing.T) {
 		known := c.addAggregator(ctx, t)
 		replica := refusing("a:1")
 		for _, port := range []string{"1", "2", "3"} {
-			replica.Message = "read tcp 127.0.0.1:" + port + ": connection reset"
+			replica.Message = "read tcp 127.0.0.1:" + port + "->127.0.0.1:443: connection reset, current time 2026-01-02T03:04:0" + port + "Z"
 			known.set(replica)
 			time.Sleep(time.Minute)
 			synctest.Wait()
@@ -248,6 +248,29 @@ func TestOtherWordsForTheSameAreNotWritten(t *testing.T) {
 		if n := c.writes(); n != 1 {
 			t.Errorf("the condition was written %d times", n)
 		}
+	})
+}
+
+func TestAnotherCauseIsWritten(t *testing.T) {
+	inBubble(t, func(t *testing.T, ctx context.Context, c *cluster) {
+		known := c.addAggregator(ctx, t)
+		replica := refusing("a:1")
+		for _, cause := range []string{"connection refused", "certificate signed by unknown authority", "status 500", "status 503"} {
+			replica.Message = cause
+			known.set(replica)
+			time.Sleep(contradictionDelay + time.Second)
+			synctest.Wait()
+			assert.Contains(t, c.condition(t).Message, cause)
+		}
+		// A cause that changes all the time is not written at full speed.
+		before := c.writes()
+		for i := range 300 {
+			replica.Message = []string{"status 500", "status 503"}[i%2]
+			known.set(replica)
+			time.Sleep(200 * time.Millisecond)
+		}
+		synctest.Wait()
+		assert.LessOrEqual(t, c.writes()-before, int(time.Minute/contradictionDelay)+1)
 	})
 }
 

@@ -5,6 +5,7 @@ package apiservices
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -39,6 +40,12 @@ func (v *verdict) applyTo(service *apiregistrationv1.APIService) {
 		Type: v.kind, Status: v.status, Reason: v.reason, Message: v.message, LastTransitionTime: metav1.Now(),
 	})
 }
+
+// changing is what differs in an error at every look: the own port of a connection, and the time.
+var changing = regexp.MustCompile(`\S+->|\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)`)
+
+// cause is the message without what differs at every look.
+func (v *verdict) cause() string { return changing.ReplaceAllString(v.message, "") }
 
 // ofClaims judges whether several backends claim a group-version. The message says which do, or is empty.
 func ofClaims(message string) verdict {
