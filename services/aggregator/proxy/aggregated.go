@@ -151,7 +151,7 @@ type sending struct {
 
 // RoundTrip sends the request. If the server of a watch goes away, the watch ends without an error.
 func (s *sending) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := s.transport.RoundTrip(req)
+	resp, err := roundTripCompressed(s.transport, req)
 	if err != nil {
 		s.failed = err
 		return nil, err

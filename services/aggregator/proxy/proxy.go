@@ -108,7 +108,7 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		serveUpgrade(proxy, w, req)
 		return
 	}
-	proxy.ServeHTTP(w, req)
+	proxy.ServeHTTP(&finalAnswer{ResponseWriter: w, header: http.Header{}}, req)
 }
 
 func rewrite(pr *httputil.ProxyRequest) {

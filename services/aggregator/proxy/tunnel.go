@@ -49,6 +49,8 @@ func (t *tunnel) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
 		return resp, err
 	}
+	// The answer that switches protocols has the backend's headers alone, as with kube-apiserver: nothing of it is for a cache, for example.
+	clear(t.Header())
 	if end, ok := resp.Body.(io.ReadWriteCloser); ok {
 		t.backend = end
 		resp.Body = &backendEnd{tunnel: t, ReadWriteCloser: end}
