@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/tripod-k8s/tripod/internal/admission/ending"
 )
 
 // applyAdmission sets up the admission plugins. Policies may take parameters of any kind, so their clients see the API of core and of this
@@ -31,7 +33,7 @@ func (c *Config) applyAdmission(o *genericoptions.AdmissionOptions, whole *rest.
 	if err != nil {
 		return fmt.Errorf("clients for admission: %w", err)
 	}
-	o.Decorators = append(o.Decorators, withRetry(c.others.core))
+	o.Decorators = ending.Decorators(append(o.Decorators, withRetry(c.others.core)))
 	return o.ApplyTo(&c.Generic.Config, c.Generic.SharedInformerFactory, clientset, dynamicClient,
 		utilfeature.DefaultFeatureGate, c.Generic.EffectiveVersion,
 		append(initializers, webhookinitializer.NewPluginInitializer(c.WebhookClients, c.Services))...)

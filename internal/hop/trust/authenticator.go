@@ -211,6 +211,12 @@ func isAnonymous(u *identityv1.User) bool {
 
 type senderKey struct{}
 
+// NamespaceEnds reports whether the aggregator has passed on a deletion of the request's namespace a moment ago.
+func NamespaceEnds(ctx context.Context) bool {
+	from, _ := ctx.Value(senderKey{}).(sender)
+	return from.envelope.GetNamespaceEnds()
+}
+
 // withSender identifies the sender before any other handler runs. So every handler sees the client's address, and none sees the envelope.
 func (s *senders) withSender(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

@@ -172,7 +172,10 @@ type Envelope struct {
 	// client can be taken for it, whatever the client's name.
 	Service string `protobuf:"bytes,6,opt,name=service" json:"service,omitempty"`
 	// What the policy of the cluster says about this request, sent by that user without impersonation. Absent if the backend decides itself.
-	Decision      *Decision `protobuf:"bytes,7,opt,name=decision" json:"decision,omitempty"`
+	Decision *Decision `protobuf:"bytes,7,opt,name=decision" json:"decision,omitempty"`
+	// The aggregator passed on a deletion of the request's namespace less than 30 s ago. Admission must ask core for the namespace, because a cache may
+	// not show that it ends.
+	NamespaceEnds bool `protobuf:"varint,8,opt,name=namespace_ends,json=namespaceEnds" json:"namespace_ends,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -254,6 +257,13 @@ func (x *Envelope) GetDecision() *Decision {
 		return x.Decision
 	}
 	return nil
+}
+
+func (x *Envelope) GetNamespaceEnds() bool {
+	if x != nil {
+		return x.NamespaceEnds
+	}
+	return false
 }
 
 // Decision is what the aggregator's authorizers say about a request (k8s.io/apiserver/pkg/authorization/authorizer).
@@ -933,7 +943,7 @@ var File_identity_v1_identity_proto protoreflect.FileDescriptor
 
 const file_identity_v1_identity_proto_rawDesc = "" +
 	"\n" +
-	"\x1aidentity/v1/identity.proto\x12\x12tripod.identity.v1\x1a\x1egoogle/protobuf/duration.proto\"\xa6\x03\n" +
+	"\x1aidentity/v1/identity.proto\x12\x12tripod.identity.v1\x1a\x1egoogle/protobuf/duration.proto\"\xcd\x03\n" +
 	"\bEnvelope\x12,\n" +
 	"\x04user\x18\x01 \x01(\v2\x18.tripod.identity.v1.UserR\x04user\x12%\n" +
 	"\x0eclient_address\x18\x02 \x01(\tR\rclientAddress\x12_\n" +
@@ -941,7 +951,8 @@ const file_identity_v1_identity_proto_rawDesc = "" +
 	"\bwarnings\x18\x04 \x03(\v2\x1b.tripod.identity.v1.WarningR\bwarnings\x12\x12\n" +
 	"\x04self\x18\x05 \x01(\bR\x04self\x12\x18\n" +
 	"\aservice\x18\x06 \x01(\tR\aservice\x128\n" +
-	"\bdecision\x18\a \x01(\v2\x1c.tripod.identity.v1.DecisionR\bdecision\x1aC\n" +
+	"\bdecision\x18\a \x01(\v2\x1c.tripod.identity.v1.DecisionR\bdecision\x12%\n" +
+	"\x0enamespace_ends\x18\b \x01(\bR\rnamespaceEnds\x1aC\n" +
 	"\x15AuditAnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf5\x01\n" +

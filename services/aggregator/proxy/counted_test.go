@@ -34,7 +34,7 @@ func frontsWith(t *testing.T, memory *shares.Memory, behind http.HandlerFunc) ma
 	aggregated := third(endpointsAt(t, server.Listener.Addr().String()), apiregistrationv1.ConditionTrue)
 	aggregated.config.Memory = memory
 	return map[string]*httptest.Server{
-		"a backend":            serve(t, jane, NewForwarder("core", toServer{back}, memory, aggregatorscheme.Codecs, nil)),
+		"a backend":            serve(t, jane, NewForwarder("core", toServer{back}, memory, NewEndings(), aggregatorscheme.Codecs, nil)),
 		"an aggregated server": serve(t, jane, aggregated),
 	}
 }
@@ -97,7 +97,7 @@ func TestAClientCancelsFewWatchesASecond(t *testing.T) {
 			cancel() // as soon as there is an answer
 			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody}, nil
 		})
-		front := NewForwarder("core", answered, shares.New(64<<20), aggregatorscheme.Codecs, nil)
+		front := NewForwarder("core", answered, shares.New(64<<20), NewEndings(), aggregatorscheme.Codecs, nil)
 		watch := func() int {
 			var ctx context.Context
 			ctx, cancel = context.WithCancel(request.WithUser(t.Context(), jane))

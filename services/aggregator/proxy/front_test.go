@@ -77,7 +77,7 @@ func front(t *testing.T, u user.Info, behind http.HandlerFunc) *httptest.Server 
 	t.Helper()
 	back := httptest.NewServer(behind)
 	t.Cleanup(back.Close)
-	return serve(t, u, NewForwarder("core", toServer{back}, shares.New(0), aggregatorscheme.Codecs, nil))
+	return serve(t, u, NewForwarder("core", toServer{back}, shares.New(0), NewEndings(), aggregatorscheme.Codecs, nil))
 }
 
 // frontOfAggregated is a server that proxies jane's requests to the aggregated API server behind it. Some endpoints of that are dead.

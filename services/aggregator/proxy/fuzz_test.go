@@ -40,7 +40,7 @@ func FuzzAnswer(f *testing.F) {
 		transport := roundTripper(func(req *http.Request) (*http.Response, error) {
 			return http.ReadResponse(bufio.NewReader(bytes.NewReader(answer)), req)
 		})
-		forwarder := NewForwarder("core", transport, shares.New(0), aggregatorscheme.Codecs, nil)
+		forwarder := NewForwarder("core", transport, shares.New(0), NewEndings(), aggregatorscheme.Codecs, nil)
 		forward := func(expect string) (answer *http.Response, body []byte, broken bool) {
 			req := httptest.NewRequest(http.MethodGet, forObjects, nil)
 			if expect != "" {

@@ -21,10 +21,11 @@ import (
 )
 
 // seal returns the envelope that tells a backend all that the aggregator found out about the sender of a request. decides may be nil.
-func seal(req *http.Request, sender user.Info, decides authorizer.Authorizer) (string, error) {
+func seal(req *http.Request, sender user.Info, decides authorizer.Authorizer, endings *Endings) (string, error) {
 	e := identityv1.Envelope{
 		ClientAddress: req.RemoteAddr,
 		Warnings:      warningsFrom(req.Context()),
+		NamespaceEnds: endings.concern(req),
 	}
 	if e.Service = trust.ServiceOf(sender); e.Service == "" {
 		e.User = envelope.FromUser(sender)

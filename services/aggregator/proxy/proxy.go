@@ -41,15 +41,17 @@ type Forwarder struct {
 	onGroupVersion func(context.Context, schema.GroupVersion)
 	// decides may be nil (see Decide).
 	decides authorizer.Authorizer
+	endings *Endings
 }
 
 // NewForwarder returns a handler that forwards through the transport of the backend called name. The serializer renders errors. Requests share
-// the memory. onGroupVersion is called before a client is told, with the discovery document of a group-version, that there is that group-version.
-// It may be nil.
+// the memory and the endings of namespaces. onGroupVersion is called before a client is told, with the discovery document of a group-version, that
+// there is that group-version. It may be nil.
 func NewForwarder(
-	name string, transport http.RoundTripper, memory *shares.Memory, s runtime.NegotiatedSerializer, onGroupVersion func(context.Context, schema.GroupVersion),
+	name string, transport http.RoundTripper, memory *shares.Memory, endings *Endings, s runtime.NegotiatedSerializer,
+	onGroupVersion func(context.Context, schema.GroupVersion),
 ) *Forwarder {
-	f := &Forwarder{name: name, serializer: s, memory: memory, onGroupVersion: onGroupVersion}
+	f := &Forwarder{name: name, serializer: s, memory: memory, endings: endings, onGroupVersion: onGroupVersion}
 	f.proxy = &httputil.ReverseProxy{
 		Rewrite:        rewrite,
 		Transport:      transport,
@@ -83,7 +85,7 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			share.End()
 		}
 	}()
-	sealed, err := seal(req, sender, f.decides)
+	sealed, err := seal(req, sender, f.decides, f.endings)
 	if err != nil {
 		responsewriters.InternalError(w, req, err)
 		return
@@ -129,10 +131,11 @@ func (f *Forwarder) adapt(resp *http.Response) error {
 	if resp.StatusCode == http.StatusUnauthorized && resp.Header.Get(envelope.RefusedHeader) != "" {
 		return errRefused
 	}
+	class := routing.Of(resp.Request)
+	f.endings.note(class, resp.StatusCode)
 	if resp.StatusCode != http.StatusOK {
 		return nil
 	}
-	class := routing.Of(resp.Request)
 	if class.Kind == routing.Watch {
 		resp.Body = watchBody{resp.Body}
 	}

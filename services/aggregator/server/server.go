@@ -59,12 +59,13 @@ func New(c *Config) (*Server, error) {
 func (c *Config) buildHandlerChain(health *health.Handler, stop *shutdown) {
 	serializer := c.generic.Serializer
 	forwarders, further := map[routing.Owner]http.Handler{}, map[routing.Owner]bool{}
+	endings := proxy.NewEndings()
 	for _, b := range c.backends {
 		await := b.discovery.Await
 		if b == c.core {
 			await = nil
 		}
-		owner, forwarder := routing.Owner(b.Name()), proxy.NewForwarder(b.Name(), c.traced(b), c.memory, serializer, await)
+		owner, forwarder := routing.Owner(b.Name()), proxy.NewForwarder(b.Name(), c.traced(b), c.memory, endings, serializer, await)
 		if further[owner] = b.further > 0; further[owner] {
 			forwarder.Decide(c.generic.Authorization.Authorizer)
 		}

@@ -21,6 +21,7 @@ import (
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 
+	"github.com/tripod-k8s/tripod/internal/admission/ending"
 	"github.com/tripod-k8s/tripod/internal/admission/loopback"
 	"github.com/tripod-k8s/tripod/internal/hop/feed"
 	"github.com/tripod-k8s/tripod/internal/service"
@@ -88,6 +89,7 @@ func (c *Config) buildKube(ctx context.Context) error {
 	if c.served, err = applyLoopback(ctx, o, generic); err != nil {
 		return err
 	}
+	o.Kube.Admission.GenericAdmission.Decorators = ending.Decorators(o.Kube.Admission.GenericAdmission.Decorators)
 	c.kube, _, _, err = app.CreateKubeAPIServerConfig(o.Kube, generic, c.informers, storageFactory)
 	return err
 }
