@@ -226,7 +226,8 @@ func (t *Table) routeGroup(rest string) Target {
 	case version != "":
 		return t.GroupVersion(schema.GroupVersion{Group: group, Version: version})
 	}
-	if t.current.Load().groups[group] > 0 {
+	// Something may follow an empty version. That is no discovery document.
+	if rest == "" && t.current.Load().groups[group] > 0 {
 		return Target{Owner: Aggregator}
 	}
 	return t.unnamed(t.current.Load(), schema.GroupVersion{Group: group})

@@ -16,7 +16,7 @@ import (
 )
 
 // presenceOnly are headers whose values differ between any two clusters.
-var presenceOnly = []string{"Audit-Id", "Date", "Etag", "Last-Modified", "Process-Start-Time-Unix"}
+var presenceOnly = []string{"Audit-Id", "Date", "Etag", "Expires", "Last-Modified", "Process-Start-Time-Unix"}
 
 // unstable are headers that need not even be there on both sides: a server may send any answer in chunks.
 var unstable = []string{"Content-Length"}
