@@ -177,3 +177,17 @@ func tail(path string) string {
 	}
 	return strings.TrimSpace(string(data))
 }
+
+// PeakMemory returns the most memory that the process has taken, in bytes, without the pages of its binary, which the kernel can drop.
+func (p *Process) PeakMemory() (uint64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
+	size := map[string]uint64{}
+	for line := range strings.Lines(string(text)) {
+		var name string
+		var n uint64
+		if _, err := fmt.Sscan(line, &name, &n); err == nil {
+			size[name] = n << 10
+		}
+	}
+	return size["VmHWM:"] - size["RssFile:"], err
+}

@@ -40,6 +40,8 @@ type lie struct {
 	status string
 	// asked counts these requests.
 	asked atomic.Int64
+	// frames speaks in HTTP/2 in the place of a server. It may be nil.
+	frames func(net.Conn)
 	// endless has the documents that the aggregator itself asks for have no end, and counts them.
 	endless   bool
 	documents atomic.Int64
@@ -62,12 +64,19 @@ func (l *lie) tell(t *testing.T) {
 	go func() { _ = feed.Serve(feedListener) }() // until Stop
 	t.Cleanup(feed.Stop)
 
-	config := &tls.Config{Certificates: []tls.Certificate{certificate}}
+	config := &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2", "http/1.1"}}
 	server := &http.Server{Handler: l, TLSConfig: config, ReadHeaderTimeout: time.Minute}
 	if l.status != "" {
-		config.NextProtos = []string{"h2"}
+		config.NextProtos, l.frames = []string{"h2"}, l.answerFrames
+	}
+	if l.frames != nil {
 		server.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){
-			"h2": func(_ *http.Server, conn *tls.Conn, _ http.Handler) { l.answerFrames(conn) },
+			"h2": func(_ *http.Server, conn *tls.Conn, _ http.Handler) {
+				if l.status == "" {
+					l.asked.Add(1)
+				}
+				l.frames(conn)
+			},
 		}
 	}
 	listener := listen(strings.TrimPrefix(replica.URL, "https://"))

@@ -28,7 +28,7 @@ var fleet *framework.Fleet
 func TestMain(m *testing.M) {
 	framework.Main(m, func(ctx context.Context, env *framework.Environment) (err error) {
 		fleet, err = env.StartFleet(ctx, framework.FleetOptions{Replicas: []framework.ReplicaOptions{
-			{Name: "core-0"}, {Name: "extensions-0"}, {Name: "aggregator-0"},
+			{Name: "core-0"}, {Name: "extensions-0"}, {Name: "aggregator-0", Args: []string{"--enable-aggregator-routing"}},
 			{Name: "extensions-1", Later: true}, {Name: "aggregator-1", Later: true},
 		}})
 		return err
