@@ -24,6 +24,8 @@ type state struct {
 	plugins []string
 	// flags are the flags of kube-apiserver.
 	flags []string
+	// ahead are the modules of which Tripod requires a newer version than Kubernetes.
+	ahead []string
 }
 
 func look() (state, error) {
@@ -40,6 +42,11 @@ func look() (state, error) {
 	if s.plugins, err = readPlugins(filepath.Join(dir, "pkg/kubeapiserver/options/plugins.go")); err != nil {
 		return s, err
 	}
+	theirs, err := readRequirements(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		return s, err
+	}
+	s.ahead = ahead(ours, theirs)
 	page, err := os.ReadFile("docs/flags.md")
 	if err != nil {
 		return s, err

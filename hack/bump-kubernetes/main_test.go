@@ -53,6 +53,26 @@ func TestWhatGoesWithAVersionIsRequired(t *testing.T) {
 	}
 }
 
+// A newer version of ours may be there because of a vulnerability.
+func TestABumpLowersNothing(t *testing.T) {
+	ours := requirements{
+		"k8s.io/kubernetes": "v1.36.3", "k8s.io/api": "v0.36.3",
+		"go.etcd.io/etcd/client/v3": "v3.6.16", "go.etcd.io/etcd/etcdutl/v3": "v3.6.16", "go.etcd.io/etcd/server/v3": "v3.6.9",
+		"golang.org/x/net": "v0.61.0", "google.golang.org/grpc": "v1.79.3",
+	}
+	theirs := requirements{
+		"go.etcd.io/etcd/client/v3": "v3.6.8", "go.etcd.io/etcd/server/v3": "v3.6.11", "golang.org/x/net": "v0.49.0", "google.golang.org/grpc": "v1.79.3",
+	}
+	want := []string{"-require=go.etcd.io/etcd/server/v3@v3.6.11", "-require=k8s.io/api@v0.36.4", "-require=k8s.io/kubernetes@v1.36.4"}
+	if got := requireEdits(ours, theirs, "v1.36.3", "v1.36.4"); !slices.Equal(got, want) {
+		t.Errorf("edits = %q, want %q", got, want)
+	}
+	want = []string{"go.etcd.io/etcd/client/v3 v3.6.16 (Kubernetes: v3.6.8)", "golang.org/x/net v0.61.0 (Kubernetes: v0.49.0)"}
+	if got := ahead(ours, theirs); !slices.Equal(got, want) {
+		t.Errorf("ahead of Kubernetes: %q, want %q", got, want)
+	}
+}
+
 func TestPluginsAreReadFromTheirList(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "plugins.go")
 	for content, want := range map[string][]string{
@@ -78,7 +98,8 @@ func TestFlagsAreReadFromTheirPage(t *testing.T) {
 
 func TestTheReportSaysWhatToLookAt(t *testing.T) {
 	before := state{version: "v1.36.3", etcd: "v3.6.8", plugins: []string{"admit", "gc"}, flags: []string{"--a", "--b"}}
-	after := state{version: "v1.37.0", etcd: "v3.7.0", plugins: []string{"admit", "gc", "fresh"}, flags: []string{"--b"}}
+	after := state{version: "v1.37.0", etcd: "v3.7.0", plugins: []string{"admit", "gc", "fresh"}, flags: []string{"--b"},
+		ahead: []string{"golang.org/x/net v0.61.0 (Kubernetes: v0.49.0)"}}
 	got := summary(before, after, true, "\nkube changed newErrWatcher\n  Look at: a.go\n", []string{"go.mod"}, []string{"README.md"})
 	for _, want := range []string{
 		"Kubernetes v1.36.3 -> v1.37.0, etcd v3.6.8 -> v3.7.0",
@@ -87,6 +108,7 @@ func TestTheReportSaysWhatToLookAt(t *testing.T) {
 		"gets which):\n   gone: --a\n",
 		"shows:\n   go.mod\n",
 		"specs.txt, belongs to a version: make conformance-refresh finds those of v1.37.0",
+		"vulnerabilities. Tests decide whether they go together:\n   golang.org/x/net v0.61.0 (Kubernetes: v0.49.0)\n",
 		"name v1.36.3, most of them in examples:\n   README.md\n",
 		"make verify test conformance kubectl-suite",
 	} {

@@ -53,8 +53,14 @@ func summary(before, after state, differ bool, insides string, changed, naming [
 	}
 
 	fmt.Fprintf(&b, "\n5. The list of conformance specs, %s, belongs to a version: make conformance-refresh finds those of %s\n", specs, after.version)
+	if len(after.ahead) > 0 {
+		b.WriteString("\n6. Modules that Tripod requires in a newer version than Kubernetes, mostly because of vulnerabilities. Tests decide whether they go together:\n")
+		for _, module := range after.ahead {
+			b.WriteString("   " + module + "\n")
+		}
+	}
 	if len(naming) > 0 && before.version != after.version {
-		fmt.Fprintf(&b, "\n6. These name %s, most of them in examples:\n", before.version)
+		fmt.Fprintf(&b, "\n7. These name %s, most of them in examples:\n", before.version)
 		for _, file := range naming {
 			b.WriteString("   " + file + "\n")
 		}

@@ -4,10 +4,14 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"golang.org/x/mod/semver"
 )
 
 const (
@@ -38,8 +42,8 @@ func readRequirements(path string) (requirements, error) {
 }
 
 // requireEdits returns the arguments of `go mod edit` that make one of our modules require what belongs to a version of Kubernetes: its
-// version of etcd, and its staging modules if the line had their version before. (Replace lines decide about these, but a require line with
-// an old version would mislead.)
+// version of etcd unless ours is newer, and its staging modules if the line had their version before. (Replace lines decide about these, but a
+// require line with an old version would mislead.)
 func requireEdits(ours, theirs requirements, old, version string) []string {
 	var edits []string
 	for _, path := range slices.Sorted(maps.Keys(ours)) {
@@ -49,14 +53,32 @@ func requireEdits(ours, theirs requirements, old, version string) []string {
 			want = version
 		case strings.HasPrefix(path, "k8s.io/") && want == staging(old):
 			want = staging(version)
-		case strings.HasPrefix(path, etcd) && theirs[path] != "":
-			want = theirs[path]
-		case strings.HasPrefix(path, etcd) && theirs[etcdServer] != "":
-			want = theirs[etcdServer]
+		case strings.HasPrefix(path, etcd):
+			want = newest(want, cmp.Or(theirs[path], theirs[etcdServer]))
 		}
 		if want != ours[path] {
 			edits = append(edits, "-require="+path+"@"+want)
 		}
 	}
 	return edits
+}
+
+// newest returns the later of two versions. Kubernetes stays with a minor version of its dependencies for long, and does not take each fix of a
+// vulnerability; so a version of ours that is newer stays.
+func newest(ours, theirs string) string {
+	if semver.Compare(theirs, ours) > 0 {
+		return theirs
+	}
+	return ours
+}
+
+// ahead lists the modules of which ours is newer than that of Kubernetes.
+func ahead(ours, theirs requirements) []string {
+	var modules []string
+	for _, path := range slices.Sorted(maps.Keys(ours)) {
+		if version := theirs[path]; version != "" && semver.Compare(ours[path], version) > 0 {
+			modules = append(modules, fmt.Sprintf("%s %s (Kubernetes: %s)", path, ours[path], version))
+		}
+	}
+	return modules
 }
