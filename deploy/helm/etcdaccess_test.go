@@ -26,6 +26,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/certs"
 	"github.com/tripod-k8s/tripod/local/certs/secrets"
 	"github.com/tripod-k8s/tripod/local/etcd/access"
+	"github.com/tripod-k8s/tripod/local/etcd/access/accesstest"
 	"github.com/tripod-k8s/tripod/local/etcd/embedded"
 	"github.com/tripod-k8s/tripod/local/etcd/embedded/embeddedtest"
 )
@@ -37,7 +38,8 @@ var stored = map[string]string{
 	"APIServices": "/registry/apiregistration.k8s.io/apiservices/",
 }
 
-// TestWhatAPodCanReadInEtcd makes the certificates of a release and its etcds. It tries with each certificate that a pod has what it can read.
+// TestWhatAPodCanReadInEtcd makes the certificates of a release and its etcds. It tries with each certificate that a pod has what it can read, and
+// then each RPC of etcd on keys and leases of others.
 func TestWhatAPodCanReadInEtcd(t *testing.T) {
 	all := []string{"APIServices", "built-in", "custom", "definitions", "flunders", "queries"}
 	ofExtensions := []string{"custom", "definitions", "flunders"} // they have the prefix of custom resources
@@ -78,8 +80,13 @@ func TestWhatAPodCanReadInEtcd(t *testing.T) {
 				require.NoError(t, access.Apply(t.Context(), clients["tripod-"+etcd+"-client"], options))
 				for _, p := range r.pods(t) {
 					for _, secret := range p.secrets() {
-						if readable := readableBy(t, clients[secret]); len(readable) > 0 {
-							got[name(p)+" -> "+etcd] = readable
+						readable := readableBy(t, clients[secret])
+						if len(readable) == 0 {
+							continue
+						}
+						got[name(p)+" -> "+etcd] = readable
+						if len(readable) < len(stored) {
+							attack(t, clients["tripod-"+etcd+"-client"], clients[secret], "tripod-"+name(p), readable)
 						}
 					}
 				}
@@ -87,6 +94,46 @@ func TestWhatAPodCanReadInEtcd(t *testing.T) {
 			assert.Equal(t, want, got)
 		})
 	}
+}
+
+// attack tries with the certificate of a service what it may not do.
+func attack(t *testing.T, root, client *clientv3.Client, user string, readable []string) {
+	t.Helper()
+	target := accesstest.Target{User: user, Own: stored[readable[0]] + "own", Directory: "/registry/secrets/victim"}
+	if slices.Contains(readable, "built-in") {
+		target.Directory = "/registry/example.com/boats/victim"
+	}
+	target.Foreign = target.Directory + "/a"
+	var err error
+	target.Lease, err = accesstest.Plant(t.Context(), root, target.Foreign)
+	require.NoError(t, err)
+	allowed, err := accesstest.Allowed(t.Context(), client, target)
+	require.NoError(t, err)
+	assert.Equal(t, accesstest.Expected, allowed, "what etcd lets %s do", user)
+	kept, err := root.Get(t.Context(), target.Foreign)
+	require.NoError(t, err)
+	if assert.Len(t, kept.Kvs, 1, "%s removed a key", user) {
+		assert.Equal(t, "secret", string(kept.Kvs[0].Value), "%s changed a key", user)
+		assert.Equal(t, int64(target.Lease), kept.Kvs[0].Lease, "%s changed the lease of a key", user)
+	}
+}
+
+// TestEtcdCompactsItself, because the users of services may not compact.
+func TestEtcdCompactsItself(t *testing.T) {
+	for _, p := range render(t, "services: {wardle: {image: {repository: a}, groups: [wardle.example.com]}}").pods(t) {
+		args := p.spec.Containers[0].Args
+		if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--etcd-certfile=") }) {
+			assert.Contains(t, args, "--etcd-compaction-interval=0", name(p))
+		}
+		if name(p) == "etcd" {
+			assert.Subset(t, args, []string{"--auto-compaction-mode=periodic", "--auto-compaction-retention=5m"})
+		}
+	}
+}
+
+// TestEachMethodOfEtcdIsTried fails when a new version of etcd adds a method.
+func TestEachMethodOfEtcdIsTried(t *testing.T) {
+	assert.Empty(t, accesstest.Unclassified(), "methods of etcd that accesstest does not try")
 }
 
 // readableBy returns what a client can read. There may be no client.

@@ -70,9 +70,6 @@ func (a *arguments) aggregator(replica string, address net.IP, port string) []st
 		"--proxy-client-key-file="+a.store.KeyFile(frontProxyClient),
 		"--apiservice-form="+a.options.APIServiceForm,
 	)
-	if len(a.options.etcdServers(replicas.Aggregator)) == 0 {
-		args = append(args, "--etcd-compaction-interval=0") // core does it
-	}
 	return append(args, forReplica(replica, a.options.AggregatorArgs)...)
 }
 
@@ -111,6 +108,7 @@ func (a *arguments) every(service, replica string) []string {
 			"--etcd-certfile="+a.store.CertFile(etcdClientOf(service)),
 			"--etcd-keyfile="+a.store.KeyFile(etcdClientOf(service)),
 			"--etcd-db-metric-poll-interval=0", // only root may know
+			"--etcd-compaction-interval=0",     // only root may do it, so etcd does it itself
 		)
 	}
 	args = append(args, "--etcd-servers="+strings.Join(servers, ","))

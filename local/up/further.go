@@ -97,9 +97,6 @@ func etcdDirectory(service string) string { return "/services/" + service }
 // furtherService returns the flags of a further API service.
 func (a *arguments) furtherService(service, replica string) []string {
 	args := append(a.every(service, replica), "--etcd-prefix="+etcdDirectory(service))
-	if len(a.options.etcdServers(service)) == 0 {
-		args = append(args, "--etcd-compaction-interval=0") // core does it
-	}
 	own, _ := a.options.serviceArgs(service) // they are valid
 	return append(args, forReplica(replica, own)...)
 }

@@ -13,9 +13,13 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	etcdfeature "k8s.io/apiserver/pkg/storage/feature"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/internal/storage/etcdversion"
 )
 
-// firstWithSecretStatus is the first version of etcd that tells its status, and so its version, only to the user root.
+// firstWithSecretStatus is the first version of etcd that tells its status, and so its version, only to the user root. 3.6.9 is the first that tells
+// it to all users again.
 const firstWithSecretStatus = "3.6.0"
 
 // checkFeatures has Kubernetes find out what the servers of etcd can do. It finds out once for each server, and this is the first to ask.
@@ -43,7 +47,23 @@ func (v versions) Status(ctx context.Context, endpoint string) (*clientv3.Status
 	defer client.Close() //nolint:errcheck // nothing was written
 	status, err := client.Status(ctx, endpoint)
 	if errors.Is(err, rpctypes.ErrPermissionDenied) {
-		return &clientv3.StatusResponse{Version: firstWithSecretStatus}, nil
+		status, err = &clientv3.StatusResponse{Version: firstWithSecretStatus}, nil
+	}
+	if err == nil {
+		warnIfRangesAreOpen(ctx, client, endpoint, status.Version)
 	}
 	return status, err
+}
+
+// warnIfRangesAreOpen logs an error if this etcd has users, but lets them reach keys of others. The service starts nevertheless: it would not be
+// safer without it.
+func warnIfRangesAreOpen(ctx context.Context, client *clientv3.Client, endpoint, version string) {
+	open := etcdversion.CheckRanges(version)
+	if open == nil {
+		return
+	}
+	// With users, only root may ask whether there are users.
+	if _, err := client.AuthStatus(ctx); errors.Is(err, rpctypes.ErrPermissionDenied) {
+		klog.ErrorS(open, "Users of etcd do not keep services to their own keys", "endpoint", endpoint)
+	}
 }

@@ -51,12 +51,16 @@ type apply struct {
 }
 
 // Apply creates or changes the users and roles of the services in etcd, and turns authentication on. The client must be the user root. Other users and
-// roles stay as they are. Requests of services that wait in etcd while a role changes may fail.
+// roles stay as they are. Requests of services that wait in etcd while a role changes may fail. It changes nothing if a member of etcd has a version
+// that lets users reach keys of others.
 func Apply(ctx context.Context, client *clientv3.Client, o Options) error {
 	a := &apply{Options: o, client: client}
 	status, err := client.AuthStatus(ctx)
 	if err != nil {
 		return fmt.Errorf("cannot ask etcd about authentication: %w", err)
+	}
+	if err := checkMembers(ctx, client); err != nil {
+		return err
 	}
 	roles, users, err := a.existing(ctx)
 	if err != nil {

@@ -11,7 +11,7 @@
 //	tripod-NAME        the directories that a further API service is given
 //	root               all keys: for snapshots, tripod migrate split-etcd, and this package
 //
-// etcd checks keys only. Each user may also compact the history and create leases.
+// Each user may also create leases. Only root may compact the history, so etcd has to do that itself (--auto-compaction-mode).
 //
 // To check the keys of a request costs etcd little. But with a put under a lease it checks all keys of that lease, so services attach few keys to
 // each.

@@ -27,6 +27,9 @@ const (
 	MemberName = "tripod"
 	// PeerURL identifies it to itself; nothing listens there.
 	PeerURL = "http://localhost:2380"
+
+	// historyKept is how much history etcd keeps. Services with users of their own may not compact it, so etcd does, as often as API servers would.
+	historyKept = "5m"
 )
 
 // Version is the version of etcd.
@@ -85,6 +88,7 @@ func (o Options) config() (*embed.Config, error) {
 	// Zero would have every request logged.
 	config.WarningUnaryRequestDuration = embed.DefaultWarningUnaryRequestDuration
 	config.LogOutputs = []string{embed.StdErrLogOutput}
+	config.AutoCompactionMode, config.AutoCompactionRetention = embed.CompactorModePeriodic, historyKept
 	config.ListenClientUrls = []url.URL{*client}
 	config.AdvertiseClientUrls = []url.URL{*client}
 	config.ListenPeerUrls = nil

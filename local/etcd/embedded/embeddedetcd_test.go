@@ -105,3 +105,15 @@ func TestUnusableURLIsSaidClearly(t *testing.T) {
 	err := Run(t.Context(), Options{DataDir: t.TempDir(), ClientURL: "nonsense"})
 	assert.ErrorContains(t, err, `"nonsense" is not of the form`)
 }
+
+// TestItCompactsItself, because the users of services may not compact.
+func TestItCompactsItself(t *testing.T) {
+	o, _ := secured(t)
+	config, err := o.config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.AutoCompactionMode != "periodic" || config.AutoCompactionRetention != "5m" {
+		t.Errorf("it compacts by %q, and keeps %q", config.AutoCompactionMode, config.AutoCompactionRetention)
+	}
+}

@@ -184,10 +184,8 @@ SPDX-License-Identifier: Apache-2.0
 {{- if and .root.Values.etcd.enabled (not (include "tripod.further.etcd" . | fromJson)) }}
 {{- /* Only the user root of etcd may know the size of the database. */}}
 - --etcd-db-metric-poll-interval=0
-{{- if or (eq .component "aggregator") (include "tripod.isFurther" .) }}
-{{- /* Core does it. */}}
+{{- /* Only root may compact, too. etcd does it itself. */}}
 - --etcd-compaction-interval=0
-{{- end }}
 {{- end }}
 {{- if include "tripod.encryption.secret" . }}
 - --encryption-provider-config=/etc/tripod/encryption/config.yaml

@@ -131,6 +131,9 @@ spec:
             - --peer-cert-allowed-cn=etcd
             - --quota-backend-bytes={{ int64 $etcd.quotaBackendBytes }}
             - --watch-progress-notify-interval=5s
+            {{- /* The users of services may not compact. API servers would keep 5 to 10 minutes of history. */}}
+            - --auto-compaction-mode=periodic
+            - --auto-compaction-retention=5m
             {{- range $etcd.extraArgs }}
             - {{ . | quote }}
             {{- end }}
