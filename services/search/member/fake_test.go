@@ -44,6 +44,8 @@ type fakeMember struct {
 	forgotten int
 	// resources are those that discovery lists.
 	resources []string
+	// described changes what discovery says about a resource.
+	described func(*metav1.APIResource)
 	// document is the version of its OpenAPI document. It has none if that is 0.
 	document int
 	// requests counts requests for config maps: list, initial, watch.
@@ -126,10 +128,14 @@ func (f *fakeMember) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case "/api/v1":
 		list := metav1.APIResourceList{GroupVersion: "v1"}
 		for _, name := range f.resources {
-			list.APIResources = append(list.APIResources, metav1.APIResource{Name: name, Kind: "ConfigMap", Namespaced: true, Verbs: []string{"list", "watch"}, ShortNames: []string{"cm"}})
+			resource := metav1.APIResource{Name: name, Kind: "ConfigMap", Namespaced: true, Verbs: []string{"list", "watch"}, ShortNames: []string{"cm"}}
+			if f.described != nil {
+				f.described(&resource)
+			}
+			list.APIResources = append(list.APIResources, resource)
 		}
 		json.NewEncoder(w).Encode(list) //nolint:errcheck // the client is gone
-	case "/api/v1/configmaps":
+	case "/api/v1/configmaps", "/api/v1/things":
 		f.configMaps(w, req)
 	case "/openapi/v3":
 		fmt.Fprintf(w, `{"paths": {"api/v1": {"serverRelativeURL": "/openapi/v3/api/v1?hash=%d"}, "apis/apps/v1": {"serverRelativeURL": "/elsewhere"}}}`, f.document)
@@ -240,6 +246,7 @@ func runShare(t *testing.T, f *fakeMember, s *store.Store, share *shards.Shards)
 	t.Helper()
 	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Shared{Store: s, Shards: share, Door: newDoor(t, nil)})
 	require.NoError(t, err)
+	m.discoveryInterval = 50 * time.Millisecond
 	ctx, cancel := contextFor(t)
 	done := make(chan struct{})
 	go func() {

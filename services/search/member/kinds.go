@@ -5,8 +5,7 @@ package member
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
@@ -57,13 +57,14 @@ func (r Rule) includes(resource schema.GroupResource) bool {
 }
 
 // selectKinds returns the resources of a member that rules name, that can be listed and watched, each once in a version.
-func selectKinds(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, rules []Rule) (kinds []store.Kind) {
+func selectKinds(cluster string, groups []*metav1.APIGroup, lists []*metav1.APIResourceList, rules []Rule) (kinds []store.Kind) {
 	byVersion := map[schema.GroupVersion][]metav1.APIResource{}
 	for _, list := range lists {
 		if gv, err := schema.ParseGroupVersion(list.GroupVersion); err == nil {
 			byVersion[gv] = list.APIResources
 		}
 	}
+	chosen := map[schema.GroupVersionResource]bool{}
 	for _, group := range groups {
 		first := map[string]bool{}
 		for _, version := range group.Versions {
@@ -77,9 +78,16 @@ func selectKinds(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, rul
 						(len(r.Versions) == 0 && !first[resource.Name] || slices.Contains(r.Versions, version.Version))
 				})
 				first[resource.Name] = true
-				if wanted && isValid(gv, resource) {
-					kinds = append(kinds, kindOf(gv, resource))
+				if !wanted || chosen[gv.WithResource(resource.Name)] {
+					continue
 				}
+				kind := kindOf(gv, resource)
+				if err := checkNames(kind); err != nil {
+					klog.V(2).InfoS("A resource of a member is not copied", "cluster", cluster, "err", err)
+					continue
+				}
+				chosen[kind.GroupVersionResource] = true
+				kinds = append(kinds, kind)
 			}
 		}
 	}
@@ -103,57 +111,46 @@ func limitKinds(kinds []store.Kind, most int) ([]store.Kind, *LimitError) {
 	return sorted[:most], limited("resources", "member-max-resources", "of %d resources, %d are copied", len(kinds), most)
 }
 
-// isValid reports whether a resource has names that Kubernetes allows. Others would be part of URLs and answers of search.
-func isValid(gv schema.GroupVersion, r metav1.APIResource) bool {
-	for _, name := range append(append([]string{gv.Version, r.Name, strings.ToLower(r.Kind)}, r.ShortNames...), r.Categories...) {
-		if len(validation.IsDNS1123Label(name)) > 0 {
-			return false
-		}
-	}
-	return (gv.Group == "" || len(validation.IsDNS1123Subdomain(gv.Group)) == 0) && (r.SingularName == "" || len(validation.IsDNS1123Label(r.SingularName)) == 0) &&
-		len(r.ShortNames)+len(r.Categories) <= maxAliases
-}
-
-// maxAliases is how many short names and categories a resource may have.
-const maxAliases = 50
-
+// kindOf returns a resource as a member describes it, as far as that is the member's to say. Names that no CustomResourceDefinition could have are left out.
 func kindOf(gv schema.GroupVersion, r metav1.APIResource) store.Kind {
-	return store.Kind{
+	kind := store.Kind{
 		GroupVersionResource: gv.WithResource(r.Name), Name: r.Kind, Namespaced: r.Namespaced,
-		Details: store.Details{Singular: r.SingularName, ShortNames: r.ShortNames, Categories: r.Categories},
+		Details: store.Details{ShortNames: validNames(r.ShortNames), Categories: validNames(r.Categories)},
 	}
+	if isName(r.SingularName) {
+		kind.Singular = r.SingularName
+	}
+	if known, ok := builtIn[kind.GroupResource()]; ok {
+		kind.Name, kind.Namespaced = known.name, known.namespaced
+	}
+	return kind
 }
 
-// maxColumns bounds the JSON of printer columns.
-const maxColumns = 64 << 10
+// maxNames bounds the short names and the categories of a resource.
+const maxNames = 32
 
-// columns returns the printer columns of a custom resource, or nothing: not every member lets its definitions be read.
-func (m *Member) columns(ctx context.Context, kind store.Kind) []byte {
-	if clientgoscheme.Scheme.IsGroupRegistered(kind.Group) {
-		return nil
-	}
-	text, err := m.single(ctx, m.client.Get().AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions").
-		Param("fieldSelector", "metadata.name="+kind.Resource+"."+kind.Group))
-	if err != nil {
-		return nil
-	}
-	var list struct {
-		Items []struct {
-			Spec struct {
-				Versions []struct {
-					Name                     string          `json:"name"`
-					AdditionalPrinterColumns json.RawMessage `json:"additionalPrinterColumns"`
-				} `json:"versions"`
-			} `json:"spec"`
-		} `json:"items"`
-	}
-	if json.Unmarshal(text, &list) != nil || len(list.Items) == 0 {
-		return nil
-	}
-	for _, version := range list.Items[0].Spec.Versions {
-		if version.Name == kind.Version && len(version.AdditionalPrinterColumns) <= maxColumns {
-			return version.AdditionalPrinterColumns
+func validNames(names []string) (valid []string) {
+	for _, name := range names {
+		if isName(name) && len(valid) < maxNames {
+			valid = append(valid, name)
 		}
+	}
+	return valid
+}
+
+func isName(text string) bool { return len(validation.IsDNS1035Label(text)) == 0 }
+
+// checkNames returns why a resource is none that a CustomResourceDefinition could define. Its names become parts of paths and documents.
+func checkNames(k store.Kind) error {
+	switch {
+	case k.Group != "" && len(validation.IsDNS1123Subdomain(k.Group)) > 0:
+		return fmt.Errorf("the group %q is no DNS subdomain", k.Group)
+	case !isName(k.Version):
+		return fmt.Errorf("the version %q of the group %s is no DNS label", k.Version, k.Group)
+	case !isName(k.Resource):
+		return fmt.Errorf("the resource %q of the group %s is no DNS label", k.Resource, k.Group)
+	case !isName(strings.ToLower(k.Name)):
+		return fmt.Errorf("the kind %q of the resource %s is no DNS label in lower case", k.Name, k.GroupResource())
 	}
 	return nil
 }

@@ -38,6 +38,8 @@ type Member struct {
 	discovery discovery.DiscoveryInterface
 
 	checks *Checks
+	// discoveryInterval is the constant, except in tests.
+	discoveryInterval time.Duration
 
 	involved involvement
 
@@ -92,6 +94,7 @@ func New(name string, config *rest.Config, wanted []Rule, shared Shared) (*Membe
 		name: name, wanted: wanted, store: shared.Store, shards: shared.Shards, checks: shared.Checks, door: shared.Door.entrance(),
 		streams: map[schema.GroupVersionResource]*running{},
 	}
+	m.discoveryInterval = discoveryInterval
 	m.usage = &usage{cluster: name, store: m.store, limits: &m.door.Limits}
 	config = rest.CopyConfig(config)
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
@@ -150,6 +153,7 @@ func (m *Member) Run(ctx context.Context) {
 	defer m.checks.add(m)()
 	pauses := discoveryRetries()
 	documents := &schemas{member: m}
+	columns := &definitions{client: m.client, single: m.single}
 	for cleaned := false; ctx.Err() == nil; {
 		changed := m.shards.Changed()
 		kinds, missing, err := m.discover(ctx)
@@ -166,13 +170,16 @@ func (m *Member) Run(ctx context.Context) {
 			continue
 		}
 		pauses = discoveryRetries()
+		if err := columns.describe(ctx, kinds); err != nil && ctx.Err() == nil {
+			klog.V(2).InfoS("CustomResourceDefinitions of a member cannot be read", "cluster", m.name, "err", err)
+		}
 		m.adjust(ctx, kinds, missing)
 		if m.shards.Mine(m.name) {
 			if err := documents.copy(ctx, kinds); err != nil && ctx.Err() == nil {
 				klog.V(2).InfoS("OpenAPI documents of a member cannot be copied", "cluster", m.name, "err", err)
 			}
 		}
-		for next := time.After(discoveryInterval); ctx.Err() == nil && next != nil; {
+		for next := time.After(m.discoveryInterval); ctx.Err() == nil && next != nil; {
 			select {
 			case <-ctx.Done():
 			case <-next:
@@ -213,7 +220,7 @@ func (m *Member) discover(ctx context.Context) (kinds []store.Kind, missing []st
 	if err != nil {
 		return nil, nil, err
 	}
-	kinds, limit := limitKinds(selectKinds(groups, lists, m.wanted), m.door.Resources)
+	kinds, limit := limitKinds(selectKinds(m.name, groups, lists, m.wanted), m.door.Resources)
 	m.mu.Lock()
 	m.health.Version, m.health.Limit = shortened(version.GitVersion), ""
 	if limit != nil {
@@ -241,7 +248,11 @@ func (m *Member) adjust(ctx context.Context, kinds []store.Kind, missing []strin
 	defer m.mu.Unlock()
 	for resource, r := range m.streams {
 		kind, still := wanted[resource]
-		if still && m.isMine(resource) && !r.isOver() && kind.Name == r.kind.Name && kind.Namespaced == r.kind.Namespaced || !still && slices.Contains(missing, resource.Group) {
+		same := r.kind.Name == kind.Name && r.kind.Namespaced == kind.Namespaced
+		if still && same {
+			r.describe(ctx, kind.Details)
+		}
+		if still && same && m.isMine(resource) && !r.isOver() || !still && slices.Contains(missing, resource.Group) {
 			continue
 		}
 		r.end()
@@ -277,7 +288,6 @@ func (m *Member) start(ctx context.Context, kind store.Kind) {
 	go func() {
 		defer close(r.done)
 		defer streamsRunning.Dec()
-		r.kind.Columns = m.columns(ctx, kind)
 		r.run(ctx)
 	}()
 }

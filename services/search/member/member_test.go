@@ -237,7 +237,7 @@ func TestWhatIsCopied(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, kind := range selectKinds(groups, lists, test.rules) {
+			for _, kind := range selectKinds("east", groups, lists, test.rules) {
 				got = append(got, kind.Resource+"."+kind.Version+"."+kind.Group)
 			}
 			assert.Equal(t, test.want, got)

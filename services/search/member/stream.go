@@ -8,6 +8,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -62,8 +63,11 @@ type stream struct {
 	abandonedAfter time.Duration
 	// involved is set for the stream of store.InvolvedEvents.
 	involved *involvement
-	// target is nil until the stream is open in the store.
+	// target is nil until the stream is open in the store. opened is the same for other goroutines, with what the store was told of the kind.
 	target *store.Stream
+	opened atomic.Pointer[opening]
+	// details are those of the kind now.
+	details atomic.Pointer[store.Details]
 	// following is nil unless a watch is open and its initial list is written.
 	following atomic.Pointer[following]
 	// silence is the constant, except in tests.
@@ -84,11 +88,33 @@ type stream struct {
 }
 
 func newStream(cluster string, kind store.Kind, from source, to *store.Store) *stream {
-	return &stream{
+	s := &stream{
 		source: from, cluster: cluster, kind: kind, store: to, abandonedAfter: abandonedAfter, silence: silence, answers: &answers{}, endList: func() {},
 		usage:  &usage{cluster: cluster, store: to, limits: &from.door.Limits},
 		status: Status{Kind: kind, Phase: Pending, Since: time.Now()},
 	}
+	s.details.Store(&kind.Details)
+	return s
+}
+
+// opening is a stream that is open in the store.
+type opening struct {
+	target  *store.Stream
+	details *store.Details
+}
+
+// describe makes the store have what the member says about the kind now. It tries again the next time.
+func (s *stream) describe(ctx context.Context, details store.Details) {
+	s.details.Store(&details)
+	open := s.opened.Load()
+	if open == nil || reflect.DeepEqual(*open.details, details) {
+		return
+	}
+	if err := s.store.Describe(ctx, open.target, details); err != nil {
+		klog.V(2).InfoS("The store does not know the kind of a stream yet", "cluster", s.cluster, "resource", s.resource, "err", err)
+		return
+	}
+	s.opened.CompareAndSwap(open, &opening{open.target, &details})
 }
 
 // Status returns the state of the stream.
@@ -223,11 +249,14 @@ func (e storeError) Unwrap() error { return e.error }
 // copy lists unless the store knows where to go on, and then watches until the watch ends.
 func (s *stream) copy(ctx context.Context) error {
 	if s.target == nil {
-		target, err := s.store.OpenStream(ctx, s.cluster, s.kind)
+		kind, details := s.kind, s.details.Load()
+		kind.Details = *details
+		target, err := s.store.OpenStream(ctx, s.cluster, kind)
 		if err != nil {
 			return storeError{err}
 		}
 		s.target = target
+		s.opened.Store(&opening{target, details})
 	}
 	if !s.target.Listed || s.target.ResourceVersion == "" {
 		return s.list(ctx)

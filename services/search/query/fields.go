@@ -14,7 +14,9 @@ import (
 )
 
 const (
-	maxSteps        = 32
+	// MaxSteps bounds the path of a field. MariaDB reads JSON of 31 levels at most, of which one is below the last step.
+	MaxSteps = 30
+
 	maxRequirements = 64
 )
 
@@ -170,8 +172,8 @@ func (p *fieldParser) path() ([]Step, error) {
 			return nil, err
 		}
 		path = append(path, steps...)
-		if len(path) > maxSteps {
-			return nil, fmt.Errorf("a path of more than %d steps", maxSteps)
+		if len(path) > MaxSteps {
+			return nil, fmt.Errorf("a path of more than %d steps", MaxSteps)
 		}
 		if !p.more() || p.text[p.at] != '.' && p.text[p.at] != '[' {
 			break

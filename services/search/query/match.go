@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -133,7 +134,7 @@ func (f Field) matches(content any) bool {
 	}
 	equals := slices.ContainsFunc(values, func(v any) bool {
 		text, scalar := textOf(v)
-		return scalar && slices.Contains(f.Values, text)
+		return scalar && slices.ContainsFunc(f.Values, func(value string) bool { return Speakable(value) == text })
 	})
 	return equals == (f.Operator != selection.NotEquals && f.Operator != selection.NotIn)
 }
@@ -163,6 +164,25 @@ func valuesAt(path []Step, value any) []any {
 	return values
 }
 
+const (
+	// unspeakable stands for what a text in a database cannot have.
+	unspeakable = "\uFFFD"
+	// Container is the text of objects and lists in statements, which no field has.
+	Container = "\x01"
+)
+
+// speakable replaces NUL, which not every database can store, and Container.
+var speakable = strings.NewReplacer("\x00", unspeakable, Container, unspeakable)
+
+// Speakable returns a text as each database can store it: U+FFFD stands for NUL, for U+0001, and for what is not UTF-8. The values of fields are compared in
+// this form.
+func Speakable(text string) string {
+	if !strings.ContainsAny(text, "\x00"+Container) && utf8.ValidString(text) {
+		return text
+	}
+	return strings.ToValidUTF8(speakable.Replace(text), unspeakable)
+}
+
 // textOf returns the text of a scalar. Objects and lists equal nothing.
 func textOf(value any) (text string, scalar bool) {
 	switch v := value.(type) {
@@ -171,6 +191,6 @@ func textOf(value any) (text string, scalar bool) {
 	case map[string]any, []any:
 		return "", false
 	default:
-		return fmt.Sprint(v), true
+		return Speakable(fmt.Sprint(v)), true
 	}
 }

@@ -126,6 +126,9 @@ func (a *answer) collection(name string, onlyMetadata bool) (*v1beta1.Collection
 	}
 	for _, f := range a.objects {
 		t := v1beta1.CollectionResourceType{Group: f.Kind.Group, Version: f.Kind.Version, Kind: f.Kind.Kind, Resource: f.Resource}
+		if kind := store.KindOf(f.JSON); kind != "" { // clusters may name it differently
+			t.Kind = kind
+		}
 		if !slices.Contains(collection.ResourceTypes, t) {
 			collection.ResourceTypes = append(collection.ResourceTypes, t)
 		}

@@ -93,8 +93,8 @@ func (e *eventWriter) bookmark(revision int64, initialEnd bool) error {
 	if initialEnd {
 		annotations = fmt.Sprintf(`,"annotations":{%q:"true"}`, metav1.InitialEventsAnnotationKey)
 	}
-	object := fmt.Sprintf(`{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":%q,"creationTimestamp":null%s}}`,
-		kind, apiVersion, strconv.FormatInt(revision, 10), annotations)
+	object := fmt.Sprintf(`{"kind":%s,"apiVersion":%s,"metadata":{"resourceVersion":%q,"creationTimestamp":null%s}}`,
+		quoted(kind), quoted(apiVersion), strconv.FormatInt(revision, 10), annotations)
 	return e.write(watch.Bookmark, "", []byte(object))
 }
 

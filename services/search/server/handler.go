@@ -123,10 +123,7 @@ func (h *Handler) get(w http.ResponseWriter, req *http.Request, n *Nested) error
 	if err != nil {
 		return err
 	}
-	resource, namespace := n.Resource(), n.Info.Namespace
-	if !kind.Namespaced {
-		namespace = "" // requests say that a Namespace is in itself
-	}
+	resource, namespace := n.Resource(), n.Namespace()
 	var found store.Found
 	err = h.asReader(req.Context(), func(v *rights.Visible, s *store.Store) error {
 		if !v.Allows(n.Cluster, resource.GroupResource(), namespace, n.Info.Name) { // since the request was authorized
@@ -189,8 +186,8 @@ func (h *Handler) question(req *http.Request, n *Nested) (*query.Query, store.Ki
 	if err != nil {
 		return nil, kind, err
 	}
-	if n.Info.Namespace != "" {
-		q.Namespaces = query.Choice{In: []string{n.Info.Namespace}}
+	if namespace := n.Namespace(); namespace != "" {
+		q.Namespaces = query.Choice{In: []string{namespace}}
 	}
 	if n.Cluster != "" {
 		q.Clusters = query.Choice{In: []string{n.Cluster}}
@@ -234,13 +231,13 @@ func (h *Handler) search(req *http.Request, patterns []schema.GroupVersionResour
 	return a, nil
 }
 
-// kind returns the kind that a request is for.
+// kind returns the kind that a request is for. A path with a namespace is for the clusters that have the resource in namespaces.
 func (h *Handler) kind(req *http.Request, n *Nested) (store.Kind, error) {
-	kind, err := h.store.Kind(req.Context(), n.Cluster, n.Resource())
-	if err == nil && (kind.Namespaced || n.Info.Namespace == "") {
+	kind, err := h.store.Kind(req.Context(), n.Cluster, n.Resource(), n.Namespace() != "")
+	if err == nil {
 		return kind, nil
 	}
-	if err != nil && !errors.Is(err, store.ErrUnknownKind) {
+	if !errors.Is(err, store.ErrUnknownKind) {
 		return kind, asStatus(err)
 	}
 	where := "any cluster"

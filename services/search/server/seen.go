@@ -4,9 +4,7 @@
 package server
 
 import (
-	"cmp"
 	"context"
-	"slices"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
@@ -32,18 +30,26 @@ func (h *Handler) seen(ctx context.Context) (names []string, all bool, err error
 }
 
 // seenKinds returns the resources of a cluster, or of all clusters that the reader sees if the name is empty.
-func (h *Handler) seenKinds(ctx context.Context, cluster string) (kinds []store.Kind, err error) {
-	err = h.eachSeen(ctx, cluster, func(name string) error {
-		of, err := h.store.Kinds(ctx, name)
-		kinds = append(kinds, of...)
-		return err
-	})
-	slices.SortStableFunc(kinds, compareKinds)
-	return slices.CompactFunc(kinds, func(a, b store.Kind) bool { return compareKinds(a, b) == 0 }), err
-}
-
-func compareKinds(a, b store.Kind) int {
-	return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Resource, b.Resource))
+func (h *Handler) seenKinds(ctx context.Context, cluster string) ([]store.Kind, error) {
+	names := []string{cluster}
+	if cluster == "" {
+		some, all, err := h.seen(ctx)
+		switch {
+		case err != nil:
+			return nil, err
+		case all:
+			names = nil
+		case len(some) == 0:
+			return nil, nil
+		default:
+			names = some
+		}
+	}
+	kinds, err := h.store.Kinds(ctx, names...)
+	if err != nil {
+		return nil, asStatus(err)
+	}
+	return kinds, nil
 }
 
 // seenSchemas returns the digests of the OpenAPI documents of a cluster, or of all clusters that the reader sees if the name is empty. Of several clusters,

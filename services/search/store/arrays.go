@@ -49,6 +49,8 @@ func columnsOf(s *statement, rows [][]any) {
 			arrays.add("CAST(? AS bigint[])", columnOf(rows, column, func(v any) int64 { return v.(int64) }))
 		case bool:
 			arrays.add("CAST(? AS boolean[])", columnOf(rows, column, func(v any) bool { return v.(bool) }))
+		case []byte:
+			arrays.add("CAST(? AS bytea[])", columnOf(rows, column, func(v any) []byte { return v.([]byte) }))
 		case document:
 			arrays.add("CAST(? AS text[])", columnOf(rows, column, func(v any) string { return string(v.(document)) }))
 			name = "CAST(" + name + " AS jsonb)"

@@ -106,7 +106,7 @@ func (s *Store) Transitions(ctx context.Context, after int64, kinds []int64) (h 
 			return err
 		}
 		// A state that was replaced since is in versions, and any other in objects.
-		find := t.sql(`SELECT c.revision, c.kind_id, c.cluster, c.namespace, c.name, c.committed_at, b.object, COALESCE(v.object, o.object)
+		find := t.sql(`SELECT c.revision, c.kind_id, c.cluster, c.namespace, c.name, c.committed_at, b.object, `+original("c.previous")+`, COALESCE(v.object, o.object), `+original("c.revision")+`
 FROM changes c LEFT JOIN versions b ON b.revision = c.previous
 LEFT JOIN versions v ON v.revision = c.revision
 LEFT JOIN objects o ON o.id = c.object_id AND o.revision = c.revision
@@ -120,10 +120,11 @@ WHERE c.revision > ? AND c.kind_id`, after)
 			one := &Transition{}
 			var committed int64
 			var is query.Subject
-			var before, after []byte
-			if err := scan(&one.Revision, &one.KindID, &is.Cluster, &is.Namespace, &is.Name, &committed, &before, &after); err != nil {
+			var before, beforeOriginal, after, afterOriginal []byte
+			if err := scan(&one.Revision, &one.KindID, &is.Cluster, &is.Namespace, &is.Name, &committed, &before, &beforeOriginal, &after, &afterOriginal); err != nil {
 				return err
 			}
+			before, after = served(before, beforeOriginal), served(after, afterOriginal)
 			one.CommittedAt = time.UnixMilli(committed)
 			if before != nil {
 				one.Before = &query.Subject{Cluster: is.Cluster, Namespace: is.Namespace, Name: is.Name, JSON: before}

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package store keeps the objects of many clusters in SQL: SQLite, PostgreSQL 13 and later, MySQL 8, or MariaDB 10.6 and later.
+// Package store keeps the objects of many clusters in SQL: SQLite, PostgreSQL 13 and later, MySQL 8.0.17, or MariaDB 10.6 and later.
 //
 // A stream is one resource of one cluster. [Store.Write] commits a batch of changes together with the resourceVersion that the stream has reached. So
 // after a restart a stream goes on exactly after the last change that the database has. Each stream has an epoch. Opening a stream raises it, and a

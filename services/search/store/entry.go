@@ -24,24 +24,33 @@ type entry struct {
 }
 
 // entryColumns are those of an object that is as it was, for scanEntry. The column changedAt of the state follows them.
-const entryColumns = "o.id, c.name, k.api_group, k.version, k.kind, k.resource, o.object, o.kind_id, o.cluster_id, o.namespace, o.name, o.uid, o.resource_version, o.created_at"
+var entryColumns = "o.id, c.name, k.api_group, k.version, k.kind, k.resource, o.object, " + original("o.revision") +
+	", o.kind_id, o.cluster_id, o.namespace, o.name, o.uid, o.resource_version, o.created_at"
 
 func scanEntry(scan func(...any) error) (*entry, error) {
 	e := &entry{}
-	return e, scan(
-		&e.ID, &e.Cluster, &e.Kind.Group, &e.Kind.Version, &e.Kind.Kind, &e.Resource, &e.JSON, &e.kindID, &e.clusterID, &e.namespace, &e.name,
+	var original []byte
+	err := scan(
+		&e.ID, &e.Cluster, &e.Kind.Group, &e.Kind.Version, &e.Kind.Kind, &e.Resource, &e.JSON, &original, &e.kindID, &e.clusterID, &e.namespace, &e.name,
 		&e.uid, &e.resourceVersion, &e.createdAt, &e.changedAt,
 	)
+	e.JSON = served(e.JSON, original)
+	return e, err
 }
 
 // endedColumns are those of a state that ended, for scanEnded. The column changedAt of the state follows them. The text of the object has the rest.
-const endedColumns = "c.object_id, c.cluster, k.api_group, k.version, k.kind, k.resource, v.object, c.kind_id, c.cluster_id, c.namespace, c.name"
+var endedColumns = "c.object_id, c.cluster, k.api_group, k.version, k.kind, k.resource, v.object, " + original("v.revision") +
+	", c.kind_id, c.cluster_id, c.namespace, c.name"
 
 func scanEnded(scan func(...any) error) (*entry, error) {
 	e := &entry{}
-	return e, scan(
-		&e.ID, &e.Cluster, &e.Kind.Group, &e.Kind.Version, &e.Kind.Kind, &e.Resource, &e.JSON, &e.kindID, &e.clusterID, &e.namespace, &e.name, &e.changedAt,
+	var original []byte
+	err := scan(
+		&e.ID, &e.Cluster, &e.Kind.Group, &e.Kind.Version, &e.Kind.Kind, &e.Resource, &e.JSON, &original, &e.kindID, &e.clusterID, &e.namespace, &e.name,
+		&e.changedAt,
 	)
+	e.JSON = served(e.JSON, original)
+	return e, err
 }
 
 // readText sets what only the text of a state that ended has.

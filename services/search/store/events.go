@@ -51,7 +51,8 @@ func (s *Store) Events(ctx context.Context, ids []int64) (map[int64][][]byte, er
 	err := s.reading(ctx, func(t *transaction) error {
 		for part := range slices.Chunk(ids, rowsAtOnce) {
 			find := t.sql(`SELECT o.id, e.event FROM objects o JOIN kinds k ON k.id = o.kind_id
-JOIN events e ON e.cluster_id = o.cluster_id AND e.involved_kind = k.kind AND e.involved_namespace = o.namespace AND e.involved_name = o.name
+JOIN streams s ON s.cluster_id = o.cluster_id AND s.kind_id = o.kind_id
+JOIN events e ON e.cluster_id = o.cluster_id AND e.involved_kind = COALESCE(s.kind, k.kind) AND e.involved_namespace = o.namespace AND e.involved_name = o.name
 WHERE (e.involved_uid = o.uid OR e.involved_uid = o.name OR e.involved_uid = '') AND o.id IN `)
 			err := t.each(ctx, list(find, part).add(" ORDER BY o.id, e.seen_at DESC, e.uid"), func(scan func(...any) error) error {
 				var id int64

@@ -65,7 +65,7 @@ func TestEventsAreFoundWithTheirObjects(t *testing.T) {
 		assert.Equal(t, map[string][]string{"one//n": {"/of-node"}}, events(t, s, nodes))
 		assert.Equal(t, "7", openStream(t, s, "one", InvolvedEvents).ResourceVersion)
 
-		kinds, err := s.Kinds(ctx, "")
+		kinds, err := s.Kinds(ctx)
 		require.NoError(t, err)
 		assert.Len(t, kinds, 2, "discovery lists no such events")
 		require.NoError(t, s.ForgetEvents(ctx, time.Unix(20, 0)))

@@ -38,10 +38,12 @@ func (b *search) field(s *statement, f query.Field) {
 		s.add(" IS NOT NULL)")
 		return
 	}
-	s.add("(COALESCE(")
-	b.text(s, f.Path)
-	s.add(", '')")
-	b.binary(s)
+	s.add("(")
+	b.binary(s, func() {
+		s.add("COALESCE(")
+		b.text(s, f.Path)
+		s.add(", '')")
+	})
 	oneOf(s, f.Values)
 	s.text.WriteByte(')')
 }
@@ -56,7 +58,7 @@ func contained(s *statement, f query.Field) (exact bool) {
 			if step.List() {
 				value = []any{value}
 			} else {
-				value = map[string]any{step.Name: value}
+				value = map[string]any{indexedName(step.Name): value}
 			}
 		}
 		text, _ := json.Marshal(value) // it was made of texts and valid JSON
@@ -64,26 +66,28 @@ func contained(s *statement, f query.Field) (exact bool) {
 		n++
 	}
 	for _, value := range f.Values {
-		either(value)
-		// A number or a truth value has the same text. PostgreSQL writes numbers without exponents.
+		either(query.Speakable(value))
 		if isScalar(value) {
-			exact = false // numbers of several texts are equal
-			if !strings.ContainsAny(value, "eE") || value == "true" || value == "false" {
-				either(json.RawMessage(value))
-			}
+			exact = false // an older version of search has written other numbers than integers, of which several texts are equal
+			either(json.RawMessage(value))
 		}
 	}
 	s.text.WriteByte(')')
 	return exact
 }
 
-func everyElement(step query.Step) bool { return step.List() && step.Index < 0 }
+// indexOfEvery returns where a path goes through each element of a list, or -1.
+func indexOfEvery(path []query.Step) int {
+	return slices.IndexFunc(path, func(step query.Step) bool { return step.List() && step.Index < 0 })
+}
 
-// binary makes a comparison one of bytes.
-func (b *search) binary(s *statement) {
+// binary makes a comparison with a text one of bytes. MySQL and MariaDB would not see blanks at the end.
+func (b *search) binary(s *statement, text func()) {
 	if b.dialect == mysqlFamily {
-		s.add(" COLLATE utf8mb4_bin")
+		s.add("CAST(")
+		defer s.add(" AS BINARY)")
 	}
+	text()
 }
 
 // text appends the text of a scalar field: NULL if it is not there or null, and a control character if it is no scalar.
@@ -94,36 +98,8 @@ func (b *search) text(s *statement, path []query.Step) {
 	case postgres:
 		postgresText(s, "o.object", path)
 	default:
-		at := jsonPath(path)
-		s.add("(CASE JSON_TYPE(JSON_EXTRACT(o.object, ?)) WHEN 'OBJECT' THEN CHAR(1) WHEN 'ARRAY' THEN CHAR(1) WHEN 'NULL' THEN NULL"+
-			" ELSE CONVERT(JSON_UNQUOTE(JSON_EXTRACT(o.object, ?)) USING utf8mb4) END)", at, at)
+		mysqlText(s, "o.object", path)
 	}
-}
-
-// postgresText appends the text of a scalar field of a JSON value.
-func postgresText(s *statement, in string, path []query.Step) {
-	at := postgresPath(path)
-	s.add("(CASE WHEN jsonb_typeof("+in+" #> ?) IN ('object', 'array') THEN chr(1) ELSE "+in+" #>> ? END)", at, at)
-}
-
-func postgresPath(path []query.Step) []string {
-	keys := make([]string, 0, len(path))
-	for _, step := range path {
-		if step.List() {
-			step.Name = strconv.Itoa(step.Index)
-		}
-		keys = append(keys, step.Name)
-	}
-	return keys
-}
-
-// sqliteText appends the text of a scalar field, whose path is appended by at.
-func sqliteText(s *statement, at func()) {
-	s.add("(CASE json_type(o.object, ")
-	at()
-	s.add(") WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' WHEN 'object' THEN char(1) WHEN 'array' THEN char(1) ELSE CAST(json_extract(o.object, ")
-	at()
-	s.add(") AS TEXT) END)")
 }
 
 // elements appends whether one of the elements of lists is as a requirement says, or exists.
@@ -134,112 +110,12 @@ func (b *search) elements(s *statement, f query.Field, exists bool) {
 	case postgres:
 		elementsInPostgres(s, f, exists)
 	default:
-		elementsInMySQL(s, f, exists)
+		b.elementsInMySQL(s, f, exists)
 	}
 }
 
-// elementsInPostgres makes one table of each list. An element is in the column v.
-func elementsInPostgres(s *statement, f query.Field, exists bool) {
-	s.add("EXISTS (SELECT 1 FROM ")
-	path, parent := f.Path, "o.object"
-	for i := 0; ; i++ {
-		next := slices.IndexFunc(path, everyElement)
-		if next < 0 {
-			break
-		}
-		table, at := "e"+strconv.Itoa(i), postgresPath(path[:next])
-		s.add(separator(i, "", ", ")+"jsonb_array_elements(CASE jsonb_typeof("+parent+" #> ?) WHEN 'array' THEN "+parent+" #> ? ELSE '[]' END) "+table+"(v)", at, at)
-		parent, path = table+".v", path[next+1:]
-	}
-	if exists {
-		postgresText(s.add(" WHERE "), parent, path)
-		s.add(" IS NOT NULL)")
-		return
-	}
-	s.add(" WHERE "+parent+" #> ? IS NOT NULL AND COALESCE(", postgresPath(path))
-	postgresText(s, parent, path)
-	s.add(", '')")
-	oneOf(s, f.Values)
-	s.text.WriteByte(')')
-}
-
-// elementsInSQLite makes one table of each list. The path of an element is in the column fullkey. (SQLite 3.51 makes joins of EXISTS, and then OFFSET
-// counts an object once for each of its elements. A subquery with a limit stays as it is.)
-func elementsInSQLite(s *statement, f query.Field, exists bool) {
-	s.add("((SELECT 1 FROM ")
-	var conditions []string
-	path, parent := f.Path, ""
-	for i := 0; ; i++ {
-		next := slices.IndexFunc(path, everyElement)
-		if next < 0 {
-			break
-		}
-		table := "e" + strconv.Itoa(i)
-		s.add(separator(i, "", ", ") + "json_each(o.object, ")
-		s.below(parent, path[:next])
-		s.add(") " + table)
-		conditions = append(conditions, "typeof("+table+".key) = 'integer'")
-		parent, path = table, path[next+1:]
-	}
-	s.add(" WHERE " + strings.Join(conditions, " AND ") + " AND ")
-	text := func() { sqliteText(s, func() { s.below(parent, path) }) }
-	if exists {
-		text()
-		s.add(" IS NOT NULL LIMIT 1) IS NOT NULL)")
-		return
-	}
-	s.add("CASE json_type(o.object, ")
-	s.below(parent, path)
-	s.add(") WHEN 'null' THEN '' ELSE ")
-	text()
-	s.add(" END")
-	oneOf(s, f.Values)
-	s.add(" LIMIT 1) IS NOT NULL)")
-}
-
-// below appends a path of SQLite below an element of a table, or below the object.
-func (s *statement) below(table string, path []query.Step) {
-	if table == "" {
-		s.bind(jsonPath(path))
-		return
-	}
-	s.add(table+".fullkey || ?", strings.TrimPrefix(jsonPath(path), "$"))
-}
-
-// elementsInMySQL looks for values in the list of all that the path finds.
-func elementsInMySQL(s *statement, f query.Field, exists bool) {
-	at := jsonPath(f.Path)
-	if exists {
-		s.add("(JSON_EXTRACT(o.object, ?) IS NOT NULL)", at)
-		return
-	}
-	s.add("(")
-	for i, value := range f.Values {
-		s.text.WriteString(separator(i, "", " OR "))
-		quoted, _ := json.Marshal(value) // strings can be marshalled
-		s.add("COALESCE(JSON_CONTAINS(JSON_EXTRACT(o.object, ?), ?), 0)", at, string(quoted))
-		if isScalar(value) {
-			s.add(" OR COALESCE(JSON_CONTAINS(JSON_EXTRACT(o.object, ?), ?), 0)", at, value)
-		}
-		if value == "" {
-			s.add(" OR COALESCE(JSON_CONTAINS(JSON_EXTRACT(o.object, ?), 'null'), 0)", at)
-		}
-	}
-	s.text.WriteByte(')')
-}
-
-// isScalar reports whether a text is also a number or a truth value of JSON.
-func isScalar(text string) bool {
-	var value any
-	if json.Unmarshal([]byte(text), &value) != nil {
-		return false
-	}
-	switch value.(type) {
-	case float64, bool:
-		return true
-	}
-	return false
-}
+// isScalar reports whether a text is also that of a number or a truth value in the form of the database.
+func isScalar(text string) bool { return text == "true" || text == "false" || isInteger(text) }
 
 // jsonPath returns a path as SQLite, MySQL and PostgreSQL's jsonpath write it. Names have no quotes.
 func jsonPath(path []query.Step) string {
@@ -248,7 +124,7 @@ func jsonPath(path []query.Step) string {
 	for _, step := range path {
 		switch {
 		case !step.List():
-			text.WriteString(`."` + step.Name + `"`)
+			text.WriteString(`."` + indexedName(step.Name) + `"`)
 		case step.Index < 0:
 			text.WriteString("[*]")
 		default:

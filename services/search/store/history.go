@@ -113,6 +113,12 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (more bool, err err
 		if err != nil {
 			return err
 		}
+		err = t.forIDs(ctx, ended, func(revisions []int64) *statement {
+			return anyOf(t.sql("DELETE FROM originals WHERE revision"), revisions)
+		})
+		if err != nil {
+			return err
+		}
 		return t.all(ctx, t.sql("DELETE FROM changes WHERE revision <= ?", last))
 	})
 	return more, err

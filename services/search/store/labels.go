@@ -120,7 +120,7 @@ func (t *transaction) chooseIndex(ctx context.Context, b *search) error {
 // label begins with a minus.
 func (d dialect) compare(s *statement, column string, operator selection.Operator, than string) {
 	number, _ := strconv.ParseInt(than, 10, 64) // a Requirement has nothing else
-	digits, significant := column+" REGEXP '^[0-9]+$'", "TRIM(LEADING '0' FROM "+column+")"
+	digits, significant := column+" NOT REGEXP '[^0-9]' AND "+column+" <> ''", "TRIM(LEADING '0' FROM "+column+")"
 	switch d {
 	case sqlite:
 		digits, significant = column+" NOT GLOB '*[^0-9]*' AND "+column+" <> ''", "LTRIM("+column+", '0')"

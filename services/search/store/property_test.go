@@ -60,10 +60,48 @@ func population(t *testing.T, s *Store, r *rand.Rand) (all []known) {
 var (
 	labelKeys   = []string{"app", "example.com/tier", "rank", "x.y"}
 	labelValues = []string{"", "web", "Web", "db", "7", "007", "12", "99999999999999999999", "9223372036854775807", "a.b_c-d"}
-	fieldPaths  = []string{"spec.replicas", "spec.node", "spec.on", "spec.ratio", "status['a.b/c']", "spec.nested", "spec.none", "spec.list[0].image", "spec.list[1].image", "spec.missing.x"}
-	listPaths   = []string{"spec.list[].image", "spec.args[]", "spec.list[].ports[].port", "spec.node[]", "spec.nothing[]", "spec.list[0].ports[].port"}
-	fieldValues = []string{"", "1", "2", "10", "true", "false", "node-1", "Node-1", "nginx:1", "nginx:2", "it's", `<"%_\>`, "é", "null", "{}", "a b"}
+	fieldPaths  = []string{
+		"spec.replicas", "spec.node", "spec.Node", "spec.on", "spec.ratio", "spec.number", "status['a.b/c']", "spec.nested", "spec.none", "spec.list[0].image",
+		"spec.list[1].image", "spec.missing.x", "spec.node[0]", "spec.list[0]", "spec.list.0.image", "spec.list.image", "spec.numbered.1", "spec.numbered[1]",
+		"spec.numbered['-1']", "spec.numbered['~-1']", "spec.numbered['<1']", "spec.\u00e9", "spec.e\u0301", "spec['node ']", "spec.args[0][0]", "spec.args[0]",
+		deep(query.MaxSteps), deep(query.MaxSteps - 1), deep(query.MaxSteps-1) + "[0]",
+	}
+	listPaths = []string{
+		"spec.list[].image", "spec.args[]", "spec.args[][]", "spec.list[].ports[].port", "spec.node[]", "spec.nothing[]", "spec.list[0].ports[].port", "spec.list[].ports[0].port",
+		"spec.numbered[]", deep(query.MaxSteps-1) + "[]",
+	}
+	fieldValues = []string{
+		"", " ", "1", "1 ", " 1", "2", "10", "-0", "true", "false", "True", "node-1", "Node-1", "node-1 ", "node-1\t", "node-1\n", "nginx:1", "nginx:2", "it's", `<"%_\>`,
+		"\u00e9", "e\u0301", "\u00c9", "\u00df", "ss", "null", "{}", "[]", "a b", "\x01", "\uFFFD", "a\x00b", "a\uFFFDb", "\U0001F600",
+	}
+	// fieldNumbers are numbers as JSON may write them.
+	fieldNumbers = []string{
+		"0", "1", "-1", "10", "007"[2:], "1.0", "1.50", "52.520006599999995", "52.5200066", "1e21", "1E21", "1e+21", "1000000000000000000000", "1e-7", "0.0000001", "-0", "0.1",
+		"9007199254740993", "9007199254740992", "9223372036854775807", "9223372036854775808", "99999999999999999999", "2147483648", "1e300", "-1e-300", "123456789012345", "1234567890123456",
+	}
 )
+
+// deep returns a path of some steps.
+func deep(steps int) string { return "spec" + strings.Repeat(".d", steps-1) }
+
+// deepValue returns an object with a value at deep, and something below.
+func deepValue(r *rand.Rand, value any) any {
+	if r.IntN(2) == 0 {
+		value = pick(r, []any{map[string]any{"d": value}, []any{value}, []any{[]any{value}}})
+	}
+	for range pick(r, []int{query.MaxSteps - 3, query.MaxSteps - 2, query.MaxSteps - 1, 45, 1100}) {
+		value = map[string]any{"d": value}
+	}
+	return value
+}
+
+// fieldValue returns a text that a requirement of a field compares with.
+func fieldValue(r *rand.Rand) string {
+	if r.IntN(2) == 0 {
+		return pick(r, fieldNumbers)
+	}
+	return pick(r, fieldValues)
+}
 
 func pick[T any](r *rand.Rand, values []T) T { return values[r.IntN(len(values))] }
 
@@ -94,10 +132,20 @@ func randomObject(r *rand.Rand, cluster string, kind Kind, i int, owners []strin
 		"node":     func() any { return pick(r, fieldValues) },
 		"on":       func() any { return r.IntN(2) == 0 },
 		"ratio":    func() any { return "1" },
+		"number":   func() any { return json.Number(pick(r, fieldNumbers)) },
+		"Node":     func() any { return pick(r, fieldValues) },
+		"node ":    func() any { return pick(r, fieldValues) },
+		"\u00e9":   func() any { return pick(r, fieldValues) },
+		"e\u0301":  func() any { return pick(r, fieldValues) },
+		"n\x00":    func() any { return "no path names it" },
+		"numbered": func() any {
+			return pick(r, []any{map[string]any{"1": "x", "-1": "1", "~-1": "2", "<1": "1"}, []any{"1", "2"}, "1", nil, []any{nil}})
+		},
+		"d": func() any { return deepValue(r, pick(r, []any{"1", 1, nil, true})) },
 		"args": func() any {
 			args := []any{}
 			for range r.IntN(4) {
-				args = append(args, pick(r, []any{pick(r, fieldValues), r.IntN(12), true}))
+				args = append(args, pick(r, []any{pick(r, fieldValues), r.IntN(12), true, json.Number(pick(r, fieldNumbers)), nil, []any{"1", 2}, map[string]any{"a": "1"}}))
 			}
 			return args
 		},
@@ -219,7 +267,7 @@ func randomField(r *rand.Rand) query.Field {
 		panic(err)
 	}
 	for i := range parsed[0].Values {
-		parsed[0].Values[i] = pick(r, fieldValues)
+		parsed[0].Values[i] = fieldValue(r)
 	}
 	return parsed[0]
 }
@@ -334,6 +382,7 @@ func TestRandomQueriesFindWhatKubernetesSelectorsSelect(t *testing.T) {
 				found, _ := names(t, s, whole, kinds...)
 				for _, o := range all {
 					if slices.Contains(found, o.String()) != slices.Contains(wanted, o.String()) {
+
 						t.Logf("found: %t: %s %s", slices.Contains(found, o.String()), o, o.JSON)
 					}
 				}

@@ -6,10 +6,8 @@ package store
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"math"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -151,10 +149,11 @@ func (t *transaction) listLatest(ctx context.Context, b *search, page *Page, fou
 			return nil
 		}
 		var f Found
-		if err := scan(&f.ID, &f.Cluster, &f.Kind.Group, &f.Kind.Version, &f.Kind.Kind, &f.Resource, &f.JSON, &all); err != nil {
+		var original []byte
+		if err := scan(&f.ID, &f.Cluster, &f.Kind.Group, &f.Kind.Version, &f.Kind.Kind, &f.Resource, &f.JSON, &original, &all); err != nil {
 			return err
 		}
-		last = f.ID
+		f.JSON, last = served(f.JSON, original), f.ID
 		return found(f)
 	})
 	if err != nil {
@@ -185,13 +184,15 @@ func (s *Store) Get(ctx context.Context, cluster string, resource schema.GroupVe
 		if s.scope != nil && !s.scope.Part(cluster, resource.GroupResource()).Allows(namespace, name) {
 			return ErrNotFound
 		}
-		find := t.sql(`SELECT o.id, c.name, k.api_group, k.version, k.kind, k.resource, o.object
+		find := t.sql(`SELECT o.id, c.name, k.api_group, k.version, k.kind, k.resource, o.object, `+original("o.revision")+`
 FROM clusters c, kinds k, objects o
 WHERE o.kind_id = k.id AND o.cluster_id = c.id
   AND c.name = ? AND k.api_group = ? AND k.version = ? AND k.resource = ? AND o.namespace = ? AND o.name = ?`,
 			cluster, resource.Group, resource.Version, resource.Resource, namespace, name)
+		var original []byte
 		err := t.tx.QueryRowContext(ctx, find.text.String(), find.args...).Scan(
-			&f.ID, &f.Cluster, &f.Kind.Group, &f.Kind.Version, &f.Kind.Kind, &f.Resource, &f.JSON)
+			&f.ID, &f.Cluster, &f.Kind.Group, &f.Kind.Version, &f.Kind.Kind, &f.Resource, &f.JSON, &original)
+		f.JSON = served(f.JSON, original)
 		if errors.Is(err, sql.ErrNoRows) {
 			return ErrNotFound
 		}
@@ -221,59 +222,6 @@ func (s *Store) Clusters(ctx context.Context) (names []string, err error) {
 		})
 	})
 	return names, err
-}
-
-// Kinds returns the resources of a cluster, or of all clusters if the name is empty.
-func (s *Store) Kinds(ctx context.Context, cluster string) ([]Kind, error) {
-	all, err := s.allKinds(ctx, cluster)
-	return slices.DeleteFunc(all, func(k Kind) bool { return k.GroupVersionResource == InvolvedEvents.GroupVersionResource }), err
-}
-
-// Kind returns one resource of a cluster, or of all clusters if the name is empty. It returns ErrUnknownKind if there is none.
-func (s *Store) Kind(ctx context.Context, cluster string, resource schema.GroupVersionResource) (Kind, error) {
-	k, details := Kind{GroupVersionResource: resource}, ""
-	if resource == InvolvedEvents.GroupVersionResource {
-		return k, ErrUnknownKind
-	}
-	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
-	defer cancel()
-	find := s.dialect.sql(`SELECT k.kind, k.namespaced, MAX(s.details) FROM streams s, kinds k
-WHERE k.id = s.kind_id AND k.api_group = ? AND k.version = ? AND k.resource = ?`, resource.Group, resource.Version, resource.Resource)
-	if cluster != "" {
-		find.add(" AND s.cluster_id = (SELECT id FROM clusters WHERE name = ?)", cluster)
-	}
-	find.add(" GROUP BY k.kind, k.namespaced")
-	err := s.read.QueryRowContext(ctx, find.text.String(), find.args...).Scan(&k.Name, &k.Namespaced, &details)
-	if errors.Is(err, sql.ErrNoRows) {
-		return k, ErrUnknownKind
-	}
-	if err != nil {
-		return k, err
-	}
-	return k, json.Unmarshal([]byte(details), &k.Details)
-}
-
-// allKinds also returns InvolvedEvents.
-func (s *Store) allKinds(ctx context.Context, cluster string) (kinds []Kind, err error) {
-	err = s.reading(ctx, func(t *transaction) error {
-		find := t.sql(`SELECT k.api_group, k.version, k.resource, k.kind, k.namespaced, MAX(s.details)
-FROM streams s, kinds k, clusters c
-WHERE k.id = s.kind_id AND c.id = s.cluster_id`)
-		if cluster != "" {
-			find.add(" AND c.name = ?", cluster)
-		}
-		find.add(" GROUP BY k.id, k.api_group, k.version, k.resource, k.kind, k.namespaced ORDER BY k.api_group, k.version, k.resource")
-		return t.each(ctx, find, func(scan func(...any) error) error {
-			var k Kind
-			var details []byte
-			if err := scan(&k.Group, &k.Version, &k.Resource, &k.Name, &k.Namespaced, &details); err != nil {
-				return err
-			}
-			kinds = append(kinds, k)
-			return json.Unmarshal(details, &kinds[len(kinds)-1].Details)
-		})
-	})
-	return kinds, err
 }
 
 // reading runs a function in a transaction that reads one state of the database.

@@ -17,6 +17,9 @@ import (
 
 // IsRefused reports whether an error of Write is about the values of an object, such as one that is too long, so that others could be written.
 func IsRefused(err error) bool {
+	if errors.Is(err, errNoObject) {
+		return true
+	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		// Data exceptions, integrity constraints, and program limits such as the size of an entry of an index.
@@ -24,7 +27,9 @@ func IsRefused(err error) bool {
 	}
 	var my *mysql.MySQLError
 	if errors.As(err, &my) {
-		return slices.Contains(mysqlRefusals, my.Number)
+		// As above. Not all errors have a state of their own.
+		state := string(my.SQLState[:2])
+		return state == "22" || state == "23" || slices.Contains(mysqlRefusals, my.Number)
 	}
 	if errors.Is(err, mysql.ErrPktTooLarge) {
 		return true

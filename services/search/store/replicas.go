@@ -79,7 +79,7 @@ type Told struct {
 // Told returns what the writers of a cluster's streams have said about them, in the order of their resources.
 func (s *Store) Told(ctx context.Context, cluster string) (all []Told, err error) {
 	err = s.reading(ctx, func(t *transaction) error {
-		find := t.sql(`SELECT k.api_group, k.version, k.resource, k.kind, k.namespaced, w.state
+		find := t.sql(`SELECT k.api_group, k.version, k.resource, `+kindColumns+`, w.state
 FROM streams s JOIN clusters c ON c.id = s.cluster_id JOIN kinds k ON k.id = s.kind_id JOIN stream_states w ON w.stream_id = s.id
 WHERE c.name = ? ORDER BY k.api_group, k.resource, k.version`, cluster)
 		return t.each(ctx, find, func(scan func(...any) error) error {

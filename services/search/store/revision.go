@@ -5,6 +5,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"time"
@@ -48,6 +49,14 @@ func withChangedAt(object []byte, at time.Time) []byte {
 		annotation += ","
 	}
 	return splice(object, begin+1, begin+1, annotation)
+}
+
+// KindOf returns the kind of an object. It is empty if the text has none.
+func KindOf(object []byte) (kind string) {
+	if begin, end := valueOf(object, 0, "kind"); begin >= 0 {
+		json.Unmarshal(object[begin:end], &kind) //nolint:errcheck // it is empty then
+	}
+	return kind
 }
 
 func splice(text []byte, from, to int, by string) []byte {

@@ -205,13 +205,13 @@ func (r *RightsReading) Changes(ctx context.Context, stream RightsStream, has ma
 		if err != nil {
 			return nil, err
 		}
-		err = t.each(ctx, list(t.sql("SELECT id, revision, object FROM objects WHERE id IN "), part), func(scan func(...any) error) error {
+		err = t.each(ctx, list(t.sql("SELECT o.id, o.revision, o.object, "+original("o.revision")+" FROM objects o WHERE o.id IN "), part), func(scan func(...any) error) error {
 			var id, revision int64
-			var object []byte
-			if err := scan(&id, &revision, &object); err != nil {
+			var object, original []byte
+			if err := scan(&id, &revision, &object, &original); err != nil {
 				return err
 			}
-			return changed(id, revision, object)
+			return changed(id, revision, served(object, original))
 		})
 	}
 	for id := range has {

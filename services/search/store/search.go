@@ -45,7 +45,7 @@ func (b *search) objects() *statement {
 	if b.countsByTheWay() {
 		all = "COUNT(*) OVER ()"
 	}
-	s := b.sql("SELECT o.id, c.name, k.api_group, k.version, k.kind, k.resource, o.object, ")
+	s := b.sql("SELECT o.id, c.name, k.api_group, k.version, k.kind, k.resource, o.object, " + original("o.revision") + ", ")
 	if b.byLabels && b.isDefault() {
 		// PostgreSQL sorts all objects with the labels. It looks for the clusters and kinds of the page only, which takes a third of the time off.
 		b.page(s.add("o.total FROM (SELECT o.*, " + all + " AS total FROM objects o"))

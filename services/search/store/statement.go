@@ -6,6 +6,8 @@ package store
 import (
 	"strconv"
 	"strings"
+
+	"github.com/tripod-k8s/tripod/services/search/query"
 )
 
 // statement is the text of an SQL statement with its bound values.
@@ -40,8 +42,18 @@ func (s *statement) add(text string, values ...any) *statement {
 	}
 }
 
-// bind appends the placeholder of a value.
+// bind appends the placeholder of a value. No text makes a statement fail.
 func (s *statement) bind(value any) {
+	switch v := value.(type) {
+	case string:
+		value = query.Speakable(v)
+	case []string:
+		texts := make([]string, len(v))
+		for i := range v {
+			texts[i] = query.Speakable(v[i])
+		}
+		value = texts
+	}
 	s.args = append(s.args, value)
 	if s.dialect == postgres {
 		s.text.WriteByte('$')

@@ -60,17 +60,20 @@ func (s *Store) OpenStream(ctx context.Context, cluster string, kind Kind) (*Str
 		}
 		stream.id, err = t.ensure(ctx,
 			t.sql("SELECT id FROM streams WHERE cluster_id = ? AND kind_id = ?", stream.clusterID, stream.kindID),
-			t.sql("INSERT INTO streams (cluster_id, kind_id, epoch, counted, resource_version, listed, heard_at, opened_at, details) VALUES (?, ?, 0, 0, '', ?, 0, 0, '{}')",
-				stream.clusterID, stream.kindID, false))
+			t.sql("INSERT INTO streams (cluster_id, kind_id, kind, namespaced, epoch, counted, form, resource_version, listed, heard_at, opened_at, details)"+
+				" VALUES (?, ?, ?, ?, 0, 0, 0, '', ?, 0, 0, '{}')", stream.clusterID, stream.kindID, kind.Name, kind.Namespaced, false))
 		if err != nil {
 			return err
 		}
 		if err := t.changeRightsOf(ctx, stream); err != nil { // a replica of an older version may have written
 			return err
 		}
+		if err := t.renewForm(ctx, stream, kind); err != nil {
+			return err
+		}
 		// MySQL takes the epoch that counted is compared with from before its assignment, like the others, because that comes later.
-		open := t.sql("UPDATE streams SET counted = CASE WHEN counted = epoch THEN counted + 1 ELSE 0 END, epoch = epoch + 1, details = ?, opened_at = ? WHERE id = ?",
-			string(details), time.Now().UnixMilli(), stream.id)
+		open := t.sql("UPDATE streams SET counted = CASE WHEN counted = epoch THEN counted + 1 ELSE 0 END, form = epoch + 1, epoch = epoch + 1,"+
+			" kind = ?, namespaced = ?, details = ?, opened_at = ? WHERE id = ?", kind.Name, kind.Namespaced, string(details), time.Now().UnixMilli(), stream.id)
 		if _, err := t.exec(ctx, open); err != nil {
 			return err
 		}
@@ -91,14 +94,36 @@ func (t *transaction) clusterID(ctx context.Context, name string) (int64, error)
 }
 
 func (t *transaction) kindID(ctx context.Context, k Kind) (int64, error) {
-	id, err := t.ensure(ctx,
+	return t.ensure(ctx,
 		t.sql("SELECT id FROM kinds WHERE api_group = ? AND version = ? AND resource = ?", k.Group, k.Version, k.Resource),
 		t.sql("INSERT INTO kinds (api_group, version, resource, kind, namespaced) VALUES (?, ?, ?, ?, ?)", k.Group, k.Version, k.Resource, k.Name, k.Namespaced))
-	if err != nil {
-		return 0, err
+}
+
+// renewForm makes the next writer of a stream list and write all objects again, if what the database has is not as this writer writes it: the kind had
+// another name or scope, or a version of search before schema 10 has written. Such a version does not raise form with the epoch.
+func (t *transaction) renewForm(ctx context.Context, stream *Stream, kind Kind) error {
+	same, err := value[int](ctx, t, t.sql("SELECT COUNT(*) FROM streams WHERE id = ? AND form = epoch AND kind = ? AND namespaced = ?", stream.id, kind.Name, kind.Namespaced))
+	if err != nil || same > 0 {
+		return err
 	}
-	_, err = t.exec(ctx, t.sql("UPDATE kinds SET kind = ?, namespaced = ? WHERE id = ?", k.Name, k.Namespaced, id))
-	return id, err
+	return t.all(ctx,
+		t.sql("UPDATE objects SET resource_version = '' WHERE kind_id = ? AND cluster_id = ?", stream.kindID, stream.clusterID),
+		t.sql("UPDATE streams SET resource_version = '' WHERE id = ?", stream.id))
+}
+
+// Describe sets what clients and tables show about the kind of a stream. It returns ErrFenced if another replica has opened the stream since.
+func (s *Store) Describe(ctx context.Context, stream *Stream, details Details) error {
+	text, err := json.Marshal(details)
+	if err != nil {
+		return err
+	}
+	return s.within(ctx, func(t *transaction) error {
+		held, err := t.exec(ctx, t.sql("UPDATE streams SET details = ? WHERE id = ? AND epoch = ?", string(text), stream.id, stream.epoch))
+		if err == nil && held == 0 {
+			err = ErrFenced
+		}
+		return err
+	})
 }
 
 // hold refuses writers of earlier epochs, and keeps later ones out until the transaction ends. heard is up to when the database has everything after the
@@ -196,7 +221,7 @@ func (s *Store) RemoveOtherStreams(ctx context.Context, cluster string, keep []K
 	for _, kind := range keep {
 		kept[kind.GroupVersionResource.String()] = true
 	}
-	known, err := s.allKinds(ctx, cluster)
+	known, err := s.allKinds(ctx, []string{cluster})
 	if err != nil {
 		return err
 	}

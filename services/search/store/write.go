@@ -6,10 +6,14 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
+
+	"github.com/tripod-k8s/tripod/services/search/query"
 )
 
 // Object is an object as a member has it.
@@ -26,6 +30,14 @@ type Object struct {
 	JSON []byte
 	// Involved is what an event is about that belongs to the stream InvolvedEvents.
 	Involved *Involved
+}
+
+// check returns why no database can store an object.
+func (o *Object) check() error {
+	if !utf8.ValidString(o.Namespace+o.Name) || strings.ContainsRune(o.Namespace+o.Name, 0) {
+		return fmt.Errorf("%w: its name is no text", errNoObject)
+	}
+	return nil
 }
 
 // Change is an object that was seen, or one that is gone, of which only the name counts.
@@ -334,17 +346,25 @@ type row struct {
 
 // put inserts and replaces objects, and inserts their owners and labels.
 func (w *writer) put(ctx context.Context, rows []row) error {
-	var objects, owners, labels [][]any
+	var objects, originals, owners, labels [][]any
 	for _, r := range rows {
 		o := r.object
-		values := []any{r.id, w.stream.kindID, w.stream.clusterID, o.Namespace, o.Name, o.UID, o.ResourceVersion, o.CreatedAt, r.revision, w.listing, document(WithRevision(o.JSON, r.revision))}
+		text := WithRevision(o.JSON, r.revision)
+		form, differs, err := formOf(text)
+		if err == nil {
+			err = o.check()
+		}
+		if err != nil {
+			return err
+		}
+		if differs {
+			originals = append(originals, []any{r.revision, text})
+		}
+		values := []any{r.id, w.stream.kindID, w.stream.clusterID, o.Namespace, o.Name, o.UID, o.ResourceVersion, o.CreatedAt, r.revision, w.listing, document(form)}
 		if w.dialect == postgres {
-			asJSON, err := json.Marshal(o.Labels)
+			asJSON, err := json.Marshal(speakableLabels(o.Labels))
 			if err != nil {
 				return err
-			}
-			if o.Labels == nil {
-				asJSON = []byte("{}")
 			}
 			values = append(values, document(asJSON))
 		} else {
@@ -367,7 +387,19 @@ func (w *writer) put(ctx context.Context, rows []row) error {
 	if err := w.insert(ctx, "owners", []string{"owner_uid", "cluster_id", "object_id"}, owners, ""); err != nil {
 		return err
 	}
+	if err := w.insert(ctx, "originals", []string{"revision", "object"}, originals, ""); err != nil {
+		return err
+	}
 	return w.insert(ctx, "labels", []string{"label", "value", "kind_id", "object_id"}, labels, "")
+}
+
+// speakableLabels returns labels that PostgreSQL takes as JSON.
+func speakableLabels(labels map[string]string) map[string]string {
+	texts := make(map[string]string, len(labels))
+	for name, value := range labels {
+		texts[query.Speakable(name)] = query.Speakable(value)
+	}
+	return texts
 }
 
 // replace returns the end of an INSERT that sets columns of a row that exists.

@@ -108,9 +108,8 @@ func cellsOf(ctx context.Context, kind schema.GroupVersionKind, columns []byte, 
 	definitions := unknown
 	switch {
 	case len(columns) > 0:
-		definitions = nil
-		if err := json.Unmarshal(columns, &definitions); err != nil {
-			return nil, fmt.Errorf("columns of %s: %w", kind, err)
+		if definitions = nil; json.Unmarshal(columns, &definitions) != nil {
+			definitions = onlyAge
 		}
 	case !legacyscheme.Scheme.Recognizes(kind):
 		definitions = onlyAge

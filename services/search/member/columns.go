@@ -1,0 +1,149 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/tripod-k8s/tripod/services/search/store"
+)
+
+const (
+	// definitionsInterval is how often a member is asked which of its definitions have changed, and definitionsTimeout how long that may take.
+	definitionsInterval = time.Minute
+	definitionsTimeout  = time.Minute
+	// maxColumns is how many columns of a definition count, and maxColumnsSize bounds their JSON.
+	maxColumns     = 64
+	maxColumnsSize = 64 << 10
+
+	definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+)
+
+// definitions are the CustomResourceDefinitions of a member, which have the printer columns of its custom resources.
+type definitions struct {
+	client rest.Interface
+	// single reads a document.
+	single func(context.Context, *rest.Request) ([]byte, error)
+	next   time.Time
+	// versions are the resourceVersions of those whose columns are known, by name.
+	versions map[string]string
+	// columns are by name and version of the API.
+	columns map[string]map[string][]byte
+}
+
+// describe sets the columns of kinds. It reads those definitions again that have changed, if it is time to look. Not every member lets its definitions be read.
+func (d *definitions) describe(ctx context.Context, kinds []store.Kind) error {
+	var err error
+	if !time.Now().Before(d.next) {
+		ctx, cancel := context.WithTimeout(ctx, definitionsTimeout)
+		err = d.read(ctx, kinds)
+		cancel()
+		d.next = time.Now().Add(definitionsInterval)
+	}
+	for i := range kinds {
+		kinds[i].Columns = d.columns[definitionOf(kinds[i])][kinds[i].Version]
+	}
+	return err
+}
+
+// definitionOf returns the name of the definition of a kind.
+func definitionOf(kind store.Kind) string { return kind.GroupResource().String() }
+
+func (d *definitions) read(ctx context.Context, kinds []store.Kind) error {
+	wanted := map[string]bool{}
+	for _, kind := range kinds {
+		if !clientgoscheme.Scheme.IsGroupRegistered(kind.Group) {
+			wanted[definitionOf(kind)] = true
+		}
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	now, err := d.metadata(ctx)
+	if err != nil {
+		return err
+	}
+	versions, columns := map[string]string{}, map[string]map[string][]byte{}
+	for name := range wanted {
+		version, exists := now[name]
+		if !exists {
+			continue // it is served by an aggregated API server
+		}
+		if columns[name] = d.columns[name]; d.versions[name] != version {
+			if columns[name], err = d.columnsOf(ctx, name); err != nil {
+				return err
+			}
+		}
+		versions[name] = version
+	}
+	d.versions, d.columns = versions, columns
+	return nil
+}
+
+// metadata returns the resourceVersions of all definitions by name.
+func (d *definitions) metadata(ctx context.Context) (map[string]string, error) {
+	versions := map[string]string{}
+	for token := ""; ; {
+		request := d.client.Get().AbsPath(definitionsPath).Param("limit", strconv.Itoa(pageSize)).
+			SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
+		if token != "" {
+			request.Param("continue", token)
+		}
+		var page metav1.PartialObjectMetadataList
+		if err := d.document(ctx, request, &page); err != nil {
+			return nil, err
+		}
+		for i := range page.Items {
+			versions[page.Items[i].Name] = string(page.Items[i].UID) + "/" + page.Items[i].ResourceVersion
+		}
+		if token = page.Continue; token == "" {
+			return versions, nil
+		}
+	}
+}
+
+// columnsOf returns the columns of each version of a definition.
+func (d *definitions) columnsOf(ctx context.Context, name string) (map[string][]byte, error) {
+	var list struct {
+		Items []struct {
+			Spec struct {
+				Versions []struct {
+					Name                     string                                           `json:"name"`
+					AdditionalPrinterColumns []apiextensionsv1.CustomResourceColumnDefinition `json:"additionalPrinterColumns"`
+				} `json:"versions"`
+			} `json:"spec"`
+		} `json:"items"`
+	}
+	if err := d.document(ctx, d.client.Get().AbsPath(definitionsPath).Param("fieldSelector", "metadata.name="+name), &list); err != nil {
+		return nil, err
+	}
+	columns := map[string][]byte{}
+	for _, item := range list.Items {
+		for _, version := range item.Spec.Versions {
+			if all := version.AdditionalPrinterColumns; len(all) > 0 {
+				text, err := json.Marshal(all[:min(len(all), maxColumns)])
+				if err == nil && len(text) <= maxColumnsSize {
+					columns[version.Name] = text
+				}
+			}
+		}
+	}
+	return columns, nil
+}
+
+func (d *definitions) document(ctx context.Context, request *rest.Request, into any) error {
+	text, err := d.single(ctx, request)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
+}

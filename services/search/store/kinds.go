@@ -1,0 +1,142 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// The kind, the scope, the names and the columns of a resource belong to a stream: clusters may disagree about them. An answer about one cluster has those
+// of this cluster. An answer about several has those of most of them, and of equally many, those of the stream that was there first. So no cluster
+// changes what others show, unless most agree with it.
+
+// kindColumns are the name of a kind and its scope, as the writer of the stream s has them. A version of search before schema 10 only writes those of k.
+const kindColumns = "COALESCE(s.kind, k.kind), COALESCE(s.namespaced, k.namespaced)"
+
+// description is what some streams say about a resource.
+type description struct {
+	Kind
+	// streams is how many these are, and first the lowest of their IDs.
+	streams, first int64
+}
+
+// Kinds returns the resources of clusters, or of all clusters if none is named.
+func (s *Store) Kinds(ctx context.Context, clusters ...string) ([]Kind, error) {
+	all, err := s.allKinds(ctx, clusters)
+	return slices.DeleteFunc(all, func(k Kind) bool { return k.GroupVersionResource == InvolvedEvents.GroupVersionResource }), err
+}
+
+// Kind returns one resource of a cluster, or of all clusters if the name is empty. If inNamespace is set, those clusters count that have it in namespaces. It
+// returns ErrUnknownKind if there is none.
+func (s *Store) Kind(ctx context.Context, cluster string, resource schema.GroupVersionResource, inNamespace bool) (Kind, error) {
+	if resource == InvolvedEvents.GroupVersionResource {
+		return Kind{GroupVersionResource: resource}, ErrUnknownKind
+	}
+	var found []description
+	err := s.reading(ctx, func(t *transaction) error {
+		find := t.sql(findDescriptions+" AND k.api_group = ? AND k.version = ? AND k.resource = ?", resource.Group, resource.Version, resource.Resource)
+		if cluster != "" {
+			find.add(" AND s.cluster_id = (SELECT id FROM clusters WHERE name = ?)", cluster)
+		}
+		if inNamespace {
+			find.add(" AND COALESCE(s.namespaced, k.namespaced) = ?", true)
+		}
+		var err error
+		found, err = t.descriptions(ctx, find)
+		return err
+	})
+	if err != nil {
+		return Kind{GroupVersionResource: resource}, err
+	}
+	if len(found) == 0 {
+		return Kind{GroupVersionResource: resource}, ErrUnknownKind
+	}
+	return agreed(found)[0], nil
+}
+
+// allKinds also returns InvolvedEvents.
+func (s *Store) allKinds(ctx context.Context, clusters []string) ([]Kind, error) {
+	var found []description
+	err := s.reading(ctx, func(t *transaction) error {
+		for _, part := range parts(clusters) {
+			find := t.sql(findDescriptions)
+			if len(part) > 0 {
+				oneOf(find.add(" AND s.cluster_id IN (SELECT id FROM clusters WHERE name"), part)
+				find.add(")")
+			}
+			some, err := t.descriptions(ctx, find)
+			if err != nil {
+				return err
+			}
+			found = append(found, some...)
+		}
+		return nil
+	})
+	return agreed(found), err
+}
+
+// parts returns the clusters of each statement: one without any if none is named.
+func parts(clusters []string) [][]string {
+	if len(clusters) == 0 {
+		return [][]string{nil}
+	}
+	return slices.Collect(slices.Chunk(clusters, rowsAtOnce))
+}
+
+const findDescriptions = "SELECT k.api_group, k.version, k.resource, " + kindColumns + ", s.details, COUNT(*), MIN(s.id) FROM streams s JOIN kinds k ON k.id = s.kind_id WHERE 1 = 1"
+
+// descriptions returns what streams say, once for all that say the same.
+func (t *transaction) descriptions(ctx context.Context, find *statement) (found []description, err error) {
+	find.add(" GROUP BY k.api_group, k.version, k.resource, " + kindColumns + ", s.details")
+	err = t.each(ctx, find, func(scan func(...any) error) error {
+		var d description
+		var details []byte
+		if err := scan(&d.Group, &d.Version, &d.Resource, &d.Name, &d.Namespaced, &details, &d.streams, &d.first); err != nil {
+			return err
+		}
+		err := json.Unmarshal(details, &d.Details)
+		found = append(found, d)
+		return err
+	})
+	return found, err
+}
+
+// agreed returns each resource as most streams describe it, in the order of group, version and resource. Most count in the name and scope first, and then,
+// among those, in the details.
+func agreed(found []description) []Kind {
+	type named struct {
+		schema.GroupVersionResource
+		name       string
+		namespaced bool
+	}
+	of := func(d description) named { return named{d.GroupVersionResource, d.Name, d.Namespaced} }
+	totals := map[named]description{}
+	for _, d := range found {
+		total, has := totals[of(d)]
+		if !has || d.first < total.first {
+			total.first = d.first
+		}
+		total.streams += d.streams
+		totals[of(d)] = total
+	}
+	more := func(a, b description) int {
+		return cmp.Or(cmp.Compare(b.streams, a.streams), cmp.Compare(a.first, b.first))
+	}
+	slices.SortFunc(found, func(a, b description) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Resource, b.Resource),
+			more(totals[of(a)], totals[of(b)]), more(a, b))
+	})
+	var kinds []Kind
+	for _, d := range found {
+		if last := len(kinds) - 1; last < 0 || kinds[last].GroupVersionResource != d.GroupVersionResource {
+			kinds = append(kinds, d.Kind)
+		}
+	}
+	return kinds
+}

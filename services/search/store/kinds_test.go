@@ -1,0 +1,86 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func thing(name string, namespaced bool, shortNames ...string) Kind {
+	resource := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}
+	return Kind{GroupVersionResource: resource, Name: name, Namespaced: namespaced, Details: Details{ShortNames: shortNames}}
+}
+
+func TestEachClusterHasItsOwnKinds(t *testing.T) {
+	each(t, func(t *testing.T, s *Store) {
+		first, other := thing("Thing", true, "th"), thing("Thingy", false)
+		kind := func(cluster string, inNamespace bool) Kind {
+			t.Helper()
+			k, err := s.Kind(t.Context(), cluster, first.GroupVersionResource, inNamespace)
+			require.NoError(t, err)
+			return k
+		}
+		openStream(t, s, "a", first)
+		openStream(t, s, "b", other)
+		openStream(t, s, "b", other)
+		assert.Equal(t, first, kind("a", false))
+		assert.Equal(t, other, kind("b", false))
+		assert.Equal(t, first, kind("", false), "of equally many, the first counts")
+		assert.Equal(t, first, kind("", true))
+		_, err := s.Kind(t.Context(), "b", first.GroupVersionResource, true)
+		require.ErrorIs(t, err, ErrUnknownKind)
+
+		openStream(t, s, "c", other)
+		assert.Equal(t, other, kind("", false), "most count")
+		assert.Equal(t, first, kind("", true), "a path with a namespace is for the cluster that has it in namespaces")
+		openStream(t, s, "d", thing("Thing", true, "x"))
+		openStream(t, s, "e", thing("Thing", true, "x"))
+		assert.Equal(t, thing("Thing", true, "x"), kind("", false), "names are those of most clusters with this kind")
+		kinds, err := s.Kinds(t.Context(), "a", "b", "c")
+		require.NoError(t, err)
+		assert.Equal(t, []Kind{other}, kinds)
+		kinds, err = s.Kinds(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, []Kind{thing("Thing", true, "x")}, kinds)
+
+		stream := openStream(t, s, "a", first)
+		require.NoError(t, s.Describe(t.Context(), stream, Details{ShortNames: []string{"now"}}))
+		assert.Equal(t, thing("Thing", true, "now"), kind("a", false))
+		openStream(t, s, "a", first)
+		require.ErrorIs(t, s.Describe(t.Context(), stream, Details{}), ErrFenced)
+	})
+}
+
+func TestAStreamOfAnotherFormIsListedAgain(t *testing.T) {
+	each(t, func(t *testing.T, s *Store) {
+		write := func(kind Kind) *Stream {
+			stream := openStream(t, s, "a", kind)
+			o := Object{Namespace: "n", Name: "x", UID: "u", ResourceVersion: "1", JSON: []byte(`{"metadata":{"name":"x","namespace":"n"}}`)}
+			require.NoError(t, s.Write(t.Context(), stream, Batch{Changes: []Change{{Object: o}}, ResourceVersion: "5"}))
+			return stream
+		}
+		write(thing("Thing", true))
+		assert.Equal(t, "5", openStream(t, s, "a", thing("Thing", true, "th")).ResourceVersion, "other names change no object")
+		assert.Empty(t, openStream(t, s, "a", thing("Thing", false)).ResourceVersion, "another scope")
+		before, err := s.Revision(t.Context())
+		require.NoError(t, err)
+		write(thing("Thing", false))
+		after, err := s.Revision(t.Context())
+		require.NoError(t, err)
+		found, err := s.Get(t.Context(), "a", thing("", false).GroupVersionResource, "n", "x")
+		require.NoError(t, err)
+		assert.Greater(t, after, before)
+		assert.Contains(t, string(found.JSON), "x")
+
+		// A version of search before schema 10 opens a stream like this.
+		_, err = s.write.ExecContext(t.Context(), "UPDATE streams SET epoch = epoch + 1, counted = counted + 1")
+		require.NoError(t, err)
+		assert.Empty(t, openStream(t, s, "a", thing("Thing", false)).ResourceVersion, "an older version of search has written")
+	})
+}

@@ -1,0 +1,7 @@
+ALTER TABLE streams ADD COLUMN kind TEXT;
+ALTER TABLE streams ADD COLUMN namespaced INTEGER;
+ALTER TABLE streams ADD COLUMN form INTEGER NOT NULL DEFAULT -1;
+CREATE TABLE originals (
+  revision INTEGER PRIMARY KEY,
+  object   BLOB NOT NULL
+);
