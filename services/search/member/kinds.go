@@ -38,13 +38,18 @@ var Everything = []Rule{{Group: "*", Resources: []string{"*"}}}
 // unmeant are resources that no wildcard includes: they are secret, or change all the time without anybody searching them.
 var unmeant = []schema.GroupResource{
 	{Resource: "secrets"},
-	{Group: "cluster.clusterpedia.io", Resource: "pediaclusters"}, // it has credentials
 	{Resource: "events"},
 	{Group: "events.k8s.io", Resource: "events"},
 	{Group: "coordination.k8s.io", Resource: "leases"},
 }
 
+// never are resources that are not copied even if they are named: their objects have credentials of search itself.
+var never = []schema.GroupResource{{Group: "cluster.clusterpedia.io", Resource: "pediaclusters"}}
+
 func (r Rule) includes(resource schema.GroupResource) bool {
+	if slices.Contains(never, resource) {
+		return false
+	}
 	group := r.Group == "*" || r.Group == resource.Group
 	if r.Custom {
 		group = group && !clientgoscheme.Scheme.IsGroupRegistered(resource.Group)

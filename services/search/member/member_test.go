@@ -214,12 +214,14 @@ func TestWhatIsCopied(t *testing.T) {
 		{Name: "", Versions: []metav1.GroupVersionForDiscovery{{Version: "v1"}}},
 		{Name: "example.com", Versions: []metav1.GroupVersionForDiscovery{{Version: "v2"}, {Version: "v1"}}},
 		{Name: "coordination.k8s.io", Versions: []metav1.GroupVersionForDiscovery{{Version: "v1"}}},
+		{Name: "cluster.clusterpedia.io", Versions: []metav1.GroupVersionForDiscovery{{Version: "v1alpha2"}}},
 	}
 	lists := []*metav1.APIResourceList{
 		{GroupVersion: "v1", APIResources: []metav1.APIResource{resource("pods", both...), resource("pods/log", both...), resource("secrets", both...), resource("events", both...), resource("bindings", "create")}},
 		{GroupVersion: "example.com/v2", APIResources: []metav1.APIResource{resource("boats", both...)}},
 		{GroupVersion: "example.com/v1", APIResources: []metav1.APIResource{resource("boats", both...), resource("ships", both...), resource("secrets", both...)}},
 		{GroupVersion: "coordination.k8s.io/v1", APIResources: []metav1.APIResource{resource("leases", both...)}},
+		{GroupVersion: "cluster.clusterpedia.io/v1alpha2", APIResources: []metav1.APIResource{resource("pediaclusters", both...)}},
 	}
 	for name, test := range map[string]struct {
 		rules []Rule
@@ -227,6 +229,7 @@ func TestWhatIsCopied(t *testing.T) {
 	}{
 		"everything":                 {Everything, []string{"pods.v1.", "boats.v2.example.com", "ships.v1.example.com", "secrets.v1.example.com"}},
 		"what is named":              {[]Rule{{Resources: []string{"secrets", "events", "nothing"}}}, []string{"secrets.v1.", "events.v1."}},
+		"credentials of search, though they are named": {[]Rule{{Group: "cluster.clusterpedia.io", Resources: []string{"pediaclusters"}}}, nil},
 		"a name in all groups":       {[]Rule{{Group: "*", Resources: []string{"secrets"}}}, []string{"secrets.v1.example.com"}},
 		"all of a group":             {[]Rule{{Group: "example.com", Resources: []string{"*"}}}, []string{"boats.v2.example.com", "ships.v1.example.com", "secrets.v1.example.com"}},
 		"versions":                   {[]Rule{{Group: "example.com", Versions: []string{"v1", "v2"}, Resources: []string{"boats"}}}, []string{"boats.v2.example.com", "boats.v1.example.com"}},

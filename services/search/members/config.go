@@ -6,7 +6,8 @@ package members
 import (
 	"errors"
 	"fmt"
-	"net/url"
+
+	"go.yaml.in/yaml/v3"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -23,7 +24,7 @@ func configOf(spec *v1alpha2.ClusterSpec) (*rest.Config, error) {
 	if len(spec.Kubeconfig) > 0 {
 		return fromKubeconfig(spec.Kubeconfig)
 	}
-	if u, err := url.Parse(spec.APIServer); err != nil || u.Scheme != "https" || u.Host == "" {
+	if _, err := canonical(spec.APIServer); err != nil {
 		return nil, fmt.Errorf("apiserver %q is not of the form https://host:port, and there is no kubeconfig", spec.APIServer)
 	}
 	config := &rest.Config{Host: spec.APIServer, BearerToken: string(spec.TokenData)}
@@ -34,8 +35,17 @@ func configOf(spec *v1alpha2.ClusterSpec) (*rest.Config, error) {
 	return config, nil
 }
 
+// maxKubeconfig bounds a kubeconfig.
+const maxKubeconfig = 256 << 10
+
 // fromKubeconfig reads a kubeconfig that comes from somebody else: it may name no programs and no files of this machine.
 func fromKubeconfig(text []byte) (*rest.Config, error) {
+	if len(text) > maxKubeconfig {
+		return nil, fmt.Errorf("kubeconfig: it has more than %d KiB: use kubectl config view --flatten --minify", maxKubeconfig>>10)
+	}
+	if err := refuseAliases(text); err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
 	raw, err := clientcmd.Load(text)
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
@@ -58,6 +68,23 @@ func fromKubeconfig(text []byte) (*rest.Config, error) {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
 	return config, nil
+}
+
+// refuseAliases refuses YAML that repeats a part of itself: a few kilobytes of it can be gigabytes of JSON, which is how a kubeconfig is read.
+func refuseAliases(text []byte) error {
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return errors.New("it is not YAML") // the error may have credentials
+	}
+	nodes := []*yaml.Node{&document}
+	for len(nodes) > 0 {
+		last := nodes[len(nodes)-1]
+		if last.Kind == yaml.AliasNode {
+			return fmt.Errorf("line %d has a YAML alias: use kubectl config view --flatten --minify", last.Line)
+		}
+		nodes = append(nodes[:len(nodes)-1], last.Content...)
+	}
+	return nil
 }
 
 // rulesOf returns what to copy. shared are the resources of the ClusterSyncResources that the cluster names.

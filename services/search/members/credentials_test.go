@@ -4,6 +4,7 @@
 package members
 
 import (
+	"encoding/base64"
 	"testing"
 	"time"
 
@@ -22,22 +23,37 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
 )
 
-func secret(name string, data map[string]any) *unstructured.Unstructured {
+func secret(name, allows string, data map[string]any) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name, "namespace": "clusters"}, "data": data,
+		"apiVersion": "v1", "kind": "Secret", "data": data,
+		"metadata": map[string]any{"name": name, "namespace": "clusters", "annotations": map[string]any{v1alpha2.SecretAnnotation: allows}},
 	}}
 }
 
-func TestCredentialsFollowTheirSecrets(t *testing.T) {
-	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{secrets: "SecretList"},
-		secret("east", map[string]any{"token": "dDE=", "ca": "Y2E=", "cert": "Y2VydA==", "key": "a2V5", "config": "Y29uZmln", "empty": ""}))
-	c := credentials{objects: hub.New(client, func() {}), namespace: "clusters"}
+// credentialsOf reads some Secrets of a cluster.
+func credentialsOf(t *testing.T, objects ...runtime.Object) (*credentials, *fake.FakeDynamicClient) {
+	t.Helper()
+	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{secrets: "SecretList"}, objects...)
+	c := &credentials{objects: hub.New(client, func() {}), namespace: "clusters"}
 	t.Cleanup(c.objects.Stop)
-	of := func(key string) *v1alpha2.SecretKey { return &v1alpha2.SecretKey{Name: "east", Key: key} }
-	resolved := func(from v1alpha2.Authentication) (spec v1alpha2.ClusterSpec, err error) {
-		return c.resolve(v1alpha2.ClusterSpec{APIServer: "https://host", AuthenticationFrom: &from})
+	for _, object := range objects {
+		name := object.(*unstructured.Unstructured).GetName()
+		require.Eventually(t, func() bool { _, err := c.objects.One(secrets, "clusters", name); return err == nil }, time.Minute, 10*time.Millisecond)
 	}
-	require.Eventually(t, func() bool { _, err := resolved(v1alpha2.Authentication{Token: of("token")}); return err == nil }, time.Minute, 10*time.Millisecond)
+	return c, client
+}
+
+func key(name, key string) *v1alpha2.SecretKey { return &v1alpha2.SecretKey{Name: name, Key: key} }
+
+func TestCredentialsFollowTheirSecrets(t *testing.T) {
+	c, client := credentialsOf(t, secret("east", "east=https://host", map[string]any{
+		"token": "dDE=", "ca": "Y2E=", "cert": "Y2VydA==", "key": "a2V5", "config": "Y29uZmln", "empty": "",
+	}))
+	of := func(name string) *v1alpha2.SecretKey { return key("east", name) }
+	resolved := func(from v1alpha2.Authentication) (spec v1alpha2.ClusterSpec, err error) {
+		spec, _, err = c.resolve("east", v1alpha2.ClusterSpec{APIServer: "https://host", AuthenticationFrom: &from})
+		return spec, err
+	}
 
 	spec, err := resolved(v1alpha2.Authentication{Token: of("token"), CA: of("ca"), Cert: of("cert"), Key: of("key")})
 	require.NoError(t, err)
@@ -46,26 +62,96 @@ func TestCredentialsFollowTheirSecrets(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"config", ""}, []string{string(spec.Kubeconfig), string(spec.TokenData)}, "a kubeconfig replaces the others")
 
-	_, err = resolved(v1alpha2.Authentication{Token: of("other")})
+	_, err = resolved(v1alpha2.Authentication{CA: of("ca"), Token: of("other")})
 	assert.ErrorContains(t, err, "authenticationFrom.token: secret clusters/east has nothing under the key other")
-	_, err = resolved(v1alpha2.Authentication{Token: of("empty")})
+	_, err = resolved(v1alpha2.Authentication{CA: of("ca"), Token: of("empty")})
 	assert.ErrorContains(t, err, "has nothing under the key empty")
-	missing := v1alpha2.Authentication{CA: &v1alpha2.SecretKey{Name: "west", Key: "ca"}}
+	_, err = resolved(v1alpha2.Authentication{Token: of("token")})
+	assert.ErrorContains(t, err, "authenticationFrom names no ca")
+	missing := v1alpha2.Authentication{CA: key("west", "ca")}
 	require.Eventually(t, func() bool {
 		_, err := resolved(missing)
 		return err != nil && err.Error() == "authenticationFrom.ca: secrets clusters/west does not exist"
 	}, time.Minute, 10*time.Millisecond)
 
-	own, err := c.resolve(v1alpha2.ClusterSpec{TokenData: []byte("own"), AuthenticationFrom: &v1alpha2.Authentication{Token: of("token")}})
+	own, _, err := c.resolve("east", v1alpha2.ClusterSpec{TokenData: []byte("own"), AuthenticationFrom: &v1alpha2.Authentication{Token: of("token")}})
 	require.NoError(t, err)
 	assert.Equal(t, "own", string(own.TokenData), "the credentials of the spec count first")
 
-	_, err = client.Resource(secrets).Namespace("clusters").Update(t.Context(), secret("east", map[string]any{"token": "dDI="}), metav1.UpdateOptions{})
+	rotated := secret("east", "east=https://host", map[string]any{"token": "dDI=", "ca": "Y2E="})
+	_, err = client.Resource(secrets).Namespace("clusters").Update(t.Context(), rotated, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
-		spec, err := resolved(v1alpha2.Authentication{Token: of("token")})
+		spec, err := resolved(v1alpha2.Authentication{CA: of("ca"), Token: of("token")})
 		return err == nil && string(spec.TokenData) == "t2"
 	}, time.Minute, 10*time.Millisecond)
+}
+
+// reach returns an error if a cluster may not be reached with the credentials that its spec names.
+func reach(c *credentials, cluster string, spec v1alpha2.ClusterSpec) error {
+	spec, permit, err := c.resolve(cluster, spec)
+	if err != nil {
+		return err
+	}
+	config, err := configOf(&spec)
+	if err == nil && permit != nil {
+		err = permit.check(cluster, config.Host)
+	}
+	return err
+}
+
+func TestASecretSaysWhichClusterMayUseItForWhichServer(t *testing.T) {
+	config := base64.StdEncoding.EncodeToString(kubeconfig(`{"token": "t"}`)) // of https://host:6443
+	data := map[string]any{"token": "dA==", "ca": "Y2E=", "cert": "Y2VydA==", "key": "a2V5", "config": config}
+	for allows, test := range map[string]struct {
+		// token and inside say whether east may use its token for https://host:6443/k, and its kubeconfig.
+		token, inside bool
+	}{
+		"":                               {},
+		"west=https://host:6443/k":       {},
+		"east":                           {inside: true},
+		"east=":                          {inside: true},
+		"west,east":                      {inside: true},
+		"east=https://host:6443/k":       {token: true},
+		"east=https://host:6443":         {inside: true},
+		"east=https://HOST:6443/":        {inside: true},
+		"east=https://host:6443/k/,east": {token: true, inside: true},
+		"west, east=https://host:6443/k\n north=x": {token: true},
+		"east=https://other, east=https://host":    {},
+		"east=https://u@host:6443/k":               {},
+		"east=http://host:6443/k":                  {},
+		"eas=https://host:6443/k":                  {},
+		"east2=https://host:6443":                  {},
+	} {
+		c, _ := credentialsOf(t, secret("one", allows, data), secret("open", "east=https://host:6443/k east=https://evil", data))
+		token := func(server, secret string) error {
+			return reach(c, "east", v1alpha2.ClusterSpec{APIServer: server, AuthenticationFrom: &v1alpha2.Authentication{CA: key("open", "ca"), Token: key(secret, "token")}})
+		}
+		err := token("https://host:6443/k", "one")
+		assert.Equal(t, test.token, err == nil, "%q: %v", allows, err)
+		if !test.token {
+			assert.ErrorContains(t, err, "authenticationFrom.token: secret clusters/one does not let PediaCluster east use it for https://host:6443/k: "+
+				"kubectl annotate secret --namespace clusters one tripod-k8s.io/pediaclusters=east=https://host:6443/k")
+		}
+		assert.Error(t, token("https://evil", "one"), allows)
+		assert.NoError(t, token("https://evil", "open"), allows)
+
+		// The other Secrets count as much as that of the token: a CA of the writer's choice would lead the token elsewhere.
+		assert.Equal(t, test.token, nil == reach(c, "east", v1alpha2.ClusterSpec{APIServer: "https://host:6443/k", CAData: []byte("mine"),
+			AuthenticationFrom: &v1alpha2.Authentication{CA: key("one", "ca"), Token: key("open", "token")}}), allows)
+		assert.ErrorContains(t, reach(c, "east", v1alpha2.ClusterSpec{APIServer: "https://evil", CAData: []byte("mine"),
+			AuthenticationFrom: &v1alpha2.Authentication{Token: key("open", "token")}}), "names no ca", allows)
+		assert.Equal(t, test.token, nil == reach(c, "east", v1alpha2.ClusterSpec{APIServer: "https://host:6443/k",
+			AuthenticationFrom: &v1alpha2.Authentication{CA: key("open", "ca"), Cert: key("open", "cert"), Key: key("one", "key")}}), allows)
+
+		inside := v1alpha2.ClusterSpec{APIServer: "https://evil", AuthenticationFrom: &v1alpha2.Authentication{Kubeconfig: key("one", "config")}}
+		err = reach(c, "east", inside)
+		assert.Equal(t, test.inside, err == nil, "%q: %v", allows, err)
+		if !test.inside {
+			assert.ErrorContains(t, err, "kubectl annotate secret --namespace clusters one tripod-k8s.io/pediaclusters=east", allows)
+		}
+		assert.Error(t, reach(c, "north", inside), allows)
+	}
 }
 
 func TestSecretsThatMayNotBeRead(t *testing.T) {
@@ -73,14 +159,14 @@ func TestSecretsThatMayNotBeRead(t *testing.T) {
 	client.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(secrets.GroupResource(), "", nil)
 	})
-	spec := v1alpha2.ClusterSpec{APIServer: "https://host", AuthenticationFrom: &v1alpha2.Authentication{Token: &v1alpha2.SecretKey{Name: "east", Key: "token"}}}
+	spec := v1alpha2.ClusterSpec{APIServer: "https://host", AuthenticationFrom: &v1alpha2.Authentication{CA: key("east", "ca"), Token: key("east", "token")}}
 	none := credentials{}
-	_, err := none.resolve(spec)
+	_, _, err := none.resolve("east", spec)
 	assert.ErrorContains(t, err, "start it with --secret-namespace")
 	c := credentials{objects: hub.New(client, func() {}), namespace: "clusters"}
 	t.Cleanup(c.objects.Stop)
 	require.Eventually(t, func() bool {
-		_, err := c.resolve(spec)
+		_, _, err := c.resolve("east", spec)
 		return apierrors.IsForbidden(err)
 	}, time.Minute, 10*time.Millisecond)
 }
@@ -92,12 +178,14 @@ func TestAMemberStartsAnewWhenItsCredentialsChange(t *testing.T) {
 		has, wanted *running
 		differs     bool
 	}{
-		"the same":             {&running{spec: spec("a")}, &running{spec: spec("a")}, false},
-		"another token":        {&running{spec: spec("a")}, &running{spec: spec("b")}, true},
-		"the Secret is gone":   {&running{spec: spec("a")}, failing("x"), true},
-		"it is still gone":     {failing("x"), failing("x"), false},
-		"it is there again":    {failing("x"), &running{spec: spec("a")}, true},
-		"an invalid spec":      {&running{invalid: assert.AnError}, &running{}, false},
+		"the same":           {&running{spec: spec("a")}, &running{spec: spec("a")}, false},
+		"another token":      {&running{spec: spec("a")}, &running{spec: spec("b")}, true},
+		"the Secret is gone": {&running{spec: spec("a")}, failing("x"), true},
+		"it is still gone":   {failing("x"), failing("x"), false},
+		"it is there again":  {failing("x"), &running{spec: spec("a")}, true},
+		"an invalid spec":    {&running{invalid: assert.AnError}, &running{}, false},
+		"the Secret allows another server": {&running{permit: &permit{servers: map[string][]string{"east": {"a"}}}},
+			&running{permit: &permit{servers: map[string][]string{"east": {"b"}}}}, true},
 		"now another resource": {&running{}, &running{shared: []v1alpha2.GroupResources{{Group: "apps"}}}, true},
 	} {
 		assert.Equal(t, test.differs, test.has.differs(test.wanted), name)

@@ -57,7 +57,9 @@ type Members struct {
 // running is a member that runs until end is called.
 type running struct {
 	// spec has the credentials that were in Secrets.
-	spec   v1alpha2.ClusterSpec
+	spec v1alpha2.ClusterSpec
+	// permit is not nil if its kubeconfig was in a Secret.
+	permit *permit
 	shared []v1alpha2.GroupResources
 	// invalid is what is wrong with the spec. There is no member then. unresolved is set if it is about what the spec names.
 	invalid    error
@@ -166,7 +168,7 @@ func (m *Members) reconcile(ctx context.Context) {
 		wanted := &running{}
 		var missing, unknown error
 		wanted.shared, missing = m.shared(cluster.Spec.SyncResourcesRefName)
-		wanted.spec, unknown = m.credentials.resolve(cluster.Spec)
+		wanted.spec, wanted.permit, unknown = m.credentials.resolve(name, cluster.Spec)
 		wanted.invalid = cmp.Or(missing, unknown)
 		if r := m.running[name]; r == nil || r.differs(wanted) {
 			if r != nil {
@@ -186,7 +188,7 @@ func (r *running) differs(wanted *running) bool {
 	if wanted.invalid != nil || r.unresolved {
 		return !r.unresolved || r.invalid.Error() != fmt.Sprint(wanted.invalid)
 	}
-	return !reflect.DeepEqual(r.spec, wanted.spec) || !equality.Semantic.DeepEqual(r.shared, wanted.shared)
+	return !reflect.DeepEqual(r.spec, wanted.spec) || !reflect.DeepEqual(r.permit, wanted.permit) || !equality.Semantic.DeepEqual(r.shared, wanted.shared)
 }
 
 // shared returns the resources of a ClusterSyncResources.
@@ -215,6 +217,9 @@ func (m *Members) start(ctx context.Context, name string, r *running) {
 		r.invalid = fmt.Errorf("%s is the name of the cluster that search is part of, which it copies anyway (--hub-cluster)", m.Hub)
 	case err != nil:
 		r.invalid = err
+	}
+	if r.invalid == nil && r.permit != nil {
+		r.invalid = r.permit.check(name, config.Host)
 	}
 	if r.invalid == nil {
 		r.apiServer = config.Host

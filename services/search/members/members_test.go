@@ -47,7 +47,10 @@ func TestHowAClusterIsReached(t *testing.T) {
 		`apiserver "" is not of the form https://host:port`: {},
 		`apiserver "http://host" is not`:                    {APIServer: "http://host", TokenData: []byte("t")},
 		"there are no credentials":                          {APIServer: "https://host", CertData: []byte("cert")},
-		"kubeconfig: ":                                      {Kubeconfig: []byte("{")},
+		`apiserver "https://u:p@host" is not`:               {APIServer: "https://u:p@host", TokenData: []byte("t")},
+		"kubeconfig: it is not YAML":                        {Kubeconfig: []byte("{")},
+		"kubeconfig: line 2 has a YAML alias":               {Kubeconfig: []byte("a: &a x\nb: [*a, *a]")},
+		"kubeconfig: it has more than 256 KiB":              {Kubeconfig: make([]byte, maxKubeconfig+1)},
 		"user u runs a program":                             {Kubeconfig: kubeconfig(`{"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh"}}`)},
 		"user u names files":                                {Kubeconfig: kubeconfig(`{"tokenFile": "/etc/passwd"}`)},
 	} {

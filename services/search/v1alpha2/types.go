@@ -50,7 +50,12 @@ type MemberRBAC struct {
 	Groups   string `json:"groups,omitempty"`
 }
 
-// Authentication names the Secrets with the credentials of a cluster. Kubeconfig replaces the other fields.
+// SecretAnnotation is the annotation of a Secret that lists the PediaClusters which may use it, and for which server: NAME=URL, with commas in between. NAME
+// is enough for a Secret with a kubeconfig, which has the server itself.
+const SecretAnnotation = "tripod-k8s.io/pediaclusters"
+
+// Authentication names the Secrets with the credentials of a cluster. Kubeconfig replaces the other fields, which need CA. Each Secret must have
+// SecretAnnotation.
 type Authentication struct {
 	Kubeconfig *SecretKey `json:"kubeconfig,omitempty"`
 	CA         *SecretKey `json:"ca,omitempty"`

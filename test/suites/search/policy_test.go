@@ -21,28 +21,6 @@ import (
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
-// platform is one that keeps a ConfigMap and a Secret for each of its clusters, and lets search read the Secrets.
-const platform = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: platform}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: reads-credentials, namespace: platform}
-rules: [{apiGroups: [""], resources: [secrets], verbs: [get, list, watch]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: search-reads-credentials, namespace: platform}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reads-credentials}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: "system:tripod:search"}]
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: south, namespace: platform}
-`
-
 const platformPolicy = `
 apiVersion: policy.clusterpedia.io/v1alpha1
 kind: ClusterImportPolicy
@@ -56,17 +34,19 @@ spec:
   creationCondition: "true"
   template: |
     spec:
-      authenticationFrom: {kubeconfig: {name: "{{ .source.metadata.name }}", key: config}}
+      authenticationFrom: {kubeconfig: {name: {{ .source.metadata.name | toJson }}, key: config}}
       syncResources: [{group: "", resources: [namespaces]}]
 `
 
 func TestAPolicyAddsTheClustersOfAPlatform(t *testing.T) {
 	t.Parallel()
-	require.NoError(t, fleet.Create(t.Context(), platform))
+	require.NoError(t, fleet.Create(t.Context(), "{apiVersion: v1, kind: ConfigMap, metadata: {name: south, namespace: platform}}"))
 	framework.Eventually(t, "search has defined its kinds", func(ctx context.Context) error { return fleet.Create(ctx, platformPolicy) })
 	awaitCondition(t, "south", v1alpha2.Validated, metav1.ConditionFalse, "platform/south")
 	require.NoError(t, fleet.Create(t.Context(), fmt.Sprintf("{apiVersion: v1, kind: Secret, metadata: {name: south, namespace: platform}, data: {config: %s}}",
 		base64.StdEncoding.EncodeToString(kubeconfig(t, fleet.Admin())))))
+	awaitCondition(t, "south", v1alpha2.Validated, metav1.ConditionFalse, "kubectl annotate secret --namespace platform south tripod-k8s.io/pediaclusters=south")
+	allow(t, "south", "south")
 	awaitList(t, resources+"/clusters/south/api/v1/namespaces?names=platform", "platform")
 	client, err := kubernetes.NewForConfig(fleet.Admin())
 	require.NoError(t, err)

@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 			{Name: "search-1", Binary: search, Args: []string{database, "--roles=serve", "--audit-policy-file=" + policy, "--audit-log-path=" + auditFile()}},
 		}})
 		if err == nil {
-			err = fleet.Create(ctx, objects)
+			err = fleet.Create(ctx, objects+"---"+platform)
 		}
 		return err
 	})
@@ -86,6 +86,24 @@ spec:
     storage: true
     additionalPrinterColumns: [{name: Length, type: integer, jsonPath: .spec.length}]
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`
+
+// platform is a namespace with credentials of clusters, which search may read.
+const platform = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: platform}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reads-credentials, namespace: platform}
+rules: [{apiGroups: [""], resources: [secrets], verbs: [get, list, watch]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: search-reads-credentials, namespace: platform}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reads-credentials}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: "system:tripod:search"}]
 `
 
 const (
