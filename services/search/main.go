@@ -8,6 +8,10 @@ import (
 
 	"github.com/tripod-k8s/tripod/apiservice"
 	"github.com/tripod-k8s/tripod/services/search/server"
+	"github.com/tripod-k8s/tripod/services/search/templates"
 )
 
-func main() { os.Exit(apiservice.Main(server.Service())) }
+func main() {
+	templates.InterpretIfAsked()
+	os.Exit(apiservice.Main(server.Service()))
+}

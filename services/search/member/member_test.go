@@ -227,16 +227,16 @@ func TestWhatIsCopied(t *testing.T) {
 		rules []Rule
 		want  []string
 	}{
-		"everything":                 {Everything, []string{"pods.v1.", "boats.v2.example.com", "ships.v1.example.com", "secrets.v1.example.com"}},
-		"what is named":              {[]Rule{{Resources: []string{"secrets", "events", "nothing"}}}, []string{"secrets.v1.", "events.v1."}},
+		"everything":    {Everything, []string{"pods.v1.", "boats.v2.example.com", "ships.v1.example.com", "secrets.v1.example.com"}},
+		"what is named": {[]Rule{{Resources: []string{"secrets", "events", "nothing"}}}, []string{"secrets.v1.", "events.v1."}},
 		"credentials of search, though they are named": {[]Rule{{Group: "cluster.clusterpedia.io", Resources: []string{"pediaclusters"}}}, nil},
-		"a name in all groups":       {[]Rule{{Group: "*", Resources: []string{"secrets"}}}, []string{"secrets.v1.example.com"}},
-		"all of a group":             {[]Rule{{Group: "example.com", Resources: []string{"*"}}}, []string{"boats.v2.example.com", "ships.v1.example.com", "secrets.v1.example.com"}},
-		"versions":                   {[]Rule{{Group: "example.com", Versions: []string{"v1", "v2"}, Resources: []string{"boats"}}}, []string{"boats.v2.example.com", "boats.v1.example.com"}},
-		"another version":            {[]Rule{{Group: "example.com", Versions: []string{"v1"}, Resources: []string{"boats"}}}, []string{"boats.v1.example.com"}},
-		"custom resources":           {[]Rule{{Group: "*", Resources: []string{"*"}, Custom: true}}, []string{"boats.v2.example.com", "ships.v1.example.com", "secrets.v1.example.com"}},
-		"two rules for one resource": {[]Rule{{Resources: []string{"pods"}}, {Group: "*", Resources: []string{"pods"}}}, []string{"pods.v1."}},
-		"nothing":                    {nil, nil},
+		"a name in all groups":                         {[]Rule{{Group: "*", Resources: []string{"secrets"}}}, []string{"secrets.v1.example.com"}},
+		"all of a group":                               {[]Rule{{Group: "example.com", Resources: []string{"*"}}}, []string{"boats.v2.example.com", "ships.v1.example.com", "secrets.v1.example.com"}},
+		"versions":                                     {[]Rule{{Group: "example.com", Versions: []string{"v1", "v2"}, Resources: []string{"boats"}}}, []string{"boats.v2.example.com", "boats.v1.example.com"}},
+		"another version":                              {[]Rule{{Group: "example.com", Versions: []string{"v1"}, Resources: []string{"boats"}}}, []string{"boats.v1.example.com"}},
+		"custom resources":                             {[]Rule{{Group: "*", Resources: []string{"*"}, Custom: true}}, []string{"boats.v2.example.com", "ships.v1.example.com", "secrets.v1.example.com"}},
+		"two rules for one resource":                   {[]Rule{{Resources: []string{"pods"}}, {Group: "*", Resources: []string{"pods"}}}, []string{"pods.v1."}},
+		"nothing":                                      {nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string

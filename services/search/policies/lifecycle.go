@@ -16,9 +16,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/yaml"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/tripod-k8s/tripod/services/search/hub"
+	"github.com/tripod-k8s/tripod/services/search/templates"
 	"github.com/tripod-k8s/tripod/services/search/v1alpha1"
 	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
 )
@@ -26,9 +27,33 @@ import (
 // errWaits says that the creation condition does not hold.
 var errWaits = errors.New("the creation condition does not hold")
 
-// applyLifecycle makes the PediaCluster of a lifecycle, and returns its status. The reasons of the conditions are those of Clusterpedia.
-func (p *Policies) applyLifecycle(ctx context.Context, lifecycle *v1alpha1.PediaClusterLifecycle, cluster *v1alpha2.PediaCluster) v1alpha1.LifecycleStatus {
-	status := v1alpha1.LifecycleStatus{Conditions: slices.Clone(lifecycle.Status.Conditions), References: lifecycle.Status.References}
+// believe returns what a lifecycle is made of, or why it is not believed. It is not known if its policy may be late.
+//
+// Whoever may write lifecycles may name any owner. So a lifecycle counts only if a policy makes it of one of its sources in this turn, as it is.
+func believe(lifecycle *v1alpha1.PediaClusterLifecycle, s *state) (made origin, known bool, err error) {
+	owner := metav1.GetControllerOf(lifecycle)
+	if owner == nil || owner.Kind != v1alpha1.PolicyKind || owner.APIVersion != v1alpha1.GroupVersion.String() {
+		return made, true, fmt.Errorf("no %s controls it", v1alpha1.PolicyKind)
+	}
+	made, exists := s.made[lifecycle.Name]
+	switch {
+	case exists && made.policy.UID == owner.UID:
+		return made, !made.late, nil
+	case s.unread[owner.UID]:
+		return made, false, nil
+	default:
+		return made, true, fmt.Errorf("no %s %s with the UID %s makes it of one of its sources", v1alpha1.PolicyKind, owner.Name, owner.UID)
+	}
+}
+
+// applyLifecycle makes the PediaCluster of a lifecycle, and returns its status if it is known. The reasons of the conditions are those of Clusterpedia.
+func (p *Policies) applyLifecycle(ctx context.Context, lifecycle *v1alpha1.PediaClusterLifecycle, s *state) (status v1alpha1.LifecycleStatus, known bool) {
+	made, known, err := believe(lifecycle, s)
+	if !known {
+		return status, false
+	}
+	cluster := s.clusters[lifecycle.Name]
+	status.Conditions = slices.Clone(lifecycle.Status.Conditions)
 	set := func(kind, reason string, wrong error) {
 		setCondition(&status.Conditions, lifecycle.Generation, kind, reason, wrong)
 	}
@@ -36,18 +61,36 @@ func (p *Policies) applyLifecycle(ctx context.Context, lifecycle *v1alpha1.Pedia
 	if cluster == nil {
 		kind = v1alpha1.Created
 		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.Updating)
-	} else if !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.Created) {
+	} else if !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.Created) && err == nil {
 		set(v1alpha1.Created, existing(lifecycle, cluster.OwnerReferences), nil)
 	}
-	data, references, reason, err := p.dataOf(lifecycle)
-	status.References = references
-	if err == nil && cluster == nil {
-		reason, err = p.create(ctx, lifecycle, data)
-	} else if err == nil {
-		reason, err = p.update(ctx, lifecycle, cluster, data)
+	reason := "OrphanLifecycle"
+	if err == nil {
+		m := maker{Policies: p, owner: ownerOf(made.policy, made.source), lifecycle: lifecycle}
+		status.References, reason, err = m.apply(ctx, cluster, made.source)
 	}
 	set(kind, reason, err)
-	return status
+	return status, true
+}
+
+// maker makes the PediaCluster of a lifecycle that is believed.
+type maker struct {
+	*Policies
+	owner     templates.Owner
+	lifecycle *v1alpha1.PediaClusterLifecycle
+}
+
+// apply creates the PediaCluster, or changes the one that is there. It returns the references that it has read, and the reason of the condition.
+func (m *maker) apply(ctx context.Context, has *v1alpha2.PediaCluster, source *unstructured.Unstructured) ([]v1alpha1.Object, string, error) {
+	data, read, reason, err := m.data(ctx, source)
+	switch {
+	case err != nil:
+	case has == nil:
+		reason, err = m.create(ctx, data)
+	default:
+		reason, err = m.update(ctx, has, data)
+	}
+	return read, reason, err
 }
 
 // existing returns the reason of Created for a PediaCluster that is there. The status that said who created it may be lost or late.
@@ -58,26 +101,17 @@ func existing(lifecycle *v1alpha1.PediaClusterLifecycle, owners []metav1.OwnerRe
 	return "PediaClusterExisted"
 }
 
-// dataOf reads the source and the references of a lifecycle. An error has the reason of a condition.
-func (p *Policies) dataOf(lifecycle *v1alpha1.PediaClusterLifecycle) (data map[string]any, read []v1alpha1.Object, reason string, err error) {
-	owner := metav1.GetControllerOf(lifecycle)
-	if owner == nil || owner.Kind != v1alpha1.PolicyKind || owner.APIVersion != v1alpha1.GroupVersion.String() {
-		return nil, nil, "OrphanLifecycle", fmt.Errorf("no %s controls it", v1alpha1.PolicyKind)
-	}
-	spec := &lifecycle.Spec
-	source, err := p.objects.Of(spec.Source.GroupVersionResource(), spec.Source.Namespace, spec.Source.Name)
-	if err != nil {
-		return nil, nil, reasonOf(err, "SourceResourceNotFound"), err
-	}
+// data reads the references of a lifecycle. An error has the reason of a condition.
+func (m *maker) data(ctx context.Context, source *unstructured.Unstructured) (data map[string]any, read []v1alpha1.Object, reason string, err error) {
 	references := map[string]any{}
 	data = map[string]any{"source": source.Object, "references": references}
-	for _, r := range spec.References {
-		object, err := resolve(r, data)
+	for _, r := range m.lifecycle.Spec.References {
+		object, err := m.resolve(ctx, r, data)
 		if err != nil {
 			return nil, read, "FailedReferenceResourceParse", fmt.Errorf("%s: %w", r.Key, err)
 		}
 		read = append(read, object)
-		found, err := p.objects.One(object.GroupVersionResource(), object.Namespace, object.Name)
+		found, err := m.objects.One(object.GroupVersionResource(), object.Namespace, object.Name)
 		if err != nil {
 			return nil, read, reasonOf(err, "ReferenceResourceNotFound"), err
 		}
@@ -95,13 +129,13 @@ func reasonOf(err error, missing string) string {
 }
 
 // resolve returns the object that a reference names.
-func resolve(r v1alpha1.Reference, data map[string]any) (v1alpha1.Object, error) {
+func (m *maker) resolve(ctx context.Context, r v1alpha1.Reference, data map[string]any) (v1alpha1.Object, error) {
 	object := v1alpha1.Object{Group: r.Group, Version: r.Version, Resource: r.Resource}
 	var err error
-	if object.Namespace, err = render(r.NamespaceTemplate, data); err != nil {
+	if object.Namespace, err = m.templates.Render(ctx, m.owner, r.NamespaceTemplate, data); err != nil {
 		return object, fmt.Errorf("namespaceTemplate: %w", err)
 	}
-	if object.Name, err = render(r.NameTemplate, data); err != nil {
+	if object.Name, err = m.templates.Render(ctx, m.owner, r.NameTemplate, data); err != nil {
 		return object, fmt.Errorf("nameTemplate: %w", err)
 	}
 	object.Namespace, object.Name = strings.TrimSpace(object.Namespace), strings.TrimSpace(object.Name)
@@ -111,36 +145,36 @@ func resolve(r v1alpha1.Reference, data map[string]any) (v1alpha1.Object, error)
 	return object, nil
 }
 
-// create creates the PediaCluster of a lifecycle when its condition holds.
-func (p *Policies) create(ctx context.Context, lifecycle *v1alpha1.PediaClusterLifecycle, data map[string]any) (reason string, err error) {
-	may, err := holds(lifecycle.Spec.CreationCondition, data)
+// create creates the PediaCluster when its condition holds.
+func (m *maker) create(ctx context.Context, data map[string]any) (reason string, err error) {
+	may, err := m.templates.Holds(ctx, m.owner, m.lifecycle.Spec.CreationCondition, data)
 	if err == nil && !may {
 		err = errWaits
 	}
 	if err != nil {
 		return "WaitCreationCondition", err
 	}
-	object, _, err := clusterOf(lifecycle, data)
+	object, _, err := m.cluster(ctx, data)
 	if err != nil {
 		return "FailedResolveAndDecodePediaCluster", err
 	}
-	if _, err := p.client.Resource(clusterResource).Create(ctx, object, metav1.CreateOptions{}); err != nil {
+	if _, err := m.client.Resource(clusterResource).Create(ctx, object, metav1.CreateOptions{}); err != nil {
 		return "CreationFailure", err
 	}
 	return "PediaClusterCreated", nil
 }
 
-// clusterOf returns the PediaCluster that the template of a lifecycle makes: as it is written, and as it is read.
-func clusterOf(lifecycle *v1alpha1.PediaClusterLifecycle, data map[string]any) (*unstructured.Unstructured, *v1alpha2.PediaCluster, error) {
-	text, err := render(lifecycle.Spec.Template, data)
+// cluster returns the PediaCluster that the template makes: as it is written, and as it is read.
+func (m *maker) cluster(ctx context.Context, data map[string]any) (*unstructured.Unstructured, *v1alpha2.PediaCluster, error) {
+	text, err := m.templates.JSON(ctx, m.owner, m.lifecycle.Spec.Template, data)
 	if err != nil {
 		return nil, nil, err
 	}
 	object, read := &unstructured.Unstructured{}, &v1alpha2.PediaCluster{}
-	if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
-		return nil, nil, errors.New("the template does not make YAML of a PediaCluster") // the error may have credentials
+	if err := utiljson.Unmarshal([]byte(text), &object.Object); err != nil {
+		return nil, nil, errors.New("the template makes no PediaCluster") // the error may have credentials
 	}
-	if err := yaml.Unmarshal([]byte(text), read); err != nil {
+	if err := json.Unmarshal([]byte(text), read); err != nil {
 		return nil, nil, errors.New("the template makes a PediaCluster with a field of the wrong type, such as text that is not base64")
 	}
 	if object.Object == nil {
@@ -149,10 +183,10 @@ func clusterOf(lifecycle *v1alpha1.PediaClusterLifecycle, data map[string]any) (
 	delete(object.Object, "status")
 	object.SetAPIVersion(v1alpha2.GroupVersion.String())
 	object.SetKind("PediaCluster")
-	object.SetName(lifecycle.Name)
+	object.SetName(m.lifecycle.Name)
 	object.SetNamespace("")
 	object.SetOwnerReferences([]metav1.OwnerReference{{
-		APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.LifecycleKind, Name: lifecycle.Name, UID: lifecycle.UID,
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.LifecycleKind, Name: m.lifecycle.Name, UID: m.lifecycle.UID,
 	}})
 	return object, read, nil
 }
@@ -173,8 +207,8 @@ func accessOf(spec v1alpha2.ClusterSpec) access {
 }
 
 // update changes how a PediaCluster is reached to what the template makes now.
-func (p *Policies) update(ctx context.Context, lifecycle *v1alpha1.PediaClusterLifecycle, has *v1alpha2.PediaCluster, data map[string]any) (reason string, err error) {
-	_, wanted, err := clusterOf(lifecycle, data)
+func (m *maker) update(ctx context.Context, has *v1alpha2.PediaCluster, data map[string]any) (reason string, err error) {
+	_, wanted, err := m.cluster(ctx, data)
 	if err != nil {
 		return "FailedResolveAndDecodePediaCluster", err
 	}
@@ -183,7 +217,7 @@ func (p *Policies) update(ctx context.Context, lifecycle *v1alpha1.PediaClusterL
 	}
 	patch, err := json.Marshal(map[string]any{"spec": accessOf(wanted.Spec)})
 	if err == nil {
-		_, err = p.client.Resource(clusterResource).Patch(ctx, has.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		_, err = m.client.Resource(clusterResource).Patch(ctx, has.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	}
 	if err != nil {
 		return "FailedPatchPediaCluster", err

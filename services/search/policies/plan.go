@@ -4,6 +4,7 @@
 package policies
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -12,23 +13,25 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tripod-k8s/tripod/services/search/templates"
 	"github.com/tripod-k8s/tripod/services/search/v1alpha1"
 )
 
-// plan is a policy whose templates can be parsed, with the versions that the cluster has.
+// plan is a policy whose templates have the right syntax, with the versions that the cluster has.
 type plan struct {
 	policy     *v1alpha1.ClusterImportPolicy
 	source     schema.GroupVersionResource
 	references []v1alpha1.Reference
+	templates  *templates.Templates
 }
 
 // plan returns the plan of a policy, or the reason of the condition Validated and what is wrong.
-func (p *Policies) plan(policy *v1alpha1.ClusterImportPolicy) (made *plan, reason string, err error) {
+func (p *Policies) plan(ctx context.Context, policy *v1alpha1.ClusterImportPolicy) (made *plan, reason string, err error) {
 	spec := &policy.Spec
-	if reason, err = validate(spec); err != nil {
+	if reason, err = p.validate(ctx, policy); err != nil {
 		return nil, reason, err
 	}
-	made = &plan{policy: policy}
+	made = &plan{policy: policy, templates: p.templates}
 	if made.source, err = p.resources.version(spec.Source.Group, spec.Source.Resource, spec.Source.Versions); err != nil {
 		return nil, "FailedNegotiateSourceResource", err
 	}
@@ -50,14 +53,14 @@ func (p *plan) object(source *unstructured.Unstructured) v1alpha1.Object {
 }
 
 // name returns the name of the lifecycle of a source. It is empty if the source does not count.
-func (p *plan) name(source *unstructured.Unstructured) (string, error) {
-	data := map[string]any{"source": source.Object}
+func (p *plan) name(ctx context.Context, source *unstructured.Unstructured) (string, error) {
+	data, owner := map[string]any{"source": source.Object}, ownerOf(p.policy, source)
 	if selector := p.policy.Spec.Source.SelectorTemplate; selector != "" {
-		if counts, err := holds(selector, data); err != nil || !counts {
+		if counts, err := p.templates.Holds(ctx, owner, selector, data); err != nil || !counts {
 			return "", err
 		}
 	}
-	name, err := render(p.policy.Spec.NameTemplate, data)
+	name, err := p.templates.Render(ctx, owner, p.policy.Spec.NameTemplate, data)
 	if err != nil {
 		return "", err
 	}

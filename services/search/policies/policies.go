@@ -22,6 +22,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/services/search/hub"
+	"github.com/tripod-k8s/tripod/services/search/templates"
 	"github.com/tripod-k8s/tripod/services/search/v1alpha1"
 	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
 )
@@ -44,15 +45,16 @@ type Policies struct {
 	client    dynamic.Interface
 	discovery discovery.DiscoveryInterface
 	objects   *hub.Objects
+	templates *templates.Templates
 	changed   chan struct{}
 
 	resources  resources
 	discovered time.Time
 }
 
-// New returns the policies of a cluster.
-func New(client dynamic.Interface, questions discovery.DiscoveryInterface) *Policies {
-	p := &Policies{client: client, discovery: questions, changed: make(chan struct{}, 1)}
+// New returns the policies of a cluster, whose templates have limits.
+func New(client dynamic.Interface, questions discovery.DiscoveryInterface, limits templates.Limits) *Policies {
+	p := &Policies{client: client, discovery: questions, templates: templates.New(limits), changed: make(chan struct{}, 1)}
 	p.objects = hub.New(client, func() {
 		select {
 		case p.changed <- struct{}{}:
@@ -68,6 +70,7 @@ func (p *Policies) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		p.turn(ctx)
 		p.objects.Sweep()
+		p.templates.Sweep()
 		sleep(ctx, leastPause)
 		select {
 		case <-ctx.Done():
@@ -89,6 +92,19 @@ type state struct {
 	policies   []*v1alpha1.ClusterImportPolicy
 	lifecycles map[string]*v1alpha1.PediaClusterLifecycle
 	clusters   map[string]*v1alpha2.PediaCluster
+
+	// made are the lifecycles that policies make of their sources in this turn, by name.
+	made map[string]origin
+	// unread are policies whose sources are not known yet.
+	unread map[types.UID]bool
+}
+
+// origin is what a lifecycle is made of.
+type origin struct {
+	policy *v1alpha1.ClusterImportPolicy
+	source *unstructured.Unstructured
+	// late is set if the lifecycle was written in this turn, and was different before.
+	late bool
 }
 
 // turn compares everything once.
@@ -107,12 +123,13 @@ func (p *Policies) turn(ctx context.Context) {
 		p.resources, p.discovered = resources, time.Now()
 	}
 	for _, policy := range s.policies {
-		status := v1alpha1.PolicyStatus{Conditions: p.applyPolicy(ctx, policy, s.lifecycles)}
+		status := v1alpha1.PolicyStatus{Conditions: p.applyPolicy(ctx, policy, &s)}
 		p.tell(ctx, policyResource, policy.Name, policy.Status, status)
 	}
 	for _, lifecycle := range s.lifecycles {
-		status := p.applyLifecycle(ctx, lifecycle, s.clusters[lifecycle.Name])
-		p.tell(ctx, lifecycleResource, lifecycle.Name, lifecycle.Status, status)
+		if status, known := p.applyLifecycle(ctx, lifecycle, &s); known {
+			p.tell(ctx, lifecycleResource, lifecycle.Name, lifecycle.Status, status)
+		}
 	}
 	p.collect(ctx, s)
 }
@@ -131,6 +148,7 @@ func (p *Policies) read() (s state, err error) {
 		return s, err
 	}
 	s.lifecycles, s.clusters = map[string]*v1alpha1.PediaClusterLifecycle{}, map[string]*v1alpha2.PediaCluster{}
+	s.made, s.unread = map[string]origin{}, map[types.UID]bool{}
 	for _, l := range lifecycles {
 		s.lifecycles[l.Name] = l
 	}

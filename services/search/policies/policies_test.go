@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -28,9 +29,15 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/yaml"
 
+	"github.com/tripod-k8s/tripod/services/search/templates"
 	"github.com/tripod-k8s/tripod/services/search/v1alpha1"
 	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
 )
+
+func TestMain(m *testing.M) {
+	templates.InterpretIfAsked()
+	os.Exit(m.Run())
+}
 
 var (
 	secretResource = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
@@ -61,8 +68,9 @@ func newWorld(t *testing.T) *world {
 		{GroupVersion: "fleet.example.com/v1", APIResources: []metav1.APIResource{{Name: "clusters", Kind: "Cluster", Namespaced: true, Verbs: verbs}}},
 		{GroupVersion: "fleet.example.com/v1beta1", APIResources: []metav1.APIResource{{Name: "clusters", Kind: "Cluster", Namespaced: true, Verbs: verbs}}},
 	}}}
-	w := &world{T: t, Policies: New(client, questions), client: client}
+	w := &world{T: t, Policies: New(client, questions, templates.Standard), client: client}
 	t.Cleanup(w.objects.Stop)
+	t.Cleanup(w.templates.Sweep)
 	return w
 }
 
@@ -122,6 +130,7 @@ func (w *world) until(what string, holds func() bool) {
 	require.Eventually(w, func() bool {
 		w.turn(w.Context())
 		w.objects.Sweep()
+		w.templates.Sweep()
 		return holds()
 	}, time.Minute, 10*time.Millisecond, what)
 }
@@ -390,10 +399,11 @@ func TestThePolicySaysWhatIsWrong(t *testing.T) {
 		assert.Contains(t, meta.FindStatusCondition(policy.Status.Conditions, v1alpha1.Reconciling).Message, want)
 	}
 	for want, template := range map[string]string{
-		"the template does not make YAML": "{",
-		"that is not base64":              `spec: {tokenData: "%%%"}`,
-		"the template makes nothing":      "",
-		"it makes more than 1 MiB":        `{{ define "all" }}{{ if lt (len .) 200 }}{{ template "all" (print . "x") }}{{ end }}0123456789{{ printf "%9999s" . }}{{ end }}{{ template "all" "" }}`,
+		"it does not make YAML":              "{",
+		"the template makes no PediaCluster": "[]",
+		"that is not base64":                 `spec: {tokenData: "%%%"}`,
+		"the template makes nothing":         "",
+		"it makes more than 1 MiB":           `{{ define "all" }}{{ if lt (len .) 200 }}{{ template "all" (print . "x") }}{{ end }}0123456789{{ printf "%9999s" . }}{{ end }}{{ template "all" "" }}`,
 	} {
 		w := newWorld(t)
 		w.putSecrets(oldConfig)
@@ -421,10 +431,72 @@ func TestTwoPoliciesDoNotFightOverAName(t *testing.T) {
 	w.policySays("fleet", allGood)
 }
 
-func TestALifecycleWithoutAPolicyMakesNothing(t *testing.T) {
+// forged returns a lifecycle that reads a Secret, and says who controls it.
+func forged(name, owner string) string {
+	return `{apiVersion: policy.clusterpedia.io/v1alpha1, kind: PediaClusterLifecycle, metadata: {name: ` + name + `, ` + owner + `},
+		spec: {source: {group: "", version: v1, resource: secrets, namespace: prod, name: config}, creationCondition: "true",
+		references: [{key: stolen, group: "", version: v1, resource: secrets, namespaceTemplate: prod, nameTemplate: config}],
+		template: 'spec: {syncResources: [], apiserver: "{{ .source.data.value }}{{ .references.stolen.data.value }}"}'}}`
+}
+
+// controlledBy returns metadata that names a policy as the controller.
+func controlledBy(name, uid string) string {
+	return `ownerReferences: [{apiVersion: policy.clusterpedia.io/v1alpha1, kind: ClusterImportPolicy, name: ` + name + `, uid: ` + uid + `, controller: true}]`
+}
+
+// TestALifecycleThatNoPolicyMakesReadsNothing has lifecycles that somebody else has written.
+func TestALifecycleThatNoPolicyMakesReadsNothing(t *testing.T) {
+	for name, owner := range map[string]string{
+		"of nobody":                  "labels: {}",
+		"of a policy that is gone":   controlledBy("gone", "uid-gone"),
+		"of a policy":                controlledBy("fleet", "uid-fleet"),
+		"of another UID of a policy": controlledBy("fleet", "uid-other"),
+		"of another kind":            strings.Replace(controlledBy("fleet", "uid-fleet"), "kind: ClusterImportPolicy", "kind: Policy", 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.put(policyResource, fleetPolicy)
+			w.putSecrets(oldConfig)
+			w.put(lifecycleResource, forged("forged", owner))
+			refused := false
+			w.until("it is refused", func() bool {
+				lifecycle := w.lifecycle("forged")
+				if lifecycle == nil { // search removes one whose owner does not exist
+					return true
+				}
+				assert.Empty(t, lifecycle.Status.References)
+				refused = says(lifecycle.Status.Conditions) == "Created=False OrphanLifecycle"
+				return refused && name != "of a policy that is gone" && name != "of another UID of a policy"
+			})
+			w.until("a turn later", func() bool { return true })
+			for _, action := range w.client.Actions() {
+				assert.False(t, action.GetVerb() == "create" && action.GetResource() == clusterResource, "search has made a PediaCluster of it")
+			}
+		})
+	}
+}
+
+// TestAPolicyMakesItsLifecyclesItself has a lifecycle of the name and the owner of a real one.
+func TestAPolicyMakesItsLifecyclesItself(t *testing.T) {
 	w := newWorld(t)
-	w.put(lifecycleResource, `{apiVersion: policy.clusterpedia.io/v1alpha1, kind: PediaClusterLifecycle, metadata: {name: alone},
-		spec: {source: {group: "", version: v1, resource: secrets, name: x}, template: "spec: {}", creationCondition: "true"}}`)
-	w.lifecycleSays("alone", "Created=False OrphanLifecycle")
-	assert.Nil(t, w.cluster("alone"))
+	w.put(policyResource, fleetPolicy)
+	w.putSecrets(oldConfig)
+	w.put(lifecycleResource, forged("fleet-prod-a", controlledBy("fleet", "uid-fleet")))
+	w.put(fleetResource, fleetCluster("a", "True"))
+	w.lifecycleSays("fleet-prod-a", "Created=True PediaClusterCreated, Updating=True PediaClusterUpdated")
+	assert.Equal(t, "fleet.example.com", w.lifecycle("fleet-prod-a").Spec.Source.Group)
+	cluster := w.cluster("fleet-prod-a")
+	assert.Equal(t, []string{">>>>>>", ""}, []string{string(cluster.Spec.Kubeconfig), cluster.Spec.APIServer})
+}
+
+func TestATemplateThatTakesTooMuchIsTold(t *testing.T) {
+	w := newWorld(t)
+	w.putSecrets(oldConfig)
+	w.put(policyResource, strings.Replace(fleetPolicy, "{{ .references.kubeconfig.data.value }}", `{{ indent 1200000000 "x" }}`, 1))
+	w.put(fleetResource, fleetCluster("a", "True"))
+	lifecycle := w.lifecycleSays("fleet-prod-a", "Created=False FailedResolveAndDecodePediaCluster")
+	assert.Contains(t, lifecycle.Status.Conditions[0].Message, "it takes more than 128 MiB of memory")
+
+	w.put(policyResource, fleetPolicy) // which is right at once
+	w.until("the cluster is there", func() bool { return w.cluster("fleet-prod-a") != nil })
 }

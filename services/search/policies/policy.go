@@ -34,9 +34,9 @@ func setCondition(conditions *[]metav1.Condition, generation int64, kind, reason
 }
 
 // applyPolicy makes lifecycles of the sources of a policy, and returns its conditions. The reasons are those of Clusterpedia.
-func (p *Policies) applyPolicy(ctx context.Context, policy *v1alpha1.ClusterImportPolicy, lifecycles map[string]*v1alpha1.PediaClusterLifecycle) []metav1.Condition {
+func (p *Policies) applyPolicy(ctx context.Context, policy *v1alpha1.ClusterImportPolicy, s *state) []metav1.Condition {
 	conditions := slices.Clone(policy.Status.Conditions)
-	plan, reason, err := p.plan(policy)
+	plan, reason, err := p.plan(ctx, policy)
 	if err != nil {
 		meta.RemoveStatusCondition(&conditions, v1alpha1.Reconciling)
 		setCondition(&conditions, policy.Generation, v1alpha1.Validated, reason, err)
@@ -48,12 +48,13 @@ func (p *Policies) applyPolicy(ctx context.Context, policy *v1alpha1.ClusterImpo
 		reason = "FailedListSourceResources"
 		if errors.Is(err, hub.ErrUnread) {
 			reason = "WaitResourceSynced"
+			s.unread[policy.UID] = true
 		}
 		setCondition(&conditions, policy.Generation, v1alpha1.Reconciling, reason, err)
 		return conditions
 	}
 	reason = "ReconcileSourceResourceAndLifecycle"
-	if err = p.makeLifecycles(ctx, plan, sources, lifecycles); err != nil {
+	if err = p.makeLifecycles(ctx, plan, sources, s); err != nil {
 		reason = "FailedReconcile"
 	}
 	setCondition(&conditions, policy.Generation, v1alpha1.Reconciling, reason, err)
@@ -61,7 +62,7 @@ func (p *Policies) applyPolicy(ctx context.Context, policy *v1alpha1.ClusterImpo
 }
 
 // makeLifecycles makes the lifecycle of each source, and removes those of sources that do not count any more.
-func (p *Policies) makeLifecycles(ctx context.Context, plan *plan, sources []*unstructured.Unstructured, lifecycles map[string]*v1alpha1.PediaClusterLifecycle) error {
+func (p *Policies) makeLifecycles(ctx context.Context, plan *plan, sources []*unstructured.Unstructured, s *state) error {
 	slices.SortFunc(sources, func(a, b *unstructured.Unstructured) int {
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 	})
@@ -70,7 +71,7 @@ func (p *Policies) makeLifecycles(ctx context.Context, plan *plan, sources []*un
 	failed := map[v1alpha1.Object]bool{}
 	for _, source := range sources {
 		object := plan.object(source)
-		name, err := plan.name(source)
+		name, err := plan.name(ctx, source)
 		if other, taken := wanted[name]; err == nil && taken && name != "" {
 			err = fmt.Errorf("the name %s is that of %s/%s already", name, other.Namespace, other.Name)
 		}
@@ -83,11 +84,14 @@ func (p *Policies) makeLifecycles(ctx context.Context, plan *plan, sources []*un
 			continue
 		}
 		wanted[name] = object
-		if err := p.makeLifecycle(ctx, plan.lifecycle(name, object), lifecycles[name]); err != nil {
+		made, has := plan.lifecycle(name, object), s.lifecycles[name]
+		if written, err := p.makeLifecycle(ctx, made, has); err != nil {
 			failures = append(failures, fmt.Errorf("%s: %w", name, err))
+		} else {
+			s.made[name] = origin{policy: plan.policy, source: source, late: written}
 		}
 	}
-	for name, lifecycle := range lifecycles {
+	for name, lifecycle := range s.lifecycles {
 		_, still := wanted[name]
 		// A source whose templates fail may only be for a moment as it is, so what was made of it stays.
 		if !still && metav1.IsControlledBy(lifecycle, plan.policy) && !failed[lifecycle.Spec.Source] {
@@ -106,17 +110,17 @@ func firstOf(failures []error) error {
 	return errors.Join(failures...)
 }
 
-// makeLifecycle creates a lifecycle, or changes the one that is there. It adopts one that nobody controls.
-func (p *Policies) makeLifecycle(ctx context.Context, wanted, has *v1alpha1.PediaClusterLifecycle) error {
+// makeLifecycle creates a lifecycle, or changes the one that is there, and reports whether it did. It adopts one that nobody controls.
+func (p *Policies) makeLifecycle(ctx context.Context, wanted, has *v1alpha1.PediaClusterLifecycle) (written bool, err error) {
 	if has != nil {
 		owner := metav1.GetControllerOf(has)
 		switch {
 		case owner == nil:
 			wanted.OwnerReferences = append(slices.Clone(has.OwnerReferences), wanted.OwnerReferences...)
 		case owner.UID != wanted.OwnerReferences[0].UID:
-			return fmt.Errorf("%s %s has made it", owner.Kind, owner.Name)
+			return false, fmt.Errorf("%s %s has made it", owner.Kind, owner.Name)
 		case equality.Semantic.DeepEqual(has.Spec, wanted.Spec):
-			return nil
+			return false, nil
 		default:
 			wanted.OwnerReferences = has.OwnerReferences
 		}
@@ -126,12 +130,12 @@ func (p *Policies) makeLifecycle(ctx context.Context, wanted, has *v1alpha1.Pedi
 	}
 	object, err := asUnstructured(wanted)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if has == nil {
 		_, err = p.client.Resource(lifecycleResource).Create(ctx, object, metav1.CreateOptions{})
 	} else {
 		_, err = p.client.Resource(lifecycleResource).Update(ctx, object, metav1.UpdateOptions{})
 	}
-	return err
+	return true, err
 }

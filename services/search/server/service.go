@@ -35,6 +35,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/shards"
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/templates"
 	"github.com/tripod-k8s/tripod/services/search/v1beta1"
 )
 
@@ -55,6 +56,8 @@ type search struct {
 	roles                  []string
 	members                members.Options
 	limits                 member.Limits
+	// templates are the limits of templates of policies.
+	templates templates.Limits
 	// eventsTTL is how long events of objects are kept.
 	eventsTTL time.Duration
 	// historyTTL is how long changes are kept.
@@ -71,7 +74,7 @@ type search struct {
 func Service() apiservice.Service {
 	s := &search{
 		roles: []string{roleServe, roleSync}, members: members.Options{Hub: "hub", HubRights: true}, eventsTTL: 24 * time.Hour, historyTTL: 10 * time.Minute,
-		limits: member.Standard(),
+		limits: member.Standard(), templates: templates.Standard,
 	}
 	return apiservice.Service{
 		Name:        Name,
@@ -118,6 +121,9 @@ func (s *search) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&s.members.SecretNamespace, "secret-namespace", s.members.SecretNamespace,
 		"Namespace of the Secrets that PediaClusters may name in authenticationFrom. Bind the user system:tripod:search a role there. Empty reads no Secrets.")
 	s.limits.AddFlags(fs)
+	fs.Int64Var(&s.templates.Memory, "template-memory", s.templates.Memory,
+		"How many bytes of memory a template of a ClusterImportPolicy may take. It runs in a process of its own.")
+	fs.DurationVar(&s.templates.Time, "template-time", s.templates.Time, "How long a template of a ClusterImportPolicy may run on a processor.")
 }
 
 // newCollections opens the store, too: storages are made before anything is served.
@@ -125,7 +131,7 @@ func (s *search) newCollections(*apiservice.Environment) (registryrest.Storage, 
 	if err := checkRoles(s.roles); err != nil {
 		return nil, err
 	}
-	if err := s.limits.Validate(); err != nil {
+	if err := errors.Join(s.limits.Validate(), s.templates.Validate()); err != nil {
 		return nil, err
 	}
 	if s.historyTTL < time.Minute {
@@ -230,7 +236,7 @@ func (s *search) start(ctx context.Context, e *apiservice.Environment) error {
 		group.StartWithContext(ctx, s.forgetEvents)
 		group.StartWithContext(ctx, func(ctx context.Context) { s.prune(ctx, share) })
 		define(ctx, client)
-		group.StartWithContext(ctx, policies.New(client, questions).Run)
+		group.StartWithContext(ctx, policies.New(client, questions, s.templates).Run)
 		members.New(client, s.members, shared).Run(ctx)
 		group.Wait()
 	}()
