@@ -4,10 +4,11 @@
 package main
 
 import (
-	"context"
 	"os"
 
 	"github.com/spf13/cobra"
+
+	genericapiserver "k8s.io/apiserver/pkg/server"
 
 	"github.com/tripod-k8s/tripod/local/kubeapiserver"
 )
@@ -26,9 +27,8 @@ func newKubeAPIServerCommand() *cobra.Command {
 	}
 }
 
-// runKubeAPIServer is kube-apiserver; it returns the exit code of the process.
+// runKubeAPIServer is kube-apiserver; it returns the exit code of the process. It handles the signals of kube-apiserver: a second one ends it
+// with exit code 1.
 func runKubeAPIServer(args []string) int {
-	ctx, stop := untilSignal(context.Background())
-	defer stop()
-	return kubeapiserver.Main(ctx, args)
+	return kubeapiserver.Main(genericapiserver.SetupSignalContext(), args)
 }

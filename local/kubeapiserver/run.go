@@ -66,6 +66,11 @@ func run(ctx context.Context, known *catalog, s *plan) error {
 		return err
 	}
 	defer closeLog()
+	endNotifications, err := notifyOnceAllServe(dir, processes)
+	if err != nil {
+		return err
+	}
+	defer endNotifications()
 	group := process.NewGroup(logEvent)
 	defer group.Stop()
 	output := process.NewStream(os.Stdout, os.Stderr)

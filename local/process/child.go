@@ -128,6 +128,7 @@ func (c *Child) runOnce(ctx context.Context) error {
 
 	asked := time.Now()
 	cmd := exec.CommandContext(ctx, c.process.Path, c.process.Args...)
+	cmd.Env = Environment(c.process.Env...)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.SysProcAttr = ChildAttributes()
 	cmd.WaitDelay = c.process.StopTimeout

@@ -23,6 +23,8 @@ type Process struct {
 	// Path is the binary. Args are its arguments, without the name of the program.
 	Path string
 	Args []string
+	// Env is added to the [Environment] of children.
+	Env []string
 	// Address is where the child serves, for people to read.
 	Address string
 	// BeforeStart, if set, is called before each start of the binary.

@@ -93,6 +93,23 @@ func waitReady(t *testing.T, group *Group, children ...*Child) {
 // running reports whether there is a process; the group has waited for those that ended.
 func running(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
+func TestChildrenHaveNothingThatIsForTheirParentAlone(t *testing.T) {
+	for _, name := range ofOneProcess {
+		t.Setenv(name, "parent")
+	}
+	t.Setenv("ORDINARY", "yes")
+	group, _ := newGroup(t)
+	process, dir := shell(t, "core", `env > $0/env; `+serving)
+	process.Env = []string{"NOTIFY_SOCKET=own"}
+	waitReady(t, group, group.Start(process))
+	content, err := os.ReadFile(filepath.Join(dir, "env"))
+	require.NoError(t, err)
+	lines := strings.Split(string(content), "\n")
+	assert.Contains(t, lines, "ORDINARY=yes")
+	assert.Contains(t, lines, "NOTIFY_SOCKET=own")
+	assert.NotContains(t, string(content), "=parent")
+}
+
 func TestChildBecomesReady(t *testing.T) {
 	group, events := newGroup(t)
 	process, _ := shell(t, "core", serving)

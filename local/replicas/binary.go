@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"time"
+
+	"github.com/tripod-k8s/tripod/local/process"
 )
 
 var versionNumber = regexp.MustCompile(`\bv[0-9]\S*`)
@@ -50,7 +52,9 @@ func BinaryVersion(path string, args ...string) func(context.Context) string {
 	return func(ctx context.Context) string {
 		ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 		defer cancel()
-		out, err := exec.CommandContext(ctx, path, append(args, "--version")...).Output()
+		cmd := exec.CommandContext(ctx, path, append(args, "--version")...)
+		cmd.Env = process.Environment()
+		out, err := cmd.Output()
 		if err != nil {
 			return ""
 		}

@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
+
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/component-base/version"
 
@@ -191,6 +193,9 @@ func (i *instance) run(ctx context.Context, began time.Time) error {
 	i.started.Store(true)
 	fmt.Fprintf(i.out, "\nTripod is ready after %s at %s\n\n    export KUBECONFIG=%s\n\nCtrl-C stops it; its data stays.\n",
 		process.Seconds(time.Since(began)), i.url(), i.dataDir.Kubeconfig())
+	if _, err := daemon.SdNotify(true, daemon.SdNotifyReady); err != nil {
+		i.say("up", "cannot notify the service manager: "+err.Error())
+	}
 	renewing.Start(func() { i.sayUnready(ctx, further) })
 	<-ctx.Done()
 	fmt.Fprintln(i.out, "\nStopping")
