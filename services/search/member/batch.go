@@ -99,7 +99,7 @@ func (b *batch) flush(ctx context.Context) error {
 	}
 	resourceVersion := b.ResourceVersion
 	var full error
-	b.Room, full = b.usage.room(ctx, b.bytes)
+	b.Room, full = b.usage.room(ctx, len(b.Changes), b.bytes)
 	if full != nil { // the watch has to be able to go on from before, once there is room
 		b.ResourceVersion = ""
 	}

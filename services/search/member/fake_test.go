@@ -51,6 +51,8 @@ type fakeMember struct {
 	// requests counts requests for config maps: list, initial, watch.
 	requests map[string]int
 	closed   bool
+	// wrong are objects that are none, by name.
+	wrong map[string]string
 }
 
 type fakeEvent struct {
@@ -108,6 +110,13 @@ func object(name string, version int) string {
 	return fmt.Sprintf(`{"metadata": {"name": %q, "namespace": "default", "uid": "uid-%s", "resourceVersion": "%d", "creationTimestamp": "2026-01-01T00:00:00Z",
 		"labels": {"app": %q}, "managedFields": [{}], "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}", "a": "b"},
 		"ownerReferences": [{"uid": "u1"}, {"uid": "u2"}]}, "data": {"x": "<y>"}}`, name, name, version, name)
+}
+
+func (f *fakeMember) object(name string, version int) string {
+	if wrong := f.wrong[name]; wrong != "" {
+		return wrong
+	}
+	return object(name, version)
 }
 
 func (f *fakeMember) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -180,7 +189,7 @@ func (f *fakeMember) list(w http.ResponseWriter, token string) {
 	}
 	items := []json.RawMessage{}
 	for _, name := range names[from:to] {
-		items = append(items, json.RawMessage(object(name, f.objects[name])))
+		items = append(items, json.RawMessage(f.object(name, f.objects[name])))
 	}
 	json.NewEncoder(w).Encode(map[string]any{"metadata": meta, "items": items}) //nolint:errcheck // the client is gone
 }
@@ -193,7 +202,7 @@ func (f *fakeMember) watch(w http.ResponseWriter, resourceVersion string, initia
 	if initial {
 		f.requests["initial"]++
 		for _, name := range slices.Sorted(maps.Keys(f.objects)) {
-			send("ADDED", object(name, f.objects[name]))
+			send("ADDED", f.object(name, f.objects[name]))
 		}
 		at = len(f.events)
 		send("BOOKMARK", fmt.Sprintf(`{"metadata": {"resourceVersion": "%d", "annotations": {"k8s.io/initial-events-end": "true"}}}`, at))
@@ -206,7 +215,7 @@ func (f *fakeMember) watch(w http.ResponseWriter, resourceVersion string, initia
 	}
 	for !f.closed {
 		for ; at < len(f.events); at++ {
-			send(f.events[at].typ, object(f.events[at].name, f.events[at].version))
+			send(f.events[at].typ, f.object(f.events[at].name, f.events[at].version))
 		}
 		w.(http.Flusher).Flush()
 		f.changed.Wait()
@@ -280,3 +289,6 @@ func eventually(t *testing.T, s *store.Store, want ...string) {
 	t.Helper()
 	require.Eventually(t, func() bool { return slices.Equal(want, names(t, s)) }, time.Minute, 20*time.Millisecond, "want %q", want)
 }
+
+// kindOfConfigMaps is what a member says of them.
+var kindOfConfigMaps = store.Kind{GroupVersionResource: configMaps, Name: "ConfigMap", Namespaced: true}

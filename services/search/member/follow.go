@@ -28,16 +28,18 @@ func (s *stream) follow(ctx context.Context, initial bool, listing int64) error 
 			s.following.Store(w)
 		}
 	}
+	inList := initial
 	events := make(chan read)
 	failed := make(chan error, 1)
 	go func() {
 		defer close(events)
 		failed <- s.watch(ctx, s.target.ResourceVersion, initial, opened, func(e event) error {
 			w.unwritten.Add(1)
-			r, err := s.read(e)
+			r, err := s.read(e, inList)
 			if err != nil {
 				return err
 			}
+			inList = inList && !r.listed
 			select {
 			case events <- r:
 				return nil
@@ -73,7 +75,8 @@ type read struct {
 	listed bool
 }
 
-func (s *stream) read(e event) (read, error) {
+// read reads an event. In a list, objects come as if they were added.
+func (s *stream) read(e event, inList bool) (read, error) {
 	switch e.Type {
 	case watch.Bookmark:
 		b, err := readBookmark(e.Object)
@@ -83,8 +86,11 @@ func (s *stream) read(e event) (read, error) {
 		return read{item: e.item, resourceVersion: b.ResourceVersion, listed: e.initialEnd(b)}, err
 	case watch.Added, watch.Modified, watch.Deleted:
 		how := changedObject
-		if e.Type == watch.Deleted {
+		switch {
+		case e.Type == watch.Deleted:
 			how = deletedObject
+		case e.Type == watch.Added && inList:
+			how = listedObject
 		}
 		change, resourceVersion, err := s.change(e.Object, how)
 		return read{item: e.item, change: change, resourceVersion: resourceVersion}, err

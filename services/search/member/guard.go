@@ -76,14 +76,20 @@ func (r *round) end() {
 	r.release = nil
 }
 
+// ask counts a request, and reports whether it may be sent.
+func (r *round) ask() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.requests--
+	return r.requests >= 0
+}
+
 // add counts a document, and waits for memory if it is large.
 func (r *round) add(ctx context.Context, e *entrance, size int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.bytes -= size
-	r.requests--
-	if r.bytes < 0 || r.requests < 0 {
-		return limited("document-size", "member-max-document-size", "discovery has more than %s or %d documents", &e.DocumentSize, roundRequests)
+	if r.bytes -= size; r.bytes < 0 {
+		return limited("document-size", "member-max-document-size", "discovery has more than %s", &e.DocumentSize)
 	}
 	if size < largeDiscovery || r.release != nil {
 		return nil
@@ -102,6 +108,9 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithTimeoutCause(req.Context(), g.Timeout,
 		&LimitError{Limit: limitTime, Flag: "member-timeout", Message: fmt.Sprintf("no answer about %s in %s", req.URL.Path, g.Timeout)})
 	defer cancel()
+	if kind == discovered && !g.round.ask() {
+		return nil, limited("document-size", "", "discovery has more than %d documents", roundRequests)
+	}
 	resp, err := g.send(req.WithContext(ctx))
 	if err != nil {
 		return nil, cause(ctx, err)

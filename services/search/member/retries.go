@@ -88,7 +88,7 @@ func sleep(ctx context.Context, pause time.Duration) {
 }
 
 // dataTries is after how many failures search asks whether they are about the data.
-const dataTries = 4
+const dataTries = 3
 
 // refusedByStore says that the database does not take the data.
 type refusedByStore struct{ error }

@@ -258,15 +258,14 @@ func (s *stream) copy(ctx context.Context) error {
 		s.target = target
 		s.opened.Store(&opening{target, details})
 	}
+	var err error
 	if !s.target.Listed || s.target.ResourceVersion == "" {
-		return s.list(ctx)
-	}
-	err := s.follow(ctx, false, 0)
-	switch {
-	case expired(err):
+		err = s.list(ctx)
+	} else if err = s.follow(ctx, false, 0); expired(err) {
 		s.target.ResourceVersion = "" // the next turn lists
 		return nil
-	case isRefused(err), isLimit(err):
+	}
+	if isRefused(err) || isLimit(err) {
 		s.target.ResourceVersion = "" // the watch cannot go on after what it could not read
 	}
 	return err

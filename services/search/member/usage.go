@@ -27,14 +27,15 @@ type usage struct {
 	store   *store.Store
 	limits  *Limits
 
-	mu                  sync.Mutex
+	mu sync.Mutex
+	// objects may be more than there are: each change since they were counted may have added one.
 	objects             int64
 	counted, measured   time.Time
 	size, sinceMeasured int64
 }
 
-// room returns which changes the store may take. If these are not all, the error says why.
-func (u *usage) room(ctx context.Context, bytes int) (store.Room, error) {
+// room returns which of some changes the store may take. If these are not all, the error says why.
+func (u *usage) room(ctx context.Context, changes, bytes int) (store.Room, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.isTooLarge(ctx, int64(bytes)) {
@@ -43,6 +44,7 @@ func (u *usage) room(ctx context.Context, bytes int) (store.Room, error) {
 	if u.hasTooMany(ctx) {
 		return store.RoomForKnown, limited("objects", "member-max-objects", "the cluster has more than %d objects", u.limits.Objects)
 	}
+	u.objects += int64(changes)
 	return store.RoomForAll, nil
 }
 
