@@ -78,6 +78,8 @@ type Options struct {
 	HubRights bool
 	// SecretNamespace is the namespace of the Secrets that PediaClusters may name. If it is empty, they may name none.
 	SecretNamespace string
+	// Writable reports whether PediaClusters are as they were written, and can be written. Nil stands for yes.
+	Writable func() bool
 }
 
 // New returns the members that the PediaClusters of a cluster name.
@@ -132,6 +134,9 @@ func (m *Members) forget(ctx context.Context) {
 
 // reconcile makes members be what PediaClusters say, and tells their states.
 func (m *Members) reconcile(ctx context.Context) {
+	if m.Writable != nil && !m.Writable() {
+		return
+	}
 	objects, err := m.clusters.Lister().List(labels.Everything())
 	if err != nil {
 		klog.ErrorS(err, "Cannot list PediaClusters")

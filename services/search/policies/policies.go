@@ -46,15 +46,16 @@ type Policies struct {
 	discovery discovery.DiscoveryInterface
 	objects   *hub.Objects
 	templates *templates.Templates
+	writable  func() bool
 	changed   chan struct{}
 
 	resources  resources
 	discovered time.Time
 }
 
-// New returns the policies of a cluster, whose templates have limits.
-func New(client dynamic.Interface, questions discovery.DiscoveryInterface, limits templates.Limits) *Policies {
-	p := &Policies{client: client, discovery: questions, templates: templates.New(limits), changed: make(chan struct{}, 1)}
+// New returns the policies of a cluster, whose templates have limits. While writable is false, they write nothing.
+func New(client dynamic.Interface, questions discovery.DiscoveryInterface, limits templates.Limits, writable func() bool) *Policies {
+	p := &Policies{client: client, discovery: questions, templates: templates.New(limits), writable: writable, changed: make(chan struct{}, 1)}
 	p.objects = hub.New(client, func() {
 		select {
 		case p.changed <- struct{}{}:
@@ -68,7 +69,9 @@ func New(client dynamic.Interface, questions discovery.DiscoveryInterface, limit
 func (p *Policies) Run(ctx context.Context) {
 	defer p.objects.Stop()
 	for ctx.Err() == nil {
-		p.turn(ctx)
+		if p.writable() {
+			p.turn(ctx)
+		}
 		p.objects.Sweep()
 		p.templates.Sweep()
 		sleep(ctx, leastPause)

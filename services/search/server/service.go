@@ -236,8 +236,12 @@ func (s *search) start(ctx context.Context, e *apiservice.Environment) error {
 		group.StartWithContext(ctx, s.forgetEvents)
 		group.StartWithContext(ctx, func(ctx context.Context) { s.prune(ctx, share) })
 		define(ctx, client)
-		group.StartWithContext(ctx, policies.New(client, questions, s.templates).Run)
-		members.New(client, s.members, shared).Run(ctx)
+		definitions := crds.NewKeeper(client)
+		group.StartWithContext(ctx, definitions.Run)
+		group.StartWithContext(ctx, policies.New(client, questions, s.templates, definitions.Complete).Run)
+		options := s.members
+		options.Writable = definitions.Complete
+		members.New(client, options, shared).Run(ctx)
 		group.Wait()
 	}()
 	return nil
