@@ -111,6 +111,9 @@ func (e *entrance) transport(config *rest.Config) (http.RoundTripper, error) {
 		Proxy: config.Proxy, TLSClientConfig: tls, TLSHandshakeTimeout: handshakeTimeout, DisableCompression: true, MaxResponseHeaderBytes: headerSize,
 		IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 4, ForceAttemptHTTP2: true,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if err := e.admitDial(); err != nil {
+				return nil, err
+			}
 			conn, err := dialer.DialContext(ctx, network, address)
 			if err == nil {
 				keepalive.Set(conn)

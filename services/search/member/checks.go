@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -70,7 +71,7 @@ func (c *Checks) Run(ctx context.Context) {
 
 // roundAt asks all members at once, and notes which streams have what the members had at a time.
 func (c *Checks) roundAt(ctx context.Context, at time.Time) {
-	asking, cancel := context.WithTimeout(ctx, checkTimeout)
+	asking, cancel := context.WithTimeout(ctx, 2*checkTimeout)
 	defer cancel()
 	var heard []*store.Stream
 	var answers sync.WaitGroup
@@ -108,9 +109,20 @@ func (m *Member) check(ctx context.Context, at time.Time) (heard []*store.Stream
 		return nil
 	}
 	slices.SortFunc(asked, func(a, b *stream) int { return cmp.Compare(a.kind.String(), b.kind.String()) })
-	if err := asked[turn%len(asked)].ask(ctx); err != nil {
-		klog.V(4).InfoS("Member does not answer a check", "cluster", m.name, "err", err)
-		return nil
+	for tries := 0; ; tries++ {
+		if len(asked) == 0 || tries == 2 {
+			return nil
+		}
+		one := asked[turn%len(asked)]
+		err := one.ask(ctx)
+		if err == nil {
+			break
+		}
+		klog.V(4).InfoS("Member does not answer a check", "cluster", m.name, "resource", one.resource, "err", err)
+		// Another API server may serve that group. It speaks for no other.
+		same := func(s *stream) bool { return s.kind.Group == one.kind.Group }
+		asked = slices.DeleteFunc(asked, same)
+		maps.DeleteFunc(quiet, func(s *stream, _ *following) bool { return same(s) })
 	}
 	for s, f := range quiet {
 		if s.following.Load() == f && f.unwritten.Load() == 0 {
@@ -122,6 +134,8 @@ func (m *Member) check(ctx context.Context, at time.Time) (heard []*store.Stream
 
 // ask reads the list of a resource up to its first object, as it is now. API servers ask their etcd for that.
 func (s source) ask(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
 	body, err := s.request(map[string]string{"limit": "1"}).
 		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json").Stream(expecting(ctx, streamed))
 	if err != nil {

@@ -22,6 +22,8 @@ const (
 	writesAtOnce = 4
 	// burst is for how many seconds of changes a member may send at once, such as a first list.
 	burst = 200
+	// dialsPerSecond are the connections to a member in the long run. At once, there may be one for each resource, and spareDials.
+	dialsPerSecond, spareDials = 5, 100
 	// changeSize is the size of objects from which on one counts as several changes.
 	changeSize = 8 << 10
 )
@@ -54,6 +56,8 @@ type entrance struct {
 	ownLong chan struct{}
 	writes  chan struct{}
 	rate    *rate.Limiter
+	// dials bounds new connections.
+	dials *rate.Limiter
 	// round is what is left of the current round of discovery.
 	round round
 }
@@ -62,7 +66,7 @@ func (d *Door) entrance() *entrance {
 	share := d.Memory.Value() / memoryShares
 	return &entrance{
 		Door: d, share: share, own: semaphore.NewWeighted(share), ownLong: make(chan struct{}, 1), writes: make(chan struct{}, writesAtOnce),
-		rate: rate.NewLimiter(rate.Limit(d.Changes), d.Changes*burst),
+		rate: rate.NewLimiter(rate.Limit(d.Changes), d.Changes*burst), dials: rate.NewLimiter(dialsPerSecond, d.Resources+spareDials),
 	}
 }
 
@@ -119,6 +123,16 @@ func (e *entrance) holdLarge(ctx context.Context) (release func(), err error) {
 // admit waits until a member that sends more changes than it may can send one more.
 func (e *entrance) admit(ctx context.Context, size int) error {
 	return e.rate.WaitN(ctx, min(1+size/changeSize, e.Changes*burst))
+}
+
+// admitDial refuses a connection after too many. For one request, net/http opens connections without an end and without a pause, if the API server takes
+// each, and then no request on it.
+func (e *entrance) admitDial() error {
+	if e.dials.Allow() {
+		return nil
+	}
+	return limited("connections", "", "the API server ends connections as soon as search opens them: there were %d, and then %d a second",
+		e.dials.Burst(), dialsPerSecond)
 }
 
 // write runs a transaction in turn.

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,6 +33,8 @@ type fakeMember struct {
 	*httptest.Server
 	// streaming is set if it knows streaming lists.
 	streaming bool
+	// odd answers a request for config maps, or returns false. It may be nil.
+	odd func(w http.ResponseWriter, query url.Values) bool
 	// refuse answers all requests for config maps with this code, if it is not zero.
 	refuse int
 
@@ -165,6 +168,7 @@ func (f *fakeMember) configMaps(w http.ResponseWriter, req *http.Request) {
 	values := req.URL.Query()
 	initial := values.Get("sendInitialEvents") == "true"
 	switch {
+	case f.odd != nil && f.odd(w, values):
 	case f.refuse != 0:
 		fail(w, f.refuse, metav1.StatusReasonForbidden)
 	case initial && !f.streaming:

@@ -95,7 +95,7 @@ func (s *stream) read(e event, inList bool) (read, error) {
 		change, resourceVersion, err := s.change(e.Object, how)
 		return read{item: e.item, change: change, resourceVersion: resourceVersion}, err
 	}
-	return read{}, fmt.Errorf("the member sends an event of the unknown type %.80q", e.Type)
+	return read{}, fmt.Errorf("%w: an event of the type %.80q", errNoEvents, e.Type)
 }
 
 // occasion is how a member has sent an object.
@@ -111,14 +111,18 @@ const (
 // A watch cannot go on after such an object, because any object of the store may be an older state of it.
 func (s *stream) change(object []byte, how occasion) (change *store.Change, resourceVersion string, err error) {
 	o, err := NewObject(s.cluster, s.kind, object)
+	resourceVersion = o.ResourceVersion
+	if err == nil && resourceVersion == "" {
+		o.ResourceVersion = versionOfText(o.JSON)
+	}
 	if err == nil && s.involved != nil {
 		if o.Involved, err = s.involved.of(&o); err == nil && o.Involved == nil {
-			return nil, o.ResourceVersion, nil
+			return nil, resourceVersion, nil
 		}
 	}
 	switch {
 	case err == nil || o.Name != "" && how == deletedObject:
-		return &store.Change{Object: o, Deleted: how == deletedObject}, o.ResourceVersion, nil
+		return &store.Change{Object: o, Deleted: how == deletedObject}, resourceVersion, nil
 	case o.Name == "" && how != listedObject:
 		s.refused(o, err)
 		return nil, "", err
@@ -128,7 +132,7 @@ func (s *stream) change(object []byte, how occasion) (change *store.Change, reso
 		return nil, "", nil
 	}
 	instead := refusedObject(s.cluster, s.kind, o, err)
-	return &instead, o.ResourceVersion, nil
+	return &instead, resourceVersion, nil
 }
 
 // writeAll writes events in batches. It returns when events is closed and all is written.

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// list copies all objects, removes others, and goes on to watch.
-func (s *stream) list(ctx context.Context) error {
+// list copies all objects, removes others, and goes on to watch. If they cannot be watched for some reason, it returns when they are to be listed again.
+func (s *stream) list(ctx context.Context, unwatched error) error {
 	s.endList = beginList(s.store)
 	defer func() { s.endList() }()
 	s.syncing(true)
@@ -18,15 +18,24 @@ func (s *stream) list(ctx context.Context) error {
 	s.tell(ctx)
 	s.full = nil
 	listing := time.Now().UnixNano()
-	err := s.follow(ctx, true, listing)
-	if !noStreamingList(err) && !standsStill(err) {
-		return err
+	if !s.plain && unwatched == nil {
+		err := s.follow(ctx, true, listing)
+		if s.complete == listing || err != nil && !refusesStreaming(err) && !standsStill(err) {
+			return err
+		}
+		s.plain = standsStill(err)
 	}
 	resourceVersion, err := s.pages(ctx, listing)
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.listed(ctx, listing, resourceVersion)
 	}
-	return s.listed(ctx, listing, resourceVersion)
+	if err == nil && resourceVersion == "" {
+		unwatched = errNoVersion
+	}
+	if err == nil && unwatched != nil {
+		err = s.awaitNextList(ctx, unwatched)
+	}
+	return err
 }
 
 // standsStill reports whether a streaming list has not come to its end. Not all API servers that take one can send the bookmark at its end.
@@ -47,6 +56,7 @@ func (s *stream) listed(ctx context.Context, listing int64, resourceVersion stri
 		return err
 	}
 	s.endList()
+	s.complete = listing
 	s.target.Listed, s.target.ResourceVersion = true, resourceVersion
 	s.syncing(false)
 	s.tell(ctx)

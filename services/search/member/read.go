@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net/http"
 	"strconv"
 	"time"
 
@@ -189,6 +188,8 @@ func (s source) watch(ctx context.Context, resourceVersion string, initial bool,
 			return err
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 			return nil
+		case errors.As(err, new(*jsontext.SyntacticError)):
+			return fmt.Errorf("%w: %w", errNoEvents, err)
 		case err != nil:
 			return fmt.Errorf("watch: %w", err)
 		}
@@ -198,7 +199,7 @@ func (s source) watch(ctx context.Context, resourceVersion string, initial bool,
 // decode reads the text of an event.
 func (e *event) decode() error {
 	if err := json.Unmarshal(e.text, e, asSent); err != nil {
-		return fmt.Errorf("watch: %w", err)
+		return fmt.Errorf("%w: %w", errNoEvents, err)
 	}
 	if e.Type == watch.Error {
 		return statusError(e.Object)
@@ -216,13 +217,3 @@ func statusError(object []byte) error {
 
 // expired reports whether the member has forgotten a resourceVersion or a token.
 func expired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
-
-// noStreamingList reports whether a member refuses a streaming list because it does not know it.
-func noStreamingList(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return false
-	}
-	code := status.Status().Code
-	return code == http.StatusUnprocessableEntity || code == http.StatusBadRequest
-}

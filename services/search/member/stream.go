@@ -72,6 +72,14 @@ type stream struct {
 	following atomic.Pointer[following]
 	// silence is the constant, except in tests.
 	silence time.Duration
+	// listInterval is the constant, except in tests.
+	listInterval time.Duration
+	// complete is the last list that was complete.
+	complete int64
+	// plain is set if streaming lists of the member do not end.
+	plain bool
+	// refusals counts watches in a row that have failed.
+	refusals int
 	// endList ends the list that goes on. It may be called again.
 	endList func()
 	// answers are those of the member.
@@ -89,7 +97,7 @@ type stream struct {
 
 func newStream(cluster string, kind store.Kind, from source, to *store.Store) *stream {
 	s := &stream{
-		source: from, cluster: cluster, kind: kind, store: to, abandonedAfter: abandonedAfter, silence: silence, answers: &answers{}, endList: func() {},
+		source: from, cluster: cluster, kind: kind, store: to, abandonedAfter: abandonedAfter, silence: silence, listInterval: listInterval, answers: &answers{}, endList: func() {},
 		usage:  &usage{cluster: cluster, store: to, limits: &from.door.Limits},
 		status: Status{Kind: kind, Phase: Pending, Since: time.Now()},
 	}
@@ -260,10 +268,13 @@ func (s *stream) copy(ctx context.Context) error {
 	}
 	var err error
 	if !s.target.Listed || s.target.ResourceVersion == "" {
-		err = s.list(ctx)
+		err = s.list(ctx, nil)
 	} else if err = s.follow(ctx, false, 0); expired(err) {
 		s.target.ResourceVersion = "" // the next turn lists
 		return nil
+	} else if !isRefused(err) && !isLimit(err) && s.refusesWatch(err) {
+		s.target.ResourceVersion = ""
+		err = s.list(ctx, err)
 	}
 	if isRefused(err) || isLimit(err) {
 		s.target.ResourceVersion = "" // the watch cannot go on after what it could not read
