@@ -165,7 +165,7 @@ func (s *stream) replace(ctx context.Context, alone store.Batch, why error) erro
 // refused notes an object that is not stored.
 func (s *stream) refused(o store.Object, err error) {
 	objectsRefused.Inc()
-	name, why := shortened(o.Namespace+"/"+o.Name), shortened(err.Error())
+	name, why := shortened(o.Namespace+"/"+o.Name, maxMessage), shortened(err.Error(), maxMessage)
 	klog.InfoS("An object is refused", "cluster", s.cluster, "resource", s.resource, "object", name, "reason", why)
 	s.set(func(status *Status) {
 		refused := map[string]string{name: why}

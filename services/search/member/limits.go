@@ -47,7 +47,7 @@ var exceptions = []string{allowHTTP, allowInsecureTLS, allowProxy, allowLoopback
 func Standard() Limits {
 	return Limits{
 		ObjectSize: resource.MustParse("10Mi"), DocumentSize: resource.MustParse("16Mi"),
-		Resources: 500, Objects: 500_000, Size: resource.MustParse("4Gi"),
+		Resources: 1000, Objects: 500_000, Size: resource.MustParse("4Gi"),
 		Changes: 500, Timeout: 30 * time.Second, Memory: resource.MustParse("192Mi"),
 	}
 }

@@ -222,7 +222,7 @@ func (m *Member) discover(ctx context.Context) (kinds []store.Kind, missing []st
 	}
 	kinds, limit := limitKinds(selectKinds(m.name, groups, lists, m.wanted), m.door.Resources)
 	m.mu.Lock()
-	m.health.Version, m.health.Limit = shortened(version.GitVersion), ""
+	m.health.Version, m.health.Limit = shortened(version.GitVersion, maxReason), ""
 	if limit != nil {
 		m.health.Limit = limit.Error()
 	}

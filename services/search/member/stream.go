@@ -217,11 +217,11 @@ func (s *stream) awaitAbandoned(ctx context.Context) bool {
 }
 
 func (s *stream) fail(err error) {
-	message := shortened(err.Error())
+	message := shortened(err.Error(), maxMessage)
 	klog.V(2).InfoS("Stream fails", "cluster", s.cluster, "resource", s.resource, "err", message)
 	reason := "MemberFails"
 	if failed := apierrors.ReasonForError(err); failed != "" {
-		reason = string(failed)
+		reason = shortened(string(failed), maxReason)
 	}
 	switch {
 	case errors.As(err, new(storeError)):
@@ -229,24 +229,23 @@ func (s *stream) fail(err error) {
 	case isLimit(err):
 		reason = LimitReached
 	}
-	s.set(func(status *Status) { status.Phase, status.Reason, status.Message = Failed, shortened(reason), message })
+	s.set(func(status *Status) { status.Phase, status.Reason, status.Message = Failed, reason, message })
 }
 
 // LimitReached is the reason of streams that have stopped because the member sends or has more than search takes.
 const LimitReached = "LimitReached"
 
-// maxMessage bounds what is kept of a message, which may be of the member.
-const maxMessage = 1024
+// A message and a reason may be the member's. A PediaCluster has to hold those of all resources.
+const maxMessage, maxReason = 512, 64
 
-// shortened returns a text as one line that is not too long.
-func shortened(text string) string {
-	text = strings.Map(func(c rune) rune {
+// shortened returns a text as one line of at most so many bytes.
+func shortened(text string, most int) string {
+	return strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) {
 			return ' '
 		}
 		return c
-	}, strings.ToValidUTF8(text[:min(len(text), maxMessage)], ""))
-	return text
+	}, strings.ToValidUTF8(text[:min(len(text), most)], ""))
 }
 
 // storeError is an error of the store, not of the member.

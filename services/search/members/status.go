@@ -19,8 +19,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
 )
 
-// maxMessage bounds what a condition tells of an error.
-const maxMessage = 1024
+// maxMessage bounds what a condition tells of an error, and maxDetail what the state of a resource does: a cluster may have a thousand.
+const maxMessage, maxDetail = 1024, 512
 
 // statusOf returns the status of a cluster. old is the one before. If something is wrong with its spec, that is invalid, and nothing is copied.
 func statusOf(old v1alpha2.ClusterStatus, generation int64, apiServer string, invalid error, health member.Health, streams []member.Status) v1alpha2.ClusterStatus {
@@ -145,7 +145,7 @@ func groupsOf(streams []member.Status) (groups []v1alpha2.GroupStatus) {
 func conditionOf(s member.Status) v1alpha2.SyncCondition {
 	condition := v1alpha2.SyncCondition{
 		Version: s.Kind.Version, SyncVersion: s.Kind.Version, StorageVersion: s.Kind.Version, Status: string(s.Phase), Reason: s.Reason,
-		Message: s.Message[:min(len(s.Message), maxMessage)], InitialListPhase: s.Listing, LastTransitionTime: metav1.NewTime(s.Since.Truncate(time.Second)),
+		Message: s.Message[:min(len(s.Message), maxDetail)], InitialListPhase: s.Listing, LastTransitionTime: metav1.NewTime(s.Since.Truncate(time.Second)),
 	}
 	if len(s.Refused) > 0 && condition.Reason == "" {
 		condition.Reason = "ObjectsRefused"
@@ -154,7 +154,7 @@ func conditionOf(s member.Status) v1alpha2.SyncCondition {
 			all = append(all, name+": "+s.Refused[name])
 		}
 		condition.Message = strings.Join(all, "; ")
-		condition.Message = condition.Message[:min(len(condition.Message), maxMessage)]
+		condition.Message = condition.Message[:min(len(condition.Message), maxDetail)]
 	}
 	return condition
 }
