@@ -244,14 +244,14 @@ release: $(TOOLS)/helm ## Build a release into dist/: binaries, images, chart, S
 
 ##@ Check
 
-# Every check has a fix beside it, verify-X and fix-X, but only a person can fix docs.
-CHECKS := kubernetes insides tidy proto generated docs licences lint
+# Every check has a fix beside it, verify-X and fix-X, but only a person can fix docs or decide what to do about an advisory.
+CHECKS := kubernetes insides tidy advisories proto generated docs licences lint
 
 .PHONY: verify
 verify: $(CHECKS:%=verify-%) ## Check vet, lint, formatting, contracts, generated code, docs, go.mod, replace lines, Kubernetes' insides and licence headers.
 
 .PHONY: fix
-fix: $(filter-out fix-insides fix-docs,$(CHECKS:%=fix-%)) ## Repair the findings of `make verify` that a program can repair.
+fix: $(filter-out fix-insides fix-docs fix-advisories,$(CHECKS:%=fix-%)) ## Repair the findings of `make verify` that a program can repair.
 
 .PHONY: verify-kubernetes fix-kubernetes
 verify-kubernetes: ## Check that each Kubernetes module has its replace line at the pinned version.
@@ -277,6 +277,12 @@ verify-tidy: ## Check that go.mod and go.sum of every module are tidy.
 	@$(foreach module,$(MODULES),echo 'go mod tidy: $(module)' && hack/alone.sh $(module) tidy --check &&) true
 fix-tidy:
 	@$(foreach module,$(MODULES),hack/alone.sh $(module) tidy &&) true
+
+.PHONY: verify-advisories refresh-advisories
+verify-advisories: ## Check that no linked module is older than the fix of a known advisory (hack/advisories); needs no network.
+	go run -trimpath ./hack/advisories
+refresh-advisories: ## Take the advisories of our modules from the newest Go vulnerability database.
+	go run -trimpath ./hack/advisories -refresh
 
 # The contracts of the last release, without comments.
 PROTO_RELEASED := proto/released.yaml
