@@ -63,7 +63,8 @@ build-controllers:
 	$(GO_BUILD) -o $(BIN)/tripod-controllers ./cmd/tripod-controllers
 
 # Where an image is to be pushed belongs to its name: IMAGE_REPOSITORY=ghcr.io/you.
-IMAGE_REPOSITORY ?= tripod-k8s
+# The default names no registry: nodes find such images only if somebody loaded them.
+IMAGE_REPOSITORY ?= localhost/tripod-k8s
 pack_images = go run -C tools/images . -repository $(IMAGE_REPOSITORY) -version $(VERSION) -revision $(COMMIT) -created $(COMMIT_TIME)
 .PHONY: wardle
 wardle: ## Build the example of an API service into bin/wardle.
@@ -71,7 +72,7 @@ wardle: ## Build the example of an API service into bin/wardle.
 	hack/alone.sh examples/wardle $(GO_BUILD) -o $(abspath $(BIN))/wardle .
 
 .PHONY: images
-images: build ## Pack the binaries into container images, bin/images/NAME.tar (IMAGE_REPOSITORY=tripod-k8s); the tag is in bin/images/tag.
+images: build ## Pack the binaries into container images, bin/images/NAME.tar (IMAGE_REPOSITORY=localhost/tripod-k8s); the tag is in bin/images/tag.
 	$(pack_images) -binaries $(abspath $(BIN)) -output $(abspath $(BIN))/images
 
 .PHONY: up

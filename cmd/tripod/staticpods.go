@@ -49,7 +49,8 @@ waits until each is ready, so that no request is lost. Several aggregators share
 	fs := cmd.Flags()
 	fs.StringVar(&manifest, "manifest", "", "copy of the static pod of kube-apiserver")
 	fs.StringVar(&output, "output", "", "directory for the static pods")
-	fs.StringVar(&pods.Repository, "image-repository", "docker.io/tripod-k8s", "prefix of the names of the images")
+	fs.StringVar(&pods.Repository, "image-repository", "localhost/tripod-k8s",
+		"prefix of the names of the images, as in registry.example.com/tripod-k8s; the default is for images that were loaded into the node")
 	fs.StringVar(&pods.Tag, "image-tag", service.Version, "tag of the images")
 	fs.StringToIntVar(&pods.Replicas, "replicas", nil, "numbers of replicas, such as core=3,extensions=2,aggregator=2; the others have one")
 	fs.StringToIntVar(&pods.Users, "users", nil,

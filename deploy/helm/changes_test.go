@@ -3,6 +3,9 @@
 
 package helm
 
+// digest is that of an image, without the name of the hash.
+const digest = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
 // These values give others an effect.
 const (
 	withAudit     = "audit: {policy: {apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: None}]}}"
@@ -52,8 +55,9 @@ var changes = []change{
 	{path: "commonAnnotations", value: "{owner: me}", want: "owner: me"},
 	{path: "clusterDomain", value: "example.org", want: "- tripod.control.svc.example.org"},
 	{path: "image.registry", value: "registry.example.com", want: "image: registry.example.com/tripod-k8s/tripod-core:", alone: true},
-	{path: "image.repository", value: "mirror/tripod", want: "image: mirror/tripod/tripod-extensions:", alone: true},
+	{path: "image.repository", value: "mirror/tripod", want: "image: localhost/mirror/tripod/tripod-extensions:", alone: true},
 	{path: "image.tag", value: "v9", want: "tripod-k8s/tripod:v9"},
+	{path: "image.digests", value: `{tripod-core: "sha256:` + digest + `"}`, want: "@sha256:" + digest + "\n"},
 	{path: "image.pullPolicy", value: "Always", want: "imagePullPolicy: Always"},
 	{path: "image.pullSecrets", value: "[{name: registry}]", want: "imagePullSecrets:\n        - name: registry"},
 	{path: "serviceClusterIPRange", value: "10.9.8.0/24", want: "- --service-cluster-ip-range=10.9.8.0/24"},
@@ -137,6 +141,7 @@ var changes = []change{
 	{path: "etcd.image.registry", value: "registry.example.com", want: "image: registry.example.com/etcd-development/etcd:", alone: true},
 	{path: "etcd.image.repository", value: "other/etcd", want: "image: gcr.io/other/etcd:", alone: true},
 	{path: "etcd.image.tag", value: "v3.6.17", want: "image: gcr.io/etcd-development/etcd:v3.6.17", alone: true},
+	{path: "etcd.image.digest", value: "sha256:" + digest, want: "etcd:v3.6.16@sha256:" + digest},
 	{path: "etcd.image.pullPolicy", value: "Always", want: "imagePullPolicy: Always"},
 	{path: "etcd.replicas", value: "3", want: "- --initial-cluster=tripod-etcd-0=https://tripod-etcd-0.tripod-etcd.control.svc:2380,tripod-etcd-1=https://tripod-etcd-1.tripod-etcd.control.svc:2380,tripod-etcd-2=", alone: true},
 	{path: "etcd.persistence.enabled", value: "false", want: "- name: data\n          emptyDir: {}", alone: true},

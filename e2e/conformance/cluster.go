@@ -32,7 +32,7 @@ const (
 	// originalPath is where the node keeps kubeadm's manifest of kube-apiserver.
 	originalPath = "/etc/kubernetes/kube-apiserver.kubeadm.yaml"
 	// repository is the prefix of the images' names on the node.
-	repository = "docker.io/tripod-k8s"
+	repository = "localhost/tripod-k8s"
 	assetsDir  = "bin/test-assets"
 	// suiteLabel is a label of the suite's namespaces.
 	suiteLabel   = "e2e-framework"

@@ -23,7 +23,7 @@ import (
 // The image of kube-apiserver, and the prefix of the tags of Tripod's.
 const (
 	stockRepository = "registry.k8s.io/kube-apiserver:"
-	repository      = "docker.io/tripod-k8s/tripod:"
+	repository      = "localhost/tripod-k8s/tripod:"
 )
 
 func TestKubeadm(t *testing.T) {

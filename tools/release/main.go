@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command release packs what `make release` has built into the files of a release: an archive of the binaries and a list of their modules
-// (SBOM) for each platform, the container images, the chart, and checksums of all. The same input gives the same bytes, whoever packs it.
+// (SBOM) for each platform, the container images and their digests, the chart, and checksums of all. The same input gives the same bytes, whoever packs it.
 package main
 
 import (
@@ -72,7 +72,7 @@ func (r release) write() error {
 			return err
 		}
 	}
-	if err := errors.Join(r.copyImages(), r.writeChart()); err != nil {
+	if err := errors.Join(r.copyImages(), r.writeDigests(), r.writeChart()); err != nil {
 		return err
 	}
 	return writeChecksums(r.output)

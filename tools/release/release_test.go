@@ -45,11 +45,36 @@ func testRelease(t *testing.T) release {
 			makeFile(t, r.binary(platform, program), func(path string) error { return copyFile(self, path) })
 		}
 		makeFile(t, filepath.Join(r.images, program+".tar"), func(path string) error {
-			return os.WriteFile(path, []byte("image "+program), 0o600)
+			return os.WriteFile(path, testImage(t, program), 0o600)
 		})
 	}
 	makeFile(t, filepath.Join(r.images, "tag"), func(path string) error { return os.WriteFile(path, []byte("v1.2.3_4\n"), 0o600) })
 	return r
+}
+
+// testImage returns an archive with an index, as an image has.
+func testImage(t *testing.T, program string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	archive := tar.NewWriter(&b)
+	index := []byte(`{"manifests": [{"digest": "sha256:of-` + program + `"}]}`)
+	err := archive.WriteHeader(&tar.Header{Name: "index.json", Mode: 0o644, Size: int64(len(index))})
+	_, errOfContent := archive.Write(index)
+	if err := errors.Join(err, errOfContent, archive.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestTheDigestsAreValuesOfTheChart(t *testing.T) {
+	got := string(written(t, testRelease(t))["tripod-v1.2.3+4-digests.yaml"])
+	want := "image:\n  digests:\n"
+	for _, program := range packed {
+		want += "    " + program + ": sha256:of-" + program + "\n"
+	}
+	if got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
 }
 
 func makeFile(t *testing.T, path string, write func(path string) error) {
@@ -100,6 +125,7 @@ func TestSameInputGivesSameBytes(t *testing.T) {
 	want := []string{
 		"checksums.txt", "tripod-1.2.3+4.tgz",
 		"tripod-aggregator-v1.2.3+4.oci.tar", "tripod-core-v1.2.3+4.oci.tar", "tripod-extensions-v1.2.3+4.oci.tar", "tripod-search-v1.2.3+4.oci.tar",
+		"tripod-v1.2.3+4-digests.yaml",
 		"tripod-v1.2.3+4-linux-amd64.cdx.json", "tripod-v1.2.3+4-linux-amd64.tar.gz",
 		"tripod-v1.2.3+4-linux-arm64.cdx.json", "tripod-v1.2.3+4-linux-arm64.tar.gz", "tripod-v1.2.3+4.oci.tar",
 	}

@@ -30,7 +30,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- /* An image of Tripod: dict root, name. */ -}}
 {{- define "tripod.image" -}}
 {{- with .root.Values.image -}}
-{{- if .registry }}{{ .registry }}/{{ end }}{{ if .repository }}{{ .repository }}/{{ end }}{{ $.name }}:{{ include "tripod.tag" $.root }}
+{{- if .registry }}{{ .registry }}/{{ end }}{{ if .repository }}{{ .repository }}/{{ end }}{{ $.name }}:{{ include "tripod.tag" $.root }}{{ with get .digests $.name }}@{{ . }}{{ end }}
 {{- end -}}
 {{- end -}}
 
