@@ -93,6 +93,49 @@ func TestOnlyWhoNeedsAKeyHasIt(t *testing.T) {
 	})
 }
 
+// TestPrivateKeysAreForTheirPodAlone checks that files of Secrets are not for everybody, and that a service has no key that it does not name.
+func TestPrivateKeysAreForTheirPodAlone(t *testing.T) {
+	forEachProfile(t, func(t *testing.T, r release) {
+		for _, p := range r.pods(t) {
+			for _, volume := range p.spec.Volumes {
+				assert.Nil(t, volume.HostPath, "%s mounts %s of the node", p.owner, volume.Name)
+				mode, paths := secretFiles(&volume)
+				assert.Zero(t, mode&0o007, "%s: everybody may read %s", p.owner, volume.Name)
+				for _, container := range slices.Concat(p.spec.InitContainers, p.spec.Containers) {
+					for _, mount := range container.VolumeMounts {
+						for _, path := range paths {
+							if file := mount.MountPath + "/" + path; mount.Name == volume.Name && strings.HasSuffix(path, ".key") {
+								assert.Contains(t, strings.Join(slices.Concat(container.Command, container.Args), "\n"), "="+file, "%s: %s", p.owner, container.Name)
+							}
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+// secretFiles returns the mode of the files of a volume with Secrets, and their paths if the volume names them.
+func secretFiles(volume *corev1.Volume) (mode int32, paths []string) {
+	var items []corev1.KeyToPath
+	switch {
+	case volume.Secret != nil:
+		mode, items = ptr.Deref(volume.Secret.DefaultMode, corev1.SecretVolumeSourceDefaultMode), volume.Secret.Items
+	case volume.Projected != nil:
+		mode = ptr.Deref(volume.Projected.DefaultMode, corev1.ProjectedVolumeSourceDefaultMode)
+		for _, source := range volume.Projected.Sources {
+			if source.Secret != nil {
+				items = append(items, source.Secret.Items...)
+			}
+		}
+	}
+	for _, item := range items {
+		mode |= ptr.Deref(item.Mode, 0)
+		paths = append(paths, item.Path)
+	}
+	return mode, paths
+}
+
 func TestOnlyTheAggregatorHasTheFrontProxyKey(t *testing.T) {
 	forEachProfile(t, func(t *testing.T, r release) {
 		for _, p := range r.pods(t) {
