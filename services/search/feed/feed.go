@@ -56,7 +56,7 @@ type Feed struct {
 	kept       []*store.Transition
 	size       int
 	floor, top int64
-	// rights is the generation of the rights that were in force at top, or later.
+	// rights is the last change of rights in any cluster at top, or later.
 	rights int64
 	// changed is closed when there is news.
 	changed chan struct{}

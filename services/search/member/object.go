@@ -219,11 +219,8 @@ func refusedObject(cluster string, kind store.Kind, o store.Object, why error) s
 	text, _ := json.Marshal(map[string]any{ //nolint:errcheck // it is made of texts
 		"apiVersion": apiVersion, "kind": name, "rules": unreadable, "subjects": unreadable, "roleRef": unreadable, "metadata": &metadata{
 			Namespace: o.Namespace, Name: o.Name,
-			Annotations: map[string]string{store.ClusterAnnotation: cluster, store.ResourceVersionAnnotation: "", RefusedAnnotation: shortened(why.Error(), maxMessage)},
+			Annotations: map[string]string{store.ClusterAnnotation: cluster, store.ResourceVersionAnnotation: "", store.RefusedAnnotation: shortened(why.Error(), maxMessage)},
 		},
 	}, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 	return store.Change{Object: store.Object{Namespace: o.Namespace, Name: o.Name, JSON: text}}
 }
-
-// RefusedAnnotation says of an RBAC object that it was refused, and why.
-const RefusedAnnotation = "shadow.clusterpedia.io/refused"

@@ -186,7 +186,7 @@ func TestAnRBACObjectThatIsRefusedStaysUnreadable(t *testing.T) {
 	var o metav1.PartialObjectMetadata
 	require.NoError(t, json.Unmarshal(change.JSON, &o))
 	assert.Equal(t, "reader", o.Name)
-	assert.Equal(t, "deep", o.Annotations[RefusedAnnotation])
+	assert.Equal(t, "deep", o.Annotations[store.RefusedAnnotation])
 }
 
 // TestTheDatabaseRefusesAnObject has errors that say they are about the data, and errors that say nothing.

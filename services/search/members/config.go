@@ -94,7 +94,8 @@ func rulesOf(spec *v1alpha2.ClusterSpec, shared []v1alpha2.GroupResources) (rule
 			rules = append(rules, member.Rule{Group: r.Group, Versions: r.Versions, Resources: r.Resources, Events: r.EventsInvolvedResources})
 		}
 	}
-	if spec.MemberRBAC != nil {
+	if spec.MemberRBAC != nil { // Namespaces say whose the past of a namespace is
+		rules = append(rules, member.Rule{Versions: []string{"v1"}, Resources: []string{"namespaces"}})
 		rules = append(rules, member.Rule{Group: rbacv1.GroupName, Versions: []string{rbacv1.SchemeGroupVersion.Version}, Resources: sets.List(rights.Resources)})
 	}
 	if spec.SyncAllCustomResources {

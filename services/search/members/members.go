@@ -152,6 +152,10 @@ func (m *Members) reconcile(ctx context.Context) {
 		wanted[cluster.Name] = &cluster
 	}
 	states, err := m.store.States(ctx)
+	var unreadable map[string][]store.Unreadable
+	if err == nil {
+		unreadable, err = m.store.UnreadableRights(ctx)
+	}
 	if err != nil {
 		klog.V(2).InfoS("The states of clusters are not known", "err", err)
 		states = nil
@@ -169,7 +173,15 @@ func (m *Members) reconcile(ctx context.Context) {
 		}
 		delete(m.running, name)
 	}
+	uids, err := m.store.ClusterUIDs(ctx)
+	if err != nil {
+		klog.V(2).InfoS("It is not known which clusters the database has", "err", err)
+		uids = nil
+	}
 	for name, cluster := range wanted {
+		if !m.identify(ctx, cluster, uids) {
+			continue
+		}
 		wanted := &running{}
 		var missing, unknown error
 		wanted.shared, missing = m.shared(cluster.Spec.SyncResourcesRefName)
@@ -182,7 +194,7 @@ func (m *Members) reconcile(ctx context.Context) {
 			m.start(ctx, name, wanted)
 			m.running[name] = wanted
 		}
-		m.tell(ctx, cluster, states)
+		m.tell(ctx, cluster, states, unreadable[name])
 	}
 	m.setRights(ctx, wanted)
 	m.credentials.objects.Sweep()
@@ -261,7 +273,7 @@ func (m *Members) stop() {
 }
 
 // tell writes the status of a cluster if it has changed. One replica does that for all that copy the cluster. States are nil if the database is away.
-func (m *Members) tell(ctx context.Context, cluster *v1alpha2.PediaCluster, states map[string]store.State) {
+func (m *Members) tell(ctx context.Context, cluster *v1alpha2.PediaCluster, states map[string]store.State, unreadable []store.Unreadable) {
 	if !m.shards.Mine(cluster.Name) {
 		return
 	}
@@ -281,6 +293,7 @@ func (m *Members) tell(ctx context.Context, cluster *v1alpha2.PediaCluster, stat
 	status := statusOf(cluster.Status, cluster.Generation, r.apiServer, r.invalid, health, streams)
 	if state, known := states[cluster.Name]; states != nil && r.invalid == nil {
 		setFresh(&status, cluster.Generation, state, known)
+		setReadable(&status, cluster, unreadable)
 	}
 	if equality.Semantic.DeepEqual(status, cluster.Status) {
 		return

@@ -107,6 +107,21 @@ func TestAClusterIsFreshIfAllOfItIs(t *testing.T) {
 	}
 }
 
+func TestAConditionNamesTheObjectsThatCloseACluster(t *testing.T) {
+	var status v1alpha2.ClusterStatus
+	cluster := &v1alpha2.PediaCluster{}
+	setReadable(&status, cluster, nil)
+	assert.Empty(t, status.Conditions, "its RBAC does not count")
+	cluster.Spec.MemberRBAC = &v1alpha2.MemberRBAC{}
+	setReadable(&status, cluster, nil)
+	assert.True(t, meta.IsStatusConditionTrue(status.Conditions, v1alpha2.RBACRead))
+	setReadable(&status, cluster, []store.Unreadable{{Resource: "roles", Namespace: "a", Name: "x", Reason: "wrong"}, {Resource: "clusterroles", Name: "y", Reason: "odd"}})
+	assert.Contains(t, meta.FindStatusCondition(status.Conditions, v1alpha2.RBACRead).Message, "cannot be read: roles a/x: wrong; clusterroles y: odd")
+	cluster.Spec.MemberRBAC = nil
+	setReadable(&status, cluster, nil)
+	assert.Empty(t, status.Conditions)
+}
+
 func TestTheStatusOfResources(t *testing.T) {
 	status := func(group, resource, version string, phase member.Phase) member.Status {
 		return member.Status{Kind: store.Kind{GroupVersionResource: schema.GroupVersionResource{Group: group, Version: version, Resource: resource}, Name: "K", Namespaced: true}, Phase: phase}

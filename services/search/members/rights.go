@@ -5,10 +5,14 @@ package members
 
 import (
 	"context"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/services/search/rights"
+	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
 )
 
@@ -18,6 +22,26 @@ func policyOf(spec *v1alpha2.ClusterSpec) (string, error) {
 		return "", nil
 	}
 	return rights.Policy{Username: spec.MemberRBAC.Username, Groups: spec.MemberRBAC.Groups}.Encode()
+}
+
+// setReadable sets the condition that says which RBAC objects of a cluster cannot be read.
+func setReadable(status *v1alpha2.ClusterStatus, cluster *v1alpha2.PediaCluster, unreadable []store.Unreadable) {
+	if cluster.Spec.MemberRBAC == nil {
+		meta.RemoveStatusCondition(&status.Conditions, v1alpha2.RBACRead)
+		return
+	}
+	read := metav1.Condition{Type: v1alpha2.RBACRead, Status: metav1.ConditionTrue, Reason: "Read", ObservedGeneration: cluster.Generation}
+	if len(unreadable) > 0 {
+		read.Status, read.Reason, read.Message = metav1.ConditionFalse, "Unreadable", "the RBAC of the cluster shows nothing to anybody, because these objects cannot be read: "
+		for i, one := range unreadable {
+			if i > 0 {
+				read.Message += "; "
+			}
+			read.Message += one.Resource + " " + strings.TrimPrefix(one.Namespace+"/"+one.Name, "/") + ": " + one.Reason
+		}
+	}
+	read.Message = read.Message[:min(len(read.Message), maxMessage)]
+	meta.SetStatusCondition(&status.Conditions, read)
 }
 
 // setRights makes the store have the policies of clusters. One replica does that for each of them.

@@ -28,6 +28,8 @@ type Query struct {
 	At *Moment
 	// DiffersFrom leaves out the objects that were the same at another moment. It is nil if that does not count.
 	DiffersFrom *Moment
+	// SameClusters leaves states of the past out of clusters that had the name of another one then.
+	SameClusters bool
 
 	Order []Order
 	// Limit is 0 for no limit.

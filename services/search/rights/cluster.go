@@ -5,8 +5,8 @@ package rights
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,9 +20,14 @@ import (
 type cluster struct {
 	// serial is another number for each state of each cluster.
 	serial int64
+	// generation is that of the rights in the store, and began when reading them began.
+	generation int64
+	began      time.Time
 	*identities
 	// unknown is why the RBAC objects decide nothing now, or empty.
 	unknown string
+	// tooMany is set if there are more RBAC objects than count.
+	tooMany bool
 
 	roles               map[[2]string]*rbacv1.Role
 	roleBindings        map[string][]*rbacv1.RoleBinding
@@ -40,30 +45,6 @@ type subject struct {
 
 // Resources are those of RBAC objects. A cluster decides nothing before all of them were listed.
 var Resources = sets.New("roles", "rolebindings", "clusterroles", "clusterrolebindings")
-
-// decode reads an RBAC object, without what decides nothing.
-func decode(resource string, text []byte) (object metav1.Object, err error) {
-	switch resource {
-	case "roles":
-		object = &rbacv1.Role{}
-	case "rolebindings":
-		object = &rbacv1.RoleBinding{}
-	case "clusterroles":
-		object = &rbacv1.ClusterRole{}
-	case "clusterrolebindings":
-		object = &rbacv1.ClusterRoleBinding{}
-	default:
-		return nil, fmt.Errorf("%s are no RBAC objects", resource)
-	}
-	if err := json.Unmarshal(text, object); err != nil {
-		return nil, err
-	}
-	object.SetManagedFields(nil)
-	object.SetAnnotations(nil)
-	object.SetLabels(nil)
-	object.SetOwnerReferences(nil)
-	return object, nil
-}
 
 func newCluster(serial int64, who *identities) *cluster {
 	return &cluster{
@@ -98,6 +79,9 @@ func (c *cluster) add(object metav1.Object) {
 		}
 	}
 }
+
+// isHome reports whether the cluster is the one that search is part of.
+func (c *cluster) isHome() bool { return c.identities != nil && c.policy.Home }
 
 // grantsOf returns what the cluster grants a reader.
 func (c *cluster) grantsOf(ctx context.Context, reader user.Info) (grants, error) {

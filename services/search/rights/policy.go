@@ -14,8 +14,10 @@ import (
 
 	celgo "github.com/google/cel-go/cel"
 
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/authentication/cel"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/cel/environment"
 )
 
 // Policy says that the RBAC of a cluster counts, and who readers are in that cluster.
@@ -84,8 +86,19 @@ func compile(text string, want *celgo.Type) (celgo.Program, error) {
 	if got := result.AST.OutputType(); !want.IsAssignableType(got) {
 		return nil, fmt.Errorf("it must be of the type %s, not %s", want, got)
 	}
-	return result.Program, nil
+	env, err := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).Env(environment.StoredExpressions)
+	if err != nil {
+		return nil, err
+	}
+	return env.Program(result.AST, celgo.CostLimit(maxCost), celgo.InterruptCheckFrequency(interruptChecks))
 }
+
+const (
+	// maxCost bounds the evaluation of an expression. A reader for whom it is not enough is nobody in the cluster.
+	maxCost = celconfig.PerCallLimit
+	// interruptChecks is how many steps of loops an expression takes between two looks at its deadline.
+	interruptChecks = 100
+)
 
 const systemPrefix = "system:"
 

@@ -148,7 +148,7 @@ func TestVisibleIsWhatKubernetesAllows(t *testing.T) {
 		granted, err := c.grantsOf(t.Context(), reader)
 		require.NoError(t, err)
 		verb := pick(r, Verbs...)
-		v := &Visible{reader: reader, verb: verb, grants: map[string]grants{"c": granted}}
+		v := &Visible{reader: reader, verb: verb, states: map[string]*cluster{"c": c}, evaluate: func(string, *cluster) grants { return granted }}
 		for _, resource := range resources {
 			for _, namespace := range append([]string{""}, namespaces...) {
 				clusterScoped := resource.Resource == "namespaces" || resource.Resource == "nodes"

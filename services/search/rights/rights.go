@@ -6,7 +6,6 @@ package rights
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -15,7 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"golang.org/x/sync/singleflight"
+
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/klog/v2"
@@ -24,14 +24,18 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
 
-// ErrUnread says that nobody knows yet what readers may see.
-var ErrUnread = errors.New("the rights of readers were not read from the database yet")
+// ErrUnread says that the rights of readers cannot be read. It names no cluster: readers learn of it.
+var ErrUnread = errors.New("the rights of readers cannot be read now: try again later")
 
-// interval is how old a state may be that decides about a request, and how often Run looks for changes. A search looks by itself, too.
-const interval = 100 * time.Millisecond
-
-// maxBytes bounds the RBAC objects of a cluster. They decide nothing if they are larger.
-const maxBytes = 64 << 20
+const (
+	// interval is how old the list of generations may be that decides about a request, and how often Run looks for changes. A search looks by itself, too. It is
+	// also how long a request waits for the changed rights of a cluster that it does not name.
+	interval = 100 * time.Millisecond
+	// recent is how old the rights of a cluster are at most that changes all the time, for requests that do not name it. These do not wait for it then.
+	recent = time.Second
+	// firstWait is how long a request waits for rights that this replica has not read since its start.
+	firstWait = 5 * time.Second
+)
 
 // maxReaders bounds the readers in clusters whose grants are kept.
 const maxReaders = 10_000
@@ -39,52 +43,37 @@ const maxReaders = 10_000
 // Rights are those of all readers in all clusters.
 type Rights struct {
 	store  *store.Store
-	state  atomic.Pointer[state]
 	grants *lru.Cache
+	index  atomic.Pointer[index]
+	serial atomic.Int64
 
-	// looked is when the last look at the store began, in nanoseconds since 1970.
-	looked atomic.Int64
+	// looks and reads let all who wait share what one of them asks the store: the generations of all clusters, and the rights of one.
+	looks, reads singleflight.Group
+	// slots bounds how many clusters are read at a time.
+	slots chan struct{}
+
+	mu      sync.Mutex
+	members map[string]*member
+
 	// followers counts those who wait for Changed.
 	followers atomic.Int64
-
-	changes sync.Mutex
-	// changed is closed and replaced when the state changes.
+	changes   sync.Mutex
+	// changed is closed and replaced when rights change.
 	changed chan struct{}
-
-	// refreshing is held by whoever reads the store. It guards the fields below.
-	refreshing sync.Mutex
-	streams    map[int64]*stream
-	// touched are clusters whose streams have changed since the state.
-	touched map[string]bool
-	serial  int64
 }
 
-// state is what the store had at a generation. It does not change.
-type state struct {
-	generation int64
-	clusters   map[string]*cluster
-	// policies are those of the clusters in the store.
-	policies map[string]string
-}
-
-// stream has the objects of a stream of RBAC objects.
-type stream struct {
-	cluster, resource string
-	generation        int64
-	listed            bool
-	objects           map[int64]object
-	bytes             int
-}
-
-type object struct {
-	metav1.Object
-	revision int64
-	bytes    int
+// index is which rights the store had at a moment.
+type index struct {
+	store.RightsIndex
+	began time.Time
 }
 
 // New returns the rights that a store has.
 func New(s *store.Store) *Rights {
-	return &Rights{store: s, grants: lru.New(maxReaders), changed: make(chan struct{}), streams: map[int64]*stream{}, touched: map[string]bool{}}
+	const readsAtOnce = 4
+	return &Rights{
+		store: s, grants: lru.New(maxReaders), slots: make(chan struct{}, readsAtOnce), members: map[string]*member{}, changed: make(chan struct{}),
+	}
 }
 
 // Run follows the store until the context ends, as long as somebody waits for Changed. While nobody does, it leaves the database alone.
@@ -93,9 +82,14 @@ func (r *Rights) Run(ctx context.Context) {
 		if r.followers.Load() == 0 {
 			return
 		}
-		if err := r.Refresh(ctx); err != nil && ctx.Err() == nil {
-			klog.V(2).InfoS("The rights of readers cannot be read", "err", err)
+		now, err := r.look(ctx, time.Now())
+		if err != nil {
+			if ctx.Err() == nil {
+				klog.V(2).InfoS("The rights of readers cannot be read", "err", err)
+			}
+			return
 		}
+		r.begin(now) // a cluster that takes its time holds up no other one
 	}, interval)
 }
 
@@ -112,213 +106,211 @@ func (r *Rights) Changed() <-chan struct{} {
 	return r.changed
 }
 
-// Refresh reads the rights that the store has now.
-func (r *Rights) Refresh(ctx context.Context) error { return r.refreshSince(ctx, time.Now()) }
-
-// refreshSince reads the rights unless that was begun after a time.
-func (r *Rights) refreshSince(ctx context.Context, since time.Time) error {
-	r.refreshing.Lock()
-	defer r.refreshing.Unlock()
-	now := time.Now()
-	before := r.state.Load()
-	if before != nil {
-		if r.looked.Load() >= since.UnixNano() {
-			return nil
-		}
-		generation, err := r.store.RightsGeneration(ctx)
-		if err != nil {
-			return err
-		}
-		if generation == before.generation {
-			r.looked.Store(now.UnixNano())
-			return nil
-		}
-	}
-	var after *state
-	err := r.store.ReadRights(ctx, func(from *store.RightsReading) error {
-		var err error
-		after, err = r.read(ctx, before, from)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	clear(r.touched)
-	r.state.Store(after)
-	r.looked.Store(now.UnixNano())
+func (r *Rights) tell() {
 	r.changes.Lock()
 	defer r.changes.Unlock()
 	close(r.changed)
 	r.changed = make(chan struct{})
-	return nil
 }
 
-// read returns the next state.
-func (r *Rights) read(ctx context.Context, before *state, from *store.RightsReading) (*state, error) {
-	if before == nil {
-		before = &state{}
+// Refresh reads the rights that the store has now, of all clusters.
+func (r *Rights) Refresh(ctx context.Context) error {
+	now, err := r.look(ctx, time.Now())
+	if err != nil {
+		return err
 	}
-	there := map[int64]bool{}
-	for _, s := range from.Streams {
-		if there[s.ID] = true; Resources.Has(s.Resource) {
-			if err := r.readStream(ctx, from, s); err != nil {
-				return nil, fmt.Errorf("%s of cluster %s: %w", s.Resource, s.Cluster, err)
+	for _, m := range r.begin(now) {
+		r.await(ctx, m, now)
+	}
+	return ctx.Err()
+}
+
+// look returns the generations of all clusters, as the store had them after a moment.
+func (r *Rights) look(ctx context.Context, since time.Time) (*index, error) {
+	for {
+		if now := r.index.Load(); now != nil && !now.began.Before(since) {
+			return now, nil
+		}
+		look := r.looks.DoChan("", func() (any, error) {
+			now := &index{began: time.Now()}
+			var err error
+			if now.RightsIndex, err = r.store.RightsIndex(context.WithoutCancel(ctx)); err == nil {
+				r.take(now)
+			}
+			return nil, err
+		})
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case done := <-look:
+			if done.Err != nil {
+				return nil, done.Err
 			}
 		}
 	}
-	maps.DeleteFunc(r.streams, func(id int64, s *stream) bool {
-		r.touched[s.cluster] = r.touched[s.cluster] || !there[id]
-		return !there[id]
-	})
-	after := &state{generation: from.Generation, clusters: map[string]*cluster{}, policies: from.Policies}
-	for name, policy := range from.Policies {
-		if former, known := before.policies[name]; known && former == policy && !r.touched[name] {
-			after.clusters[name] = before.clusters[name]
-			continue
-		}
-		after.clusters[name] = r.newCluster(name, policy)
-	}
-	return after, nil
 }
 
-// readStream reads what has changed in a stream.
-func (r *Rights) readStream(ctx context.Context, from *store.RightsReading, s store.RightsStream) error {
-	mine := r.streams[s.ID]
-	if mine == nil {
-		mine = &stream{cluster: s.Cluster, resource: s.Resource, objects: map[int64]object{}, generation: -1}
-		r.streams[s.ID] = mine
-	}
-	if mine.generation == s.Generation && mine.listed == s.Listed {
-		return nil
-	}
-	r.touched[s.Cluster] = true
-	has := make(map[int64]int64, len(mine.objects))
-	for id, o := range mine.objects {
-		has[id] = o.revision
-	}
-	gone, err := from.Changes(ctx, s, has, func(id, revision int64, text []byte) error {
-		if mine.remove(id); mine.bytes > maxBytes {
-			return nil // newCluster says so
+// take makes what the store has the rights of this replica.
+func (r *Rights) take(now *index) {
+	r.mu.Lock()
+	gone := 0
+	for name := range r.members {
+		if _, has := now.Generations[name]; !has {
+			delete(r.members, name)
+			gone++
 		}
-		decoded, err := decode(s.Resource, text)
-		if err != nil {
-			return err
+	}
+	for name := range now.Generations {
+		if r.members[name] == nil {
+			r.members[name] = &member{name: name}
 		}
-		mine.objects[id] = object{decoded, revision, len(text)}
-		mine.bytes += len(text)
-		return nil
-	})
-	for _, id := range gone {
-		mine.remove(id)
 	}
-	if err == nil {
-		mine.generation, mine.listed = s.Generation, s.Listed
+	r.mu.Unlock()
+	r.index.Store(now)
+	if gone > 0 {
+		r.tell()
 	}
-	return err
 }
 
-func (s *stream) remove(id int64) {
-	s.bytes -= s.objects[id].bytes
-	delete(s.objects, id)
+// begin begins to read the clusters that have changed since they were read, and returns these.
+func (r *Rights) begin(now *index) (behind []*member) {
+	for _, m := range r.all() {
+		if !m.isOf(now) {
+			behind = append(behind, m)
+			r.reads.DoChan(m.name, func() (any, error) { return nil, r.read(m) })
+		}
+	}
+	return behind
 }
 
-// newCluster returns a cluster with what its streams have. What is wrong with it makes it grant nothing.
-func (r *Rights) newCluster(name, policy string) *cluster {
-	r.serial++
-	who, err := decodePolicy(policy)
-	c := newCluster(r.serial, who)
+func (r *Rights) all() []*member {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Values(r.members))
+}
+
+// await returns when a cluster is as the store has it, when it cannot be read, or when the context ends.
+func (r *Rights) await(ctx context.Context, m *member, now *index) {
+	for ctx.Err() == nil && !m.isOf(now) {
+		select {
+		case <-ctx.Done():
+		case done := <-r.reads.DoChan(m.name, func() (any, error) { return nil, r.read(m) }):
+			if done.Err != nil {
+				if !errors.Is(done.Err, errTooMany) { // which was said
+					klog.ErrorS(done.Err, "The RBAC of a cluster cannot be read", "cluster", m.name)
+				}
+				return
+			}
+		}
+	}
+}
+
+// Visible returns what a reader may see with a verb by the RBAC of clusters, and by grants of the hub that are about clusters by name. If clusters are named,
+// it is by their rights as they are now. Those of other clusters may be as old as [recent].
+func (r *Rights) Visible(ctx context.Context, reader user.Info, verb string, clusters ...string) (*Visible, error) {
+	now, err := r.look(ctx, time.Now().Add(-interval))
 	if err != nil {
-		c.unknown = "its policy of rights is wrong: " + err.Error()
-	}
-	listed, bytes := 0, 0
-	for _, s := range r.streams {
-		if s.cluster != name {
-			continue
-		}
-		if bytes += s.bytes; s.listed {
-			listed++
-		}
-		for _, o := range s.objects {
-			c.add(o.Object)
+		if now = r.index.Load(); now == nil || ctx.Err() != nil { // if the store is away, it answers no search either
+			klog.V(2).InfoS("The rights of readers cannot be read", "err", err)
+			return nil, ErrUnread
 		}
 	}
-	switch {
-	case c.unknown != "":
-	case listed < Resources.Len():
-		c.unknown = "its RBAC objects were not all received yet"
-	case bytes > maxBytes:
-		c.unknown = fmt.Sprintf("its RBAC objects are larger than %d MiB", maxBytes>>20)
-	}
-	if c.unknown != "" {
-		klog.InfoS("The RBAC of a cluster does not count", "cluster", name, "reason", c.unknown)
-	}
-	return c
+	r.catchUp(ctx, now, func(m *member) bool { return slices.Contains(clusters, m.name) })
+	return r.visible(now, reader, verb), nil
 }
 
-// Visible returns what a reader may see with a verb by the RBAC of clusters, and by grants of the hub that are about clusters by name.
-func (r *Rights) Visible(ctx context.Context, reader user.Info, verb string) (*Visible, error) {
-	now, err := r.current(ctx)
-	if err != nil {
-		return nil, err
+// catchUp waits for clusters that have changed: as long as it takes for those that are needed, and for others a moment.
+func (r *Rights) catchUp(ctx context.Context, now *index, needed func(*member) bool) {
+	behind := r.begin(now)
+	if len(behind) == 0 {
+		return
 	}
-	v := &Visible{reader: reader, verb: verb, generation: now.generation, grants: make(map[string]grants, len(now.clusters))}
+	soon, cancel := context.WithTimeout(ctx, interval)
+	defer cancel()
+	first, cancel := context.WithTimeout(ctx, firstWait)
+	defer cancel()
+	for _, m := range behind {
+		state := m.state.Load()
+		switch {
+		case needed(m) || state != nil && state.isHome():
+			r.await(ctx, m, now)
+		case state == nil:
+			r.await(first, m, now)
+		case now.began.Sub(state.began) > recent:
+			r.await(soon, m, now)
+		}
+	}
+}
+
+// visible returns what a reader may see by what was read.
+func (r *Rights) visible(now *index, reader user.Info, verb string) *Visible {
+	v := &Visible{reader: reader, verb: verb, asOf: now.Changed}
 	if !slices.Contains(Verbs, verb) {
-		return v, nil
+		return v
 	}
-	for name, c := range now.clusters {
-		v.grants[name] = r.grantsOf(ctx, name, c, reader)
-		if c.identities != nil && c.policy.Home {
-			v.home, v.knowsHub = v.grants[name], c.unknown == ""
+	key := ReaderKey(reader)
+	v.states = make(map[string]*cluster, len(now.Generations))
+	v.evaluate = func(name string, state *cluster) grants { return r.grantsOf(name, state, reader, key) }
+	for _, m := range r.all() {
+		state := m.state.Load()
+		if !m.isOf(now) {
+			v.asOf = -1
+		}
+		if state == nil {
+			continue
+		}
+		if v.states[m.name] = state; state.isHome() {
+			v.home, v.hub, v.knowsHub = m.name, v.grants(m.name), state.unknown == ""
 		}
 	}
-	return v, nil
+	return v
 }
 
-// current returns a state that is not older than interval, or the last one if the store is away: then it answers no search either.
-func (r *Rights) current(ctx context.Context) (*state, error) {
-	oldest := time.Now().Add(-interval)
-	if r.looked.Load() < oldest.UnixNano() {
-		if err := r.refreshSince(ctx, oldest); err != nil && r.state.Load() == nil {
-			return nil, err
-		}
-	}
-	return r.state.Load(), nil
-}
-
-// Renew returns what a Visible comes to by the rights that the store has now. What the hub was asked for stays.
+// Renew returns what a Visible comes to by the rights that the store has now, where it has shown something. What the hub was asked for stays.
 func (r *Rights) Renew(ctx context.Context, v *Visible) (*Visible, error) {
 	if v.everything {
 		return v, nil
 	}
-	if err := r.Refresh(ctx); err != nil {
-		return nil, err
-	}
-	renewed, err := r.Visible(ctx, v.reader, v.verb)
+	now, err := r.look(ctx, time.Now())
 	if err != nil {
 		return nil, err
 	}
+	for _, m := range r.begin(now) {
+		if state := m.state.Load(); len(v.grants(m.name)) > 0 || state != nil && state.isHome() {
+			r.await(ctx, m, now)
+		}
+	}
+	renewed := r.visible(now, v.reader, v.verb)
 	renewed.granted = v.granted
 	return renewed, nil
 }
 
-// readerKey is a reader in a state of a cluster.
-type readerKey struct {
+// readerKey is a reader in a cluster.
+type readerKey struct{ cluster, reader string }
+
+// readerGrants are those of one state of a cluster.
+type readerGrants struct {
 	serial int64
-	reader string
+	grants
 }
 
+// evaluationTime bounds what it takes to find out who a reader is in a cluster.
+const evaluationTime = time.Second
+
 // grantsOf returns what a cluster grants a reader. Nothing is granted where that cannot be told.
-func (r *Rights) grantsOf(ctx context.Context, name string, c *cluster, reader user.Info) grants {
-	of := readerKey{c.serial, ReaderKey(reader)}
-	if already, ok := r.grants.Get(of); ok {
-		return already.(grants)
+func (r *Rights) grantsOf(name string, c *cluster, reader user.Info, key string) grants {
+	of := readerKey{name, key}
+	if already, ok := r.grants.Get(of); ok && already.(readerGrants).serial == c.serial {
+		return already.(readerGrants).grants
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), evaluationTime)
+	defer cancel()
 	found, err := c.grantsOf(ctx, reader)
 	if err != nil {
 		klog.V(2).InfoS("A reader has no rights in a cluster", "cluster", name, "user", reader.GetName(), "err", err)
 		return nil
 	}
-	r.grants.Add(of, found)
+	r.grants.Add(of, readerGrants{c.serial, found})
 	return found
 }
 

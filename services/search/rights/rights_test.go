@@ -30,12 +30,12 @@ var (
 
 // written has the streams of clusters in a store.
 type written struct {
-	t *testing.T
+	t testing.TB
 	*store.Store
 	streams map[string]*store.Stream
 }
 
-func newStore(t *testing.T) *written {
+func newStore(t testing.TB) *written {
 	t.Helper()
 	s, err := store.Open(storetest.SQLite(t))
 	require.NoError(t, err)
@@ -111,6 +111,15 @@ func (w *written) found(r *Rights, v *Visible) (names []string, seen *Visible) {
 	}
 }
 
+// foundAnew returns what a reader finds with a new request.
+func (w *written) foundAnew(r *Rights, v *Visible) (names []string, seen *Visible) {
+	w.t.Helper()
+	require.NoError(w.t, r.Refresh(w.t.Context()))
+	anew, err := r.Visible(w.t.Context(), v.reader, v.verb)
+	require.NoError(w.t, err)
+	return w.found(r, anew)
+}
+
 // TestRightsAreThoseOfTheTransaction holds that a search never uses other rights than those that were committed before the state that it shows.
 func TestRightsAreThoseOfTheTransaction(t *testing.T) {
 	w := newStore(t)
@@ -124,11 +133,11 @@ func TestRightsAreThoseOfTheTransaction(t *testing.T) {
 	assert.False(t, v.Sees("east"))
 
 	w.bind("east", "a", "dev", false)
-	names, v = w.found(r, v)
+	names, v = w.foundAnew(r, v)
 	assert.Equal(t, []string{"east/a/web"}, names)
 	w.bind("west", "b", "dev", false)
 	w.bind("west", "a", "ops", false)
-	names, v = w.found(r, v)
+	names, v = w.foundAnew(r, v)
 	assert.Equal(t, []string{"east/a/web", "west/b/web"}, names)
 	assert.True(t, v.Sees("west"))
 	before := v
@@ -136,8 +145,10 @@ func TestRightsAreThoseOfTheTransaction(t *testing.T) {
 	w.bind("east", "a", "dev", true)
 	names, v = w.found(r, v)
 	assert.Equal(t, []string{"west/b/web"}, names)
-	assert.False(t, v.Same(before, pods.GroupVersionResource.GroupResource()))
-	assert.True(t, v.Same(before, schema.GroupResource{Resource: "nodes"}))
+	all := func(string) bool { return true }
+	assert.False(t, v.Same(before, pods.GroupVersionResource.GroupResource(), all))
+	assert.True(t, v.Same(before, schema.GroupResource{Resource: "nodes"}, all))
+	assert.True(t, v.Same(before, pods.GroupVersionResource.GroupResource(), func(cluster string) bool { return cluster == "west" }))
 
 	for name, change := range map[string]func() error{
 		"no policy any more": func() error { return w.SetRights(t.Context(), "west", "") },
@@ -154,7 +165,7 @@ func TestRightsAreThoseOfTheTransaction(t *testing.T) {
 		text, err := Policy{}.Encode()
 		require.NoError(t, err)
 		require.NoError(t, w.SetRights(t.Context(), "west", text))
-		names, v = w.found(r, v)
+		names, v = w.foundAnew(r, v)
 		assert.Equal(t, []string{"west/b/web"}, names, name)
 	}
 
@@ -162,7 +173,7 @@ func TestRightsAreThoseOfTheTransaction(t *testing.T) {
 	names, v = w.found(r, v)
 	assert.Empty(t, names, "not all RBAC objects are known")
 	w.stream("west", rbacKind("roles"))
-	names, v = w.found(r, v)
+	names, v = w.foundAnew(r, v)
 	assert.Equal(t, []string{"west/b/web"}, names)
 	require.NoError(t, w.RemoveCluster(t.Context(), "west"))
 	names, _ = w.found(r, v)
@@ -238,7 +249,7 @@ func TestGrantsOfTheHub(t *testing.T) {
 		{rule("list", "*"), []string{"east/a/web", "hub/a/web", "hub/b/web", "west/a/web"}, true, true},
 	} {
 		grant(test.rule)
-		names, v = w.found(r, v)
+		names, v = w.foundAnew(r, v)
 		assert.ElementsMatch(t, test.want, names, "%v", test.rule)
 		assert.Equal(t, test.sees, v.Sees("east"), "%v", test.rule)
 		assert.Equal(t, test.whole, v.IsWhole("east", pods.GroupVersionResource.GroupResource()), "%v", test.rule)

@@ -19,7 +19,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/v1beta1"
 )
 
-// Visible is what a reader may see with a verb, by the rights of one generation.
+// Visible is what a reader may see with a verb, by one state of the rights of each cluster.
 type Visible struct {
 	reader user.Info
 	verb   string
@@ -28,14 +28,18 @@ type Visible struct {
 	// granted are clusters of which the hub grants everything, or one resource if that is not nil. AllClusters may be among them.
 	granted map[string]*schema.GroupResource
 
-	generation int64
-	// grants are those of each cluster, and home those of the hub, which has grants for other clusters, too.
-	grants map[string]grants
-	home   grants
-	// knowsHub is set if home has what the RBAC of the hub grants.
+	// asOf is the last change of rights in any cluster that is known here, or -1.
+	asOf int64
+	// states are those of all clusters with rights, and evaluate returns what one grants the reader. It is called once for each cluster that is asked about.
+	states   map[string]*cluster
+	evaluate func(name string, state *cluster) grants
+	// home is the name of the hub, which has grants for other clusters, too. hub are these grants.
+	home string
+	hub  grants
+	// knowsHub is set if hub has what the RBAC of the hub grants.
 	knowsHub bool
-	// about has the grants of a resource in a cluster, as they are asked for.
-	about sync.Map
+	// about has the grants of a resource in a cluster, as they are asked for, and evaluated all grants of a cluster.
+	about, evaluated sync.Map
 }
 
 var _ store.Scope = &Visible{}
@@ -64,11 +68,44 @@ func (v *Visible) Granting(cluster string, only *schema.GroupResource) *Visible 
 		granted = map[string]*schema.GroupResource{}
 	}
 	granted[cluster] = only
-	return &Visible{reader: v.reader, verb: v.verb, everything: v.everything, granted: granted, generation: v.generation, grants: v.grants, home: v.home, knowsHub: v.knowsHub}
+	return &Visible{
+		reader: v.reader, verb: v.verb, everything: v.everything, granted: granted,
+		asOf: v.asOf, states: v.states, evaluate: v.evaluate, home: v.home, hub: v.hub, knowsHub: v.knowsHub,
+	}
 }
 
+// AsOf implements store.Scope.
+func (v *Visible) AsOf() int64 { return v.asOf }
+
 // Generation implements store.Scope.
-func (v *Visible) Generation() int64 { return v.generation }
+func (v *Visible) Generation(cluster string) int64 {
+	if state := v.states[cluster]; state != nil {
+		return state.generation
+	}
+	return 0
+}
+
+// Home implements store.Scope. It is empty if the hub grants the reader nothing: then a change there hides nothing.
+func (v *Visible) Home() string {
+	if len(v.hub) == 0 {
+		return ""
+	}
+	return v.home
+}
+
+// grants returns what a cluster grants the reader.
+func (v *Visible) grants(cluster string) grants {
+	state := v.states[cluster]
+	if state == nil {
+		return nil
+	}
+	if already, ok := v.evaluated.Load(cluster); ok {
+		return already.(grants)
+	}
+	found := v.evaluate(cluster, state)
+	v.evaluated.Store(cluster, found)
+	return found
+}
 
 // key is a resource in a cluster.
 type key struct {
@@ -91,7 +128,7 @@ func (v *Visible) known(cluster string, resource schema.GroupResource) *known {
 	}
 	k := &known{whole: v.isGranted(cluster, resource)}
 	if k.part = func() *store.Part { return store.Whole }; !k.whole {
-		k.grants = v.grants[cluster].about(v.verb, resource)
+		k.grants = v.grants(cluster).about(v.verb, resource)
 		k.part = sync.OnceValue(func() *store.Part { return k.grants.part(resource) })
 	}
 	v.about.Store(of, k)
@@ -105,7 +142,7 @@ func (v *Visible) isGranted(cluster string, resource schema.GroupResource) bool 
 			return true
 		}
 	}
-	return slices.ContainsFunc(v.home, func(g grant) bool {
+	return slices.ContainsFunc(v.hub, func(g grant) bool {
 		return isAbout(g, cluster) && rbacv1helpers.VerbMatches(g.rule, v.verb) &&
 			(rbacv1helpers.ResourceMatches(g.rule, Resource, "") || rbacv1helpers.ResourceMatches(g.rule, Resource+"/"+resource.String(), resource.String()))
 	})
@@ -163,10 +200,10 @@ func (v *Visible) Reaches(cluster string, resource schema.GroupResource, namespa
 
 // Sees reports whether the reader may read anything in a cluster, with any verb.
 func (v *Visible) Sees(cluster string) bool {
-	if _, is := v.granted[cluster]; is || v.everything || len(v.grants[cluster]) > 0 {
+	if _, is := v.granted[cluster]; is || v.everything || len(v.grants(cluster)) > 0 {
 		return true
 	}
-	return slices.ContainsFunc(v.home, func(g grant) bool {
+	return slices.ContainsFunc(v.hub, func(g grant) bool {
 		return isAbout(g, cluster) && slices.ContainsFunc(g.rule.Resources, func(name string) bool {
 			return name == rbacv1.ResourceAll || name == Resource || strings.HasPrefix(name, Resource+"/")
 		})
@@ -182,15 +219,15 @@ func (v *Visible) SeesAny() bool { return v.everything || slices.ContainsFunc(v.
 // clusters returns the clusters in which the reader may see something, and AllClusters.
 func (v *Visible) clusters() []string {
 	names := sets.New(AllClusters)
-	for name, of := range v.grants {
-		if len(of) > 0 {
+	for name := range v.states {
+		if len(v.grants(name)) > 0 {
 			names.Insert(name)
 		}
 	}
 	for name := range v.granted {
 		names.Insert(name)
 	}
-	for _, g := range v.home {
+	for _, g := range v.hub {
 		if rbacv1helpers.APIGroupMatches(g.rule, v1beta1.GroupVersion.Group) {
 			names.Insert(g.rule.ResourceNames...)
 		}
@@ -198,13 +235,13 @@ func (v *Visible) clusters() []string {
 	return sets.List(names)
 }
 
-// Same reports whether another Visible shows the same of a resource.
-func (v *Visible) Same(other *Visible, resource schema.GroupResource) bool {
+// Same reports whether another Visible shows the same of a resource in the clusters that a choice has.
+func (v *Visible) Same(other *Visible, resource schema.GroupResource, has func(cluster string) bool) bool {
 	if v.everything || other.everything {
 		return v.everything == other.everything
 	}
 	for _, cluster := range append(v.clusters(), other.clusters()...) {
-		if !v.Part(cluster, resource).Equal(other.Part(cluster, resource)) {
+		if (cluster == AllClusters || has(cluster)) && !v.Part(cluster, resource).Equal(other.Part(cluster, resource)) {
 			return false
 		}
 	}

@@ -66,7 +66,8 @@ func (h *hubAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes) 
 		note(ctx, rights.Everything(a.GetUser()))
 		return decision, reason, nil
 	}
-	visible, err := h.rights().Visible(ctx, a.GetUser(), a.GetVerb())
+	clusters := append(named(n.Cluster), namedClusters(a)...)
+	visible, err := h.rights().Visible(ctx, a.GetUser(), a.GetVerb(), clusters...)
 	if err != nil {
 		return authorizer.DecisionNoOpinion, "", err
 	}
@@ -74,14 +75,22 @@ func (h *hubAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes) 
 		note(ctx, visible.Granting(n.Cluster, only))
 		return decision, reason, nil
 	}
-	if named := namedClusters(a); n.Cluster == "" && len(named) > 0 {
-		return h.named(ctx, a, visible, named)
+	if n.Cluster == "" && len(clusters) > 0 {
+		return h.named(ctx, a, visible, clusters)
 	}
 	if !reaches(visible, a, n.Cluster) {
 		return decision, reason, nil
 	}
 	note(ctx, visible)
 	return authorizer.DecisionAllow, byMembers, nil
+}
+
+// named returns a list with a cluster, unless its name is empty.
+func named(cluster string) []string {
+	if cluster == "" {
+		return nil
+	}
+	return []string{cluster}
 }
 
 // byMembers is the reason of decisions by the RBAC of clusters.
@@ -130,7 +139,7 @@ func (h *hubAuthorizer) collection(ctx context.Context, a authorizer.Attributes,
 // discovery notes in which clusters the reader of a discovery document may see something. If that cannot be told, the document is for everybody who may
 // read such documents at all.
 func (h *hubAuthorizer) discovery(ctx context.Context, a authorizer.Attributes, cluster, reason string) (authorizer.Decision, string, error) {
-	visible, err := h.rights().Visible(ctx, a.GetUser(), "list")
+	visible, err := h.rights().Visible(ctx, a.GetUser(), "list", named(cluster)...)
 	if err != nil {
 		return authorizer.DecisionNoOpinion, "", err
 	}

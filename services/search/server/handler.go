@@ -190,7 +190,7 @@ func (h *Handler) question(req *http.Request, n *Nested) (*query.Query, store.Ki
 		q.Namespaces = query.Choice{In: []string{namespace}}
 	}
 	if n.Cluster != "" {
-		q.Clusters = query.Choice{In: []string{n.Cluster}}
+		q.Clusters, q.SameClusters = query.Choice{In: []string{n.Cluster}}, true
 	}
 	if values.Get("resourceVersion") == "0" && values.Has("limit") && !q.WithContinue && q.Offset == 0 && q.After == nil {
 		q.Limit = 0 // kube-apiserver returns everything then, and informers of earlier releases rely on it

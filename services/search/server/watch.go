@@ -8,6 +8,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -264,9 +265,9 @@ func (s *watching) rightsChanged() <-chan struct{} {
 	return s.handler.rights.Changed()
 }
 
-// checkRights returns errRights if rights of a generation show the reader something else of the resource than at the beginning of the watch.
-func (s *watching) checkRights(ctx context.Context, generation int64) error {
-	if s.visible.IsEverything() || generation <= s.visible.Generation() {
+// checkRights returns errRights if rights that were changed up to a revision show the reader something else of the resource than at the beginning of the watch.
+func (s *watching) checkRights(ctx context.Context, changed int64) error {
+	if s.visible.IsEverything() || changed <= s.visible.AsOf() {
 		return nil
 	}
 	return s.renewRights(ctx)
@@ -277,8 +278,12 @@ func (s *watching) checkRightsSince(ctx context.Context) error {
 	if s.visible.IsEverything() {
 		return nil
 	}
-	changed, err := s.handler.store.RightsRevision(ctx)
-	if err == nil && changed > s.at {
+	clusters := s.q.Clusters.In
+	if home := s.visible.Home(); home != "" && len(clusters) > 0 {
+		clusters = append(slices.Clone(clusters), home)
+	}
+	changed, err := s.handler.store.RightsChangedSince(ctx, s.at, clusters)
+	if err == nil && changed {
 		err = errRights
 	}
 	return err
@@ -289,7 +294,7 @@ func (s *watching) renewRights(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !now.Same(s.visible, s.resource.GroupResource()) {
+	if !now.Same(s.visible, s.resource.GroupResource(), s.q.Clusters.Has) {
 		return errRights
 	}
 	s.visible = now

@@ -34,7 +34,7 @@ type History struct {
 	Transitions []*Transition
 	// UpTo is the revision up to which Transitions are all that there is.
 	UpTo int64
-	// Rights is the generation of the rights that were in force at UpTo, or later.
+	// Rights is the last change of rights in any cluster at UpTo, or later.
 	Rights int64
 }
 
@@ -102,7 +102,7 @@ func (s *Store) Transitions(ctx context.Context, after int64, kinds []int64) (h 
 		if h.UpTo, err = t.checkRevision(ctx, after); err != nil {
 			return err
 		}
-		if h.Rights, err = t.rightsGeneration(ctx); err != nil || h.UpTo == after || len(kinds) == 0 {
+		if h.Rights, err = t.rightsChanged(ctx); err != nil || h.UpTo == after || len(kinds) == 0 {
 			return err
 		}
 		// A state that was replaced since is in versions, and any other in objects.

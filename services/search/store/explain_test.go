@@ -97,8 +97,7 @@ func TestDocumentedQueriesUseAnIndex(t *testing.T) {
 func TestSearchesOfReadersUseAnIndex(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		crowd(t, s)
-		generation, err := s.RightsGeneration(t.Context())
-		require.NoError(t, err)
+		changed := lastRights(t, s)
 		objects := sets.New[[2]string]()
 		for n := range 20 {
 			objects.Insert([2]string{fmt.Sprint("ns", n), fmt.Sprint("web-", n)})
@@ -115,11 +114,11 @@ func TestSearchesOfReadersUseAnIndex(t *testing.T) {
 				q, err := query.Parse(values)
 				require.NoError(t, err)
 				require.NoError(t, s.reading(t.Context(), func(tx *transaction) error {
-					b := &search{dialect: tx.dialect, q: q, scope: given{generation, parts}}
+					b := &search{dialect: tx.dialect, q: q, scope: given{asOf: changed, parts: parts}}
 					if b.kinds, err = tx.kindIDs(t.Context(), []schema.GroupVersionResource{pods.GroupVersionResource}); err != nil {
 						return err
 					}
-					if b.visible, err = tx.visibleTo(t.Context(), given{generation, parts}, b); err != nil {
+					if b.visible, _, err = tx.visibleTo(t.Context(), b); err != nil {
 						return err
 					}
 					b.clusters = clustersIn(b.visible, b.kinds)

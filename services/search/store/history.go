@@ -119,7 +119,7 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (more bool, err err
 		if err != nil {
 			return err
 		}
-		return t.all(ctx, t.sql("DELETE FROM changes WHERE revision <= ?", last))
+		return t.all(ctx, t.sql("DELETE FROM changes WHERE revision <= ?", last), t.sql("DELETE FROM namespaces WHERE uid = '' AND since <= ?", last))
 	})
 	return more, err
 }

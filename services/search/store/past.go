@@ -314,15 +314,19 @@ func (t *transaction) entryAt(ctx context.Context, b *search, id int64) (*entry,
 // GetAt returns an object of a cluster as it was at a moment. One outside of the scope did not exist.
 func (s *Store) GetAt(ctx context.Context, m *query.Moment, cluster string, resource schema.GroupVersionResource, namespace, name string) (f Found, err error) {
 	err = s.reading(ctx, func(t *transaction) error {
-		if err := t.isCurrent(ctx, s.scope); err != nil {
+		if err := t.isCurrent(ctx, s.scope, cluster); err != nil {
 			return err
-		}
-		if s.scope != nil && !s.scope.Part(cluster, resource.GroupResource()).Allows(namespace, name) {
-			return ErrNotFound
 		}
 		p := &past{from: -1}
 		if p.revision, err = t.revisionAt(ctx, m); err != nil {
 			return err
+		}
+		b := &search{dialect: t.dialect, q: &query.Query{SameClusters: true}, scope: s.scope, past: p}
+		if err := t.limitPast(ctx, b); err != nil {
+			return err
+		}
+		if !b.part(cluster, resource.GroupResource()).Allows(namespace, name) {
+			return ErrNotFound
 		}
 		find := p.endedStates(t.statement()).add(" AND c.cluster = ? AND c.namespace = ? AND c.name = ? AND k.api_group = ? AND k.version = ? AND k.resource = ?",
 			cluster, namespace, name, resource.Group, resource.Version, resource.Resource)

@@ -32,6 +32,8 @@ type world struct {
 	has     map[string]known
 	version int
 	states  []state
+	// since has the revisions of clusters that are there, and namespaces those of the namespaces of east, the only cluster that copies these.
+	since, namespaces map[string]int64
 }
 
 // state is what there was from a revision on.
@@ -44,7 +46,7 @@ type state struct {
 var worldKinds = []Kind{deployments, replicaSets, pods}
 
 func newWorld(t *testing.T, s *Store, r *rand.Rand) *world {
-	w := &world{t: t, s: s, r: r, streams: map[string]*Stream{}, has: map[string]known{}}
+	w := &world{t: t, s: s, r: r, streams: map[string]*Stream{}, has: map[string]known{}, since: map[string]int64{}, namespaces: map[string]int64{}}
 	for _, kind := range worldKinds { // IDs of kinds are in this order, and no kind goes away
 		openStream(t, s, "steady", kind)
 	}
@@ -83,6 +85,9 @@ func (w *world) change() {
 	case 0:
 		require.NoError(w.t, w.s.RemoveCluster(w.t.Context(), cluster))
 		maps.DeleteFunc(w.streams, func(key string, _ *Stream) bool { return strings.HasPrefix(key, cluster+" ") })
+		if delete(w.since, cluster); cluster == "east" {
+			clear(w.namespaces)
+		}
 		gone(func(o known) bool { return o.cluster == cluster })
 	case 1:
 		if stream := w.streams[key]; stream != nil {
@@ -90,13 +95,61 @@ func (w *world) change() {
 			delete(w.streams, key)
 			gone(func(o known) bool { return o.cluster == cluster && o.kind.Resource == kind.Resource })
 		}
+	case 2, 3, 4:
+		w.renewNamespace()
 	default:
-		if w.streams[key] == nil {
-			w.streams[key] = openStream(w.t, w.s, cluster, kind)
-		}
-		w.write(w.streams[key], cluster, kind)
+		w.write(w.stream(cluster, kind), cluster, kind)
 	}
 	w.remember()
+}
+
+func (w *world) stream(cluster string, kind Kind) *Stream {
+	w.t.Helper()
+	if _, has := w.since[cluster]; !has {
+		var err error
+		w.since[cluster], err = w.s.Revision(w.t.Context())
+		require.NoError(w.t, err)
+	}
+	key := cluster + " " + kind.Resource
+	if w.streams[key] == nil {
+		w.streams[key] = openStream(w.t, w.s, cluster, kind)
+	}
+	return w.streams[key]
+}
+
+var namespacesKind = Kind{GroupVersionResource: namespacesResource, Name: "Namespace"}
+
+// renewNamespace makes a namespace of east another one of the same name.
+func (w *world) renewNamespace() {
+	w.t.Helper()
+	name := pick(w.r, []string{"default", "kube-system", "team_a", "Team", "teamXa", "TEAM"})
+	stream := w.stream("east", namespacesKind)
+	if !stream.Listed {
+		require.NoError(w.t, w.s.Sweep(w.t.Context(), stream, 0, ""))
+		stream.Listed = true
+	}
+	w.version++
+	o := Object{Name: name, UID: fmt.Sprint("n", w.version), ResourceVersion: fmt.Sprint(w.version), JSON: []byte(`{"metadata": {"name": "` + name + `"}}`)}
+	require.NoError(w.t, w.s.Write(w.t.Context(), stream, Batch{Changes: []Change{{Object: o}}}))
+	revision, err := w.s.Revision(w.t.Context())
+	require.NoError(w.t, err)
+	_, had := w.namespaces[name]
+	if w.namespaces[name] = revision; name == systemNamespace && had {
+		w.since["east"] = revision
+	}
+}
+
+// allows reports whether somebody who sees a scope now may see an object of a state.
+func (w *world) allows(scope Scope, in state, o known) bool {
+	if scope == nil {
+		return true
+	}
+	part := scope.Part(o.cluster, o.kind.GroupResource())
+	since, has := w.since[o.cluster]
+	if !part.Allows(o.Namespace, o.Name) || !has || in.revision < since {
+		return false
+	}
+	return part.all || slices.Contains(part.names, o.Name) || o.cluster != "east" || in.revision >= w.namespaces[o.Namespace]
 }
 
 func (w *world) write(stream *Stream, cluster string, kind Kind) {
@@ -129,9 +182,7 @@ func (w *world) scope() Scope {
 	if w.r.IntN(2) == 0 || len(w.has) == 0 {
 		return nil
 	}
-	generation, err := w.s.RightsGeneration(w.t.Context())
-	require.NoError(w.t, err)
-	scope := given{generation, map[string]*Part{}}
+	scope := given{asOf: lastRights(w.t, w.s), parts: map[string]*Part{}}
 	for _, cluster := range []string{"east", "north", "west"} {
 		for _, kind := range worldKinds {
 			scope.parts[cluster+" "+kind.GroupResource().String()] = randomPart(w.r, slices.Collect(maps.Values(w.has)))
@@ -154,16 +205,8 @@ func (w *world) query(in state) (query.Query, []Kind) {
 }
 
 // found returns what a query should find in a state, for somebody who sees a scope.
-func (in state) found(q query.Query, kinds []Kind, scope Scope) (names []string) {
-	all := in.objects
-	if scope != nil {
-		all = nil
-		for _, o := range in.objects {
-			if scope.Part(o.cluster, o.kind.GroupResource()).Allows(o.Namespace, o.Name) {
-				all = append(all, o)
-			}
-		}
-	}
+func (w *world) found(in state, q query.Query, kinds []Kind, scope Scope) (names []string) {
+	all := slices.DeleteFunc(slices.Clone(in.objects), func(o known) bool { return !w.allows(scope, in, o) })
 	found := expected(all, q, kinds)
 	inOrder(found, q, len(kinds) > 1)
 	for _, o := range found[min(int(q.Offset), len(found)):] {
@@ -218,7 +261,7 @@ func TestPagesAreOfOneRevision(t *testing.T) {
 			if w.r.IntN(3) > 0 { // most lists have pages
 				q.Limit = int64(1 + w.r.IntN(3))
 			}
-			want, described := in.found(q, kinds, scope), fmt.Sprintf("seed %d, %s, scope %v, state %d", seed, described(q), scope, in.revision)
+			want, described := w.found(in, q, kinds, scope), fmt.Sprintf("seed %d, %s, scope %v, state %d", seed, described(q), scope, in.revision)
 			var got []string
 			pages, changed := 0, false
 			for more := true; more; pages++ {
@@ -282,7 +325,7 @@ func TestQueriesFindWhatThereWas(t *testing.T) {
 				q.Owner = nil // an owner need not differ
 				before = in.differing(other)
 			}
-			want, described := before.found(q, kinds, scope), fmt.Sprintf("seed %d, %s, scope %v, state %d", seed, described(q), scope, in.revision)
+			want, described := w.found(before, q, kinds, scope), fmt.Sprintf("seed %d, %s, scope %v, state %d", seed, described(q), scope, in.revision)
 			got, page, err := page(s.For(scope), q, kinds)
 			require.NoError(t, err, described)
 			assert.LessOrEqual(t, page.Revision, in.revision, described)
@@ -302,6 +345,10 @@ func TestQueriesFindWhatThereWas(t *testing.T) {
 			}
 			o, moment := pick(w.r, in.objects), &query.Moment{Revision: in.revision}
 			got, err := s.GetAt(t.Context(), moment, o.cluster, o.kind.GroupVersionResource, o.Namespace, o.Name)
+			if since, has := w.since[o.cluster]; !has || in.revision < since {
+				assert.ErrorIs(t, err, ErrNotFound, "another cluster had the name: seed %d: %s at %d", seed, o, in.revision)
+				continue
+			}
 			require.NoError(t, err, "seed %d: %s at %d", seed, o, in.revision)
 			assert.JSONEq(t, string(WithRevision(o.JSON, 0)), string(WithRevision(got.JSON, 0)))
 		}
@@ -318,7 +365,7 @@ func (w *world) judgeErrors() {
 	assert.ErrorIs(w.t, ask(nil, query.Moment{Latest: true}), ErrNotFound)
 	assert.ErrorIs(w.t, ask(nil, query.Moment{Revision: 1}), ErrNotFound)
 	assert.ErrorIs(w.t, ask(nil, query.Moment{Revision: 1 << 40}), ErrFuture)
-	assert.ErrorIs(w.t, ask(given{1 << 40, nil}, query.Moment{Latest: true}), ErrRightsChanged)
+	assert.ErrorIs(w.t, ask(given{asOf: -1, generation: 7}, query.Moment{Latest: true}), ErrRightsChanged)
 	_, began, err := w.s.HistoryBegins(w.t.Context())
 	require.NoError(w.t, err)
 	assert.ErrorIs(w.t, ask(nil, query.Moment{Time: began.Add(-time.Millisecond)}), ErrPruned, "search knew no object before its first change")

@@ -67,21 +67,23 @@ func (f *Found) GroupResource() schema.GroupResource {
 func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource, q *query.Query, found func(Found) error) (Page, error) {
 	page := Page{Remaining: -1}
 	err := s.reading(ctx, func(t *transaction) error {
-		b, err := t.newSearch(ctx, s.scope, patterns, q)
-		if err != nil {
-			return err
-		}
+		var err error
 		if page.Revision, err = value[int64](ctx, t, t.sql("SELECT last FROM revisions WHERE id = 1")); err != nil {
 			return err
 		}
-		if b.past, err = t.pastOf(ctx, q, page.Revision); err != nil {
+		past, err := t.pastOf(ctx, q, page.Revision)
+		if err != nil {
 			return err
 		}
-		if b.past != nil {
-			page.Revision = b.past.revision
+		if past != nil {
+			page.Revision = past.revision
+		}
+		b, err := t.newSearch(ctx, s.scope, patterns, q, past)
+		if err != nil {
+			return err
 		}
 		if b.seesNothing() {
-			if b.clusters = []int64{math.MinInt64}; b.past == nil {
+			if b.clusters = noClusters; b.past == nil {
 				if q.WithRemaining {
 					page.Remaining = 0
 				}
@@ -106,12 +108,9 @@ func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource
 }
 
 // newSearch returns a search with what the database knows of its kinds and clusters, and of what the reader sees in them.
-func (t *transaction) newSearch(ctx context.Context, scope Scope, patterns []schema.GroupVersionResource, q *query.Query) (*search, error) {
-	err := t.isCurrent(ctx, scope)
-	if err != nil {
-		return nil, err
-	}
-	b := &search{dialect: t.dialect, q: q, scope: scope}
+func (t *transaction) newSearch(ctx context.Context, scope Scope, patterns []schema.GroupVersionResource, q *query.Query, past *past) (*search, error) {
+	b := &search{dialect: t.dialect, q: q, scope: scope, past: past}
+	var err error
 	if b.kinds, err = t.kindIDs(ctx, patterns); err != nil {
 		return nil, err
 	}
@@ -121,8 +120,15 @@ func (t *transaction) newSearch(ctx context.Context, scope Scope, patterns []sch
 	if b.clusters, err = t.clusterIDs(ctx, q.Clusters); err != nil {
 		return nil, err
 	}
+	if err := errors.Join(t.limitPast(ctx, b), t.sameClusters(ctx, b)); err != nil {
+		return nil, err
+	}
 	if b.scope != nil {
-		if b.visible, err = t.visibleTo(ctx, scope, b); err != nil {
+		var names []string
+		if b.visible, names, err = t.visibleTo(ctx, b); err != nil {
+			return nil, err
+		}
+		if err := t.isCurrent(ctx, scope, names...); err != nil {
 			return nil, err
 		}
 		b.clusters = clustersIn(b.visible, b.kinds)
@@ -178,7 +184,7 @@ func (t *transaction) listLatest(ctx context.Context, b *search, page *Page, fou
 // Get returns an object of a cluster. One outside of the scope does not exist.
 func (s *Store) Get(ctx context.Context, cluster string, resource schema.GroupVersionResource, namespace, name string) (f Found, err error) {
 	err = s.reading(ctx, func(t *transaction) error {
-		if err := t.isCurrent(ctx, s.scope); err != nil {
+		if err := t.isCurrent(ctx, s.scope, cluster); err != nil {
 			return err
 		}
 		if s.scope != nil && !s.scope.Part(cluster, resource.GroupResource()).Allows(namespace, name) {
@@ -294,6 +300,9 @@ func (t *transaction) kindIDs(ctx context.Context, patterns []schema.GroupVersio
 	return t.ids(ctx, find)
 }
 
+// noClusters stands for none.
+var noClusters = []int64{math.MinInt64}
+
 // clusterIDs returns the clusters of a choice, or nil for all.
 func (t *transaction) clusterIDs(ctx context.Context, c query.Choice) ([]int64, error) {
 	if c.Empty() {
@@ -303,7 +312,7 @@ func (t *transaction) clusterIDs(ctx context.Context, c query.Choice) ([]int64, 
 	choose(find, "c.name", c)
 	ids, err := t.ids(ctx, find)
 	if len(ids) == 0 {
-		ids = []int64{math.MinInt64} // none
+		ids = noClusters
 	}
 	return ids, err
 }

@@ -69,6 +69,14 @@ func (d dialect) onConflict(key string) string {
 	return " ON CONFLICT (" + key + ") DO UPDATE SET "
 }
 
+// inserted returns the value that an INSERT has for a column, for onConflict.
+func (d dialect) inserted(column string) string {
+	if d == mysqlFamily {
+		return "VALUES(" + column + ")"
+	}
+	return "excluded." + column
+}
+
 // Told is what the writer of a stream has said about it.
 type Told struct {
 	Kind Kind

@@ -5,79 +5,92 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"maps"
 	"slices"
-
-	rbacv1 "k8s.io/api/rbac/v1"
+	"strings"
 )
 
-// Rights are what the RBAC objects of clusters say, in the version v1, if a cluster has a policy of rights. Each transaction that changes either raises
-// one number, their generation. So a transaction that reads objects sees which rights are in force with them.
+// Rights are what the RBAC objects of clusters say, in the version v1, if a cluster has a policy of rights. Each transaction that changes those of a cluster
+// sets the generation of the cluster to its last revision. So a transaction that reads objects sees which rights are in force with them, and changes in one
+// cluster do not concern those who read another one. The table rights_changes has the last change in any cluster, and the last policy that came or went.
 
-// rightsGeneration returns the generation of the rights that a transaction sees.
-func (t *transaction) rightsGeneration(ctx context.Context) (int64, error) {
-	return value[int64](ctx, t, t.sql("SELECT generation FROM rights WHERE id = 1"))
-}
-
-// A generation may rise although the rights are the same, such as when a replica opens a stream. The revision of the rights is that of the last transaction that may have
-// changed them. Watches that were away ask for it.
-
-// dateRights sets the revision of the rights to the last one, which has to be one of this transaction.
-func (t *transaction) dateRights(ctx context.Context) error {
-	_, err := t.exec(ctx, t.sql(dateRights+" WHERE id = 1"))
-	return err
-}
-
-// dateRightsOf does the same if a stream has RBAC objects of a cluster whose RBAC decides something.
-func (t *transaction) dateRightsOf(ctx context.Context, stream *Stream) error {
-	if !stream.rights {
-		return nil
-	}
-	_, err := t.exec(ctx, t.sql(dateRights+" WHERE id = 1 AND EXISTS (SELECT 1 FROM cluster_rights WHERE cluster_id = ?)", stream.clusterID))
-	return err
-}
-
-const dateRights = "UPDATE rights SET revision = (SELECT last FROM revisions WHERE id = 1)"
-
-// changeAllRights is for a policy or a cluster that comes or goes.
-func (t *transaction) changeAllRights(ctx context.Context) error {
-	if err := t.changeRights(ctx); err != nil {
-		return err
-	}
-	return t.dateRights(ctx)
-}
-
-// RightsRevision returns the revision since which the rights are what they are.
-func (s *Store) RightsRevision(ctx context.Context) (revision int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
-	defer cancel()
-	err = s.read.QueryRowContext(ctx, "SELECT revision FROM rights WHERE id = 1").Scan(&revision)
-	return revision, err
-}
-
-// changeRights raises the generation. Call it after revisions, so that all writers lock in the same order.
-func (t *transaction) changeRights(ctx context.Context) error {
-	_, err := t.exec(ctx, t.sql("UPDATE rights SET generation = generation + 1 WHERE id = 1"))
-	return err
-}
-
-// changeRightsOf raises the generation if a stream has RBAC objects.
+// changeRightsOf notes that rights have changed that a stream of RBAC objects has. Call it when the transaction has its revisions.
 func (t *transaction) changeRightsOf(ctx context.Context, stream *Stream) error {
-	if !stream.rights {
+	changed, err := t.exec(ctx, t.sql("UPDATE cluster_rights SET generation = ("+lastRevision+") WHERE cluster_id = ?", stream.clusterID))
+	if err != nil || changed == 0 { // the RBAC of the cluster decides nothing
+		return err
+	}
+	_, err = t.exec(ctx, t.sql("UPDATE rights_changes SET changed = ("+lastRevision+") WHERE id = 1"))
+	return err
+}
+
+// changePolicies notes that a policy or a cluster has come or gone.
+func (t *transaction) changePolicies(ctx context.Context) error {
+	_, err := t.exec(ctx, t.sql("UPDATE rights_changes SET changed = ("+lastRevision+"), removed = ("+lastRevision+") WHERE id = 1"))
+	return err
+}
+
+const lastRevision = "SELECT last FROM revisions WHERE id = 1"
+
+// rightsChanged returns the revision of the last change of rights in any cluster that a transaction sees.
+func (t *transaction) rightsChanged(ctx context.Context) (int64, error) {
+	return value[int64](ctx, t, t.sql("SELECT changed FROM rights_changes WHERE id = 1"))
+}
+
+// isCurrent fails if rights have changed by which a scope shows something in some clusters.
+func (t *transaction) isCurrent(ctx context.Context, scope Scope, clusters ...string) error {
+	if scope == nil {
 		return nil
 	}
-	if err := t.changeRights(ctx); err != nil {
+	changed, err := t.rightsChanged(ctx)
+	if err != nil || changed == scope.AsOf() {
 		return err
 	}
-	generation, err := t.rightsGeneration(ctx)
-	if err != nil {
+	if home := scope.Home(); home != "" && !slices.Contains(clusters, home) {
+		clusters = append(clusters, home)
+	}
+	for part := range slices.Chunk(clusters, rowsAtOnce) {
+		has := map[string]int64{}
+		find := list(t.sql("SELECT c.name, r.generation FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id WHERE c.name IN "), part)
+		err := t.each(ctx, find, func(scan func(...any) error) error {
+			var cluster string
+			var generation int64
+			err := scan(&cluster, &generation)
+			has[cluster] = generation
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, cluster := range part {
+			if has[cluster] != scope.Generation(cluster) {
+				return ErrRightsChanged
+			}
+		}
+	}
+	return nil
+}
+
+// RightsChangedSince reports whether rights in some clusters, or in any if none is named, may have changed after a revision.
+func (s *Store) RightsChangedSince(ctx context.Context, revision int64, clusters []string) (changed bool, err error) {
+	err = s.reading(ctx, func(t *transaction) error {
+		find := t.sql("SELECT COUNT(*) FROM rights_changes WHERE removed > ?", revision)
+		n, err := value[int64](ctx, t, find)
+		if changed = n > 0; changed || err != nil {
+			return err
+		}
+		find = t.sql("SELECT COUNT(*) FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id WHERE r.generation > ?", revision)
+		if len(clusters) > 0 {
+			oneOf(find.add(" AND c.name"), clusters)
+		}
+		n, err = value[int64](ctx, t, find)
+		changed = n > 0
 		return err
-	}
-	value := "excluded.generation"
-	if t.dialect == mysqlFamily {
-		value = "VALUES(generation)"
-	}
-	_, err = t.exec(ctx, t.sql("INSERT INTO stream_rights (stream_id, generation) VALUES (?, ?)"+t.onConflict("stream_id")+"generation = "+value, stream.id, generation))
-	return err
+	})
+	return changed, err
 }
 
 // SetRights keeps the policy of rights of a cluster. Without one, the RBAC objects of the cluster decide nothing.
@@ -86,7 +99,7 @@ func (s *Store) SetRights(ctx context.Context, cluster, policy string) error {
 		if _, err := t.revisions(ctx, 1); err != nil {
 			return err
 		}
-		if err := t.changeAllRights(ctx); err != nil {
+		if err := t.changePolicies(ctx); err != nil {
 			return err
 		}
 		if policy == "" {
@@ -97,127 +110,177 @@ func (s *Store) SetRights(ctx context.Context, cluster, policy string) error {
 		if err != nil {
 			return err
 		}
-		value := "excluded.policy"
-		if t.dialect == mysqlFamily {
-			value = "VALUES(policy)"
-		}
-		_, err = t.exec(ctx, t.sql("INSERT INTO cluster_rights (cluster_id, policy) VALUES (?, ?)"+t.onConflict("cluster_id")+"policy = "+value, id, policy))
+		put := t.sql("INSERT INTO cluster_rights (cluster_id, policy, generation) VALUES (?, ?, ("+lastRevision+"))", id, policy)
+		_, err = t.exec(ctx, put.add(t.onConflict("cluster_id")+"policy = "+t.inserted("policy")+", generation = "+t.inserted("generation")))
 		return err
 	})
 }
 
 // RightsPolicies returns the policies of rights by cluster.
 func (s *Store) RightsPolicies(ctx context.Context) (policies map[string]string, err error) {
+	policies = map[string]string{}
 	err = s.reading(ctx, func(t *transaction) error {
-		policies, err = t.rightsPolicies(ctx)
-		return err
-	})
-	return policies, err
-}
-
-func (t *transaction) rightsPolicies(ctx context.Context) (map[string]string, error) {
-	policies := map[string]string{}
-	err := t.each(ctx, t.sql("SELECT c.name, r.policy FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id"), func(scan func(...any) error) error {
-		var cluster, policy string
-		err := scan(&cluster, &policy)
-		policies[cluster] = policy
-		return err
-	})
-	return policies, err
-}
-
-// RightsGeneration returns the generation of the rights now.
-func (s *Store) RightsGeneration(ctx context.Context) (generation int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
-	defer cancel()
-	err = s.read.QueryRowContext(ctx, "SELECT generation FROM rights WHERE id = 1").Scan(&generation)
-	return generation, err
-}
-
-// RightsReading reads one state of the rights.
-type RightsReading struct {
-	Generation int64
-	// Policies are by cluster.
-	Policies map[string]string
-	// Streams are those of RBAC objects of clusters that have a policy.
-	Streams []RightsStream
-
-	transaction *transaction
-}
-
-// RightsStream is a stream of RBAC objects.
-type RightsStream struct {
-	ID int64
-	// Cluster is the name of the cluster, and Resource that of the resource, such as rolebindings.
-	Cluster, Resource string
-	// Generation is that of the last change.
-	Generation int64
-	// Listed reports whether the database has the complete list.
-	Listed bool
-
-	clusterID, kindID int64
-}
-
-// ReadRights calls a function that reads one state of the rights.
-func (s *Store) ReadRights(ctx context.Context, do func(*RightsReading) error) error {
-	return s.reading(ctx, func(t *transaction) error {
-		r := &RightsReading{transaction: t}
-		var err error
-		if r.Generation, err = t.rightsGeneration(ctx); err != nil {
-			return err
-		}
-		if r.Policies, err = t.rightsPolicies(ctx); err != nil {
-			return err
-		}
-		find := t.sql(`SELECT s.id, c.name, k.resource, COALESCE(g.generation, 0), s.listed, s.cluster_id, s.kind_id
-FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id JOIN streams s ON s.cluster_id = r.cluster_id JOIN kinds k ON k.id = s.kind_id
-LEFT JOIN stream_rights g ON g.stream_id = s.id
-WHERE k.api_group = ? AND k.version = ?`, rbacv1.GroupName, rbacv1.SchemeGroupVersion.Version)
-		err = t.each(ctx, find, func(scan func(...any) error) error {
-			var one RightsStream
-			err := scan(&one.ID, &one.Cluster, &one.Resource, &one.Generation, &one.Listed, &one.clusterID, &one.kindID)
-			r.Streams = append(r.Streams, one)
+		return t.each(ctx, t.sql("SELECT c.name, r.policy FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id"), func(scan func(...any) error) error {
+			var cluster, policy string
+			err := scan(&cluster, &policy)
+			policies[cluster] = policy
 			return err
 		})
-		if err != nil {
-			return err
-		}
-		return do(r)
 	})
+	return policies, err
 }
 
-// Changes calls changed for each object of a stream whose revision is not the one that the reader has, by ID. It returns the IDs that the reader has and
-// the stream has not.
-func (r *RightsReading) Changes(ctx context.Context, stream RightsStream, has map[int64]int64, changed func(id, revision int64, object []byte) error) (gone []int64, err error) {
-	t := r.transaction
-	var ids []int64
-	there := map[int64]bool{}
-	find := t.sql("SELECT id, revision FROM objects WHERE kind_id = ? AND cluster_id = ?", stream.kindID, stream.clusterID)
-	err = t.each(ctx, find, func(scan func(...any) error) error {
-		var id, revision int64
-		err := scan(&id, &revision)
-		if there[id] = true; has[id] != revision {
-			ids = append(ids, id)
-		}
+// writeRights notes what a batch of RBAC objects does to rights, before it is written.
+func (w *writer) writeRights(ctx context.Context, changes []Change, known map[[2]string]stored) error {
+	changed, err := w.changesRights(ctx, changes, known)
+	if err != nil {
 		return err
-	})
-	for part := range slices.Chunk(ids, rowsAtOnce) {
-		if err != nil {
-			return nil, err
-		}
-		err = t.each(ctx, list(t.sql("SELECT o.id, o.revision, o.object, "+original("o.revision")+" FROM objects o WHERE o.id IN "), part), func(scan func(...any) error) error {
-			var id, revision int64
-			var object, original []byte
-			if err := scan(&id, &revision, &object, &original); err != nil {
-				return err
+	}
+	if err := w.noteUnreadable(ctx, changes); err != nil || !changed {
+		return err
+	}
+	return w.changeRightsOf(ctx, w.stream)
+}
+
+// changesRights reports whether changes of RBAC objects change rights. Labels, annotations and the order of rules do not.
+func (w *writer) changesRights(ctx context.Context, changes []Change, known map[[2]string]stored) (bool, error) {
+	former := map[int64]string{}
+	for i := range changes {
+		old, exists := known[changes[i].key()]
+		switch {
+		case !exists && changes[i].Deleted:
+		case !exists || changes[i].Deleted:
+			return true, nil
+		case old.uid != changes[i].UID || old.resourceVersion != changes[i].ResourceVersion:
+			now, err := normalizedRBAC(w.stream.resource, changes[i].JSON)
+			if err != nil {
+				return true, nil //nolint:nilerr // noteUnreadable says so
 			}
-			return changed(id, revision, served(object, original))
-		})
-	}
-	for id := range has {
-		if !there[id] {
-			gone = append(gone, id)
+			former[old.id] = now
 		}
 	}
-	return gone, err
+	changed := false
+	for part := range slices.Chunk(slices.Sorted(maps.Keys(former)), rowsAtOnce) {
+		err := w.each(ctx, list(w.sql("SELECT o.id, o.object, "+original("o.revision")+" FROM objects o WHERE o.id IN "), part), func(scan func(...any) error) error {
+			var id int64
+			var object, original []byte
+			err := scan(&id, &object, &original)
+			was, unreadable := normalizedRBAC(w.stream.resource, served(object, original))
+			changed = changed || unreadable != nil || was != former[id]
+			return err
+		})
+		if err != nil {
+			return false, err
+		}
+	}
+	return changed, nil
 }
+
+// Unreadable is an RBAC object that cannot be read: it is wrong, or stands for one that was refused. It makes all rights of its cluster unknown: a binding
+// that was narrowed would stay in force otherwise.
+type Unreadable struct {
+	// Resource is that of the object, such as rolebindings.
+	Resource, Namespace, Name string
+	Reason                    string
+}
+
+// RefusedAnnotation says of an RBAC object that it stands for one that was refused, and why.
+const RefusedAnnotation = "shadow.clusterpedia.io/refused"
+
+// reasonOf returns why an RBAC object cannot be read.
+func reasonOf(text []byte, err error) string {
+	const most = 512
+	var object struct {
+		Metadata struct {
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+	}
+	reason := err.Error()
+	if json.Unmarshal(text, &object) == nil && object.Metadata.Annotations[RefusedAnnotation] != "" {
+		reason = object.Metadata.Annotations[RefusedAnnotation]
+	}
+	return strings.ToValidUTF8(strings.ReplaceAll(reason[:min(len(reason), most)], "\x00", ""), "")
+}
+
+// noteUnreadable notes which RBAC objects of a batch cannot be read, and which can.
+func (w *writer) noteUnreadable(ctx context.Context, changes []Change) error {
+	has, err := value[int64](ctx, w.transaction, w.sql("SELECT COUNT(*) FROM unreadable_rights WHERE stream_id = ?", w.stream.id))
+	if err != nil {
+		return err
+	}
+	var rows [][]any
+	var keys [][2]string
+	for i := range changes {
+		key := changes[i].key()
+		if has > 0 {
+			keys = append(keys, key)
+		}
+		if changes[i].Deleted {
+			continue
+		}
+		if _, err := normalizedRBAC(w.stream.resource, changes[i].JSON); err != nil {
+			rows = append(rows, []any{w.stream.id, key[0], key[1], w.listing, reasonOf(changes[i].JSON, err)})
+		}
+	}
+	for part := range slices.Chunk(keys, rowsAtOnce) {
+		if _, err := w.exec(ctx, pairs(w.sql("DELETE FROM unreadable_rights WHERE stream_id = ? AND (namespace, name) IN ", w.stream.id), part)); err != nil {
+			return err
+		}
+	}
+	return w.insert(ctx, "unreadable_rights", []string{"stream_id", "namespace", "name", "listing", "reason"}, rows, "")
+}
+
+// forgetUnreadable forgets the unreadable objects of a stream that a list does not have.
+func (t *transaction) forgetUnreadable(ctx context.Context, stream *Stream, listing int64) error {
+	_, err := t.exec(ctx, t.sql("DELETE FROM unreadable_rights WHERE stream_id = ? AND listing <> ?", stream.id, listing))
+	return err
+}
+
+// UnreadableRights returns the RBAC objects of each cluster that cannot be read, at most a few of each.
+func (s *Store) UnreadableRights(ctx context.Context) (map[string][]Unreadable, error) {
+	const most = 10
+	unreadable := map[string][]Unreadable{}
+	err := s.reading(ctx, func(t *transaction) error {
+		find := t.sql(`SELECT c.name, k.resource, u.namespace, u.name, u.reason FROM unreadable_rights u JOIN streams s ON s.id = u.stream_id
+JOIN clusters c ON c.id = s.cluster_id JOIN cluster_rights r ON r.cluster_id = c.id JOIN kinds k ON k.id = s.kind_id ORDER BY u.stream_id, u.namespace, u.name LIMIT ?`, rowsAtOnce)
+		return t.each(ctx, find, func(scan func(...any) error) error {
+			var cluster string
+			var one Unreadable
+			err := scan(&cluster, &one.Resource, &one.Namespace, &one.Name, &one.Reason)
+			if len(unreadable[cluster]) < most {
+				unreadable[cluster] = append(unreadable[cluster], one)
+			}
+			return err
+		})
+	})
+	return unreadable, err
+}
+
+// RightsIndex says which clusters have rights, at one moment.
+type RightsIndex struct {
+	// Changed is the revision of the last change in any cluster.
+	Changed int64
+	// Generations are by cluster.
+	Generations map[string]int64
+}
+
+// RightsIndex returns the generations of the rights of all clusters.
+func (s *Store) RightsIndex(ctx context.Context) (index RightsIndex, err error) {
+	err = s.reading(ctx, func(t *transaction) error {
+		index.Generations = map[string]int64{}
+		if index.Changed, err = t.rightsChanged(ctx); err != nil {
+			return err
+		}
+		return t.each(ctx, t.sql("SELECT c.name, r.generation FROM cluster_rights r JOIN clusters c ON c.id = r.cluster_id"), func(scan func(...any) error) error {
+			var cluster string
+			var generation int64
+			err := scan(&cluster, &generation)
+			index.Generations[cluster] = generation
+			return err
+		})
+	})
+	return index, err
+}
+
+// isNone reports whether a row was not found.
+func isNone(err error) bool { return errors.Is(err, sql.ErrNoRows) }

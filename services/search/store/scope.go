@@ -15,8 +15,12 @@ import (
 
 // Scope says what a reader may see. A search compiles it into its conditions, so that counts, pages and owners know nothing of other objects.
 type Scope interface {
-	// Generation is the state of all rights that the scope was computed from.
-	Generation() int64
+	// AsOf is the last change of rights in any cluster that the scope knows, or -1 if it may not know all of them.
+	AsOf() int64
+	// Generation is that of the rights of a cluster which the scope was computed from. It is 0 if the cluster has none.
+	Generation(cluster string) int64
+	// Home is the cluster whose rights may show something of other clusters, or empty.
+	Home() string
 	// Part returns what the reader sees of a resource in a cluster, or nil for nothing.
 	Part(cluster string, resource schema.GroupResource) *Part
 }
@@ -39,26 +43,14 @@ func (s *Store) For(scope Scope) *Store {
 	return &limited
 }
 
-// isCurrent fails if the scope of the store is not that of the rights which the transaction sees.
-func (t *transaction) isCurrent(ctx context.Context, scope Scope) error {
-	if scope == nil {
-		return nil
-	}
-	generation, err := t.rightsGeneration(ctx)
-	if err == nil && generation != scope.Generation() {
-		err = ErrRightsChanged
-	}
-	return err
-}
-
 // visible is a part of a scope, and the kinds of the clusters that have it.
 type visible struct {
 	*Part
 	clusters, kinds []int64
 }
 
-// visibleTo returns what a scope shows of the kinds and clusters of a search. With owners, these are all kinds.
-func (t *transaction) visibleTo(ctx context.Context, scope Scope, b *search) ([]visible, error) {
+// visibleTo returns what the scope of a search shows of its kinds and clusters, and the names of the clusters. With owners, these are all kinds.
+func (t *transaction) visibleTo(ctx context.Context, b *search) (all []visible, names []string, err error) {
 	find := t.sql("SELECT s.cluster_id, c.name, s.kind_id, k.api_group, k.resource FROM streams s JOIN clusters c ON c.id = s.cluster_id" +
 		" JOIN kinds k ON k.id = s.kind_id WHERE 1 = 1")
 	if b.q.Owner == nil {
@@ -69,16 +61,19 @@ func (t *transaction) visibleTo(ctx context.Context, scope Scope, b *search) ([]
 	}
 	parts := map[string]*Part{}
 	kinds := map[string]map[int64][]int64{} // by part and cluster
-	err := t.each(ctx, find.add(" ORDER BY s.cluster_id, s.kind_id"), func(scan func(...any) error) error {
+	err = t.each(ctx, find.add(" ORDER BY s.cluster_id, s.kind_id"), func(scan func(...any) error) error {
 		var clusterID, kindID int64
 		var cluster string
 		var resource schema.GroupResource
 		if err := scan(&clusterID, &cluster, &kindID, &resource.Group, &resource.Resource); err != nil {
 			return err
 		}
-		part := scope.Part(cluster, resource).in(b.q.Namespaces.In)
+		part := b.part(cluster, resource).in(b.q.Namespaces.In)
 		if part == nil {
 			return nil
+		}
+		if len(names) == 0 || names[len(names)-1] != cluster {
+			names = append(names, cluster)
 		}
 		key := part.key()
 		if parts[key] = part; kinds[key] == nil {
@@ -87,7 +82,6 @@ func (t *transaction) visibleTo(ctx context.Context, scope Scope, b *search) ([]
 		kinds[key][clusterID] = append(kinds[key][clusterID], kindID)
 		return nil
 	})
-	var all []visible
 	for _, key := range slices.Sorted(maps.Keys(parts)) {
 		first := len(all)
 		for _, cluster := range slices.Sorted(maps.Keys(kinds[key])) {
@@ -99,7 +93,7 @@ func (t *transaction) visibleTo(ctx context.Context, scope Scope, b *search) ([]
 			all[first+same].clusters = append(all[first+same].clusters, cluster)
 		}
 	}
-	return all, err
+	return all, names, err
 }
 
 // clustersIn returns the clusters that have something visible of certain kinds.

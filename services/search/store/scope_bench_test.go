@@ -36,11 +36,10 @@ func BenchmarkScopes(b *testing.B) {
 		}
 	}
 	require.NoError(b, s.Analyze(b.Context()))
-	generation, err := s.RightsGeneration(b.Context())
-	require.NoError(b, err)
+	changed := lastRights(b, s)
 	// in returns a scope with some of the namespaces, others in each cluster if step is not zero.
 	in := func(count, step int) Scope {
-		scope := given{generation, map[string]*Part{}}
+		scope := given{asOf: changed, parts: map[string]*Part{}}
 		for i, cluster := range clusters {
 			some := sets.New[string]()
 			for n := range count {
@@ -50,7 +49,7 @@ func BenchmarkScopes(b *testing.B) {
 		}
 		return scope
 	}
-	named := given{generation, map[string]*Part{}}
+	named := given{asOf: changed, parts: map[string]*Part{}}
 	for _, cluster := range clusters {
 		objects := sets.New[[2]string]()
 		for n := range 200 {

@@ -5,6 +5,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -21,13 +22,26 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/query"
 )
 
-// given is a scope with certain parts, by "CLUSTER RESOURCE".
+// given is a scope with certain parts, by "CLUSTER RESOURCE". asOf is the last change of rights that it knows, and generation that of each cluster.
 type given struct {
-	generation int64
+	asOf       int64
 	parts      map[string]*Part
+	generation int64
 }
 
-func (g given) Generation() int64 { return g.generation }
+func (g given) AsOf() int64 { return g.asOf }
+
+func (g given) Generation(string) int64 { return g.generation }
+
+func (g given) Home() string { return "" }
+
+// lastRights returns the last change of rights.
+func lastRights(t testing.TB, s *Store) int64 {
+	t.Helper()
+	index, err := s.RightsIndex(context.Background())
+	require.NoError(t, err)
+	return index.Changed
+}
 
 func (g given) Part(cluster string, resource schema.GroupResource) *Part {
 	return g.parts[cluster+" "+resource.String()]
@@ -57,11 +71,10 @@ func TestAScopeHidesTheRest(t *testing.T) {
 		seed := uint64(time.Now().UnixNano())
 		r := rand.New(rand.NewPCG(seed, 0))
 		all := population(t, s, r)
-		generation, err := s.RightsGeneration(t.Context())
-		require.NoError(t, err)
+		changed := lastRights(t, s)
 		some := 0
 		for range queries {
-			scope := given{generation, map[string]*Part{}}
+			scope := given{asOf: changed, parts: map[string]*Part{}}
 			shared := randomPart(r, all)
 			for _, cluster := range []string{"east", "north", "west"} {
 				for _, kind := range []Kind{deployments, replicaSets, pods, nodes} {
@@ -113,25 +126,37 @@ func TestAScopeHidesTheRest(t *testing.T) {
 func TestAnOldScopeIsRefused(t *testing.T) {
 	roles := Kind{GroupVersionResource: rbacv1.SchemeGroupVersion.WithResource("roles"), Name: "Role", Namespaced: true}
 	each(t, func(t *testing.T, s *Store) {
-		stream, other := openStream(t, s, "east", roles), openStream(t, s, "east", pods)
+		stream, podStream := openStream(t, s, "east", roles), openStream(t, s, "east", pods)
+		west := openStream(t, s, "west", roles)
 		require.NoError(t, s.SetRights(t.Context(), "east", `{"userPrefix": "x"}`))
-		now := func() (generation int64) {
-			generation, err := s.RightsGeneration(t.Context())
+		require.NoError(t, s.SetRights(t.Context(), "west", `{}`))
+		now := func() given {
+			index, err := s.RightsIndex(t.Context())
 			require.NoError(t, err)
-			return generation
+			return given{asOf: index.Changed, generation: index.Generations["east"], parts: map[string]*Part{"east pods": Whole}}
 		}
+		role := func(version, rules string, labels string) Batch {
+			o := object("a", "r", version)
+			o.JSON = []byte(`{"metadata": {"name": "r", "namespace": "a", "labels": {"a": "` + labels + `"}}, "rules": ` + rules + `}`)
+			return Batch{Changes: []Change{{Object: o}}}
+		}
+		const some, other = `[{"verbs": ["get"], "resources": ["pods"]}, {"verbs": ["list"]}]`, `[{"verbs": ["list"]}, {"verbs": ["get"], "resources": ["pods"]}]`
 		for _, test := range []struct {
 			name   string
 			change func() error
 			same   bool
 		}{
 			{"a pod", func() error {
-				return s.Write(t.Context(), other, Batch{Changes: []Change{{Object: object("a", "web", "1")}}})
+				return s.Write(t.Context(), podStream, Batch{Changes: []Change{{Object: object("a", "web", "1")}}})
 			}, true},
 			{"a bookmark", func() error { return s.Write(t.Context(), stream, Batch{ResourceVersion: "5"}) }, true},
-			{"a role", func() error {
-				return s.Write(t.Context(), stream, Batch{Changes: []Change{{Object: object("a", "r", "1")}}})
-			}, false},
+			{"a role", func() error { return s.Write(t.Context(), stream, role("1", some, "x")) }, false},
+			{"a label of a role", func() error { return s.Write(t.Context(), stream, role("1.1", some, "y")) }, true},
+			{"rules in another order", func() error { return s.Write(t.Context(), stream, role("1.2", other, "y")) }, true},
+			{"a rule", func() error { return s.Write(t.Context(), stream, role("1.3", `[{"verbs": ["list"]}]`, "y")) }, false},
+			{"rules that are wrong", func() error { return s.Write(t.Context(), stream, role("1.4", `"everything"`, "y")) }, false},
+			{"rules that are right again", func() error { return s.Write(t.Context(), stream, role("1.5", some, "y")) }, false},
+			{"a role of another cluster", func() error { return s.Write(t.Context(), west, role("1", some, "x")) }, true},
 			{"a role that goes", func() error {
 				return s.Write(t.Context(), stream, Batch{Changes: []Change{{Object: object("a", "r", "2"), Deleted: true}}})
 			}, false},
@@ -140,44 +165,37 @@ func TestAnOldScopeIsRefused(t *testing.T) {
 			{"a stream that ends", func() error { return s.CloseStream(t.Context(), stream) }, false},
 			{"a cluster that goes", func() error { return s.RemoveCluster(t.Context(), "east") }, false},
 		} {
-			scope := given{now(), nil}
-			before, err := s.RightsRevision(t.Context())
+			scope := now()
+			before, err := s.Revision(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, test.change(), test.name)
-			assert.Equal(t, test.same, now() == scope.generation, test.name)
-			dated, err := s.RightsRevision(t.Context())
+			assert.Equal(t, test.same, now().generation == scope.generation, test.name)
+			changed, err := s.RightsChangedSince(t.Context(), before, []string{"east"})
 			require.NoError(t, err)
-			if test.same {
-				assert.Equal(t, before, dated, test.name)
-			} else {
-				last, err := s.Revision(t.Context())
-				require.NoError(t, err)
-				assert.Greater(t, dated, before, test.name)
-				assert.LessOrEqual(t, dated, last, test.name)
-			}
+			assert.Equal(t, !test.same, changed, test.name)
 			wanted := ErrRightsChanged
 			if test.same {
 				wanted = nil
 			}
-			_, err = s.For(scope).List(t.Context(), nil, &query.Query{}, func(Found) error { return nil })
-			assert.ErrorIs(t, err, wanted, test.name)
+			if test.name != "a cluster that goes" { // it shows nothing any more
+				_, err = s.For(scope).List(t.Context(), nil, &query.Query{}, func(Found) error { return nil })
+				assert.ErrorIs(t, err, wanted, test.name)
+			}
 			_, err = s.For(scope).Get(t.Context(), "east", pods.GroupVersionResource, "a", "web")
-			assert.Equal(t, test.same, err == ErrNotFound, "%s: %v", test.name, err) //nolint:errorlint // nothing wraps it
+			assert.Equal(t, test.same, !errors.Is(err, ErrRightsChanged), "%s: %v", test.name, err)
 		}
 		policies, err := s.RightsPolicies(t.Context())
 		require.NoError(t, err)
-		assert.Empty(t, policies)
+		assert.Equal(t, map[string]string{"west": "{}"}, policies)
 
+		require.NoError(t, s.SetRights(t.Context(), "west", ""))
 		stream = openStream(t, s, "east", roles)
 		require.NoError(t, s.SetRights(t.Context(), "east", "{}"))
 		require.NoError(t, s.Sweep(t.Context(), stream, 1, "7"))
-		before, err := s.RightsRevision(t.Context())
-		require.NoError(t, err)
+		scope := now()
 		openStream(t, s, "east", roles)
 		require.NoError(t, s.Write(t.Context(), openStream(t, s, "west", roles), Batch{Changes: []Change{{Object: object("a", "r", "1")}}}))
-		dated, err := s.RightsRevision(t.Context())
-		require.NoError(t, err)
-		assert.Equal(t, before, dated, "neither a replica that starts nor a cluster without a policy changes rights")
+		assert.Equal(t, scope, now(), "neither a replica that starts nor a cluster without a policy changes rights")
 	})
 }
 
@@ -189,7 +207,7 @@ func TestAScopeThatIsTooLargeIsRefused(t *testing.T) {
 	}
 	each(t, func(t *testing.T, s *Store) {
 		require.NoError(t, s.Write(t.Context(), openStream(t, s, "east", pods), Batch{Changes: []Change{{Object: object("ns7", "web", "1")}}}))
-		scope := given{1, map[string]*Part{"east pods": NewPart(namespaces, nil, nil)}}
+		scope := given{asOf: lastRights(t, s), parts: map[string]*Part{"east pods": NewPart(namespaces, nil, nil)}}
 		ask := func(q query.Query) (n int, err error) {
 			_, err = s.For(scope).List(context.Background(), []schema.GroupVersionResource{pods.GroupVersionResource}, &q, func(Found) error { n++; return nil })
 			return n, err

@@ -29,8 +29,9 @@ type search struct {
 	// known is how many objects all pages have, if the choice of an index has counted them.
 	known *int64
 	scope Scope
-	// past is nil for the first page of the latest state.
-	past *past
+	// past is nil for the first page of the latest state. incarnations are nil if it shows everything to everybody.
+	past         *past
+	incarnations *incarnations
 }
 
 // fromObjects are objects with their clusters and kinds.
@@ -70,7 +71,7 @@ func (b *search) page(s *statement) {
 
 // allows reports whether the reader sees an object of the past. The rights are those of now.
 func (b *search) allows(e *entry) bool {
-	return b.scope == nil || b.scope.Part(e.Cluster, e.GroupResource()).Allows(e.namespace, e.name)
+	return b.part(e.Cluster, e.GroupResource()).Allows(e.namespace, e.name)
 }
 
 // rights returns a number that stands for what the reader sees of what the search is about.

@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	rbacv1 "k8s.io/api/rbac/v1"
 )
 
 // ErrFenced says that another replica has opened the stream since, so this one must stop writing.
@@ -24,8 +22,9 @@ type Stream struct {
 	epoch                 int64
 	// events is set for the stream InvolvedEvents.
 	events bool
-	// rights is set for streams of RBAC objects.
-	rights bool
+	// rights is set for streams of RBAC objects, and namespaces for that of Namespaces.
+	rights, namespaces bool
+	resource           string
 	// listing is the list that is written now, and listingSince when it was asked for.
 	listing      int64
 	listingSince time.Time
@@ -44,14 +43,12 @@ func (s *Store) OpenStream(ctx context.Context, cluster string, kind Kind) (*Str
 	if err != nil {
 		return nil, err
 	}
-	stream := &Stream{cluster: cluster, events: kind.GroupVersionResource == InvolvedEvents.GroupVersionResource, rights: kind.Group == rbacv1.GroupName}
+	stream := &Stream{
+		cluster: cluster, resource: kind.Resource, events: kind.GroupVersionResource == InvolvedEvents.GroupVersionResource, rights: isRBAC(kind.GroupVersionResource),
+		namespaces: kind.GroupVersionResource == namespacesResource,
+	}
 	err = s.within(ctx, func(t *transaction) error {
 		var err error
-		if stream.rights {
-			if _, err := t.revisions(ctx, 0); err != nil {
-				return err
-			}
-		}
 		if stream.clusterID, err = t.clusterID(ctx, cluster); err != nil {
 			return err
 		}
@@ -63,9 +60,6 @@ func (s *Store) OpenStream(ctx context.Context, cluster string, kind Kind) (*Str
 			t.sql("INSERT INTO streams (cluster_id, kind_id, kind, namespaced, epoch, counted, form, resource_version, listed, heard_at, opened_at, details)"+
 				" VALUES (?, ?, ?, ?, 0, 0, 0, '', ?, 0, 0, '{}')", stream.clusterID, stream.kindID, kind.Name, kind.Namespaced, false))
 		if err != nil {
-			return err
-		}
-		if err := t.changeRightsOf(ctx, stream); err != nil { // a replica of an older version may have written
 			return err
 		}
 		if err := t.renewForm(ctx, stream, kind); err != nil {
@@ -90,7 +84,7 @@ func (s *Store) OpenStream(ctx context.Context, cluster string, kind Kind) (*Str
 }
 
 func (t *transaction) clusterID(ctx context.Context, name string) (int64, error) {
-	return t.ensure(ctx, t.sql("SELECT id FROM clusters WHERE name = ?", name), t.sql("INSERT INTO clusters (name) VALUES (?)", name))
+	return t.ensure(ctx, t.sql("SELECT id FROM clusters WHERE name = ?", name), t.sql("INSERT INTO clusters (name, since) VALUES (?, ("+lastRevision+"))", name))
 }
 
 func (t *transaction) kindID(ctx context.Context, k Kind) (int64, error) {
@@ -159,11 +153,10 @@ func (s *Store) CloseStream(ctx context.Context, stream *Stream) error {
 		if err := t.hold(ctx, stream, time.Time{}); err != nil {
 			return err
 		}
-		if err := t.changeRightsOf(ctx, stream); err != nil {
-			return err
-		}
-		if err := t.dateRightsOf(ctx, stream); err != nil {
-			return err
+		if stream.rights {
+			if err := t.changeRightsOf(ctx, stream); err != nil {
+				return err
+			}
 		}
 		return t.removeStream(ctx, stream)
 	})
@@ -177,7 +170,7 @@ func (t *transaction) removeStream(ctx context.Context, stream *Stream) error {
 		t.sql("DELETE FROM events WHERE cluster_id = ? AND EXISTS (SELECT 1 FROM kinds k WHERE k.id = ? AND k.resource = ?)",
 			stream.clusterID, stream.kindID, InvolvedEvents.Resource),
 		t.sql("DELETE FROM stream_states WHERE stream_id = ?", stream.id),
-		t.sql("DELETE FROM stream_rights WHERE stream_id = ?", stream.id),
+		t.sql("DELETE FROM unreadable_rights WHERE stream_id = ?", stream.id),
 		t.sql("DELETE FROM streams WHERE id = ?", stream.id))
 }
 
@@ -187,7 +180,7 @@ func (s *Store) RemoveCluster(ctx context.Context, name string) error {
 		if _, err := t.revisions(ctx, 1); err != nil {
 			return err
 		}
-		if err := t.changeAllRights(ctx); err != nil {
+		if err := t.changePolicies(ctx); err != nil {
 			return err
 		}
 		var streams []*Stream
@@ -207,6 +200,7 @@ func (s *Store) RemoveCluster(ctx context.Context, name string) error {
 		}
 		if err := t.all(ctx,
 			t.sql("DELETE FROM cluster_rights WHERE cluster_id IN (SELECT id FROM clusters WHERE name = ?)", name),
+			t.sql("DELETE FROM namespaces WHERE cluster_id IN (SELECT id FROM clusters WHERE name = ?)", name),
 			t.sql("DELETE FROM openapi WHERE cluster_id IN (SELECT id FROM clusters WHERE name = ?)", name),
 			t.sql("DELETE FROM clusters WHERE name = ?", name)); err != nil {
 			return err

@@ -97,23 +97,14 @@ func (s *Store) Write(ctx context.Context, stream *Stream, b Batch) error {
 			if w.next, err = t.revisions(ctx, len(changes)); err != nil {
 				return err
 			}
-			if err := t.changeRightsOf(ctx, stream); err != nil {
-				return err
-			}
 		}
 		if err := t.hold(ctx, stream, heard); err != nil {
 			return err
 		}
-		changed, err := w.write(ctx, changes, b.Room)
-		if err != nil {
+		if err := w.write(ctx, changes, b.Room); err != nil {
 			return err
 		}
 		stream.LeftOut = w.leftOut
-		if changed > 0 {
-			if err := t.dateRightsOf(ctx, stream); err != nil {
-				return err
-			}
-		}
 		return t.advance(ctx, stream, b.ResourceVersion, w.added)
 	})
 }
@@ -143,11 +134,8 @@ func (s *Store) Sweep(ctx context.Context, stream *Stream, listing int64, resour
 		heard = time.Now()
 	}
 	return s.endList(ctx, stream, listing, heard, func(t *transaction, removed int) error {
-		// The rights of a cluster count from its first list on.
-		if removed > 0 || !stream.Listed {
-			if err := t.dateRightsOf(ctx, stream); err != nil {
-				return err
-			}
+		if err := t.swept(ctx, stream, listing, removed); err != nil {
+			return err
 		}
 		if _, err := t.exec(ctx, t.sql("UPDATE streams SET listed = ? WHERE id = ?", true, stream.id)); err != nil {
 			return err
@@ -159,7 +147,7 @@ func (s *Store) Sweep(ctx context.Context, stream *Stream, listing int64, resour
 // RemoveUnlisted removes the objects that a list did not have. The list does not count as complete, because some of its objects were left out.
 func (s *Store) RemoveUnlisted(ctx context.Context, stream *Stream, listing int64) error {
 	return s.endList(ctx, stream, listing, time.Time{}, func(t *transaction, removed int) error {
-		if err := t.dateRightsOf(ctx, stream); err != nil {
+		if err := t.swept(ctx, stream, listing, removed); err != nil {
 			return err
 		}
 		return t.advance(ctx, stream, "", -removed)
@@ -170,9 +158,6 @@ func (s *Store) RemoveUnlisted(ctx context.Context, stream *Stream, listing int6
 func (s *Store) endList(ctx context.Context, stream *Stream, listing int64, heard time.Time, then func(t *transaction, removed int) error) error {
 	return s.within(ctx, func(t *transaction) error {
 		if _, err := t.revisions(ctx, 1); err != nil {
-			return err
-		}
-		if err := t.changeRightsOf(ctx, stream); err != nil {
 			return err
 		}
 		if err := t.hold(ctx, stream, heard); err != nil {
@@ -186,6 +171,22 @@ func (s *Store) endList(ctx context.Context, stream *Stream, listing int64, hear
 	})
 }
 
+// swept notes what the end of a list changes besides objects.
+func (t *transaction) swept(ctx context.Context, stream *Stream, listing int64, removed int) error {
+	switch {
+	case stream.namespaces:
+		return t.forgetNamespaces(ctx, stream)
+	case !stream.rights:
+		return nil
+	}
+	err := t.forgetUnreadable(ctx, stream, listing)
+	// The rights of a cluster count from its first list on.
+	if err == nil && (removed > 0 || !stream.Listed) {
+		err = t.changeRightsOf(ctx, stream)
+	}
+	return err
+}
+
 // writer writes one batch.
 type writer struct {
 	*transaction
@@ -195,6 +196,8 @@ type writer struct {
 	next int64
 	// added is how many objects the stream has more afterwards, and leftOut how many changes were left out.
 	added, leftOut int
+	// namespaces are rows of the table of that name.
+	namespaces [][]any
 }
 
 // stored is an object that the database has.
@@ -203,11 +206,15 @@ type stored struct {
 	uid, resourceVersion string
 }
 
-// write returns how many objects it has changed.
-func (w *writer) write(ctx context.Context, changes []Change, room Room) (changed int, err error) {
+func (w *writer) write(ctx context.Context, changes []Change, room Room) error {
 	known, err := w.known(ctx, changes)
 	if err != nil {
-		return 0, err
+		return err
+	}
+	if w.stream.rights {
+		if err := w.writeRights(ctx, changes, known); err != nil {
+			return err
+		}
 	}
 	var deleted, unchanged, replaced []int64
 	var rows []row
@@ -221,6 +228,7 @@ func (w *writer) write(ctx context.Context, changes []Change, room Room) (change
 		if leave {
 			w.leftOut++
 		}
+		w.noteNamespace(c, leave)
 		switch {
 		case (c.Deleted || leave) && exists:
 			deleted = append(deleted, old.id)
@@ -242,13 +250,14 @@ func (w *writer) write(ctx context.Context, changes []Change, room Room) (change
 		}
 		w.next++
 	}
-	return len(records), inTurn(
+	return inTurn(
 		func() error { return w.keep(ctx, append(replaced, deleted...)) },
 		func() error { return w.deleteObjects(ctx, deleted) },
 		func() error { return w.deleteReferences(ctx, replaced) },
 		func() error { return w.mark(ctx, unchanged) },
 		func() error { return w.put(ctx, rows) },
 		func() error { return w.record(ctx, w.stream, records) },
+		func() error { return w.writeNamespaces(ctx) },
 	)
 }
 

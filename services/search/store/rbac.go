@@ -1,0 +1,89 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+)
+
+// isRBAC reports whether a resource is one of those that rights are made of.
+func isRBAC(r schema.GroupVersionResource) bool {
+	return r.GroupVersion() == rbacv1.SchemeGroupVersion && slices.Contains([]string{"roles", "rolebindings", "clusterroles", "clusterrolebindings"}, r.Resource)
+}
+
+// DecodeRBAC reads an RBAC object as Kubernetes does, without what decides nothing.
+func DecodeRBAC(resource string, text []byte) (object metav1.Object, err error) {
+	switch resource {
+	case "roles":
+		object = &rbacv1.Role{}
+	case "rolebindings":
+		object = &rbacv1.RoleBinding{}
+	case "clusterroles":
+		object = &rbacv1.ClusterRole{}
+	case "clusterrolebindings":
+		object = &rbacv1.ClusterRoleBinding{}
+	default:
+		return nil, fmt.Errorf("%s are no RBAC objects", resource)
+	}
+	if err := utiljson.Unmarshal(text, object); err != nil {
+		return nil, err
+	}
+	name, namespace := object.GetName(), object.GetNamespace()
+	switch o := object.(type) {
+	case *rbacv1.Role:
+		o.ObjectMeta = metav1.ObjectMeta{}
+	case *rbacv1.RoleBinding:
+		o.ObjectMeta = metav1.ObjectMeta{}
+	case *rbacv1.ClusterRole:
+		o.ObjectMeta, o.AggregationRule = metav1.ObjectMeta{}, nil // the rules are those that the controller of the cluster has made of it
+	case *rbacv1.ClusterRoleBinding:
+		o.ObjectMeta = metav1.ObjectMeta{}
+	}
+	object.SetName(name)
+	object.SetNamespace(namespace)
+	return object, nil
+}
+
+// normalizedRBAC returns the same text for RBAC objects that grant the same.
+func normalizedRBAC(resource string, text []byte) (string, error) {
+	object, err := DecodeRBAC(resource, text)
+	if err != nil {
+		return "", err
+	}
+	var parts []string
+	var to rbacv1.RoleRef
+	switch o := object.(type) {
+	case *rbacv1.Role:
+		parts = texts(o.Rules)
+	case *rbacv1.ClusterRole:
+		parts = texts(o.Rules)
+	case *rbacv1.RoleBinding:
+		parts, to = texts(o.Subjects), o.RoleRef
+	case *rbacv1.ClusterRoleBinding:
+		parts, to = texts(o.Subjects), o.RoleRef
+	}
+	return strings.Join(append(parts, texts([]rbacv1.RoleRef{to})...), "\n"), nil
+}
+
+// texts returns values as texts, in one order.
+func texts[T any](values []T) []string {
+	all := make([]string, 0, len(values)+1)
+	for _, value := range values {
+		text, err := json.Marshal(value)
+		if err != nil {
+			panic(err) // there is nothing in these types that has no JSON
+		}
+		all = append(all, string(text))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
