@@ -10,9 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"time"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/request"
 
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
@@ -38,7 +40,8 @@ func Decide(ctx context.Context, decides authorizer.Authorizer) (*identityv1.Dec
 }
 
 // Decided returns an authorizer that repeats what the aggregator says about a request in its envelope. It asks next about everything else: what
-// the request does besides, such as impersonation, and requests that did not come through the aggregator.
+// the request does besides, such as impersonation, and requests that did not come through the aggregator. It also asks next about a request that has waited
+// since, such as in a queue of priority and fairness: the policy may be another one now.
 func Decided(next authorizer.Authorizer) authorizer.Authorizer { return decided{next} }
 
 type decided struct{ next authorizer.Authorizer }
@@ -47,7 +50,7 @@ type decided struct{ next authorizer.Authorizer }
 func (d decided) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
 	from, _ := ctx.Value(senderKey{}).(sender)
 	said := from.envelope.GetDecision()
-	if said == nil || !isAbout(ctx, attributes, from) || !bytes.Equal(said.GetQuestion(), question(attributes)) {
+	if said == nil || hasWaited(ctx) || !isAbout(ctx, attributes, from) || !bytes.Equal(said.GetQuestion(), question(attributes)) {
 		return d.next.Authorize(ctx, attributes)
 	}
 	var err error
@@ -61,6 +64,14 @@ func (d decided) Authorize(ctx context.Context, attributes authorizer.Attributes
 		return authorizer.DecisionDeny, said.GetReason(), err
 	}
 	return authorizer.DecisionNoOpinion, said.GetReason(), err
+}
+
+// maxWait is how long a request may have waited in this process for a decision about it to count.
+const maxWait = time.Second
+
+func hasWaited(ctx context.Context) bool {
+	received, known := request.ReceivedTimestampFrom(ctx)
+	return known && time.Since(received) > maxWait
 }
 
 // question returns a digest of everything that attributes ask, except for the user. The aggregator and the service each read the request. Where they read it

@@ -6,6 +6,7 @@ package trust
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -54,17 +55,19 @@ func TestADecisionIsAboutTheRequestOfItsSender(t *testing.T) {
 		// as is who the request is of after impersonation.
 		as     user.Info
 		change func(*authorizer.AttributesRecord)
+		waited time.Duration
 		want   authorizer.Decision
 		reason string
 	}{
-		"allowed":                  {envelope: allowed, want: authorizer.DecisionAllow, reason: "said"},
-		"denied":                   {envelope: said(identityv1.Decision_VERDICT_DENY), want: authorizer.DecisionDeny, reason: "said"},
-		"no opinion":               {envelope: said(identityv1.Decision_VERDICT_NO_OPINION), want: authorizer.DecisionNoOpinion, reason: "said"},
-		"unknown":                  {envelope: said(identityv1.Decision_VERDICT_UNSPECIFIED), want: authorizer.DecisionNoOpinion, reason: "said"},
-		"a later version knows":    {envelope: said(9), want: authorizer.DecisionNoOpinion, reason: "said"},
-		"nothing is said":          {envelope: &identityv1.Envelope{User: &identityv1.User{Name: "jane"}}, want: authorizer.DecisionDeny, reason: "asked"},
-		"no envelope":              {want: authorizer.DecisionDeny, reason: "asked"},
-		"somebody is impersonated": {envelope: allowed, as: &user.DefaultInfo{Name: "ann"}, want: authorizer.DecisionDeny, reason: "asked"},
+		"allowed":                    {envelope: allowed, want: authorizer.DecisionAllow, reason: "said"},
+		"allowed, and it has waited": {envelope: allowed, waited: time.Minute, want: authorizer.DecisionDeny, reason: "asked"},
+		"denied":                     {envelope: said(identityv1.Decision_VERDICT_DENY), want: authorizer.DecisionDeny, reason: "said"},
+		"no opinion":                 {envelope: said(identityv1.Decision_VERDICT_NO_OPINION), want: authorizer.DecisionNoOpinion, reason: "said"},
+		"unknown":                    {envelope: said(identityv1.Decision_VERDICT_UNSPECIFIED), want: authorizer.DecisionNoOpinion, reason: "said"},
+		"a later version knows":      {envelope: said(9), want: authorizer.DecisionNoOpinion, reason: "said"},
+		"nothing is said":            {envelope: &identityv1.Envelope{User: &identityv1.User{Name: "jane"}}, want: authorizer.DecisionDeny, reason: "asked"},
+		"no envelope":                {want: authorizer.DecisionDeny, reason: "asked"},
+		"somebody is impersonated":   {envelope: allowed, as: &user.DefaultInfo{Name: "ann"}, want: authorizer.DecisionDeny, reason: "asked"},
 		"the sender impersonates herself, perhaps without her groups": {
 			envelope: allowed, as: &user.DefaultInfo{Name: "jane"}, want: authorizer.DecisionDeny, reason: "asked"},
 		"another verb": {envelope: allowed, change: func(a *authorizer.AttributesRecord) { a.Verb = "delete" }, want: authorizer.DecisionDeny, reason: "asked"},
@@ -87,7 +90,7 @@ func TestADecisionIsAboutTheRequestOfItsSender(t *testing.T) {
 				from.user = jane
 			}
 			ctx := request.WithRequestInfo(context.WithValue(t.Context(), senderKey{}, from), info)
-			ctx = request.WithUser(ctx, jane)
+			ctx = request.WithReceivedTimestamp(request.WithUser(ctx, jane), time.Now().Add(-test.waited))
 			if test.as != nil {
 				ctx = request.WithUser(ctx, test.as)
 			}

@@ -285,6 +285,16 @@ func (r *Rights) Renew(ctx context.Context, v *Visible) (*Visible, error) {
 	return renewed, nil
 }
 
+// HomeGeneration returns the generation of the rights of the hub, as far as they were read.
+func (r *Rights) HomeGeneration() int64 {
+	for _, m := range r.all() {
+		if state := m.state.Load(); state != nil && state.isHome() {
+			return state.generation
+		}
+	}
+	return 0
+}
+
 // readerKey is a reader in a cluster.
 type readerKey struct{ cluster, reader string }
 

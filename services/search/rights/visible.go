@@ -85,6 +85,9 @@ func (v *Visible) Generation(cluster string) int64 {
 	return 0
 }
 
+// Hub is the name of the hub if its RBAC counts.
+func (v *Visible) Hub() string { return v.home }
+
 // Home implements store.Scope. It is empty if the hub grants the reader nothing: then a change there hides nothing.
 func (v *Visible) Home() string {
 	if len(v.hub) == 0 {

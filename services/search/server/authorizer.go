@@ -58,6 +58,21 @@ func (h *hubAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes) 
 	if n.Cluster != "" {
 		audit.AddAuditAnnotation(ctx, clusterAudit, n.Cluster)
 	}
+	if a.GetVerb() == "watch" {
+		noteAgain(ctx, func(ctx context.Context) (*rights.Visible, error) {
+			ctx = withNote(ctx)
+			decision, _, err := h.nested(ctx, a, n)
+			if decision != authorizer.DecisionAllow || err != nil {
+				return nil, err
+			}
+			return visible(ctx)
+		})
+	}
+	return h.nested(ctx, a, n)
+}
+
+// nested decides about a request for objects of clusters.
+func (h *hubAuthorizer) nested(ctx context.Context, a authorizer.Attributes, n *Nested) (authorizer.Decision, string, error) {
 	decision, only, reason, err := h.granted(ctx, a, n.Cluster)
 	if decision == authorizer.DecisionDeny || err != nil {
 		return decision, reason, err

@@ -31,11 +31,16 @@ type Handler struct {
 	rights *rights.Rights
 	feed   *feed.Feed
 	next   http.Handler
+	// decisionInterval is the constant, except in tests.
+	decisionInterval time.Duration
 }
+
+// decisionInterval is how often a watch asks whether it is still allowed.
+const decisionInterval = 10 * time.Second
 
 // NewHandler returns a handler that searches a store by the rights of readers. next answers requests that are not nested.
 func NewHandler(s *store.Store, of *rights.Rights, next http.Handler) *Handler {
-	return &Handler{s, of, feed.New(s), next}
+	return &Handler{s, of, feed.New(s), next, decisionInterval}
 }
 
 // ServeHTTP implements http.Handler.

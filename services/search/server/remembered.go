@@ -23,7 +23,7 @@ const (
 )
 
 // remembered keeps the decisions of an authorizer about clusters for a moment. Behind Tripod, each one is a SubjectAccessReview, and a reader without a
-// grant needs two for each search. Errors are not kept, and neither are decisions about anything else.
+// grant needs two for each search. Errors are not kept, and neither are decisions about anything else, or about a part that selectors name.
 type remembered struct {
 	next      authorizer.Authorizer
 	decisions *cache.LRUExpireCache
@@ -33,10 +33,17 @@ func remember(next authorizer.Authorizer, clock cache.Clock) remembered {
 	return remembered{next, cache.NewLRUExpireCacheWithClock(maxRemembered, clock)}
 }
 
-// question is what a decision about clusters goes by.
+// question is what a decision about clusters goes by: all attributes that an authorizer may look at.
 type question struct {
-	reader                  [sha256.Size]byte
-	verb, subresource, name string
+	reader                                    [sha256.Size]byte
+	verb, version, subresource, name, request string
+}
+
+// selects reports whether attributes have a selector, or one that cannot be read.
+func selects(a authorizer.Attributes) bool {
+	fields, wrongFields := a.GetFieldSelector()
+	labels, wrongLabels := a.GetLabelSelector()
+	return len(fields) > 0 || len(labels) > 0 || wrongFields != nil || wrongLabels != nil
 }
 
 type decided struct {
@@ -46,10 +53,10 @@ type decided struct {
 
 // Authorize implements authorizer.Authorizer.
 func (r remembered) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	if !a.IsResourceRequest() || a.GetAPIGroup() != v1beta1.GroupVersion.Group || a.GetResource() != rights.Resource || a.GetNamespace() != "" {
+	if !a.IsResourceRequest() || a.GetAPIGroup() != v1beta1.GroupVersion.Group || a.GetResource() != rights.Resource || a.GetNamespace() != "" || selects(a) {
 		return r.next.Authorize(ctx, a)
 	}
-	asked := question{sha256.Sum256([]byte(rights.ReaderKey(a.GetUser()))), a.GetVerb(), a.GetSubresource(), a.GetName()}
+	asked := question{sha256.Sum256([]byte(rights.ReaderKey(a.GetUser()))), a.GetVerb(), a.GetAPIVersion(), a.GetSubresource(), a.GetName(), a.GetPath()}
 	if known, ok := r.decisions.Get(asked); ok {
 		return known.(decided).decision, known.(decided).reason, nil
 	}

@@ -11,6 +11,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	testingclock "k8s.io/utils/clock/testing"
@@ -46,6 +49,18 @@ func TestDecisionsAboutClustersAreRememberedForAMoment(t *testing.T) {
 	expect(authorizer.DecisionAllow, 1, about(jane, "resources", "west"))
 	expect(authorizer.DecisionAllow, 1, about(jane, "collectionresources", "east"))
 	expect(authorizer.DecisionAllow, 1, about(jane, "collectionresources", "east"))
+	narrow := about(jane, "resources", "east")
+	narrow.LabelSelectorRequirements, _ = labels.ParseToRequirements("team=a")
+	expect(authorizer.DecisionAllow, 1, narrow)
+	decision = authorizer.DecisionNoOpinion
+	expect(authorizer.DecisionNoOpinion, 1, narrow)
+	wide, narrow := about(john, "resources", "north"), about(john, "resources", "north")
+	narrow.FieldSelectorRequirements = fields.Requirements{{Field: "metadata.name", Operator: selection.Equals, Value: "x"}}
+	decision = authorizer.DecisionAllow
+	expect(authorizer.DecisionAllow, 1, narrow)
+	decision = authorizer.DecisionNoOpinion
+	expect(authorizer.DecisionNoOpinion, 1, wide)
+	decision = authorizer.DecisionAllow
 	clock.Step(rememberedFor + time.Millisecond)
 	expect(authorizer.DecisionAllow, 1, about(jane, "resources", "east"))
 }

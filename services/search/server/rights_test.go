@@ -4,8 +4,11 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -13,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -36,8 +40,19 @@ type cluster struct {
 	*store.Store
 	streams map[string]*store.Stream
 	rights  *rights.Rights
-	// grants are what the policy of the hub allows: "USER VERB RESOURCE NAME".
-	grants []string
+	// grants are what the policy of the hub allows: "USER VERB RESOURCE NAME". fails is why it cannot tell.
+	granting sync.Mutex
+	grants   []string
+	fails    error
+	// decisionInterval is that of watches, if it is not zero.
+	decisionInterval time.Duration
+}
+
+// grant sets what the policy of the hub allows from now on.
+func (c *cluster) grant(fails error, grants ...string) {
+	c.granting.Lock()
+	defer c.granting.Unlock()
+	c.grants, c.fails = grants, fails
 }
 
 // newCluster has the objects of newStore. West has RBAC that counts, but without any objects.
@@ -85,6 +100,11 @@ func (c *cluster) bind(t *testing.T, name, namespace string, deleted bool) {
 
 // Authorize implements authorizer.Authorizer: it is the policy of the hub.
 func (c *cluster) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	c.granting.Lock()
+	defer c.granting.Unlock()
+	if c.fails != nil {
+		return authorizer.DecisionNoOpinion, "", c.fails
+	}
 	resource := a.GetResource()
 	if a.GetSubresource() != "" {
 		resource += "/" + a.GetSubresource()
@@ -123,6 +143,7 @@ func (c *cluster) answer(t *testing.T, name, path string, answer http.ResponseWr
 		}
 		writeJSON(w, jsonType, object)
 	}))
+	handler.decisionInterval = cmp.Or(c.decisionInterval, handler.decisionInterval)
 	chain := WithNotes(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		outer, err := infos.NewRequestInfo(req)
 		require.NoError(t, err)
@@ -373,4 +394,56 @@ func TestAWatchShowsWhatTheReaderMaySeeAndEndsWhenThatChanges(t *testing.T) {
 		answer, _ := c.as(t, "other", path+"1&resourceVersion="+from)
 		assert.Equal(t, code, answer.Code, "rights have changed since %s: %s", from, answer.Body)
 	}
+}
+
+// TestAWatchEndsWhenTheHubRevokesItsGrant holds for grants of everything, of one resource, and for a reader whom the cluster itself lets see less.
+func TestAWatchEndsWhenTheHubRevokesItsGrant(t *testing.T) {
+	c := newCluster(t)
+	c.decisionInterval = time.Millisecond
+	c.allow(t, "less", "default", rule("watch", "pods", "web-2"))
+	all := []string{"all watch resources", "one watch resources west", "kind watch resources/pods west", "less watch resources west"}
+	c.grant(nil, all...)
+	paths := map[string]string{"all": "resources/api/v1/pods", "one": "resources/clusters/west/api/v1/pods", "kind": "resources/clusters/west/api/v1/pods", "less": "resources/clusters/west/api/v1/pods"}
+	ended := map[string]chan string{}
+	for name, path := range paths {
+		begun, end := make(chan struct{}), make(chan string, 1)
+		ended[name] = end
+		go func() {
+			answer := opening{httptest.NewRecorder(), sync.OnceFunc(func() { close(begun) })}
+			c.answer(t, name, path+"?watch=true&timeoutSeconds=60", answer)
+			end <- answer.Body.String()
+		}()
+		<-begun
+	}
+	c.grant(errors.New("core is away"), all...)
+	for i, name := range []string{"all", "one", "kind", "less"} {
+		c.grant(nil, all[i+1:]...)
+		assert.Contains(t, <-ended[name], `"reason":"Expired"`, name)
+		for _, other := range []string{"all", "one", "kind", "less"}[i+1:] {
+			select {
+			case text := <-ended[other]:
+				t.Errorf("the watch of %s has ended, too: %s", other, text)
+			default:
+			}
+		}
+	}
+}
+
+func TestNoWatchIsForEver(t *testing.T) {
+	for seconds, want := range map[int64]time.Duration{1: time.Second, 3600: time.Hour, 3601: time.Hour, math.MaxInt64: time.Hour} {
+		assert.Equal(t, want, watchTimeout(&metav1.ListOptions{TimeoutSeconds: &seconds}))
+	}
+	assert.LessOrEqual(t, watchTimeout(&metav1.ListOptions{}), time.Hour)
+}
+
+// TestErrorsOfRightsNameNoCluster holds while the rights cannot be read at all.
+func TestErrorsOfRightsNameNoCluster(t *testing.T) {
+	c := newCluster(t)
+	require.NoError(t, c.Close())
+	hub := NewAuthorizer(c, func() *rights.Rights { return c.rights })
+	_, _, err := hub.Authorize(withNote(t.Context()), authorizer.AttributesRecord{
+		User: &user.DefaultInfo{Name: "eve"}, Verb: "list", Resource: "pods", APIVersion: "v1", ResourceRequest: true, Path: "/apis/clusterpedia.io/v1beta1/resources/api/v1/pods",
+	})
+	require.ErrorIs(t, err, rights.ErrUnread)
+	assert.NotContains(t, err.Error(), "west")
 }

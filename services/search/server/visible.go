@@ -26,25 +26,50 @@ func WithNotes(chain http.Handler) http.Handler {
 	})
 }
 
+// notes are what the authorizer tells the handler about a request.
+type notes struct {
+	visible atomic.Pointer[rights.Visible]
+	again   atomic.Pointer[decision]
+}
+
+// decision decides about a request again. It returns nil if the request is not allowed any more.
+type decision func(context.Context) (*rights.Visible, error)
+
 func withNote(ctx context.Context) context.Context {
-	return context.WithValue(ctx, noteKey{}, &atomic.Pointer[rights.Visible]{})
+	return context.WithValue(ctx, noteKey{}, &notes{})
 }
 
 // note keeps what the reader of a request may see. The last decision counts: that about the request itself comes after those about impersonation.
 func note(ctx context.Context, visible *rights.Visible) {
-	if noted, ok := ctx.Value(noteKey{}).(*atomic.Pointer[rights.Visible]); ok {
-		noted.Store(visible)
+	if noted, ok := ctx.Value(noteKey{}).(*notes); ok {
+		noted.visible.Store(visible)
 	}
+}
+
+// noteAgain keeps how to decide again, for requests that last.
+func noteAgain(ctx context.Context, again decision) {
+	if noted, ok := ctx.Value(noteKey{}).(*notes); ok {
+		noted.again.Store(&again)
+	}
+}
+
+// decideAgain decides about a request as if it came now.
+func decideAgain(ctx context.Context) (*rights.Visible, error) {
+	noted, ok := ctx.Value(noteKey{}).(*notes)
+	if !ok || noted.again.Load() == nil {
+		return visible(ctx)
+	}
+	return (*noted.again.Load())(ctx)
 }
 
 // visible returns what the reader of a request may see.
 func visible(ctx context.Context) (*rights.Visible, error) {
-	noted, _ := ctx.Value(noteKey{}).(*atomic.Pointer[rights.Visible])
+	noted, _ := ctx.Value(noteKey{}).(*notes)
 	reader, _ := request.UserFrom(ctx)
-	if noted == nil || reader == nil || noted.Load() == nil || noted.Load().Reader() != reader {
+	if noted == nil || reader == nil || noted.visible.Load() == nil || noted.visible.Load().Reader() != reader {
 		return nil, apierrors.NewInternalError(errors.New("nobody has decided what the reader may see"))
 	}
-	return noted.Load(), nil
+	return noted.visible.Load(), nil
 }
 
 // attempts bounds how often a search begins again because rights have changed meanwhile.

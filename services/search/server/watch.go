@@ -20,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage"
 	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
+	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/services/search/feed"
 	"github.com/tripod-k8s/tripod/services/search/query"
@@ -28,8 +29,10 @@ import (
 )
 
 const (
-	// watchTime is how long a watch lasts at least that gives no timeoutSeconds, as in kube-apiserver.
-	watchTime = 30 * time.Minute
+	// watchTime is how long a watch lasts at least that gives no timeoutSeconds, as in kube-apiserver. None lasts longer than maxWatchTime: the groups of a
+	// reader are those of its beginning.
+	watchTime    = 30 * time.Minute
+	maxWatchTime = 2 * watchTime
 	// bookmarkInterval is the time between two bookmarks.
 	bookmarkInterval = time.Minute
 )
@@ -45,7 +48,10 @@ type watching struct {
 	// visible is what the reader may see. rightsNews is closed when that may have changed since.
 	visible    *rights.Visible
 	rightsNews <-chan struct{}
-	events     *eventWriter
+	// decided is when the authorizer last allowed the watch, and hub the generation of the rights of the hub then.
+	decided time.Time
+	hub     int64
+	events  *eventWriter
 	// aging tells when a cluster may have become older than the client accepts. It is nil if there is no limit.
 	aging <-chan time.Time
 	// at is the revision up to which the client knows everything.
@@ -112,7 +118,7 @@ func watchOptions(req *http.Request) (*metav1.ListOptions, error) {
 
 func watchTimeout(options *metav1.ListOptions) time.Duration {
 	if options.TimeoutSeconds != nil && *options.TimeoutSeconds > 0 {
-		return time.Duration(*options.TimeoutSeconds) * time.Second
+		return time.Duration(min(*options.TimeoutSeconds, int64(maxWatchTime/time.Second))) * time.Second
 	}
 	return time.Duration(float64(watchTime) * (rand.Float64() + 1))
 }
@@ -127,10 +133,10 @@ func (s *watching) initial() bool {
 
 // serve serves the watch. An error is for the client, before anything was written.
 func (s *watching) serve(ctx context.Context) error {
-	if !s.visible.IsEverything() {
+	if s.handler.rights != nil {
 		defer s.handler.rights.Follow()()
 	}
-	s.rightsNews = s.rightsChanged()
+	s.decided, s.hub, s.rightsNews = time.Now(), s.hubGeneration(), s.rightsChanged()
 	var objects []store.Found
 	if s.at == 0 || s.initial() {
 		page, found, err := s.list(ctx)
@@ -214,6 +220,8 @@ func (s *watching) follow(ctx context.Context, changes *feed.Subscription, next 
 	}
 	bookmarks := time.NewTicker(bookmarkInterval)
 	defer bookmarks.Stop()
+	decisions := time.NewTicker(s.handler.decisionInterval)
+	defer decisions.Stop()
 	for {
 		if s.writeAll(next.Transitions) != nil {
 			return // the client is gone
@@ -234,7 +242,11 @@ func (s *watching) follow(ctx context.Context, changes *feed.Subscription, next 
 			}
 		case <-s.rightsNews:
 			s.rightsNews = s.rightsChanged()
-			err = s.renewRights(ctx)
+			if err = s.renewRights(ctx); err == nil && s.hub != s.hubGeneration() {
+				err = s.decideAgain(ctx)
+			}
+		case <-decisions.C:
+			err = s.decideAgain(ctx)
 		case <-s.aging:
 			err = s.checkAge(ctx)
 		case <-news:
@@ -259,10 +271,18 @@ var errRights = errors.New("the rights of the reader have changed")
 
 // rightsChanged returns a channel that is closed when rights may have changed that count for the reader.
 func (s *watching) rightsChanged() <-chan struct{} {
-	if s.visible.IsEverything() {
+	if s.handler.rights == nil {
 		return nil
 	}
 	return s.handler.rights.Changed()
+}
+
+// hubGeneration is the generation of the rights of the hub, as far as they were read.
+func (s *watching) hubGeneration() int64 {
+	if s.handler.rights == nil {
+		return 0
+	}
+	return s.handler.rights.HomeGeneration()
 }
 
 // checkRights returns errRights if rights that were changed up to a revision show the reader something else of the resource than at the beginning of the watch.
@@ -275,11 +295,17 @@ func (s *watching) checkRights(ctx context.Context, changed int64) error {
 
 // checkRightsSince returns errRights if rights may have changed since the revision that the client knows. What the reader saw at that revision is not known.
 func (s *watching) checkRightsSince(ctx context.Context) error {
-	if s.visible.IsEverything() {
-		return nil
+	if !s.visible.IsEverything() || s.q.SameClusters {
+		same, err := s.handler.store.For(s.visible.Scope()).SameSince(ctx, s.at, s.resource.GroupResource(), s.q.Clusters)
+		if err == nil && !same {
+			err = errRights
+		}
+		if err != nil || s.visible.IsEverything() {
+			return err
+		}
 	}
 	clusters := s.q.Clusters.In
-	if home := s.visible.Home(); home != "" && len(clusters) > 0 {
+	if home := s.visible.Hub(); home != "" && len(clusters) > 0 {
 		clusters = append(slices.Clone(clusters), home)
 	}
 	changed, err := s.handler.store.RightsChangedSince(ctx, s.at, clusters)
@@ -290,15 +316,43 @@ func (s *watching) checkRightsSince(ctx context.Context) error {
 }
 
 func (s *watching) renewRights(ctx context.Context) error {
+	if s.visible.IsEverything() {
+		return nil
+	}
 	now, err := s.handler.rights.Renew(ctx, s.visible)
 	if err != nil {
 		return err
 	}
+	return s.goOnWith(now)
+}
+
+// goOnWith returns errRights if the reader sees something else now.
+func (s *watching) goOnWith(now *rights.Visible) error {
 	if !now.Same(s.visible, s.resource.GroupResource(), s.q.Clusters.Has) {
 		return errRights
 	}
 	s.visible = now
 	return nil
+}
+
+// undecided is how long a watch goes on while nobody can tell whether it is still allowed.
+const undecided = time.Minute
+
+// decideAgain returns errRights if the watch would not be allowed now, or if it would show something else. Grants of the hub may have gone.
+func (s *watching) decideAgain(ctx context.Context) error {
+	hub := s.hubGeneration()
+	now, err := decideAgain(ctx)
+	switch {
+	case err != nil && time.Since(s.decided) < undecided:
+		klog.V(2).InfoS("It is not known whether a watch is still allowed", "err", err)
+		return nil
+	case err != nil:
+		return unavailable("nobody tells whether the watch is still allowed: try again later")
+	case now == nil:
+		return errRights
+	}
+	s.decided, s.hub = time.Now(), hub
+	return s.goOnWith(now)
 }
 
 // more is a channel for a watch that has not read everything.

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tripod-k8s/tripod/services/search/query"
 )
 
 // A name may be that of one namespace today, and of another one tomorrow. Its UID tells them apart. So rights in a namespace show its past since it has its
@@ -172,6 +174,28 @@ func (t *transaction) limitPast(ctx context.Context, b *search) (err error) {
 	}
 	b.incarnations, err = t.incarnationsAt(ctx, b.past.revision)
 	return err
+}
+
+// SameSince reports whether what a scope shows of a resource belonged to the same namespaces and clusters already at a revision. A scope may be nil.
+func (s *Store) SameSince(ctx context.Context, revision int64, resource schema.GroupResource, clusters query.Choice) (same bool, err error) {
+	err = s.reading(ctx, func(t *transaction) error {
+		in, err := t.incarnationsAt(ctx, revision)
+		if err != nil {
+			return err
+		}
+		same = true
+		return t.each(ctx, t.sql("SELECT name FROM clusters"), func(scan func(...any) error) error {
+			var name string
+			err := scan(&name)
+			now := Whole
+			if s.scope != nil {
+				now = s.scope.Part(name, resource)
+			}
+			same = same && (!clusters.Has(name) || in.part(name, resource, now).Equal(now))
+			return err
+		})
+	})
+	return same, err
 }
 
 // part returns what the reader sees of a resource in a cluster.
