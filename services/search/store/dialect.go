@@ -99,7 +99,9 @@ func openPostgres(location string) (*sql.DB, error) {
 	}
 	config.RuntimeParams["application_name"] = "tripod-search"
 	config.DialFunc = noticing(config.DialFunc)
-	return stdlib.OpenDB(*config, stdlib.OptionBeforeConnect(func(_ context.Context, c *pgx.ConnConfig) error {
+	pooler := &pooler{}
+	return stdlib.OpenDB(*config, stdlib.OptionAfterConnect(pooler.look), stdlib.OptionBeforeConnect(func(_ context.Context, c *pgx.ConnConfig) error {
+		pooler.configure(c)
 		// Files of certificates may have been renewed.
 		renewed, err := pgx.ParseConfig(location)
 		if err == nil {
