@@ -68,14 +68,14 @@ type metadata struct {
 	Rest                       jsontext.Value    `json:",embed"`
 }
 
+// owner is an OwnerReference. Fields that Kubernetes does not know are not kept: a parser could take one for another.
 type owner struct {
-	APIVersion         string         `json:"apiVersion,omitzero"`
-	Kind               string         `json:"kind,omitzero"`
-	Name               string         `json:"name,omitzero"`
-	UID                string         `json:"uid,omitzero"`
-	Controller         *bool          `json:"controller,omitzero"`
-	BlockOwnerDeletion *bool          `json:"blockOwnerDeletion,omitzero"`
-	Rest               jsontext.Value `json:",embed"`
+	APIVersion         string `json:"apiVersion,omitzero"`
+	Kind               string `json:"kind,omitzero"`
+	Name               string `json:"name,omitzero"`
+	UID                string `json:"uid,omitzero"`
+	Controller         *bool  `json:"controller,omitzero"`
+	BlockOwnerDeletion *bool  `json:"blockOwnerDeletion,omitzero"`
 }
 
 // bookmark is what counts of the object of a bookmark.

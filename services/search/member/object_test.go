@@ -110,6 +110,7 @@ func FuzzObject(f *testing.F) {
 		`{"metadata":{"name":"a","namespace":"default","labels":{"a":null},"finalizers":[null],"deletionTimestamp":"2026-01-01T00:00:00.5+02:00"}}`,
 		`{"metadata":{"name":"a","namespace":"default"},"Metadata":{"name":"b"},"\u212aind":7}`,
 		`{"metadata":{"name":"a","namespace":"default","generation":1,"x":[1e300,-0.0]},"data":{"\u0000":"\ud83d\ude00\\\""}}`,
+		`{"metadata":{"name":"a","namespace":"default","ownerReferences":[{"uid":"u","UID":"v","Name":7}]}}`,
 		`{ "kind" : "ConfigMap" , "metadata" : { "name" : "a" , "namespace" : "default" , "managedFields" : [ ] } }`,
 	} {
 		f.Add([]byte(text))
@@ -203,7 +204,7 @@ func TestTheDatabaseRefusesAnObject(t *testing.T) {
 			f.put("a", "b", "c")
 			m, _ := run(t, f, s)
 			eventually(t, s, "a", "b", "c")
-			db, err := sql.Open("sqlite", strings.TrimPrefix(location, "sqlite:"))
+			db, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(location, "sqlite:")+"?_pragma=busy_timeout(60000)")
 			require.NoError(t, err)
 			defer db.Close()
 			_, err = db.Exec(fmt.Sprintf("CREATE TRIGGER no BEFORE INSERT ON objects WHEN NEW.name = 'b' BEGIN SELECT %s; END", statement))

@@ -72,7 +72,7 @@ var errNoVersion = errors.New("its lists have no resourceVersion")
 func (s *stream) awaitNextList(ctx context.Context, why error) error {
 	s.set(func(status *Status) {
 		status.Phase, status.Listing, status.Reason = Syncing, false, notWatched
-		status.Message = shortened("the resource cannot be watched, so search lists it every " + s.listInterval.String() + ": " + why.Error(), maxMessage)
+		status.Message = shortened("the resource cannot be watched, so search lists it every "+s.listInterval.String()+": "+why.Error(), maxMessage)
 	})
 	s.tell(ctx)
 	sleep(ctx, s.listInterval)
