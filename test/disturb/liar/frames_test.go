@@ -35,8 +35,13 @@ import (
 )
 
 const (
+	// enough requests hear a lie on a connection that has served others.
+	enough = 9
 	// perRequest is how many connections to a server one request of a client may make the aggregator open. Some are for its own checks.
 	perRequest = 20
+	// bytesPerRequest is how much the aggregator may send to a server for a request: its body of 64 KiB, some times, and what is around it. A client that
+	// loops sends more in a second.
+	bytesPerRequest = 1 << 20
 	// grows is how much memory the lies may take of the aggregator.
 	grows = 128 << 20
 )
@@ -52,20 +57,23 @@ func TestAggregatedServersThatSpeakNoHTTP2(t *testing.T) {
 	require.NoError(t, err)
 	goroutines, memory := measure(t)
 
+	servers := make([]*hostile.Server, len(hostile.Frames))
+	groupOf := func(i int) string { return fmt.Sprintf("lies%d.example.com", i) }
+	for i, lie := range hostile.Frames {
+		servers[i] = hostile.StartOn(t, address, lie)
+		register(t, namespace, groupOf(i), servers[i])
+	}
 	var wanting errgroup.Group
 	var over atomic.Bool
 	wanting.Go(func() error { return wantConfigMaps(client, &over) })
 	var lies sync.WaitGroup
 	for i, lie := range hostile.Frames {
-		group := fmt.Sprintf("lies%d.example.com", i)
-		server := hostile.StartOn(t, address, lie)
-		remove := register(t, namespace, group, server)
 		lies.Go(func() {
-			defer remove()
-			defer server.Close()
-			requests := askLiar(t, client, group, server)
-			opened := server.Connections()
-			assert.LessOrEqual(t, opened, int64(requests*perRequest), "%s: connections for %d requests", lie.Name, requests)
+			requests := askLiar(t, client, groupOf(i), servers[i])
+			unregister(t, groupOf(i))
+			assert.LessOrEqual(t, servers[i].Connections(), int64(requests*perRequest), "%s: connections for %d requests", lie.Name, requests)
+			assert.LessOrEqual(t, servers[i].Received(), int64(requests*bytesPerRequest), "%s: bytes for %d requests", lie.Name, requests)
+			servers[i].Close()
 		})
 	}
 	lies.Wait()
@@ -96,7 +104,7 @@ func wantConfigMaps(client *http.Client, over *atomic.Bool) error {
 func askLiar(t *testing.T, client *http.Client, group string, server *hostile.Server) (requests int) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for requests == 0 || server.Connections() == 0 && ctx.Err() == nil {
+	for requests < enough || server.Connections() == 0 && ctx.Err() == nil {
 		for _, request := range []struct{ method, path, body string }{
 			{http.MethodPost, "/apis/" + group + "/v1/lies", `{"kind": "Lie", "data": "` + strings.Repeat("a", 64<<10) + `"}`},
 			{http.MethodGet, "/apis/" + group + "/v1/lies?watch=true&timeoutSeconds=1", ""},
@@ -128,8 +136,8 @@ func ask(ctx context.Context, client *http.Client, method, path, body string) {
 	}
 }
 
-// register makes a server the API server of a group, until the result is called.
-func register(t *testing.T, namespace, group string, server *hostile.Server) (remove func()) {
+// register makes a server the API server of a group.
+func register(t *testing.T, namespace, group string, server *hostile.Server) {
 	t.Helper()
 	client := kubernetes.NewForConfigOrDie(fleet.Admin())
 	services := aggregator.NewForConfigOrDie(fleet.Admin()).ApiregistrationV1().APIServices()
@@ -157,9 +165,12 @@ func register(t *testing.T, namespace, group string, server *hostile.Server) (re
 		},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	return func() {
-		assert.NoError(t, services.Delete(context.WithoutCancel(t.Context()), "v1."+group, metav1.DeleteOptions{}))
-	}
+}
+
+func unregister(t *testing.T, group string) {
+	t.Helper()
+	services := aggregator.NewForConfigOrDie(fleet.Admin()).ApiregistrationV1().APIServices()
+	assert.NoError(t, services.Delete(t.Context(), "v1."+group, metav1.DeleteOptions{}))
 }
 
 // TestABackendThatSpeaksNoHTTP2 has a false replica of extensions that is honest in HTTP/1.1 and in its feed.

@@ -52,6 +52,7 @@ type Server struct {
 	thief, clear *httptest.Server
 	asked        atomic.Int64
 	connections  atomic.Int64
+	received     atomic.Int64
 	stolen       atomic.Bool
 }
 
@@ -84,7 +85,7 @@ func StartOn(t testing.TB, address string, lie Lie) *Server {
 			"h2": func(_ *http.Server, conn *tls.Conn, _ http.Handler) {
 				s.asked.Add(1)
 				s.connections.Add(1)
-				lie.Frames(conn)
+				lie.Frames(counting{conn, &s.received})
 			},
 		}
 	}
@@ -109,6 +110,9 @@ func (s *Server) Asked() int64 { return s.asked.Load() }
 
 // Connections returns how many connections have heard a lie in frames.
 func (s *Server) Connections() int64 { return s.connections.Load() }
+
+// Received returns how many bytes clients have sent on these connections.
+func (s *Server) Received() int64 { return s.received.Load() }
 
 // Stolen reports whether another server has seen the token.
 func (s *Server) Stolen() bool { return s.stolen.Load() }
@@ -140,4 +144,16 @@ func (s *Server) answer(w http.ResponseWriter, req *http.Request) {
 	if s.lie.Answer == nil || !s.lie.Answer(w, r) {
 		s.honest(w, r)
 	}
+}
+
+// counting is a connection that counts what a client sends.
+type counting struct {
+	net.Conn
+	received *atomic.Int64
+}
+
+func (c counting) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.received.Add(int64(n))
+	return n, err
 }
