@@ -31,6 +31,9 @@ func (i *item) done() {
 	}
 }
 
+// maxBlanks is how many blanks may be between two items. More are part of the next one.
+const maxBlanks = 1 << 10
+
 // items reads the items of an answer one by one, within the limits.
 type items struct {
 	*meter
@@ -89,13 +92,24 @@ func (i *items) expect(kind jsontext.Kind) error {
 }
 
 func (i *items) skip() error {
-	i.begin(len(i.json.UnreadBuffer()))
+	i.begin(i.beginning())
 	return i.json.SkipValue()
 }
 
+// beginning returns how much was read of what comes next. API servers end each event with a line break, which is nothing of the next one.
+func (i *items) beginning() int {
+	buffered := i.json.UnreadBuffer()
+	if len(buffered) > maxBlanks {
+		return len(buffered)
+	}
+	return len(withoutBlanks(buffered))
+}
+
+func withoutBlanks(text []byte) []byte { return bytes.TrimLeft(text, " \t\r\n") }
+
 // next reads an item, and passes it on when the member may send more.
 func (i *items) next(to func(item) error) error {
-	i.begin(len(i.json.UnreadBuffer()))
+	i.begin(i.beginning())
 	text, err := i.json.ReadValue()
 	if err != nil {
 		return err
@@ -138,8 +152,10 @@ type meter struct {
 	door *entrance
 	from io.Reader
 	// quiet is set for watches, in which nothing needs to come between two items.
-	quiet   bool
-	slow    *time.Timer
+	quiet bool
+	slow  *time.Timer
+	// begun is set when an item has to end in time.
+	begun   bool
 	count   int64
 	release func()
 }
@@ -147,7 +163,7 @@ type meter struct {
 // begin begins an item of which some bytes were read.
 func (m *meter) begin(read int) {
 	m.count = int64(read)
-	if !m.quiet || read > 0 {
+	if m.begun = !m.quiet || read > 0; m.begun {
 		m.slow.Reset(m.door.Timeout)
 	}
 }
@@ -168,10 +184,11 @@ func (m *meter) close() {
 // Read implements io.Reader.
 func (m *meter) Read(into []byte) (int, error) {
 	n, err := m.from.Read(into[:min(len(into), readAhead)])
-	if n > 0 && m.count == 0 {
+	m.count += int64(n)
+	if !m.begun && (len(withoutBlanks(into[:n])) > 0 || m.count > maxBlanks) {
+		m.begun = true
 		m.slow.Reset(m.door.Timeout)
 	}
-	m.count += int64(n)
 	if m.count > smallObject && m.release == nil {
 		m.slow.Stop() // waiting for others is not the fault of the member
 		release, failed := m.door.holdLarge(m.ctx)
