@@ -175,7 +175,9 @@ func forward(to map[routing.Owner]http.Handler, c *genericapiserver.Config) http
 
 // tooMany answers 429 to a user who has too much.
 func tooMany(c *genericapiserver.Config) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { proxy.TooMany(c.Serializer, w, req, proxy.TooMuchMemory) })
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		proxy.TooMany(c.Serializer, w, req, proxy.TooMuchMemory)
+	})
 }
 
 // share counts requests of the full chain as memory of their senders. Forwarders do so for all others.

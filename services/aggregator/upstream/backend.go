@@ -156,7 +156,7 @@ func (b *Backend) isReady(address string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.endpoints[address]
-	return e != nil && e.health.condition == ready
+	return e != nil && e.health.isReady()
 }
 
 // updateEndpoints adds and removes endpoints until they have these addresses.
@@ -189,6 +189,7 @@ func (b *Backend) updateEndpoints(addresses []string) (changed bool) {
 func (b *Backend) updateRoster() {
 	r := newRoster(b.endpoints)
 	b.roster.Store(r)
+	b.settle()
 	var counts [ranks]int
 	for _, t := range r.tiers {
 		counts[t.rank] = len(t.endpoints)
@@ -230,6 +231,9 @@ func (b *Backend) update(e *endpoint, reason string, change func(*health)) (ejec
 	b.notifyIf(now.condition != before.condition || now.message != before.message || now.draining != before.draining)
 
 	ejected = was == rankServing && slices.Contains(ejectionReasons, reason) && is != rankServing
+	if reason == silent.String() && !b.Spare(e.address) {
+		ejected = false // it still gets requests
+	}
 	if ejected {
 		e.metrics.ejected(reason)
 	}

@@ -4,6 +4,7 @@
 package upstream
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -142,7 +143,7 @@ func (c *call) choose() *endpoint {
 		return r.pick(b.policy, c.balance, nil)
 	}
 	if e := r.pick(b.policy, c.balance, func(e *endpoint, rank rank) bool {
-		return !slices.Contains(c.tried, e) && (rank != rankSilent || !c.waited)
+		return !slices.Contains(c.tried, e) && (rank < rankSilent || !c.waited)
 	}); e != nil || c.throttled != nil {
 		return e
 	}
@@ -181,7 +182,9 @@ func (c *call) mayRepeat(e *endpoint, err error) bool {
 		c.waited = c.waited || connections.Silent(err)
 		c.backend.doubt(e, reason)
 	case connections.Broken:
-		c.backend.doubt(e, reason)
+		if !errors.Is(err, connections.ErrFrozen) { // that was the aggregator
+			c.backend.doubt(e, reason)
+		}
 	}
 	if !reason.Unprocessed() {
 		c.uncertain = true
@@ -295,7 +298,7 @@ type UnreachableError struct {
 
 func (e *UnreachableError) Error() string {
 	if len(e.Failures) == 0 {
-		return fmt.Sprintf("no replica of %s is known, or all are frozen", e.Backend)
+		return fmt.Sprintf("no replica of %s is known", e.Backend)
 	}
 	return fmt.Sprintf("no replica of %s can be reached: %s", e.Backend, strings.Join(e.Failures, "; "))
 }

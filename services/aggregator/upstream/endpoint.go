@@ -33,6 +33,8 @@ type endpoint struct {
 	health health
 	// heard is when the feed of the replica last said that it serves. It is nil if the last message said otherwise, or the feed is lost.
 	heard atomic.Pointer[time.Time]
+	// said counts the messages of the feed.
+	said atomic.Uint64
 	// doubted is signalled when the replica must be probed at once.
 	doubted chan struct{}
 	// removed is closed when the replica is removed.
@@ -50,7 +52,7 @@ func (b *Backend) newEndpoint(address string) *endpoint {
 	// An aggregated API server sees its own address as the host, as with kube-aggregator. Core and extensions see the client's host: core passes it
 	// on to pods, and uses it in links.
 	e.hidesHost = b.checks.byConnection
-	options := connections.Options{Dial: b.dial, Observe: e.metrics.connection}
+	options := connections.Options{Dial: b.dial, Observe: e.metrics.connection, Patient: func() bool { return !b.Spare(address) }}
 	if b.checks.byConnection {
 		options.Closed = func() { signal(e.doubted) }
 	}

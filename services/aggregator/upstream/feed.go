@@ -42,6 +42,9 @@ func (b *Backend) Spare(address string) bool { return b.roster.Load().serves(add
 // Hear reports what the replica at an address says in its feed: whether it serves.
 func (b *Backend) Hear(address string, serves bool) {
 	e := b.endpointAt(address)
+	if e != nil {
+		e.said.Add(1)
+	}
 	switch {
 	case e == nil:
 	case serves:

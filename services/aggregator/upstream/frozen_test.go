@@ -89,120 +89,159 @@ func (c standingConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// standsStill runs a test with a backend of one replica, which answers requests but probes once answer is closed.
-func standsStill(t *testing.T, test func(t *testing.T, b *Backend, replica *standing, answer chan struct{})) {
+// fleet is a backend of one replica that can stand still, and of another one if it was added.
+type fleet struct {
+	*Backend
+	*standing
+	// answer has the replica answer requests, once it is closed. It answers probes anyway.
+	answer chan struct{}
+	// add adds a replica that serves.
+	add func()
+}
+
+// standsStill runs a test with a fleet.
+func standsStill(t *testing.T, test func(t *testing.T, f *fleet)) {
 	t.Helper()
 	config := connectionstest.NewPKI(t).ServerConfig(t, coreServerName)
 	config.ClientAuth = tls.NoClientCert
 	synctest.Test(t, func(t *testing.T) {
-		answer := make(chan struct{})
-		var replica *standing
-		replica = newStanding(config, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		f := &fleet{answer: make(chan struct{})}
+		f.standing = newStanding(config, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			if req.URL.Path == "/readyz" {
-				replica.probes.Add(1)
+				f.probes.Add(1)
 				return
 			}
 			if req.URL.Query().Has("watch") {
 				_ = http.NewResponseController(w).Flush()
 			}
 			select {
-			case <-answer:
+			case <-f.answer:
 				_, _ = io.WriteString(w, "event")
 			case <-req.Context().Done():
 			}
 		}))
-		go func() { _ = replica.server.ServeTLS(replica, "", "") }()
-		defer replica.server.Close()                                                       //nolint:errcheck // the test is over
+		go func() { _ = f.server.ServeTLS(f.standing, "", "") }()
+		defer f.server.Close() //nolint:errcheck // the test is over
+		other := newStanding(config, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		go func() { _ = other.server.ServeTLS(other, "", "") }()
+		defer other.server.Close()                                                         //nolint:errcheck // likewise
 		b := empty(Core, connections.NewFixedTrust(&tls.Config{InsecureSkipVerify: true})) //nolint:gosec // the clock of the test is no certificate's
-		b.dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return replica.listener.DialContext(ctx) }
-		b.SetAddresses([]string{"replica:1"})
-		e := b.endpointAt("replica:1")
-		defer e.pool.Break()
+		f.Backend = b
+		b.dial = func(ctx context.Context, _, address string) (net.Conn, error) {
+			if address == "other:1" {
+				return other.listener.DialContext(ctx)
+			}
+			return f.listener.DialContext(ctx)
+		}
 		ctx, stop := context.WithCancel(t.Context())
 		var probing sync.WaitGroup
 		defer probing.Wait()
 		defer stop()
-		probing.Go(func() { b.keepProbing(ctx, e) })
-		synctest.Wait()
-		test(t, b, replica, answer)
+		begin := func(address string) {
+			e := b.endpointAt(address)
+			probing.Go(func() { b.keepProbing(ctx, e) })
+			context.AfterFunc(ctx, e.pool.Break)
+			synctest.Wait()
+		}
+		f.add = func() {
+			b.SetAddresses([]string{"other:1", "replica:1"})
+			begin("other:1")
+		}
+		b.SetAddresses([]string{"replica:1"})
+		begin("replica:1")
+		test(t, f)
 	})
 }
 
-// TestNobodyWaitsLongerThanUntilAReplicaIsKnownToBeFrozen has a read and a watch in flight at the only replica.
-func TestNobodyWaitsLongerThanUntilAReplicaIsKnownToBeFrozen(t *testing.T) {
-	standsStill(t, func(t *testing.T, b *Backend, replica *standing, answer chan struct{}) {
-		watching := newRequest(t, http.MethodGet, "")
-		watching.URL.Path, watching.URL.RawQuery = "/api/v1/pods", "watch=true"
-		watch, err := b.RoundTrip(watching)
-		require.NoError(t, err)
-		var requests sync.WaitGroup
-		var stood time.Time
-		begin := func(method string, check func(error)) {
-			requests.Go(func() {
-				_, err := do(t, b, by(user.Anonymous, newRequest(t, method, "")))
-				check(err)
-				assert.Less(t, time.Since(stood), 3*time.Second, "%s waited", method)
-			})
-		}
-		begin(http.MethodGet, func(err error) {
-			var unreachable *UnreachableError
-			assert.ErrorAs(t, err, &unreachable, "a read gets 503")
-		})
-		synctest.Wait()
-		stood = time.Now()
-		replica.stop()
-		time.Sleep(time.Second)
-		// This one waits for a connection of its own.
-		begin(http.MethodPost, func(err error) {
-			var unreachable *UnreachableError
-			assert.ErrorAs(t, err, &unreachable, "a request that never left gets 503")
-		})
-		requests.Wait()
-		_, err = do(t, b, newRequest(t, http.MethodPost, ""))
-		var unreachable *UnreachableError
-		require.ErrorAs(t, err, &unreachable, "the next request gets 503 at once")
+// send sends a request, and returns the channel with its error.
+func (f *fleet) send(t *testing.T, name, method string) <-chan error {
+	ended := make(chan error, 1)
+	go func() {
+		_, err := do(t, f.Backend, by(name, newRequest(t, method, "")))
+		ended <- err
+	}()
+	synctest.Wait()
+	return ended
+}
 
-		replica.resume()
-		close(answer)
+func (f *fleet) watch(t *testing.T) *http.Response {
+	t.Helper()
+	watching := newRequest(t, http.MethodGet, "")
+	watching.URL.Path, watching.URL.RawQuery = "/api/v1/pods", "watch=true"
+	watch, err := f.RoundTrip(watching)
+	require.NoError(t, err)
+	return watch
+}
+
+// TestTheLastReplicaIsWaitedForHoweverLong has requests and a watch at the only replica when it stops for half a minute. It may only be busy.
+func TestTheLastReplicaIsWaitedForHoweverLong(t *testing.T) {
+	standsStill(t, func(t *testing.T, f *fleet) {
+		watch := f.watch(t)
+		waiting := []<-chan error{f.send(t, "jane", http.MethodGet), f.send(t, "jane", http.MethodPost), f.send(t, user.Anonymous, http.MethodGet)}
+		f.stop()
+		for range 10 {
+			time.Sleep(2500 * time.Millisecond)
+			waiting = append(waiting, f.send(t, "jane", http.MethodGet), f.send(t, "jane", http.MethodPost), f.send(t, user.Anonymous, http.MethodPut))
+		}
+		synctest.Wait()
+		for i, ended := range waiting {
+			select {
+			case err := <-ended:
+				t.Fatalf("request %d did not wait: %v", i, err)
+			default:
+			}
+		}
+		f.resume()
+		close(f.answer)
+		for i, ended := range waiting {
+			assert.NoError(t, <-ended, "request %d", i)
+		}
 		event, err := io.ReadAll(watch.Body)
 		require.NoError(t, err, "the watch goes on")
 		assert.Equal(t, "event", string(event))
-		time.Sleep(time.Second)
-		synctest.Wait()
-		_, err = do(t, b, newRequest(t, http.MethodPost, ""))
-		assert.NoError(t, err, "the replica is back")
 	})
 }
 
-// TestAWriteThatWasSentWaits has a read and a write in flight at the only replica. Nobody could repeat the write.
+// TestReadsLeaveAFrozenReplicaAsSoonAsAnotherServes has the other one be there from the beginning, or come later.
+func TestReadsLeaveAFrozenReplicaAsSoonAsAnotherServes(t *testing.T) {
+	for name, later := range map[string]time.Duration{"from the beginning": 0, "later": 20 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			standsStill(t, func(t *testing.T, f *fleet) {
+				read, anonymous := f.send(t, "jane", http.MethodGet), f.send(t, user.Anonymous, http.MethodGet)
+				stood := time.Now()
+				f.stop()
+				time.Sleep(later)
+				f.add()
+				assert.NoError(t, <-read)
+				assert.NoError(t, <-anonymous)
+				assert.Less(t, time.Since(stood), later+3*time.Second)
+				f.resume() // so that the server can end
+			})
+		})
+	}
+}
+
+// TestAWriteThatWasSentWaits has a write at a replica that freezes. Nobody can repeat it.
 func TestAWriteThatWasSentWaits(t *testing.T) {
 	for _, name := range []string{"jane", user.Anonymous} { // one over HTTP/2, the other over HTTP/1.1
 		for _, recovers := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, the replica recovers: %v", name, recovers), func(t *testing.T) {
-				standsStill(t, func(t *testing.T, b *Backend, replica *standing, answer chan struct{}) {
-					begin := func(method string) <-chan error {
-						ended := make(chan error, 1)
-						go func() {
-							_, err := do(t, b, by(name, newRequest(t, method, "")))
-							ended <- err
-						}()
-						return ended
-					}
-					written, read := begin(http.MethodPost), begin(http.MethodGet)
-					synctest.Wait()
+				standsStill(t, func(t *testing.T, f *fleet) {
+					written, read := f.send(t, name, http.MethodPost), f.send(t, name, http.MethodGet)
+					f.add()
 					stood := time.Now()
-					replica.stop()
-					assert.Error(t, <-read, "a read does not wait")
+					f.stop()
+					assert.NoError(t, <-read, "the other replica answers a read")
 					if recovers {
-						replica.resume()
-						close(answer)
+						f.resume()
+						close(f.answer)
 						assert.NoError(t, <-written, "the write has its answer")
 						return
 					}
 					err := <-written
 					assert.Equal(t, connections.Broken, connections.ReasonOf(err), "nobody knows whether it was carried out: %v", err)
-					assert.Less(t, time.Since(stood), 5*time.Second)
-					replica.resume() // so that the server can end
+					assert.Less(t, time.Since(stood), 5500*time.Millisecond)
+					f.resume() // so that the server can end
 				})
 			})
 		}
@@ -211,11 +250,9 @@ func TestAWriteThatWasSentWaits(t *testing.T) {
 
 // TestAReplicaWhoseFeedSpeaksIsSeldomProbed has only a watch in flight, until a request waits.
 func TestAReplicaWhoseFeedSpeaksIsSeldomProbed(t *testing.T) {
-	standsStill(t, func(t *testing.T, b *Backend, replica *standing, answer chan struct{}) {
-		watching := newRequest(t, http.MethodGet, "")
-		watching.URL.Path, watching.URL.RawQuery = "/api/v1/pods", "watch=true"
-		_, err := b.RoundTrip(watching)
-		require.NoError(t, err)
+	standsStill(t, func(t *testing.T, f *fleet) {
+		b, replica, answer := f.Backend, f.standing, f.answer
+		_ = f.watch(t)
 		// probed returns how often the replica is probed in a time in which its feed speaks as it should.
 		probed := func(d time.Duration) int64 {
 			before := replica.probes.Load()
@@ -255,7 +292,8 @@ func TestAFrozenReplicaWhoseFeedSpokeIsFoundAsSoon(t *testing.T) {
 	checks := ownChecks()
 	worst := checks.servingInterval + checks.timeout + lastWord
 	for after := time.Duration(0); after < 400*time.Millisecond; after += 30 * time.Millisecond {
-		standsStill(t, func(t *testing.T, b *Backend, replica *standing, _ chan struct{}) {
+		standsStill(t, func(t *testing.T, f *fleet) {
+			b, replica := f.Backend, f.standing
 			for range 20 {
 				b.Hear("replica:1", true)
 				time.Sleep(400 * time.Millisecond)

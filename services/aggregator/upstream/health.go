@@ -13,6 +13,8 @@ const (
 	unprobed condition = iota
 	// ready: the replica says that it is ready.
 	ready
+	// busy: the replica answers late, and shows signs of life. Its last answer was that it is ready.
+	busy
 	// unready: the replica says that it is not ready. It is starting or stopping.
 	unready
 	// refusing: no connection can be made, or the replica closes it.
@@ -21,7 +23,7 @@ const (
 	silent
 )
 
-var conditionNames = [...]string{unprobed: "unprobed", ready: "ready", unready: "unready", refusing: "refusing", silent: "silent"}
+var conditionNames = [...]string{unprobed: "unprobed", ready: "ready", busy: "busy", unready: "unready", refusing: "refusing", silent: "silent"}
 
 func (c condition) String() string { return conditionNames[c] }
 
@@ -33,20 +35,22 @@ const (
 	rankServing rank = iota
 	// rankDraining: the replica is about to stop, and still serves.
 	rankDraining
+	// rankBusy: the replica serves, but late.
+	rankBusy
 	// rankEjected: the replica says that it is ready, but requests did not get through.
 	rankEjected
 	rankUnprobed
 	rankUnready
 	rankRefusing
 	rankSilent
-	// rankFrozen: the replica is silent and does not even answer a ping. It gets no requests.
+	// rankFrozen: the replica is silent and does not even answer a ping.
 	rankFrozen
 
 	ranks
 )
 
 var rankNames = [ranks]string{
-	rankServing: "serving", rankDraining: "draining", rankEjected: "ejected", rankUnprobed: "unprobed",
+	rankServing: "serving", rankDraining: "draining", rankBusy: "busy", rankEjected: "ejected", rankUnprobed: "unprobed",
 	rankUnready: "unready", rankRefusing: "refusing", rankSilent: "silent", rankFrozen: "frozen",
 }
 
@@ -65,6 +69,8 @@ const (
 // health is the state of a replica, from which its rank follows.
 type health struct {
 	condition condition
+	// answer is ready or unready, whichever the replica said last, or unprobed.
+	answer condition
 	// message says why the replica is not ready.
 	message string
 	// draining is true while the replica announces that it is about to stop.
@@ -92,7 +98,7 @@ type finding struct {
 
 func (h *health) rank() rank {
 	switch {
-	case h.draining && (h.condition == ready || h.condition == unready):
+	case h.draining && (h.isReady() || h.condition == unready):
 		return rankDraining
 	case h.condition == unready:
 		return rankUnready
@@ -104,11 +110,16 @@ func (h *health) rank() rank {
 		return rankSilent
 	case h.ejected:
 		return rankEjected
+	case h.condition == busy:
+		return rankBusy
 	case h.condition == ready:
 		return rankServing
 	}
 	return rankUnprobed
 }
+
+// isReady reports whether the replica can serve, however late.
+func (h *health) isReady() bool { return h.condition == ready || h.condition == busy }
 
 // eject stops new requests because one did not get through. If no connection could be made, the replica is lost. A broken connection may have
 // another cause, so the next probe decides.
@@ -124,8 +135,21 @@ func (h *health) eject(now time.Time, isLost bool) {
 
 // observe stores the result of a probe. sent is when the probe started.
 func (h *health) observe(found finding, sent, now time.Time) {
+	switch found.condition {
+	case ready, unready:
+		h.answer = found.condition
+	case refusing:
+		h.answer = unprobed
+	case busy:
+		// A late answer would probably say what the last one said.
+		if found.condition = h.answer; h.answer == ready {
+			found.condition = busy
+		} else if h.answer == unprobed {
+			found.condition = silent
+		}
+	}
 	lost := found.condition == refusing || found.condition == silent
-	if h.condition == ready && lost && !h.ejected {
+	if h.isReady() && lost && !h.ejected {
 		h.eject(now, true)
 	}
 	h.condition, h.message, h.frozen = found.condition, found.message, found.frozen

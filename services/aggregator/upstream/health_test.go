@@ -23,6 +23,8 @@ func TestRank(t *testing.T) {
 		{"stopping", health{condition: ready, draining: true}, rankDraining},
 		{"stopping, and saying that it is not ready", health{condition: unready, draining: true}, rankDraining},
 		{"stopped", health{condition: refusing, draining: true}, rankRefusing},
+		{"late", health{condition: busy}, rankBusy},
+		{"late, and about to stop", health{condition: busy, draining: true}, rankDraining},
 		{"silent", health{condition: silent}, rankSilent},
 		{"frozen", health{condition: silent, frozen: true}, rankFrozen},
 		{"ready, but requests do not get through", health{condition: ready, ejected: true}, rankEjected},
@@ -48,7 +50,7 @@ func TestEjection(t *testing.T) {
 		do   string
 		want rank
 	}
-	findings := map[string]condition{"ready": ready, "unready": unready, "refusing": refusing, "silent": silent}
+	findings := map[string]condition{"ready": ready, "unready": unready, "refusing": refusing, "silent": silent, "busy": busy}
 	tests := []struct {
 		name  string
 		steps []step
@@ -75,6 +77,11 @@ func TestEjection(t *testing.T) {
 		{"one that is not ready, now and then, is back when it is", []step{
 			{0, "ready", rankServing}, {1, "unready", rankUnready}, {2, "ready", rankServing},
 			{3, "unready", rankUnready}, {4, "ready", rankServing}, {5, "unready", rankUnready}, {6, "ready", rankServing},
+		}},
+		{"one that is late stays what it said that it is, and comes back at once", []step{
+			{0, "busy", rankSilent}, {1, "ready", rankServing}, {2, "busy", rankBusy}, {3, "ready", rankServing}, {4, "busy", rankBusy}, {5, "ready", rankServing},
+			{6, "unready", rankUnready}, {7, "busy", rankUnready}, {8, "ready", rankServing},
+			{9, "silent", rankSilent}, {10, "busy", rankEjected}, {11, "ready", rankServing}, {12, "refusing", rankRefusing}, {13, "busy", rankSilent},
 		}},
 		{"many failures at the same time are one", []step{
 			{0, "ready", rankServing}, {1, "unreachable", rankEjected}, {1, "unreachable", rankEjected}, {1, "broken", rankEjected},

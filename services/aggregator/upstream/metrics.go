@@ -53,9 +53,15 @@ var (
 	}, []string{"backend", "endpoint", "reason"})
 	endpointsByState = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name:           metricsPrefix + "endpoints",
-		Help:           "Replicas by state: serving, draining, ejected, unprobed, unready, refusing, silent, frozen.",
+		Help:           "Replicas by state: serving, draining, busy, ejected, unprobed, unready, refusing, silent, frozen.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"backend", "state"})
+	lateTotal = metrics.NewCounterVec(&metrics.CounterOpts{
+		Name: metricsPrefix + "late_probes_total",
+		Help: "Probes that a replica did not answer in time although it showed signs of life: it, or this aggregator, has more to do than it can. " +
+			"Beside ejections_total, it tells overload from death.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"backend", "endpoint"})
 	connectionsOpen = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name:           metricsPrefix + "connections",
 		Help:           "Open connections to a replica, by protocol: h2, http/1.1.",
@@ -75,7 +81,7 @@ var (
 
 // registerMetrics adds the metrics to /metrics. Label values set before that are lost.
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(requestsTotal, inFlight, requestDuration, retriesTotal, retriesDeniedTotal, ejectionsTotal, endpointsByState, connectionsOpen,
+	legacyregistry.MustRegister(requestsTotal, inFlight, requestDuration, retriesTotal, retriesDeniedTotal, ejectionsTotal, endpointsByState, lateTotal, connectionsOpen,
 		watchSessions, watchBytesTotal)
 })
 
@@ -101,12 +107,15 @@ type endpointMetrics struct {
 	requests          [codes]metrics.CounterMetric
 	inFlight          [2]metrics.GaugeMetric
 	duration          metrics.ObserverMetric
+	// lateProbes counts probes without an answer in time, but with signs of life.
+	lateProbes metrics.CounterMetric
 	// carried and delivered count bytes of events in sessions.
 	carried, delivered metrics.CounterMetric
 }
 
 func newEndpointMetrics(backend, endpoint string) *endpointMetrics {
 	m := &endpointMetrics{backend: backend, endpoint: endpoint, duration: requestDuration.WithLabelValues(backend, endpoint)}
+	m.lateProbes = lateTotal.WithLabelValues(backend, endpoint)
 	m.carried = watchBytesTotal.WithLabelValues(backend, endpoint, carriedBytes)
 	m.delivered = watchBytesTotal.WithLabelValues(backend, endpoint, deliveredBytes)
 	for class := range m.requests {
@@ -163,6 +172,7 @@ func (m *endpointMetrics) delete() {
 	for _, what := range []string{carriedBytes, deliveredBytes} {
 		watchBytesTotal.Delete(labels("what", what))
 	}
+	lateTotal.Delete(map[string]string{"backend": m.backend, "endpoint": m.endpoint})
 	watchSessions.Delete(map[string]string{"backend": m.backend, "endpoint": m.endpoint})
 	requestDuration.Delete(map[string]string{"backend": m.backend, "endpoint": m.endpoint})
 }

@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/internal/hop/attention"
 	"github.com/tripod-k8s/tripod/internal/hop/replicas"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
@@ -39,7 +41,7 @@ func (b *Backend) keepProbing(ctx context.Context, e *endpoint) {
 		}
 		b.observe(e, found, sent)
 		if found.frozen {
-			e.awaitLife(ctx)
+			b.awaitLife(ctx, e)
 		}
 		e.pool.Tidy()
 		if doubted && found.condition == was {
@@ -128,8 +130,10 @@ func (e *endpoint) probe(ctx context.Context, c *checks) finding {
 			close(alive)
 		}
 	})
-	asking, stop := context.WithTimeout(ctx, c.timeout)
+	asking, stop := attention.WithTimeout(ctx, c.timeout)
 	defer stop()
+	life := e.watchLife(c.timeout / 2)
+	defer life.stop()
 	found, err := e.ask(asking, c)
 	if err != nil && connections.ReasonOf(err) != connections.Unreachable && asking.Err() == nil {
 		// It may have failed because the connection was old.
@@ -138,7 +142,7 @@ func (e *endpoint) probe(ctx context.Context, c *checks) finding {
 	if err == nil {
 		return found
 	}
-	if !connections.Silent(err) {
+	if asking.Err() == nil && !connections.Silent(err) {
 		return finding{condition: refusing, message: err.Error()}
 	}
 	found = finding{condition: silent, message: fmt.Sprintf("no answer within %s", c.timeout)}
@@ -148,8 +152,40 @@ func (e *endpoint) probe(ctx context.Context, c *checks) finding {
 	case <-time.After(lastWord):
 		found.frozen = true
 	}
+	if life.seen() {
+		return finding{condition: busy, message: found.message + ", but signs of life"}
+	}
 	return found
 }
+
+// life looks for signs of life of a replica, of any kind, in the last part of a probe. A replica that froze during the probe showed some before.
+type life struct {
+	endpoint *endpoint
+	timer    *time.Timer
+	// signs is how many there had been at the time since.
+	signs uint64
+	since time.Time
+	begun atomic.Bool
+}
+
+// watchLife looks from after a time on.
+func (e *endpoint) watchLife(after time.Duration) *life {
+	l := &life{endpoint: e}
+	l.timer = time.AfterFunc(after, func() {
+		l.signs, l.since = e.signs(), time.Now()
+		l.begun.Store(true)
+	})
+	return l
+}
+
+func (l *life) stop() { l.timer.Stop() }
+
+func (l *life) seen() bool {
+	return !l.begun.Load() || l.endpoint.signs() != l.signs || l.endpoint.pool.HeardSince(l.since)
+}
+
+// signs is a number that grows with signs of life: bytes of any connection for requests, and messages of the feed.
+func (e *endpoint) signs() uint64 { return e.pool.Received() + e.said.Load() }
 
 // wait waits. It returns false if the context ends first.
 func wait(ctx context.Context, d time.Duration) bool {
@@ -188,28 +224,42 @@ func (e *endpoint) isAlive(ctx context.Context) bool {
 	return err == nil || (connections.ReasonOf(err) == connections.Unreachable && !connections.Silent(err))
 }
 
-// awaitLife waits for a sign of life of a frozen replica, and then has it probed. After breakTimeout it closes the connections of the replica, so
-// that the remaining requests end.
-func (e *endpoint) awaitLife(ctx context.Context) {
-	waiting, cancel := context.WithTimeout(ctx, breakTimeout)
+// awaitLife waits for a sign of life of a frozen replica, and then has it probed. After breakTimeout it closes the connections that the kernel calls
+// lost, and all others if another replica serves, so that the remaining requests end. Otherwise they wait: nothing would be better for them.
+func (b *Backend) awaitLife(ctx context.Context, e *endpoint) {
+	waiting, cancel := attention.WithTimeout(ctx, breakTimeout)
 	defer cancel()
 	if e.isAlive(waiting) {
 		signal(e.doubted)
-	} else if ctx.Err() == nil {
+		return
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	e.pool.BreakLost()
+	if b.Spare(e.address) {
 		klog.InfoS("Giving up the connections of a replica that shows no sign of life", "replica", e.address)
 		e.pool.Break()
 	}
 }
 
-// observe stores the result of a probe. A frozen replica first leaves the roster. Then the requests that wait for it end, so that none chooses it
-// again.
+// observe stores the result of a probe. A frozen replica first leaves the roster, if another one serves. Then the requests that wait for it end, so
+// that none chooses it again (settle).
 func (b *Backend) observe(e *endpoint, found finding, sent time.Time) {
 	if !found.frozen {
 		e.waiting.setFrozen(false)
 	}
+	if found.condition == busy {
+		e.metrics.lateProbes.Inc()
+	}
 	b.update(e, found.condition.String(), func(h *health) { h.observe(found, sent, time.Now()) })
-	if found.frozen {
-		e.waiting.setFrozen(true)
+}
+
+// settle ends the requests that wait for frozen replicas, if another one serves. The caller holds the lock.
+func (b *Backend) settle() {
+	r := b.roster.Load()
+	for _, e := range b.endpoints {
+		e.waiting.setFrozen(e.health.rank() == rankFrozen && r.serves(e.address))
 	}
 }
 

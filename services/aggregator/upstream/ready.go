@@ -33,7 +33,7 @@ func (b *Backend) notifyIf(changed bool) {
 type Replica struct {
 	// Address is host:port.
 	Address string
-	// Probed is true once a probe has finished. Ready is true if the last probe found the replica ready.
+	// Probed is true once a probe has finished. Ready is true if the last probe found the replica ready, or busy after it was ready.
 	Probed, Ready bool
 	// State is the result of the last probe, in the words of logs.
 	State string
@@ -49,7 +49,7 @@ func (b *Backend) Replicas() []Replica {
 	for _, address := range slices.Sorted(maps.Keys(b.endpoints)) {
 		h := b.endpoints[address].health
 		replicas = append(replicas, Replica{
-			Address: address, Probed: h.condition != unprobed, Ready: h.condition == ready,
+			Address: address, Probed: h.condition != unprobed, Ready: h.isReady(),
 			State: h.condition.String(), Message: h.message,
 		})
 	}

@@ -52,13 +52,10 @@ func loadsOf(endpoints []*endpoint) []*balance.Endpoint {
 	return loads
 }
 
-// pick returns a replica for a request: of those for which suits returns true, one of the best rank. It returns nil if there is none. It never
-// picks a frozen replica, where the request would only wait.
+// pick returns a replica for a request: of those for which suits returns true, one of the best rank. It returns nil if there is none. It
+// picks a frozen replica only if no other is left: the request waits there, until its client gives up or the replica goes on.
 func (r *roster) pick(policy balance.Policy, req balance.Request, suits func(*endpoint, rank) bool) *endpoint {
 	for _, t := range r.tiers {
-		if t.rank == rankFrozen {
-			break
-		}
 		if suits == nil {
 			return t.endpoints[policy.Pick(req, t.loads)]
 		}

@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/internal/hop/attention"
 	"github.com/tripod-k8s/tripod/internal/hop/envelope"
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/internal/hop/watches"
@@ -21,8 +22,9 @@ import (
 )
 
 const (
-	// openTimeout is how long watches wait for a session before they go on without one.
-	openTimeout = time.Second
+	// openTimeout is how long watches wait for a session before they go on without one. Each of them is then more work for a replica, which may be busy
+	// already.
+	openTimeout = 10 * time.Second
 	// linger is how long a session without watches stays open.
 	linger = time.Minute
 )
@@ -138,7 +140,7 @@ func (s *sharing) open(opening chan struct{}) {
 	req := watches.NewRequest(credits).WithContext(ctx)
 	req.URL.Scheme, req.URL.Host = "https", "replica"
 	trust.SpeakAsAggregator(req)
-	late := time.AfterFunc(openTimeout, cancel)
+	late := attention.AfterFunc(openTimeout, func() time.Duration { cancel(); return 0 })
 	resp, err := s.pool.RoundTrip(req, connections.Multiplexed)
 	late.Stop()
 	var opened *session

@@ -18,6 +18,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/internal/hop/attention"
 	endpointsv1 "github.com/tripod-k8s/tripod/proto/endpoints/v1"
 )
 
@@ -85,7 +86,10 @@ func (s *Service) Advertise(call grpc.ClientStreamingServer[endpointsv1.Advertis
 func (s *Service) listen(call grpc.ClientStreamingServer[endpointsv1.AdvertiseRequest, endpointsv1.AdvertiseResponse]) error {
 	ctx, cancel := context.WithCancelCause(call.Context())
 	defer cancel(nil)
-	watchdog := time.AfterFunc(silence, func() { cancel(errSilent) })
+	watchdog := attention.AfterFunc(silence, func() time.Duration {
+		cancel(errSilent)
+		return 0
+	})
 	defer watchdog.Stop()
 	ended := make(chan error, 1)
 	go func() {

@@ -14,10 +14,6 @@ import (
 )
 
 const (
-	// pingAfter is the time without traffic after which a connection sends a ping, and pingTimeout how long the answer may take. Their sum is how
-	// long a request can wait for a replica that is frozen or cut off.
-	pingAfter   = 2 * time.Second
-	pingTimeout = 2 * time.Second
 	// expectContinueTimeout is how long a client with "Expect: 100-continue" waits until the replica accepts or rejects its body.
 	expectContinueTimeout = 10 * time.Second
 	// maxFrame lets a replica send lists in large frames. With the default of 16 KiB they cost a fifth more processor time.
@@ -43,6 +39,8 @@ type multiplexed struct {
 type shared struct {
 	*http2.ClientConn
 	socket *socket
+	// silence belongs to whoever tidies the pool.
+	silence silence
 }
 
 // dialing is a connection that is being made. err is valid once done is closed.
@@ -60,8 +58,6 @@ func (m *multiplexed) init(p *Pool) {
 	})
 	// The transport must not add an Accept-Encoding to the client's.
 	m.transport.DisableCompression = true
-	m.transport.ReadIdleTimeout = pingAfter
-	m.transport.PingTimeout = pingTimeout
 	m.transport.IdleConnTimeout = idleTimeout
 	m.transport.MaxReadFrameSize = maxFrame
 }
@@ -142,7 +138,7 @@ func (m *multiplexed) connect() (*shared, error) {
 		_ = s.Close() // the first error counts
 		return nil, &Error{Reason: Unreachable, Err: err}
 	}
-	return &shared{c, s}, nil
+	return &shared{ClientConn: c, socket: s}, nil
 }
 
 func (m *multiplexed) dropGone() {
@@ -158,13 +154,14 @@ func (m *multiplexed) ping(ctx context.Context) error {
 	return c.Ping(ctx)
 }
 
-// tidy closes outdated connections without requests. Idle connections close themselves.
+// tidy closes lost connections, and outdated ones without requests. Idle connections close themselves. Only one goroutine calls it.
 func (m *multiplexed) tidy() {
 	m.mu.Lock()
 	m.dropGone()
-	outdated := slices.Clone(m.conns)
+	conns := slices.Clone(m.conns)
 	m.mu.Unlock()
-	for _, c := range outdated {
+	for _, c := range conns {
+		c.check(m.pool.Received())
 		if !m.pool.retiring() && m.pool.usable(c.socket) {
 			continue
 		}

@@ -16,15 +16,23 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/tripod-k8s/tripod/internal/hop/attention"
 )
 
 // MaxFew is the number of connections that requests for Few may use.
 const MaxFew = 64
 
 const (
-	// connectTimeout and handshakeTimeout limit how long a request waits for a replica, or a host, that does not respond.
+	// connectTimeout and handshakeTimeout limit how long a request waits for a connection and its handshake if another replica is better.
 	connectTimeout   = 2 * time.Second
 	handshakeTimeout = 2 * time.Second
+	// longConnectTimeout and longHandshakeTimeout take their place if none is. The kernel of the host accepts connections, however busy the replica is,
+	// so a host that does not is lost. A handshake may take long, and a busy replica gets more to do if it must begin anew.
+	longConnectTimeout   = 10 * time.Second
+	longHandshakeTimeout = time.Minute
+	// patientInterval is the time between two questions which of them counts.
+	patientInterval = 500 * time.Millisecond
 	// keepAlive is the time between TCP keep-alive probes.
 	keepAlive = 30 * time.Second
 	// idleTimeout is how long a connection may stay unused. It is shorter than an API server's 90 s, so that a request seldom meets a connection
@@ -66,6 +74,8 @@ type Pool struct {
 
 	// http1Only is true after the replica turned out not to speak HTTP/2 (--disable-http2-serving).
 	http1Only atomic.Bool
+	// received counts reads of all connections.
+	received atomic.Uint64
 
 	mu      sync.Mutex
 	sockets map[*socket]struct{}
@@ -81,6 +91,8 @@ type Options struct {
 	Dial Dial
 	// Observe gets 1 for each new connection, and -1 for each closed one.
 	Observe func(protocol string, change int)
+	// Patient reports whether to wait longer for a handshake, because no other replica is better. It may be nil.
+	Patient func() bool
 	// Closed is called at once when a connection closes, whichever end closed it. It must not block.
 	Closed func()
 }
@@ -93,6 +105,9 @@ func New(address string, trust *Trust, options Options) *Pool {
 	}
 	if options.Observe == nil {
 		options.Observe = func(string, int) {}
+	}
+	if options.Patient == nil {
+		options.Patient = func() bool { return false }
 	}
 	if options.Closed == nil {
 		options.Closed = func() {}
@@ -167,8 +182,9 @@ func (p *Pool) dial(ctx context.Context, protocol string) (*socket, *tls.Conn, e
 }
 
 func (p *Pool) connect(ctx context.Context, protocol string) (*socket, *tls.Conn, error) {
-	connecting, cancel := context.WithTimeout(ctx, connectTimeout)
+	connecting, cancel := p.waiting(ctx, connectTimeout, longConnectTimeout)
 	raw, err := p.options.Dial(connecting, "tcp", p.address)
+	err = timedOut(connecting, err)
 	cancel()
 	if err != nil {
 		return nil, nil, err
@@ -179,11 +195,11 @@ func (p *Pool) connect(ctx context.Context, protocol string) (*socket, *tls.Conn
 		return nil, nil, err
 	}
 	conn := tls.Client(s, s.material.configFor(protocol))
-	ctx, cancel = context.WithTimeout(ctx, handshakeTimeout)
+	ctx, cancel = p.waiting(ctx, handshakeTimeout, longHandshakeTimeout)
 	defer cancel()
 	if err := conn.HandshakeContext(ctx); err != nil {
 		_ = s.Close() // the first error counts
-		return nil, nil, fmt.Errorf("TLS handshake with %s: %w", p.address, err)
+		return nil, nil, fmt.Errorf("TLS handshake with %s: %w", p.address, timedOut(ctx, err))
 	}
 	if protocol == protocolHTTP2 && conn.ConnectionState().NegotiatedProtocol != protocolHTTP2 {
 		_ = s.Close() // nothing was sent
@@ -193,9 +209,35 @@ func (p *Pool) connect(ctx context.Context, protocol string) (*socket, *tls.Conn
 	return s, conn, nil
 }
 
+// waiting returns a context for a step of making a connection. It ends after so much time, or after a longer one if no other replica is better.
+func (p *Pool) waiting(ctx context.Context, short, long time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	waited := short
+	timer := attention.AfterFunc(short, func() (again time.Duration) {
+		if waited < long && !p.retiring() && p.options.Patient() {
+			waited += patientInterval
+			return patientInterval
+		}
+		cancel(context.DeadlineExceeded)
+		return 0
+	})
+	return ctx, func() {
+		timer.Stop()
+		cancel(nil)
+	}
+}
+
+// timedOut returns the error of a step, which is another one if its time was up.
+func timedOut(ctx context.Context, err error) error {
+	if err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		return context.DeadlineExceeded
+	}
+	return err
+}
+
 // register adds a new connection to the pool.
 func (p *Pool) register(raw net.Conn, protocol string) (*socket, error) {
-	s := &socket{Conn: raw, material: p.trust.current.Load(), onClose: func(s *socket) {
+	s := &socket{Conn: raw, made: time.Now(), received: &p.received, material: p.trust.current.Load(), onClose: func(s *socket) {
 		p.mu.Lock()
 		delete(p.sockets, s)
 		p.mu.Unlock()
@@ -234,15 +276,8 @@ func (p *Pool) Answers(ctx context.Context) error {
 
 // Break closes all connections at once, without telling the replica. Their requests fail.
 func (p *Pool) Break() {
-	p.mu.Lock()
-	sockets := make([]*socket, 0, len(p.sockets))
-	for s := range p.sockets {
-		sockets = append(sockets, s)
-	}
-	p.mu.Unlock()
-	for _, s := range sockets {
-		s.broken.Store(true)
-		_ = s.Close() // nobody to tell
+	for _, s := range p.allSockets() {
+		s.breakOff()
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -217,15 +218,51 @@ func TestAHandshakeThatHangsIsSilentAndShort(t *testing.T) {
 	}
 }
 
-func TestAFrozenReplicaIsGivenUp(t *testing.T) {
+// TestAHandshakeThatHangsIsWaitedForIfNoReplicaIsBetter has the replica go on after longer than a handshake may take otherwise.
+func TestAHandshakeThatHangsIsWaitedForIfNoReplicaIsBetter(t *testing.T) {
 	t.Parallel()
 	pki := connectionstest.NewPKI(t)
-	server := connectionstest.Serve(t, pki.ServerConfig(t, serverName), connectionstest.Frozen)
-	pool, _ := newPool(t, pki, server.Address)
-	_, err := do(t, pool, newRequest(t, http.MethodGet, ""), connections.Multiplexed)
-	if got := connections.ReasonOf(err); got != connections.Broken {
-		t.Errorf("reason is %s: %v", got, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var questions atomic.Int64
+	accepts := make(chan struct{})
+	pool := connections.New(listener.Addr().String(), newTrust(t, pki), connections.Options{Patient: func() bool {
+		if questions.Add(1) == 2 {
+			close(accepts)
+		}
+		return true
+	}})
+	server := &http.Server{TLSConfig: pki.ServerConfig(t, serverName), ReadHeaderTimeout: time.Minute}
+	go func() {
+		<-accepts
+		_ = server.ServeTLS(listener, "", "")
+	}()
+	defer server.Close() //nolint:errcheck // the test is over
+	_, err = do(t, pool, newRequest(t, http.MethodPost, "content"), connections.Multiplexed)
+	assert.NoError(t, err)
+}
+
+// TestAReplicaIsHeardHoweverLateThisProcessReads asks the kernel.
+func TestAReplicaIsHeardHoweverLateThisProcessReads(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells")
 	}
+	pki := connectionstest.NewPKI(t)
+	pool, _ := newPool(t, pki, serve(t, pki, func(http.ResponseWriter, *http.Request) {}))
+	before := pool.Received()
+	_, err := do(t, pool, newRequest(t, http.MethodGet, ""), connections.Multiplexed)
+	require.NoError(t, err)
+	assert.Greater(t, pool.Received(), before)
+	time.Sleep(20 * time.Millisecond) // the kernel counts milliseconds
+	since := time.Now()
+	time.Sleep(20 * time.Millisecond)
+	assert.False(t, pool.HeardSince(since), "nothing came since")
+	_, err = do(t, pool, newRequest(t, http.MethodGet, ""), connections.Multiplexed)
+	require.NoError(t, err)
+	assert.True(t, pool.HeardSince(since))
+	pool.BreakLost()
+	_, err = do(t, pool, newRequest(t, http.MethodPost, ""), connections.Multiplexed)
+	assert.NoError(t, err, "the connection was not lost")
 }
 
 func TestARequestThatItsClientGivesUpSaysNothingAboutTheReplica(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // socket is a connection without its TLS. It knows how it ended. Break can close it without telling the other end, which may not respond.
@@ -19,12 +20,20 @@ type socket struct {
 	broken atomic.Bool
 	closed atomic.Bool
 	once   sync.Once
+	// made is when the connection was made, reads the number of its reads, and received that of all connections of the pool.
+	made     time.Time
+	reads    atomic.Uint64
+	received *atomic.Uint64
 	// onClose is called once.
 	onClose func(*socket)
 }
 
 func (s *socket) Read(p []byte) (int, error) {
 	n, err := s.Conn.Read(p)
+	if n > 0 {
+		s.reads.Add(1)
+		s.received.Add(1)
+	}
 	if err != nil {
 		s.broken.Store(true)
 	}
@@ -43,6 +52,12 @@ func (s *socket) Close() error {
 	s.closed.Store(true)
 	s.once.Do(func() { s.onClose(s) })
 	return s.Conn.Close()
+}
+
+// breakOff closes the connection without telling the other end. Its requests fail.
+func (s *socket) breakOff() {
+	s.broken.Store(true)
+	_ = s.Close() // nobody to tell
 }
 
 // gone reports whether nothing can be sent any more.
