@@ -74,7 +74,10 @@ func (h *Handler) discover(w http.ResponseWriter, req *http.Request, n *Nested) 
 	return nil
 }
 
-const jsonType = "application/json"
+const (
+	jsonType = "application/json"
+	yamlType = "application/yaml"
+)
 
 func writeJSON(w http.ResponseWriter, contentType string, document any) {
 	text, err := json.Marshal(document)

@@ -33,6 +33,7 @@ type Handler struct {
 	next   http.Handler
 	// decisionInterval is the constant, except in tests.
 	decisionInterval time.Duration
+	turns            turns
 }
 
 // decisionInterval is how often a watch asks whether it is still allowed.
@@ -40,7 +41,7 @@ const decisionInterval = 10 * time.Second
 
 // NewHandler returns a handler that searches a store by the rights of readers. next answers requests that are not nested.
 func NewHandler(s *store.Store, of *rights.Rights, next http.Handler) *Handler {
-	return &Handler{s, of, feed.New(s), next, decisionInterval}
+	return &Handler{store: s, rights: of, feed: feed.New(s), next: next, decisionInterval: decisionInterval}
 }
 
 // ServeHTTP implements http.Handler.
@@ -174,8 +175,8 @@ func (h *Handler) list(w http.ResponseWriter, req *http.Request, n *Nested) erro
 		return err
 	}
 	a.kind = kind
-	if q.OnlyMetadata && as == plain {
-		as = metadataOnly
+	if q.OnlyMetadata && as.form == plain {
+		as.form = metadataOnly
 	}
 	return as.write(w, req, a)
 }
@@ -207,7 +208,12 @@ func (h *Handler) question(req *http.Request, n *Nested) (*query.Query, store.Ki
 func (h *Handler) search(req *http.Request, patterns []schema.GroupVersionResource, q *query.Query) (answer, error) {
 	var a answer
 	var page store.Page
-	err := h.asReader(req.Context(), func(_ *rights.Visible, s *store.Store) (err error) {
+	release, err := h.turns.take(req.Context())
+	if err != nil {
+		return a, asStatus(err)
+	}
+	defer release()
+	err = h.asReader(req.Context(), func(_ *rights.Visible, s *store.Store) (err error) {
 		a.objects = nil
 		page, err = s.List(req.Context(), patterns, q, func(f store.Found) error {
 			a.objects = append(a.objects, f)
@@ -293,6 +299,10 @@ func asStatus(err error) error {
 	}
 	if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
 		return err
+	}
+	if errors.Is(err, store.ErrTimeout) {
+		klog.V(2).InfoS("A search takes too long", "err", err)
+		return apierrors.NewTimeoutError("search: "+store.ErrTimeout.Error()+": name clusters, namespaces or a limit, or try again later", 5)
 	}
 	klog.ErrorS(err, "The database does not answer a search")
 	return unavailable("the database of search does not answer: try again later")

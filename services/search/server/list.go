@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"github.com/munnerz/goautoneg"
+	"sigs.k8s.io/yaml"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,38 +68,47 @@ const (
 	metadataOnly form = "PartialObjectMetadata"
 )
 
-// accepted returns the first form that the client accepts and that exists here: JSON, in one of three kinds.
-func accepted(req *http.Request) (form, error) {
+// representation is a form, in JSON or in YAML.
+type representation struct {
+	form
+	yaml bool
+}
+
+// accepted returns the first representation that the client accepts and that exists here. Watches are in JSON.
+func accepted(req *http.Request) (representation, error) {
 	header := req.Header.Get("Accept")
 	if header == "" {
-		return plain, nil
+		return representation{}, nil
 	}
 	for _, clause := range goautoneg.ParseAccept(header) {
-		isJSON := (clause.Type == "application" || clause.Type == "*") && (clause.SubType == "json" || clause.SubType == "*")
-		if !isJSON {
+		r := representation{yaml: clause.SubType == "yaml"}
+		isJSON := clause.SubType == "json" || clause.SubType == "*"
+		if clause.Type != "application" && clause.Type != "*" || !isJSON && !r.yaml || r.yaml && isWatch(req.URL.Query()) {
 			continue
 		}
 		switch as := clause.Params["as"]; {
 		case as == "":
-			return plain, nil
+			return r, nil
 		case clause.Params["g"] != metav1.GroupName || clause.Params["v"] != "v1":
 		case as == "Table":
-			return table, nil
+			r.form = table
+			return r, nil
 		case as == "PartialObjectMetadata", as == "PartialObjectMetadataList":
-			return metadataOnly, nil
+			r.form = metadataOnly
+			return r, nil
 		}
 	}
-	return "", &apierrors.StatusError{ErrStatus: metav1.Status{
+	return representation{}, &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
-		Message: "objects of clusters are served as application/json, and as Table or PartialObjectMetadata of meta.k8s.io/v1 in it",
+		Message: "objects of clusters are served as application/json and application/yaml, and as Table or PartialObjectMetadata of meta.k8s.io/v1 in them; watches as application/json",
 	}}
 }
 
 // write writes an answer. An error comes before anything is written.
-func (f form) write(w http.ResponseWriter, req *http.Request, a answer) error {
+func (r representation) write(w http.ResponseWriter, req *http.Request, a answer) error {
 	var text []byte
 	var err error
-	switch f {
+	switch r.form {
 	case table:
 		text, err = a.table(req)
 	case metadataOnly:
@@ -106,10 +116,15 @@ func (f form) write(w http.ResponseWriter, req *http.Request, a answer) error {
 	default:
 		text, err = a.plain()
 	}
+	contentType := jsonType
+	if err == nil && r.yaml {
+		contentType = yamlType
+		text, err = yaml.JSONToYAML(text)
+	}
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	w.Header().Set("Content-Type", jsonType)
+	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-cache, private")
 	a.setHeader(w.Header())
 	w.Write(text) //nolint:errcheck // the client is gone

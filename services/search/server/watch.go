@@ -77,8 +77,8 @@ func (h *Handler) watch(w http.ResponseWriter, req *http.Request, n *Nested) err
 	if err != nil {
 		return err
 	}
-	if q.OnlyMetadata && as == plain {
-		as = metadataOnly
+	if q.OnlyMetadata && as.form == plain {
+		as.form = metadataOnly
 	}
 	kinds, err := h.store.KindIDs(req.Context(), []schema.GroupVersionResource{n.Resource()})
 	if err != nil {
@@ -89,7 +89,7 @@ func (h *Handler) watch(w http.ResponseWriter, req *http.Request, n *Nested) err
 		return err
 	}
 	s := &watching{
-		handler: h, q: q, options: options, resource: n.Resource(), kinds: kinds, visible: v, events: newEventWriter(w, req, as, kind), at: q.ResourceVersion,
+		handler: h, q: q, options: options, resource: n.Resource(), kinds: kinds, visible: v, events: newEventWriter(w, req, as.form, kind), at: q.ResourceVersion,
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), watchTimeout(options))
 	defer cancel()
@@ -172,6 +172,11 @@ func (s *watching) list(ctx context.Context) (page store.Page, found []store.Fou
 	if !s.initial() {
 		page.Revision, err = s.handler.store.Revision(ctx)
 	} else {
+		release, failed := s.handler.turns.take(ctx)
+		if failed != nil {
+			return page, nil, asStatus(failed)
+		}
+		defer release()
 		all := *s.q
 		all.WithRemaining, all.Limit = false, 0
 		err = s.handler.asReader(ctx, func(v *rights.Visible, from *store.Store) (err error) {

@@ -6,6 +6,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -35,32 +36,45 @@ const (
 // busyTimeout is how long a writer of SQLite waits for another one.
 const busyTimeout = 10 * time.Second
 
-// maxConnections bounds the connections of a process to a database server.
-const maxConnections = 16
+// A process has this many connections to a database server at most. Searches have their own, so that they never keep what is copied waiting.
+const (
+	maxReaders = 12
+	maxWriters = 8
+)
 
-// open returns a pool for writes and one for reads, which may be the same. Neither has a connection yet.
+// open returns a pool for writes and one for reads. Neither has a connection yet.
 func open(location string) (d dialect, write, read *sql.DB, err error) {
 	scheme, rest, _ := strings.Cut(location, ":")
+	var server func(string) (*sql.DB, error)
 	switch scheme {
 	case "sqlite":
 		write, read, err = openSQLite(strings.TrimPrefix(rest, "//"))
 		return sqlite, write, read, err
 	case "postgres", "postgresql":
-		write, err = openPostgres(location)
-		d = postgres
+		d, server = postgres, openPostgres
 	case "mysql", "mariadb":
-		write, err = openMySQL(location)
-		d = mysqlFamily
+		d, server = mysqlFamily, openMySQL
 	default:
 		err = fmt.Errorf("the database must be sqlite:FILE, postgres://USER:PASSWORD@HOST/DATABASE or mysql://USER:PASSWORD@HOST/DATABASE")
 	}
 	if err != nil {
 		return "", nil, nil, err
 	}
-	write.SetMaxOpenConns(maxConnections)
-	write.SetMaxIdleConns(maxConnections)
-	write.SetConnMaxIdleTime(5 * time.Minute)
-	return d, write, write, nil
+	if write, err = server(location); err != nil {
+		return "", nil, nil, err
+	}
+	if read, err = server(location); err != nil {
+		return "", nil, nil, errors.Join(err, write.Close())
+	}
+	limitConnections(write, maxWriters)
+	limitConnections(read, maxReaders)
+	return d, write, read, nil
+}
+
+func limitConnections(pool *sql.DB, most int) {
+	pool.SetMaxOpenConns(most)
+	pool.SetMaxIdleConns(most)
+	pool.SetConnMaxIdleTime(5 * time.Minute)
 }
 
 // openSQLite has one connection that writes, because SQLite has one writer at a time, and several that read beside it.

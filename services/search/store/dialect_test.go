@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 )
 
 func TestFilesOfSQLiteArePrivate(t *testing.T) {
@@ -38,4 +39,59 @@ func TestPlacesThatAreNoDatabase(t *testing.T) {
 		_, err := Open(location)
 		assert.ErrorContains(t, err, wrong, location)
 	}
+}
+
+func TestSearchesDoNotKeepWritersWaiting(t *testing.T) {
+	each(t, func(t *testing.T, s *Store) {
+		stream := openStream(t, s, "east", pods)
+		began, end := make(chan struct{}), make(chan struct{})
+		var searches errgroup.Group
+		for range maxReaders {
+			searches.Go(func() error {
+				return s.reading(t.Context(), func(tx *transaction) error {
+					_, err := value[int64](t.Context(), tx, tx.sql("SELECT last FROM revisions"))
+					select {
+					case began <- struct{}{}:
+						<-end
+					case <-end: // SQLite has fewer connections
+					}
+					return err
+				})
+			})
+		}
+		for range s.read.Stats().MaxOpenConnections {
+			<-began
+		}
+		o := Object{Name: "a", JSON: []byte(`{"metadata":{"name":"a"}}`)}
+		assert.NoError(t, s.Write(t.Context(), stream, Batch{Changes: []Change{{Object: o}}}))
+		close(end)
+		require.NoError(t, searches.Wait())
+	})
+}
+
+func TestADatabaseEndsSearchesThatTakeTooLong(t *testing.T) {
+	each(t, func(t *testing.T, s *Store) {
+		slow := map[dialect][2]string{
+			postgres:    {"SET LOCAL statement_timeout = 20", "SELECT 1 FROM pg_sleep(60)"},
+			mysqlFamily: {"SET max_statement_time = 0.02", "SELECT 1 FROM information_schema.tables a, information_schema.columns b, information_schema.columns c, information_schema.columns d WHERE SLEEP(1) = 2"},
+		}[s.dialect]
+		if slow[0] == "" {
+			return // the process itself does
+		}
+		err := s.reading(t.Context(), func(tx *transaction) error {
+			limit := tx.sql("SELECT current_setting('statement_timeout')")
+			if s.dialect == mysqlFamily {
+				limit = tx.sql("SELECT CONCAT(ROUND(@@max_statement_time), 's')")
+			}
+			is, err := value[string](t.Context(), tx, limit)
+			require.NoError(t, err)
+			assert.Equal(t, statementTimeout.String(), is)
+			if _, err := tx.exec(t.Context(), tx.sql(slow[0])); err != nil {
+				return err
+			}
+			_, err = value[int64](t.Context(), tx, tx.sql(slow[1]))
+			return err
+		})
+		require.ErrorIs(t, err, ErrTimeout)
+	})
 }

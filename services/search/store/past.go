@@ -191,11 +191,15 @@ func (t *transaction) ended(ctx context.Context, b *search, needed int64, upTo *
 	choose(find, "c.cluster", b.q.Clusters)
 	choose(find, "c.namespace", b.q.Namespaces)
 	choose(find, "c.name", b.q.Names)
+	b.withinEnded(find)
 	if p.after != nil && b.isDefault() {
 		find.add(" AND (c.kind_id, c.namespace, c.name) >= (?, ?, ?)", p.after.kindID, p.after.namespace, p.after.name)
 	}
 	if upTo != nil && b.isDefault() {
 		find.add(" AND (c.kind_id, c.namespace, c.name) <= (?, ?, ?)", upTo.kindID, upTo.namespace, upTo.name)
+	}
+	if b.scope != nil && len(find.args) > maxValues {
+		return nil, 0, ErrScopeTooLarge
 	}
 	err = t.each(ctx, find, func(scan func(...any) error) error {
 		e, err := scanEnded(scan)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"math"
 	"time"
 
@@ -24,6 +25,8 @@ var (
 	ErrPosition = errors.New("the token is not one of this list")
 	// ErrOtherRights says that the reader of a page sees something else than that of the page before.
 	ErrOtherRights = errors.New("the rights of the reader have changed since the last page")
+	// ErrTimeout says that the database did not answer in statementTimeout, with the wait for a connection.
+	ErrTimeout = fmt.Errorf("the database did not answer in %s", statementTimeout)
 )
 
 // statementTimeout bounds what a search may take of the database.
@@ -233,8 +236,16 @@ func (s *Store) Clusters(ctx context.Context) (names []string, err error) {
 // reading runs a function in a transaction that reads one state of the database.
 func (s *Store) reading(ctx context.Context, do func(*transaction) error) error {
 	defer measure(reads)()
-	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	limited, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
+	err := s.readOnce(limited, do)
+	if err != nil && ctx.Err() == nil && (limited.Err() != nil || tookTooLong(err)) {
+		err = errors.Join(ErrTimeout, err)
+	}
+	return err
+}
+
+func (s *Store) readOnce(ctx context.Context, do func(*transaction) error) error {
 	options := &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead}
 	if s.dialect == sqlite {
 		options.Isolation = sql.LevelDefault // it has no other
@@ -245,10 +256,8 @@ func (s *Store) reading(ctx context.Context, do func(*transaction) error) error 
 	}
 	defer tx.Rollback() //nolint:errcheck // it only reads
 	t := &transaction{s.dialect, tx}
-	if s.dialect == postgres {
-		if err := t.limitWork(ctx); err != nil {
-			return err
-		}
+	if err := t.limitWork(ctx); err != nil {
+		return err
 	}
 	return do(t)
 }
@@ -257,6 +266,15 @@ func (s *Store) reading(ctx context.Context, do func(*transaction) error) error 
 // processes help, and compiles the statement: that costs more than most searches, which read an index and few rows. Of 1,000,000 objects, it finds 500 of
 // 12,000 with a label in 26 ms rather than 62.
 func (t *transaction) limitWork(ctx context.Context) error {
+	switch t.dialect {
+	case sqlite:
+		return nil // it stops with the context
+	case mysqlFamily:
+		// The first comment is for MariaDB only, and the second for MySQL only.
+		seconds := int(statementTimeout.Seconds())
+		_, err := t.exec(ctx, t.sql(fmt.Sprintf("SET /*M!100101 max_statement_time = %d, */ /*!50708 max_execution_time = %d, */ @search = 1", seconds, 1000*seconds)))
+		return err
+	}
 	_, err := t.exec(ctx, t.sql("SELECT set_config('statement_timeout', ?, true), set_config('work_mem', ?, true),"+
 		" set_config('max_parallel_workers_per_gather', '0', true), set_config('jit', 'off', true)", statementTimeout.String(), workMemory))
 	return err

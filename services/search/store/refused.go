@@ -64,6 +64,16 @@ var mysqlRefusals = []uint16{
 	4025, // a constraint of MariaDB, such as valid JSON
 }
 
+// tookTooLong reports whether a database has ended a statement because of its time.
+func tookTooLong(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code == "57014"
+	}
+	var my *mysql.MySQLError
+	return errors.As(err, &my) && (my.Number == 1969 || my.Number == 3024)
+}
+
 // mayBeData are the errors by which a database says that it cannot do something, other than that it lacks memory, disk, connections or turns. They may be
 // about values: then it does the same without them.
 func mayBeData(err error) bool {

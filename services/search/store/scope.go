@@ -130,6 +130,16 @@ func (b *search) within(s *statement, table string) {
 	s.text.WriteByte(')')
 }
 
+// withinEnded appends that the reader may see a state that ended: it is in the scope, or its resource is gone, of which allows decides.
+func (b *search) withinEnded(s *statement) {
+	if b.scope == nil {
+		return
+	}
+	s.add(" AND (NOT EXISTS (SELECT 1 FROM streams s WHERE s.cluster_id = c.cluster_id AND s.kind_id = c.kind_id) OR 1 = 1")
+	b.within(s, "c")
+	s.text.WriteByte(')')
+}
+
 // withinNamespaces appends the namespaces of all parts, if they all name some: databases look for one condition on a column rather than for several
 // alternatives.
 func (b *search) withinNamespaces(s *statement, table string) {

@@ -32,9 +32,6 @@ func Open(location string) (*Store, error) {
 
 // Close closes all connections.
 func (s *Store) Close() error {
-	if s.read == s.write {
-		return s.write.Close()
-	}
 	return errors.Join(s.read.Close(), s.write.Close())
 }
 
@@ -42,7 +39,7 @@ func (s *Store) Close() error {
 func (s *Store) CloseIdleConnections() {
 	if s.dialect != sqlite {
 		s.write.SetMaxIdleConns(0)
-		s.write.SetMaxIdleConns(maxConnections)
+		s.write.SetMaxIdleConns(maxWriters)
 	}
 }
 
