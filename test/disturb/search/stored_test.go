@@ -188,7 +188,8 @@ func storedRest(ctx context.Context, tx *sql.Tx) error {
 	for name, find := range map[string]string{
 		"states of streams that do not exist":   "SELECT COUNT(*) FROM stream_states WHERE stream_id NOT IN (SELECT id FROM streams)",
 		"streams without a state":               "SELECT COUNT(*) FROM streams WHERE id NOT IN (SELECT stream_id FROM stream_states)",
-		"rights of streams that do not exist":   "SELECT COUNT(*) FROM stream_rights WHERE stream_id NOT IN (SELECT id FROM streams)",
+		"rights of streams that do not exist":   "SELECT COUNT(*) FROM unreadable_rights WHERE stream_id NOT IN (SELECT id FROM streams)",
+		"namespaces of clusters that are gone":  "SELECT COUNT(*) FROM namespaces WHERE cluster_id NOT IN (SELECT id FROM clusters)",
 		"policies of clusters that are unknown": "SELECT COUNT(*) FROM cluster_rights WHERE cluster_id NOT IN (SELECT id FROM clusters)",
 		"OpenAPI paths without a document":      "SELECT COUNT(*) FROM openapi WHERE digest NOT IN (SELECT digest FROM documents)",
 		"OpenAPI documents without a path":      "SELECT COUNT(*) FROM documents WHERE digest NOT IN (SELECT digest FROM openapi)",
