@@ -129,5 +129,7 @@ func methods() (names []string) {
 
 // attempts are all that this package tries.
 func attempts(conn *grpc.ClientConn, t Target) []attempt {
-	return slices.Concat(keyAttempts(conn, t), watchAttempts(conn, t), leaseAttempts(conn, t), concurrencyAttempts(conn, t), rootAttempts(conn, t))
+	return slices.Concat(
+		keyAttempts(conn, t), watchAttempts(conn, t), leaseAttempts(conn, t), concurrencyAttempts(conn, t), rootAttempts(conn, t),
+	)
 }

@@ -41,7 +41,8 @@ func operations(t Target) map[string]*pb.RequestOp {
 	}
 	deletes := map[string]*pb.DeleteRangeRequest{
 		"the key": {Key: foreign}, "the key, with the value before": {Key: foreign, PrevKv: true},
-		"its directory, with the values before": {Key: key, RangeEnd: end, PrevKv: true}, "all keys from an own one": {Key: own, RangeEnd: beyond, PrevKv: true},
+		"its directory, with the values before": {Key: key, RangeEnd: end, PrevKv: true},
+		"all keys from an own one":              {Key: own, RangeEnd: beyond, PrevKv: true},
 	}
 	all := map[string]*pb.RequestOp{}
 	for name, request := range ranges {
@@ -59,12 +60,16 @@ func operations(t Target) map[string]*pb.RequestOp {
 // guesses compare a key of others, which would tell its value bit by bit.
 func guesses(t Target) map[string]*pb.Compare {
 	key, end := directory(t)
+	guess := func(of, until []byte, target pb.Compare_CompareTarget, result pb.Compare_CompareResult) *pb.Compare {
+		return &pb.Compare{Key: of, RangeEnd: until, Target: target, Result: result}
+	}
+	foreign, own := []byte(t.Foreign), []byte(t.Own)
 	return map[string]*pb.Compare{
-		"Compare the value":       {Key: []byte(t.Foreign), Target: pb.Compare_VALUE, Result: pb.Compare_GREATER, TargetUnion: &pb.Compare_Value{Value: []byte("m")}},
-		"Compare the version":     {Key: []byte(t.Foreign), Target: pb.Compare_VERSION, Result: pb.Compare_EQUAL, TargetUnion: &pb.Compare_Version{Version: 0}},
-		"Compare the lease":       {Key: []byte(t.Foreign), Target: pb.Compare_LEASE, Result: pb.Compare_EQUAL, TargetUnion: &pb.Compare_Lease{Lease: int64(t.Lease)}},
-		"Compare the directory":   {Key: key, RangeEnd: end, Target: pb.Compare_MOD, Result: pb.Compare_GREATER, TargetUnion: &pb.Compare_ModRevision{ModRevision: 1}},
-		"Compare all from an own": {Key: []byte(t.Own), RangeEnd: beyond, Target: pb.Compare_CREATE, Result: pb.Compare_GREATER, TargetUnion: &pb.Compare_CreateRevision{}},
+		"Compare the value":       guess(foreign, nil, pb.Compare_VALUE, pb.Compare_GREATER),
+		"Compare the version":     guess(foreign, nil, pb.Compare_VERSION, pb.Compare_EQUAL),
+		"Compare the lease":       guess(foreign, nil, pb.Compare_LEASE, pb.Compare_EQUAL),
+		"Compare the directory":   guess(key, end, pb.Compare_MOD, pb.Compare_GREATER),
+		"Compare all from an own": guess(own, beyond, pb.Compare_CREATE, pb.Compare_GREATER),
 	}
 }
 
@@ -109,20 +114,17 @@ func keyAttempts(conn *grpc.ClientConn, t Target) []attempt {
 	for name, op := range operations(t) {
 		switch op := op.Request.(type) {
 		case *pb.RequestOp_RequestRange:
-			all = append(all, attempt{"KV.Range", name, func(ctx context.Context) error { _, err := kv.Range(ctx, op.RequestRange); return err }})
+			all = append(all, unary("KV.Range", name, kv.Range, op.RequestRange))
 		case *pb.RequestOp_RequestPut:
-			all = append(all, attempt{"KV.Put", name, func(ctx context.Context) error { _, err := kv.Put(ctx, op.RequestPut); return err }})
+			all = append(all, unary("KV.Put", name, kv.Put, op.RequestPut))
 		case *pb.RequestOp_RequestDeleteRange:
-			all = append(all, attempt{"KV.DeleteRange", name, func(ctx context.Context) error { _, err := kv.DeleteRange(ctx, op.RequestDeleteRange); return err }})
+			all = append(all, unary("KV.DeleteRange", name, kv.DeleteRange, op.RequestDeleteRange))
 		}
 	}
 	for name, txn := range transactions(t) {
-		all = append(all, attempt{"KV.Txn", name, func(ctx context.Context) error { _, err := kv.Txn(ctx, txn); return err }})
+		all = append(all, unary("KV.Txn", name, kv.Txn, txn))
 	}
-	return append(all, attempt{"KV.Compact", "", func(ctx context.Context) error {
-		_, err := kv.Compact(ctx, &pb.CompactionRequest{Revision: 1})
-		return err
-	}})
+	return append(all, unary("KV.Compact", "", kv.Compact, &pb.CompactionRequest{Revision: 1}))
 }
 
 // watchAttempts try the service Watch.
@@ -130,8 +132,10 @@ func watchAttempts(conn *grpc.ClientConn, t Target) []attempt {
 	key, end := directory(t)
 	var all []attempt
 	for name, create := range map[string]*pb.WatchCreateRequest{
-		"the key": {Key: []byte(t.Foreign)}, "its directory": {Key: key, RangeEnd: end}, "all keys": {Key: beyond, RangeEnd: beyond}, "all keys, from the empty one": {RangeEnd: beyond},
-		"all keys from an own one": {Key: []byte(t.Own), RangeEnd: beyond}, "keys beyond an own one": {Key: []byte(t.Own), RangeEnd: []byte("\xff\xff")},
+		"the key": {Key: []byte(t.Foreign)}, "its directory": {Key: key, RangeEnd: end}, "all keys": {Key: beyond, RangeEnd: beyond},
+		"all keys, from the empty one":         {RangeEnd: beyond},
+		"all keys from an own one":             {Key: []byte(t.Own), RangeEnd: beyond},
+		"keys beyond an own one":               {Key: []byte(t.Own), RangeEnd: []byte("\xff\xff")},
 		"the past of all keys from an own one": {Key: []byte(t.Own), RangeEnd: beyond, StartRevision: 1, PrevKv: true, ProgressNotify: true},
 		"the key, with values before":          {Key: []byte(t.Foreign), PrevKv: true, Fragment: true},
 	} {

@@ -27,10 +27,7 @@ func leaseAttempts(conn *grpc.ClientConn, t Target) []attempt {
 	}
 	return []attempt{
 		{"Lease.LeaseGrant", "", func(ctx context.Context) error { _, err := grant(ctx); return err }},
-		{"Lease.LeaseRevoke", "one with keys of others", func(ctx context.Context) error {
-			_, err := lease.LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: int64(t.Lease)})
-			return err
-		}},
+		unary("Lease.LeaseRevoke", "one with keys of others", lease.LeaseRevoke, &pb.LeaseRevokeRequest{ID: int64(t.Lease)}),
 		{"Lease.LeaseRevoke", "one without keys", func(ctx context.Context) error {
 			id, err := grant(ctx)
 			if err != nil {
@@ -50,14 +47,8 @@ func leaseAttempts(conn *grpc.ClientConn, t Target) []attempt {
 			_, err = stream.Recv()
 			return err
 		}},
-		{"Lease.LeaseTimeToLive", "keys", func(ctx context.Context) error {
-			_, err := lease.LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: int64(t.Lease), Keys: true})
-			return err
-		}},
-		{"Lease.LeaseTimeToLive", "time", func(ctx context.Context) error {
-			_, err := lease.LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: int64(t.Lease)})
-			return err
-		}},
+		unary("Lease.LeaseTimeToLive", "keys", lease.LeaseTimeToLive, &pb.LeaseTimeToLiveRequest{ID: int64(t.Lease), Keys: true}),
+		unary("Lease.LeaseTimeToLive", "time", lease.LeaseTimeToLive, &pb.LeaseTimeToLiveRequest{ID: int64(t.Lease)}),
 		{"Lease.LeaseLeases", "", func(ctx context.Context) error {
 			_, err := lease.LeaseLeases(ctx, &pb.LeaseLeasesRequest{})
 			return err
@@ -71,18 +62,9 @@ func concurrencyAttempts(conn *grpc.ClientConn, t Target) []attempt {
 	name := []byte(t.Directory)
 	leader := &v3electionpb.LeaderKey{Name: name, Key: []byte(t.Foreign), Rev: 1, Lease: int64(t.Lease)}
 	return []attempt{
-		{"Election.Campaign", "", func(ctx context.Context) error {
-			_, err := election.Campaign(ctx, &v3electionpb.CampaignRequest{Name: name})
-			return err
-		}},
-		{"Election.Proclaim", "", func(ctx context.Context) error {
-			_, err := election.Proclaim(ctx, &v3electionpb.ProclaimRequest{Leader: leader})
-			return err
-		}},
-		{"Election.Leader", "", func(ctx context.Context) error {
-			_, err := election.Leader(ctx, &v3electionpb.LeaderRequest{Name: name})
-			return err
-		}},
+		unary("Election.Campaign", "", election.Campaign, &v3electionpb.CampaignRequest{Name: name}),
+		unary("Election.Proclaim", "", election.Proclaim, &v3electionpb.ProclaimRequest{Leader: leader}),
+		unary("Election.Leader", "", election.Leader, &v3electionpb.LeaderRequest{Name: name}),
 		{"Election.Observe", "", func(ctx context.Context) error {
 			stream, err := election.Observe(ctx, &v3electionpb.LeaderRequest{Name: name})
 			if err != nil {
@@ -94,10 +76,7 @@ func concurrencyAttempts(conn *grpc.ClientConn, t Target) []attempt {
 			}
 			return err
 		}},
-		{"Election.Resign", "", func(ctx context.Context) error {
-			_, err := election.Resign(ctx, &v3electionpb.ResignRequest{Leader: leader})
-			return err
-		}},
+		unary("Election.Resign", "", election.Resign, &v3electionpb.ResignRequest{Leader: leader}),
 		{"Lock.Lock", "", func(ctx context.Context) error {
 			_, err := lock.Lock(ctx, &v3lockpb.LockRequest{Name: name})
 			return err
