@@ -1,0 +1,208 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hostile
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/tripod-k8s/tripod/test/framework"
+)
+
+const (
+	// memoryLimit is that of search in the chart, and goMemLimit 95 % of it, as there.
+	memoryLimit = 512 << 20
+	goMemLimit  = "GOMEMLIMIT=510027366"
+	search      = "search-0"
+	// member is the honest cluster besides the hub, which search is part of.
+	member = "member"
+	hub    = "hub"
+	reader = "reader"
+)
+
+// scene is all that runs.
+type scene struct {
+	*framework.Fleet
+	stock    *framework.Stock
+	clusters dynamic.ResourceInterface
+}
+
+// start starts Tripod with search, and a kube-apiserver that search copies.
+func start(t *testing.T) *scene {
+	t.Helper()
+	env := framework.ForTest(t)
+	s := &scene{}
+	var starting errgroup.Group
+	starting.Go(func() (err error) {
+		s.Fleet, err = env.StartFleet(t.Context(), framework.FleetOptions{Replicas: []framework.ReplicaOptions{
+			{Name: "core-0", Args: []string{"--disable-admission-plugins=ServiceAccount"}}, {Name: "extensions-0"}, {Name: "aggregator-0"},
+			{Name: search, Binary: env.Binary("tripod-search"), Env: []string{goMemLimit}, Args: []string{
+				"--database=sqlite:" + filepath.Join(env.Dir, "search.db"), "--member-allow=loopback",
+			}},
+		}})
+		return err
+	})
+	starting.Go(func() (err error) {
+		s.stock, err = env.StartStock(t.Context(), framework.StockOptions{Args: []string{"--disable-admission-plugins=ServiceAccount"}})
+		return err
+	})
+	require.NoError(t, starting.Wait())
+	for _, cluster := range []*framework.Cluster{s.Cluster, s.stock.Cluster} {
+		require.NoError(t, cluster.Create(t.Context(), objects))
+	}
+	s.clusters = dynamic.NewForConfigOrDie(s.Admin()).Resource(schema.GroupVersionResource{Group: "cluster.clusterpedia.io", Version: "v1alpha2", Resource: "pediaclusters"})
+	config, err := framework.PortableKubeconfig(s.stock.Admin())
+	require.NoError(t, err)
+	s.join(t, member, config)
+	return s
+}
+
+// wanted is what search copies of each cluster.
+var wanted = []any{
+	map[string]any{"group": "", "resources": []any{"configmaps", "namespaces", "pods"}},
+	map[string]any{"group": "example.com", "resources": []any{"*"}},
+}
+
+// everything is what search copies of clusters with odd resources.
+var everything = append(slices.Clone(wanted), map[string]any{"group": "*", "resources": []any{"*"}})
+
+// join has search copy a cluster.
+func (s *scene) join(t *testing.T, name string, kubeconfig []byte) {
+	t.Helper()
+	resources := everything
+	if name == member {
+		resources = wanted
+	}
+	framework.Eventually(t, "search takes the cluster "+name, func(ctx context.Context) error {
+		_, err := s.clusters.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "cluster.clusterpedia.io/v1alpha2", "kind": "PediaCluster", "metadata": map[string]any{"name": name},
+			"spec": map[string]any{"kubeconfig": base64.StdEncoding.EncodeToString(kubeconfig), "memberRBAC": map[string]any{}, "syncResources": resources},
+		}}, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			err = nil
+		}
+		return err
+	})
+}
+
+// leave has search forget clusters, and returns when it has.
+func (s *scene) leave(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		require.NoError(t, s.clusters.Delete(t.Context(), name, metav1.DeleteOptions{}))
+	}
+	framework.Eventually(t, fmt.Sprint("search forgets the clusters ", names), func(ctx context.Context) error {
+		text, err := get(ctx, s.Admin(), resources+"/clusters", "")
+		for _, name := range names {
+			if err == nil && strings.Contains(string(text), `"`+name+`"`) {
+				err = fmt.Errorf("it knows %s", text)
+			}
+		}
+		return err
+	})
+}
+
+// complaint returns what the status of a PediaCluster says is wrong.
+func complaint(cluster *unstructured.Unstructured) string {
+	var all []string
+	conditions, _, _ := unstructured.NestedSlice(cluster.Object, "status", "conditions")
+	for _, c := range conditions {
+		condition := c.(map[string]any) //nolint:forcetypeassert // by the schema
+		kind, message := condition["type"], condition["message"]
+		switch pending := condition["reason"] == "Pending" || message == "the cluster has not answered yet" || message == "nothing is copied yet"; {
+		case pending || kind == "Ready":
+		case kind == "Fresh" && condition["reason"] == "Incomplete": // this says only that it is early
+		case kind == "SynchroRunning" && message != "", condition["status"] == "False":
+			all = append(all, fmt.Sprint(kind, " ", condition["reason"], ": ", message))
+		}
+	}
+	groups, _, _ := unstructured.NestedSlice(cluster.Object, "status", "syncResources")
+	for _, g := range groups {
+		found, _, _ := unstructured.NestedSlice(g.(map[string]any), "resources") //nolint:forcetypeassert // by the schema
+		for _, r := range found {
+			resource := r.(map[string]any) //nolint:forcetypeassert // by the schema
+			states, _, _ := unstructured.NestedSlice(resource, "syncConditions")
+			for _, c := range states {
+				if state := c.(map[string]any); state["reason"] != nil && state["reason"] != "" { //nolint:forcetypeassert // by the schema
+					all = append(all, fmt.Sprint(resource["name"], " ", state["reason"], ": ", state["message"]))
+				}
+			}
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// as returns a configuration of the administrator who impersonates somebody.
+func (s *scene) as(name string) *rest.Config {
+	config := s.Admin()
+	config.Impersonate = rest.ImpersonationConfig{UserName: name}
+	return config
+}
+
+// objects are those of each honest cluster. The reader may list config maps of one namespace.
+const objects = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: team}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: web, namespace: team, labels: {app: web}}
+data: {a: b}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: db, namespace: team, labels: {app: db}}
+data: {a: c}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: web, namespace: default, labels: {app: web}}
+data: {a: b}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: team}
+spec: {containers: [{name: c, image: i}], automountServiceAccountToken: false}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: boats.example.com}
+spec:
+  group: example.com
+  names: {kind: Boat, plural: boats, singular: boat, shortNames: [bt]}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    additionalPrinterColumns: [{name: Length, type: integer, jsonPath: .spec.length}]
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reader, namespace: team}
+rules: [{apiGroups: [""], resources: [configmaps], verbs: [get, list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: reader, namespace: team}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: reader}]
+`
