@@ -13,8 +13,8 @@ import (
 // functionNames are the functions of sprig that templates may call. Their results depend on their arguments alone: no environment, no network, no clock, no
 // randomness, no keys. So two replicas, and two turns, make the same of the same objects.
 const functionNames = `
-abbrev abbrevboth cat contains hasPrefix hasSuffix indent initials kebabcase camelcase snakecase swapcase lower upper title untitle nindent nospace plural quote
-squote replace substr trim trimAll trimall trimPrefix trimSuffix trunc wrap wrapWith toString join sortAlpha split splitList splitn toStrings
+abbrev abbrevboth cat contains hasPrefix hasSuffix indent initials kebabcase camelcase snakecase swapcase lower upper title untitle
+nindent nospace plural quote squote replace substr trim trimAll trimall trimPrefix trimSuffix trunc wrap wrapWith toString join sortAlpha split splitList splitn toStrings
 
 add add1 add1f addf biggest ceil div divf floor max maxf min minf mod mul mulf round sub subf atoi float64 int int64 toDecimal
 
@@ -22,8 +22,8 @@ all any coalesce compact mustCompact default empty ternary fail
 fromJson mustFromJson toJson mustToJson toPrettyJson mustToPrettyJson toRawJson mustToRawJson
 deepCopy mustDeepCopy deepEqual kindIs kindOf typeIs typeIsLike typeOf
 
-append mustAppend push mustPush prepend mustPrepend chunk mustChunk concat first mustFirst rest mustRest last mustLast initial mustInitial has mustHas list tuple
-reverse mustReverse slice mustSlice uniq mustUniq without mustWithout
+append mustAppend push mustPush prepend mustPrepend chunk mustChunk concat first mustFirst rest mustRest last mustLast
+initial mustInitial has mustHas list tuple reverse mustReverse slice mustSlice uniq mustUniq without mustWithout
 dict dig get hasKey keys merge mergeOverwrite mustMerge mustMergeOverwrite omit pick pluck set unset values
 
 adler32sum sha1sum sha256sum sha512sum b32dec b32enc b64dec b64enc urlJoin urlParse semver semverCompare

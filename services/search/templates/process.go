@@ -16,7 +16,7 @@ import (
 )
 
 // patience is how long an interpreter may take for a task, its waiting for a processor included.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // stopped is the error of a task that was more than an interpreter may take.
 type stopped struct{ reason, text string }

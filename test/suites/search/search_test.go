@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 		search, database := env.Binary("tripod-search"), "--database=sqlite:"+filepath.Join(env.Dir, "search.db")
 		fleet, err = env.StartFleet(ctx, framework.FleetOptions{Replicas: []framework.ReplicaOptions{
 			{Name: "core-0", Args: []string{"--disable-admission-plugins=ServiceAccount"}}, {Name: "extensions-0"}, {Name: "aggregator-0"},
-			{Name: "search-0", Binary: search, Args: []string{database, "--member-allow=loopback", "--secret-namespace=platform", "--roles=sync,serve"}},
+			{Name: "search-0", Binary: search, Args: []string{database, "--member-allow=loopback", "--secret-namespace=platform", "--template-time=300ms", "--roles=sync,serve"}},
 			{Name: "search-1", Binary: search, Args: []string{database, "--roles=serve", "--audit-policy-file=" + policy, "--audit-log-path=" + auditFile()}},
 		}})
 		if err == nil {
