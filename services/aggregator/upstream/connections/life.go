@@ -67,21 +67,28 @@ func (p *Pool) allSockets() []*socket {
 
 // silence is how long a multiplexed connection has been silent.
 type silence struct {
-	// reads is the number of reads of the connection, and received that of the pool, at the time since.
+	// reads is the number of reads of the connection, and received that of the pool, when the silence began.
 	reads, received uint64
-	since           time.Time
-	pinged          bool
+	// lasted is how long it is, and checked when that was last counted.
+	lasted  time.Duration
+	checked time.Time
+	pinged  bool
 }
+
+// maxCount is how much of the time since the last check counts. If it was longer, this process stood still, and may have bytes to read.
+const maxCount = time.Second
 
 // check pings a silent connection, and closes it if it is lost. It is called twice a second. net/http2 would close a connection that does not
 // answer a ping in time.
 func (c *shared) check(received uint64) {
 	now, reads := time.Now(), c.socket.reads.Load()
-	if reads != c.silence.reads || c.silence.since.IsZero() {
-		c.silence = silence{reads: reads, received: received, since: now}
+	if reads != c.silence.reads || c.silence.checked.IsZero() {
+		c.silence = silence{reads: reads, received: received, checked: now}
 		return
 	}
-	switch silent := now.Sub(c.silence.since); {
+	c.silence.lasted += min(now.Sub(c.silence.checked), maxCount)
+	c.silence.checked = now
+	switch silent := c.silence.lasted; {
 	case silent < pingAfter:
 	case !c.silence.pinged:
 		c.silence.pinged = true
