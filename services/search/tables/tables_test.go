@@ -73,3 +73,13 @@ func TestObjectsOfSeveralKinds(t *testing.T) {
 	assert.Equal(t, []string{"Cluster", "Group", "Version", "Kind", "Namespace", "Name", "Age"}, headings(table))
 	assert.Equal(t, []any{"east", "apps", "v1", "Deployment", "default", "web", "<unknown>"}, table.Rows[0].Cells)
 }
+
+func TestIngressesHaveTheColumnsOfKubernetes(t *testing.T) {
+	table, err := New(t.Context(), schema.GroupVersionKind{Group: "networking.k8s.io", Version: "v1", Kind: "Ingress"}, nil, nil, metav1.IncludeNone)
+	require.NoError(t, err)
+	var names []string
+	for _, column := range table.ColumnDefinitions {
+		names = append(names, column.Name)
+	}
+	assert.Equal(t, []string{"Cluster", "Name", "Class", "Hosts", "Address", "Ports", "Age"}, names)
+}
