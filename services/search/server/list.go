@@ -44,6 +44,10 @@ func (a *answer) complete(ctx context.Context, page store.Page, q *query.Query) 
 		a.staleness = stalenessOf(page.Heard)
 	}
 	warnStale(ctx, page.Heard)
+	for _, cluster := range page.LeftOut {
+		warning.AddWarning(ctx, "", fmt.Sprintf("cluster %s is left out: its RBAC names too many namespaces and objects for you; name the cluster or namespaces",
+			cluster))
+	}
 	if !page.More {
 		return
 	}

@@ -19,6 +19,9 @@ type Part struct {
 	objects           [][2]string
 }
 
+// size is how many values a statement binds for the part.
+func (p *Part) size() int { return len(p.namespaces) + len(p.names) + 2*len(p.objects) }
+
 // Whole is the part with all objects.
 var Whole = &Part{all: true}
 

@@ -56,6 +56,8 @@ type Page struct {
 	// Heard is when clusters of the query were heard: those that were not heard for StaleAfter, or all if the query asks for that. It is zero for those whose
 	// first list is not complete.
 	Heard map[string]time.Time
+	// LeftOut are clusters of which the list has nothing, because the rights of the reader there name too many namespaces and objects.
+	LeftOut []string
 	// Remaining is how many objects follow those of the list. It is -1 if nobody asked.
 	Remaining int64
 }
@@ -85,6 +87,7 @@ func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource
 		if err != nil {
 			return err
 		}
+		page.LeftOut = b.leftOut
 		if b.seesNothing() {
 			if b.clusters = noClusters; b.past == nil {
 				if q.WithRemaining {

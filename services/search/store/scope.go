@@ -4,6 +4,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +60,7 @@ func (t *transaction) visibleTo(ctx context.Context, b *search) (all []visible, 
 	if b.clusters != nil {
 		oneOf(find.add(" AND s.cluster_id"), b.clusters)
 	}
-	parts := map[string]*Part{}
+	parts, nameOf := map[string]*Part{}, map[int64]string{}
 	kinds := map[string]map[int64][]int64{} // by part and cluster
 	err = t.each(ctx, find.add(" ORDER BY s.cluster_id, s.kind_id"), func(scan func(...any) error) error {
 		var clusterID, kindID int64
@@ -75,6 +76,7 @@ func (t *transaction) visibleTo(ctx context.Context, b *search) (all []visible, 
 		if len(names) == 0 || names[len(names)-1] != cluster {
 			names = append(names, cluster)
 		}
+		nameOf[clusterID] = cluster
 		key := part.key()
 		if parts[key] = part; kinds[key] == nil {
 			kinds[key] = map[int64][]int64{}
@@ -93,7 +95,36 @@ func (t *transaction) visibleTo(ctx context.Context, b *search) (all []visible, 
 			all[first+same].clusters = append(all[first+same].clusters, cluster)
 		}
 	}
+	all, left := leaveOut(all)
+	for _, cluster := range left {
+		b.leftOut = append(b.leftOut, nameOf[cluster])
+	}
 	return all, names, err
+}
+
+// leaveOut takes clusters out of a scope until a statement can bind the rest, those with most values first, and returns them, too. Otherwise a cluster that
+// names many objects for a reader would keep this reader from others. If one cluster alone is too large, the search fails.
+func leaveOut(all []visible) (rest []visible, left []int64) {
+	const most = maxValues * 9 / 10 // a statement binds some more, such as the namespaces of all parts
+	for {
+		total, costs := 0, map[int64]float64{} // clusters share the values of a part that they have in common
+		for _, v := range all {
+			size := v.size() + len(v.kinds) + len(v.clusters)
+			total += size
+			for _, cluster := range v.clusters {
+				costs[cluster] += float64(size) / float64(len(v.clusters))
+			}
+		}
+		if total <= most || len(costs) < 2 {
+			return all, left
+		}
+		largest := slices.MaxFunc(slices.Sorted(maps.Keys(costs)), func(a, b int64) int { return cmp.Compare(costs[a], costs[b]) })
+		left = append(left, largest)
+		for i := range all {
+			all[i].clusters = slices.DeleteFunc(all[i].clusters, func(cluster int64) bool { return cluster == largest })
+		}
+		all = slices.DeleteFunc(all, func(v visible) bool { return len(v.clusters) == 0 })
+	}
 }
 
 // clustersIn returns the clusters that have something visible of certain kinds.

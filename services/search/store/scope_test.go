@@ -199,6 +199,42 @@ func TestAnOldScopeIsRefused(t *testing.T) {
 	})
 }
 
+// TestAClusterThatNamesTooMuchKeepsNobodyFromOthers has one cluster name more for a reader than a statement can bind, in all ways: in one resource, in many, and
+// with a neighbour that names the same.
+func TestAClusterThatNamesTooMuchKeepsNobodyFromOthers(t *testing.T) {
+	names := func(n int, prefix string) sets.Set[string] {
+		all := sets.New[string]()
+		for i := range n {
+			all.Insert(fmt.Sprint(prefix, i))
+		}
+		return all
+	}
+	roles := Kind{GroupVersionResource: rbacv1.SchemeGroupVersion.WithResource("roles"), Name: "Role", Namespaced: true}
+	honest := NewPart(names(1000, "ns"), nil, nil)
+	each(t, func(t *testing.T, s *Store) {
+		for _, cluster := range []string{"honest", "liar", "twin"} {
+			for _, kind := range []Kind{pods, roles} {
+				require.NoError(t, s.Write(t.Context(), openStream(t, s, cluster, kind), Batch{Changes: []Change{{Object: object("ns7", "web", "1")}}}))
+			}
+		}
+		for name, liar := range map[string][2]*Part{
+			"one resource":  {NewPart(names(maxValues, "x"), nil, nil), honest},
+			"two resources": {NewPart(names(maxValues/2, "x"), nil, nil), NewPart(nil, names(maxValues/2, "y"), nil)},
+		} {
+			scope := given{asOf: lastRights(t, s), parts: map[string]*Part{
+				"honest pods": honest, "honest roles.rbac.authorization.k8s.io": honest,
+				"liar pods": liar[0], "liar roles.rbac.authorization.k8s.io": liar[1], "twin pods": liar[0], "twin roles.rbac.authorization.k8s.io": liar[1],
+			}}
+			clusters := sets.New[string]()
+			page, err := s.For(scope).List(t.Context(), []schema.GroupVersionResource{pods.GroupVersionResource, roles.GroupVersionResource}, &query.Query{},
+				func(f Found) error { clusters.Insert(f.Cluster); return nil })
+			require.NoError(t, err, name)
+			assert.Equal(t, []string{"honest"}, sets.List(clusters), name)
+			assert.ElementsMatch(t, []string{"liar", "twin"}, page.LeftOut, name)
+		}
+	})
+}
+
 // TestAScopeThatIsTooLargeIsRefused holds for what a statement can bind, and that what a search names makes a scope smaller.
 func TestAScopeThatIsTooLargeIsRefused(t *testing.T) {
 	namespaces := sets.New[string]()

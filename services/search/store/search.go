@@ -24,6 +24,8 @@ type search struct {
 	kinds, clusters []int64
 	// visible is what the reader sees of scope, if that is not nil.
 	visible []visible
+	// leftOut are clusters that the reader sees something of, but with too many values for a statement.
+	leftOut []string
 	// byLabels leaves the kinds to the conditions about labels, so that PostgreSQL uses no other index.
 	byLabels bool
 	// known is how many objects all pages have, if the choice of an index has counted them.
