@@ -87,3 +87,45 @@ func TestAWatchMovesToAReplicaThatIsReady(t *testing.T) {
 	assert.Equal(t, "a", string(name))
 	require.NoError(t, third.Close())
 }
+
+// A single address may be a load balancer, so the link makes another connection after an error. It does not after 429.
+func TestWatchesOfABusyReplicaGoOn(t *testing.T) {
+	for status, goesOn := range map[int]bool{http.StatusTooManyRequests: true, http.StatusInternalServerError: false} {
+		pki := connectionstest.NewPKI(t)
+		more := make(chan struct{})
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			if !req.URL.Query().Has("watch") {
+				w.WriteHeader(status)
+				return
+			}
+			w.(http.Flusher).Flush()
+			select {
+			case <-more:
+				_, _ = io.WriteString(w, "more")
+			case <-req.Context().Done():
+			}
+		}))
+		server.TLS = pki.ServerConfig(t, trust.ServerName("core"))
+		server.EnableHTTP2 = true
+		server.StartTLS()
+		t.Cleanup(server.Close)
+		at, err := addresses.OfServer(server.URL)
+		require.NoError(t, err)
+		link := New("core", []addresses.Location{at}, trust.Options{CAFile: pki.CAFile, CertFile: pki.CertFile, KeyFile: pki.KeyFile})
+		link.follows.Store(true)
+		client, err := rest.HTTPClientFor(link.Config(Wait))
+		require.NoError(t, err)
+		watch, err := client.Get("https://core/?watch=true")
+		require.NoError(t, err)
+		read, err := client.Get("https://core/")
+		require.NoError(t, err)
+		require.NoError(t, read.Body.Close())
+		if goesOn {
+			close(more)
+		}
+		all, err := io.ReadAll(watch.Body)
+		require.NoError(t, err)
+		assert.Equal(t, goesOn, string(all) == "more", "after %d", status)
+		require.NoError(t, watch.Body.Close())
+	}
+}

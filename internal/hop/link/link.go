@@ -200,7 +200,7 @@ func (l *Link) judge(server string, req *http.Request, response *http.Response) 
 		if len(l.hosts()) == 1 || l.anotherIsReady(server) { // a single address may be a load balancer
 			l.replicas.leave(server, "it answers "+response.Status)
 		}
-	case status == http.StatusServiceUnavailable:
+	case status == http.StatusServiceUnavailable, l.follows.Load() && status == http.StatusTooManyRequests:
 		l.leave(server)
 	}
 }
