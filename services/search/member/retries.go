@@ -26,9 +26,10 @@ func storeRetries() *wait.Backoff {
 	return &wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 4, Cap: 5 * time.Second}
 }
 
-// limitRetries are the pauses after a member has sent more than search takes. It will do so again.
+// limitRetries are the pauses after a member has sent more than search takes, or was too slow. Most will do so again, but a moment without processors is over
+// soon.
 func limitRetries() *wait.Backoff {
-	return &wait.Backoff{Duration: time.Minute, Factor: 2, Jitter: 0.5, Steps: 5, Cap: 15 * time.Minute}
+	return &wait.Backoff{Duration: 5 * time.Second, Factor: 2, Jitter: 0.5, Steps: 9, Cap: 15 * time.Minute}
 }
 
 // discoveryRetries are the pauses while a member does not answer. When it does, its streams try again.

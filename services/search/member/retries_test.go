@@ -43,3 +43,17 @@ func TestStreamsTryAgainWhenTheMemberAnswers(t *testing.T) {
 		})
 	}
 }
+
+// TestPausesAfterALimitGrow are short at first, because a member may have been slow only for a moment.
+func TestPausesAfterALimitGrow(t *testing.T) {
+	pauses := limitRetries()
+	for _, least := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second} {
+		pause := pauses.Step()
+		assert.GreaterOrEqual(t, pause, least)
+		assert.LessOrEqual(t, pause, least*3/2)
+	}
+	for range 10 {
+		pauses.Step()
+	}
+	assert.GreaterOrEqual(t, pauses.Step(), 15*time.Minute)
+}

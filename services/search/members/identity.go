@@ -13,7 +13,7 @@ import (
 
 // identify makes sure that what the store has of a cluster is of this PediaCluster, and not of one that had the name before: readers of the new one must not
 // find what the former one had. It returns false if nothing may be copied yet. uids are nil if the database is away.
-func (m *Members) identify(ctx context.Context, cluster *v1alpha2.PediaCluster, uids map[string]string) bool {
+func (m *Members) identify(ctx, waiting context.Context, cluster *v1alpha2.PediaCluster, uids map[string]string) bool {
 	name, uid := cluster.Name, string(cluster.UID)
 	switch r := m.running[name]; {
 	case name == m.Hub || uids == nil && r != nil || uids[name] == uid:
@@ -24,7 +24,9 @@ func (m *Members) identify(ctx context.Context, cluster *v1alpha2.PediaCluster, 
 		return true
 	case uids[name] != "":
 		if r != nil {
-			r.stop()
+			if !r.ended(waiting) {
+				return false
+			}
 			delete(m.running, name)
 		}
 		if !m.shards.Mine(name) {

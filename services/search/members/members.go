@@ -160,11 +160,12 @@ func (m *Members) reconcile(ctx context.Context) {
 		klog.V(2).InfoS("The states of clusters are not known", "err", err)
 		states = nil
 	}
+	waiting, cancel := context.WithTimeout(ctx, stopTime)
+	defer cancel()
 	for name, r := range m.running {
-		if wanted[name] != nil {
+		if wanted[name] != nil || !r.ended(waiting) {
 			continue
 		}
-		r.stop()
 		if name != m.Hub && m.shards.Mine(name) {
 			if err := m.store.RemoveCluster(ctx, name); err != nil {
 				klog.ErrorS(err, "Cannot remove a cluster", "cluster", name)
@@ -179,7 +180,7 @@ func (m *Members) reconcile(ctx context.Context) {
 		uids = nil
 	}
 	for name, cluster := range wanted {
-		if !m.identify(ctx, cluster, uids) {
+		if !m.identify(ctx, waiting, cluster, uids) {
 			continue
 		}
 		wanted := &running{}
@@ -188,8 +189,8 @@ func (m *Members) reconcile(ctx context.Context) {
 		wanted.spec, wanted.permit, unknown = m.credentials.resolve(name, cluster.Spec)
 		wanted.invalid = cmp.Or(missing, unknown)
 		if r := m.running[name]; r == nil || r.differs(wanted) {
-			if r != nil {
-				r.stop()
+			if r != nil && !r.ended(waiting) {
+				continue // the next time
 			}
 			m.start(ctx, name, wanted)
 			m.running[name] = wanted
@@ -259,16 +260,39 @@ func (m *Members) start(ctx context.Context, name string, r *running) {
 	}()
 }
 
-func (r *running) stop() {
-	if r.end != nil {
-		r.end()
-		<-r.done
+// stopTime is how long a turn waits for members to end. Requests of a slow cluster that client-go does not cancel may take longer.
+const stopTime = time.Second
+
+// ended has a member end, and reports whether it has when it does or the context ends. One that takes its time keeps no other waiting.
+func (r *running) ended(ctx context.Context) bool {
+	if r.end == nil {
+		return true
+	}
+	r.end()
+	select {
+	case <-r.done:
+		return true
+	case <-ctx.Done():
+	}
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
 	}
 }
 
+// stop ends all members at the same time, and waits for them.
 func (m *Members) stop() {
 	for _, r := range m.running {
-		r.stop()
+		if r.end != nil {
+			r.end()
+		}
+	}
+	for _, r := range m.running {
+		if r.end != nil {
+			<-r.done
+		}
 	}
 }
 
