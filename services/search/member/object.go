@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
@@ -163,7 +163,7 @@ func checkIdentity(kind store.Kind, namespace, name string) error {
 		return refuse("an object without a name")
 	case utf8.RuneCountInString(name) > maxName:
 		return refuse("a name of more than %d characters", maxName)
-	case len(path.IsValidPathSegmentName(name)) > 0:
+	case len(content.IsPathSegmentName(name)) > 0:
 		return refuse("%q is not the name of an object", name)
 	case kind.Namespaced && len(validation.IsDNS1123Label(namespace)) > 0:
 		return refuse("%.80q is not the name of a namespace", namespace)

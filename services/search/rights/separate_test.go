@@ -104,7 +104,7 @@ func TestAReaderWaitsForNoOtherCluster(t *testing.T) {
 	r := New(w.Store)
 	require.NoError(t, r.Refresh(t.Context()))
 	busy, release := make(chan struct{}), make(chan struct{})
-	go r.reads.Do("east", func() (any, error) { // a read that takes its time
+	r.reads.DoChan("east", func() (any, error) { // a read that takes its time
 		close(busy)
 		<-release
 		return nil, nil

@@ -15,7 +15,6 @@ import (
 
 // Where a lie is told.
 func toLists(r *Request) bool     { return r.Resource == "configmaps" && r.IsList() }
-func toPages(r *Request) bool     { return r.Resource == "configmaps" && !r.Watch }
 func toWatches(r *Request) bool   { return r.Resource == "configmaps" && r.Watch && !r.Streamed }
 func toVersion(r *Request) bool   { return r.URL.Path == "/version" }
 func toGroups(r *Request) bool    { return r.URL.Path == "/apis" }

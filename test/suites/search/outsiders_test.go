@@ -5,6 +5,7 @@ package search
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -93,10 +94,13 @@ func TestALifecycleThatNoPolicyMakesReadsNothing(t *testing.T) {
 	for _, name := range []string{"forged", "invented"} { // the policy makes nothing of that name, or the owner does not exist
 		framework.Eventually(t, "search removes "+name, func(ctx context.Context) error {
 			_, err := policyObjects("pediaclusterlifecycles").Get(ctx, name, metav1.GetOptions{})
-			if !apierrors.IsNotFound(err) {
-				return fmt.Errorf("it is there: %v", err)
+			switch {
+			case apierrors.IsNotFound(err):
+				return nil
+			case err == nil:
+				return errors.New("it is there")
 			}
-			return nil
+			return err
 		})
 	}
 	addCluster(t, "last-of-all", []byte("{}"), map[string]any{"group": "", "resources": []any{"pods"}})
