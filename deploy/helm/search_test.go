@@ -31,7 +31,7 @@ func TestSearchWithADatabaseAnswersAndCopiesApart(t *testing.T) {
 		assert.Equal(t, want.replicas, *deployment.Spec.Replicas)
 		pod := deployment.Spec.Template.Spec
 		assert.Subset(t, pod.Containers[0].Args, []string{"--roles=" + want.role, "--database-file=/etc/tripod/database/url", "--hub-cluster=hub"})
-		assert.Regexp(t, "^tripod-k8s/tripod-search:.+", pod.Containers[0].Image)
+		assert.Regexp(t, "^localhost/tripod-k8s/tripod-search:.+", pod.Containers[0].Image)
 		secrets := map[string]bool{}
 		for _, volume := range pod.Volumes {
 			if volume.Secret != nil {
