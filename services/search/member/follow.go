@@ -49,7 +49,7 @@ func (s *stream) follow(ctx context.Context, initial bool, listing int64) error 
 		})
 	}()
 	if !initial {
-		s.syncing(false)
+		s.syncing()
 		s.tell(ctx)
 	}
 	if err := s.writeAll(ctx, w, events, listing); err != nil {

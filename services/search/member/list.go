@@ -13,8 +13,11 @@ import (
 func (s *stream) list(ctx context.Context, unwatched error) error {
 	s.endList = beginList(s.store)
 	defer func() { s.endList() }()
-	s.syncing(true)
-	s.set(func(status *Status) { status.Refused = nil })
+	s.set(func(status *Status) {
+		if status.Refused, status.Listing = nil, true; status.Phase != Failed { // why it fails stays until a list is complete
+			status.Phase, status.Reason, status.Message = Syncing, "", ""
+		}
+	})
 	s.tell(ctx)
 	s.full = nil
 	listing := time.Now().UnixNano()
@@ -58,7 +61,7 @@ func (s *stream) listed(ctx context.Context, listing int64, resourceVersion stri
 	s.endList()
 	s.complete = listing
 	s.target.Listed, s.target.ResourceVersion = true, resourceVersion
-	s.syncing(false)
+	s.syncing()
 	s.tell(ctx)
 	return nil
 }

@@ -6,13 +6,18 @@ package member
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/url"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
@@ -56,4 +61,39 @@ func TestPausesAfterALimitGrow(t *testing.T) {
 		pauses.Step()
 	}
 	assert.GreaterOrEqual(t, pauses.Step(), 15*time.Minute)
+}
+
+// TestAFailureIsToldUntilAListIsComplete has a member take its time for the list after one that has failed. Most of its time, it fails.
+func TestAFailureIsToldUntilAListIsComplete(t *testing.T) {
+	f := newFakeMember(t)
+	f.streaming = true
+	f.put("a")
+	asked, answer := make(chan struct{}, 1), make(chan struct{})
+	requests := 0
+	f.odd = func(w http.ResponseWriter, _ url.Values) bool {
+		if requests++; requests == 1 {
+			fail(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+			return true
+		}
+		f.mu.Unlock() // others go on
+		defer f.mu.Lock()
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		<-answer
+		return false
+	}
+	s := newStore(t)
+	m, _ := run(t, f, s)
+	finish := sync.OnceFunc(func() { close(answer) })
+	t.Cleanup(finish)
+	<-asked
+	_, streams := m.Status()
+	assert.Equal(t, Failed, streams[0].Phase)
+	assert.Equal(t, "ServiceUnavailable", streams[0].Reason)
+	assert.True(t, streams[0].Listing)
+	finish()
+	require.Eventually(t, func() bool { _, streams := m.Status(); return streams[0].Phase == Syncing && streams[0].Reason == "" }, time.Minute, 10*time.Millisecond)
+	eventually(t, s, "a")
 }
