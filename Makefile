@@ -97,7 +97,7 @@ test-unit: $(TOOLS)/gotestsum $(TOOLS)/helm ## Run the unit tests.
 
 # Those that measure shares of load, or keep the machine busy, run alone, one package at a time. The others mostly wait, so more of them run at
 # a time than there are processors, those first that take longest.
-BUSY_TESTS := ./test/disturb/attacks ./test/disturb/busy ./test/disturb/dataplane ./test/disturb/faults ./test/disturb/linearizability ./test/disturb/storages
+BUSY_TESTS := ./test/disturb/attacks ./test/disturb/busy ./test/disturb/dataplane ./test/disturb/faults ./test/disturb/hostile ./test/disturb/linearizability ./test/disturb/storages
 LONG_TESTS := ./test/compare/identity ./test/compare/encryption ./test/compare/audit ./test/compare/streaming ./test/compare/admission
 # Services leave here which rights other services use. A right that no test uses fails the run.
 RIGHTS_USED := $(abspath $(BIN))/rights-used

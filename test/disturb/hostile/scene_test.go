@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
@@ -23,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/test/framework"
+	"github.com/tripod-k8s/tripod/test/framework/hostile"
 )
 
 const (
@@ -33,7 +35,7 @@ const (
 	// member is the honest cluster besides the hub, which search is part of.
 	member = "member"
 	hub    = "hub"
-	reader = "reader"
+	reader = hostile.Reader
 )
 
 // scene is all that runs.
@@ -54,6 +56,8 @@ func start(t *testing.T) *scene {
 			{Name: "core-0", Args: []string{"--disable-admission-plugins=ServiceAccount"}}, {Name: "extensions-0"}, {Name: "aggregator-0"},
 			{Name: search, Binary: env.Binary("tripod-search"), Env: []string{goMemLimit}, Args: []string{
 				"--database=sqlite:" + filepath.Join(env.Dir, "search.db"), "--member-allow=loopback",
+				// silence is over soon, and a flood is less work for the machine
+				"--member-timeout=5s", "--member-max-changes=100",
 			}},
 		}})
 		return err
@@ -63,6 +67,9 @@ func start(t *testing.T) *scene {
 		return err
 	})
 	require.NoError(t, starting.Wait())
+	t.Cleanup(func() { // kube-apiserver waits a minute for the watches of search
+		assert.NoError(t, s.Replica(search).Stop())
+	})
 	for _, cluster := range []*framework.Cluster{s.Cluster, s.stock.Cluster} {
 		require.NoError(t, cluster.Create(t.Context(), objects))
 	}
@@ -146,6 +153,28 @@ func complaint(cluster *unstructured.Unstructured) string {
 		}
 	}
 	return strings.Join(all, "; ")
+}
+
+// sayings returns all that the status of a PediaCluster says, as hostile.Shows has it.
+func sayings(cluster *unstructured.Unstructured) (all []string) {
+	conditions, _, _ := unstructured.NestedSlice(cluster.Object, "status", "conditions")
+	for _, c := range conditions {
+		has := c.(map[string]any) //nolint:forcetypeassert // by the schema
+		all = append(all, fmt.Sprintf("%v=%v %v: %v", has["type"], has["status"], has["reason"], has["message"]))
+	}
+	groups, _, _ := unstructured.NestedSlice(cluster.Object, "status", "syncResources")
+	for _, g := range groups {
+		found, _, _ := unstructured.NestedSlice(g.(map[string]any), "resources") //nolint:forcetypeassert // by the schema
+		for _, r := range found {
+			resource := r.(map[string]any) //nolint:forcetypeassert // by the schema
+			states, _, _ := unstructured.NestedSlice(resource, "syncConditions")
+			for _, c := range states {
+				state := c.(map[string]any) //nolint:forcetypeassert // by the schema
+				all = append(all, fmt.Sprintf("%v %v: %v", resource["name"], state["reason"], state["message"]))
+			}
+		}
+	}
+	return all
 }
 
 // as returns a configuration of the administrator who impersonates somebody.

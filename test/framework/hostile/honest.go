@@ -53,7 +53,22 @@ var kinds = map[string]struct{ apiVersion, kind, namespace string }{
 	"boats":                     {"example.com/v1", "Boat", "default"},
 }
 
+// shortNames are those of the resources, as other clusters have them.
+var shortNames = map[string]string{"configmaps": "cm", "namespaces": "ns", "pods": "po", "boats": "bt"}
+
 const rbac = "rbac.authorization.k8s.io/v1"
+
+// Reader is a user who may list config maps of the server by its RBAC.
+const Reader = "reader"
+
+// granted are the fields of the RBAC objects that let Reader do so.
+var granted = map[string]string{
+	"roles":        `, "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}]`,
+	"rolebindings": `, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "` + Honest + `"}, "subjects": [{"kind": "User", "name": "` + Reader + `"}]`,
+}
+
+// honestObject returns the text of the object that the server has of a resource.
+func honestObject(resource string) string { return Object(resource, Honest, "5", granted[resource]) }
 
 // Object returns the text of an object. more are further fields, which begin with a comma.
 func Object(resource, name, resourceVersion, more string) string {
@@ -95,7 +110,11 @@ func discovery(path string) string {
 }
 
 func resource(name, kind string, namespaced bool) string {
-	return fmt.Sprintf(`{"name": %q, "singularName": "", "namespaced": %t, "kind": %q, "verbs": ["get", "list", "watch"]}`, name, namespaced, kind)
+	short := ""
+	if shortNames[name] != "" {
+		short = fmt.Sprintf(`"shortNames": [%q], `, shortNames[name])
+	}
+	return fmt.Sprintf(`{"name": %q, "singularName": "", "namespaced": %t, "kind": %q, %s"verbs": ["get", "list", "watch"]}`, name, namespaced, kind, short)
 }
 
 func resourceList(groupVersion string, resources ...string) string {
@@ -131,7 +150,7 @@ func (s *Server) honest(w http.ResponseWriter, r *Request) {
 		w.WriteHeader(http.StatusNotFound)
 		say(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}`)
 	default:
-		sendObjects(w, r, true, Object(r.Resource, Honest, "5", ""))
+		sendObjects(w, r, true, honestObject(r.Resource))
 	}
 }
 

@@ -17,7 +17,7 @@ func with(resource string, objects ...string) func(http.ResponseWriter, *Request
 		if r.Resource != resource || !r.IsList() {
 			return false
 		}
-		sendObjects(w, r, true, append([]string{Object(resource, Honest, "5", "")}, objects...)...)
+		sendObjects(w, r, true, append([]string{honestObject(resource)}, objects...)...)
 		return true
 	}
 }

@@ -39,6 +39,8 @@ type Shows struct {
 	Copied bool
 	// Complains is true if the status of the PediaCluster says that something is wrong.
 	Complains bool
+	// Says is a regular expression of what the status says, "TYPE=STATUS REASON: MESSAGE" of a condition or "RESOURCE REASON: MESSAGE" of a resource.
+	Says string
 }
 
 // Token is the credential that a client sends to the server.
@@ -53,6 +55,7 @@ type Server struct {
 	asked        atomic.Int64
 	connections  atomic.Int64
 	received     atomic.Int64
+	sent         atomic.Int64
 	stolen       atomic.Bool
 }
 
@@ -78,6 +81,7 @@ func StartOn(t testing.TB, address string, lie Lie) *Server {
 	var err error
 	s.server.Listener, err = net.Listen("tcp", net.JoinHostPort(address, "0"))
 	require.NoError(t, err)
+	s.server.Listener = countingListener{s.server.Listener, s}
 	s.server.EnableHTTP2 = true
 	if lie.Frames != nil { // in HTTP/1.1 it is honest
 		s.server.TLS = &tls.Config{NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12}
@@ -85,7 +89,7 @@ func StartOn(t testing.TB, address string, lie Lie) *Server {
 			"h2": func(_ *http.Server, conn *tls.Conn, _ http.Handler) {
 				s.asked.Add(1)
 				s.connections.Add(1)
-				lie.Frames(counting{conn, &s.received})
+				lie.Frames(counting{conn, &s.received, new(atomic.Int64)})
 			},
 		}
 	}
@@ -111,8 +115,14 @@ func (s *Server) Asked() int64 { return s.asked.Load() }
 // Connections returns how many connections have heard a lie in frames.
 func (s *Server) Connections() int64 { return s.connections.Load() }
 
-// Received returns how many bytes clients have sent on these connections.
+// Received returns how many bytes clients have sent: those in TLS of a lie in frames, or else all.
 func (s *Server) Received() int64 { return s.received.Load() }
+
+// Sent returns how many bytes clients have taken from the server.
+func (s *Server) Sent() int64 { return s.sent.Load() }
+
+// SpeaksFrames reports whether the lie is one in frames, below HTTP.
+func (s *Server) SpeaksFrames() bool { return s.lie.Frames != nil }
 
 // Stolen reports whether another server has seen the token.
 func (s *Server) Stolen() bool { return s.stolen.Load() }
@@ -146,14 +156,37 @@ func (s *Server) answer(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// counting is a connection that counts what a client sends.
+// countingListener counts the bytes of all connections of a server.
+type countingListener struct {
+	net.Listener
+	server *Server
+}
+
+func (l countingListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	if l.server.SpeaksFrames() {
+		return counting{conn, new(atomic.Int64), &l.server.sent}, nil
+	}
+	return counting{conn, &l.server.received, &l.server.sent}, nil
+}
+
+// counting is a connection that counts bytes.
 type counting struct {
 	net.Conn
-	received *atomic.Int64
+	received, sent *atomic.Int64
 }
 
 func (c counting) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.received.Add(int64(n))
+	return n, err
+}
+
+func (c counting) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.sent.Add(int64(n))
 	return n, err
 }
