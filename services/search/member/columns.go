@@ -5,12 +5,11 @@ package member
 
 import (
 	"context"
-	"encoding/json"
 	"strconv"
 	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/go-json-experiment/json"
+
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
@@ -98,17 +97,39 @@ func (d *definitions) metadata(ctx context.Context) (map[string]string, error) {
 		if token != "" {
 			request.Param("continue", token)
 		}
-		var page metav1.PartialObjectMetadataList
+		var page struct {
+			Metadata struct {
+				Continue string `json:"continue"`
+			} `json:"metadata"`
+			Items []struct {
+				Metadata struct {
+					Name            string `json:"name"`
+					UID             string `json:"uid"`
+					ResourceVersion string `json:"resourceVersion"`
+				} `json:"metadata"`
+			} `json:"items"`
+		}
 		if err := d.document(ctx, request, &page); err != nil {
 			return nil, err
 		}
 		for i := range page.Items {
-			versions[page.Items[i].Name] = string(page.Items[i].UID) + "/" + page.Items[i].ResourceVersion
+			is := &page.Items[i].Metadata
+			versions[is.Name] = is.UID + "/" + is.ResourceVersion
 		}
-		if token = page.Continue; token == "" {
+		if token = page.Metadata.Continue; token == "" {
 			return versions, nil
 		}
 	}
+}
+
+// column is a CustomResourceColumnDefinition.
+type column struct {
+	Name        string `json:"name"`
+	Type        string `json:"type"`
+	Format      string `json:"format,omitzero"`
+	Description string `json:"description,omitzero"`
+	Priority    int32  `json:"priority,omitzero"`
+	JSONPath    string `json:"jsonPath"`
 }
 
 // columnsOf returns the columns of each version of a definition.
@@ -117,8 +138,8 @@ func (d *definitions) columnsOf(ctx context.Context, name string) (map[string][]
 		Items []struct {
 			Spec struct {
 				Versions []struct {
-					Name                     string                                           `json:"name"`
-					AdditionalPrinterColumns []apiextensionsv1.CustomResourceColumnDefinition `json:"additionalPrinterColumns"`
+					Name                     string   `json:"name"`
+					AdditionalPrinterColumns []column `json:"additionalPrinterColumns"`
 				} `json:"versions"`
 			} `json:"spec"`
 		} `json:"items"`
@@ -142,8 +163,16 @@ func (d *definitions) columnsOf(ctx context.Context, name string) (map[string][]
 
 func (d *definitions) document(ctx context.Context, request *rest.Request, into any) error {
 	text, err := d.single(ctx, request)
-	if err != nil {
-		return err
+	if err == nil {
+		err = decode(text, into)
 	}
-	return json.Unmarshal(text, into)
+	return err
+}
+
+// decode decodes a document that has no more values than memory could hold.
+func decode(document []byte, into any) error {
+	if checkValues(document) != nil {
+		return limited("document-size", "", "a document has more than %d values", maxValues)
+	}
+	return json.Unmarshal(document, into, asSent)
 }

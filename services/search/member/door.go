@@ -6,6 +6,7 @@ package member
 import (
 	"context"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
@@ -16,7 +17,7 @@ const (
 	memoryOfText = 3
 	// smallObject is what a stream may read of an object without taking memory. Almost all objects are smaller.
 	smallObject = 64 << 10
-	// memoryShares are the parts of the memory: at most one is for a single member.
+	// memoryShares are the parts of the memory for batches: at most one is for a single member.
 	memoryShares = 4
 	// writesAtOnce are the transactions of a member, so that one which floods search does not take all connections of the database.
 	writesAtOnce = 4
@@ -24,8 +25,8 @@ const (
 	burst = 200
 	// dialsPerSecond are the connections to a member in the long run. At once, there may be one for each resource, and spareDials.
 	dialsPerSecond, spareDials = 5, 100
-	// changeSize is the size of objects from which on one counts as several changes.
-	changeSize = 8 << 10
+	// changeSize is the size of objects from which on one counts as several changes, and changeRows is how many labels and owners count as one.
+	changeSize, changeRows = 8 << 10, 20
 )
 
 // Door is what the members of a process share: the limits, and the memory for what was read and is not written yet.
@@ -36,12 +37,15 @@ type Door struct {
 	large  chan struct{}
 }
 
+// memoryOfBatches is the part of the memory that is for batches. The other one is for large objects.
+func (l *Limits) memoryOfBatches() int64 { return l.Memory.Value() / 2 }
+
 // NewDoor returns the door for all members of a process.
 func NewDoor(limits Limits) (*Door, error) {
 	if err := limits.Validate(); err != nil {
 		return nil, err
 	}
-	half := limits.Memory.Value() / 2
+	half := limits.memoryOfBatches()
 	return &Door{
 		Limits: limits, memory: semaphore.NewWeighted(half), large: make(chan struct{}, max(1, half/(memoryOfText*limits.ObjectSize.Value()))),
 	}, nil
@@ -63,14 +67,14 @@ type entrance struct {
 }
 
 func (d *Door) entrance() *entrance {
-	share := d.Memory.Value() / memoryShares
+	share := d.memoryOfBatches() / memoryShares
 	return &entrance{
 		Door: d, share: share, own: semaphore.NewWeighted(share), ownLong: make(chan struct{}, 1), writes: make(chan struct{}, writesAtOnce),
 		rate: rate.NewLimiter(rate.Limit(d.Changes), d.Changes*burst), dials: rate.NewLimiter(dialsPerSecond, d.Resources+spareDials),
 	}
 }
 
-// weight is the memory of a text in a batch.
+// weight is the memory of a text in a batch. That of a large one is in large, too.
 func (e *entrance) weight(size int) int64 { return min(memoryOfText*int64(size), e.share) }
 
 // tryHold takes memory if there is some.
@@ -120,10 +124,11 @@ func (e *entrance) holdLarge(ctx context.Context) (release func(), err error) {
 	}), nil
 }
 
-// admit waits until a member that sends more changes than it may can send one more.
-func (e *entrance) admit(ctx context.Context, size int) error {
-	return e.rate.WaitN(ctx, min(1+size/changeSize, e.Changes*burst))
-}
+// admit waits until a member that sends more changes than it may can send one more. Hold nothing meanwhile that others wait for.
+func (e *entrance) admit(ctx context.Context) error { return e.rate.Wait(ctx) }
+
+// charge counts more changes, for which the next one waits.
+func (e *entrance) charge(changes int) { e.rate.ReserveN(time.Now(), min(changes, e.rate.Burst())) }
 
 // admitDial refuses a connection after too many. For one request, net/http opens connections without an end and without a pause, if the API server takes
 // each, and then no request on it.

@@ -52,7 +52,7 @@ func (s *stream) follow(ctx context.Context, initial bool, listing int64) error 
 		s.syncing()
 		s.tell(ctx)
 	}
-	if err := s.writeAll(ctx, w, events, listing); err != nil {
+	if err := s.writeAll(ctx, w, events, listing, s.silence); err != nil {
 		cancel()
 		for r := range events { // the reader ends
 			r.done()
@@ -120,6 +120,7 @@ func (s *stream) change(object []byte, how occasion) (change *store.Change, reso
 			return nil, resourceVersion, nil
 		}
 	}
+	s.door.charge((len(o.Labels) + len(o.Owners)) / changeRows)
 	switch {
 	case err == nil || o.Name != "" && how == deletedObject:
 		return &store.Change{Object: o, Deleted: how == deletedObject}, resourceVersion, nil
@@ -135,14 +136,14 @@ func (s *stream) change(object []byte, how occasion) (change *store.Change, reso
 	return &instead, resourceVersion, nil
 }
 
-// writeAll writes events in batches. It returns when events is closed and all is written.
-func (s *stream) writeAll(ctx context.Context, w *following, events <-chan read, listing int64) error {
+// writeAll writes events in batches. It returns when events is closed and all is written, or after silence.
+func (s *stream) writeAll(ctx context.Context, w *following, events <-chan read, listing int64, silence time.Duration) error {
 	b := batch{stream: s, following: w, listing: listing}
 	defer b.drop()
-	silent := time.NewTimer(s.silence)
+	silent := time.NewTimer(silence)
 	defer silent.Stop()
 	for {
-		silent.Reset(s.silence)
+		silent.Reset(silence)
 		select {
 		case r, more := <-events:
 			if !more {

@@ -107,8 +107,15 @@ func (i *items) beginning() int {
 
 func withoutBlanks(text []byte) []byte { return bytes.TrimLeft(text, " \t\r\n") }
 
-// next reads an item, and passes it on when the member may send more.
+// next reads an item when the member may send more, and passes it on.
 func (i *items) next(to func(item) error) error {
+	i.slow.Stop() // waiting is not the fault of the member
+	if i.release != nil {
+		return limited("object-size", "", "there are more than %d blanks before an object", smallObject)
+	}
+	if err := i.door.admit(i.ctx); err != nil {
+		return err
+	}
 	i.begin(i.beginning())
 	text, err := i.json.ReadValue()
 	if err != nil {
@@ -118,13 +125,8 @@ func (i *items) next(to func(item) error) error {
 		return err
 	}
 	release := i.finish()
-	if err := i.door.admit(i.ctx, len(text)); err != nil {
-		if release != nil {
-			release()
-		}
-		return err
-	}
 	size := len(text)
+	i.door.charge(size / changeSize)
 	err = to(item{text, release})
 	if size > smallObject {
 		i.shrink()

@@ -145,6 +145,9 @@ func TestADocumentHasLimits(t *testing.T) {
 		"many small parts": {func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, `{"items":[{}`+strings.Repeat(",{}", discoveryObjects)+`]}`) //nolint:errcheck // the client is gone
 		}, "document-size"},
+		"many nulls": {func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, `{"groups":[null`+strings.Repeat(",null", discoveryObjects)+`]}`) //nolint:errcheck // the client is gone
+		}, "document-size"},
 		"deep":    {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, strings.Repeat("[", 1000)) }, "document-size"}, //nolint:errcheck // the client is gone
 		"silent":  {func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() }, limitTime},
 		"stopped": {func(w http.ResponseWriter, req *http.Request) { io.WriteString(w, "{"); stop(w, req) }, limitTime}, //nolint:errcheck // the client is gone

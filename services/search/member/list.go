@@ -70,18 +70,40 @@ func (s *stream) listed(ctx context.Context, listing int64, resourceVersion stri
 func (s *stream) pages(ctx context.Context, listing int64) (resourceVersion string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, listTime, &LimitError{Limit: limitTime, Message: "the list takes longer than " + listTime.String()})
 	defer cancel()
-	b := batch{stream: s, following: &following{}, listing: listing}
-	defer b.drop()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	// One goroutine reads and another one writes: a member that takes its time for the next object holds no memory for those before.
+	events := make(chan read)
+	failed := make(chan error, 1)
+	go func() {
+		defer close(events)
+		var err error
+		resourceVersion, err = s.readPages(ctx, func(i item) error { return s.take(ctx, events, i) })
+		failed <- err
+	}()
+	err = s.writeAll(ctx, &following{}, events, listing, listTime)
+	if err != nil {
+		end()
+		for r := range events { // the reader ends
+			r.done()
+		}
+	} else {
+		err = <-failed
+	}
+	if err != nil {
+		return "", cause(ctx, err)
+	}
+	return resourceVersion, nil
+}
+
+// readPages reads a list page by page.
+func (s *stream) readPages(ctx context.Context, each func(item) error) (resourceVersion string, err error) {
 	empty := 0
 	for token := ""; ; {
 		before := token
 		var count int
-		token, resourceVersion, count, err = s.page(ctx, token, func(i item) error { return s.take(ctx, &b, i) })
-		if err == nil {
-			err = b.flush(ctx)
-		}
-		if err != nil {
-			return "", cause(ctx, err)
+		if token, resourceVersion, count, err = s.page(ctx, token, each); err != nil {
+			return "", err
 		}
 		if empty++; count > 0 {
 			empty = 0
@@ -100,12 +122,17 @@ func (s *stream) pages(ctx context.Context, listing int64) (resourceVersion stri
 // maxToken is the longest token of a list. It has to fit into a URL.
 const maxToken = 8 << 10
 
-// take puts an object of a list into a batch.
-func (s *stream) take(ctx context.Context, b *batch, i item) error {
+// take passes an object of a list on.
+func (s *stream) take(ctx context.Context, events chan<- read, i item) error {
 	change, _, err := s.change(i.text, listedObject)
-	if err != nil {
-		i.done()
-		return err
+	if err == nil {
+		select {
+		case events <- read{change: change, item: i}:
+			return nil
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
 	}
-	return b.add(ctx, read{change: change, item: i})
+	i.done()
+	return err
 }

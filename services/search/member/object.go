@@ -4,6 +4,8 @@
 package member
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -62,7 +64,7 @@ type metadata struct {
 	DeletionGracePeriodSeconds *int64            `json:"deletionGracePeriodSeconds,omitzero"`
 	Labels                     map[string]string `json:"labels,omitzero"`
 	Annotations                map[string]string `json:"annotations,omitzero"`
-	OwnerReferences            []owner           `json:"ownerReferences,omitzero"`
+	OwnerReferences            owners            `json:"ownerReferences,omitzero"`
 	Finalizers                 []string          `json:"finalizers,omitzero"`
 	ManagedFields              jsontext.Value    `json:"managedFields,omitzero"`
 	Rest                       jsontext.Value    `json:",embed"`
@@ -78,6 +80,35 @@ type owner struct {
 	BlockOwnerDeletion *bool  `json:"blockOwnerDeletion,omitzero"`
 }
 
+// maxReferences is how many owners and how many labels an object may have. Each is a row of the database, and objects have a few.
+const maxReferences = 1000
+
+// owners are few, or they are not decoded.
+type owners []owner
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (o *owners) UnmarshalJSONFrom(from *jsontext.Decoder) error {
+	begin, err := from.ReadToken()
+	switch {
+	case err != nil || begin.Kind() == 'n':
+		return err
+	case begin.Kind() != '[':
+		return errors.New("ownerReferences are no list")
+	}
+	for from.PeekKind() != ']' {
+		if len(*o) == maxReferences {
+			return fmt.Errorf("there are more than %d owners", maxReferences)
+		}
+		var one owner
+		if err := json.UnmarshalDecode(from, &one); err != nil {
+			return err
+		}
+		*o = append(*o, one)
+	}
+	_, err = from.ReadToken()
+	return err
+}
+
 // bookmark is what counts of the object of a bookmark.
 type bookmark struct {
 	ResourceVersion string            `json:"resourceVersion"`
@@ -85,6 +116,9 @@ type bookmark struct {
 }
 
 func readBookmark(object []byte) (b bookmark, err error) {
+	if len(object) > failureSize {
+		return b, limited("object-size", "", "a bookmark has more than %d bytes", failureSize)
+	}
 	err = json.Unmarshal(object, &struct {
 		Metadata *bookmark `json:"metadata"`
 	}{&b}, asSent)
@@ -96,10 +130,13 @@ func readBookmark(object []byte) (b bookmark, err error) {
 
 // NewObject returns an object of a cluster as the store keeps it: with its kind, which items of lists do not have, and with the name of the cluster and
 // the resourceVersion there, but without what only says who wrote which fields. If the object is refused, the error is a *RefusedError, and the result has
-// the namespace and the name if these are right.
+// the namespace and the name if these could be read. If no object of the store can have them, it has others that stand for them.
 func NewObject(cluster string, kind store.Kind, text []byte) (store.Object, error) {
 	var d document
 	var m metadata
+	if err := checkValues(text); err != nil {
+		return identityOf(kind, text), refuse("%s", err)
+	}
 	if err := json.Unmarshal(text, &d); err != nil {
 		return identityOf(kind, text), refuse("%s", err)
 	}
@@ -108,10 +145,10 @@ func NewObject(cluster string, kind store.Kind, text []byte) (store.Object, erro
 			return identityOf(kind, text), refuse("metadata: %s", err)
 		}
 	}
-	if err := checkIdentity(kind, m.Namespace, m.Name); err != nil {
-		return store.Object{}, err
+	o, err := identity(kind, m.Namespace, m.Name)
+	if err != nil {
+		return o, err
 	}
-	o := store.Object{Namespace: m.Namespace, Name: m.Name}
 	if err := errors.Join(checkType(kind, &d), checkMetadata(&m)); err != nil {
 		return o, refuse("%s", strings.ReplaceAll(err.Error(), "\n", ", "))
 	}
@@ -124,7 +161,6 @@ func NewObject(cluster string, kind store.Kind, text []byte) (store.Object, erro
 			o.Owners = append(o.Owners, owner.UID)
 		}
 	}
-	var err error
 	if o.JSON, err = rewritten(cluster, kind, &d, &m); err == nil {
 		err = checkText(kind, o.JSON)
 	}
@@ -156,24 +192,31 @@ const (
 	maxName, maxUID, maxVersion, maxLabel = 512, 64, 255, 317
 )
 
-// checkIdentity refuses names that are none.
-func checkIdentity(kind store.Kind, namespace, name string) error {
+// identity returns an object of a namespace and a name, and refuses those that are none.
+func identity(kind store.Kind, namespace, name string) (store.Object, error) {
 	switch {
 	case name == "":
-		return refuse("an object without a name")
-	case utf8.RuneCountInString(name) > maxName:
-		return refuse("a name of more than %d characters", maxName)
-	case len(content.IsPathSegmentName(name)) > 0:
-		return refuse("%q is not the name of an object", name)
+		return store.Object{}, refuse("an object without a name")
 	case kind.Namespaced && len(validation.IsDNS1123Label(namespace)) > 0:
-		return refuse("%.80q is not the name of a namespace", namespace)
+		return store.Object{}, refuse("%.80q is not the name of a namespace", namespace)
 	case !kind.Namespaced && namespace != "":
-		return refuse("%s %q has a namespace, and objects of its kind have none", kind.Resource, name)
+		return store.Object{}, refuse("%s %.80q has a namespace, and objects of its kind have none", kind.Resource, name)
+	case utf8.RuneCountInString(name) > maxName:
+		return store.Object{Namespace: namespace, Name: standIn(name)}, refuse("a name of more than %d characters", maxName)
+	case len(content.IsPathSegmentName(name)) > 0:
+		return store.Object{Namespace: namespace, Name: standIn(name)}, refuse("%q is not the name of an object", name)
 	}
-	return nil
+	return store.Object{Namespace: namespace, Name: name}, nil
 }
 
-// identityOf returns the namespace and the name of an object that is wrong elsewhere, or nothing if they are wrong, too.
+// standIn returns the name under which a refused object is known whose own name the store cannot have. No object can have this one. So the store has no older
+// state of the object, and a watch can go on after it.
+func standIn(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return shortened(name, 80) + "%" + hex.EncodeToString(sum[:])
+}
+
+// identityOf returns the namespace and the name of an object that is wrong elsewhere, or nothing if they cannot be read.
 func identityOf(kind store.Kind, text []byte) store.Object {
 	var d struct {
 		Metadata struct {
@@ -181,10 +224,11 @@ func identityOf(kind store.Kind, text []byte) store.Object {
 			Namespace string `json:"namespace"`
 		} `json:"metadata"`
 	}
-	if json.Unmarshal(text, &d) != nil || checkIdentity(kind, d.Metadata.Namespace, d.Metadata.Name) != nil {
+	if json.Unmarshal(text, &d) != nil {
 		return store.Object{}
 	}
-	return store.Object{Namespace: d.Metadata.Namespace, Name: d.Metadata.Name}
+	o, _ := identity(kind, d.Metadata.Namespace, d.Metadata.Name) //nolint:errcheck // it is refused anyway
+	return o
 }
 
 // checkType refuses objects of another kind than that of the stream. Items of lists need not say theirs.
@@ -199,6 +243,9 @@ func checkType(kind store.Kind, d *document) error {
 func checkMetadata(m *metadata) error {
 	if len(m.UID) > maxUID || len(m.ResourceVersion) > maxVersion {
 		return errors.New("the uid or the resourceVersion is too long")
+	}
+	if len(m.Labels) > maxReferences {
+		return fmt.Errorf("there are more than %d labels", maxReferences)
 	}
 	for label, value := range m.Labels {
 		if len(label) > maxLabel || len(value) > validation.LabelValueMaxLength {

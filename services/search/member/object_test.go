@@ -78,6 +78,10 @@ func TestWhatIsRefusedAtTheDoor(t *testing.T) {
 		"a field twice":                   {`{` + identity + `,"data":{"a":"1","a":"2"}}`, false},
 		"a text that is no UTF-8":         {"{" + identity + ",\"data\":{\"a\":\"\xff\"}}", false},
 		"half of a surrogate pair":        {`{` + identity + `,"data":{"a":"\ud800"}}`, false},
+		"many labels":                     {within(`"labels":{` + labels(maxReferences+1) + `}`), true},
+		"many owners":                     {within(`"ownerReferences":[{}` + strings.Repeat(",{}", maxReferences) + `]`), true},
+		"many values":                     {`{` + identity + `,"x":0.5,"y":[{}` + strings.Repeat(",{}", maxValues) + `]}`, true},
+		"many names":                      {`{` + identity + `,"x":{` + labels(maxValues) + `}}`, true},
 		"annotations that are in a field": {within(`"annotations":{"a":{"b":"c"}}`), true},
 	} {
 		o, err := NewObject("east", kindOfConfigMaps, []byte(test.text))
@@ -91,10 +95,21 @@ func TestWhatIsRefusedAtTheDoor(t *testing.T) {
 	assert.True(t, isRefused(err), "rules in another case")
 }
 
+// labels returns the text of some labels.
+func labels(count int) string {
+	all := make([]string, count)
+	for n := range all {
+		all[n] = fmt.Sprintf(`"l%d":""`, n)
+	}
+	return strings.Join(all, ",")
+}
+
 func TestWhatIsTakenAtTheDoor(t *testing.T) {
 	for _, text := range []string{
 		`{"metadata":{"name":"a:b c","namespace":"default"},"data":{"Metadata":"x","metadata":"y"}}`,
 		`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"default","labels":null,"creationTimestamp":null}}`,
+		`{"metadata":{"name":"a","namespace":"default","labels":{` + labels(maxReferences) + `},"ownerReferences":[{}` + strings.Repeat(",{}", maxReferences-1) + `]}}`,
+		`{"metadata":{"name":"a","namespace":"default","ownerReferences":null},"data":{"x":"` + strings.Repeat("{},", maxValues) + `"},"y":[[` + strings.Repeat("[ ], ", maxValues/2) + `{}]]}`,
 		`{"metadata":{"name":"a","namespace":"default","ownerReferences":[{"uid":"` + strings.Repeat("x", 1000) + `"}]}}`,
 		`{"metadata":{"name":"a","namespace":"default"},"x":` + strings.Repeat("[", maxDepth-1) + strings.Repeat("]", maxDepth-1) + `,"y":1e-7,"z":"\u0000"}`,
 	} {

@@ -6,12 +6,13 @@ package member
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
@@ -52,7 +53,7 @@ func (s *schemas) copy(ctx context.Context, kinds []store.Kind) error {
 			ServerRelativeURL string `json:"serverRelativeURL"`
 		} `json:"paths"`
 	}
-	if err := json.Unmarshal(text, &index); err != nil {
+	if err := decode(text, &index); err != nil {
 		return fmt.Errorf("%s: %w", openAPI, err)
 	}
 	known, err := s.member.store.SchemaVersions(ctx, s.member.name)
@@ -80,7 +81,7 @@ func (s *schemas) put(ctx context.Context, path, version string) error {
 	if err != nil {
 		return err
 	}
-	if !json.Valid(document) {
+	if !jsontext.Value(document).IsValid(asSent) {
 		return fmt.Errorf("%s/%s is not JSON", openAPI, path)
 	}
 	return s.member.store.PutSchema(ctx, s.member.name, path, version, document)

@@ -1,0 +1,188 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/tripod-k8s/tripod/services/search/store"
+)
+
+// allocated returns how many bytes a function allocates.
+func allocated(do func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// filled returns a text with as much of a part as an object may have bytes.
+func filled(begin, part, end string) []byte {
+	return []byte(begin + strings.Repeat(part+",", (9<<20)/(len(part)+1)) + part + end)
+}
+
+// TestManyPartsTakeLittleMemory has answers of small parts, which are many times larger once they are decoded.
+func TestManyPartsTakeLittleMemory(t *testing.T) {
+	const most = 100 << 20
+	client := newMember(t, &rest.Config{Host: "http://127.0.0.1:1"}, nil).client
+	object := func(text []byte) error {
+		_, err := NewObject("east", kindOfConfigMaps, text)
+		return err
+	}
+	document := func(read func(*definitions) error) func([]byte) error {
+		return func(text []byte) error {
+			return read(&definitions{client: client, single: func(context.Context, *rest.Request) ([]byte, error) { return text, nil }})
+		}
+	}
+	const metadata = `{"metadata":{"name":"a","namespace":"default"`
+	for name, test := range map[string]struct {
+		text []byte
+		read func([]byte) error
+	}{
+		"owners":       {filled(metadata+`,"ownerReferences":[`, `{}`, `]}}`), object},
+		"no owners":    {filled(metadata+`,"ownerReferences":[`, `null`, `]}}`), object},
+		"owners alone": {filled(metadata+`,"ownerReferences":[`, `{}`, `]}}`)[:maxValues], object},
+		"objects":      {filled(metadata+`},"x":0.5,"y":[`, `{}`, `]}`), object},
+		"finalizers":   {filled(metadata+`,"finalizers":[`, `""`, `]}}`), object},
+		"definitions":  {filled(`{"items":[`, `{}`, `]}`), document(func(d *definitions) error { _, err := d.metadata(t.Context()); return err })},
+		"columns": {filled(`{"items":[{"spec":{"versions":[{"additionalPrinterColumns":[`, `{}`, `]}]}}]}`),
+			document(func(d *definitions) error { _, err := d.columnsOf(t.Context(), "a"); return err })},
+		"causes": {filled(`{"type":"ERROR","object":{"details":{"causes":[`, `{}`, `]}}}`),
+			func(text []byte) error { return (&event{item: item{text: text}}).decode() }},
+		"annotations": {[]byte(metadata + `,"annotations":{` + labels(500_000) + `}}}`), func(text []byte) error { _, err := readBookmark(text); return err }},
+	} {
+		var err error
+		assert.Less(t, allocated(func() { err = test.read(test.text) }), uint64(most), name)
+		assert.True(t, isLimit(err) || isRefused(err), "%s: %v", name, err)
+	}
+}
+
+func TestColumnsOfADefinition(t *testing.T) {
+	client := newMember(t, &rest.Config{Host: "http://127.0.0.1:1"}, nil).client
+	d := &definitions{client: client, single: func(_ context.Context, request *rest.Request) ([]byte, error) {
+		switch query := request.URL().Query(); {
+		case query.Get("fieldSelector") == "metadata.name=things.example.com":
+			return []byte(`{"items":[{"spec":{"versions":[{"name":"v1","additionalPrinterColumns":[
+				{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"},
+				{"name":"N","type":"integer","format":"int32","description":"n","priority":1,"jsonPath":".n"}]}]}}]}`), nil
+		case query.Get("continue") == "":
+			return []byte(`{"metadata":{"continue":"c"},"items":[{"metadata":{"name":"others.example.com","uid":"u","resourceVersion":"1"}}]}`), nil
+		}
+		return []byte(`{"metadata":{},"items":[{"metadata":{"name":"things.example.com","uid":"v","resourceVersion":"2"}}]}`), nil
+	}}
+	kinds := []store.Kind{{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}, Name: "Thing"}}
+	require.NoError(t, d.describe(t.Context(), kinds))
+	assert.Equal(t, `[{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"},`+
+		`{"name":"N","type":"integer","format":"int32","description":"n","priority":1,"jsonPath":".n"}]`, string(kinds[0].Columns))
+	assert.Equal(t, map[string]string{"things.example.com": "v/2"}, d.versions)
+}
+
+// TestRowsOfAnObjectCount has labels and owners count as changes, because each is a row.
+func TestRowsOfAnObjectCount(t *testing.T) {
+	door := newDoor(t, func(l *Limits) { l.Changes = 1 }).entrance()
+	s := newStream("east", kindOfConfigMaps, source{door: door}, newStore(t))
+	before := door.rate.Tokens()
+	_, _, err := s.change([]byte(`{"metadata":{"name":"a","namespace":"default","labels":{`+labels(maxReferences)+`}}}`), changedObject)
+	require.NoError(t, err)
+	assert.Less(t, door.rate.Tokens(), before-maxReferences/changeRows/2)
+}
+
+// TestAMemberWaitsBeforeItReads holds that a member which has sent too many changes keeps no memory from others while it waits.
+func TestAMemberWaitsBeforeItReads(t *testing.T) {
+	door := newDoor(t, func(l *Limits) { l.Changes = 1 }).entrance()
+	for range 100 {
+		door.rate.ReserveN(time.Now(), door.rate.Burst())
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // it would wait for longer
+	defer cancel()
+	body := strings.NewReader(`"` + strings.Repeat("x", 2*smallObject) + `"`)
+	i := newItems(ctx, door, body, nil)
+	defer i.close()
+	require.Error(t, i.next(func(item) error { return errors.New("there is no item") }))
+	assert.Equal(t, 2*smallObject+2, body.Len(), "nothing was read")
+}
+
+// TestAListThatDripsHoldsNoMemory has a member that takes its time for the second object of a page. The first one is written meanwhile.
+func TestAListThatDripsHoldsNoMemory(t *testing.T) {
+	m := hostile(t, nil, func(w http.ResponseWriter, req *http.Request) {
+		io.WriteString(w, `{"metadata":{},"items":[`+object("a", 1)+",") //nolint:errcheck // the client is gone
+		stop(w, req)
+	})
+	s := newStream("east", kindOfConfigMaps, m.source(), newStore(t))
+	var err error
+	s.target, err = s.store.OpenStream(t.Context(), "east", s.kind)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := make(chan error, 1)
+	go func() {
+		_, err := s.pages(ctx, 1)
+		failed <- err
+	}()
+	eventually(t, s.store, "a")
+	require.Eventually(t, func() bool {
+		if !m.door.tryHold(m.door.share) {
+			return false
+		}
+		m.door.release(m.door.share)
+		return true
+	}, time.Minute, 10*time.Millisecond)
+	cancel()
+	require.Error(t, <-failed)
+}
+
+// TestFewMembersTakeNotAllMemory has all but one of those members take what they may for whose shares there is memory.
+func TestFewMembersTakeNotAllMemory(t *testing.T) {
+	door := newDoor(t, nil)
+	for range memoryShares - 1 {
+		greedy := door.entrance()
+		require.True(t, greedy.tryHold(greedy.share))
+	}
+	other := door.entrance()
+	assert.True(t, other.tryHold(other.share))
+}
+
+// TestANameThatTheStoreCannotHave holds that a watch goes on after it, and that RBAC with such a name is not taken for known.
+func TestANameThatTheStoreCannotHave(t *testing.T) {
+	f, to := newFakeMember(t), newStore(t)
+	f.wrong = map[string]string{"b": fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"default","resourceVersion":"2"}}`, strings.Repeat("x", maxName+1))}
+	f.put("a")
+	m, _ := run(t, f, to)
+	eventually(t, to, "a")
+	f.put("b", "c")
+	eventually(t, to, "a", "c")
+	f.remove("b")
+	f.put("d")
+	eventually(t, to, "a", "c", "d")
+	assert.Equal(t, 1, f.count("initial"), "it is not listed again")
+	_, all := m.Status()
+	require.Len(t, all, 1)
+	assert.Len(t, all[0].Refused, 1)
+
+	s := newStream("east", kindOfRoles, m.source(), to)
+	role := fmt.Appendf(nil, `{"metadata":{"name":%q,"namespace":"default","resourceVersion":"2"},"rules":[]}`, strings.Repeat("x", maxName+1))
+	change, resourceVersion, err := s.change(role, changedObject)
+	require.NoError(t, err)
+	assert.Empty(t, resourceVersion, "the next event has one")
+	assert.Contains(t, string(change.JSON), store.RefusedAnnotation)
+	assert.LessOrEqual(t, len(change.Name), maxName)
+	gone, _, err := s.change(role, deletedObject)
+	require.NoError(t, err)
+	assert.Equal(t, []string{change.Namespace, change.Name}, []string{gone.Namespace, gone.Name})
+	assert.True(t, gone.Deleted)
+}
