@@ -32,7 +32,8 @@ func setReadable(status *v1alpha2.ClusterStatus, cluster *v1alpha2.PediaCluster,
 	}
 	read := metav1.Condition{Type: v1alpha2.RBACRead, Status: metav1.ConditionTrue, Reason: "Read", ObservedGeneration: cluster.Generation}
 	if len(unreadable) > 0 {
-		read.Status, read.Reason, read.Message = metav1.ConditionFalse, "Unreadable", "the RBAC of the cluster shows nothing to anybody, because these objects cannot be read: "
+		read.Status, read.Reason, read.Message = metav1.ConditionFalse, "Unreadable",
+			"the RBAC of these namespaces, and of the cluster if an object has none, shows nothing to anybody, because these objects cannot be read: "
 		for i, one := range unreadable {
 			if i > 0 {
 				read.Message += "; "

@@ -4,6 +4,7 @@
 package rights
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -12,8 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
-	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/kubernetes/pkg/registry/rbac/validation"
+	"k8s.io/klog/v2"
 )
 
 // cluster has the RBAC objects of a cluster, and who readers are in it. It does not change.
@@ -26,15 +26,16 @@ type cluster struct {
 	*identities
 	// unknown is why the RBAC objects decide nothing now, or empty.
 	unknown string
-	// tooMany is set if there are more RBAC objects than count.
-	tooMany bool
+	// closed are namespaces whose RBAC objects decide nothing now, and why. recheck is set if they may have room again, which the next whole reading tells.
+	closed  map[string]string
+	recheck bool
 
 	roles               map[[2]string]*rbacv1.Role
 	roleBindings        map[string][]*rbacv1.RoleBinding
 	clusterRoles        map[string]*rbacv1.ClusterRole
 	clusterRoleBindings []*rbacv1.ClusterRoleBinding
 	// namespacesOf are the namespaces with bindings that may be about a subject.
-	namespacesOf map[subject]sets.Set[string]
+	namespacesOf map[subject][]string
 }
 
 // subject is a user or a group.
@@ -49,7 +50,7 @@ var Resources = sets.New("roles", "rolebindings", "clusterroles", "clusterrolebi
 func newCluster(serial int64, who *identities) *cluster {
 	return &cluster{
 		serial: serial, identities: who, roles: map[[2]string]*rbacv1.Role{}, roleBindings: map[string][]*rbacv1.RoleBinding{},
-		clusterRoles: map[string]*rbacv1.ClusterRole{}, namespacesOf: map[subject]sets.Set[string]{},
+		clusterRoles: map[string]*rbacv1.ClusterRole{}, namespacesOf: map[subject][]string{},
 	}
 }
 
@@ -63,64 +64,43 @@ func (c *cluster) add(object metav1.Object) {
 		c.clusterRoleBindings = append(c.clusterRoleBindings, o)
 	case *rbacv1.RoleBinding:
 		c.roleBindings[o.Namespace] = append(c.roleBindings[o.Namespace], o)
-		for _, s := range o.Subjects {
-			of := subject{group: s.Kind == rbacv1.GroupKind, name: s.Name}
-			if s.Kind == rbacv1.ServiceAccountKind {
-				namespace := s.Namespace
-				if namespace == "" {
-					namespace = o.Namespace
+	}
+}
+
+// index notes which namespaces have bindings that may be about a subject. Call it once all objects are there.
+func (c *cluster) index() {
+	for namespace, bindings := range c.roleBindings {
+		for _, binding := range bindings {
+			for _, s := range binding.Subjects {
+				of := subject{group: s.Kind == rbacv1.GroupKind, name: s.Name}
+				if s.Kind == rbacv1.ServiceAccountKind {
+					of.name = serviceaccount.MakeUsername(cmp.Or(s.Namespace, namespace), s.Name)
 				}
-				of.name = serviceaccount.MakeUsername(namespace, s.Name)
+				if known := c.namespacesOf[of]; len(known) == 0 || known[len(known)-1] != namespace {
+					c.namespacesOf[of] = append(known, namespace)
+				}
 			}
-			if c.namespacesOf[of] == nil {
-				c.namespacesOf[of] = sets.New[string]()
-			}
-			c.namespacesOf[of].Insert(o.Namespace)
+		}
+	}
+}
+
+// log says what decides nothing now, and did before.
+func (c *cluster) log(name string, before *cluster) {
+	const most = 10
+	if c.unknown != "" && (before == nil || before.unknown != c.unknown) {
+		klog.InfoS("The RBAC of a cluster does not count", "cluster", name, "reason", c.unknown)
+	}
+	said := 0
+	for namespace, why := range c.closed {
+		if said < most && namespace != clusterWide && (before == nil || before.closed[namespace] != why) {
+			said++
+			klog.InfoS("The RBAC of a namespace does not count", "cluster", name, "namespace", namespace, "reason", why)
 		}
 	}
 }
 
 // isHome reports whether the cluster is the one that search is part of.
 func (c *cluster) isHome() bool { return c.identities != nil && c.policy.Home }
-
-// grantsOf returns what the cluster grants a reader.
-func (c *cluster) grantsOf(ctx context.Context, reader user.Info) (grants, error) {
-	if c.unknown != "" {
-		return nil, nil
-	}
-	who, err := c.of(ctx, reader)
-	if err != nil || who == nil {
-		return nil, err
-	}
-	var all grants
-	everywhere := validation.NewDefaultRuleResolver(c, c, c, c)
-	everywhere.VisitRulesFor(ctx, who, "", func(_ fmt.Stringer, rule *rbacv1.PolicyRule, _ error) bool {
-		if readable(rule) {
-			all = append(all, grant{rule: rule})
-		}
-		return true
-	})
-	namespaces := c.namespacesOf[subject{name: who.GetName()}].Clone()
-	for _, group := range who.GetGroups() {
-		namespaces = namespaces.Union(c.namespacesOf[subject{group: true, name: group}])
-	}
-	byRule := map[*rbacv1.PolicyRule]sets.Set[string]{}
-	within := validation.NewDefaultRuleResolver(c, c, c, noBindings{})
-	for _, namespace := range sets.List(namespaces) {
-		within.VisitRulesFor(ctx, who, namespace, func(_ fmt.Stringer, rule *rbacv1.PolicyRule, _ error) bool {
-			switch {
-			case rule == nil || !readable(rule):
-			case byRule[rule] != nil:
-				byRule[rule].Insert(namespace)
-			default:
-				byRule[rule] = sets.New(namespace)
-				all = append(all, grant{rule: rule, namespaces: byRule[rule]})
-			}
-			return true
-		})
-	}
-	return all, nil
-}
 
 // noBindings are those of ClusterRoles where only those in a namespace count.
 type noBindings struct{}

@@ -4,8 +4,6 @@
 package rights
 
 import (
-	"slices"
-
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -25,11 +23,6 @@ type grants []grant
 
 // Verbs are those of requests that rights decide about.
 var Verbs = []string{"get", "list", "watch"}
-
-// readable reports whether a rule may let somebody see something.
-func readable(rule *rbacv1.PolicyRule) bool {
-	return rule != nil && len(rule.Resources) > 0 && slices.ContainsFunc(Verbs, func(verb string) bool { return rbacv1helpers.VerbMatches(rule, verb) })
-}
 
 // about returns the grants of a verb that are about a resource.
 func (g grants) about(verb string, resource schema.GroupResource) grants {

@@ -4,135 +4,144 @@
 package rights
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
 
-const (
-	// maxBytes and MaxObjects bound the RBAC objects of a cluster. They decide nothing if they are more.
-	maxBytes = 64 << 20
-	// MaxObjects is how many RBAC objects of a cluster count at most.
-	MaxObjects = 100_000
-	// pauseOfTooMany is how long a cluster with too many is left alone, because reading them takes long.
-	pauseOfTooMany = 10 * time.Second
-)
+// limits bound the memory of the RBAC objects of a cluster. Who may write Roles and RoleBindings in one namespace must not close others by too many of them.
+type limits struct {
+	// cluster is about ClusterRoles and ClusterRoleBindings. If they are more, the cluster is closed.
+	cluster int
+	// namespace is about the Roles and RoleBindings of one namespace. If they are more, the namespace is closed.
+	namespace int
+	// namespaces is about those of all. If they are more, the namespaces with most are closed, until an eighth is free again.
+	namespaces int
+	// closed is how many namespaces are closed at most, before the cluster is.
+	closed int
+	// pause is how long what is closed for its size stays so: to look at it again, search reads the whole cluster.
+	pause time.Duration
+}
 
-// errTooMany says that a cluster has more RBAC objects than count.
-var errTooMany = fmt.Errorf("its RBAC objects are larger than %d MiB or more than %d", maxBytes>>20, MaxObjects)
+var defaultLimits = limits{cluster: 32 << 20, namespace: 16 << 20, namespaces: 64 << 20, closed: 1000, pause: 10 * time.Second}
+
+// restOfReads bounds which part of the time reads of one cluster take a slot from others: after a read, a cluster waits as many times as long as it took.
+const restOfReads = 5
+
+// clusterWide stands for ClusterRoles and ClusterRoleBindings among namespaces.
+const clusterWide = ""
 
 // member is a cluster with rights.
 type member struct {
-	name string
+	name   string
+	limits limits
 	// state is what was read last, or nil.
 	state atomic.Pointer[cluster]
 
 	// One read at a time uses the fields below.
 	clusterID int64
 	objects   map[int64]object
-	bytes     int
-	// wrong are objects that cannot be read, and why.
-	wrong map[int64]string
+	// used is the memory of the objects by namespace, and usedInAll that of all namespaces.
+	used      map[string]int
+	usedInAll int
+	// closed are namespaces with too many objects, which are not kept. whole is when all objects were read last.
+	closed map[string]string
+	whole  time.Time
+	// ended is when the last read ended, and took how long it took.
+	ended time.Time
+	took  time.Duration
 }
 
 type object struct {
 	metav1.Object
-	bytes int
+	namespace string
+	bytes     int
+	// wrong is why the object cannot be read, or empty.
+	wrong string
 }
 
 // isOf reports whether a member is what the store had at a moment, or later.
 func (m *member) isOf(now *index) bool {
 	state := m.state.Load()
-	return state != nil && (state.generation == now.Generations[m.name] || state.began.After(now.began))
+	if state == nil || state.recheck && time.Since(state.began) > m.limits.pause {
+		return false
+	}
+	return state.generation == now.Generations[m.name] || state.began.After(now.began)
 }
 
-// read reads what has changed in a cluster. Whatever is wrong with its objects makes the cluster grant nothing, and is no error.
+// read reads what has changed in a cluster. Whatever is wrong with its objects closes their namespace, or the cluster, and is no error.
 func (r *Rights) read(m *member) error {
-	before := m.state.Load()
-	if before != nil && before.tooMany && time.Since(before.began) < pauseOfTooMany {
-		return errTooMany
-	}
+	time.Sleep(m.rest(time.Now()))
 	r.slots <- struct{}{}
-	defer func() { <-r.slots }()
+	before := m.state.Load()
 	state := newCluster(r.serial.Add(1), nil)
 	state.began = time.Now()
+	defer func() {
+		m.ended = time.Now()
+		m.took = m.ended.Sub(state.began)
+		<-r.slots
+	}()
 	err := r.store.ReadRights(context.Background(), m.name, func(from *store.RightsReading) error {
 		state.generation = from.Generation
-		unknown, err := m.update(before, from)
-		if err != nil {
+		if err := m.update(before, from); err != nil {
 			return err
 		}
-		m.fill(state, from, unknown)
+		m.fill(state, from)
 		return nil
 	})
 	if err != nil {
 		m.forget()
 		return err
 	}
-	if state.unknown != "" && (before == nil || before.unknown != state.unknown) {
-		klog.InfoS("The RBAC of a cluster does not count", "cluster", m.name, "reason", state.unknown)
-	}
+	state.log(m.name, before)
 	m.state.Store(state)
+	r.grants.forget(m.name)
 	if before != nil {
 		r.tell()
 	}
 	return nil
 }
 
-// forget has the next read begin from nothing.
-func (m *member) forget() { m.clusterID, m.objects, m.wrong, m.bytes = 0, nil, nil, 0 }
+// rest is how long a cluster waits for its next read.
+func (m *member) rest(now time.Time) time.Duration { return restOfReads*m.took - now.Sub(m.ended) }
 
-// update reads the objects that have changed since a state. It returns errTooMany as tooMany if there are more than count.
-func (m *member) update(before *cluster, from *store.RightsReading) (tooMany bool, err error) {
+// forget has the next read begin from nothing.
+func (m *member) forget() {
+	m.clusterID, m.objects, m.used, m.usedInAll, m.closed = 0, nil, nil, 0, nil
+}
+
+// update reads the objects that have changed since a state.
+func (m *member) update(before *cluster, from *store.RightsReading) error {
 	after := int64(0)
-	if before != nil && m.objects != nil && m.clusterID == from.ClusterID {
+	if before != nil && m.objects != nil && m.clusterID == from.ClusterID && (len(m.closed) == 0 || time.Since(m.whole) < m.limits.pause) {
 		after = before.generation
 	}
-	if from.Objects > MaxObjects {
+	if after == 0 {
 		m.forget()
-		return true, nil
-	}
-	if m.objects == nil || after == 0 {
-		m.forget()
-		m.objects, m.wrong = map[int64]object{}, map[int64]string{}
+		m.objects, m.used, m.closed, m.whole = map[int64]object{}, map[string]int{}, map[string]string{}, time.Now()
 	}
 	m.clusterID = from.ClusterID
 	there := map[int64]bool{}
 	whole, gone, err := from.Changes(context.Background(), after, func(o store.RBACObject) error {
-		there[o.ID] = true
 		m.remove(o.ID)
-		decoded, err := store.DecodeRBAC(o.Resource, o.JSON)
-		if err != nil {
-			m.wrong[o.ID] = fmt.Sprintf("%s %s: %s", o.Resource, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), err)
-			return nil
-		}
-		decoded.SetNamespace(o.Namespace)
-		decoded.SetName(o.Name)
-		m.objects[o.ID] = object{decoded, len(o.JSON)}
-		if m.bytes += len(o.JSON); m.bytes > maxBytes || len(m.objects) > MaxObjects {
-			return errTooMany
+		m.put(o)
+		if _, kept := m.objects[o.ID]; kept {
+			there[o.ID] = true
 		}
 		return nil
 	})
-	if errors.Is(err, errTooMany) {
-		m.forget()
-		return true, nil
-	}
 	if whole {
 		for id := range m.objects {
-			if !there[id] {
-				gone = append(gone, id)
-			}
-		}
-		for id := range m.wrong {
 			if !there[id] {
 				gone = append(gone, id)
 			}
@@ -141,35 +150,154 @@ func (m *member) update(before *cluster, from *store.RightsReading) (tooMany boo
 	for _, id := range gone {
 		m.remove(id)
 	}
-	return false, err
+	return err
 }
 
 func (m *member) remove(id int64) {
-	m.bytes -= m.objects[id].bytes
+	o, kept := m.objects[id]
+	if !kept {
+		return
+	}
 	delete(m.objects, id)
-	delete(m.wrong, id)
+	if m.used[o.namespace] -= o.bytes; m.used[o.namespace] == 0 {
+		delete(m.used, o.namespace)
+	}
+	if o.namespace != clusterWide {
+		m.usedInAll -= o.bytes
+	}
 }
 
-// fill makes a state of what a member has. What is wrong with it makes it grant nothing.
-func (m *member) fill(state *cluster, from *store.RightsReading, tooMany bool) {
+// put keeps an object, or closes namespaces if there is no room.
+func (m *member) put(o store.RBACObject) {
+	namespace := clusterWide
+	if o.Resource == "roles" || o.Resource == "rolebindings" {
+		namespace = o.Namespace
+	}
+	if m.closed[clusterWide] != "" || m.closed[namespace] != "" {
+		return
+	}
+	kept := object{namespace: namespace, bytes: bytesOfObject}
+	if decoded, err := store.DecodeRBAC(o.Resource, o.JSON); err != nil {
+		kept.wrong = fmt.Sprintf("%s %s: %.500s", o.Resource, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), err)
+		kept.bytes += len(kept.wrong)
+	} else {
+		decoded.SetNamespace(o.Namespace)
+		decoded.SetName(o.Name)
+		kept.Object = decoded
+		kept.bytes += bytesOf(decoded)
+	}
+	m.objects[o.ID] = kept
+	m.used[namespace] += kept.bytes
+	if namespace != clusterWide {
+		m.usedInAll += kept.bytes
+	}
+	m.makeRoom(namespace)
+}
+
+// makeRoom closes a namespace that has too much, and those with most while all of them have too much.
+func (m *member) makeRoom(namespace string) {
+	switch {
+	case namespace == clusterWide && m.used[clusterWide] > m.limits.cluster:
+		m.close(fmt.Sprintf("its ClusterRoles and ClusterRoleBindings take more than %d KiB", m.limits.cluster>>10), clusterWide)
+	case namespace != clusterWide && m.used[namespace] > m.limits.namespace:
+		m.close(fmt.Sprintf("its Roles and RoleBindings take more than %d KiB", m.limits.namespace>>10), namespace)
+	}
+	if m.usedInAll <= m.limits.namespaces {
+		return
+	}
+	var largest []string
+	room := m.limits.namespaces - m.limits.namespaces/8 // once for many objects
+	least := m.usedInAll
+	for _, name := range slices.SortedFunc(maps.Keys(m.used), func(a, b string) int { return cmp.Compare(m.used[b], m.used[a]) }) {
+		if name != clusterWide && least > room {
+			largest = append(largest, name)
+			least -= m.used[name]
+		}
+	}
+	m.close(fmt.Sprintf("the Roles and RoleBindings of all namespaces take more than %d KiB, and this one has most", m.limits.namespaces>>10), largest...)
+}
+
+// close forgets the objects of namespaces.
+func (m *member) close(why string, namespaces ...string) {
+	for _, namespace := range namespaces {
+		m.closed[namespace] = why
+	}
+	if len(m.closed) > m.limits.closed {
+		m.closed[clusterWide] = fmt.Sprintf("more than %d of its namespaces have too many Roles and RoleBindings", m.limits.closed)
+	}
+	for id, o := range m.objects {
+		if m.closed[o.namespace] != "" || m.closed[clusterWide] != "" {
+			m.remove(id)
+		}
+	}
+}
+
+// fill makes a state of what a member has. What is wrong with it closes namespaces, or the cluster.
+func (m *member) fill(state *cluster, from *store.RightsReading) {
 	var err error
 	if state.identities, err = decodePolicy(from.Policy); err != nil {
 		state.unknown = "its policy of rights is wrong: " + err.Error()
 		return
 	}
+	state.closed, state.recheck = maps.Clone(m.closed), len(m.closed) > 0 && m.whole.Before(state.began)
 	for _, o := range m.objects {
-		state.add(o.Object)
-	}
-	missing := Resources.Clone().Delete(from.Listed...)
-	switch state.tooMany = tooMany; {
-	case tooMany:
-		state.unknown = errTooMany.Error()
-	case len(missing) > 0:
-		state.unknown = "its RBAC objects were not all received yet"
-	case len(m.wrong) > 0:
-		for _, why := range m.wrong {
-			state.unknown = "an object cannot be read: " + why
-			break
+		if o.wrong != "" {
+			state.closed[o.namespace] = "an object cannot be read: " + o.wrong
 		}
 	}
+	if missing := Resources.Clone().Delete(from.Listed...); len(missing) > 0 {
+		state.unknown = "its RBAC objects were not all received yet"
+	} else {
+		state.unknown = state.closed[clusterWide]
+	}
+	for _, o := range m.objects {
+		if state.closed[o.namespace] == "" {
+			state.add(o.Object)
+		}
+	}
+	state.index()
+}
+
+// The memory of RBAC objects, about.
+const (
+	bytesOfObject  = 512
+	bytesOfRule    = 128
+	bytesOfSubject = 256 // with its place in the index of subjects
+	bytesOfText    = 32
+)
+
+// bytesOf returns about how much memory an object takes.
+func bytesOf(o metav1.Object) (n int) {
+	texts := func(all ...string) {
+		for _, text := range all {
+			n += bytesOfText + len(text)
+		}
+	}
+	rules := func(rules []rbacv1.PolicyRule) {
+		for _, rule := range rules {
+			n += bytesOfRule
+			texts(rule.Verbs...)
+			texts(rule.APIGroups...)
+			texts(rule.Resources...)
+			texts(rule.ResourceNames...)
+		}
+	}
+	subjects := func(to rbacv1.RoleRef, subjects []rbacv1.Subject) {
+		texts(to.APIGroup, to.Kind, to.Name)
+		for _, s := range subjects {
+			n += bytesOfSubject
+			texts(s.APIGroup, s.Kind, s.Namespace, s.Name)
+		}
+	}
+	switch o := o.(type) {
+	case *rbacv1.Role:
+		rules(o.Rules)
+	case *rbacv1.ClusterRole:
+		rules(o.Rules)
+	case *rbacv1.RoleBinding:
+		subjects(o.RoleRef, o.Subjects)
+	case *rbacv1.ClusterRoleBinding:
+		subjects(o.RoleRef, o.Subjects)
+	}
+	return n
 }

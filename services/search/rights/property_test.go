@@ -144,6 +144,7 @@ func TestVisibleIsWhatKubernetesAllows(t *testing.T) {
 		for _, object := range p.objects() {
 			c.add(object)
 		}
+		c.index()
 		reader := randomReader(r)
 		granted, err := c.grantsOf(t.Context(), reader)
 		require.NoError(t, err)

@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/lru"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
@@ -37,13 +36,14 @@ const (
 	firstWait = 5 * time.Second
 )
 
-// maxReaders bounds the readers in clusters whose grants are kept.
-const maxReaders = 10_000
+// maxGrants bounds the grants that are kept, of all readers in all clusters.
+const maxGrants = 1_000_000
 
 // Rights are those of all readers in all clusters.
 type Rights struct {
 	store  *store.Store
-	grants *lru.Cache
+	grants *cache
+	limits limits
 	index  atomic.Pointer[index]
 	serial atomic.Int64
 
@@ -72,7 +72,7 @@ type index struct {
 func New(s *store.Store) *Rights {
 	const readsAtOnce = 4
 	return &Rights{
-		store: s, grants: lru.New(maxReaders), slots: make(chan struct{}, readsAtOnce), members: map[string]*member{}, changed: make(chan struct{}),
+		store: s, grants: newCache(maxGrants), limits: defaultLimits, slots: make(chan struct{}, readsAtOnce), members: map[string]*member{}, changed: make(chan struct{}),
 	}
 }
 
@@ -157,12 +157,13 @@ func (r *Rights) take(now *index) {
 	for name := range r.members {
 		if _, has := now.Generations[name]; !has {
 			delete(r.members, name)
+			r.grants.forget(name)
 			gone++
 		}
 	}
 	for name := range now.Generations {
 		if r.members[name] == nil {
-			r.members[name] = &member{name: name}
+			r.members[name] = &member{name: name, limits: r.limits}
 		}
 	}
 	r.mu.Unlock()
@@ -196,9 +197,7 @@ func (r *Rights) await(ctx context.Context, m *member, now *index) {
 		case <-ctx.Done():
 		case done := <-r.reads.DoChan(m.name, func() (any, error) { return nil, r.read(m) }):
 			if done.Err != nil {
-				if !errors.Is(done.Err, errTooMany) { // which was said
-					klog.ErrorS(done.Err, "The RBAC of a cluster cannot be read", "cluster", m.name)
-				}
+				klog.ErrorS(done.Err, "The RBAC of a cluster cannot be read", "cluster", m.name)
 				return
 			}
 		}
@@ -295,33 +294,29 @@ func (r *Rights) HomeGeneration() int64 {
 	return 0
 }
 
-// readerKey is a reader in a cluster.
-type readerKey struct{ cluster, reader string }
-
-// readerGrants are those of one state of a cluster.
-type readerGrants struct {
-	serial int64
-	grants
-}
-
 // evaluationTime bounds what it takes to find out who a reader is in a cluster.
 const evaluationTime = time.Second
 
+// pauseOfTimeout is how long a reader has no rights in a cluster after it took too long to find out.
+const pauseOfTimeout = 10 * time.Second
+
 // grantsOf returns what a cluster grants a reader. Nothing is granted where that cannot be told.
 func (r *Rights) grantsOf(name string, c *cluster, reader user.Info, key string) grants {
-	of := readerKey{name, key}
-	if already, ok := r.grants.Get(of); ok && already.(readerGrants).serial == c.serial {
-		return already.(readerGrants).grants
+	if already, ok := r.grants.get(name, key, c.serial); ok {
+		return already
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), evaluationTime)
 	defer cancel()
 	found, err := c.grantsOf(ctx, reader)
-	if err != nil {
+	one := cached{cluster: name, reader: key, serial: c.serial, grants: found}
+	if err != nil { // which another try would meet, too
 		klog.V(2).InfoS("A reader has no rights in a cluster", "cluster", name, "user", reader.GetName(), "err", err)
-		return nil
+		if one.grants = nil; ctx.Err() != nil { // perhaps because the machine is busy
+			one.until = time.Now().Add(pauseOfTimeout)
+		}
 	}
-	r.grants.Add(of, readerGrants{c.serial, found})
-	return found
+	r.grants.add(one)
+	return one.grants
 }
 
 // ReaderKey returns the same text for equal readers only.

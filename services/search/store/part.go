@@ -98,6 +98,20 @@ func (p *Part) in(namespaces []string) *Part {
 	return less
 }
 
+// without returns a part that does not name objects of some namespaces one by one.
+func (p *Part) without(namespaces map[string]bool) *Part {
+	less := &Part{namespaces: p.namespaces, names: p.names}
+	for _, object := range p.objects {
+		if !namespaces[object[0]] {
+			less.objects = append(less.objects, object)
+		}
+	}
+	if len(less.namespaces)+len(less.names)+len(less.objects) == 0 {
+		return nil
+	}
+	return less
+}
+
 // key is the same for equal parts only.
 func (p *Part) key() string {
 	if p.all {

@@ -20,6 +20,67 @@ func isRBAC(r schema.GroupVersionResource) bool {
 	return r.GroupVersion() == rbacv1.SchemeGroupVersion && slices.Contains([]string{"roles", "rolebindings", "clusterroles", "clusterrolebindings"}, r.Resource)
 }
 
+// An RBAC object has at most maxRBACParts rules and subjects, and maxRBACValues values: `{}` and `""` are short in JSON, but not in memory.
+const (
+	maxRBACParts  = 10_000
+	maxRBACValues = 100_000
+)
+
+var errLargeRBAC = fmt.Errorf("it has more than %d rules and subjects, or more than %d values", maxRBACParts, maxRBACValues)
+
+// boundRBAC counts the objects and the values of a JSON text, before they take memory.
+func boundRBAC(text []byte) error {
+	parts, values := 0, 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			for i++; i < len(text) && text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+		case '{', 'n': // null is an empty rule, too
+			parts++
+			values++
+		case '[', ',':
+			values++
+		}
+	}
+	if parts > maxRBACParts || values > maxRBACValues {
+		return errLargeRBAC
+	}
+	return nil
+}
+
+// readVerbs are those that rights decide about.
+var readVerbs = []string{"get", "list", "watch", rbacv1.VerbAll}
+
+// IsReadable reports whether a rule may let somebody see something.
+func IsReadable(rule *rbacv1.PolicyRule) bool {
+	return rule != nil && len(rule.Resources) > 0 && slices.ContainsFunc(rule.Verbs, func(verb string) bool { return slices.Contains(readVerbs, verb) })
+}
+
+// RuleText returns the same text for equal rules only, about resources.
+func RuleText(rule *rbacv1.PolicyRule) string {
+	return fmt.Sprintf("%q%q%q%q", rule.Verbs, rule.APIGroups, rule.Resources, rule.ResourceNames)
+}
+
+// readableRules returns the rules that may let somebody see something, each of them once.
+func readableRules(rules []rbacv1.PolicyRule) (some []rbacv1.PolicyRule) {
+	seen := map[string]bool{}
+	for i := range rules {
+		if !IsReadable(&rules[i]) {
+			continue
+		}
+		rules[i].NonResourceURLs = nil
+		if text := RuleText(&rules[i]); !seen[text] {
+			seen[text] = true
+			some = append(some, rules[i])
+		}
+	}
+	return some
+}
+
 // DecodeRBAC reads an RBAC object as Kubernetes does, without what decides nothing.
 func DecodeRBAC(resource string, text []byte) (object metav1.Object, err error) {
 	switch resource {
@@ -34,17 +95,21 @@ func DecodeRBAC(resource string, text []byte) (object metav1.Object, err error) 
 	default:
 		return nil, fmt.Errorf("%s are no RBAC objects", resource)
 	}
+	if err := boundRBAC(text); err != nil {
+		return nil, err
+	}
 	if err := utiljson.Unmarshal(text, object); err != nil {
 		return nil, err
 	}
 	name, namespace := object.GetName(), object.GetNamespace()
 	switch o := object.(type) {
 	case *rbacv1.Role:
-		o.ObjectMeta = metav1.ObjectMeta{}
+		o.ObjectMeta, o.Rules = metav1.ObjectMeta{}, readableRules(o.Rules)
 	case *rbacv1.RoleBinding:
 		o.ObjectMeta = metav1.ObjectMeta{}
 	case *rbacv1.ClusterRole:
 		o.ObjectMeta, o.AggregationRule = metav1.ObjectMeta{}, nil // the rules are those that the controller of the cluster has made of it
+		o.Rules = readableRules(o.Rules)
 	case *rbacv1.ClusterRoleBinding:
 		o.ObjectMeta = metav1.ObjectMeta{}
 	}

@@ -176,8 +176,8 @@ func (w *writer) changesRights(ctx context.Context, changes []Change, known map[
 	return changed, nil
 }
 
-// Unreadable is an RBAC object that cannot be read: it is wrong, or stands for one that was refused. It makes all rights of its cluster unknown: a binding
-// that was narrowed would stay in force otherwise.
+// Unreadable is an RBAC object that cannot be read: it is wrong, or stands for one that was refused. It makes all rights of its namespace
+// unknown, or those of its cluster if it has none: a binding that was narrowed would stay in force otherwise.
 type Unreadable struct {
 	// Resource is that of the object, such as rolebindings.
 	Resource, Namespace, Name string
@@ -196,7 +196,7 @@ func reasonOf(text []byte, err error) string {
 		} `json:"metadata"`
 	}
 	reason := err.Error()
-	if json.Unmarshal(text, &object) == nil && object.Metadata.Annotations[RefusedAnnotation] != "" {
+	if !errors.Is(err, errLargeRBAC) && json.Unmarshal(text, &object) == nil && object.Metadata.Annotations[RefusedAnnotation] != "" {
 		reason = object.Metadata.Annotations[RefusedAnnotation]
 	}
 	return strings.ToValidUTF8(strings.ReplaceAll(reason[:min(len(reason), most)], "\x00", ""), "")

@@ -95,6 +95,10 @@ func (t *transaction) visibleTo(ctx context.Context, b *search) (all []visible, 
 			all[first+same].clusters = append(all[first+same].clusters, cluster)
 		}
 	}
+	all, objects := leaveOutObjects(all)
+	for _, of := range objects {
+		b.leftOut = append(b.leftOut, fmt.Sprintf("%s (objects by name in namespace %s)", nameOf[of.cluster], of.namespace))
+	}
 	all, left := leaveOut(all)
 	for _, cluster := range left {
 		b.leftOut = append(b.leftOut, nameOf[cluster])
@@ -102,20 +106,89 @@ func (t *transaction) visibleTo(ctx context.Context, b *search) (all []visible, 
 	return all, names, err
 }
 
+// mostOfScope is how many values of a scope a statement can bind: it binds some more, such as the namespaces of all parts.
+const mostOfScope = maxValues * 9 / 10
+
+func (v visible) size() int { return v.Part.size() + len(v.kinds) + len(v.clusters) }
+
+// namespaceOf is a namespace of a cluster.
+type namespaceOf struct {
+	cluster   int64
+	namespace string
+}
+
+// leaveOutObjects takes the objects of namespaces that rights name one by one out of a scope, until a statement can bind the rest, those of namespaces with
+// most first, and returns these, too. Otherwise Roles of one namespace would keep their readers from all others. Namespaces with few names stay, and so does
+// a scope that would be empty.
+func leaveOutObjects(all []visible) (rest []visible, left []namespaceOf) {
+	const few = 100
+	type named struct {
+		at, n     int
+		namespace string
+	}
+	total := 0
+	var most []named
+	for i, v := range all {
+		total += v.size()
+		first := len(most)
+		for _, object := range v.objects { // which are sorted
+			if len(most) == first || most[len(most)-1].namespace != object[0] {
+				most = append(most, named{at: i, namespace: object[0]})
+			}
+			most[len(most)-1].n++
+		}
+	}
+	if total <= mostOfScope {
+		return all, nil
+	}
+	slices.SortStableFunc(most, func(a, b named) int { return cmp.Compare(b.n, a.n) })
+	gone := make([]map[string]bool, len(all))
+	for _, of := range most {
+		if total <= mostOfScope || of.n <= few {
+			break
+		}
+		if total -= 2 * of.n; gone[of.at] == nil {
+			gone[of.at] = map[string]bool{}
+		}
+		gone[of.at][of.namespace] = true
+	}
+	known := map[namespaceOf]bool{}
+	for i, v := range all {
+		if gone[i] == nil {
+			rest = append(rest, v)
+			continue
+		}
+		for namespace := range gone[i] {
+			for _, cluster := range v.clusters {
+				known[namespaceOf{cluster, namespace}] = true
+			}
+		}
+		if v.Part = v.without(gone[i]); v.Part != nil {
+			rest = append(rest, v)
+		}
+	}
+	if len(rest) == 0 {
+		return all, nil
+	}
+	left = slices.SortedFunc(maps.Keys(known), func(a, b namespaceOf) int {
+		return cmp.Or(cmp.Compare(a.cluster, b.cluster), cmp.Compare(a.namespace, b.namespace))
+	})
+	return rest, left
+}
+
 // leaveOut takes clusters out of a scope until a statement can bind the rest, those with most values first, and returns them, too. Otherwise a cluster that
 // names many objects for a reader would keep this reader from others. If one cluster alone is too large, the search fails.
 func leaveOut(all []visible) (rest []visible, left []int64) {
-	const most = maxValues * 9 / 10 // a statement binds some more, such as the namespaces of all parts
 	for {
 		total, costs := 0, map[int64]float64{} // clusters share the values of a part that they have in common
 		for _, v := range all {
-			size := v.size() + len(v.kinds) + len(v.clusters)
+			size := v.size()
 			total += size
 			for _, cluster := range v.clusters {
 				costs[cluster] += float64(size) / float64(len(v.clusters))
 			}
 		}
-		if total <= most || len(costs) < 2 {
+		if total <= mostOfScope || len(costs) < 2 {
 			return all, left
 		}
 		largest := slices.MaxFunc(slices.Sorted(maps.Keys(costs)), func(a, b int64) int { return cmp.Compare(costs[a], costs[b]) })

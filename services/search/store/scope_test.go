@@ -235,6 +235,36 @@ func TestAClusterThatNamesTooMuchKeepsNobodyFromOthers(t *testing.T) {
 	})
 }
 
+// TestANamespaceThatNamesTooManyObjectsKeepsNobodyFromOthers has the Roles of one namespace name more objects for a reader than a statement can bind.
+func TestANamespaceThatNamesTooManyObjectsKeepsNobodyFromOthers(t *testing.T) {
+	objects := sets.New([2]string{"ns1", "web"}, [2]string{"ns2", "web"})
+	for i := range maxValues/2 + 500 {
+		objects.Insert([2]string{"ns2", fmt.Sprint("web-", i)})
+	}
+	each(t, func(t *testing.T, s *Store) {
+		for _, cluster := range []string{"east", "west"} {
+			for _, namespace := range []string{"ns1", "ns2", "ns3"} {
+				require.NoError(t, s.Write(t.Context(), openStream(t, s, cluster, pods), Batch{Changes: []Change{{Object: object(namespace, "web", "1")}}}))
+			}
+		}
+		scope := given{asOf: lastRights(t, s), parts: map[string]*Part{
+			"east pods": NewPart(sets.New("ns3"), nil, objects), "west pods": NewPart(sets.New("ns2"), nil, sets.New([2]string{"ns1", "web"})),
+		}}
+		for _, clusters := range [][]string{nil, {"east"}} {
+			var names []string
+			page, err := s.For(scope).List(t.Context(), []schema.GroupVersionResource{pods.GroupVersionResource}, &query.Query{Clusters: query.Choice{In: clusters}},
+				func(f Found) error { names = append(names, f.Cluster); return nil })
+			require.NoError(t, err)
+			assert.Len(t, names, map[bool]int{true: 4, false: 2}[clusters == nil])
+			assert.Equal(t, []string{"east (objects by name in namespace ns2)"}, page.LeftOut)
+		}
+		scope.parts["east pods"] = NewPart(nil, nil, objects.Clone().Delete([2]string{"ns1", "web"}))
+		_, err := s.For(scope).List(t.Context(), []schema.GroupVersionResource{pods.GroupVersionResource}, &query.Query{Clusters: query.Choice{In: []string{"east"}}},
+			func(Found) error { return nil })
+		assert.ErrorIs(t, err, ErrScopeTooLarge, "nothing else is there")
+	})
+}
+
 // TestAScopeThatIsTooLargeIsRefused holds for what a statement can bind, and that what a search names makes a scope smaller.
 func TestAScopeThatIsTooLargeIsRefused(t *testing.T) {
 	namespaces := sets.New[string]()

@@ -96,7 +96,7 @@ const (
 	Fresh = "Fresh"
 	// WithinLimits is not of Clusterpedia. It is false while the cluster sends or has more than search takes, and names the limit and the resource.
 	WithinLimits = "WithinLimits"
-	// RBACRead is not of Clusterpedia. It is false while an RBAC object of a cluster with memberRBAC cannot be read, which closes the cluster to readers by its RBAC.
+	// RBACRead is not of Clusterpedia. It is false while an RBAC object of a cluster with memberRBAC cannot be read, which closes its namespace or the cluster.
 	RBACRead = "RBACRead"
 )
 

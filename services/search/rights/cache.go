@@ -1,0 +1,100 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rights
+
+import (
+	"container/list"
+	"reflect"
+	"sync"
+	"time"
+)
+
+// cache keeps the grants of readers in clusters, those used last. A size bounds it rather than a number: a reader may have one rule or thousands.
+type cache struct {
+	mu sync.Mutex
+	// size and most are in grants and namespaces.
+	size, most int
+	used       *list.List
+	entries    map[string]map[string]*list.Element // by cluster and reader
+}
+
+// cached is what one state of a cluster grants a reader. That is nothing, too, where it could not be told.
+type cached struct {
+	cluster, reader string
+	serial          int64
+	grants          grants
+	// until is when to evaluate again although nothing has changed, or zero.
+	until time.Time
+	size  int
+}
+
+func newCache(most int) *cache {
+	return &cache{most: most, used: list.New(), entries: map[string]map[string]*list.Element{}}
+}
+
+func (c *cache) get(cluster, reader string, serial int64) (grants, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.entries[cluster][reader]
+	if e == nil {
+		return nil, false
+	}
+	if one := e.Value.(*cached); one.serial != serial || !one.until.IsZero() && time.Now().After(one.until) {
+		return nil, false
+	}
+	c.used.MoveToFront(e)
+	return e.Value.(*cached).grants, true
+}
+
+func (c *cache) add(one cached) {
+	const bytesOfGrant = 32
+	one.size = 8 + len(one.reader)/bytesOfGrant + one.grants.size()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.entries[one.cluster][one.reader]; e != nil {
+		c.remove(e)
+	}
+	if c.entries[one.cluster] == nil {
+		c.entries[one.cluster] = map[string]*list.Element{}
+	}
+	c.entries[one.cluster][one.reader] = c.used.PushFront(&one)
+	for c.size += one.size; c.size > c.most; {
+		c.remove(c.used.Back())
+	}
+}
+
+func (c *cache) remove(e *list.Element) {
+	one := c.used.Remove(e).(*cached)
+	c.size -= one.size
+	if delete(c.entries[one.cluster], one.reader); len(c.entries[one.cluster]) == 0 {
+		delete(c.entries, one.cluster)
+	}
+}
+
+// forget forgets a cluster that has another state: grants hold its old objects in memory.
+func (c *cache) forget(cluster string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range c.entries[cluster] {
+		c.remove(e)
+	}
+}
+
+func (c *cache) len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.used.Len()
+}
+
+// size returns how many grants and namespaces there are. Grants may share namespaces.
+func (g grants) size() int {
+	n, seen := len(g), map[uintptr]bool{}
+	for _, one := range g {
+		if at := reflect.ValueOf(one.namespaces).Pointer(); !seen[at] {
+			seen[at] = true
+			n += len(one.namespaces)
+		}
+	}
+	return n
+}
