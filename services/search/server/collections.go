@@ -58,8 +58,10 @@ var (
 
 // NewCollections returns the storage of collectionresources over a store.
 func NewCollections(s *store.Store, of *rights.Rights) *Collections {
-	return &Collections{NewHandler(s, of, nil)}
+	return newCollections(NewHandler(s, of, nil))
 }
+
+func newCollections(h *Handler) *Collections { return &Collections{h} }
 
 // New implements rest.Storage.
 func (c *Collections) New() runtime.Object { return &v1beta1.CollectionResource{} }
@@ -109,7 +111,10 @@ func (c *Collections) Get(ctx context.Context, name string, _ *metav1.GetOptions
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	a, err := c.handler.search(req, patterns, q)
+	const copies = 3 // with those of the encoder, which writes the object after this
+	memory := c.handler.budget.hold(req.Context(), copies)
+	context.AfterFunc(req.Context(), memory.end)
+	a, err := c.handler.search(req, patterns, q, memory)
 	if err != nil && !apierrors.IsNotFound(err) { // no cluster has such resources
 		return nil, err
 	}

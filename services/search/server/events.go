@@ -21,7 +21,7 @@ const eventsAnnotation = "shadow.clusterpedia.io/events"
 
 // injectEvents adds the events that search has of each object to its annotations, the latest first. If the reader sees an object by the RBAC of its
 // cluster, that must show the events, too.
-func (h *Handler) injectEvents(ctx context.Context, objects []store.Found) error {
+func (h *Handler) injectEvents(ctx context.Context, objects []store.Found, memory *held) error {
 	v, err := visible(ctx)
 	if err != nil {
 		return err
@@ -30,7 +30,7 @@ func (h *Handler) injectEvents(ctx context.Context, objects []store.Found) error
 	for _, f := range objects {
 		ids = append(ids, f.ID)
 	}
-	events, err := h.store.Events(ctx, ids)
+	events, err := h.store.Within(memory.bounds(false)).Events(ctx, ids)
 	if err != nil {
 		return err
 	}

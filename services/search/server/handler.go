@@ -34,6 +34,7 @@ type Handler struct {
 	// decisionInterval is the constant, except in tests.
 	decisionInterval time.Duration
 	turns            turns
+	budget           *budget
 }
 
 // decisionInterval is how often a watch asks whether it is still allowed.
@@ -41,7 +42,11 @@ const decisionInterval = 10 * time.Second
 
 // NewHandler returns a handler that searches a store by the rights of readers. next answers requests that are not nested.
 func NewHandler(s *store.Store, of *rights.Rights, next http.Handler) *Handler {
-	return &Handler{store: s, rights: of, feed: feed.New(s), next: next, decisionInterval: decisionInterval}
+	return newHandler(s, of, next, newBudget(standardAnswers))
+}
+
+func newHandler(s *store.Store, of *rights.Rights, next http.Handler, b *budget) *Handler {
+	return &Handler{store: s, rights: of, feed: feed.New(s), next: next, decisionInterval: decisionInterval, budget: b}
 }
 
 // ServeHTTP implements http.Handler.
@@ -131,7 +136,11 @@ func (h *Handler) get(w http.ResponseWriter, req *http.Request, n *Nested) error
 	}
 	resource, namespace := n.Resource(), n.Namespace()
 	var found store.Found
+	memory := h.budget.hold(req.Context(), as.copies())
+	defer memory.release()
 	err = h.asReader(req.Context(), func(v *rights.Visible, s *store.Store) error {
+		memory.release()
+		s = s.Within(memory.bounds(false))
 		if !v.Allows(n.Cluster, resource.GroupResource(), namespace, n.Info.Name) { // since the request was authorized
 			return apierrors.NewForbidden(resource.GroupResource(), n.Info.Name, errors.New("the right was revoked"))
 		}
@@ -170,14 +179,16 @@ func (h *Handler) list(w http.ResponseWriter, req *http.Request, n *Nested) erro
 	if err != nil {
 		return err
 	}
-	a, err := h.search(req, []schema.GroupVersionResource{n.Resource()}, q)
+	if q.OnlyMetadata && as.form == plain {
+		as.form = metadataOnly
+	}
+	memory := h.budget.hold(req.Context(), as.copies())
+	defer memory.release()
+	a, err := h.search(req, []schema.GroupVersionResource{n.Resource()}, q, memory)
 	if err != nil {
 		return err
 	}
 	a.kind = kind
-	if q.OnlyMetadata && as.form == plain {
-		as.form = metadataOnly
-	}
 	return as.write(w, req, a)
 }
 
@@ -204,8 +215,8 @@ func (h *Handler) question(req *http.Request, n *Nested) (*query.Query, store.Ki
 	return q, kind, nil
 }
 
-// search collects the objects of a query.
-func (h *Handler) search(req *http.Request, patterns []schema.GroupVersionResource, q *query.Query) (answer, error) {
+// search collects the objects of a query, in memory that is held for it.
+func (h *Handler) search(req *http.Request, patterns []schema.GroupVersionResource, q *query.Query, memory *held) (answer, error) {
 	var a answer
 	var page store.Page
 	release, err := h.turns.take(req.Context())
@@ -215,7 +226,8 @@ func (h *Handler) search(req *http.Request, patterns []schema.GroupVersionResour
 	defer release()
 	err = h.asReader(req.Context(), func(_ *rights.Visible, s *store.Store) (err error) {
 		a.objects = nil
-		page, err = s.List(req.Context(), patterns, q, func(f store.Found) error {
+		memory.release()
+		page, err = s.Within(memory.bounds(follows(req, q))).List(req.Context(), patterns, q, func(f store.Found) error {
 			a.objects = append(a.objects, f)
 			return nil
 		})
@@ -234,12 +246,17 @@ func (h *Handler) search(req *http.Request, patterns []schema.GroupVersionResour
 		return a, tooLarge(q.ResourceVersion, page.Revision)
 	}
 	if q.InjectEvents {
-		if err := h.injectEvents(req.Context(), a.objects); err != nil {
+		if err := h.injectEvents(req.Context(), a.objects, memory); err != nil {
 			return a, asStatus(err)
 		}
 	}
 	a.complete(req.Context(), page, q)
 	return a, nil
+}
+
+// follows reports whether a client asks for the next page if it gets a token. Those of Kubernetes do if they set a limit.
+func follows(req *http.Request, q *query.Query) bool {
+	return q.WithContinue || q.After != nil || req.URL.Query().Has("limit")
 }
 
 // kind returns the kind that a request is for. A path with a namespace is for the clusters that have the resource in namespaces.

@@ -4,6 +4,7 @@
 package server
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -51,7 +52,7 @@ func (a *answer) complete(ctx context.Context, page store.Page, q *query.Query) 
 	if !page.More {
 		return
 	}
-	if q.WithContinue {
+	if q.WithContinue || q.After != nil || page.Full { // who sends a token reads tokens
 		a.meta.Continue = page.Next.String()
 		return
 	}
@@ -108,22 +109,26 @@ func accepted(req *http.Request) (representation, error) {
 	}}
 }
 
+// copies returns how often the objects of an answer are in memory, roughly.
+func (r representation) copies() int64 {
+	switch {
+	case r.yaml:
+		return 4
+	case r.form != plain:
+		return 2
+	}
+	return 1
+}
+
 // write writes an answer. An error comes before anything is written.
 func (r representation) write(w http.ResponseWriter, req *http.Request, a answer) error {
-	var text []byte
-	var err error
-	switch r.form {
-	case table:
-		text, err = a.table(req)
-	case metadataOnly:
-		text, err = a.metadata()
-	default:
-		text, err = a.plain()
-	}
+	parts, err := r.parts(req, a)
 	contentType := jsonType
 	if err == nil && r.yaml {
 		contentType = yamlType
-		text, err = yaml.JSONToYAML(text)
+		var text []byte
+		text, err = yaml.JSONToYAML(slices.Concat(parts...))
+		parts = [][]byte{text}
 	}
 	if err != nil {
 		return apierrors.NewInternalError(err)
@@ -131,44 +136,49 @@ func (r representation) write(w http.ResponseWriter, req *http.Request, a answer
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-cache, private")
 	a.setHeader(w.Header())
-	w.Write(text) //nolint:errcheck // the client is gone
+	defer inTime(w)()
+	buffer := bufio.NewWriterSize(w, 32<<10)
+	for _, part := range parts {
+		buffer.Write(part) //nolint:errcheck // Flush has it
+	}
+	buffer.Flush() //nolint:errcheck // the client is gone
 	return nil
 }
 
-// plain joins the objects as the database has them.
-func (a *answer) plain() ([]byte, error) {
-	if a.single {
-		return a.objects[0].JSON, nil
+// parts returns the parts of an answer in JSON.
+func (r representation) parts(req *http.Request, a answer) ([][]byte, error) {
+	if r.form == table {
+		text, err := a.table(req)
+		return [][]byte{text}, err
 	}
 	apiVersion, kind := a.kind.GroupVersionKind().ToAPIVersionAndKind()
-	return a.join(apiVersion, kind+"List", func(f store.Found) ([]byte, error) { return f.JSON, nil })
-}
-
-func (a *answer) metadata() ([]byte, error) {
-	if a.single {
-		return tables.Metadata(a.objects[0].JSON)
+	kind += "List"
+	if r.form == metadataOnly {
+		apiVersion, kind = metav1.SchemeGroupVersion.String(), "PartialObjectMetadataList"
+		for i := range a.objects {
+			var err error
+			if a.objects[i].JSON, err = tables.Metadata(a.objects[i].JSON); err != nil {
+				return nil, err
+			}
+		}
 	}
-	return a.join(metav1.SchemeGroupVersion.String(), "PartialObjectMetadataList", func(f store.Found) ([]byte, error) { return tables.Metadata(f.JSON) })
-}
-
-func (a *answer) join(apiVersion, kind string, item func(store.Found) ([]byte, error)) ([]byte, error) {
+	if a.single {
+		return [][]byte{a.objects[0].JSON}, nil
+	}
 	meta, err := json.Marshal(a.meta)
 	if err != nil {
 		return nil, err
 	}
+	// The objects are as the database has them, and never copied into one text.
 	parts := make([][]byte, 0, 2*len(a.objects)+2)
 	parts = append(parts, fmt.Appendf(nil, `{"kind":%s,"apiVersion":%s,"metadata":%s,"items":[`, quoted(kind), quoted(apiVersion), meta))
 	for i, object := range a.objects {
-		one, err := item(object)
-		if err != nil {
-			return nil, err
-		}
 		if i > 0 {
 			parts = append(parts, []byte{','})
 		}
-		parts = append(parts, one)
+		parts = append(parts, object.JSON)
 	}
-	return slices.Concat(append(parts, []byte("]}\n"))...), nil // 500 objects of 3 kB take 0.4 ms; a buffer that grows takes 1.6
+	return append(parts, []byte("]}\n")), nil
 }
 
 // quoted returns a text as a string of JSON.

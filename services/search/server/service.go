@@ -62,10 +62,13 @@ type search struct {
 	eventsTTL time.Duration
 	// historyTTL is how long changes are kept.
 	historyTTL time.Duration
+	// answers is the memory of budget.
+	answers int64
 
 	// store and rights are there before the first request.
 	store  *store.Store
 	rights *rights.Rights
+	budget *budget
 	// migrated is set once the database has the schema of this program.
 	migrated atomic.Bool
 }
@@ -74,7 +77,7 @@ type search struct {
 func Service() apiservice.Service {
 	s := &search{
 		roles: []string{roleServe, roleSync}, members: members.Options{Hub: "hub", HubRights: true}, eventsTTL: 24 * time.Hour, historyTTL: 10 * time.Minute,
-		limits: member.Standard(), templates: templates.Standard,
+		limits: member.Standard(), templates: templates.Standard, answers: standardAnswers,
 	}
 	return apiservice.Service{
 		Name:        Name,
@@ -96,7 +99,7 @@ func Service() apiservice.Service {
 				return NewAuthorizer(remember(next, clock.RealClock{}), func() *rights.Rights { return s.rights })
 			},
 			Handler: func(_ *apiservice.Environment, next http.Handler) http.Handler {
-				handler := sync.OnceValue(func() *Handler { return NewHandler(s.store, s.rights, next) })
+				handler := sync.OnceValue(func() *Handler { return newHandler(s.store, s.rights, next, s.budget) })
 				return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { handler().ServeHTTP(w, req) })
 			},
 		},
@@ -120,6 +123,8 @@ func (s *search) addFlags(fs *pflag.FlagSet) {
 		"How long changes of objects are kept. A watch can go on where it was as far as these go.")
 	fs.StringVar(&s.members.SecretNamespace, "secret-namespace", s.members.SecretNamespace,
 		"Namespace of the Secrets that PediaClusters may name in authenticationFrom. Bind the user system:tripod:search a role there. Empty reads no Secrets.")
+	fs.Int64Var(&s.answers, "answer-memory", s.answers,
+		"Memory in bytes for the answers that are put together at once. A user gets two thirds at most. Others wait, and are refused with 429 after some seconds.")
 	s.limits.AddFlags(fs)
 	fs.Int64Var(&s.templates.Memory, "template-memory", s.templates.Memory,
 		"How many bytes of memory a template of a ClusterImportPolicy may take. It runs in a process of its own.")
@@ -134,6 +139,9 @@ func (s *search) newCollections(*apiservice.Environment) (registryrest.Storage, 
 	if err := errors.Join(s.limits.Validate(), s.templates.Validate()); err != nil {
 		return nil, err
 	}
+	if s.answers < 48<<20 {
+		return nil, errors.New("--answer-memory must be at least 48Mi: 50331648")
+	}
 	if s.historyTTL < time.Minute {
 		return nil, fmt.Errorf("--history-ttl must be at least 1m: watches are told each minute how far they are")
 	}
@@ -147,7 +155,8 @@ func (s *search) newCollections(*apiservice.Environment) (registryrest.Storage, 
 	}
 	s.store, s.rights = opened, rights.New(opened)
 	registerMetrics(opened)
-	return NewCollections(opened, s.rights), nil
+	s.budget = newBudget(s.answers)
+	return newCollections(newHandler(opened, s.rights, nil, s.budget)), nil
 }
 
 func checkRoles(roles []string) error {

@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage"
-	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/services/search/feed"
@@ -52,6 +51,8 @@ type watching struct {
 	decided time.Time
 	hub     int64
 	events  *eventWriter
+	// memory is held for the objects that the watch begins with.
+	memory *held
 	// aging tells when a cluster may have become older than the client accepts. It is nil if there is no limit.
 	aging <-chan time.Time
 	// at is the revision up to which the client knows everything.
@@ -93,6 +94,8 @@ func (h *Handler) watch(w http.ResponseWriter, req *http.Request, n *Nested) err
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), watchTimeout(options))
 	defer cancel()
+	s.memory = h.budget.hold(ctx, 1)
+	defer s.memory.release()
 	return s.serve(ctx)
 }
 
@@ -137,22 +140,22 @@ func (s *watching) serve(ctx context.Context) error {
 		defer s.handler.rights.Follow()()
 	}
 	s.decided, s.hub, s.rightsNews = time.Now(), s.hubGeneration(), s.rightsChanged()
-	var objects []store.Found
+	var first *initialPage
 	if s.at == 0 || s.initial() {
-		page, found, err := s.list(ctx)
-		if err != nil {
+		var err error
+		if first, err = s.list(ctx, nil); err != nil {
 			return err
 		}
-		objects, s.at = found, page.Revision
+		s.at = first.Revision
 	} else if err := s.checkRightsSince(ctx); err != nil {
 		return s.asStatus(err)
 	}
 	// What the watch is told from now on follows the list, or the revision that the client has named.
 	changes := s.handler.feed.Subscribe(s.kinds)
 	defer changes.Close()
-	first, news, err := changes.Next(ctx, s.at)
+	next, news, err := changes.Next(ctx, s.at)
 	if err == nil {
-		err = s.checkRights(ctx, first.Rights)
+		err = s.checkRights(ctx, next.Rights)
 	}
 	if err == nil {
 		err = s.checkAge(ctx)
@@ -160,61 +163,10 @@ func (s *watching) serve(ctx context.Context) error {
 	if err != nil {
 		return s.asStatus(err)
 	}
-	if err := s.begin(ctx, objects); err != nil {
-		return nil //nolint:nilerr // the client is gone
+	if s.begin(ctx, first) {
+		s.follow(ctx, changes, next, news)
 	}
-	s.follow(ctx, changes, first, news)
 	return nil
-}
-
-// list returns the objects that there are, if the client wants them, and the revision where the watch begins.
-func (s *watching) list(ctx context.Context) (page store.Page, found []store.Found, err error) {
-	if !s.initial() {
-		page.Revision, err = s.handler.store.Revision(ctx)
-	} else {
-		release, failed := s.handler.turns.take(ctx)
-		if failed != nil {
-			return page, nil, asStatus(failed)
-		}
-		defer release()
-		all := *s.q
-		all.WithRemaining, all.Limit = false, 0
-		err = s.handler.asReader(ctx, func(v *rights.Visible, from *store.Store) (err error) {
-			found, s.visible = nil, v
-			page, err = from.List(ctx, []schema.GroupVersionResource{s.resource}, &all, func(f store.Found) error {
-				found = append(found, f)
-				return nil
-			})
-			return err
-		})
-	}
-	if err != nil {
-		return page, nil, s.asStatus(err)
-	}
-	if s.q.ResourceVersion > page.Revision {
-		return page, nil, tooLarge(s.q.ResourceVersion, page.Revision)
-	}
-	return page, found, nil
-}
-
-// begin writes what comes before all changes.
-func (s *watching) begin(ctx context.Context, objects []store.Found) error {
-	if err := s.events.begin(); err != nil {
-		return err
-	}
-	for _, f := range objects {
-		if err := s.events.write(watch.Added, f.Cluster, f.JSON); err != nil {
-			return err
-		}
-	}
-	if s.options.SendInitialEvents != nil && *s.options.SendInitialEvents && s.options.AllowWatchBookmarks {
-		if err := s.events.bookmark(s.at, true); err != nil {
-			return err
-		}
-	}
-	utilflowcontrol.WatchInitialized(ctx)
-	s.bookmarked = s.at
-	return s.events.flush()
 }
 
 // follow writes changes until the watch ends.
@@ -414,7 +366,7 @@ func (s *watching) writeAll(transitions []*store.Transition) error {
 // asStatus returns what the client is told of an error.
 func (s *watching) asStatus(err error) error {
 	switch {
-	case errors.Is(err, errRights):
+	case errors.Is(err, errRights), errors.Is(err, store.ErrOtherRights), errors.Is(err, store.ErrPosition):
 		return apierrors.NewResourceExpired(err.Error())
 	case errors.Is(err, store.ErrPruned), errors.Is(err, feed.ErrReplaced):
 		return apierrors.NewResourceExpired("too old resource version: " + err.Error())

@@ -58,10 +58,11 @@ WHERE (e.involved_uid = o.uid OR e.involved_uid = o.name OR e.involved_uid = '')
 				var id int64
 				var event []byte
 				err := scan(&id, &event)
-				if len(events[id]) < eventsOfObject {
-					events[id] = append(events[id], event)
+				if err != nil || len(events[id]) >= eventsOfObject {
+					return err
 				}
-				return err
+				events[id] = append(events[id], event)
+				return s.bounds.charge(len(event))
 			})
 			if err != nil {
 				return err

@@ -4,6 +4,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -139,20 +140,29 @@ func (b *search) unchangedObjects(needed int64) *statement {
 	return s.orderBy(b.order()).add(" LIMIT ?", needed)
 }
 
-func (t *transaction) unchanged(ctx context.Context, b *search, needed int64) (all []*entry, err error) {
+// unchanged returns the first objects that have been as they are since the state, and whether their size has left others out.
+func (t *transaction) unchanged(ctx context.Context, b *search, needed int64) (all []*entry, cut bool, err error) {
 	if !b.past.hasUnchanged() {
-		return nil, nil
+		return nil, false, nil
 	}
 	find := b.unchangedObjects(needed)
 	if b.scope != nil && len(find.args) > maxValues {
-		return nil, ErrScopeTooLarge
+		return nil, false, ErrScopeTooLarge
 	}
+	size := int64(0)
 	err = t.each(ctx, find, func(scan func(...any) error) error {
+		if b.fills(size) {
+			return errEnough
+		}
 		e, err := scanEntry(scan)
+		size += int64(len(e.JSON))
 		all = append(all, e)
-		return err
+		return cmp.Or(err, b.bounds.charge(len(e.JSON)))
 	})
-	return all, err
+	if errors.Is(err, errEnough) {
+		return all, true, nil
+	}
+	return all, false, err
 }
 
 func (t *transaction) countUnchanged(ctx context.Context, b *search) (int64, error) {
@@ -201,6 +211,7 @@ func (t *transaction) ended(ctx context.Context, b *search, needed int64, upTo *
 	if b.scope != nil && len(find.args) > maxValues {
 		return nil, 0, ErrScopeTooLarge
 	}
+	size, keptSize := int64(0), int64(0)
 	err = t.each(ctx, find, func(scan func(...any) error) error {
 		e, err := scanEnded(scan)
 		if err != nil || !b.allows(e) || !b.q.Matches(e.subject()) {
@@ -213,11 +224,15 @@ func (t *transaction) ended(ctx context.Context, b *search, needed int64, upTo *
 			return nil
 		}
 		total++
-		if all = append(all, e); needed > 0 && int64(len(all)) >= 2*needed {
-			slices.SortFunc(all, in.compare)
-			all = all[:needed]
+		all, size = append(all, e), size+int64(len(e.JSON))
+		if err := b.bounds.charge(len(e.JSON)); err != nil {
+			return err
 		}
-		return nil
+		if needed > 0 && int64(len(all)) >= 2*needed || b.fills(size) && size-keptSize >= b.bounds.Page/2 {
+			all, size, err = b.first(all, needed)
+			keptSize = size
+		}
+		return err
 	})
 	return all, total, err
 }
@@ -231,24 +246,26 @@ func (t *transaction) listPast(ctx context.Context, b *search, page *Page, found
 	if b.q.Limit > 0 {
 		needed = b.q.Offset + b.q.Limit + 1
 	}
-	all, err := t.unchanged(ctx, b, needed)
+	all, cut, err := t.unchanged(ctx, b, needed)
 	if err != nil {
 		return err
 	}
 	var upTo *entry
-	if needed > 0 && int64(len(all)) == needed && !b.counts() {
-		upTo = all[needed-1]
+	if (cut || needed > 0 && int64(len(all)) == needed) && !b.counts() {
+		upTo = all[len(all)-1]
 	}
 	ended, total, err := t.ended(ctx, b, needed, upTo)
 	if err != nil {
 		return err
 	}
+	cut = cut || total > int64(len(ended))
 	all = append(all, ended...)
 	slices.SortFunc(all, b.order().compare)
 	all = all[min(b.q.Offset, int64(len(all))):]
-	if page.More = b.q.Limit > 0 && int64(len(all)) > b.q.Limit; page.More {
-		all = all[:b.q.Limit]
-	}
+	n := b.pageOf(all)
+	page.Full = (b.q.Limit == 0 || int64(n) < b.q.Limit) && (cut || n < len(all))
+	page.More = cut || n < len(all)
+	all = all[:n]
 	for _, e := range all {
 		if e.changedAt != 0 {
 			e.JSON = withChangedAt(e.JSON, asTime(e.changedAt))

@@ -4,6 +4,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -50,9 +51,9 @@ type Found struct {
 type Page struct {
 	// Revision is the state of the database that the list shows.
 	Revision int64
-	// More reports whether the limit has cut the list, and Next where.
-	More bool
-	Next *query.Position
+	// More reports whether the limit or the size has cut the list, and Next where. Full is set if that was the size.
+	More, Full bool
+	Next       *query.Position
 	// Heard is when clusters of the query were heard: those that were not heard for StaleAfter, or all if the query asks for that. It is zero for those whose
 	// first list is not complete.
 	Heard map[string]time.Time
@@ -83,7 +84,7 @@ func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource
 		if past != nil {
 			page.Revision = past.revision
 		}
-		b, err := t.newSearch(ctx, s.scope, patterns, q, past)
+		b, err := t.newSearch(ctx, s, patterns, q, past)
 		if err != nil {
 			return err
 		}
@@ -114,8 +115,8 @@ func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource
 }
 
 // newSearch returns a search with what the database knows of its kinds and clusters, and of what the reader sees in them.
-func (t *transaction) newSearch(ctx context.Context, scope Scope, patterns []schema.GroupVersionResource, q *query.Query, past *past) (*search, error) {
-	b := &search{dialect: t.dialect, q: q, scope: scope, past: past}
+func (t *transaction) newSearch(ctx context.Context, s *Store, patterns []schema.GroupVersionResource, q *query.Query, past *past) (*search, error) {
+	b := &search{dialect: t.dialect, q: q, scope: s.scope, bounds: s.bounds, past: past}
 	var err error
 	if b.kinds, err = t.kindIDs(ctx, patterns); err != nil {
 		return nil, err
@@ -134,7 +135,7 @@ func (t *transaction) newSearch(ctx context.Context, scope Scope, patterns []sch
 		if b.visible, names, err = t.visibleTo(ctx, b); err != nil {
 			return nil, err
 		}
-		if err := t.isCurrent(ctx, scope, names...); err != nil {
+		if err := t.isCurrent(ctx, s.scope, names...); err != nil {
 			return nil, err
 		}
 		b.clusters = clustersIn(b.visible, b.kinds)
@@ -154,11 +155,11 @@ func (t *transaction) listLatest(ctx context.Context, b *search, page *Page, fou
 	if b.scope != nil && len(find.args) > maxValues {
 		return ErrScopeTooLarge
 	}
-	n, last, all := int64(0), int64(0), int64(-1)
+	n, size, last, all := int64(0), int64(0), int64(0), int64(-1)
 	err := t.each(ctx, find, func(scan func(...any) error) error {
-		if n++; q.Limit > 0 && n > q.Limit {
+		if page.Full = b.fills(size); page.Full || q.Limit > 0 && n == q.Limit {
 			page.More = true
-			return nil
+			return errEnough
 		}
 		var f Found
 		var original []byte
@@ -166,8 +167,15 @@ func (t *transaction) listLatest(ctx context.Context, b *search, page *Page, fou
 			return err
 		}
 		f.JSON, last = served(f.JSON, original), f.ID
+		n, size = n+1, size+int64(len(f.JSON))
+		if err := b.bounds.charge(len(f.JSON)); err != nil {
+			return err
+		}
 		return found(f)
 	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
 	if err != nil {
 		return err
 	}
@@ -178,7 +186,7 @@ func (t *transaction) listLatest(ctx context.Context, b *search, page *Page, fou
 					return err
 				}
 			}
-			page.Remaining = max(all-q.Offset-q.Limit, 0)
+			page.Remaining = max(all-q.Offset-n, 0)
 		}
 	}
 	if page.More {
@@ -208,7 +216,7 @@ WHERE o.kind_id = k.id AND o.cluster_id = c.id
 		if errors.Is(err, sql.ErrNoRows) {
 			return ErrNotFound
 		}
-		return err
+		return cmp.Or(err, s.bounds.charge(len(f.JSON)))
 	})
 	return f, err
 }

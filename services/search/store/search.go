@@ -29,8 +29,9 @@ type search struct {
 	// byLabels leaves the kinds to the conditions about labels, so that PostgreSQL uses no other index.
 	byLabels bool
 	// known is how many objects all pages have, if the choice of an index has counted them.
-	known *int64
-	scope Scope
+	known  *int64
+	scope  Scope
+	bounds Bounds
 	// past is nil for the first page of the latest state. incarnations are nil if it shows everything to everybody.
 	past         *past
 	incarnations *incarnations

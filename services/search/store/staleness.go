@@ -48,7 +48,7 @@ func asTime(milliseconds int64) time.Time {
 // counts. It returns a *StaleError if a cluster is older than the query accepts. Clusters in which a scope shows nothing of the resources do not count.
 func (s *Store) Ages(ctx context.Context, patterns []schema.GroupVersionResource, q *query.Query) (heard map[string]time.Time, err error) {
 	err = s.reading(ctx, func(t *transaction) error {
-		b, err := t.newSearch(ctx, s.scope, patterns, q, nil)
+		b, err := t.newSearch(ctx, s, patterns, q, nil)
 		switch {
 		case errors.Is(err, ErrUnknownKind), err == nil && b.seesNothing():
 			return nil

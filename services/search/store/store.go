@@ -17,7 +17,8 @@ type Store struct {
 	dialect     dialect
 	write, read *sql.DB
 	// scope is nil if everything is shown.
-	scope Scope
+	scope  Scope
+	bounds Bounds
 }
 
 // Open returns the database at a URL: sqlite:FILE, postgres://USER:PASSWORD@HOST/DATABASE or mysql://USER:PASSWORD@HOST/DATABASE. It connects when
