@@ -20,7 +20,7 @@ const (
 	// definitionsInterval is how often a member is asked which of its definitions have changed, and definitionsTimeout how long that may take.
 	definitionsInterval = time.Minute
 	definitionsTimeout  = time.Minute
-	// maxColumns is how many columns of a definition count, and maxColumnsSize bounds their JSON.
+	// maxColumns is how many columns of a version of a definition count, and maxColumnsSize bounds the JSON of those of all its versions.
 	maxColumns     = 64
 	maxColumnsSize = 64 << 10
 
@@ -67,7 +67,7 @@ func (d *definitions) read(ctx context.Context, kinds []store.Kind) error {
 	if len(wanted) == 0 {
 		return nil
 	}
-	now, err := d.metadata(ctx)
+	now, err := d.metadata(ctx, wanted)
 	if err != nil {
 		return err
 	}
@@ -88,8 +88,8 @@ func (d *definitions) read(ctx context.Context, kinds []store.Kind) error {
 	return nil
 }
 
-// metadata returns the resourceVersions of all definitions by name.
-func (d *definitions) metadata(ctx context.Context) (map[string]string, error) {
+// metadata returns the resourceVersions of definitions by name. Of others, it keeps nothing: a member may send pages as long as there is time.
+func (d *definitions) metadata(ctx context.Context, wanted map[string]bool) (map[string]string, error) {
 	versions := map[string]string{}
 	for token := ""; ; {
 		request := d.client.Get().AbsPath(definitionsPath).Param("limit", strconv.Itoa(pageSize)).
@@ -114,7 +114,9 @@ func (d *definitions) metadata(ctx context.Context) (map[string]string, error) {
 		}
 		for i := range page.Items {
 			is := &page.Items[i].Metadata
-			versions[is.Name] = is.UID + "/" + is.ResourceVersion
+			if wanted[is.Name] && len(is.UID) <= maxUID && len(is.ResourceVersion) <= maxVersion {
+				versions[is.Name] = is.UID + "/" + is.ResourceVersion
+			}
 		}
 		if token = page.Metadata.Continue; token == "" {
 			return versions, nil
@@ -148,11 +150,13 @@ func (d *definitions) columnsOf(ctx context.Context, name string) (map[string][]
 		return nil, err
 	}
 	columns := map[string][]byte{}
+	left := maxColumnsSize
 	for _, item := range list.Items {
 		for _, version := range item.Spec.Versions {
 			if all := version.AdditionalPrinterColumns; len(all) > 0 {
 				text, err := json.Marshal(all[:min(len(all), maxColumns)])
-				if err == nil && len(text) <= maxColumnsSize {
+				if size := len(version.Name) + len(text); err == nil && size <= left {
+					left -= size
 					columns[version.Name] = text
 				}
 			}

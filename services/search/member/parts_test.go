@@ -60,7 +60,7 @@ func TestManyPartsTakeLittleMemory(t *testing.T) {
 		"owners alone": {filled(metadata+`,"ownerReferences":[`, `{}`, `]}}`)[:maxValues], object},
 		"objects":      {filled(metadata+`},"x":0.5,"y":[`, `{}`, `]}`), object},
 		"finalizers":   {filled(metadata+`,"finalizers":[`, `""`, `]}}`), object},
-		"definitions":  {filled(`{"items":[`, `{}`, `]}`), document(func(d *definitions) error { _, err := d.metadata(t.Context()); return err })},
+		"definitions":  {filled(`{"items":[`, `{}`, `]}`), document(func(d *definitions) error { _, err := d.metadata(t.Context(), nil); return err })},
 		"columns": {filled(`{"items":[{"spec":{"versions":[{"additionalPrinterColumns":[`, `{}`, `]}]}}]}`),
 			document(func(d *definitions) error { _, err := d.columnsOf(t.Context(), "a"); return err })},
 		"causes": {filled(`{"type":"ERROR","object":{"details":{"causes":[`, `{}`, `]}}}`),
@@ -91,6 +91,25 @@ func TestColumnsOfADefinition(t *testing.T) {
 	assert.Equal(t, `[{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"},`+
 		`{"name":"N","type":"integer","format":"int32","description":"n","priority":1,"jsonPath":".n"}]`, string(kinds[0].Columns))
 	assert.Equal(t, map[string]string{"things.example.com": "v/2"}, d.versions)
+}
+
+// TestLittleIsKeptOfDefinitions holds that neither definitions of other resources nor many versions of one take memory for long.
+func TestLittleIsKeptOfDefinitions(t *testing.T) {
+	version := func(n int) string {
+		return fmt.Sprintf(`{"name":"v%d","additionalPrinterColumns":[{"name":%q}]}`, n, strings.Repeat("x", maxColumnsSize/4))
+	}
+	answer := `{"items":[{"metadata":{"name":"a"},"spec":{"versions":[` + version(1) + "," + version(2) + "," + version(3) + "," + version(4) + `]}},
+		{"metadata":{"name":"b","resourceVersion":"1"}},{"metadata":{"name":"c","resourceVersion":"` + strings.Repeat("1", maxVersion+1) + `"}}]}`
+	d := &definitions{
+		client: newMember(t, &rest.Config{Host: "http://127.0.0.1:1"}, nil).client,
+		single: func(context.Context, *rest.Request) ([]byte, error) { return []byte(answer), nil },
+	}
+	versions, err := d.metadata(t.Context(), map[string]bool{"a": true, "c": true})
+	require.NoError(t, err)
+	assert.Equal(t, map[string]string{"a": "/"}, versions)
+	columns, err := d.columnsOf(t.Context(), "a")
+	require.NoError(t, err)
+	assert.Len(t, columns, 3)
 }
 
 // TestRowsOfAnObjectCount has labels and owners count as changes, because each is a row.
