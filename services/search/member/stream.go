@@ -30,7 +30,7 @@ const (
 	Pending Phase = "Pending"
 	// Syncing streams list or watch.
 	Syncing Phase = "Syncing"
-	// Failed streams try again. They stay so until a list is complete or a watch begins, because a failure may take much longer than the pause after it.
+	// Failed streams try again. They stay so until a list is complete or a watch begins, because a failure may take longer than the pause after it.
 	Failed Phase = "Error"
 	// Stopped streams leave their resource to another replica as long as that one is heard.
 	Stopped Phase = "Stop"

@@ -205,7 +205,7 @@ func (p *probe) check(ctx context.Context, q question) error {
 	defer resp.Body.Close() //nolint:errcheck // it was read
 	var list answer
 	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil || resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s %w", resp.Status, list.Message, err)
+		return fmt.Errorf("%s: %s %v", resp.Status, list.Message, err) //nolint:errorlint // err may be nil
 	}
 	got := list.about(q)
 	if slices.Sort(got); !slices.Equal(got, q.want) {
