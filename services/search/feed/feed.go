@@ -33,6 +33,8 @@ const (
 	awayAfter = 10 * time.Second
 	// keptBytes bounds the transitions in memory.
 	keptBytes = 32 << 20
+	// nextBytes bounds what Next returns, which a slow watch keeps when memory has forgotten it.
+	nextBytes = 1 << 20
 )
 
 // Feed follows the history. Make one with New.
@@ -124,7 +126,7 @@ func (f *Feed) start() {
 	}()
 }
 
-// Next returns what follows a revision. If that is nothing, wait for the channel, and ask again. Next returns store.ErrPruned, store.ErrFuture,
+// Next returns what follows a revision, but not more than about nextBytes: ask again from UpTo. If that is nothing, wait for the channel, and ask again. Next returns store.ErrPruned, store.ErrFuture,
 // ErrReplaced or ErrAway when the watch has to end, and may return any error of the database.
 func (s *Subscription) Next(ctx context.Context, after int64) (h store.History, news <-chan struct{}, err error) {
 	h, news, known, err := s.kept(after)
@@ -155,11 +157,18 @@ func (s *Subscription) kept(after int64) (h store.History, news <-chan struct{},
 		return h, f.changed, false, nil
 	}
 	h.UpTo, h.Rights = f.top, f.rights
+	size := 0
 	first := sort.Search(len(f.kept), func(i int) bool { return f.kept[i].Revision > after })
 	for _, t := range f.kept[first:] {
-		if slices.Contains(s.kinds, t.KindID) {
-			h.Transitions = append(h.Transitions, t)
+		if !slices.Contains(s.kinds, t.KindID) {
+			continue
 		}
+		if size > nextBytes {
+			h.UpTo = h.Transitions[len(h.Transitions)-1].Revision
+			break
+		}
+		size += t.Size()
+		h.Transitions = append(h.Transitions, t)
 	}
 	return h, f.changed, true, nil
 }

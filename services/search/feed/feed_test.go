@@ -185,3 +185,38 @@ func TestWatchesEndIfTheDatabaseIsAway(t *testing.T) {
 	}
 	assert.ErrorIs(t, err, ErrAway)
 }
+
+func TestASlowWatchKeepsFewTransitions(t *testing.T) {
+	f := newFixture(t)
+	w := f.watch(t, "pods")
+	from, err := f.store.Revision(t.Context())
+	require.NoError(t, err)
+	f.write(t, "pods", 1) // read by the feed, which begins here
+	require.Eventually(t, func() bool {
+		_, _, known, err := w.kept(from)
+		return err == nil && known
+	}, time.Minute, time.Millisecond)
+	text := strings.Repeat("x", nextBytes/2)
+	for i := range 8 {
+		o := store.Object{Name: fmt.Sprint("large", i), ResourceVersion: "1", JSON: fmt.Appendf(nil, `{"metadata": {"name": "large%d"}, "x": %q}`, i, text)}
+		require.NoError(t, f.store.Write(t.Context(), f.streams["pods"], store.Batch{Changes: []store.Change{{Object: o}}}))
+	}
+	last := from + 9
+	require.Eventually(t, func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.top == last }, time.Minute, time.Millisecond)
+	n := 0
+	for at := from; at < last; {
+		h, _, known, err := w.kept(at)
+		require.NoError(t, err)
+		require.True(t, known)
+		size := 0
+		for _, one := range h.Transitions {
+			size += one.Size()
+			require.Greater(t, one.Revision, at)
+			at = one.Revision
+			n++
+		}
+		assert.LessOrEqual(t, size, 2*nextBytes)
+		require.Equal(t, at, h.UpTo)
+	}
+	assert.Equal(t, 9, n)
+}

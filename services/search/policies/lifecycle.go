@@ -66,7 +66,7 @@ func (p *Policies) applyLifecycle(ctx context.Context, lifecycle *v1alpha1.Pedia
 	}
 	reason := "OrphanLifecycle"
 	if err == nil {
-		m := maker{Policies: p, owner: ownerOf(made.policy, made.source), lifecycle: lifecycle}
+		m := maker{Policies: p, owner: ownerOf(made.policy, made.source), policy: made.policy.Name, lifecycle: lifecycle}
 		status.References, reason, err = m.apply(ctx, cluster, made.source)
 	}
 	set(kind, reason, err)
@@ -76,7 +76,9 @@ func (p *Policies) applyLifecycle(ctx context.Context, lifecycle *v1alpha1.Pedia
 // maker makes the PediaCluster of a lifecycle that is believed.
 type maker struct {
 	*Policies
-	owner     templates.Owner
+	owner templates.Owner
+	// policy is the name of the policy.
+	policy    string
 	lifecycle *v1alpha1.PediaClusterLifecycle
 }
 
@@ -87,10 +89,21 @@ func (m *maker) apply(ctx context.Context, has *v1alpha2.PediaCluster, source *u
 	case err != nil:
 	case has == nil:
 		reason, err = m.create(ctx, data)
+	case !m.mayChange(has):
+		reason, err = "PediaClusterNotOwned", fmt.Errorf("this PediaClusterLifecycle did not make PediaCluster %s, so it does not change how search reaches it: if it should, "+
+			"kubectl annotate pediacluster %s %s=%s", has.Name, has.Name, adoptAnnotation, m.policy)
 	default:
 		reason, err = m.update(ctx, has, data)
 	}
 	return read, reason, err
+}
+
+// adoptAnnotation of a PediaCluster names the policy that may change how it is reached, although no lifecycle of it has made the PediaCluster.
+const adoptAnnotation = "tripod-k8s.io/adopted-by"
+
+// mayChange reports whether the lifecycle has made a PediaCluster, or its writer has handed it over. Otherwise a policy could take the PediaCluster of others.
+func (m *maker) mayChange(has *v1alpha2.PediaCluster) bool {
+	return existing(m.lifecycle, has.OwnerReferences) == "PediaClusterCreated" || has.Annotations[adoptAnnotation] == m.policy
 }
 
 // existing returns the reason of Created for a PediaCluster that is there. The status that said who created it may be lost or late.

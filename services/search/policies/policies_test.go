@@ -313,6 +313,13 @@ func TestAClusterThatWasThereBeforeStays(t *testing.T) {
 	w.put(policyResource, fleetPolicy)
 	w.putSecrets(oldConfig)
 	w.put(fleetResource, fleetCluster("a", "True"))
+	// Its writer decides who says how it is reached.
+	lifecycle := w.lifecycleSays("fleet-prod-a", "Created=True PediaClusterExisted, Updating=False PediaClusterNotOwned")
+	assert.Contains(t, lifecycle.Status.Conditions[1].Message, "tripod-k8s.io/adopted-by=fleet")
+	assert.Equal(t, v1alpha2.ClusterSpec{APIServer: "https://x", SyncResources: []v1alpha2.GroupResources{}}, w.cluster("fleet-prod-a").Spec)
+	_, err := w.client.Resource(clusterResource).Patch(t.Context(), "fleet-prod-a", types.MergePatchType,
+		[]byte(`{"metadata": {"annotations": {"tripod-k8s.io/adopted-by": "fleet"}}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
 	w.lifecycleSays("fleet-prod-a", "Created=True PediaClusterExisted, Updating=True PediaClusterUpdated")
 	w.until("it has the credentials", func() bool { return string(w.cluster("fleet-prod-a").Spec.Kubeconfig) == ">>>>>>" })
 	require.NoError(t, w.client.Resource(fleetResource).Namespace("prod").Delete(t.Context(), "a", metav1.DeleteOptions{}))
