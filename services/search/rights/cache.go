@@ -17,6 +17,8 @@ type cache struct {
 	size, most int
 	used       *list.List
 	entries    map[string]map[string]*list.Element // by cluster and reader
+	// serials are those of the states that clusters have now. Grants of older ones are not kept: they hold the objects of these in memory.
+	serials map[string]int64
 }
 
 // cached is what one state of a cluster grants a reader. That is nothing, too, where it could not be told.
@@ -30,7 +32,7 @@ type cached struct {
 }
 
 func newCache(most int) *cache {
-	return &cache{most: most, used: list.New(), entries: map[string]map[string]*list.Element{}}
+	return &cache{most: most, used: list.New(), entries: map[string]map[string]*list.Element{}, serials: map[string]int64{}}
 }
 
 func (c *cache) get(cluster, reader string, serial int64) (grants, bool) {
@@ -52,6 +54,9 @@ func (c *cache) add(one cached) {
 	one.size = 8 + len(one.reader)/bytesOfGrant + one.grants.size()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if one.serial < c.serials[one.cluster] {
+		return
+	}
 	if e := c.entries[one.cluster][one.reader]; e != nil {
 		c.remove(e)
 	}
@@ -72,10 +77,13 @@ func (c *cache) remove(e *list.Element) {
 	}
 }
 
-// forget forgets a cluster that has another state: grants hold its old objects in memory.
-func (c *cache) forget(cluster string) {
+// replace forgets the grants of a cluster that has another state now, or none for 0.
+func (c *cache) replace(cluster string, serial int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.serials[cluster] = serial; serial == 0 {
+		delete(c.serials, cluster)
+	}
 	for _, e := range c.entries[cluster] {
 		c.remove(e)
 	}

@@ -213,9 +213,11 @@ func TestKeptGrantsAreBoundedBySize(t *testing.T) {
 	c.add(cached{cluster: "west", reader: "99", serial: 1, grants: make(grants, 2000)})
 	assert.LessOrEqual(t, c.size, 1000)
 	c.add(cached{cluster: "west", reader: "99", serial: 1})
-	c.forget("east")
+	c.replace("east", 2)
 	assert.Equal(t, 1, c.len())
-	c.forget("west")
+	c.add(cached{cluster: "east", reader: "99", serial: 1})
+	assert.Equal(t, 1, c.len(), "an older state than the cluster has")
+	c.replace("west", 0)
 	assert.Zero(t, c.size)
 }
 

@@ -105,7 +105,7 @@ func (r *Rights) read(m *member) error {
 	}
 	state.log(m.name, before)
 	m.state.Store(state)
-	r.grants.forget(m.name)
+	r.grants.replace(m.name, state.serial)
 	if before != nil {
 		r.tell()
 	}

@@ -157,7 +157,7 @@ func (r *Rights) take(now *index) {
 	for name := range r.members {
 		if _, has := now.Generations[name]; !has {
 			delete(r.members, name)
-			r.grants.forget(name)
+			r.grants.replace(name, 0)
 			gone++
 		}
 	}
