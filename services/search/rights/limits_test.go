@@ -238,10 +238,12 @@ func TestAnExpressionThatFailsIsNotEvaluatedAgain(t *testing.T) {
 // TestAClusterRestsAfterARead holds that a cluster with much to read leaves the slots to others most of the time.
 func TestAClusterRestsAfterARead(t *testing.T) {
 	ended := time.Now()
-	m := &member{ended: ended, took: time.Second}
-	assert.Equal(t, 5*time.Second, m.rest(ended))
-	assert.Equal(t, 2*time.Second, m.rest(ended.Add(3*time.Second)))
+	m := &member{ended: ended, took: 100 * time.Millisecond}
+	assert.Equal(t, 500*time.Millisecond, m.rest(ended))
+	assert.Equal(t, 200*time.Millisecond, m.rest(ended.Add(300*time.Millisecond)))
 	assert.LessOrEqual(t, m.rest(ended.Add(time.Minute)), time.Duration(0))
+	m.took = time.Minute
+	assert.Equal(t, maxRest, m.rest(ended))
 	w := newStore(t)
 	w.member("east")
 	r := New(w.Store)

@@ -36,7 +36,11 @@ type limits struct {
 var defaultLimits = limits{cluster: 32 << 20, namespace: 16 << 20, namespaces: 64 << 20, closed: 1000, pause: 10 * time.Second}
 
 // restOfReads bounds which part of the time reads of one cluster take a slot from others: after a read, a cluster waits as many times as long as it took.
-const restOfReads = 5
+// maxRest bounds that, because readers with grants in the cluster wait for it.
+const (
+	restOfReads = 5
+	maxRest     = 2 * time.Second
+)
 
 // clusterWide stands for ClusterRoles and ClusterRoleBindings among namespaces.
 const clusterWide = ""
@@ -113,7 +117,7 @@ func (r *Rights) read(m *member) error {
 }
 
 // rest is how long a cluster waits for its next read.
-func (m *member) rest(now time.Time) time.Duration { return restOfReads*m.took - now.Sub(m.ended) }
+func (m *member) rest(now time.Time) time.Duration { return min(restOfReads*m.took, maxRest) - now.Sub(m.ended) }
 
 // forget has the next read begin from nothing.
 func (m *member) forget() {
