@@ -22,7 +22,7 @@ var ErrTooMany = errors.New("more than search follows")
 type Bounds struct{ Objects, Bytes int }
 
 // Standard is enough for 5000 clusters with 6 KiB each.
-var Standard = Bounds{Objects: 5000, Bytes: 32 << 20}
+var Standard = Bounds{Objects: 10_000, Bytes: 32 << 20}
 
 func (b Bounds) check(objects, bytes int) error {
 	if objects <= b.Objects && bytes <= b.Bytes {

@@ -15,8 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/dynamic/dynamicinformer"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -33,6 +31,8 @@ type Objects struct {
 	changed func()
 	// followers have an empty name for all objects of a resource.
 	followers map[target]*follower
+	// Bounds are Standard. Change them before anything is followed.
+	Bounds Bounds
 }
 
 type target struct {
@@ -50,7 +50,7 @@ func (t target) String() string {
 
 // New returns Objects that follow nothing. changed is called after each change, by any goroutine.
 func New(client dynamic.Interface, changed func()) *Objects {
-	return &Objects{client: client, changed: changed, followers: map[target]*follower{}}
+	return &Objects{client: client, changed: changed, followers: map[target]*follower{}, Bounds: Standard}
 }
 
 // List returns all objects of a resource. It needs the right to list and watch them all.
@@ -97,6 +97,10 @@ func (o *Objects) Stop() {
 
 func (o *Objects) follow(t target) *follower {
 	f := o.followers[t]
+	if f != nil && f.excessive() {
+		f.stop() // and begin again: it reads pages until they are too many, after longer and longer pauses
+		f = nil
+	}
 	if f == nil {
 		f = o.start(t)
 		o.followers[t] = f
@@ -115,22 +119,36 @@ type follower struct {
 	mu sync.Mutex
 	// failure is why the last attempt to list or watch failed.
 	failure error
+	// excess is set once the target has become too large.
+	excess error
+	// sizes are of the objects that are kept, and bytes is their sum.
+	sizes map[string]int
+	bytes int
 }
 
 func (o *Objects) start(t target) *follower {
-	f := &follower{target: t, informer: newInformer(o.client, t).Informer()}
+	f := &follower{target: t, informer: newInformer(o.client, t, o.Bounds), sizes: map[string]int{}}
 	// The informer has not started, so none of these can fail.
 	f.informer.SetTransform(withoutManagers)                                                            //nolint:errcheck // see above
 	f.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { //nolint:errcheck // see above
+		synced := f.informer.HasSynced()
 		f.mu.Lock()
-		f.failure = err
+		if f.failure = err; synced && errors.Is(err, ErrTooMany) { // listed again, so what is kept is old
+			f.excess = err
+		}
 		f.mu.Unlock()
 		o.changed()
 	})
-	f.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{ //nolint:errcheck // see above
-		AddFunc: func(any) { o.changed() }, UpdateFunc: func(any, any) { o.changed() }, DeleteFunc: func(any) { o.changed() },
-	})
 	ctx, cancel := context.WithCancel(context.Background())
+	heard := func(object any, gone bool) {
+		if !f.count(object, gone, o.Bounds) {
+			cancel()
+		}
+		o.changed()
+	}
+	f.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{ //nolint:errcheck // see above
+		AddFunc: func(object any) { heard(object, false) }, UpdateFunc: func(_, object any) { heard(object, false) }, DeleteFunc: func(object any) { heard(object, true) },
+	})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -148,14 +166,35 @@ func (o *Objects) start(t target) *follower {
 	return f
 }
 
-func newInformer(client dynamic.Interface, t target) informers.GenericInformer {
-	var choose dynamicinformer.TweakListOptionsFunc
+func newInformer(client dynamic.Interface, t target, bounds Bounds) cache.SharedIndexInformer {
+	choose := func(*metav1.ListOptions) {}
 	if t.name != "" {
 		choose = func(options *metav1.ListOptions) {
 			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, t.name).String()
 		}
 	}
-	return dynamicinformer.NewFilteredDynamicInformer(client, t.GroupVersionResource, t.namespace, 0, cache.Indexers{}, choose)
+	from := &source{resource: client.Resource(t.GroupVersionResource).Namespace(t.namespace), choose: choose, bounds: bounds}
+	return cache.NewSharedIndexInformer(from, &unstructured.Unstructured{}, 0, cache.Indexers{})
+}
+
+// count keeps account of an object, and returns false if there are too many.
+func (f *follower) count(object any, gone bool, bounds Bounds) bool {
+	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
+	if err != nil {
+		return true
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.bytes -= f.sizes[key]
+	delete(f.sizes, key)
+	if one, is := object.(*unstructured.Unstructured); is && !gone {
+		f.sizes[key] = sizeOf(one.Object)
+		f.bytes += f.sizes[key]
+	}
+	if err := bounds.check(len(f.sizes), f.bytes); err != nil {
+		f.excess = err
+	}
+	return f.excess == nil
 }
 
 // withoutManagers saves the memory of managedFields, which no template needs.
@@ -167,6 +206,12 @@ func withoutManagers(object any) (any, error) {
 }
 
 func (f *follower) stop() { f.end() }
+
+func (f *follower) excessive() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.excess != nil
+}
 
 // unread returns why nothing is known, or nil.
 func (f *follower) unread() error {

@@ -46,7 +46,11 @@ func (p *Policies) applyPolicy(ctx context.Context, policy *v1alpha1.ClusterImpo
 	sources, err := p.objects.List(plan.source)
 	if err != nil {
 		reason = "FailedListSourceResources"
-		if errors.Is(err, hub.ErrUnread) {
+		switch {
+		case errors.Is(err, hub.ErrTooMany): // it says so until there are fewer
+			reason = "TooManySourceResources"
+			s.unread[policy.UID] = true
+		case errors.Is(err, hub.ErrUnread):
 			reason = "WaitResourceSynced"
 			s.unread[policy.UID] = true
 		}

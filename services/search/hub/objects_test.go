@@ -1,0 +1,69 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hub
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/fake"
+)
+
+var pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+
+func pod(name string, bytes int) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": name, "namespace": "a"}, "spec": strings.Repeat("x", bytes),
+	}}
+}
+
+func TestAResourceWithTooMuchIsNotKept(t *testing.T) {
+	for name, size := range map[string]int{"objects": 1, "bytes": 9000} {
+		t.Run(name, func(t *testing.T) {
+			client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{pods: "PodList"})
+			changed := make(chan struct{}, 1)
+			o := New(client, func() {
+				select {
+				case changed <- struct{}{}:
+				default:
+				}
+			})
+			o.Bounds = Bounds{Objects: 3, Bytes: 10_000}
+			defer o.Stop()
+			until := func(holds func(error) bool) {
+				require.Eventually(t, func() bool {
+					_, err := o.List(pods)
+					return holds(err)
+				}, time.Minute, 5*time.Millisecond)
+			}
+			until(func(err error) bool { return err == nil })
+			tooMany := func(err error) bool { return err != nil && strings.Contains(err.Error(), ErrTooMany.Error()) }
+			n := 0
+			until(func(err error) bool { // by a watch. The fake client's misses what is written before it has begun
+				_, failed := client.Resource(pods).Namespace("a").Create(t.Context(), pod(fmt.Sprint(n), size), metav1.CreateOptions{})
+				require.NoError(t, failed)
+				n++
+				return tooMany(err)
+			})
+			o.Stop()
+			until(tooMany) // its first list, too
+			all, err := o.List(pods)
+			require.ErrorIs(t, err, ErrTooMany)
+			require.ErrorIs(t, err, ErrUnread)
+			assert.Empty(t, all)
+			for _, f := range o.followers {
+				assert.Empty(t, f.informer.GetStore().List())
+			}
+		})
+	}
+}
