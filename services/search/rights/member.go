@@ -117,7 +117,9 @@ func (r *Rights) read(m *member) error {
 }
 
 // rest is how long a cluster waits for its next read.
-func (m *member) rest(now time.Time) time.Duration { return min(restOfReads*m.took, maxRest) - now.Sub(m.ended) }
+func (m *member) rest(now time.Time) time.Duration {
+	return min(restOfReads*m.took, maxRest) - now.Sub(m.ended)
+}
 
 // forget has the next read begin from nothing.
 func (m *member) forget() {
