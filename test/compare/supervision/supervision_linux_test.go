@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -151,11 +152,15 @@ func TestTripodUpNotifiesForItsProcesses(t *testing.T) {
 }
 
 func TestSignals(t *testing.T) {
-	for signal, code := range map[syscall.Signal]int{syscall.SIGTERM: 0, syscall.SIGINT: 0, syscall.SIGHUP: -1, syscall.SIGKILL: -1} {
-		t.Run(signal.String(), func(t *testing.T) {
+	// Under nohup, this process ignores SIGHUP, and so would those that it starts. They do not if it handles the signal.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	for sent, code := range map[syscall.Signal]int{syscall.SIGTERM: 0, syscall.SIGINT: 0, syscall.SIGHUP: -1, syscall.SIGKILL: -1} {
+		t.Run(sent.String(), func(t *testing.T) {
 			onBoth(t, nil, func(t *testing.T, _ *manager, server *framework.Stock) {
 				services := children(t, server.Process.PID())
-				require.NoError(t, server.Process.Signal(signal))
+				require.NoError(t, server.Process.Signal(sent))
 				assert.Equal(t, code, exitCode(t, server))
 				gone(t, services)
 			})

@@ -42,8 +42,8 @@ const (
 	// bytesPerRequest is how much the aggregator may send to a server for a request: its body of 64 KiB, some times, and what is around it. A client that
 	// loops sends more in a second.
 	bytesPerRequest = 1 << 20
-	// grows is how much memory the lies may take of the aggregator.
-	grows = 128 << 20
+	// grows is how much memory the lies may take of the aggregator, which collects garbage late on a busy machine.
+	grows = 256 << 20
 )
 
 // TestAggregatedServersThatSpeakNoHTTP2 has an aggregated API server for each lie in frames. Each is honest in HTTP/1.1, by which the aggregator checks it.
