@@ -263,7 +263,7 @@ func (s *scene) replicasRun() error {
 }
 
 // listsOf returns when and how search has listed resources of a member: by pages, of which the first counts, or at the beginning of a watch. Its checks, and
-// what it reads of a CustomResourceDefinition, are about one object.
+// what it reads of a CustomResourceDefinition, are about one object. It also lists the metadata of these definitions now and then, to see which have changed.
 func listsOf(log string) (lists []string, err error) {
 	file, err := os.Open(log)
 	if err != nil {
@@ -283,7 +283,8 @@ func listsOf(log string) (lists []string, err error) {
 		}
 		query := at.Query()
 		streamed := event.Verb == "watch" && query.Get("sendInitialEvents") == "true" && event.Stage == auditv1.Stage(audit.StageResponseStarted)
-		paged := event.Verb == "list" && query.Get("limit") != "1" && query.Get("continue") == "" && query.Get("fieldSelector") == ""
+		definitions := event.ObjectRef != nil && event.ObjectRef.Resource == "customresourcedefinitions"
+		paged := event.Verb == "list" && !definitions && query.Get("limit") != "1" && query.Get("continue") == "" && query.Get("fieldSelector") == ""
 		if (streamed || paged) && event.ResponseStatus != nil && event.ResponseStatus.Code == http.StatusOK {
 			lists = append(lists, fmt.Sprint(event.RequestReceivedTimestamp.UTC().Format(time.TimeOnly), " ", event.RequestURI))
 		}

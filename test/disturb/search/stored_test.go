@@ -102,14 +102,18 @@ func (s *scene) storedObjects(ctx context.Context, tx *sql.Tx, got tables) error
 	if s.isPostgres() {
 		labels = "x.labels"
 	}
-	find := "SELECT " + whatColumns + ", x.uid, x.resource_version, x.created_at, x.revision, x.object, " + labels + " FROM (SELECT objects.*, id AS object_id FROM objects) x" + what
+	find := "SELECT " + whatColumns + ", x.uid, x.resource_version, x.created_at, x.revision, x.object, " +
+		"(SELECT r.object FROM originals r WHERE r.revision = x.revision), " + labels + " FROM (SELECT objects.*, id AS object_id FROM objects) x" + what
 	return each(ctx, tx, find, func(scan func(...any) error) error {
 		columns, key := keyOf()
 		var uid, resourceVersion string
 		var created, revision int64
-		var text, labels []byte
-		if err := scan(append(columns, &uid, &resourceVersion, &created, &revision, &text, &labels)...); err != nil {
+		var text, original, labels []byte
+		if err := scan(append(columns, &uid, &resourceVersion, &created, &revision, &text, &original, &labels)...); err != nil {
 			return err
+		}
+		if original != nil { // the database cannot compute with it as it is
+			text = original
 		}
 		content, err := contentAt(text, revision)
 		if err != nil {
