@@ -126,14 +126,15 @@ func (f *Feed) start() {
 	}()
 }
 
-// Next returns what follows a revision, but not more than about nextBytes: ask again from UpTo. If that is nothing, wait for the channel, and ask again. Next returns store.ErrPruned, store.ErrFuture,
-// ErrReplaced or ErrAway when the watch has to end, and may return any error of the database.
-func (s *Subscription) Next(ctx context.Context, after int64) (h store.History, news <-chan struct{}, err error) {
+// Next returns what follows a revision, but not more than about nextBytes: ask again from UpTo. If that is nothing, wait for the channel, and ask again. What
+// is not of interest may be among it, but Next does not read that from the database. Next returns store.ErrPruned, store.ErrFuture, ErrReplaced or ErrAway when
+// the watch has to end, and may return any error of the database.
+func (s *Subscription) Next(ctx context.Context, after int64, about *store.Interest) (h store.History, news <-chan struct{}, err error) {
 	h, news, known, err := s.kept(after)
 	if known || err != nil {
 		return h, news, err
 	}
-	h, err = s.feed.store.Transitions(ctx, after, s.kinds)
+	h, err = s.feed.store.Transitions(ctx, after, s.kinds, about)
 	return h, news, err
 }
 
@@ -224,7 +225,7 @@ func (f *Feed) read(ctx context.Context, begun bool) error {
 		if from >= last {
 			return nil
 		}
-		h, err := f.store.Transitions(ctx, from, kinds)
+		h, err := f.store.Transitions(ctx, from, kinds, nil)
 		switch {
 		case errors.Is(err, store.ErrPruned): // the database was away for longer than the history
 			f.skip(last)

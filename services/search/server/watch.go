@@ -153,7 +153,7 @@ func (s *watching) serve(ctx context.Context) error {
 	// What the watch is told from now on follows the list, or the revision that the client has named.
 	changes := s.handler.feed.Subscribe(s.kinds)
 	defer changes.Close()
-	next, news, err := changes.Next(ctx, s.at)
+	next, news, err := changes.Next(ctx, s.at, s.interest())
 	if err == nil {
 		err = s.checkRights(ctx, next.Rights)
 	}
@@ -209,7 +209,7 @@ func (s *watching) follow(ctx context.Context, changes *feed.Subscription, next 
 		case <-news:
 		}
 		if err == nil {
-			next, news, err = changes.Next(ctx, s.at)
+			next, news, err = changes.Next(ctx, s.at, s.interest())
 		}
 		if err == nil {
 			err = s.checkRights(ctx, next.Rights)
@@ -329,6 +329,11 @@ func (s *watching) bookmark() error {
 		return err
 	}
 	return s.events.flush()
+}
+
+// interest is what the watch may be about.
+func (s *watching) interest() *store.Interest {
+	return &store.Interest{Scope: s.visible.Scope(), Resource: s.resource.GroupResource(), Query: s.q}
 }
 
 // writeAll writes those of some transitions that the client has asked for.

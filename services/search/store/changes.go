@@ -93,56 +93,73 @@ func (s *Store) HistoryBegins(ctx context.Context) (revision int64, at time.Time
 	return revision, at, err
 }
 
-// Transitions returns what has changed after a revision, in order, in objects of some kinds. If there is much, that is not everything: call it again from
-// UpTo. It returns ErrPruned or ErrFuture if the history does not have the revision. It shows more than a Scope may allow.
-func (s *Store) Transitions(ctx context.Context, after int64, kinds []int64) (h History, err error) {
+// Transitions returns what has changed after a revision, in order, in objects of some kinds. If there is much, or if the revision is long ago, that is not
+// everything: call it again from UpTo. It returns ErrPruned or ErrFuture if the history does not have the revision. If about is not nil, it leaves out
+// what is of no interest. It ignores the scope of the store.
+func (s *Store) Transitions(ctx context.Context, after int64, kinds []int64, about *Interest) (h History, err error) {
 	err = s.reading(ctx, func(t *transaction) error {
 		h = History{}
-		var err error
-		if h.UpTo, err = t.checkRevision(ctx, after); err != nil {
+		last, err := t.checkRevision(ctx, after)
+		if err != nil {
 			return err
 		}
+		h.UpTo = min(last, after+revisionsAtOnce)
 		if h.Rights, err = t.rightsChanged(ctx); err != nil || h.UpTo == after || len(kinds) == 0 {
 			return err
 		}
-		// A state that was replaced since is in versions, and any other in objects.
-		find := t.sql(`SELECT c.revision, c.kind_id, c.cluster, c.namespace, c.name, c.committed_at, b.object, `+original("c.previous")+`, COALESCE(v.object, o.object), `+original("c.revision")+`
-FROM changes c LEFT JOIN versions b ON b.revision = c.previous
-LEFT JOIN versions v ON v.revision = c.revision
-LEFT JOIN objects o ON o.id = c.object_id AND o.revision = c.revision
-WHERE c.revision > ? AND c.kind_id`, after)
+		find := t.sql(transitionsFrom+" WHERE c.revision > ? AND c.revision <= ? AND c.kind_id", after, h.UpTo)
 		oneOf(find, kinds)
-		size := 0
-		err = t.each(ctx, find.add(" ORDER BY c.revision LIMIT ?", pageRows), func(scan func(...any) error) error {
-			if size > pageBytes {
-				return errEnough
-			}
-			one := &Transition{}
-			var committed int64
-			var is query.Subject
-			var before, beforeOriginal, after, afterOriginal []byte
-			if err := scan(&one.Revision, &one.KindID, &is.Cluster, &is.Namespace, &is.Name, &committed, &before, &beforeOriginal, &after, &afterOriginal); err != nil {
+		if about != nil {
+			var found []int64
+			if found, h.UpTo, err = t.revisionsOf(ctx, after, h.UpTo, kinds, about); err != nil || len(found) == 0 {
 				return err
 			}
-			before, after = served(before, beforeOriginal), served(after, afterOriginal)
-			one.CommittedAt = time.UnixMilli(committed)
-			if before != nil {
-				one.Before = &query.Subject{Cluster: is.Cluster, Namespace: is.Namespace, Name: is.Name, JSON: before}
-			}
-			if after != nil {
-				one.After = &query.Subject{Cluster: is.Cluster, Namespace: is.Namespace, Name: is.Name, JSON: after}
-			}
-			size += one.Size()
-			h.Transitions = append(h.Transitions, one)
-			return nil
-		})
-		if n := len(h.Transitions); n > 0 && (errors.Is(err, errEnough) || n == pageRows) {
-			h.UpTo = h.Transitions[n-1].Revision
-			return nil
+			find = t.sql(transitionsFrom + " WHERE c.revision")
+			oneOf(find, found)
 		}
-		return err
+		return t.readTransitions(ctx, find.add(" ORDER BY c.revision LIMIT ?", pageRows), &h)
 	})
 	return h, err
+}
+
+// transitionsFrom selects transitions for readTransitions. A state that was replaced since is in versions, and any other in objects.
+var transitionsFrom = "SELECT c.revision, c.kind_id, c.cluster, c.namespace, c.name, c.committed_at, b.object, " + original("c.previous") +
+	", COALESCE(v.object, o.object), " + original("c.revision") + `
+FROM changes c LEFT JOIN versions b ON b.revision = c.previous
+LEFT JOIN versions v ON v.revision = c.revision
+LEFT JOIN objects o ON o.id = c.object_id AND o.revision = c.revision`
+
+// readTransitions reads a page.
+func (t *transaction) readTransitions(ctx context.Context, find *statement, h *History) error {
+	size := 0
+	err := t.each(ctx, find, func(scan func(...any) error) error {
+		if size > pageBytes {
+			return errEnough
+		}
+		one := &Transition{}
+		var committed int64
+		var is query.Subject
+		var before, beforeOriginal, after, afterOriginal []byte
+		if err := scan(&one.Revision, &one.KindID, &is.Cluster, &is.Namespace, &is.Name, &committed, &before, &beforeOriginal, &after, &afterOriginal); err != nil {
+			return err
+		}
+		before, after = served(before, beforeOriginal), served(after, afterOriginal)
+		one.CommittedAt = time.UnixMilli(committed)
+		if before != nil {
+			one.Before = &query.Subject{Cluster: is.Cluster, Namespace: is.Namespace, Name: is.Name, JSON: before}
+		}
+		if after != nil {
+			one.After = &query.Subject{Cluster: is.Cluster, Namespace: is.Namespace, Name: is.Name, JSON: after}
+		}
+		size += one.Size()
+		h.Transitions = append(h.Transitions, one)
+		return nil
+	})
+	if n := len(h.Transitions); n > 0 && (errors.Is(err, errEnough) || n == pageRows) {
+		h.UpTo = h.Transitions[n-1].Revision
+		return nil
+	}
+	return err
 }
 
 // checkRevision returns the last revision, unless the history does not have another one.

@@ -19,7 +19,7 @@ import (
 func transitionsOf(t testing.TB, s *Store, after int64, kinds ...Kind) (all []string, upTo int64) {
 	t.Helper()
 	for {
-		h, err := s.Transitions(context.Background(), after, kindIDsOf(t, s, kinds...))
+		h, err := s.Transitions(context.Background(), after, kindIDsOf(t, s, kinds...), nil)
 		require.NoError(t, err)
 		for _, one := range h.Transitions {
 			is := one.Subject()
@@ -83,7 +83,7 @@ func TestEachChangeIsInTheHistoryWithTheStatesAroundIt(t *testing.T) {
 		assert.EqualValues(t, 16, upTo)
 		got, _ = transitionsOf(t, s, 3, nodes)
 		assert.Equal(t, []string{"16 two//n: 3 -> none"}, got, "it still has the name of the cluster")
-		_, err := s.Transitions(ctx, 17, kindIDsOf(t, s, pods))
+		_, err := s.Transitions(ctx, 17, kindIDsOf(t, s, pods), nil)
 		assert.ErrorIs(t, err, ErrFuture)
 	})
 }
@@ -112,7 +112,7 @@ func TestTheHistoryIsPruned(t *testing.T) {
 
 		const pruned = versions - 2
 		ids := kindIDsOf(t, s, pods)
-		_, err = s.Transitions(ctx, pruned-1, ids)
+		_, err = s.Transitions(ctx, pruned-1, ids, nil)
 		assert.ErrorIs(t, err, ErrPruned)
 		got, _ := transitionsOf(t, s, pruned, pods)
 		assert.Equal(t, []string{
@@ -139,7 +139,7 @@ func TestAPageOfTheHistoryIsBounded(t *testing.T) {
 			}
 			want = append(want, fmt.Sprintf("%d one/a/large: %s -> %d", i+1, before, i+1))
 		}
-		page, err := s.Transitions(t.Context(), 0, kindIDsOf(t, s, pods))
+		page, err := s.Transitions(t.Context(), 0, kindIDsOf(t, s, pods), nil)
 		require.NoError(t, err)
 		assert.Less(t, len(page.Transitions), 12)
 		assert.Equal(t, page.Transitions[len(page.Transitions)-1].Revision, page.UpTo)
@@ -151,7 +151,7 @@ func TestAPageOfTheHistoryIsBounded(t *testing.T) {
 			many = append(many, Change{Object: object("a", fmt.Sprint(i), "1")})
 		}
 		require.NoError(t, s.Write(t.Context(), stream, Batch{Changes: many}))
-		page, err = s.Transitions(t.Context(), 12, kindIDsOf(t, s, pods))
+		page, err = s.Transitions(t.Context(), 12, kindIDsOf(t, s, pods), nil)
 		require.NoError(t, err)
 		assert.Len(t, page.Transitions, pageRows)
 		assert.EqualValues(t, 12+pageRows, page.UpTo)

@@ -165,6 +165,37 @@ func TestDeepPagesUseAnIndex(t *testing.T) {
 	})
 }
 
+// TestSearchesOfThePastReadOnlyWhatFollowed holds that they read the history from their revision on, and no more of it.
+func TestSearchesOfThePastReadOnlyWhatFollowed(t *testing.T) {
+	each(t, func(t *testing.T, s *Store) {
+		crowd(t, s)
+		last, err := s.Revision(t.Context())
+		require.NoError(t, err)
+		scope := given{asOf: lastRights(t, s), parts: map[string]*Part{"east pods": NewPart(sets.New("ns1", "ns2"), nil, nil)}}
+		require.NoError(t, s.reading(t.Context(), func(tx *transaction) error {
+			past := &past{revision: last - 50, last: last, from: -1}
+			b, err := tx.newSearch(t.Context(), s.For(scope), []schema.GroupVersionResource{pods.GroupVersionResource}, &query.Query{}, past)
+			require.NoError(t, err)
+			about := &Interest{Scope: scope, Resource: pods.GroupResource(), Query: b.q}
+			for name, find := range map[string]*statement{
+				"resources": b.resources(), "states": b.endedObjects(nil), "owners": b.endedGeneration(func(*statement) {}),
+				"changes": tx.changesOf(last-50, last, b.kinds, about, about.shares([]string{"east", "west"})),
+			} {
+				plan := planOf(t, tx, find)
+				switch tx.dialect {
+				case sqlite:
+					assert.NotRegexp(t, `SCAN (c|e|v)\b`, plan, name)
+				case postgres:
+					assert.NotRegexp(t, `Seq Scan on (changes|versions)`, plan, name)
+				default:
+					assert.NotRegexp(t, `(?m)^(c|e|v) (ALL|index)\b`, plan, name)
+				}
+			}
+			return nil
+		}))
+	})
+}
+
 // planOf returns how the database would run a statement.
 func planOf(t *testing.T, tx *transaction, s *statement) string {
 	t.Helper()

@@ -64,7 +64,7 @@ func TestWhatADatabaseCannotIndexIsServedAsItIs(t *testing.T) {
 			assert.Equal(t, served(name, odd), string(found.JSON), name)
 			kinds, err := s.KindIDs(t.Context(), nil)
 			require.NoError(t, err)
-			history, err := s.Transitions(t.Context(), odd-1, kinds)
+			history, err := s.Transitions(t.Context(), odd-1, kinds, nil)
 			require.NoError(t, err)
 			require.Len(t, history.Transitions, 2)
 			assert.Equal(t, served(name, odd), string(history.Transitions[0].After.JSON), name)

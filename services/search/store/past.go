@@ -189,6 +189,23 @@ func (p *past) endedStates(s *statement) *statement {
 	return s
 }
 
+// endedObjects selects the states that have ended since and that a query may ask for, up to an object if it is not nil.
+func (b *search) endedObjects(upTo *entry) *statement {
+	find := b.past.endedStates(b.statement())
+	oneOf(find.add(" AND c.kind_id"), b.kinds)
+	choose(find, "c.cluster", b.q.Clusters)
+	choose(find, "c.namespace", b.q.Namespaces)
+	choose(find, "c.name", b.q.Names)
+	b.within(find, "c")
+	if b.past.after != nil && b.isDefault() {
+		find.add(" AND (c.kind_id, c.namespace, c.name) >= (?, ?, ?)", b.past.after.kindID, b.past.after.namespace, b.past.after.name)
+	}
+	if upTo != nil && b.isDefault() {
+		find.add(" AND (c.kind_id, c.namespace, c.name) <= (?, ?, ?)", upTo.kindID, upTo.namespace, upTo.name)
+	}
+	return find
+}
+
 // ended returns the first states that have ended since and that a query asks for, and how many there are in all. upTo bounds them where that helps: the
 // page does not go beyond.
 func (t *transaction) ended(ctx context.Context, b *search, needed int64, upTo *entry) (all []*entry, total int64, err error) {
@@ -196,18 +213,7 @@ func (t *transaction) ended(ctx context.Context, b *search, needed int64, upTo *
 	if p.revision == p.last {
 		return nil, 0, nil
 	}
-	find := p.endedStates(b.statement())
-	oneOf(find.add(" AND c.kind_id"), b.kinds)
-	choose(find, "c.cluster", b.q.Clusters)
-	choose(find, "c.namespace", b.q.Namespaces)
-	choose(find, "c.name", b.q.Names)
-	b.withinEnded(find)
-	if p.after != nil && b.isDefault() {
-		find.add(" AND (c.kind_id, c.namespace, c.name) >= (?, ?, ?)", p.after.kindID, p.after.namespace, p.after.name)
-	}
-	if upTo != nil && b.isDefault() {
-		find.add(" AND (c.kind_id, c.namespace, c.name) <= (?, ?, ?)", upTo.kindID, upTo.namespace, upTo.name)
-	}
+	find := b.endedObjects(upTo)
 	if b.scope != nil && len(find.args) > maxValues {
 		return nil, 0, ErrScopeTooLarge
 	}

@@ -108,6 +108,9 @@ func (t *transaction) generation(ctx context.Context, b *search, unchanged, ende
 	}
 	b.within(find, "o")
 	unchanged(find)
+	if b.scope != nil && len(find.args) > maxValues {
+		return nil, ErrScopeTooLarge
+	}
 	err := t.each(ctx, find, func(scan func(...any) error) error {
 		var uid string
 		var clusterID int64
@@ -116,8 +119,10 @@ func (t *transaction) generation(ctx context.Context, b *search, unchanged, ende
 	if err != nil || b.past.revision == b.past.last {
 		return next, err
 	}
-	find = (&past{revision: b.past.revision, from: -1}).endedStates(t.statement())
-	ended(find)
+	find = b.endedGeneration(ended)
+	if b.scope != nil && len(find.args) > maxValues {
+		return nil, ErrScopeTooLarge
+	}
 	err = t.each(ctx, find, func(scan func(...any) error) error {
 		e, err := scanEnded(scan)
 		if err == nil {
@@ -129,4 +134,14 @@ func (t *transaction) generation(ctx context.Context, b *search, unchanged, ende
 		return next.add(e.uid, e.clusterID)
 	})
 	return next, err
+}
+
+// endedGeneration selects the states of all kinds that have ended since, in the clusters of a query and as far as the reader may see them, and for which a
+// condition holds.
+func (b *search) endedGeneration(condition func(*statement)) *statement {
+	find := (&past{revision: b.past.revision, from: -1}).endedStates(b.statement())
+	choose(find, "c.cluster", b.q.Clusters)
+	b.within(find, "c")
+	condition(find)
+	return find
 }

@@ -234,12 +234,18 @@ func (s *Store) HasCluster(ctx context.Context, name string) (has bool, err erro
 // Clusters returns the names of all clusters.
 func (s *Store) Clusters(ctx context.Context) (names []string, err error) {
 	err = s.reading(ctx, func(t *transaction) error {
-		return t.each(ctx, t.sql("SELECT name FROM clusters ORDER BY name"), func(scan func(...any) error) error {
-			var name string
-			err := scan(&name)
-			names = append(names, name)
-			return err
-		})
+		names, err = t.clusterNames(ctx)
+		return err
+	})
+	return names, err
+}
+
+func (t *transaction) clusterNames(ctx context.Context) (names []string, err error) {
+	err = t.each(ctx, t.sql("SELECT name FROM clusters ORDER BY name"), func(scan func(...any) error) error {
+		var name string
+		err := scan(&name)
+		names = append(names, name)
+		return err
 	})
 	return names, err
 }

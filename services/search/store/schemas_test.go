@@ -94,7 +94,7 @@ func TestADatabaseOfAnEarlierSchemaIsUpgradedWithItsData(t *testing.T) {
 		assert.EqualValues(t, 1, page.Revision)
 		assertCounts(t, upgraded, 1)
 		require.NoError(t, upgraded.PutSchema(ctx, "one", "api/v1", "a", []byte("{}")))
-		_, err = upgraded.Transitions(ctx, 0, kindIDsOf(t, upgraded, pods))
+		_, err = upgraded.Transitions(ctx, 0, kindIDsOf(t, upgraded, pods), nil)
 		assert.ErrorIs(t, err, ErrPruned, "there is no history of what was before")
 		stream := openStream(t, upgraded, "one", pods)
 		assert.Empty(t, stream.ResourceVersion, "the next writer lists, so that all objects get their new resourceVersions")

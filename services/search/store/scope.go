@@ -52,17 +52,9 @@ type visible struct {
 
 // visibleTo returns what the scope of a search shows of its kinds and clusters, and the names of the clusters. With owners, these are all kinds.
 func (t *transaction) visibleTo(ctx context.Context, b *search) (all []visible, names []string, err error) {
-	find := t.sql("SELECT s.cluster_id, c.name, s.kind_id, k.api_group, k.resource FROM streams s JOIN clusters c ON c.id = s.cluster_id" +
-		" JOIN kinds k ON k.id = s.kind_id WHERE 1 = 1")
-	if b.q.Owner == nil {
-		oneOf(find.add(" AND s.kind_id"), b.kinds)
-	}
-	if b.clusters != nil {
-		oneOf(find.add(" AND s.cluster_id"), b.clusters)
-	}
 	parts, nameOf := map[string]*Part{}, map[int64]string{}
 	kinds := map[string]map[int64][]int64{} // by part and cluster
-	err = t.each(ctx, find.add(" ORDER BY s.cluster_id, s.kind_id"), func(scan func(...any) error) error {
+	err = t.each(ctx, b.resources(), func(scan func(...any) error) error {
 		var clusterID, kindID int64
 		var cluster string
 		var resource schema.GroupResource
@@ -104,6 +96,30 @@ func (t *transaction) visibleTo(ctx context.Context, b *search) (all []visible, 
 		b.leftOut = append(b.leftOut, nameOf[cluster])
 	}
 	return all, names, err
+}
+
+// resources selects the kinds that clusters have. In a search of the past, those count that are no longer copied, if states of them ended since.
+func (b *search) resources() *statement {
+	find := b.sql("SELECT s.cluster_id, c.name, s.kind_id, k.api_group, k.resource FROM streams s JOIN clusters c ON c.id = s.cluster_id" +
+		" JOIN kinds k ON k.id = s.kind_id WHERE 1 = 1")
+	b.narrow(find, "s")
+	if b.past != nil && b.past.revision < b.past.last {
+		find.add(" UNION SELECT e.cluster_id, c.name, e.kind_id, k.api_group, k.resource FROM changes e JOIN clusters c ON c.id = e.cluster_id"+
+			" JOIN kinds k ON k.id = e.kind_id WHERE e.revision > ? AND e.previous > 0 AND e.previous <= ?", b.past.revision, b.past.revision)
+		find.add(" AND NOT EXISTS (SELECT 1 FROM streams s WHERE s.cluster_id = e.cluster_id AND s.kind_id = e.kind_id)")
+		b.narrow(find, "e")
+	}
+	return find.add(" ORDER BY 1, 3")
+}
+
+// narrow appends that a row of a table has a kind and a cluster of the search, or of owners.
+func (b *search) narrow(s *statement, table string) {
+	if b.q.Owner == nil {
+		oneOf(s.add(" AND "+table+".kind_id"), b.kinds)
+	}
+	if b.clusters != nil {
+		oneOf(s.add(" AND "+table+".cluster_id"), b.clusters)
+	}
 }
 
 // mostOfScope is how many values of a scope a statement can bind: it binds some more, such as the namespaces of all parts.
@@ -231,16 +247,6 @@ func (b *search) within(s *statement, table string) {
 		}
 		v.condition(s, table)
 	}
-	s.text.WriteByte(')')
-}
-
-// withinEnded appends that the reader may see a state that ended: it is in the scope, or its resource is gone, of which allows decides.
-func (b *search) withinEnded(s *statement) {
-	if b.scope == nil {
-		return
-	}
-	s.add(" AND (NOT EXISTS (SELECT 1 FROM streams s WHERE s.cluster_id = c.cluster_id AND s.kind_id = c.kind_id) OR 1 = 1")
-	b.within(s, "c")
 	s.text.WriteByte(')')
 }
 

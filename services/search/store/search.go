@@ -172,12 +172,11 @@ func secondsFrom(t time.Time) int64 {
 }
 
 // oneOf appends "= ?" or "IN (...)". Databases use an index for the order of a list with the first only.
-func oneOf[T any](s *statement, values []T) {
+func oneOf[T any](s *statement, values []T) *statement {
 	if len(values) == 1 {
-		s.add(" = ?", values[0])
-		return
+		return s.add(" = ?", values[0])
 	}
-	list(s.add(" IN "), values)
+	return list(s.add(" IN "), values)
 }
 
 // choose appends the conditions of a choice. column is a constant.

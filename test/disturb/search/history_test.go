@@ -77,7 +77,7 @@ func (s *scene) replay(ctx context.Context, then, now snapshot) error {
 	}
 	state := maps.Clone(then.objects)
 	for at := then.revision; at < now.revision; {
-		h, err := s.store.Transitions(ctx, at, kinds)
+		h, err := s.store.Transitions(ctx, at, kinds, nil)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,132 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tripod-k8s/tripod/services/search/query"
+)
+
+// Interest is what somebody may see of the history and has asked for. Transitions reads no objects of the rest.
+type Interest struct {
+	// Scope is what the reader sees, or nil for everything.
+	Scope Scope
+	// Resource is that of the kinds that Transitions gets.
+	Resource schema.GroupResource
+	// Query chooses clusters, namespaces and names.
+	Query *query.Query
+}
+
+const (
+	// revisionsAtOnce bounds how far Transitions looks for changes in one call.
+	revisionsAtOnce = 500_000
+	// rowsLookedAt bounds the changes of others that one statement of Transitions reads.
+	rowsLookedAt = 10_000
+	// mostOfPart is how many values of a part Transitions gives to the database. Of a larger part, the database looks for the cluster only.
+	mostOfPart = 500
+)
+
+// has reports whether a change is about an object of interest.
+func (i *Interest) has(cluster, namespace, name string) bool {
+	q := i.Query
+	return q.Clusters.Has(cluster) && q.Namespaces.Has(namespace) && q.Names.Has(name) &&
+		(i.Scope == nil || i.Scope.Part(cluster, i.Resource).Allows(namespace, name))
+}
+
+// share is a part of some clusters.
+type share struct {
+	*Part
+	clusters []string
+}
+
+// shares returns what the reader sees of clusters, or more: large parts become whole clusters. It returns nil if it is still too much for a statement.
+func (i *Interest) shares(clusters []string) []share {
+	byKey := map[string]*share{}
+	for _, cluster := range clusters {
+		part := i.Scope.Part(cluster, i.Resource).in(i.Query.Namespaces.In)
+		if part == nil || !i.Query.Clusters.Has(cluster) {
+			continue
+		}
+		if part.size() > mostOfPart {
+			part = Whole
+		}
+		key := part.key()
+		if byKey[key] == nil {
+			byKey[key] = &share{Part: part}
+		}
+		byKey[key].clusters = append(byKey[key].clusters, cluster)
+	}
+	all, size := []share{}, 0
+	for _, key := range slices.Sorted(maps.Keys(byKey)) {
+		all, size = append(all, *byKey[key]), size+len(byKey[key].clusters)+byKey[key].size()
+	}
+	if size > mostOfScope {
+		return nil
+	}
+	return all
+}
+
+// where appends a condition for rows of changes. Rows that do not meet it are of no interest, and has decides about the others.
+func (i *Interest) where(s *statement, shares []share) {
+	choose(s, "c.cluster", i.Query.Clusters)
+	choose(s, "c.namespace", i.Query.Namespaces)
+	choose(s, "c.name", i.Query.Names)
+	if i.Scope == nil || shares == nil {
+		return
+	}
+	s.add(" AND (NOT EXISTS (SELECT 1 FROM clusters g WHERE g.name = c.cluster)") // a grant of the hub may be about a cluster that is gone
+	for _, of := range shares {
+		oneOf(s.add(" OR c.cluster"), of.clusters)
+		of.condition(s, "c")
+	}
+	s.text.WriteByte(')')
+}
+
+// revisionsOf returns the first changes of interest after a revision and up to another one, and where the search for them ended.
+func (t *transaction) revisionsOf(ctx context.Context, after, upTo int64, kinds []int64, about *Interest) (found []int64, end int64, err error) {
+	var shares []share
+	if about.Scope != nil {
+		clusters, err := t.clusterNames(ctx)
+		if err != nil {
+			return nil, 0, err
+		}
+		shares = about.shares(clusters)
+	}
+	for end = after; end < upTo && len(found) < pageRows; {
+		rows := 0
+		err := t.each(ctx, t.changesOf(end, upTo, kinds, about, shares), func(scan func(...any) error) error {
+			var cluster, namespace, name string
+			if err := scan(&end, &cluster, &namespace, &name); err != nil {
+				return err
+			}
+			if rows++; about.has(cluster, namespace, name) {
+				if found = append(found, end); len(found) == pageRows {
+					return errEnough
+				}
+			}
+			return nil
+		})
+		switch {
+		case errors.Is(err, errEnough):
+		case err != nil:
+			return nil, 0, err
+		case rows < rowsLookedAt:
+			end = upTo
+		}
+	}
+	return found, end, nil
+}
+
+// changesOf selects changes that may be of interest, with what Interest.has looks at.
+func (d dialect) changesOf(after, upTo int64, kinds []int64, about *Interest, shares []share) *statement {
+	find := d.sql("SELECT c.revision, c.cluster, c.namespace, c.name FROM changes c WHERE c.revision > ? AND c.revision <= ? AND c.kind_id", after, upTo)
+	about.where(oneOf(find, kinds), shares)
+	return find.add(" ORDER BY c.revision LIMIT ?", rowsLookedAt)
+}
