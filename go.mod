@@ -272,6 +272,14 @@ replace (
 	k8s.io/streaming => k8s.io/streaming v0.36.3
 )
 
+// A workspace (go.work) considers the requirements of all requirements. Old versions of gRPC ask for these versions, which have packages that are in
+// google.golang.org/genproto/googleapis/{api,rpc} now.
+exclude (
+	google.golang.org/genproto v0.0.0-20180817151627-c66870c02cf8
+	google.golang.org/genproto v0.0.0-20190819201941-24fa4b261c55
+	google.golang.org/genproto v0.0.0-20200423170343-7949de9c1215
+)
+
 // The other modules of this repository.
 replace (
 	github.com/tripod-k8s/tripod/apiservice => ./apiservice

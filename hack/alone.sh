@@ -2,8 +2,9 @@
 # Copyright The Tripod Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Runs a command in the folder of one of the modules of this repository as if the modules that it requires were released: they are taken from
-# here. Strangers may require these modules, so their go.mod files have no replace lines.
+# Runs a command in the folder of one of the modules of this repository with the versions that strangers get: those that the module and our modules
+# that it requires ask for, and not those of the whole workspace (go.work). Our modules are taken from here. They may be required by others, so their
+# go.mod files have no replace lines.
 #
 #   hack/alone.sh FOLDER COMMAND [ARGUMENT...]
 #   hack/alone.sh FOLDER tidy                    tidies go.mod and go.sum
@@ -32,6 +33,7 @@ if [[ $1 != tidy ]]; then
 fi
 
 # go mod tidy knows nothing of workspaces.
+export GOWORK=off
 cp go.mod "$work/go.mod"
 cp go.sum "$work/go.sum" 2>/dev/null || true
 replaced=()

@@ -9,7 +9,7 @@ missing=()
 while IFS= read -r -d '' file; do
   head -n 5 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || missing+=("$file")
 done < <(find . \( -path ./bin -o -path ./.git -o -path ./.tripod -o -path ./artifacts \) -prune -o \
-  -type f \( -name '*.go' -o -name '*.proto' -o -name '*.sh' -o -path './.ci/run' -o -name Makefile \) -print0)
+  -type f \( -name '*.go' -o -name '*.proto' -o -name '*.sh' -o -path './.ci/run' -o -name Makefile -o -name '*.mk' \) -print0)
 
 [[ ${#missing[@]} -gt 0 ]] || exit 0
 if [[ ${1:-} != --fix ]]; then

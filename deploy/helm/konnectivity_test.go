@@ -148,7 +148,7 @@ func TestWhatKonnectivityCreatesIsAcceptedAndRestricted(t *testing.T) {
 }
 
 func TestKonnectivityIsOfThePinnedVersion(t *testing.T) {
-	version := required(t, "../../tools/konnectivity/go.mod", "sigs.k8s.io/apiserver-network-proxy")
+	version := required(t, "../../tools/go.mod", "sigs.k8s.io/apiserver-network-proxy")
 	r, applied := konnectivity(t)
 	assert.Equal(t, "registry.k8s.io/kas-network-proxy/proxy-server:"+version, server(t, r, "core").Image)
 	agent := find(t, applied, "DaemonSet", "konnectivity-agent", &appsv1.DaemonSet{}).Spec.Template.Spec.Containers[0]

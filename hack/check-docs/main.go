@@ -106,7 +106,7 @@ func checkMap(text string) (problems []string, err error) {
 	for i := range exist {
 		exist[i] = strings.TrimPrefix(exist[i], module)
 	}
-	for _, modules := range []string{"tools/*/go.mod", "apiservice/go.mod", "examples/*/go.mod"} {
+	for _, modules := range []string{"tools/go.mod", "tools/*/go.mod", "apiservice/go.mod", "examples/*/go.mod"} {
 		files, err := filepath.Glob(modules)
 		if err != nil {
 			return nil, err

@@ -171,8 +171,10 @@ func (s *scene) startDatabase(t *testing.T) {
 	t.Helper()
 	var err error
 	if kind := os.Getenv("LOSS_DATABASE"); kind == "mariadb" {
+		storetest.Need(t, kind)
 		s.database, err = storetest.StartMariaDB("--innodb-flush-log-at-trx-commit=2")
 	} else {
+		storetest.Need(t, "postgres")
 		s.database, err = storetest.StartPostgres()
 	}
 	require.NoError(t, err)

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -16,14 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// PgBouncer returns the URL of a database of PostgreSQL behind a PgBouncer that gives each transaction another connection. It skips the test if there is no
-// PgBouncer.
+// PgBouncer returns the URL of a database of PostgreSQL behind a PgBouncer that gives each transaction another connection. It skips the test if the
+// machine has no PgBouncer.
 func PgBouncer(t *testing.T, database string) string {
 	t.Helper()
-	path, err := exec.LookPath("pgbouncer")
-	if err != nil {
-		t.Skip("PgBouncer is not installed")
-	}
+	Need(t, "pgbouncer")
+	path, err := pgbouncer.find()
+	require.NoError(t, err)
 	location, err := url.Parse(database)
 	require.NoError(t, err)
 	dir, as, err := folder()

@@ -15,7 +15,6 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -30,6 +29,8 @@ import (
 // Databases are empty databases of each kind.
 type Databases struct {
 	servers map[string]*Server
+	// missing says of each server that does not run why.
+	missing map[string]error
 	made    atomic.Int64
 }
 
@@ -49,16 +50,19 @@ type Server struct {
 	kill    func() error
 }
 
-// Start starts the servers, for TestMain. Call Stop at the end.
+// Start starts the servers that this machine has, for TestMain. Call Stop at the end.
 func Start() (*Databases, error) {
-	d := &Databases{servers: map[string]*Server{}}
-	for name, start := range map[string]func(...string) (*Server, error){"postgres": StartPostgres, "mariadb": StartMariaDB} {
+	d := &Databases{servers: map[string]*Server{}, missing: map[string]error{}}
+	for kind, start := range map[string]func(...string) (*Server, error){"postgres": StartPostgres, "mariadb": StartMariaDB} {
+		if d.missing[kind] = Missing(kind); d.missing[kind] != nil {
+			continue
+		}
 		started, err := start()
 		if err != nil {
 			d.Stop()
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", kind, err)
 		}
-		d.servers[name] = started
+		d.servers[kind] = started
 	}
 	return d, nil
 }
@@ -82,27 +86,18 @@ func (d *Databases) Each(t *testing.T, test func(t *testing.T, url string)) {
 // SQLite returns the URL of an empty database in a file.
 func SQLite(t testing.TB) string { return "sqlite:" + filepath.Join(t.TempDir(), "search.db") }
 
-// New returns the URL of an empty database of a server: postgres or mariadb.
+// New returns the URL of an empty database of a server: postgres or mariadb. It skips the test if the machine does not have that server.
 func (d *Databases) New(t testing.TB, kind string) string {
 	t.Helper()
+	if err := d.missing[kind]; err != nil {
+		t.Skip(err)
+	}
 	database := fmt.Sprintf("test%d", d.made.Add(1))
 	s := d.servers[kind]
 	if _, err := s.Admin.Exec("CREATE DATABASE " + database); err != nil {
 		t.Fatal(err)
 	}
 	return s.URL(database)
-}
-
-// find returns a program of a Debian package, which may be outside of PATH.
-func find(debian, program, pattern string) (string, error) {
-	if path, err := exec.LookPath(program); err == nil {
-		return path, nil
-	}
-	paths, err := filepath.Glob(pattern)
-	if err == nil && len(paths) > 0 {
-		return slices.Max(paths), nil
-	}
-	return "", fmt.Errorf("%s is missing: apt-get install %s", program, debian)
 }
 
 // folder returns a new folder that belongs to whom the server runs as.
@@ -177,7 +172,7 @@ func StartPostgres(settings ...string) (*Server, error) { return StartPostgresIn
 
 // StartPostgresIn does the same, but keeps the databases in a directory, with those that it has. An empty name stands for a directory that Stop removes.
 func StartPostgresIn(data string, settings ...string) (*Server, error) {
-	initdb, err := find("postgresql", "initdb", "/usr/lib/postgresql/*/bin/initdb")
+	create, err := initdb.find()
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +187,7 @@ func StartPostgresIn(data string, settings ...string) (*Server, error) {
 		return nil, err
 	}
 	if _, err := os.Stat(filepath.Join(data, "PG_VERSION")); errors.Is(err, fs.ErrNotExist) {
-		if err := prepare(dir, as, initdb, "-D", data, "-U", "search", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"); err != nil {
+		if err := prepare(dir, as, create, "-D", data, "-U", "search", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"); err != nil {
 			return nil, err
 		}
 	}
@@ -212,16 +207,16 @@ func StartPostgresIn(data string, settings ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return start(&Server{Admin: admin, URL: location, Open: open, program: program{dir, as, filepath.Join(filepath.Dir(initdb), "postgres"), args, signal}})
+	return start(&Server{Admin: admin, URL: location, Open: open, program: program{dir, as, filepath.Join(filepath.Dir(create), "postgres"), args, signal}})
 }
 
 // StartMariaDB starts a MariaDB, with flags such as --innodb-flush-log-at-trx-commit=2. Without that one, a killed server may lose a second.
 func StartMariaDB(flags ...string) (*Server, error) {
-	mariadbd, err := find("mariadb-server", "mariadbd", "/usr/sbin/mariadbd")
+	server, err := mariadbd.find()
 	if err != nil {
 		return nil, err
 	}
-	install, err := find("mariadb-server", "mariadb-install-db", "/usr/bin/mariadb-install-db")
+	install, err := mariadbInstall.find()
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +248,7 @@ func StartMariaDB(flags ...string) (*Server, error) {
 		"--no-defaults", "--datadir=" + data, "--socket=" + socket, "--skip-networking", "--innodb-flush-log-at-trx-commit=0", "--pid-file=" + filepath.Join(dir, "pid"),
 		"--tmpdir=" + dir, // a server that starts empties this folder
 	}, flags...)
-	return start(&Server{Admin: admin, URL: location, Open: open, program: program{dir, as, mariadbd, args, syscall.SIGKILL}})
+	return start(&Server{Admin: admin, URL: location, Open: open, program: program{dir, as, server, args, syscall.SIGKILL}})
 }
 
 // start returns the server when it answers.

@@ -1,0 +1,42 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestReasonsAreCounted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tests.json")
+	require.NoError(t, os.WriteFile(path, []byte(`{"Action":"start","Package":"p"}
+{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"=== RUN   TestA\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"    servers.go:90: mariadb is missing\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"--- SKIP: TestA (0.00s)\n"}
+{"Action":"skip","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Test":"TestB/mariadb","Output":"        servers.go:90: mariadb is missing\n"}
+{"Action":"skip","Package":"p","Test":"TestB/mariadb"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"    b_test.go:9: it logs this, and passes\n"}
+{"Action":"pass","Package":"p","Test":"TestB"}
+{"Action":"skip","Package":"q"}
+{"Action":"skip","Package":"q","Test":"TestC"}
+`), 0o600))
+	var out bytes.Buffer
+	require.NoError(t, run(path, &out))
+	assert.Equal(t, `skipped 2 tests, such as TestA: mariadb is missing
+skipped 1 test, such as TestC: no reason
+`, out.String())
+}
+
+func TestAnotherFileIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tests.json")
+	require.NoError(t, os.WriteFile(path, []byte("ok p 0.1s\n"), 0o600))
+	require.ErrorContains(t, run(path, &bytes.Buffer{}), path)
+}

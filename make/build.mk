@@ -1,0 +1,37 @@
+# Copyright The Tripod Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+##@ Build and run
+
+.PHONY: build
+build: ## Build tripod and the services, tripod-aggregator and so on, into bin/.
+	@mkdir -p $(BIN)
+	$(GO_BUILD) -o $(BIN)/tripod ./cmd/tripod
+	@$(foreach service,$(SERVICES),echo '$(BIN)/tripod-$(service)' && $(GO_BUILD) -o $(BIN)/tripod-$(service) ./services/$(service) &&) true
+
+.PHONY: controllers build-controllers
+controllers: build-controllers $(BIN)/kwok ## Build what `tripod up --controllers` and `--kwok-nodes` need: tripod-controllers and kwok.
+build-controllers:
+	@mkdir -p $(BIN)
+	$(GO_BUILD) -o $(BIN)/tripod-controllers ./cmd/tripod-controllers
+
+# Where an image is to be pushed belongs to its name: IMAGE_REPOSITORY=ghcr.io/you.
+# The default names no registry: nodes find such images only if somebody loaded them.
+IMAGE_REPOSITORY ?= localhost/tripod-k8s
+pack_images = GOWORK=off go run -C tools/images . -repository $(IMAGE_REPOSITORY) -version $(VERSION) -revision $(COMMIT) -created $(COMMIT_TIME)
+.PHONY: wardle
+wardle: ## Build the example of an API service into bin/wardle.
+	@mkdir -p $(BIN)
+	$(GO_BUILD) -o $(BIN)/wardle ./examples/wardle
+
+.PHONY: images
+images: build ## Pack the binaries into container images, bin/images/NAME.tar (IMAGE_REPOSITORY=localhost/tripod-k8s); the tag is in bin/images/tag.
+	$(pack_images) -binaries $(abspath $(BIN)) -output $(abspath $(BIN))/images
+
+.PHONY: up
+up: build ## Build, then run Tripod and an etcd on this machine until Ctrl-C (UP_ARGS="--port 7443 ...").
+	@exec $(BIN)/tripod up $(UP_ARGS)
+
+.PHONY: clean
+clean: ## Remove what was built; data directories stay.
+	rm -rf $(BIN) $(DIST) artifacts

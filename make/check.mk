@@ -1,0 +1,104 @@
+# Copyright The Tripod Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+##@ Check
+
+# Every check has a fix beside it, verify-X and fix-X, but only a person can fix docs or decide what to do about an advisory.
+CHECKS := kubernetes insides tidy advisories proto generated docs licences lint
+
+.PHONY: verify
+verify: $(CHECKS:%=verify-%) ## Check vet, lint, formatting, contracts, generated code, docs, go.mod, replace lines, Kubernetes' insides and licence headers.
+
+.PHONY: fix
+fix: $(filter-out fix-insides fix-docs fix-advisories,$(CHECKS:%=fix-%)) ## Repair the findings of `make verify` that a program can repair.
+
+.PHONY: verify-kubernetes fix-kubernetes
+verify-kubernetes: ## Check that each Kubernetes module has its replace line at the pinned version.
+	go run -trimpath ./hack/kubernetes-replaces tools/e2e
+fix-kubernetes:
+	go run -trimpath ./hack/kubernetes-replaces -fix tools/e2e
+
+.PHONY: bump-kubernetes
+bump-kubernetes: ## Require another version of Kubernetes, and say what a person must look at (VERSION=v1.X.Y).
+	go run -trimpath ./hack/bump-kubernetes -version '$(VERSION)'
+
+# `make fix` leaves fix-insides out: a person compares the declarations first.
+.PHONY: verify-insides fix-insides
+verify-insides: ## Check that the declarations of Kubernetes that Tripod relies on (hack/kubernetes-insides.yaml) have not changed.
+	go run -trimpath ./hack/kubernetes-insides
+fix-insides: ## Record these declarations as they are now, after you adapted our code.
+	go run -trimpath ./hack/kubernetes-insides -fix
+
+MODULES := . $(LIBRARIES) $(patsubst %/go.mod,%,$(wildcard tools/go.mod tools/*/go.mod))
+
+.PHONY: verify-tidy fix-tidy
+verify-tidy: ## Check that go.mod and go.sum of every module are tidy, and that go.work.sum is complete.
+	@hack/verify-generated.sh go.work.sum hack/workspace-sums.sh
+	@$(foreach module,$(MODULES),echo 'go mod tidy: $(module)' && hack/alone.sh $(module) tidy --check &&) true
+fix-tidy:
+	@$(foreach module,$(MODULES),hack/alone.sh $(module) tidy &&) true
+	@hack/workspace-sums.sh go.work.sum
+
+.PHONY: verify-advisories refresh-advisories
+verify-advisories: ## Check that no linked module is older than the fix of a known advisory (hack/advisories); needs no network.
+	go run -trimpath ./hack/advisories
+refresh-advisories: ## Take the advisories of our modules from the newest Go vulnerability database.
+	go run -trimpath ./hack/advisories -refresh
+
+# The contracts of the last release, without comments.
+PROTO_RELEASED := proto/released.yaml
+
+.PHONY: verify-proto fix-proto
+verify-proto: $(TOOLS)/buf ## Check that contracts are documented, formatted, and compatible with the last release.
+	$(TOOLS)/buf lint proto
+	$(TOOLS)/buf format --diff --exit-code proto
+	$(TOOLS)/buf breaking proto --against $(PROTO_RELEASED)
+fix-proto: $(TOOLS)/buf
+	$(TOOLS)/buf format --write proto
+
+.PHONY: release-proto
+release-proto: $(TOOLS)/buf ## Make verify-proto compare later contracts with the present ones; for a release.
+	$(TOOLS)/buf build proto --exclude-source-info --output $(PROTO_RELEASED)
+
+PRIORITIES := services/aggregator/apis/apiservices/priorities_generated.go
+ETCD_RANGES := local/etcd/access/builtin_generated.go
+CODE_TOOLS := $(TOOLS)/deepcopy-gen $(TOOLS)/openapi-gen
+PROTO_TOOLS := $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc
+
+.PHONY: verify-generated fix-generated
+verify-generated: $(PROTO_TOOLS) $(CODE_TOOLS) ## Check that generated code is up to date.
+	hack/verify-generated.sh $(PRIORITIES) go run -trimpath ./hack/gen-apiservice-priorities -output
+	hack/verify-generated.sh $(ETCD_RANGES) go run -trimpath ./hack/gen-etcd-ranges -output
+	hack/verify-generated.sh docs/values.md go run -trimpath ./hack/gen-chart-values -output
+	hack/verify-generated.sh docs/flags.md go run -trimpath ./hack/gen-tables flags
+	hack/verify-generated.sh docs/secure.md go run -trimpath ./hack/gen-tables rules
+	hack/verify-generated.sh proto hack/generate-proto.sh
+	hack/verify-generated.sh examples/wardle hack/generate-example.sh
+fix-generated: $(PROTO_TOOLS) $(CODE_TOOLS)
+	go run -trimpath ./hack/gen-apiservice-priorities -output $(PRIORITIES)
+	go run -trimpath ./hack/gen-etcd-ranges -output $(ETCD_RANGES)
+	go run -trimpath ./hack/gen-chart-values
+	go run -trimpath ./hack/gen-tables flags docs/flags.md
+	go run -trimpath ./hack/gen-tables rules docs/secure.md
+	hack/generate-proto.sh proto
+	hack/generate-example.sh examples/wardle
+
+.PHONY: verify-docs
+verify-docs: ## Check the links of all pages, and that docs/architecture.md lists every package.
+	go run -trimpath ./hack/check-docs
+
+.PHONY: verify-licences fix-licences
+verify-licences: ## Check that source files start with the licence header.
+	hack/licence-headers.sh
+fix-licences:
+	hack/licence-headers.sh --fix
+
+.PHONY: verify-lint fix-lint
+verify-lint: $(TOOLS)/golangci-lint ## Check formatting, go vet and lint.
+	go vet -trimpath $(PACKAGES)
+	$(TOOLS)/golangci-lint run $(PACKAGES)
+	@$(foreach program,$(OWN_TOOLS),echo 'golangci-lint run: $(program)' && (cd $(program) && GOWORK=off $(abspath $(TOOLS))/golangci-lint run ./...) &&) true
+fix-lint: $(TOOLS)/golangci-lint
+	$(TOOLS)/golangci-lint fmt ./... $(LIBRARIES)
+	$(TOOLS)/golangci-lint run --fix $(PACKAGES)
+	@$(foreach program,$(OWN_TOOLS),(cd $(program) && GOWORK=off $(abspath $(TOOLS))/golangci-lint run --fix ./...) &&) true

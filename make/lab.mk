@@ -1,0 +1,82 @@
+# Copyright The Tripod Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+##@ End to end, for hours or with kubeadm
+
+.PHONY: kubeadm-asset
+kubeadm-asset:
+	GOWORK=off go build -C tools/e2e -ldflags "$(LDFLAGS)" -o $(abspath $(ASSETS))/ k8s.io/kubernetes/cmd/kubeadm
+
+.PHONY: e2e-join
+e2e-join: e2e-assets test-assets kubeadm-asset $(ASSETS)/proxy-server $(ASSETS)/proxy-agent $(TOOLS)/gotestsum ## Install the chart with controllers, and have another node join it by kubeadm; 5 minutes.
+	$(TOOLS)/gotestsum --format standard-verbose --packages=./e2e/join -- -count=1 -timeout 40m $(E2E_ARGS)
+
+# The upgrade needs a second build, whose version is another.
+.PHONY: e2e-kubeadm
+e2e-kubeadm: e2e-assets test-assets kubeadm-asset $(TOOLS)/gotestsum ## Have kubeadm install, join, renew and upgrade Tripod, and go back to kube-apiserver; 10 minutes.
+	$(MAKE) images BIN=$(BIN)/next VERSION=$(VERSION)-next
+	$(TOOLS)/gotestsum --format standard-verbose --packages=./e2e/kubeadm -- -count=1 -timeout 40m $(E2E_ARGS)
+
+##@ Compare with Kubernetes' own suites
+
+.PHONY: conformance
+conformance: build suite-assets ## Run specs of Kubernetes that need no container on stock, once, and on Tripod (CONFORMANCE_ARGS="-sig sig-auth").
+	go run ./test/suites/conformance $(CONFORMANCE_ARGS)
+
+.PHONY: conformance-refresh
+conformance-refresh: suite-assets ## Find the specs that pass on stock without containers, for a new version of Kubernetes; an hour, in parts if interrupted.
+	go run ./test/suites/conformance -refresh $(CONFORMANCE_ARGS)
+
+.PHONY: conformance-cluster
+conformance-cluster: images suite-assets ## Run all conformance specs in a kind cluster, on stock and on Tripod; hours (CONFORMANCE_ARGS="-form drop-in -shard 1/6").
+	go run ./e2e/conformance $(CONFORMANCE_ARGS)
+
+.PHONY: kubectl-suite
+kubectl-suite: build suite-assets ## Run kubectl's own tests on stock, once, and on Tripod (KUBECTL_SUITE_ARGS="-only run_pod_tests").
+	go run ./test/suites/kubectl $(KUBECTL_SUITE_ARGS)
+
+OPERATORS_ARGS ?= -docs docs/operators.md
+.PHONY: operators
+operators: build test-assets ## Run the tests of cert-manager, Cluster API, Kueue and others on stock, once, and on Tripod; hours (OPERATORS_ARGS="-only Kueue").
+	go run ./test/suites/operators $(OPERATORS_ARGS)
+
+# A module of its own, because the end-to-end tests require much that nothing else here does.
+.PHONY: suite-assets
+suite-assets: test-assets
+	GOWORK=off go build -C tools/e2e -ldflags "$(LDFLAGS)" -o $(abspath $(ASSETS))/ k8s.io/kubernetes/cmd/kubectl k8s.io/kubernetes/cmd/kubectl-convert
+	GOWORK=off go build -C tools/e2e -o $(abspath $(TOOLS))/ginkgo github.com/onsi/ginkgo/v2/ginkgo
+	GOWORK=off go test -C tools/e2e -c -ldflags "$(LDFLAGS)" -o $(abspath $(ASSETS))/e2e.test k8s.io/kubernetes/test/e2e
+
+##@ Compare the speed with stock
+
+# What is written into the docs is a whole run; other arguments (BENCH_ARGS="-run GET -rounds 5") leave them alone.
+BENCH_ARGS ?= -neighbour both -docs docs/benchmarks.md
+.PHONY: bench
+bench: build wardle test-assets ## Run stock and Tripod side by side, and write docs/benchmarks.md; 45 minutes (BENCH_ARGS="-run GET").
+	go run ./test/bench $(BENCH_ARGS)
+
+# CLUSTERPEDIA is a directory with clustersynchro-manager and apiserver of Clusterpedia. Without it, search is measured alone.
+BENCH_SEARCH_ARGS ?= -docs docs/benchmarks-search.md
+.PHONY: bench-search
+bench-search: build test-assets ## Measure search, beside Clusterpedia if CLUSTERPEDIA names its programs, and write docs/benchmarks-search.md.
+	go run ./test/bench/search -clusterpedia "$(CLUSTERPEDIA)" $(BENCH_SEARCH_ARGS)
+
+# One replica of each service beside one kube-apiserver, and as many as a large cluster has beside three.
+BENCH_CLUSTER_ARGS ?= -neighbour both -shapes stock,noise=stock,drop-in,3*stock,2/3/2 -profile 0 -docs docs/benchmarks-cluster.md
+.PHONY: bench-cluster
+bench-cluster: build test-assets ## Have a cluster of 300 nodes and 3,000 pods live on stock and on Tripod, and write docs/benchmarks-cluster.md.
+	go run ./test/bench $(BENCH_CLUSTER_ARGS)
+
+##@ Break it
+
+# Root gives every process a network and a disk of its own; without it, the faults that need them are left out.
+FAULTS_ARGS ?= -docs docs/faults.md
+.PHONY: faults
+faults: build test-assets ## Break one thing after the other under load, and write the tables of docs/faults.md; 15 minutes, best as root (FAULTS_ARGS="-run kill").
+	go run ./test/disturb/faults $(FAULTS_ARGS)
+
+LOSS ?= 30m
+.PHONY: search-loss
+search-loss: export LOSS := $(LOSS)
+search-loss: build test-assets ## Kill search, its database, clusters and networks for half an hour, and compare all tables with all clusters (LOSS=5m LOSS_DATABASE=mariadb).
+	go test $(GO_TEST_FLAGS) -count=1 -timeout 4h -v ./test/disturb/search

@@ -1,0 +1,67 @@
+# Copyright The Tripod Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+##@ Test
+
+.PHONY: test
+test: test-unit test-integration ## Run all tests; builds what they need.
+
+.PHONY: test-unit
+test-unit: $(TOOLS)/gotestsum $(TOOLS)/helm ## Run the unit tests.
+	$(TOOLS)/helm lint --strict --quiet --kube-version $(KUBE_VERSION) deploy/helm/tripod
+	$(GOTESTSUM) -- $(GO_TEST_FLAGS) $$(go list $(PACKAGES) | grep -v -e /tripod/test/ $(patsubst ./%,-e '/%$$',$(E2E_TESTS) $(E2E_LONG_TESTS)))
+	@$(foreach program,$(OWN_TOOLS),echo 'go test: $(program)' && GOWORK=off go test -C $(program) ./... &&) true
+
+# Those that measure shares of load, or keep the machine busy, run alone, one package at a time. The others mostly wait, so more of them run at
+# a time than there are processors, those first that take longest.
+BUSY_TESTS := ./test/disturb/attacks ./test/disturb/busy ./test/disturb/dataplane ./test/disturb/faults ./test/disturb/hostile ./test/disturb/linearizability ./test/disturb/storages
+LONG_TESTS := ./test/compare/identity ./test/compare/encryption ./test/compare/audit ./test/compare/streaming ./test/compare/admission
+# Services leave here which rights other services use. A right that no test uses fails the run.
+RIGHTS_USED := $(abspath $(BIN))/rights-used
+.PHONY: test-integration
+test-integration: export TRIPOD_RIGHTS_USED_DIR = $(RIGHTS_USED)
+test-integration: build wardle controllers test-assets $(TOOLS)/gotestsum ## Run the tests that start the real binaries (TESTS=./test/suites/envtest/... for some).
+	@rm -rf $(RIGHTS_USED) && mkdir -p $(RIGHTS_USED)
+ifdef TESTS
+	$(GOTESTSUM) -- $(GO_TEST_FLAGS) -count=1 -p 1 -timeout 20m $(TESTS)
+else
+	$(GOTESTSUM) $(RERUN_FAILS) --packages="$(LONG_TESTS) $$(go list ./test/... | grep -v $(BUSY_TESTS:./%=-e /%$$) | tr '\n' ' ')" -- $(GO_TEST_FLAGS) -count=1 -p 3 -timeout 20m
+	$(GOTESTSUM) $(RERUN_FAILS) --packages="$(BUSY_TESTS)" -- $(GO_TEST_FLAGS) -count=1 -p 1 -timeout 20m
+	go run ./hack/rights-used $(RIGHTS_USED)
+endif
+
+FUZZTIME := 1m
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for a minute (FUZZTIME=10s FUZZ=Headers). What fails becomes a test case in testdata/fuzz.
+	hack/fuzz.sh $(FUZZTIME) $(FUZZ)
+
+.PHONY: test-assets
+test-assets: $(ASSETS)/kwok ## Build the stock Kubernetes binaries that tests compare and run with; not shipped.
+	@mkdir -p $(ASSETS)
+	$(GO_BUILD) -o $(ASSETS)/ k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager \
+		k8s.io/kubernetes/cmd/kube-scheduler k8s.io/sample-apiserver ./test/framework/assets/etcd
+
+##@ End to end, in a kind cluster (Docker, Podman or nerdctl)
+
+# KIND_NODE_IMAGE and KIND_CONFIG are the image of the node and kind's configuration, where kind's own will not do. A test that fails is
+# run once more, and the summary says so: everything shares one machine here, and a node that stalls makes all replicas stall.
+.PHONY: e2e
+e2e: e2e-assets $(TOOLS)/gotestsum ## Install the chart into a kind cluster and test it from outside (E2E_TESTS=./e2e E2E_ARGS="-run TestScale").
+	$(TOOLS)/gotestsum --format standard-verbose --rerun-fails=1 --packages="$(E2E_TESTS)" -- -count=1 -p 1 -timeout 40m $(E2E_ARGS)
+
+# The packages that start clusters; the others below e2e have unit tests.
+E2E_TESTS := ./e2e ./e2e/takeover ./e2e/faults ./e2e/extend
+E2E_LONG_TESTS := ./e2e/kubeadm ./e2e/join
+
+.PHONY: e2e-up
+e2e-up: images $(TOOLS)/helm ## Create a kind cluster with Tripod in it, to try by hand.
+	@go run ./e2e/up
+
+.PHONY: e2e-down
+e2e-down: ## Remove that cluster.
+	@go run ./e2e/up -down
+
+.PHONY: e2e-assets
+e2e-assets: images $(TOOLS)/helm
+	@mkdir -p $(ASSETS)
+	$(GO_BUILD) -o $(ASSETS)/ k8s.io/sample-apiserver
