@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/selection"
 )
 
@@ -20,28 +21,29 @@ const (
 	maxRequirements = 64
 )
 
-// ParseFields parses a field selector. It has the operators of label selectors: a=b, a==b, a!=b, "a in (b, c)", "a notin (b, c)", a, and !a. Paths
-// are as in status.phase, metadata.annotations['example.com/a'], spec.containers[0].image and spec.containers[].image. A value may be in double
-// quotes, which lets it have commas, blanks and parentheses. A backslash lets the next character be meant literally, as in Kubernetes' own field
-// selectors.
+// ParseFields parses a field selector. What Kubernetes accepts means the same here: requirements a=b, a==b and a!=b whose values reach up to the next comma,
+// blanks and quotes included, and in which a backslash is before each comma, equals sign and backslash.
+//
+// Beyond that, it has the operators "a in (b, c)", "a notin (b, c)", a, and !a. Paths are as in status.phase, metadata.annotations['example.com/a'],
+// spec.containers[0].image and spec.containers[].image. Blanks before an operator do not count, and then neither do those around a value. In parentheses,
+// a value may be in double quotes, which lets it have commas, blanks and parentheses, and a backslash lets any character be meant literally.
 func ParseFields(text string) ([]Field, error) {
 	p := &fieldParser{text: text}
-	var fields []Field
-	for p.blanks(); p.more(); {
-		if len(fields) == maxRequirements {
+	var all []Field
+	for p.next() {
+		if len(all) == maxRequirements {
 			return nil, fmt.Errorf("more than %d requirements", maxRequirements)
 		}
 		field, err := p.requirement()
 		if err != nil {
 			return nil, fmt.Errorf("at %q: %w", p.text[p.at:], err)
 		}
-		fields = append(fields, field)
-		if p.blanks(); p.more() && !p.take(",") {
+		all = append(all, field)
+		if p.blanks(); p.more() && p.text[p.at] != ',' {
 			return nil, fmt.Errorf("at %q: expected a comma", p.text[p.at:])
 		}
-		p.blanks()
 	}
-	return fields, nil
+	return all, nil
 }
 
 type fieldParser struct {
@@ -51,8 +53,28 @@ type fieldParser struct {
 
 func (p *fieldParser) more() bool { return p.at < len(p.text) }
 
-func (p *fieldParser) blanks() {
-	for p.more() && strings.ContainsRune(" \t\r\n", rune(p.text[p.at])) {
+const blank = " \t\r\n"
+
+// blanks skips blanks, and reports whether there were any.
+func (p *fieldParser) blanks() (some bool) {
+	from := p.at
+	for p.more() && strings.IndexByte(blank, p.text[p.at]) >= 0 {
+		p.at++
+	}
+	return p.at > from
+}
+
+// next goes to the next requirement. As in Kubernetes, there may be none between two commas, or one without a field and a value.
+func (p *fieldParser) next() bool {
+	for {
+		p.blanks()
+		term, _, comma := strings.Cut(p.text[p.at:], ",")
+		if term != "" && term != "=" && term != "==" && term != "!=" {
+			return true
+		}
+		if p.at += len(term); !comma {
+			return false
+		}
 		p.at++
 	}
 }
@@ -79,14 +101,14 @@ func (p *fieldParser) requirement() (Field, error) {
 	if p.take("!") {
 		p.blanks()
 		path, err := p.path()
-		return Field{Path: path, Operator: selection.DoesNotExist}, err
+		return Field{Paths: [][]Step{path}, Operator: selection.DoesNotExist}, err
 	}
 	path, err := p.path()
 	if err != nil {
 		return Field{}, err
 	}
-	p.blanks()
-	field := Field{Path: path}
+	spaced := p.blanks()
+	field := Field{Paths: [][]Step{path}}
 	switch {
 	case !p.more() || p.text[p.at] == ',':
 		field.Operator = selection.Exists
@@ -102,14 +124,33 @@ func (p *fieldParser) requirement() (Field, error) {
 	default:
 		return Field{}, errors.New("expected one of =, ==, !=, in, notin")
 	}
-	p.blanks()
 	if field.Operator == selection.In || field.Operator == selection.NotIn {
+		p.blanks()
 		field.Values, err = p.values()
 		return field, err
 	}
-	value, err := p.value()
+	value, err := p.literal()
+	if spaced {
+		value = strings.Trim(value, blank)
+	}
 	field.Values = []string{value}
 	return field, err
+}
+
+// literal reads a value as Kubernetes does.
+func (p *fieldParser) literal() (string, error) {
+	from := p.at
+	for ; p.more() && p.text[p.at] != ','; p.at++ {
+		if p.text[p.at] == '\\' {
+			p.at++
+		}
+	}
+	p.at = min(p.at, len(p.text))
+	value, err := fields.UnescapeValue(p.text[from:p.at])
+	if err != nil {
+		err = fmt.Errorf("%w: a comma, an equals sign and a backslash need a backslash before them, and nothing else may have one", err)
+	}
+	return value, err
 }
 
 func (p *fieldParser) values() (values []string, err error) {
@@ -133,7 +174,7 @@ func (p *fieldParser) values() (values []string, err error) {
 	}
 }
 
-// value reads up to a comma, a blank or a parenthesis, or to the end of a quotation.
+// value reads a value of a list, up to a comma, a blank or a parenthesis, or to the end of a quotation.
 func (p *fieldParser) value() (string, error) {
 	if p.take(`"`) {
 		end := strings.IndexByte(p.text[p.at:], '"')

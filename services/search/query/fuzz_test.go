@@ -33,12 +33,14 @@ func FuzzParameters(f *testing.F) {
 			}
 		}
 		for _, field := range q.Fields {
-			if len(field.Path) == 0 || field.Path[0].List() {
-				t.Errorf("path %v", field.Path)
-			}
-			for _, step := range field.Path {
-				if strings.ContainsAny(step.Name, "\"\\\x00") || step.List() && step.Index < -1 {
-					t.Errorf("step %+v", step)
+			for _, path := range field.Paths {
+				if len(path) == 0 || path[0].List() {
+					t.Errorf("path %v", path)
+				}
+				for _, step := range path {
+					if strings.ContainsAny(step.Name, "\"\\\x00") || step.List() && step.Index < -1 {
+						t.Errorf("step %+v", step)
+					}
 				}
 			}
 		}

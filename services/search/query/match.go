@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Subject is a state of an object, of which a query is to say whether it asks for it. It is decoded once, and only as far as queries look at it.
@@ -56,6 +56,14 @@ func (s *Subject) whole() any {
 		decoder.Decode(&s.content) //nolint:errcheck // the database has valid JSON only
 	})
 	return s.content
+}
+
+// kind returns what the object says it is, which is what its stream has: search writes it.
+func (s *Subject) kind() schema.GroupKind {
+	content, _ := s.whole().(map[string]any)
+	apiVersion, _ := content["apiVersion"].(string)
+	kind, _ := content["kind"].(string)
+	return schema.FromAPIVersionAndKind(apiVersion, kind).GroupKind()
 }
 
 // CheckMatch returns why Matches cannot say whether an object is asked for, or nil. Such a query needs to see other objects.
@@ -99,7 +107,7 @@ func (q *Query) Matches(s *Subject) bool {
 	if q.Owner != nil && q.Owner.UID != "" && q.Owner.Seniority == 0 && !slices.Contains(s.Owners(), q.Owner.UID) {
 		return false
 	}
-	return !slices.ContainsFunc(q.Fields, func(f Field) bool { return !f.matches(s.whole()) })
+	return !slices.ContainsFunc(q.Fields, func(f Field) bool { return !f.matches(s.kind(), s.whole()) })
 }
 
 // Owners returns the UIDs of the owners of the object.
@@ -115,28 +123,27 @@ func (c Choice) Has(value string) bool {
 	return (len(c.In) == 0 || slices.Contains(c.In, value)) && !slices.Contains(c.NotIn, value) && (!c.Exists || value != "") && (!c.Missing || value == "")
 }
 
-// Every reports whether the path of a field goes through each element of a list.
-func (f Field) Every() bool {
-	return slices.ContainsFunc(f.Path, func(step Step) bool { return step.List() && step.Index < 0 })
+// matches judges a field of an object.
+func (f Field) matches(kind schema.GroupKind, content any) bool {
+	one := slices.ContainsFunc(f.Alternatives(kind), func(all []Condition) bool {
+		return !slices.ContainsFunc(all, func(c Condition) bool { return !c.holds(content) })
+	})
+	return one != f.Negative()
 }
 
-// matches judges a field as fields.Selector does, for which a field that is not there is "".
-func (f Field) matches(content any) bool {
-	values := valuesAt(f.Path, content)
-	if len(values) == 0 && !f.Every() {
+// holds judges a condition as fields.Selector does, for which a field that is not there is "".
+func (c Condition) holds(content any) bool {
+	values := valuesAt(c.Path, content)
+	if len(values) == 0 && !c.Every() {
 		values = []any{nil}
 	}
-	switch f.Operator {
-	case selection.Exists:
-		return slices.ContainsFunc(values, func(v any) bool { return v != nil })
-	case selection.DoesNotExist:
-		return !slices.ContainsFunc(values, func(v any) bool { return v != nil })
-	}
-	equals := slices.ContainsFunc(values, func(v any) bool {
+	return slices.ContainsFunc(values, func(v any) bool {
+		if c.Exists {
+			return v != nil
+		}
 		text, scalar := textOf(v)
-		return scalar && slices.ContainsFunc(f.Values, func(value string) bool { return Speakable(value) == text })
+		return scalar && slices.ContainsFunc(c.Values, func(value string) bool { return Speakable(value) == text })
 	})
-	return equals == (f.Operator != selection.NotEquals && f.Operator != selection.NotIn)
 }
 
 func valuesAt(path []Step, value any) []any {

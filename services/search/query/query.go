@@ -103,7 +103,8 @@ var columns = []Column{Cluster, Namespace, Name, UID, CreatedAt, ResourceVersion
 
 // Field is a requirement of a field of objects. A field that is not there, or null, is as one with the value "", but it does not exist.
 type Field struct {
-	Path     []Step
+	// Paths are those of the field. If there are several, one of them must be as a positive operator says, and none may be what a negative one excludes.
+	Paths    [][]Step
 	Operator selection.Operator
 	Values   []string
 }

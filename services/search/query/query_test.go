@@ -4,13 +4,18 @@
 package query
 
 import (
+	"math/rand/v2"
 	"net/url"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
@@ -149,30 +154,36 @@ func TestParametersThatCannotBeMeant(t *testing.T) {
 	}
 }
 
-func TestFieldSelectors(t *testing.T) {
-	names := func(names ...string) (path []Step) {
-		for _, name := range names {
-			path = append(path, Step{Name: name})
-		}
-		return path
+// steps returns a path of names.
+func steps(names ...string) (path []Step) {
+	for _, name := range names {
+		path = append(path, Step{Name: name})
 	}
+	return path
+}
+
+func TestFieldSelectors(t *testing.T) {
+	of := func(names ...string) [][]Step { return [][]Step{steps(names...)} }
+	after := func(path []Step, more ...Step) [][]Step { return [][]Step{append(path, more...)} }
 	for text, want := range map[string][]Field{
 		"":                                   nil,
-		"status.phase=Running":               {{names("status", "phase"), selection.Equals, []string{"Running"}}},
-		".status.phase == Running":           {{names("status", "phase"), selection.Equals, []string{"Running"}}},
-		"a!=b,c":                             {{names("a"), selection.NotEquals, []string{"b"}}, {names("c"), selection.Exists, nil}},
-		"!a.b":                               {{names("a", "b"), selection.DoesNotExist, nil}},
-		"a in (b, c)":                        {{names("a"), selection.In, []string{"b", "c"}}},
-		"a notin(b),in=x":                    {{names("a"), selection.NotIn, []string{"b"}}, {names("in"), selection.Equals, []string{"x"}}},
-		"spec.nodeName=":                     {{names("spec", "nodeName"), selection.Equals, []string{""}}},
-		"metadata.annotations['a.b/c']=d":    {{names("metadata", "annotations", "a.b/c"), selection.Equals, []string{"d"}}},
-		`metadata.annotations."a.b/c"=d`:     {{names("metadata", "annotations", "a.b/c"), selection.Equals, []string{"d"}}},
-		"spec.containers[].image=nginx:1.25": {{append(names("spec", "containers"), Step{Index: -1}, Step{Name: "image"}), selection.Equals, []string{"nginx:1.25"}}},
-		"spec.containers[1].image=x":         {{append(names("spec", "containers"), Step{Index: 1}, Step{Name: "image"}), selection.Equals, []string{"x"}}},
-		"spec.args[*]=x":                     {{append(names("spec", "args"), Step{Index: -1}), selection.Equals, []string{"x"}}},
-		`a=b\,c\=d`:                          {{names("a"), selection.Equals, []string{"b,c=d"}}},
-		`a="b, (c)"`:                         {{names("a"), selection.Equals, []string{"b, (c)"}}},
-		"a=b=c":                              {{names("a"), selection.Equals, []string{"b=c"}}},
+		"status.phase=Running":               {{of("status", "phase"), selection.Equals, []string{"Running"}}},
+		".status.phase == Running":           {{of("status", "phase"), selection.Equals, []string{"Running"}}},
+		"a!=b,c":                             {{of("a"), selection.NotEquals, []string{"b"}}, {of("c"), selection.Exists, nil}},
+		"!a.b":                               {{of("a", "b"), selection.DoesNotExist, nil}},
+		"a in (b, c)":                        {{of("a"), selection.In, []string{"b", "c"}}},
+		"a notin(b),in=x":                    {{of("a"), selection.NotIn, []string{"b"}}, {of("in"), selection.Equals, []string{"x"}}},
+		"spec.nodeName=":                     {{of("spec", "nodeName"), selection.Equals, []string{""}}},
+		"metadata.annotations['a.b/c']=d":    {{of("metadata", "annotations", "a.b/c"), selection.Equals, []string{"d"}}},
+		`metadata.annotations."a.b/c"=d`:     {{of("metadata", "annotations", "a.b/c"), selection.Equals, []string{"d"}}},
+		"spec.containers[].image=nginx:1.25": {{after(steps("spec", "containers"), Step{Index: -1}, Step{Name: "image"}), selection.Equals, []string{"nginx:1.25"}}},
+		"spec.containers[1].image=x":         {{after(steps("spec", "containers"), Step{Index: 1}, Step{Name: "image"}), selection.Equals, []string{"x"}}},
+		"spec.args[*]=x":                     {{after(steps("spec", "args"), Step{Index: -1}), selection.Equals, []string{"x"}}},
+		`a=b\,c\=d`:                          {{of("a"), selection.Equals, []string{"b,c=d"}}},
+		`a="b" (c)`:                          {{of("a"), selection.Equals, []string{`"b" (c)`}}},
+		"a= b\t,,b=c ":                       {{of("a"), selection.Equals, []string{" b\t"}}, {of("b"), selection.Equals, []string{"c "}}},
+		"a = b , c":                          {{of("a"), selection.Equals, []string{"b"}}, {of("c"), selection.Exists, nil}},
+		`a in ("b, (c)", d\,e)`:              {{of("a"), selection.In, []string{"b, (c)", "d,e"}}},
 	} {
 		t.Run(text, func(t *testing.T) {
 			got, err := ParseFields(text)
@@ -183,11 +194,47 @@ func TestFieldSelectors(t *testing.T) {
 	for text, want := range map[string]string{
 		"=a": "expected the name of a field", "a b": "expected one of", "a in b": "expected (", "a in (b": "expected a comma or )", "a[": "expected ]",
 		"a[x]=1": "needs quotes", "[0]=1": "an object is no list", "a.": "expected the name", "a..b": "expected the name", "a['b=1": "expected a name that ends",
-		`a="b`: "does not end", `a=\`: "nothing follows", "a,,b": "expected the name", "a['']=1": "expected a name", `a['b"c']=1`: "without quotes",
+		`a in ("b`: "does not end", `a=\`: "invalid escape", `a=\b`: "invalid escape", "a=b=c": "unescaped character", `a in (\`: "nothing follows", "a['']=1": "expected a name", `a['b"c']=1`: "without quotes",
 	} {
 		t.Run(text, func(t *testing.T) {
 			_, err := ParseFields(text)
 			assert.ErrorContains(t, err, want)
 		})
 	}
+}
+
+// TestFieldSelectorsOfKubernetesMeanTheSame holds for all texts that Kubernetes accepts and whose labels are such as Kubernetes has.
+func TestFieldSelectorsOfKubernetesMeanTheSame(t *testing.T) {
+	parts := []string{"a", "spec.b", ".", "=", "==", "!=", "=", "!", ",", ",", `\`, `\,`, `\=`, `\\`, `"`, "'", " ", "\t", "\n", "(", ")", "[", "]", "x", "in", " in (", "|", "~", "", "\u00e9", "\x00"}
+	label := regexp.MustCompile(`^[a-z]+(\.[a-z]+)*$`)
+	seed := uint64(time.Now().UnixNano())
+	r := rand.New(rand.NewPCG(seed, 0))
+	accepted := 0
+	for range 200_000 {
+		var b strings.Builder
+		for range 1 + r.IntN(10) {
+			b.WriteString(parts[r.IntN(len(parts))])
+		}
+		text := b.String()
+		theirs, err := fields.ParseSelector(text)
+		if err != nil || slices.ContainsFunc(theirs.Requirements(), func(r fields.Requirement) bool { return !label.MatchString(r.Field) }) {
+			continue
+		}
+		ours, err := ParseFields(text)
+		require.NoError(t, err, "seed %d, %q", seed, text)
+		var got []fields.Requirement
+		for _, f := range ours {
+			var names []string
+			for _, step := range f.Paths[0] {
+				names = append(names, step.Name)
+			}
+			require.Len(t, f.Values, 1, "seed %d, %q", seed, text)
+			got = append(got, fields.Requirement{Field: strings.Join(names, "."), Operator: f.Operator, Value: f.Values[0]})
+		}
+		require.ElementsMatch(t, theirs.Requirements(), got, "seed %d, %q", seed, text)
+		if len(got) > 0 {
+			accepted++
+		}
+	}
+	assert.Greater(t, accepted, 1000)
 }

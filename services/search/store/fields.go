@@ -5,56 +5,116 @@ package store
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
 )
 
 // field appends a requirement of a field. See query.Field for its meaning. An object or a list as a value equals nothing.
 func (b *search) field(s *statement, f query.Field) {
-	negative := f.Operator == selection.NotEquals || f.Operator == selection.NotIn || f.Operator == selection.DoesNotExist
-	exists := f.Operator == selection.Exists || f.Operator == selection.DoesNotExist
 	s.add(" AND ")
-	if negative {
-		s.add("NOT ")
-	}
-	if b.dialect == postgres && !negative && !exists && !slices.Contains(f.Values, "") {
-		if contained(s, f) {
+	ids, others := b.computed(f), b.kinds
+	n := 0
+	for kind, of := range ids {
+		if len(of) == len(b.kinds) {
+			b.meaning(s, f, kind)
 			return
 		}
-		s.add(" AND ")
+		others = slices.DeleteFunc(slices.Clone(others), func(id int64) bool { return slices.Contains(of, id) })
 	}
-	if f.Every() {
-		b.elements(s, f, exists)
+	if len(ids) == 0 {
+		b.meaning(s, f, schema.GroupKind{})
 		return
 	}
-	if exists {
-		s.add("(")
-		b.text(s, f.Path)
-		s.add(" IS NOT NULL)")
+	ids[schema.GroupKind{}] = others
+	for _, kind := range slices.SortedFunc(maps.Keys(ids), func(a, b schema.GroupKind) int { return strings.Compare(a.String(), b.String()) }) {
+		if of := ids[kind]; len(of) > 0 {
+			oneOf(s.add(separator(n, "(", " OR ")+"o.kind_id"), of)
+			b.meaning(s.add(" AND "), f, kind)
+			n++
+		}
+	}
+	s.text.WriteByte(')')
+}
+
+// computed returns the IDs of the kinds of which a field means something else than of others.
+func (b *search) computed(f query.Field) map[schema.GroupKind][]int64 {
+	ids := map[schema.GroupKind][]int64{}
+	for _, kind := range f.ComputedKinds() {
+		for _, id := range b.kinds {
+			resource, _ := meta.UnsafeGuessKindToResource(kind.WithVersion("")) // a kind of Kubernetes itself
+			if b.resources[id] == resource.GroupResource() {
+				ids[kind] = append(ids[kind], id)
+			}
+		}
+	}
+	return ids
+}
+
+// meaning appends what a field means for objects of a kind.
+func (b *search) meaning(s *statement, f query.Field, kind schema.GroupKind) {
+	if f.Negative() {
+		s.add("NOT ")
+	}
+	alternatives := f.Alternatives(kind)
+	if len(alternatives) == 0 {
+		s.add("(1 = 0)")
+		return
+	}
+	for i, all := range alternatives {
+		s.add(separator(i, "((", " OR ("))
+		if len(all) == 0 {
+			s.add("1 = 1")
+		}
+		for j, c := range all {
+			s.add(separator(j, "", " AND "))
+			if b.dialect == postgres && !f.Negative() && !c.Exists && !slices.Contains(c.Values, "") {
+				if contained(s, c) {
+					continue
+				}
+				s.add(" AND ")
+			}
+			b.condition(s, c)
+		}
+		s.text.WriteByte(')')
+	}
+	s.text.WriteByte(')')
+}
+
+// condition appends what a field must be.
+func (b *search) condition(s *statement, c query.Condition) {
+	if c.Every() {
+		b.elements(s, c)
 		return
 	}
 	s.add("(")
+	if c.Exists {
+		b.text(s, c.Path)
+		s.add(" IS NOT NULL)")
+		return
+	}
 	b.binary(s, func() {
 		s.add("COALESCE(")
-		b.text(s, f.Path)
+		b.text(s, c.Path)
 		s.add(", '')")
 	})
-	oneOf(s, f.Values)
+	oneOf(s, c.Values)
 	s.text.WriteByte(')')
 }
 
 // contained appends a condition that holds for all objects with one of the values, and for few others. PostgreSQL has an index for it. It reports whether
 // the condition holds for no others.
-func contained(s *statement, f query.Field) (exact bool) {
-	exact = !slices.ContainsFunc(f.Path, func(step query.Step) bool { return step.List() && step.Index >= 0 })
+func contained(s *statement, c query.Condition) (exact bool) {
+	exact = !slices.ContainsFunc(c.Path, func(step query.Step) bool { return step.List() && step.Index >= 0 })
 	n := 0
 	either := func(value any) {
-		for _, step := range slices.Backward(f.Path) {
+		for _, step := range slices.Backward(c.Path) {
 			if step.List() {
 				value = []any{value}
 			} else {
@@ -65,7 +125,7 @@ func contained(s *statement, f query.Field) (exact bool) {
 		s.add(separator(n, "(", " OR ")+"o.object @> CAST(? AS jsonb)", string(text))
 		n++
 	}
-	for _, value := range f.Values {
+	for _, value := range c.Values {
 		either(query.Speakable(value))
 		if isScalar(value) {
 			exact = false // an older version of search has written other numbers than integers, of which several texts are equal
@@ -103,14 +163,14 @@ func (b *search) text(s *statement, path []query.Step) {
 }
 
 // elements appends whether one of the elements of lists is as a requirement says, or exists.
-func (b *search) elements(s *statement, f query.Field, exists bool) {
+func (b *search) elements(s *statement, c query.Condition) {
 	switch b.dialect {
 	case sqlite:
-		elementsInSQLite(s, f, exists)
+		elementsInSQLite(s, c)
 	case postgres:
-		elementsInPostgres(s, f, exists)
+		elementsInPostgres(s, c)
 	default:
-		b.elementsInMySQL(s, f, exists)
+		b.elementsInMySQL(s, c)
 	}
 }
 

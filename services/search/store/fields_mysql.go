@@ -30,9 +30,9 @@ func mysqlText(s *statement, in string, path []query.Step) {
 }
 
 // elementsInMySQL makes one table of each list. An element is in the column v.
-func (b *search) elementsInMySQL(s *statement, f query.Field, exists bool) {
+func (b *search) elementsInMySQL(s *statement, c query.Condition) {
 	s.add("EXISTS (SELECT 1 FROM ")
-	path, parent := f.Path, "o.object"
+	path, parent := c.Path, "o.object"
 	for i := 0; ; i++ {
 		next := indexOfEvery(path)
 		if next < 0 {
@@ -47,7 +47,7 @@ func (b *search) elementsInMySQL(s *statement, f query.Field, exists bool) {
 		parent, path = table+".v", path[next+1:]
 	}
 	s.add(" WHERE ")
-	if exists {
+	if c.Exists {
 		mysqlText(s, parent, path)
 		s.add(" IS NOT NULL)")
 		return
@@ -59,6 +59,6 @@ func (b *search) elementsInMySQL(s *statement, f query.Field, exists bool) {
 		mysqlText(s, parent, path)
 		s.add(", '')")
 	})
-	oneOf(s, f.Values)
+	oneOf(s, c.Values)
 	s.text.WriteByte(')')
 }

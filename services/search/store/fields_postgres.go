@@ -42,9 +42,9 @@ func postgresText(s *statement, in string, path []query.Step) {
 }
 
 // elementsInPostgres makes one table of each list. An element is in the column v.
-func elementsInPostgres(s *statement, f query.Field, exists bool) {
+func elementsInPostgres(s *statement, c query.Condition) {
 	s.add("EXISTS (SELECT 1 FROM ")
-	path, parent := f.Path, "o.object"
+	path, parent := c.Path, "o.object"
 	for i := 0; ; i++ {
 		next := indexOfEvery(path)
 		if next < 0 {
@@ -58,7 +58,7 @@ func elementsInPostgres(s *statement, f query.Field, exists bool) {
 		s.add(" ELSE '[]' END) " + table + "(v)")
 		parent, path = table+".v", path[next+1:]
 	}
-	if exists {
+	if c.Exists {
 		postgresText(s.add(" WHERE "), parent, path)
 		s.add(" IS NOT NULL)")
 		return
@@ -68,6 +68,6 @@ func elementsInPostgres(s *statement, f query.Field, exists bool) {
 	s.add(") IS NOT NULL AND COALESCE(")
 	postgresText(s, parent, path)
 	s.add(", '')")
-	oneOf(s, f.Values)
+	oneOf(s, c.Values)
 	s.text.WriteByte(')')
 }

@@ -25,10 +25,10 @@ func sqliteText(s *statement, at func()) {
 
 // elementsInSQLite makes one table of each list. The path of an element is in the column fullkey. (SQLite 3.51 makes joins of EXISTS, and then OFFSET
 // counts an object once for each of its elements. A subquery with a limit stays as it is.)
-func elementsInSQLite(s *statement, f query.Field, exists bool) {
+func elementsInSQLite(s *statement, c query.Condition) {
 	s.add("((SELECT 1 FROM ")
 	var conditions []string
-	path, parent := f.Path, ""
+	path, parent := c.Path, ""
 	for i := 0; ; i++ {
 		next := indexOfEvery(path)
 		if next < 0 {
@@ -43,7 +43,7 @@ func elementsInSQLite(s *statement, f query.Field, exists bool) {
 	}
 	s.add(" WHERE " + strings.Join(conditions, " AND ") + " AND ")
 	text := func() { sqliteText(s, func() { s.below(parent, path) }) }
-	if exists {
+	if c.Exists {
 		text()
 		s.add(" IS NOT NULL LIMIT 1) IS NOT NULL)")
 		return
@@ -53,7 +53,7 @@ func elementsInSQLite(s *statement, f query.Field, exists bool) {
 	s.add(") WHEN 'null' THEN '' ELSE ")
 	text()
 	s.add(" END")
-	oneOf(s, f.Values)
+	oneOf(s, c.Values)
 	s.add(" LIMIT 1) IS NOT NULL)")
 }
 

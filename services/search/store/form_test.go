@@ -112,7 +112,7 @@ func TestNoTextMakesASearchFail(t *testing.T) {
 			_, err := s.Get(t.Context(), odd, pods.GroupVersionResource, odd, odd)
 			require.ErrorIs(t, err, ErrNotFound)
 			q := query.Query{Names: query.Choice{In: []string{odd}}, Clusters: query.Choice{NotIn: []string{odd}}, Fuzzy: []string{odd}, Owner: &query.Owner{UID: odd}}
-			q.Fields = []query.Field{{Path: []query.Step{{Name: "a"}}, Operator: "=", Values: []string{odd}}}
+			q.Fields = []query.Field{{Paths: [][]query.Step{{{Name: "a"}}}, Operator: "=", Values: []string{odd}}}
 			found, _ := names(t, s, q, pods)
 			assert.Empty(t, found)
 		}

@@ -51,6 +51,12 @@ var (
 	deployments = Kind{GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, Name: "Deployment", Namespaced: true}
 )
 
+var (
+	jobs        = Kind{GroupVersionResource: schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}, Name: "Job", Namespaced: true}
+	eventsKind  = Kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "events"}, Name: "Event", Namespaced: true}
+	controllers = Kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "replicationcontrollers"}, Name: "ReplicationController", Namespaced: true}
+)
+
 func openStream(t testing.TB, s *Store, cluster string, kind Kind) *Stream {
 	t.Helper()
 	stream, err := s.OpenStream(context.Background(), cluster, kind)

@@ -38,7 +38,7 @@ func (k known) String() string { return k.cluster + "/" + k.Namespace + "/" + k.
 func population(t *testing.T, s *Store, r *rand.Rand) (all []known) {
 	t.Helper()
 	uids := []string{"nobody"}
-	for _, kind := range []Kind{deployments, replicaSets, pods, nodes} { // owners come first
+	for _, kind := range []Kind{deployments, replicaSets, pods, nodes, jobs, eventsKind, controllers} { // owners come first
 		for _, cluster := range []string{"east", "north", "west"} {
 			stream := openStream(t, s, cluster, kind)
 			var batch Batch
@@ -169,18 +169,43 @@ func randomObject(r *rand.Rand, cluster string, kind Kind, i int, owners []strin
 	for _, uid := range o.Owners {
 		owned = append(owned, map[string]any{"uid": uid})
 	}
+	apiVersion, kindName := kind.GroupVersionKind().ToAPIVersionAndKind()
 	content := map[string]any{
+		"apiVersion": apiVersion, "kind": kindName,
 		"metadata": map[string]any{
 			"namespace": namespace, "name": name, "uid": o.UID, "labels": o.Labels, "ownerReferences": owned, "creationTimestamp": time.Unix(o.CreatedAt, 0).UTC().Format(time.RFC3339),
 			"annotations": map[string]string{ResourceVersionAnnotation: o.ResourceVersion},
 		},
 		"spec": spec, "status": map[string]any{"a.b/c": pick(r, fieldValues)},
 	}
+	labelFields(r, content, spec)
 	var err error
 	if o.JSON, err = json.Marshal(content); err != nil {
 		panic(err)
 	}
 	return o
+}
+
+// labelPaths are field labels of Kubernetes that it computes.
+var labelPaths = []string{"spec.hostNetwork", "spec.host", "status.podIPs", "spec.unschedulable", "status.successful", "status.replicas", "source", "spec.nodeName"}
+
+// labelFields adds what Kubernetes computes field labels from.
+func labelFields(r *rand.Rand, content, spec map[string]any) {
+	status := content["status"].(map[string]any)
+	for _, field := range []struct {
+		in     map[string]any
+		name   string
+		values []any
+	}{
+		{spec, "hostNetwork", []any{true, false, nil, ""}}, {spec, "nodeName", []any{"node-1", "2", ""}}, {spec, "host", []any{"node-1", "1"}}, {spec, "unschedulable", []any{true, false}},
+		{status, "succeeded", []any{0, 1, 2, nil}}, {status, "successful", []any{1, 10}}, {status, "replicas", []any{0, 1, 2}}, {status, "podIPs", []any{[]any{}, "1", []any{"1"}}},
+		{content, "source", []any{map[string]any{}, map[string]any{"component": ""}, map[string]any{"component": "1"}, map[string]any{"component": "node-1"}, "1"}},
+		{content, "reportingComponent", []any{"", "1", "node-1"}},
+	} {
+		if r.IntN(2) == 0 {
+			field.in[field.name] = pick(r, field.values)
+		}
+	}
 }
 
 func randomQuery(r *rand.Rand, all []known) query.Query {
@@ -260,14 +285,16 @@ func randomQuery(r *rand.Rand, all []known) query.Query {
 }
 
 func randomField(r *rand.Rand) query.Field {
-	path := pick(r, append(fieldPaths, listPaths...))
+	path := pick(r, slices.Concat(fieldPaths, listPaths, labelPaths))
 	text := pick(r, []string{`PATH="A"`, `PATH!="A"`, `PATH in ("A", "B")`, `PATH notin ("A", "B")`, "PATH", "!PATH"})
 	parsed, err := query.ParseFields(strings.ReplaceAll(text, "PATH", path))
 	if err != nil {
 		panic(err)
 	}
 	for i := range parsed[0].Values {
-		parsed[0].Values[i] = fieldValue(r)
+		if parsed[0].Values[i] = fieldValue(r); slices.Contains(labelPaths, path) {
+			parsed[0].Values[i] = pick(r, []string{"", "0", "1", "2", "true", "false", "node-1"})
+		}
 	}
 	return parsed[0]
 }
@@ -353,7 +380,7 @@ func inOrder(found []known, q query.Query, severalKinds bool) {
 }
 
 // kindOrder is the order in which population writes the kinds.
-var kindOrder = map[string]int{"deployments": 1, "replicasets": 2, "pods": 3, "nodes": 4}
+var kindOrder = map[string]int{"deployments": 1, "replicasets": 2, "pods": 3, "nodes": 4, "jobs": 5, "events": 6, "replicationcontrollers": 7}
 
 func TestRandomQueriesFindWhatKubernetesSelectorsSelect(t *testing.T) {
 	const queries = 400
@@ -364,7 +391,7 @@ func TestRandomQueriesFindWhatKubernetesSelectorsSelect(t *testing.T) {
 		some := 0
 		for range queries {
 			q := randomQuery(r, all)
-			kinds := pick(r, [][]Kind{{pods}, {pods}, {replicaSets}, {nodes}, {deployments, pods, replicaSets}})
+			kinds := pick(r, [][]Kind{{pods}, {pods}, {replicaSets}, {nodes}, {jobs}, {eventsKind}, {controllers}, {deployments, pods, replicaSets}, {eventsKind, jobs, nodes, pods, controllers}})
 			want := expected(all, q, kinds)
 			inOrder(want, q, len(kinds) > 1)
 			var wanted []string

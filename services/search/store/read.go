@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -123,6 +124,9 @@ func (t *transaction) newSearch(ctx context.Context, s *Store, patterns []schema
 	}
 	if len(b.kinds) == 0 {
 		return nil, ErrUnknownKind
+	}
+	if b.resources, err = t.resourcesOf(ctx, b); err != nil {
+		return nil, err
 	}
 	if b.clusters, err = t.clusterIDs(ctx, q.Clusters); err != nil {
 		return nil, err
@@ -333,6 +337,22 @@ func (t *transaction) kindIDs(ctx context.Context, patterns []schema.GroupVersio
 		find.text.WriteByte(')')
 	}
 	return t.ids(ctx, find)
+}
+
+// resourcesOf returns the resources of kinds, if a field of a search means something else of some of them.
+func (t *transaction) resourcesOf(ctx context.Context, b *search) (map[int64]schema.GroupResource, error) {
+	if !slices.ContainsFunc(b.q.Fields, func(f query.Field) bool { return len(f.ComputedKinds()) > 0 }) {
+		return nil, nil
+	}
+	all := map[int64]schema.GroupResource{}
+	err := t.each(ctx, t.sql("SELECT k.id, k.api_group, k.resource FROM kinds k"), func(scan func(...any) error) error {
+		var id int64
+		var resource schema.GroupResource
+		err := scan(&id, &resource.Group, &resource.Resource)
+		all[id] = resource
+		return err
+	})
+	return all, err
 }
 
 // noClusters stands for none.
