@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubernetesjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/apis/networking/install" // no other package of search registers these kinds
@@ -127,7 +128,8 @@ func customCells(ctx context.Context, convertor rest.TableConvertor, rows []Row)
 	list := &unstructured.UnstructuredList{Object: map[string]any{}}
 	for _, row := range rows {
 		var object unstructured.Unstructured
-		if err := json.Unmarshal(row.JSON, &object.Object); err != nil {
+		// As in Kubernetes, a number without a fraction is an integer, which a column of strings writes with all its digits.
+		if err := kubernetesjson.Unmarshal(row.JSON, &object.Object); err != nil {
 			return nil, err
 		}
 		list.Items = append(list.Items, object)

@@ -56,6 +56,24 @@ func TestCustomResourcesHaveTheColumnsOfTheirDefinition(t *testing.T) {
 	assert.Nil(t, table.Rows[0].Object.Raw)
 }
 
+func TestColumnsWriteNumbersAsKubernetesDoes(t *testing.T) {
+	var columns []map[string]string
+	for _, of := range []string{"string", "integer", "number"} {
+		for _, field := range []string{"whole", "large", "fraction", "list"} {
+			columns = append(columns, map[string]string{"name": of + " " + field, "type": of, "jsonPath": ".spec." + field})
+		}
+	}
+	text, err := json.Marshal(columns)
+	require.NoError(t, err)
+	table, err := New(t.Context(), schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Boat"}, text, []Row{{JSON: []byte(`{"kind": "Boat", "apiVersion": "example.com/v1",
+		"metadata": {"name": "b"}, "spec": {"whole": 2147483648, "large": 9007199254740993, "fraction": 0.5, "list": [2147483648]}}`)}}, metav1.IncludeNone)
+	require.NoError(t, err)
+	assert.Equal(t, []any{
+		"", "b", "2147483648", "9007199254740993", "0.5", "[2147483648]",
+		int64(2147483648), int64(9007199254740993), int64(0), nil, 2147483648.0, 9007199254740992.0, 0.5, nil,
+	}, table.Rows[0].Cells)
+}
+
 func TestABuiltInKindWithoutColumnsOfItsOwn(t *testing.T) {
 	kind := schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}
 	rows := []Row{{Cluster: "east", JSON: []byte(`{"kind": "ClusterRole", "apiVersion": "rbac.authorization.k8s.io/v1",
