@@ -49,7 +49,7 @@ func (b *search) computed(f query.Field) map[schema.GroupKind][]int64 {
 	for _, kind := range f.ComputedKinds() {
 		for _, id := range b.kinds {
 			resource, _ := meta.UnsafeGuessKindToResource(kind.WithVersion("")) // a kind of Kubernetes itself
-			if b.resources[id] == resource.GroupResource() {
+			if b.resourceOf[id] == resource.GroupResource() {
 				ids[kind] = append(ids[kind], id)
 			}
 		}

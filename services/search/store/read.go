@@ -125,7 +125,7 @@ func (t *transaction) newSearch(ctx context.Context, s *Store, patterns []schema
 	if len(b.kinds) == 0 {
 		return nil, ErrUnknownKind
 	}
-	if b.resources, err = t.resourcesOf(ctx, b); err != nil {
+	if b.resourceOf, err = t.resourcesOf(ctx, b); err != nil {
 		return nil, err
 	}
 	if b.clusters, err = t.clusterIDs(ctx, q.Clusters); err != nil {

@@ -22,8 +22,8 @@ type search struct {
 	q *query.Query
 	// kinds are not empty. clusters are nil for all clusters.
 	kinds, clusters []int64
-	// resources are those of kinds, if a field depends on them.
-	resources map[int64]schema.GroupResource
+	// resourceOf has the resources of kinds, if a field depends on them.
+	resourceOf map[int64]schema.GroupResource
 	// visible is what the reader sees of scope, if that is not nil.
 	visible []visible
 	// leftOut are clusters that the reader sees something of, but with too many values for a statement.
