@@ -1,8 +1,13 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command check-docs checks the Markdown pages of the repository: every relative link leads to a file, and to a heading of it if the link has an
-// anchor; and docs/architecture.md has one row for each package and each module of tools.
+// Command check-docs checks the pages of the repository:
+//
+//   - Every relative link of a Markdown page leads to a file, and to a heading of it if the link has an anchor.
+//   - docs/architecture.md has one row for each package and each module of tools.
+//   - Each `make TARGET` on a page has a target. In CONTRIBUTING.md and test/README.md, each command has the packages, tests, benchmarks and files that it
+//     names.
+//   - The files and folders that a doc.go names exist.
 package main
 
 import (
@@ -65,7 +70,15 @@ func check() (problems []string, err error) {
 	}
 	_, packages, _ := strings.Cut(texts[mapOf], "\n## Packages\n")
 	unmapped, err := checkMap(packages)
-	return append(problems, unmapped...), err
+	if err != nil {
+		return nil, err
+	}
+	wrong, err := checkCommands(pages)
+	if err != nil {
+		return nil, err
+	}
+	lost, err := checkTours()
+	return slices.Concat(problems, unmapped, wrong, lost), err
 }
 
 // follow returns the error of a link of a page, or "".

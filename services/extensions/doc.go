@@ -13,15 +13,15 @@
 // All services start in the same way (internal/service/lifecycle.go):
 //
 //   - options/options.go has the flags. Validate finds what is wrong with them, and Complete fills in what follows from them.
-//   - server/config.go makes what the CRD server is built from: clients of the other services (loopback.go), authorization (access.go),
-//     admission (admission.go).
+//   - server/config.go makes what the CRD server is built from: authorization (access.go), admission (admission.go). internal/leg has the clients of
+//     the other services.
 //   - server/server.go builds the server, and serves HTTP beside gRPC for the aggregators. discovery.go adds /apis.
 //
 // # The way of a request
 //
 //   - internal/hop/trust/authenticator.go: the aggregator's certificate lets extensions believe the envelope with the sender's identity.
 //   - kube-apiserver's handler chain: audit, impersonation, priority and fairness, authorization (services/shared/policy), admission.
-//   - server/away.go: admission that needs core answers at once with 503 while core is away.
+//   - services/shared/policy/gate.go: 503 until this replica has the objects that authorization needs.
 //   - k8s.io/apiextensions-apiserver: validation, defaults, conversion and pruning by the definition.
 //   - storages: all custom resources share one connection to etcd, and their watches resume.
 //
