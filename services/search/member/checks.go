@@ -24,6 +24,8 @@ const (
 	checkInterval = 10 * time.Second
 	// checkTimeout is how long a member may take for that. Slower ones are heard through their events and bookmarks only.
 	checkTimeout = 3 * time.Second
+	// askSize is how much of the answer is read. That has the metadata of one object, unless there is very much of it.
+	askSize = 64 << 10
 	// dispatchTime is how long a member may take from a write to the event about it.
 	dispatchTime = time.Second
 	// silence is after which time without a word a watch is opened anew. Members send a bookmark each minute or so.
@@ -132,7 +134,7 @@ func (m *Member) check(ctx context.Context, at time.Time) (heard []*store.Stream
 	return heard
 }
 
-// ask reads the list of a resource up to its first object, as it is now. API servers ask their etcd for that.
+// ask reads the beginning of a list of a resource, as it is now. API servers ask their etcd for that.
 func (s source) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -142,7 +144,7 @@ func (s source) ask(ctx context.Context) error {
 		return err
 	}
 	defer body.Close() //nolint:errcheck // it was read
-	_, err = io.Copy(io.Discard, body)
+	_, err = io.Copy(io.Discard, io.LimitReader(body, askSize))
 	return err
 }
 

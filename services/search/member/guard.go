@@ -20,13 +20,13 @@ import (
 const (
 	// failureSize bounds the body of an answer that is an error.
 	failureSize = 64 << 10
-	// discoveryObjects bounds the JSON objects of discovery, and the nulls, which may stand for objects: three bytes of JSON may become 300 in memory. A
-	// resource with two subresources has six.
-	discoveryObjects = 100_000
+	// discoveryObjects bounds the JSON objects of a round of discovery, and the nulls, which may stand for objects: three bytes of JSON may become 300 in memory.
+	// A resource with two subresources has six. discoveryParts bounds the names and values of all kinds.
+	discoveryObjects, discoveryParts = 100_000, 1_000_000
 	// roundRequests bounds the documents of a round of discovery: old API servers have one for each group-version.
 	roundRequests = 2000
-	// largeDiscovery is the size of a document of discovery from which on it waits for memory.
-	largeDiscovery = 1 << 20
+	// largeDiscovery are the bytes, and manyObjects the objects, of a round from which on it waits for memory.
+	largeDiscovery, manyObjects = 1 << 20, 10_000
 )
 
 // guard is between client-go and a member. It refuses redirects, decompresses with a limit, and bounds each answer.
@@ -54,17 +54,21 @@ func expecting(ctx context.Context, kind answer) context.Context {
 	return context.WithValue(ctx, answerKey{}, kind)
 }
 
-// round bounds the documents of discovery, which may be many at once.
+// round bounds the documents of discovery, which may be many at once. They count together: client-go keeps all of them.
 type round struct {
-	mu              sync.Mutex
-	bytes, requests int64
-	release         func()
+	mu sync.Mutex
+	// requests, objects and parts are those that may still come, and bytes have come.
+	requests, objects, parts int
+	bytes                    int64
+	release                  func()
+	// failure is the first limit that the round has reached.
+	failure *LimitError
 }
 
-func (r *round) begin(size int64) {
+func (r *round) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.bytes, r.requests = size, roundRequests
+	r.requests, r.objects, r.parts, r.bytes, r.failure = roundRequests, discoveryObjects, discoveryParts, 0, nil
 }
 
 // end gives memory back when all documents were decoded.
@@ -77,27 +81,90 @@ func (r *round) end() {
 	r.release = nil
 }
 
-// ask counts a request, and reports whether it may be sent.
-func (r *round) ask() bool {
+// failed returns the first limit that the round has reached, or nil. client-go may take it for the failure of a group.
+func (r *round) failed() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.requests--
-	return r.requests >= 0
-}
-
-// add counts a document, and waits for memory if it is large.
-func (r *round) add(ctx context.Context, e *entrance, size int64) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.bytes -= size; r.bytes < 0 {
-		return limited("document-size", "member-max-document-size", "discovery has more than %s", &e.DocumentSize)
-	}
-	if size < largeDiscovery || r.release != nil {
+	if r.failure == nil {
 		return nil
 	}
-	var err error
-	r.release, err = e.holdLarge(ctx)
+	return r.failure
+}
+
+// fail notes a limit. The caller has locked the round.
+func (r *round) fail(message string, args ...any) error {
+	if r.failure == nil {
+		r.failure = limited("document-size", "", message, args...)
+	}
+	return r.failure
+}
+
+// ask counts a request, and refuses one too many.
+func (r *round) ask() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.requests--; r.requests < 0 {
+		return r.fail("discovery has more than %d documents", roundRequests)
+	}
+	return nil
+}
+
+// read counts bytes as they come, and waits for memory once there are many.
+func (r *round) read(ctx context.Context, e *entrance, n int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.bytes += int64(n); r.bytes > e.DocumentSize.Value() {
+		if r.failure == nil {
+			r.failure = limited("document-size", "member-max-document-size", "discovery has more than %s", &e.DocumentSize)
+		}
+		return r.failure
+	}
+	return r.hold(ctx, e, r.bytes >= largeDiscovery)
+}
+
+// hold waits for memory if a round is large. The caller has locked the round.
+func (r *round) hold(ctx context.Context, e *entrance, large bool) (err error) {
+	if large && r.release == nil {
+		r.release, err = e.holdLarge(ctx)
+	}
 	return err
+}
+
+// add counts what a document has, before it is decoded.
+func (r *round) add(ctx context.Context, e *entrance, path string, text []byte) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for tokens := jsontext.NewDecoder(bytes.NewReader(text), asSent); ; {
+		token, err := tokens.ReadToken()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("%s is not JSON: %w", path, err)
+		}
+		if r.parts--; token.Kind() == '{' || token.Kind() == 'n' {
+			r.objects--
+		}
+		if r.objects < 0 || r.parts < 0 || tokens.StackDepth() > maxDepth {
+			return r.fail("discovery has more than %d objects or %d parts, or is nested deeper than %d", discoveryObjects, discoveryParts, maxDepth)
+		}
+	}
+	return r.hold(ctx, e, r.objects < discoveryObjects-manyObjects)
+}
+
+// roundReader reads a document of a round.
+type roundReader struct {
+	ctx context.Context //nolint:containedctx // that of the request
+	*entrance
+	from io.Reader
+}
+
+func (r *roundReader) Read(into []byte) (int, error) {
+	n, err := r.from.Read(into)
+	if failed := r.round.read(r.ctx, r.entrance, n); failed != nil {
+		return 0, failed
+	}
+	return n, err
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -109,20 +176,25 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithTimeoutCause(req.Context(), g.Timeout,
 		&LimitError{Limit: limitTime, Flag: "member-timeout", Message: fmt.Sprintf("no answer about %s in %s", req.URL.Path, g.Timeout)})
 	defer cancel()
-	if kind == discovered && !g.round.ask() {
-		return nil, limited("document-size", "", "discovery has more than %d documents", roundRequests)
+	if kind == discovered {
+		if err := g.round.ask(); err != nil {
+			return nil, err
+		}
 	}
 	resp, err := g.send(req.WithContext(ctx))
 	if err != nil {
 		return nil, cause(ctx, err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // it was read
-	text, err := g.document(req.URL.Path, resp)
-	if err == nil && kind == discovered && resp.StatusCode < 300 {
-		if err = g.round.add(ctx, g.entrance, int64(len(text))); err == nil {
-			err = checkObjects(req.URL.Path, text)
-		}
+	body := io.Reader(resp.Body)
+	if kind == discovered {
+		body = &roundReader{ctx, g.entrance, body}
 	}
+	text, err := g.document(req.URL.Path, body)
+	if err == nil && kind == discovered && resp.StatusCode < 300 {
+		err = g.round.add(ctx, g.entrance, req.URL.Path, text)
+	}
+	g.charge(len(text) / changeSize)
 	if err != nil {
 		return nil, cause(ctx, err)
 	}
@@ -178,45 +250,44 @@ type truncated struct {
 type decompressed struct {
 	io.ReadCloser
 	text *gzip.Reader
+	// silent is how much was read since there was text.
+	silent int
 }
 
+// maxSilent is how much of a compressed body may come without any text. A compressed body can have parts without an end that stand for nothing.
+const maxSilent = 64 << 10
+
 func (d *decompressed) Read(into []byte) (int, error) {
+	d.silent = 0
 	if d.text == nil {
-		text, err := gzip.NewReader(bufio.NewReader(d.ReadCloser))
+		text, err := gzip.NewReader(bufio.NewReader(&compressed{d}))
 		if err != nil {
 			return 0, err
 		}
+		text.Multistream(false) // no API server sends several
 		d.text = text
 	}
 	return d.text.Read(into)
 }
 
+// compressed reads a body as it comes.
+type compressed struct{ body *decompressed }
+
+func (c *compressed) Read(into []byte) (int, error) {
+	if c.body.silent > maxSilent {
+		return 0, limited("object-size", "", "%d bytes of a compressed answer have no text", c.body.silent)
+	}
+	n, err := c.body.ReadCloser.Read(into)
+	c.body.silent += n
+	return n, err
+}
+
 // document reads a whole answer.
-func (g *guard) document(path string, resp *http.Response) ([]byte, error) {
+func (g *guard) document(path string, body io.Reader) ([]byte, error) {
 	limit := g.DocumentSize.Value()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	text, err := io.ReadAll(io.LimitReader(body, limit+1))
 	if err == nil && int64(len(text)) > limit {
 		err = limited("document-size", "member-max-document-size", "%s has more than %s", path, &g.DocumentSize)
 	}
 	return text, err
-}
-
-// checkObjects refuses a document with too many JSON objects.
-func checkObjects(path string, text []byte) error {
-	objects := 0
-	for tokens := jsontext.NewDecoder(bytes.NewReader(text)); ; {
-		token, err := tokens.ReadToken()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("%s is not JSON: %w", path, err)
-		}
-		if token.Kind() == '{' || token.Kind() == 'n' {
-			objects++
-		}
-		if objects > discoveryObjects || tokens.StackDepth() > maxDepth {
-			return limited("document-size", "", "%s has more than %d parts, or is nested deeper than %d", path, discoveryObjects, maxDepth)
-		}
-	}
 }

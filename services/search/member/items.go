@@ -91,9 +91,28 @@ func (i *items) expect(kind jsontext.Kind) error {
 	return err
 }
 
+// skip reads a value that is no item. It takes a turn like one: a member could send such values without an end.
 func (i *items) skip() error {
+	if err := i.admit(); err != nil {
+		return err
+	}
+	err := i.json.SkipValue()
+	i.close()
+	return err
+}
+
+// admit begins an item when the member may send more.
+func (i *items) admit() error {
+	i.slow.Stop() // waiting is not the fault of the member
+	if i.release != nil {
+		return limited("object-size", "", "there are more than %d blanks before an object", smallObject)
+	}
+	if err := i.door.admit(i.ctx); err != nil {
+		return err
+	}
 	i.begin(i.beginning())
-	return i.json.SkipValue()
+	i.paid(changeSize)
+	return nil
 }
 
 // beginning returns how much was read of what comes next. API servers end each event with a line break, which is nothing of the next one.
@@ -109,14 +128,9 @@ func withoutBlanks(text []byte) []byte { return bytes.TrimLeft(text, " \t\r\n") 
 
 // next reads an item when the member may send more, and passes it on.
 func (i *items) next(to func(item) error) error {
-	i.slow.Stop() // waiting is not the fault of the member
-	if i.release != nil {
-		return limited("object-size", "", "there are more than %d blanks before an object", smallObject)
-	}
-	if err := i.door.admit(i.ctx); err != nil {
+	if err := i.admit(); err != nil {
 		return err
 	}
-	i.begin(i.beginning())
 	text, err := i.json.ReadValue()
 	if err != nil {
 		return err
@@ -126,7 +140,6 @@ func (i *items) next(to func(item) error) error {
 	}
 	release := i.finish()
 	size := len(text)
-	i.door.charge(size / changeSize)
 	err = to(item{text, release})
 	if size > smallObject {
 		i.shrink()
@@ -160,6 +173,19 @@ type meter struct {
 	begun   bool
 	count   int64
 	release func()
+	// unpaid are bytes that were read and count for nothing yet.
+	unpaid int
+}
+
+// paid counts bytes as part of what was admitted.
+func (m *meter) paid(n int) { m.unpaid = max(m.unpaid-n, 0) }
+
+// pay has the member pay for all that it has sent beside what was admitted, whatever it is: the next item waits for that. Some of it may be of that item.
+func (m *meter) pay() {
+	if changes := (m.unpaid - readAhead) / changeSize; changes > 0 {
+		m.unpaid -= changes * changeSize
+		m.door.charge(changes)
+	}
 }
 
 // begin begins an item of which some bytes were read.
@@ -187,6 +213,8 @@ func (m *meter) close() {
 func (m *meter) Read(into []byte) (int, error) {
 	n, err := m.from.Read(into[:min(len(into), readAhead)])
 	m.count += int64(n)
+	m.unpaid += n
+	m.pay()
 	if !m.begun && (len(withoutBlanks(into[:n])) > 0 || m.count > maxBlanks) {
 		m.begun = true
 		m.slow.Reset(m.door.Timeout)

@@ -133,3 +133,9 @@ func limited(limit, flag, message string, args ...any) *LimitError {
 }
 
 func isLimit(err error) bool { return errors.As(err, new(*LimitError)) }
+
+// isTooMuch reports whether a member has sent more than search takes. One that is slow, or whose answers get lost, has not.
+func isTooMuch(err error) bool {
+	var limit *LimitError
+	return errors.As(err, &limit) && limit.Limit != limitTime
+}

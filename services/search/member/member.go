@@ -151,12 +151,32 @@ func Told(ctx context.Context, from *store.Store, name string) ([]Status, error)
 func (m *Member) Run(ctx context.Context) {
 	defer m.stop()
 	defer m.checks.add(m)()
-	pauses := discoveryRetries()
+	pauses, limitPauses := discoveryRetries(), limitRetries()
 	documents := &schemas{member: m}
 	columns := &definitions{client: m.client, single: m.single}
-	for cleaned := false; ctx.Err() == nil; {
+	var kinds []store.Kind
+	var missing []string
+	for cleaned, known := false, false; ctx.Err() == nil; {
 		changed := m.shards.Changed()
-		kinds, missing, err := m.discover(ctx)
+		// adjustUntil returns after a pause. Until then, other replicas come and go.
+		adjustUntil := func(next <-chan time.Time) {
+			for ctx.Err() == nil {
+				select {
+				case <-ctx.Done():
+				case <-next:
+					return
+				case <-changed:
+					if changed = m.shards.Changed(); known {
+						m.adjust(ctx, kinds, missing)
+					}
+					cleaned = false // a replica that is gone may have left what is not wanted any more
+				}
+			}
+		}
+		has, without, err := m.discover(ctx)
+		if err == nil {
+			kinds, missing, known = has, without, true
+		}
 		if err == nil && !cleaned {
 			// What is not wanted any more may be from the time before this process.
 			if err = m.store.RemoveOtherStreams(ctx, m.name, kinds, missing); err == nil {
@@ -166,10 +186,14 @@ func (m *Member) Run(ctx context.Context) {
 		m.setFailure(err)
 		if err != nil {
 			klog.V(2).InfoS("Member fails", "cluster", m.name, "err", err)
-			sleep(ctx, pauses.Step())
+			pause := pauses.Step
+			if isTooMuch(err) { // to read as much again would only cost others
+				pause = limitPauses.Step
+			}
+			adjustUntil(time.After(pause()))
 			continue
 		}
-		pauses = discoveryRetries()
+		pauses, limitPauses = discoveryRetries(), limitRetries()
 		if err := columns.describe(ctx, kinds); err != nil && ctx.Err() == nil {
 			klog.V(2).InfoS("CustomResourceDefinitions of a member cannot be read", "cluster", m.name, "err", err)
 		}
@@ -179,17 +203,7 @@ func (m *Member) Run(ctx context.Context) {
 				klog.V(2).InfoS("OpenAPI documents of a member cannot be copied", "cluster", m.name, "err", err)
 			}
 		}
-		for next := time.After(m.discoveryInterval); ctx.Err() == nil && next != nil; {
-			select {
-			case <-ctx.Done():
-			case <-next:
-				next = nil
-			case <-changed:
-				changed = m.shards.Changed()
-				m.adjust(ctx, kinds, missing)
-				cleaned = false // a replica that is gone may have left what is not wanted any more
-			}
-		}
+		adjustUntil(time.After(m.discoveryInterval))
 	}
 }
 
@@ -198,18 +212,26 @@ func (m *Member) setFailure(err error) {
 	defer m.mu.Unlock()
 	if m.health.Failure = err; err == nil {
 		m.answers.tell()
+	} else if isTooMuch(err) {
+		m.health.Limit = err.Error()
 	}
 }
 
 // discover returns the wanted resources that the member has. Those of groups in missing are not known now: an aggregated API server is away.
 func (m *Member) discover(ctx context.Context) (kinds []store.Kind, missing []string, err error) {
-	m.door.round.begin(m.door.DocumentSize.Value())
+	if err := m.door.admit(ctx); err != nil { // documents count as changes, too
+		return nil, nil, err
+	}
+	m.door.round.begin()
 	defer m.door.round.end()
 	version, err := m.discovery.ServerVersion()
 	if err != nil {
 		return nil, nil, err
 	}
 	groups, lists, err := m.discovery.ServerGroupsAndResources()
+	if limit := m.door.round.failed(); limit != nil {
+		return nil, nil, limit
+	}
 	var failed *discovery.ErrGroupDiscoveryFailed
 	if errors.As(err, &failed) {
 		for gv := range failed.Groups {

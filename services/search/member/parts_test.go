@@ -4,6 +4,7 @@
 package member
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -122,6 +123,67 @@ func TestRowsOfAnObjectCount(t *testing.T) {
 	assert.Less(t, door.rate.Tokens(), before-maxReferences/changeRows/2)
 }
 
+// TestDocumentsOfDiscoveryCountTogether has 50 documents of 300 kB, each with as many resources as all of them may have together.
+func TestDocumentsOfDiscoveryCountTogether(t *testing.T) {
+	resources := `"resources":[{}` + strings.Repeat(",{}", discoveryObjects-10) + `]}`
+	m := hostile(t, func(l *Limits) { *l = Standard(); l.Allow = []string{allowHTTP, allowLoopback} }, func(w http.ResponseWriter, req *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch req.URL.Path {
+		case "/version":
+			fmt.Fprint(w, `{}`)
+		case "/api":
+			fmt.Fprint(w, `{"kind":"APIVersions","versions":[]}`)
+		case "/apis":
+			var groups []string
+			for n := range 50 {
+				groups = append(groups, fmt.Sprintf(`{"name":"g%d.io","versions":[{"groupVersion":"g%[1]d.io/v1","version":"v1"}]}`, n))
+			}
+			fmt.Fprintf(w, `{"kind":"APIGroupList","groups":[%s]}`, strings.Join(groups, ","))
+		default:
+			fmt.Fprintf(w, `{"kind":"APIResourceList","groupVersion":%q,`, strings.TrimPrefix(req.URL.Path, "/apis/"))
+			io.WriteString(w, resources) //nolint:errcheck // the client is gone
+		}
+	})
+	var err error
+	assert.Less(t, allocated(func() { _, _, err = m.discover(t.Context()) }), uint64(200<<20))
+	var limit *LimitError
+	require.ErrorAs(t, err, &limit)
+	assert.Equal(t, "document-size", limit.Limit)
+	assert.Empty(t, m.door.large, "its memory is free again")
+}
+
+// TestWhateverAMemberSendsCounts has fields around the objects of a list, and the bytes of objects, count as changes.
+func TestWhateverAMemberSendsCounts(t *testing.T) {
+	for name, test := range map[string]struct {
+		text    string
+		changes int
+	}{
+		"fields":       {`{` + strings.Repeat(`"a":1,`, 100) + `"b":1}`, 101},
+		"a long field": {`{"a":"` + strings.Repeat("x", 100*changeSize) + `"}`, 100},
+		"blanks":       {`{"items":[` + strings.Repeat(" ", 100*changeSize) + `]}`, 100},
+		"an object":    {`{"items":[{"a":"` + strings.Repeat("x", 100*changeSize) + `"}]}`, 100},
+		"objects":      {`{"items":[{}` + strings.Repeat(`,{"a":1}`, 99) + `]}`, 100},
+	} {
+		m := hostile(t, func(l *Limits) { l.Changes = 1 }, func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, test.text) //nolint:errcheck // the client is gone
+		})
+		m.door.rate.SetLimit(0)
+		before := m.door.rate.Tokens()
+		require.NoError(t, readAll(t.Context(), m.source(), "list"), name)
+		counted := before - m.door.rate.Tokens()
+		assert.InDelta(t, test.changes, counted, float64(2*readAhead/changeSize), name)
+	}
+}
+
+// TestACheckReadsLittle has a member whose answer does not end.
+func TestACheckReadsLittle(t *testing.T) {
+	m := hostile(t, nil, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		endless(gzip.NewWriter(w), strings.Repeat(" ", 1<<20))
+	})
+	require.NoError(t, m.source().ask(t.Context()), "the member has answered")
+}
+
 // TestAMemberWaitsBeforeItReads holds that a member which has sent too many changes keeps no memory from others while it waits.
 func TestAMemberWaitsBeforeItReads(t *testing.T) {
 	door := newDoor(t, func(l *Limits) { l.Changes = 1 }).entrance()
@@ -134,6 +196,7 @@ func TestAMemberWaitsBeforeItReads(t *testing.T) {
 	i := newItems(ctx, door, body, nil)
 	defer i.close()
 	require.Error(t, i.next(func(item) error { return errors.New("there is no item") }))
+	require.Error(t, i.skip())
 	assert.Equal(t, 2*smallObject+2, body.Len(), "nothing was read")
 }
 
