@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -48,6 +49,8 @@ type Member struct {
 	checked int
 	streams map[schema.GroupVersionResource]*running
 	health  Health
+	// version is the last one that the member has told.
+	version version.Info
 
 	answers answers
 }
@@ -224,7 +227,7 @@ func (m *Member) discover(ctx context.Context) (kinds []store.Kind, missing []st
 	}
 	m.door.round.begin()
 	defer m.door.round.end()
-	version, err := m.discovery.ServerVersion()
+	told, err := m.discovery.ServerVersion()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -244,7 +247,8 @@ func (m *Member) discover(ctx context.Context) (kinds []store.Kind, missing []st
 	}
 	kinds, limit := limitKinds(selectKinds(m.name, groups, lists, m.wanted), m.door.Resources)
 	m.mu.Lock()
-	m.health.Version, m.health.Limit = shortened(version.GitVersion, maxReason), ""
+	m.version = shortenedVersion(*told)
+	m.health.Version, m.health.Limit = m.version.GitVersion, ""
 	if limit != nil {
 		m.health.Limit = limit.Error()
 	}
@@ -253,6 +257,25 @@ func (m *Member) discover(ctx context.Context) (kinds []store.Kind, missing []st
 		kinds = append(kinds, store.InvolvedEvents)
 	}
 	return kinds, missing, ctx.Err()
+}
+
+// shortenedVersion returns a version whose parts are as long as those of Kubernetes could be.
+func shortenedVersion(v version.Info) version.Info {
+	for _, part := range []*string{
+		&v.Major, &v.Minor, &v.EmulationMajor, &v.EmulationMinor, &v.MinCompatibilityMajor, &v.MinCompatibilityMinor,
+		&v.GitVersion, &v.GitCommit, &v.GitTreeState, &v.BuildDate, &v.GoVersion, &v.Compiler, &v.Platform,
+	} {
+		*part = shortened(*part, maxReason)
+	}
+	return v
+}
+
+// versionDocument returns what the member has told about its version.
+func (m *Member) versionDocument() []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	text, _ := json.Marshal(m.version) // strings can be marshalled
+	return text
 }
 
 // isMine reports whether this replica copies a resource.

@@ -27,7 +27,7 @@ const (
 	openAPI         = "/openapi/v3"
 )
 
-// schemas copies the OpenAPI documents of the group-versions that are searched, so that clients can explain their fields.
+// schemas copies the version of a member, and the OpenAPI documents of the group-versions that are searched, so that clients can explain their fields.
 type schemas struct {
 	member *Member
 	next   time.Time
@@ -41,6 +41,9 @@ func (s *schemas) copy(ctx context.Context, kinds []store.Kind) error {
 	ctx, cancel := context.WithTimeout(ctx, schemasTimeout)
 	defer cancel()
 	s.next = time.Now().Add(schemasInterval)
+	if err := s.member.store.PutVersion(ctx, s.member.name, s.member.versionDocument()); err != nil {
+		return err
+	}
 	text, err := s.member.read(ctx, openAPI, "")
 	if apierrors.IsNotFound(err) {
 		return nil // Kubernetes before 1.24

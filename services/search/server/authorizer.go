@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
@@ -57,6 +58,15 @@ func (h *hubAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes) 
 	}
 	if n.Cluster != "" {
 		audit.AddAuditAnnotation(ctx, clusterAudit, n.Cluster)
+	}
+	if isReview(n) {
+		// As in any cluster, the policy says who may ask. What is asked about is decided later.
+		decision, reason, err := h.next.Authorize(ctx, a)
+		if decision != authorizer.DecisionAllow || err != nil {
+			return decision, reason, err
+		}
+		noteJudge(ctx, &judge{h})
+		return h.discovery(ctx, a, n.Cluster, reason)
 	}
 	if a.GetVerb() == "watch" {
 		noteAgain(ctx, func(ctx context.Context) (*rights.Visible, error) {
@@ -162,10 +172,7 @@ func (h *hubAuthorizer) discovery(ctx context.Context, a authorizer.Attributes, 
 	case !visible.KnowsHub():
 		visible = rights.Everything(a.GetUser())
 	case cluster == "" || !visible.Sees(cluster):
-		granted, _, err := h.next.Authorize(ctx, authorizer.AttributesRecord{
-			User: a.GetUser(), Verb: "list", APIGroup: v1beta1.GroupVersion.Group, APIVersion: v1beta1.GroupVersion.Version,
-			Resource: rights.Resource, Name: cluster, ResourceRequest: true, Path: a.GetPath(),
-		})
+		granted, _, err := h.next.Authorize(ctx, questionOf(a.GetUser(), "list", cluster, a.GetPath()))
 		if err != nil {
 			return authorizer.DecisionNoOpinion, "", err
 		}
@@ -185,10 +192,7 @@ func isCollection(a authorizer.Attributes) bool {
 // granted returns what the policy of the hub says about one cluster, or about all if the name is empty. An allowed request is for all resources, or only
 // for the one that is returned.
 func (h *hubAuthorizer) granted(ctx context.Context, a authorizer.Attributes, cluster string) (d authorizer.Decision, only *schema.GroupResource, reason string, err error) {
-	asked := authorizer.AttributesRecord{
-		User: a.GetUser(), Verb: a.GetVerb(), APIGroup: v1beta1.GroupVersion.Group, APIVersion: v1beta1.GroupVersion.Version,
-		Resource: rights.Resource, Name: cluster, ResourceRequest: true, Path: a.GetPath(),
-	}
+	asked := questionOf(a.GetUser(), a.GetVerb(), cluster, a.GetPath())
 	if d, reason, err = h.next.Authorize(ctx, asked); d != authorizer.DecisionNoOpinion || err != nil {
 		return d, nil, reason, err
 	}
@@ -203,6 +207,14 @@ func (h *hubAuthorizer) granted(ctx context.Context, a authorizer.Attributes, cl
 			where, asked.Verb, asked.Subresource, asked.APIGroup)
 	}
 	return d, &resource, reason, err
+}
+
+// questionOf returns what the hub is asked about a cluster, or about all if the name is empty.
+func questionOf(reader user.Info, verb, cluster, path string) authorizer.AttributesRecord {
+	return authorizer.AttributesRecord{
+		User: reader, Verb: verb, APIGroup: v1beta1.GroupVersion.Group, APIVersion: v1beta1.GroupVersion.Version,
+		Resource: rights.Resource, Name: cluster, ResourceRequest: true, Path: path,
+	}
 }
 
 func resourceOf(a authorizer.Attributes) schema.GroupResource {

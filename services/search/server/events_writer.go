@@ -5,14 +5,19 @@ package server
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
 
+	"golang.org/x/net/websocket"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/tables"
@@ -27,13 +32,41 @@ type eventWriter struct {
 	kind     store.Kind
 	// headed is set once a table with headers was written.
 	headed bool
+	// socket is set while the client reads the events from a WebSocket. Each of them is a message.
+	socket *websocket.Conn
 }
 
 func newEventWriter(w http.ResponseWriter, req *http.Request, as form, kind store.Kind) *eventWriter {
 	return &eventWriter{response: w, buffer: bufio.NewWriterSize(w, 32<<10), req: req, as: as, kind: kind}
 }
 
+// stream runs what writes all events. A client such as a browser may ask for a WebSocket, of which it sees no error: so write begins with an answer that
+// was decided. The context of write also ends when the client leaves.
+func (e *eventWriter) stream(ctx context.Context, write func(context.Context)) {
+	if !wsstream.IsWebSocketRequest(e.req) {
+		write(ctx)
+		return
+	}
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
+	websocket.Handler(func(socket *websocket.Conn) {
+		left := make(chan struct{})
+		go func() {
+			defer close(left)
+			defer leave()
+			wsstream.IgnoreReceives(socket, 0) // until the client leaves, or the socket is closed here
+		}()
+		e.socket = socket
+		write(ctx)
+		socket.Close() //nolint:errcheck // the watch is over
+		<-left
+	}).ServeHTTP(e.response, e.req)
+}
+
 func (e *eventWriter) begin() error {
+	if e.socket != nil {
+		return nil // the handshake was the header
+	}
 	e.response.Header().Set("Content-Type", jsonType)
 	e.response.Header().Set("Cache-Control", "no-cache, private")
 	e.response.WriteHeader(http.StatusOK)
@@ -42,6 +75,9 @@ func (e *eventWriter) begin() error {
 
 // flush sends what was written.
 func (e *eventWriter) flush() error {
+	if e.socket != nil {
+		return nil
+	}
 	if err := e.buffer.Flush(); err != nil {
 		return err
 	}
@@ -64,7 +100,11 @@ func (e *eventWriter) write(event watch.EventType, cluster string, object []byte
 }
 
 func (e *eventWriter) raw(event watch.EventType, object []byte) error {
-	for _, part := range [][]byte{[]byte(`{"type":"` + string(event) + `","object":`), object, []byte("}\n")} {
+	parts := [][]byte{[]byte(`{"type":"` + string(event) + `","object":`), object, []byte("}\n")}
+	if e.socket != nil {
+		return websocket.Message.Send(e.socket, string(bytes.Join(parts, nil)))
+	}
+	for _, part := range parts {
 		if _, err := e.buffer.Write(part); err != nil {
 			return err
 		}

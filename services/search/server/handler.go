@@ -71,7 +71,7 @@ func (h *Handler) answer(w http.ResponseWriter, req *http.Request, n *Nested) er
 		if err != nil {
 			return asStatus(err)
 		}
-		if has && !n.Info.IsResourceRequest {
+		if has && (!n.Info.IsResourceRequest || isReview(n)) {
 			v, err := visible(req.Context())
 			if err != nil {
 				return err
@@ -85,11 +85,18 @@ func (h *Handler) answer(w http.ResponseWriter, req *http.Request, n *Nested) er
 	if isOpenAPI(n.Path) {
 		return h.openAPI(w, req, n)
 	}
-	if !n.Info.IsResourceRequest {
+	switch {
+	case isReview(n):
+		return h.review(w, req, n)
+	case n.Info.Subresource != "":
+		return noSubresource(n)
+	case n.Info.IsResourceRequest:
+	case n.Path == versionPath:
+		return h.version(w, req, n)
+	case isHealth(n.Path):
+		return health(w, req)
+	default:
 		return h.discover(w, req, n)
-	}
-	if n.Info.Subresource != "" {
-		return notFound(fmt.Sprintf("%s of objects cannot be searched", n.Info.Subresource))
 	}
 	switch n.Info.Verb {
 	case "get":

@@ -29,6 +29,14 @@ type Nested struct {
 	Info *request.RequestInfo
 }
 
+// prefixOf returns what is before the paths of the API of a cluster, or of all if the name is empty.
+func prefixOf(cluster string) string {
+	if cluster == "" {
+		return strings.TrimSuffix(resourcesPrefix, "/")
+	}
+	return clustersPrefix + cluster
+}
+
 // infos reads the paths of the API of a cluster.
 var infos = &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 

@@ -133,6 +133,12 @@ func (c *cluster) as(t *testing.T, name, path string) (*httptest.ResponseRecorde
 // answer does the same, and writes the answer somewhere.
 func (c *cluster) answer(t *testing.T, name, path string, answer http.ResponseWriter) (warnings []string) {
 	t.Helper()
+	return c.send(t, name, httptest.NewRequest(http.MethodGet, "/apis/clusterpedia.io/v1beta1/"+path, nil), answer)
+}
+
+// send sends any request.
+func (c *cluster) send(t *testing.T, name string, req *http.Request, answer http.ResponseWriter) (warnings []string) {
+	t.Helper()
 	reader, recorder := &user.DefaultInfo{Name: name, Groups: []string{user.AllAuthenticated}}, &recorded{}
 	handler := NewHandler(c.Store, c.rights, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { // in place of the storage of collections
 		info, _ := request.RequestInfoFrom(req.Context())
@@ -158,7 +164,7 @@ func (c *cluster) answer(t *testing.T, name, path string, answer http.ResponseWr
 		}
 		handler.ServeHTTP(w, req.WithContext(warning.WithWarningRecorder(ctx, recorder)))
 	}))
-	chain.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/apis/clusterpedia.io/v1beta1/"+path, nil))
+	chain.ServeHTTP(answer, req)
 	return recorder.warnings
 }
 

@@ -30,6 +30,7 @@ func WithNotes(chain http.Handler) http.Handler {
 type notes struct {
 	visible atomic.Pointer[rights.Visible]
 	again   atomic.Pointer[decision]
+	judge   atomic.Pointer[judge]
 }
 
 // decision decides about a request again. It returns nil if the request is not allowed any more.
@@ -51,6 +52,22 @@ func noteAgain(ctx context.Context, again decision) {
 	if noted, ok := ctx.Value(noteKey{}).(*notes); ok {
 		noted.again.Store(&again)
 	}
+}
+
+// noteJudge keeps who decides about requests that a request asks about.
+func noteJudge(ctx context.Context, by *judge) {
+	if noted, ok := ctx.Value(noteKey{}).(*notes); ok {
+		noted.judge.Store(by)
+	}
+}
+
+// judgeOf returns who decides about what a request asks about, or nil.
+func judgeOf(ctx context.Context) *judge {
+	noted, ok := ctx.Value(noteKey{}).(*notes)
+	if !ok {
+		return nil
+	}
+	return noted.judge.Load()
 }
 
 // decideAgain decides about a request as if it came now.

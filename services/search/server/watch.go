@@ -163,9 +163,11 @@ func (s *watching) serve(ctx context.Context) error {
 	if err != nil {
 		return s.asStatus(err)
 	}
-	if s.begin(ctx, first) {
-		s.follow(ctx, changes, next, news)
-	}
+	s.events.stream(ctx, func(ctx context.Context) {
+		if s.begin(ctx, first) {
+			s.follow(ctx, changes, next, news)
+		}
+	})
 	return nil
 }
 

@@ -16,6 +16,9 @@ import (
 	"slices"
 )
 
+// versionPath is the path of the document with the version of a cluster, beside those of OpenAPI.
+const versionPath = "version"
+
 // Schemas are the OpenAPI v3 documents of clusters, one for each group-version: "api/v1", "apis/apps/v1". Clusters of the same version have the same
 // documents, of which the database keeps one. Its key is a digest that the store computes, because a member could claim any.
 
@@ -28,10 +31,10 @@ func (s *Store) SchemaVersions(ctx context.Context, cluster string) (map[string]
 // one that was added first counts.
 func (s *Store) SchemaDigests(ctx context.Context, cluster string) (map[string]string, error) {
 	if cluster != "" {
-		return s.schemas(ctx, "SELECT s.path, s.digest FROM openapi s JOIN clusters c ON c.id = s.cluster_id WHERE c.name = ?", cluster)
+		return s.schemas(ctx, "SELECT s.path, s.digest FROM openapi s JOIN clusters c ON c.id = s.cluster_id WHERE c.name = ? AND s.path <> ?", cluster, versionPath)
 	}
 	return s.schemas(ctx, "SELECT s.path, s.digest FROM openapi s JOIN (SELECT path, MIN(cluster_id) AS first FROM openapi GROUP BY path) f"+
-		" ON f.path = s.path AND f.first = s.cluster_id")
+		" ON f.path = s.path AND f.first = s.cluster_id WHERE s.path <> ?", versionPath)
 }
 
 func (s *Store) schemas(ctx context.Context, text string, values ...any) (found map[string]string, err error) {
@@ -59,10 +62,41 @@ func (s *Store) Schema(ctx context.Context, digest string) (compressed []byte, e
 	return compressed, err
 }
 
+// ClusterVersion returns what a cluster has said about its version. It returns ErrNotFound if the database does not have it.
+func (s *Store) ClusterVersion(ctx context.Context, cluster string) ([]byte, error) {
+	var compressed []byte
+	err := s.reading(ctx, func(t *transaction) (err error) {
+		compressed, err = value[[]byte](ctx, t, t.sql("SELECT d.document FROM documents d JOIN openapi s ON s.digest = d.digest JOIN clusters c ON c.id = s.cluster_id"+
+			" WHERE c.name = ? AND s.path = ?", cluster, versionPath))
+		return err
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	return Decompress(compressed)
+}
+
+// PutVersion keeps what a cluster says about its version.
+func (s *Store) PutVersion(ctx context.Context, cluster string, document []byte) error {
+	digest := digestOf(document)
+	known, err := s.SchemaVersions(ctx, cluster)
+	if err != nil || known[versionPath] == digest {
+		return err
+	}
+	return s.PutSchema(ctx, cluster, versionPath, digest, document)
+}
+
+func digestOf(document []byte) string {
+	sum := sha256.Sum256(document)
+	return hex.EncodeToString(sum[:])
+}
+
 // PutSchema keeps a document of a cluster, in place of an earlier one. version is what the cluster calls its state.
 func (s *Store) PutSchema(ctx context.Context, cluster, path, version string, document []byte) error {
-	sum := sha256.Sum256(document)
-	digest := hex.EncodeToString(sum[:])
+	digest := digestOf(document)
 	var compressed bytes.Buffer
 	w := gzip.NewWriter(&compressed)
 	if _, err := w.Write(document); err != nil {
@@ -104,7 +138,7 @@ func (s *Store) RemoveSchemas(ctx context.Context, cluster string, keep map[stri
 	if err != nil {
 		return err
 	}
-	gone := slices.DeleteFunc(slices.Collect(maps.Keys(known)), func(path string) bool { return keep[path] })
+	gone := slices.DeleteFunc(slices.Collect(maps.Keys(known)), func(path string) bool { return keep[path] || path == versionPath })
 	if len(gone) == 0 {
 		return nil
 	}

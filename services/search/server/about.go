@@ -1,0 +1,83 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-base/version"
+
+	"github.com/tripod-k8s/tripod/services/search/store"
+)
+
+// What clients ask an API server about itself.
+
+// versionPath is where clients ask for the version. They choose by it what they use of the API.
+const versionPath = "/version"
+
+// version answers with the version of a cluster. Of all clusters, or of one that has not answered yet, it is that of the Kubernetes in search.
+func (h *Handler) version(w http.ResponseWriter, req *http.Request, n *Nested) error {
+	if err := onlyGet(req); err != nil {
+		return err
+	}
+	if n.Cluster != "" {
+		document, err := h.store.ClusterVersion(req.Context(), n.Cluster)
+		if err == nil {
+			w.Header().Set("Content-Type", jsonType)
+			w.Write(document) //nolint:errcheck // the client is gone
+			return nil
+		}
+		if !errors.Is(err, store.ErrNotFound) {
+			return asStatus(err)
+		}
+	}
+	writeJSON(w, jsonType, version.Get())
+	return nil
+}
+
+// isHealth reports whether a path is one where clients ask whether an API server works.
+func isHealth(path string) bool { return slices.Contains([]string{"/healthz", "/livez", "/readyz"}, path) }
+
+// health answers that search works, which has answered up to here. It says nothing about the cluster.
+func health(w http.ResponseWriter, req *http.Request) error {
+	if err := onlyGet(req); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Write([]byte("ok")) //nolint:errcheck // the client is gone
+	return nil
+}
+
+func onlyGet(req *http.Request) error {
+	if req.Method != http.MethodGet && req.Method != http.MethodHead {
+		return notFound("only GET is possible here")
+	}
+	return nil
+}
+
+// noSubresource is the error of a request for logs, for a shell, or for another thing that no copy has.
+func noSubresource(n *Nested) error {
+	where := "its cluster"
+	if n.Cluster != "" {
+		where = "cluster " + n.Cluster
+	}
+	but := "not their " + n.Info.Subresource
+	switch n.Info.Subresource {
+	case "log":
+		but = "not their logs"
+	case "exec", "attach", "portforward", "proxy":
+		but = "no connection to them"
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed,
+		Message: fmt.Sprintf("search has copies of %s, but %s: ask %s itself, with a kubeconfig of its own", n.Info.Resource, but, where),
+		Details: &metav1.StatusDetails{Group: n.Info.APIGroup, Kind: n.Info.Resource, Name: n.Info.Name},
+	}}
+}
