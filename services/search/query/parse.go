@@ -4,6 +4,7 @@
 package query
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -46,7 +47,7 @@ var parameters = []parameter{
 	{label: "owner-seniority", query: "ownerSeniority", set: number(0, maxSeniority, func(q *Query, n int64) { q.owner().Seniority = int(n) })},
 	{label: "since", query: "since", set: one(func(q *Query, v string) (err error) { q.Since, err = parseTime(v); return err })},
 	{label: "before", query: "before", set: one(func(q *Query, v string) (err error) { q.Before, err = parseTime(v); return err })},
-	{label: "limit", query: "limit", set: number(0, maxNumber, func(q *Query, n int64) { q.Limit = n })},
+	{label: "limit", query: "limit", set: setLimit},
 	{label: "size", set: number(0, maxNumber, func(q *Query, n int64) { q.Limit = n })},
 	{label: "offset", query: "continue", set: one(setContinue)},
 	{label: "with-continue", query: "withContinue", set: yes(func(q *Query, v bool) { q.WithContinue = v })},
@@ -103,7 +104,11 @@ func Parse(values url.Values, extra ...string) (*Query, error) {
 		}
 		i := slices.IndexFunc(parameters, func(p parameter) bool { return p.query == name || slices.Contains(p.aliases, name) })
 		if i < 0 {
-			return nil, fmt.Errorf("parameter %s is unknown: parameters are %s", name, strings.Join(queryNames(), ", "))
+			if meant := meantBy(name); meant != "" {
+				return nil, fmt.Errorf("parameter %s is unknown, but there is %s: parameters are %s", name, meant, strings.Join(queryNames(), ", "))
+			}
+			q.Unknown = append(q.Unknown, name)
+			continue
 		}
 		if values.Get(name) == "" {
 			continue
@@ -126,6 +131,26 @@ func Parse(values url.Values, extra ...string) (*Query, error) {
 		}
 	}
 	return q, nil
+}
+
+// meantBy returns the parameter that a name resembles, or nothing: another case, hyphens, the name of a label, or the singular. Without it, a search would
+// find too much. Kubernetes ignores all other names that it does not know, which some clients rely on.
+func meantBy(name string) string {
+	plain := func(name string) string {
+		return strings.TrimSuffix(strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(name)), "s")
+	}
+	for _, p := range parameters {
+		for _, known := range append([]string{p.query, p.label}, p.aliases...) {
+			if known == "" || plain(known) != plain(name) {
+				continue
+			}
+			return cmp.Or(p.query, "the label "+searchDomain+p.label)
+		}
+	}
+	if plain(name) == plain("labelSelector") {
+		return "labelSelector"
+	}
+	return ""
 }
 
 // readLabels reads a label selector. A parameter of the URL has precedence over its label, as in Clusterpedia.
@@ -190,6 +215,15 @@ func (q *Query) check() error {
 		q.At = &Moment{Revision: q.ResourceVersion}
 	}
 	return nil
+}
+
+// setLimit reads a limit. A negative one is none, as in kube-apiserver.
+func setLimit(q *Query, g given) error {
+	if !g.label && strings.HasPrefix(g.values[0], "-") && strings.Trim(g.values[0], "0123456789") == "-" {
+		q.Limit = 0
+		return nil
+	}
+	return number(0, maxNumber, func(q *Query, n int64) { q.Limit = n })(q, g)
 }
 
 // setContinue reads a token, or Clusterpedia's number of objects to leave out.

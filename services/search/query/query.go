@@ -48,6 +48,9 @@ type Query struct {
 	// ResourceVersion is a revision that the answer must not be older than.
 	ResourceVersion int64
 
+	// Unknown are parameters that mean nothing to a search.
+	Unknown []string
+
 	// exact asks for the state of ResourceVersion.
 	exact bool
 }

@@ -57,6 +57,8 @@ func TestParametersAreReadFromTheURLAndFromLabels(t *testing.T) {
 		"a fuzzy name, shorter":     {label: "search.clusterpedia.io/fuzzy-name=ngin", want: Query{Fuzzy: []string{"ngin"}}},
 		"a limit of age":            {url.Values{"maxStaleness": {"30s"}}, "search.clusterpedia.io/max-staleness=30s", Query{MaxStaleness: 30 * time.Second}},
 		"ages":                      {url.Values{"withStaleness": {"true"}}, "search.clusterpedia.io/with-staleness", Query{WithStaleness: true}},
+		"no limit":                  {query: url.Values{"limit": {"-1"}}, want: Query{}},
+		"what clients add":          {query: url.Values{"_": {"1700000000"}}, want: Query{Unknown: []string{"_"}}},
 		"only metadata":             {query: url.Values{"onlyMetadata": {"true"}}, want: Query{OnlyMetadata: true}},
 		"Kubernetes' own":           {query: url.Values{"resourceVersion": {"0"}, "timeoutSeconds": {"3"}, "pretty": {"1"}}, want: Query{}},
 		"the URL has precedence":    {query: url.Values{"clusters": {"a"}, "labelSelector": {"search.clusterpedia.io/clusters=b"}}, want: Query{Clusters: Choice{In: []string{"a"}}}},
@@ -107,11 +109,15 @@ func TestLabelsOfObjectsAreKept(t *testing.T) {
 
 func TestParametersThatCannotBeMeant(t *testing.T) {
 	for query, want := range map[string]string{
-		"colour=red":                       "parameter colour is unknown: parameters are",
+		"cluster=east":                     "parameter cluster is unknown, but there is clusters: parameters are",
+		"owner-name=web":                   "but there is ownerName",
+		"fieldselector=a=b":                "but there is fieldSelector",
+		"labelselector=a":                  "but there is labelSelector",
+		"fuzzyName=web":                    "but there is the label search.clusterpedia.io/fuzzy-name",
+		"limit=--1":                        "is not a number",
 		"whereSQL=1%3D1":                   "SQL in requests is not accepted",
 		"orderby=name%3Bdrop":              `"name;drop" is no column: columns are cluster, namespace`,
 		"orderby=name+down":                "is no column",
-		"limit=-1":                         `"-1" is not a number from 0`,
 		"limit=many":                       "is not a number",
 		"continue=abc":                     "is neither a token of an earlier page nor a number",
 		"continue=99999999999999999999":    "is not a number",

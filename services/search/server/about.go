@@ -42,7 +42,9 @@ func (h *Handler) version(w http.ResponseWriter, req *http.Request, n *Nested) e
 }
 
 // isHealth reports whether a path is one where clients ask whether an API server works.
-func isHealth(path string) bool { return slices.Contains([]string{"/healthz", "/livez", "/readyz"}, path) }
+func isHealth(path string) bool {
+	return slices.Contains([]string{"/healthz", "/livez", "/readyz"}, path)
+}
 
 // health answers that search works, which has answered up to here. It says nothing about the cluster.
 func health(w http.ResponseWriter, req *http.Request) error {
@@ -62,18 +64,21 @@ func onlyGet(req *http.Request) error {
 	return nil
 }
 
-// noSubresource is the error of a request for logs, for a shell, or for another thing that no copy has.
+// atClusters says of subresources, by their path in the core group, what a copy of their object has instead of them.
+var atClusters = map[string]string{
+	"pods/log": "not their logs", "pods/exec": "nothing runs in them", "pods/attach": "nothing runs in them", "pods/portforward": "no way to them",
+	"pods/proxy": "no way to them", "services/proxy": "no way to them", "nodes/proxy": "no way to them",
+}
+
+// noSubresource is the error of a request for something that is not in an object itself.
 func noSubresource(n *Nested) error {
-	where := "its cluster"
+	but, known := atClusters[n.Info.Resource+"/"+n.Info.Subresource]
+	if !known || n.Info.APIGroup != "" {
+		return notFound(fmt.Sprintf("%s of objects cannot be searched", n.Info.Subresource))
+	}
+	where := "their cluster"
 	if n.Cluster != "" {
 		where = "cluster " + n.Cluster
-	}
-	but := "not their " + n.Info.Subresource
-	switch n.Info.Subresource {
-	case "log":
-		but = "not their logs"
-	case "exec", "attach", "portforward", "proxy":
-		but = "no connection to them"
 	}
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed,

@@ -111,6 +111,10 @@ func (c *Collections) Get(ctx context.Context, name string, _ *metav1.GetOptions
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
+	warnParameters(ctx, q)
+	if err := c.handler.warnClusters(ctx, q); err != nil {
+		return nil, err
+	}
 	const copies = 3 // with those of the encoder, which writes the object after this
 	memory := c.handler.budget.hold(req.Context(), copies)
 	context.AfterFunc(req.Context(), memory.end)

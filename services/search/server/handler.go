@@ -206,6 +206,7 @@ func (h *Handler) question(req *http.Request, n *Nested) (*query.Query, store.Ki
 	if err != nil {
 		return nil, store.Kind{}, apierrors.NewBadRequest(err.Error())
 	}
+	warnParameters(req.Context(), q)
 	kind, err := h.kind(req, n)
 	if err != nil {
 		return nil, kind, err
@@ -219,7 +220,7 @@ func (h *Handler) question(req *http.Request, n *Nested) (*query.Query, store.Ki
 	if values.Get("resourceVersion") == "0" && values.Has("limit") && !q.WithContinue && q.Offset == 0 && q.After == nil {
 		q.Limit = 0 // kube-apiserver returns everything then, and informers of earlier releases rely on it
 	}
-	return q, kind, nil
+	return q, kind, h.warnClusters(req.Context(), q)
 }
 
 // search collects the objects of a query, in memory that is held for it.

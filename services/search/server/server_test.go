@@ -237,7 +237,7 @@ func TestRequestsThatCannotBeAnswered(t *testing.T) {
 		want         string
 	}{
 		{http.MethodGet, "resources/apis/apps/v1/namespaces/default/deployments/web", 400, "may be in several clusters"},
-		{http.MethodGet, "resources/apis/apps/v1/deployments?colour=red", 400, "parameter colour is unknown"},
+		{http.MethodGet, "resources/apis/apps/v1/deployments?cluster=east", 400, "parameter cluster is unknown, but there is clusters"},
 		{http.MethodGet, "resources/apis/apps/v1/deployments?whereSQL=1", 400, "SQL in requests is not accepted"},
 		{http.MethodGet, "resources/apis/apps/v1/deployments?resourceVersion=999", 504, "Too large resource version: 999, current: 10"},
 		{http.MethodPost, "resources/apis/apps/v1/namespaces/default/deployments", 405, "create is not supported"},
@@ -322,7 +322,7 @@ func TestCollections(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []any{"east", "apps", "v1", "Deployment", "default", "db", "<unknown>"}, table.Rows[0].Cells)
 
-	for query, want := range map[string]string{"": "needs the parameter groups or resources", "groups=a/b/c": "neither GROUP nor", "resources=pods": "neither GROUP/RESOURCE", "groups=*&x=y": "parameter x is unknown"} {
+	for query, want := range map[string]string{"": "needs the parameter groups or resources", "groups=a/b/c": "neither GROUP nor", "resources=pods": "neither GROUP/RESOURCE", "groups=*&cluster=y": "parameter cluster is unknown"} {
 		_, err := get("any", query)
 		assert.ErrorContains(t, err, want)
 	}
@@ -347,5 +347,34 @@ func TestOtherRequestsGoOn(t *testing.T) {
 	for _, path := range []string{"collectionresources/any", "resources", "../v1/x"} {
 		answer, _ := ask(t, h, http.MethodGet, path, "")
 		assert.Equal(t, http.StatusTeapot, answer.Code)
+	}
+}
+
+// TestNamesThatMeanNothing holds that no misspelt name silently makes another answer than the client expects.
+func TestNamesThatMeanNothing(t *testing.T) {
+	s := newStore(t)
+	h := NewHandler(s, nil, nil)
+	h.next = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { // in place of the storage of collections
+		_, err := NewCollections(s, nil).Get(req.Context(), "any", nil)
+		assert.NoError(t, err)
+	})
+	const deployments = "resources/apis/apps/v1/deployments"
+	for path, want := range map[string][]string{
+		deployments:                        nil,
+		deployments + "?_=1700000000":      {`parameter "_" is unknown, and changes nothing`},
+		deployments + "?limit=-1":          nil,
+		deployments + "?clusters=east":     nil,
+		deployments + "?clusters=east,est": {`cluster "est" is not searched, or shows you nothing`},
+		deployments + "?labelSelector=search.clusterpedia.io/clusters=est":  {`cluster "est" is not searched, or shows you nothing`},
+		deployments + "?labelSelector=search.clusterpedia.io/clusters!=est": nil,
+		"resources/clusters/east/apis/apps/v1/deployments?clusters=est":     nil,
+		"collectionresources/any?groups=apps&clusters=est":                  {`cluster "est" is not searched, or shows you nothing`},
+		"collectionresources/any?groups=apps&color=red":                     {`parameter "color" is unknown, and changes nothing`},
+	} {
+		answer, warnings := ask(t, h, http.MethodGet, path, "")
+		assert.Equal(t, http.StatusOK, answer.Code, "%s: %s", path, answer.Body)
+		if assert.Len(t, warnings, len(want), path) && len(want) > 0 {
+			assert.Contains(t, warnings[0], want[0], path)
+		}
 	}
 }

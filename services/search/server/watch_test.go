@@ -232,7 +232,7 @@ func TestWatchesThatCannotBeServed(t *testing.T) {
 		"&injectEvents=true":             {400, "injectEvents is not possible"},
 		"&sendInitialEvents=true":        {422, "sendInitialEvents"},
 		"&sendInitialEvents=true&timeoutSeconds=soon": {400, "soon"},
-		"&colour=red": {400, "parameter colour is unknown"},
+		"&cluster=east": {400, "parameter cluster is unknown"},
 	} {
 		answer, _ := ask(t, h, http.MethodGet, watchedPath+parameters, "")
 		assert.Equal(t, want.code, answer.Code, parameters)
