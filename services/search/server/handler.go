@@ -182,6 +182,9 @@ func (h *Handler) list(w http.ResponseWriter, req *http.Request, n *Nested) erro
 	if err != nil {
 		return err
 	}
+	if _, err := listOptions(req); err != nil {
+		return err
+	}
 	q, kind, err := h.question(req, n)
 	if err != nil {
 		return err

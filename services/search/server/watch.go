@@ -12,8 +12,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metainternal "k8s.io/apimachinery/pkg/apis/meta/internalversion"
-	"k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
@@ -67,16 +65,16 @@ func (h *Handler) watch(w http.ResponseWriter, req *http.Request, n *Nested) err
 	if err != nil {
 		return err
 	}
+	options, err := listOptions(req)
+	if err != nil {
+		return err
+	}
 	q, kind, err := h.question(req, n)
 	if err != nil {
 		return err
 	}
 	if err := q.CheckMatch(); err != nil {
 		return apierrors.NewBadRequest("a watch decides about each object by itself: " + err.Error())
-	}
-	options, err := watchOptions(req)
-	if err != nil {
-		return err
 	}
 	if q.OnlyMetadata && as.form == plain {
 		as.form = metadataOnly
@@ -97,26 +95,6 @@ func (h *Handler) watch(w http.ResponseWriter, req *http.Request, n *Nested) err
 	s.memory = h.budget.hold(ctx, 1)
 	defer s.memory.release()
 	return s.serve(ctx)
-}
-
-// watchOptions reads the parameters that only watches have.
-func watchOptions(req *http.Request) (*metav1.ListOptions, error) {
-	var options metav1.ListOptions
-	values := req.URL.Query()
-	for _, ours := range []string{"continue", "limit", "fieldSelector", "labelSelector"} { // search reads them in its own way
-		values.Del(ours)
-	}
-	if err := metav1.Convert_url_Values_To_v1_ListOptions(&values, &options, nil); err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	internal := &metainternal.ListOptions{}
-	if err := metainternal.Convert_v1_ListOptions_To_internalversion_ListOptions(&options, internal, nil); err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	if errs := validation.ValidateListOptions(internal, true); len(errs) > 0 {
-		return nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
-	}
-	return &options, nil
 }
 
 func watchTimeout(options *metav1.ListOptions) time.Duration {
