@@ -29,6 +29,10 @@ var (
 		Namespace: namespace, Subsystem: subsystem, Name: "watchers",
 		Help: "Aggregators that follow this replica.", StabilityLevel: metrics.ALPHA,
 	})
+	stalled = metrics.NewGauge(&metrics.GaugeOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "stalled",
+		Help: "1 while questions of aggregators wait because the etcd of this replica does not answer, else 0.", StabilityLevel: metrics.ALPHA,
+	})
 	reported = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "invalidations_total",
 		Help: "Changes of objects that tokens depend on, reported to aggregators, by kind of object.", StabilityLevel: metrics.ALPHA,
@@ -39,7 +43,7 @@ var (
 	})
 )
 
-var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(requests, watchers, reported, slowWatchers) })
+var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(requests, watchers, stalled, reported, slowWatchers) })
 
 func observe(result string, began time.Time) {
 	requests.WithLabelValues(result).Observe(time.Since(began).Seconds())

@@ -33,8 +33,13 @@ import (
 // pkg/kubeapiserver/options). So changes that no invalidation reports, such as new keys of an issuer, take effect as soon as there.
 const freshness = 10 * time.Second
 
-// heartbeatInterval is the time between messages to a watcher while nothing changes.
-const heartbeatInterval = time.Second
+const (
+	// heartbeatInterval is the time between messages to a watcher while nothing changes.
+	heartbeatInterval = time.Second
+	// newsCounts is how long after its checks passed a replica says that it knows all changes. The checks run twice a second. Aggregators leave a silent
+	// replica 3 s later if another one serves, which is 5 s after its etcd fell silent.
+	newsCounts = 2 * time.Second
+)
 
 // Config is the configuration of a Service.
 type Config struct {
@@ -58,8 +63,14 @@ type Service struct {
 	mu sync.Mutex
 	// failing are the names of the readiness checks that fail. It is not empty before the first SetReady.
 	failing []string
-	// unready is closed while a check fails.
+	// stalled is true while only the checks of etcd fail, in a replica that was ready before.
+	stalled bool
+	// passed is when all checks passed last.
+	passed time.Time
+	// unready is closed while a check fails and the replica is not stalled.
 	unready chan struct{}
+	// resumed is closed when the replica is not stalled any more. It is nil while it is not stalled.
+	resumed chan struct{}
 }
 
 // NewService returns a service that is not ready yet.
@@ -78,19 +89,62 @@ func (s *Service) Register(r grpc.ServiceRegistrar) { identityv1.RegisterIdentit
 // Stop ends all streams, and makes later calls fail, so that aggregators follow another replica.
 func (s *Service) Stop() { s.stop() }
 
-// SetReady sets the readiness checks that fail. While a check fails, such as that of etcd, this replica may miss changes. So the service ends all
-// streams and makes calls fail, and aggregators follow another replica.
+// SetReady sets the readiness checks that fail. While a check fails, this replica may miss changes. So the service ends all streams and makes calls
+// fail, and aggregators follow another replica.
+//
+// If only etcd does not answer, etcd or this process may just be busy, and the other replicas may be no better. Then streams go on without heartbeats,
+// and calls wait: each aggregator leaves a silent replica as soon as another one serves.
 func (s *Service) SetReady(failing []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	was := len(s.failing) == 0
-	s.failing = failing
-	switch is := len(failing) == 0; {
+	was := len(s.failing) == 0 || s.stalled
+	stalls := was && len(failing) > 0 && !slices.ContainsFunc(failing, func(name string) bool { return !isOfEtcd(name) })
+	is := len(failing) == 0 || stalls
+	switch {
 	case is && !was:
 		s.unready = make(chan struct{})
 	case was && !is:
 		close(s.unready)
 	}
+	switch {
+	case stalls && !s.stalled:
+		s.resumed = make(chan struct{})
+		stalled.Set(1)
+	case s.stalled && !stalls:
+		close(s.resumed)
+		s.resumed = nil
+		stalled.Set(0)
+	}
+	if len(failing) == 0 {
+		s.passed = time.Now()
+	}
+	s.failing, s.stalled = failing, stalls
+}
+
+// isOfEtcd reports whether a check asks an etcd: "etcd", "etcd-readiness", "etcd-override-0" and others (k8s.io/apiserver/pkg/server/options).
+func isOfEtcd(check string) bool { return check == "etcd" || strings.HasPrefix(check, "etcd-") }
+
+// hearsNews reports whether changes have certainly reached this replica lately.
+func (s *Service) hearsNews() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.failing) == 0 && time.Since(s.passed) < newsCounts
+}
+
+// await returns an error if the service cannot answer. It waits while the replica is stalled.
+func (s *Service) await(ctx context.Context) error {
+	s.mu.Lock()
+	resumed := s.resumed
+	s.mu.Unlock()
+	if resumed != nil {
+		select {
+		case <-resumed:
+		case <-s.stopped:
+		case <-ctx.Done():
+			return status.FromContextError(ctx.Err()).Err()
+		}
+	}
+	return s.check()
 }
 
 // readiness returns the checks that fail, and a channel that is closed when a check fails.
@@ -126,7 +180,7 @@ func (s *Service) Authenticate(ctx context.Context, req *identityv1.Authenticate
 	if req.GetToken() == "" {
 		return nil, status.Error(codes.InvalidArgument, "no token is given")
 	}
-	if err := s.check(); err != nil {
+	if err := s.await(ctx); err != nil {
 		return nil, err
 	}
 	began := time.Now()
@@ -266,9 +320,11 @@ func (s *Service) Watch(_ *identityv1.WatchRequest, stream grpc.ServerStreamingS
 	var news []*identityv1.Invalidation
 	heartbeat := time.NewTicker(heartbeatInterval)
 	defer heartbeat.Stop()
-	for {
-		if err := stream.Send(&identityv1.WatchResponse{Run: log.run, Sequence: sent, Invalidations: news}); err != nil {
-			return err
+	for says := true; ; says = len(news) > 0 || s.hearsNews() {
+		if says {
+			if err := stream.Send(&identityv1.WatchResponse{Run: log.run, Sequence: sent, Invalidations: news}); err != nil {
+				return err
+			}
 		}
 		select {
 		case <-log.after(sent):

@@ -159,8 +159,10 @@ func TestQuestionsThatCannotBeAnswered(t *testing.T) {
 	}
 	synced = true
 	expect("good", codes.OK)
-	s.SetReady([]string{"etcd"})
+	s.SetReady([]string{"poststarthook/rbac/bootstrap-roles"})
 	expect("good", codes.Unavailable)
+	s.SetReady([]string{"etcd"})
+	expect("good", codes.Unavailable) // it was not ready before
 	s.SetReady(nil)
 	expect("good", codes.OK)
 	s.Stop()
@@ -285,6 +287,83 @@ func TestWatchersAreToldEverythingInOrder(t *testing.T) {
 		if err := <-ended; status.Code(err) != codes.Unavailable {
 			t.Errorf("the stream of a replica that stops ends with %v", err)
 		}
+	})
+}
+
+// TestAStalledEtcdEndsNothing has etcd stay silent, as on a machine with too much to do.
+func TestAStalledEtcdEndsNothing(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		ends func(*Service)
+		// want is the code with which the question and the stream end. OK means that the stream goes on.
+		want codes.Code
+	}{
+		{name: "etcd answers again", ends: func(s *Service) { s.SetReady(nil) }, want: codes.OK},
+		{name: "another check fails", ends: func(s *Service) { s.SetReady([]string{"etcd", "ping"}) }, want: codes.Unavailable},
+		{name: "the replica stops", ends: (*Service).Stop, want: codes.Unavailable},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newService(t, tokens{"good": &user.DefaultInfo{Name: "jane"}})
+				watcher := &stream{ctx: t.Context(), sent: make(chan *identityv1.WatchResponse, 10)}
+				ended := make(chan error, 1)
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				watcher.ctx = ctx
+				go func() { ended <- s.Watch(nil, watcher) }()
+				synctest.Wait()
+				<-watcher.sent
+				s.SetReady([]string{"etcd"})
+				time.Sleep(5 * time.Second)
+				s.SetReady([]string{"etcd", "etcd-readiness"})
+				var answered error
+				asked := make(chan struct{})
+				go func() {
+					defer close(asked)
+					_, answered = s.Authenticate(t.Context(), &identityv1.AuthenticateRequest{Token: "good"})
+				}()
+				time.Sleep(time.Minute)
+				select {
+				case <-asked:
+					t.Fatal("a question does not wait")
+				case <-ended:
+					t.Fatal("the stream ends")
+				case <-watcher.sent:
+					t.Fatal("a replica that may miss changes says that it knows all")
+				default:
+				}
+				impatient, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_, err := s.Authenticate(impatient, &identityv1.AuthenticateRequest{Token: "good"})
+				require.Equal(t, codes.DeadlineExceeded, status.Code(err), "a question that waits: %v", err)
+				require.Equal(t, codes.Unavailable, status.Code(s.Watch(nil, nil)), "a new stream")
+
+				test.ends(s)
+				<-asked
+				require.Equal(t, test.want, status.Code(answered), "the question: %v", answered)
+				if test.want == codes.OK {
+					<-watcher.sent // the next heartbeat
+					return
+				}
+				require.Equal(t, test.want, status.Code(<-ended))
+			})
+		})
+	}
+}
+
+// TestAReplicaWhoseChecksHangSaysNothing has no check end: until it fails, nobody knows what the replica misses.
+func TestAReplicaWhoseChecksHangSaysNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, nil)
+		ctx, leave := context.WithCancel(t.Context())
+		watcher := &stream{ctx: ctx, sent: make(chan *identityv1.WatchResponse, 10)}
+		go func() { _ = s.Watch(nil, watcher) }()
+		time.Sleep(10*time.Second + time.Millisecond)
+		require.Len(t, watcher.sent, 2, "messages: the first one, and one heartbeat within 2 s")
+		s.config.Dependencies.invalidations.add(&identityv1.Dependency{Id: "news"}, "")
+		synctest.Wait()
+		require.Len(t, watcher.sent, 3, "messages: news are said at once")
+		leave()
 	})
 }
 

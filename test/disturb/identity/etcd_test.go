@@ -5,6 +5,7 @@ package identity
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"testing"
@@ -67,13 +68,51 @@ func TestACoreWithoutEtcdIsNotAskedAboutTokens(t *testing.T) {
 	becomes(t, "a token that was revoked", robot, extensions, http.StatusUnauthorized)
 	t.Logf("a token is good for %s after the etcd of the core that is followed froze", time.Since(began).Round(100*time.Millisecond))
 	fresh, _ := newToken(t, clientOf(t, fleet, well))
+	unseen, _ := newToken(t, clientOf(t, fleet, well))
 	becomes(t, "a good token, while one core is sick,", withToken(fleet, fresh), extensions, http.StatusOK)
 
-	// Now no core is ready: nobody can be asked, and nothing opens.
+	// Now no core hears of changes. A question waits, and nothing opens. The stream goes on, because no other replica is better.
+	follows := ofAggregator(t, fleet, "tripod_identity_client_follows_total")
 	gateways[well].Frozen.Lock()
-	defer gateways[well].Frozen.Unlock()
-	becomes(t, "a token that nobody can judge", withToken(fleet, fresh), extensions, http.StatusServiceUnavailable)
+	framework.Eventually(t, "core waits for etcd", func(ctx context.Context) error {
+		stalled, err := fleet.Metric(ctx, well, "tripod_identity_stalled")
+		if err == nil && stalled == 0 {
+			err = errors.New("it answers questions")
+		}
+		return err
+	})
+	asked := ofAggregator(t, fleet, "tripod_identity_client_cache_lookups_total", "result=miss")
+	var code int
+	var err error
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		code, err = get(t.Context(), withToken(fleet, unseen), extensions)
+	}()
+	framework.Eventually(t, "the aggregator asks about the token", func(context.Context) error {
+		if ofAggregator(t, fleet, "tripod_identity_client_cache_lookups_total", "result=miss") == asked {
+			return errors.New("it was not asked about it")
+		}
+		return nil
+	})
 	becomes(t, "a certificate", fleet.Admin(), extensions, http.StatusOK)
+	select {
+	case <-answered:
+		t.Fatalf("a token that nobody can judge gets %d, %v", code, err)
+	default:
+	}
+	gateways[well].Frozen.Unlock()
+	<-answered
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, code, "a good token that waited for core")
+	require.InDelta(t, follows, ofAggregator(t, fleet, "tripod_identity_client_follows_total"), 0, "streams to core")
+}
+
+func ofAggregator(t *testing.T, fleet *framework.Fleet, metric string, labels ...string) float64 {
+	t.Helper()
+	value, err := fleet.Metric(t.Context(), "aggregator-0", metric, labels...)
+	require.NoError(t, err)
+	return value
 }
 
 func withToken(fleet *framework.Fleet, token string) *rest.Config {
