@@ -75,6 +75,14 @@ FAULTS_ARGS ?= -docs docs/faults.md
 faults: build test-assets ## Break one thing after the other under load, and write the tables of docs/faults.md; 15 minutes, best as root (FAULTS_ARGS="-run kill").
 	go run ./test/disturb/faults $(FAULTS_ARGS)
 
+# The scenarios whose names match BUSY_RUN, each with a new cluster. Root makes the cgroups that limit processors.
+BUSY_RUN ?= .
+.PHONY: busy
+busy: export BUSY := full
+busy: export BUSY_DOCS ?= $(if $(filter .,$(BUSY_RUN)),docs/faults.md)
+busy: build test-assets ## Let herds of clients loose on Tripod and on kube-apiserver at bad moments, and write the table of docs/faults.md; 25 minutes (BUSY_RUN=informers).
+	go test $(GO_TEST_FLAGS) -count=1 -timeout 2h -v -run 'TestScenarios/$(BUSY_RUN)' ./test/disturb/busy
+
 LOSS ?= 30m
 .PHONY: search-loss
 search-loss: export LOSS := $(LOSS)
