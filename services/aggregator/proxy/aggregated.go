@@ -171,6 +171,10 @@ func (s *sending) Error(w http.ResponseWriter, req *http.Request, err error) {
 		TooMany(s.to.config.Serializer, w, req, TooMuchMemory)
 		return
 	}
+	if upstream.IsTooLarge(err) {
+		headersTooLarge(s.to.config.Serializer, w, req)
+		return
+	}
 	var unreachable *upstream.UnreachableError
 	if !routing.Of(req).Repeatable && !errors.As(err, &unreachable) {
 		badGateway(s.to.config.Serializer, w, req, fmt.Sprintf("the connection to service %s broke before it answered: %v", s.to.name(), err))

@@ -174,6 +174,9 @@ func (f *Forwarder) fail(w http.ResponseWriter, req *http.Request, err error) {
 	case errors.Is(err, errTooMuch):
 		TooMany(f.serializer, w, req, TooMuchMemory)
 		return
+	case upstream.IsTooLarge(err):
+		headersTooLarge(f.serializer, w, req)
+		return
 	case errors.As(err, &unknown):
 		notFound(f.serializer, w, req, unknown.Error())
 		return

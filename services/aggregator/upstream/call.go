@@ -39,7 +39,7 @@ func (b *Backend) RoundTrip(req *http.Request) (*http.Response, error) {
 	class := routing.Of(req)
 	sender, _ := request.UserFrom(req.Context())
 	anonymous := IsAnonymous(sender)
-	c := &call{backend: b, req: req, class: class, balance: balanceOf(class), wire: wireOf(class, anonymous)}
+	c := &call{backend: b, req: req, class: class, balance: balanceOf(class), wire: wireOf(class, anonymous, isOrdinary(req))}
 	if sender != nil {
 		c.user = shares.NameOf(sender)
 	}
@@ -166,24 +166,32 @@ func (c *call) sendTo(e *endpoint) (*http.Response, error) {
 	return resp, err
 }
 
+// unsent are the reasons why a replica did not even notice a request. A retry costs it nothing.
+var unsent = []connections.Reason{connections.Unreachable, connections.Full, connections.Unsupported}
+
 // mayRepeat decides whether to retry a request that got no answer.
 func (c *call) mayRepeat(e *endpoint, err error) bool {
 	reason := connections.ReasonOf(err)
-	if c.req.Context().Err() != nil || reason == connections.Unknown || c.body.Err() != nil {
+	if c.req.Context().Err() != nil || reason == connections.Unknown || reason == connections.TooLarge || c.body.Err() != nil {
 		c.uncertain = true // another replica would not help
 		return false
 	}
 	c.failures = append(c.failures, fmt.Sprintf("%s: %v", e.address, err))
 	switch reason {
-	case connections.Full:
+	case connections.Full, connections.Unsupported:
 		c.unreachable = append(c.unreachable, e)
 	case connections.Unreachable:
 		c.unreachable = append(c.unreachable, e)
 		c.waited = c.waited || connections.Silent(err)
 		c.backend.doubt(e, reason)
 	case connections.Broken:
-		if !errors.Is(err, connections.ErrFrozen) { // that was the aggregator
+		switch {
+		case errors.Is(err, connections.ErrFrozen): // that was the aggregator
+		case c.wire == connections.Multiplexed || c.wire == connections.Either:
 			c.backend.doubt(e, reason)
+		default:
+			// The replica may have closed the connection because of this request, which other connections do not share.
+			signal(e.doubted)
 		}
 	}
 	if !reason.Unprocessed() {
@@ -195,7 +203,7 @@ func (c *call) mayRepeat(e *endpoint, err error) bool {
 	if !c.body.Replayable() {
 		return false
 	}
-	if reason != connections.Unreachable && reason != connections.Full && !c.mayBeSentAgain() {
+	if !slices.Contains(unsent, reason) && !c.mayBeSentAgain() {
 		return false
 	}
 	c.retry(reason.String())
@@ -281,6 +289,9 @@ func forget(resp *http.Response) {
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
 	_ = resp.Body.Close()
 }
+
+// IsTooLarge reports whether a request was not sent because its headers are larger than the replica accepts.
+func IsTooLarge(err error) bool { return connections.ReasonOf(err) == connections.TooLarge }
 
 // RedirectError means that a backend answered with a redirect that it may not send.
 type RedirectError struct{ Backend string }

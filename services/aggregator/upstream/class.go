@@ -4,12 +4,14 @@
 package upstream
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
+	"github.com/tripod-k8s/tripod/services/aggregator/shares"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/balance"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
@@ -34,8 +36,17 @@ func balanceOf(r *routing.Request) balance.Request {
 	return b
 }
 
+// maxOrdinary is the size of the headers that any HTTP server accepts. Some close the whole HTTP/2 connection if headers are larger.
+const maxOrdinary = 8 << 10
+
+// isOrdinary reports whether no server can dislike a request so much that it closes the connection, on which other users wait. Trailers have limits of
+// their own, which a server need not tell.
+func isOrdinary(req *http.Request) bool {
+	return len(req.Trailer) == 0 && shares.SizeOf(req.Header)+int64(len(req.URL.Path)+len(req.URL.RawQuery)) <= maxOrdinary
+}
+
 // wireOf returns the kind of connection that a request needs.
-func wireOf(r *routing.Request, anonymous bool) connections.Wire {
+func wireOf(r *routing.Request, anonymous, ordinary bool) connections.Wire {
 	switch {
 	case r.Tunnel:
 		return connections.Exclusive
@@ -45,6 +56,8 @@ func wireOf(r *routing.Request, anonymous bool) connections.Wire {
 		// An API server closes the HTTP/2 connection of an anonymous request (CVE-2023-44487), and the aggregator closes its client's. Each new
 		// connection costs both sides a TLS handshake.
 		return connections.Few
+	case !ordinary:
+		return connections.Apart
 	case r.Repeatable && r.Holdable:
 		return connections.Either
 	}

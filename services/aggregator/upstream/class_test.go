@@ -79,7 +79,7 @@ func TestARequestsClassDecidesOnReplicaAndConnection(t *testing.T) {
 				sender = &user.DefaultInfo{Name: user.Anonymous}
 			}
 			assert.Empty(t, cmp.Diff(test.balance, balanceOf(class)), "balance")
-			assert.Equal(t, test.wire, wireOf(class, IsAnonymous(sender)), "wire")
+			assert.Equal(t, test.wire, wireOf(class, IsAnonymous(sender), isOrdinary(req)), "wire")
 		})
 	}
 }

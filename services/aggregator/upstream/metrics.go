@@ -37,7 +37,7 @@ var (
 	retriesTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 		Name: metricsPrefix + "retries_total",
 		Help: "Requests sent again, by why: unreachable (no connection), unsent (connection closed before), refused (not processed, says the replica), " +
-			"broken (connection lost), reset (request broken off), throttled (429), fresh (404 for what was just defined).",
+			"unsupported (the replica speaks only HTTP/2), broken (connection lost), reset (request broken off), throttled (429), fresh (404 for what was just defined).",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"backend", "reason"})
 	retriesDeniedTotal = metrics.NewCounterVec(&metrics.CounterOpts{

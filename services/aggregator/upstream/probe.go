@@ -134,10 +134,10 @@ func (e *endpoint) probe(ctx context.Context, c *checks) finding {
 	defer stop()
 	life := e.watchLife(c.timeout / 2)
 	defer life.stop()
-	found, err := e.ask(asking, c)
+	found, err := e.ask(asking, c, connections.Multiplexed)
 	if err != nil && connections.ReasonOf(err) != connections.Unreachable && asking.Err() == nil {
-		// It may have failed because the connection was old.
-		found, err = e.ask(asking, c)
+		// It may have failed because the connection was old, or because the replica closed it for a client's request.
+		found, err = e.ask(asking, c, connections.Alone)
 	}
 	if err == nil {
 		return found
@@ -205,10 +205,10 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-func (e *endpoint) ask(ctx context.Context, c *checks) (finding, error) {
+func (e *endpoint) ask(ctx context.Context, c *checks, wire connections.Wire) (finding, error) {
 	err := c.Ask(ctx, roundTripper(func(req *http.Request) (*http.Response, error) {
 		req.Header.Set("User-Agent", "tripod-aggregator/probe")
-		return e.pool.RoundTrip(req, connections.Multiplexed)
+		return e.pool.RoundTrip(req, wire)
 	}), e.address)
 	var says *replicas.UnreadyError
 	if errors.As(err, &says) {

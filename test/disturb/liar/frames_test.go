@@ -61,7 +61,7 @@ func TestAggregatedServersThatSpeakNoHTTP2(t *testing.T) {
 	groupOf := func(i int) string { return fmt.Sprintf("lies%d.example.com", i) }
 	for i, lie := range hostile.Frames {
 		servers[i] = hostile.StartOn(t, address, lie)
-		register(t, namespace, groupOf(i), servers[i])
+		register(t, namespace, groupOf(i), servers[i].URL())
 	}
 	var wanting errgroup.Group
 	var over atomic.Bool
@@ -137,12 +137,12 @@ func ask(ctx context.Context, client *http.Client, method, path, body string) {
 }
 
 // register makes a server the API server of a group.
-func register(t *testing.T, namespace, group string, server *hostile.Server) {
+func register(t *testing.T, namespace, group, url string) {
 	t.Helper()
 	client := kubernetes.NewForConfigOrDie(fleet.Admin())
 	services := aggregator.NewForConfigOrDie(fleet.Admin()).ApiregistrationV1().APIServices()
 	name := strings.ReplaceAll(group, ".", "-")
-	host, port, err := net.SplitHostPort(strings.TrimPrefix(server.URL(), "https://"))
+	host, port, err := net.SplitHostPort(strings.TrimPrefix(url, "https://"))
 	require.NoError(t, err)
 	number, err := strconv.ParseInt(port, 10, 32)
 	require.NoError(t, err)

@@ -16,6 +16,9 @@
 //     uses it. Tunnels need an exclusive connection too. So do anonymous requests, because an API server closes the HTTP/2 connection of an
 //     anonymous request (CVE-2023-44487).
 //
+// Some requests share multiplexed connections only with their like, because a server may close the connection for one of them: those with large headers,
+// and anonymous ones if the replica speaks only HTTP/2. No client's request uses the connections for Alone.
+//
 // # What it is worth
 //
 // Measured on 2026-11-22 on a machine with two CPUs, alone and beside a neighbour that keeps caches and memory busy. Processor time is that of all

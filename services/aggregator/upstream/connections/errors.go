@@ -26,20 +26,29 @@ const (
 	Refused
 	// Full means that all connections for requests of this kind are in use. The request was not sent.
 	Full
+	// TooLarge means that the headers are larger than the replica accepts. The request was not sent.
+	TooLarge
+	// Unsupported means that the replica does not speak the protocol that the request needs. The request was not sent.
+	Unsupported
 	// Broken means that the connection broke after a part of the request was sent. The replica may have processed it.
 	Broken
 	// Reset means that the replica aborted this one request. The replica may have processed it.
 	Reset
 )
 
-var reasons = [...]string{Unknown: "unknown", Unreachable: "unreachable", Unsent: "unsent", Refused: "refused", Full: "full", Broken: "broken", Reset: "reset"}
+var reasons = [...]string{Unknown: "unknown", Unreachable: "unreachable", Unsent: "unsent", Refused: "refused", Full: "full", TooLarge: "too_large",
+	Unsupported: "unsupported", Broken: "broken", Reset: "reset"}
 
 // String returns the name of the reason in metrics.
 func (r Reason) String() string { return reasons[r] }
 
 // Unprocessed reports whether the replica certainly did not process the request. It returns false if unsure.
 func (r Reason) Unprocessed() bool {
-	return r == Unreachable || r == Unsent || r == Refused || r == Full
+	switch r {
+	case Unreachable, Unsent, Refused, Full, TooLarge, Unsupported:
+		return true
+	}
+	return false
 }
 
 // Error is the error of a request without an answer.
@@ -101,6 +110,8 @@ const (
 	// lost and closed are the errors of all requests on a connection that ends.
 	lost   = "http2: client connection lost"
 	closed = "http2: client connection force closed via ClientConn.Close"
+	// tooLarge is the error of a request that was not sent. That of trailers, which follow a request, has no "http2: ".
+	tooLarge = "http2: request header list larger than peer's advertised limit"
 )
 
 // multiplexedReason returns why a request over HTTP/2 failed. broken says whether the connection broke.
@@ -112,6 +123,8 @@ func multiplexedReason(err error, broken bool) Reason {
 		return Unknown
 	case message == notUsable, message == notEstablished:
 		return Unsent
+	case message == tooLarge:
+		return TooLarge
 	case message == goAway, strings.HasPrefix(message, goAwayFirst):
 		return Refused
 	case errors.As(err, &stream) && stream.Code == http2.ErrCodeRefusedStream:

@@ -41,6 +41,8 @@ type connection struct {
 	*http.ClientConn
 	socket  *socket
 	counted *counted
+	// agreed is true if the handshake agreed on HTTP/1.1.
+	agreed bool
 	// idleSince is when its last request ended.
 	idleSince time.Time
 	// few is true if its current request asked for Few.
@@ -63,6 +65,7 @@ func (e *exclusive) init(p *Pool) {
 			}
 			c, _ := ctx.Value(dialedKey{}).(*connection)
 			c.socket, c.counted = s, &counted{Conn: conn}
+			c.agreed = conn.ConnectionState().NegotiatedProtocol == protocolHTTP1
 			return c.counted, nil
 		},
 	}
@@ -78,22 +81,52 @@ func (e *exclusive) init(p *Pool) {
 
 var errFull = errors.New("too many requests of this kind")
 
-// get returns a connection for one request.
+// suits reports whether the replica speaks HTTP/1.1 on a connection, as far as is known. A server that agrees on HTTP/2 and does not agree on HTTP/1.1
+// may close such a connection when it gets a request.
+func (e *exclusive) suits(c *connection) bool {
+	if c.agreed || !e.pool.speaksHTTP2.Load() {
+		return true
+	}
+	e.pool.http2Only.Store(true)
+	return false
+}
+
+// get returns a connection for one request. The error is errHTTP2Only if the replica speaks only HTTP/2. A request that is not for Few gets a connection
+// even if it does not suit, because only HTTP/1.1 has tunnels.
 func (e *exclusive) get(ctx context.Context, few bool) (*connection, error) {
-	if few && !e.beginFew() {
+	if !few {
+		if c := e.take(); c != nil {
+			return c, nil
+		}
+		return e.connect(ctx)
+	}
+	if !e.beginFew() {
 		return nil, &Error{Reason: Full, Err: errFull}
 	}
-	c := e.take()
-	if c == nil {
-		var err error
-		if c, err = e.connect(ctx); err != nil {
-			if few {
-				e.endFew()
-			}
-			return nil, err
-		}
+	c, err := e.getFew(ctx)
+	if err != nil {
+		e.endFew()
+		return nil, err
 	}
-	c.few = few
+	c.few = true
+	return c, nil
+}
+
+func (e *exclusive) getFew(ctx context.Context) (*connection, error) {
+	if c := e.take(); c != nil {
+		return c, nil
+	}
+	if e.pool.http2Only.Load() {
+		return nil, errHTTP2Only
+	}
+	c, err := e.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !e.suits(c) {
+		e.drop(c)
+		return nil, errHTTP2Only
+	}
 	return c, nil
 }
 
@@ -126,6 +159,9 @@ func (e *exclusive) idleOrLater() *connection {
 	if c := e.take(); c != nil {
 		return c
 	}
+	if e.pool.http2Only.Load() {
+		return nil
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.open < maxWarm && e.warming < maxWarming {
@@ -148,7 +184,7 @@ func (e *exclusive) take() *connection {
 		e.idle[last] = nil
 		e.idle = e.idle[:last]
 		e.mu.Unlock()
-		if e.pool.usable(c.socket) && c.Reserve() == nil {
+		if e.pool.usable(c.socket) && e.suits(c) && c.Reserve() == nil {
 			return c
 		}
 		e.drop(c)
@@ -186,7 +222,7 @@ func (e *exclusive) connect(ctx context.Context) (*connection, error) {
 // put makes the connection idle, if it can take another request.
 func (e *exclusive) put(c *connection) {
 	e.end(c)
-	if c.Available() == 0 || !e.pool.usable(c.socket) || e.pool.retiring() {
+	if c.Available() == 0 || !e.pool.usable(c.socket) || !e.suits(c) || e.pool.retiring() {
 		e.drop(c)
 		return
 	}

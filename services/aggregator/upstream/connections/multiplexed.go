@@ -5,6 +5,7 @@ package connections
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -28,6 +29,9 @@ const (
 type multiplexed struct {
 	pool      *Pool
 	transport *http2.Transport
+	// awaitsSettings makes a connection usable only when the settings of the replica are known. Until then nothing tells which headers are too large
+	// for the replica, which would close the connection.
+	awaitsSettings bool
 
 	mu    sync.Mutex
 	conns []*shared
@@ -49,8 +53,8 @@ type dialing struct {
 	err  error
 }
 
-func (m *multiplexed) init(p *Pool) {
-	m.pool = p
+func (m *multiplexed) init(p *Pool, awaitsSettings bool) {
+	m.pool, m.awaitsSettings = p, awaitsSettings
 	// x/net/http2 takes the window only from a transport of net/http. For a new transport there is no error.
 	m.transport, _ = http2.ConfigureTransports(&http.Transport{
 		HTTP2:                 &http.HTTP2Config{MaxReceiveBufferPerStream: Window},
@@ -138,7 +142,23 @@ func (m *multiplexed) connect() (*shared, error) {
 		_ = s.Close() // the first error counts
 		return nil, &Error{Reason: Unreachable, Err: err}
 	}
+	if m.awaitsSettings {
+		if err := m.awaitSettings(c); err != nil {
+			_ = s.Close() // the first error counts
+			return nil, &Error{Reason: Unsent, Err: err}
+		}
+	}
 	return &shared{ClientConn: c, socket: s}, nil
+}
+
+// awaitSettings waits until the replica answers a ping, which it does after it has sent its settings (RFC 9113, section 3.4).
+func (m *multiplexed) awaitSettings(c *http2.ClientConn) error {
+	ctx, cancel := m.pool.waiting(context.Background(), handshakeTimeout, longHandshakeTimeout)
+	defer cancel()
+	if err := c.Ping(ctx); err != nil {
+		return fmt.Errorf("settings of HTTP/2: %w", timedOut(ctx, err))
+	}
+	return nil
 }
 
 func (m *multiplexed) dropGone() {

@@ -52,6 +52,10 @@ const (
 	Few
 	// Either is an idle exclusive connection, or else a multiplexed one. So a request need not wait for a handshake.
 	Either
+	// Apart is a multiplexed connection for such requests only. The replica may close it because of one of them.
+	Apart
+	// Alone is a multiplexed connection that no client's request uses.
+	Alone
 )
 
 // The names of the protocols in ALPN and metrics.
@@ -70,10 +74,13 @@ type Pool struct {
 	options Options
 
 	multiplexed multiplexed
-	exclusive   exclusive
+	// apart and alone serve requests for Apart and Alone, and few those for Few if the replica speaks only HTTP/2.
+	apart, alone, few multiplexed
+	exclusive         exclusive
 
-	// http1Only is true after the replica turned out not to speak HTTP/2 (--disable-http2-serving).
-	http1Only atomic.Bool
+	// http1Only is true after the replica turned out not to speak HTTP/2 (--disable-http2-serving), and http2Only after it turned out not to speak
+	// HTTP/1.1. speaksHTTP2 is true after it agreed on HTTP/2.
+	http1Only, http2Only, speaksHTTP2 atomic.Bool
 	// received counts reads of all connections.
 	received atomic.Uint64
 
@@ -113,7 +120,10 @@ func New(address string, trust *Trust, options Options) *Pool {
 		options.Closed = func() {}
 	}
 	p := &Pool{address: address, trust: trust, options: options, sockets: map[*socket]struct{}{}}
-	p.multiplexed.init(p)
+	p.multiplexed.init(p, false)
+	p.apart.init(p, true)
+	p.alone.init(p, false)
+	p.few.init(p, true)
 	p.exclusive.init(p)
 	return p
 }
@@ -136,21 +146,81 @@ func (p *Pool) Send(req *http.Request, wire Wire, sending func()) (*http.Respons
 		}
 	}
 	if wire != Exclusive && wire != Few {
-		c, err := p.multiplexed.get(req.Context(), (*shared).reserve)
-		switch {
-		case err == nil:
-			sending()
-			return p.multiplexed.roundTrip(c, req)
-		case !errors.Is(err, errHTTP1Only):
-			return nil, abandon(req, err)
+		resp, err := p.sendMultiplexed(p.setFor(wire), req, sending)
+		if !errors.Is(err, errHTTP1Only) {
+			return resp, err
 		}
 	}
-	c, err := p.exclusive.get(req.Context(), wire == Few)
-	if err != nil {
+	if wire == Few {
+		return p.sendFew(req, sending)
+	}
+	return p.sendExclusive(req, false, sending)
+}
+
+// setFor returns the multiplexed connections that serve a wire.
+func (p *Pool) setFor(wire Wire) *multiplexed {
+	switch wire {
+	case Apart:
+		return &p.apart
+	case Alone:
+		return &p.alone
+	case Few:
+		return &p.few
+	}
+	return &p.multiplexed
+}
+
+// sets are all multiplexed connections.
+func (p *Pool) sets() []*multiplexed {
+	return []*multiplexed{&p.multiplexed, &p.apart, &p.alone, &p.few}
+}
+
+// sendMultiplexed leaves the body alone if it returns errHTTP1Only.
+func (p *Pool) sendMultiplexed(m *multiplexed, req *http.Request, sending func()) (*http.Response, error) {
+	c, err := m.get(req.Context(), (*shared).reserve)
+	switch {
+	case errors.Is(err, errHTTP1Only):
+		return nil, err
+	case err != nil:
+		return nil, abandon(req, err)
+	}
+	sending()
+	return m.roundTrip(c, req)
+}
+
+// sendExclusive leaves the body alone if it returns errHTTP2Only to a request for Few.
+func (p *Pool) sendExclusive(req *http.Request, few bool, sending func()) (*http.Response, error) {
+	c, err := p.exclusive.get(req.Context(), few)
+	switch {
+	case few && errors.Is(err, errHTTP2Only):
+		return nil, err
+	case err != nil:
 		return nil, abandon(req, err)
 	}
 	sending()
 	return p.exclusive.roundTrip(c, req)
+}
+
+// sendFew sends a request for Few over HTTP/1.1, or over connections of its kind if the replica speaks only HTTP/2.
+func (p *Pool) sendFew(req *http.Request, sending func()) (*http.Response, error) {
+	resp, err := p.sendExclusive(req, true, sending)
+	if !errors.Is(err, errHTTP2Only) {
+		return resp, err
+	}
+	if !p.exclusive.beginFew() {
+		return nil, abandon(req, &Error{Reason: Full, Err: errFull})
+	}
+	resp, err = p.sendMultiplexed(p.setFor(Few), req, sending)
+	switch {
+	case errors.Is(err, errHTTP1Only):
+		p.exclusive.endFew()
+		return nil, abandon(req, err)
+	case err != nil:
+		p.exclusive.endFew()
+		return nil, err
+	}
+	resp.Body = &content{ReadCloser: resp.Body, over: p.exclusive.endFew}
+	return resp, nil
 }
 
 // hasBlank reports whether the query contains a blank. HTTP/2 allows that. In HTTP/1.1 the blank would end the path.
@@ -167,6 +237,7 @@ func abandon(req *http.Request, err error) error {
 var (
 	errRetired   = errors.New("this is no replica any more")
 	errHTTP1Only = errors.New("the replica does not speak HTTP/2")
+	errHTTP2Only = errors.New("the replica speaks only HTTP/2")
 )
 
 // dial makes a connection. Its error is an *Error.
@@ -175,6 +246,9 @@ func (p *Pool) dial(ctx context.Context, protocol string) (*socket, *tls.Conn, e
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, nil, ended(ctx, false)
+		}
+		if errors.Is(err, errHTTP2Only) {
+			return nil, nil, &Error{Reason: Unsupported, Err: err}
 		}
 		return nil, nil, &Error{Reason: Unreachable, Err: err}
 	}
@@ -199,15 +273,26 @@ func (p *Pool) connect(ctx context.Context, protocol string) (*socket, *tls.Conn
 	defer cancel()
 	if err := conn.HandshakeContext(ctx); err != nil {
 		_ = s.Close() // the first error counts
+		if protocol == protocolHTTP1 && strings.HasSuffix(err.Error(), noProtocol) {
+			p.http2Only.Store(true)
+			return nil, nil, errHTTP2Only
+		}
 		return nil, nil, fmt.Errorf("TLS handshake with %s: %w", p.address, timedOut(ctx, err))
 	}
-	if protocol == protocolHTTP2 && conn.ConnectionState().NegotiatedProtocol != protocolHTTP2 {
+	switch agreed := conn.ConnectionState().NegotiatedProtocol; {
+	case protocol == protocolHTTP1:
+	case agreed == protocolHTTP2:
+		p.speaksHTTP2.Store(true)
+	default:
 		_ = s.Close() // nothing was sent
 		p.http1Only.Store(true)
 		return nil, nil, errHTTP1Only
 	}
 	return s, conn, nil
 }
+
+// noProtocol ends the error of a handshake with a server that does not speak the protocol (RFC 7301, section 3.2). crypto/tls does not export it.
+const noProtocol = "tls: no application protocol"
 
 // waiting returns a context for a step of making a connection. It ends after so much time, or after a longer one if no other replica is better.
 func (p *Pool) waiting(ctx context.Context, short, long time.Duration) (context.Context, context.CancelFunc) {
@@ -284,11 +369,15 @@ func (p *Pool) Break() {
 // Tidy closes connections that are idle for too long or outdated.
 func (p *Pool) Tidy() {
 	if p.open() == 0 {
-		// The next server at this address may speak HTTP/2.
+		// The next server at this address may speak other protocols.
 		p.http1Only.Store(false)
+		p.http2Only.Store(false)
+		p.speaksHTTP2.Store(false)
 	}
 	p.exclusive.tidy()
-	p.multiplexed.tidy()
+	for _, m := range p.sets() {
+		m.tidy()
+	}
 }
 
 // Retire closes each connection when its requests are done, and makes no new ones. It returns when all are closed, or when the context ends.
