@@ -5,28 +5,30 @@ package query
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
-	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Subject is a state of an object, of which a query is to say whether it asks for it. It is decoded once, and only as far as queries look at it.
+// Subject is a state of an object, of which a query is to say whether it asks for it. Of its metadata, it keeps decoded what queries look at. It never
+// decodes the rest: an object may take 50 times as much memory then, and watches keep subjects.
 type Subject struct {
 	Cluster, Namespace, Name string
 	// JSON is the whole object.
 	JSON []byte
 
-	metadataOnce, contentOnce sync.Once
-	metadata                  metadata
-	content                   any
+	metadataOnce sync.Once
+	metadata     metadata
 }
 
 type metadata struct {
@@ -43,27 +45,22 @@ func (s *Subject) meta() *metadata {
 		object := struct {
 			Metadata *metadata `json:"metadata"`
 		}{&s.metadata}
-		json.Unmarshal(s.JSON, &object) //nolint:errcheck // the database has valid JSON only
+		json.Unmarshal(s.JSON, &object, asStored) //nolint:errcheck // the database has valid JSON only
 	})
 	return &s.metadata
 }
 
-// whole returns the object. Numbers are as they are written.
-func (s *Subject) whole() any {
-	s.contentOnce.Do(func() {
-		decoder := json.NewDecoder(bytes.NewReader(s.JSON))
-		decoder.UseNumber()
-		decoder.Decode(&s.content) //nolint:errcheck // the database has valid JSON only
-	})
-	return s.content
-}
-
 // kind returns what the object says it is, which is what its stream has: search writes it.
 func (s *Subject) kind() schema.GroupKind {
-	content, _ := s.whole().(map[string]any)
-	apiVersion, _ := content["apiVersion"].(string)
-	kind, _ := content["kind"].(string)
-	return schema.FromAPIVersionAndKind(apiVersion, kind).GroupKind()
+	return schema.FromAPIVersionAndKind(s.text("apiVersion"), s.text("kind")).GroupKind()
+}
+
+// text returns a field of the object that is a text.
+func (s *Subject) text(field string) (text string) {
+	for value := range valuesAt([]Step{{Name: field}}, s.JSON) {
+		text, _ = textOf(value)
+	}
+	return text
 }
 
 // CheckMatch returns why Matches cannot say whether an object is asked for, or nil. Such a query needs to see other objects.
@@ -107,7 +104,7 @@ func (q *Query) Matches(s *Subject) bool {
 	if q.Owner != nil && q.Owner.UID != "" && q.Owner.Seniority == 0 && !slices.Contains(s.Owners(), q.Owner.UID) {
 		return false
 	}
-	return !slices.ContainsFunc(q.Fields, func(f Field) bool { return !f.matches(s.kind(), s.whole()) })
+	return !slices.ContainsFunc(q.Fields, func(f Field) bool { return !f.matches(s.kind(), s.JSON) })
 }
 
 // Owners returns the UIDs of the owners of the object.
@@ -124,52 +121,86 @@ func (c Choice) Has(value string) bool {
 }
 
 // matches judges a field of an object.
-func (f Field) matches(kind schema.GroupKind, content any) bool {
+func (f Field) matches(kind schema.GroupKind, object jsontext.Value) bool {
 	one := slices.ContainsFunc(f.Alternatives(kind), func(all []Condition) bool {
-		return !slices.ContainsFunc(all, func(c Condition) bool { return !c.holds(content) })
+		return !slices.ContainsFunc(all, func(c Condition) bool { return !c.holds(object) })
 	})
 	return one != f.Negative()
 }
 
 // holds judges a condition as fields.Selector does, for which a field that is not there is "".
-func (c Condition) holds(content any) bool {
-	values := valuesAt(c.Path, content)
-	if len(values) == 0 && !c.Every() {
-		values = []any{nil}
-	}
-	return slices.ContainsFunc(values, func(v any) bool {
-		if c.Exists {
-			return v != nil
+func (c Condition) holds(object jsontext.Value) bool {
+	some := false
+	for value := range valuesAt(c.Path, object) {
+		if c.holdsFor(value) {
+			return true
 		}
-		text, scalar := textOf(v)
-		return scalar && slices.ContainsFunc(c.Values, func(value string) bool { return Speakable(value) == text })
-	})
+		some = true
+	}
+	return !some && !c.Every() && c.holdsFor(null)
 }
 
-func valuesAt(path []Step, value any) []any {
-	if len(path) == 0 {
-		return []any{value}
+// null is the value of a field that is not there.
+var null = jsontext.Value("null")
+
+func (c Condition) holdsFor(value jsontext.Value) bool {
+	if c.Exists {
+		return value.Kind() != null.Kind()
 	}
-	if !path[0].List() {
-		content, _ := value.(map[string]any)
-		if next, ok := content[path[0].Name]; ok {
-			return valuesAt(path[1:], next)
-		}
-		return nil
-	}
-	list, _ := value.([]any)
-	if i := path[0].Index; i >= 0 {
-		if i < len(list) {
-			return valuesAt(path[1:], list[i])
-		}
-		return nil
-	}
-	var values []any
-	for _, element := range list {
-		values = append(values, valuesAt(path[1:], element)...)
-	}
-	return values
+	text, scalar := textOf(value)
+	return scalar && slices.ContainsFunc(c.Values, func(value string) bool { return Speakable(value) == text })
 }
+
+// valuesAt yields the values at a path, as they are written. It reads the text and takes no memory for what it passes.
+func valuesAt(path []Step, text jsontext.Value) iter.Seq[jsontext.Value] {
+	return func(yield func(jsontext.Value) bool) { visitAt(path, text, yield) }
+}
+
+// visitAt returns false if yield has.
+func visitAt(path []Step, text jsontext.Value, yield func(jsontext.Value) bool) bool {
+	if len(path) == 0 {
+		return yield(text)
+	}
+	step, decoder := path[0], jsontext.NewDecoder(bytes.NewBuffer(text), asStored)
+	begins := jsontext.KindBeginObject
+	if step.List() {
+		begins = jsontext.KindBeginArray
+	}
+	if decoder.PeekKind() != begins {
+		return true
+	}
+	_, err := decoder.ReadToken()
+	for i := 0; err == nil && decoder.PeekKind() != jsontext.KindEndObject && decoder.PeekKind() != jsontext.KindEndArray; i++ {
+		wanted, last := step.Index < 0 || step.Index == i, step.Index == i
+		if !step.List() {
+			var name jsontext.Token
+			if name, err = decoder.ReadToken(); err != nil {
+				break
+			}
+			wanted = name.String() == step.Name
+			last = wanted
+		}
+		if !wanted {
+			err = decoder.SkipValue()
+			continue
+		}
+		var value jsontext.Value
+		if value, err = decoder.ReadValue(); err != nil {
+			break
+		}
+		end := decoder.InputOffset()
+		if !visitAt(path[1:], text[end-int64(len(value)):end], yield) {
+			return false
+		}
+		if last {
+			break
+		}
+	}
+	return true // the database has valid JSON only
+}
+
+// asStored reads what was checked before it was stored.
+var asStored = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
 const (
 	// unspeakable stands for what a text in a database cannot have.
@@ -191,13 +222,15 @@ func Speakable(text string) string {
 }
 
 // textOf returns the text of a scalar. Objects and lists equal nothing.
-func textOf(value any) (text string, scalar bool) {
-	switch v := value.(type) {
-	case nil:
+func textOf(value jsontext.Value) (text string, scalar bool) {
+	switch value.Kind() {
+	case jsontext.KindNull:
 		return "", true
-	case map[string]any, []any:
+	case jsontext.KindBeginObject, jsontext.KindBeginArray:
 		return "", false
-	default:
-		return Speakable(fmt.Sprint(v)), true
+	case jsontext.KindString:
+		unquoted, _ := jsontext.AppendUnquote(nil, value) // invalid UTF-8 becomes U+FFFD
+		return Speakable(string(unquoted)), true
 	}
+	return string(value), true
 }
