@@ -24,6 +24,8 @@ const (
 	checkInterval = 10 * time.Second
 	// checkTimeout is how long a member may take for that. Slower ones are heard through their events and bookmarks only.
 	checkTimeout = 3 * time.Second
+	// promptAnswer is how long members are waited for that answer promptly.
+	promptAnswer = time.Second
 	// askSize is how much of the answer is read. That has the metadata of one object, unless there is very much of it.
 	askSize = 64 << 10
 	// dispatchTime is how long a member may take from a write to the event about it.
@@ -36,7 +38,7 @@ const (
 //
 // In each round, one small consistent list proves that the member's API server and its etcd answer. Then all streams of the member that have an open watch
 // and nothing unwritten have what the member had a second ago. A watch that hangs although its member answers is the exception: it is opened anew
-// after two minutes of silence. All members of a replica are written in one statement.
+// after two minutes of silence. All members of a replica that answer promptly are written in one statement.
 type Checks struct {
 	store *store.Store
 
@@ -71,25 +73,40 @@ func (c *Checks) Run(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) { c.roundAt(ctx, time.Now().Add(-dispatchTime)) }, checkInterval)
 }
 
-// roundAt asks all members at once, and notes which streams have what the members had at a time.
+// roundAt asks all members at once, and notes which streams have what the members had at a time. Members that take their time make no other look old: those
+// are noted first that answer promptly. A member that is still being asked is left out.
 func (c *Checks) roundAt(ctx context.Context, at time.Time) {
 	asking, cancel := context.WithTimeout(ctx, 2*checkTimeout)
 	defer cancel()
-	var heard []*store.Stream
-	var answers sync.WaitGroup
 	c.mu.Lock()
+	answers, waiting := make(chan []*store.Stream, len(c.members)), 0
 	for m := range c.members {
-		answers.Go(func() {
-			streams := m.check(asking, at)
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			heard = append(heard, streams...)
-		})
+		if !m.underCheck.CompareAndSwap(false, true) {
+			continue
+		}
+		waiting++
+		go func() {
+			defer m.underCheck.Store(false)
+			answers <- m.check(asking, at)
+		}()
 	}
 	c.mu.Unlock()
-	answers.Wait()
-	if err := c.store.Hear(ctx, heard, at); err != nil && ctx.Err() == nil {
-		klog.V(2).InfoS("Quiet streams look older than they are", "err", err)
+	prompt := time.NewTimer(promptAnswer)
+	defer prompt.Stop()
+	for heard := []*store.Stream(nil); waiting > 0; {
+		select {
+		case streams := <-answers:
+			if heard, waiting = append(heard, streams...), waiting-1; waiting > 0 {
+				continue
+			}
+		case <-prompt.C:
+		case <-asking.Done():
+			waiting = 0
+		}
+		if err := c.store.Hear(ctx, heard, at); err != nil && ctx.Err() == nil {
+			klog.V(2).InfoS("Quiet streams look older than they are", "err", err)
+		}
+		heard = nil
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
 	"github.com/tripod-k8s/tripod/services/search/store"
@@ -71,6 +72,55 @@ func TestEventsThatAreWrittenAreNotMissing(t *testing.T) {
 		w := onlyStream(m).following.Load()
 		return w != nil && w.unwritten.Load() == 0
 	}, time.Minute, 10*time.Millisecond)
+}
+
+// TestAMemberThatTakesItsTimeMakesNoOtherLookOld has a member whose check does not end.
+func TestAMemberThatTakesItsTimeMakesNoOtherLookOld(t *testing.T) {
+	f, s := newFakeMember(t), newStore(t)
+	f.put("a")
+	m, _ := run(t, f, s)
+	eventually(t, s, "a")
+	require.Eventually(t, func() bool { return onlyStream(m).following.Load() != nil }, time.Minute, 10*time.Millisecond)
+	slow := newMember(t, &rest.Config{Host: "http://127.0.0.1:1"}, nil)
+	slow.mu.Lock()
+	defer slow.mu.Unlock()
+	checks := NewChecks(s)
+	defer checks.add(slow)()
+	defer checks.add(m)()
+	ctx, cancel := contextFor(t)
+	done := make(chan struct{})
+	at := time.Now().Add(time.Minute).Truncate(time.Millisecond)
+	go func() {
+		defer close(done)
+		checks.roundAt(ctx, at)
+	}()
+	require.Eventually(t, func() bool { return heardOf(t, s).Equal(at) }, time.Minute, 10*time.Millisecond)
+	cancel()
+	<-done
+	at = at.Add(time.Minute)
+	checks.roundAt(t.Context(), at)
+	assert.True(t, heardOf(t, s).Equal(at), "the next round does not ask it again")
+}
+
+// TestAMemberCanBeLookedAtWhileItRemoves has a resource whose removal takes its time.
+func TestAMemberCanBeLookedAtWhileItRemoves(t *testing.T) {
+	f, s := newFakeMember(t), newStore(t)
+	f.put("a")
+	m, _ := run(t, f, s)
+	eventually(t, s, "a")
+	for range writesAtOnce {
+		m.door.writes <- struct{}{}
+	}
+	f.do(func() { f.resources = nil })
+	require.Eventually(t, func() bool {
+		_, all := m.Status()
+		return len(all) == 1 && m.running()[configMaps].isOver()
+	}, time.Minute, 10*time.Millisecond)
+	assert.Equal(t, []string{"a"}, names(t, s), "the removal waits for its turn")
+	for range writesAtOnce {
+		<-m.door.writes
+	}
+	eventually(t, s)
 }
 
 func onlyStream(m *Member) *stream {

@@ -9,8 +9,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -39,6 +41,8 @@ type Member struct {
 	discovery discovery.DiscoveryInterface
 
 	checks *Checks
+	// underCheck is set while a check goes on.
+	underCheck atomic.Bool
 	// discoveryInterval is the constant, except in tests.
 	discoveryInterval time.Duration
 
@@ -94,10 +98,11 @@ type Shared struct {
 // New returns a member. wanted are the resources to copy.
 func New(name string, config *rest.Config, wanted []Rule, shared Shared) (*Member, error) {
 	m := &Member{
-		name: name, wanted: wanted, store: shared.Store, shards: shared.Shards, checks: shared.Checks, door: shared.Door.entrance(),
+		name: name, wanted: wanted, shards: shared.Shards, checks: shared.Checks, door: shared.Door.entrance(),
 		streams: map[schema.GroupVersionResource]*running{},
 	}
 	m.discoveryInterval = discoveryInterval
+	m.store = shared.Store.InTurns(m.door.turn)
 	m.usage = &usage{cluster: name, store: m.store, limits: &m.door.Limits}
 	config = rest.CopyConfig(config)
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
@@ -283,15 +288,14 @@ func (m *Member) isMine(resource schema.GroupVersionResource) bool {
 	return m.shards.Mine(m.name + " " + resource.String())
 }
 
-// adjust starts and stops streams: those of this replica run.
+// adjust starts and stops streams: those of this replica run. Only Run calls it. Others look at the streams meanwhile, so it holds no lock while it waits.
 func (m *Member) adjust(ctx context.Context, kinds []store.Kind, missing []string) {
 	wanted := map[schema.GroupVersionResource]store.Kind{}
 	for _, kind := range kinds {
 		wanted[kind.GroupVersionResource] = kind
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for resource, r := range m.streams {
+	running := m.running()
+	for resource, r := range running {
 		kind, still := wanted[resource]
 		same := r.kind.Name == kind.Name && r.kind.Namespaced == kind.Namespaced
 		if still && same {
@@ -308,13 +312,32 @@ func (m *Member) adjust(ctx context.Context, kinds []store.Kind, missing []strin
 				continue // the next time
 			}
 		}
-		delete(m.streams, resource)
+		delete(running, resource)
+		m.set(resource, nil)
 	}
 	for resource, kind := range wanted {
-		if _, already := m.streams[resource]; !already && m.isMine(resource) {
+		if running[resource] == nil && m.isMine(resource) {
 			m.start(ctx, kind)
 		}
 	}
+}
+
+// running returns the streams of this replica.
+func (m *Member) running() map[schema.GroupVersionResource]*running {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.streams)
+}
+
+// set notes the stream of a resource, or that there is none.
+func (m *Member) set(resource schema.GroupVersionResource, r *running) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r == nil {
+		delete(m.streams, resource)
+		return
+	}
+	m.streams[resource] = r
 }
 
 func (m *Member) start(ctx context.Context, kind store.Kind) {
@@ -328,7 +351,7 @@ func (m *Member) start(ctx context.Context, kind store.Kind) {
 	if from.resource != kind.GroupVersionResource {
 		r.involved = &m.involved
 	}
-	m.streams[kind.GroupVersionResource] = r
+	m.set(kind.GroupVersionResource, r)
 	streamsRunning.Inc()
 	go func() {
 		defer close(r.done)
@@ -339,12 +362,11 @@ func (m *Member) start(ctx context.Context, kind store.Kind) {
 
 // stop returns when all streams have ended.
 func (m *Member) stop() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, r := range m.streams {
+	all := m.running()
+	for _, r := range all {
 		r.end()
 	}
-	for _, r := range m.streams {
+	for _, r := range all {
 		<-r.done
 	}
 }

@@ -118,7 +118,8 @@ func (s *stream) describe(ctx context.Context, details store.Details) {
 	if open == nil || reflect.DeepEqual(*open.details, details) {
 		return
 	}
-	if err := s.store.Describe(ctx, open.target, details); err != nil {
+	err := s.door.turn(ctx, func() (int, error) { return 0, s.store.Describe(ctx, open.target, details) })
+	if err != nil {
 		klog.V(2).InfoS("The store does not know the kind of a stream yet", "cluster", s.cluster, "resource", s.resource, "err", err)
 		return
 	}

@@ -73,17 +73,17 @@ func TestEachChangeIsInTheHistoryWithTheStatesAroundIt(t *testing.T) {
 		write(stream, 9, Change{Object: object("a", "z", "9")})                                                          // 9
 		require.NoError(t, s.Sweep(ctx, stream, 9, "9"))                                                                 // 10 is the list, 11 and 12 remove x and y
 		require.NoError(t, s.CloseStream(ctx, stream))                                                                   // 13 is the end, 14 removes z
-		require.NoError(t, s.RemoveCluster(ctx, "two"))                                                                  // 15 is the end, 16 removes n
+		require.NoError(t, s.RemoveCluster(ctx, "two"))                                                                  // 15 and 16 are the end, 17 removes n
 
 		got, upTo := transitionsOf(t, s, 0, pods)
 		assert.Equal(t, []string{
 			"1 one/a/x: none -> 1", "2 one/a/y: none -> 2", "4 one/a/x: 1 -> 4", "5 one/a/y: 2 -> none", "6 one/a/y: none -> 6", "9 one/a/z: none -> 9",
 			"11 one/a/x: 4 -> none", "12 one/a/y: 6 -> none", "14 one/a/z: 9 -> none",
 		}, got)
-		assert.EqualValues(t, 16, upTo)
+		assert.EqualValues(t, 17, upTo)
 		got, _ = transitionsOf(t, s, 3, nodes)
-		assert.Equal(t, []string{"16 two//n: 3 -> none"}, got, "it still has the name of the cluster")
-		_, err := s.Transitions(ctx, 17, kindIDsOf(t, s, pods), nil)
+		assert.Equal(t, []string{"17 two//n: 3 -> none"}, got, "it still has the name of the cluster")
+		_, err := s.Transitions(ctx, 18, kindIDsOf(t, s, pods), nil)
 		assert.ErrorIs(t, err, ErrFuture)
 	})
 }

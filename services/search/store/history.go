@@ -37,39 +37,36 @@ func (t *transaction) record(ctx context.Context, stream *Stream, records []reco
 	return t.insert(ctx, "changes", []string{"revision", "previous", "deleted", "object_id", "kind_id", "cluster_id", "cluster", "namespace", "name", "committed_at"}, rows, "")
 }
 
-// removeObjects deletes the objects of a stream for which a condition holds, and records that. It returns how many these were. The transaction must have
-// locked the counter of revisions.
-func (t *transaction) removeObjects(ctx context.Context, stream *Stream, condition string, values ...any) (removed int, err error) {
-	for {
-		var records []record
-		var ids []int64
-		find := t.sql("SELECT id, revision, namespace, name FROM objects WHERE kind_id = ? AND cluster_id = ?", stream.kindID, stream.clusterID).add(condition, values...)
-		err := t.each(ctx, find.add(" ORDER BY namespace, name LIMIT ?", rowsAtOnce), func(scan func(...any) error) error {
-			r := record{deleted: true}
-			err := scan(&r.id, &r.previous, &r.namespace, &r.name)
-			records, ids = append(records, r), append(ids, r.id)
-			return err
-		})
-		if err != nil || len(records) == 0 {
-			return removed, err
-		}
-		removed += len(records)
-		first, err := t.revisions(ctx, len(records))
-		if err != nil {
-			return removed, err
-		}
-		for i := range records {
-			records[i].revision = first + int64(i)
-		}
-		err = inTurn(
-			func() error { return t.keep(ctx, ids) },
-			func() error { return t.deleteObjects(ctx, ids) },
-			func() error { return t.record(ctx, stream, records) },
-		)
-		if err != nil || len(records) < rowsAtOnce {
-			return removed, err
-		}
+// removedAtOnce is how many objects one transaction removes. Nobody else writes meanwhile.
+const removedAtOnce = 500
+
+// removeSome deletes objects of a stream for which a condition holds, removedAtOnce at most, and records that. It returns how many these were. The transaction
+// must have locked the counter of revisions.
+func (t *transaction) removeSome(ctx context.Context, stream *Stream, condition string, values ...any) (removed int, err error) {
+	var records []record
+	var ids []int64
+	find := t.sql("SELECT id, revision, namespace, name FROM objects WHERE kind_id = ? AND cluster_id = ?", stream.kindID, stream.clusterID).add(condition, values...)
+	err = t.each(ctx, find.add(" ORDER BY namespace, name LIMIT ?", removedAtOnce), func(scan func(...any) error) error {
+		r := record{deleted: true}
+		err := scan(&r.id, &r.previous, &r.namespace, &r.name)
+		records, ids = append(records, r), append(ids, r.id)
+		return err
+	})
+	if err != nil || len(records) == 0 {
+		return 0, err
 	}
+	first, err := t.revisions(ctx, len(records))
+	if err != nil {
+		return 0, err
+	}
+	for i := range records {
+		records[i].revision = first + int64(i)
+	}
+	return len(records), inTurn(
+		func() error { return t.keep(ctx, ids) },
+		func() error { return t.deleteObjects(ctx, ids) },
+		func() error { return t.record(ctx, stream, records) },
+	)
 }
 
 // prunedAtOnce is how many changes Prune removes in one transaction.

@@ -19,6 +19,8 @@ type Store struct {
 	// scope is nil if everything is shown.
 	scope  Scope
 	bounds Bounds
+	// turn is nil if nothing has to wait for others.
+	turn Turn
 }
 
 // Open returns the database at a URL: sqlite:FILE, postgres://USER:PASSWORD@HOST/DATABASE or mysql://USER:PASSWORD@HOST/DATABASE. It connects when

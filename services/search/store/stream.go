@@ -28,6 +28,8 @@ type Stream struct {
 	// listing is the list that is written now, and listingSince when it was asked for.
 	listing      int64
 	listingSince time.Time
+	// renewing is set while the stream is opened whose objects have another form.
+	renewing *renewal
 
 	// ResourceVersion is where the database was when the stream was opened: that of the last change, or empty.
 	ResourceVersion string
@@ -47,40 +49,52 @@ func (s *Store) OpenStream(ctx context.Context, cluster string, kind Kind) (*Str
 		cluster: cluster, resource: kind.Resource, events: kind.GroupVersionResource == InvolvedEvents.GroupVersionResource, rights: isRBAC(kind.GroupVersionResource),
 		namespaces: kind.GroupVersionResource == namespacesResource,
 	}
-	err = s.within(ctx, func(t *transaction) error {
-		var err error
-		if stream.clusterID, err = t.clusterID(ctx, cluster); err != nil {
-			return err
+	for opened := false; !opened; {
+		if err = s.inTurn(ctx, func(t *transaction) (rows int, err error) {
+			rows, opened, err = t.open(ctx, stream, kind, string(details))
+			return rows, err
+		}); err != nil {
+			return nil, fmt.Errorf("open the stream of %s in cluster %s: %w", kind.GroupResource(), cluster, err)
 		}
-		if stream.kindID, err = t.kindID(ctx, kind); err != nil {
-			return err
-		}
-		stream.id, err = t.ensure(ctx,
-			t.sql("SELECT id FROM streams WHERE cluster_id = ? AND kind_id = ?", stream.clusterID, stream.kindID),
-			t.sql("INSERT INTO streams (cluster_id, kind_id, kind, namespaced, epoch, counted, form, resource_version, listed, heard_at, opened_at, details)"+
-				" VALUES (?, ?, ?, ?, 0, 0, 0, '', ?, 0, 0, '{}')", stream.clusterID, stream.kindID, kind.Name, kind.Namespaced, false))
-		if err != nil {
-			return err
-		}
-		if err := t.renewForm(ctx, stream, kind); err != nil {
-			return err
-		}
-		// MySQL takes the epoch that counted is compared with from before its assignment, like the others, because that comes later.
-		open := t.sql("UPDATE streams SET counted = CASE WHEN counted = epoch THEN counted + 1 ELSE 0 END, form = epoch + 1, epoch = epoch + 1,"+
-			" kind = ?, namespaced = ?, details = ?, opened_at = ? WHERE id = ?", kind.Name, kind.Namespaced, string(details), time.Now().UnixMilli(), stream.id)
-		if _, err := t.exec(ctx, open); err != nil {
-			return err
-		}
-		if err := t.counts(ctx, stream); err != nil {
-			return err
-		}
-		row := t.sql("SELECT epoch, resource_version, listed FROM streams WHERE id = ?", stream.id)
-		return t.tx.QueryRowContext(ctx, row.text.String(), row.args...).Scan(&stream.epoch, &stream.ResourceVersion, &stream.Listed)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("open the stream of %s in cluster %s: %w", kind.GroupResource(), cluster, err)
 	}
 	return stream, nil
+}
+
+// open opens a stream, or does a part of what has to be done before. It returns how many rows have changed.
+func (t *transaction) open(ctx context.Context, stream *Stream, kind Kind, details string) (rows int, opened bool, err error) {
+	if stream.clusterID, err = t.clusterID(ctx, stream.cluster); err != nil {
+		return 0, false, err
+	}
+	if stream.kindID, err = t.kindID(ctx, kind); err != nil {
+		return 0, false, err
+	}
+	stream.id, err = t.ensure(ctx,
+		t.sql("SELECT id FROM streams WHERE cluster_id = ? AND kind_id = ?", stream.clusterID, stream.kindID),
+		t.sql("INSERT INTO streams (cluster_id, kind_id, kind, namespaced, epoch, counted, form, resource_version, listed, heard_at, opened_at, details)"+
+			" VALUES (?, ?, ?, ?, 0, 0, 0, '', ?, 0, 0, '{}')", stream.clusterID, stream.kindID, kind.Name, kind.Namespaced, false))
+	if err != nil {
+		return 0, false, err
+	}
+	if rows, more, err := t.renewForm(ctx, stream, kind); err != nil || more {
+		return rows, false, err
+	}
+	set := ", form = epoch + 1, kind = ?, namespaced = ?, details = ?, opened_at = ?"
+	if err := t.raiseEpoch(ctx, stream, set, kind.Name, kind.Namespaced, details, time.Now().UnixMilli()); err != nil {
+		return 0, false, err
+	}
+	if err := t.counts(ctx, stream); err != nil {
+		return 0, false, err
+	}
+	row := t.sql("SELECT epoch, resource_version, listed FROM streams WHERE id = ?", stream.id)
+	return 0, true, t.tx.QueryRowContext(ctx, row.text.String(), row.args...).Scan(&stream.epoch, &stream.ResourceVersion, &stream.Listed)
+}
+
+// raiseEpoch refuses former writers of a stream, and sets more.
+func (t *transaction) raiseEpoch(ctx context.Context, stream *Stream, set string, values ...any) error {
+	// MySQL takes the epoch that counted is compared with from before its assignment, like the others, because that comes later.
+	raise := t.sql("UPDATE streams SET counted = CASE WHEN counted = epoch THEN counted + 1 ELSE 0 END").add(set, values...)
+	_, err := t.exec(ctx, raise.add(", epoch = epoch + 1 WHERE id = ?", stream.id))
+	return err
 }
 
 func (t *transaction) clusterID(ctx context.Context, name string) (int64, error) {
@@ -94,15 +108,48 @@ func (t *transaction) kindID(ctx context.Context, k Kind) (int64, error) {
 }
 
 // renewForm makes the next writer of a stream list and write all objects again, if what the database has is not as this writer writes it: the kind had
-// another name or scope, or a version of search before schema 10 has written. Such a version does not raise form with the epoch.
-func (t *transaction) renewForm(ctx context.Context, stream *Stream, kind Kind) error {
-	same, err := value[int](ctx, t, t.sql("SELECT COUNT(*) FROM streams WHERE id = ? AND form = epoch AND kind = ? AND namespaced = ?", stream.id, kind.Name, kind.Namespaced))
-	if err != nil || same > 0 {
-		return err
+// another name or scope, or a version of search before schema 10 has written. Such a version does not raise form with the epoch. It does a part of that, and
+// reports whether there is more.
+func (t *transaction) renewForm(ctx context.Context, stream *Stream, kind Kind) (rows int, more bool, err error) {
+	same := t.sql("SELECT COUNT(*) FROM streams WHERE id = ? AND form = epoch AND kind = ? AND namespaced = ?", stream.id, kind.Name, kind.Namespaced)
+	if n, err := value[int](ctx, t, same); err != nil || n > 0 {
+		return 0, false, err
 	}
-	return t.all(ctx,
-		t.sql("UPDATE objects SET resource_version = '' WHERE kind_id = ? AND cluster_id = ?", stream.kindID, stream.clusterID),
-		t.sql("UPDATE streams SET resource_version = '' WHERE id = ?", stream.id))
+	var epoch, form int64
+	row := t.sql("SELECT epoch, form FROM streams WHERE id = ?", stream.id)
+	if err := t.tx.QueryRowContext(ctx, row.text.String(), row.args...).Scan(&epoch, &form); err != nil {
+		return 0, false, err
+	}
+	if form != -epoch-1 { // somebody may be writing
+		stream.renewing = nil
+		return 0, true, t.raiseEpoch(ctx, stream, ", form = -epoch - 2, resource_version = ''")
+	}
+	if stream.renewing == nil || stream.renewing.epoch != epoch {
+		stream.renewing = &renewal{epoch: epoch}
+	}
+	at := stream.renewing
+	var ids []int64
+	find := t.sql("SELECT id, namespace, name FROM objects WHERE kind_id = ? AND cluster_id = ? AND (namespace > ? OR namespace = ? AND name > ?) ORDER BY namespace, name LIMIT ?",
+		stream.kindID, stream.clusterID, at.namespace, at.namespace, at.name, removedAtOnce)
+	err = t.each(ctx, find, func(scan func(...any) error) error {
+		var id int64
+		err := scan(&id, &at.namespace, &at.name)
+		ids = append(ids, id)
+		return err
+	})
+	if err == nil {
+		err = t.forIDs(ctx, ids, func(ids []int64) *statement {
+			return anyOf(t.sql("UPDATE objects SET resource_version = '' WHERE id"), ids)
+		})
+	}
+	return len(ids), len(ids) == removedAtOnce, err
+}
+
+// renewal is how far the objects of a stream have been made to be written again.
+type renewal struct {
+	// epoch is one that no writer has.
+	epoch           int64
+	namespace, name string
 }
 
 // Describe sets what clients and tables show about the kind of a stream. It returns ErrFenced if another replica has opened the stream since.
@@ -146,12 +193,9 @@ func (t *transaction) revisions(ctx context.Context, n int) (first int64, err er
 // CloseStream removes a stream and its objects: the cluster does not serve the resource any more, or it is not to be searched. A writer of an
 // earlier epoch is refused.
 func (s *Store) CloseStream(ctx context.Context, stream *Stream) error {
-	return s.within(ctx, func(t *transaction) error {
-		if _, err := t.revisions(ctx, 1); err != nil {
-			return err
-		}
-		if err := t.hold(ctx, stream, time.Time{}); err != nil {
-			return err
+	return s.remove(ctx, stream, func(t *transaction, done bool) error {
+		if !done { // the next writer has to list again, if there is one
+			return t.all(ctx, t.sql("UPDATE streams SET resource_version = '' WHERE id = ?", stream.id))
 		}
 		if stream.rights {
 			if err := t.changeRightsOf(ctx, stream); err != nil {
@@ -159,13 +203,11 @@ func (s *Store) CloseStream(ctx context.Context, stream *Stream) error {
 			}
 		}
 		return t.removeStream(ctx, stream)
-	})
+	}, "")
 }
 
+// removeStream removes a stream that has no objects.
 func (t *transaction) removeStream(ctx context.Context, stream *Stream) error {
-	if _, err := t.removeObjects(ctx, stream, ""); err != nil {
-		return err
-	}
 	return t.all(ctx,
 		t.sql("DELETE FROM events WHERE cluster_id = ? AND EXISTS (SELECT 1 FROM kinds k WHERE k.id = ? AND k.resource = ?)",
 			stream.clusterID, stream.kindID, InvolvedEvents.Resource),
@@ -174,39 +216,61 @@ func (t *transaction) removeStream(ctx context.Context, stream *Stream) error {
 		t.sql("DELETE FROM streams WHERE id = ?", stream.id))
 }
 
-// RemoveCluster removes a cluster and all that is known of it. Writers of its streams are refused from now on.
+// RemoveCluster removes a cluster and all that is known of it, some objects at a time. From the beginning on, its RBAC shows nothing, and writers of its streams
+// are refused. If it fails, it may be called again.
 func (s *Store) RemoveCluster(ctx context.Context, name string) error {
-	return s.within(ctx, func(t *transaction) error {
+	const ofCluster = " WHERE cluster_id IN (SELECT id FROM clusters WHERE name = ?)"
+	err := s.inTurn(ctx, func(t *transaction) (int, error) {
 		if _, err := t.revisions(ctx, 1); err != nil {
-			return err
+			return 0, err
 		}
-		if err := t.changePolicies(ctx); err != nil {
-			return err
+		return 0, inTurn(
+			func() error { return t.changePolicies(ctx) },
+			func() error {
+				return t.all(ctx, t.sql("DELETE FROM cluster_rights"+ofCluster, name), t.sql("UPDATE streams SET epoch = epoch + 1, resource_version = ''"+ofCluster, name))
+			})
+	})
+	for left := 1; left > 0 && err == nil; {
+		err = s.inTurn(ctx, func(t *transaction) (int, error) {
+			if _, err := t.revisions(ctx, 0); err != nil {
+				return 0, err
+			}
+			if left, err = value[int](ctx, t, t.sql("SELECT COUNT(*) FROM streams"+ofCluster, name)); err != nil || left > 0 {
+				return 0, err
+			}
+			if err := t.all(ctx,
+				t.sql("DELETE FROM cluster_rights"+ofCluster, name),
+				t.sql("DELETE FROM namespaces"+ofCluster, name),
+				t.sql("DELETE FROM openapi"+ofCluster, name),
+				t.sql("DELETE FROM clusters WHERE name = ?", name)); err != nil {
+				return 0, err
+			}
+			return 0, t.removeDocuments(ctx)
+		})
+		if err == nil && left > 0 {
+			err = s.removeStreams(ctx, name)
 		}
-		var streams []*Stream
-		err := t.each(ctx, t.sql("SELECT s.id, s.cluster_id, s.kind_id FROM streams s JOIN clusters c ON c.id = s.cluster_id WHERE c.name = ?", name),
+	}
+	return err
+}
+
+// removeStreams removes the streams of a cluster.
+func (s *Store) removeStreams(ctx context.Context, cluster string) error {
+	var streams []*Stream
+	err := s.reading(ctx, func(t *transaction) error {
+		return t.each(ctx, t.sql("SELECT s.id, s.cluster_id, s.kind_id FROM streams s JOIN clusters c ON c.id = s.cluster_id WHERE c.name = ?", cluster),
 			func(scan func(...any) error) error {
-				stream := &Stream{cluster: name}
+				stream := &Stream{cluster: cluster}
 				streams = append(streams, stream)
 				return scan(&stream.id, &stream.clusterID, &stream.kindID)
 			})
-		for _, stream := range streams {
-			if err == nil {
-				err = t.removeStream(ctx, stream)
-			}
-		}
-		if err != nil {
-			return err
-		}
-		if err := t.all(ctx,
-			t.sql("DELETE FROM cluster_rights WHERE cluster_id IN (SELECT id FROM clusters WHERE name = ?)", name),
-			t.sql("DELETE FROM namespaces WHERE cluster_id IN (SELECT id FROM clusters WHERE name = ?)", name),
-			t.sql("DELETE FROM openapi WHERE cluster_id IN (SELECT id FROM clusters WHERE name = ?)", name),
-			t.sql("DELETE FROM clusters WHERE name = ?", name)); err != nil {
-			return err
-		}
-		return t.removeDocuments(ctx)
 	})
+	for _, stream := range streams {
+		if err == nil {
+			err = s.CloseStream(ctx, stream)
+		}
+	}
+	return err
 }
 
 // RemoveOtherStreams removes the streams of a cluster whose resources are neither among those given nor in a group that is given.

@@ -133,46 +133,40 @@ func (s *Store) Sweep(ctx context.Context, stream *Stream, listing int64, resour
 	if stream.listing != listing { // an empty list
 		heard = time.Now()
 	}
-	return s.endList(ctx, stream, listing, heard, func(t *transaction, removed int) error {
-		if err := t.swept(ctx, stream, listing, removed); err != nil {
-			return err
+	return s.endList(ctx, stream, listing, func(t *transaction) error {
+		if !heard.IsZero() {
+			if err := t.hold(ctx, stream, heard); err != nil {
+				return err
+			}
 		}
 		if _, err := t.exec(ctx, t.sql("UPDATE streams SET listed = ? WHERE id = ?", true, stream.id)); err != nil {
 			return err
 		}
-		return t.advance(ctx, stream, resourceVersion, -removed)
+		return t.advance(ctx, stream, resourceVersion, 0)
 	})
 }
 
 // RemoveUnlisted removes the objects that a list did not have. The list does not count as complete, because some of its objects were left out.
 func (s *Store) RemoveUnlisted(ctx context.Context, stream *Stream, listing int64) error {
-	return s.endList(ctx, stream, listing, time.Time{}, func(t *transaction, removed int) error {
-		if err := t.swept(ctx, stream, listing, removed); err != nil {
-			return err
-		}
-		return t.advance(ctx, stream, "", -removed)
-	})
+	return s.endList(ctx, stream, listing, func(*transaction) error { return nil })
 }
 
-// endList removes the objects that a list did not have, and then does more.
-func (s *Store) endList(ctx context.Context, stream *Stream, listing int64, heard time.Time, then func(t *transaction, removed int) error) error {
-	return s.within(ctx, func(t *transaction) error {
-		if _, err := t.revisions(ctx, 1); err != nil {
+// endList removes the objects that a list did not have, some at a time, and then does more. If it fails, it may be called again.
+func (s *Store) endList(ctx context.Context, stream *Stream, listing int64, last func(t *transaction) error) error {
+	then := func(t *transaction, done bool) error {
+		if !done {
+			return nil
+		}
+		if err := t.swept(ctx, stream, listing); err != nil {
 			return err
 		}
-		if err := t.hold(ctx, stream, heard); err != nil {
-			return err
-		}
-		removed, err := t.removeObjects(ctx, stream, " AND listing <> ?", listing)
-		if err != nil {
-			return err
-		}
-		return then(t, removed)
-	})
+		return last(t)
+	}
+	return s.remove(ctx, stream, then, " AND listing <> ?", listing)
 }
 
 // swept notes what the end of a list changes besides objects.
-func (t *transaction) swept(ctx context.Context, stream *Stream, listing int64, removed int) error {
+func (t *transaction) swept(ctx context.Context, stream *Stream, listing int64) error {
 	switch {
 	case stream.namespaces:
 		return t.forgetNamespaces(ctx, stream)
@@ -180,8 +174,7 @@ func (t *transaction) swept(ctx context.Context, stream *Stream, listing int64, 
 		return nil
 	}
 	err := t.forgetUnreadable(ctx, stream, listing)
-	// The rights of a cluster count from its first list on.
-	if err == nil && (removed > 0 || !stream.Listed) {
+	if err == nil && !stream.Listed { // the rights of a cluster count from its first list on
 		err = t.changeRightsOf(ctx, stream)
 	}
 	return err
