@@ -33,8 +33,8 @@ const (
 	awayAfter = 10 * time.Second
 	// keptBytes bounds the transitions in memory.
 	keptBytes = 32 << 20
-	// nextBytes bounds what Next returns, which a slow watch keeps when memory has forgotten it.
-	nextBytes = 1 << 20
+	// nextBytes bounds what Next returns from memory, which a slow watch keeps when memory has forgotten it.
+	nextBytes = 128 << 10
 )
 
 // Feed follows the history. Make one with New.
@@ -128,14 +128,24 @@ func (f *Feed) start() {
 
 // Next returns what follows a revision, but not more than about nextBytes: ask again from UpTo. If that is nothing, wait for the channel, and ask again. What
 // is not of interest may be among it, but Next does not read that from the database. Next returns store.ErrPruned, store.ErrFuture, ErrReplaced or ErrAway when
-// the watch has to end, and may return any error of the database.
-func (s *Subscription) Next(ctx context.Context, after int64, about *store.Interest) (h store.History, news <-chan struct{}, err error) {
+// the watch has to end, and may return any error of the database, or of the bounds.
+func (s *Subscription) Next(ctx context.Context, after int64, about *store.Interest, bounds store.Bounds) (h store.History, news <-chan struct{}, err error) {
 	h, news, known, err := s.kept(after)
 	if known || err != nil {
+		if err == nil && bounds.Charge != nil && len(h.Transitions) > 0 {
+			err = bounds.Charge(sizeOf(h.Transitions))
+		}
 		return h, news, err
 	}
-	h, err = s.feed.store.Transitions(ctx, after, s.kinds, about)
+	h, err = s.feed.store.Within(bounds).Transitions(ctx, after, s.kinds, about)
 	return h, news, err
+}
+
+func sizeOf(transitions []*store.Transition) (bytes int64) {
+	for _, t := range transitions {
+		bytes += int64(t.Size())
+	}
+	return bytes
 }
 
 // kept returns what memory knows.

@@ -156,11 +156,13 @@ func (h *held) end() {
 // writeTimeout is how long an answer may take to be written. A client that reads slower keeps memory from others.
 const writeTimeout = time.Minute
 
-// inTime lets writing fail after writeTimeout. Call done at the end.
-func inTime(w http.ResponseWriter) (done func()) {
+// inTime calls write, and lets what it writes fail after a timeout. If it fails, the connection keeps the deadline: the server could not end the answer.
+func inTime(w http.ResponseWriter, timeout time.Duration, write func() error) error {
 	controller := http.NewResponseController(w)
-	if controller.SetWriteDeadline(time.Now().Add(writeTimeout)) != nil {
-		return func() {} // a test's
+	bounded := controller.SetWriteDeadline(time.Now().Add(timeout)) == nil // not by the recorders of tests
+	err := write()
+	if bounded && err == nil {
+		controller.SetWriteDeadline(time.Time{}) //nolint:errcheck // the connection is gone
 	}
-	return func() { controller.SetWriteDeadline(time.Time{}) } //nolint:errcheck // the connection is gone
+	return err
 }

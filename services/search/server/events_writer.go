@@ -139,9 +139,13 @@ func (e *eventWriter) bookmark(revision int64, initialEnd bool) error {
 }
 
 // fail writes why the watch ends.
-func (e *eventWriter) fail(err error) {
-	status := responsewriters.ErrorToAPIStatus(err)
-	if text, err := json.Marshal(status); err == nil && e.raw(watch.Error, text) == nil {
-		e.flush() //nolint:errcheck // the watch ends
+func (e *eventWriter) fail(err error) error {
+	text, err := json.Marshal(responsewriters.ErrorToAPIStatus(err))
+	if err != nil {
+		return err
 	}
+	if err := e.raw(watch.Error, text); err != nil {
+		return err
+	}
+	return e.flush()
 }

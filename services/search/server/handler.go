@@ -31,10 +31,11 @@ type Handler struct {
 	rights *rights.Rights
 	feed   *feed.Feed
 	next   http.Handler
-	// decisionInterval is the constant, except in tests.
-	decisionInterval time.Duration
-	turns            turns
-	budget           *budget
+	// decisionInterval and writeTimeout are the constants, except in tests.
+	decisionInterval, writeTimeout time.Duration
+	turns                          turns
+	watches                        crowd
+	budget                         *budget
 }
 
 // decisionInterval is how often a watch asks whether it is still allowed.
@@ -46,7 +47,7 @@ func NewHandler(s *store.Store, of *rights.Rights, next http.Handler) *Handler {
 }
 
 func newHandler(s *store.Store, of *rights.Rights, next http.Handler, b *budget) *Handler {
-	return &Handler{store: s, rights: of, feed: feed.New(s), next: next, decisionInterval: decisionInterval, budget: b}
+	return &Handler{store: s, rights: of, feed: feed.New(s), next: next, decisionInterval: decisionInterval, writeTimeout: writeTimeout, budget: b}
 }
 
 // ServeHTTP implements http.Handler.

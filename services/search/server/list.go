@@ -136,12 +136,13 @@ func (r representation) write(w http.ResponseWriter, req *http.Request, a answer
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-cache, private")
 	a.setHeader(w.Header())
-	defer inTime(w)()
-	buffer := bufio.NewWriterSize(w, 32<<10)
-	for _, part := range parts {
-		buffer.Write(part) //nolint:errcheck // Flush has it
-	}
-	buffer.Flush() //nolint:errcheck // the client is gone
+	inTime(w, writeTimeout, func() error { //nolint:errcheck // the client is gone
+		buffer := bufio.NewWriterSize(w, 32<<10)
+		for _, part := range parts {
+			buffer.Write(part) //nolint:errcheck // Flush has it
+		}
+		return buffer.Flush()
+	})
 	return nil
 }
 

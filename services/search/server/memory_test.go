@@ -4,7 +4,11 @@
 package server
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"net"
+	"net/url"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -14,7 +18,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
@@ -97,4 +104,86 @@ func TestWatchesByFieldsKeepNothingDecoded(t *testing.T) {
 	writeThing(t, s, stream, "last", `{"phase":"Running"}`)
 	require.Equal(t, "last", some().Object.Name)
 	assert.Less(t, live()-before, 100, "the feed keeps 32 MiB of text")
+}
+
+// watchSilently opens a watch and reads nothing of it.
+func watchSilently(t *testing.T, location string, at int64) {
+	t.Helper()
+	address, err := url.Parse(location)
+	require.NoError(t, err)
+	conn, err := net.Dial("tcp", address.Host)
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4096))
+	_, err = fmt.Fprintf(conn, "GET %sresources/apis/example.com/v1/things?watch=true&resourceVersion=%d HTTP/1.1\r\nHost: x\r\n\r\n", address.Path, at)
+	require.NoError(t, err)
+	_, err = io.ReadFull(conn, make([]byte, 16)) // it has begun
+	require.NoError(t, err)
+}
+
+func TestWatchesThatNobodyReadsHoldLittle(t *testing.T) {
+	s, stream := withThings(t, 0, "")
+	at, err := s.Revision(t.Context())
+	require.NoError(t, err)
+	for i := range 90 {
+		writeThing(t, s, stream, fmt.Sprint("thing-", i), `"`+strings.Repeat("x", 100_000)+`"`)
+	}
+	h := NewHandler(s, nil, nil)
+	location := serverOf(t, h)
+	before := live()
+	for range 60 {
+		watchSilently(t, location, at)
+	}
+	require.Eventually(t, func() bool {
+		h.budget.mu.Lock()
+		defer h.budget.mu.Unlock()
+		return h.budget.used > 0
+	}, time.Minute, 10*time.Millisecond)
+	assert.Less(t, live()-before, 64, "of 540 MiB that they have asked for")
+}
+
+func TestAWatchThatNobodyReadsEnds(t *testing.T) {
+	s, stream := withThings(t, 0, "")
+	at, err := s.Revision(t.Context())
+	require.NoError(t, err)
+	h := NewHandler(s, nil, nil)
+	h.writeTimeout = 100 * time.Millisecond
+	watchSilently(t, serverOf(t, h), at)
+	for i := range 90 { // more than the kernel keeps
+		writeThing(t, s, stream, fmt.Sprint("thing-", i), `"`+strings.Repeat("x", 100_000)+`"`)
+	}
+	require.Eventually(t, func() bool {
+		h.watches.mu.Lock()
+		defer h.watches.mu.Unlock()
+		return h.watches.all == 0
+	}, time.Minute, 10*time.Millisecond)
+}
+
+func TestAUserHasSomeWatches(t *testing.T) {
+	var c crowd
+	mallory, other := asUser(t, "mallory"), asUser(t, "alice")
+	var leave func()
+	for range watchesOfUser {
+		var err error
+		leave, err = c.enter(mallory)
+		require.NoError(t, err)
+	}
+	_, err := c.enter(mallory)
+	assert.True(t, apierrors.IsTooManyRequests(err), err)
+	_, err = c.enter(other)
+	require.NoError(t, err)
+	leave()
+	_, err = c.enter(mallory)
+	require.NoError(t, err)
+	for i := c.all; i < watchesOfAll; i++ {
+		_, err = c.enter(asUser(t, fmt.Sprint("user-", i)))
+		require.NoError(t, err)
+	}
+	_, err = c.enter(other)
+	assert.True(t, apierrors.IsTooManyRequests(err), err)
+}
+
+func asUser(t *testing.T, name string) context.Context {
+	t.Helper()
+	return request.WithUser(t.Context(), &user.DefaultInfo{Name: name})
 }

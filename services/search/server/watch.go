@@ -32,6 +32,8 @@ const (
 	maxWatchTime = 2 * watchTime
 	// bookmarkInterval is the time between two bookmarks.
 	bookmarkInterval = time.Minute
+	// freeBytes is what each watch may hold of changes. It takes memory of the budget for more.
+	freeBytes = 64 << 10
 )
 
 // watching is a watch that is served.
@@ -49,8 +51,9 @@ type watching struct {
 	decided time.Time
 	hub     int64
 	events  *eventWriter
-	// memory is held for the objects that the watch begins with.
-	memory *held
+	// memory is held for the objects that the watch begins with, and then for changes that are being written. changes is the size of these.
+	memory  *held
+	changes int64
 	// aging tells when a cluster may have become older than the client accepts. It is nil if there is no limit.
 	aging <-chan time.Time
 	// at is the revision up to which the client knows everything.
@@ -87,6 +90,11 @@ func (h *Handler) watch(w http.ResponseWriter, req *http.Request, n *Nested) err
 	if err != nil {
 		return err
 	}
+	leave, err := h.watches.enter(req.Context())
+	if err != nil {
+		return err
+	}
+	defer leave()
 	s := &watching{
 		handler: h, q: q, options: options, resource: n.Resource(), kinds: kinds, visible: v, events: newEventWriter(w, req, as.form, kind), at: q.ResourceVersion,
 	}
@@ -131,7 +139,7 @@ func (s *watching) serve(ctx context.Context) error {
 	// What the watch is told from now on follows the list, or the revision that the client has named.
 	changes := s.handler.feed.Subscribe(s.kinds)
 	defer changes.Close()
-	next, news, err := changes.Next(ctx, s.at, s.interest())
+	next, news, err := s.next(ctx, changes)
 	if err == nil {
 		err = s.checkRights(ctx, next.Rights)
 	}
@@ -189,18 +197,35 @@ func (s *watching) follow(ctx context.Context, changes *feed.Subscription, next 
 		case <-news:
 		}
 		if err == nil {
-			next, news, err = changes.Next(ctx, s.at, s.interest())
+			next, news, err = s.next(ctx, changes)
 		}
 		if err == nil {
 			err = s.checkRights(ctx, next.Rights)
 		}
 		if err != nil {
 			if ctx.Err() == nil {
-				s.events.fail(s.asStatus(err))
+				s.fail(s.asStatus(err))
 			}
 			return
 		}
 	}
+}
+
+// next returns changes, for which memory is held until the next call.
+func (s *watching) next(ctx context.Context, changes *feed.Subscription) (store.History, <-chan struct{}, error) {
+	s.memory.release()
+	s.changes = 0
+	return changes.Next(ctx, s.at, s.interest(), store.Bounds{Page: freeBytes, Charge: s.charge})
+}
+
+// charge takes memory for changes.
+func (s *watching) charge(bytes int64) error {
+	before := max(s.changes, freeBytes)
+	s.changes += bytes
+	if over := max(s.changes, freeBytes) - before; over > 0 {
+		return s.memory.charge(over)
+	}
+	return nil
 }
 
 // errRights ends a watch whose reader may see something else than at its beginning.
@@ -305,10 +330,12 @@ func (s *watching) bookmark() error {
 		return nil
 	}
 	s.bookmarked = s.at
-	if err := s.events.bookmark(s.at, false); err != nil {
-		return err
-	}
-	return s.events.flush()
+	return s.inTime(func() error {
+		if err := s.events.bookmark(s.at, false); err != nil {
+			return err
+		}
+		return s.events.flush()
+	})
 }
 
 // interest is what the watch may be about.
@@ -316,8 +343,25 @@ func (s *watching) interest() *store.Interest {
 	return &store.Interest{Scope: s.visible.Scope(), Resource: s.resource.GroupResource(), Query: s.q}
 }
 
+// inTime lets writing fail if the client takes too long. A watch that nobody reads would hold changes, and outlast the reader's rights.
+func (s *watching) inTime(write func() error) error {
+	return inTime(s.events.response, s.handler.writeTimeout, write)
+}
+
+// fail writes why the watch ends.
+func (s *watching) fail(err error) {
+	s.inTime(func() error { return s.events.fail(err) }) //nolint:errcheck // the watch ends
+}
+
 // writeAll writes those of some transitions that the client has asked for.
 func (s *watching) writeAll(transitions []*store.Transition) error {
+	if len(transitions) == 0 {
+		return nil
+	}
+	return s.inTime(func() error { return s.writeSome(transitions) })
+}
+
+func (s *watching) writeSome(transitions []*store.Transition) error {
 	wrote := false
 	for _, t := range transitions {
 		of := t.Subject()

@@ -63,11 +63,11 @@ func (s *watching) list(ctx context.Context, after *query.Position) (*initialPag
 
 // begin writes what comes before all changes, and returns false if the watch ends with that.
 func (s *watching) begin(ctx context.Context, first *initialPage) bool {
-	if s.events.begin() != nil {
+	if s.inTime(s.events.begin) != nil {
 		return false // the client is gone
 	}
 	for page := first; page != nil; {
-		if s.writeInitial(page.objects) != nil {
+		if s.inTime(func() error { return s.writeInitial(page.objects) }) != nil {
 			return false
 		}
 		if !page.More {
@@ -78,25 +78,29 @@ func (s *watching) begin(ctx context.Context, first *initialPage) bool {
 		var err error
 		if page, err = s.list(ctx, after); err != nil {
 			if ctx.Err() == nil {
-				s.events.fail(err)
+				s.fail(err)
 			}
 			return false
 		}
 	}
 	s.memory.release()
-	if s.options.SendInitialEvents != nil && *s.options.SendInitialEvents && s.options.AllowWatchBookmarks {
-		if s.events.bookmark(s.at, true) != nil {
-			return false
-		}
-	}
 	utilflowcontrol.WatchInitialized(ctx)
 	s.bookmarked = s.at
-	return s.events.flush() == nil
+	return s.inTime(s.endInitial) == nil
+}
+
+// endInitial tells the client that it has all that there was, if it asked for that.
+func (s *watching) endInitial() error {
+	if s.options.SendInitialEvents != nil && *s.options.SendInitialEvents && s.options.AllowWatchBookmarks {
+		if err := s.events.bookmark(s.at, true); err != nil {
+			return err
+		}
+	}
+	return s.events.flush()
 }
 
 // writeInitial writes a page, which holds memory until then.
 func (s *watching) writeInitial(objects []store.Found) error {
-	defer inTime(s.events.response)()
 	for _, f := range objects {
 		if err := s.events.write(watch.Added, f.Cluster, f.JSON); err != nil {
 			return err

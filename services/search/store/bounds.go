@@ -13,7 +13,7 @@ type Bounds struct {
 	Charge func(bytes int64) error
 }
 
-// Within returns the store with bounds for what List, Get and Events keep.
+// Within returns the store with bounds for what List, Get, Events and Transitions keep.
 func (s *Store) Within(bounds Bounds) *Store {
 	limited := *s
 	limited.bounds = bounds

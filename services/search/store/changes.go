@@ -95,7 +95,7 @@ func (s *Store) HistoryBegins(ctx context.Context) (revision int64, at time.Time
 
 // Transitions returns what has changed after a revision, in order, in objects of some kinds. If there is much, or if the revision is long ago, that is not
 // everything: call it again from UpTo. It returns ErrPruned or ErrFuture if the history does not have the revision. If about is not nil, it leaves out
-// what is of no interest. It ignores the scope of the store.
+// what is of no interest. It ignores the scope of the store, and keeps to its bounds.
 func (s *Store) Transitions(ctx context.Context, after int64, kinds []int64, about *Interest) (h History, err error) {
 	err = s.reading(ctx, func(t *transaction) error {
 		h = History{}
@@ -117,7 +117,7 @@ func (s *Store) Transitions(ctx context.Context, after int64, kinds []int64, abo
 			find = t.sql(transitionsFrom + " WHERE c.revision")
 			oneOf(find, found)
 		}
-		return t.readTransitions(ctx, find.add(" ORDER BY c.revision LIMIT ?", pageRows), &h)
+		return t.readTransitions(ctx, find.add(" ORDER BY c.revision LIMIT ?", pageRows), s.bounds, &h)
 	})
 	return h, err
 }
@@ -130,10 +130,13 @@ LEFT JOIN versions v ON v.revision = c.revision
 LEFT JOIN objects o ON o.id = c.object_id AND o.revision = c.revision`
 
 // readTransitions reads a page.
-func (t *transaction) readTransitions(ctx context.Context, find *statement, h *History) error {
-	size := 0
+func (t *transaction) readTransitions(ctx context.Context, find *statement, bounds Bounds, h *History) error {
+	size, most := 0, pageBytes
+	if bounds.Page > 0 {
+		most = int(bounds.Page)
+	}
 	err := t.each(ctx, find, func(scan func(...any) error) error {
-		if size > pageBytes {
+		if size > most {
 			return errEnough
 		}
 		one := &Transition{}
@@ -153,7 +156,7 @@ func (t *transaction) readTransitions(ctx context.Context, find *statement, h *H
 		}
 		size += one.Size()
 		h.Transitions = append(h.Transitions, one)
-		return nil
+		return bounds.charge(one.Size())
 	})
 	if n := len(h.Transitions); n > 0 && (errors.Is(err, errEnough) || n == pageRows) {
 		h.UpTo = h.Transitions[n-1].Revision

@@ -1,0 +1,56 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// watchesOfUser and watchesOfAll are how many watches a user and all users may have at this replica. Each takes some 100 kB. Priority and fairness does
+// not count watches that have begun.
+const watchesOfUser, watchesOfAll = 1000, 3000
+
+// crowd counts the watches.
+type crowd struct {
+	mu    sync.Mutex
+	all   int
+	users map[string]int
+}
+
+// enter counts a watch. Call leave at its end. The error is 429 if there are too many.
+func (c *crowd) enter(ctx context.Context) (leave func(), err error) {
+	name := ""
+	if user, known := request.UserFrom(ctx); known {
+		name = user.GetName()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.users[name] >= watchesOfUser:
+		return nil, apierrors.NewTooManyRequests(
+			fmt.Sprintf("this user has %d watches: end some, or watch all clusters or namespaces at once", watchesOfUser), 10)
+	case c.all >= watchesOfAll:
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("this replica of search has %d watches: try again, or run more replicas", watchesOfAll), 10)
+	}
+	if c.users == nil {
+		c.users = map[string]int{}
+	}
+	c.users[name]++
+	c.all++
+	return func() { c.leave(name) }, nil
+}
+
+func (c *crowd) leave(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all--
+	if c.users[name]--; c.users[name] == 0 {
+		delete(c.users, name)
+	}
+}
