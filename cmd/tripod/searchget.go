@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
@@ -66,7 +67,7 @@ Run tripod search kubeconfig once before.`,
 	fs.StringVar(&q.fuzzy, "fuzzy", "", "part of the name")
 	fs.StringVarP(&q.selector, "selector", "l", "", "labels of objects, and parameters of search")
 	fs.StringVar(&q.fields, "field-selector", "", "fields of objects, such as status.phase=Failed")
-	fs.StringVar(&q.order, "order", "", "columns to sort by, such as created_at_desc,name")
+	fs.StringVar(&q.order, "order", "", "columns and fields to sort by, such as created_at_desc,name or spec.replicas_desc")
 	fs.IntVar(&q.limit, "limit", kubectlLimit, "objects to return at most; 0 returns all")
 	fs.StringVar(&q.maxStaleness, "max-staleness", "", "how old the copies of the clusters may be, such as 30s; empty accepts any age")
 	fs.BoolVarP(&q.watch, "watch", "w", false, "go on with what changes, until Ctrl-C")
@@ -134,6 +135,11 @@ func (q *question) command(what []string, counted bool) ([]string, error) {
 		}
 	}
 	if q.order != "" {
+		for part := range strings.SplitSeq(q.order, ",") {
+			if part = strings.TrimSpace(part); len(validation.IsValidLabelValue(part)) > 0 {
+				return nil, fmt.Errorf("--order %s: kubectl sends the order as a label, which has letters, digits, dots and dashes, and 63 of them; the parameter orderby of a URL takes any field", part)
+			}
+		}
 		labels = append(labels, fmt.Sprintf("%sorderby in (%s)", domain, q.order))
 	}
 	if q.maxStaleness != "" {

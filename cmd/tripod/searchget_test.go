@@ -45,6 +45,8 @@ func TestSearchGetStandsForACommand(t *testing.T) {
 				" --field-selector 'spec.containers[].image=x' -o yaml --chunk-size 5",
 		},
 		{name: "what changes", what: []string{"pods", "a"}, question: question{watch: true}, want: "kubectl --cluster clusterpedia get pods -A -l '" + domain + "names in (a)' -w"},
+		{name: "an order by a field", what: []string{"pods"}, question: question{order: "spec.a.b_desc, name"}, want: "kubectl --cluster clusterpedia get pods -A -l '" + domain + "orderby in (spec.a.b_desc, name)'"},
+		{name: "an order that is no label", what: []string{"pods"}, question: question{order: "spec.a[0].b"}, wrong: "the parameter orderby of a URL takes any field"},
 		{name: "changes in an order", what: []string{"pods"}, question: question{watch: true, order: "name"}, wrong: "leave these out"},
 		{name: "changes of what is owned", what: []string{"pods"}, question: question{watch: true, owner: "deploy/web"}, wrong: "leave these out"},
 		{name: "no limit", what: []string{"pods"}, question: question{limit: all}, want: "kubectl --cluster clusterpedia get pods -A --chunk-size 0"},

@@ -349,40 +349,6 @@ func split(text string) (values []string) {
 	return values
 }
 
-// setOrder reads "a, b desc", or of a label the values "a" and "b_desc".
-func setOrder(q *Query, g given) error {
-	values := g.values
-	if !g.label {
-		values = split(g.values[0])
-	}
-	if g.not || g.exists || g.missing {
-		return errors.New("needs =, == or in")
-	}
-	for _, value := range values {
-		separator := " "
-		if g.label {
-			separator = "_"
-		}
-		order := Order{Column: Column(value)}
-		if before, direction, found := cutLast(value, separator); found && (direction == "desc" || direction == "asc") {
-			order = Order{Column: Column(strings.TrimSpace(before)), Descending: direction == "desc"}
-		}
-		if !slices.Contains(columns, order.Column) {
-			return fmt.Errorf("%q is no column: columns are %s", value, strings.Join(asTexts(columns), ", "))
-		}
-		q.Order = append(q.Order, order)
-	}
-	return nil
-}
-
-func cutLast(text, separator string) (before, after string, found bool) {
-	i := strings.LastIndex(text, separator)
-	if i < 0 {
-		return text, "", false
-	}
-	return text[:i], text[i+len(separator):], true
-}
-
 // parseTime reads the formats of Clusterpedia: RFC 3339, "2006-01-02 15:04:05", 2006-01-02, and seconds or milliseconds since 1970.
 func parseTime(text string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, time.DateTime, time.DateOnly} {

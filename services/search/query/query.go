@@ -78,9 +78,10 @@ type Owner struct {
 	Seniority int
 }
 
-// Order is a column to sort by.
+// Order is a column or, if there is a path, a field to sort by.
 type Order struct {
 	Column     Column
+	Path       []Step
 	Descending bool
 }
 

@@ -21,6 +21,8 @@ type entry struct {
 	owners    []string
 	// changedAt is when the object last changed between the moments of query.DiffersFrom, in milliseconds since 1970.
 	changedAt int64
+	// ranks are those of fields, as far as they were asked for.
+	ranks map[string]query.Rank
 }
 
 // entryColumns are those of an object that is as it was, for scanEntry. The column changedAt of the state follows them.
@@ -80,4 +82,18 @@ func (e *entry) readText() error {
 
 func (e *entry) subject() *query.Subject {
 	return &query.Subject{Cluster: e.Cluster, Namespace: e.namespace, Name: e.name, JSON: e.JSON}
+}
+
+// rank returns the place of a field in an order.
+func (e *entry) rank(path []query.Step) query.Rank {
+	text := jsonPath(path)
+	rank, known := e.ranks[text]
+	if !known {
+		if e.ranks == nil {
+			e.ranks = map[string]query.Rank{}
+		}
+		rank = e.subject().RankAt(path)
+		e.ranks[text] = rank
+	}
+	return rank
 }

@@ -30,6 +30,7 @@ var documented = map[string]string{
 	"ownerUID=u7":                         "w0 USING PRIMARY KEY",
 	"since=2026-11-23":                    "objects_",
 	"orderby=created_at+desc,name":        "objects_",
+	"orderby=spec.replicas+desc":          "objects_",
 	"fieldSelector=status.phase%3DFailed": "objects_order",
 	"fieldSelector=spec.list[].image%3Dx": "objects_order",
 	"limit=500&continue=1000":             "objects_order",

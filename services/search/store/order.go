@@ -11,11 +11,21 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/query"
 )
 
-// sortKey is something by which lists are sorted: a column, and the same of an entry. Its values are int64 or string.
+// sortKey is something by which lists are sorted: a column, and the same of an entry. Its values are int64, float64 or string.
 type sortKey struct {
-	column     string
+	column string
+	// expression appends what stands for the column, if that is more than its text.
+	expression func(*statement)
 	of         func(*entry) any
 	descending bool
+}
+
+func (k sortKey) write(s *statement) *statement {
+	if k.expression == nil {
+		return s.add(k.column)
+	}
+	k.expression(s)
+	return s
 }
 
 // sortKeys are those of each column of queries. resourceVersions are numbers of any length.
@@ -52,7 +62,11 @@ func (b *search) order() (keys order) {
 		}
 	}
 	for _, asked := range b.q.Order {
-		for _, key := range sortKeys[asked.Column] {
+		keys := sortKeys[asked.Column]
+		if len(asked.Path) > 0 {
+			keys = b.byField(asked.Path)
+		}
+		for _, key := range keys {
 			key.descending = asked.Descending
 			add(key)
 		}
@@ -72,12 +86,21 @@ func (b *search) isDefault() bool { return len(b.q.Order) == 0 }
 // orderBy appends an order.
 func (s *statement) orderBy(o order) *statement {
 	for i, key := range o {
-		s.add(separator(i, " ORDER BY ", ", ") + key.column)
+		key.write(s.add(separator(i, " ORDER BY ", ", ")))
 		if key.descending {
 			s.add(" DESC")
 		}
 	}
 	return s
+}
+
+// bound returns what is bound for the key of an entry.
+func (k sortKey) bound(e *entry) any {
+	value := k.of(e)
+	if text, is := value.(string); is && k.expression != nil {
+		return asComputed(text)
+	}
+	return value
 }
 
 func (o order) compare(a, b *entry) int {
@@ -86,6 +109,8 @@ func (o order) compare(a, b *entry) int {
 		switch x := key.of(a).(type) {
 		case int64:
 			c = cmp.Compare(x, key.of(b).(int64))
+		case float64:
+			c = cmp.Compare(x, key.of(b).(float64))
 		case string:
 			c = strings.Compare(x, key.of(b).(string))
 		}
@@ -103,12 +128,12 @@ func (o order) compare(a, b *entry) int {
 func (o order) after(s *statement, e *entry) {
 	// SQLite and PostgreSQL use an index for a comparison of rows, and MySQL for alternatives.
 	if s.dialect != mysqlFamily && !slices.ContainsFunc(o, func(k sortKey) bool { return k.descending }) {
-		var columns []string
 		var values []any
-		for _, key := range o {
-			columns, values = append(columns, key.column), append(values, key.of(e))
+		for i, key := range o {
+			key.write(s.add(separator(i, " AND (", ", ")))
+			values = append(values, key.bound(e))
 		}
-		list(s.add(" AND ("+strings.Join(columns, ", ")+") > "), values)
+		list(s.add(") > "), values)
 		return
 	}
 	s.add(" AND (")
@@ -117,9 +142,9 @@ func (o order) after(s *statement, e *entry) {
 		if key.descending {
 			sign = " < ?"
 		}
-		s.add(key.column+sign, key.of(e))
+		key.write(s).add(sign, key.bound(e))
 		if i < len(o)-1 {
-			s.add(" OR "+key.column+" = ? AND (", key.of(e))
+			key.write(s.add(" OR ")).add(" = ? AND (", key.bound(e))
 		}
 	}
 	s.add(strings.Repeat(")", len(o)))

@@ -34,6 +34,10 @@ type known struct {
 
 func (k known) String() string { return k.cluster + "/" + k.Namespace + "/" + k.Name }
 
+func (k known) subject() *query.Subject {
+	return &query.Subject{Cluster: k.cluster, Namespace: k.Namespace, Name: k.Name, JSON: k.JSON}
+}
+
 // population writes random objects.
 func population(t *testing.T, s *Store, r *rand.Rand) (all []known) {
 	t.Helper()
@@ -73,6 +77,13 @@ var (
 	fieldValues = []string{
 		"", " ", "1", "1 ", " 1", "2", "10", "-0", "true", "false", "True", "node-1", "Node-1", "node-1 ", "node-1\t", "node-1\n", "nginx:1", "nginx:2", "it's", `<"%_\>`,
 		"\u00e9", "e\u0301", "\u00c9", "\u00df", "ss", "null", "{}", "[]", "a b", "\x01", "\uFFFD", "a\x00b", "a\uFFFDb", "\U0001F600",
+	}
+	// sortedValues are texts that are numbers in an order, or nearly so.
+	sortedValues = []string{
+		"500m", "0.5", "1Gi", "1.5Gi", "1536Mi", "1024Mi", "1G", "1e9", "5E", "5Ei", "5e1", "5e+1", "5E1", "5E99", "5E100", "-5k", "-5000", "007", "7", "7n", "7u", "1100m", "1.1", "0.3", "300m", "300000u",
+		"1e-99", "5m\n", "5m ", "+5", ".5", "5.", "5Mib", "5MI", "5ki", "5K", "1E", "1Ei", "NaN", "inf", "1_000", "\u0661", "0x10", "123456789012345678901234567890", "1234567890123456789012345678901",
+		"9007199254740993m", "0.30000000000000004", "0.1234567890123456789012345678901", strings.Repeat("\U0001F600", query.RankLength), strings.Repeat("\U0001F600", query.RankLength) + "a",
+		strings.Repeat("a", query.RankLength-1) + "\u00e9b",
 	}
 	// fieldNumbers are numbers as JSON may write them.
 	fieldNumbers = []string{
@@ -130,14 +141,17 @@ func randomObject(r *rand.Rand, cluster string, kind Kind, i int, owners []strin
 	for key, value := range map[string]func() any{
 		"replicas": func() any { return r.IntN(12) },
 		"node":     func() any { return pick(r, fieldValues) },
-		"on":       func() any { return r.IntN(2) == 0 },
-		"ratio":    func() any { return "1" },
-		"number":   func() any { return json.Number(pick(r, fieldNumbers)) },
-		"Node":     func() any { return pick(r, fieldValues) },
-		"node ":    func() any { return pick(r, fieldValues) },
-		"\u00e9":   func() any { return pick(r, fieldValues) },
-		"e\u0301":  func() any { return pick(r, fieldValues) },
-		"n\x00":    func() any { return "no path names it" },
+		"sorted": func() any {
+			return pick(r, []any{pick(r, sortedValues), pick(r, sortedValues), json.Number(pick(r, fieldNumbers)), fieldValue(r), r.IntN(200), true, nil, map[string]any{}})
+		},
+		"on":      func() any { return r.IntN(2) == 0 },
+		"ratio":   func() any { return "1" },
+		"number":  func() any { return json.Number(pick(r, fieldNumbers)) },
+		"Node":    func() any { return pick(r, fieldValues) },
+		"node ":   func() any { return pick(r, fieldValues) },
+		"\u00e9":  func() any { return pick(r, fieldValues) },
+		"e\u0301": func() any { return pick(r, fieldValues) },
+		"n\x00":   func() any { return "no path names it" },
 		"numbered": func() any {
 			return pick(r, []any{map[string]any{"1": "x", "-1": "1", "~-1": "2", "<1": "1"}, []any{"1", "2"}, "1", nil, []any{nil}})
 		},
@@ -273,7 +287,17 @@ func randomQuery(r *rand.Rand, all []known) query.Query {
 		}
 	}
 	for range r.IntN(3) {
-		q.Order = append(q.Order, query.Order{Column: pick(r, []query.Column{query.Cluster, query.Namespace, query.Name, query.UID, query.CreatedAt, query.ResourceVersion, query.Kind, query.Group}), Descending: r.IntN(2) == 0})
+		order := query.Order{Descending: r.IntN(2) == 0}
+		if r.IntN(2) == 0 {
+			parsed, err := query.ParseFields(pick(r, slices.Concat(fieldPaths, []string{"spec.sorted", "spec.sorted", "metadata.name", "metadata.labels['rank']"})))
+			if err != nil {
+				panic(err)
+			}
+			order.Path = parsed[0].Paths[0]
+		} else {
+			order.Column = pick(r, []query.Column{query.Cluster, query.Namespace, query.Name, query.UID, query.CreatedAt, query.ResourceVersion, query.Kind, query.Group})
+		}
+		q.Order = append(q.Order, order)
 	}
 	if r.IntN(2) == 0 {
 		q.Limit = int64(1 + r.IntN(20))
@@ -304,7 +328,7 @@ func expected(all []known, q query.Query, kinds []Kind) (found []known) {
 	owners := ownersOf(all, q)
 	for _, o := range all {
 		if slices.ContainsFunc(kinds, func(k Kind) bool { return k.GroupVersionResource == o.kind.GroupVersionResource }) &&
-			q.Matches(&query.Subject{Cluster: o.cluster, Namespace: o.Namespace, Name: o.Name, JSON: o.JSON}) &&
+			q.Matches(o.subject()) &&
 			(q.Owner == nil || slices.ContainsFunc(o.Owners, func(uid string) bool { return owners.Has(o.cluster + " " + uid) })) {
 			found = append(found, o)
 		}
@@ -345,6 +369,10 @@ func inOrder(found []known, q query.Query, severalKinds bool) {
 	slices.SortFunc(found, func(a, b known) int {
 		for _, order := range q.Order {
 			var c int
+			if len(order.Path) > 0 {
+				first, second := a.subject().RankAt(order.Path), b.subject().RankAt(order.Path)
+				c = cmp.Or(cmp.Compare(first.Number, second.Number), strings.Compare(first.Text, second.Text))
+			}
 			switch order.Column {
 			case query.Cluster:
 				c = cmp.Compare(a.cluster, b.cluster)

@@ -301,9 +301,10 @@ func (t *transaction) limitWork(ctx context.Context) error {
 	return err
 }
 
-// shareWork lets other processes of PostgreSQL help with a search for fields, because that unpacks many objects to compare them.
+// shareWork lets other processes of PostgreSQL help with a search for fields, or by the order of fields, because that unpacks many objects to compare them.
 func (t *transaction) shareWork(ctx context.Context, b *search) error {
-	if t.dialect != postgres || len(b.q.Fields) == 0 {
+	byFields := slices.ContainsFunc(b.q.Order, func(o query.Order) bool { return len(o.Path) > 0 })
+	if t.dialect != postgres || len(b.q.Fields) == 0 && !byFields {
 		return nil
 	}
 	_, err := t.exec(ctx, t.sql("SET LOCAL max_parallel_workers_per_gather TO DEFAULT"))

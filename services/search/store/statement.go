@@ -42,9 +42,14 @@ func (s *statement) add(text string, values ...any) *statement {
 	}
 }
 
+// asComputed is a text that statements compute themselves, query.Container included.
+type asComputed string
+
 // bind appends the placeholder of a value. No text makes a statement fail.
 func (s *statement) bind(value any) {
 	switch v := value.(type) {
+	case asComputed:
+		value = string(v)
 	case string:
 		value = query.Speakable(v)
 	case []string:
