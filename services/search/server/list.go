@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/munnerz/goautoneg"
 	"sigs.k8s.io/yaml"
@@ -127,7 +129,7 @@ func (r representation) write(w http.ResponseWriter, req *http.Request, a answer
 	if err == nil && r.yaml {
 		contentType = yamlType
 		var text []byte
-		text, err = yaml.JSONToYAML(slices.Concat(parts...))
+		text, err = toYAML(slices.Concat(parts...))
 		parts = [][]byte{text}
 	}
 	if err != nil {
@@ -144,6 +146,19 @@ func (r representation) write(w http.ResponseWriter, req *http.Request, a answer
 		return buffer.Flush()
 	})
 	return nil
+}
+
+// toYAML returns a text of JSON in YAML. The library takes JSON for YAML, which reads some characters in another way, or not at all.
+func toYAML(text []byte) ([]byte, error) {
+	escaped := make([]byte, 0, len(text)+len(text)/16)
+	for _, c := range string(text) {
+		if unicode.IsControl(c) && c > unicode.MaxASCII || slices.Contains([]rune{0x7f, 0x2028, 0x2029, 0xfeff, 0xfffe, 0xffff}, c) {
+			escaped = fmt.Appendf(escaped, `\u%04x`, c)
+		} else {
+			escaped = utf8.AppendRune(escaped, c)
+		}
+	}
+	return yaml.JSONToYAML(escaped)
 }
 
 // parts returns the parts of an answer in JSON.

@@ -4,15 +4,18 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -377,4 +380,27 @@ func TestNamesThatMeanNothing(t *testing.T) {
 			assert.Contains(t, warnings[0], want[0], path)
 		}
 	}
+}
+
+// TestYAMLHasTheTextsOfJSON holds for characters that are white space or mean nothing in YAML.
+func TestYAMLHasTheTextsOfJSON(t *testing.T) {
+	var text strings.Builder
+	for c := rune(0x20); c < 0x300; c++ {
+		text.WriteRune(c)
+	}
+	for _, c := range " \u2028 \u2029 \ufeff \ufffe \uffff \U0001f6a2 \x00 \t\n" {
+		text.WriteRune(c)
+	}
+	var buffer bytes.Buffer
+	encoder := json.NewEncoder(&buffer)
+	encoder.SetEscapeHTML(false)
+	want := map[string]string{"text": text.String(), "other": " ", text.String(): "key"}
+	require.NoError(t, encoder.Encode(want))
+	literal := strings.NewReplacer(`\u2028`, "\u2028", `\u2029`, "\u2029").Replace(buffer.String())
+	require.True(t, json.Valid([]byte(literal)))
+	inYAML, err := toYAML([]byte(literal))
+	require.NoError(t, err)
+	var got map[string]string
+	require.NoError(t, yaml.Unmarshal(inYAML, &got))
+	assert.Equal(t, want, got)
 }

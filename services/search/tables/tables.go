@@ -19,8 +19,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kubernetesjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	apiservicestorage "k8s.io/kube-aggregator/pkg/registry/apiservice/etcd"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
-	_ "k8s.io/kubernetes/pkg/apis/networking/install" // no other package of search registers these kinds
+	_ "k8s.io/kubernetes/pkg/apis/admissionregistration/install" // no other package of search registers these kinds
+	_ "k8s.io/kubernetes/pkg/apis/apiserverinternal/install"
+	_ "k8s.io/kubernetes/pkg/apis/flowcontrol/install"
+	_ "k8s.io/kubernetes/pkg/apis/networking/install"
+	_ "k8s.io/kubernetes/pkg/apis/node/install"
+	_ "k8s.io/kubernetes/pkg/apis/storagemigration/install"
 	"k8s.io/kubernetes/pkg/printers"
 	"k8s.io/kubernetes/pkg/printers/internalversion"
 
@@ -39,6 +47,9 @@ var builtIn = printers.NewTableGenerator().With(internalversion.AddHandlers)
 // clusterColumn is the first column of each table. Clusterpedia has given it this name.
 var clusterColumn = metav1.TableColumnDefinition{Name: "Cluster", Type: "string", Description: "The cluster of the object"}
 
+// withoutColumns is a kind that kube-apiserver shows without the columns that Kubernetes has for it.
+var withoutColumns = schema.GroupKind{Group: "storage.k8s.io", Kind: "CSIStorageCapacity"}
+
 // unknown are the columns of kinds that have none of their own, as in kube-apiserver.
 var unknown = []apiextensionsv1.CustomResourceColumnDefinition{{Name: "Created At", Type: "date", JSONPath: ".metadata.creationTimestamp"}}
 
@@ -53,6 +64,9 @@ func New(ctx context.Context, kind schema.GroupVersionKind, columns []byte, rows
 		return nil, err
 	}
 	table.TypeMeta = metav1.TypeMeta{APIVersion: metav1.SchemeGroupVersion.String(), Kind: "Table"}
+	if table.Rows == nil {
+		table.Rows = []metav1.TableRow{} // not null, which programs that read tables may not expect
+	}
 	table.ColumnDefinitions = append([]metav1.TableColumnDefinition{clusterColumn}, table.ColumnDefinitions...)
 	for i := range table.Rows {
 		table.Rows[i].Cells = append([]any{rows[i].Cluster}, table.Rows[i].Cells...)
@@ -102,7 +116,12 @@ func WithoutContent(object []byte) ([]byte, error) {
 }
 
 func cellsOf(ctx context.Context, kind schema.GroupVersionKind, columns []byte, rows []Row) (*metav1.Table, error) {
-	if legacyscheme.Scheme.Recognizes(kind) {
+	if aggregatorscheme.Scheme.Recognizes(kind) {
+		if table, err := apiServiceCells(ctx, kind, rows); err == nil {
+			return table, nil
+		}
+	}
+	if legacyscheme.Scheme.Recognizes(kind) && kind.GroupKind() != withoutColumns {
 		if table, err := builtInCells(kind, rows); err == nil {
 			return table, nil
 		} // a kind without columns of its own, or an object that the member's version of Kubernetes writes in another way
@@ -135,6 +154,25 @@ func customCells(ctx context.Context, convertor rest.TableConvertor, rows []Row)
 		list.Items = append(list.Items, object)
 	}
 	return convertor.ConvertToTable(ctx, list, nil)
+}
+
+// apiServiceColumns are the columns that kube-aggregator shows. They need no store.
+var apiServiceColumns = &apiservicestorage.REST{}
+
+func apiServiceCells(ctx context.Context, kind schema.GroupVersionKind, rows []Row) (*metav1.Table, error) {
+	list := &apiregistration.APIServiceList{}
+	for _, row := range rows {
+		object, _, err := aggregatorscheme.Codecs.UniversalDecoder().Decode(row.JSON, &kind, nil)
+		if err != nil {
+			return nil, err
+		}
+		service, ok := object.(*apiregistration.APIService)
+		if !ok {
+			return nil, fmt.Errorf("%T is no APIService", object)
+		}
+		list.Items = append(list.Items, *service)
+	}
+	return apiServiceColumns.ConvertToTable(ctx, list, nil)
 }
 
 func builtInCells(kind schema.GroupVersionKind, rows []Row) (*metav1.Table, error) {

@@ -5,13 +5,18 @@ package tables
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 )
 
 func headings(table *metav1.Table) (names []string) {
@@ -100,4 +105,27 @@ func TestIngressesHaveTheColumnsOfKubernetes(t *testing.T) {
 		names = append(names, column.Name)
 	}
 	assert.Equal(t, []string{"Cluster", "Name", "Class", "Hosts", "Address", "Ports", "Age"}, names)
+}
+
+// TestEachKindOfKubernetesHasItsColumns holds that no group is left out whose kinds kube-apiserver shows with columns.
+func TestEachKindOfKubernetesHasItsColumns(t *testing.T) {
+	foreign := sets.New("", "apidiscovery.k8s.io", "extensions", "imagepolicy.k8s.io", "meta.k8s.io") // without objects, but for the core group
+	for kind := range clientgoscheme.Scheme.AllKnownTypes() {
+		if !foreign.Has(kind.Group) && kind.Version != runtime.APIVersionInternal {
+			assert.True(t, legacyscheme.Scheme.IsGroupRegistered(kind.Group), kind.Group)
+		}
+	}
+	for kind, want := range map[schema.GroupVersionKind][]string{
+		{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}:                         {"Cluster", "Name", "Service", "Available", "Age"},
+		{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"}: {"Cluster", "Name", "Webhooks", "Age"},
+		{Group: "node.k8s.io", Version: "v1", Kind: "RuntimeClass"}:                                  {"Cluster", "Name", "Handler", "Age"},
+	} {
+		for _, rows := range [][]Row{nil, {{Cluster: "east", JSON: fmt.Appendf(nil, `{"kind": %q, "apiVersion": %q, "metadata": {"name": "x"}}`, kind.Kind, kind.GroupVersion())}}} {
+			table, err := New(t.Context(), kind, nil, rows, metav1.IncludeNone)
+			require.NoError(t, err)
+			assert.Equal(t, want, headings(table))
+			assert.NotNil(t, table.Rows, "an empty table has an empty list of rows")
+			assert.Len(t, table.Rows, len(rows))
+		}
+	}
 }
