@@ -31,6 +31,7 @@ const (
 	join    = "nodes join"
 	running = "pods are scheduled and run"
 	full    = "the full cluster rests"
+	herded  = "a herd of informers comes"
 	rolled  = "all Deployments are rolled"
 	deleted = "all is deleted"
 	again   = "the empty nodes rest"
@@ -65,6 +66,8 @@ type lived struct {
 	Switches int64
 	// Memory is the resident memory of all servers at the end of the phase, and Peak the sum of what each has had at most until then, in MB.
 	Memory, Peak float64
+	// Suffered is what a herd did, or nil in other phases.
+	Suffered *suffered `json:",omitempty"`
 }
 
 // sum is the processor time of all servers.
@@ -83,6 +86,8 @@ type population struct {
 	probed      *objects
 	nodes, pods int
 	rest        time.Duration
+	// suffered is nil before the herd comes.
+	suffered *suffered
 }
 
 // live lives the life of a cluster on a control plane. For profiles of that length, it keeps those of the beginning of each phase.
@@ -118,7 +123,7 @@ func (s shape) live(ctx context.Context, o *options, profile time.Duration) (_ *
 		name string
 		do   func(context.Context) error
 	}{
-		{empty, p.resting}, {join, p.joinNodes}, {running, p.runPods}, {full, p.resting}, {rolled, p.roll}, {deleted, p.delete}, {again, p.resting},
+		{empty, p.resting}, {join, p.joinNodes}, {running, p.runPods}, {full, p.resting}, {herded, p.herd}, {rolled, p.roll}, {deleted, p.delete}, {again, p.resting},
 	} {
 		o.say("%s: %s", s.Name, phase.name)
 		do := phase.do
@@ -130,6 +135,7 @@ func (s shape) live(ctx context.Context, o *options, profile time.Duration) (_ *
 			return nil, fmt.Errorf("%s: %s: %w", s.Name, phase.name, err)
 		}
 		one.Name = phase.name
+		one.Suffered, p.suffered = p.suffered, nil
 		lived.Phases = append(lived.Phases, *one)
 	}
 	c.failed = false
@@ -291,14 +297,17 @@ func (p *population) untilRunning(ctx context.Context) error {
 
 // roll changes the template of all Deployments, and returns when all pods are new.
 func (p *population) roll(ctx context.Context) error {
-	patch := []byte(`{"spec":{"template":{"metadata":{"annotations":{"rolled":"true"}}}}}`)
-	if err := each(ctx, p.deployments(), func(ctx context.Context, i int) error {
-		_, err := p.client.AppsV1().Deployments(namespace).Patch(ctx, fmt.Sprintf("app-%d", i), types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-		return err
-	}); err != nil {
+	if err := each(ctx, p.deployments(), func(ctx context.Context, i int) error { return p.changeTemplate(ctx, i, "rolled") }); err != nil {
 		return err
 	}
 	return p.untilRunning(ctx)
+}
+
+// changeTemplate annotates the template of a Deployment.
+func (p *population) changeTemplate(ctx context.Context, deployment int, annotation string) error {
+	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{%q:"true"}}}}}`, annotation)
+	_, err := p.client.AppsV1().Deployments(namespace).Patch(ctx, fmt.Sprintf("app-%d", deployment), types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	return err
 }
 
 // delete deletes all Deployments, and returns when no pod is left.

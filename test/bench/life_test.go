@@ -29,7 +29,8 @@ func TestShapes(t *testing.T) {
 
 func TestLivesAreComparedPhaseByPhase(t *testing.T) {
 	phase := func(cpu, p99 float64) *life {
-		return &life{Phases: []lived{{Name: join, Seconds: 2, CPU: map[string]float64{core: cpu, aggregator: cpu}, P99: p99}}}
+		suffered := &suffered{LeaseAge: p99 / 2, ToldToWait: 3}
+		return &life{Phases: []lived{{Name: join, Seconds: 2, CPU: map[string]float64{core: cpu, aggregator: cpu}, P99: p99, Suffered: suffered}}}
 	}
 	shapes, err := parseShapes("stock,1/1/1,2/3/2")
 	require.NoError(t, err)
@@ -47,6 +48,7 @@ func TestLivesAreComparedPhaseByPhase(t *testing.T) {
 	assert.Regexp(t, `p99 of the probe, ms\n\n +neighbour +stock +1/1/1 +2/3/2\nnodes join +none +20\.0 +10\.0 ×0\.50`, text.String())
 	assert.Regexp(t, `CPU in each phase +none +×0\.50 +≤ 0\.95 +met +nodes join\n`, text.String(), "2/3/2 has no stock of three beside it")
 	assert.Regexp(t, `CPU in each phase +memory +×1\.50 +≤ 1 +\*\*not met\*\* +nodes join\n`, text.String())
+	assert.Regexp(t, `oldest Lease of a node, seconds +none +25\.0 +45\.0 +5\.00\n`, text.String(), "the worst of all rounds counts")
 	page, err := os.ReadFile(o.docs)
 	require.NoError(t, err)
 	assert.Contains(t, string(page), "| nodes join | none | aggregator 2.00, core 2.00 | aggregator 1.00, core 1.00 | aggregator 3.00, core 3.00 |")

@@ -97,7 +97,7 @@ func (l *lives) write(o *options) error {
 	}
 	if o.docs != "" {
 		var markdown bytes.Buffer
-		if err := lifePage.Execute(&markdown, map[string]any{"Lives": l, "Tables": l.tables(), "Took": l.Took.Round(time.Minute).Minutes(), "PodsEach": podsEach, "Probes": probesPerSecond}); err != nil {
+		if err := lifePage.Execute(&markdown, map[string]any{"Lives": l, "Tables": l.tables(), "Took": l.Took.Round(time.Minute).Minutes(), "PodsEach": podsEach, "Informers": herdInformers, "Probes": probesPerSecond}); err != nil {
 			return fmt.Errorf("cannot write %s: %w", o.docs, err)
 		}
 		if err := os.WriteFile(o.docs, markdown.Bytes(), 0o644); err != nil {
@@ -171,7 +171,7 @@ func (l *lives) tables() []table.Table {
 			return cells
 		}))
 	}
-	return append(all, l.splitTable(), l.aimTable())
+	return append(all, l.splitTable(), l.herdTable(), l.aimTable())
 }
 
 // table has a row for each phase under each condition.
