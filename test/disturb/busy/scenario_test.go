@@ -76,8 +76,8 @@ func scenarios() []scenario {
 // outcome is what became of a scenario at one side.
 type outcome struct {
 	*count
-	// givenUp counts the replicas that a service gave up.
-	givenUp map[string]int
+	// ejected and streamsLost are how often a service gave up another one.
+	ejected, streamsLost int
 }
 
 // run runs the scenario with a new cluster.
@@ -103,13 +103,18 @@ func (s scenario) run(t *testing.T, stock bool) outcome {
 				s.during(ctx, t, at)
 			}
 		}()
-		out = outcome{count: s.herd.run(t, at.servers...), givenUp: at.givenUp(t)}
+		out.count = s.herd.run(t, at.servers...)
+		after := at.givenUp(t)
 		cancel()
 		<-ended
-		for name, n := range before {
-			out.givenUp[name] -= n
+		news := func(verdict string) int { return len(after[verdict]) - len(before[verdict]) }
+		out.ejected, out.streamsLost = news("ejected"), news("streams lost")+news("connections given up")
+		t.Log(out.count)
+		for verdict, lines := range after {
+			if news(verdict) > 0 {
+				t.Logf("%s: %d\n%s", verdict, news(verdict), strings.Join(lines, ""))
+			}
 		}
-		t.Logf("%s; %v", out.count, out.givenUp)
 	})
 	return out
 }

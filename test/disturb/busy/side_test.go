@@ -168,18 +168,22 @@ var verdicts = map[string]string{
 	"connections given up": "Giving up the connections",
 }
 
-// givenUp counts these lines in the logs of the processes that run now.
-func (s *side) givenUp(t *testing.T) map[string]int {
+// givenUp returns these lines of the logs of the processes that run now.
+func (s *side) givenUp(t *testing.T) map[string][]string {
 	t.Helper()
-	counts := map[string]int{}
-	for _, r := range s.replicas {
-		log, err := os.ReadFile(r.process.Log)
+	found := map[string][]string{}
+	for _, name := range s.names() {
+		log, err := os.ReadFile(s.replicas[name].process.Log)
 		require.NoError(t, err)
-		for name, line := range verdicts {
-			counts[name] += strings.Count(string(log), line)
+		for line := range strings.Lines(string(log)) {
+			for verdict, words := range verdicts {
+				if strings.Contains(line, words) {
+					found[verdict] = append(found[verdict], name+": "+line)
+				}
+			}
 		}
 	}
-	return counts
+	return found
 }
 
 // names returns the names of all replicas, sorted.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,7 @@ func TestScenarios(t *testing.T) {
 	tbl := table{}
 	for _, s := range scenarios() {
 		t.Run(s.name, func(t *testing.T) {
+			tbl.note(t)
 			stock := s.run(t, true)
 			ours := s.run(t, false)
 			if stock.count == nil || ours.count == nil {
@@ -39,7 +41,22 @@ func TestScenarios(t *testing.T) {
 }
 
 // table is the result as Markdown.
-type table struct{ rows []string }
+type table struct {
+	rows []string
+	// loads are the loads of the machine before the scenarios, which tell how much else ran.
+	loads []float64
+}
+
+// note notes the load of the machine.
+func (tbl *table) note(t *testing.T) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/loadavg")
+	require.NoError(t, err)
+	var load float64
+	_, err = fmt.Sscan(string(text), &load)
+	require.NoError(t, err)
+	tbl.loads = append(tbl.loads, load)
+}
 
 var header = []string{
 	"herd (replicas)", "of", "refused", "told to wait", "ended", "events lost", "complete", "writes failed", "tokens refused", "ejected", "streams lost", "time",
@@ -48,7 +65,7 @@ var header = []string{
 func (tbl *table) add(s scenario, of string, o outcome) {
 	ejected, lost := "–", "–"
 	if of == "Tripod" {
-		ejected, lost = fmt.Sprint(o.givenUp["ejected"]), fmt.Sprint(o.givenUp["streams lost"]+o.givenUp["connections given up"])
+		ejected, lost = fmt.Sprint(o.ejected), fmt.Sprint(o.streamsLost)
 	}
 	tbl.rows = append(tbl.rows, fmt.Sprintf("| %s | %s | %d | %d | %d | %d | %d of %d | %d | %d | %s | %s | %.0f s |", s.name, of, o.refused.Load(), o.toldToWait.Load(),
 		o.ended.Load(), o.lost.Load(), o.complete.Load(), s.herd.watches, o.writesFailed.Load(), o.tokensRefused.Load(), ejected, lost, o.took.Seconds()))
@@ -59,8 +76,8 @@ func (tbl *table) write(t *testing.T) {
 	if len(tbl.rows) == 0 {
 		return
 	}
-	text := fmt.Sprintf("Measured on %s, on %d CPUs (%s/%s).\n\n| %s |\n|%s\n%s\n", time.Now().Format(time.DateOnly), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH,
-		strings.Join(header, " | "), strings.Repeat(" --- |", len(header)), strings.Join(tbl.rows, "\n"))
+	text := fmt.Sprintf("Measured on %s, on %d CPUs (%s/%s) with a load of %.0f to %.0f.\n\n| %s |\n|%s\n%s\n", time.Now().Format(time.DateOnly), runtime.NumCPU(),
+		runtime.GOOS, runtime.GOARCH, slices.Min(tbl.loads), slices.Max(tbl.loads), strings.Join(header, " | "), strings.Repeat(" --- |", len(header)), strings.Join(tbl.rows, "\n"))
 	root, err := framework.RepositoryRoot()
 	require.NoError(t, err)
 	file := filepath.Join(root, "artifacts", "busy.md")

@@ -26,6 +26,8 @@ type fault struct {
 	group string
 	sides []string
 	needs needs
+	// like is the fault of kube-apiserver that compares best, if that is another one.
+	like string
 	// cuts says that the fault hides changes of rights from a replica which still serves, or serves again at its end.
 	cuts bool
 	// coresAway is the number of core replicas that it takes away.
@@ -41,7 +43,7 @@ type fault struct {
 
 // faults returns all faults, in the order of the table.
 func faults() []fault {
-	return slices.Concat(ends(), stops(), members(), partitions(), losses(), disks(), memories(), clockJumps(), lies(), expiries(), replacements())
+	return slices.Concat(ends(), stops(), overloads(), members(), partitions(), losses(), disks(), memories(), clockJumps(), lies(), expiries(), replacements())
 }
 
 // leftOut returns why the fault is impossible on a machine, or "".

@@ -4,6 +4,8 @@
 package main
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,5 +56,40 @@ func TestResultsAreJudged(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			assert.Len(t, test.result.wrong(), test.wrong)
 		})
+	}
+}
+
+// TestRowsNameWhatCompares checks the last column, for the same fault and for another one.
+func TestRowsNameWhatCompares(t *testing.T) {
+	failed := func(failed, sent int) map[string]count {
+		return map[string]count{"reads": {Sent: sent, Failed: failed}, "writes": {Sent: 10}}
+	}
+	r := &report{Results: []result{
+		{Fault: "kill one aggregator", Side: tripod, Requests: failed(9, 90)},
+		{Fault: "kill one aggregator", Side: stock, Requests: failed(1, 30), FailedUntil: 2 * time.Second},
+		{Fault: "kill one core", Side: tripod, Requests: failed(3, 50)},
+		{Fault: "kill one core", Side: singleTripod, Requests: failed(5, 50)},
+	}}
+	table := r.table("kill")
+	for _, row := range []string{
+		"| kill one aggregator | Tripod | 9 of 90 |", "| kill one core | Tripod | 3 of 50 |", "| kill one core | single Tripod | 5 of 50 |", "| kill one aggregator | kube-apiserver | 1 of 30 |",
+	} {
+		_, rest, found := strings.Cut(table, row)
+		require.True(t, found, "%s\n%s", row, table)
+		rest, _, _ = strings.Cut(rest, "\n")
+		want := "| 1 of 40, 2.0 s |"
+		if strings.Contains(row, "single") || strings.Contains(row, "kube-apiserver") {
+			want = "| – |"
+		}
+		require.True(t, strings.HasSuffix(rest, want), "%s%s", row, rest)
+	}
+}
+
+// TestFaultsCompareWithFaults finds mistakes in names.
+func TestFaultsCompareWithFaults(t *testing.T) {
+	for _, f := range faults() {
+		if f.like != "" {
+			assert.True(t, slices.ContainsFunc(faults(), func(other fault) bool { return other.name == f.like && slices.Contains(other.sides, stock) }), "%s: %s", f.name, f.like)
+		}
 	}
 }

@@ -13,11 +13,14 @@ import (
 	"strings"
 )
 
-// The controllers that limit memory and disk writes. In cgroups version 1 each has its own tree.
+// The controllers that limit memory, processor time and disk writes. In cgroups version 1 each has its own tree.
 const (
-	memoryController = "memory"
-	diskController   = "blkio"
+	memoryController    = "memory"
+	processorController = "cpu"
+	diskController      = "blkio"
 )
+
+var controllers = []string{memoryController, processorController, diskController}
 
 const groupRoot = "/sys/fs/cgroup"
 
@@ -31,7 +34,10 @@ func unified() bool {
 func groupDirs(name string) []string {
 	patterns := []string{filepath.Join(groupRoot, name)}
 	if !unified() {
-		patterns = []string{filepath.Join(groupRoot, memoryController, name), filepath.Join(groupRoot, diskController, name)}
+		patterns = nil
+		for _, controller := range controllers {
+			patterns = append(patterns, filepath.Join(groupRoot, controller, name))
+		}
 	}
 	if !strings.HasSuffix(name, "*") {
 		return patterns
@@ -51,9 +57,11 @@ func (h *host) makeGroups(name string) error {
 			return fmt.Errorf("cannot make a cgroup: %w", err)
 		}
 	}
-	h.groups[memoryController], h.groups[diskController] = dirs[0], dirs[len(dirs)-1]
+	for i, controller := range controllers {
+		h.groups[controller] = dirs[min(i, len(dirs)-1)]
+	}
 	if unified() {
-		return os.WriteFile(filepath.Join(groupRoot, "cgroup.subtree_control"), []byte("+memory +io"), 0o600)
+		return os.WriteFile(filepath.Join(groupRoot, "cgroup.subtree_control"), []byte("+memory +cpu +io"), 0o600)
 	}
 	return nil
 }

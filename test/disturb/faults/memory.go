@@ -29,9 +29,10 @@ func memories() []fault {
 			},
 		}
 	}
+	const like = "memory limit of one aggregator"
 	return []fault{
-		limit("one aggregator", "front-0", bothOrSingle), limit("one core", "core-0", oursOrSingle),
-		limit("one extensions", "extensions-0", oursOrSingle), limit("etcd", etcd, bothOrSingle),
+		limit("one aggregator", "front-0", bothOrSingle), limit("one core", "core-0", oursOrSingle).comparedWith(like),
+		limit("one extensions", "extensions-0", oursOrSingle).comparedWith(like), limit("etcd", etcd, bothOrSingle),
 	}
 }
 

@@ -27,10 +27,14 @@ func partitions() []fault {
 		allExtensions = end{"extensions", []string{"extensions-0", "extensions-1"}}
 		store         = end{etcd, []string{etcd}}
 	)
+	comparable := slices.Concat(oneCore.from(store, ours), oneExtensions.from(store, ours))
+	for i, like := range oneAggregator.from(store, both) {
+		comparable[i].like, comparable[i+3].like = like.name, like.name
+	}
 	return slices.Concat(
 		oneCore.from(aggregators, ours), oneExtensions.from(aggregators, ours), oneAggregator.from(allCore, ours),
 		later(10*time.Second, oneExtensions.from(allCore, ours)), later(10*time.Second, allExtensions.from(allCore, ours)),
-		oneCore.from(store, ours), oneExtensions.from(store, ours), oneAggregator.from(store, both),
+		comparable, oneAggregator.from(store, both),
 	)
 }
 

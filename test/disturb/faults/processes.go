@@ -28,14 +28,20 @@ func cores(replicas ...string) (count int) {
 	return count
 }
 
+// comparedWith sets the fault of kube-apiserver that compares best.
+func (f fault) comparedWith(like string) fault {
+	f.like = like
+	return f
+}
+
 func ends() []fault {
 	return []fault{
 		kill("one aggregator", bothOrSingle, false, "front-0"),
-		kill("one core", oursOrSingle, true, "core-0"),
-		kill("one extensions", oursOrSingle, false, "extensions-0"),
+		kill("one core", oursOrSingle, true, "core-0").comparedWith("kill one aggregator"),
+		kill("one extensions", oursOrSingle, false, "extensions-0").comparedWith("kill one aggregator"),
 		kill("all aggregators", both, false, "front-0", "front-1"),
-		kill("all core", ours, false, "core-0", "core-1"),
-		kill("all extensions", ours, false, "extensions-0", "extensions-1"),
+		kill("all core", ours, false, "core-0", "core-1").comparedWith("kill all aggregators"),
+		kill("all extensions", ours, false, "extensions-0", "extensions-1").comparedWith("kill all aggregators"),
 		kill("etcd", bothOrSingle, true, etcd),
 	}
 }
@@ -52,8 +58,8 @@ func stop(name string, sides []string, short bool, replica string) fault {
 func stops() []fault {
 	return []fault{
 		stop("one aggregator", bothOrSingle, false, "front-0"),
-		stop("one core", oursOrSingle, true, "core-0"),
-		stop("one extensions", oursOrSingle, false, "extensions-0"),
+		stop("one core", oursOrSingle, true, "core-0").comparedWith("stop and continue one aggregator"),
+		stop("one extensions", oursOrSingle, false, "extensions-0").comparedWith("stop and continue one aggregator"),
 		stop("etcd", bothOrSingle, false, etcd),
 	}
 }

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -109,7 +110,7 @@ func (r result) String() string {
 
 var header = []string{
 	"fault", "of", "reads failed", "writes", "custom reads", "custom writes", "tokens", "discovery",
-	"noticed", "last failure", "recovered", "lost", "stale right", "token", "certificate", "restarts",
+	"noticed", "last failure", "recovered", "lost", "stale right", "token", "certificate", "restarts", "kube-apiserver",
 }
 
 func (r result) cells() []string {
@@ -167,10 +168,29 @@ func (r *report) table(group string) string {
 				continue
 			}
 			cells := r.Results[i].cells()
+			if r.Results[i].LeftOut == "" {
+				cells = append(cells, r.compared(f, side))
+			}
 			fmt.Fprintf(&table, "| %s |\n", strings.Join(append(cells, make([]string, len(header)-len(cells))...), " | "))
 		}
 	}
 	return table.String()
+}
+
+// compared says in short what became of kube-apiserver under the same fault, or the one that compares best: how many requests failed, and until when.
+func (r *report) compared(f fault, side string) string {
+	i := slices.IndexFunc(r.Results, func(one result) bool {
+		return one.Fault == cmp.Or(f.like, f.name) && one.Side == stockOf(side) && one.LeftOut == ""
+	})
+	if i < 0 {
+		return "–"
+	}
+	var all count
+	for _, one := range r.Results[i].Requests {
+		all.Failed += one.Failed
+		all.Sent += one.Sent
+	}
+	return fmt.Sprintf("%d of %d, %s", all.Failed, all.Sent, since(r.Results[i].FailedUntil))
 }
 
 // knows reports whether the report has a fault of a group.

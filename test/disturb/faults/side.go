@@ -50,3 +50,8 @@ func sideOf(name string) side {
 	}
 	return side{name: name}
 }
+
+// stockOf returns the side with as many kube-apiservers, or "".
+func stockOf(name string) string {
+	return map[string]string{tripod: stock, tripodOn3: stockOn3, singleTripod: singleStock}[name]
+}
