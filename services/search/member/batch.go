@@ -5,6 +5,7 @@ package member
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -166,7 +167,9 @@ func (s *stream) replace(ctx context.Context, alone store.Batch, why error) erro
 func (s *stream) refused(o store.Object, err error) {
 	objectsRefused.Inc()
 	name, why := shortened(o.Namespace+"/"+o.Name, maxMessage), shortened(err.Error(), maxMessage)
-	klog.InfoS("An object is refused", "cluster", s.cluster, "resource", s.resource, "object", name, "reason", why)
+	s.refusedObjects.log(func(others int) {
+		klog.InfoS("An object is refused", "cluster", s.cluster, "resource", s.resource, "object", name, "reason", why, "others", others)
+	})
 	s.set(func(status *Status) {
 		refused := map[string]string{name: why}
 		for other, why := range status.Refused { // the map that others may read stays as it is
@@ -176,4 +179,22 @@ func (s *stream) refused(o store.Object, err error) {
 		}
 		status.Refused = refused
 	})
+}
+
+// refusals bounds the lines about refused objects: one in a minute, which says how many others there were since the last one.
+type refusals struct {
+	mu     sync.Mutex
+	last   time.Time
+	others int
+}
+
+func (r *refusals) log(line func(others int)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.last) < time.Minute {
+		r.others++
+		return
+	}
+	line(r.others)
+	r.last, r.others = time.Now(), 0
 }

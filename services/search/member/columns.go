@@ -5,6 +5,8 @@ package member
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -23,6 +25,8 @@ const (
 	// maxColumns is how many columns of a version of a definition count, and maxColumnsSize bounds the JSON of those of all its versions.
 	maxColumns     = 64
 	maxColumnsSize = 64 << 10
+	// maxColumnsOfMember bounds the JSON of the columns of all definitions. Those that come later in the order of names have none.
+	maxColumnsOfMember = 1 << 20
 
 	definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 )
@@ -72,15 +76,23 @@ func (d *definitions) read(ctx context.Context, kinds []store.Kind) error {
 		return err
 	}
 	versions, columns := map[string]string{}, map[string]map[string][]byte{}
-	for name := range wanted {
+	size := 0
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		version, exists := now[name]
-		if !exists {
-			continue // it is served by an aggregated API server
+		if !exists || size > maxColumnsOfMember {
+			continue // it is served by an aggregated API server, or there is no room
 		}
 		if columns[name] = d.columns[name]; d.versions[name] != version {
 			if columns[name], err = d.columnsOf(ctx, name); err != nil {
 				return err
 			}
+		}
+		for _, text := range columns[name] {
+			size += len(text)
+		}
+		if size > maxColumnsOfMember {
+			delete(columns, name)
+			continue
 		}
 		versions[name] = version
 	}

@@ -25,6 +25,8 @@ const (
 	burst = 200
 	// dialsPerSecond are the connections to a member in the long run. At once, there may be one for each resource, and spareDials.
 	dialsPerSecond, spareDials = 5, 100
+	// kindsPerHour are the resources that a member may have in the long run which it did not have before. At once, there may be twice as many as are copied.
+	kindsPerHour = 100
 	// changeSize is the size of objects from which on one counts as several changes, and changeRows is how many labels and owners count as one.
 	changeSize, changeRows = 8 << 10, 20
 )
@@ -62,6 +64,8 @@ type entrance struct {
 	rate    *rate.Limiter
 	// dials bounds new connections.
 	dials *rate.Limiter
+	// kinds bounds resources that the member did not have before: the database keeps the name of each.
+	kinds *rate.Limiter
 	// round is what is left of the current round of discovery.
 	round round
 }
@@ -70,7 +74,8 @@ func (d *Door) entrance() *entrance {
 	share := d.memoryOfBatches() / memoryShares
 	return &entrance{
 		Door: d, share: share, own: semaphore.NewWeighted(share), ownLong: make(chan struct{}, 1), writes: make(chan struct{}, writesAtOnce),
-		rate: rate.NewLimiter(rate.Limit(d.Changes), d.Changes*burst), dials: rate.NewLimiter(dialsPerSecond, d.Resources+spareDials),
+		kinds: rate.NewLimiter(rate.Limit(kindsPerHour)/3600, 2*d.Resources),
+		rate:  rate.NewLimiter(rate.Limit(d.Changes), d.Changes*burst), dials: rate.NewLimiter(dialsPerSecond, d.Resources+spareDials),
 	}
 }
 

@@ -47,6 +47,8 @@ type Member struct {
 	discoveryInterval time.Duration
 
 	involved involvement
+	// had are the resources that have had a stream. Only adjust uses it.
+	had map[schema.GroupVersionResource]bool
 
 	mu sync.Mutex
 	// checked counts checks.
@@ -99,7 +101,7 @@ type Shared struct {
 func New(name string, config *rest.Config, wanted []Rule, shared Shared) (*Member, error) {
 	m := &Member{
 		name: name, wanted: wanted, shards: shared.Shards, checks: shared.Checks, door: shared.Door.entrance(),
-		streams: map[schema.GroupVersionResource]*running{},
+		streams: map[schema.GroupVersionResource]*running{}, had: map[schema.GroupVersionResource]bool{},
 	}
 	m.discoveryInterval = discoveryInterval
 	m.store = shared.Store.InTurns(m.door.turn)
@@ -316,10 +318,23 @@ func (m *Member) adjust(ctx context.Context, kinds []store.Kind, missing []strin
 		m.set(resource, nil)
 	}
 	for resource, kind := range wanted {
-		if running[resource] == nil && m.isMine(resource) {
-			m.start(ctx, kind)
+		if running[resource] != nil || !m.isMine(resource) {
+			continue
 		}
+		if !m.had[resource] && !m.door.kinds.Allow() {
+			m.limit(limited("resources", "", "the cluster has had more than %d resources, and others too often: more begin later", m.door.kinds.Burst()))
+			break
+		}
+		m.had[resource] = true
+		m.start(ctx, kind)
 	}
+}
+
+// limit says that the member has reached a limit.
+func (m *Member) limit(reached *LimitError) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.health.Limit = reached.Error()
 }
 
 // running returns the streams of this replica.

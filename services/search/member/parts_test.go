@@ -113,6 +113,79 @@ func TestLittleIsKeptOfDefinitions(t *testing.T) {
 	assert.Len(t, columns, 3)
 }
 
+// TestColumnsOfAMemberHaveALimit has definitions whose columns are more together than a member may have. When others go, there is room.
+func TestColumnsOfAMemberHaveALimit(t *testing.T) {
+	const each = maxColumnsSize / 2
+	d := &definitions{client: newMember(t, &rest.Config{Host: "http://127.0.0.1:1"}, nil).client}
+	var names []string
+	for i := range maxColumnsOfMember/each + 5 {
+		names = append(names, fmt.Sprintf("d%03d.example.com", i))
+	}
+	d.single = func(_ context.Context, request *rest.Request) ([]byte, error) {
+		if request.URL().Query().Get("fieldSelector") != "" {
+			return fmt.Appendf(nil, `{"items":[{"spec":{"versions":[{"name":"v1","additionalPrinterColumns":[{"name":%q}]}]}}]}`, strings.Repeat("x", each)), nil
+		}
+		var items []string
+		for _, name := range names {
+			items = append(items, fmt.Sprintf(`{"metadata":{"name":%q,"uid":"u","resourceVersion":"1"}}`, name))
+		}
+		return []byte(`{"metadata":{},"items":[` + strings.Join(items, ",") + `]}`), nil
+	}
+	read := func() (size int) {
+		t.Helper()
+		var kinds []store.Kind
+		for _, name := range names {
+			resource, group, _ := strings.Cut(name, ".")
+			kinds = append(kinds, store.Kind{GroupVersionResource: schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}})
+		}
+		d.next = time.Time{}
+		require.NoError(t, d.describe(t.Context(), kinds))
+		for i, kind := range kinds {
+			assert.Equal(t, i < maxColumnsOfMember/each-1, len(kind.Columns) > 0, kind.Resource)
+			size += len(kind.Columns)
+		}
+		return size
+	}
+	assert.LessOrEqual(t, read(), maxColumnsOfMember)
+	names = names[10:]
+	assert.LessOrEqual(t, read(), maxColumnsOfMember)
+}
+
+// TestNewResourcesHaveALimit has a member whose discovery shows other resources each time.
+func TestNewResourcesHaveALimit(t *testing.T) {
+	f, s := newFakeMember(t), newStore(t)
+	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Shared{Store: s, Door: newDoor(t, func(l *Limits) { l.Resources = 2 })})
+	require.NoError(t, err)
+	defer m.stop()
+	for i := range 5 {
+		f.do(func() { f.resources = []string{fmt.Sprint("things", 2*i), fmt.Sprint("things", 2*i+1)} })
+		kinds, missing, err := m.discover(t.Context())
+		require.NoError(t, err)
+		m.adjust(t.Context(), kinds, missing)
+	}
+	assert.Len(t, m.had, 4)
+	health, _ := m.Status()
+	assert.Contains(t, health.Limit, "more than 4 resources")
+	f.do(func() { f.resources = []string{"things0"} })
+	kinds, missing, err := m.discover(t.Context())
+	require.NoError(t, err)
+	m.adjust(t.Context(), kinds, missing)
+	assert.Len(t, m.running(), 1, "it is known")
+}
+
+// TestTheLogHasFewLinesAboutRefusedObjects counts them.
+func TestTheLogHasFewLinesAboutRefusedObjects(t *testing.T) {
+	var r refusals
+	lines, others := 0, -1
+	for range 1000 {
+		r.log(func(n int) { lines, others = lines+1, n })
+	}
+	assert.Equal(t, []int{1, 0}, []int{lines, others})
+	r.last = r.last.Add(-time.Minute)
+	r.log(func(n int) { lines, others = lines+1, n })
+	assert.Equal(t, []int{2, 999}, []int{lines, others})
+}
+
 // TestRowsOfAnObjectCount has labels and owners count as changes, because each is a row.
 func TestRowsOfAnObjectCount(t *testing.T) {
 	door := newDoor(t, func(l *Limits) { l.Changes = 1 }).entrance()

@@ -80,6 +80,8 @@ type stream struct {
 	plain bool
 	// refusals counts watches in a row that have failed.
 	refusals int
+	// refusedObjects bounds what the log says of objects.
+	refusedObjects refusals
 	// endList ends the list that goes on. It may be called again.
 	endList func()
 	// answers are those of the member.

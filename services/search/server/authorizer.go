@@ -231,13 +231,7 @@ func objectNamespace(a authorizer.Attributes) string {
 
 // clustersOf returns a label selector with the clusters that parameters name. It is empty if they name none.
 func clustersOf(values url.Values) string {
-	only := url.Values{}
-	for _, name := range []string{"clusters", "labelSelector"} {
-		if values.Has(name) {
-			only[name] = values[name]
-		}
-	}
-	q, err := query.Parse(only)
+	q, err := query.Parse(values)
 	if err != nil || len(q.Clusters.In) == 0 {
 		return "" // the handler tells what is wrong
 	}

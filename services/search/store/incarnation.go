@@ -95,10 +95,11 @@ type incarnations struct {
 }
 
 type incarnation struct {
+	id int64
 	// namespaces is set if Namespaces are copied. Otherwise, what rights showed then counts, if they are the same now.
 	namespaces bool
 	sameRights bool
-	// others are the namespaces that have become what they are after the revision.
+	// others has the namespaces of which it is known whether they have become what they are after the revision.
 	others map[string]bool
 }
 
@@ -107,34 +108,71 @@ type partKey struct {
 	resource schema.GroupResource
 }
 
-// incarnationsAt returns the incarnations of a revision.
+// incarnationsAt returns the incarnations of a revision. What they are to say about a part has to be learned first.
 func (t *transaction) incarnationsAt(ctx context.Context, revision int64) (*incarnations, error) {
 	in := &incarnations{revision: revision, clusters: map[string]*incarnation{}, parts: map[partKey]*Part{}}
-	find := t.sql(`SELECT c.name, COALESCE(r.generation, 0), (SELECT COUNT(*) FROM streams s JOIN kinds k ON k.id = s.kind_id
+	find := t.sql(`SELECT c.id, c.name, COALESCE(r.generation, 0), (SELECT COUNT(*) FROM streams s JOIN kinds k ON k.id = s.kind_id
 WHERE s.cluster_id = c.id AND s.listed AND k.api_group = '' AND k.version = ? AND k.resource = ?)
 FROM clusters c LEFT JOIN cluster_rights r ON r.cluster_id = c.id WHERE c.since <= ?`, namespacesResource.Version, namespacesResource.Resource, revision)
-	err := t.each(ctx, find, func(scan func(...any) error) error {
-		var name string
-		var generation, streams int64
-		err := scan(&name, &generation, &streams)
-		in.clusters[name] = &incarnation{namespaces: streams > 0, sameRights: generation <= revision, others: map[string]bool{}}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	find = t.sql("SELECT c.name, n.name FROM namespaces n JOIN clusters c ON c.id = n.cluster_id WHERE n.since > ?", revision)
 	return in, t.each(ctx, find, func(scan func(...any) error) error {
-		var cluster, namespace string
-		err := scan(&cluster, &namespace)
-		if of := in.clusters[cluster]; of != nil {
-			of.others[namespace] = true
-		}
+		var name string
+		var id, generation, streams int64
+		err := scan(&id, &name, &generation, &streams)
+		in.clusters[name] = &incarnation{id: id, namespaces: streams > 0, sameRights: generation <= revision, others: map[string]bool{}}
 		return err
 	})
 }
 
-// part returns what a part that a reader sees now shows of the past.
+// learn finds out about the namespaces that parts name which a reader sees now. There may be many more namespaces.
+func (in *incarnations) learn(ctx context.Context, t *transaction, now map[partKey]*Part) error {
+	var unknown [][2]any
+	byID := map[int64]*incarnation{}
+	for key, part := range now {
+		of := in.clusters[key.cluster]
+		if of == nil || part == nil || part.all {
+			continue
+		}
+		byID[of.id] = of
+		note := func(namespace string) {
+			if _, known := of.others[namespace]; !known {
+				of.others[namespace] = false
+				unknown = append(unknown, [2]any{of.id, namespace})
+			}
+		}
+		for _, namespace := range part.namespaces {
+			note(namespace)
+		}
+		for _, object := range part.objects {
+			note(namespaceOfObject(key.resource, object))
+		}
+	}
+	for chunk := range slices.Chunk(unknown, rowsAtOnce) {
+		find := t.sql("SELECT n.cluster_id, n.name FROM namespaces n WHERE n.since > ? AND (n.cluster_id, n.name) IN ", in.revision)
+		err := t.each(ctx, pairs(find, chunk), func(scan func(...any) error) error {
+			var id int64
+			var namespace string
+			if err := scan(&id, &namespace); err != nil {
+				return err
+			}
+			byID[id].others[namespace] = true
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// namespaceOfObject returns the namespace of an object of a part. A Namespace is in itself.
+func namespaceOfObject(resource schema.GroupResource, object [2]string) string {
+	if resource == namespacesResource.GroupResource() {
+		return object[1]
+	}
+	return object[0]
+}
+
+// part returns what a part that a reader sees now shows of the past. Of what was not learned, it shows nothing.
 func (in *incarnations) part(cluster string, resource schema.GroupResource, now *Part) *Part {
 	of := in.clusters[cluster]
 	if of == nil || now == nil || now.all {
@@ -144,14 +182,12 @@ func (in *incarnations) part(cluster string, resource schema.GroupResource, now 
 	if already, known := in.parts[key]; known {
 		return already
 	}
-	hides := func(namespace string) bool { return of.others[namespace] || !of.namespaces && !of.sameRights }
+	hides := func(namespace string) bool {
+		other, known := of.others[namespace]
+		return other || !known || !of.namespaces && !of.sameRights
+	}
 	then := &Part{names: now.names, namespaces: slices.DeleteFunc(slices.Clone(now.namespaces), hides)}
-	then.objects = slices.DeleteFunc(slices.Clone(now.objects), func(object [2]string) bool {
-		if resource == namespacesResource.GroupResource() { // a Namespace is in itself
-			return hides(object[1])
-		}
-		return hides(object[0])
-	})
+	then.objects = slices.DeleteFunc(slices.Clone(now.objects), func(object [2]string) bool { return hides(namespaceOfObject(resource, object)) })
 	if len(then.namespaces)+len(then.names)+len(then.objects) == 0 {
 		then = nil
 	}
@@ -183,31 +219,53 @@ func (s *Store) SameSince(ctx context.Context, revision int64, resource schema.G
 		if err != nil {
 			return err
 		}
-		same = true
-		return t.each(ctx, t.sql("SELECT name FROM clusters"), func(scan func(...any) error) error {
-			var name string
-			err := scan(&name)
-			now := Whole
-			if s.scope != nil {
-				now = s.scope.Part(name, resource)
-			}
-			same = same && (!clusters.Has(name) || in.part(name, resource, now).Equal(now))
+		names, err := t.clusterNames(ctx)
+		if err != nil {
 			return err
-		})
+		}
+		seen := map[partKey]*Part{}
+		for _, name := range names {
+			if clusters.Has(name) {
+				seen[partKey{name, resource}] = (&search{scope: s.scope}).partNow(name, resource)
+			}
+		}
+		err = in.learn(ctx, t, seen)
+		same = true
+		for key, now := range seen {
+			same = same && in.part(key.cluster, resource, now).Equal(now)
+		}
+		return err
 	})
 	return same, err
 }
 
 // part returns what the reader sees of a resource in a cluster.
 func (b *search) part(cluster string, resource schema.GroupResource) *Part {
-	part := Whole
-	if b.scope != nil {
-		part = b.scope.Part(cluster, resource)
-	}
+	part := b.partNow(cluster, resource)
 	if b.incarnations != nil {
 		part = b.incarnations.part(cluster, resource, part)
 	}
 	return part
+}
+
+// partNow returns the same, as it is now.
+func (b *search) partNow(cluster string, resource schema.GroupResource) *Part {
+	if b.scope == nil {
+		return Whole
+	}
+	return b.scope.Part(cluster, resource)
+}
+
+// learn makes part know about resources of clusters.
+func (t *transaction) learn(ctx context.Context, b *search, about ...partKey) error {
+	if b.incarnations == nil {
+		return nil
+	}
+	now := map[partKey]*Part{}
+	for _, key := range about {
+		now[key] = b.partNow(key.cluster, key.resource)
+	}
+	return b.incarnations.learn(ctx, t, now)
 }
 
 // sameClusters leaves out the clusters of a search without a scope that were others then.

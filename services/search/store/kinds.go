@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -48,7 +49,7 @@ func (s *Store) Kind(ctx context.Context, cluster string, resource schema.GroupV
 			find.add(" AND COALESCE(s.namespaced, k.namespaced) = ?", true)
 		}
 		var err error
-		found, err = t.descriptions(ctx, find)
+		found, err = t.descriptions(ctx, find.add(byDescription))
 		return err
 	})
 	if err != nil {
@@ -60,7 +61,7 @@ func (s *Store) Kind(ctx context.Context, cluster string, resource schema.GroupV
 	return agreed(found)[0], nil
 }
 
-// allKinds also returns InvolvedEvents.
+// allKinds also returns InvolvedEvents. It leaves out the columns, of which a cluster may have much.
 func (s *Store) allKinds(ctx context.Context, clusters []string) ([]Kind, error) {
 	var found []description
 	err := s.reading(ctx, func(t *transaction) error {
@@ -70,7 +71,7 @@ func (s *Store) allKinds(ctx context.Context, clusters []string) ([]Kind, error)
 				oneOf(find.add(" AND s.cluster_id IN (SELECT id FROM clusters WHERE name"), part)
 				find.add(")")
 			}
-			some, err := t.descriptions(ctx, find)
+			some, err := t.descriptions(ctx, t.withoutColumns(find))
 			if err != nil {
 				return err
 			}
@@ -89,17 +90,38 @@ func parts(clusters []string) [][]string {
 	return slices.Collect(slices.Chunk(clusters, rowsAtOnce))
 }
 
-const findDescriptions = "SELECT k.api_group, k.version, k.resource, " + kindColumns + ", s.details, COUNT(*), MIN(s.id) FROM streams s JOIN kinds k ON k.id = s.kind_id WHERE 1 = 1"
+const findDescriptions = "SELECT k.api_group, k.version, k.resource, COALESCE(s.kind, k.kind) AS kind, COALESCE(s.namespaced, k.namespaced) AS namespaced," +
+	" s.details, COUNT(*) AS streams, MIN(s.id) AS oldest FROM streams s JOIN kinds k ON k.id = s.kind_id WHERE 1 = 1"
+
+// byDescription follows findDescriptions and conditions.
+const byDescription = " GROUP BY k.api_group, k.version, k.resource, " + kindColumns + ", s.details"
+
+// withoutColumns ends a statement that begins with findDescriptions. The database takes the columns out of what many streams say at once.
+func (d dialect) withoutColumns(find *statement) *statement {
+	details := map[dialect]string{
+		sqlite: "json_remove(d.details, '$.columns')", postgres: "(CAST(d.details AS jsonb) - 'columns')", mysqlFamily: "JSON_REMOVE(d.details, '$.columns')",
+	}[d]
+	whole := d.statement()
+	whole.text.WriteString("SELECT d.api_group, d.version, d.resource, d.kind, d.namespaced, " + details + ", d.streams, d.oldest FROM (" + find.text.String() + byDescription + ") d")
+	whole.args = find.args
+	return whole
+}
 
 // descriptions returns what streams say, once for all that say the same.
 func (t *transaction) descriptions(ctx context.Context, find *statement) (found []description, err error) {
-	find.add(" GROUP BY k.api_group, k.version, k.resource, " + kindColumns + ", s.details")
+	same := map[string]int{}
 	err = t.each(ctx, find, func(scan func(...any) error) error {
 		var d description
 		var details []byte
 		if err := scan(&d.Group, &d.Version, &d.Resource, &d.Name, &d.Namespaced, &details, &d.streams, &d.first); err != nil {
 			return err
 		}
+		key := fmt.Sprintf("%q %q %t %s", d.GroupVersionResource, d.Name, d.Namespaced, details)
+		if i, has := same[key]; has { // they differ in the columns only
+			found[i].streams, found[i].first = found[i].streams+d.streams, min(found[i].first, d.first)
+			return nil
+		}
+		same[key] = len(found)
 		err := json.Unmarshal(details, &d.Details)
 		found = append(found, d)
 		return err

@@ -352,6 +352,9 @@ func (s *Store) GetAt(ctx context.Context, m *query.Moment, cluster string, reso
 		if err := t.limitPast(ctx, b); err != nil {
 			return err
 		}
+		if err := t.learn(ctx, b, partKey{cluster, resource.GroupResource()}); err != nil {
+			return err
+		}
 		if !b.part(cluster, resource.GroupResource()).Allows(namespace, name) {
 			return ErrNotFound
 		}

@@ -241,8 +241,10 @@ func (s *Store) UnreadableRights(ctx context.Context) (map[string][]Unreadable, 
 	const most = 10
 	unreadable := map[string][]Unreadable{}
 	err := s.reading(ctx, func(t *transaction) error {
-		find := t.sql(`SELECT c.name, k.resource, u.namespace, u.name, u.reason FROM unreadable_rights u JOIN streams s ON s.id = u.stream_id
-JOIN clusters c ON c.id = s.cluster_id JOIN cluster_rights r ON r.cluster_id = c.id JOIN kinds k ON k.id = s.kind_id ORDER BY u.stream_id, u.namespace, u.name LIMIT ?`, rowsAtOnce)
+		find := t.sql(`SELECT c.name, k.resource, u.namespace, u.name, u.reason
+FROM (SELECT stream_id, namespace, name, reason, ROW_NUMBER() OVER (PARTITION BY stream_id ORDER BY namespace, name) AS n FROM unreadable_rights) u
+JOIN streams s ON s.id = u.stream_id JOIN clusters c ON c.id = s.cluster_id JOIN cluster_rights r ON r.cluster_id = c.id JOIN kinds k ON k.id = s.kind_id
+WHERE u.n <= ? ORDER BY u.stream_id, u.namespace, u.name`, most)
 		return t.each(ctx, find, func(scan func(...any) error) error {
 			var cluster string
 			var one Unreadable

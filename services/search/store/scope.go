@@ -52,30 +52,41 @@ type visible struct {
 
 // visibleTo returns what the scope of a search shows of its kinds and clusters, and the names of the clusters. With owners, these are all kinds.
 func (t *transaction) visibleTo(ctx context.Context, b *search) (all []visible, names []string, err error) {
+	type has struct {
+		clusterID, kindID int64
+		partKey
+	}
+	var rows []has
+	var about []partKey
+	err = t.each(ctx, b.resources(), func(scan func(...any) error) error {
+		var row has
+		err := scan(&row.clusterID, &row.cluster, &row.kindID, &row.resource.Group, &row.resource.Resource)
+		rows, about = append(rows, row), append(about, row.partKey)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := t.learn(ctx, b, about...); err != nil {
+		return nil, nil, err
+	}
 	parts, nameOf := map[string]*Part{}, map[int64]string{}
 	kinds := map[string]map[int64][]int64{} // by part and cluster
-	err = t.each(ctx, b.resources(), func(scan func(...any) error) error {
-		var clusterID, kindID int64
-		var cluster string
-		var resource schema.GroupResource
-		if err := scan(&clusterID, &cluster, &kindID, &resource.Group, &resource.Resource); err != nil {
-			return err
-		}
-		part := b.part(cluster, resource).in(b.q.Namespaces.In)
+	for _, row := range rows {
+		part := b.part(row.cluster, row.resource).in(b.q.Namespaces.In)
 		if part == nil {
-			return nil
+			continue
 		}
-		if len(names) == 0 || names[len(names)-1] != cluster {
-			names = append(names, cluster)
+		if len(names) == 0 || names[len(names)-1] != row.cluster {
+			names = append(names, row.cluster)
 		}
-		nameOf[clusterID] = cluster
+		nameOf[row.clusterID] = row.cluster
 		key := part.key()
 		if parts[key] = part; kinds[key] == nil {
 			kinds[key] = map[int64][]int64{}
 		}
-		kinds[key][clusterID] = append(kinds[key][clusterID], kindID)
-		return nil
-	})
+		kinds[key][row.clusterID] = append(kinds[key][row.clusterID], row.kindID)
+	}
 	for _, key := range slices.Sorted(maps.Keys(parts)) {
 		first := len(all)
 		for _, cluster := range slices.Sorted(maps.Keys(kinds[key])) {
@@ -95,7 +106,7 @@ func (t *transaction) visibleTo(ctx context.Context, b *search) (all []visible, 
 	for _, cluster := range left {
 		b.leftOut = append(b.leftOut, nameOf[cluster])
 	}
-	return all, names, err
+	return all, names, nil
 }
 
 // resources selects the kinds that clusters have. In a search of the past, those count that are no longer copied, if states of them ended since.

@@ -88,10 +88,37 @@ func (t *transaction) ages(ctx context.Context, b *search) (map[string]time.Time
 	if err != nil || b.q.MaxStaleness == 0 {
 		return heard, err
 	}
-	if err := t.addUnknown(ctx, b.q.Clusters.In, heard); err != nil {
+	named, err := t.seenByName(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.addUnknown(ctx, named, heard); err != nil {
 		return nil, err
 	}
 	return heard, refuse(heard, now, b.q.MaxStaleness)
+}
+
+// seenByName returns those of the clusters that a query names in which the reader would see something of its resources. To others, a cluster that does not
+// exist looks like one that does.
+func (t *transaction) seenByName(ctx context.Context, b *search) (names []string, err error) {
+	if b.scope == nil || len(b.q.Clusters.In) == 0 {
+		return b.q.Clusters.In, nil
+	}
+	var resources []schema.GroupResource
+	find := t.sql("SELECT api_group, resource FROM kinds WHERE id")
+	oneOf(find, b.kinds)
+	err = t.each(ctx, find, func(scan func(...any) error) error {
+		var of schema.GroupResource
+		err := scan(&of.Group, &of.Resource)
+		resources = append(resources, of)
+		return err
+	})
+	for _, name := range b.q.Clusters.In {
+		if slices.ContainsFunc(resources, func(of schema.GroupResource) bool { return b.scope.Part(name, of) != nil }) {
+			names = append(names, name)
+		}
+	}
+	return names, err
 }
 
 // addUnknown adds the clusters among those that a query names of which nothing was ever heard.
