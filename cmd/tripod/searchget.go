@@ -21,6 +21,7 @@ import (
 // question is what tripod search get asks.
 type question struct {
 	cluster, namespace, owner, fuzzy, selector, fields, order, output, maxStaleness string
+	texts, in                                                                       []string
 	generations, limit                                                              int
 	watch                                                                           bool
 }
@@ -39,6 +40,8 @@ func newSearchGetCommand() *cobra.Command {
   tripod search get deployments --fuzzy ngin --order created_at_desc
   tripod search get pods --cluster east -n default --field-selector 'spec.containers[].image=nginx:1.25'
   tripod search get pods --field-selector status.phase=Failed --watch
+  tripod search get pods --text nginx --text envoy --in metadata.name,spec.containers[].image
+  tripod search get deployments --order spec.replicas_desc,name
 
 Run tripod search kubeconfig once before.`,
 		Args: cobra.MinimumNArgs(1),
@@ -67,6 +70,8 @@ Run tripod search kubeconfig once before.`,
 	fs.StringVar(&q.fuzzy, "fuzzy", "", "part of the name")
 	fs.StringVarP(&q.selector, "selector", "l", "", "labels of objects, and parameters of search")
 	fs.StringVar(&q.fields, "field-selector", "", "fields of objects, such as status.phase=Failed")
+	fs.StringArrayVar(&q.texts, "text", nil, "find objects with this text in a field of --in, in upper or lower case; repeat it for one of several texts")
+	fs.StringSliceVar(&q.in, "in", []string{"metadata.name"}, "fields for --text")
 	fs.StringVar(&q.order, "order", "", "columns and fields to sort by, such as created_at_desc,name or spec.replicas_desc")
 	fs.IntVar(&q.limit, "limit", kubectlLimit, "objects to return at most; 0 returns all")
 	fs.StringVar(&q.maxStaleness, "max-staleness", "", "how old the copies of the clusters may be, such as 30s; empty accepts any age")
@@ -148,13 +153,20 @@ func (q *question) command(what []string, counted bool) ([]string, error) {
 	if len(what) > 1 {
 		labels = append(labels, fmt.Sprintf("%snames in (%s)", domain, strings.Join(what[1:], ",")))
 	}
+	fields := q.fields
+	if len(q.texts) > 0 {
+		if fields != "" {
+			fields += ","
+		}
+		fields += q.textSelector()
+	}
 	command := []string{"--cluster", q.cluster, "get", what[0]}
 	if q.namespace == "" {
 		command = append(command, "-A")
 	} else {
 		command = append(command, "-n", q.namespace)
 	}
-	for _, option := range [][2]string{{"-l", strings.Join(labels, ",")}, {"--field-selector", q.fields}, {"-o", q.output}} {
+	for _, option := range [][2]string{{"-l", strings.Join(labels, ",")}, {"--field-selector", fields}, {"-o", q.output}} {
 		if option[1] != "" {
 			command = append(command, option[0], option[1])
 		}
@@ -167,6 +179,18 @@ func (q *question) command(what []string, counted bool) ([]string, error) {
 	}
 	return command, nil
 }
+
+// textSelector returns the field selector that finds texts.
+func (q *question) textSelector() string {
+	texts := make([]string, len(q.texts))
+	for i, text := range q.texts {
+		texts[i] = escaper.Replace(text)
+	}
+	return strings.Join(q.in, "|") + " icontains (" + strings.Join(texts, ", ") + ")"
+}
+
+// escaper has each character of a text in a list be meant literally.
+var escaper = strings.NewReplacer(`\`, `\\`, `"`, `\"`, ",", `\,`, "(", `\(`, ")", `\)`, " ", `\ `, "\t", "\\\t", "\n", "\\\n")
 
 // check tells who has not run tripod search kubeconfig yet.
 func (q *question) check(config *clientcmdapi.Config) error {

@@ -45,6 +45,10 @@ func TestSearchGetStandsForACommand(t *testing.T) {
 				" --field-selector 'spec.containers[].image=x' -o yaml --chunk-size 5",
 		},
 		{name: "what changes", what: []string{"pods", "a"}, question: question{watch: true}, want: "kubectl --cluster clusterpedia get pods -A -l '" + domain + "names in (a)' -w"},
+		{
+			name: "texts", what: []string{"pods"}, question: question{fields: "a=b", texts: []string{"x y", "z,(\""}, in: []string{"metadata.name", "spec.a[].b"}},
+			want: "kubectl --cluster clusterpedia get pods -A --field-selector 'a=b,metadata.name|spec.a[].b icontains (x\\ y, z\\,\\(\\\")'",
+		},
 		{name: "an order by a field", what: []string{"pods"}, question: question{order: "spec.a.b_desc, name"}, want: "kubectl --cluster clusterpedia get pods -A -l '" + domain + "orderby in (spec.a.b_desc, name)'"},
 		{name: "an order that is no label", what: []string{"pods"}, question: question{order: "spec.a[0].b"}, wrong: "the parameter orderby of a URL takes any field"},
 		{name: "changes in an order", what: []string{"pods"}, question: question{watch: true, order: "name"}, wrong: "leave these out"},

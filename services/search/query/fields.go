@@ -6,6 +6,7 @@ package query
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -19,12 +20,16 @@ const (
 	MaxSteps = 30
 
 	maxRequirements = 64
+	// maxPaths is how many fields a requirement may name, and maxTexts how many texts it may look for.
+	maxPaths, maxTexts = 8, 32
 )
 
 // ParseFields parses a field selector. What Kubernetes accepts means the same here: requirements a=b, a==b and a!=b whose values reach up to the next comma,
 // blanks and quotes included, and in which a backslash is before each comma, equals sign and backslash.
 //
-// Beyond that, it has the operators "a in (b, c)", "a notin (b, c)", a, and !a. Paths are as in status.phase, metadata.annotations['example.com/a'],
+// Beyond that, it has the operators "a in (b, c)", "a notin (b, c)", a, and !a, and "a contains (b, c)" and "a startswith (b, c)" for one of some texts in
+// a field, or at its beginning. With an i before them, A to Z are a to z, and with a ! before the field, no text must be there. "a|b" names several fields,
+// one of which must be as the requirement says. Paths are as in status.phase, metadata.annotations['example.com/a'],
 // spec.containers[0].image and spec.containers[].image. Blanks before an operator do not count, and then neither do those around a value. In parentheses,
 // a value may be in double quotes, which lets it have commas, blanks and parentheses, and a backslash lets any character be meant literally.
 func ParseFields(text string) ([]Field, error) {
@@ -97,18 +102,34 @@ func (p *fieldParser) word(word string) bool {
 	return true
 }
 
-func (p *fieldParser) requirement() (Field, error) {
-	if p.take("!") {
+func (p *fieldParser) requirement() (field Field, err error) {
+	not := p.take("!")
+	spaced := false
+	for {
 		p.blanks()
 		path, err := p.path()
-		return Field{Paths: [][]Step{path}, Operator: selection.DoesNotExist}, err
+		if err != nil {
+			return field, err
+		}
+		field.Paths = append(field.Paths, path)
+		if spaced = p.blanks(); !p.take("|") {
+			break
+		}
+		if len(field.Paths) == maxPaths {
+			return field, fmt.Errorf("more than %d fields in a requirement", maxPaths)
+		}
 	}
-	path, err := p.path()
-	if err != nil {
-		return Field{}, err
+	if not && (!p.more() || p.text[p.at] == ',') {
+		field.Operator = selection.DoesNotExist
+		return field, nil
 	}
-	spaced := p.blanks()
-	field := Field{Paths: [][]Step{path}}
+	if isText := p.textOperator(&field); isText {
+		field.Not = not
+		return field, p.texts(&field)
+	}
+	if not {
+		return field, errors.New("expected a comma, contains, or startswith")
+	}
 	switch {
 	case !p.more() || p.text[p.at] == ',':
 		field.Operator = selection.Exists
@@ -122,7 +143,7 @@ func (p *fieldParser) requirement() (Field, error) {
 	case p.word("in"):
 		field.Operator = selection.In
 	default:
-		return Field{}, errors.New("expected one of =, ==, !=, in, notin")
+		return Field{}, errors.New("expected one of =, ==, !=, in, notin, contains, icontains, startswith, istartswith")
 	}
 	if field.Operator == selection.In || field.Operator == selection.NotIn {
 		p.blanks()
@@ -135,6 +156,32 @@ func (p *fieldParser) requirement() (Field, error) {
 	}
 	field.Values = []string{value}
 	return field, err
+}
+
+// textOperator reads an operator that looks for texts, if there is one.
+func (p *fieldParser) textOperator(field *Field) bool {
+	for _, operator := range []selection.Operator{Contains, StartsWith} {
+		if field.IgnoreCase = p.word("i" + string(operator)); field.IgnoreCase || p.word(string(operator)) {
+			field.Operator = operator
+			return true
+		}
+	}
+	return false
+}
+
+// texts reads the texts to look for.
+func (p *fieldParser) texts(field *Field) (err error) {
+	p.blanks()
+	field.Values, err = p.values()
+	switch {
+	case err != nil:
+		return err
+	case len(field.Values) > maxTexts:
+		return fmt.Errorf("more than %d texts", maxTexts)
+	case slices.Contains(field.Values, ""):
+		return errors.New("each field contains the empty text")
+	}
+	return nil
 }
 
 // literal reads a value as Kubernetes does.
@@ -232,7 +279,7 @@ func (p *fieldParser) steps(first bool) ([]Step, error) {
 	if name, quoted, err := p.quotedName(); quoted {
 		return []Step{{Name: name}}, err
 	}
-	end := strings.IndexFunc(p.text[p.at:], func(r rune) bool { return unicode.IsControl(r) || strings.ContainsRune(".[]=!<>(), '\"\\", r) })
+	end := strings.IndexFunc(p.text[p.at:], func(r rune) bool { return unicode.IsControl(r) || strings.ContainsRune(".[]=!<>()|, '\"\\", r) })
 	if end < 0 {
 		end = len(p.text) - p.at
 	}

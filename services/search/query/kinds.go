@@ -11,11 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// Condition is what a field must be: one of some values, or there.
+// Condition is what a field must be: there, one of some values, or with one of them in it.
 type Condition struct {
 	Path   []Step
 	Values []string
 	Exists bool
+	// Text is Contains or StartsWith. IgnoreCase is of the field, and then the values have no upper case.
+	Text       selection.Operator
+	IgnoreCase bool
 }
 
 // Every reports whether the path goes through each element of a list, one of which must be as the condition says.
@@ -25,17 +28,19 @@ func (c Condition) Every() bool {
 
 // Negative reports whether a field must not be what it says.
 func (f Field) Negative() bool {
-	return f.Operator == selection.NotEquals || f.Operator == selection.NotIn || f.Operator == selection.DoesNotExist
+	return f.Not || f.Operator == selection.NotEquals || f.Operator == selection.NotIn || f.Operator == selection.DoesNotExist
 }
 
 // Alternatives returns what a field says, or what it excludes, of objects of a kind: all conditions of one of the alternatives hold.
 func (f Field) Alternatives(kind schema.GroupKind) (alternatives [][]Condition) {
-	exists := f.Operator == selection.Exists || f.Operator == selection.DoesNotExist
+	exists, text := f.Operator == selection.Exists || f.Operator == selection.DoesNotExist, f.Operator == Contains || f.Operator == StartsWith
 	for _, path := range f.Paths {
 		label := labelAt(kind, path)
 		switch {
-		case exists: // Kubernetes cannot ask that, so it is about what the object has
+		case exists: // Kubernetes cannot ask that, nor for texts, so it is about what the object has
 			alternatives = append(alternatives, []Condition{{Path: path, Exists: true}})
+		case text:
+			alternatives = append(alternatives, []Condition{{Path: path, Values: f.texts(), Text: f.Operator, IgnoreCase: f.IgnoreCase}})
 		case label == nil:
 			alternatives = append(alternatives, []Condition{{Path: path, Values: f.Values}})
 		default:
@@ -45,8 +50,33 @@ func (f Field) Alternatives(kind schema.GroupKind) (alternatives [][]Condition) 
 	return alternatives
 }
 
+// texts returns the texts to look for.
+func (f Field) texts() []string {
+	if !f.IgnoreCase {
+		return f.Values
+	}
+	lower := make([]string, len(f.Values))
+	for i, value := range f.Values {
+		lower[i] = lowered(value)
+	}
+	return lower
+}
+
+// lowered returns a text in which a to z stand for A to Z. Databases disagree about other letters.
+func lowered(text string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	}, text)
+}
+
 // ComputedKinds returns the kinds of objects of which a field means something else than of others.
 func (f Field) ComputedKinds() (kinds []schema.GroupKind) {
+	if f.Operator == Contains || f.Operator == StartsWith {
+		return nil
+	}
 	for kind := range computed {
 		if slices.ContainsFunc(f.Paths, func(path []Step) bool { return labelAt(kind, path) != nil }) {
 			kinds = append(kinds, kind)

@@ -148,7 +148,18 @@ func (c Condition) holdsFor(value jsontext.Value) bool {
 		return value.Kind() != null.Kind()
 	}
 	text, scalar := textOf(value)
-	return scalar && slices.ContainsFunc(c.Values, func(value string) bool { return Speakable(value) == text })
+	if c.IgnoreCase {
+		text = lowered(text)
+	}
+	return scalar && slices.ContainsFunc(c.Values, func(value string) bool {
+		switch value = Speakable(value); c.Text {
+		case Contains:
+			return strings.Contains(text, value)
+		case StartsWith:
+			return strings.HasPrefix(text, value)
+		}
+		return text == value
+	})
 }
 
 // valuesAt yields the values at a path, as they are written. It reads the text and takes no memory for what it passes.

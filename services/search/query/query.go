@@ -111,7 +111,17 @@ type Field struct {
 	Paths    [][]Step
 	Operator selection.Operator
 	Values   []string
+	// Not turns Contains and StartsWith into negative operators.
+	Not bool
+	// IgnoreCase has A to Z be a to z to Contains and StartsWith.
+	IgnoreCase bool
 }
+
+// Operators that look for one of some texts in a field, or at its beginning.
+const (
+	Contains   selection.Operator = "contains"
+	StartsWith selection.Operator = "startswith"
+)
 
 // Step is a step of the path of a field.
 type Step struct {

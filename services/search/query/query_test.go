@@ -181,23 +181,27 @@ func TestFieldSelectors(t *testing.T) {
 	after := func(path []Step, more ...Step) [][]Step { return [][]Step{append(path, more...)} }
 	for text, want := range map[string][]Field{
 		"":                                   nil,
-		"status.phase=Running":               {{of("status", "phase"), selection.Equals, []string{"Running"}}},
-		".status.phase == Running":           {{of("status", "phase"), selection.Equals, []string{"Running"}}},
-		"a!=b,c":                             {{of("a"), selection.NotEquals, []string{"b"}}, {of("c"), selection.Exists, nil}},
-		"!a.b":                               {{of("a", "b"), selection.DoesNotExist, nil}},
-		"a in (b, c)":                        {{of("a"), selection.In, []string{"b", "c"}}},
-		"a notin(b),in=x":                    {{of("a"), selection.NotIn, []string{"b"}}, {of("in"), selection.Equals, []string{"x"}}},
-		"spec.nodeName=":                     {{of("spec", "nodeName"), selection.Equals, []string{""}}},
-		"metadata.annotations['a.b/c']=d":    {{of("metadata", "annotations", "a.b/c"), selection.Equals, []string{"d"}}},
-		`metadata.annotations."a.b/c"=d`:     {{of("metadata", "annotations", "a.b/c"), selection.Equals, []string{"d"}}},
-		"spec.containers[].image=nginx:1.25": {{after(steps("spec", "containers"), Step{Index: -1}, Step{Name: "image"}), selection.Equals, []string{"nginx:1.25"}}},
-		"spec.containers[1].image=x":         {{after(steps("spec", "containers"), Step{Index: 1}, Step{Name: "image"}), selection.Equals, []string{"x"}}},
-		"spec.args[*]=x":                     {{after(steps("spec", "args"), Step{Index: -1}), selection.Equals, []string{"x"}}},
-		`a=b\,c\=d`:                          {{of("a"), selection.Equals, []string{"b,c=d"}}},
-		`a="b" (c)`:                          {{of("a"), selection.Equals, []string{`"b" (c)`}}},
-		"a= b\t,,b=c ":                       {{of("a"), selection.Equals, []string{" b\t"}}, {of("b"), selection.Equals, []string{"c "}}},
-		"a = b , c":                          {{of("a"), selection.Equals, []string{"b"}}, {of("c"), selection.Exists, nil}},
-		`a in ("b, (c)", d\,e)`:              {{of("a"), selection.In, []string{"b, (c)", "d,e"}}},
+		"status.phase=Running":               {{Paths: of("status", "phase"), Operator: selection.Equals, Values: []string{"Running"}}},
+		".status.phase == Running":           {{Paths: of("status", "phase"), Operator: selection.Equals, Values: []string{"Running"}}},
+		"a!=b,c":                             {{Paths: of("a"), Operator: selection.NotEquals, Values: []string{"b"}}, {Paths: of("c"), Operator: selection.Exists}},
+		"!a.b":                               {{Paths: of("a", "b"), Operator: selection.DoesNotExist}},
+		"a in (b, c)":                        {{Paths: of("a"), Operator: selection.In, Values: []string{"b", "c"}}},
+		"a notin(b),in=x":                    {{Paths: of("a"), Operator: selection.NotIn, Values: []string{"b"}}, {Paths: of("in"), Operator: selection.Equals, Values: []string{"x"}}},
+		"spec.nodeName=":                     {{Paths: of("spec", "nodeName"), Operator: selection.Equals, Values: []string{""}}},
+		"metadata.annotations['a.b/c']=d":    {{Paths: of("metadata", "annotations", "a.b/c"), Operator: selection.Equals, Values: []string{"d"}}},
+		`metadata.annotations."a.b/c"=d`:     {{Paths: of("metadata", "annotations", "a.b/c"), Operator: selection.Equals, Values: []string{"d"}}},
+		"spec.containers[].image=nginx:1.25": {{Paths: after(steps("spec", "containers"), Step{Index: -1}, Step{Name: "image"}), Operator: selection.Equals, Values: []string{"nginx:1.25"}}},
+		"spec.containers[1].image=x":         {{Paths: after(steps("spec", "containers"), Step{Index: 1}, Step{Name: "image"}), Operator: selection.Equals, Values: []string{"x"}}},
+		"spec.args[*]=x":                     {{Paths: after(steps("spec", "args"), Step{Index: -1}), Operator: selection.Equals, Values: []string{"x"}}},
+		`a=b\,c\=d`:                          {{Paths: of("a"), Operator: selection.Equals, Values: []string{"b,c=d"}}},
+		`a="b" (c)`:                          {{Paths: of("a"), Operator: selection.Equals, Values: []string{`"b" (c)`}}},
+		"a= b\t,,b=c ":                       {{Paths: of("a"), Operator: selection.Equals, Values: []string{" b\t"}}, {Paths: of("b"), Operator: selection.Equals, Values: []string{"c "}}},
+		`a|b.c | d icontains (B, "c d")`:     {{Paths: [][]Step{steps("a"), steps("b", "c"), steps("d")}, Operator: Contains, Values: []string{"B", "c d"}, IgnoreCase: true}},
+		"! a startswith(b),c":                {{Paths: of("a"), Operator: StartsWith, Values: []string{"b"}, Not: true}, {Paths: of("c"), Operator: selection.Exists}},
+		"a|b!=c,!a|b":                        {{Paths: [][]Step{steps("a"), steps("b")}, Operator: selection.NotEquals, Values: []string{"c"}}, {Paths: [][]Step{steps("a"), steps("b")}, Operator: selection.DoesNotExist}},
+		"contains=contains":                  {{Paths: of("contains"), Operator: selection.Equals, Values: []string{"contains"}}},
+		"a = b , c":                          {{Paths: of("a"), Operator: selection.Equals, Values: []string{"b"}}, {Paths: of("c"), Operator: selection.Exists}},
+		`a in ("b, (c)", d\,e)`:              {{Paths: of("a"), Operator: selection.In, Values: []string{"b, (c)", "d,e"}}},
 	} {
 		t.Run(text, func(t *testing.T) {
 			got, err := ParseFields(text)
@@ -208,7 +212,8 @@ func TestFieldSelectors(t *testing.T) {
 	for text, want := range map[string]string{
 		"=a": "expected the name of a field", "a b": "expected one of", "a in b": "expected (", "a in (b": "expected a comma or )", "a[": "expected ]",
 		"a[x]=1": "needs quotes", "[0]=1": "an object is no list", "a.": "expected the name", "a..b": "expected the name", "a['b=1": "expected a name that ends",
-		`a in ("b`: "does not end", `a=\`: "invalid escape", `a=\b`: "invalid escape", "a=b=c": "unescaped character", `a in (\`: "nothing follows", "a['']=1": "expected a name", `a['b"c']=1`: "without quotes",
+		`a in ("b`: "does not end", `a=\`: "invalid escape", `a=\b`: "invalid escape", "a=b=c": "unescaped character", `a in (\`: "nothing follows", "a['']=1": "expected a name", "!a=b": "expected a comma, contains", "a contains b": "expected (", `a contains ("")`: "the empty text", "a|=b": "expected the name", "a|b|c|d|e|f|g|h|i": "more than 8",
+		"a contains (" + strings.Repeat("b,", 32) + "b)": "more than 32 texts", `a['b"c']=1`: "without quotes",
 	} {
 		t.Run(text, func(t *testing.T) {
 			_, err := ParseFields(text)

@@ -5,6 +5,7 @@ package store
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -74,7 +75,7 @@ func (b *search) meaning(s *statement, f query.Field, kind schema.GroupKind) {
 		}
 		for j, c := range all {
 			s.add(separator(j, "", " AND "))
-			if b.dialect == postgres && !f.Negative() && !c.Exists && !slices.Contains(c.Values, "") {
+			if b.dialect == postgres && !f.Negative() && !c.Exists && c.Text == "" && !slices.Contains(c.Values, "") {
 				if contained(s, c) {
 					continue
 				}
@@ -99,13 +100,59 @@ func (b *search) condition(s *statement, c query.Condition) {
 		s.add(" IS NOT NULL)")
 		return
 	}
-	b.binary(s, func() {
+	s.compare(c, func() {
 		s.add("COALESCE(")
 		b.text(s, c.Path)
 		s.add(", '')")
 	})
-	oneOf(s, c.Values)
 	s.text.WriteByte(')')
+}
+
+// compare appends that a text is as a condition says. MySQL and MariaDB compare bytes: they would not see blanks at the end of texts.
+func (s *statement) compare(c query.Condition, text func()) {
+	if c.IgnoreCase {
+		text = s.lower(c.Values, text)
+	} else {
+		text = s.binary(text)
+	}
+	if c.Text == "" {
+		text()
+		oneOf(s, c.Values)
+		return
+	}
+	at := " > 0"
+	if c.Text == query.StartsWith {
+		at = " = 1"
+	}
+	for i, value := range c.Values {
+		switch s.add(separator(i, "(", " OR ")); s.dialect {
+		case sqlite:
+			s.with("instr(", text).add(", ?)"+at, value)
+		case postgres:
+			s.with("strpos(", text).add(", ?)"+at, value)
+		default:
+			s.add("LOCATE(CAST(? AS BINARY), ", value).with("", text).add(")" + at)
+		}
+	}
+	s.text.WriteByte(')')
+}
+
+// lower has a to z stand for A to Z in a text, as far as some texts in lower case have these letters. In MySQL, LOWER would change other letters, too.
+func (s *statement) lower(values []string, text func()) func() {
+	switch s.dialect {
+	case sqlite:
+		return func() { s.with("lower(", text).add(")") }
+	case postgres:
+		return func() { s.with("lower(", text).add(` COLLATE "C")`) }
+	}
+	text = s.binary(text)
+	for letter := 'a'; letter <= 'z'; letter++ {
+		if strings.ContainsRune(strings.Join(values, ""), letter) {
+			within := text
+			text = func() { s.with("REPLACE(", within).add(fmt.Sprintf(", '%c', '%c')", letter-'a'+'A', letter)) }
+		}
+	}
+	return text
 }
 
 // contained appends a condition that holds for all objects with one of the values, and for few others. PostgreSQL has an index for it. It reports whether
@@ -141,13 +188,19 @@ func indexOfEvery(path []query.Step) int {
 	return slices.IndexFunc(path, func(step query.Step) bool { return step.List() && step.Index < 0 })
 }
 
-// binary makes a comparison with a text one of bytes. MySQL and MariaDB would not see blanks at the end.
-func (b *search) binary(s *statement, text func()) {
-	if b.dialect == mysqlFamily {
-		s.add("CAST(")
-		defer s.add(" AS BINARY)")
+// binary makes a text one of bytes, where that makes a difference.
+func (s *statement) binary(text func()) func() {
+	if s.dialect != mysqlFamily {
+		return text
 	}
-	text()
+	return func() { s.with("CAST(", text).add(" AS BINARY)") }
+}
+
+// with appends something after a text.
+func (s *statement) with(before string, appended func()) *statement {
+	s.add(before)
+	appended()
+	return s
 }
 
 // text appends the text of a scalar field: NULL if it is not there or null, and a control character if it is no scalar.
@@ -170,7 +223,7 @@ func (b *search) elements(s *statement, c query.Condition) {
 	case postgres:
 		elementsInPostgres(s, c)
 	default:
-		b.elementsInMySQL(s, c)
+		elementsInMySQL(s, c)
 	}
 }
 

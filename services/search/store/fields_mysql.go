@@ -30,7 +30,7 @@ func mysqlText(s *statement, in string, path []query.Step) {
 }
 
 // elementsInMySQL makes one table of each list. An element is in the column v.
-func (b *search) elementsInMySQL(s *statement, c query.Condition) {
+func elementsInMySQL(s *statement, c query.Condition) {
 	s.add("EXISTS (SELECT 1 FROM ")
 	path, parent := c.Path, "o.object"
 	for i := 0; ; i++ {
@@ -54,11 +54,10 @@ func (b *search) elementsInMySQL(s *statement, c query.Condition) {
 	}
 	mysqlAt(s, parent, path)
 	s.add(" IS NOT NULL AND ")
-	b.binary(s, func() {
+	s.compare(c, func() {
 		s.add("COALESCE(")
 		mysqlText(s, parent, path)
 		s.add(", '')")
 	})
-	oneOf(s, c.Values)
 	s.text.WriteByte(')')
 }

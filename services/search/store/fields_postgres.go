@@ -65,9 +65,11 @@ func elementsInPostgres(s *statement, c query.Condition) {
 	}
 	s.add(" WHERE (")
 	postgresAt(s, parent, path)
-	s.add(") IS NOT NULL AND COALESCE(")
-	postgresText(s, parent, path)
-	s.add(", '')")
-	oneOf(s, c.Values)
+	s.add(") IS NOT NULL AND ")
+	s.compare(c, func() {
+		s.add("COALESCE(")
+		postgresText(s, parent, path)
+		s.add(", '')")
+	})
 	s.text.WriteByte(')')
 }

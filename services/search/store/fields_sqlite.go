@@ -48,12 +48,13 @@ func elementsInSQLite(s *statement, c query.Condition) {
 		s.add(" IS NOT NULL LIMIT 1) IS NOT NULL)")
 		return
 	}
-	s.add("CASE json_type(" + sqliteObject + ", ")
-	s.below(parent, path)
-	s.add(") WHEN 'null' THEN '' ELSE ")
-	text()
-	s.add(" END")
-	oneOf(s, c.Values)
+	s.compare(c, func() {
+		s.add("CASE json_type(" + sqliteObject + ", ")
+		s.below(parent, path)
+		s.add(") WHEN 'null' THEN '' ELSE ")
+		text()
+		s.add(" END")
+	})
 	s.add(" LIMIT 1) IS NOT NULL)")
 }
 

@@ -310,7 +310,8 @@ func randomQuery(r *rand.Rand, all []known) query.Query {
 
 func randomField(r *rand.Rand) query.Field {
 	path := pick(r, slices.Concat(fieldPaths, listPaths, labelPaths))
-	text := pick(r, []string{`PATH="A"`, `PATH!="A"`, `PATH in ("A", "B")`, `PATH notin ("A", "B")`, "PATH", "!PATH"})
+	text := pick(r, []string{`PATH="A"`, `PATH!="A"`, `PATH in ("A", "B")`, `PATH notin ("A", "B")`, "PATH", "!PATH", `PATH contains ("A", "B")`, `PATH icontains ("A", "B")`, `PATH startswith ("A")`,
+		`PATH istartswith ("A", "B")`, `!PATH icontains ("A")`, `PATH|spec.node icontains ("A")`, `PATH|spec.on|spec.list[].image in ("A", "B")`, `PATH|spec.replicas!="A"`, "!PATH|spec.on"})
 	parsed, err := query.ParseFields(strings.ReplaceAll(text, "PATH", path))
 	if err != nil {
 		panic(err)
@@ -318,6 +319,9 @@ func randomField(r *rand.Rand) query.Field {
 	for i := range parsed[0].Values {
 		if parsed[0].Values[i] = fieldValue(r); slices.Contains(labelPaths, path) {
 			parsed[0].Values[i] = pick(r, []string{"", "0", "1", "2", "true", "false", "node-1"})
+		}
+		if parsed[0].Operator == query.Contains || parsed[0].Operator == query.StartsWith {
+			parsed[0].Values[i] = pick(r, []string{"n", "N", "e-1", "E-1", "NoDe", "1", " ", "\u00c9", "\u00e9", "\u00df", "S", "%", "_", `\`, "'", "<", "\x00", "\x01", "\uFFFD", "\U0001F600", "0", ".", "-", "nginx:", "X:2"})
 		}
 	}
 	return parsed[0]
