@@ -46,22 +46,27 @@ var unmeant = []schema.GroupResource{
 // never are resources that are not copied even if they are named: their objects have credentials of search itself.
 var never = []schema.GroupResource{{Group: "cluster.clusterpedia.io", Resource: "pediaclusters"}}
 
-func (r Rule) includes(resource schema.GroupResource) bool {
+func (r Rule) hasGroup(group string) bool {
+	return (r.Group == "*" || r.Group == group) && (!r.Custom || !clientgoscheme.Scheme.IsGroupRegistered(group))
+}
+
+// includes reports whether a rule is about a resource. One that can only be listed, such as measured values, changes with each list: it must be named.
+func (r Rule) includes(resource schema.GroupResource, watchable bool) bool {
 	if slices.Contains(never, resource) {
 		return false
 	}
-	group := r.Group == "*" || r.Group == resource.Group
-	if r.Custom {
-		group = group && !clientgoscheme.Scheme.IsGroupRegistered(resource.Group)
-	}
+	group := r.hasGroup(resource.Group)
 	if group && r.Group != "*" && slices.Contains(r.Resources, resource.Resource) {
 		return true
+	}
+	if !watchable {
+		return false
 	}
 	named := slices.Contains(r.Resources, "*") || slices.Contains(r.Resources, resource.Resource)
 	return group && named && !slices.Contains(unmeant, resource)
 }
 
-// selectKinds returns the resources of a member that rules name, that can be listed and watched, each once in a version.
+// selectKinds returns the resources of a member that rules name, that can be listed, each once in a version.
 func selectKinds(cluster string, groups []*metav1.APIGroup, lists []*metav1.APIResourceList, rules []Rule) (kinds []store.Kind) {
 	byVersion := map[schema.GroupVersion][]metav1.APIResource{}
 	for _, list := range lists {
@@ -75,14 +80,15 @@ func selectKinds(cluster string, groups []*metav1.APIGroup, lists []*metav1.APIR
 		for _, version := range group.Versions {
 			gv := schema.GroupVersion{Group: group.Name, Version: version.Version}
 			for _, resource := range byVersion[gv] {
-				if strings.Contains(resource.Name, "/") || !slices.Contains(resource.Verbs, "list") || !slices.Contains(resource.Verbs, "watch") {
+				if strings.Contains(resource.Name, "/") || !slices.Contains(resource.Verbs, "list") {
 					continue
 				}
+				watchable := slices.Contains(resource.Verbs, "watch")
 				wanted := slices.ContainsFunc(rules, func(r Rule) bool {
-					return r.includes(schema.GroupResource{Group: group.Name, Resource: resource.Name}) &&
+					return r.includes(schema.GroupResource{Group: group.Name, Resource: resource.Name}, watchable) &&
 						(len(r.Versions) == 0 && !first[resource.Name] || slices.Contains(r.Versions, version.Version))
 				})
-				first[resource.Name] = true
+				first[resource.Name] = first[resource.Name] || watchable || wanted
 				if !wanted || chosen[gv.WithResource(resource.Name)] {
 					continue
 				}

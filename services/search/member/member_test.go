@@ -214,6 +214,7 @@ func TestWhatIsCopied(t *testing.T) {
 		{Name: "example.com", Versions: []metav1.GroupVersionForDiscovery{{Version: "v2"}, {Version: "v1"}}},
 		{Name: "coordination.k8s.io", Versions: []metav1.GroupVersionForDiscovery{{Version: "v1"}}},
 		{Name: "cluster.clusterpedia.io", Versions: []metav1.GroupVersionForDiscovery{{Version: "v1alpha2"}}},
+		{Name: "metrics.k8s.io", Versions: []metav1.GroupVersionForDiscovery{{Version: "v1"}, {Version: "v1beta1"}}},
 	}
 	lists := []*metav1.APIResourceList{
 		{GroupVersion: "v1", APIResources: []metav1.APIResource{resource("pods", both...), resource("pods/log", both...), resource("secrets", both...), resource("events", both...), resource("bindings", "create")}},
@@ -221,21 +222,25 @@ func TestWhatIsCopied(t *testing.T) {
 		{GroupVersion: "example.com/v1", APIResources: []metav1.APIResource{resource("boats", both...), resource("ships", both...), resource("secrets", both...)}},
 		{GroupVersion: "coordination.k8s.io/v1", APIResources: []metav1.APIResource{resource("leases", both...)}},
 		{GroupVersion: "cluster.clusterpedia.io/v1alpha2", APIResources: []metav1.APIResource{resource("pediaclusters", both...)}},
+		{GroupVersion: "metrics.k8s.io/v1", APIResources: []metav1.APIResource{resource("pods", "get", "list"), resource("nodes", "list")}},
+		{GroupVersion: "metrics.k8s.io/v1beta1", APIResources: []metav1.APIResource{resource("pods", "get", "list"), resource("nodes", both...)}},
 	}
 	for name, test := range map[string]struct {
 		rules []Rule
 		want  []string
 	}{
-		"everything":    {Everything, []string{"pods.v1.", "boats.v2.example.com", "ships.v1.example.com", "secrets.v1.example.com"}},
+		"everything":    {Everything, []string{"pods.v1.", "boats.v2.example.com", "ships.v1.example.com", "secrets.v1.example.com", "nodes.v1beta1.metrics.k8s.io"}},
 		"what is named": {[]Rule{{Resources: []string{"secrets", "events", "nothing"}}}, []string{"secrets.v1.", "events.v1."}},
 		"credentials of search, though they are named": {[]Rule{{Group: "cluster.clusterpedia.io", Resources: []string{"pediaclusters"}}}, nil},
 		"a name in all groups":                         {[]Rule{{Group: "*", Resources: []string{"secrets"}}}, []string{"secrets.v1.example.com"}},
 		"all of a group":                               {[]Rule{{Group: "example.com", Resources: []string{"*"}}}, []string{"boats.v2.example.com", "ships.v1.example.com", "secrets.v1.example.com"}},
 		"versions":                                     {[]Rule{{Group: "example.com", Versions: []string{"v1", "v2"}, Resources: []string{"boats"}}}, []string{"boats.v2.example.com", "boats.v1.example.com"}},
 		"another version":                              {[]Rule{{Group: "example.com", Versions: []string{"v1"}, Resources: []string{"boats"}}}, []string{"boats.v1.example.com"}},
-		"custom resources":                             {[]Rule{{Group: "*", Resources: []string{"*"}, Custom: true}}, []string{"boats.v2.example.com", "ships.v1.example.com", "secrets.v1.example.com"}},
+		"custom resources":                             {[]Rule{{Group: "*", Resources: []string{"*"}, Custom: true}}, []string{"boats.v2.example.com", "ships.v1.example.com", "secrets.v1.example.com", "nodes.v1beta1.metrics.k8s.io"}},
 		"two rules for one resource":                   {[]Rule{{Resources: []string{"pods"}}, {Group: "*", Resources: []string{"pods"}}}, []string{"pods.v1."}},
-		"nothing":                                      {nil, nil},
+		"what can only be listed, if it is named":      {[]Rule{{Group: "metrics.k8s.io", Resources: []string{"pods", "nodes"}}}, []string{"pods.v1.metrics.k8s.io", "nodes.v1.metrics.k8s.io"}},
+		"not what can only be listed, by a wildcard":   {[]Rule{{Group: "metrics.k8s.io", Resources: []string{"*"}}}, []string{"nodes.v1beta1.metrics.k8s.io"}},
+		"nothing": {nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
