@@ -19,7 +19,6 @@ const (
 	// MaxSteps bounds the path of a field. MariaDB reads JSON of 31 levels at most, of which one is below the last step.
 	MaxSteps = 30
 
-	maxRequirements = 64
 	// maxPaths is how many fields a requirement may name, and maxTexts how many texts it may look for.
 	maxPaths, maxTexts = 8, 32
 )

@@ -25,7 +25,7 @@ func setOrder(q *Query, g given) error {
 	if g.not || g.exists || g.missing {
 		return errors.New("needs =, == or in")
 	}
-	if len(values) > maxOrders {
+	if len(q.Order)+len(values) > maxOrders {
 		return fmt.Errorf("more than %d columns and fields", maxOrders)
 	}
 	for _, value := range values {

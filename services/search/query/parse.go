@@ -52,7 +52,7 @@ var parameters = []parameter{
 	{label: "offset", query: "continue", set: one(setContinue)},
 	{label: "with-continue", query: "withContinue", set: yes(func(q *Query, v bool) { q.WithContinue = v })},
 	{label: "with-remaining-count", query: "withRemainingCount", set: yes(func(q *Query, v bool) { q.WithRemaining = v })},
-	{label: "fuzzy-name", set: func(q *Query, g given) error { q.Fuzzy = append(q.Fuzzy, g.values...); return nil }},
+	{label: "fuzzy-name", set: setFuzzy},
 	{label: "inject-events", query: "injectEvents", set: yes(func(q *Query, v bool) { q.InjectEvents = v })},
 	{label: "max-staleness", query: "maxStaleness", set: duration(func(q *Query, d time.Duration) { q.MaxStaleness = d })},
 	{label: "with-staleness", query: "withStaleness", set: yes(func(q *Query, v bool) { q.WithStaleness = v })},
@@ -77,9 +77,13 @@ var refused = map[string]string{
 }
 
 const (
+	// MaxValues bounds the values of a parameter, and those of a selector over all of its requirements. A statement has each of them.
+	MaxValues = 1000
+
 	maxSeniority = 8
 	maxNumber    = 1 << 53
-	maxValues    = 1000
+	// maxRequirements bounds the requirements of a selector. A statement has a condition for each of them.
+	maxRequirements = 64
 )
 
 // given is the value of a parameter.
@@ -163,6 +167,9 @@ func (q *Query) readLabels(text string, set map[string]bool) error {
 	if !selectable {
 		return errors.New("parameter labelSelector: selects nothing")
 	}
+	if len(requirements) > maxRequirements {
+		return fmt.Errorf("parameter labelSelector: more than %d requirements", maxRequirements)
+	}
 	for _, r := range requirements {
 		name, found := strings.CutPrefix(r.Key(), searchDomain)
 		if !found {
@@ -199,6 +206,9 @@ func (q *Query) readLabel(name string, r labels.Requirement, text string, set ma
 
 // check returns what is wrong with parameters together.
 func (q *Query) check() error {
+	if err := q.checkSelectors(); err != nil {
+		return err
+	}
 	switch {
 	case !q.Since.IsZero() && !q.Before.IsZero() && q.Before.Before(q.Since):
 		return errors.New("since is after before")
@@ -213,6 +223,34 @@ func (q *Query) check() error {
 	}
 	if q.exact {
 		q.At = &Moment{Revision: q.ResourceVersion}
+	}
+	return nil
+}
+
+// checkSelectors refuses selectors with too many values.
+func (q *Query) checkSelectors() error {
+	ofLabels, ofFields := 0, 0
+	for _, r := range q.Labels {
+		ofLabels += len(r.ValuesUnsorted())
+	}
+	for _, f := range q.Fields {
+		ofFields += len(f.Paths) * len(f.Values)
+	}
+	for _, selector := range []struct {
+		name   string
+		values int
+	}{{"labelSelector", ofLabels}, {"fieldSelector", ofFields}} {
+		if selector.values > MaxValues {
+			return fmt.Errorf("parameter %s: more than %d values: ask for some at a time", selector.name, MaxValues)
+		}
+	}
+	return nil
+}
+
+func setFuzzy(q *Query, g given) error {
+	q.Fuzzy = append(q.Fuzzy, g.values...)
+	if len(q.Fuzzy) > maxRequirements {
+		return fmt.Errorf("more than %d values", maxRequirements)
 	}
 	return nil
 }
@@ -324,8 +362,8 @@ func choice(of func(*Query) *Choice) func(*Query, given) error {
 		if !g.label {
 			values = split(g.values[0])
 		}
-		if len(values) > maxValues {
-			return fmt.Errorf("more than %d values", maxValues)
+		if len(c.NotIn)+len(values) > MaxValues {
+			return fmt.Errorf("more than %d values", MaxValues)
 		}
 		if g.not {
 			c.NotIn = append(c.NotIn, values...)

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -163,6 +164,47 @@ func TestParametersThatCannotBeMeant(t *testing.T) {
 				assert.NoError(t, err)
 			} else {
 				assert.ErrorContains(t, err, want)
+			}
+		})
+	}
+}
+
+func TestSelectorsAreBounded(t *testing.T) {
+	values := func(n int) string { return "(" + strings.Repeat("v,", n-1) + "v)" }
+	distinct := func(from, to int) string {
+		var all []string
+		for i := from; i < to; i++ {
+			all = append(all, "v"+strconv.Itoa(i))
+		}
+		return "(" + strings.Join(all, ",") + ")"
+	}
+	list := func(term string, n int) string { return strings.TrimSuffix(strings.Repeat(term+",", n), ",") }
+	const tooMany = "more than 1000 values"
+	for name, test := range map[string]struct {
+		parameter, value, want string
+	}{
+		"labels":                      {"labelSelector", "a in " + distinct(0, 1000), ""},
+		"labels, too many":            {"labelSelector", "a in " + distinct(0, 1001), tooMany},
+		"labels, too many in sum":     {"labelSelector", "a in " + distinct(0, 600) + ",b notin " + distinct(0, 600), tooMany},
+		"conditions about labels":     {"labelSelector", list("a", 64), ""},
+		"conditions, too many":        {"labelSelector", list("!a", 65), "more than 64 requirements"},
+		"fields":                      {"fieldSelector", "a in " + values(1000), ""},
+		"fields, too many":            {"fieldSelector", "a in " + values(1001), tooMany},
+		"fields, too many in sum":     {"fieldSelector", "a in " + values(600) + ",b notin " + values(600), tooMany},
+		"parameters":                  {"labelSelector", "search.clusterpedia.io/names notin " + distinct(0, 1000), ""},
+		"parameters, too many":        {"labelSelector", "search.clusterpedia.io/names in " + distinct(0, 1001), tooMany},
+		"parameters, too many in sum": {"labelSelector", "search.clusterpedia.io/names notin " + distinct(0, 600) + ",search.clusterpedia.io/names notin " + distinct(600, 1200), tooMany},
+		"parameters beside labels":    {"labelSelector", "search.clusterpedia.io/names in " + distinct(0, 1000) + ",a in " + distinct(0, 1000), ""},
+		"parts of names":              {"labelSelector", "search.clusterpedia.io/fuzzy-name in " + distinct(0, 65), "more than 64 values"},
+		"columns, too many in sum":    {"labelSelector", "search.clusterpedia.io/orderby in (name,uid,kind,group,version),search.clusterpedia.io/orderby in (cluster,namespace,resource,created_at)", "more than 8 columns"},
+		"names in the URL":            {"names", list("x", 1001), tooMany},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Parse(url.Values{test.parameter: {test.value}})
+			if test.want == "" {
+				assert.NoError(t, err)
+			} else {
+				assert.ErrorContains(t, err, test.want)
 			}
 		})
 	}

@@ -184,6 +184,9 @@ func patternsOf(values url.Values) (patterns []schema.GroupVersionResource, err 
 			patterns = append(patterns, pattern)
 		}
 	}
+	if len(patterns) > query.MaxValues {
+		return nil, fmt.Errorf("parameters groups and resources: more than %d values", query.MaxValues)
+	}
 	return patterns, nil
 }
 

@@ -325,7 +325,7 @@ func TestCollections(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []any{"east", "apps", "v1", "Deployment", "default", "db", "<unknown>"}, table.Rows[0].Cells)
 
-	for query, want := range map[string]string{"": "needs the parameter groups or resources", "groups=a/b/c": "neither GROUP nor", "resources=pods": "neither GROUP/RESOURCE", "groups=*&cluster=y": "parameter cluster is unknown"} {
+	for query, want := range map[string]string{"": "needs the parameter groups or resources", "groups=a/b/c": "neither GROUP nor", "resources=pods": "neither GROUP/RESOURCE", "groups=a" + strings.Repeat(",a", 1000): "more than 1000 values", "groups=*&cluster=y": "parameter cluster is unknown"} {
 		_, err := get("any", query)
 		assert.ErrorContains(t, err, want)
 	}

@@ -58,6 +58,10 @@ func (b *search) labelInPostgres(s *statement, key string, operator selection.Op
 	case selection.DoesNotExist:
 		s.add(" AND NOT (o.labels ?? ?)", key)
 	case selection.Equals, selection.DoubleEquals, selection.In:
+		if b.tooManyTerms(len(values)) {
+			list(s.add(" AND o.labels ->> ? IN ", key), values)
+			return
+		}
 		pairs := make([]string, len(values))
 		for i, value := range values {
 			pairs[i] = key + "=" + value
@@ -83,16 +87,24 @@ func (b *search) hasTerm(s *statement, labels []string) {
 	s.add(" AND label_terms(o.kind_id, o.labels) && CAST(? AS text[])", terms)
 }
 
-// isPositive reports whether PostgreSQL finds the objects with a label by the index of terms. They are of the kinds of the search then.
-func isPositive(r labels.Requirement) bool {
+// maxTerms bounds the terms of a requirement in a statement. They have a megabyte or two.
+const maxTerms = 20_000
+
+// tooManyTerms reports whether a label has so many values for the kinds of the search that PostgreSQL compares the labels of the objects instead.
+func (b *search) tooManyTerms(values int) bool { return len(b.kinds)*values > maxTerms }
+
+// foundByTerms reports whether PostgreSQL finds the objects with a label by the index of terms. They are of the kinds of the search then.
+func (b *search) foundByTerms(r labels.Requirement) bool {
 	switch r.Operator() {
-	case selection.Exists, selection.Equals, selection.DoubleEquals, selection.In:
+	case selection.Exists:
 		return true
+	case selection.Equals, selection.DoubleEquals, selection.In:
+		return !b.tooManyTerms(len(r.ValuesUnsorted()))
 	}
 	return false
 }
 
-func isNotFoundByTerms(r labels.Requirement) bool { return !isPositive(r) }
+func (b *search) notFoundByTerms(r labels.Requirement) bool { return !b.foundByTerms(r) }
 
 // few is how many objects PostgreSQL sorts faster than it goes through all of a kind in their order.
 const few = 20_000
@@ -100,17 +112,17 @@ const few = 20_000
 // chooseIndex decides how PostgreSQL finds a page of objects with certain labels. Its planner knows neither how many there are nor that their terms are
 // of one kind, and combines indexes of millions of objects to learn that.
 func (t *transaction) chooseIndex(ctx context.Context, b *search) error {
-	if t.dialect != postgres || !slices.ContainsFunc(b.q.Labels, isPositive) {
+	if t.dialect != postgres || !slices.ContainsFunc(b.q.Labels, b.foundByTerms) {
 		return nil
 	}
 	find := t.sql("SELECT COUNT(*) FROM (SELECT 1 FROM objects o WHERE 1 = 1")
 	for _, r := range b.q.Labels {
-		if isPositive(r) {
+		if b.foundByTerms(r) {
 			b.label(find, r)
 		}
 	}
 	n, err := value[int64](ctx, t, find.add(" LIMIT ?) found", few+1))
-	if b.byLabels = n <= few; b.byLabels && b.isWholeButForLabels() && b.clusters == nil && !slices.ContainsFunc(b.q.Labels, isNotFoundByTerms) {
+	if b.byLabels = n <= few; b.byLabels && b.isWholeButForLabels() && b.clusters == nil && !slices.ContainsFunc(b.q.Labels, b.notFoundByTerms) {
 		b.known = &n
 	}
 	return err

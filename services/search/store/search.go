@@ -107,7 +107,7 @@ func (b *search) next(page *Page, last int64) *query.Position {
 func (b *search) count() *statement {
 	s := b.sql("SELECT COUNT(*) FROM objects o")
 	whole := *b
-	whole.byLabels = b.dialect == postgres && slices.ContainsFunc(b.q.Labels, isPositive)
+	whole.byLabels = b.dialect == postgres && slices.ContainsFunc(b.q.Labels, b.foundByTerms)
 	whole.where(s)
 	return s
 }
