@@ -194,11 +194,7 @@ func patternsOf(values url.Values) (patterns []schema.GroupVersionResource, err 
 func (c *Collections) ConvertToTable(ctx context.Context, object, _ runtime.Object) (*metav1.Table, error) {
 	switch o := object.(type) {
 	case *v1beta1.CollectionResource:
-		rows := make([]tables.Row, 0, len(o.Items))
-		for _, item := range o.Items {
-			rows = append(rows, tables.Row{JSON: item.Raw})
-		}
-		return tables.OfSeveralKinds(rows)
+		return tables.OfSeveralKinds(o.Items)
 	case *v1beta1.CollectionResourceList:
 		return tableOfCollections(o), nil
 	}

@@ -30,8 +30,8 @@ type eventWriter struct {
 	req      *http.Request
 	as       form
 	kind     store.Kind
-	// headed is set once a table with headers was written.
-	headed bool
+	// table makes rows. It is nil until the first, of which alone the columns are written.
+	table *tables.Table
 	// socket is set while the client reads the events from a WebSocket. Each of them is a message.
 	socket *websocket.Conn
 }
@@ -89,7 +89,7 @@ func (e *eventWriter) write(event watch.EventType, cluster string, object []byte
 	var err error
 	switch e.as {
 	case table:
-		object, err = e.table(cluster, object)
+		object, err = e.row(cluster, object)
 	case metadataOnly:
 		object, err = tables.Metadata(object)
 	}
@@ -112,17 +112,27 @@ func (e *eventWriter) raw(event watch.EventType, object []byte) error {
 	return nil
 }
 
-// table returns a table with one row. Only the first has headers.
-func (e *eventWriter) table(cluster string, object []byte) ([]byte, error) {
-	policy := metav1.IncludeObjectPolicy(e.req.URL.Query().Get("includeObject"))
-	shown, err := tables.New(e.req.Context(), e.kind.GroupVersionKind(), e.kind.Columns, []tables.Row{{Cluster: cluster, JSON: object}}, policy)
+// row returns a table with one row. Only the first has columns.
+func (e *eventWriter) row(cluster string, object []byte) ([]byte, error) {
+	shown := metav1.Table{TypeMeta: metav1.TypeMeta{APIVersion: metav1.SchemeGroupVersion.String(), Kind: "Table"}}
+	if e.table == nil {
+		include := metav1.IncludeObjectPolicy(e.req.URL.Query().Get("includeObject"))
+		var err error
+		if e.table, err = tables.New(e.req.Context(), e.kind.GroupVersionKind(), e.kind.Columns, include); err != nil {
+			return nil, err
+		}
+		shown.ColumnDefinitions = e.table.Columns
+	}
+	done, err := decoding(e.req.Context(), object)
 	if err != nil {
 		return nil, err
 	}
-	if e.headed {
-		shown.ColumnDefinitions = nil
+	defer done()
+	row, err := e.table.Row(e.req.Context(), cluster, object)
+	if err != nil {
+		return nil, err
 	}
-	e.headed = true
+	shown.Rows = []metav1.TableRow{row}
 	return json.Marshal(shown)
 }
 

@@ -144,7 +144,7 @@ func (h *Handler) get(w http.ResponseWriter, req *http.Request, n *Nested) error
 	}
 	resource, namespace := n.Resource(), n.Namespace()
 	var found store.Found
-	memory := h.budget.hold(req.Context(), as.copies())
+	memory := h.budget.hold(req.Context(), 1)
 	defer memory.release()
 	err = h.asReader(req.Context(), func(v *rights.Visible, s *store.Store) error {
 		memory.release()
@@ -193,7 +193,7 @@ func (h *Handler) list(w http.ResponseWriter, req *http.Request, n *Nested) erro
 	if q.OnlyMetadata && as.form == plain {
 		as.form = metadataOnly
 	}
-	memory := h.budget.hold(req.Context(), as.copies())
+	memory := h.budget.hold(req.Context(), 1)
 	defer memory.release()
 	a, err := h.search(req, []schema.GroupVersionResource{n.Resource()}, q, memory)
 	if err != nil {

@@ -7,19 +7,17 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/munnerz/goautoneg"
-	"sigs.k8s.io/yaml"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/warning"
+	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
 	"github.com/tripod-k8s/tripod/services/search/store"
@@ -111,109 +109,85 @@ func accepted(req *http.Request) (representation, error) {
 	}}
 }
 
-// copies returns how often the objects of an answer are in memory, roughly.
-func (r representation) copies() int64 {
-	switch {
-	case r.yaml:
-		return 4
-	case r.form != plain:
-		return 2
-	}
-	return 1
-}
-
 // write writes an answer. An error comes before anything is written.
 func (r representation) write(w http.ResponseWriter, req *http.Request, a answer) error {
-	parts, err := r.parts(req, a)
-	contentType := jsonType
-	if err == nil && r.yaml {
-		contentType = yamlType
-		var text []byte
-		text, err = toYAML(slices.Concat(parts...))
-		parts = [][]byte{text}
-	}
+	d, err := r.document(req, &a)
 	if err != nil {
 		return apierrors.NewInternalError(err)
+	}
+	contentType, write := jsonType, d.writeJSON
+	if r.yaml {
+		contentType, write = yamlType, d.writeYAML
 	}
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-cache, private")
 	a.setHeader(w.Header())
-	inTime(w, writeTimeout, func() error { //nolint:errcheck // the client is gone
+	err = inTime(w, writeTimeout, func() error {
 		buffer := bufio.NewWriterSize(w, 32<<10)
-		for _, part := range parts {
-			buffer.Write(part) //nolint:errcheck // Flush has it
+		if err := write(req.Context(), buffer); err != nil {
+			return err
 		}
 		return buffer.Flush()
 	})
-	return nil
+	if errors.Is(err, errItem) {
+		klog.ErrorS(err, "An answer ends too early")
+		panic(http.ErrAbortHandler) // no client takes it for a whole one
+	}
+	return nil // or the client is gone
 }
 
-// toYAML returns a text of JSON in YAML. The library takes JSON for YAML, which reads some characters in another way, or not at all.
-func toYAML(text []byte) ([]byte, error) {
-	escaped := make([]byte, 0, len(text)+len(text)/16)
-	for _, c := range string(text) {
-		if unicode.IsControl(c) && c > unicode.MaxASCII || slices.Contains([]rune{0x7f, 0x2028, 0x2029, 0xfeff, 0xfffe, 0xffff}, c) {
-			escaped = fmt.Appendf(escaped, `\u%04x`, c)
-		} else {
-			escaped = utf8.AppendRune(escaped, c)
-		}
-	}
-	return yaml.JSONToYAML(escaped)
+// head is a list without its items.
+type head struct {
+	Kind            string `json:"kind"`
+	APIVersion      string `json:"apiVersion"`
+	metav1.ListMeta `json:"metadata"`
+	Columns         []metav1.TableColumnDefinition `json:"columnDefinitions,omitempty"`
 }
 
-// parts returns the parts of an answer in JSON.
-func (r representation) parts(req *http.Request, a answer) ([][]byte, error) {
-	if r.form == table {
-		text, err := a.table(req)
-		return [][]byte{text}, err
-	}
+// document returns what is written of an answer.
+func (r representation) document(req *http.Request, a *answer) (*document, error) {
+	d := &document{number: len(a.objects), single: a.single && r.form != table}
+	d.item = func(i int) ([]byte, error) { return a.objects[i].JSON, nil }
 	apiVersion, kind := a.kind.GroupVersionKind().ToAPIVersionAndKind()
-	kind += "List"
-	if r.form == metadataOnly {
-		apiVersion, kind = metav1.SchemeGroupVersion.String(), "PartialObjectMetadataList"
-		for i := range a.objects {
-			var err error
-			if a.objects[i].JSON, err = tables.Metadata(a.objects[i].JSON); err != nil {
-				return nil, err
-			}
+	head := head{Kind: kind + "List", APIVersion: apiVersion, ListMeta: a.meta}
+	d.list = "items"
+	switch r.form {
+	case metadataOnly:
+		head.Kind, head.APIVersion = "PartialObjectMetadataList", metav1.SchemeGroupVersion.String()
+		d.item = func(i int) ([]byte, error) { return tables.Metadata(a.objects[i].JSON) }
+	case table:
+		ctx := req.Context()
+		of, err := tables.New(ctx, a.kind.GroupVersionKind(), a.kind.Columns, metav1.IncludeObjectPolicy(req.URL.Query().Get("includeObject")))
+		if err != nil {
+			return nil, err
 		}
+		if a.single {
+			head.ListMeta = metav1.ListMeta{}
+		}
+		head.Kind, head.APIVersion, head.Columns, d.list = "Table", metav1.SchemeGroupVersion.String(), of.Columns, "rows"
+		d.item = func(i int) ([]byte, error) { return rowOf(ctx, of, a.objects[i].Cluster, a.objects[i].JSON) }
 	}
-	if a.single {
-		return [][]byte{a.objects[0].JSON}, nil
-	}
-	meta, err := json.Marshal(a.meta)
+	var err error
+	d.head, err = json.Marshal(head)
+	return d, err
+}
+
+// rowOf returns a row of a table in JSON.
+func rowOf(ctx context.Context, of *tables.Table, cluster string, object []byte) ([]byte, error) {
+	done, err := decoding(ctx, object)
 	if err != nil {
 		return nil, err
 	}
-	// The objects are as the database has them, and never copied into one text.
-	parts := make([][]byte, 0, 2*len(a.objects)+2)
-	parts = append(parts, fmt.Appendf(nil, `{"kind":%s,"apiVersion":%s,"metadata":%s,"items":[`, quoted(kind), quoted(apiVersion), meta))
-	for i, object := range a.objects {
-		if i > 0 {
-			parts = append(parts, []byte{','})
-		}
-		parts = append(parts, object.JSON)
+	defer done()
+	row, err := of.Row(ctx, cluster, object)
+	if err != nil {
+		return nil, err
 	}
-	return append(parts, []byte("]}\n")), nil
+	return json.Marshal(row)
 }
 
 // quoted returns a text as a string of JSON.
 func quoted(text string) []byte {
 	encoded, _ := json.Marshal(text) // strings can be marshalled
 	return encoded
-}
-
-func (a *answer) table(req *http.Request) ([]byte, error) {
-	rows := make([]tables.Row, 0, len(a.objects))
-	for _, object := range a.objects {
-		rows = append(rows, tables.Row{Cluster: object.Cluster, JSON: object.JSON})
-	}
-	shown, err := tables.New(req.Context(), a.kind.GroupVersionKind(), a.kind.Columns, rows, metav1.IncludeObjectPolicy(req.URL.Query().Get("includeObject")))
-	if err != nil {
-		return nil, err
-	}
-	if !a.single {
-		shown.ListMeta = a.meta
-	}
-	return json.Marshal(shown)
 }

@@ -4,10 +4,13 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"runtime"
 	"runtime/debug"
@@ -17,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -186,4 +190,64 @@ func TestAUserHasSomeWatches(t *testing.T) {
 func asUser(t *testing.T, name string) context.Context {
 	t.Helper()
 	return request.WithUser(t.Context(), &user.DefaultInfo{Name: name})
+}
+
+func TestAnswersOfManyPartsTakeLittleMemory(t *testing.T) {
+	s, _ := withThings(t, 16, manyParts)
+	h := NewHandler(s, nil, http.NotFoundHandler())
+	for _, of := range []struct{ parameters, accept string }{
+		{"", ""},
+		{"", "application/json;as=Table;g=meta.k8s.io;v=v1"},
+		{"?limit=500", "application/yaml"},
+	} {
+		code := 0
+		top := peak(func() {
+			req := httptest.NewRequest(http.MethodGet, "/apis/clusterpedia.io/v1beta1/resources/apis/example.com/v1/things"+of.parameters, nil)
+			req.Header.Set("Accept", of.accept)
+			info := &request.RequestInfo{APIGroup: "clusterpedia.io", APIVersion: "v1beta1"}
+			answer := &counted{header: http.Header{}}
+			h.ServeHTTP(answer, req.WithContext(request.WithRequestInfo(asAdministrator(req.Context()), info)))
+			code = answer.code
+		})
+		assert.Equal(t, http.StatusOK, code)
+		assert.Less(t, top, 250, "%s: 11 MB of text, and one object that is decoded", of.accept)
+	}
+}
+
+// counted is an answer of which nothing is kept.
+type counted struct {
+	header http.Header
+	code   int
+}
+
+func (c *counted) Header() http.Header { return c.header }
+
+func (c *counted) WriteHeader(code int) { c.code = code }
+
+func (c *counted) Write(text []byte) (int, error) {
+	if c.code == 0 {
+		c.code = http.StatusOK
+	}
+	return len(text), nil
+}
+
+func TestYAMLIsThatOfJSON(t *testing.T) {
+	objects := []string{
+		`{"kind":"Thing","spec":{"lines":"one\n  two\n\nthree\n","empty":"","list":[1,{"a":[]},[[2]]],"long":"` + strings.Repeat("word ", 60) + `"}}`,
+		`{"a":"- b: c","quote":"it's \"so\"","text":"\t\u0001é","no":null,"on":"on","number":1e3}`,
+		strings.Repeat(`{"a":[`, 120) + strings.Repeat("1,", 30_000) + "1" + strings.Repeat("]}", 120), // 14 MB of blanks
+	}
+	for number := range len(objects) + 1 {
+		d := &document{
+			head: []byte(`{"kind":"ThingList","metadata":{"resourceVersion":"7"}}`), list: "items", number: number,
+			item: func(i int) ([]byte, error) { return []byte(objects[i]), nil },
+		}
+		var inJSON, inYAML bytes.Buffer
+		require.NoError(t, d.writeJSON(t.Context(), &inJSON))
+		require.NoError(t, d.writeYAML(t.Context(), &inYAML))
+		assert.Less(t, inYAML.Len(), 2<<20)
+		back, err := yaml.YAMLToJSON(inYAML.Bytes())
+		require.NoError(t, err)
+		assert.JSONEq(t, inJSON.String(), string(back))
+	}
 }

@@ -35,12 +35,6 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
 
-// Row is an object to show.
-type Row struct {
-	Cluster string
-	JSON    []byte
-}
-
 // builtIn has the columns of built-in kinds.
 var builtIn = printers.NewTableGenerator().With(internalversion.AddHandlers)
 
@@ -56,25 +50,68 @@ var unknown = []apiextensionsv1.CustomResourceColumnDefinition{{Name: "Created A
 // onlyAge are the columns of custom resources whose definition names none.
 var onlyAge = []apiextensionsv1.CustomResourceColumnDefinition{{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"}}
 
-// New returns the table of objects of a kind. columns are those of its CustomResourceDefinition, in JSON, or empty. includeObject is that of
-// metav1.TableOptions.
-func New(ctx context.Context, kind schema.GroupVersionKind, columns []byte, rows []Row, includeObject metav1.IncludeObjectPolicy) (*metav1.Table, error) {
-	table, err := cellsOf(ctx, kind, columns, rows)
-	if err != nil {
-		return nil, err
+// Table makes the rows of objects of a kind, one by one: a decoded object may take 50 times its bytes.
+type Table struct {
+	// Columns describe the cells of each row.
+	Columns []metav1.TableColumnDefinition
+
+	cells   func(ctx context.Context, object []byte) ([]any, error)
+	include metav1.IncludeObjectPolicy
+}
+
+// New returns the table of a kind. columns are those of its CustomResourceDefinition, in JSON, or empty. include is that of metav1.TableOptions.
+func New(ctx context.Context, kind schema.GroupVersionKind, columns []byte, include metav1.IncludeObjectPolicy) (*Table, error) {
+	t := &Table{include: include}
+	var err error
+	switch {
+	case kind.Group == apiregistration.GroupName && aggregatorscheme.Scheme.Recognizes(kind):
+		t.Columns, err = columnsOf(ctx, apiServices, &apiregistration.APIServiceList{})
+		t.cells = func(ctx context.Context, object []byte) ([]any, error) { return apiServiceCells(ctx, kind, object) }
+	case legacyscheme.Scheme.Recognizes(kind) && kind.GroupKind() != withoutColumns:
+		t.Columns, err = builtInColumns(kind)
+		t.cells = func(_ context.Context, object []byte) ([]any, error) { return builtInCells(kind, object) }
 	}
-	table.TypeMeta = metav1.TypeMeta{APIVersion: metav1.SchemeGroupVersion.String(), Kind: "Table"}
-	if table.Rows == nil {
-		table.Rows = []metav1.TableRow{} // not null, which programs that read tables may not expect
-	}
-	table.ColumnDefinitions = append([]metav1.TableColumnDefinition{clusterColumn}, table.ColumnDefinitions...)
-	for i := range table.Rows {
-		table.Rows[i].Cells = append([]any{rows[i].Cluster}, table.Rows[i].Cells...)
-		if table.Rows[i].Object, err = shown(rows[i].JSON, includeObject); err != nil {
+	if t.cells == nil || err != nil { // some built-in kinds have no columns of their own
+		if err = t.customColumns(ctx, kind, columns); err != nil {
 			return nil, err
 		}
 	}
-	return table, nil
+	t.Columns = append([]metav1.TableColumnDefinition{clusterColumn}, t.Columns...)
+	return t, nil
+}
+
+// Row returns the row of an object. If its cells cannot be made, or would have more text than the object, it has those that its metadata gives: a member
+// may send an object that does not fit its kind, and columns that repeat it 64 times.
+func (t *Table) Row(ctx context.Context, cluster string, object []byte) (row metav1.TableRow, err error) {
+	var cells []any
+	if len(object)*len(t.Columns) <= mostRepeated {
+		cells, err = t.cells(ctx, object)
+	}
+	if cells == nil || err != nil || sizeOf(cells) > len(object)+mostOfCells {
+		var metadata []byte
+		if metadata, err = WithoutContent(object); err != nil {
+			return row, err
+		}
+		if cells, err = t.cells(ctx, metadata); err != nil {
+			cells = make([]any, len(t.Columns)-1)
+		}
+	}
+	row.Cells = append([]any{cluster}, cells...)
+	row.Object, err = shown(object, t.include)
+	return row, err
+}
+
+const (
+	// mostRepeated bounds the text that columns may make of an object, of which mostOfCells may be more than the object has.
+	mostRepeated, mostOfCells = 32 << 20, 4 << 10
+)
+
+func sizeOf(cells []any) (bytes int) {
+	for _, cell := range cells {
+		text, _ := cell.(string)
+		bytes += len(text)
+	}
+	return bytes
 }
 
 // shown returns what a row has besides its cells.
@@ -115,17 +152,8 @@ func WithoutContent(object []byte) ([]byte, error) {
 	return json.Marshal(p)
 }
 
-func cellsOf(ctx context.Context, kind schema.GroupVersionKind, columns []byte, rows []Row) (*metav1.Table, error) {
-	if aggregatorscheme.Scheme.Recognizes(kind) {
-		if table, err := apiServiceCells(ctx, kind, rows); err == nil {
-			return table, nil
-		}
-	}
-	if legacyscheme.Scheme.Recognizes(kind) && kind.GroupKind() != withoutColumns {
-		if table, err := builtInCells(kind, rows); err == nil {
-			return table, nil
-		} // a kind without columns of its own, or an object that the member's version of Kubernetes writes in another way
-	}
+// customColumns sets the columns of custom resources, and of kinds that have none.
+func (t *Table) customColumns(ctx context.Context, kind schema.GroupVersionKind, columns []byte) error {
 	definitions := unknown
 	switch {
 	case len(columns) > 0:
@@ -138,70 +166,83 @@ func cellsOf(ctx context.Context, kind schema.GroupVersionKind, columns []byte, 
 	// A column that cannot be parsed leaves the table without those after it.
 	convertor, err := tableconvertor.New(definitions)
 	if err != nil && convertor == nil {
+		return err
+	}
+	t.Columns, err = columnsOf(ctx, convertor, &unstructured.UnstructuredList{Object: map[string]any{}})
+	t.cells = func(ctx context.Context, object []byte) ([]any, error) { return customCells(ctx, convertor, object) }
+	return err
+}
+
+// columnsOf returns the columns of a list without objects.
+func columnsOf(ctx context.Context, convertor rest.TableConvertor, empty runtime.Object) ([]metav1.TableColumnDefinition, error) {
+	table, err := convertor.ConvertToTable(ctx, empty, nil)
+	if err != nil {
 		return nil, err
 	}
-	return customCells(ctx, convertor, rows)
+	return table.ColumnDefinitions, nil
 }
 
-func customCells(ctx context.Context, convertor rest.TableConvertor, rows []Row) (*metav1.Table, error) {
-	list := &unstructured.UnstructuredList{Object: map[string]any{}}
-	for _, row := range rows {
-		var object unstructured.Unstructured
-		// As in Kubernetes, a number without a fraction is an integer, which a column of strings writes with all its digits.
-		if err := kubernetesjson.Unmarshal(row.JSON, &object.Object); err != nil {
-			return nil, err
-		}
-		list.Items = append(list.Items, object)
+// cellsOf returns the cells of an object.
+func cellsOf(ctx context.Context, convertor rest.TableConvertor, object runtime.Object) ([]any, error) {
+	table, err := convertor.ConvertToTable(ctx, object, nil)
+	if err != nil {
+		return nil, err
 	}
-	return convertor.ConvertToTable(ctx, list, nil)
+	return onlyRow(table)
 }
 
-// apiServiceColumns are the columns that kube-aggregator shows. They need no store.
-var apiServiceColumns = &apiservicestorage.REST{}
+// apiServices has the columns that kube-aggregator shows. They need no store.
+var apiServices = &apiservicestorage.REST{}
 
-func apiServiceCells(ctx context.Context, kind schema.GroupVersionKind, rows []Row) (*metav1.Table, error) {
-	list := &apiregistration.APIServiceList{}
-	for _, row := range rows {
-		object, _, err := aggregatorscheme.Codecs.UniversalDecoder().Decode(row.JSON, &kind, nil)
-		if err != nil {
-			return nil, err
-		}
-		service, ok := object.(*apiregistration.APIService)
-		if !ok {
-			return nil, fmt.Errorf("%T is no APIService", object)
-		}
-		list.Items = append(list.Items, *service)
+func apiServiceCells(ctx context.Context, kind schema.GroupVersionKind, text []byte) ([]any, error) {
+	object, _, err := aggregatorscheme.Codecs.UniversalDecoder().Decode(text, &kind, nil)
+	if err != nil {
+		return nil, err
 	}
-	return apiServiceColumns.ConvertToTable(ctx, list, nil)
+	return cellsOf(ctx, apiServices, object)
 }
 
-func builtInCells(kind schema.GroupVersionKind, rows []Row) (*metav1.Table, error) {
-	table := &metav1.Table{}
-	options := printers.GenerateOptions{Wide: true}
+func customCells(ctx context.Context, convertor rest.TableConvertor, text []byte) ([]any, error) {
+	var object unstructured.Unstructured
+	// As in Kubernetes, a number without a fraction is an integer, which a column of strings writes with all its digits.
+	if err := kubernetesjson.Unmarshal(text, &object.Object); err != nil {
+		return nil, err
+	}
+	return cellsOf(ctx, convertor, &object)
+}
+
+func onlyRow(table *metav1.Table) ([]any, error) {
+	if len(table.Rows) != 1 {
+		return nil, fmt.Errorf("an object has %d rows", len(table.Rows))
+	}
+	return table.Rows[0].Cells, nil
+}
+
+// wide gives all columns.
+var wide = printers.GenerateOptions{Wide: true}
+
+func builtInColumns(kind schema.GroupVersionKind) ([]metav1.TableColumnDefinition, error) {
 	empty, err := emptyList(kind)
 	if err != nil {
 		return nil, err
 	}
-	whole, err := builtIn.GenerateTable(empty, options)
+	table, err := builtIn.GenerateTable(empty, wide)
 	if err != nil {
 		return nil, err
 	}
-	table.ColumnDefinitions = whole.ColumnDefinitions
-	for _, row := range rows {
-		object, _, err := legacyscheme.Codecs.UniversalDecoder().Decode(row.JSON, &kind, nil)
-		if err != nil {
-			return nil, err
-		}
-		one, err := builtIn.GenerateTable(object, options)
-		if err != nil {
-			return nil, err
-		}
-		if len(one.Rows) != 1 {
-			return nil, fmt.Errorf("an object of %s has %d rows", kind, len(one.Rows))
-		}
-		table.Rows = append(table.Rows, one.Rows[0])
+	return table.ColumnDefinitions, nil
+}
+
+func builtInCells(kind schema.GroupVersionKind, text []byte) ([]any, error) {
+	object, _, err := legacyscheme.Codecs.UniversalDecoder().Decode(text, &kind, nil)
+	if err != nil {
+		return nil, err
 	}
-	return table, nil
+	table, err := builtIn.GenerateTable(object, wide)
+	if err != nil {
+		return nil, err
+	}
+	return onlyRow(table)
 }
 
 func emptyList(kind schema.GroupVersionKind) (runtime.Object, error) {
@@ -219,11 +260,11 @@ var severalKinds = []metav1.TableColumnDefinition{
 }
 
 // OfSeveralKinds returns the table of objects of several kinds. Each row has its object.
-func OfSeveralKinds(rows []Row) (*metav1.Table, error) {
+func OfSeveralKinds(objects []runtime.RawExtension) (*metav1.Table, error) {
 	table := &metav1.Table{ColumnDefinitions: severalKinds}
-	for _, row := range rows {
+	for _, raw := range objects {
 		var object metav1.PartialObjectMetadata
-		if err := json.Unmarshal(row.JSON, &object); err != nil {
+		if err := json.Unmarshal(raw.Raw, &object); err != nil {
 			return nil, err
 		}
 		kind := object.GroupVersionKind()

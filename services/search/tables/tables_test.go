@@ -6,6 +6,7 @@ package tables
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -19,8 +20,8 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 )
 
-func headings(table *metav1.Table) (names []string) {
-	for _, column := range table.ColumnDefinitions {
+func headings(table *Table) (names []string) {
+	for _, column := range table.Columns {
 		if column.Priority == 0 {
 			names = append(names, column.Name)
 		}
@@ -28,37 +29,39 @@ func headings(table *metav1.Table) (names []string) {
 	return names
 }
 
-func TestBuiltInKindsHaveTheColumnsOfKubernetes(t *testing.T) {
-	rows := []Row{{Cluster: "east", JSON: []byte(`{"kind": "Deployment", "apiVersion": "apps/v1",
-		"metadata": {"name": "web", "namespace": "default"}, "spec": {"replicas": 3, "template": {"spec": {"containers": [{"name": "c", "image": "nginx"}]}}},
-		"status": {"readyReplicas": 2, "updatedReplicas": 3, "availableReplicas": 2}}`)}}
-	kind := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
-	table, err := New(t.Context(), kind, nil, rows, "")
+// row returns a table of a kind, and the row of one object.
+func row(t *testing.T, kind schema.GroupVersionKind, columns []byte, include metav1.IncludeObjectPolicy, object string) (*Table, metav1.TableRow) {
+	t.Helper()
+	table, err := New(t.Context(), kind, columns, include)
 	require.NoError(t, err)
-	assert.Equal(t, []string{"Cluster", "Name", "Ready", "Up-to-date", "Available", "Age"}, headings(table))
-	assert.Equal(t, []any{"east", "web", "2/3", int64(3), int64(2), "<unknown>", "c", "nginx", ""}, table.Rows[0].Cells)
-	assert.JSONEq(t, `{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "web", "namespace": "default"}}`, string(table.Rows[0].Object.Raw))
+	row, err := table.Row(t.Context(), "east", []byte(object))
+	require.NoError(t, err)
+	return table, row
+}
 
-	none, err := New(t.Context(), kind, nil, nil, "")
-	require.NoError(t, err)
-	assert.Equal(t, headings(table), headings(none))
+func TestBuiltInKindsHaveTheColumnsOfKubernetes(t *testing.T) {
+	kind := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
+	table, of := row(t, kind, nil, "", `{"kind": "Deployment", "apiVersion": "apps/v1",
+		"metadata": {"name": "web", "namespace": "default"}, "spec": {"replicas": 3, "template": {"spec": {"containers": [{"name": "c", "image": "nginx"}]}}},
+		"status": {"readyReplicas": 2, "updatedReplicas": 3, "availableReplicas": 2}}`)
+	assert.Equal(t, []string{"Cluster", "Name", "Ready", "Up-to-date", "Available", "Age"}, headings(table))
+	assert.Equal(t, []any{"east", "web", "2/3", int64(3), int64(2), "<unknown>", "c", "nginx", ""}, of.Cells)
+	assert.JSONEq(t, `{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "web", "namespace": "default"}}`, string(of.Object.Raw))
 }
 
 func TestCustomResourcesHaveTheColumnsOfTheirDefinition(t *testing.T) {
 	kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Boat"}
-	rows := []Row{{Cluster: "east", JSON: []byte(`{"kind": "Boat", "apiVersion": "example.com/v1", "metadata": {"name": "b", "uid": "u"}, "spec": {"length": 7}}`)}}
+	boat := `{"kind": "Boat", "apiVersion": "example.com/v1", "metadata": {"name": "b", "uid": "u"}, "spec": {"length": 7}}`
 	columns, err := json.Marshal([]map[string]string{{"name": "Length", "type": "integer", "jsonPath": ".spec.length"}})
 	require.NoError(t, err)
-	table, err := New(t.Context(), kind, columns, rows, metav1.IncludeObject)
-	require.NoError(t, err)
+	table, of := row(t, kind, columns, metav1.IncludeObject, boat)
 	assert.Equal(t, []string{"Cluster", "Name", "Length"}, headings(table))
-	assert.EqualValues(t, []any{"east", "b", int64(7)}, table.Rows[0].Cells)
-	assert.Equal(t, rows[0].JSON, table.Rows[0].Object.Raw)
+	assert.EqualValues(t, []any{"east", "b", int64(7)}, of.Cells)
+	assert.Equal(t, boat, string(of.Object.Raw))
 
-	table, err = New(t.Context(), kind, nil, rows, metav1.IncludeNone)
-	require.NoError(t, err)
+	table, of = row(t, kind, nil, metav1.IncludeNone, boat)
 	assert.Equal(t, []string{"Cluster", "Name", "Age"}, headings(table))
-	assert.Nil(t, table.Rows[0].Object.Raw)
+	assert.Nil(t, of.Object.Raw)
 }
 
 func TestColumnsWriteNumbersAsKubernetesDoes(t *testing.T) {
@@ -70,38 +73,36 @@ func TestColumnsWriteNumbersAsKubernetesDoes(t *testing.T) {
 	}
 	text, err := json.Marshal(columns)
 	require.NoError(t, err)
-	table, err := New(t.Context(), schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Boat"}, text, []Row{{JSON: []byte(`{"kind": "Boat", "apiVersion": "example.com/v1",
-		"metadata": {"name": "b"}, "spec": {"whole": 2147483648, "large": 9007199254740993, "fraction": 0.5, "list": [2147483648]}}`)}}, metav1.IncludeNone)
-	require.NoError(t, err)
+	_, of := row(t, schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Boat"}, text, metav1.IncludeNone, `{"kind": "Boat",
+		"apiVersion": "example.com/v1", "metadata": {"name": "b"},
+		"spec": {"whole": 2147483648, "large": 9007199254740993, "fraction": 0.5, "list": [2147483648]}}`)
 	assert.Equal(t, []any{
-		"", "b", "2147483648", "9007199254740993", "0.5", "[2147483648]",
+		"east", "b", "2147483648", "9007199254740993", "0.5", "[2147483648]",
 		int64(2147483648), int64(9007199254740993), int64(0), nil, 2147483648.0, 9007199254740992.0, 0.5, nil,
-	}, table.Rows[0].Cells)
+	}, of.Cells)
 }
 
 func TestABuiltInKindWithoutColumnsOfItsOwn(t *testing.T) {
 	kind := schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}
-	rows := []Row{{Cluster: "east", JSON: []byte(`{"kind": "ClusterRole", "apiVersion": "rbac.authorization.k8s.io/v1",
-		"metadata": {"name": "r", "creationTimestamp": "2026-01-01T00:00:00Z"}}`)}}
-	table, err := New(t.Context(), kind, nil, rows, metav1.IncludeNone)
-	require.NoError(t, err)
+	table, of := row(t, kind, nil, metav1.IncludeNone, `{"kind": "ClusterRole", "apiVersion": "rbac.authorization.k8s.io/v1",
+		"metadata": {"name": "r", "creationTimestamp": "2026-01-01T00:00:00Z"}}`)
 	assert.Equal(t, []string{"Cluster", "Name", "Created At"}, headings(table))
-	assert.Equal(t, []any{"east", "r"}, table.Rows[0].Cells[:2])
+	assert.Equal(t, []any{"east", "r"}, of.Cells[:2])
 }
 
 func TestObjectsOfSeveralKinds(t *testing.T) {
-	table, err := OfSeveralKinds([]Row{{JSON: []byte(`{"kind": "Deployment", "apiVersion": "apps/v1",
+	table, err := OfSeveralKinds([]runtime.RawExtension{{Raw: []byte(`{"kind": "Deployment", "apiVersion": "apps/v1",
 		"metadata": {"name": "web", "namespace": "default", "annotations": {"shadow.clusterpedia.io/cluster-name": "east"}}}`)}})
 	require.NoError(t, err)
-	assert.Equal(t, []string{"Cluster", "Group", "Version", "Kind", "Namespace", "Name", "Age"}, headings(table))
+	assert.Equal(t, []string{"Cluster", "Group", "Version", "Kind", "Namespace", "Name", "Age"}, headings(&Table{Columns: table.ColumnDefinitions}))
 	assert.Equal(t, []any{"east", "apps", "v1", "Deployment", "default", "web", "<unknown>"}, table.Rows[0].Cells)
 }
 
 func TestIngressesHaveTheColumnsOfKubernetes(t *testing.T) {
-	table, err := New(t.Context(), schema.GroupVersionKind{Group: "networking.k8s.io", Version: "v1", Kind: "Ingress"}, nil, nil, metav1.IncludeNone)
+	table, err := New(t.Context(), schema.GroupVersionKind{Group: "networking.k8s.io", Version: "v1", Kind: "Ingress"}, nil, metav1.IncludeNone)
 	require.NoError(t, err)
 	var names []string
-	for _, column := range table.ColumnDefinitions {
+	for _, column := range table.Columns {
 		names = append(names, column.Name)
 	}
 	assert.Equal(t, []string{"Cluster", "Name", "Class", "Hosts", "Address", "Ports", "Age"}, names)
@@ -120,12 +121,31 @@ func TestEachKindOfKubernetesHasItsColumns(t *testing.T) {
 		{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"}: {"Cluster", "Name", "Webhooks", "Age"},
 		{Group: "node.k8s.io", Version: "v1", Kind: "RuntimeClass"}:                                  {"Cluster", "Name", "Handler", "Age"},
 	} {
-		for _, rows := range [][]Row{nil, {{Cluster: "east", JSON: fmt.Appendf(nil, `{"kind": %q, "apiVersion": %q, "metadata": {"name": "x"}}`, kind.Kind, kind.GroupVersion())}}} {
-			table, err := New(t.Context(), kind, nil, rows, metav1.IncludeNone)
-			require.NoError(t, err)
-			assert.Equal(t, want, headings(table))
-			assert.NotNil(t, table.Rows, "an empty table has an empty list of rows")
-			assert.Len(t, table.Rows, len(rows))
-		}
+		table, _ := row(t, kind, nil, metav1.IncludeNone, fmt.Sprintf(`{"kind": %q, "apiVersion": %q, "metadata": {"name": "x"}}`, kind.Kind, kind.GroupVersion()))
+		assert.Equal(t, want, headings(table))
 	}
+}
+
+func TestARowIsNotLargerThanItsObject(t *testing.T) {
+	var columns []map[string]string
+	for i := range 64 {
+		columns = append(columns, map[string]string{"name": fmt.Sprint("Column ", i), "type": "string", "jsonPath": ".spec"})
+	}
+	text, err := json.Marshal(columns)
+	require.NoError(t, err)
+	kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Boat"}
+	boat := `{"kind": "Boat", "apiVersion": "example.com/v1", "metadata": {"name": "b"}, "spec": {"text": "%s"}}`
+	_, of := row(t, kind, text, metav1.IncludeNone, fmt.Sprintf(boat, "short"))
+	assert.Contains(t, of.Cells[65], "short")
+	for _, size := range []int{1_000, 10_000_000} {
+		_, of = row(t, kind, text, metav1.IncludeNone, fmt.Sprintf(boat, strings.Repeat("x", size)))
+		assert.Equal(t, []any{"east", "b", nil}, of.Cells[:3])
+	}
+}
+
+func TestAnObjectThatDoesNotFitItsKindHasARow(t *testing.T) {
+	table, of := row(t, schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, nil, "", `{"kind": "Deployment", "apiVersion": "apps/v1",
+		"metadata": {"name": "web"}, "spec": {"replicas": "three"}}`)
+	assert.Equal(t, []any{"east", "web"}, of.Cells[:2])
+	assert.Len(t, of.Cells, len(table.Columns))
 }
