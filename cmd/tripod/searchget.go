@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"al.essio.dev/pkg/shellescape"
 	"github.com/spf13/cobra"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -202,12 +203,5 @@ func (q *question) check(config *clientcmdapi.Config) error {
 
 // sayCommand prints a command that a shell understands.
 func sayCommand(out io.Writer, arguments []string) {
-	fmt.Fprint(out, "kubectl") //nolint:errcheck // it is only news
-	for _, argument := range arguments {
-		if strings.ContainsAny(argument, " '\"$()[]{}*?!&|;<>\\`~#\t\n") {
-			argument = "'" + strings.ReplaceAll(argument, "'", `'\''`) + "'"
-		}
-		fmt.Fprint(out, " "+argument) //nolint:errcheck // it is only news
-	}
-	fmt.Fprintln(out) //nolint:errcheck // it is only news
+	fmt.Fprintln(out, "kubectl", shellescape.QuoteCommand(arguments))
 }

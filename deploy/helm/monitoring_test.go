@@ -6,6 +6,8 @@ package helm
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 )
 
 // metricName matches the name of a metric or label.
@@ -43,7 +46,22 @@ func checkExpression(t *testing.T, known []string, where, expression string) {
 	if strings.Count(expression, "{") != strings.Count(expression, "namespace=") {
 		t.Errorf("%s: a selector lacks the namespace: %s", where, expression)
 	}
-	assert.Equal(t, strings.Count(expression, ")"), strings.Count(expression, "("), "%s: parentheses do not match: %s", where, expression)
+}
+
+// parsed has promtool, of Debian's package prometheus, parse the expressions of alerts and dashboards. TEST_PROMTOOL=1 demands it.
+func parsed(t *testing.T, rules []rule) {
+	t.Helper()
+	promtool, err := exec.LookPath("promtool")
+	if err != nil && os.Getenv("TEST_PROMTOOL") != "1" {
+		t.Skipf("expressions are not parsed: %v: apt-get install prometheus (TEST_PROMTOOL=1 makes this an error)", err)
+	}
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	text, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "tripod", "rules": rules}}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, text, 0o600))
+	said, err := exec.CommandContext(t.Context(), promtool, "check", "rules", file).CombinedOutput()
+	assert.NoError(t, err, string(said))
 }
 
 func TestAlerts(t *testing.T) {
@@ -62,6 +80,7 @@ func TestAlerts(t *testing.T) {
 			}
 		}
 	}
+	t.Run("promtool", func(t *testing.T) { parsed(t, rules) })
 	external := render(t, "metrics: {prometheusRule: {enabled: true}}\netcd: {enabled: false, external: {servers: ['https://one:2379']}}")
 	for _, rule := range find(t, external, "PrometheusRule", "tripod", &prometheusRule{}).Spec.Groups[0].Rules {
 		if strings.HasPrefix(rule.Alert, "TripodEtcd") || rule.Alert == "TripodSnapshotMissing" || strings.HasPrefix(rule.Alert, "TripodSearch") {
@@ -85,6 +104,7 @@ func TestDashboards(t *testing.T) {
 	known := knownMetrics(t)
 	assert.NotRegexp(t, "name: tripod-dashboard-(services|search)\n", render(t, withBoards).text, "without further services")
 	r := render(t, merged(t, wardle, withSearch, withBoards))
+	var queries []rule
 	for _, name := range []string{"overview", "aggregator", "core", "extensions", "services", "search"} {
 		var board dashboard
 		config := find(t, r, "ConfigMap", "tripod-dashboard-"+name, &corev1.ConfigMap{})
@@ -104,10 +124,15 @@ func TestDashboards(t *testing.T) {
 			}
 			for _, target := range panel.Targets {
 				checkExpression(t, known, name+"/"+panel.Title, target.Expr)
+				queries = append(queries, rule{Alert: name + "/" + panel.Title + "/" + target.RefID, Expr: variables.Replace(target.Expr)})
 			}
 		}
 	}
+	t.Run("promtool", func(t *testing.T) { parsed(t, queries) })
 }
+
+// variables gives values to the variables of dashboards that are no text.
+var variables = strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", "$__interval", "1m")
 
 func TestBackendsAreScrapedThroughTheAggregator(t *testing.T) {
 	r := render(t, merged(t, wardle, "metrics: {serviceMonitor: {enabled: true}}"))

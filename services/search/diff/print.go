@@ -7,12 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
-	"github.com/pmezard/go-difflib/difflib"
+	"github.com/aymanbagabas/go-udiff"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -62,33 +61,35 @@ func (a *Answer) Unified(out io.Writer) error {
 	for i := range a.Changes {
 		c := &a.Changes[i]
 		name := strings.Join([]string{c.Cluster, c.Namespace, c.object()}, "/")
-		d := difflib.UnifiedDiff{FromFile: name, ToFile: name, Context: 3}
-		var err error
-		if d.A, err = lines(c.Before); err != nil {
+		before, err := text(c.Before)
+		if err != nil {
 			return err
 		}
-		if d.B, err = lines(c.After); err != nil {
+		after, err := text(c.After)
+		if err != nil {
 			return err
 		}
+		from, to := name, name
 		switch c.Change {
 		case Added:
-			d.FromFile = "/dev/null"
+			from = "/dev/null"
 		case Deleted:
-			d.ToFile = "/dev/null"
+			to = "/dev/null"
 		}
-		if err := difflib.WriteUnifiedDiff(out, d); err != nil {
+		if _, err := io.WriteString(out, udiff.Unified(from, to, before, after)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func lines(content map[string]any) ([]string, error) {
+// text returns the YAML of an object, or nothing if there is no object.
+func text(content map[string]any) (string, error) {
 	if content == nil {
-		return nil, nil
+		return "", nil
 	}
-	text, err := yaml.Marshal(content)
-	return slices.Collect(strings.Lines(string(text))), err
+	encoded, err := yaml.Marshal(content)
+	return string(encoded), err
 }
 
 // JSON writes everything.
