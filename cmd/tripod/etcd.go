@@ -101,7 +101,8 @@ func printSaved(out io.Writer, saved *snapshot.Saved) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(out, "%s saved: %.1f MiB, revision %d, SHA-256 %s\n", saved.File, float64(saved.Bytes)/(1<<20), saved.Revision, saved.SHA256)
+	_, err := fmt.Fprintf(out, "%s saved: %.1f MiB, revision %d, SHA-256 %s\n",
+		saved.File, float64(saved.Bytes)/(1<<20), saved.Revision, saved.SHA256)
 	return err
 }
 
@@ -133,11 +134,14 @@ snapshot plus --bump-revision. Clients see the revision as resourceVersion. Thos
 	fs := cmd.Flags()
 	fs.StringVar(&o.DataDir, "data-dir", "", "data directory to make")
 	fs.StringVar(&o.Name, "name", embedded.MemberName, "name of the member")
-	fs.StringSliceVar(&o.InitialAdvertisePeerURLs, "initial-advertise-peer-urls", []string{embedded.PeerURL}, "URLs of the member for other members")
+	fs.StringSliceVar(&o.InitialAdvertisePeerURLs, "initial-advertise-peer-urls", []string{embedded.PeerURL},
+		"URLs of the member for other members")
 	fs.StringVar(&o.InitialCluster, "initial-cluster", "", "NAME=URL of all members; by default this member alone")
 	fs.StringVar(&o.InitialClusterToken, "initial-cluster-token", "etcd-cluster", "name of the new etcd")
-	fs.Uint64Var(&o.BumpRevision, "bump-revision", revisionsBetween, "number to add to the revision: more than etcd has written since the snapshot, or 0 for an etcd that nobody has used")
-	fs.BoolVar(&replace, "replace", false, "rename a data directory that exists; do nothing if a run with --replace made it from a snapshot of this name")
+	fs.Uint64Var(&o.BumpRevision, "bump-revision", revisionsBetween,
+		"number to add to the revision: more than etcd has written since the snapshot, or 0 for an etcd that nobody has used")
+	fs.BoolVar(&replace, "replace", false,
+		"rename a data directory that exists; do nothing if a run with --replace made it from a snapshot of this name")
 	fs.BoolVar(&o.SkipHashCheck, "skip-hash-check", false, "accept a file without a hash: the database of a member (member/snap/db)")
 	if err := cmd.MarkFlagRequired("data-dir"); err != nil {
 		panic(err) // there is no such flag

@@ -73,11 +73,13 @@ common name root. You can run the command at any time. Run it before an upgrade 
 	fs.StringVar(&keyFile, "key", "", "key of the client certificate")
 	fs.StringVar(&o.Prefix, "etcd-prefix", "/registry", "--etcd-prefix of the services")
 	fs.StringArrayVar(&services, "service", nil,
-		"further API service and the directories that it may use, as in wardle=/registry/wardle.example.com; its user is tripod-NAME; can be repeated")
+		"further API service and the directories that it may use, as in wardle=/registry/wardle.example.com; "+
+			"its user is tripod-NAME; can be repeated")
 	fs.StringVar(&o.Former, "former", "", "user of replicas from before, which keeps access to all keys when this run turns authentication on")
 	fs.StringVar(&o.Remove, "remove", "", "user of --former, to remove when no replica uses it any more")
 	fs.DurationVar(&timeout, "timeout", time.Minute, "how long to wait for etcd")
-	fs.BoolVar(&commands, "commands", false, "print the commands of etcdctl that do the same in an etcd without users and roles, and do nothing else")
+	fs.BoolVar(&commands, "commands", false,
+		"print the commands of etcdctl that do the same in an etcd without users and roles, and do nothing else")
 	fs.BoolVar(&off, "off", false, "turn authentication off")
 	return cmd
 }

@@ -73,7 +73,8 @@ which signs the certificates of kubelets.`,
 	fs.StringVar(&c.ServiceCIDR, "service-cidr", "10.0.0.0/16", "addresses of Services: --service-cluster-ip-range of core")
 	fs.StringVar(&c.PodCIDR, "pod-network-cidr", "", "addresses of pods: --cluster-cidr of kube-controller-manager")
 	fs.StringVar(&c.DNSDomain, "service-dns-domain", "cluster.local", "domain of the names of Services")
-	fs.StringVar(&kubelet, "kubelet-config", "", "file with a KubeletConfiguration for all nodes; it needs only what shall differ from kubeadm's")
+	fs.StringVar(&kubelet, "kubelet-config", "",
+		"file with a KubeletConfiguration for all nodes; it needs only what shall differ from kubeadm's")
 	fs.DurationVar(&timeout, "timeout", time.Minute, "how long to wait for the API")
 	if err := cmd.MarkFlagRequired("endpoint"); err != nil {
 		panic(err) // there is no such flag

@@ -27,8 +27,8 @@ func newKubeAPIServerCommand() *cobra.Command {
 	}
 }
 
-// runKubeAPIServer is kube-apiserver; it returns the exit code of the process. It handles the signals of kube-apiserver: a second one ends it
-// with exit code 1.
+// runKubeAPIServer is kube-apiserver; it returns the exit code of the process. It handles the signals of kube-apiserver: a second one
+// ends it with exit code 1.
 func runKubeAPIServer(args []string) int {
 	return kubeapiserver.Main(genericapiserver.SetupSignalContext(), args)
 }

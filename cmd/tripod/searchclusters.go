@@ -82,7 +82,8 @@ Search connects with the kubeconfig, from where it runs. The user in it must be 
 	fs := cmd.Flags()
 	fs.StringVar(&a.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster to add")
 	fs.StringVar(&a.context, "context", "", "context in that file; empty means its current one")
-	fs.StringSliceVar(&a.resources, "resources", []string{"*.*"}, "resources to copy, as RESOURCE or RESOURCE.GROUP; * stands for all, but no Secrets")
+	fs.StringSliceVar(&a.resources, "resources", []string{"*.*"},
+		"resources to copy, as RESOURCE or RESOURCE.GROUP; * stands for all, but no Secrets")
 	fs.BoolVar(&a.wait, "wait", true, "wait until the objects are copied")
 	fs.DurationVar(&a.timeout, "timeout", 5*time.Minute, "how long to wait")
 	_ = cmd.MarkFlagRequired("kubeconfig") // the flag exists
@@ -212,7 +213,8 @@ func progressOf(status v1alpha2.ClusterStatus) progress {
 			}
 		}
 	}
-	healthy, fresh := meta.FindStatusCondition(status.Conditions, v1alpha2.ClusterHealthy), meta.FindStatusCondition(status.Conditions, v1alpha2.Fresh)
+	healthy := meta.FindStatusCondition(status.Conditions, v1alpha2.ClusterHealthy)
+	fresh := meta.FindStatusCondition(status.Conditions, v1alpha2.Fresh)
 	// A complete copy may be old: its resources were all listed once.
 	complete := fresh != nil && (fresh.Status == metav1.ConditionTrue || fresh.Reason == v1alpha2.Stale)
 	switch {
@@ -293,7 +295,8 @@ func listClusters(ctx context.Context, clusters dynamic.ResourceInterface) ([]li
 		}
 		p := progressOf(c.Status)
 		all = append(all, listedCluster{
-			Name: c.Name, Ready: meta.IsStatusConditionTrue(c.Status.Conditions, v1alpha2.Ready), Version: c.Status.Version, Server: c.Status.APIServer,
+			Name: c.Name, Ready: meta.IsStatusConditionTrue(c.Status.Conditions, v1alpha2.Ready),
+			Version: c.Status.Version, Server: c.Status.APIServer,
 			Resources: p.resources, Copied: p.copied, Message: p.says,
 		})
 	}
@@ -331,7 +334,8 @@ func removeClusters(ctx context.Context, clusters dynamic.ResourceInterface, nam
 	for _, name := range names {
 		switch err := clusters.Delete(ctx, name, metav1.DeleteOptions{}); {
 		case apierrors.IsNotFound(err):
-			failures = append(failures, fmt.Errorf("search was not told to copy a cluster %s: tripod search clusters list names those that it was", name))
+			failures = append(failures, fmt.Errorf("search was not told to copy a cluster %s: "+
+				"tripod search clusters list names those that it was", name))
 		case err != nil:
 			failures = append(failures, fmt.Errorf("%s: %w", name, err))
 		default:

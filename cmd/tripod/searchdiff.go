@@ -66,7 +66,8 @@ are not shown. A reader sees the changes of objects that he may see now.`,
 	}
 	fs := cmd.Flags()
 	fs.DurationVar(&d.since, "since", 10*time.Minute, "how long ago the first moment is, unless --from says it")
-	fs.StringVar(&d.From, "from", "", "first moment: a time such as 2026-11-25T04:00:00Z, how long ago, such as 10m, or a resourceVersion of search")
+	fs.StringVar(&d.From, "from", "",
+		"first moment: a time such as 2026-11-25T04:00:00Z, how long ago, such as 10m, or a resourceVersion of search")
 	fs.StringVar(&d.To, "to", "now", "second moment")
 	fs.StringVar(&d.Cluster, "cluster", allClusters, "cluster; "+allClusters+" means all of them")
 	fs.StringVarP(&d.Namespace, "namespace", "n", "", "namespace; empty means all of them")

@@ -67,7 +67,8 @@ Run tripod search kubeconfig once before.`,
 	fs.StringVar(&q.cluster, "cluster", allClusters, "cluster to search; "+allClusters+" means all of them")
 	fs.StringVarP(&q.namespace, "namespace", "n", "", "namespace; empty means all of them")
 	fs.StringVar(&q.owner, "owner", "", "owner of the objects, as TYPE/NAME or RESOURCE.GROUP/NAME")
-	fs.IntVar(&q.generations, "generations", 0, "generations between the owner and the objects; by default 1 for the pods of deployments and cronjobs, and otherwise 0")
+	fs.IntVar(&q.generations, "generations", 0,
+		"generations between the owner and the objects; by default 1 for the pods of deployments and cronjobs, and otherwise 0")
 	fs.StringVar(&q.fuzzy, "fuzzy", "", "part of the name")
 	fs.StringVarP(&q.selector, "selector", "l", "", "labels of objects, and parameters of search")
 	fs.StringVar(&q.fields, "field-selector", "", "fields of objects, such as status.phase=Failed")
@@ -196,7 +197,8 @@ var escaper = strings.NewReplacer(`\`, `\\`, `"`, `\"`, ",", `\,`, "(", `\(`, ")
 // check tells who has not run tripod search kubeconfig yet.
 func (q *question) check(config *clientcmdapi.Config) error {
 	if entry := config.Clusters[q.cluster]; entry == nil || !strings.Contains(entry.Server, searchPath) {
-		return fmt.Errorf("the kubeconfig has no entry of search for %s: run tripod search kubeconfig, or see tripod search clusters list", q.cluster)
+		return fmt.Errorf("the kubeconfig has no entry of search for %s: run tripod search kubeconfig, "+
+			"or see tripod search clusters list", q.cluster)
 	}
 	return nil
 }

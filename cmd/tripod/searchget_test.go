@@ -41,7 +41,7 @@ func TestSearchGetStandsForACommand(t *testing.T) {
 		{
 			name: "everything else", what: []string{"pods", "a", "b"},
 			question: question{limit: 5, cluster: "east", namespace: "n", selector: "app=it's", fields: "spec.containers[].image=x", order: "created_at_desc,name", output: "yaml"},
-			want: "kubectl --cluster east get pods -n n -l 'app=it'\\''s," + domain + "orderby in (created_at_desc,name)," + domain + "names in (a,b)'" +
+			want: "kubectl --cluster east get pods -n n -l 'app=it'\"'\"'s," + domain + "orderby in (created_at_desc,name)," + domain + "names in (a,b)'" +
 				" --field-selector 'spec.containers[].image=x' -o yaml --chunk-size 5",
 		},
 		{name: "what changes", what: []string{"pods", "a"}, question: question{watch: true}, want: "kubectl --cluster clusterpedia get pods -A -l '" + domain + "names in (a)' -w"},

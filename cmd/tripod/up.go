@@ -60,13 +60,17 @@ same flags from --core-arg and the like. In a flag, {replica} stands for the nam
 		"number of replicas of the aggregator to start with; the first serves at --port, the next one at the port after it, and so on")
 	fs.StringArrayVar(&o.Services, "service", nil,
 		"further API service, as in --service=wardle=./wardle: its name, and the program to run; can be repeated")
-	fs.StringArrayVar(&o.ServiceArgs, "service-arg", nil, "further flag for each replica of a --service, or of search, as in --service-arg=wardle=--v=4; can be repeated")
-	fs.BoolVar(&o.Controllers, "controllers", false, "also run kube-controller-manager and kube-scheduler (tripod-controllers, beside tripod), so that a Deployment gets its pods")
-	fs.IntVar(&o.KwokNodes, "kwok-nodes", 0, "also run kwok, beside tripod or in the PATH, with so many nodes on which pods run without containers; implies --controllers")
+	fs.StringArrayVar(&o.ServiceArgs, "service-arg", nil,
+		"further flag for each replica of a --service, or of search, as in --service-arg=wardle=--v=4; can be repeated")
+	fs.BoolVar(&o.Controllers, "controllers", false,
+		"also run kube-controller-manager and kube-scheduler (tripod-controllers, beside tripod), so that a Deployment gets its pods")
+	fs.IntVar(&o.KwokNodes, "kwok-nodes", 0,
+		"also run kwok, beside tripod or in the PATH, with so many nodes on which pods run without containers; implies --controllers")
 	fs.BoolVar(&o.Search, "search", false, "also run search, which copies objects into a database and finds them there")
 	fs.StringVar(&o.SearchDatabase, "search-database", "",
 		"database of --search, as in postgres://USER:PASSWORD@HOST/DATABASE; by default search.db in the data directory, with SQLite")
-	fs.StringVar(&o.SearchDatabaseFile, "search-database-file", "", "file with the value of --search-database, which keeps a password out of the list of processes")
+	fs.StringVar(&o.SearchDatabaseFile, "search-database-file", "",
+		"file with the value of --search-database, which keeps a password out of the list of processes")
 	fs.BoolVar(&o.LoadBalancer, "lb", false,
 		"serve at --port with a small balancer that spreads TCP connections over the aggregators, which then have ports of their own on loopback")
 	fs.StringSliceVar(&o.EtcdServers, "etcd-servers", nil, "URLs of an etcd for all services, instead of the embedded one")

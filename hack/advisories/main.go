@@ -1,13 +1,14 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command advisories fails if Tripod links a module that a known advisory is about. It needs no network: advisories.json has the advisories of
-// the modules that Tripod requires, in the OSV format of the Go vulnerability database.
+// Command advisories fails if Tripod links a module that a known advisory is about. It needs no network: advisories.json has the
+// advisories of the modules that Tripod requires, in the OSV format of the Go vulnerability database.
 //
 //	go run ./hack/advisories            fails if a linked module is older than the version with the fix
 //	go run ./hack/advisories -refresh   takes the advisories from the newest golang.org/x/vulndb
 //
-// exceptions.yaml lists advisories that may stay for a time, and why. Advisories of Go itself, and those without a fix, are left to govulncheck.
+// exceptions.yaml lists advisories that may stay for a time, and why. Advisories of Go itself, and those without a fix, are left to
+// govulncheck.
 package main
 
 import (

@@ -33,7 +33,8 @@ type modules map[string]module
 func linkedModules() (modules, error) {
 	linked := modules{}
 	for folder, packages := range shipped {
-		format := "{{with .Module}}{{if not .Main}}{{$.ImportPath}} {{.Path}} {{with .Replace}}{{.Version}}{{else}}{{.Version}}{{end}}{{end}}{{end}}"
+		format := "{{with .Module}}{{if not .Main}}{{$.ImportPath}} {{.Path}} " +
+			"{{with .Replace}}{{.Version}}{{else}}{{.Version}}{{end}}{{end}}{{end}}"
 		text, err := inModule(folder, append([]string{"list", "-deps", "-f", format}, packages...)...)
 		if err != nil {
 			return nil, err

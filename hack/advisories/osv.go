@@ -45,7 +45,8 @@ type versions struct {
 	} `json:"events"`
 }
 
-// repositories are modules under whose name advisories are published although the code is in other modules of the repository, which have the same versions.
+// repositories are modules under whose name advisories are published although the code is in other modules of the repository, which have
+// the same versions.
 var repositories = map[string]string{"go.etcd.io/etcd/v3": "go.etcd.io/etcd/"}
 
 // isAbout returns whether an affected module is this one.
@@ -85,7 +86,8 @@ func (a affected) isLinked(m module) bool {
 	return false
 }
 
-// fix returns the first version with the fix if the given version is affected. It returns an empty string if it is not, or if no version has a fix.
+// fix returns the first version with the fix if the given version is affected. It returns an empty string if it is not, or if no version
+// has a fix.
 func (a affected) fix(version string) string {
 	for _, r := range a.Ranges {
 		affected := false

@@ -43,7 +43,8 @@ func run(version string, out io.Writer) error {
 	if changed, err := changedFiles(); err != nil {
 		return err
 	} else if len(changed) > 0 {
-		return fmt.Errorf("commit or stash your changes first, so that what the version changes can be told apart: %s", strings.Join(changed, ", "))
+		return fmt.Errorf("commit or stash your changes first, "+
+			"so that what the version changes can be told apart: %s", strings.Join(changed, ", "))
 	}
 	before, err := look()
 	if err != nil {
@@ -53,7 +54,8 @@ func run(version string, out io.Writer) error {
 		return err
 	}
 	if err := do("make", "--no-print-directory", "fix-tidy", "fix-generated"); err != nil {
-		return fmt.Errorf("go.mod requires %s, but not all could be generated; once that is mended, `make fix-generated verify-insides` does the rest: %w",
+		return fmt.Errorf("go.mod requires %s, but not all could be generated; once that is mended, "+
+			"`make fix-generated verify-insides` does the rest: %w",
 			version, err)
 	}
 	after, err := look()

@@ -32,7 +32,8 @@ func report(out io.Writer, before, after state) error {
 // summary is the text of the report.
 func summary(before, after state, differ bool, insides string, changed, naming []string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nKubernetes %s -> %s, etcd %s -> %s. What a person must look at:\n", before.version, after.version, before.etcd, after.etcd)
+	fmt.Fprintf(&b, "\nKubernetes %s -> %s, etcd %s -> %s. What a person must look at:\n",
+		before.version, after.version, before.etcd, after.etcd)
 
 	b.WriteString("\n1. Declarations of Kubernetes that Tripod leans on:")
 	if differ {
@@ -52,9 +53,11 @@ func summary(before, after state, differ bool, insides string, changed, naming [
 		b.WriteString("   " + file + "\n")
 	}
 
-	fmt.Fprintf(&b, "\n5. The list of conformance specs, %s, belongs to a version: make conformance-refresh finds those of %s\n", specs, after.version)
+	fmt.Fprintf(&b, "\n5. The list of conformance specs, %s, belongs to a version: "+
+		"make conformance-refresh finds those of %s\n", specs, after.version)
 	if len(after.ahead) > 0 {
-		b.WriteString("\n6. Modules that Tripod requires in a newer version than Kubernetes, mostly because of vulnerabilities. Tests decide whether they go together:\n")
+		b.WriteString("\n6. Modules that Tripod requires in a newer version than Kubernetes, " +
+			"mostly because of vulnerabilities. Tests decide whether they go together:\n")
 		for _, module := range after.ahead {
 			b.WriteString("   " + module + "\n")
 		}

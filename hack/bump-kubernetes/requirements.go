@@ -42,8 +42,8 @@ func readRequirements(path string) (requirements, error) {
 }
 
 // requireEdits returns the arguments of `go mod edit` that make one of our modules require what belongs to a version of Kubernetes: its
-// version of etcd unless ours is newer, and its staging modules if the line had their version before. (Replace lines decide about these, but a
-// require line with an old version would mislead.)
+// version of etcd unless ours is newer, and its staging modules if the line had their version before. (Replace lines decide about these,
+// but a require line with an old version would mislead.)
 func requireEdits(ours, theirs requirements, old, version string) []string {
 	var edits []string
 	for _, path := range slices.Sorted(maps.Keys(ours)) {
@@ -63,8 +63,8 @@ func requireEdits(ours, theirs requirements, old, version string) []string {
 	return edits
 }
 
-// newest returns the later of two versions. Kubernetes stays with a minor version of its dependencies for long, and does not take each fix of a
-// vulnerability; so a version of ours that is newer stays.
+// newest returns the later of two versions. Kubernetes stays with a minor version of its dependencies for long, and does not take each
+// fix of a vulnerability; so a version of ours that is newer stays.
 func newest(ours, theirs string) string {
 	if semver.Compare(theirs, ours) > 0 {
 		return theirs

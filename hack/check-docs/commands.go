@@ -194,7 +194,7 @@ func foldersOf(pattern string) (folders []string, err error) {
 // selects reports whether a pattern of -run or -bench matches a test, benchmark or example in folders.
 func selects(pattern string, dirs []string) bool {
 	pattern, _, _ = strings.Cut(pattern, "/") // parts of tests are not declared
-	matches, err := regexp.Compile(`(?m)^func (?:Test|Benchmark|Example|Fuzz)?(?:` + pattern + `)|^func (?:Test|Benchmark|Example|Fuzz)\w*(?:` + pattern + `)`)
+	matches, err := regexp.Compile(`(?m)^func (?:Test|Benchmark|Example|Fuzz)\w*(?:` + pattern + `)|^func (?:` + pattern + `)`)
 	if err != nil {
 		return false
 	}

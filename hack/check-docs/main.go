@@ -5,8 +5,8 @@
 //
 //   - Every relative link of a Markdown page leads to a file, and to a heading of it if the link has an anchor.
 //   - docs/architecture.md has one row for each package and each module of tools.
-//   - Each `make TARGET` on a page has a target. In CONTRIBUTING.md and test/README.md, each command has the packages, tests, benchmarks and files that it
-//     names.
+//   - Each `make TARGET` on a page has a target. In CONTRIBUTING.md and test/README.md, each command has the packages, tests, benchmarks
+//     and files that it names.
 //   - The files and folders that a doc.go names exist.
 package main
 

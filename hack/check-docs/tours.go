@@ -36,8 +36,8 @@ func checkTours() (problems []string, err error) {
 	return problems, nil
 }
 
-// missing returns the names in the comments of a file that exist neither in its folder nor in the repository. A file without a folder may also be in
-// the folder of the file that was named before it.
+// missing returns the names in the comments of a file that exist neither in its folder nor in the repository. A file without a folder may
+// also be in the folder of the file that was named before it.
 func missing(dir, source string) (names []string) {
 	var lines []string
 	for _, found := range comment.FindAllStringSubmatch(source, -1) {

@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command skipped-tests lists why tests were skipped, and how many for each reason. It reads the output of `go test -json` from a file, which its
-// argument or, as gotestsum has it, GOTESTSUM_JSONFILE names.
+// Command skipped-tests lists why tests were skipped, and how many for each reason. It reads the output of `go test -json` from a file,
+// which its argument or, as gotestsum has it, GOTESTSUM_JSONFILE names.
 package main
 
 import (

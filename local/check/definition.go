@@ -78,7 +78,9 @@ func (c *Check) defined(ctx context.Context, do func() error) (err error) {
 
 // established waits until the custom resource is served.
 func (c *Check) established(ctx context.Context, client dynamic.ResourceInterface, made *unstructured.Unstructured) error {
-	events, err := client.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + made.GetName(), ResourceVersion: made.GetResourceVersion()})
+	events, err := client.Watch(ctx, metav1.ListOptions{
+		FieldSelector: "metadata.name=" + made.GetName(), ResourceVersion: made.GetResourceVersion(),
+	})
 	if err != nil {
 		return err
 	}

@@ -25,8 +25,8 @@ import (
 	"github.com/tripod-k8s/tripod/local/replicas"
 )
 
-// Stages tell kwok how nodes and pods change: a node is ready, a pod runs at once, and is gone at once when it is deleted. They also disable what kwok
-// would serve to everybody on this machine.
+// Stages tell kwok how nodes and pods change: a node is ready, a pod runs at once, and is gone at once when it is deleted. They also
+// disable what kwok would serve to everybody on this machine.
 //
 //go:embed stages.yaml
 var Stages []byte
@@ -47,7 +47,8 @@ func KwokProgram() (string, error) {
 	}
 	path, err := exec.LookPath(names.Kwok)
 	if err != nil {
-		return "", errors.New("--kwok-nodes needs kwok, beside tripod or in the PATH: see https://kwok.sigs.k8s.io, or run make controllers in a checkout")
+		return "", errors.New("--kwok-nodes needs kwok, beside tripod or in the PATH: see https://kwok.sigs.k8s.io, " +
+			"or run make controllers in a checkout")
 	}
 	return path, nil
 }
@@ -57,8 +58,8 @@ const server = "controllers"
 
 // Config says what the controllers need.
 type Config struct {
-	// Store has the cluster's CA, the key that signs the tokens of ServiceAccounts, and the certificate of an administrator, by these names. kwok is
-	// the administrator.
+	// Store has the cluster's CA, the key that signs the tokens of ServiceAccounts, and the certificate of an administrator, by these names.
+	// kwok is the administrator.
 	Store                                     *certs.Store
 	Authority, ServiceAccounts, Administrator string
 	// URL is where the API is served.
@@ -102,7 +103,9 @@ func (c Config) kubeconfig(component string) string {
 func (c Config) writeKubeconfig(component, certificate string) error {
 	config := clientcmdapi.NewConfig()
 	config.Clusters[component] = &clientcmdapi.Cluster{Server: c.URL, CertificateAuthority: c.Store.CertFile(c.Authority)}
-	config.AuthInfos[component] = &clientcmdapi.AuthInfo{ClientCertificate: c.Store.CertFile(certificate), ClientKey: c.Store.KeyFile(certificate)}
+	config.AuthInfos[component] = &clientcmdapi.AuthInfo{
+		ClientCertificate: c.Store.CertFile(certificate), ClientKey: c.Store.KeyFile(certificate),
+	}
 	config.Contexts[component] = &clientcmdapi.Context{Cluster: component, AuthInfo: component}
 	config.CurrentContext = component
 	data, err := clientcmd.Write(*config)
@@ -209,8 +212,8 @@ func (c Config) KwokProcess() (process.Process, error) {
 	}, nil
 }
 
-// takeOver is how long a kwok that was started again waits until it manages the nodes of the one before. A quarter of this is how often each renews
-// its Lease.
+// takeOver is how long a kwok that was started again waits until it manages the nodes of the one before. A quarter of this is how often
+// each renews its Lease.
 const takeOver = 10 * time.Second
 
 // KwokArgs are the flags by which kwok manages the nodes of [CreateNode] only. A Lease says for how long nobody else manages a node.

@@ -23,8 +23,8 @@ import (
 	"k8s.io/kubernetes/cmd/kubeadm/app/util/pubkeypin"
 )
 
-// Command makes a bootstrap token that ends after ttl, and returns the command with which a node joins by it. The command pins the authorities that
-// [Prepare] published.
+// Command makes a bootstrap token that ends after ttl, and returns the command with which a node joins by it. The command pins the
+// authorities that [Prepare] published.
 func Command(ctx context.Context, client kubernetes.Interface, ttl time.Duration, description string) (string, error) {
 	info, err := client.CoreV1().ConfigMaps(metav1.NamespacePublic).Get(ctx, bootstrapapi.ConfigMapClusterInfo, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

@@ -107,7 +107,8 @@ var notes = map[string]string{
 
 	"debug-socket-path": "extensions and the aggregator listen beside it",
 
-	"enable-admission-plugins":  "extensions gets those of the plugins that also decide about custom resources, and the aggregator those that also decide about APIServices",
+	"enable-admission-plugins": "extensions gets those of the plugins that also decide about custom resources, " +
+		"and the aggregator those that also decide about APIServices",
 	"disable-admission-plugins": "as --enable-admission-plugins",
 	"admission-control":         "for the others it is translated into the two flags that took its place",
 }

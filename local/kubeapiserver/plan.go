@@ -41,8 +41,8 @@ type plan struct {
 	shutdownDelay, watchGrace, drain time.Duration
 	// sendRetryAfter is whether a stopping server listens until its requests are done.
 	sendRetryAfter bool
-	// handsOver is whether another aggregator takes the requests of one that stops. Then the aggregator's own defaults of a shutdown apply, since
-	// those of kube-apiserver reject requests.
+	// handsOver is whether another aggregator takes the requests of one that stops. Then the aggregator's own defaults of a shutdown apply,
+	// since those of kube-apiserver reject requests.
 	handsOver bool
 }
 

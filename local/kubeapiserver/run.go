@@ -99,7 +99,8 @@ func checkEtcd(ctx context.Context, s *plan) error {
 	return nil
 }
 
-// hasProxyForEtcd reports whether an EgressSelectorConfiguration has one. One that cannot be read is left to the services, which say what is wrong with it.
+// hasProxyForEtcd reports whether an EgressSelectorConfiguration has one. One that cannot be read is left to the services, which say what
+// is wrong with it.
 func hasProxyForEtcd(file string) bool {
 	behind, err := service.EtcdBehindProxy(file)
 	return err != nil || behind

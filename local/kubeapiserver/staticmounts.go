@@ -29,8 +29,9 @@ type mounts struct {
 	mounts  []corev1.VolumeMount
 }
 
-// mountsOf returns the mounts of a replica: the copies of its files, a directory of its own for the files that it makes, and the directories with
-// sockets of others and with the CA certificates of the host. It makes the directories, and adds what it mounts to the tree of the service.
+// mountsOf returns the mounts of a replica: the copies of its files, a directory of its own for the files that it makes, and the
+// directories with sockets of others and with the CA certificates of the host. It makes the directories, and adds what it mounts to the
+// tree of the service.
 func (m *maker) mountsOf(r staticReplica, used *paths, user int, copies *tree) (*mounts, error) {
 	mounted := &mounts{pod: m.apiserver}
 	mounted.addTrustStores()

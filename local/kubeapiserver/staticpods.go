@@ -25,8 +25,8 @@ import (
 	"github.com/tripod-k8s/tripod/local/replicas"
 )
 
-// ManifestName is the name of the manifest from which kubeadm runs kube-apiserver. The aggregator takes it over, because it has the address that
-// kubeadm and the kubelet know.
+// ManifestName is the name of the manifest from which kubeadm runs kube-apiserver. The aggregator takes it over, because it has the
+// address that kubeadm and the kubelet know.
 const ManifestName = Name + ".yaml"
 
 const (
@@ -87,8 +87,8 @@ type Manifest struct {
 	Ready string
 }
 
-// Make makes the static pods, and creates or renews their certificates and files. Every flag in the manifest goes to the services that have it,
-// as [Main] does it. The files that the flags name must be there.
+// Make makes the static pods, and creates or renews their certificates and files. Every flag in the manifest goes to the services that
+// have it, as [Main] does it. The files that the flags name must be there.
 func (p StaticPods) Make(ctx context.Context) (*Made, error) {
 	if p.chown == nil {
 		p.chown = os.Lchown
@@ -120,7 +120,8 @@ func (p StaticPods) Make(ctx context.Context) (*Made, error) {
 	m := maker{StaticPods: p, apiserver: &pod, on: on, known: known, planned: planned, store: store, users: users}
 	made := &Made{}
 	for _, service := range services {
-		copies := &tree{root: filepath.Join(p.CertDir, string(service)), chown: p.chown, files: sets.New[string](), mountPoints: sets.New[string]()}
+		copies := &tree{root: filepath.Join(p.CertDir, string(service)), chown: p.chown,
+			files: sets.New[string](), mountPoints: sets.New[string]()}
 		for _, r := range on.of(service) {
 			manifest, err := m.replica(r, copies)
 			if err != nil {
@@ -234,7 +235,8 @@ func (s *plan) inStaticPod(r staticReplica, on node, store *certs.Store) []strin
 		flags = append(flags, "--probe-bind-address="+loopback(r.ports().probes))
 	}
 	public := net.JoinHostPort(s.bindAddress.String(), strconv.Itoa(s.securePort))
-	toAggregator := "--aggregator-servers=https://" + net.JoinHostPort(replicas.ClientAddress(s.bindAddress).String(), strconv.Itoa(s.securePort))
+	toAggregator := "--aggregator-servers=https://" +
+		net.JoinHostPort(replicas.ClientAddress(s.bindAddress).String(), strconv.Itoa(s.securePort))
 	if on[aggregator] > 1 {
 		toAggregator = "--aggregator-servers=" + on.servers(aggregator)
 	}

@@ -56,7 +56,8 @@ func (n node) of(service serviceName) []staticReplica {
 	return all
 }
 
-// hasOwnProbes returns whether the replicas of a service have ports for probes. A probe at a port that several aggregators share would reach any of them.
+// hasOwnProbes returns whether the replicas of a service have ports for probes. A probe at a port that several aggregators share would
+// reach any of them.
 func (n node) hasOwnProbes(service serviceName) bool {
 	return service != aggregator || n[aggregator] > 1
 }

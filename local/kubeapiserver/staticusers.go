@@ -91,7 +91,8 @@ func (p StaticPods) limit(users *podUsers, on node, port int) error {
 	}
 	if of := users.all[aggregator]; of.id != id {
 		users.all[aggregator] = podUser{id, of.capabilities}
-		users.notes = append(users.notes, fmt.Sprintf("the aggregators go on running as user %d, because processes of two users cannot share a port: "+
+		users.notes = append(users.notes, fmt.Sprintf("the aggregators go on running as user %d, "+
+			"because processes of two users cannot share a port: "+
 			"to change that, run this once with one aggregator", id))
 	}
 	return nil

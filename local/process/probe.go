@@ -26,7 +26,8 @@ type HTTPProbe struct {
 	client *http.Client
 }
 
-// NewHTTPProbe returns a probe of the server at base, such as https://127.0.0.1:6443. It asks as Kubernetes and etcd are asked: GET /readyz.
+// NewHTTPProbe returns a probe of the server at base, such as https://127.0.0.1:6443. It asks as Kubernetes and etcd are asked: GET
+// /readyz.
 func NewHTTPProbe(base string, config *tls.Config) *HTTPProbe {
 	return NewProbe(base+"/readyz?verbose", config)
 }

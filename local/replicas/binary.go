@@ -46,8 +46,8 @@ func Self() (string, error) {
 	return self, nil
 }
 
-// BinaryVersion returns a function that asks a binary for its version. Every binary of Kubernetes answers "Kubernetes v1.2.3" to --version, and kwok
-// "kwok version v1.2.3 ...".
+// BinaryVersion returns a function that asks a binary for its version. Every binary of Kubernetes answers "Kubernetes v1.2.3" to
+// --version, and kwok "kwok version v1.2.3 ...".
 func BinaryVersion(path string, args ...string) func(context.Context) string {
 	return func(ctx context.Context) string {
 		ctx, cancel := context.WithTimeout(ctx, versionTimeout)

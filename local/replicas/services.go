@@ -47,8 +47,8 @@ func (s *Services) Core(r *Replica, advertisePort int, backends string, args []s
 	return s.process(r, r.URL(), append(own, args...))
 }
 
-// Backend returns the process of a replica of extensions or of a further API service, which finds core and the aggregator by a file (see package
-// addresses).
+// Backend returns the process of a replica of extensions or of a further API service, which finds core and the aggregator by a file (see
+// package addresses).
 func (s *Services) Backend(r *Replica, backends string, args []string) process.Process {
 	own := append(s.serving(r), "--"+addresses.BackendsFileFlag+"="+backends)
 	return s.process(r, r.URL(), append(own, args...))

@@ -62,8 +62,8 @@ func TrustFlags(store *certs.Store, service string) []string {
 	}
 }
 
-// ServingFlags returns the flags of a service that only the other services on this machine reach: at a port of 127.0.0.1, and at the address of
-// its gRPC server.
+// ServingFlags returns the flags of a service that only the other services on this machine reach: at a port of 127.0.0.1, and at the
+// address of its gRPC server.
 func ServingFlags(store *certs.Store, service, port, grpc string) []string {
 	return []string{
 		"--bind-address=127.0.0.1",

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// What follows are the names that the generators of Kubernetes give, so that the files that this package writes are those that they would write.
+// What follows are the names that the generators of Kubernetes give, so that the files that this package writes are those that they would
+// write.
 
 // metaPackage is the package of ObjectMeta.
 const metaPackage = "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,8 +18,8 @@ const metaPackage = "k8s.io/apimachinery/pkg/apis/meta/v1"
 // TypesPackage is the package of the types.
 func (s *APIService) TypesPackage() string { return s.Module + "/" + s.Version }
 
-// Meta is the name under which the package of the types imports that of ObjectMeta: its last folder, or its last two if the package itself has that
-// name.
+// Meta is the name under which the package of the types imports that of ObjectMeta: its last folder, or its last two if the package
+// itself has that name.
 func (s *APIService) Meta() string {
 	if s.Version == "v1" {
 		return "metav1"
@@ -33,8 +34,8 @@ func (s *APIService) SchemaPrefix() string {
 	return "schema_" + strings.NewReplacer("-", "_", ".", "").Replace(strings.Join(folders, "_"))
 }
 
-// Dependencies returns the types that a schema refers to as a list in Go, as openapi-gen sorts them: by packages and names. A type is given by its
-// name after that of the kind, or, with meta. before it, by its name in the package of ObjectMeta.
+// Dependencies returns the types that a schema refers to as a list in Go, as openapi-gen sorts them: by packages and names. A type is
+// given by its name after that of the kind, or, with meta. before it, by its name in the package of ObjectMeta.
 func (s *APIService) Dependencies(types ...string) string {
 	code := map[string]string{} // by package and name
 	var names []string

@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scaffold writes the Go module of a new API service: a kind, its validation, tests, and an image. The module builds, passes its tests and
-// runs as it is. Generated code is there already, as the generators would write it.
+// Package scaffold writes the Go module of a new API service: a kind, its validation, tests, and an image. The module builds, passes its
+// tests and runs as it is. Generated code is there already, as the generators would write it.
 package scaffold
 
 import (
@@ -51,7 +51,8 @@ var (
 
 // Complete fills in what is not given, and returns the first thing that is wrong.
 func (s *APIService) Complete() error {
-	for _, validate := range []func() error{func() error { return names.ValidateService(s.Name) }, s.validateGroup, s.validateVersion, s.validateKind} {
+	validateName := func() error { return names.ValidateService(s.Name) }
+	for _, validate := range []func() error{validateName, s.validateGroup, s.validateVersion, s.validateKind} {
 		if err := validate(); err != nil {
 			return err
 		}
@@ -69,7 +70,8 @@ func (s *APIService) validateGroup() error {
 		return fmt.Errorf("--group %q: %s", s.Group, problems[0])
 	}
 	if !strings.Contains(s.Group, ".") {
-		return fmt.Errorf("--group %q has no dot: groups without one are Kubernetes' own, so use a domain of yours, such as %s.example.com", s.Group, s.Group)
+		return fmt.Errorf("--group %q has no dot: groups without one are Kubernetes' own, "+
+			"so use a domain of yours, such as %s.example.com", s.Group, s.Group)
 	}
 	return nil
 }

@@ -45,7 +45,8 @@ func (s *APIService) files() map[string]string {
 	}
 }
 
-// Write writes the module into a folder, which does not exist or is empty; it may have a .git. If an error is returned, nothing was written.
+// Write writes the module into a folder, which does not exist or is empty; it may have a .git. If an error is returned, nothing was
+// written.
 func (s *APIService) Write(folder string) (err error) {
 	folder, err = filepath.Abs(folder)
 	if err != nil {

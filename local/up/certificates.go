@@ -34,7 +34,9 @@ func etcdClientOf(service string) string { return "etcd-" + replicas.Certificate
 // ensureCertificates makes and renews what the instance needs besides the certificates by which its services trust each other.
 func ensureCertificates(store *certs.Store, names []string, addresses []net.IP, further []string) error {
 	clients := map[string]certs.Leaf{
-		etcdServer:                        {CommonName: "etcd", DNSNames: []string{"localhost"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Server: true, Client: true},
+		etcdServer: {
+			CommonName: "etcd", DNSNames: []string{"localhost"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1)}, Server: true, Client: true,
+		},
 		etcdClient:                        {CommonName: access.Root, Client: true},
 		etcdClientOf(replicas.Core):       {CommonName: access.Core, Client: true},
 		etcdClientOf(replicas.Extensions): {CommonName: access.Extensions, Client: true},

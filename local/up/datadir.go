@@ -48,7 +48,8 @@ func EarlierInstance() string {
 	if _, err := os.Lstat(filepath.Join(dirName, pkiName)); err != nil {
 		return ""
 	}
-	return "Tripod now keeps an instance in " + DefaultDataDirHelp + ". If the one in ./" + dirName + " is yours, go on using it with --data-dir " +
+	return "Tripod now keeps an instance in " + DefaultDataDirHelp + ". If the one in ./" + dirName +
+		" is yours, go on using it with --data-dir " +
 		dirName + " or " + DataDirVariable + "=$PWD/" + dirName + "."
 }
 

@@ -24,7 +24,8 @@ const (
 func (i *instance) limitAccess(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, accessTimeout)
 	defer cancel()
-	client, err := access.Connect([]string{i.args.etcd.URL()}, i.store.CertFile(etcdCA), i.store.CertFile(etcdClient), i.store.KeyFile(etcdClient))
+	client, err := access.Connect([]string{i.args.etcd.URL()},
+		i.store.CertFile(etcdCA), i.store.CertFile(etcdClient), i.store.KeyFile(etcdClient))
 	if err != nil {
 		return err
 	}

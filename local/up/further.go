@@ -90,8 +90,8 @@ func (o *Options) completeServices() error {
 	return nil
 }
 
-// etcdDirectory returns the directory in etcd that a further API service has for itself. Its keys are not those of custom resources, which may have
-// the same group.
+// etcdDirectory returns the directory in etcd that a further API service has for itself. Its keys are not those of custom resources,
+// which may have the same group.
 func etcdDirectory(service string) string { return "/services/" + service }
 
 // furtherService returns the flags of a further API service.

@@ -41,8 +41,8 @@ func writeKubeconfig(path, server string, store *certs.Store) error {
 	return atomicfile.Write(path, data)
 }
 
-// withFormerEntries returns a kubeconfig and what the file that it replaces has besides, such as the clusters of `tripod search kubeconfig`. Clusters below
-// the address of the former server are below the new one then.
+// withFormerEntries returns a kubeconfig and what the file that it replaces has besides, such as the clusters of `tripod search
+// kubeconfig`. Clusters below the address of the former server are below the new one then.
 func withFormerEntries(data []byte, path string) ([]byte, error) {
 	all := ownKubeconfig(path)
 	if all == nil {
@@ -65,7 +65,8 @@ func withFormerEntries(data []byte, path string) ([]byte, error) {
 	return clientcmd.Write(*all)
 }
 
-// ownKubeconfig reads a kubeconfig that `tripod up` has written. It returns nil where the file is missing, unreadable or not such a kubeconfig.
+// ownKubeconfig reads a kubeconfig that `tripod up` has written. It returns nil where the file is missing, unreadable or not such a
+// kubeconfig.
 func ownKubeconfig(path string) *clientcmdapi.Config {
 	info, err := os.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() {

@@ -35,11 +35,12 @@ type Options struct {
 	CoreReplicas, ExtensionsReplicas, AggregatorReplicas int
 	// Services are further API services, NAME=PATH each, and ServiceArgs further flags for them, NAME=--FLAG each.
 	Services, ServiceArgs []string
-	// Controllers runs kube-controller-manager and kube-scheduler. KwokNodes is the number of nodes without containers; any run the controllers, too.
+	// Controllers runs kube-controller-manager and kube-scheduler. KwokNodes is the number of nodes without containers; any run the
+	// controllers, too.
 	Controllers bool
 	KwokNodes   int
-	// Search also runs search, as a further API service. SearchDatabase is its --database, and SearchDatabaseFile its --database-file. Without both, it
-	// uses a file in DataDir.
+	// Search also runs search, as a further API service. SearchDatabase is its --database, and SearchDatabaseFile its --database-file.
+	// Without both, it uses a file in DataDir.
 	Search                             bool
 	SearchDatabase, SearchDatabaseFile string
 	// LoadBalancer makes a balancer of TCP connections serve at Port. Without it the aggregators serve clients themselves:

@@ -30,7 +30,8 @@ func (o *Options) validateShared() error {
 		core := valuesOf(name, o.CoreArgs)
 		for _, args := range [][]string{o.ExtensionsArgs, o.AggregatorArgs} {
 			if !slices.Equal(core, valuesOf(name, args)) {
-				return fmt.Errorf("--%s must be the same for all services: give it once, and not as --core-arg, --extensions-arg or --aggregator-arg", name)
+				return fmt.Errorf("--%s must be the same for all services: give it once, and not as --core-arg, "+
+					"--extensions-arg or --aggregator-arg", name)
 			}
 		}
 	}

@@ -5,16 +5,16 @@
 //
 // # What it owns
 //
-// Extensions owns CustomResourceDefinitions and all custom resources. It is the CRD server that kube-apiserver has in the same process, as
-// an API server of its own. Policy, namespaces, Services, webhooks and flow schemas come from core.
+// Extensions owns CustomResourceDefinitions and all custom resources. It is the CRD server that kube-apiserver has in the same process,
+// as an API server of its own. Policy, namespaces, Services, webhooks and flow schemas come from core.
 //
 // # From flags to a server
 //
 // All services start in the same way (internal/service/lifecycle.go):
 //
 //   - options/options.go has the flags. Validate finds what is wrong with them, and Complete fills in what follows from them.
-//   - server/config.go makes what the CRD server is built from: authorization (access.go), admission (admission.go). internal/leg has the clients of
-//     the other services.
+//   - server/config.go makes what the CRD server is built from: authorization (access.go), admission (admission.go). internal/leg has the
+//     clients of the other services.
 //   - server/server.go builds the server, and serves HTTP beside gRPC for the aggregators. discovery.go adds /apis.
 //
 // # The way of a request
@@ -27,8 +27,8 @@
 //
 // # What aggregators hear
 //
-// catalog follows CustomResourceDefinitions, and tells internal/hop/feed which group-versions this replica serves and which resources became
-// usable.
+// catalog follows CustomResourceDefinitions, and tells internal/hop/feed which group-versions this replica serves and which resources
+// became usable.
 //
 // # What to read first
 //

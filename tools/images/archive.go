@@ -37,7 +37,8 @@ func (r reference) String() string {
 	return "docker.io/" + r.short
 }
 
-// writeArchive writes an image, one for each platform, to path. It returns the digest by which the image is known and the size of the archive.
+// writeArchive writes an image, one for each platform, to path. It returns the digest by which the image is known and the size of the
+// archive.
 func writeArchive(path string, ref reference, platforms []v1.Image) (digest v1.Hash, size int64, err error) {
 	file, err := os.Create(path)
 	if err != nil {

@@ -39,7 +39,8 @@ func (r release) writeChart() error {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
 	version := chartVersion(r.version)
-	cmd := exec.Command(r.helm, "package", r.chart, "--version="+version, "--app-version="+strings.TrimSpace(string(tag)), "--destination="+dir)
+	cmd := exec.Command(r.helm, "package", r.chart,
+		"--version="+version, "--app-version="+strings.TrimSpace(string(tag)), "--destination="+dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot pack the chart: %w\n%s", err, out)
 	}

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command release packs what `make release` has built into the files of a release: an archive of the binaries and a list of their modules
-// (SBOM) for each platform, the container images and their digests, the chart, and checksums of all. The same input gives the same bytes, whoever packs it.
+// (SBOM) for each platform, the container images and their digests, the chart, and checksums of all. The same input gives the same bytes,
+// whoever packs it.
 package main
 
 import (

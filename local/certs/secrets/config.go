@@ -66,8 +66,8 @@ type KeyConfig struct {
 	Secret string `json:"secret"`
 }
 
-// KubeconfigConfig is a kubeconfig made from a client certificate, whose Secret others may make. It trusts the authorities in ca.crt of that
-// Secret, so whoever makes it needs no Secret with the key of an authority.
+// KubeconfigConfig is a kubeconfig made from a client certificate, whose Secret others may make. It trusts the authorities in ca.crt of
+// that Secret, so whoever makes it needs no Secret with the key of an authority.
 type KubeconfigConfig struct {
 	Secret string `json:"secret"`
 	// Key is the key in the Secret. Empty means kubeconfig.

@@ -50,9 +50,9 @@ type apply struct {
 	client *clientv3.Client
 }
 
-// Apply creates or changes the users and roles of the services in etcd, and turns authentication on. The client must be the user root. Other users and
-// roles stay as they are. Requests of services that wait in etcd while a role changes may fail. It changes nothing if a member of etcd has a version
-// that lets users reach keys of others.
+// Apply creates or changes the users and roles of the services in etcd, and turns authentication on. The client must be the user root.
+// Other users and roles stay as they are. Requests of services that wait in etcd while a role changes may fail. It changes nothing if a
+// member of etcd has a version that lets users reach keys of others.
 func Apply(ctx context.Context, client *clientv3.Client, o Options) error {
 	a := &apply{Options: o, client: client}
 	status, err := client.AuthStatus(ctx)

@@ -16,8 +16,8 @@ import (
 	"github.com/tripod-k8s/tripod/internal/storage/etcdversion"
 )
 
-// checkMembers returns an error unless each member of etcd keeps users to their keys: one old member is enough to read everything. It asks members at
-// the endpoints of the client, and at the URLs that they advertise.
+// checkMembers returns an error unless each member of etcd keeps users to their keys: one old member is enough to read everything. It
+// asks members at the endpoints of the client, and at the URLs that they advertise.
 func checkMembers(ctx context.Context, client *clientv3.Client) error {
 	list, err := client.MemberList(ctx)
 	if err != nil {
@@ -47,7 +47,8 @@ func checkMembers(ctx context.Context, client *clientv3.Client) error {
 		delete(silent, status.Header.MemberId)
 	}
 	if len(silent) > 0 {
-		return fmt.Errorf("nothing is changed, because the version of these members of etcd is unknown: %s; start them, or remove them from etcd: %w",
+		return fmt.Errorf("nothing is changed, because the version of these members of etcd is unknown: "+
+			"%s; start them, or remove them from etcd: %w",
 			strings.Join(slices.Sorted(maps.Values(silent)), ", "), errors.Join(errs...))
 	}
 	return nil

@@ -13,8 +13,8 @@
 //
 // Each user may also create leases. Only root may compact the history, so etcd has to do that itself (--auto-compaction-mode).
 //
-// To check the keys of a request costs etcd little. But with a put under a lease it checks all keys of that lease, so services attach few keys to
-// each.
+// To check the keys of a request costs etcd little. But with a put under a lease it checks all keys of that lease, so services attach few
+// keys to each.
 package access
 
 import (

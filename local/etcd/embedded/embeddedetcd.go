@@ -28,7 +28,8 @@ const (
 	// PeerURL identifies it to itself; nothing listens there.
 	PeerURL = "http://localhost:2380"
 
-	// historyKept is how much history etcd keeps. Services with users of their own may not compact it, so etcd does, as often as API servers would.
+	// historyKept is how much history etcd keeps. Services with users of their own may not compact it, so etcd does, as often as API servers
+	// would.
 	historyKept = "5m"
 )
 

@@ -82,7 +82,8 @@ func parseRecord(data []byte) (*record, error) {
 	return r, nil
 }
 
-// custom reports whether a CustomResourceDefinition may have this name. Its group has a dot, unlike the directories of built-in resources in etcd.
+// custom reports whether a CustomResourceDefinition may have this name. Its group has a dot, unlike the directories of built-in resources
+// in etcd.
 func custom(name string) bool {
 	plural, group, _ := strings.Cut(name, ".")
 	return len(validation.IsDNS1035Label(plural)) == 0 && len(validation.IsDNS1123Subdomain(group)) == 0 && strings.Contains(group, ".") &&

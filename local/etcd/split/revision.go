@@ -38,8 +38,10 @@ func (s *split) raise(ctx context.Context, above int64) error {
 		return nil
 	}
 	if above-now > farthest {
-		return fmt.Errorf("the revision of the target is %d, and that of the source %d, as after a restore: to raise it by writing would take hours, "+
-			"so make the target anew of a snapshot of itself, with a later revision (tripod etcd snapshot, tripod etcd restore --bump-revision)", now, above)
+		return fmt.Errorf("the revision of the target is %d, and that of the source %d, as after a restore: "+
+			"to raise it by writing would take hours, "+
+			"so make the target anew of a snapshot of itself, with a later revision (tripod etcd snapshot, "+
+			"tripod etcd restore --bump-revision)", now, above)
 	}
 	s.Progress(fmt.Sprintf("raising the revision of the target from %d above %d", now, above))
 	for now <= above {

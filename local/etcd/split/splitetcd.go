@@ -169,7 +169,8 @@ func (s *split) stillDone(ctx context.Context, done *record) (*record, error) {
 		return nil, err
 	}
 	if !slices.Equal(target, done.Resources) {
-		return nil, errors.New("everything was copied by an earlier run, and since then custom resources were changed in the source and in the target: " +
+		return nil, errors.New("everything was copied by an earlier run, " +
+			"and since then custom resources were changed in the source and in the target: " +
 			"extensions must use only one of them; empty the target to begin anew")
 	}
 	s.Progress("the source has changed since an earlier run copied it")
@@ -203,8 +204,10 @@ func (s *split) compare(ctx context.Context, resources []resource, since int64) 
 			return nil, err
 		}
 		if latest > since {
-			return nil, fmt.Errorf("%s changed in the source while it was copied: stop what writes custom resources (extensions, or kube-apiserver), "+
-				"and run this again", resource.name)
+			return nil, fmt.Errorf("%s changed in the source while it was copied: "+
+				"stop what writes custom resources (extensions, or kube-apiserver), "+
+				"and run this again",
+				resource.name)
 		}
 		target, _, err := sum(ctx, s.target, resource)
 		if err != nil {
@@ -212,7 +215,8 @@ func (s *split) compare(ctx context.Context, resources []resource, since int64) 
 		}
 		if source != target {
 			return nil, fmt.Errorf("%s differs: %d objects in the source with checksum %s, %d in the target with %s; "+
-				"stop what writes custom resources, and run this again", resource.name, source.Objects, source.Checksum, target.Objects, target.Checksum)
+				"stop what writes custom resources, and run this again",
+				resource.name, source.Objects, source.Checksum, target.Objects, target.Checksum)
 		}
 		same = append(same, source)
 	}
@@ -242,8 +246,8 @@ func (s *split) deleteSource(ctx context.Context, done *record) error {
 	return nil
 }
 
-// deleteResource deletes the objects of a resource that are not newer than a revision. They are deleted one by one, because the source serves
-// others, which would wait for all of them.
+// deleteResource deletes the objects of a resource that are not newer than a revision. They are deleted one by one, because the source
+// serves others, which would wait for all of them.
 func (s *split) deleteResource(ctx context.Context, r resource, revision int64) error {
 	return pages(ctx, s.source, r, func(page []*mvccpb.KeyValue) error {
 		deleting, ctx := errgroup.WithContext(ctx)

@@ -124,8 +124,9 @@ type jsonWebToken struct {
 	Expires *jwt.NumericDate `json:"exp"`
 }
 
-// parse returns the claims of a token. It returns false for a token that is no JSON Web Token. It parses with the library of Kubernetes' authenticators
-// (go-jose.v2), which core links anyway: a token that they accept and another parser rejects would count as one without an end.
+// parse returns the claims of a token. It returns false for a token that is no JSON Web Token. It parses with the library of Kubernetes'
+// authenticators (go-jose.v2), which core links anyway: a token that they accept and another parser rejects would count as one without an
+// end.
 func parse(token string) (*jsonWebToken, bool) {
 	parsed, err := jwt.ParseSigned(token)
 	if err != nil {

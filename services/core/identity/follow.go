@@ -18,7 +18,8 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// Follow returns Dependencies that use the informers of core's authenticators of service account tokens. Call it before these informers start.
+// Follow returns Dependencies that use the informers of core's authenticators of service account tokens. Call it before these informers
+// start.
 func Follow(factory informers.SharedInformerFactory, tokens *kubeoptions.ServiceAccountAuthenticationOptions) (*Dependencies, error) {
 	objects := factory.Core().V1()
 	d := &Dependencies{

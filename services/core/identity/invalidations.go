@@ -11,7 +11,8 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// keptInvalidations is the number of invalidations in the log. A large cluster needs many seconds to fill it, so slow watchers can catch up.
+// keptInvalidations is the number of invalidations in the log. A large cluster needs many seconds to fill it, so slow watchers can catch
+// up.
 const keptInvalidations = 8192
 
 // invalidations is the log of changes. They are numbered from 1.

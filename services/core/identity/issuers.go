@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// settleTime is how long core may take to use a changed --authentication-config. If it misses the event of the file, it looks once a minute. It
-	// waits up to 10 s for the keys of new issuers (pkg/kubeapiserver/options/authentication.go).
+	// settleTime is how long core may take to use a changed --authentication-config. If it misses the event of the file, it looks once a
+	// minute. It waits up to 10 s for the keys of new issuers (pkg/kubeapiserver/options/authentication.go).
 	settleTime = 75 * time.Second
 	// unsettledFreshness is how long aggregators may cache answers about tokens of issuers meanwhile.
 	unsettledFreshness = time.Second
 )
 
-// FollowIssuers reports changes of the issuers in the file of --authentication-config, until the context ends. Nobody knows when core uses a change.
-// So answers about tokens of issuers hold for only a second until core certainly does.
+// FollowIssuers reports changes of the issuers in the file of --authentication-config, until the context ends. Nobody knows when core
+// uses a change. So answers about tokens of issuers hold for only a second until core certainly does.
 func (d *Dependencies) FollowIssuers(ctx context.Context, file string) {
 	watch := filewatch.New(file)
 	watch.Run(ctx, d.reportIssuers(file))

@@ -36,8 +36,8 @@ const freshness = 10 * time.Second
 const (
 	// heartbeatInterval is the time between messages to a watcher while nothing changes.
 	heartbeatInterval = time.Second
-	// newsCounts is how long after its checks passed a replica says that it knows all changes. The checks run twice a second. Aggregators leave a silent
-	// replica 3 s later if another one serves, which is 5 s after its etcd fell silent.
+	// newsCounts is how long after its checks passed a replica says that it knows all changes. The checks run twice a second. Aggregators
+	// leave a silent replica 3 s later if another one serves, which is 5 s after its etcd fell silent.
 	newsCounts = 2 * time.Second
 )
 
@@ -89,11 +89,11 @@ func (s *Service) Register(r grpc.ServiceRegistrar) { identityv1.RegisterIdentit
 // Stop ends all streams, and makes later calls fail, so that aggregators follow another replica.
 func (s *Service) Stop() { s.stop() }
 
-// SetReady sets the readiness checks that fail. While a check fails, this replica may miss changes. So the service ends all streams and makes calls
-// fail, and aggregators follow another replica.
+// SetReady sets the readiness checks that fail. While a check fails, this replica may miss changes. So the service ends all streams and
+// makes calls fail, and aggregators follow another replica.
 //
-// If only etcd does not answer, etcd or this process may just be busy, and the other replicas may be no better. Then streams go on without heartbeats,
-// and calls wait: each aggregator leaves a silent replica as soon as another one serves.
+// If only etcd does not answer, etcd or this process may just be busy, and the other replicas may be no better. Then streams go on
+// without heartbeats, and calls wait: each aggregator leaves a silent replica as soon as another one serves.
 func (s *Service) SetReady(failing []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +121,8 @@ func (s *Service) SetReady(failing []string) {
 	s.failing, s.stalled = failing, stalls
 }
 
-// isOfEtcd reports whether a check asks an etcd: "etcd", "etcd-readiness", "etcd-override-0" and others (k8s.io/apiserver/pkg/server/options).
+// isOfEtcd reports whether a check asks an etcd: "etcd", "etcd-readiness", "etcd-override-0" and others
+// (k8s.io/apiserver/pkg/server/options).
 func isOfEtcd(check string) bool { return check == "etcd" || strings.HasPrefix(check, "etcd-") }
 
 // hearsNews reports whether changes have certainly reached this replica lately.
@@ -242,8 +243,8 @@ func reason(err error) string {
 	return strings.ToValidUTF8(err.Error(), "\uFFFD")
 }
 
-// requestWithToken returns a request that has only a token. The token is in the WebSocket protocols, not in an Authorization header, because only
-// there it can be any string: kube-apiserver splits that header at blanks.
+// requestWithToken returns a request that has only a token. The token is in the WebSocket protocols, not in an Authorization header,
+// because only there it can be any string: kube-apiserver splits that header at blanks.
 func requestWithToken(ctx context.Context, token string) *http.Request {
 	req := &http.Request{
 		Method: http.MethodGet,
@@ -261,8 +262,8 @@ func isAnonymous(u user.Info) bool {
 	return u.GetName() == user.Anonymous || slices.Contains(u.GetGroups(), user.AllUnauthenticated)
 }
 
-// acceptable implements kube-apiserver's rule about audiences. A request may have a token without audiences. A token review that names audiences
-// may not.
+// acceptable implements kube-apiserver's rule about audiences. A request may have a token without audiences. A token review that names
+// audiences may not.
 func acceptable(wanted, got authenticator.Audiences, certain bool) bool {
 	if len(wanted) == 0 || len(got) == 0 && !certain {
 		return true

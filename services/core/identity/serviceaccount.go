@@ -42,8 +42,8 @@ type legacyClaims struct {
 	Secret    string `json:"kubernetes.io/serviceaccount/secret.name"`
 }
 
-// ofServiceAccount returns what core knows about a token that core issued for the user. It returns false for other tokens. The name of the user is not
-// enough: a webhook that knows the tokens of another cluster may return the same name.
+// ofServiceAccount returns what core knows about a token that core issued for the user. It returns false for other tokens. The name of
+// the user is not enough: a webhook that knows the tokens of another cluster may return the same name.
 func (d *Dependencies) ofServiceAccount(t *jsonWebToken, u user.Info) (tokenFacts, bool) {
 	var legacy legacyClaims
 	if t.Issuer == serviceaccount.LegacyIssuer && t.parsed.UnsafeClaimsWithoutVerification(&legacy) == nil &&
@@ -98,8 +98,8 @@ func (f *tokenFacts) dependOn(kind identityv1.Dependency_Kind, named reference, 
 	}
 }
 
-// ofLegacy returns what core knows about a legacy token. The token ends only with its Secret or service account, as soon as the deletion of either
-// begins.
+// ofLegacy returns what core knows about a legacy token. The token ends only with its Secret or service account, as soon as the deletion
+// of either begins.
 func (d *Dependencies) ofLegacy(token string, c legacyClaims) tokenFacts {
 	result := tokenFacts{kind: serviceAccountToken, complete: true}
 	if !d.tokens.Lookup {

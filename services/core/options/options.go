@@ -73,7 +73,8 @@ func (o *Options) Flags() *cliflag.NamedFlagSets {
 		"Port of the aggregator in the kubernetes Service, its endpoints and discovery. 0 means each aggregator's own port in the endpoints, "+
 			"and --secure-port elsewhere.")
 	own.BoolVar(&o.BindKubeletClient, "bind-kubelet-client", o.BindKubeletClient,
-		"Keep a ClusterRoleBinding tripod:kubelet-client, which gives the user of --kubelet-client-certificate the ClusterRole system:kubelet-api-admin.")
+		"Keep a ClusterRoleBinding tripod:kubelet-client, "+
+			"which gives the user of --kubelet-client-certificate the ClusterRole system:kubelet-api-admin.")
 	return &sets
 }
 
@@ -87,7 +88,8 @@ func (o *Options) Validate() []error {
 		errs = append(errs, fmt.Errorf("--bind-kubelet-client: needs --kubelet-client-certificate"))
 	}
 	if peer := o.Kube.PeerAdvertiseAddress; o.Kube.PeerCAFile != "" || peer.PeerAdvertiseIP != "" || peer.PeerAdvertisePort != "" {
-		errs = append(errs, fmt.Errorf("--peer-ca-file, --peer-advertise-ip and --peer-advertise-port cannot be used with Tripod: %s", settings.NoPeers))
+		errs = append(errs, fmt.Errorf("--peer-ca-file, --peer-advertise-ip and --peer-advertise-port "+
+			"cannot be used with Tripod: %s", settings.NoPeers))
 	}
 	_, notFound := o.FindNeighbours()
 	return append(errs, notFound...)

@@ -69,7 +69,8 @@ func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attrib
 	}
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, informerLag, true, func(context.Context) (bool, error) { return a.named(resource) })
 	if err != nil {
-		return authorizer.DecisionNoOpinion, "no admission policy takes parameters of this kind", nil //nolint:nilerr // a timeout means that no policy names it
+		//nolint:nilerr // a timeout means that no policy names it
+		return authorizer.DecisionNoOpinion, "no admission policy takes parameters of this kind", nil
 	}
 	return authorizer.DecisionAllow, "", nil
 }

@@ -9,8 +9,8 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 )
 
-// advertisePort makes serving report port as the port on which it listens, until restore is called. Building the control plane reads that port
-// once, for the kubernetes Service and its endpoints. Clients must find the aggregator there.
+// advertisePort makes serving report port as the port on which it listens, until restore is called. Building the control plane reads that
+// port once, for the kubernetes Service and its endpoints. Clients must find the aggregator there.
 func advertisePort(serving *genericapiserver.SecureServingInfo, port int) (restore func()) {
 	listener := serving.Listener
 	address, ok := listener.Addr().(*net.TCPAddr)

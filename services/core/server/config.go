@@ -62,7 +62,8 @@ func NewConfig(ctx context.Context, o *options.Completed) (*Config, error) {
 	return c, err
 }
 
-// buildKube calls kube-apiserver's builders. Tripod's additions are in between, because a later builder reads the results of the earlier ones.
+// buildKube calls kube-apiserver's builders. Tripod's additions are in between, because a later builder reads the results of the earlier
+// ones.
 func (c *Config) buildKube(ctx context.Context) error {
 	o := c.options
 	freshness, restore := shareWebhookCache(o.Kube.Authentication.WebHook)
@@ -94,8 +95,8 @@ func (c *Config) buildKube(ctx context.Context) error {
 	return err
 }
 
-// applyTripod applies the options that kube-apiserver does not have. Admission and the storage of reviews use the authenticator, the authorizer and
-// the identity in the configuration, so call applyTripod before they are built.
+// applyTripod applies the options that kube-apiserver does not have. Admission and the storage of reviews use the authenticator, the
+// authorizer and the identity in the configuration, so call applyTripod before they are built.
 func applyTripod(o *options.Completed, config *genericapiserver.Config) error {
 	if err := o.ApplyTrust(config, o.RefusesAnonymous()); err != nil {
 		return err

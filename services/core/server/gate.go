@@ -15,8 +15,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/shared/policy"
 )
 
-// applyGate has core answer 503 while its authorizers do not know all objects yet. kube-apiserver answers 403 meanwhile, but balancers send it no
-// requests before it is ready. An aggregator does if no replica is ready, as when etcd was away.
+// applyGate has core answer 503 while its authorizers do not know all objects yet. kube-apiserver answers 403 meanwhile, but balancers
+// send it no requests before it is ready. An aggregator does if no replica is ready, as when etcd was away.
 func applyGate(config *genericapiserver.Config, factory informers.SharedInformerFactory, authorization []string) {
 	build, all := config.BuildHandlerChainFunc, deciding(factory, authorization)
 	synced := policy.Once(func() bool { return !slices.ContainsFunc(all, func(is cache.InformerSynced) bool { return !is() }) })
@@ -25,7 +25,8 @@ func applyGate(config *genericapiserver.Config, factory informers.SharedInformer
 	}
 }
 
-// deciding returns the informers that authorization modes decide by. The authorizers have asked for the same ones (k8s.io/kubernetes/pkg/kubeapiserver/authorizer).
+// deciding returns the informers that authorization modes decide by. The authorizers have asked for the same ones
+// (k8s.io/kubernetes/pkg/kubeapiserver/authorizer).
 func deciding(factory informers.SharedInformerFactory, authorization []string) []cache.InformerSynced {
 	var all []cache.InformerSynced
 	if slices.Contains(authorization, modes.ModeRBAC) {

@@ -142,8 +142,8 @@ func newInstance(config *controlplane.Config, port int) (*controlplane.Instance,
 	restore := advertisePort(config.ControlPlane.Generic.SecureServing, port)
 	defer restore()
 
-	// Unknown paths get 503 until all paths are known, and 404 afterwards. Without this handler, they would get 404 from the start, and controllers would
-	// conclude that kinds do not exist.
+	// Unknown paths get 503 until all paths are known, and 404 afterwards. Without this handler, they would get 404 from the start, and
+	// controllers would conclude that kinds do not exist.
 	notFound := notfoundhandler.New(config.ControlPlane.Generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
 	return config.Complete().New(genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
 }

@@ -15,9 +15,9 @@ import (
 // etcdCheckInterval is the time between checks of etcd while a core takes longer than expected to stop.
 const etcdCheckInterval = time.Second
 
-// runUntilStopped runs the API server until it has stopped. When it stops, hooks of kube-apiserver remove leases from etcd, one after the other. Each may
-// take a minute. If etcd does not answer, they cannot succeed, so runUntilStopped does not wait for them longer than grace. Audit events that wait for
-// a webhook are lost then, as when a server is killed.
+// runUntilStopped runs the API server until it has stopped. When it stops, hooks of kube-apiserver remove leases from etcd, one after the
+// other. Each may take a minute. If etcd does not answer, they cannot succeed, so runUntilStopped does not wait for them longer than
+// grace. Audit events that wait for a webhook are lost then, as when a server is killed.
 func runUntilStopped(ctx context.Context, run func(context.Context) error, health http.Handler, grace time.Duration) error {
 	stopped := make(chan error, 1)
 	go func() { stopped <- run(ctx) }()

@@ -162,7 +162,8 @@ func describe(crd *apiextensionsv1.CustomResourceDefinition) entry {
 // conversionWebhook returns the path of the conversion webhook at the kubernetes Service, or "".
 func conversionWebhook(crd *apiextensionsv1.CustomResourceDefinition) string {
 	conversion := crd.Spec.Conversion
-	if conversion == nil || conversion.Strategy != apiextensionsv1.WebhookConverter || conversion.Webhook == nil || conversion.Webhook.ClientConfig == nil {
+	if conversion == nil || conversion.Strategy != apiextensionsv1.WebhookConverter ||
+		conversion.Webhook == nil || conversion.Webhook.ClientConfig == nil {
 		return ""
 	}
 	config := conversion.Webhook.ClientConfig

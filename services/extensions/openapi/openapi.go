@@ -4,8 +4,8 @@
 // Package openapi adds custom resources to the OpenAPI v2 document of extensions, in place of the controller of apiextensions-apiserver
 // (pkg/controller/openapi).
 //
-// That controller builds the parts of all CustomResourceDefinitions at once, in a goroutine each. With hundreds of them nothing else gets a CPU for
-// seconds. The aggregator has only this process to ask, and takes it for frozen.
+// That controller builds the parts of all CustomResourceDefinitions at once, in a goroutine each. With hundreds of them nothing else gets
+// a CPU for seconds. The aggregator has only this process to ask, and takes it for frozen.
 package openapi
 
 import (
@@ -30,8 +30,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// Document is the OpenAPI v2 document of extensions. It builds what a CustomResourceDefinition adds when somebody asks for the document, and keeps it
-// until the definition changes. It implements cached.Value.
+// Document is the OpenAPI v2 document of extensions. It builds what a CustomResourceDefinition adds when somebody asks for the document,
+// and keeps it until the definition changes. It implements cached.Value.
 type Document struct {
 	// static is the part that does not come from definitions.
 	static      *spec.Swagger
@@ -60,8 +60,8 @@ func New(static *spec.Swagger, definitions listers.CustomResourceDefinitionListe
 	}
 }
 
-// Get returns the document and its version, of the definitions that are known now. Like the controller of Kubernetes, it leaves out a definition that
-// cannot be built.
+// Get returns the document and its version, of the definitions that are known now. Like the controller of Kubernetes, it leaves out a
+// definition that cannot be built.
 func (d *Document) Get() (document *spec.Swagger, version string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -149,7 +149,9 @@ func part(crd *apiextensionsv1.CustomResourceDefinition) (*spec.Swagger, error) 
 }
 
 // merge returns a document of the parts. The same definitions result in the same document, in whatever order they are listed.
-func merge(static *spec.Swagger, definitions []*apiextensionsv1.CustomResourceDefinition, parts map[state]*spec.Swagger) (*spec.Swagger, error) {
+func merge(
+	static *spec.Swagger, definitions []*apiextensionsv1.CustomResourceDefinition, parts map[state]*spec.Swagger,
+) (*spec.Swagger, error) {
 	slices.SortFunc(definitions, func(a, b *apiextensionsv1.CustomResourceDefinition) int { return cmp.Compare(a.Name, b.Name) })
 	var ordered []*spec.Swagger
 	for _, crd := range definitions {

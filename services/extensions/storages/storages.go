@@ -22,8 +22,9 @@ import (
 )
 
 var materialised = metrics.NewGauge(&metrics.GaugeOpts{
-	Name:           "tripod_custom_resource_storages",
-	Help:           "Storages of custom resources, each with a watch cache, that this replica has made and keeps: one for each version of a CustomResourceDefinition that it was asked for.",
+	Name: "tripod_custom_resource_storages",
+	Help: "Storages of custom resources, each with a watch cache, that this replica has made and keeps: " +
+		"one for each version of a CustomResourceDefinition that it was asked for.",
 	StabilityLevel: metrics.ALPHA,
 })
 
@@ -34,7 +35,8 @@ func init() {
 // Getter returns the options of getter with storages that share an etcd client. If cached, they have a watch cache.
 func Getter(getter generic.RESTOptionsGetter, cached bool) generic.RESTOptionsGetter {
 	clients := &sharedclient.Clients{}
-	return sharing{getter: getter, decorate: watchresume.Decorate(sharedclient.Decorator(counted(clients.NewStorage), cached), clients.NewStorage)}
+	decorate := sharedclient.Decorator(counted(clients.NewStorage), cached)
+	return sharing{getter: getter, decorate: watchresume.Decorate(decorate, clients.NewStorage)}
 }
 
 type sharing struct {

@@ -89,7 +89,9 @@ func concurrencyAttempts(conn *grpc.ClientConn, t Target) []attempt {
 }
 
 // unary is an attempt with a method that has one request and one answer.
-func unary[Request, Answer any](rpc, name string, call func(context.Context, Request, ...grpc.CallOption) (Answer, error), request Request) attempt {
+func unary[Request, Answer any](
+	rpc, name string, call func(context.Context, Request, ...grpc.CallOption) (Answer, error), request Request,
+) attempt {
 	return attempt{rpc, name, func(ctx context.Context) error { _, err := call(ctx, request); return err }}
 }
 
@@ -114,9 +116,12 @@ func rootAttempts(conn *grpc.ClientConn, t Target) []attempt {
 		unary("Maintenance.Hash", "", maintenance.Hash, &pb.HashRequest{}),
 		unary("Maintenance.HashKV", "", maintenance.HashKV, &pb.HashKVRequest{}),
 		unary("Maintenance.MoveLeader", "", maintenance.MoveLeader, &pb.MoveLeaderRequest{TargetID: 1}),
-		unary("Maintenance.Downgrade", "validate", maintenance.Downgrade, &pb.DowngradeRequest{Action: pb.DowngradeRequest_VALIDATE, Version: "3.5.0"}),
-		unary("Maintenance.Downgrade", "enable", maintenance.Downgrade, &pb.DowngradeRequest{Action: pb.DowngradeRequest_ENABLE, Version: "3.5.0"}),
-		unary("Maintenance.Downgrade", "cancel", maintenance.Downgrade, &pb.DowngradeRequest{Action: pb.DowngradeRequest_CANCEL}),
+		unary("Maintenance.Downgrade", "validate", maintenance.Downgrade,
+			&pb.DowngradeRequest{Action: pb.DowngradeRequest_VALIDATE, Version: "3.5.0"}),
+		unary("Maintenance.Downgrade", "enable", maintenance.Downgrade,
+			&pb.DowngradeRequest{Action: pb.DowngradeRequest_ENABLE, Version: "3.5.0"}),
+		unary("Maintenance.Downgrade", "cancel", maintenance.Downgrade,
+			&pb.DowngradeRequest{Action: pb.DowngradeRequest_CANCEL}),
 		{"Maintenance.Snapshot", "", func(ctx context.Context) error {
 			stream, err := maintenance.Snapshot(ctx, &pb.SnapshotRequest{})
 			if err == nil {
