@@ -94,8 +94,8 @@ fix-licences:
 	hack/licence-headers.sh --fix
 
 .PHONY: verify-lint fix-lint
+# golangci-lint runs all analyzers of go vet (govet), so go vet itself would do the same once more.
 verify-lint: $(TOOLS)/golangci-lint ## Check formatting, go vet and lint.
-	go vet -trimpath $(PACKAGES)
 	$(TOOLS)/golangci-lint run $(PACKAGES)
 	@$(foreach program,$(OWN_TOOLS),echo 'golangci-lint run: $(program)' && (cd $(program) && GOWORK=off $(abspath $(TOOLS))/golangci-lint run ./...) &&) true
 fix-lint: $(TOOLS)/golangci-lint
