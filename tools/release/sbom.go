@@ -48,7 +48,7 @@ func (r release) sbom(platform string) (*cdx.BOM, error) {
 			Licenses: &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}},
 		}
 		var linked []string
-		for _, component := range modules(info) {
+		for _, component := range r.modules(info) {
 			components[component.BOMRef] = component
 			linked = append(linked, component.BOMRef)
 		}
@@ -69,12 +69,16 @@ func (r release) sbom(platform string) (*cdx.BOM, error) {
 	return bom, nil
 }
 
-// modules returns what a binary is linked from: the modules that it requires, and Go's standard library.
-func modules(info *debug.BuildInfo) []cdx.Component {
+// modules returns what a binary is linked from: the modules that it requires, and Go's standard library. Modules of the workspace
+// (go.work) have no version in the binary. They are of this repository, so theirs is that of the release.
+func (r release) modules(info *debug.BuildInfo) []cdx.Component {
 	components := []cdx.Component{library("stdlib", strings.TrimPrefix(info.GoVersion, "go"))}
 	for _, module := range info.Deps {
 		if module.Replace != nil {
 			module = module.Replace
+		}
+		if module.Version == "(devel)" {
+			module.Version = r.version
 		}
 		components = append(components, library(module.Path, module.Version))
 	}
