@@ -15,13 +15,18 @@ import (
 	"github.com/tripod-k8s/tripod/local/etcd/access"
 )
 
+// etcdAccess is what `tripod etcd access` is told.
+type etcdAccess struct {
+	access.Options
+	endpoints                 []string
+	caFile, certFile, keyFile string
+	services                  []string
+	commands, off             bool
+	timeout                   time.Duration
+}
+
 func newEtcdAccessCommand() *cobra.Command {
-	var o access.Options
-	var endpoints []string
-	var caFile, certFile, keyFile string
-	var services []string
-	var commands, off bool
-	var timeout time.Duration
+	var o etcdAccess
 	cmd := &cobra.Command{
 		Use:   "access {--endpoints URLS | --commands}",
 		Short: "Let each service reach only its own keys in etcd",
@@ -31,55 +36,57 @@ common name root. You can run the command at any time. Run it before an upgrade 
 		Example: `  tripod etcd access --endpoints https://10.0.0.1:2379 --cacert ca.crt --cert root.crt --key root.key
   tripod etcd access --commands                      # print commands of etcdctl that do the same`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, given := range services {
-				service, err := access.ParseService(given)
-				if err != nil {
-					return fmt.Errorf("--service: %w", err)
-				}
-				o.Services = append(o.Services, service)
-			}
-			if commands {
-				_, err := io.WriteString(cmd.OutOrStdout(), access.Commands(o.Prefix, o.Services...))
-				return err
-			}
-			if len(endpoints) == 0 {
-				return errors.New("no etcd: set --endpoints")
-			}
-			ctx, stop := untilSignal(cmd.Context())
-			defer stop()
-			silenceGRPC()
-			client, err := access.Connect(endpoints, caFile, certFile, keyFile)
-			if err != nil {
-				return err
-			}
-			defer client.Close() //nolint:errcheck // nothing is pending
-			ctx, cancel := context.WithTimeout(ctx, timeout)
-			defer cancel()
-			if err := access.Await(ctx, client); err != nil {
-				return err
-			}
-			if off {
-				return access.Disable(ctx, client)
-			}
-			o.Progress = func(line string) { fmt.Fprintln(cmd.OutOrStdout(), line) } //nolint:errcheck // it is only news
-			return access.Apply(ctx, client, o)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
 	fs := cmd.Flags()
-	fs.StringSliceVar(&endpoints, "endpoints", nil, "URLs of the members of etcd, comma separated")
-	fs.StringVar(&caFile, "cacert", "", "CA of etcd")
-	fs.StringVar(&certFile, "cert", "", "client certificate with the common name root")
-	fs.StringVar(&keyFile, "key", "", "key of the client certificate")
+	fs.StringSliceVar(&o.endpoints, "endpoints", nil, "URLs of the members of etcd, comma separated")
+	fs.StringVar(&o.caFile, "cacert", "", "CA of etcd")
+	fs.StringVar(&o.certFile, "cert", "", "client certificate with the common name root")
+	fs.StringVar(&o.keyFile, "key", "", "key of the client certificate")
 	fs.StringVar(&o.Prefix, "etcd-prefix", "/registry", "--etcd-prefix of the services")
-	fs.StringArrayVar(&services, "service", nil,
+	fs.StringArrayVar(&o.services, "service", nil,
 		"further API service and the directories that it may use, as in wardle=/registry/wardle.example.com; "+
 			"its user is tripod-NAME; can be repeated")
 	fs.StringVar(&o.Former, "former", "", "user of replicas from before, which keeps access to all keys when this run turns authentication on")
 	fs.StringVar(&o.Remove, "remove", "", "user of --former, to remove when no replica uses it any more")
-	fs.DurationVar(&timeout, "timeout", time.Minute, "how long to wait for etcd")
-	fs.BoolVar(&commands, "commands", false,
+	fs.DurationVar(&o.timeout, "timeout", time.Minute, "how long to wait for etcd")
+	fs.BoolVar(&o.commands, "commands", false,
 		"print the commands of etcdctl that do the same in an etcd without users and roles, and do nothing else")
-	fs.BoolVar(&off, "off", false, "turn authentication off")
+	fs.BoolVar(&o.off, "off", false, "turn authentication off")
 	return cmd
+}
+
+func (o *etcdAccess) run(ctx context.Context, out io.Writer) error {
+	for _, given := range o.services {
+		service, err := access.ParseService(given)
+		if err != nil {
+			return fmt.Errorf("--service: %w", err)
+		}
+		o.Services = append(o.Services, service)
+	}
+	if o.commands {
+		_, err := io.WriteString(out, access.Commands(o.Prefix, o.Services...))
+		return err
+	}
+	if len(o.endpoints) == 0 {
+		return errors.New("no etcd: set --endpoints")
+	}
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	silenceGRPC()
+	client, err := access.Connect(o.endpoints, o.caFile, o.certFile, o.keyFile)
+	if err != nil {
+		return err
+	}
+	defer client.Close() //nolint:errcheck // nothing is pending
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	if err := access.Await(ctx, client); err != nil {
+		return err
+	}
+	if o.off {
+		return access.Disable(ctx, client)
+	}
+	o.Progress = func(line string) { fmt.Fprintln(out, line) }
+	return access.Apply(ctx, client, o.Options)
 }

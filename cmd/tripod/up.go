@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"k8s.io/klog/v2"
 
@@ -51,7 +52,11 @@ same flags from --core-arg and the like. In a flag, {replica} stands for the nam
 		},
 	}
 	addDataDirFlag(cmd, &o.DataDir)
-	fs := cmd.Flags()
+	addUpFlags(cmd.Flags(), &o)
+	return cmd
+}
+
+func addUpFlags(fs *pflag.FlagSet, o *up.Options) {
 	fs.IntVar(&o.Port, "port", o.Port, "port for clients; 0 means a free one")
 	fs.IPVar(&o.BindAddress, "bind-address", o.BindAddress, "address for clients")
 	fs.IntVar(&o.CoreReplicas, "core-replicas", o.CoreReplicas, "number of replicas of core to start with")
@@ -89,7 +94,6 @@ same flags from --core-arg and the like. In a flag, {replica} stands for the nam
 	fs.StringArrayVar(&o.CoreArgs, "core-arg", nil, "further flag for each replica of core, as in --core-arg=--v=4; can be repeated")
 	fs.StringArrayVar(&o.ExtensionsArgs, "extensions-arg", nil, "further flag for each replica of extensions; can be repeated")
 	fs.StringArrayVar(&o.AggregatorArgs, "aggregator-arg", nil, "further flag for each aggregator; can be repeated")
-	return cmd
 }
 
 // sharedFlag collects the values of a flag that all services get.
