@@ -4,6 +4,7 @@
 package framework
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -27,6 +28,8 @@ type StockOptions struct {
 	Env []string
 	// DropIn starts `tripod kube-apiserver` instead of kube-apiserver.
 	DropIn bool
+	// Binary is another kube-apiserver, such as one of an older version. Empty is that of the test assets.
+	Binary string
 }
 
 // Stock is a running stock kube-apiserver with an etcd of its own.
@@ -81,7 +84,7 @@ func (e *Environment) StartStock(ctx context.Context, options StockOptions) (*St
 	}
 	s.etcd = plainEtcd(s.EtcdURL)
 	s.command = Command{
-		Name: "kube-apiserver", Path: e.Binary("test-assets/kube-apiserver"), Dir: dir, Env: options.Env,
+		Name: "kube-apiserver", Path: cmp.Or(options.Binary, e.Binary("test-assets/kube-apiserver")), Dir: dir, Env: options.Env,
 		Args: StockFlags(s.PKI, s.EtcdURL, "127.0.0.1", port),
 	}
 	if options.DropIn {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -282,6 +283,9 @@ func sameAt(ctx context.Context, member, copied *side, path, accept string) erro
 // eventuallySame compares until both are the same, or for long enough that a change in the member would be copied.
 func eventuallySame(t *testing.T, member, copied *side, path, accept string) {
 	t.Helper()
+	if accept == tableType && os.Getenv("MEMBER") != "" {
+		return
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	assert.NoError(t, framework.Poll(ctx, path+" as "+accept+" is the same", func(ctx context.Context) error { return sameAt(ctx, member, copied, path, accept) }))
@@ -302,10 +306,13 @@ var notCopied = map[string]string{
 	"tokenreviews":              "they cannot be read",
 }
 
-// TestACopyIsTheMember reads everything of a member from both sides: each resource as a list, and each of its objects, in each representation.
+// TestACopyIsTheMember reads everything of a member from both sides: each resource as a list, and each of its objects, in each representation. MEMBER is another
+// kube-apiserver to try as a member, such as one of an older version. Then tables are not compared: search has the columns of its own version.
 func TestACopyIsTheMember(t *testing.T) {
 	t.Parallel()
-	stock, err := environment.StartStock(t.Context(), framework.StockOptions{Args: []string{"--disable-admission-plugins=ServiceAccount", "--runtime-config=api/all=true"}})
+	stock, err := environment.StartStock(t.Context(), framework.StockOptions{
+		Binary: os.Getenv("MEMBER"), Args: []string{"--disable-admission-plugins=ServiceAccount", "--runtime-config=api/all=true"},
+	})
 	require.NoError(t, err)
 	require.NoError(t, stock.Create(t.Context(), strings.ReplaceAll(inventory.Objects, "IMAGE", "i")+"---"+more))
 	framework.Eventually(t, "a custom resource", func(ctx context.Context) error { return stock.Create(ctx, ship) })
