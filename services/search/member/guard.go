@@ -264,7 +264,6 @@ func (d *decompressed) Read(into []byte) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		text.Multistream(false) // no API server sends several
 		d.text = text
 	}
 	return d.text.Read(into)

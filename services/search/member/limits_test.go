@@ -104,6 +104,12 @@ func TestAnAnswerHasLimits(t *testing.T) {
 			io.WriteString(w, "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff") //nolint:errcheck // the client is gone
 			endless(w, strings.Repeat("\x00\x00\x00\xff\xff", 1000))
 		}, "object-size"},
+		"empty texts": {"list", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			var empty strings.Builder
+			gzip.NewWriter(&empty).Close() //nolint:errcheck // it is in memory
+			endless(w, strings.Repeat(empty.String(), 1000))
+		}, "object-size"},
 		"a list that stops":    {"list", func(w http.ResponseWriter, req *http.Request) { list(w); stop(w, req) }, limitTime},
 		"an object that stops": {"watch", func(w http.ResponseWriter, req *http.Request) { watched(w); stop(w, req) }, limitTime},
 		"a streaming list that does not end": {"initial", func(w http.ResponseWriter, req *http.Request) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -114,4 +115,18 @@ func TestANestedRequestIsWhatItIs(t *testing.T) {
 	outer, err := infos.NewRequestInfo(req)
 	require.NoError(t, err)
 	assert.Same(t, outer, RequestInfo(req, outer))
+}
+
+// TestClustersOfAQueryAreThoseOfTheWholeQuery has parameters that only together make sense.
+func TestClustersOfAQueryAreThoseOfTheWholeQuery(t *testing.T) {
+	for text, want := range map[string]string{
+		"clusters=a,b": clustersLabel + " in (a,b)",
+		"clusters=a&labelSelector=search.clusterpedia.io/owner-gr%3Ddeployments.apps&ownerName=web": clustersLabel + " in (a)",
+		"labelSelector=search.clusterpedia.io/clusters%3Da":                                         clustersLabel + " in (a)",
+		"ownerName=web": "",
+	} {
+		values, err := url.ParseQuery(text)
+		require.NoError(t, err)
+		assert.Equal(t, want, clustersOf(values), text)
+	}
 }
