@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -55,4 +56,27 @@ func TestADocumentWithoutAnEndChangesNothing(t *testing.T) {
 	r.set(`"2"`, group("example.com", "v2"))
 	require.NoError(t, source.fetch(t.Context()))
 	assert.Equal(t, []string{"example.com/v2"}, slices.Collect(maps.Keys(list(t, merged))))
+}
+
+// TestADocumentOfManyPartsIsNotDecoded has documents that are small as text, and large in memory.
+func TestADocumentOfManyPartsIsNotDecoded(t *testing.T) {
+	many := func(part string) string { return part + strings.Repeat(","+part, 1_000_000) }
+	document := func(items string) string { return `{"kind":"APIGroupDiscoveryList","items":[` + items + `]}` }
+	for name, text := range map[string]string{
+		"groups":           document(many(`{}`)),
+		"nothing":          document(many(`null`)),
+		"other than group": document(many(`""`)),
+		"versions":         document(`{"versions":[` + many(`{}`) + `]}`),
+		"labels":           document(`{"metadata":{"labels":{` + many(`"a":""`) + `}}}`),
+		"unknown fields":   document(`{"x":[` + many(`0`) + `]}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Less(t, len(text), maxDocument)
+			_, err := decode(strings.NewReader(text))
+			assert.ErrorContains(t, err, "it has more than")
+		})
+	}
+	list, err := decode(strings.NewReader(document(`{}` + strings.Repeat(`,{}`, 100_000))))
+	require.NoError(t, err)
+	assert.Len(t, list.Items, 100_001)
 }

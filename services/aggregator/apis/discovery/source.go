@@ -28,6 +28,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/internal/hop/foreign"
+	"github.com/tripod-k8s/tripod/internal/hop/parts"
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/apiservices"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
@@ -38,12 +39,16 @@ const acceptAggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 const (
 	fetchTimeout = 10 * time.Second
 	// maxDocument bounds the size of a document. Thousands of CRDs make a few megabytes.
-	maxDocument = 64 << 20
+	maxDocument = 16 << 20
 	// refreshInterval is how often a document is revalidated without a reason. A change is a reason.
 	refreshInterval = 30 * time.Second
 	// retryInterval is how soon a backend that did not answer is asked again.
 	retryInterval = 250 * time.Millisecond
 )
+
+// maxParts bounds the parts of a document: each object and element may become a struct of 300 bytes. A resource has about 20 of them, and 45 values, so there
+// is room for 10,000.
+var maxParts = parts.Limits{Values: 500_000, Elements: 200_000}
 
 // kickSchedule are the pauses between the fetches after a Kick, which can come before the backend has
 // rendered the change.
@@ -275,6 +280,9 @@ func decode(document io.Reader) (*apidiscoveryv2.APIGroupDiscoveryList, error) {
 	}
 	if len(body) > maxDocument {
 		return nil, fmt.Errorf("the document is larger than %d bytes", maxDocument)
+	}
+	if err := maxParts.Check(body); err != nil {
+		return nil, err
 	}
 	list := &apidiscoveryv2.APIGroupDiscoveryList{}
 	if err := utiljson.Unmarshal(body, list); err != nil {
