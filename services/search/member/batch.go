@@ -107,6 +107,9 @@ func (b *batch) flush(ctx context.Context) error {
 	if err := b.write(ctx, b.Batch); err != nil {
 		return err
 	}
+	if err := b.trim(ctx, len(b.Changes)); err != nil {
+		return err
+	}
 	if resourceVersion != "" {
 		b.stream.target.ResourceVersion = resourceVersion
 		b.tell(ctx)

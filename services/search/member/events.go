@@ -4,6 +4,7 @@
 package member
 
 import (
+	"context"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -62,8 +63,31 @@ type involvingEvent struct {
 	} `json:"series"`
 }
 
-// of returns what an event is about, or nil if its events do not count.
+// maxEvent bounds an event that is copied. Kubernetes allows 1 kB of text in one, but any annotations.
+const maxEvent = 8 << 10
+
+// maxEvents is how many events of a member are kept: the latest ones. They are trimmed after each trimEvents more. Other limits do not count them, because the
+// member forgets its own after an hour.
+const maxEvents, trimEvents = 50_000, 5000
+
+// trim keeps the events of a member from becoming too many, after some more were written.
+func (b *batch) trim(ctx context.Context, more int) error {
+	s := b.stream
+	if s.involved == nil {
+		return nil
+	}
+	if s.untrimmed += more; s.untrimmed < trimEvents {
+		return nil
+	}
+	s.untrimmed = 0
+	return s.store.TrimEvents(ctx, s.cluster, maxEvents)
+}
+
+// of returns what an event is about, or nil if its events do not count. An event was not seen after now, whatever it says: it would stay for ever.
 func (i *involvement) of(o *store.Object) (*store.Involved, error) {
+	if len(o.JSON) > maxEvent {
+		return nil, nil //nolint:nilnil // an event that is none
+	}
 	var e involvingEvent
 	if err := json.Unmarshal(o.JSON, &e); err != nil {
 		return nil, err
@@ -83,5 +107,6 @@ func (i *involvement) of(o *store.Object) (*store.Involved, error) {
 	if e.Series != nil && e.Series.LastObservedTime != nil {
 		seen = max(seen, e.Series.LastObservedTime.Unix())
 	}
+	seen = min(seen, time.Now().Unix())
 	return &store.Involved{Kind: involved.Kind, Namespace: involved.Namespace, Name: involved.Name, UID: involved.UID, SeenAt: seen}, nil
 }

@@ -61,8 +61,9 @@ type stream struct {
 	store   *store.Store
 	// abandonedAfter is the constant, except in tests.
 	abandonedAfter time.Duration
-	// involved is set for the stream of store.InvolvedEvents.
-	involved *involvement
+	// involved is set for the stream of store.InvolvedEvents. untrimmed counts the events that were written since these were trimmed.
+	involved  *involvement
+	untrimmed int
 	// target is nil until the stream is open in the store. opened is the same for other goroutines, with what the store was told of the kind.
 	target *store.Stream
 	opened atomic.Pointer[opening]
@@ -101,7 +102,7 @@ func newStream(cluster string, kind store.Kind, from source, to *store.Store) *s
 	s := &stream{
 		source: from, cluster: cluster, kind: kind, store: to, abandonedAfter: abandonedAfter, silence: silence, listInterval: listInterval, answers: &answers{}, endList: func() {},
 		usage:  &usage{cluster: cluster, store: to, limits: &from.door.Limits},
-		status: Status{Kind: kind, Phase: Pending, Since: time.Now()},
+		status: Status{Kind: kind, Phase: Pending, Since: time.Now()}, untrimmed: trimEvents,
 	}
 	s.details.Store(&kind.Details)
 	return s

@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -42,7 +44,7 @@ func (h *Handler) injectEvents(ctx context.Context, objects []store.Found, memor
 			}
 		}
 		if len(of) > 0 {
-			if objects[i].JSON, err = withEvents(objects[i].JSON, of); err != nil {
+			if objects[i].JSON, err = withEvents(objects[i].JSON, of, memory); err != nil {
 				return err
 			}
 		}
@@ -68,28 +70,20 @@ func visibleEvents(v *rights.Visible, cluster string, events [][]byte) ([][]byte
 	return some, nil
 }
 
-// withEvents returns an object with events in its annotation.
-func withEvents(object []byte, events [][]byte) ([]byte, error) {
-	var fields, metadata map[string]json.RawMessage
-	if err := json.Unmarshal(object, &fields); err != nil {
+// withEvents returns an object with events in its annotation. It holds memory for what that adds.
+func withEvents(object []byte, events [][]byte, memory *held) ([]byte, error) {
+	size := 0
+	for _, event := range events {
+		size += len(event)
+	}
+	const copies = 3 // joined, as a string of JSON with more escapes, and in the object
+	if err := memory.charge(int64(copies * size)); err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(fields["metadata"], &metadata); err != nil {
+	list := slices.Concat([]byte("["), bytes.Join(events, []byte(",")), []byte("]"))
+	value, err := jsontext.AppendQuote(nil, list)
+	if err != nil {
 		return nil, err
 	}
-	annotations := map[string]string{}
-	if text, has := metadata["annotations"]; has {
-		if err := json.Unmarshal(text, &annotations); err != nil {
-			return nil, err
-		}
-	}
-	annotations[eventsAnnotation] = "[" + string(bytes.Join(events, []byte(","))) + "]"
-	var err error
-	if metadata["annotations"], err = json.Marshal(annotations); err != nil {
-		return nil, err
-	}
-	if fields["metadata"], err = json.Marshal(metadata); err != nil {
-		return nil, err
-	}
-	return json.Marshal(fields)
+	return store.WithAnnotation(object, eventsAnnotation, value), nil
 }

@@ -6,12 +6,15 @@ package server
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
@@ -48,5 +51,26 @@ func TestASearchReturnsTheEventsOfItsObjects(t *testing.T) {
 			assert.Equal(t, `Said "so"`, event.Reason)
 		}
 		assert.Equal(t, want, names)
+	}
+}
+
+func TestInjectedEventsTakeTheMemoryOfAnswers(t *testing.T) {
+	events := [][]byte{[]byte(`{"message":"<\"&\n>"}`), []byte(`{"message":"` + strings.Repeat("<", 1000) + `"}`)}
+	for object, want := range map[string]string{
+		`{"metadata":{"name":"a"}}`: "", `{"metadata":{"annotations":{}}}`: "", `{"metadata":{"annotations":{"b":"c"}},"spec":{}}`: "c",
+		`{"metadata":{"annotations":{"b":"c","` + eventsAnnotation + `":"a lie"}}}`: "c",
+	} {
+		memory := newBudget(1<<20).hold(t.Context(), 1)
+		with, err := withEvents([]byte(object), events, memory)
+		require.NoError(t, err)
+		assert.Less(t, len(with), 3*1100, "no escapes that JSON does not need")
+		var decoded metav1.PartialObjectMetadata
+		require.NoError(t, json.Unmarshal(with, &decoded))
+		assert.Equal(t, want, decoded.Annotations["b"])
+		assert.JSONEq(t, "["+string(events[0])+","+string(events[1])+"]", decoded.Annotations[eventsAnnotation])
+		assert.GreaterOrEqual(t, memory.bytes, int64(len(with)-len(object)))
+
+		_, err = withEvents([]byte(object), events, newBudget(1000).hold(t.Context(), 1))
+		assert.True(t, apierrors.IsRequestEntityTooLargeError(err), err)
 	}
 }

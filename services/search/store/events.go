@@ -50,15 +50,16 @@ func (s *Store) Events(ctx context.Context, ids []int64) (map[int64][][]byte, er
 	events := map[int64][][]byte{}
 	err := s.reading(ctx, func(t *transaction) error {
 		for part := range slices.Chunk(ids, rowsAtOnce) {
-			find := t.sql(`SELECT o.id, e.event FROM objects o JOIN kinds k ON k.id = o.kind_id
+			find := t.sql(`SELECT f.id, e.event FROM (
+SELECT o.id, e.cluster_id, e.uid, ROW_NUMBER() OVER (PARTITION BY o.id ORDER BY e.seen_at DESC, e.uid) AS place FROM objects o JOIN kinds k ON k.id = o.kind_id
 JOIN streams s ON s.cluster_id = o.cluster_id AND s.kind_id = o.kind_id
 JOIN events e ON e.cluster_id = o.cluster_id AND e.involved_kind = COALESCE(s.kind, k.kind) AND e.involved_namespace = o.namespace AND e.involved_name = o.name
 WHERE (e.involved_uid = o.uid OR e.involved_uid = o.name OR e.involved_uid = '') AND o.id IN `)
-			err := t.each(ctx, list(find, part).add(" ORDER BY o.id, e.seen_at DESC, e.uid"), func(scan func(...any) error) error {
+			list(find, part).add(") f JOIN events e ON e.cluster_id = f.cluster_id AND e.uid = f.uid WHERE f.place <= ? ORDER BY f.id, f.place", eventsOfObject)
+			err := t.each(ctx, find, func(scan func(...any) error) error {
 				var id int64
 				var event []byte
-				err := scan(&id, &event)
-				if err != nil || len(events[id]) >= eventsOfObject {
+				if err := scan(&id, &event); err != nil {
 					return err
 				}
 				events[id] = append(events[id], event)
@@ -73,10 +74,45 @@ WHERE (e.involved_uid = o.uid OR e.involved_uid = o.name OR e.involved_uid = '')
 	return events, err
 }
 
+// eventsAtOnce bounds the events that one transaction removes. Writers wait for it.
+const eventsAtOnce = 5000
+
 // ForgetEvents removes the events that were last seen before a time.
 func (s *Store) ForgetEvents(ctx context.Context, before time.Time) error {
-	return s.within(ctx, func(t *transaction) error {
-		_, err := t.exec(ctx, t.sql("DELETE FROM events WHERE seen_at < ?", before.Unix()))
-		return err
+	return s.forgetEvents(ctx, "seen_at < ?", before.Unix())
+}
+
+// TrimEvents removes the events of a cluster that were seen before the latest ones, of which it keeps some.
+func (s *Store) TrimEvents(ctx context.Context, cluster string, keep int) error {
+	var last []int64
+	err := s.reading(ctx, func(t *transaction) error {
+		find := t.sql("SELECT e.seen_at FROM events e JOIN clusters c ON c.id = e.cluster_id WHERE c.name = ? ORDER BY e.seen_at DESC LIMIT 1 OFFSET ?", cluster, keep)
+		return t.each(ctx, find, func(scan func(...any) error) error {
+			last = append(last, 0)
+			return scan(&last[0])
+		})
 	})
+	if err != nil || len(last) == 0 {
+		return err
+	}
+	return s.forgetEvents(ctx, "seen_at <= ? AND cluster_id = (SELECT id FROM clusters WHERE name = ?)", last[0], cluster)
+}
+
+// forgetEvents removes the events that a condition is true of.
+func (s *Store) forgetEvents(ctx context.Context, which string, values ...any) error {
+	for {
+		var removed int64
+		err := s.within(ctx, func(t *transaction) error {
+			some := t.sql("DELETE FROM events WHERE "+which, values...).add(" LIMIT ?", eventsAtOnce)
+			if t.dialect != mysqlFamily { // which cannot select from what it deletes from, and the others cannot limit a DELETE
+				some = t.sql("DELETE FROM events WHERE (cluster_id, uid) IN (SELECT cluster_id, uid FROM events WHERE "+which, values...).add(" LIMIT ?)", eventsAtOnce)
+			}
+			var err error
+			removed, err = t.exec(ctx, some)
+			return err
+		})
+		if err != nil || removed < eventsAtOnce {
+			return err
+		}
+	}
 }

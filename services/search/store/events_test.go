@@ -89,3 +89,22 @@ func TestAnObjectHasItsLatestEvents(t *testing.T) {
 		require.NoError(t, s.RemoveCluster(t.Context(), "one"))
 	})
 }
+
+func TestAClusterKeepsItsLatestEvents(t *testing.T) {
+	each(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		for _, cluster := range []string{"one", "two"} {
+			require.NoError(t, s.Write(ctx, openStream(t, s, cluster, pods), Batch{Changes: []Change{{Object: object("a", "x", "1")}}}))
+			var changes []Change
+			for i := range 5 {
+				changes = append(changes, eventOf(fmt.Sprint("e", i), "Pod", "a", "x", "", int64(i)))
+			}
+			require.NoError(t, s.Write(ctx, openStream(t, s, cluster, InvolvedEvents), Batch{Changes: changes}))
+		}
+		require.NoError(t, s.TrimEvents(ctx, "one", 5))
+		require.Len(t, events(t, s, pods)["one/a/x"], 5)
+		require.NoError(t, s.TrimEvents(ctx, "one", 2))
+		assert.Equal(t, []string{"a/e4", "a/e3"}, events(t, s, pods)["one/a/x"])
+		assert.Len(t, events(t, s, pods)["two/a/x"], 5)
+	})
+}

@@ -20,35 +20,40 @@ func WithRevision(object []byte, revision int64) []byte {
 	if begin < 0 || object[begin] != '{' {
 		return object
 	}
-	number := `"` + strconv.FormatInt(revision, 10) + `"`
+	number := []byte(`"` + strconv.FormatInt(revision, 10) + `"`)
 	if at, after := valueOf(object, begin, "resourceVersion"); at >= 0 {
 		return splice(object, at, after, number)
 	}
-	field := `"resourceVersion":` + number
+	field := slices.Concat([]byte(`"resourceVersion":`), number)
 	if len(bytes.TrimSpace(object[begin+1:end-1])) > 0 {
-		field += ","
+		field = append(field, ',')
 	}
 	return splice(object, begin+1, begin+1, field)
 }
 
 // withChangedAt returns an object with ChangedAtAnnotation. The text must be valid JSON.
 func withChangedAt(object []byte, at time.Time) []byte {
-	annotation := `"` + ChangedAtAnnotation + `":"` + at.UTC().Format("2006-01-02T15:04:05.000Z07:00") + `"`
-	metadata, _ := valueOf(object, 0, "metadata")
+	return WithAnnotation(object, ChangedAtAnnotation, []byte(`"`+at.UTC().Format("2006-01-02T15:04:05.000Z07:00")+`"`))
+}
+
+// WithAnnotation returns an object with an annotation, whose value is a string of JSON. The text must be valid JSON. It is not decoded.
+func WithAnnotation(object []byte, name string, value []byte) []byte {
+	metadata, metadataEnd := valueOf(object, 0, "metadata")
 	if metadata < 0 || object[metadata] != '{' {
 		return object
 	}
+	field := slices.Concat([]byte(`"`+name+`":`), value)
 	begin, end := valueOf(object, metadata, "annotations")
 	if begin < 0 || object[begin] != '{' {
-		if begin, end = metadata, valueEnd(object, metadata); len(bytes.TrimSpace(object[begin+1:end-1])) > 0 {
-			annotation = `"annotations":{` + annotation + "},"
-		} else {
-			annotation = `"annotations":{` + annotation + "}"
-		}
-	} else if len(bytes.TrimSpace(object[begin+1:end-1])) > 0 {
-		annotation += ","
+		begin, end = metadata, metadataEnd
+		field = slices.Concat([]byte(`"annotations":{`), field, []byte("}"))
+	} else if at, after := valueOf(object, begin, name); at >= 0 {
+		return splice(object, at, after, value)
 	}
-	return splice(object, begin+1, begin+1, annotation)
+	if len(bytes.TrimSpace(object[begin+1:end-1])) > 0 {
+		field = append(field, ',')
+	}
+	return splice(object, begin+1, begin+1, field)
 }
 
 // KindOf returns the kind of an object. It is empty if the text has none.
@@ -59,8 +64,8 @@ func KindOf(object []byte) (kind string) {
 	return kind
 }
 
-func splice(text []byte, from, to int, by string) []byte {
-	return slices.Concat(text[:from], []byte(by), text[to:])
+func splice(text []byte, from, to int, by []byte) []byte {
+	return slices.Concat(text[:from], by, text[to:])
 }
 
 // valueOf returns where the value of a field begins and ends, or -1. An object of JSON begins at or after at.
