@@ -26,6 +26,10 @@ const Header = "Tripod-Envelope"
 // do nothing about that.
 const RefusedHeader = "Tripod-Refused"
 
+// ServedHeader is in the answer of a backend whose handlers were reached: no filter before them has rejected the request. Its value is the time in
+// microseconds that the request has waited for webhooks and for a seat of priority and fairness.
+const ServedHeader = "Tripod-Served"
+
 var encoding = base64.RawURLEncoding
 
 // Encode returns the value of the header.

@@ -68,7 +68,7 @@ func (o *BackendOptions) ApplyTo(config *server.Config) error {
 		if c.FeatureGate.Enabled(features.APIResponseCompression) {
 			handler = compress.Lists(handler)
 		}
-		return senders.withSender(coalesce.Answers(build(withoutAuditID(handler), &own)))
+		return senders.withSender(coalesce.Answers(build(withServed(withoutAuditID(handler)), &own)))
 	}
 	return nil
 }

@@ -42,6 +42,8 @@ type Forwarder struct {
 	// decides may be nil (see Decide).
 	decides authorizer.Authorizer
 	endings *Endings
+	// measures is set by Measure.
+	measures bool
 }
 
 // NewForwarder returns a handler that forwards through the transport of the backend called name. The serializer renders errors. Requests share
@@ -53,12 +55,11 @@ func NewForwarder(
 ) *Forwarder {
 	f := &Forwarder{name: name, serializer: s, memory: memory, endings: endings, onGroupVersion: onGroupVersion}
 	f.proxy = &httputil.ReverseProxy{
-		Rewrite:        rewrite,
-		Transport:      transport,
-		BufferPool:     reverseProxyBuffers{},
-		ModifyResponse: f.adapt,
-		ErrorHandler:   f.fail,
-		ErrorLog:       log.New(klogWriter{}, "", 0),
+		Rewrite:      rewrite,
+		Transport:    transport,
+		BufferPool:   reverseProxyBuffers{},
+		ErrorHandler: f.fail,
+		ErrorLog:     log.New(klogWriter{}, "", 0),
 	}
 	return f
 }
@@ -100,12 +101,25 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if class.LongRunning {
 		w = share.Writer(w)
 	}
-	if class.Plain {
-		f.servePlain(w, req, class, transport)
-		return
-	}
+	var m measurement
+	defer f.record(req, class, &m)
+	f.longRunning(req, class, func() {
+		if class.Plain {
+			f.servePlain(w, req, class, transport, &m)
+		} else {
+			f.serveAny(w, req, class, transport, &m)
+		}
+	})
+}
+
+// serveAny forwards a request whose answer may be anything that HTTP allows.
+func (f *Forwarder) serveAny(w http.ResponseWriter, req *http.Request, class *routing.Request, transport http.RoundTripper, m *measurement) {
 	proxy := *f.proxy
 	proxy.Transport = transport
+	proxy.ModifyResponse = func(resp *http.Response) error {
+		m.take(resp)
+		return f.adapt(resp)
+	}
 	if class.Tunnel {
 		serveUpgrade(proxy, w, req)
 		return

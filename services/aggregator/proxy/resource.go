@@ -22,7 +22,7 @@ import (
 // request. What arrives is the same. BenchmarkForward compares them.
 
 // servePlain forwards a plain request. It takes over the headers of the request.
-func (f *Forwarder) servePlain(w http.ResponseWriter, req *http.Request, class *routing.Request, transport http.RoundTripper) {
+func (f *Forwarder) servePlain(w http.ResponseWriter, req *http.Request, class *routing.Request, transport http.RoundTripper, m *measurement) {
 	out := *req
 	out.Close = false
 	prepareHeaders(req.Context(), out.Header)
@@ -40,6 +40,7 @@ func (f *Forwarder) servePlain(w http.ResponseWriter, req *http.Request, class *
 		return
 	}
 	removeHopByHop(resp.Header)
+	m.take(resp)
 	resp.Request = req
 	if err := f.adapt(resp); err != nil {
 		_ = resp.Body.Close() // what counts is the error before
@@ -54,12 +55,16 @@ func (f *Forwarder) servePlain(w http.ResponseWriter, req *http.Request, class *
 		header[name] = values
 	}
 	w.WriteHeader(resp.StatusCode)
+	var copied int64
 	if class.Kind == routing.Watch {
-		err = copyEvents(w, resp.Body)
+		copied, err = copyEvents(w, resp.Body)
 	} else {
-		err = copyAll(w, resp.Body)
+		copied, err = copyAll(w, resp.Body)
 	}
 	_ = resp.Body.Close() // all of it was read, or the error before counts
+	if m.size = resp.ContentLength; m.size < 0 {
+		m.size = copied
+	}
 	if err != nil {
 		klog.V(4).InfoS("An answer was broken off", "backend", f.name, "path", req.URL.Path, "err", err)
 		abort(req)
@@ -109,13 +114,14 @@ func (b *requestBody) Close() error {
 	return nil
 }
 
-// copyAll passes on an answer that ends by itself. Nobody waits for its parts, so none is pushed to the client early.
-func copyAll(w http.ResponseWriter, body io.Reader) error {
+// copyAll passes on an answer that ends by itself, and returns its size. Nobody waits for its parts, so none is pushed to the client early.
+func copyAll(w http.ResponseWriter, body io.Reader) (size int64, err error) {
 	if b, ok := body.(interface{ Held() []byte }); ok { // of package upstream
 		// Not even nothing may be written where an answer has no body.
 		if held := b.Held(); len(held) > 0 {
+			size = int64(len(held))
 			if _, err := w.Write(held); err != nil {
-				return err
+				return size, err
 			}
 		}
 	}
@@ -123,13 +129,14 @@ func copyAll(w http.ResponseWriter, body io.Reader) error {
 	defer copyBuffers.Put(buffer)
 	for {
 		n, err := readFull(body, *buffer)
+		size += int64(n)
 		if n > 0 {
 			if _, werr := w.Write((*buffer)[:n]); werr != nil {
-				return werr
+				return size, werr
 			}
 		}
 		if err != nil {
-			return ignoreEOF(err)
+			return size, ignoreEOF(err)
 		}
 	}
 }
@@ -147,22 +154,23 @@ func readFull(body io.Reader, buffer []byte) (n int, err error) {
 // eventBuffer is large enough for most events. Watches that wait hold on to no more.
 const eventBuffer = 4 << 10
 
-// copyEvents passes on each event when it comes.
-func copyEvents(w http.ResponseWriter, body io.Reader) error {
+// copyEvents passes on each event when it comes, and returns the size of all.
+func copyEvents(w http.ResponseWriter, body io.Reader) (size int64, err error) {
 	// That nothing arrives any more shows when the next event is written.
 	flush := func() { _ = http.NewResponseController(w).Flush() }
 	flush()
 	buffer := make([]byte, eventBuffer)
 	for {
 		n, err := body.Read(buffer)
+		size += int64(n)
 		if n > 0 {
 			if _, werr := w.Write(buffer[:n]); werr != nil {
-				return werr
+				return size, werr
 			}
 			flush()
 		}
 		if err != nil {
-			return ignoreEOF(err)
+			return size, ignoreEOF(err)
 		}
 		if n == len(buffer) && n < bufferSize {
 			buffer = make([]byte, 2*n)

@@ -179,7 +179,7 @@ func (c *Config) followBackends() error {
 	for _, b := range c.backends {
 		b.serves = c.serving(b)
 		b.discovery = discovery.NewSource(discovery.Config{
-			Backend: b.Backend, Merged: c.generic.AggregatedDiscoveryGroupManager, Rank: b.further, Shows: b.serves,
+			Backend: b.Backend, Merged: c.generic.AggregatedDiscoveryGroupManager, Rank: b.further, Shows: b.serves, Legacy: b == c.core,
 			OnMerged: func(resources map[schema.GroupVersionResource]bool) {
 				c.table.SetResources(routing.Owner(b.Name()), resources)
 			},

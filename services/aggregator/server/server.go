@@ -69,6 +69,9 @@ func (c *Config) buildHandlerChain(health *health.Handler, stop *shutdown) {
 		if further[owner] = b.further > 0; further[owner] {
 			forwarder.Decide(c.generic.Authorization.Authorizer)
 		}
+		if owner == routing.Core || owner == routing.Extensions {
+			forwarder.Measure()
+		}
 		forwarders[owner] = forwarder
 	}
 	chains := &chains{

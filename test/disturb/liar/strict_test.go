@@ -53,7 +53,9 @@ func startStrict(t *testing.T, address, group string) string {
 	server.Config.Protocols = new(http.Protocols)
 	server.Config.Protocols.SetHTTP2(true)
 	server.Config.MaxHeaderBytes = 64 << 10
-	server.Config.ConnContext = func(ctx context.Context, conn net.Conn) context.Context { return context.WithValue(ctx, connKey{}, conn) }
+	server.Config.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		return context.WithValue(ctx, connKey{}, conn)
+	}
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	return server.URL

@@ -65,6 +65,8 @@ type Config struct {
 	Rank int
 	// Shows reports whether clients may find a group-version of the backend. It is false for one that another backend serves.
 	Shows func(schema.GroupVersion) bool
+	// Legacy is set if the backend serves /api. The merged document does not have it.
+	Legacy bool
 	// OnMerged is called with the resources in the document, and with subresources in the form pods/log.
 	OnMerged func(map[schema.GroupVersionResource]bool)
 }
@@ -229,40 +231,56 @@ func (s *Source) fetch(ctx context.Context) (err error) {
 	defer foreign.Recover("discovery of "+s.Backend.Name(), &err)
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "/apis", nil)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Accept", acceptAggregated)
-	req.Header.Set("User-Agent", "tripod-aggregator/discovery")
 	s.mu.Lock()
 	s.begun++
 	number := s.begun
 	s.mu.Unlock()
-	if s.etag != "" {
-		req.Header.Set("If-None-Match", s.etag)
-	}
-	resp, err := s.Backend.AsAggregator().RoundTrip(req)
+	list, etag, err := s.get(ctx, "/apis", s.etag)
 	if err != nil {
 		return err
 	}
+	if list != nil {
+		if s.Legacy {
+			legacy, _, err := s.get(ctx, "/api", "")
+			if err != nil {
+				return err
+			}
+			list.Items = append(list.Items, legacy.Items...)
+		}
+		s.merge(list)
+		s.etag = etag
+	}
+	s.succeeded(number)
+	return nil
+}
+
+// get returns the document at a path and its ETag. The document is nil if it still has the ETag from before.
+func (s *Source) get(ctx context.Context, path, etag string) (*apidiscoveryv2.APIGroupDiscoveryList, string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	req.Header.Set("Accept", acceptAggregated)
+	req.Header.Set("User-Agent", "tripod-aggregator/discovery")
+	if etag != "" {
+		req.Header.Set("If-None-Match", etag)
+	}
+	resp, err := s.Backend.AsAggregator().RoundTrip(req)
+	if err != nil {
+		return nil, "", err
+	}
 	defer resp.Body.Close() //nolint:errcheck // read to its end or not needed
-	switch resp.StatusCode {
-	case http.StatusNotModified:
-		s.succeeded(number)
-		return nil
-	case http.StatusOK:
-	default:
-		return fmt.Errorf("/apis answers %s", resp.Status)
+	switch {
+	case resp.StatusCode == http.StatusNotModified && etag != "":
+		return nil, etag, nil
+	case resp.StatusCode != http.StatusOK:
+		return nil, "", fmt.Errorf("%s answers %s", path, resp.Status)
 	}
 	list, err := decode(resp.Body)
 	if err != nil {
-		return fmt.Errorf("/apis: %w", err)
+		return nil, "", fmt.Errorf("%s: %w", path, err)
 	}
-	s.merge(list)
-	s.etag = resp.Header.Get("Etag")
-	s.succeeded(number)
-	return nil
+	return list, resp.Header.Get("Etag"), nil
 }
 
 // succeeded wakes up those who await a fetch.
