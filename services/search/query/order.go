@@ -92,12 +92,14 @@ type Rank struct {
 	Text   string
 }
 
-const (
-	// NoNumber is the number of a field that is not there, null or empty, and AnyText that of a text that is no number. All numbers are in between.
-	NoNumber, AnyText = -1e300, 1e300
-	// RankLength is how many characters of a text count in an order. MySQL sorts by 1,024 bytes of a text.
-	RankLength = 256
-)
+// NoNumber is the number of a field that is not there, null or empty. All numbers are greater.
+const NoNumber = -1e300
+
+// AnyText is the number of a text that is no number. All numbers are less.
+const AnyText = 1e300
+
+// RankLength is how many characters of a text count in an order. MySQL sorts by 1,024 bytes of a text.
+const RankLength = 256
 
 // NumberPattern matches texts that are sorted by their number: those of JSON, and quantities of Kubernetes such as 500m and 1.5Gi. Their groups are the number, and
 // what follows it. The databases use the same pattern.
