@@ -4,6 +4,7 @@
 package server
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -29,8 +30,7 @@ func (h *Handler) version(w http.ResponseWriter, req *http.Request, n *Nested) e
 	if n.Cluster != "" {
 		document, err := h.store.ClusterVersion(req.Context(), n.Cluster)
 		if err == nil {
-			w.Header().Set("Content-Type", jsonType)
-			w.Write(document) //nolint:errcheck // the client is gone
+			writeJSON(w, jsonType, json.RawMessage(document))
 			return nil
 		}
 		if !errors.Is(err, store.ErrNotFound) {
