@@ -326,8 +326,8 @@ func TestAStalledEtcdEndsNothing(t *testing.T) {
 				select {
 				case <-asked:
 					t.Fatal("a question does not wait")
-				case <-ended:
-					t.Fatal("the stream ends")
+				case err := <-ended:
+					t.Fatalf("the stream ends: %v", err)
 				case <-watcher.sent:
 					t.Fatal("a replica that may miss changes says that it knows all")
 				default:
