@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"reflect"
 	"slices"
@@ -150,6 +151,9 @@ var entryFields = map[protowire.Number]protowire.Number{
 	10: 1, // parameters: ParameterDefinitions.additional_properties
 }
 
+// maxEntries bounds the named entries of a document. A CustomResourceDefinition has seven.
+const maxEntries = 100_000
+
 // mergeProtobuf appends to the first document the named entries of the others that it lacks. A
 // protobuf message that occurs twice in its parent is the merge of both, so this is a valid document.
 func mergeProtobuf(documents ...[]byte) ([]byte, error) {
@@ -195,6 +199,30 @@ func mergeProtobuf(documents ...[]byte) ([]byte, error) {
 		}
 	}
 	return merged, nil
+}
+
+// readProtobuf keeps a protobuf document compressed, if it has not too many named entries.
+func readProtobuf(document io.Reader, last *version) (*version, error) {
+	text, err := io.ReadAll(io.LimitReader(document, maxDocument+1))
+	if err != nil {
+		return nil, err
+	}
+	entries := 0
+	err = eachField(text, func(field protowire.Number, _, value []byte) error {
+		if _, named := entryFields[field]; !named {
+			return nil
+		}
+		return eachField(value, func(protowire.Number, []byte, []byte) error {
+			if entries++; entries > maxEntries {
+				return fmt.Errorf("it has more than %d entries", maxEntries)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return readWhole(bytes.NewReader(text), last)
 }
 
 // entryName returns field 1 of a named entry.

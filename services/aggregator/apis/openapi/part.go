@@ -15,6 +15,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"net/http"
@@ -29,6 +30,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/internal/hop/foreign"
+	"github.com/tripod-k8s/tripod/internal/hop/parts"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 
@@ -46,6 +48,10 @@ const (
 	maxDocument = 64 << 20
 )
 
+// maxNames bounds the paths, definitions and parameters of a document of v2, and what is directly below them, which are decoded into maps. A
+// CustomResourceDefinition has 40 of them.
+var maxNames = parts.Limits{Values: 500_000, Within: 3}
+
 // maxMerged bounds the size of a document merged from some. It leaves room for one of the largest size from every server, and for what other forms need
 // more: nobody's document takes the place of another's.
 func maxMerged(documents int) int64 { return int64(documents+1) * maxDocument }
@@ -58,6 +64,8 @@ type part struct {
 	serves func(schema.GroupVersion) bool
 	// limited is Backend.Limited.
 	limited bool
+	// read returns a version of a document that the server has sent. last is nil or the one before, which it returns if nothing has changed.
+	read reader
 
 	last atomic.Pointer[version]
 
@@ -76,6 +84,27 @@ type version struct {
 	// named are the group-versions that the document is about, once read.
 	read  sync.Once
 	named []schema.GroupVersion
+
+	// index has the locations of documents by name, if the document is an index of v3, and digest that of its text.
+	index  object
+	digest [sha256.Size]byte
+}
+
+// readWhole keeps a document compressed.
+func readWhole(document io.Reader, last *version) (*version, error) {
+	compressed, err := compress(document, maxDocument)
+	if err != nil {
+		return nil, err
+	}
+	if last != nil && bytes.Equal(last.compressed, compressed) {
+		return last, nil
+	}
+	return &version{compressed: compressed}, nil
+}
+
+// readJSON keeps a document in JSON compressed, if it has not too many names.
+func readJSON(document io.Reader, last *version) (*version, error) {
+	return readWhole(io.TeeReader(document, maxNames.Counter()), last)
 }
 
 // document returns the document, or nil if there is none.
@@ -97,18 +126,20 @@ type Backend interface {
 	Limited() bool
 }
 
+type reader = func(document io.Reader, last *version) (*version, error)
+
 // partsOf are the documents of backends at a path.
-func partsOf[B Backend](backends []B, path, accept string) []*part {
+func partsOf[B Backend](backends []B, path, accept string, read reader) []*part {
 	parts := make([]*part, len(backends))
 	for i, b := range backends {
-		parts[i] = &part{name: b.Name(), path: path, accept: accept, fetch: b.AsAggregator().RoundTrip, serves: b.Serves, limited: b.Limited()}
+		parts[i] = &part{name: b.Name(), path: path, accept: accept, read: read, fetch: b.AsAggregator().RoundTrip, serves: b.Serves, limited: b.Limited()}
 	}
 	return parts
 }
 
 // handlerPart is a document served in process, in JSON.
-func handlerPart(name, path string, handler http.Handler) *part {
-	return &part{name: name, path: path, accept: mediaJSON, fetch: func(req *http.Request) (*http.Response, error) {
+func handlerPart(name, path string, handler http.Handler, read reader) *part {
+	return &part{name: name, path: path, accept: mediaJSON, read: read, fetch: func(req *http.Request) (*http.Response, error) {
 		req, err := routing.Renew(req)
 		if err != nil {
 			return nil, err
@@ -220,11 +251,15 @@ func (p *part) tryRefresh(ctx context.Context) (err error) {
 	case resp.StatusCode != http.StatusOK:
 		return fmt.Errorf("%s answers %s", p.path, resp.Status)
 	}
-	compressed, err := compress(resp.Body, maxDocument)
+	now, err := p.read(resp.Body, last)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", p.path, err)
 	}
-	p.last.Store(&version{etag: resp.Header.Get("Etag"), compressed: compressed})
+	if now == last {
+		return nil
+	}
+	now.etag = resp.Header.Get("Etag")
+	p.last.Store(now)
 	return nil
 }
 

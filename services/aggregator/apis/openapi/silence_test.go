@@ -98,7 +98,7 @@ func TestAClientSeesWhatChangedBeforeItAsked(t *testing.T) {
 			time.Sleep(silence / 4)
 			return s.RoundTrip(req)
 		}))
-		p := partsOf(changing, pathV3, mediaJSON)[0]
+		p := partsOf(changing, pathV3, mediaJSON, readWhole)[0]
 		go p.refresh(t.Context())
 		synctest.Wait() // the server has begun to answer
 		changed.Store(true)

@@ -60,10 +60,11 @@ type document struct {
 // for the aggregator's own group and for aggregated API servers. Nothing is served without the document of the first backend.
 func NewV2[B Backend](backends []B, local http.Handler) *V2 {
 	v2 := &V2{}
-	for document, accept := range map[*document]string{&v2.json: mediaJSON, &v2.protobuf: mediaProtobufOld} {
-		document.backends = partsOf(backends, pathV2, accept)
+	v2.json.backends = partsOf(backends, pathV2, mediaJSON, readJSON)
+	v2.protobuf.backends = partsOf(backends, pathV2, mediaProtobufOld, readProtobuf)
+	for _, document := range []*document{&v2.json, &v2.protobuf} {
 		// The local part is small, and always JSON: entries of it may have to be renamed.
-		document.local = handlerPart("aggregator", pathV2, local)
+		document.local = handlerPart("aggregator", pathV2, local, readJSON)
 	}
 	v2.json.merge, v2.json.form, v2.protobuf.form = mergeJSON, formJSON, formProtobuf
 	v2.protobuf.merge, v2.protobuf.also = v2.mergeProtobuf, v2.json.backends[:1]

@@ -103,7 +103,7 @@ func TestV2IsMergedOnDemandAndOnlyWhenSomethingChanged(t *testing.T) {
 
 func TestADocumentIsFetchedByARequestWithAClassOfItsOwn(t *testing.T) {
 	var class *routing.Request
-	part := handlerPart("local", pathV3, http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { class = routing.Of(req) }))
+	part := handlerPart("local", pathV3, http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { class = routing.Of(req) }), readIndex)
 	client := httptest.NewRequest(http.MethodPost, "/openapi/v3/apis/example.com/v1", nil)
 	client.Header.Set("Connection", "Upgrade")
 	outer, err := routing.Classify(client, routing.Target{})

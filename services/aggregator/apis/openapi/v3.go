@@ -5,8 +5,10 @@ package openapi
 
 import (
 	"bytes"
-	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -15,6 +17,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/internal/hop/parts"
 )
 
 // V3 serves /openapi/v3: an index over all servers, and the documents that it points to, from the
@@ -28,7 +32,7 @@ const pathV3 = "/openapi/v3"
 // NewV3 merges the indexes of the backends with that of local, a handler of /openapi/v3 for
 // the aggregator's own group and for aggregated API servers.
 func NewV3[B Backend](backends []B, local http.Handler) *V3 {
-	return &V3{parts: append(partsOf(backends, pathV3, mediaJSON), handlerPart("aggregator", pathV3, local))}
+	return &V3{parts: append(partsOf(backends, pathV3, mediaJSON, readIndex), handlerPart("aggregator", pathV3, local, readLocal))}
 }
 
 // shows reports whether clients may find a document of the server. They may not if it is about a group-version that another server serves. Of a limited
@@ -41,70 +45,99 @@ func (p *part) shows(name string, l limits) bool {
 	return p.serves == nil || !ok || gv.Version == "" || p.serves(gv)
 }
 
-// entry is where a document of the index is.
-type entry struct {
-	location json.RawMessage
-	part     *part
-}
-
 // ServeHTTP answers the index, and documents by passing the request on.
 func (v *V3) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	index, err := v.index(req.Context())
-	if err != nil {
-		klog.ErrorS(err, "OpenAPI v3 index could not be merged")
-		w.WriteHeader(http.StatusInternalServerError)
-		return
-	}
-	name, isDocument := strings.CutPrefix(req.URL.Path, pathV3+"/")
-	if isDocument {
-		document, exists := index[name]
-		if !exists {
+	refresh(req.Context(), v.parts...)
+	if name, isDocument := strings.CutPrefix(req.URL.Path, pathV3+"/"); isDocument {
+		server := v.find(name)
+		if server == nil {
 			w.WriteHeader(http.StatusNotFound)
 			return
 		}
-		document.part.proxy(w.Header(), name, req.URL.Query().Get("hash")).ServeHTTP(w, req)
+		server.proxy(w.Header(), name, req.URL.Query().Get("hash")).ServeHTTP(w, req)
 		return
 	}
-	paths := object{}
-	for name, document := range index {
-		paths[name] = document.location
-	}
-	body := appendObject(nil, object{"paths": appendObject(nil, paths)})
+	body := appendObject(nil, object{"paths": appendObject(nil, v.locations())})
 	// The time of the request, as in kube-aggregator: no client may take its copy for current.
 	http.ServeContent(w, req, pathV3, time.Now(), bytes.NewReader(body))
 }
 
-// index returns the documents of all servers by name, such as apis/apps/v1. The first server that
-// has one of a name gives it.
-func (v *V3) index(ctx context.Context) (map[string]entry, error) {
-	refresh(ctx, v.parts...)
-	merged := map[string]entry{}
+const (
+	// maxIndex and maxLocations bound an index of a backend. Thousands of CRDs make a megabyte.
+	maxIndex, maxLocations = 4 << 20, 10_000
+	// maxLocal bounds the index of all aggregated API servers.
+	maxLocal = maxDocument
+)
+
+// readIndex decodes the index of a backend, which is done once for all clients.
+func readIndex(document io.Reader, last *version) (*version, error) {
+	return indexWithin(document, last, maxIndex, parts.Limits{Values: 5 * maxLocations, Elements: 2 * maxLocations})
+}
+
+// readLocal decodes the index of the aggregator itself. The indexes that it is made of have limits.
+func readLocal(document io.Reader, last *version) (*version, error) {
+	return indexWithin(document, last, maxLocal, parts.Limits{})
+}
+
+func indexWithin(document io.Reader, last *version, bytes int64, limits parts.Limits) (*version, error) {
+	text, err := io.ReadAll(io.LimitReader(document, bytes+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(text)) > bytes {
+		return nil, fmt.Errorf("the index is larger than %d bytes", bytes)
+	}
+	digest := sha256.Sum256(text)
+	if last != nil && last.digest == digest {
+		return last, nil
+	}
+	if err := limits.Check(text); err != nil {
+		return nil, err
+	}
+	var index struct {
+		Paths object `json:"paths"`
+	}
+	if err := json.Unmarshal(text, &index); err != nil {
+		return nil, err
+	}
+	return &version{index: index.Paths, named: namedBy(index.Paths), digest: digest}, nil
+}
+
+// shown returns the index of the server, and what clients may find of it.
+func (p *part) shown() (index object, l limits) {
+	v := p.last.Load()
+	if v == nil {
+		return nil, l
+	}
+	if p.limited {
+		l = newLimits(v.named, p.serves)
+	}
+	return v.index, l
+}
+
+// find returns the first server that has a document of a name, such as apis/apps/v1.
+func (v *V3) find(name string) *part {
 	for _, p := range v.parts {
-		document, err := p.last.Load().document()
-		if err != nil {
-			return nil, err
+		index, l := p.shown()
+		if _, exists := index[name]; exists && p.shows(name, l) {
+			return p
 		}
-		if document == nil {
-			continue
-		}
-		var index struct {
-			Paths object `json:"paths"`
-		}
-		if err := json.Unmarshal(document, &index); err != nil {
-			klog.ErrorS(err, "Leaving the OpenAPI v3 index of a server out", "server", p.name)
-			continue
-		}
-		var l limits
-		if p.limited {
-			l = newLimits(namedBy(index.Paths), p.serves)
-		}
-		for name, location := range index.Paths {
+	}
+	return nil
+}
+
+// locations returns where the documents of all servers are. The first server that has one of a name gives it.
+func (v *V3) locations() object {
+	merged := object{}
+	for _, p := range v.parts {
+		index, l := p.shown()
+		for name, location := range index {
 			if _, exists := merged[name]; !exists && p.shows(name, l) {
-				merged[name] = entry{location, p}
+				merged[name] = location
 			}
 		}
 	}
-	return merged, nil
+	return merged
 }
 
 // ownHeaders are set by the aggregator's handlers before a document is passed on.
