@@ -30,15 +30,13 @@ func (h *Handler) version(w http.ResponseWriter, req *http.Request, n *Nested) e
 	if n.Cluster != "" {
 		document, err := h.store.ClusterVersion(req.Context(), n.Cluster)
 		if err == nil {
-			writeJSON(w, jsonType, json.RawMessage(document))
-			return nil
+			return h.writeJSON(w, req, jsonType, json.RawMessage(document))
 		}
 		if !errors.Is(err, store.ErrNotFound) {
 			return asStatus(err)
 		}
 	}
-	writeJSON(w, jsonType, version.Get())
-	return nil
+	return h.writeJSON(w, req, jsonType, version.Get())
 }
 
 // isHealth reports whether a path is one where clients ask whether an API server works.

@@ -4,7 +4,10 @@
 package server
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,6 +15,7 @@ import (
 	"github.com/munnerz/goautoneg"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
@@ -39,19 +43,15 @@ func (h *Handler) discover(w http.ResponseWriter, req *http.Request, n *Nested) 
 	kinds = slices.DeleteFunc(kinds, func(k store.Kind) bool { return legacy != (k.Group == "") })
 	switch {
 	case len(parts) == 1 && wantsAggregated(req):
-		writeJSON(w, jsonType+";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", aggregated(kinds))
-		return nil
+		return h.writeJSON(w, req, jsonType+";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", aggregated(kinds))
 	case len(parts) == 1 && legacy:
-		writeJSON(w, jsonType, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
-		return nil
+		return h.writeJSON(w, req, jsonType, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
 	case len(parts) == 1:
-		writeJSON(w, jsonType, metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: groups(kinds)})
-		return nil
+		return h.writeJSON(w, req, jsonType, metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: groups(kinds)})
 	case len(parts) == 2 && !legacy:
 		all := groups(kinds)
 		if i := slices.IndexFunc(all, func(g metav1.APIGroup) bool { return g.Name == parts[1] }); i >= 0 {
-			writeJSON(w, jsonType, all[i])
-			return nil
+			return h.writeJSON(w, req, jsonType, all[i])
 		}
 		return notFound("no cluster has the group " + parts[1])
 	}
@@ -70,8 +70,7 @@ func (h *Handler) discover(w http.ResponseWriter, req *http.Request, n *Nested) 
 	if len(list.APIResources) == 0 && gv != (schema.GroupVersion{Version: "v1"}) {
 		return notFound("no cluster has the group-version " + gv.String())
 	}
-	writeJSON(w, jsonType, list)
-	return nil
+	return h.writeJSON(w, req, jsonType, list)
 }
 
 const (
@@ -79,14 +78,31 @@ const (
 	yamlType = "application/yaml"
 )
 
-func writeJSON(w http.ResponseWriter, contentType string, document any) {
+// writeJSON writes a document, for which it holds memory meanwhile. An error comes before anything is written.
+func (h *Handler) writeJSON(w http.ResponseWriter, req *http.Request, contentType string, document any) error {
 	text, err := json.Marshal(document)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
+		return apierrors.NewInternalError(err)
+	}
+	memory := h.budget.hold(req.Context(), 1)
+	defer memory.release()
+	if err := memory.charge(int64(len(text))); err != nil {
+		return err
 	}
 	w.Header().Set("Content-Type", contentType)
-	w.Write(text) //nolint:errcheck // the client is gone
+	inTime(w, h.writeTimeout, func() error { return writeAll(w, bytes.NewReader(text)) }) //nolint:errcheck // the client is gone
+	return nil
+}
+
+// writeAll writes a document, and all that the server still has of it.
+func writeAll(w http.ResponseWriter, document io.Reader) error {
+	if _, err := io.Copy(struct{ io.Writer }{w}, document); err != nil {
+		return err
+	}
+	if err := http.NewResponseController(w).Flush(); !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil // a recorder of tests
 }
 
 func wantsAggregated(req *http.Request) bool {

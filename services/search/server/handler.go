@@ -121,8 +121,7 @@ func (h *Handler) clusters(w http.ResponseWriter, req *http.Request) error {
 	for _, name := range names {
 		list.Items = append(list.Items, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
-	writeJSON(w, jsonType, list)
-	return nil
+	return h.writeJSON(w, req, jsonType, list)
 }
 
 // get answers with one object.

@@ -113,13 +113,19 @@ func TestWatchesByFieldsKeepNothingDecoded(t *testing.T) {
 // watchSilently opens a watch and reads nothing of it.
 func watchSilently(t *testing.T, location string, at int64) {
 	t.Helper()
+	askSilently(t, location, fmt.Sprintf("resources/apis/example.com/v1/things?watch=true&resourceVersion=%d", at))
+}
+
+// askSilently sends a request, and reads nothing of the answer but its beginning.
+func askSilently(t *testing.T, location, path string) {
+	t.Helper()
 	address, err := url.Parse(location)
 	require.NoError(t, err)
 	conn, err := net.Dial("tcp", address.Host)
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
 	require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4096))
-	_, err = fmt.Fprintf(conn, "GET %sresources/apis/example.com/v1/things?watch=true&resourceVersion=%d HTTP/1.1\r\nHost: x\r\n\r\n", address.Path, at)
+	_, err = fmt.Fprintf(conn, "GET %s%s HTTP/1.1\r\nHost: x\r\n\r\n", address.Path, path)
 	require.NoError(t, err)
 	_, err = io.ReadFull(conn, make([]byte, 16)) // it has begun
 	require.NoError(t, err)
@@ -249,5 +255,56 @@ func TestYAMLIsThatOfJSON(t *testing.T) {
 		back, err := yaml.YAMLToJSON(inYAML.Bytes())
 		require.NoError(t, err)
 		assert.JSONEq(t, inJSON.String(), string(back))
+	}
+}
+
+// bytesUsed returns the bytes that answers hold.
+func (b *budget) bytesUsed() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used
+}
+
+func TestDocumentsThatNobodyReadsHoldLittle(t *testing.T) {
+	s := newStore(t)
+	schema := []byte(`{"x":[1` + strings.Repeat(",1", 8<<20-10) + `]}`)
+	require.NoError(t, s.PutSchema(t.Context(), "west", "api/v1", "1", schema))
+	for i := range 1000 { // an index of 2 MB
+		require.NoError(t, s.PutSchema(t.Context(), "west", "apis/"+strings.Repeat("x", 2000)+fmt.Sprint(i), "1", []byte("{}")))
+	}
+	for path, most := range map[string]int{"resources/openapi/v3/api/v1": 32, "resources/openapi/v3": 256} {
+		t.Run(path, func(t *testing.T) {
+			h := NewHandler(s, nil, nil)
+			h.writeTimeout = 2 * time.Second
+			location := serverOf(t, h)
+			before := live()
+			for range 40 {
+				askSilently(t, location, path)
+			}
+			assert.Positive(t, h.budget.bytesUsed(), "answers hold memory")
+			assert.Less(t, live()-before, most, "of 640 MiB that they have asked for")
+			require.Eventually(t, func() bool { return h.budget.bytesUsed() == 0 }, time.Minute, 10*time.Millisecond, "answers that nobody takes end")
+		})
+	}
+}
+
+func TestADocumentWaitsForTheMemoryOfOthers(t *testing.T) {
+	s := newStore(t)
+	require.NoError(t, s.PutSchema(t.Context(), "west", "api/v1", "1", []byte(`{"of": "west"}`)))
+	h := newHandler(s, nil, nil, newBudget(1<<20))
+	h.budget.patience = time.Millisecond
+	others := h.budget.hold(t.Context(), 1)
+	h.budget.largest = 1 << 20
+	require.NoError(t, others.charge(1<<20))
+	paths := []string{"resources/openapi/v3", "resources/openapi/v3/api/v1", "resources/apis", "resources/version", "resources/clusters"}
+	for _, path := range paths {
+		answer, _ := ask(t, h, http.MethodGet, path, "")
+		assert.Equal(t, http.StatusTooManyRequests, answer.Code, path)
+	}
+	others.release()
+	for _, path := range paths {
+		answer, _ := ask(t, h, http.MethodGet, path, "")
+		assert.Equal(t, http.StatusOK, answer.Code, path)
+		assert.Zero(t, h.budget.bytesUsed(), path)
 	}
 }

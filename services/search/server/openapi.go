@@ -4,7 +4,10 @@
 package server
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -31,8 +34,7 @@ func (h *Handler) openAPI(w http.ResponseWriter, req *http.Request, n *Nested) e
 	}
 	path := strings.Trim(strings.TrimPrefix(n.Path, openAPIPath), "/")
 	if path == "" {
-		writeJSON(w, jsonType, index(digests))
-		return nil
+		return h.writeJSON(w, req, jsonType, index(digests))
 	}
 	compressed, err := h.store.Schema(req.Context(), digests[path])
 	if errors.Is(err, store.ErrNotFound) {
@@ -41,17 +43,22 @@ func (h *Handler) openAPI(w http.ResponseWriter, req *http.Request, n *Nested) e
 	if err != nil {
 		return asStatus(err)
 	}
+	memory := h.budget.hold(req.Context(), 1)
+	defer memory.release()
+	if err := memory.charge(int64(len(compressed))); err != nil {
+		return err
+	}
 	header := w.Header()
 	header.Set("Content-Type", jsonType)
 	header.Set("Etag", strconv.Quote(digests[path]))
 	header.Set("Vary", "Accept-Encoding")
-	document := compressed
+	var document io.Reader = bytes.NewReader(compressed)
 	if acceptsGzip(req) {
 		header.Set("Content-Encoding", "gzip")
-	} else if document, err = store.Decompress(compressed); err != nil {
+	} else if document, err = gzip.NewReader(document); err != nil {
 		return asStatus(err)
 	}
-	w.Write(document) //nolint:errcheck,gosec // the client is gone, and no browser runs JSON
+	inTime(w, h.writeTimeout, func() error { return writeAll(w, document) }) //nolint:errcheck // the client is gone
 	return nil
 }
 

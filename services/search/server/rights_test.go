@@ -147,7 +147,7 @@ func (c *cluster) send(t *testing.T, name string, req *http.Request, answer http
 			writeError(w, req, "clusterpedia.io", "v1beta1", err)
 			return
 		}
-		writeJSON(w, jsonType, object)
+		assert.NoError(t, json.NewEncoder(w).Encode(object))
 	}))
 	handler.decisionInterval = cmp.Or(c.decisionInterval, handler.decisionInterval)
 	chain := WithNotes(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
