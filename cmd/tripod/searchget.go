@@ -72,7 +72,8 @@ Run tripod search kubeconfig once before.`,
 	fs.StringVar(&q.fuzzy, "fuzzy", "", "part of the name")
 	fs.StringVarP(&q.selector, "selector", "l", "", "labels of objects, and parameters of search")
 	fs.StringVar(&q.fields, "field-selector", "", "fields of objects, such as status.phase=Failed")
-	fs.StringArrayVar(&q.texts, "text", nil, "find objects with this text in a field of --in, in upper or lower case; repeat it for one of several texts")
+	fs.StringArrayVar(&q.texts, "text", nil,
+		"find objects with this text in a field of --in, in upper or lower case; repeat it for one of several texts")
 	fs.StringSliceVar(&q.in, "in", []string{"metadata.name"}, "fields for --text")
 	fs.StringVar(&q.order, "order", "", "columns and fields to sort by, such as created_at_desc,name or spec.replicas_desc")
 	fs.IntVar(&q.limit, "limit", kubectlLimit, "objects to return at most; 0 returns all")
@@ -112,48 +113,15 @@ func ownerOf(text string) (resource schema.GroupResource, name string, err error
 
 // command returns the arguments of kubectl.
 func (q *question) command(what []string, counted bool) ([]string, error) {
-	const domain = "search.clusterpedia.io/"
 	if q.limit < 0 {
 		return nil, fmt.Errorf("--limit %d: write a number of objects, or 0 for all", q.limit)
 	}
 	if q.watch && (q.order != "" || q.owner != "") {
 		return nil, errors.New("--watch with --order or --owner: search decides about each change by the object alone, so leave these out")
 	}
-	var labels []string
-	if q.selector != "" {
-		labels = append(labels, q.selector)
-	}
-	if q.fuzzy != "" {
-		labels = append(labels, domain+"fuzzy-name="+q.fuzzy)
-	}
-	if q.owner != "" {
-		resource, name, err := ownerOf(q.owner)
-		if err != nil {
-			return nil, err
-		}
-		generations := q.generations
-		isPods := slices.Contains([]string{"po", "pod", "pods"}, what[0])
-		if !counted && isPods && (resource.Resource == "deployments" || resource.Resource == "cronjobs") {
-			generations = 1
-		}
-		labels = append(labels, domain+"owner-name="+name, domain+"owner-gr="+resource.String())
-		if generations > 0 {
-			labels = append(labels, fmt.Sprintf("%sowner-seniority=%d", domain, generations))
-		}
-	}
-	if q.order != "" {
-		for part := range strings.SplitSeq(q.order, ",") {
-			if part = strings.TrimSpace(part); len(validation.IsValidLabelValue(part)) > 0 {
-				return nil, fmt.Errorf("--order %s: kubectl sends the order as a label, which has letters, digits, dots and dashes, and 63 of them; the parameter orderby of a URL takes any field", part)
-			}
-		}
-		labels = append(labels, fmt.Sprintf("%sorderby in (%s)", domain, q.order))
-	}
-	if q.maxStaleness != "" {
-		labels = append(labels, domain+"max-staleness="+q.maxStaleness)
-	}
-	if len(what) > 1 {
-		labels = append(labels, fmt.Sprintf("%snames in (%s)", domain, strings.Join(what[1:], ",")))
+	labels, err := q.labels(what, counted)
+	if err != nil {
+		return nil, err
 	}
 	fields := q.fields
 	if len(q.texts) > 0 {
@@ -180,6 +148,61 @@ func (q *question) command(what []string, counted bool) ([]string, error) {
 		command = append(command, "--chunk-size", strconv.Itoa(q.limit))
 	}
 	return command, nil
+}
+
+// parameters is the domain of the labels that are parameters of search.
+const parameters = "search.clusterpedia.io/"
+
+// labels returns the parts of the label selector.
+func (q *question) labels(what []string, counted bool) ([]string, error) {
+	var labels []string
+	if q.selector != "" {
+		labels = append(labels, q.selector)
+	}
+	if q.fuzzy != "" {
+		labels = append(labels, parameters+"fuzzy-name="+q.fuzzy)
+	}
+	if q.owner != "" {
+		of, err := q.ownerLabels(what[0], counted)
+		if err != nil {
+			return nil, err
+		}
+		labels = append(labels, of...)
+	}
+	if q.order != "" {
+		for part := range strings.SplitSeq(q.order, ",") {
+			if part = strings.TrimSpace(part); len(validation.IsValidLabelValue(part)) > 0 {
+				return nil, fmt.Errorf("--order %s: kubectl sends the order as a label, which has letters, digits, dots and dashes, and 63 of them; "+
+					"the parameter orderby of a URL takes any field", part)
+			}
+		}
+		labels = append(labels, fmt.Sprintf("%sorderby in (%s)", parameters, q.order))
+	}
+	if q.maxStaleness != "" {
+		labels = append(labels, parameters+"max-staleness="+q.maxStaleness)
+	}
+	if len(what) > 1 {
+		labels = append(labels, fmt.Sprintf("%snames in (%s)", parameters, strings.Join(what[1:], ",")))
+	}
+	return labels, nil
+}
+
+// ownerLabels returns the labels that ask for objects of an owner.
+func (q *question) ownerLabels(what string, counted bool) ([]string, error) {
+	resource, name, err := ownerOf(q.owner)
+	if err != nil {
+		return nil, err
+	}
+	generations := q.generations
+	isPods := slices.Contains([]string{"po", "pod", "pods"}, what)
+	if !counted && isPods && (resource.Resource == "deployments" || resource.Resource == "cronjobs") {
+		generations = 1
+	}
+	labels := []string{parameters + "owner-name=" + name, parameters + "owner-gr=" + resource.String()}
+	if generations > 0 {
+		labels = append(labels, fmt.Sprintf("%sowner-seniority=%d", parameters, generations))
+	}
+	return labels, nil
 }
 
 // textSelector returns the field selector that finds texts.

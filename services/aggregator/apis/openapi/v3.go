@@ -100,6 +100,9 @@ func indexWithin(document io.Reader, last *version, bytes int64, limits parts.Li
 	if err := json.Unmarshal(text, &index); err != nil {
 		return nil, err
 	}
+	if limits.Values > 0 && len(index.Paths) > maxLocations {
+		return nil, fmt.Errorf("the index names more than %d documents", maxLocations)
+	}
 	return &version{index: index.Paths, named: namedBy(index.Paths), digest: digest}, nil
 }
 
