@@ -34,14 +34,15 @@ type apiServiceHandlers struct {
 	proxied map[string]*currentProxy
 }
 
-// currentProxy is the proxy of an APIService as it says now: the OpenAPI controllers keep the
+// currentProxy gives documents of an APIService as it says now: the OpenAPI controllers keep the
 // handler that they are given first.
 type currentProxy struct {
+	name string
 	atomic.Pointer[proxy.Aggregated]
 }
 
 func (c *currentProxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	c.Load().ServeHTTP(w, req)
+	documentsOf(c.Load(), c.name).ServeHTTP(w, req)
 }
 
 var _ apiserver.APIHandlerManager = &apiServiceHandlers{}
@@ -59,14 +60,14 @@ func (h *apiServiceHandlers) AddAPIService(service *apiregistrationv1.APIService
 	handler := proxy.NewAggregated(service, h.directory.Set(service), h.aggregated)
 	h.table.SetAPIService(service, handler)
 	h.backends.reconsider(gv)
-	h.discovery.AddAPIService(service, handler.AssumeAvailable())
+	h.discovery.AddAPIService(service, documentsOf(handler.AssumeAvailable(), service.Name))
 	if current, known := h.proxied[service.Name]; known {
 		current.Store(handler)
 		h.openAPI.UpdateAPIService(current, service)
 		h.openAPIV3.UpdateAPIService(current, service)
 		return nil
 	}
-	current := &currentProxy{}
+	current := &currentProxy{name: service.Name}
 	current.Store(handler)
 	h.proxied[service.Name] = current
 	h.openAPI.AddAPIService(current, service)

@@ -1,0 +1,82 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tripod-k8s/tripod/internal/hop/parts"
+)
+
+const (
+	// maxDocument bounds a document of discovery or OpenAPI of an aggregated API server. That of kube-apiserver has 4 MB.
+	maxDocument = 16 << 20
+	// documentValues and documentElements bound its parts.
+	documentValues, documentElements = 500_000, 200_000
+)
+
+// documentsOf bounds the documents that kube-aggregator decodes of an aggregated API server: its controllers would decode anything.
+func documentsOf(server http.Handler, name string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		d := &document{header: http.Header{}, code: http.StatusOK}
+		limits := parts.Limits{Values: documentValues, Elements: documentElements}
+		d.counter = limits.Counter()
+		server.ServeHTTP(d, req)
+		if d.err != nil {
+			klog.InfoS("A document of an aggregated API server is not used", "APIService", name, "path", req.URL.Path, "err", d.err)
+			http.Error(w, "the document has too much: "+d.err.Error(), http.StatusBadGateway)
+			return
+		}
+		for key, values := range d.header {
+			w.Header()[key] = values
+		}
+		w.WriteHeader(d.code)
+		w.Write(d.body.Bytes()) //nolint:errcheck // the caller is gone
+	})
+}
+
+// document is an answer that is kept until it is known not to have too much.
+type document struct {
+	header  http.Header
+	code    int
+	begun   bool
+	body    bytes.Buffer
+	counter io.Writer
+	// err is why the document is not used.
+	err error
+}
+
+var errDocumentSize = errors.New("more than 16 MiB")
+
+// Header implements http.ResponseWriter.
+func (d *document) Header() http.Header { return d.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (d *document) WriteHeader(code int) {
+	if !d.begun && code >= http.StatusOK {
+		d.code, d.begun = code, true
+	}
+}
+
+// Write implements http.ResponseWriter. It fails for a document that has too much, so that no more of it is read.
+func (d *document) Write(text []byte) (int, error) {
+	d.WriteHeader(http.StatusOK)
+	if d.err == nil && d.body.Len()+len(text) > maxDocument {
+		d.err = errDocumentSize
+	}
+	if d.err == nil && !strings.Contains(d.header.Get("Content-Type"), "protobuf") { // clients decode that, and not the aggregator
+		_, d.err = d.counter.Write(text)
+	}
+	if d.err != nil {
+		d.body = bytes.Buffer{}
+		return 0, d.err
+	}
+	return d.body.Write(text)
+}
