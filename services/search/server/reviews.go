@@ -78,7 +78,7 @@ func (h *Handler) review(w http.ResponseWriter, req *http.Request, n *Nested) er
 	reader, _ := request.UserFrom(ctx)
 	by := judgeOf(ctx)
 	if reader == nil || by == nil {
-		return apierrors.NewInternalError(errors.New("nobody can decide what the reader may see"))
+		return apierrors.NewInternalError(errors.New("the rights of the reader cannot be decided"))
 	}
 	gv := n.Resource().GroupVersion()
 	result, err := reviews[n.Resource()](h, ctx, &review{n.Cluster, reader, by, body, codecs.DecoderToVersion(serializer.Serializer, gv)})

@@ -343,7 +343,7 @@ func (s *watching) interest() *store.Interest {
 	return &store.Interest{Scope: s.visible.Scope(), Resource: s.resource.GroupResource(), Query: s.q}
 }
 
-// inTime lets writing fail if the client takes too long. A watch that nobody reads would hold changes, and outlast the reader's rights.
+// inTime lets writing fail if the client takes too long. An unread watch would hold changes, and outlast the reader's rights.
 func (s *watching) inTime(write func() error) error {
 	return inTime(s.events.response, s.handler.writeTimeout, write)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/query"
 )
 
-// Interest is what somebody may see of the history and has asked for. Transitions reads no objects of the rest.
+// Interest is the part of the history that a reader may see and has asked for. Transitions reads no objects of the rest.
 type Interest struct {
 	// Scope is what the reader sees, or nil for everything.
 	Scope Scope

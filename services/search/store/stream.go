@@ -120,7 +120,7 @@ func (t *transaction) renewForm(ctx context.Context, stream *Stream, kind Kind) 
 	if err := t.tx.QueryRowContext(ctx, row.text.String(), row.args...).Scan(&epoch, &form); err != nil {
 		return 0, false, err
 	}
-	if form != -epoch-1 { // somebody may be writing
+	if form != -epoch-1 { // a writer may have the stream
 		stream.renewing = nil
 		return 0, true, t.raiseEpoch(ctx, stream, ", form = -epoch - 2, resource_version = ''")
 	}

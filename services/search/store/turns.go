@@ -36,7 +36,7 @@ func (s *Store) inTurn(ctx context.Context, do func(t *transaction) (rows int, e
 }
 
 // remove removes the objects of a stream for which a condition holds. Every transaction calls a function when some are gone. done is set for the last one.
-// A stream without an epoch is being removed by somebody else than its writer.
+// A stream without an epoch is being removed by another replica than its writer.
 func (s *Store) remove(ctx context.Context, stream *Stream, then func(t *transaction, done bool) error, condition string, values ...any) error {
 	for done := false; !done; {
 		err := s.inTurn(ctx, func(t *transaction) (removed int, err error) {
