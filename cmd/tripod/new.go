@@ -82,6 +82,10 @@ func sayHowToBegin(out io.Writer, service scaffold.APIService, directory string)
 	return err
 }
 
+// ourVersion is the version of Tripod's modules that the go.mod files of this repository require. A program that was built in its workspace does
+// not know it.
+const ourVersion = "v0.1.0"
+
 // scaffoldVersions are the versions that this program was built with.
 func scaffoldVersions() (scaffold.Versions, error) {
 	info, ok := debug.ReadBuildInfo()
@@ -96,12 +100,11 @@ func scaffoldVersions() (scaffold.Versions, error) {
 		}
 	}
 	found := scaffold.Versions{
-		// All modules of Tripod have the same version.
-		APIService:  versions["github.com/tripod-k8s/tripod/internal"],
+		APIService:  ourVersion,
 		Kubernetes:  versions["k8s.io/apimachinery"],
 		KubeOpenAPI: versions["k8s.io/kube-openapi"],
 	}
-	if found.APIService == "" || found.Kubernetes == "" || found.KubeOpenAPI == "" {
+	if found.Kubernetes == "" || found.KubeOpenAPI == "" {
 		return found, fmt.Errorf("this program does not know what it was built from: %+v", found)
 	}
 	return found, nil

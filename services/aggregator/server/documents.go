@@ -26,8 +26,10 @@ const (
 func documentsOf(server http.Handler, name string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		d := &document{header: http.Header{}, code: http.StatusOK}
-		limits := parts.Limits{Values: documentValues, Elements: documentElements}
-		d.counter = limits.Counter()
+		// Only these are for clients, and not decoded here. What the server says of its answer decides nothing.
+		if !strings.HasPrefix(req.URL.Path, "/openapi/v3/") {
+			d.counter = parts.Limits{Values: documentValues, Elements: documentElements}.Counter()
+		}
 		server.ServeHTTP(d, req)
 		if d.err != nil {
 			klog.InfoS("A document of an aggregated API server is not used", "APIService", name, "path", req.URL.Path, "err", d.err)
@@ -44,10 +46,11 @@ func documentsOf(server http.Handler, name string) http.Handler {
 
 // document is an answer that is kept until it is known not to have too much.
 type document struct {
-	header  http.Header
-	code    int
-	begun   bool
-	body    bytes.Buffer
+	header http.Header
+	code   int
+	begun  bool
+	body   bytes.Buffer
+	// counter is nil if the parts do not count.
 	counter io.Writer
 	// err is why the document is not used.
 	err error
@@ -71,7 +74,7 @@ func (d *document) Write(text []byte) (int, error) {
 	if d.err == nil && d.body.Len()+len(text) > maxDocument {
 		d.err = errDocumentSize
 	}
-	if d.err == nil && !strings.Contains(d.header.Get("Content-Type"), "protobuf") { // clients decode that, and not the aggregator
+	if d.err == nil && d.counter != nil {
 		_, d.err = d.counter.Write(text)
 	}
 	if d.err != nil {

@@ -16,21 +16,21 @@ import (
 func TestDocumentsOfAggregatedServersAreBounded(t *testing.T) {
 	const kind = `{"kind":"APIGroupDiscoveryList","items":[`
 	for name, test := range map[string]struct {
-		contentType, begin, repeated, end string
-		times, code                       int
+		path, begin, repeated, end string
+		times, code                int
 	}{
-		"small":         {"application/json", kind, "{},", "{}]}", 100, http.StatusOK},
-		"parts":         {"application/json", kind, "{},", "{}]}", documentElements, http.StatusBadGateway},
-		"parts, untold": {"", kind, "{},", "{}]}", documentElements, http.StatusBadGateway},
-		"deep":          {"application/json", "", "[", "", 300, http.StatusBadGateway},
-		"long":          {"application/json", `"`, strings.Repeat("x", 1<<20), `"`, 17, http.StatusBadGateway},
-		"protobuf":      {"application/com.github.proto-openapi.spec.v3@v1.0+protobuf", "", "[,", "", documentValues, http.StatusOK},
-		"long protobuf": {"application/com.github.proto-openapi.spec.v3@v1.0+protobuf", "", strings.Repeat("x", 1<<20), "", 17, http.StatusBadGateway},
+		"small":         {"/apis", kind, "{},", "{}]}", 100, http.StatusOK},
+		"parts":         {"/apis", kind, "{},", "{}]}", documentElements, http.StatusBadGateway},
+		"deep":          {"/openapi/v2", "", "[", "", 300, http.StatusBadGateway},
+		"index":         {"/openapi/v3", `{"paths":{`, `"a":{},`, `"a":{}}}`, documentElements, http.StatusBadGateway},
+		"long":          {"/apis", `"`, strings.Repeat("x", 1<<20), `"`, 17, http.StatusBadGateway},
+		"document":      {"/openapi/v3/apis/example.com/v1", "", "[,", "", documentValues, http.StatusOK},
+		"long document": {"/openapi/v3/apis/example.com/v1", "", strings.Repeat("x", 1<<20), "", 17, http.StatusBadGateway},
 	} {
 		t.Run(name, func(t *testing.T) {
 			written := 0
 			server := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", test.contentType)
+				w.Header().Set("Content-Type", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;x=protobuf")
 				w.Header().Set("ETag", `"one"`)
 				io.WriteString(w, test.begin) //nolint:errcheck // the last one fails
 				for range test.times {
@@ -42,7 +42,7 @@ func TestDocumentsOfAggregatedServersAreBounded(t *testing.T) {
 				io.WriteString(w, test.end) //nolint:errcheck // the size of the answer tells
 			})
 			answer := httptest.NewRecorder()
-			documentsOf(server, "v1.example.com").ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/apis", nil))
+			documentsOf(server, "v1.example.com").ServeHTTP(answer, httptest.NewRequest(http.MethodGet, test.path, nil))
 			assert.Equal(t, test.code, answer.Code)
 			if test.code == http.StatusOK {
 				assert.Equal(t, test.begin+strings.Repeat(test.repeated, test.times)+test.end, answer.Body.String())

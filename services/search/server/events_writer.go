@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"golang.org/x/net/websocket"
 
@@ -40,6 +41,12 @@ func newEventWriter(w http.ResponseWriter, req *http.Request, as form, kind stor
 	return &eventWriter{response: w, buffer: bufio.NewWriterSize(w, 32<<10), req: req, as: as, kind: kind}
 }
 
+const (
+	// maxReceived bounds what a client may send in a frame of its WebSocket: it has nothing to say. closeTimeout is for the frame that ends it.
+	maxReceived  = 1 << 10
+	closeTimeout = 5 * time.Second
+)
+
 // stream runs what writes all events. A client such as a browser may ask for a WebSocket, of which it sees no error: so write begins with an answer that
 // was decided. The context of write also ends when the client leaves.
 func (e *eventWriter) stream(ctx context.Context, write func(context.Context)) {
@@ -50,6 +57,7 @@ func (e *eventWriter) stream(ctx context.Context, write func(context.Context)) {
 	ctx, leave := context.WithCancel(ctx)
 	defer leave()
 	websocket.Handler(func(socket *websocket.Conn) {
+		socket.MaxPayloadBytes = maxReceived
 		left := make(chan struct{})
 		go func() {
 			defer close(left)
@@ -58,7 +66,8 @@ func (e *eventWriter) stream(ctx context.Context, write func(context.Context)) {
 		}()
 		e.socket = socket
 		write(ctx)
-		socket.Close() //nolint:errcheck // the watch is over
+		socket.SetDeadline(time.Now().Add(closeTimeout)) //nolint:errcheck // it is closed then
+		socket.Close()                                   //nolint:errcheck // the watch is over
 		<-left
 	}).ServeHTTP(e.response, e.req)
 }
