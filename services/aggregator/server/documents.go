@@ -20,14 +20,19 @@ const (
 	maxDocument = 16 << 20
 	// documentValues and documentElements bound its parts.
 	documentValues, documentElements = 500_000, 200_000
+	// indexValues bound the index of its OpenAPI v3, of which each request for the index of all reads each name. 60 group-versions have 200.
+	indexValues = 4000
 )
 
 // documentsOf bounds the documents that kube-aggregator decodes of an aggregated API server: its controllers would decode anything.
 func documentsOf(server http.Handler, name string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		d := &document{header: http.Header{}, code: http.StatusOK}
-		// Only these are for clients, and not decoded here. What the server says of its answer decides nothing.
-		if !strings.HasPrefix(req.URL.Path, "/openapi/v3/") {
+		// Only documents of OpenAPI v3 are for clients, and not decoded here. What the server says of its answer decides nothing.
+		switch {
+		case req.URL.Path == "/openapi/v3":
+			d.counter = parts.Limits{Values: indexValues}.Counter()
+		case !strings.HasPrefix(req.URL.Path, "/openapi/v3/"):
 			d.counter = parts.Limits{Values: documentValues, Elements: documentElements}.Counter()
 		}
 		server.ServeHTTP(d, req)

@@ -12,9 +12,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const (
@@ -236,15 +240,51 @@ func (g *guard) send(req *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("the API server answers in the encoding %q, which search did not ask for", encoding)
 	}
 	if resp.StatusCode >= 300 {
-		resp.Body = &truncated{Reader: io.LimitReader(resp.Body, failureSize), Closer: resp.Body}
+		shorten(resp)
 	}
 	return resp, nil
 }
 
-type truncated struct {
-	io.Reader
-	io.Closer
+// shorten leaves of an error what search reads of it. client-go decodes and keeps all of a Status, whose causes take 20 times their bytes.
+func shorten(resp *http.Response) {
+	text, err := io.ReadAll(io.LimitReader(resp.Body, failureSize))
+	resp.Body.Close() //nolint:errcheck // it was read
+	if err == nil {
+		if status, is := statusOf(text); is {
+			status.Code = int32(resp.StatusCode)
+			text, err = json.Marshal(status)
+			resp.Header.Set("Content-Type", "application/json")
+		}
+	}
+	if err != nil {
+		text = nil // the code says enough
+	}
+	text = text[:min(len(text), failureText)]
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
 }
+
+// failureText bounds what is kept of an error of a member.
+const failureText = 2 << 10
+
+// statusOf reads what search needs of a Status.
+func statusOf(text []byte) (status *metav1.Status, is bool) {
+	var read struct {
+		Kind    string `json:"kind"`
+		Message string `json:"message"`
+		Reason  string `json:"reason"`
+		Code    int32  `json:"code"`
+	}
+	if json.Unmarshal(text, &read, asSent) != nil || read.Kind != "Status" {
+		return nil, false
+	}
+	return &metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: read.Code,
+		Reason: metav1.StatusReason(prefix(read.Reason)), Message: prefix(read.Message),
+	}, true
+}
+
+// prefix returns the beginning of a text.
+func prefix(text string) string { return strings.ToValidUTF8(text[:min(len(text), failureText/4)], "") }
 
 // decompressed is a body that was compressed with gzip.
 type decompressed struct {

@@ -208,14 +208,14 @@ func (e *event) decode() error {
 }
 
 func statusError(object []byte) error {
-	var status metav1.Status
 	if len(object) > failureSize {
 		return limited("object-size", "", "the error that ends a watch has more than %d bytes", failureSize)
 	}
-	if err := json.Unmarshal(object, &status); err != nil {
-		return fmt.Errorf("the member ends a watch with something that is no Status: %w", err)
+	status, is := statusOf(object)
+	if !is {
+		return errors.New("the member ends a watch with something that is no Status")
 	}
-	return &apierrors.StatusError{ErrStatus: status}
+	return &apierrors.StatusError{ErrStatus: *status}
 }
 
 // expired reports whether the member has forgotten a resourceVersion or a token.

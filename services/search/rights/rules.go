@@ -16,8 +16,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/v1beta1"
 )
 
-// maxListed bounds the rules of Rules.
-const maxListed = 10_000
+// maxListed bounds the rules of Rules, and maxListedText their text: who may write Roles may name megabytes of objects.
+const maxListed, maxListedText = 10_000, 256 << 10
 
 // Rules returns the rules by which the reader may see objects in a namespace of a cluster, or of any for AllClusters: those of the cluster, and the grants of
 // the hub as if they were rules of the cluster. They are not all if complete is false. Grants that Granting has added are not among them.
@@ -27,8 +27,13 @@ func (v *Visible) Rules(cluster, namespace string) (rules []rbacv1.PolicyRule, c
 		clusters = v.clusters()
 	}
 	complete = v.knowsHub
-	seen := sets.New[string]()
+	seen, left := sets.New[string](), maxListedText
 	add := func(rule rbacv1.PolicyRule) {
+		size := sizeOf(rule.APIGroups) + sizeOf(rule.Resources) + sizeOf(rule.ResourceNames)
+		if size > left {
+			complete = false
+			return
+		}
 		if len(rule.Verbs) == 0 || len(rule.Resources) == 0 || seen.Has(store.RuleText(&rule)) {
 			return
 		}
@@ -36,6 +41,7 @@ func (v *Visible) Rules(cluster, namespace string) (rules []rbacv1.PolicyRule, c
 			complete = false
 			return
 		}
+		left -= size
 		seen.Insert(store.RuleText(&rule))
 		rules = append(rules, rule)
 	}
@@ -56,6 +62,14 @@ func (v *Visible) Rules(cluster, namespace string) (rules []rbacv1.PolicyRule, c
 		}
 	}
 	return rules, complete
+}
+
+// sizeOf returns about how many bytes texts take in JSON.
+func sizeOf(texts []string) (bytes int) {
+	for _, text := range texts {
+		bytes += len(text) + 3
+	}
+	return bytes
 }
 
 // readingVerbs returns the verbs of a rule that search answers.

@@ -36,17 +36,21 @@ func (h *Handler) openAPI(w http.ResponseWriter, req *http.Request, n *Nested) e
 	if path == "" {
 		return h.writeJSON(w, req, jsonType, index(digests))
 	}
+	// Before it reads, it holds memory for a document of the largest size, 16 MiB by default, and then gives back what that did not need.
+	memory, most := h.budget.hold(req.Context(), 1), h.budget.largest/4
+	defer memory.release()
+	if err := memory.charge(most); err != nil {
+		return err
+	}
 	compressed, err := h.store.Schema(req.Context(), digests[path])
 	if errors.Is(err, store.ErrNotFound) {
 		return notFound("no cluster has OpenAPI for " + path)
 	}
+	if err == nil {
+		err = memory.charge(int64(len(compressed)) - most)
+	}
 	if err != nil {
 		return asStatus(err)
-	}
-	memory := h.budget.hold(req.Context(), 1)
-	defer memory.release()
-	if err := memory.charge(int64(len(compressed))); err != nil {
-		return err
 	}
 	header := w.Header()
 	header.Set("Content-Type", jsonType)

@@ -194,7 +194,7 @@ func (j *judge) rules(ctx context.Context, reader user.Info, cluster, namespace 
 			})
 		}
 		if !complete {
-			status.Incomplete, status.EvaluationError = true, "search does not know all grants of the cluster that it is part of"
+			status.Incomplete, status.EvaluationError = true, "these are not all rules: there are too many, or search does not know all grants of the cluster that it is part of"
 		}
 	}
 	decision, _, err := j.next.Authorize(ctx, authorizer.AttributesRecord{User: reader, Verb: "get", Path: prefixOf(cluster) + versionPath})

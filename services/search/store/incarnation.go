@@ -52,8 +52,9 @@ func (w *writer) writeNamespaces(ctx context.Context) error {
 
 // forgetNamespaces notes that the Namespaces are gone which a complete list does not have.
 func (t *transaction) forgetNamespaces(ctx context.Context, stream *Stream) error {
-	_, err := t.exec(ctx, t.sql("UPDATE namespaces SET uid = '', since = ("+lastRevision+
-		") WHERE cluster_id = ? AND uid <> '' AND name NOT IN (SELECT name FROM objects WHERE kind_id = ? AND cluster_id = ?)",
+	// By an index: PostgreSQL would compare each name with each, if there are too many for its memory.
+	_, err := t.exec(ctx, t.sql("UPDATE namespaces SET uid = '', since = ("+lastRevision+") WHERE cluster_id = ? AND uid <> ''"+
+		" AND NOT EXISTS (SELECT 1 FROM objects o WHERE o.kind_id = ? AND o.cluster_id = ? AND o.namespace = '' AND o.name = namespaces.name)",
 		stream.clusterID, stream.kindID, stream.clusterID))
 	return err
 }
