@@ -35,8 +35,8 @@ func (c *crowd) enter(ctx context.Context) (leave func(), err error) {
 	case c.users[name] >= watchesOfUser:
 		return nil, apierrors.NewTooManyRequests(
 			fmt.Sprintf("this user has %d watches: end some, or watch all clusters or namespaces at once", watchesOfUser), 10)
-	case c.all >= watchesOfAll:
-		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("this replica of search has %d watches: try again, or run more replicas", watchesOfAll), 10)
+	case c.users[name] >= watchesOfAll-c.all: // a user gets as many as are still free, so some users do not take all
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("this replica of search has %d of %d watches: try again, or run more replicas", c.all, watchesOfAll), 10)
 	}
 	if c.users == nil {
 		c.users = map[string]int{}

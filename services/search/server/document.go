@@ -162,15 +162,15 @@ func valuesOf(object []byte) int {
 	return bytes.Count(object, []byte(",")) + bytes.Count(object, []byte("{")) + bytes.Count(object, []byte("["))
 }
 
-// largeObject is how many values an object has that is decoded alone. The largest that a member may send takes 60 MB then.
-const largeObject = 10_000
+// largeObject is how many values, and largeText how many bytes an object has that is decoded alone. The largest that a member may send takes 60 MB then.
+const largeObject, largeText = 10_000, 256 << 10
 
 // largeObjects has room for the one that is being decoded.
 var largeObjects = make(chan struct{}, 1)
 
 // decoding waits until an object may be decoded. Call done when what was decoded is not needed any more.
 func decoding(ctx context.Context, object []byte) (done func(), err error) {
-	if valuesOf(object) < largeObject {
+	if len(object) < largeText && valuesOf(object) < largeObject {
 		return func() {}, nil
 	}
 	select {
