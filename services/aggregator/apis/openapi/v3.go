@@ -18,6 +18,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/internal/hop/envelope"
 	"github.com/tripod-k8s/tripod/internal/hop/parts"
 )
 
@@ -143,10 +144,11 @@ func (v *V3) locations() object {
 	return merged
 }
 
-// ownHeaders are set by the aggregator's handlers before a document is passed on.
+// ownHeaders are set by the aggregator's handlers before a document is passed on, or are for the aggregator alone.
 var ownHeaders = []string{
 	"Audit-Id", "Cache-Control", "Strict-Transport-Security",
 	"X-Kubernetes-Pf-Flowschema-Uid", "X-Kubernetes-Pf-Prioritylevel-Uid",
+	envelope.ServedHeader,
 }
 
 // proxy passes requests for the document of that name on in the aggregator's own name: it has authorized them. The hash is the one that the client
