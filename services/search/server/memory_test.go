@@ -152,6 +152,15 @@ func TestWatchesThatNobodyReadsHoldLittle(t *testing.T) {
 	assert.Less(t, live()-before, 64, "of 540 MiB that they have asked for")
 }
 
+func TestAWatchHoldsMemoryForWhatItBeginsWith(t *testing.T) {
+	s, _ := withThings(t, 120, `"`+strings.Repeat("x", 100_000)+`"`) // more than the kernel keeps
+	h := NewHandler(s, nil, nil)
+	watchSilently(t, serverOf(t, h), 0)
+	h.budget.mu.Lock()
+	defer h.budget.mu.Unlock()
+	assert.Greater(t, h.budget.used, int64(12_000_000), "they are being written")
+}
+
 func TestAWatchThatNobodyReadsEnds(t *testing.T) {
 	s, stream := withThings(t, 0, "")
 	at, err := s.Revision(t.Context())

@@ -51,9 +51,9 @@ type watching struct {
 	decided time.Time
 	hub     int64
 	events  *eventWriter
-	// memory is held for the objects that the watch begins with, and then for changes that are being written. changes is the size of these.
-	memory  *held
-	changes int64
+	// memory is held for the objects that the watch begins with, and changing for changes that are being written. changes is the size of these.
+	memory, changing *held
+	changes          int64
 	// aging tells when a cluster may have become older than the client accepts. It is nil if there is no limit.
 	aging <-chan time.Time
 	// at is the revision up to which the client knows everything.
@@ -100,8 +100,9 @@ func (h *Handler) watch(w http.ResponseWriter, req *http.Request, n *Nested) err
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), watchTimeout(options))
 	defer cancel()
-	s.memory = h.budget.hold(ctx, 1)
+	s.memory, s.changing = h.budget.hold(ctx, 1), h.budget.hold(ctx, 1)
 	defer s.memory.release()
+	defer s.changing.release()
 	return s.serve(ctx)
 }
 
@@ -213,7 +214,7 @@ func (s *watching) follow(ctx context.Context, changes *feed.Subscription, next 
 
 // next returns changes, for which memory is held until the next call.
 func (s *watching) next(ctx context.Context, changes *feed.Subscription) (store.History, <-chan struct{}, error) {
-	s.memory.release()
+	s.changing.release()
 	s.changes = 0
 	return changes.Next(ctx, s.at, s.interest(), store.Bounds{Page: freeBytes, Charge: s.charge})
 }
@@ -223,7 +224,7 @@ func (s *watching) charge(bytes int64) error {
 	before := max(s.changes, freeBytes)
 	s.changes += bytes
 	if over := max(s.changes, freeBytes) - before; over > 0 {
-		return s.memory.charge(over)
+		return s.changing.charge(over)
 	}
 	return nil
 }
