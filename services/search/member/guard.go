@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json"
@@ -95,10 +94,10 @@ func (r *round) failed() error {
 	return r.failure
 }
 
-// fail notes a limit. The caller has locked the round.
-func (r *round) fail(message string, args ...any) error {
+// fail notes a limit, which a flag may set. The caller has locked the round.
+func (r *round) fail(flag, message string, args ...any) error {
 	if r.failure == nil {
-		r.failure = limited("document-size", "", message, args...)
+		r.failure = limited("document-size", flag, message, args...)
 	}
 	return r.failure
 }
@@ -108,7 +107,7 @@ func (r *round) ask() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.requests--; r.requests < 0 {
-		return r.fail("discovery has more than %d documents", roundRequests)
+		return r.fail("", "discovery has more than %d documents", roundRequests)
 	}
 	return nil
 }
@@ -118,10 +117,7 @@ func (r *round) read(ctx context.Context, e *entrance, n int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.bytes += int64(n); r.bytes > e.DocumentSize.Value() {
-		if r.failure == nil {
-			r.failure = limited("document-size", "member-max-document-size", "discovery has more than %s", &e.DocumentSize)
-		}
-		return r.failure
+		return r.fail("member-max-document-size", "discovery has more than %s", &e.DocumentSize)
 	}
 	return r.hold(ctx, e, r.bytes >= largeDiscovery)
 }
@@ -150,7 +146,7 @@ func (r *round) add(ctx context.Context, e *entrance, path string, text []byte) 
 			r.objects--
 		}
 		if r.objects < 0 || r.parts < 0 || tokens.StackDepth() > maxDepth {
-			return r.fail("discovery has more than %d objects or %d parts, or is nested deeper than %d", discoveryObjects, discoveryParts, maxDepth)
+			return r.fail("", "discovery has more than %d objects or %d parts, or is nested deeper than %d", discoveryObjects, discoveryParts, maxDepth)
 		}
 	}
 	return r.hold(ctx, e, r.objects < discoveryObjects-manyObjects)
@@ -279,12 +275,9 @@ func statusOf(text []byte) (status *metav1.Status, is bool) {
 	}
 	return &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: read.Code,
-		Reason: metav1.StatusReason(prefix(read.Reason)), Message: prefix(read.Message),
+		Reason: metav1.StatusReason(shortened(read.Reason, failureText/4)), Message: shortened(read.Message, failureText/4),
 	}, true
 }
-
-// prefix returns the beginning of a text.
-func prefix(text string) string { return strings.ToValidUTF8(text[:min(len(text), failureText/4)], "") }
 
 // decompressed is a body that was compressed with gzip.
 type decompressed struct {

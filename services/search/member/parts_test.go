@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -22,16 +21,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/store/storetest"
 )
-
-// allocated returns how many bytes a function allocates.
-func allocated(do func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	do()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
 
 // filled returns a text with as much of a part as an object may have bytes.
 func filled(begin, part, end string) []byte {
@@ -69,7 +60,7 @@ func TestManyPartsTakeLittleMemory(t *testing.T) {
 		"annotations": {[]byte(metadata + `,"annotations":{` + labels(500_000) + `}}}`), func(text []byte) error { _, err := readBookmark(text); return err }},
 	} {
 		var err error
-		assert.Less(t, allocated(func() { err = test.read(test.text) }), uint64(most), name)
+		assert.Less(t, storetest.Allocated(func() { err = test.read(test.text) }), uint64(most), name)
 		assert.True(t, isLimit(err) || isRefused(err), "%s: %v", name, err)
 	}
 }
@@ -218,7 +209,7 @@ func TestDocumentsOfDiscoveryCountTogether(t *testing.T) {
 		}
 	})
 	var err error
-	assert.Less(t, allocated(func() { _, _, err = m.discover(t.Context()) }), uint64(200<<20))
+	assert.Less(t, storetest.Allocated(func() { _, _, err = m.discover(t.Context()) }), uint64(200<<20))
 	var limit *LimitError
 	require.ErrorAs(t, err, &limit)
 	assert.Equal(t, "document-size", limit.Limit)

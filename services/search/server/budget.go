@@ -66,11 +66,15 @@ type held struct {
 }
 
 func (b *budget) hold(ctx context.Context, copies int64) *held {
-	h := &held{budget: b, ctx: ctx, copies: copies}
+	return &held{budget: b, ctx: ctx, user: userOf(ctx), copies: copies}
+}
+
+// userOf returns the name of the user of a request. It is empty in tests without one.
+func userOf(ctx context.Context) string {
 	if user, known := request.UserFrom(ctx); known {
-		h.user = user.GetName()
+		return user.GetName()
 	}
-	return h
+	return ""
 }
 
 // bounds are those of a search. paged says that the client asks for the next page.

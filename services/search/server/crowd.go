@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
 // watchesOfUser and watchesOfAll are how many watches a user and all users may have at this replica. Each takes some 100 kB. Priority and fairness does
@@ -25,10 +24,7 @@ type crowd struct {
 
 // enter counts a watch. Call leave at its end. The error is 429 if there are too many.
 func (c *crowd) enter(ctx context.Context) (leave func(), err error) {
-	name := ""
-	if user, known := request.UserFrom(ctx); known {
-		name = user.GetName()
-	}
+	name := userOf(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
 const (
@@ -33,10 +32,7 @@ type queue struct {
 
 // take returns when a user has a turn. Call release after it. The error is 429 if others of this user take too long.
 func (t *turns) take(ctx context.Context) (release func(), err error) {
-	name := ""
-	if user, known := request.UserFrom(ctx); known {
-		name = user.GetName()
-	}
+	name := userOf(ctx)
 	t.mu.Lock()
 	if t.users == nil {
 		t.users = map[string]*queue{}

@@ -5,7 +5,6 @@ package store
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -18,18 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/tripod-k8s/tripod/services/search/query"
+	"github.com/tripod-k8s/tripod/services/search/store/storetest"
 )
 
 // The tests of this file have a cluster with much of something, and look at what that costs others.
-
-// allocated returns how many bytes a function allocates.
-func allocated(do func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	do()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
 
 func TestDiscoveryReadsNoColumns(t *testing.T) {
 	columns := []byte(`[{"name":"` + strings.Repeat("x", 60<<10) + `"}]`)
@@ -46,7 +37,7 @@ func TestDiscoveryReadsNoColumns(t *testing.T) {
 		openStream(t, s, "west", other)
 		var kinds []Kind
 		var err error
-		assert.Less(t, allocated(func() { kinds, err = s.Kinds(t.Context()) }), uint64(2<<20))
+		assert.Less(t, storetest.Allocated(func() { kinds, err = s.Kinds(t.Context()) }), uint64(2<<20))
 		require.NoError(t, err)
 		require.Len(t, kinds, 100)
 		assert.Contains(t, kinds, other)
@@ -71,7 +62,7 @@ func TestNamespacesOfAClusterCostNoOther(t *testing.T) {
 		limited := s.For(scope)
 		var same bool
 		var err error
-		assert.Less(t, allocated(func() { same, err = limited.SameSince(t.Context(), 1, pods.GroupResource(), query.Choice{}) }), uint64(300<<10))
+		assert.Less(t, storetest.Allocated(func() { same, err = limited.SameSince(t.Context(), 1, pods.GroupResource(), query.Choice{}) }), uint64(300<<10))
 		require.NoError(t, err)
 		assert.True(t, same)
 		got, _ := names(t, limited, query.Query{At: &query.Moment{Revision: 1}}, pods)

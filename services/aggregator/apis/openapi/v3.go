@@ -72,7 +72,11 @@ const (
 
 // readIndex decodes the index of a backend, which is done once for all clients.
 func readIndex(document io.Reader, last *version) (*version, error) {
-	return indexWithin(document, last, maxIndex, parts.Limits{Values: 5 * maxLocations, Elements: 2 * maxLocations})
+	now, err := indexWithin(document, last, maxIndex, parts.Limits{Values: 5 * maxLocations, Elements: 2 * maxLocations})
+	if err == nil && len(now.index) > maxLocations {
+		return nil, fmt.Errorf("the index names more than %d documents", maxLocations)
+	}
+	return now, err
 }
 
 // readLocal decodes the index of the aggregator itself. The indexes that it is made of have limits.
@@ -100,9 +104,6 @@ func indexWithin(document io.Reader, last *version, bytes int64, limits parts.Li
 	}
 	if err := json.Unmarshal(text, &index); err != nil {
 		return nil, err
-	}
-	if limits.Values > 0 && len(index.Paths) > maxLocations {
-		return nil, fmt.Errorf("the index names more than %d documents", maxLocations)
 	}
 	return &version{index: index.Paths, named: namedBy(index.Paths), digest: digest}, nil
 }
