@@ -240,9 +240,10 @@ func awaitSloops(t *testing.T, side *both.Side, namespace string) {
 // say the same about both sides.
 func testRules(t *testing.T, found [2]series) {
 	promtool, err := exec.LookPath("promtool")
-	if err != nil {
-		t.Skip("promtool is in the package prometheus of Debian: ", err)
+	if err != nil && os.Getenv("TEST_PROMTOOL") != "1" {
+		t.Skipf("rules are not evaluated: %v: apt-get install prometheus (TEST_PROMTOOL=1 makes this an error)", err)
 	}
+	require.NoError(t, err)
 	dir := t.TempDir()
 	var input bytes.Buffer
 	for i, job := range []string{"stock", "tripod"} {
