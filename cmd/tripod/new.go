@@ -82,8 +82,8 @@ func sayHowToBegin(out io.Writer, service scaffold.APIService, directory string)
 	return err
 }
 
-// ourVersion is the version of Tripod's modules that the go.mod files of this repository require. A program that was built in its workspace does
-// not know it.
+// ourVersion is the version of Tripod's modules that the go.mod files of this repository require. A program that was
+// built in its workspace does not know it.
 const ourVersion = "v0.1.0"
 
 // scaffoldVersions are the versions that this program was built with.
