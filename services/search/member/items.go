@@ -98,6 +98,7 @@ func (i *items) skip() error {
 	}
 	err := i.json.SkipValue()
 	i.close()
+	i.begin(0) // what follows has to come in time, too
 	return err
 }
 

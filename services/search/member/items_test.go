@@ -4,10 +4,13 @@
 package member
 
 import (
+	"context"
 	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -35,5 +38,35 @@ func TestNothingHasToFollowAnEvent(t *testing.T) {
 				assert.Equal(t, test.timed, i.slow.Stop(), "whether a timer runs")
 			})
 		}
+	}
+}
+
+// TestAListThatStandsStillEnds has members that stop wherever a list allows it.
+func TestAListThatStandsStillEnds(t *testing.T) {
+	for name, text := range map[string]string{
+		"before the list":          "",
+		"in a name":                `{"ki`,
+		"in a field":               `{"kind":"Li`,
+		"after a field":            `{"kind":"List"`,
+		"in a name after a field":  `{"kind":"List","met`,
+		"after no items":           `{"items":null`,
+		"in the items":             `{"items":[`,
+		"after an item":            `{"items":[{}`,
+		"after all items":          `{"items":[{}]`,
+		"after the metadata":       `{"metadata":{}`,
+		"after an item of a field": `{"items":[{}],"a":[1],"b":{}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := hostile(t, nil, func(w http.ResponseWriter, req *http.Request) {
+				io.WriteString(w, text) //nolint:errcheck // the client is gone
+				stop(w, req)
+			})
+			m.door.Timeout = 20 * time.Millisecond
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_, _, _, err := m.source().page(ctx, "", func(i item) error { i.done(); return nil })
+			require.NoError(t, ctx.Err(), "the list has ended by itself")
+			assert.True(t, isLimit(err), err)
+		})
 	}
 }
