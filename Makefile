@@ -34,7 +34,8 @@ SERVICES := aggregator core extensions search
 OWN_TOOLS := tools/images tools/release
 # The modules of go.work beside the root. Strangers may require all but the example, which is built on them, so none requires k8s.io/kubernetes.
 LIBRARIES := apiservice examples/wardle internal proto
-PACKAGES := ./... $(LIBRARIES:%=./%/...)
+# lab is for this repository alone, so it may require anything.
+PACKAGES := ./... $(LIBRARIES:%=./%/...) ./lab/...
 # Tests are linked without what debuggers need, which halves the time that links take, and without vet, which is part of verify.
 # The summary counts skipped tests by reason.
 GOTESTSUM := $(TOOLS)/gotestsum --format pkgname --hide-summary=skipped --jsonfile $(BIN)/tests.json --post-run-command 'go run -trimpath ./hack/skipped-tests'

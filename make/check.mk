@@ -29,7 +29,7 @@ verify-insides: ## Check that the declarations of Kubernetes that Tripod relies 
 fix-insides: ## Record these declarations as they are now, after you adapted our code.
 	go run -trimpath ./hack/kubernetes-insides -fix
 
-MODULES := . $(LIBRARIES) $(patsubst %/go.mod,%,$(wildcard tools/go.mod tools/*/go.mod))
+MODULES := . lab $(LIBRARIES) $(patsubst %/go.mod,%,$(wildcard tools/go.mod tools/*/go.mod))
 
 .PHONY: verify-tidy fix-tidy
 verify-tidy: ## Check that go.mod and go.sum of every module are tidy, and that go.work.sum is complete.
@@ -99,6 +99,6 @@ verify-lint: $(TOOLS)/golangci-lint ## Check formatting, go vet and lint.
 	$(TOOLS)/golangci-lint run $(PACKAGES)
 	@$(foreach program,$(OWN_TOOLS),echo 'golangci-lint run: $(program)' && (cd $(program) && GOWORK=off $(abspath $(TOOLS))/golangci-lint run ./...) &&) true
 fix-lint: $(TOOLS)/golangci-lint
-	$(TOOLS)/golangci-lint fmt ./... $(LIBRARIES)
+	$(TOOLS)/golangci-lint fmt ./... $(LIBRARIES) lab
 	$(TOOLS)/golangci-lint run --fix $(PACKAGES)
 	@$(foreach program,$(OWN_TOOLS),(cd $(program) && GOWORK=off $(abspath $(TOOLS))/golangci-lint run --fix ./...) &&) true

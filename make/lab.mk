@@ -21,24 +21,24 @@ e2e-kubeadm: e2e-assets test-assets kubeadm-asset $(TOOLS)/gotestsum ## Have kub
 
 .PHONY: conformance
 conformance: build suite-assets ## Run specs of Kubernetes that need no container on stock, once, and on Tripod (CONFORMANCE_ARGS="-sig sig-auth").
-	go run ./test/suites/conformance $(CONFORMANCE_ARGS)
+	go run ./lab/conformance $(CONFORMANCE_ARGS)
 
 .PHONY: conformance-refresh
 conformance-refresh: suite-assets ## Find the specs that pass on stock without containers, for a new version of Kubernetes; an hour, in parts if interrupted.
-	go run ./test/suites/conformance -refresh $(CONFORMANCE_ARGS)
+	go run ./lab/conformance -refresh $(CONFORMANCE_ARGS)
 
 .PHONY: conformance-cluster
 conformance-cluster: images suite-assets ## Run all conformance specs in a kind cluster, on stock and on Tripod; hours (CONFORMANCE_ARGS="-form drop-in -shard 1/6").
-	go run ./e2e/conformance $(CONFORMANCE_ARGS)
+	go run ./lab/conformance/cluster $(CONFORMANCE_ARGS)
 
 .PHONY: kubectl-suite
 kubectl-suite: build suite-assets ## Run kubectl's own tests on stock, once, and on Tripod (KUBECTL_SUITE_ARGS="-only run_pod_tests").
-	go run ./test/suites/kubectl $(KUBECTL_SUITE_ARGS)
+	go run ./lab/kubectl $(KUBECTL_SUITE_ARGS)
 
 OPERATORS_ARGS ?= -docs docs/operators.md
 .PHONY: operators
 operators: build test-assets ## Run the tests of cert-manager, Cluster API, Kueue and others on stock, once, and on Tripod; hours (OPERATORS_ARGS="-only Kueue").
-	go run ./test/suites/operators $(OPERATORS_ARGS)
+	go run ./lab/operators $(OPERATORS_ARGS)
 
 # A module of its own, because the end-to-end tests require much that nothing else here does.
 .PHONY: suite-assets
@@ -53,19 +53,19 @@ suite-assets: test-assets
 BENCH_ARGS ?= -neighbour both -docs docs/benchmarks.md
 .PHONY: bench
 bench: build wardle test-assets ## Run stock and Tripod side by side, and write docs/benchmarks.md; 45 minutes (BENCH_ARGS="-run GET").
-	go run ./test/bench $(BENCH_ARGS)
+	go run ./lab/bench $(BENCH_ARGS)
 
 # CLUSTERPEDIA is a directory with clustersynchro-manager and apiserver of Clusterpedia. Without it, search is measured alone.
 BENCH_SEARCH_ARGS ?= -docs docs/benchmarks-search.md
 .PHONY: bench-search
 bench-search: build test-assets ## Measure search, beside Clusterpedia if CLUSTERPEDIA names its programs, and write docs/benchmarks-search.md.
-	go run ./test/bench/search -clusterpedia "$(CLUSTERPEDIA)" $(BENCH_SEARCH_ARGS)
+	go run ./lab/bench/search -clusterpedia "$(CLUSTERPEDIA)" $(BENCH_SEARCH_ARGS)
 
 # One replica of each service beside one kube-apiserver, and as many as a large cluster has beside three.
 BENCH_CLUSTER_ARGS ?= -neighbour both -shapes stock,noise=stock,drop-in,3*stock,2/3/2 -profile 0 -docs docs/benchmarks-cluster.md
 .PHONY: bench-cluster
 bench-cluster: build test-assets ## Have a cluster of 300 nodes and 3,000 pods live on stock and on Tripod, and write docs/benchmarks-cluster.md.
-	go run ./test/bench $(BENCH_CLUSTER_ARGS)
+	go run ./lab/bench $(BENCH_CLUSTER_ARGS)
 
 ##@ Break it
 

@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package test checks that README.md lists the packages below this folder.
+// Package test checks that the README.md of a folder lists the packages below it.
 package test
 
 import (
@@ -16,14 +16,20 @@ import (
 )
 
 func TestTheReadmeListsEveryPackage(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
+	for _, folder := range []string{".", "../lab"} {
+		t.Run(filepath.Base(folder), func(t *testing.T) { testReadmeListsEveryPackage(t, folder) })
+	}
+}
+
+func testReadmeListsEveryPackage(t *testing.T, root string) {
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	require.NoError(t, err)
 	var listed []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllSubmatch(readme, -1) {
 		listed = append(listed, string(row[1]))
 	}
 	packages := map[string]bool{}
-	err = filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+	err = fs.WalkDir(os.DirFS(root), ".", func(path string, _ fs.DirEntry, err error) error {
 		if folder := filepath.Dir(path); err == nil && filepath.Ext(path) == ".go" && folder != "." {
 			packages[folder] = true
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // specs is the list of conformance specs, which belongs to one version.
-const specs = "test/suites/conformance/specs.txt"
+const specs = "lab/conformance/specs.txt"
 
 // report says what a person must look at.
 func report(out io.Writer, before, after state) error {

@@ -112,7 +112,7 @@ func anchors(text string) []string {
 
 // checkMap compares the rows of the map with the packages and tools that exist.
 func checkMap(text string) (problems []string, err error) {
-	exist, err := lines("go", "list", "./...", module+"internal/...", module+"proto/...")
+	exist, err := lines("go", "list", "./...", module+"internal/...", module+"lab/...", module+"proto/...")
 	if err != nil {
 		return nil, err
 	}

@@ -203,18 +203,18 @@ func copyFile(from, to string, mode os.FileMode) error {
 	return os.WriteFile(to, data, mode)
 }
 
-// RepositoryRoot returns the nearest directory with a go.mod, from the working directory upwards.
+// RepositoryRoot returns the nearest directory with a go.work, from the working directory upwards.
 func RepositoryRoot() (string, error) {
 	wd, err := os.Getwd()
 	if err != nil {
 		return "", fmt.Errorf("cannot find the repository: %w", err)
 	}
 	for dir := wd; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
 			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("no go.mod in %s or above", wd)
+			return "", fmt.Errorf("no go.work in %s or above", wd)
 		}
 	}
 }
