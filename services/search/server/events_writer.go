@@ -6,19 +6,16 @@ package server
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
-	"time"
 
 	"golang.org/x/net/websocket"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
-	"k8s.io/streaming/pkg/httpstream/wsstream"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/tables"
@@ -39,37 +36,6 @@ type eventWriter struct {
 
 func newEventWriter(w http.ResponseWriter, req *http.Request, as form, kind store.Kind) *eventWriter {
 	return &eventWriter{response: w, buffer: bufio.NewWriterSize(w, 32<<10), req: req, as: as, kind: kind}
-}
-
-const (
-	// maxReceived bounds what a client may send in a frame of its WebSocket: it has nothing to say. closeTimeout is for the frame that ends it.
-	maxReceived  = 1 << 10
-	closeTimeout = 5 * time.Second
-)
-
-// stream runs what writes all events. A client such as a browser may ask for a WebSocket, of which it sees no error: so write begins with an answer that
-// was decided. The context of write also ends when the client leaves.
-func (e *eventWriter) stream(ctx context.Context, write func(context.Context)) {
-	if !wsstream.IsWebSocketRequest(e.req) {
-		write(ctx)
-		return
-	}
-	ctx, leave := context.WithCancel(ctx)
-	defer leave()
-	websocket.Handler(func(socket *websocket.Conn) {
-		socket.MaxPayloadBytes = maxReceived
-		left := make(chan struct{})
-		go func() {
-			defer close(left)
-			defer leave()
-			wsstream.IgnoreReceives(socket, 0) // until the client leaves, or the socket is closed here
-		}()
-		e.socket = socket
-		write(ctx)
-		socket.SetDeadline(time.Now().Add(closeTimeout)) //nolint:errcheck // it is closed then
-		socket.Close()                                   //nolint:errcheck // the watch is over
-		<-left
-	}).ServeHTTP(e.response, e.req)
 }
 
 func (e *eventWriter) begin() error {

@@ -45,12 +45,17 @@ func deleted(c store.Change) store.Change {
 // server returns the address of a server that asks a handler.
 func serverOf(t *testing.T, h http.Handler) string {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		info := &request.RequestInfo{APIGroup: "clusterpedia.io", APIVersion: "v1beta1"}
-		h.ServeHTTP(w, req.WithContext(request.WithRequestInfo(asAdministrator(req.Context()), info)))
-	}))
+	server := httptest.NewServer(forAdministrator(h))
 	t.Cleanup(server.Close)
 	return server.URL + "/apis/clusterpedia.io/v1beta1/"
+}
+
+// forAdministrator has all requests come from somebody who may see everything.
+func forAdministrator(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		info := &request.RequestInfo{APIGroup: "clusterpedia.io", APIVersion: "v1beta1"}
+		h.ServeHTTP(w, req.WithContext(request.WithRequestInfo(asAdministrator(req.Context()), info)))
+	})
 }
 
 // event is an event of a watch.
