@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
+	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
 )
 
 // lookInterval is how often the state of a new cluster is read.

@@ -26,7 +26,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
 
-	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
+	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
 )
 
 // writeKubeconfig writes a kubeconfig with two contexts, whose CA is a file.

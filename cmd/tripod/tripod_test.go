@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -98,6 +99,18 @@ func TestNewServicesHaveTheVersionsOfTripod(t *testing.T) {
 	required := requirement.FindAllString(string(theirs), -1)
 	assert.Len(t, required, 3)
 	assert.Subset(t, requirement.FindAllString(string(ours), -1), required)
+}
+
+// The image of the drop-in has this program and no database.
+func TestTheCommandLineLinksNoSQLDriver(t *testing.T) {
+	list, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
+	require.NoError(t, err)
+	linked := strings.Fields(string(list))
+	require.Contains(t, linked, "github.com/tripod-k8s/tripod/services/search/diff", "what the command line links")
+	for _, driver := range []string{"github.com/jackc/pgx/v5", "github.com/go-sql-driver/mysql", "modernc.org/sqlite",
+		"github.com/tripod-k8s/tripod/services/search/store"} {
+		assert.NotContains(t, linked, driver)
+	}
 }
 
 func TestVersionAsJSON(t *testing.T) {

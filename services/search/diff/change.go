@@ -14,7 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 )
 
 // Answer has what changed between two revisions of search.
@@ -67,10 +67,10 @@ func newObject(content map[string]any) object {
 	is := unstructured.Unstructured{Object: content}
 	annotations := is.GetAnnotations()
 	o := object{content: content, key: key{
-		Cluster: annotations[store.ClusterAnnotation], APIVersion: is.GetAPIVersion(), Kind: is.GetKind(), Namespace: is.GetNamespace(), Name: is.GetName(),
+		Cluster: annotations[v1beta1.ClusterAnnotation], APIVersion: is.GetAPIVersion(), Kind: is.GetKind(), Namespace: is.GetNamespace(), Name: is.GetName(),
 	}}
-	o.changed, _ = time.Parse(time.RFC3339, annotations[store.ChangedAtAnnotation]) // a server without it tells no time
-	for _, name := range []string{store.ClusterAnnotation, store.ChangedAtAnnotation, store.ResourceVersionAnnotation} {
+	o.changed, _ = time.Parse(time.RFC3339, annotations[v1beta1.ChangedAtAnnotation]) // a server without it tells no time
+	for _, name := range []string{v1beta1.ClusterAnnotation, v1beta1.ChangedAtAnnotation, v1beta1.ResourceVersionAnnotation} {
 		delete(annotations, name)
 	}
 	if is.SetAnnotations(annotations); len(annotations) == 0 {

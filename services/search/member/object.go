@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
 
@@ -177,8 +178,8 @@ func rewritten(cluster string, kind store.Kind, d *document, m *metadata) ([]byt
 		m.Annotations = map[string]string{}
 	}
 	delete(m.Annotations, lastApplied)
-	m.Annotations[store.ClusterAnnotation] = cluster
-	m.Annotations[store.ResourceVersionAnnotation] = m.ResourceVersion // the store sets its own
+	m.Annotations[v1beta1.ClusterAnnotation] = cluster
+	m.Annotations[v1beta1.ResourceVersionAnnotation] = m.ResourceVersion // the store sets its own
 	var err error
 	d.APIVersion, d.Kind = kind.GroupVersionKind().ToAPIVersionAndKind()
 	if d.Metadata, err = json.Marshal(m, json.Deterministic(true)); err != nil {
@@ -266,7 +267,7 @@ func refusedObject(cluster string, kind store.Kind, o store.Object, why error) s
 	text, _ := json.Marshal(map[string]any{ //nolint:errcheck // it is made of texts
 		"apiVersion": apiVersion, "kind": name, "rules": unreadable, "subjects": unreadable, "roleRef": unreadable, "metadata": &metadata{
 			Namespace: o.Namespace, Name: o.Name,
-			Annotations: map[string]string{store.ClusterAnnotation: cluster, store.ResourceVersionAnnotation: "", store.RefusedAnnotation: shortened(why.Error(), maxMessage)},
+			Annotations: map[string]string{v1beta1.ClusterAnnotation: cluster, v1beta1.ResourceVersionAnnotation: "", store.RefusedAnnotation: shortened(why.Error(), maxMessage)},
 		},
 	}, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 	return store.Change{Object: store.Object{Namespace: o.Namespace, Name: o.Name, JSON: text}}

@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
 	"github.com/tripod-k8s/tripod/services/search/member"
 	"github.com/tripod-k8s/tripod/services/search/rights"
-	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
 )
 
 // configOf returns how to reach a cluster whose credentials are in the spec.

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
 	"github.com/tripod-k8s/tripod/services/search/hub"
-	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
 )
 
 var secrets = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}

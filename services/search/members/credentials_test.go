@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
 	"github.com/tripod-k8s/tripod/services/search/hub"
-	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
 )
 
 func secret(name, allows string, data map[string]any) *unstructured.Unstructured {

@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/fake"
 
+	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
 	"github.com/tripod-k8s/tripod/services/search/member"
 	"github.com/tripod-k8s/tripod/services/search/store"
-	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
 )
 
 // TestAMemberThatDoesNotEndHoldsUpNoOther has three clusters go, one of which ends only later, as its API server takes its time.

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
+	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
 )
 
 // identify makes sure that what the store has of a cluster is of this PediaCluster, and not of one that had the name before: readers of the new one must not

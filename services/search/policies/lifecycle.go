@@ -18,10 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
+	"github.com/tripod-k8s/tripod/services/search/apis/policy/v1alpha1"
 	"github.com/tripod-k8s/tripod/services/search/hub"
 	"github.com/tripod-k8s/tripod/services/search/templates"
-	"github.com/tripod-k8s/tripod/services/search/v1alpha1"
-	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
 )
 
 // errWaits says that the creation condition does not hold.

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tripod-k8s/tripod/services/search/apis/policy/v1alpha1"
 	"github.com/tripod-k8s/tripod/services/search/templates"
-	"github.com/tripod-k8s/tripod/services/search/v1alpha1"
 )
 
 // plan is a policy whose templates have the right syntax, with the versions that the cluster has.

@@ -21,10 +21,10 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
+	"github.com/tripod-k8s/tripod/services/search/apis/policy/v1alpha1"
 	"github.com/tripod-k8s/tripod/services/search/hub"
 	"github.com/tripod-k8s/tripod/services/search/templates"
-	"github.com/tripod-k8s/tripod/services/search/v1alpha1"
-	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
 )
 
 var (

@@ -29,9 +29,9 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/yaml"
 
+	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
+	"github.com/tripod-k8s/tripod/services/search/apis/policy/v1alpha1"
 	"github.com/tripod-k8s/tripod/services/search/templates"
-	"github.com/tripod-k8s/tripod/services/search/v1alpha1"
-	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
 )
 
 func TestMain(m *testing.M) {

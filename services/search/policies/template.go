@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/tripod-k8s/tripod/services/search/apis/policy/v1alpha1"
 	"github.com/tripod-k8s/tripod/services/search/templates"
-	"github.com/tripod-k8s/tripod/services/search/v1alpha1"
 )
 
 // ownerOf returns whose a template of a policy is. It may run anew once the policy is another one.

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	rbacv1helpers "k8s.io/kubernetes/pkg/apis/rbac/v1"
 
+	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/store"
-	"github.com/tripod-k8s/tripod/services/search/v1beta1"
 )
 
 // maxListed bounds the rules of Rules, and maxListedText their text: who may write Roles may name megabytes of objects.

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	rbacv1helpers "k8s.io/kubernetes/pkg/apis/rbac/v1"
 
+	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/store"
-	"github.com/tripod-k8s/tripod/services/search/v1beta1"
 )
 
 // Visible is what a reader may see with a verb, by one state of the rights of each cluster.

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
 
@@ -39,7 +40,7 @@ func TestASearchReturnsTheEventsOfItsObjects(t *testing.T) {
 		var pods corev1.PodList
 		require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &pods), "%s", answer.Body)
 		require.Len(t, pods.Items, 2)
-		assert.Equal(t, "west", pods.Items[0].Annotations[store.ClusterAnnotation])
+		assert.Equal(t, "west", pods.Items[0].Annotations[v1beta1.ClusterAnnotation])
 		assert.NotContains(t, pods.Items[1].Annotations, eventsAnnotation, "nobody has said anything about it")
 		var events []corev1.Event
 		if text, has := pods.Items[0].Annotations[eventsAnnotation]; has {

@@ -16,8 +16,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tripod-k8s/tripod/services/search/store"
-	"github.com/tripod-k8s/tripod/services/search/v1beta1"
+	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 )
 
 const deploymentsPath = "resources/apis/apps/v1/deployments"
@@ -78,7 +77,7 @@ func TestObjectsThatDifferSaySinceWhen(t *testing.T) {
 		answer, _ := ask(t, NewHandler(s, nil, nil), http.MethodGet, deploymentsPath+"?"+parameters, "")
 		_, list := namesIn(t, answer)
 		require.Len(t, list.Items, 1)
-		at, err := time.Parse(time.RFC3339, list.Items[0].Annotations[store.ChangedAtAnnotation])
+		at, err := time.Parse(time.RFC3339, list.Items[0].Annotations[v1beta1.ChangedAtAnnotation])
 		require.NoError(t, err)
 		assert.WithinDuration(t, time.Now(), at, time.Minute)
 	}
@@ -102,7 +101,7 @@ func TestPagesOfACollectionAreOfOneRevision(t *testing.T) {
 		for _, item := range answer.Items {
 			var one metav1.PartialObjectMetadata
 			require.NoError(t, json.Unmarshal(item.Raw, &one))
-			names = append(names, one.Annotations[store.ClusterAnnotation]+"/"+one.Name)
+			names = append(names, one.Annotations[v1beta1.ClusterAnnotation]+"/"+one.Name)
 		}
 		if answer.Continue == "" {
 			break

@@ -24,9 +24,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/store/storetest"
-	"github.com/tripod-k8s/tripod/services/search/v1beta1"
 )
 
 // kinds are those in testdata/objects.yaml, with the letters that stand for them in testdata/requests.txt.
@@ -48,7 +48,7 @@ type given struct {
 
 func (g *given) change(t *testing.T, kind store.Kind, version int) store.Change {
 	t.Helper()
-	annotations := map[string]string{store.ClusterAnnotation: g.Cluster}
+	annotations := map[string]string{v1beta1.ClusterAnnotation: g.Cluster}
 	for name, value := range g.Annotations {
 		annotations[name] = value
 	}
@@ -121,9 +121,9 @@ func requestOf(line string) (path string, values url.Values) {
 func listed(items []metav1.PartialObjectMetadata, continued string, remaining *int64, cut, withCounts bool) string {
 	var names []string
 	for _, item := range items {
-		name := item.Annotations[store.ClusterAnnotation] + "/" + item.Name
+		name := item.Annotations[v1beta1.ClusterAnnotation] + "/" + item.Name
 		if item.Namespace != "" {
-			name = item.Annotations[store.ClusterAnnotation] + "/" + item.Namespace + "/" + item.Name
+			name = item.Annotations[v1beta1.ClusterAnnotation] + "/" + item.Namespace + "/" + item.Name
 		}
 		names = append(names, name)
 	}

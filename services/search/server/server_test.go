@@ -23,10 +23,10 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/warning"
 
+	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/store/storetest"
-	"github.com/tripod-k8s/tripod/services/search/v1beta1"
 )
 
 // newStore returns a store with three deployments, two pods and a node in two clusters.
@@ -64,7 +64,7 @@ func newStore(t *testing.T) *store.Store {
 			batch.Changes = append(batch.Changes, store.Change{Object: store.Object{
 				Namespace: namespace, Name: name, UID: name, ResourceVersion: fmt.Sprint(i), Labels: map[string]string{"app": name},
 				JSON: fmt.Appendf(nil, `{"apiVersion": %q, "kind": %q, "metadata": {"name": %q, "namespace": %q, "annotations": {%q: %q}}, "spec": {"x": "y"}}`,
-					apiVersion, kind, name, namespace, store.ClusterAnnotation, of.cluster),
+					apiVersion, kind, name, namespace, v1beta1.ClusterAnnotation, of.cluster),
 			}})
 		}
 		batch.Listing = 1
@@ -107,7 +107,7 @@ func namesIn(t *testing.T, answer *httptest.ResponseRecorder) (names []string, l
 	require.Equal(t, http.StatusOK, answer.Code, answer.Body)
 	require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &list), "%s", answer.Body)
 	for _, item := range list.Items {
-		names = append(names, item.Annotations[store.ClusterAnnotation]+"/"+item.Name)
+		names = append(names, item.Annotations[v1beta1.ClusterAnnotation]+"/"+item.Name)
 	}
 	return names, list
 }

@@ -24,6 +24,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/store/storetest"
 )
@@ -98,7 +99,7 @@ type watcher struct {
 }
 
 func key(o *metav1.PartialObjectMetadata) string {
-	return o.Annotations[store.ClusterAnnotation] + "/" + o.Namespace + "/" + o.Name
+	return o.Annotations[v1beta1.ClusterAnnotation] + "/" + o.Namespace + "/" + o.Name
 }
 
 // until watches until a revision, which is 0 as long as there is none.

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
+	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
 
@@ -31,7 +32,7 @@ func changeIn(cluster, namespace, name, version string, labels map[string]string
 	text, _ := json.Marshal(map[string]any{ // strings can be marshalled
 		"apiVersion": "apps/v1", "kind": "Deployment", "spec": map[string]any{"x": labels["x"]},
 		"metadata": map[string]any{
-			"namespace": namespace, "name": name, "uid": "uid-" + name, "labels": labels, "annotations": map[string]string{store.ClusterAnnotation: cluster},
+			"namespace": namespace, "name": name, "uid": "uid-" + name, "labels": labels, "annotations": map[string]string{v1beta1.ClusterAnnotation: cluster},
 		},
 	})
 	return store.Change{Object: store.Object{Namespace: namespace, Name: name, UID: "uid-" + name, ResourceVersion: version, Labels: labels, JSON: text}}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/query"
 )
 
@@ -70,7 +71,7 @@ func (e *entry) readText() error {
 	if err := json.Unmarshal(e.JSON, &object); err != nil {
 		return err
 	}
-	e.uid, e.resourceVersion = object.Metadata.UID, object.Metadata.Annotations[ResourceVersionAnnotation]
+	e.uid, e.resourceVersion = object.Metadata.UID, object.Metadata.Annotations[v1beta1.ResourceVersionAnnotation]
 	if created := object.Metadata.CreationTimestamp; !created.IsZero() {
 		e.createdAt = created.Unix()
 	}

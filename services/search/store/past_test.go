@@ -20,6 +20,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/query"
 )
 
@@ -164,7 +165,7 @@ func (w *world) write(stream *Stream, cluster string, kind Kind) {
 		w.version++
 		o := randomObject(w.r, cluster, kind, w.r.IntN(6), owners)
 		o.ResourceVersion = fmt.Sprint(w.version)
-		o.JSON = []byte(strings.Replace(string(o.JSON), `"`+ResourceVersionAnnotation+`":"`, `"`+ResourceVersionAnnotation+`":"`+o.ResourceVersion+`","was":"`, 1))
+		o.JSON = []byte(strings.Replace(string(o.JSON), `"`+v1beta1.ResourceVersionAnnotation+`":"`, `"`+v1beta1.ResourceVersionAnnotation+`":"`+o.ResourceVersion+`","was":"`, 1))
 		o.clusterID = stream.clusterID
 		deleted := w.r.IntN(4) == 0
 		if key := kind.Resource + " " + o.String(); deleted {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/query"
 )
 
@@ -188,7 +189,7 @@ func randomObject(r *rand.Rand, cluster string, kind Kind, i int, owners []strin
 		"apiVersion": apiVersion, "kind": kindName,
 		"metadata": map[string]any{
 			"namespace": namespace, "name": name, "uid": o.UID, "labels": o.Labels, "ownerReferences": owned, "creationTimestamp": time.Unix(o.CreatedAt, 0).UTC().Format(time.RFC3339),
-			"annotations": map[string]string{ResourceVersionAnnotation: o.ResourceVersion},
+			"annotations": map[string]string{v1beta1.ResourceVersionAnnotation: o.ResourceVersion},
 		},
 		"spec": spec, "status": map[string]any{"a.b/c": pick(r, fieldValues)},
 	}

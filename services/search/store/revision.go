@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 )
 
 // WithRevision returns an object whose metadata.resourceVersion is a revision of search. Clients go on with a watch where the last object that they have
@@ -31,9 +33,9 @@ func WithRevision(object []byte, revision int64) []byte {
 	return splice(object, begin+1, begin+1, field)
 }
 
-// withChangedAt returns an object with ChangedAtAnnotation. The text must be valid JSON.
+// withChangedAt returns an object with v1beta1.ChangedAtAnnotation. The text must be valid JSON.
 func withChangedAt(object []byte, at time.Time) []byte {
-	return WithAnnotation(object, ChangedAtAnnotation, []byte(`"`+at.UTC().Format("2006-01-02T15:04:05.000Z07:00")+`"`))
+	return WithAnnotation(object, v1beta1.ChangedAtAnnotation, []byte(`"`+at.UTC().Format("2006-01-02T15:04:05.000Z07:00")+`"`))
 }
 
 // WithAnnotation returns an object with an annotation, whose value is a string of JSON. The text must be valid JSON. It is not decoded.

@@ -49,15 +49,6 @@ func (s *Store) CloseIdleConnections() {
 // Ping returns why the database cannot be reached.
 func (s *Store) Ping(ctx context.Context) error { return s.read.PingContext(ctx) }
 
-// ClusterAnnotation tells clients of which cluster an object is. Clusterpedia has given it this name.
-const ClusterAnnotation = "shadow.clusterpedia.io/cluster-name"
-
-// ResourceVersionAnnotation has the resourceVersion that an object has in its cluster.
-const ResourceVersionAnnotation = "shadow.clusterpedia.io/resource-version"
-
-// ChangedAtAnnotation has the time of the last change between two moments, if a search asks for the objects that differ.
-const ChangedAtAnnotation = "shadow.clusterpedia.io/changed-at"
-
 // Kind is a resource in one version, as a member serves it.
 type Kind struct {
 	schema.GroupVersionResource

@@ -32,7 +32,7 @@ import (
 	"k8s.io/kubernetes/pkg/printers"
 	"k8s.io/kubernetes/pkg/printers/internalversion"
 
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 )
 
 // builtIn has the columns of built-in kinds.
@@ -269,7 +269,7 @@ func OfSeveralKinds(objects []runtime.RawExtension) (*metav1.Table, error) {
 		}
 		kind := object.GroupVersionKind()
 		table.Rows = append(table.Rows, metav1.TableRow{
-			Cells: []any{object.Annotations[store.ClusterAnnotation], kind.Group, kind.Version, kind.Kind, object.Namespace, object.Name,
+			Cells: []any{object.Annotations[v1beta1.ClusterAnnotation], kind.Group, kind.Version, kind.Kind, object.Namespace, object.Name,
 				metatable.ConvertToHumanReadableDateType(object.CreationTimestamp)},
 			Object: runtime.RawExtension{Object: &object},
 		})

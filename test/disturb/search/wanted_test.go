@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
 
@@ -157,8 +158,8 @@ func asCopied(o *unstructured.Unstructured, cluster string) {
 		annotations = map[string]string{}
 	}
 	delete(annotations, "kubectl.kubernetes.io/last-applied-configuration")
-	annotations[store.ClusterAnnotation] = cluster
-	annotations[store.ResourceVersionAnnotation] = o.GetResourceVersion()
+	annotations[v1beta1.ClusterAnnotation] = cluster
+	annotations[v1beta1.ResourceVersionAnnotation] = o.GetResourceVersion()
 	o.SetAnnotations(annotations)
 }
 

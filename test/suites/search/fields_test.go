@@ -33,7 +33,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
@@ -254,7 +254,7 @@ func statesAt(ctx context.Context, config *rest.Config, path string) (states []s
 	var list metav1.PartialObjectMetadataList
 	err = json.Unmarshal(text, &list)
 	for _, item := range list.Items {
-		version := item.Annotations[store.ResourceVersionAnnotation]
+		version := item.Annotations[v1beta1.ResourceVersionAnnotation]
 		if version == "" {
 			version = item.ResourceVersion
 		}

@@ -29,7 +29,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
+	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 

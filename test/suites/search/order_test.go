@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
@@ -86,8 +86,8 @@ func (s *sightings) add(object any) {
 		panic(err) // it is a config map
 	}
 	annotations := accessor.GetAnnotations()
-	one := sighting{cluster: annotations[store.ClusterAnnotation], name: accessor.GetName()}
-	one.inCluster, _ = strconv.ParseInt(annotations[store.ResourceVersionAnnotation], 10, 64) // judge refuses 0
+	one := sighting{cluster: annotations[v1beta1.ClusterAnnotation], name: accessor.GetName()}
+	one.inCluster, _ = strconv.ParseInt(annotations[v1beta1.ResourceVersionAnnotation], 10, 64) // judge refuses 0
 	one.inSearch, _ = strconv.ParseInt(accessor.GetResourceVersion(), 10, 64)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,8 +27,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/tripod-k8s/tripod/services/search/store"
-	"github.com/tripod-k8s/tripod/services/search/v1alpha2"
+	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
+	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 
@@ -80,7 +80,7 @@ func changing(ctx context.Context, client kubernetes.Interface, r *rand.Rand) {
 type known map[string]string
 
 func (k known) add(object metav1.Object) {
-	k[object.GetAnnotations()[store.ClusterAnnotation]+"/"+object.GetName()] = object.GetAnnotations()[store.ResourceVersionAnnotation]
+	k[object.GetAnnotations()[v1beta1.ClusterAnnotation]+"/"+object.GetName()] = object.GetAnnotations()[v1beta1.ResourceVersionAnnotation]
 }
 
 // informer returns what a stock informer knows. saw is told each state that the informer tells of.
@@ -113,7 +113,7 @@ func reflector(ctx context.Context, t *testing.T, client kubernetes.Interface, s
 		if err != nil {
 			return "", err
 		}
-		return accessor.GetAnnotations()[store.ClusterAnnotation] + "/" + accessor.GetNamespace() + "/" + accessor.GetName(), nil
+		return accessor.GetAnnotations()[v1beta1.ClusterAnnotation] + "/" + accessor.GetNamespace() + "/" + accessor.GetName(), nil
 	})
 	lists := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "configmaps", "default", fields.Everything())
 	go cache.NewReflector(lists, &corev1.ConfigMap{}, sighted{objects, saw}, 0).RunWithContext(ctx)

@@ -27,7 +27,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
-	"github.com/tripod-k8s/tripod/services/search/store"
+	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/inventory"
 )
@@ -220,10 +220,10 @@ func normalMetadata(metadata map[string]any, isList bool) {
 	if !ok {
 		return
 	}
-	if version, has := annotations[store.ResourceVersionAnnotation]; has {
+	if version, has := annotations[v1beta1.ResourceVersionAnnotation]; has {
 		metadata["resourceVersion"] = version
 	}
-	for _, name := range []string{store.ResourceVersionAnnotation, store.ClusterAnnotation, "kubectl.kubernetes.io/last-applied-configuration"} {
+	for _, name := range []string{v1beta1.ResourceVersionAnnotation, v1beta1.ClusterAnnotation, "kubectl.kubernetes.io/last-applied-configuration"} {
 		delete(annotations, name)
 	}
 	if len(annotations) == 0 {
