@@ -31,7 +31,7 @@ GO_BUILD := go build -ldflags "$(LDFLAGS)"
 
 SERVICES := aggregator core extensions search
 # Programs of our own that have a module of their own.
-OWN_TOOLS := tools/images tools/release
+OWN_TOOLS := tools/images tools/release tools/sign
 # The modules of go.work beside the root. Strangers may require all but the example, which is built on them, so none requires k8s.io/kubernetes.
 LIBRARIES := apiservice examples/wardle internal proto
 # lab is for this repository alone, so it may require anything.
