@@ -101,8 +101,8 @@ func (b *batch) flush(ctx context.Context) error {
 	resourceVersion := b.ResourceVersion
 	var full error
 	b.Room, full = b.usage.room(ctx, len(b.Changes), b.bytes)
-	if full != nil { // the watch has to be able to go on from before, once there is room
-		b.ResourceVersion = ""
+	if full != nil || b.stream.full != nil { // the watch has to be able to go on from before, once there is room
+		b.ResourceVersion, b.Relist, b.Incomplete = "", b.staysWhenFull(), b.stream.full != nil
 	}
 	if err := b.write(ctx, b.Batch); err != nil {
 		return err
@@ -117,12 +117,21 @@ func (b *batch) flush(ctx context.Context) error {
 	b.unwritten.Add(-b.events)
 	if b.target().LeftOut > 0 && full != nil {
 		b.stream.full = full
-		if b.listing == 0 {
+		if b.listing == 0 && !b.staysWhenFull() {
 			return full
+		}
+		if b.listing == 0 {
+			b.stream.following.Store(nil)
+			b.syncing()
+			b.tell(ctx)
 		}
 	}
 	return nil
 }
+
+// staysWhenFull reports whether a stream goes on while the cluster has more than search keeps. What has no room shows nothing to anybody. But who may write many
+// objects must not keep search from hearing that others lose rights.
+func (s *stream) staysWhenFull() bool { return s.decidesRights && s.target.Listed }
 
 func (b *batch) target() *store.Stream { return b.stream.target }
 

@@ -147,7 +147,7 @@ func (f *fakeMember) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			list.APIResources = append(list.APIResources, resource)
 		}
 		json.NewEncoder(w).Encode(list) //nolint:errcheck // the client is gone
-	case "/api/v1/configmaps", "/api/v1/things":
+	case "/api/v1/configmaps", "/api/v1/things", "/apis/rbac.authorization.k8s.io/v1/rolebindings":
 		f.configMaps(w, req)
 	case "/openapi/v3":
 		fmt.Fprintf(w, `{"paths": {"api/v1": {"serverRelativeURL": "/openapi/v3/api/v1?hash=%d"}, "apis/apps/v1": {"serverRelativeURL": "/elsewhere"}}}`, f.document)

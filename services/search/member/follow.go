@@ -22,9 +22,14 @@ func (s *stream) follow(ctx context.Context, initial bool, listing int64) error 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer s.following.Store(nil)
+	defer func() {
+		if s.full != nil { // a list reads what had no room, if there is some now
+			s.target.ResourceVersion = ""
+		}
+	}()
 	w := &following{target: s.target}
 	opened := func() {
-		if w.began = time.Now(); !initial {
+		if w.began = time.Now(); !initial && s.full == nil {
 			s.following.Store(w)
 		}
 	}
@@ -156,8 +161,9 @@ func (s *stream) writeAll(ctx context.Context, w *following, events <-chan read,
 				if err := s.listed(ctx, listing, r.resourceVersion); err != nil {
 					return err
 				}
-				b.listing = 0
-				s.following.Store(w)
+				if b.listing = 0; s.full == nil {
+					s.following.Store(w)
+				}
 			}
 		case <-b.due:
 			if err := b.flush(ctx); err != nil {

@@ -204,9 +204,9 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // cause returns why a context has ended if that is a limit, or else the error.
 func cause(ctx context.Context, err error) error {
-	if why := context.Cause(ctx); isLimit(why) && err != nil {
-		limitsHit.WithLabelValues(limitTime).Inc()
-		return why
+	if limit := (*LimitError)(nil); err != nil && errors.As(context.Cause(ctx), &limit) {
+		limitsHit.WithLabelValues(limit.Limit).Inc()
+		return limit
 	}
 	return err
 }

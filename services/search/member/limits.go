@@ -108,8 +108,11 @@ func (q *quantity) Set(text string) error {
 // Type implements pflag.Value.
 func (q *quantity) Type() string { return "quantity" }
 
-// limitTime is the name of the limit on time.
-const limitTime = "time"
+// limitTime is the name of the limit on the time of an answer or a part of it, and limitListTime on that of a whole list.
+const (
+	limitTime     = "time"
+	limitListTime = "list-time"
+)
 
 // LimitError says that a member has sent or has more than search takes.
 type LimitError struct {

@@ -14,7 +14,8 @@ func (s *stream) list(ctx context.Context, unwatched error) error {
 	s.endList = beginList(s.store)
 	defer func() { s.endList() }()
 	s.set(func(status *Status) {
-		if status.Refused, status.Listing = nil, true; status.Phase != Failed { // why it fails stays until a list is complete
+		// Why it fails stays until a list is complete.
+		if status.Refused, status.Listing = nil, true; status.Phase != Failed && status.Reason != LimitReached {
 			status.Phase, status.Reason, status.Message = Syncing, "", ""
 		}
 	})
@@ -47,15 +48,17 @@ func standsStill(err error) bool {
 	return errors.As(err, &limit) && limit.Limit == limitTime
 }
 
-// listed ends a list. If the cluster has more than search keeps, the list does not count as complete, and what the cluster has no more goes nevertheless.
+// listed ends a list. If the cluster has more than search keeps, the list does not count as complete, and what the cluster has no more goes nevertheless. An error
+// says so, unless the watch goes on.
 func (s *stream) listed(ctx context.Context, listing int64, resourceVersion string) error {
 	if s.full != nil {
 		if err := s.keepTrying(ctx, func() error { return s.store.RemoveUnlisted(ctx, s.target, listing) }); err != nil {
 			return err
 		}
-		return s.full
-	}
-	if err := s.keepTrying(ctx, func() error { return s.store.Sweep(ctx, s.target, listing, resourceVersion) }); err != nil {
+		if !s.staysWhenFull() {
+			return s.full
+		}
+	} else if err := s.keepTrying(ctx, func() error { return s.store.Sweep(ctx, s.target, listing, resourceVersion) }); err != nil {
 		return err
 	}
 	s.endList()
@@ -68,7 +71,7 @@ func (s *stream) listed(ctx context.Context, listing int64, resourceVersion stri
 
 // pages copies a list page by page. If its token expires, it begins again.
 func (s *stream) pages(ctx context.Context, listing int64) (resourceVersion string, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, listTime, &LimitError{Limit: limitTime, Message: "the list takes longer than " + listTime.String()})
+	ctx, cancel := context.WithTimeoutCause(ctx, listTime, &LimitError{Limit: limitListTime, Message: "the list takes longer than " + listTime.String()})
 	defer cancel()
 	ctx, end := context.WithCancel(ctx)
 	defer end()

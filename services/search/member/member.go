@@ -317,16 +317,20 @@ func (m *Member) adjust(ctx context.Context, kinds []store.Kind, missing []strin
 		delete(running, resource)
 		m.set(resource, nil)
 	}
+	late := false // resources that are new have to wait
 	for resource, kind := range wanted {
 		if running[resource] != nil || !m.isMine(resource) {
 			continue
 		}
-		if !m.had[resource] && !m.door.kinds.Allow() {
-			m.limit(limited("resources", "", "the cluster has had more than %d resources, and others too often: more begin later", m.door.kinds.Burst()))
-			break
+		if !m.had[resource] && !store.DecidesRights(resource) && (late || !m.door.kinds.Allow()) {
+			late = true
+			continue
 		}
 		m.had[resource] = true
 		m.start(ctx, kind)
+	}
+	if late {
+		m.limit(limited("resources", "", "the cluster has had more than %d resources, and others too often: more begin later", m.door.kinds.Burst()))
 	}
 }
 

@@ -89,8 +89,10 @@ type stream struct {
 	answers *answers
 	// usage is what the store has of the member.
 	usage *usage
-	// full is why the list that goes on is not stored whole.
+	// full is why the last list, or what a watch said after it, is not stored whole.
 	full error
+	// decidesRights is set for resources that decide what readers see.
+	decidesRights bool
 
 	mu     sync.Mutex
 	status Status
@@ -102,6 +104,7 @@ func newStream(cluster string, kind store.Kind, from source, to *store.Store) *s
 	s := &stream{
 		source: from, cluster: cluster, kind: kind, store: to, abandonedAfter: abandonedAfter, silence: silence, listInterval: listInterval, answers: &answers{}, endList: func() {},
 		usage:  &usage{cluster: cluster, store: to, limits: &from.door.Limits},
+		decidesRights: store.DecidesRights(kind.GroupVersionResource),
 		status: Status{Kind: kind, Phase: Pending, Since: time.Now()}, untrimmed: trimEvents,
 	}
 	s.details.Store(&kind.Details)
@@ -148,7 +151,9 @@ func (s *stream) set(change func(*Status)) {
 
 func (s *stream) syncing() {
 	s.set(func(status *Status) {
-		status.Phase, status.Reason, status.Message, status.Listing = Syncing, "", "", false
+		if status.Phase, status.Reason, status.Message, status.Listing = Syncing, "", "", false; s.full != nil {
+			status.Reason, status.Message = LimitReached, shortened(s.full.Error(), maxMessage)
+		}
 	})
 }
 
@@ -266,7 +271,7 @@ func (s *stream) copy(ctx context.Context) error {
 		if err != nil {
 			return storeError{err}
 		}
-		s.target = target
+		s.target, s.full = target, nil
 		s.opened.Store(&opening{target, details})
 	}
 	var err error
@@ -282,5 +287,19 @@ func (s *stream) copy(ctx context.Context) error {
 	if isRefused(err) || isLimit(err) {
 		s.target.ResourceVersion = "" // the watch cannot go on after what it could not read
 	}
+	if s.decidesRights && isTooMuch(err) {
+		limit := new(LimitError)
+		errors.As(err, &limit)
+		if failed := s.closeRights(ctx, limit); failed != nil {
+			return failed
+		}
+	}
 	return err
+}
+
+// closeRights has nobody see anything by objects of which search does not know what has become of them: a grant among them may have been revoked.
+func (s *stream) closeRights(ctx context.Context, why *LimitError) error {
+	return s.keepTrying(ctx, func() error {
+		return s.door.write(ctx, func() error { return s.store.CloseRights(ctx, s.target, shortened(why.Error(), maxMessage)) })
+	})
 }

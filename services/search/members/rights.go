@@ -38,11 +38,19 @@ func setReadable(status *v1alpha2.ClusterStatus, cluster *v1alpha2.PediaCluster,
 			if i > 0 {
 				read.Message += "; "
 			}
-			read.Message += one.Resource + " " + strings.TrimPrefix(one.Namespace+"/"+one.Name, "/") + ": " + one.Reason
+			read.Message += nameOf(one) + ": " + one.Reason
 		}
 	}
 	read.Message = read.Message[:min(len(read.Message), maxMessage)]
 	meta.SetStatusCondition(&status.Conditions, read)
+}
+
+// nameOf names what cannot be read: an object, or all of a resource.
+func nameOf(one store.Unreadable) string {
+	if one.Name == "" {
+		return "all " + one.Resource
+	}
+	return one.Resource + " " + strings.TrimPrefix(one.Namespace+"/"+one.Name, "/")
 }
 
 // setRights makes the store have the policies of clusters. One replica does that for each of them.

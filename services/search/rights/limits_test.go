@@ -250,3 +250,25 @@ func TestAClusterRestsAfterARead(t *testing.T) {
 	require.NoError(t, r.Refresh(t.Context()))
 	assert.Positive(t, r.members["east"].took)
 }
+
+// TestWhatCannotBeReadOfAResourceClosesTheCluster has a writer of RoleBindings miss changes: each binding may be one that was revoked.
+func TestWhatCannotBeReadOfAResourceClosesTheCluster(t *testing.T) {
+	w := newStore(t)
+	for _, cluster := range []string{"east", "west"} {
+		w.member(cluster)
+		w.bind(cluster, "a", "dev", false)
+	}
+	r := New(w.Store)
+	v, err := r.Visible(t.Context(), alice, "list")
+	require.NoError(t, err)
+	names, v := w.found(r, v)
+	require.Equal(t, []string{"east/a/web", "west/a/web"}, names)
+	require.NoError(t, w.CloseRights(t.Context(), w.streams["eastrolebindings"], "too large"))
+	names, v = w.found(r, v)
+	assert.Equal(t, []string{"west/a/web"}, names, "a search that has begun")
+	names, v = w.foundAnew(r, v)
+	assert.Equal(t, []string{"west/a/web"}, names)
+	require.NoError(t, w.RemoveUnlisted(t.Context(), w.streams["eastrolebindings"], 0))
+	names, _ = w.foundAnew(r, v)
+	assert.Equal(t, []string{"east/a/web", "west/a/web"}, names)
+}

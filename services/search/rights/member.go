@@ -253,6 +253,8 @@ func (m *member) fill(state *cluster, from *store.RightsReading) {
 	}
 	if missing := Resources.Clone().Delete(from.Listed...); len(missing) > 0 {
 		state.unknown = "its RBAC objects were not all received yet"
+	} else if from.Closed != "" {
+		state.unknown = "it is not known what has become of its RBAC objects: " + from.Closed
 	} else {
 		state.unknown = state.closed[clusterWide]
 	}

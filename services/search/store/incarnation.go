@@ -97,7 +97,7 @@ type incarnations struct {
 
 type incarnation struct {
 	id int64
-	// namespaces is set if Namespaces are copied. Otherwise, what rights showed then counts, if they are the same now.
+	// namespaces is set if Namespaces are copied, and none was missed. Otherwise, what rights showed then counts, if they are the same now.
 	namespaces bool
 	sameRights bool
 	// others has the namespaces of which it is known whether they have become what they are after the revision.
@@ -113,7 +113,8 @@ type partKey struct {
 func (t *transaction) incarnationsAt(ctx context.Context, revision int64) (*incarnations, error) {
 	in := &incarnations{revision: revision, clusters: map[string]*incarnation{}, parts: map[partKey]*Part{}}
 	find := t.sql(`SELECT c.id, c.name, COALESCE(r.generation, 0), (SELECT COUNT(*) FROM streams s JOIN kinds k ON k.id = s.kind_id
-WHERE s.cluster_id = c.id AND s.listed AND k.api_group = '' AND k.version = ? AND k.resource = ?)
+WHERE s.cluster_id = c.id AND s.listed AND k.api_group = '' AND k.version = ? AND k.resource = ?
+AND NOT EXISTS (SELECT 1 FROM unreadable_rights u WHERE u.stream_id = s.id AND u.name = ''))
 FROM clusters c LEFT JOIN cluster_rights r ON r.cluster_id = c.id WHERE c.since <= ?`, namespacesResource.Version, namespacesResource.Resource, revision)
 	return in, t.each(ctx, find, func(scan func(...any) error) error {
 		var name string

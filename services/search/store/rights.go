@@ -11,6 +11,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
 )
 
 // Rights are what the RBAC objects of clusters say, in the version v1, if a cluster has a policy of rights. Each transaction that changes those of a cluster
@@ -177,7 +179,7 @@ func (w *writer) changesRights(ctx context.Context, changes []Change, known map[
 }
 
 // Unreadable is an RBAC object that cannot be read: it is wrong, or stands for one that was refused. It makes all rights of its namespace
-// unknown, or those of its cluster if it has none: a binding that was narrowed would stay in force otherwise.
+// unknown, or those of its cluster if it has none: a binding that was narrowed would stay in force otherwise. Without a name, it stands for all of its resource.
 type Unreadable struct {
 	// Resource is that of the object, such as rolebindings.
 	Resource, Namespace, Name string
@@ -189,7 +191,6 @@ const RefusedAnnotation = "shadow.clusterpedia.io/refused"
 
 // reasonOf returns why an RBAC object cannot be read.
 func reasonOf(text []byte, err error) string {
-	const most = 512
 	var object struct {
 		Metadata struct {
 			Annotations map[string]string `json:"annotations"`
@@ -199,6 +200,12 @@ func reasonOf(text []byte, err error) string {
 	if !errors.Is(err, errLargeRBAC) && json.Unmarshal(text, &object) == nil && object.Metadata.Annotations[RefusedAnnotation] != "" {
 		reason = object.Metadata.Annotations[RefusedAnnotation]
 	}
+	return speakableReason(reason)
+}
+
+// speakableReason returns a reason as the database can have it.
+func speakableReason(reason string) string {
+	const most = 512
 	return strings.ToValidUTF8(strings.ReplaceAll(reason[:min(len(reason), most)], "\x00", ""), "")
 }
 
@@ -232,7 +239,7 @@ func (w *writer) noteUnreadable(ctx context.Context, changes []Change) error {
 
 // forgetUnreadable forgets the unreadable objects of a stream that a list does not have.
 func (t *transaction) forgetUnreadable(ctx context.Context, stream *Stream, listing int64) error {
-	_, err := t.exec(ctx, t.sql("DELETE FROM unreadable_rights WHERE stream_id = ? AND listing <> ?", stream.id, listing))
+	_, err := t.exec(ctx, t.sql("DELETE FROM unreadable_rights WHERE stream_id = ? AND listing <> ? AND name <> ''", stream.id, listing))
 	return err
 }
 
@@ -244,7 +251,7 @@ func (s *Store) UnreadableRights(ctx context.Context) (map[string][]Unreadable, 
 		find := t.sql(`SELECT c.name, k.resource, u.namespace, u.name, u.reason
 FROM (SELECT stream_id, namespace, name, reason, ROW_NUMBER() OVER (PARTITION BY stream_id ORDER BY namespace, name) AS n FROM unreadable_rights) u
 JOIN streams s ON s.id = u.stream_id JOIN clusters c ON c.id = s.cluster_id JOIN cluster_rights r ON r.cluster_id = c.id JOIN kinds k ON k.id = s.kind_id
-WHERE u.n <= ? ORDER BY u.stream_id, u.namespace, u.name`, most)
+WHERE u.n <= ? AND k.api_group = ? ORDER BY u.stream_id, u.namespace, u.name`, most, rbacv1.GroupName)
 		return t.each(ctx, find, func(scan func(...any) error) error {
 			var cluster string
 			var one Unreadable

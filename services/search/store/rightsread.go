@@ -20,6 +20,8 @@ type RightsReading struct {
 	ClusterID int64
 	// Listed are the resources whose lists are complete.
 	Listed []string
+	// Closed is why it is not known what has become of the RBAC objects, or empty.
+	Closed string
 	// Objects is how many RBAC objects the cluster has.
 	Objects int64
 
@@ -55,13 +57,17 @@ func (s *Store) ReadRights(ctx context.Context, cluster string, do func(*RightsR
 
 func (r *RightsReading) readStreams(ctx context.Context) error {
 	t := r.transaction
-	find := t.sql(`SELECT k.id, k.resource, s.listed, s.objects FROM streams s JOIN kinds k ON k.id = s.kind_id WHERE s.cluster_id = ? AND k.api_group = ? AND k.version = ?`,
+	find := t.sql(`SELECT k.id, k.resource, s.listed, s.objects, COALESCE(u.reason, '') FROM streams s JOIN kinds k ON k.id = s.kind_id
+LEFT JOIN unreadable_rights u ON u.stream_id = s.id AND u.namespace = '' AND u.name = '' WHERE s.cluster_id = ? AND k.api_group = ? AND k.version = ?`,
 		r.ClusterID, rbacv1.GroupName, rbacv1.SchemeGroupVersion.Version)
 	err := t.each(ctx, find, func(scan func(...any) error) error {
 		var kind, objects int64
-		var resource string
+		var resource, closed string
 		var listed bool
-		err := scan(&kind, &resource, &listed, &objects)
+		err := scan(&kind, &resource, &listed, &objects, &closed)
+		if closed != "" {
+			r.Closed = resource + ": " + closed
+		}
 		if r.resources[kind] = resource; listed {
 			r.Listed = append(r.Listed, resource)
 		}

@@ -60,17 +60,21 @@ type Batch struct {
 	Heard time.Time
 	// Room says which changes are taken. Stream.LeftOut counts the others.
 	Room Room
+	// Incomplete says that earlier changes were left out: what the database has is not as new as Heard.
+	Incomplete bool
+	// Relist makes the next writer of the stream list.
+	Relist bool
 }
 
-// heard returns up to when the database has everything once a batch is in it. That is unknown while a list goes on.
+// heard returns up to when the database has everything once a batch is in it. That is unknown while a list goes on, and if changes were left out.
 func (s *Stream) heard(b Batch) time.Time {
 	if b.Heard.IsZero() {
 		b.Heard = time.Now()
 	}
-	if b.Listing == 0 {
+	if b.Listing == 0 && !b.Incomplete {
 		return b.Heard
 	}
-	if s.listing != b.Listing {
+	if b.Listing != 0 && s.listing != b.Listing {
 		s.listing, s.listingSince = b.Listing, b.Heard
 	}
 	return time.Time{}
@@ -105,6 +109,11 @@ func (s *Store) Write(ctx context.Context, stream *Stream, b Batch) error {
 			return err
 		}
 		stream.LeftOut = w.leftOut
+		if b.Relist {
+			if err := t.all(ctx, t.sql("UPDATE streams SET resource_version = '' WHERE id = ?", stream.id)); err != nil {
+				return err
+			}
+		}
 		return t.advance(ctx, stream, b.ResourceVersion, w.added)
 	})
 }
@@ -169,11 +178,17 @@ func (s *Store) endList(ctx context.Context, stream *Stream, listing int64, last
 func (t *transaction) swept(ctx context.Context, stream *Stream, listing int64) error {
 	switch {
 	case stream.namespaces:
+		if err := t.openRights(ctx, stream); err != nil {
+			return err
+		}
 		return t.forgetNamespaces(ctx, stream)
 	case !stream.rights:
 		return nil
 	}
 	err := t.forgetUnreadable(ctx, stream, listing)
+	if err == nil {
+		err = t.openRights(ctx, stream)
+	}
 	if err == nil && !stream.Listed { // the rights of a cluster count from its first list on
 		err = t.changeRightsOf(ctx, stream)
 	}

@@ -1,0 +1,51 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// RBAC only adds rights. So a reader may lack an RBAC object, but must not keep one that has changed or is gone. If the writer of a stream cannot read what has
+// become of the objects, it closes the rights that depend on all of them: a row of unreadable_rights without a name stands for the whole stream.
+
+// DecidesRights reports whether the objects of a resource decide what readers see: RBAC objects, and Namespaces, whose UIDs say whose the past is.
+func DecidesRights(r schema.GroupVersionResource) bool { return isRBAC(r) || r == namespacesResource }
+
+// CloseRights notes that the writer of a stream does not know what has become of its objects, and why, until its next list ends. If they are RBAC objects, the
+// RBAC of the cluster decides nothing meanwhile. If they are Namespaces, rights show the past only where they have not changed since. The next writer lists.
+func (s *Store) CloseRights(ctx context.Context, stream *Stream, reason string) error {
+	return s.within(ctx, func(t *transaction) error {
+		if _, err := t.revisions(ctx, 1); err != nil {
+			return err
+		}
+		if err := t.hold(ctx, stream, time.Time{}); err != nil {
+			return err
+		}
+		if err := t.all(ctx, t.sql("UPDATE streams SET resource_version = '' WHERE id = ?", stream.id)); err != nil {
+			return err
+		}
+		closed, err := value[int64](ctx, t, t.sql("SELECT COUNT(*) FROM unreadable_rights WHERE stream_id = ? AND name = ''", stream.id))
+		if err != nil || closed > 0 {
+			return err
+		}
+		row := []any{stream.id, "", "", int64(0), speakableReason(reason)}
+		if err := t.insert(ctx, "unreadable_rights", []string{"stream_id", "namespace", "name", "listing", "reason"}, [][]any{row}, ""); err != nil {
+			return err
+		}
+		return t.changeRightsOf(ctx, stream)
+	})
+}
+
+// openRights ends what CloseRights began.
+func (t *transaction) openRights(ctx context.Context, stream *Stream) error {
+	opened, err := t.exec(ctx, t.sql("DELETE FROM unreadable_rights WHERE stream_id = ? AND name = ''", stream.id))
+	if err != nil || opened == 0 {
+		return err
+	}
+	return t.changeRightsOf(ctx, stream)
+}
