@@ -116,7 +116,7 @@ func TestAListInAFullClusterIsFollowed(t *testing.T) {
 	f.put("c")
 	require.Eventually(t, func() bool { return s.Status().Reason == LimitReached }, time.Minute, 10*time.Millisecond)
 	f.CloseClientConnections()
-	<-failed // a connection that ends is no error of a watch, or one, by its moment
+	t.Log("the connection has ended:", <-failed)
 	go func() { failed <- s.copy(ctx) }()
 	require.Eventually(t, func() bool { return f.count("initial") == 2 }, time.Minute, 10*time.Millisecond)
 	f.remove("a")
@@ -137,7 +137,9 @@ func TestWhatCannotBeReadClosesRights(t *testing.T) {
 	require.False(t, isLimit(copyUntil(t, s, f, func() { hasEventually(t, s.store, "a", "b") })))
 	assert.Empty(t, s.closed(t))
 
-	f.do(func() { f.wrong = map[string]string{"large": fmt.Sprintf(`{"metadata":{"name":"large"},"x":%q}`, strings.Repeat("x", 2<<20))} })
+	f.do(func() {
+		f.wrong = map[string]string{"large": fmt.Sprintf(`{"metadata":{"name":"large"},"x":%q}`, strings.Repeat("x", 2<<20))}
+	})
 	f.put("large")
 	f.remove("a")
 	require.True(t, isLimit(s.copy(t.Context())))

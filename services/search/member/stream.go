@@ -103,9 +103,9 @@ type stream struct {
 func newStream(cluster string, kind store.Kind, from source, to *store.Store) *stream {
 	s := &stream{
 		source: from, cluster: cluster, kind: kind, store: to, abandonedAfter: abandonedAfter, silence: silence, listInterval: listInterval, answers: &answers{}, endList: func() {},
-		usage:  &usage{cluster: cluster, store: to, limits: &from.door.Limits},
+		usage:         &usage{cluster: cluster, store: to, limits: &from.door.Limits},
 		decidesRights: store.DecidesRights(kind.GroupVersionResource),
-		status: Status{Kind: kind, Phase: Pending, Since: time.Now()}, untrimmed: trimEvents,
+		status:        Status{Kind: kind, Phase: Pending, Since: time.Now()}, untrimmed: trimEvents,
 	}
 	s.details.Store(&kind.Details)
 	return s
