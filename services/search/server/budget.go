@@ -12,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -34,7 +35,12 @@ var refusedAnswers = metrics.NewCounterVec(&metrics.CounterOpts{
 	Help: "Answers that were refused, by what they had too much of: size of one answer, or memory of all.", StabilityLevel: metrics.ALPHA,
 }, []string{"reason"})
 
-// budget is memory that all answers share while they are put together and written. A user gets two thirds at most.
+// smallShare is the part of a budget that any user may have.
+const smallShare = 64
+
+// budget is memory that all answers share while they are put together and written. A user may have a 64th of it if it is free. A user with more counts as
+// greedy: beside n others of these, it may have 1/(n+2) of what these leave. So one gets half of all, two leave a third to others, and up to seven leave
+// 1/(n+1). The ServiceAccounts of a namespace count as one user: somebody who may create one may create many.
 type budget struct {
 	max, page, largest int64
 	patience           time.Duration
@@ -49,7 +55,7 @@ type budget struct {
 func newBudget(bytes int64) *budget {
 	legacyregistry.Register(refusedAnswers) //nolint:errcheck // it is registered
 	return &budget{
-		max: bytes, page: pageBytes, largest: min(maxAnswer, bytes*2/3), patience: budgetTimeout, users: map[string]int64{}, freed: make(chan struct{}),
+		max: bytes, page: pageBytes, largest: min(maxAnswer, bytes/2), patience: budgetTimeout, users: map[string]int64{}, freed: make(chan struct{}),
 	}
 }
 
@@ -66,7 +72,15 @@ type held struct {
 }
 
 func (b *budget) hold(ctx context.Context, copies int64) *held {
-	return &held{budget: b, ctx: ctx, user: userOf(ctx), copies: copies}
+	return &held{budget: b, ctx: ctx, user: ownerOf(userOf(ctx)), copies: copies}
+}
+
+// ownerOf returns whose memory a user takes.
+func ownerOf(user string) string {
+	if namespace, _, err := serviceaccount.SplitUsername(user); err == nil {
+		return serviceaccount.MakeNamespaceGroupName(namespace)
+	}
+	return user
 }
 
 // userOf returns the name of the user of a request. It is empty in tests without one.
@@ -121,11 +135,22 @@ func (h *held) take(bytes int64) (freed <-chan struct{}, err error) {
 			Message: fmt.Sprintf("the answer has more than %d MiB of objects: ask for pages with limit=500 and withContinue=true, or name clusters or namespaces",
 				h.largest/h.copies>>20),
 		}}
-	case bytes > 0 && (h.used+bytes > h.max || h.users[h.user]+bytes > h.largest):
+	case bytes > 0 && (h.used+bytes > h.max || h.users[h.user]+bytes > h.share(h.user)):
 		return h.freed, nil
 	}
 	h.add(bytes)
 	return nil, nil
+}
+
+// share returns how much a user may have.
+func (b *budget) share(user string) int64 {
+	free, others := b.max, int64(0)
+	for other, bytes := range b.users {
+		if other != user && bytes > b.max/smallShare {
+			free, others = free-bytes, others+1
+		}
+	}
+	return max(b.max/smallShare, free/(others+2))
 }
 
 // add changes how much is held.

@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
 
@@ -100,12 +102,12 @@ func TestAnswersShareMemory(t *testing.T) {
 	h, _, _ := newLarge(t)
 	other := h.budget.hold(t.Context(), 1)
 	other.user = "other"
-	require.NoError(t, other.charge(60_000))
-	require.Error(t, other.charge(30_000), "a user gets two thirds")
+	require.NoError(t, other.charge(50_000))
+	require.Error(t, other.charge(1), "a user gets half")
 	answer, _ := ask(t, h, http.MethodGet, largePath, "")
 	assert.Equal(t, http.StatusTooManyRequests, answer.Code)
 	assert.Equal(t, "1", answer.Header().Get("Retry-After"))
-	assert.EqualValues(t, 60_000, h.budget.used)
+	assert.EqualValues(t, 50_000, h.budget.used)
 	h.budget.patience = time.Minute
 	released := make(chan struct{})
 	go func() {
@@ -119,9 +121,55 @@ func TestAnswersShareMemory(t *testing.T) {
 	assert.Zero(t, h.budget.used)
 }
 
+// TestUsersLeaveMemoryToOthers has users who take all that they may, one after the other, and then all of them again.
+func TestUsersLeaveMemoryToOthers(t *testing.T) {
+	take := func(b *budget, name string) {
+		for h := b.hold(asUser(t, name), 1); h.charge(1<<10) == nil; {
+			continue
+		}
+	}
+	for greedy := int64(1); greedy <= 7; greedy++ {
+		b := newBudget(64 << 20)
+		b.patience = 0
+		for range 2 {
+			for i := range greedy {
+				take(b, fmt.Sprint("greedy-", i))
+			}
+		}
+		err := b.hold(asUser(t, "greedy-0"), 1).charge(1 << 10)
+		require.True(t, apierrors.IsTooManyRequests(err), err)
+		_, known := apierrors.SuggestsClientDelay(err)
+		assert.True(t, known, "when to try again")
+		assert.GreaterOrEqual(t, b.max-b.used, b.max/(greedy+1), "%d users leave", greedy)
+		for i := range (b.max - b.used) / (b.max / smallShare) {
+			assert.NoError(t, b.hold(asUser(t, fmt.Sprint("modest-", i)), 1).charge(b.max/smallShare), "beside %d others", greedy)
+		}
+	}
+}
+
+func TestServiceAccountsOfANamespaceShareMemory(t *testing.T) {
+	b := newBudget(64 << 20)
+	b.patience = 0
+	charge := func(user string, bytes int64) error { return b.hold(asUser(t, user), 1).charge(bytes) }
+	require.NoError(t, charge("system:serviceaccount:team:one", 32<<20))
+	require.Error(t, charge("system:serviceaccount:team:two", 1<<20))
+	require.NoError(t, charge("system:serviceaccount:others:one", 8<<20))
+	require.NoError(t, charge("team", 5<<20))
+}
+
+func TestUsersWithLittleTakeNothingFromOthers(t *testing.T) {
+	b := newBudget(64 << 20)
+	b.patience = 0
+	for i := range 32 {
+		require.NoError(t, b.hold(asUser(t, fmt.Sprint("modest-", i)), 1).charge(1<<20))
+	}
+	require.NoError(t, b.hold(asUser(t, "a long list"), 1).charge(32<<20))
+	assert.Error(t, b.hold(asUser(t, "modest-0"), 1).charge(1), "there is nothing left")
+}
+
 func TestAWatchBeginsWithoutAllObjectsInMemory(t *testing.T) {
 	h, _, write := newLarge(t)
-	h.budget.max, h.budget.largest = 20_000, 20_000 // less than half of the objects
+	h.budget.max, h.budget.largest = 30_000, 20_000 // of which a user gets less than half of the objects
 	next := open(t, serverOf(t, h)+largePath+"?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", "")
 	var want []string
 	for i := range 10 {

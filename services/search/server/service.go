@@ -124,7 +124,7 @@ func (s *search) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&s.members.SecretNamespace, "secret-namespace", s.members.SecretNamespace,
 		"Namespace of the Secrets that PediaClusters may name in authenticationFrom. Bind the user system:tripod:search a role there. Empty reads no Secrets.")
 	fs.Int64Var(&s.answers, "answer-memory", s.answers,
-		"Memory in bytes for the answers that are put together at once. A user gets two thirds at most. Others wait, and are refused with 429 after some seconds.")
+		"Memory in bytes for the answers that are put together at once. A user gets half of it at most, and no more than is still free. Others wait, and are refused with 429 after some seconds.")
 	s.limits.AddFlags(fs)
 	fs.Int64Var(&s.templates.Memory, "template-memory", s.templates.Memory,
 		"How many bytes of memory a template of a ClusterImportPolicy may take. It runs in a process of its own.")
