@@ -18,8 +18,8 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 )
 
-// applyAccess sets up who may do what behind Tripod. The aggregator says it with each request. What it does not say, such as whether a user may
-// impersonate another one, the service asks core.
+// applyAccess sets up who may do what behind Tripod. The aggregator says it with each request. What it does not say, such as whether a user
+// may impersonate another one, the service asks core.
 func applyAccess(o *completed, config *genericapiserver.Config, core *rest.Config) error {
 	client, err := authorizationv1client.NewForConfig(core)
 	if err != nil {
@@ -27,7 +27,8 @@ func applyAccess(o *completed, config *genericapiserver.Config, core *rest.Confi
 	}
 	// Answers are not kept, so that a change of policy is in force at once.
 	once, noTTL := wait.Backoff{Steps: 1}, time.Duration(0)
-	asked, err := webhook.NewFromInterface(client, noTTL, noTTL, once, authorizer.DecisionNoOpinion, webhookmetrics.NoopAuthorizerMetrics{}, nil)
+	asked, err := webhook.NewFromInterface(client, noTTL, noTTL, once, authorizer.DecisionNoOpinion, webhookmetrics.NoopAuthorizerMetrics{},
+		nil)
 	if err != nil {
 		return err
 	}

@@ -4,24 +4,25 @@
 // Package apiservice builds API services: API servers of your own that serve API groups beside Kubernetes' own, behind Tripod's aggregator.
 //
 // You give the types and what is special about them: defaults, validation, conversion, admission. You get an API server that behaves as
-// kube-apiserver does, with server-side apply, field validation, watches, pagination, OpenAPI, audit, priority and fairness, webhooks and admission
-// policies. The command "tripod new api-service" writes a service to begin with, docs/extend.md is a tutorial, and examples/wardle is a service with two
-// versions and an admission plugin.
+// kube-apiserver does, with server-side apply, field validation, watches, pagination, OpenAPI, audit, priority and fairness, webhooks and
+// admission policies. The command "tripod new api-service" writes a service to begin with, docs/extend.md is a tutorial, and
+// examples/wardle is a service with two versions and an admission plugin.
 //
 // # Storage
 //
-// Objects are kept in etcd. A Custom resource is kept where its author pleases: in a database, or in another API. A service with nothing but Custom
-// resources needs no etcd. It demands no --etcd-servers, asks no etcd whether it is ready, and gives no effect to the flags about etcd by which `tripod
-// up` starts every service. Have a ReadyCheck say whether the database answers, AddFlags take its address, and Destroy of the storage close it.
+// Objects are kept in etcd. A Custom resource is kept where its author pleases: in a database, or in another API. A service with nothing
+// but Custom resources needs no etcd. It demands no --etcd-servers, asks no etcd whether it is ready, and gives no effect to the flags
+// about etcd by which `tripod up` starts every service. Have a ReadyCheck say whether the database answers, AddFlags take its address, and
+// Destroy of the storage close it.
 //
 // # Behind Tripod
 //
-// A service that is given a certificate by Tripod's service CA (--service-cert-file) is a leg of Tripod. It tells the aggregators what it serves and
-// how each replica is, so nobody polls. The aggregator tells it who sent a request and what the policy of the cluster says about it, so nobody asks
-// twice, and a change of policy is in force at once. Its APIServices are registered by themselves.
+// A service that is given a certificate by Tripod's service CA (--service-cert-file) is a leg of Tripod. It tells the aggregators what it
+// serves and how each replica is, so nobody polls. The aggregator tells it who sent a request and what the policy of the cluster says about
+// it, so nobody asks twice, and a change of policy is in force at once. Its APIServices are registered by themselves.
 //
 // # Behind kube-apiserver
 //
-// Without such a certificate the same binary is an aggregated API server as in Kubernetes' documentation. It asks kube-apiserver by TokenReview and
-// SubjectAccessReview (--kubeconfig, or the ServiceAccount of its pod), and you register its APIServices.
+// Without such a certificate the same binary is an aggregated API server as in Kubernetes' documentation. It asks kube-apiserver by
+// TokenReview and SubjectAccessReview (--kubeconfig, or the ServiceAccount of its pod), and you register its APIServices.
 package apiservice

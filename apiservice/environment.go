@@ -29,15 +29,15 @@ type Plugin struct {
 	New func(*Environment) (admission.Interface, error)
 }
 
-// Hook runs when the service has begun to serve, until the context ends. The service is not ready before the hook has returned, so what goes on
-// runs in a goroutine. An error ends the process.
+// Hook runs when the service has begun to serve, until the context ends. The service is not ready before the hook has returned, so what
+// goes on runs in a goroutine. An error ends the process.
 type Hook struct {
 	Name string
 	Run  func(context.Context, *Environment) error
 }
 
-// ReadyCheck is a condition without which a replica cannot serve, such as that its database answers. While somebody asks, as the aggregators do, it
-// runs once in half a second at most.
+// ReadyCheck is a condition without which a replica cannot serve, such as that its database answers. While somebody asks, as the
+// aggregators do, it runs once in half a second at most.
 type ReadyCheck struct {
 	// Name is the name of the check in /readyz: lower case, with "-".
 	Name string
@@ -86,8 +86,8 @@ func (f *Followed[T]) HasSynced() bool { return f.informer.HasSynced() }
 // Informer returns the informer, for handlers of events.
 func (f *Followed[T]) Informer() cache.SharedIndexInformer { return f.informer }
 
-// Follow follows the objects of a resource of the service, in all namespaces. T is a pointer to the type of a version that serves the resource, and
-// resource is the plural. Only what makes plugins, hooks and storages may call it.
+// Follow follows the objects of a resource of the service, in all namespaces. T is a pointer to the type of a version that serves the
+// resource, and resource is the plural. Only what makes plugins, hooks and storages may call it.
 func Follow[T runtime.Object](e *Environment, resource string) (*Followed[T], error) {
 	gvks, _, err := e.types.versioned.ObjectKinds(newOf[T]())
 	if err != nil {

@@ -22,8 +22,8 @@ var policies = map[string]string{
 	validatingpolicy.PluginName: "validatingadmissionpolicies",
 }
 
-// disableUnserved disables the plugins whose policies the cluster does not serve, because it is older than this program. A plugin would wait for them
-// without end, and nobody could write anything.
+// disableUnserved disables the plugins whose policies the cluster does not serve, because it is older than this program. A plugin would
+// wait for them without end, and nobody could write anything.
 func disableUnserved(cluster discovery.DiscoveryInterface, o *genericoptions.AdmissionOptions) error {
 	gv := admissionregistrationv1.SchemeGroupVersion.String()
 	served, err := cluster.ServerResourcesForGroupVersion(gv)

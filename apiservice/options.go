@@ -109,8 +109,8 @@ var unusedEtcdFlags = []string{
 	"etcd-servers", "etcd-cafile", "etcd-certfile", "etcd-keyfile", "etcd-prefix", "etcd-compaction-interval", "etcd-db-metric-poll-interval",
 }
 
-// addUnusedEtcdFlags lets tripod up start a service that keeps nothing in etcd as it starts all others. Further flags about etcd are errors, above
-// all those of encryption: nothing would be encrypted.
+// addUnusedEtcdFlags lets tripod up start a service that keeps nothing in etcd as it starts all others. Further flags about etcd are
+// errors, above all those of encryption: nothing would be encrypted.
 func addUnusedEtcdFlags(fs *pflag.FlagSet) {
 	known := pflag.NewFlagSet("", pflag.ContinueOnError)
 	genericoptions.NewEtcdOptions(&storagebackend.Config{}).AddFlags(known)

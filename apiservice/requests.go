@@ -11,15 +11,16 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 )
 
-// Requests is for services that answer requests inside of other requests, such as for the objects of another cluster below the path of a resource.
-// Each function may be nil.
+// Requests is for services that answer requests inside of other requests, such as for the objects of another cluster below the path of a
+// resource. Each function may be nil.
 type Requests struct {
-	// Info returns what a request is, given what Kubernetes makes of its path. Authorization, audit, and priority and fairness go by it. Info must not
-	// change what it is given.
+	// Info returns what a request is, given what Kubernetes makes of its path. Authorization, audit, and priority and fairness go by it. Info
+	// must not change what it is given.
 	Info func(*http.Request, *request.RequestInfo) *request.RequestInfo
 	// Authorizer returns what decides about requests, given what decides by the policy of the cluster.
 	Authorizer func(authorizer.Authorizer) authorizer.Authorizer
-	// Around returns what goes around the handler chain, before a request is authenticated, such as to add to its context what Authorizer tells Handler.
+	// Around returns what goes around the handler chain, before a request is authenticated, such as to add to its context what Authorizer
+	// tells Handler.
 	Around func(http.Handler) http.Handler
 	// Handler returns what answers requests that were authenticated, authorized and audited, given what serves the groups of the service.
 	Handler func(*Environment, http.Handler) http.Handler

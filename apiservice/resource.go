@@ -31,8 +31,8 @@ type Resource interface {
 	storages(*Environment, Group, generic.RESTOptionsGetter) (map[string]rest.Storage, error)
 }
 
-// Objects is a resource whose objects are kept in etcd. T is a pointer to the type that validation and admission see; other versions are converted
-// to it and from it.
+// Objects is a resource whose objects are kept in etcd. T is a pointer to the type that validation and admission see; other versions are
+// converted to it and from it.
 type Objects[T runtime.Object] struct {
 	// Name is the plural, in lower case. Singular is the kind in lower case if empty.
 	Name, Singular string
@@ -49,8 +49,8 @@ type Objects[T runtime.Object] struct {
 	ValidateUpdate func(ctx context.Context, object, old T) field.ErrorList
 	// Prepare changes an object before it is validated, old being nil when it is created. It may be nil.
 	Prepare func(ctx context.Context, object, old T)
-	// Status gives the resource the subresource status. T has fields Spec and Status then. Only the subresource changes the status, and metadata.generation
-	// grows with each change of anything else but metadata.
+	// Status gives the resource the subresource status. T has fields Spec and Status then. Only the subresource changes the status, and
+	// metadata.generation grows with each change of anything else but metadata.
 	Status bool
 	// Columns are shown by kubectl get between the name and the age. Without any, the name and the time of creation are.
 	Columns []Column[T]
@@ -63,16 +63,16 @@ type Objects[T runtime.Object] struct {
 	Subresources map[string]func(*Environment) (rest.Storage, error)
 }
 
-// Custom is a resource that the author serves without etcd. A storage implements some of rest.Getter, rest.Lister, rest.Watcher and the like,
-// says by rest.Scoper whether its objects are in namespaces, and frees by Destroy what New has opened. A service that has no other resources needs
-// no etcd.
+// Custom is a resource that the author serves without etcd. A storage implements some of rest.Getter, rest.Lister, rest.Watcher and the
+// like, says by rest.Scoper whether its objects are in namespaces, and frees by Destroy what New has opened. A service that has no other
+// resources needs no etcd.
 type Custom struct {
 	// Name is the plural, in lower case; NAME/SUBRESOURCE is a subresource.
 	Name string
 	// Versions serve the resource: those of the group if empty.
 	Versions []string
-	// Example is an empty object of the type that New's storage works with. Other versions are converted to it and from it. AddToScheme also adds the
-	// list of such objects if the storage is a rest.Lister.
+	// Example is an empty object of the type that New's storage works with. Other versions are converted to it and from it. AddToScheme also
+	// adds the list of such objects if the storage is a rest.Lister.
 	Example runtime.Object
 	// New makes the storage, once flags are parsed and before the service serves. An error ends the process.
 	New func(*Environment) (rest.Storage, error)

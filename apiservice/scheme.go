@@ -19,8 +19,8 @@ import (
 type types struct {
 	// versioned are those that the author has added. It is what documents list.
 	versioned *runtime.Scheme
-	// scheme also has the hub: the Go types that handlers, validation and admission work with, and that all versions are converted to and from.
-	// k8s.io/apiserver calls it the internal version.
+	// scheme also has the hub: the Go types that handlers, validation and admission work with, and that all versions are converted to and
+	// from. k8s.io/apiserver calls it the internal version.
 	scheme *runtime.Scheme
 	codecs serializer.CodecFactory
 	// storage are the versions in which objects are written to etcd.

@@ -223,7 +223,8 @@ func (s *server) catalog() (*backendv1.Catalog, error) {
 		if err != nil {
 			return nil, err
 		}
-		if last := len(groupVersions) - 1; last < 0 || groupVersions[last].GetGroup() != gv.Group || groupVersions[last].GetVersion() != gv.Version {
+		if last := len(groupVersions) - 1; last < 0 || groupVersions[last].GetGroup() != gv.Group ||
+			groupVersions[last].GetVersion() != gv.Version {
 			groupVersions = append(groupVersions, &backendv1.GroupVersion{Group: gv.Group, Version: gv.Version})
 		}
 	}

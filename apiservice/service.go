@@ -22,14 +22,15 @@ import (
 
 // Service is an API service.
 type Service struct {
-	// Name is the name of the service in Tripod: a DNS label that starts with a letter, not core, extensions or aggregator. Its certificates are for system:tripod:NAME.
+	// Name is the name of the service in Tripod: a DNS label that starts with a letter, not core, extensions or aggregator. Its certificates
+	// are for system:tripod:NAME.
 	Name string
 	// Description is the help text of the command.
 	Description string
 	// AddToScheme adds the types of all versions, their defaults and their conversions.
 	AddToScheme []func(*runtime.Scheme) error
-	// Definitions are the schemas in OpenAPI, as k8s.io/kube-openapi/cmd/openapi-gen generates them. Those of k8s.io/apimachinery need not be among
-	// them.
+	// Definitions are the schemas in OpenAPI, as k8s.io/kube-openapi/cmd/openapi-gen generates them. Those of k8s.io/apimachinery need not be
+	// among them.
 	Definitions common.GetOpenAPIDefinitions
 	// Groups are what the service serves. There is at least one.
 	Groups []Group

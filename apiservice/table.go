@@ -59,7 +59,8 @@ func (t table[T]) ConvertToTable(ctx context.Context, object, options runtime.Ob
 	add := func(object runtime.Object) error {
 		if typed, ok := object.(T); ok && row < len(shown.Rows) {
 			created := mustAccess(object).GetCreationTimestamp()
-			shown.Rows[row].Cells = slices.Concat(shown.Rows[row].Cells[:1], t.cells(typed), []any{metatable.ConvertToHumanReadableDateType(created)})
+			shown.Rows[row].Cells = slices.Concat(shown.Rows[row].Cells[:1], t.cells(typed),
+				[]any{metatable.ConvertToHumanReadableDateType(created)})
 		}
 		row++
 		return nil

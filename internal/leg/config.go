@@ -37,8 +37,8 @@ type Settings struct {
 	Serves func(schema.GroupVersion) bool
 	// Access sets up who may do what. core is the configuration of clients of core.
 	Access func(config *genericapiserver.Config, core *rest.Config) error
-	// Admission are the plugins, and Initializers give them what other legs do not have. Initializers may be nil, and is called when clients of the
-	// service itself can be made.
+	// Admission are the plugins, and Initializers give them what other legs do not have. Initializers may be nil, and is called when clients
+	// of the service itself can be made.
 	Admission    *genericoptions.AdmissionOptions
 	Initializers func(*Config) ([]admission.PluginInitializer, error)
 }

@@ -30,7 +30,8 @@ type links struct {
 	served *loopback.Served
 }
 
-// newLinks returns links that follow the backends file, if there is one, until the context ends. own says what the service certainly serves.
+// newLinks returns links that follow the backends file, if there is one, until the context ends. own says what the service certainly
+// serves.
 func newLinks(ctx context.Context, o *Options, others Neighbours, own func(schema.GroupVersion) bool) *links {
 	l := &links{
 		core:       link.New("core", others.Core, o.ServiceTrust),
@@ -84,7 +85,8 @@ func (l *links) wholeConfig(config *genericapiserver.Config, kinds *loopback.Kin
 	}.Config()
 }
 
-// coreForAdmission returns the transport from admission to core. Informers wait for core; questions about a request do not, because the request would time out.
+// coreForAdmission returns the transport from admission to core. Informers wait for core; questions about a request do not, because the
+// request would time out.
 func (l *links) coreForAdmission(tracer trace.TracerProvider) (http.RoundTripper, error) {
 	watches, err := rest.TransportFor(l.core.Config(link.Wait))
 	if err != nil {

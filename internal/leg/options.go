@@ -1,8 +1,9 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package leg is what every API service behind the aggregator consists of, except core and besides its APIs: the flags, its links to core and
-// the aggregator, admission with what core knows, and the feed. Extensions is built on it, and so are the services of package apiservice.
+// Package leg is what every API service behind the aggregator consists of, except core and besides its APIs: the flags, its links to core
+// and the aggregator, admission with what core knows, and the feed. Extensions is built on it, and so are the services of package
+// apiservice.
 package leg
 
 import (

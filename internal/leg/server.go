@@ -26,7 +26,8 @@ type Server struct {
 	publisher Publisher
 }
 
-// NewServer makes a leg of an API server that was built from the configuration. Aggregators compare its settings with theirs, unless they are nil.
+// NewServer makes a leg of an API server that was built from the configuration. Aggregators compare its settings with theirs, unless they
+// are nil.
 func (c *Config) NewServer(api *genericapiserver.GenericAPIServer, own *service.Settings) (*Server, error) {
 	if err := api.AddReadyzChecks(c.others.core); err != nil {
 		return nil, err

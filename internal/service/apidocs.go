@@ -26,7 +26,8 @@ const (
 	bearerTokenScheme = "BearerToken"
 )
 
-// ApplyDocuments sets up discovery, and OpenAPI documents for the given definitions. The schemes have kinds that kube-apiserver does not have.
+// ApplyDocuments sets up discovery, and OpenAPI documents for the given definitions. The schemes have kinds that kube-apiserver does not
+// have.
 func ApplyDocuments(config *genericapiserver.Config, generated openapicommon.GetOpenAPIDefinitions, schemes ...*runtime.Scheme) {
 	config.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
 

@@ -12,7 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/server/egressselector"
 )
 
-// EtcdBehindProxy returns whether an EgressSelectorConfiguration names a proxy to etcd. The file may be "". As for egress selectors, the case of a name does not count.
+// EtcdBehindProxy returns whether an EgressSelectorConfiguration names a proxy to etcd. The file may be "". As for egress selectors, the
+// case of a name does not count.
 func EtcdBehindProxy(file string) (bool, error) {
 	config, err := egressselector.ReadEgressSelectorConfiguration(file)
 	if err != nil {

@@ -37,5 +37,6 @@
 //
 // # What to read first
 //
-// Read routing/request.go, server/chain.go and upstream/call.go, in this order. docs/architecture.md follows one request through all services.
+// Read routing/request.go, server/chain.go and upstream/call.go, in this order. docs/architecture.md follows one request through all
+// services.
 package main

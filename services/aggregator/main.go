@@ -11,7 +11,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/server"
 )
 
-const description = "tripod-aggregator is the public endpoint of Tripod. It proxies by APIService to core, extensions and other API servers."
+const description = "tripod-aggregator is the public endpoint of Tripod. It proxies by APIService to core, extensions and other API " +
+	"servers."
 
 func main() {
 	os.Exit(service.Main(description, options.New(), server.NewConfig, server.New))

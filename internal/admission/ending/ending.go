@@ -3,8 +3,8 @@
 
 // Package ending tells the admission plugin NamespaceLifecycle about deletions of namespaces that another process has admitted.
 //
-// In kube-apiserver, the plugin admits the deletion, and asks storage instead of its cache for the next 30 s. So nothing is created in a namespace
-// once its deletion has been answered. Here the aggregator says in the envelope of a request that it passed on such a deletion.
+// In kube-apiserver, the plugin admits the deletion, and asks storage instead of its cache for the next 30 s. So nothing is created in a
+// namespace once its deletion has been answered. Here the aggregator says in the envelope of a request that it passed on such a deletion.
 package ending
 
 import (
@@ -20,7 +20,8 @@ import (
 
 var namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
 
-// Decorators returns the decorators with this package's before them: it decorates the plugin itself, and no other decorator sees the deletions.
+// Decorators returns the decorators with this package's before them: it decorates the plugin itself, and no other decorator sees the
+// deletions.
 func Decorators(others admission.Decorators) admission.Decorators {
 	return append(admission.Decorators{admission.DecoratorFunc(decorate)}, others...)
 }

@@ -96,8 +96,8 @@ func (k *Kinds) Run(ctx context.Context) {
 	}) // the only error is that the context ended
 }
 
-// fetchGroups asks the aggregator for its discovery document, unless that still has the ETag seen. It returns the document's ETag, and false
-// without an answer.
+// fetchGroups asks the aggregator for its discovery document, unless that still has the ETag seen. It returns the document's ETag, and
+// false without an answer.
 func (s *splitter) fetchGroups(ctx context.Context, seen string) (version string, ok bool) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.host.JoinPath("apis").String(), http.NoBody)
 	if err != nil {

@@ -85,5 +85,6 @@ func ownedByCaller(path string, info fs.FileInfo) error {
 }
 
 func writableByOthers(path string, mode fs.FileMode) error {
-	return fmt.Errorf("others may write to directory %s (mode %#o): look what is in it, then chmod 0700 it, or use another directory", path, mode)
+	return fmt.Errorf("others may write to directory %s (mode %#o): look what is in it, then chmod 0700 it, or use another directory", path,
+		mode)
 }

@@ -3,9 +3,9 @@
 
 // Package attention has deadlines for what other processes do. They count only the time in which this process could have noticed an answer.
 //
-// A process that was stopped, or had no processor for a while, finds all of its deadlines passed when it goes on, though the answers have long
-// arrived and wait to be read. Such an observer must doubt itself before it doubts others. So a deadline here is cut into slices, each slice counts
-// no longer than it should have taken, and a slice ends only after the goroutines that were ready to run before it have run.
+// A process that was stopped, or had no processor for a while, finds all of its deadlines passed when it goes on, though the answers have
+// long arrived and wait to be read. Such an observer must doubt itself before it doubts others. So a deadline here is cut into slices, each
+// slice counts no longer than it should have taken, and a slice ends only after the goroutines that were ready to run before it have run.
 package attention
 
 import (
@@ -39,8 +39,8 @@ type Timer struct {
 	run int
 }
 
-// AfterFunc returns a timer that calls a function in its own goroutine after this process had so much time. If the function returns more than 0, the
-// timer calls it again after that time.
+// AfterFunc returns a timer that calls a function in its own goroutine after this process had so much time. If the function returns more
+// than 0, the timer calls it again after that time.
 func AfterFunc(d time.Duration, call func() (again time.Duration)) *Timer {
 	t := &Timer{call: call}
 	t.Reset(d)
@@ -79,8 +79,8 @@ func (t *Timer) begin() {
 	t.timer = time.AfterFunc(slice, func() { t.end(run) })
 }
 
-// end ends a slice. A timer is served before goroutines that wait for a processor, so this one lines up behind them: one of them may be about to
-// read the answer.
+// end ends a slice. A timer is served before goroutines that wait for a processor, so this one lines up behind them: one of them may be
+// about to read the answer.
 func (t *Timer) end(run int) {
 	yield()
 	t.mu.Lock()

@@ -22,12 +22,12 @@ import (
 // Header carries the envelope. A backend accepts it from the aggregator only.
 const Header = "Tripod-Envelope"
 
-// RefusedHeader is in the answer of a backend that does not believe the aggregator: its certificate or its envelope is not good. The client can
-// do nothing about that.
+// RefusedHeader is in the answer of a backend that does not believe the aggregator: its certificate or its envelope is not good. The client
+// can do nothing about that.
 const RefusedHeader = "Tripod-Refused"
 
-// ServedHeader is in the answer of a backend whose handlers were reached: no filter before them has rejected the request. Its value is the time in
-// microseconds that the request has waited for webhooks and for a seat of priority and fairness.
+// ServedHeader is in the answer of a backend whose handlers were reached: no filter before them has rejected the request. Its value is the
+// time in microseconds that the request has waited for webhooks and for a seat of priority and fairness.
 const ServedHeader = "Tripod-Served"
 
 var encoding = base64.RawURLEncoding
@@ -117,8 +117,8 @@ const WatchesHeader = "Tripod-Watches"
 // remotePrefix begins the headers that carry an identity to aggregated API servers.
 const remotePrefix = "X-Remote-"
 
-// Strip removes all headers that only the aggregator may send, whatever their case, and with "_" in place of "-": servers that turn headers into
-// variables do not tell these apart.
+// Strip removes all headers that only the aggregator may send, whatever their case, and with "_" in place of "-": servers that turn headers
+// into variables do not tell these apart.
 func Strip(header http.Header) {
 	for name := range header {
 		if hasPrefix(name, remotePrefix) || is(name, Header) || is(name, WatchesHeader) {

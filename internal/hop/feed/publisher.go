@@ -5,6 +5,7 @@
 package feed
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -190,7 +191,8 @@ func (w *watcher) next() (*backendv1.WatchResponse, <-chan struct{}) {
 		message.Catalog, w.catalog = p.catalog, p.catalog
 	}
 	if w.number < p.count {
-		for _, resource := range slices.SortedFunc(maps.Values(p.established), func(a, b numbered) int { return int(a.number) - int(b.number) }) { //nolint:gosec // not that many
+		byNumber := func(a, b numbered) int { return cmp.Compare(a.number, b.number) }
+		for _, resource := range slices.SortedFunc(maps.Values(p.established), byNumber) {
 			if resource.number > w.number {
 				message.Established = append(message.Established, resource.Established)
 			}

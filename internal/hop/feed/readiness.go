@@ -30,8 +30,8 @@ type Readiness struct {
 	ready    atomic.Bool
 }
 
-// NewReadiness returns a Readiness. It reads /readyz of health, and calls tell with the names of the failing checks. If none fails, the replica is
-// ready.
+// NewReadiness returns a Readiness. It reads /readyz of health, and calls tell with the names of the failing checks. If none fails, the
+// replica is ready.
 func NewReadiness(health http.Handler, tell func(failing []string)) *Readiness {
 	return &Readiness{health: health, tell: tell}
 }
@@ -47,8 +47,8 @@ func (r *Readiness) check(ctx context.Context) {
 	r.tell(failing)
 }
 
-// ServeHTTP answers probes as health does. Before a probe learns that the replica is ready, watchers of the feed do. A prober may stop another
-// replica at once.
+// ServeHTTP answers probes as health does. Before a probe learns that the replica is ready, watchers of the feed do. A prober may stop
+// another replica at once.
 func (r *Readiness) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if req.URL.Path == "/readyz" && !r.ready.Load() {
 		r.check(req.Context())

@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package follow keeps streams to replicas of other services open. If a stream ends, or stays silent for too long, it makes a new one, after
-// growing pauses.
+// Package follow keeps streams to replicas of other services open. If a stream ends, or stays silent for too long, it makes a new one,
+// after growing pauses.
 package follow
 
 import (
@@ -36,9 +36,9 @@ const (
 	settled = time.Minute
 )
 
-// newBackoff returns the pauses between rounds over all replicas. All aggregators together must not overload a replica that starts, or the next one
-// when the replica that they all followed stops. The pauses are short, because during them nobody learns of revoked tokens: less than 100 ms at
-// first, and less than 800 ms later.
+// newBackoff returns the pauses between rounds over all replicas. All aggregators together must not overload a replica that starts, or the
+// next one when the replica that they all followed stops. The pauses are short, because during them nobody learns of revoked tokens: less
+// than 100 ms at first, and less than 800 ms later.
 func newBackoff() wait.Backoff {
 	return wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 4, Cap: 400 * time.Millisecond}
 }
@@ -57,14 +57,14 @@ type Stream struct {
 	Addresses func() []string
 	// Dial returns a connection to the replica at an address, without waiting until it is connected.
 	Dial func(address string) (Conn, error)
-	// Silence is how long a replica may send nothing, in time that this process had (package attention). Then the stream ends if the replica can be
-	// spared. 0 means forever.
+	// Silence is how long a replica may send nothing, in time that this process had (package attention). Then the stream ends if the replica
+	// can be spared. 0 means forever.
 	Silence time.Duration
-	// Spare reports whether the stream can do without the replica at an address, because another one is better. A silent replica that cannot be spared
-	// may only be busy: the stream goes on until its connection ends. If Spare is nil, every replica can be spared.
+	// Spare reports whether the stream can do without the replica at an address, because another one is better. A silent replica that cannot
+	// be spared may only be busy: the stream goes on until its connection ends. If Spare is nil, every replica can be spared.
 	Spare func(address string) bool
-	// Run opens the stream and uses it until it ends. The error says why it ended. The context and the connection belong to this stream alone. A
-	// panic ends only the stream.
+	// Run opens the stream and uses it until it ends. The error says why it ended. The context and the connection belong to this stream alone.
+	// A panic ends only the stream.
 	Run func(context.Context, *Session) error
 	// Failed is called when no replica can be followed, and Retry after the pause that follows. Both may be nil.
 	Failed func(error)
@@ -113,8 +113,8 @@ func (s *Stream) fail(err error) {
 
 func (s *Stream) note(failure error) { s.logged, s.loggedAt = failure.Error(), time.Now() }
 
-// round tries each replica once, starting with number next. If it followed one for a while and lost it, it returns how long. If it could follow
-// none, it returns why. If it lost one after a moment, it tries the others once more, because they may have started meanwhile.
+// round tries each replica once, starting with number next. If it followed one for a while and lost it, it returns how long. If it could
+// follow none, it returns why. If it lost one after a moment, it tries the others once more, because they may have started meanwhile.
 func (s *Stream) round(ctx context.Context, next *int) (time.Duration, error) {
 	addresses := s.Addresses()
 	if len(addresses) == 0 {

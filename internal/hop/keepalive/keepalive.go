@@ -1,9 +1,9 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package keepalive makes a server notice within a minute that the other end of a connection is gone without a word: its host lost power, or
-// the network forgot the connection. By the defaults of k8s.io/apiserver and Linux that takes half an hour if nothing is sent, and a quarter
-// of an hour otherwise.
+// Package keepalive makes a server notice within a minute that the other end of a connection is gone without a word: its host lost power,
+// or the network forgot the connection. By the defaults of k8s.io/apiserver and Linux that takes half an hour if nothing is sent, and a
+// quarter of an hour otherwise.
 package keepalive
 
 import (
@@ -31,6 +31,6 @@ func LimitPauses(conn net.Conn) { setUserTimeout(conn, timeout) }
 func AllowPauses(conn net.Conn) { setUserTimeout(conn, 0) }
 
 // LimitUnacknowledged has a connection end if its other end does not acknowledge, for so long, what was sent. The kernel of the other end
-// acknowledges, however busy the process is. It is for connections with few data: a process that reads nothing for so long, with its buffers full,
-// ends the connection, too.
+// acknowledges, however busy the process is. It is for connections with few data: a process that reads nothing for so long, with its
+// buffers full, ends the connection, too.
 func LimitUnacknowledged(conn net.Conn, d time.Duration) { setUserTimeout(conn, d) }

@@ -10,8 +10,8 @@ import (
 	"net/http"
 )
 
-// failover sends a request to one of the servers of a link. If it cannot connect, it tries the next server. A read also goes to the next server if
-// the connection breaks before the answer. failover never sends any other request twice if a server may have received it.
+// failover sends a request to one of the servers of a link. If it cannot connect, it tries the next server. A read also goes to the next
+// server if the connection breaks before the answer. failover never sends any other request twice if a server may have received it.
 //
 // The error is an unreachableError if failover cannot connect to any server.
 type failover struct {

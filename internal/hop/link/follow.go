@@ -27,8 +27,9 @@ const (
 // readyz is the probe of a replica. A replica that answers neither ready nor unready counts as ready.
 var readyz = replicas.Probe{Path: "/readyz", IsReady: func(status int) bool { return !fails(status) }}
 
-// FollowReplicas looks up the names of replicas and probes each replica, until the context ends. The link leaves a replica that is unhealthy, or
-// answers a read with 5xx, if another replica is ready. If none is ready, the link stays where it is. After 429, only requests go to another replica.
+// FollowReplicas looks up the names of replicas and probes each replica, until the context ends. The link leaves a replica that is
+// unhealthy, or answers a read with 5xx, if another replica is ready. If none is ready, the link stays where it is. After 429, only
+// requests go to another replica.
 func (l *Link) FollowReplicas(ctx context.Context) {
 	l.follows.Store(true)
 	var looking sync.WaitGroup
@@ -72,8 +73,8 @@ func (l *Link) probe(ctx context.Context, host string) {
 	}
 }
 
-// fails reports whether a status means that a replica is unhealthy. 429 does not: a busy replica would have to serve the watches once more, or another
-// one would, and be busy, too.
+// fails reports whether a status means that a replica is unhealthy. 429 does not: a busy replica would have to serve the watches once more,
+// or another one would, and be busy, too.
 func fails(status int) bool { return status >= http.StatusInternalServerError }
 
 // leaveIfUnhealthy leaves an unhealthy replica if another one is ready. Requests may have moved earlier and left watches behind.

@@ -106,8 +106,8 @@ const (
 	Fail
 )
 
-// Config returns a client configuration for the service. Like the loopback configuration of kube-apiserver, it uses Protobuf and has no rate limit.
-// All clients of a link share connections, and what the link knows about replicas.
+// Config returns a client configuration for the service. Like the loopback configuration of kube-apiserver, it uses Protobuf and has no
+// rate limit. All clients of a link share connections, and what the link knows about replicas.
 func (l *Link) Config(absence Absence) *rest.Config {
 	config := &rest.Config{
 		Host: "https://" + trust.ServerName(l.service), // failover replaces it with a server
@@ -135,8 +135,8 @@ func (l *Link) Name() string {
 	return l.service
 }
 
-// Check implements healthz.HealthChecker. It fails until the service has answered once, and never again: a backend keeps serving while other
-// services are away.
+// Check implements healthz.HealthChecker. It fails until the service has answered once, and never again: a backend keeps serving while
+// other services are away.
 func (l *Link) Check(*http.Request) error {
 	if l.reached.Load() {
 		return nil
@@ -162,9 +162,9 @@ func IsUnreachable(err error) bool {
 	return errors.As(err, &unreachable)
 }
 
-// Explains reports whether an error has its reason in this link: no replica could be reached at some time after since. Admission plugins wrap
-// errors in errors of their own, so that only the text remains. Others can write the same text. So Explains returns true only if a request did fail
-// for this reason in that time.
+// Explains reports whether an error has its reason in this link: no replica could be reached at some time after since. Admission plugins
+// wrap errors in errors of their own, so that only the text remains. Others can write the same text. So Explains returns true only if a
+// request did fail for this reason in that time.
 func (l *Link) Explains(err error, since time.Time) bool {
 	return IsUnreachable(err) ||
 		err != nil && l.unreachable.Load() >= since.UnixNano() && strings.Contains(err.Error(), unreachable(l.service))
@@ -214,8 +214,8 @@ func (l *Link) noteAway(err error) {
 
 func (l *Link) hosts() []string { return *l.servers.Load() }
 
-// ParseServers reads the addresses of servers from a flag or file. Each is https://host:port or, if names are allowed, dns:///host:port. where
-// names the flag or file in errors.
+// ParseServers reads the addresses of servers from a flag or file. Each is https://host:port or, if names are allowed, dns:///host:port.
+// where names the flag or file in errors.
 func ParseServers(where string, servers []string, names bool) ([]addresses.Location, []error) {
 	form := "https://host:port"
 	if names {

@@ -14,8 +14,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// leaveInterval is the shortest time between ending the watches of a replica and ending them again. New watches cost a replica in trouble even
-// more.
+// leaveInterval is the shortest time between ending the watches of a replica and ending them again. New watches cost a replica in trouble
+// even more.
 const leaveInterval = 5 * time.Second
 
 var errLeft = errors.New("another replica is followed")
@@ -74,8 +74,8 @@ func (r *connected) RoundTrip(req *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// watched is the body of a watch. When the link leaves the replica, the watch ends as if the replica had ended it. So its reader starts a new watch
-// elsewhere at once.
+// watched is the body of a watch. When the link leaves the replica, the watch ends as if the replica had ended it. So its reader starts a
+// new watch elsewhere at once.
 type watched struct {
 	io.ReadCloser
 	ctx context.Context
@@ -95,8 +95,8 @@ func (w *watched) Close() error {
 	return w.ReadCloser.Close()
 }
 
-// leave ends the watches at a replica, and makes later requests open new connections. Behind a load balancer these may reach another replica. Other
-// requests in flight continue.
+// leave ends the watches at a replica, and makes later requests open new connections. Behind a load balancer these may reach another
+// replica. Other requests in flight continue.
 func (r *connected) leave(host string, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

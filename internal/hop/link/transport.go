@@ -29,8 +29,8 @@ const (
 	idleTimeout = 90 * time.Second
 )
 
-// newTransport returns a transport to servers with this name in their certificate. It reads certificate files for each new connection. client-go's
-// transport looks for a new CA only every five minutes, and would reject servers with certificates of that CA until then.
+// newTransport returns a transport to servers with this name in their certificate. It reads certificate files for each new connection.
+// client-go's transport looks for a new CA only every five minutes, and would reject servers with certificates of that CA until then.
 func newTransport(own trust.Options, serverName string, peers *trust.Peers) *http.Transport {
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		config, err := own.ClientConfig(serverName)

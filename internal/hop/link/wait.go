@@ -11,8 +11,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// retryInterval is the time between attempts while a service is away. It is short because informers wait for the answer, and readiness waits for
-// informers.
+// retryInterval is the time between attempts while a service is away. It is short because informers wait for the answer, and readiness
+// waits for informers.
 const retryInterval = 250 * time.Millisecond
 
 // Until returns a transport that retries a request until an answer arrives, its context ends, or passes returns false for the error.

@@ -1,7 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package parts counts the parts of JSON of others before it is decoded. Three bytes of JSON may become 300 in memory, so a bound of bytes bounds no memory.
+// Package parts counts the parts of JSON of others before it is decoded. Three bytes of JSON may become 300 in memory, so a bound of bytes
+// bounds no memory.
 package parts
 
 import (

@@ -31,15 +31,15 @@ const (
 type Config struct {
 	// Service is the name of the service in the log.
 	Service string
-	// Ready reports whether the replica at an address (host:port) passed its last probe, and so has a certificate of the service. It must not call
-	// the Set.
+	// Ready reports whether the replica at an address (host:port) passed its last probe, and so has a certificate of the service. It must not
+	// call the Set.
 	Ready func(address string) bool
 	// Changed receives the addresses of all replicas when they change. It must not call the Set.
 	Changed func(addresses []string)
 }
 
-// Set has the addresses of the replicas of a service. They come from single addresses, and from DNS names whose addresses are replicas, such as
-// that of a headless Service.
+// Set has the addresses of the replicas of a service. They come from single addresses, and from DNS names whose addresses are replicas,
+// such as that of a headless Service.
 type Set struct {
 	config Config
 	lookUp func(ctx context.Context, host string) ([]string, error)
@@ -146,7 +146,8 @@ func (s *Set) find(ctx context.Context, server addresses.Location) {
 	}
 	slices.Sort(hosts)
 	if len(hosts) > maxFound {
-		klog.ErrorS(nil, "A name has too many addresses, using the first", "service", s.config.Service, "name", server.Address(), "found", len(hosts), "used", maxFound)
+		klog.ErrorS(nil, "A name has too many addresses, using the first", "service", s.config.Service, "name", server.Address(), "found",
+			len(hosts), "used", maxFound)
 		hosts = hosts[:maxFound]
 	}
 	found := make([]string, 0, len(hosts))
@@ -169,8 +170,8 @@ func (s *Set) find(ctx context.Context, server addresses.Location) {
 	s.tell()
 }
 
-// take stores the result of a lookup. While no replica among the new addresses is ready, the previous ready ones stay. It reports the first time
-// that this happens.
+// take stores the result of a lookup. While no replica among the new addresses is ready, the previous ready ones stay. It reports the first
+// time that this happens.
 func (n *name) take(found []string, ready func(string) bool) (keeps bool) {
 	now, before := time.Now(), n.addresses()
 	kept := map[string]time.Time{}

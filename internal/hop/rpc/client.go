@@ -22,8 +22,8 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 )
 
-// Both ends find out after this time of silence whether the other is still there. A client may not do so more often. The other end may be busy, so it
-// may take long.
+// Both ends find out after this time of silence whether the other is still there. A client may not do so more often. The other end may be
+// busy, so it may take long.
 const (
 	keepaliveTime    = 10 * time.Second
 	keepaliveTimeout = 20 * time.Second

@@ -48,7 +48,8 @@ func (o *Options) validateApart() []error {
 		}
 		for _, ca := range services {
 			if leadsTo(ca, clients) {
-				return []error{fmt.Errorf("--%s: the CA %q is in --%s, too, or has issued a CA there: a client could pass for a service; give the services a CA of their own",
+				return []error{fmt.Errorf("--%s: the CA %q is in --%s, too, or has issued a CA there: a client could pass for a service; give the "+
+					"services a CA of their own",
 					caFileFlag, ca.Subject.CommonName, b.flag)}
 			}
 		}
@@ -99,8 +100,8 @@ func (o *Options) Pool() (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// serviceCA provides the service CAs. It reloads them and the client CAs while it runs. It trusts a service CA only while that CA leads to no
-// client CA.
+// serviceCA provides the service CAs. It reloads them and the client CAs while it runs. It trusts a service CA only while that CA leads to
+// no client CA.
 type serviceCA struct {
 	*dynamiccertificates.DynamicFileCAContent
 	clients []*dynamiccertificates.DynamicFileCAContent

@@ -65,8 +65,8 @@ type senders struct {
 	traced bool
 }
 
-// senders returns senders that verify certificates with the service CAs. The provider reloads the files while it runs. A generic API server runs
-// the providers of its client CAs.
+// senders returns senders that verify certificates with the service CAs. The provider reloads the files while it runs. A generic API server
+// runs the providers of its client CAs.
 func (o *Options) senders() (*senders, dynamiccertificates.CAContentProvider, error) {
 	ca, err := o.newServiceCA()
 	if err != nil {
@@ -106,9 +106,9 @@ func ServiceOf(u user.Info) string {
 	return ""
 }
 
-// BackendAuthenticator returns the authenticator with which the aggregator recognises the other services. The provider of the service CAs must be
-// among the client CAs of the listener. The authenticator has no opinion on other users. That includes the aggregator, whose requests to itself do
-// not use the network.
+// BackendAuthenticator returns the authenticator with which the aggregator recognises the other services. The provider of the service CAs
+// must be among the client CAs of the listener. The authenticator has no opinion on other users. That includes the aggregator, whose
+// requests to itself do not use the network.
 func (o *Options) BackendAuthenticator() (authenticator.Request, dynamiccertificates.CAContentProvider, error) {
 	known, ca, err := o.senders()
 	if err != nil {
@@ -233,7 +233,8 @@ func (s *senders) withSender(handler http.Handler) http.Handler {
 	})
 }
 
-// serve has the handler serve the request, in a session for watches if the aggregator asks for that. No handler sees the header of sessions.
+// serve has the handler serve the request, in a session for watches if the aggregator asks for that. No handler sees the header of
+// sessions.
 func (s *senders) serve(handler http.Handler, w http.ResponseWriter, req *http.Request, from sender) {
 	if value, ok := req.Header[envelope.WatchesHeader]; ok {
 		delete(req.Header, envelope.WatchesHeader)

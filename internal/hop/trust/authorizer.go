@@ -12,9 +12,9 @@ import (
 	"k8s.io/component-helpers/auth/rbac/validation"
 )
 
-// NewAuthorizer returns an authorizer that allows other services what the rules list. self is the user name of this service, whose own replicas get
-// no rights. The authorizer never denies; it has no opinion on any other request. It recognises services by the users that [BackendOptions.ApplyTo]
-// sets.
+// NewAuthorizer returns an authorizer that allows other services what the rules list. self is the user name of this service, whose own
+// replicas get no rights. The authorizer never denies; it has no opinion on any other request. It recognises services by the users that
+// [BackendOptions.ApplyTo] sets.
 func NewAuthorizer(self string) authorizer.Authorizer {
 	return &serviceAuthorizer{self: self, used: newUsedRights()}
 }
@@ -40,8 +40,8 @@ func (a *serviceAuthorizer) Authorize(_ context.Context, attributes authorizer.A
 	return authorizer.DecisionAllow, "the service needs it for its work", nil
 }
 
-// withheld reports whether a rule with a wildcard does not include what a service asks. In RBAC a wildcard includes subresources, such as logs and
-// proxies, which neither core nor search may read. Search does not copy Secrets.
+// withheld reports whether a rule with a wildcard does not include what a service asks. In RBAC a wildcard includes subresources, such as
+// logs and proxies, which neither core nor search may read. Search does not copy Secrets.
 func withheld(service string, asked authorizer.Attributes) bool {
 	switch service {
 	case Core:

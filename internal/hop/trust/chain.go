@@ -28,8 +28,8 @@ type BackendOptions struct {
 	RefuseAnonymous bool
 }
 
-// ApplyTo makes the server believe the aggregator's envelopes. It refuses every other sender except other services and its own loopback client. It
-// does four more things:
+// ApplyTo makes the server believe the aggregator's envelopes. It refuses every other sender except other services and its own loopback
+// client. It does four more things:
 //
 //   - It puts the rules for services in front of config's authorizer.
 //   - It exempts services from queueing behind users.
@@ -73,8 +73,8 @@ func (o *BackendOptions) ApplyTo(config *server.Config) error {
 	return nil
 }
 
-// withoutAuditID removes the header in which the aggregator told the audit filter the ID of a request. Otherwise nodes, pods and services behind
-// the handler's proxy would see it.
+// withoutAuditID removes the header in which the aggregator told the audit filter the ID of a request. Otherwise nodes, pods and services
+// behind the handler's proxy would see it.
 func withoutAuditID(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		req.Header.Del(auditinternal.HeaderAuditID)

@@ -39,9 +39,9 @@ func Decide(ctx context.Context, decides authorizer.Authorizer) (*identityv1.Dec
 	return said, nil
 }
 
-// Decided returns an authorizer that repeats what the aggregator says about a request in its envelope. It asks next about everything else: what
-// the request does besides, such as impersonation, and requests that did not come through the aggregator. It also asks next about a request that has waited
-// since, such as in a queue of priority and fairness: the policy may be another one now.
+// Decided returns an authorizer that repeats what the aggregator says about a request in its envelope. It asks next about everything else:
+// what the request does besides, such as impersonation, and requests that did not come through the aggregator. It also asks next about a
+// request that has waited since, such as in a queue of priority and fairness: the policy may be another one now.
 func Decided(next authorizer.Authorizer) authorizer.Authorizer { return decided{next} }
 
 type decided struct{ next authorizer.Authorizer }
@@ -74,12 +74,12 @@ func hasWaited(ctx context.Context) bool {
 	return known && time.Since(received) > maxWait
 }
 
-// question returns a digest of everything that attributes ask, except for the user. The aggregator and the service each read the request. Where they read it
-// differently, as two versions of Kubernetes may, the aggregator has decided about something else.
+// question returns a digest of everything that attributes ask, except for the user. The aggregator and the service each read the request.
+// Where they read it differently, as two versions of Kubernetes may, the aggregator has decided about something else.
 func question(asked authorizer.Attributes) []byte {
 	digest := sha256.New()
-	fmt.Fprintf(digest, "%q %q %q %q %q %q %q %t %q", asked.GetVerb(), asked.GetAPIGroup(), asked.GetAPIVersion(), asked.GetResource(), asked.GetSubresource(),
-		asked.GetNamespace(), asked.GetName(), asked.IsResourceRequest(), asked.GetPath())
+	fmt.Fprintf(digest, "%q %q %q %q %q %q %q %t %q", asked.GetVerb(), asked.GetAPIGroup(), asked.GetAPIVersion(), asked.GetResource(),
+		asked.GetSubresource(), asked.GetNamespace(), asked.GetName(), asked.IsResourceRequest(), asked.GetPath())
 	byField, err := asked.GetFieldSelector()
 	fmt.Fprintf(digest, " fields %t", err != nil)
 	for _, requirement := range byField {

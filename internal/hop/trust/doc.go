@@ -3,16 +3,18 @@
 
 // Package trust defines how the services of Tripod recognise and trust each other.
 //
-// Every service holds a certificate of one internal CA, the service CA. The common name says which service it is. A backend identifies the sender
-// of a request by the certificate of the connection ([BackendOptions.ApplyTo]):
+// Every service holds a certificate of one internal CA, the service CA. The common name says which service it is. A backend identifies the
+// sender of a request by the certificate of the connection ([BackendOptions.ApplyTo]):
 //
-//   - On a connection of the aggregator, the envelope of the request names the sender (package envelope). The backend refuses a request without an
-//     envelope. So no mistake can turn a client's request into one of the aggregator. The aggregator's own requests have an envelope that names the
-//     aggregator.
+//   - On a connection of the aggregator, the envelope of the request names the sender (package envelope). The backend refuses a request
+//     without an
+//     envelope. So no mistake can turn a client's request into one of the aggregator. The aggregator's own requests have an envelope that
+//     names the aggregator.
 //   - On a connection of another service, the sender is that service. All services but Tripod's own have the rights of an API service.
-//   - The backend refuses all other connections, and envelopes on them. With --allow-direct-clients, its own authenticators judge clients without
+//   - The backend refuses all other connections, and envelopes on them. With --allow-direct-clients, its own authenticators judge clients
+//     without
 //     an envelope.
 //
-// A fixed list of rules says what a service may do in its own name (rules.go). [NewAuthorizer] evaluates it before the configured authorizers. So
-// the list holds in every authorization mode, and needs no object in etcd.
+// A fixed list of rules says what a service may do in its own name (rules.go). [NewAuthorizer] evaluates it before the configured
+// authorizers. So the list holds in every authorization mode, and needs no object in etcd.
 package trust

@@ -28,8 +28,8 @@ type Options struct {
 	CertFile string
 	KeyFile  string
 
-	// ClientCAFile and RequestHeaderCAFile point at the values of these flags: the CA bundles of clients and of authenticating proxies. They are
-	// nil if the service has no such flag. No service CA may lead to a CA in them.
+	// ClientCAFile and RequestHeaderCAFile point at the values of these flags: the CA bundles of clients and of authenticating proxies. They
+	// are nil if the service has no such flag. No service CA may lead to a CA in them.
 	ClientCAFile, RequestHeaderCAFile *string
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/tripod-k8s/tripod/internal/service/filewatch"
 )
 
-// Peers are the open connections of a client or a server. When a CA disappears from the files, Peers closes the connections whose other end has a
-// certificate of that CA.
+// Peers are the open connections of a client or a server. When a CA disappears from the files, Peers closes the connections whose other end
+// has a certificate of that CA.
 type Peers struct {
 	options *Options
 	verify  x509.VerifyOptions
@@ -53,8 +53,8 @@ func (o *Options) newPeers(verify x509.VerifyOptions) *Peers {
 // Run closes connections when files change, until the context ends.
 func (p *Peers) Run(ctx context.Context) { p.watch.Run(ctx, p.changed) }
 
-// Handshake runs a TLS handshake on a connection. secure makes the TLS connection from the one that it gets. It returns the certificates that the
-// other end sent, after it has verified them.
+// Handshake runs a TLS handshake on a connection. secure makes the TLS connection from the one that it gets. It returns the certificates
+// that the other end sent, after it has verified them.
 func (p *Peers) Handshake(conn net.Conn, secure func(net.Conn) ([]*x509.Certificate, error)) error {
 	one := &peer{Conn: conn, of: p}
 	p.mu.Lock()

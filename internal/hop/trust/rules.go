@@ -61,7 +61,8 @@ var grants = map[string][]Grant{
 		{readPolicy, "the aggregator authorizes requests for APIServices, and for aggregated API servers, by the policy of core"},
 		{resources(follow, "", "services"), "an APIService names the Service of an aggregated API server"},
 		{resources(follow, "discovery.k8s.io", "endpointslices"), "the aggregator sends requests to the endpoints of that Service"},
-		{readAdmission, "webhooks and policies apply to APIServices too; core and extensions may call aggregated API servers at the paths of webhooks only"},
+		{readAdmission, "webhooks and policies apply to APIServices too; core and extensions may call aggregated API servers at the paths of " +
+			"webhooks only"},
 		readFlowControl, writeFlowControlStatus, askOfNodes,
 		{paths(get, "/apis", "/openapi/*"), "the aggregator merges discovery and OpenAPI of the backends"},
 		{paths(get, "/", "/healthz", "/healthz/*", "/livez", "/livez/*", "/readyz", "/readyz/*", "/metrics"),
@@ -69,7 +70,8 @@ var grants = map[string][]Grant{
 	},
 	Extensions: {
 		{readPolicy, "extensions authorizes requests for custom resources by the policy of core"},
-		{resources(read, "", "namespaces"), "an object needs its namespace to exist, and webhooks and policies select namespaces by their labels"},
+		{resources(read, "", "namespaces"), "an object needs its namespace to exist, and webhooks and policies select namespaces by their " +
+			"labels"},
 		{resources(create, "", "namespaces"), "the admission plugin NamespaceAutoProvision creates namespaces, if it is on"},
 		{resources(follow, "", "services"), "the configuration of a webhook names a Service"},
 		{resources(follow, "discovery.k8s.io", "endpointslices"), "extensions calls webhooks at the endpoints of that Service"},
@@ -82,7 +84,8 @@ var grants = map[string][]Grant{
 	},
 	AnyOther: further,
 	Search: append(slices.Clone(further),
-		Grant{resources(follow, "*", "*"), "search copies the objects of the cluster, except for Secrets and subresources, which this rule leaves out"},
+		Grant{resources(follow, "*", "*"), "search copies the objects of the cluster, except for Secrets and subresources, which this rule " +
+			"leaves out"},
 		Grant{named(resources([]string{"create", "patch"}, "apiextensions.k8s.io", "customresourcedefinitions"),
 			"pediaclusters.cluster.clusterpedia.io", "clustersyncresources.cluster.clusterpedia.io",
 			"clusterimportpolicies.policy.clusterpedia.io", "pediaclusterlifecycles.policy.clusterpedia.io"), "search defines its own kinds"},
@@ -91,8 +94,10 @@ var grants = map[string][]Grant{
 			"a ClusterImportPolicy makes PediaClusters of other objects"},
 		Grant{resources([]string{"get", "create", "update", "delete"}, "policy.clusterpedia.io", "pediaclusterlifecycles"),
 			"a ClusterImportPolicy makes a PediaClusterLifecycle for each of them"},
-		Grant{resources(get, "policy.clusterpedia.io", "clusterimportpolicies"), "what a ClusterImportPolicy has made goes only after it is really gone"},
-		Grant{resources(patch, "policy.clusterpedia.io", "clusterimportpolicies/status", "pediaclusterlifecycles/status"), "search tells there how far it is"},
+		Grant{resources(get, "policy.clusterpedia.io", "clusterimportpolicies"),
+			"what a ClusterImportPolicy has made goes only after it is really gone"},
+		Grant{resources(patch, "policy.clusterpedia.io", "clusterimportpolicies/status", "pediaclusterlifecycles/status"),
+			"search tells there how far it is"},
 	),
 	Core: {
 		{resources(read, "*", "*"),

@@ -19,11 +19,12 @@ import (
 // minSeats is the smallest number of seats per service.
 const minSeats = 10
 
-// Fairness returns the server's API Priority and Fairness, changed so that services do not queue behind users. A request that a service sends in
-// its own name is exempt, like those of kube-apiserver's loopback client, which it replaces. Often a user with a seat is waiting for that request.
+// Fairness returns the server's API Priority and Fairness, changed so that services do not queue behind users. A request that a service
+// sends in its own name is exempt, like those of kube-apiserver's loopback client, which it replaces. Often a user with a seat is waiting
+// for that request.
 //
-// Each service has exempt seats: a tenth of the server's requests in flight. Further requests queue like those of any user, so a service that runs
-// wild starves nobody. Fairness returns nil if the server has no API Priority and Fairness.
+// Each service has exempt seats: a tenth of the server's requests in flight. Further requests queue like those of any user, so a service
+// that runs wild starves nobody. Fairness returns nil if the server has no API Priority and Fairness.
 func Fairness(config *server.Config) utilflowcontrol.Interface {
 	if config.FlowControl == nil {
 		return nil
@@ -68,8 +69,8 @@ func (f *fairness) Handle(
 	f.Interface.Handle(ctx, digest, note, estimate, queued, execute)
 }
 
-// exempt puts the user into the group that the FlowSchema exempt matches. This FlowSchema always exists. Only the classification of a request sees
-// the group.
+// exempt puts the user into the group that the FlowSchema exempt matches. This FlowSchema always exists. Only the classification of a
+// request sees the group.
 type exempt struct{ user.Info }
 
 // GetGroups implements user.Info.

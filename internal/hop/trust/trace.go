@@ -16,8 +16,8 @@ import (
 	"k8s.io/component-base/tracing"
 )
 
-// traceOf returns ctx with the trace context of a request from a service. The aggregator has decided already whether to trust the client's trace
-// context. While requests are not traced, it returns ctx with the trace context of any request, for calls to webhooks and etcd.
+// traceOf returns ctx with the trace context of a request from a service. The aggregator has decided already whether to trust the client's
+// trace context. While requests are not traced, it returns ctx with the trace context of any request, for calls to webhooks and etcd.
 func (s sender) traceOf(ctx context.Context, header http.Header, traced bool) context.Context {
 	if traced && s.envelope == nil && s.service == nil {
 		return ctx
@@ -28,11 +28,11 @@ func (s sender) traceOf(ctx context.Context, header http.Header, traced bool) co
 	return tracing.Propagators().Extract(ctx, propagation.HeaderCarrier(header))
 }
 
-// Traces continues the trace of any request that a service sent. The handler chain of kube-apiserver starts a new trace for untrusted clients,
-// which would cut the trace in two.
+// Traces continues the trace of any request that a service sent. The handler chain of kube-apiserver starts a new trace for untrusted
+// clients, which would cut the trace in two.
 //
-// Traces also limits how long a stopping service waits for an unreachable collector. kube-apiserver waits up to 10 s for every 512 spans. Services
-// stop one after the other, so these waits would add up.
+// Traces also limits how long a stopping service waits for an unreachable collector. kube-apiserver waits up to 10 s for every 512 spans.
+// Services stop one after the other, so these waits would add up.
 func Traces(provider tracing.TracerProvider) tracing.TracerProvider { return traces{provider} }
 
 // areTraced reports whether requests are traced.
@@ -41,8 +41,8 @@ func areTraced(provider tracing.TracerProvider) bool {
 	return span.SpanContext().IsValid()
 }
 
-// untraced makes a handler chain omit the filter that traces requests. If they are not traced, it does nothing but pass trace contexts on, as traceOf
-// does. With it, a GET of a ConfigMap takes 1.10 times the processor time of all services together, with 16 busy clients.
+// untraced makes a handler chain omit the filter that traces requests. If they are not traced, it does nothing but pass trace contexts on,
+// as traceOf does. With it, a GET of a ConfigMap takes 1.10 times the processor time of all services together, with 16 busy clients.
 type untraced struct{ featuregate.FeatureGate }
 
 // Enabled implements featuregate.FeatureGate.

@@ -16,8 +16,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// UsedRightsVariable is an environment variable that names a directory. For each right that another service uses, a service creates a file there.
-// `make test` sets the variable, and then looks for unused rights.
+// UsedRightsVariable is an environment variable that names a directory. For each right that another service uses, a service creates a file
+// there. `make test` sets the variable, and then looks for unused rights.
 const UsedRightsVariable = "TRIPOD_RIGHTS_USED_DIR"
 
 // Right is the part of a grant that concerns a single resource or path.
@@ -31,7 +31,8 @@ func Rights(service string) []Right {
 	var rights []Right
 	for _, grant := range Grants(service) {
 		for _, resource := range grant.Rule.Resources {
-			rights = append(rights, Right{service, named(resources(grant.Rule.Verbs, grant.Rule.APIGroups[0], resource), grant.Rule.ResourceNames...)})
+			rights = append(rights, Right{service, named(resources(grant.Rule.Verbs, grant.Rule.APIGroups[0], resource),
+				grant.Rule.ResourceNames...)})
 		}
 		for _, path := range grant.Rule.NonResourceURLs {
 			rights = append(rights, Right{service, paths(grant.Rule.Verbs, path)})

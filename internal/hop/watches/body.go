@@ -60,7 +60,8 @@ func (b *Body) Value(session string) string { return session + "/" + strconv.For
 // Cancel removes a watch that got no answer.
 func (b *Body) Cancel() { b.receiver.remove(b) }
 
-// receive appends a chunk, unless the watch has ended. It returns how many bytes the watch receives, and false if that is more than the window.
+// receive appends a chunk, unless the watch has ended. It returns how many bytes the watch receives, and false if that is more than the
+// window.
 func (b *Body) receive(chunk []byte) (n int, fits bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

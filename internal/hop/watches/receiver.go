@@ -77,8 +77,8 @@ func (r *Receiver) Watch(of string) *Body {
 	}
 	c.watches++
 	r.watches++
-	// The sender sorts by these numbers. So it names the watches of a connection one after the other. They wake up in this order, and what they write
-	// to the client leaves together.
+	// The sender sorts by these numbers. So it names the watches of a connection one after the other. They wake up in this order, and what
+	// they write to the client leaves together.
 	b := &Body{receiver: r, watch: uint64(c.group)<<32 | uint64(r.watches), client: of}
 	b.changed.L = &b.mu
 	r.bodies[b.watch] = b

@@ -87,8 +87,8 @@ func newSender(l *limits) *sender {
 	}
 }
 
-// add adds a watch. It returns nil if the session has ended, if there is such a watch, or if much more is pending than watches may write. Only the
-// ends of watches do not wait. Nothing else limits them while watches come and go, and the aggregator reads nothing.
+// add adds a watch. It returns nil if the session has ended, if there is such a watch, or if much more is pending than watches may write.
+// Only the ends of watches do not wait. Nothing else limits them while watches come and go, and the aggregator reads nothing.
 func (s *sender) add(watch uint64) *lane {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -276,7 +276,8 @@ func (s *sender) run(end <-chan struct{}, send func([]byte) error) error {
 // maxIdle is the size of a buffer that a session keeps while it sends nothing.
 const maxIdle = 64 << 10
 
-// take returns the pending groups, and the number of the last chunk that was sent before them. It takes back the groups that were returned before.
+// take returns the pending groups, and the number of the last chunk that was sent before them. It takes back the groups that were returned
+// before.
 func (s *sender) take(before []group) (groups []group, number uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,8 +26,8 @@ const (
 	offer = "?"
 	// open asks for a session.
 	open = "open"
-	// maxSessions limits how many sessions a server has. An aggregator has one, and for a while another one after each renewal of its certificate.
-	// A session keeps 6 MiB at most, so that all together keep 384 MiB. Watches of further aggregators share nothing.
+	// maxSessions limits how many sessions a server has. An aggregator has one, and for a while another one after each renewal of its
+	// certificate. A session keeps 6 MiB at most, so that all together keep 384 MiB. Watches of further aggregators share nothing.
 	maxSessions = 64
 	// lastFrames is how long the last frames of a session may take.
 	lastFrames = time.Second
@@ -118,7 +118,8 @@ func (s *Sessions) remove(name string) {
 	delete(s.named, name)
 }
 
-// Join returns the writer with which a request of the aggregator is served that has this header. The caller calls finish when the handler has returned.
+// Join returns the writer with which a request of the aggregator is served that has this header. The caller calls finish when the handler
+// has returned.
 func (s *Sessions) Join(w http.ResponseWriter, req *http.Request, value string) (writer http.ResponseWriter, finish func()) {
 	own, ok := w.(answer)
 	if !ok || req.ProtoMajor != 2 || req.Method != http.MethodGet {

@@ -24,8 +24,8 @@ const Flag = "audit-log-socket"
 // AddFlag adds the flag.
 func AddFlag(flags *pflag.FlagSet, socket *string) {
 	flags.StringVar(socket, Flag, *socket,
-		"Unix socket of a process that writes the audit log of several services, as `tripod kube-apiserver` does. It takes the place of --audit-log-path; "+
-			"that process rotates the file. The other flags --audit-log-* mean what they do with a file.")
+		"Unix socket of a process that writes the audit log of several services, as `tripod kube-apiserver` does. It takes the place of "+
+			"--audit-log-path; that process rotates the file. The other flags --audit-log-* mean what they do with a file.")
 }
 
 // Validate returns the errors of the options of an audit log that is written through a socket.

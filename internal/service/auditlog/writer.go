@@ -35,7 +35,8 @@ type Writer struct {
 // Start opens the log that the options name, and listens at a new socket. A log named "-" goes to stdout.
 func Start(socket string, o *options.AuditLogOptions, stdout io.Writer) (*Writer, error) {
 	if len(socket) > maxSocketPath {
-		return nil, fmt.Errorf("listen for audit events: the path %s is longer than the %d bytes that a Unix socket may have: set TMPDIR to a shorter directory",
+		return nil, fmt.Errorf("listen for audit events: the path %s is longer than the %d bytes that a Unix socket may have: set TMPDIR to a "+
+			"shorter directory",
 			socket, maxSocketPath)
 	}
 	file, err := open(o, stdout)

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package filewatch notices that files have other content. It reads them when the kernel reports (inotify) that something happened in their
-// directories, and every ten seconds: the kernel reports neither what another machine does in a network file system, nor that a link above a
-// directory leads elsewhere. Where the kernel reports nothing, it reads them twice a second.
+// directories, and every ten seconds: the kernel reports neither what another machine does in a network file system, nor that a link above
+// a directory leads elsewhere. Where the kernel reports nothing, it reads them twice a second.
 package filewatch
 
 import (

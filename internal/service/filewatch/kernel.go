@@ -11,8 +11,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// kernel is the only watcher of the process, because Linux allows a user few of them (fs.inotify.max_user_instances is 128). It is nil if there is
-// none left.
+// kernel is the only watcher of the process, because Linux allows a user few of them (fs.inotify.max_user_instances is 128). It is nil if
+// there is none left.
 var kernel = sync.OnceValue(func() *fsnotify.Watcher {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -61,8 +61,8 @@ func tell() {
 	}
 }
 
-// reported makes the kernel report what happens in the directories of files from now on. It returns false if that fails for any: a directory may not
-// exist yet.
+// reported makes the kernel report what happens in the directories of files from now on. It returns false if that fails for any: a
+// directory may not exist yet.
 func reported(paths []string) bool {
 	watcher := kernel()
 	if watcher == nil {

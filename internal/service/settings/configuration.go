@@ -231,8 +231,9 @@ type Difference struct {
 	Says string
 }
 
-// Compare says how two configurations differ, sorted. here and there name them. The encryption of a resource is compared if compared returns true
-// for its name in the EncryptionConfiguration, such as secrets, *.apps or *.*. Admission plugins that one does not have are left out.
+// Compare says how two configurations differ, sorted. here and there name them. The encryption of a resource is compared if compared
+// returns true for its name in the EncryptionConfiguration, such as secrets, *.apps or *.*. Admission plugins that one does not have are
+// left out.
 func Compare(here, there string, a, b *backendv1.Configuration, compared func(resource string) bool) (found []Difference) {
 	differ := func(kind, what, a, b string) {
 		if a != b {
@@ -246,7 +247,8 @@ func Compare(here, there string, a, b *backendv1.Configuration, compared func(re
 		ofA, ofB := a.GetEncryption()[resource], b.GetEncryption()[resource]
 		shownA, shownB := withoutDigests(ofA), withoutDigests(ofB)
 		if shownA == shownB && ofA != ofB {
-			found = append(found, Difference{Encryption, fmt.Sprintf("encryption of %s is %s at %s and %s, with other keys of the same names", resource, shownA, here, there)})
+			found = append(found, Difference{Encryption, fmt.Sprintf("encryption of %s is %s at %s and %s, with other keys of the same names",
+				resource, shownA, here, there)})
 			continue
 		}
 		differ(Encryption, "encryption of "+resource, cmp.Or(shownA, notConfigured), cmp.Or(shownB, notConfigured))

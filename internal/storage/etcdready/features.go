@@ -18,8 +18,8 @@ import (
 	"github.com/tripod-k8s/tripod/internal/storage/etcdversion"
 )
 
-// firstWithSecretStatus is the first version of etcd that tells its status, and so its version, only to the user root. 3.6.9 is the first that tells
-// it to all users again.
+// firstWithSecretStatus is the first version of etcd that tells its status, and so its version, only to the user root. 3.6.9 is the first
+// that tells it to all users again.
 const firstWithSecretStatus = "3.6.0"
 
 // checkFeatures has Kubernetes find out what the servers of etcd can do. It finds out once for each server, and this is the first to ask.
@@ -55,8 +55,8 @@ func (v versions) Status(ctx context.Context, endpoint string) (*clientv3.Status
 	return status, err
 }
 
-// warnIfRangesAreOpen logs an error if this etcd has users, but lets them reach keys of others. The service starts nevertheless: it would not be
-// safer without it.
+// warnIfRangesAreOpen logs an error if this etcd has users, but lets them reach keys of others. The service starts nevertheless: it would
+// not be safer without it.
 func warnIfRangesAreOpen(ctx context.Context, client *clientv3.Client, endpoint, version string) {
 	open := etcdversion.CheckRanges(version)
 	if open == nil {

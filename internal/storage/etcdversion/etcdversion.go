@@ -10,11 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// advisories are the vulnerabilities by which a user reaches keys of others: nested transactions, PrevKv and leases of puts in transactions, and
-// watches that begin at a key of the user.
+// advisories are the vulnerabilities by which a user reaches keys of others: nested transactions, PrevKv and leases of puts in
+// transactions, and watches that begin at a key of the user.
 const advisories = "GHSA-rfx7-8w68-q57q, GHSA-x35m-3gp4-4fh5, GHSA-xg4h-6gfc-h4m8"
 
-// firstFixed are the first versions of each minor version that have no such vulnerability. Later minor versions have none, earlier ones get no fixes.
+// firstFixed are the first versions of each minor version that have no such vulnerability. Later minor versions have none, earlier ones get
+// no fixes.
 var firstFixed = []*version.Version{
 	version.MustParseSemantic("3.5.33"), version.MustParseSemantic("3.6.14"), version.MustParseSemantic("3.7.1"),
 }

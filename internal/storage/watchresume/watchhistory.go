@@ -39,7 +39,8 @@ import (
 // kube-apiserver.
 const firstFill = 5 * time.Second
 
-// Apply lets the storages that are made from config's options share an etcd client and continue older watches. A server without etcd has none.
+// Apply lets the storages that are made from config's options share an etcd client and continue older watches. A server without etcd has
+// none.
 func Apply(config *genericapiserver.Config, etcd *genericoptions.EtcdOptions) error {
 	if config.RESTOptionsGetter == nil {
 		return nil
@@ -136,8 +137,8 @@ func (s *continuing) Watch(ctx context.Context, key string, opts storage.ListOpt
 	return resume(ctx, source{history: history, cache: s.CacheDelegator, key: key, opts: opts, refusal: *refusal}), nil
 }
 
-// awaitFirstFill returns when the cache is or was ready, the context ends, or it takes long. That is done once: when etcd is away, a request
-// is told to come again, as by kube-apiserver, and does not keep others from being served.
+// awaitFirstFill returns when the cache is or was ready, the context ends, or it takes long. That is done once: when etcd is away, a
+// request is told to come again, as by kube-apiserver, and does not keep others from being served.
 func (s *continuing) awaitFirstFill(ctx context.Context) {
 	if s.awaited.Load() {
 		return

@@ -38,8 +38,8 @@ var (
 
 type buffer struct{ data []byte }
 
-// Lists makes a handler compress large lists for clients that accept gzip. Serializers behind it do not see what the client accepts. Call it only if
-// the feature gate APIResponseCompression is on, and inside of the filter that finds the RequestInfo.
+// Lists makes a handler compress large lists for clients that accept gzip. Serializers behind it do not see what the client accepts. Call
+// it only if the feature gate APIResponseCompression is on, and inside of the filter that finds the RequestInfo.
 func Lists(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if !lists(req) || !accepted(req.Header.Get("Accept-Encoding")) {

@@ -1,13 +1,14 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gcpace lets the garbage collector run less often while a service is busy. The service uses more memory meanwhile, and gives it back
-// when it is idle.
+// Package gcpace lets the garbage collector run less often while a service is busy. The service uses more memory meanwhile, and gives it
+// back when it is idle.
 //
 // With GOGC=100, a service whose objects take 30 MiB collects garbage after each 30 MiB that it allocates. Under load that happens several
 // times a second, and takes 10 to 20 % of the processor time of a small request. So the pace depends on the load:
 //
-//   - While collections follow each other closely, the heap may grow by Room, or by a sixteenth of the container's limit if that is less. It
+//   - While collections follow each other closely, the heap may grow by Room, or by a sixteenth of the container's limit if that is less.
+//     It
 //     may grow to at most five times what it holds.
 //   - Otherwise GOGC is 100. If the heap would then grow by more than Room, GOGC is lower, down to 50: a service that holds thousands of
 //     definitions need not hold them twice.
@@ -17,15 +18,18 @@
 //
 // Measured on 2026-11-22 on a machine with two CPUs, alone and beside a neighbour that keeps caches and memory busy:
 //
-//   - With GOGC=100, a LIST of 500 ConfigMaps takes 15 % more processor time, and 24 % more beside the neighbour; a GET takes about a fifth more.
+//   - With GOGC=100, a LIST of 500 ConfigMaps takes 15 % more processor time, and 24 % more beside the neighbour; a GET takes about a fifth
+//     more.
 //     With GOGC=200, both take the same as with this package, within noise. No command repeats these figures: a driver that is not in the
 //     repository set each in turns for 0.8 s, 6 times, with 16 clients. To compare the same settings:
 //
-//     make bench BENCH_ARGS='-sides "" -variant pace=bin -variant 100=bin -variant-env 100=GOGC=100 -variant 200=bin -variant-env 200=GOGC=200 -neighbour both -rounds 5 -profile 0 -run "(GET|LIST-500-JSON-RV=0)/ConfigMaps/certificates"'
+//     make bench BENCH_ARGS='-sides "" -variant pace=bin -variant 100=bin -variant-env 100=GOGC=100 -variant 200=bin -variant-env \
+//     200=GOGC=200 -neighbour both -rounds 5 -profile 0 -run "(GET|LIST-500-JSON-RV=0)/ConfigMaps/certificates"'
 //
 //   - With 300 CRDs, all services together take 959 MB, with GOGC=100 1,236 MB, and with GOGC=200 1,998 MB:
 //
-//     make bench BENCH_ARGS='-sides "" -variant pace=bin -variant 100=bin -variant-env 100=GOGC=100 -variant 200=bin -variant-env 200=GOGC=200 -crd-count 300 -profile 0 -run CRDs'
+//     make bench BENCH_ARGS='-sides "" -variant pace=bin -variant 100=bin -variant-env 100=GOGC=100 -variant 200=bin -variant-env \
+//     200=GOGC=200 -crd-count 300 -profile 0 -run CRDs'
 package gcpace
 
 import (

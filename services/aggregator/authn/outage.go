@@ -89,8 +89,8 @@ func FailedHandler(s runtime.NegotiatedSerializer, unauthorized http.Handler) ht
 	})
 }
 
-// RejectDuringOutage answers 503 in front of a handler chain that would answer 401. Handlers between them know the sender. The authenticator is
-// that of the chain, and a Once.
+// RejectDuringOutage answers 503 in front of a handler chain that would answer 401. Handlers between them know the sender. The
+// authenticator is that of the chain, and a Once.
 func RejectDuringOutage(next http.Handler, auth authenticator.Request, s runtime.NegotiatedSerializer) http.Handler {
 	return WithOutcome(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		sender, ok, err := auth.AuthenticateRequest(req)

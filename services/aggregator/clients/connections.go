@@ -79,8 +79,8 @@ func (c *Connections) add(conn *connection) bool {
 	return true
 }
 
-// awaitClosed waits until there is room for so many bytes: what was closed is still there for a moment. A handler can make that moment long, so
-// it returns false if there is no room soon.
+// awaitClosed waits until there is room for so many bytes: what was closed is still there for a moment. A handler can make that moment
+// long, so it returns false if there is no room soon.
 func (c *Connections) awaitClosed(bytes int64) bool {
 	full := func() bool { return c.taken+bytes > c.limit+c.limit/closingPart && c.closing > 0 }
 	if !full() {

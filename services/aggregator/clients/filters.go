@@ -13,8 +13,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
-// Arrive is in front of all other handlers. It takes memory for each request, in the name of whoever has the connection, and answers 429 if that
-// one has too much.
+// Arrive is in front of all other handlers. It takes memory for each request, in the name of whoever has the connection, and answers 429 if
+// that one has too much.
 func (c *Connections) Arrive(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		conn, owner, counts := from(req.Context()), "", false

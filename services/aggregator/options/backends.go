@@ -34,9 +34,11 @@ func (o *BackendLists) AddFlags(fs *pflag.FlagSet) {
 		"URLs (https://host:port, comma separated) of the replicas of extensions, or a name whose addresses are replicas "+
 			"(dns:///host:port), such as that of a headless Service.")
 	fs.StringSliceVar(&o.CoreGRPCServers, "core-grpc-servers", o.CoreGRPCServers,
-		"Addresses (host:port, comma separated) at which the replicas of core serve gRPC (--grpc-bind-address there), in the order of --core-servers. The aggregator asks one of them at a time about bearer tokens.")
+		"Addresses (host:port, comma separated) at which the replicas of core serve gRPC (--grpc-bind-address there), in the order of "+
+			"--core-servers. The aggregator asks one of them at a time about bearer tokens.")
 	fs.StringSliceVar(&o.ExtensionsGRPCServers, "extensions-grpc-servers", o.ExtensionsGRPCServers,
-		"Addresses (host:port, comma separated) at which the replicas of extensions serve gRPC (--grpc-bind-address there), in the order of --extensions-servers.")
+		"Addresses (host:port, comma separated) at which the replicas of extensions serve gRPC (--grpc-bind-address there), in the order of "+
+			"--extensions-servers.")
 	o.Further.AddFlags(fs)
 }
 

@@ -25,8 +25,8 @@ const (
 
 // FurtherBackends are the API services beside core and extensions. Each flag is given once for each of them.
 type FurtherBackends struct {
-	// Servers are of the form NAME=URL[,URL...], GRPC of the form NAME=ADDRESS[,ADDRESS...], Balance of the form NAME=POLICY, Groups of the form
-	// NAME=GROUP[,GROUP...].
+	// Servers are of the form NAME=URL[,URL...], GRPC of the form NAME=ADDRESS[,ADDRESS...], Balance of the form NAME=POLICY, Groups of the
+	// form NAME=GROUP[,GROUP...].
 	Servers, GRPC, Balance, Groups []string
 }
 
@@ -36,13 +36,15 @@ func (o *FurtherBackends) AddFlags(fs *pflag.FlagSet) {
 		"Name of a further API service, and the URLs of its replicas (NAME=https://host:port[,...]), or a name whose addresses are replicas "+
 			"(NAME=dns:///host:port). Repeat the flag for each service. The aggregator registers the group-versions that the service reports.")
 	fs.StringArrayVar(&o.GRPC, backendGRPCFlag, o.GRPC,
-		"Addresses (NAME=host:port[,...]) at which the replicas of a further API service serve gRPC (--grpc-bind-address there), in the order of --backend.")
+		"Addresses (NAME=host:port[,...]) at which the replicas of a further API service serve gRPC (--grpc-bind-address there), in the order "+
+			"of --backend.")
 	fs.StringArrayVar(&o.Balance, backendBalanceFlag, o.Balance,
-		fmt.Sprintf("How requests are spread over the replicas of a further API service (NAME=POLICY): %s lets each replica do a fair part of everything, %s "+
-			"sends all requests for a resource to the same replica. The default is %[1]s.", addresses.TwoChoices, addresses.Rendezvous))
+		fmt.Sprintf("How requests are spread over the replicas of a further API service (NAME=POLICY): %s lets each replica do a fair part of "+
+			"everything, %s sends all requests for a resource to the same replica. The default is %[1]s.", addresses.TwoChoices,
+			addresses.Rendezvous))
 	fs.StringArrayVar(&o.Groups, backendGroupsFlag, o.Groups,
-		"API groups that a further API service may serve (NAME=GROUP[,...]). The aggregator registers no other group for it. Without the flag, it registers each group "+
-			"that is not built in.")
+		"API groups that a further API service may serve (NAME=GROUP[,...]). The aggregator registers no other group for it. Without the flag, "+
+			"it registers each group that is not built in.")
 }
 
 func (o *FurtherBackends) given() bool {

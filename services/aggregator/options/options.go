@@ -135,7 +135,8 @@ func (o *Options) Flags() *cliflag.NamedFlagSets {
 
 func (o *Options) addAggregatedFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.ProxyClientCertFile, "proxy-client-cert-file", o.ProxyClientCertFile,
-		"Client certificate that identifies the aggregator to aggregated API servers. It must be signed by the CA in --requestheader-client-ca-file.")
+		"Client certificate that identifies the aggregator to aggregated API servers. It must be signed by the CA in "+
+			"--requestheader-client-ca-file.")
 	fs.StringVar(&o.ProxyClientKeyFile, "proxy-client-key-file", o.ProxyClientKeyFile,
 		"Private key for --proxy-client-cert-file.")
 	fs.BoolVar(&o.EnableAggregatorRouting, "enable-aggregator-routing", o.EnableAggregatorRouting,
@@ -147,21 +148,25 @@ func (o *Options) addAggregatedFlags(fs *pflag.FlagSet) {
 func (o *Options) addOwnFlags(fs *pflag.FlagSet) {
 	o.Lists.AddFlags(fs)
 	fs.DurationVar(&o.IdentityGrace, "identity-grace", o.IdentityGrace,
-		"How long the aggregator accepts cached bearer tokens while it can ask no replica of core. Afterwards, and with other tokens, requests get 503.")
+		"How long the aggregator accepts cached bearer tokens while it can ask no replica of core. Afterwards, and with other tokens, requests "+
+			"get 503.")
 	fs.IntVar(&o.RequestsMemoryMB, "requests-memory-mb", o.RequestsMemoryMB,
 		"Memory, in MiB, that requests in flight may take. A user may have as much as is still free; further requests get 429. "+
 			"0 means half of GOMEMLIMIT or of the container's limit, and 2048 without a limit.")
 	fs.IntVar(&o.ConnectionsMemoryMB, "connections-memory-mb", o.ConnectionsMemoryMB,
-		"Memory, in MiB, that connections of clients may take, without the requests on them. A connection counts with 36 KiB. For one more, the aggregator "+
-			"closes one that is not in use, of the user or address that has most. 0 means an eighth of GOMEMLIMIT or of the container's limit, and 1024 without a limit.")
+		"Memory, in MiB, that connections of clients may take, without the requests on them. A connection counts with 36 KiB. For one more, "+
+			"the aggregator "+
+			"closes one that is not in use, of the user or address that has most. 0 means an eighth of GOMEMLIMIT or of the container's limit, "+
+			"and 1024 without a limit.")
 	fs.StringVar(&o.SharedBindAddress, "shared-bind-address", o.SharedBindAddress,
-		"Address (host:port) that several aggregators on a host share. Each accepts connections there from when it is ready until it is about to stop, besides those at "+
-			"--secure-port, which is its own.")
+		"Address (host:port) that several aggregators on a host share. Each accepts connections there from when it is ready until it is about "+
+			"to stop, besides those at --secure-port, which is its own.")
 	fs.BoolVar(&o.SharedWatches, "shared-watches", o.SharedWatches,
-		"Receive an event only once from a replica of a backend, for all watches that get it. Backends that cannot do that send it once for each watch.")
+		"Receive an event only once from a replica of a backend, for all watches that get it. Backends that cannot do that send it once for "+
+			"each watch.")
 	fs.StringVar(&o.APIServiceForm, "apiservice-form", o.APIServiceForm,
-		"Form of the APIServices registered for core and extensions: \"service\" names the backend in spec.service, "+
-			"\"local\" leaves it empty as kube-apiserver does, so that both can share one etcd.")
+		"Form of the APIServices registered for core and extensions: \"service\" names the backend in spec.service, \"local\" leaves it "+
+			"empty as kube-apiserver does, so that both can share one etcd.")
 }
 
 // Validate returns every problem of the flags.

@@ -95,7 +95,8 @@ func (p *Aggregated) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	defer share.End()
 	class := routing.Of(req)
-	location := &url.URL{Scheme: "https", Host: p.service.Name + "." + p.service.Namespace + ".svc", Path: req.URL.Path, RawQuery: req.URL.Query().Encode()}
+	location := &url.URL{Scheme: "https", Host: p.service.Name + "." + p.service.Namespace + ".svc", Path: req.URL.Path,
+		RawQuery: req.URL.Query().Encode()}
 	out, cancel := apiserverproxyutil.NewRequestForProxy(location, req)
 	defer cancel()
 	utilflowcontrol.RequestDelegated(req.Context())

@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// roundTripCompressed asks for a compressed answer if the client does not say which encodings it can read, and decompresses it for the client. It has
-// the rules of http.Transport, which kube-apiserver uses towards aggregated API servers. The aggregator's own transports pass bodies on as they are.
+// roundTripCompressed asks for a compressed answer if the client does not say which encodings it can read, and decompresses it for the
+// client. It has the rules of http.Transport, which kube-apiserver uses towards aggregated API servers. The aggregator's own transports
+// pass bodies on as they are.
 func roundTripCompressed(next http.RoundTripper, req *http.Request) (*http.Response, error) {
 	if req.Header.Get("Accept-Encoding") != "" || req.Header.Get("Range") != "" || req.Method == http.MethodHead {
 		return next.RoundTrip(req)

@@ -16,8 +16,8 @@ import (
 // errTooMuch means that there is an answer, but the user has too much memory to receive it.
 var errTooMuch = errors.New("requests of this user take too much memory")
 
-// counted is a transport whose answers count as memory of a request. Those of watches and the like count while their client does not receive
-// them (shares.Writer).
+// counted is a transport whose answers count as memory of a request. Those of watches and the like count while their client does not
+// receive them (shares.Writer).
 type counted struct {
 	http.RoundTripper
 	share *shares.Share

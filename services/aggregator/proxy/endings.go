@@ -19,8 +19,9 @@ const (
 	maxEndings = 10_000
 )
 
-// Endings are the namespaces whose deletion the aggregator has passed on a moment ago. Admission in kube-apiserver has seen such a request itself, and then
-// does not trust its cache. Here the deletion goes to one replica of core, and the next request in the namespace to another process.
+// Endings are the namespaces whose deletion the aggregator has passed on a moment ago. Admission in kube-apiserver has seen such a request
+// itself, and then does not trust its cache. Here the deletion goes to one replica of core, and the next request in the namespace to
+// another process.
 type Endings struct{ recent *cache.LRUExpireCache }
 
 // NewEndings returns endings for all forwarders of an aggregator.
@@ -29,7 +30,8 @@ func NewEndings() *Endings { return &Endings{cache.NewLRUExpireCache(maxEndings)
 // note remembers a deletion that was carried out or has begun, before the client knows of it.
 func (e *Endings) note(class *routing.Request, status int) {
 	info := class.Info
-	if info.Verb == "delete" && info.Resource == "namespaces" && info.APIGroup == "" && info.Subresource == "" && status < http.StatusMultipleChoices {
+	if info.Verb == "delete" && info.Resource == "namespaces" && info.APIGroup == "" && info.Subresource == "" &&
+		status < http.StatusMultipleChoices {
 		e.recent.Add(info.Name, true, endingMemory)
 	}
 }

@@ -8,8 +8,9 @@ import (
 	"slices"
 )
 
-// finalAnswer drops interim answers (1xx) of a backend. httputil.ReverseProxy would pass them on with the headers that the aggregator's own handlers
-// have set, and then clear these. The server of the client says "100 Continue" by itself when the body is read, and backends send no other.
+// finalAnswer drops interim answers (1xx) of a backend. httputil.ReverseProxy would pass them on with the headers that the aggregator's own
+// handlers have set, and then clear these. The server of the client says "100 Continue" by itself when the body is read, and backends send
+// no other.
 type finalAnswer struct {
 	http.ResponseWriter
 	// header is that of an answer of the backend. It is nil once the final answer has begun.

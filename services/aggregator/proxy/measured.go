@@ -18,8 +18,8 @@ import (
 // apiServer is the component of kube-apiserver in metrics.
 const apiServer = "apiserver"
 
-// Measure makes the forwarder count requests in the metrics of an API server, as the backend does. A user who knows kube-apiserver looks for all requests
-// at the endpoints of the kubernetes Service, and its alerts do.
+// Measure makes the forwarder count requests in the metrics of an API server, as the backend does. A user who knows kube-apiserver looks
+// for all requests at the endpoints of the kubernetes Service, and its alerts do.
 func (f *Forwarder) Measure() { f.measures = true }
 
 // measurement is what the metrics say about one request.
@@ -89,7 +89,8 @@ func (f *Forwarder) record(req *http.Request, class *routing.Request, m *measure
 		scopeOf(class.Owner, labels), apiServer, false, "", code, int(m.size), took)
 }
 
-// unrouted reports whether a request for a built-in resource had no handler: the path has none for the method or for the media type of a patch.
+// unrouted reports whether a request for a built-in resource had no handler: the path has none for the method or for the media type of a
+// patch.
 func unrouted(req *http.Request, class *routing.Request, code int) bool {
 	return class.Owner == routing.Core &&
 		(code == http.StatusMethodNotAllowed || code == http.StatusUnsupportedMediaType && req.Method == http.MethodPatch)

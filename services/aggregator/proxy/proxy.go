@@ -46,9 +46,9 @@ type Forwarder struct {
 	measures bool
 }
 
-// NewForwarder returns a handler that forwards through the transport of the backend called name. The serializer renders errors. Requests share
-// the memory and the endings of namespaces. onGroupVersion is called before a client is told, with the discovery document of a group-version, that
-// there is that group-version. It may be nil.
+// NewForwarder returns a handler that forwards through the transport of the backend called name. The serializer renders errors. Requests
+// share the memory and the endings of namespaces. onGroupVersion is called before a client is told, with the discovery document of a
+// group-version, that there is that group-version. It may be nil.
 func NewForwarder(
 	name string, transport http.RoundTripper, memory *shares.Memory, endings *Endings, s runtime.NegotiatedSerializer,
 	onGroupVersion func(context.Context, schema.GroupVersion),
@@ -113,7 +113,8 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 // serveAny forwards a request whose answer may be anything that HTTP allows.
-func (f *Forwarder) serveAny(w http.ResponseWriter, req *http.Request, class *routing.Request, transport http.RoundTripper, m *measurement) {
+func (f *Forwarder) serveAny(w http.ResponseWriter, req *http.Request, class *routing.Request, transport http.RoundTripper,
+	m *measurement) {
 	proxy := *f.proxy
 	proxy.Transport = transport
 	proxy.ModifyResponse = func(resp *http.Response) error {
@@ -205,7 +206,8 @@ func (f *Forwarder) fail(w http.ResponseWriter, req *http.Request, err error) {
 	default:
 		klog.InfoS("Request to backend failed", "backend", f.name, "method", req.Method, "path", req.URL.Path, "err", err)
 		if !routing.Of(req).Repeatable {
-			badGateway(f.serializer, w, req, fmt.Sprintf("the connection to %s broke before it answered; the request may have been carried out", f.name))
+			badGateway(f.serializer, w, req, fmt.Sprintf("the connection to %s broke before it answered; the request may have been carried out",
+				f.name))
 			return
 		}
 	}
@@ -217,8 +219,8 @@ func cancelled(req *http.Request) bool {
 	return errors.Is(context.Cause(req.Context()), context.Canceled)
 }
 
-// abort breaks off the answer to a request, by a panic. If a client of HTTP/2 has cancelled the request, its stream is closed, so the handler just
-// returns: filters log each panic, and a client can cancel thousands of requests a second.
+// abort breaks off the answer to a request, by a panic. If a client of HTTP/2 has cancelled the request, its stream is closed, so the
+// handler just returns: filters log each panic, and a client can cancel thousands of requests a second.
 func abort(req *http.Request) {
 	if req.ProtoMajor == 2 && cancelled(req) {
 		return

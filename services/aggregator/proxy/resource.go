@@ -22,7 +22,8 @@ import (
 // request. What arrives is the same. BenchmarkForward compares them.
 
 // servePlain forwards a plain request. It takes over the headers of the request.
-func (f *Forwarder) servePlain(w http.ResponseWriter, req *http.Request, class *routing.Request, transport http.RoundTripper, m *measurement) {
+func (f *Forwarder) servePlain(w http.ResponseWriter, req *http.Request, class *routing.Request, transport http.RoundTripper,
+	m *measurement) {
 	out := *req
 	out.Close = false
 	prepareHeaders(req.Context(), out.Header)

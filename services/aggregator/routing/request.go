@@ -99,8 +99,8 @@ func Classify(req *http.Request, target Target) (*Request, error) {
 	return r, err
 }
 
-// nestsWatch reports whether a request is a watch inside of a request for a subresource. API services answer them that have the APIs of other clusters
-// below a resource.
+// nestsWatch reports whether a request is a watch inside of a request for a subresource. API services answer them that have the APIs of
+// other clusters below a resource.
 func nestsWatch(req *http.Request, owner Owner, info *request.RequestInfo) bool {
 	if owner == Extensions || !dividesResources(owner, info.APIGroup) || info.Verb != "get" || info.Subresource == "" {
 		return false
@@ -150,8 +150,8 @@ func (t *Table) WithRequest(next http.Handler) http.Handler {
 	})
 }
 
-// ambiguous reports whether a request has another target than a path: "GET x:http://host/api", "CONNECT host:443". Its path would be empty here,
-// and not where an HTTP client has sent it on.
+// ambiguous reports whether a request has another target than a path: "GET x:http://host/api", "CONNECT host:443". Its path would be empty
+// here, and not where an HTTP client has sent it on.
 func ambiguous(u *url.URL) bool {
 	return u.Opaque != "" || !strings.HasPrefix(u.Path, "/") && u.Path != "*"
 }
@@ -169,8 +169,8 @@ func (r *Request) In(ctx context.Context) context.Context {
 	return context.WithValue(request.WithRequestInfo(ctx, r.Info), requestKey{}, r)
 }
 
-// Renew returns a request that the aggregator itself has made, with a class of its own. Its context may be that of a client's request, which
-// has another class.
+// Renew returns a request that the aggregator itself has made, with a class of its own. Its context may be that of a client's request,
+// which has another class.
 func Renew(req *http.Request) (*http.Request, error) {
 	r, err := Classify(req, Target{})
 	if err != nil {

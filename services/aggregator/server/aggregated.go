@@ -14,7 +14,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream/connections"
 )
 
-// aggregatedServers is how aggregated API servers are found, by the Services and EndpointSlices of core, and what the aggregator shows them.
+// aggregatedServers is how aggregated API servers are found, by the Services and EndpointSlices of core, and what the aggregator shows
+// them.
 type aggregatedServers struct {
 	directory *aggregated.Directory
 	proxy     proxy.AggregatedConfig
@@ -47,7 +48,8 @@ func (c *Config) newAggregatedServers() (*aggregatedServers, error) {
 	}
 	if o.ProxyClientCertFile != "" {
 		var err error
-		t.clientCert, err = dynamiccertificates.NewDynamicServingContentFromFiles("aggregator-proxy-cert", o.ProxyClientCertFile, o.ProxyClientKeyFile)
+		t.clientCert, err = dynamiccertificates.NewDynamicServingContentFromFiles("aggregator-proxy-cert", o.ProxyClientCertFile,
+			o.ProxyClientKeyFile)
 		if err != nil {
 			return nil, fmt.Errorf("--proxy-client-cert-file: %w", err)
 		}

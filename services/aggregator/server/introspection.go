@@ -33,7 +33,8 @@ func (c *Config) newHealth() *health.Handler {
 }
 
 // errNoFeed is for a server that answers probes and is no API service as this aggregator expects it.
-var errNoFeed = errors.New("no replica has said yet what it serves: a service needs a feed at its gRPC address, as the module apiservice has it (docs/extend.md)")
+var errNoFeed = errors.New("no replica has said yet what it serves: a service needs a feed at its gRPC address, as the module apiservice " +
+	"has it (docs/extend.md)")
 
 // available fails while no replica of a backend is ready, or nobody knows what it serves.
 func available(b *backend) healthz.HealthChecker {
@@ -52,7 +53,9 @@ func available(b *backend) healthz.HealthChecker {
 // agreedOnce fails until each required backend had a replica that was started with the settings of this server. Later, replicas may
 // differ for as long as it takes to start all of them anew.
 func (c *Config) agreedOnce() healthz.HealthChecker {
-	return healthz.NamedCheck("same-settings-once", func(*http.Request) error { return ofFeeds(c.backends.required(), (*feeds.Follower).AgreedOnce) })
+	return healthz.NamedCheck("same-settings-once", func(*http.Request) error {
+		return ofFeeds(c.backends.required(), (*feeds.Follower).AgreedOnce)
+	})
 }
 
 func ofFeeds(of backends, check func(*feeds.Follower) error) error {

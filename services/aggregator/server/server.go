@@ -88,7 +88,8 @@ func (c *Config) buildHandlerChain(health *health.Handler, stop *shutdown) {
 func (s *Server) install(stop *shutdown) error {
 	for _, install := range []func() error{
 		func() error { return s.installShutdown(stop) },
-		s.installStorage, s.installDiscovery, s.installRegistration, s.installBackends, s.installAPIServices, s.installAvailability, s.installIdentity, s.installReadiness,
+		s.installStorage, s.installDiscovery, s.installRegistration, s.installBackends, s.installAPIServices, s.installAvailability,
+		s.installIdentity, s.installReadiness,
 	} {
 		if err := install(); err != nil {
 			return err

@@ -43,7 +43,8 @@ func newWebhookCalls(
 ) *webhookCalls {
 	v1 := factory.Admissionregistration().V1()
 	c := &webhookCalls{
-		mutating: v1.MutatingWebhookConfigurations(), validating: v1.ValidatingWebhookConfigurations(), manifests: manifests, conversion: conversion,
+		mutating: v1.MutatingWebhookConfigurations(), validating: v1.ValidatingWebhookConfigurations(), manifests: manifests,
+		conversion: conversion,
 	}
 	c.mutating.Informer() // so that they are followed
 	c.validating.Informer()
@@ -84,7 +85,8 @@ func (c *webhookCalls) Authorize(ctx context.Context, attributes authorizer.Attr
 		return c.named(service, attributes.GetPath())
 	})
 	if err != nil {
-		return authorizer.DecisionNoOpinion, "no webhook is configured to be at this path of the kubernetes Service", nil //nolint:nilerr // that is what it means
+		const reason = "no webhook is configured to be at this path of the kubernetes Service"
+		return authorizer.DecisionNoOpinion, reason, nil //nolint:nilerr // that is what it means
 	}
 	return authorizer.DecisionAllow, "", nil
 }

@@ -1,8 +1,9 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sharedport lets several aggregators of a host accept connections at one port. The kernel spreads new connections over those that listen
-// (SO_REUSEPORT). Each listens only from when it is ready until it is about to stop, because the kernel does not ask whether a listener is ready.
+// Package sharedport lets several aggregators of a host accept connections at one port. The kernel spreads new connections over those that
+// listen (SO_REUSEPORT). Each listens only from when it is ready until it is about to stop, because the kernel does not ask whether a
+// listener is ready.
 package sharedport
 
 import (
@@ -20,8 +21,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// joinInterval is the time between two attempts to listen. A program that does not share the port, such as kube-apiserver before it is replaced,
-// may still listen there.
+// joinInterval is the time between two attempts to listen. A program that does not share the port, such as kube-apiserver before it is
+// replaced, may still listen there.
 const joinInterval = 200 * time.Millisecond
 
 // Port is a listener of an aggregator's own that also accepts the connections at a shared port.
@@ -86,7 +87,8 @@ func (p *Port) Close() error {
 	return p.Listener.Close()
 }
 
-// Join listens at the shared port, and returns when it does. It waits while a program has the port that does not share it, unless the context ends.
+// Join listens at the shared port, and returns when it does. It waits while a program has the port that does not share it, unless the
+// context ends.
 func (p *Port) Join(ctx context.Context) error {
 	said := false
 	return wait.PollUntilContextCancel(ctx, joinInterval, true, func(ctx context.Context) (bool, error) {

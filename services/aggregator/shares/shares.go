@@ -3,13 +3,14 @@
 
 // Package shares divides the memory of requests in flight among users, so that no user takes all of it.
 //
-// A request takes a fixed cost at the start, and room for the part of its body and answer that the aggregator may buffer. The package does not
-// count buffered bytes. Flow control limits them (upstream/connections, Window), and a request takes that limit.
+// A request takes a fixed cost at the start, and room for the part of its body and answer that the aggregator may buffer. The package does
+// not count buffered bytes. Flow control limits them (upstream/connections, Window), and a request takes that limit.
 //
 // Until the aggregator knows the sender, the request counts for the owner of its connection (package clients).
 //
-// The rule is the dynamic threshold of network switches (Choudhury and Hahne, 1998): a user may have as much as is still free. One greedy user gets
-// a half, two get a third each. Something always remains free for the next user. The rule needs neither the number of users nor fixed shares.
+// The rule is the dynamic threshold of network switches (Choudhury and Hahne, 1998): a user may have as much as is still free. One greedy
+// user gets a half, two get a third each. Something always remains free for the next user. The rule needs neither the number of users nor
+// fixed shares.
 //
 // While a user has too much, the aggregator answers further requests of that user with 429, and ends watches whose client does not read.
 package shares
@@ -28,12 +29,12 @@ import (
 )
 
 const (
-	// requestCost is what a request takes without its body and answer: goroutines, their stacks, headers, and the state of its streams. 1,400 idle
-	// watches took 63 KiB each, garbage included (test/disturb/attacks).
+	// requestCost is what a request takes without its body and answer: goroutines, their stacks, headers, and the state of its streams. 1,400
+	// idle watches took 63 KiB each, garbage included (test/disturb/attacks).
 	requestCost = 64 << 10
 	// cancelledCost is what a request takes in addition if its client cancels it within cancelledFor, and for how long it counts at least. The
-	// backend still works on it, for nobody. Each may keep a processor busy for 10 ms, such as with an object of 1 MiB. So a user can have only a
-	// few of these at a time.
+	// backend still works on it, for nobody. Each may keep a processor busy for 10 ms, such as with an object of 1 MiB. So a user can have
+	// only a few of these at a time.
 	cancelledCost = 4 << 20
 	cancelledFor  = time.Second
 	// unlimited is the limit if the process has no memory limit.
@@ -80,8 +81,9 @@ func PartOfProcess(divisor, otherwise int64) int64 {
 	return otherwise
 }
 
-// Begin moves the share of a request from the owner of its connection to its sender, and takes room for its body. Without an earlier Arrive, the
-// request gets a new share. Begin returns nil if the sender has too much. If a handler has called Begin before, the share stays as it is.
+// Begin moves the share of a request from the owner of its connection to its sender, and takes room for its body. Without an earlier
+// Arrive, the request gets a new share. Begin returns nil if the sender has too much. If a handler has called Begin before, the share stays
+// as it is.
 func (m *Memory) Begin(req *http.Request, sender user.Info) *Share {
 	name, body := NameOf(sender), atMost(req.ContentLength, maxBody)
 	m.mu.Lock()
@@ -152,7 +154,8 @@ func SizeOf(header http.Header) (size int64) {
 	return size
 }
 
-// maxBody is how much of a request body the aggregator may buffer: the window of k8s.io/apiserver's HTTP/2 server, and the bytes kept for a retry.
+// maxBody is how much of a request body the aggregator may buffer: the window of k8s.io/apiserver's HTTP/2 server, and the bytes kept for a
+// retry.
 const maxBody = (256 + 64) << 10
 
 // atMost returns length, but no more than limit. A length of -1 is unknown, and gives limit.
@@ -163,7 +166,8 @@ func atMost(length, limit int64) int64 {
 	return min(length, limit)
 }
 
-// NameOf returns the user whose share a sender uses. All ServiceAccounts of a namespace use one: a user who may create one may create thousands.
+// NameOf returns the user whose share a sender uses. All ServiceAccounts of a namespace use one: a user who may create one may create
+// thousands.
 func NameOf(sender user.Info) string {
 	name := sender.GetName()
 	if strings.HasPrefix(name, serviceaccount.ServiceAccountUsernamePrefix) {
@@ -236,8 +240,8 @@ func (s *Share) Add(bytes int64) {
 	s.add(bytes)
 }
 
-// Cancelled takes cancelledCost, because the client cancelled the request before the answer. If that is too much, Cancelled takes nothing: the user
-// then gets no other requests either.
+// Cancelled takes cancelledCost, because the client cancelled the request before the answer. If that is too much, Cancelled takes nothing:
+// the user then gets no other requests either.
 func (s *Share) Cancelled() {
 	s.memory.mu.Lock()
 	defer s.memory.mu.Unlock()
@@ -262,8 +266,8 @@ func (s *Share) End() {
 	}
 }
 
-// EndCancelled is End for a request that the client has cancelled. A watch, say, may have been answered at once, and the backend is sending the first
-// events.
+// EndCancelled is End for a request that the client has cancelled. A watch, say, may have been answered at once, and the backend is sending
+// the first events.
 func (s *Share) EndCancelled() {
 	rest := cancelledFor - time.Since(s.begun)
 	if rest <= 0 {

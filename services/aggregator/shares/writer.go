@@ -18,8 +18,8 @@ const (
 	maxBlocked = time.Minute
 )
 
-// Writer returns a writer for an answer that lasts as long as the client wants, such as a watch. It ends the answer if the client does not receive
-// what the aggregator writes. Time without writes does not count. The handler must call End before it returns.
+// Writer returns a writer for an answer that lasts as long as the client wants, such as a watch. It ends the answer if the client does not
+// receive what the aggregator writes. Time without writes does not count. The handler must call End before it returns.
 func (s *Share) Writer(w http.ResponseWriter) *Writer {
 	b := &Writer{ResponseWriter: w, share: s}
 	b.timer = time.AfterFunc(time.Hour, b.blocked)

@@ -10,8 +10,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
 )
 
-// AsAggregator returns a transport for requests that the aggregator sends in its own name. Backend.RoundTrip expects headers that name the sender
-// already.
+// AsAggregator returns a transport for requests that the aggregator sends in its own name. Backend.RoundTrip expects headers that name the
+// sender already.
 func (b *Backend) AsAggregator() http.RoundTripper {
 	return asAggregator{b}
 }

@@ -4,8 +4,9 @@
 // Package upstream sends requests to the replicas of backends and of aggregated API servers. It finds the replicas, checks their health,
 // and chooses one for each request. If a request fails and a retry is safe, it sends the request to another replica.
 //
-// It retries a request that a replica may have processed only if the request is a read (call.go). Health ranks the replicas (health.go), and
-// package balance chooses among those of the best rank. Package connections tells from an error whether a replica can have processed the request.
+// It retries a request that a replica may have processed only if the request is a read (call.go). Health ranks the replicas (health.go),
+// and package balance chooses among those of the best rank. Package connections tells from an error whether a replica can have processed
+// the request.
 package upstream
 
 import (
@@ -128,8 +129,8 @@ func empty(name string, trust *connections.Trust) *Backend {
 // Name returns the name of the backend.
 func (b *Backend) Name() string { return b.name }
 
-// SetServers sets where the replicas are, but not those of an aggregated API server. Each server is the URL of a replica, https://host:port, or a DNS
-// name whose addresses are replicas, dns:///host:port.
+// SetServers sets where the replicas are, but not those of an aggregated API server. Each server is the URL of a replica,
+// https://host:port, or a DNS name whose addresses are replicas, dns:///host:port.
 func (b *Backend) SetServers(list []string) error {
 	var servers []addresses.Location
 	for _, server := range list {
@@ -199,8 +200,8 @@ func (b *Backend) updateRoster() {
 	}
 }
 
-// SetDraining records whether the replica at an address (host:port) is about to stop. A draining replica gets no new requests while another replica
-// is available. Its requests in flight continue.
+// SetDraining records whether the replica at an address (host:port) is about to stop. A draining replica gets no new requests while another
+// replica is available. Its requests in flight continue.
 func (b *Backend) SetDraining(address string, draining bool) {
 	b.mu.Lock()
 	e := b.endpoints[address]

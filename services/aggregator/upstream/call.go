@@ -23,10 +23,11 @@ import (
 // maxSent limits how often the backend sends a request. Attempts that find no connection do not count.
 const maxSent = 3
 
-// RoundTrip sends the request to a replica. It retries at another replica if the first one certainly did not process the request, or if processing
-// it twice does no harm:
+// RoundTrip sends the request to a replica. It retries at another replica if the first one certainly did not process the request, or if
+// processing it twice does no harm:
 //
-//   - any request, if no connection could be made, if the connection closed before anything was sent, or if the replica says that it did not
+//   - any request, if no connection could be made, if the connection closed before anything was sent, or if the replica says that it did
+//     not
 //     process the request;
 //   - a read, also if the connection breaks before the answer, or within a short answer;
 //   - once after 429 with Retry-After, if another replica is available;
@@ -65,7 +66,8 @@ func (b *Backend) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // mayNotSend reports whether an answer is a forbidden redirect: the client would send its credentials along (CVE-2022-3172). Only core may
-// redirect, and only for answers of applications and for paths without API objects. proxy.Aggregated has the rule for aggregated API servers.
+// redirect, and only for answers of applications and for paths without API objects. proxy.Aggregated has the rule for aggregated API
+// servers.
 func (b *Backend) mayNotSend(resp *http.Response, class *routing.Request) bool {
 	if resp.StatusCode < 300 || resp.StatusCode > 399 || resp.StatusCode == http.StatusNotModified {
 		return false
@@ -232,8 +234,8 @@ func (c *call) mayAskAnother(resp *http.Response) bool {
 	return another != nil && c.mayBeSentAgain()
 }
 
-// mayAskFirst decides whether to retry at the replica that had the custom resource first. This replica did not know the resource when it answered,
-// so it did nothing with the request.
+// mayAskFirst decides whether to retry at the replica that had the custom resource first. This replica did not know the resource when it
+// answered, so it did nothing with the request.
 func (c *call) mayAskFirst(e *endpoint, resp *http.Response) bool {
 	if resp.StatusCode != http.StatusNotFound || c.first != nil || c.backend.firstReplica == nil || c.class.Resource.Resource == "" {
 		return false
@@ -300,7 +302,8 @@ func (e *RedirectError) Error() string {
 	return e.Backend + " attempted to redirect this request, which is not permitted"
 }
 
-// UnreachableError means that no replica of a backend has processed a request. The replicas could not be reached, or rejected the request first.
+// UnreachableError means that no replica of a backend has processed a request. The replicas could not be reached, or rejected the request
+// first.
 type UnreachableError struct {
 	Backend string
 	// Failures has one entry for each attempt.

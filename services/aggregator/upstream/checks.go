@@ -17,23 +17,24 @@ type checks struct {
 	replicas.Probe
 	// timeout is how long a replica may take to answer a probe. After that it counts as silent.
 	timeout time.Duration
-	// pause is the shortest time between two probes, however many events ask for one. If these probes find nothing new, it grows up to maxPause: a
-	// server may close every connection that a probe makes.
+	// pause is the shortest time between two probes, however many events ask for one. If these probes find nothing new, it grows up to
+	// maxPause: a server may close every connection that a probe makes.
 	pause, maxPause time.Duration
-	// servingInterval is the time between probes of a serving replica. For other replicas it is interval, growing up to maxInterval while nothing
-	// changes.
+	// servingInterval is the time between probes of a serving replica. For other replicas it is interval, growing up to maxInterval while
+	// nothing changes.
 	interval, maxInterval, servingInterval time.Duration
 	// heardInterval takes the place of servingInterval while the replica says in its feed that it serves, and only watches are in flight.
 	heardInterval time.Duration
-	// byConnection makes the end of a connection, or an answer 503, cause a probe. Aggregated API servers need it: they have no feed, and their
-	// probes are rare.
+	// byConnection makes the end of a connection, or an answer 503, cause a probe. Aggregated API servers need it: they have no feed, and
+	// their probes are rare.
 	byConnection bool
 }
 
 // ownChecks are the checks of all backends but aggregated API servers.
 func ownChecks() checks {
 	return checks{
-		Probe:           replicas.Probe{Path: "/readyz", Sign: trust.SpeakAsAggregator, IsReady: func(status int) bool { return status == http.StatusOK }},
+		Probe: replicas.Probe{Path: "/readyz", Sign: trust.SpeakAsAggregator,
+			IsReady: func(status int) bool { return status == http.StatusOK }},
 		timeout:         2 * time.Second,
 		pause:           20 * time.Millisecond,
 		maxPause:        20 * time.Millisecond,

@@ -39,8 +39,8 @@ func balanceOf(r *routing.Request) balance.Request {
 // maxOrdinary is the size of the headers that any HTTP server accepts. Some close the whole HTTP/2 connection if headers are larger.
 const maxOrdinary = 8 << 10
 
-// isOrdinary reports whether no server can dislike a request so much that it closes the connection, on which other users wait. Trailers have limits of
-// their own, which a server need not tell.
+// isOrdinary reports whether no server can dislike a request so much that it closes the connection, on which other users wait. Trailers
+// have limits of their own, which a server need not tell.
 func isOrdinary(req *http.Request) bool {
 	return len(req.Trailer) == 0 && shares.SizeOf(req.Header)+int64(len(req.URL.Path)+len(req.URL.RawQuery)) <= maxOrdinary
 }

@@ -49,8 +49,8 @@ func (b *Backend) newEndpoint(address string) *endpoint {
 		doubted: make(chan struct{}, 1),
 		removed: make(chan struct{}),
 	}
-	// An aggregated API server sees its own address as the host, as with kube-aggregator. Core and extensions see the client's host: core passes it
-	// on to pods, and uses it in links.
+	// An aggregated API server sees its own address as the host, as with kube-aggregator. Core and extensions see the client's host: core
+	// passes it on to pods, and uses it in links.
 	e.hidesHost = b.checks.byConnection
 	options := connections.Options{Dial: b.dial, Observe: e.metrics.connection, Patient: func() bool { return !b.Spare(address) }}
 	if b.checks.byConnection {
@@ -63,8 +63,8 @@ func (b *Backend) newEndpoint(address string) *endpoint {
 	return e
 }
 
-// roundTrip sends the request to this replica. The request counts as in flight until the body of the answer ends. body, if not nil, replaces the
-// body of the request.
+// roundTrip sends the request to this replica. The request counts as in flight until the body of the answer ends. body, if not nil,
+// replaces the body of the request.
 func (e *endpoint) roundTrip(req *http.Request, body io.ReadCloser, kind balance.Kind, wire connections.Wire) (*http.Response, error) {
 	out, cancellation := outlast(req)
 	x := &exchange{endpoint: e, kind: kind, started: time.Now(), cancellation: cancellation}
@@ -121,7 +121,8 @@ func (e *endpoint) roundTrip(req *http.Request, body io.ReadCloser, kind balance
 // isRejection reports whether a status means that the replica is overloaded or unhealthy.
 func isRejection(status int) bool {
 	switch status {
-	case http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable,
+		http.StatusGatewayTimeout:
 		return true
 	}
 	return false

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// messageCounts is how long a message of a feed counts. A replica sends one every 400 ms. It is no longer than the time between two probes, so a
-// replica that hangs is found as soon as if it were always probed.
+// messageCounts is how long a message of a feed counts. A replica sends one every 400 ms. It is no longer than the time between two probes,
+// so a replica that hangs is found as soon as if it were always probed.
 const messageCounts = 500 * time.Millisecond
 
 // Addresses returns the addresses (host:port) of all replicas, sorted.

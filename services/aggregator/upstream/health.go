@@ -23,12 +23,14 @@ const (
 	silent
 )
 
-var conditionNames = [...]string{unprobed: "unprobed", ready: "ready", busy: "busy", unready: "unready", refusing: "refusing", silent: "silent"}
+var conditionNames = [...]string{
+	unprobed: "unprobed", ready: "ready", busy: "busy", unready: "unready", refusing: "refusing", silent: "silent",
+}
 
 func (c condition) String() string { return conditionNames[c] }
 
-// rank says how good a replica is for a new request. The best rank comes first. Requests go to the best rank that has a replica, because the checks
-// may be wrong if they all fail.
+// rank says how good a replica is for a new request. The best rank comes first. Requests go to the best rank that has a replica, because
+// the checks may be wrong if they all fail.
 type rank int
 
 const (
@@ -78,7 +80,8 @@ type health struct {
 	// frozen is true while a silent replica does not answer pings.
 	frozen bool
 
-	// ejected is true after a request did not get through. It ends with a good probe that was sent after ejectedAt and finished after notBefore.
+	// ejected is true after a request did not get through. It ends with a good probe that was sent after ejectedAt and finished after
+	// notBefore.
 	ejected   bool
 	ejectedAt time.Time
 	notBefore time.Time
@@ -121,8 +124,8 @@ func (h *health) rank() rank {
 // isReady reports whether the replica can serve, however late.
 func (h *health) isReady() bool { return h.condition == ready || h.condition == busy }
 
-// eject stops new requests because one did not get through. If no connection could be made, the replica is lost. A broken connection may have
-// another cause, so the next probe decides.
+// eject stops new requests because one did not get through. If no connection could be made, the replica is lost. A broken connection may
+// have another cause, so the next probe decides.
 func (h *health) eject(now time.Time, isLost bool) {
 	if h.ejected {
 		return

@@ -21,9 +21,9 @@ const (
 	maxHolding = 128
 )
 
-// hold waits until the answer to a short request is complete, or too long to hold. Until then the client receives nothing. So if the connection
-// breaks, the aggregator can retry a read, and can tell the client that a write may have been carried out. The error is one of package connections,
-// and hold has then closed the answer.
+// hold waits until the answer to a short request is complete, or too long to hold. Until then the client receives nothing. So if the
+// connection breaks, the aggregator can retry a read, and can tell the client that a write may have been carried out. The error is one of
+// package connections, and hold has then closed the answer.
 func (c *call) hold(resp *http.Response) error {
 	if !c.mayHold(resp) {
 		return nil
@@ -49,8 +49,8 @@ func (c *call) hold(resp *http.Response) error {
 	return nil
 }
 
-// mayHold reports whether to hold an answer back. It accepts answers of known, small length. If the length is unknown, it accepts answers of
-// Tripod's services to reads. An aggregated API server may be sending a stream.
+// mayHold reports whether to hold an answer back. It accepts answers of known, small length. If the length is unknown, it accepts answers
+// of Tripod's services to reads. An aggregated API server may be sending a stream.
 func (c *call) mayHold(resp *http.Response) bool {
 	if !c.class.Holdable || resp.Body == http.NoBody || resp.ContentLength > maxHeld {
 		return false

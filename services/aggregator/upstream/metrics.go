@@ -19,13 +19,15 @@ const metricsPrefix = "tripod_backend_"
 
 var (
 	requestsTotal = metrics.NewCounterVec(&metrics.CounterOpts{
-		Name:           metricsPrefix + "requests_total",
-		Help:           "Requests sent to a replica, by the class of the answer's status (2xx, ...), or error where there was none. Retries count again.",
+		Name: metricsPrefix + "requests_total",
+		Help: "Requests sent to a replica, by the class of the answer's status (2xx, ...), or error where there was none. Retries " +
+			"count again.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"backend", "endpoint", "code"})
 	inFlight = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Name:           metricsPrefix + "in_flight",
-		Help:           "Requests of which a replica has not finished the answer. Kind watch are those that go on until somebody ends them: also logs and tunnels.",
+		Name: metricsPrefix + "in_flight",
+		Help: "Requests of which a replica has not finished the answer. Kind watch are those that go on until somebody ends them: " +
+			"also logs and tunnels.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"backend", "endpoint", "kind"})
 	requestDuration = metrics.NewHistogramVec(&metrics.HistogramOpts{
@@ -36,8 +38,9 @@ var (
 	}, []string{"backend", "endpoint"})
 	retriesTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 		Name: metricsPrefix + "retries_total",
-		Help: "Requests sent again, by why: unreachable (no connection), unsent (connection closed before), refused (not processed, says the replica), " +
-			"unsupported (the replica speaks only HTTP/2), broken (connection lost), reset (request broken off), throttled (429), fresh (404 for what was just defined).",
+		Help: "Requests sent again, by why: unreachable (no connection), unsent (connection closed before), refused (not processed, says the " +
+			"replica), unsupported (the replica speaks only HTTP/2), broken (connection lost), reset (request broken off), throttled (429), " +
+			"fresh (404 for what was just defined).",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"backend", "reason"})
 	retriesDeniedTotal = metrics.NewCounterVec(&metrics.CounterOpts{
@@ -58,8 +61,8 @@ var (
 	}, []string{"backend", "state"})
 	lateTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 		Name: metricsPrefix + "late_probes_total",
-		Help: "Probes that a replica did not answer in time although it showed signs of life: it, or this aggregator, has more to do than it can. " +
-			"Beside ejections_total, it tells overload from death.",
+		Help: "Probes that a replica did not answer in time although it showed signs of life: it, or this aggregator, has more to do than it " +
+			"can. Beside ejections_total, it tells overload from death.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"backend", "endpoint"})
 	connectionsOpen = metrics.NewGaugeVec(&metrics.GaugeOpts{
@@ -81,7 +84,8 @@ var (
 
 // registerMetrics adds the metrics to /metrics. Label values set before that are lost.
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(requestsTotal, inFlight, requestDuration, retriesTotal, retriesDeniedTotal, ejectionsTotal, endpointsByState, lateTotal, connectionsOpen,
+	legacyregistry.MustRegister(requestsTotal, inFlight, requestDuration, retriesTotal, retriesDeniedTotal, ejectionsTotal, endpointsByState,
+		lateTotal, connectionsOpen,
 		watchSessions, watchBytesTotal)
 })
 

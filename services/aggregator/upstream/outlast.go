@@ -17,11 +17,11 @@ import (
 // cancelDelay is how long a request to a replica continues without an answer after its client is gone.
 const cancelDelay = time.Second
 
-// A client may cancel requests as fast as it can send them (CVE-2023-44487). If the aggregator cancelled them at the replica at once, the replica
-// would close the connection, because handlers of cancelled requests still run. But other users share that connection.
+// A client may cancel requests as fast as it can send them (CVE-2023-44487). If the aggregator cancelled them at the replica at once, the
+// replica would close the connection, because handlers of cancelled requests still run. But other users share that connection.
 //
-// So the aggregator cancels a request at the replica after a second, or when the answer arrives. Meanwhile the user has less memory for other
-// requests (package shares). If too many such requests pile up on the client's connection, the aggregator closes it (x/net/http2).
+// So the aggregator cancels a request at the replica after a second, or when the answer arrives. Meanwhile the user has less memory for
+// other requests (package shares). If too many such requests pile up on the client's connection, the aggregator closes it (x/net/http2).
 //
 // A request body that breaks off counts as a cancellation too. The aggregator cancels its own requests at once.
 
@@ -85,7 +85,8 @@ func (c *cancellation) end() {
 	c.cancel()
 }
 
-// body returns a body whose errors arrive only after the delay, when the request is cancelled, or when the transport does not send it any more.
+// body returns a body whose errors arrive only after the delay, when the request is cancelled, or when the transport does not send it any
+// more.
 func (c *cancellation) body(of io.ReadCloser) io.ReadCloser {
 	return &delayedErrors{ReadCloser: of, cancellation: c, closed: make(chan struct{})}
 }

@@ -23,8 +23,8 @@ import (
 const (
 	// pingDelay is how long a probe may go unanswered before the aggregator pings the replica below HTTP.
 	pingDelay = 250 * time.Millisecond
-	// lastWord is how long the ping may still take after the probe has timed out. If the aggregator itself stood still, it finds the answer in this
-	// time.
+	// lastWord is how long the ping may still take after the probe has timed out. If the aggregator itself stood still, it finds the answer in
+	// this time.
 	lastWord = 250 * time.Millisecond
 	// breakTimeout is how long after that a frozen replica may take to answer a ping. Then the aggregator closes its connections.
 	breakTimeout = 2 * time.Second
@@ -79,10 +79,11 @@ func (e *endpoint) isRemoved() bool {
 	}
 }
 
-// needsNoProbe reports whether the feed of a serving replica says enough. The feed has another connection than requests, so a request in flight has
-// the replica probed, and so does time. last is when the last probe was sent.
+// needsNoProbe reports whether the feed of a serving replica says enough. The feed has another connection than requests, so a request in
+// flight has the replica probed, and so does time. last is when the last probe was sent.
 func (b *Backend) needsNoProbe(ctx context.Context, e *endpoint, last time.Time) bool {
-	return ctx.Err() == nil && !e.isRemoved() && b.isServing(e) && time.Since(last) < b.checks.heardInterval && e.heardFor() > 0 && e.load.InFlight(balance.Short) == 0
+	return ctx.Err() == nil && !e.isRemoved() && b.isServing(e) && time.Since(last) < b.checks.heardInterval && e.heardFor() > 0 &&
+		e.load.InFlight(balance.Short) == 0
 }
 
 func (b *Backend) isServing(e *endpoint) bool {
@@ -158,7 +159,8 @@ func (e *endpoint) probe(ctx context.Context, c *checks) finding {
 	return found
 }
 
-// life looks for signs of life of a replica, of any kind, in the last part of a probe. A replica that froze during the probe showed some before.
+// life looks for signs of life of a replica, of any kind, in the last part of a probe. A replica that froze during the probe showed some
+// before.
 type life struct {
 	endpoint *endpoint
 	timer    *time.Timer
@@ -224,8 +226,9 @@ func (e *endpoint) isAlive(ctx context.Context) bool {
 	return err == nil || (connections.ReasonOf(err) == connections.Unreachable && !connections.Silent(err))
 }
 
-// awaitLife waits for a sign of life of a frozen replica, and then has it probed. After breakTimeout it closes the connections that the kernel calls
-// lost, and all others if another replica serves, so that the remaining requests end. Otherwise they wait: nothing would be better for them.
+// awaitLife waits for a sign of life of a frozen replica, and then has it probed. After breakTimeout it closes the connections that the
+// kernel calls lost, and all others if another replica serves, so that the remaining requests end. Otherwise they wait: nothing would be
+// better for them.
 func (b *Backend) awaitLife(ctx context.Context, e *endpoint) {
 	waiting, cancel := attention.WithTimeout(ctx, breakTimeout)
 	defer cancel()
@@ -243,8 +246,8 @@ func (b *Backend) awaitLife(ctx context.Context, e *endpoint) {
 	}
 }
 
-// observe stores the result of a probe. A frozen replica first leaves the roster, if another one serves. Then the requests that wait for it end, so
-// that none chooses it again (settle).
+// observe stores the result of a probe. A frozen replica first leaves the roster, if another one serves. Then the requests that wait for it
+// end, so that none chooses it again (settle).
 func (b *Backend) observe(e *endpoint, found finding, sent time.Time) {
 	if !found.frozen {
 		e.waiting.setFrozen(false)

@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// openTimeout is how long watches wait for a session before they go on without one. Each of them is then more work for a replica, which may be busy
-	// already.
+	// openTimeout is how long watches wait for a session before they go on without one. Each of them is then more work for a replica, which
+	// may be busy already.
 	openTimeout = 10 * time.Second
 	// linger is how long a session without watches stays open.
 	linger = time.Minute
@@ -117,8 +117,8 @@ func (s *sharing) session(ctx context.Context) *session {
 	return s.current
 }
 
-// offer notes that the replica can share. A watch could not join the session stale, which may be nil: the replica does not know it, or not from a
-// connection with the certificate that the aggregator has now.
+// offer notes that the replica can share. A watch could not join the session stale, which may be nil: the replica does not know it, or not
+// from a connection with the certificate that the aggregator has now.
 func (s *sharing) offer(stale *session) {
 	s.mu.Lock()
 	s.offered = true

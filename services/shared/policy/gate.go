@@ -24,8 +24,8 @@ func (p *Policy) Gate(chain http.Handler, config *server.Config) http.Handler {
 	return Gate(chain, config, p.Synced)
 }
 
-// Gate goes around the handler chain built from config. Until the objects that authorization needs are synced, it answers 503 with a Retry-After,
-// except to requests whose senders are not known, to which the chain says so, and to those that config's authorizer allows
+// Gate goes around the handler chain built from config. Until the objects that authorization needs are synced, it answers 503 with a
+// Retry-After, except to requests whose senders are not known, to which the chain says so, and to those that config's authorizer allows
 // already: those of system:masters and of services, and probes.
 func Gate(chain http.Handler, config *server.Config, synced func() bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

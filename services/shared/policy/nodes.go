@@ -61,7 +61,8 @@ func newNodes(local authorizer.Authorizer, core *rest.Config) (*nodes, error) {
 	}
 	// Answers are not kept: kube-apiserver looks at its graph each time.
 	once, noTTL := wait.Backoff{Steps: 1}, time.Duration(0)
-	asked, err := webhook.NewFromInterface(client, noTTL, noTTL, once, authorizer.DecisionNoOpinion, webhookmetrics.NoopAuthorizerMetrics{}, nil)
+	asked, err := webhook.NewFromInterface(client, noTTL, noTTL, once, authorizer.DecisionNoOpinion, webhookmetrics.NoopAuthorizerMetrics{},
+		nil)
 	if err != nil {
 		return nil, err
 	}

@@ -122,7 +122,9 @@ func (p *Policy) Authorize(ctx context.Context, attributes authorizer.Attributes
 }
 
 // RulesFor implements authorizer.RuleResolver. Before the policy is synced its answer is incomplete.
-func (p *Policy) RulesFor(ctx context.Context, u user.Info, namespace string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+func (p *Policy) RulesFor(
+	ctx context.Context, u user.Info, namespace string,
+) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
 	synced := p.Synced()
 	resources, paths, incomplete, err := p.rules.RulesFor(ctx, u, namespace)
 	if !synced {

@@ -42,7 +42,8 @@ type AggregatedServers interface {
 
 // Claims knows which backends claim a group-version.
 type Claims interface {
-	// Conflict says which other backends claim the group-version of an APIService, or returns "" if there are none. It is false until that is certain.
+	// Conflict says which other backends claim the group-version of an APIService, or returns "" if there are none. It is false until that is
+	// certain.
 	Conflict(service *apiregistrationv1.APIService) (message string, certain bool)
 	// Subscribe calls the function when other backends claim an APIService now, or no longer. It must not block.
 	Subscribe(notify func(apiService string))
@@ -220,8 +221,8 @@ func (a *Availability) judgeServer(service *apiregistrationv1.APIService) (verdi
 }
 
 // shouldSay decides whether to write a verdict. If this aggregator has written it before, another one wrote what is there now, or the own
-// verdict is still on its way here. So this aggregator waits for a while. Another cause, with the same facts, is written after that time, too. If
-// only details of the message differ, or the other aggregator's words, the condition stays.
+// verdict is still on its way here. So this aggregator waits for a while. Another cause, with the same facts, is written after that time,
+// too. If only details of the message differ, or the other aggregator's words, the condition stays.
 func (a *Availability) shouldSay(service *apiregistrationv1.APIService, now verdict) bool {
 	before := helper.GetAPIServiceConditionByType(service, now.kind)
 	if before == nil {

@@ -58,7 +58,8 @@ func (r *Registrar) refuse(backend string, gv schema.GroupVersion) {
 func (r *Registrar) sayConflicts(gv schema.GroupVersion, owner string) {
 	for _, other := range r.claimants(gv) {
 		if other != owner && r.firstTime("conflict", owner, other, gv.String()) {
-			klog.ErrorS(nil, "Two backends claim a group-version; the first that was registered keeps it", "groupVersion", gv, "backend", owner, "other", other)
+			klog.ErrorS(nil, "Two backends claim a group-version; the first that was registered keeps it", "groupVersion", gv, "backend", owner,
+				"other", other)
 		}
 	}
 }
@@ -116,8 +117,8 @@ func (r *Registrar) backendOf(service *apiregistrationv1.APIService) string {
 	return name
 }
 
-// Conflict says which other backends claim the group-version of an APIService, or returns "" if there are none. It is false until that is certain: another
-// aggregator may have heard of a conflict with a backend that has not reported here.
+// Conflict says which other backends claim the group-version of an APIService, or returns "" if there are none. It is false until that is
+// certain: another aggregator may have heard of a conflict with a backend that has not reported here.
 func (r *Registrar) Conflict(service *apiregistrationv1.APIService) (message string, certain bool) {
 	gv := groupVersionOf(service)
 	r.mu.Lock()
@@ -127,7 +128,8 @@ func (r *Registrar) Conflict(service *apiregistrationv1.APIService) (message str
 	if len(others) == 0 {
 		said := helper.GetAPIServiceConditionByType(service, Conflict)
 		return "", said == nil || !slices.ContainsFunc(r.Backends, func(backend string) bool {
-			return r.claims[backend] == nil && slices.Contains(strings.FieldsFunc(said.Message, func(c rune) bool { return c == ' ' || c == ';' }), backend)
+			return r.claims[backend] == nil && slices.Contains(strings.FieldsFunc(said.Message, func(c rune) bool { return c == ' ' || c == ';' }),
+				backend)
 		})
 	}
 	if ref := service.Spec.Service; owner == "" {
@@ -136,7 +138,8 @@ func (r *Registrar) Conflict(service *apiregistrationv1.APIService) (message str
 	return fmt.Sprintf("%s serves %s, which is also claimed by %s; requests go to %[1]s", owner, gv, strings.Join(others, " and ")), true
 }
 
-// others returns the backends that claim a group-version of another one. The owner is "" if that is an aggregated API server. The caller holds the mutex.
+// others returns the backends that claim a group-version of another one. The owner is "" if that is an aggregated API server. The caller
+// holds the mutex.
 func (r *Registrar) others(gv schema.GroupVersion, owner string) []string {
 	return slices.DeleteFunc(r.claimants(gv), func(name string) bool {
 		// As in kube-apiserver, an APIService of a user may take the place of a CRD's.
@@ -144,8 +147,8 @@ func (r *Registrar) others(gv schema.GroupVersion, owner string) []string {
 	})
 }
 
-// guard is the client of the auto-registration controller. The controller may have read another APIService than the registrar. So the guard lets it write
-// only what agrees with what is stored: otherwise two aggregators could contradict each other at full speed.
+// guard is the client of the auto-registration controller. The controller may have read another APIService than the registrar. So the guard
+// lets it write only what agrees with what is stored: otherwise two aggregators could contradict each other at full speed.
 type guard struct {
 	apiregistrationclient.APIServicesGetter
 	registrar *Registrar
@@ -162,7 +165,9 @@ type guarded struct {
 }
 
 // Update implements apiregistrationclient.APIServiceInterface. After a conflict, the controller looks again when the registrar tells it to.
-func (g guarded) Update(ctx context.Context, service *apiregistrationv1.APIService, o metav1.UpdateOptions) (*apiregistrationv1.APIService, error) {
+func (g guarded) Update(
+	ctx context.Context, service *apiregistrationv1.APIService, o metav1.UpdateOptions,
+) (*apiregistrationv1.APIService, error) {
 	if !g.registrar.mayUpdate(service) {
 		return nil, apierrors.NewConflict(apiregistrationv1.Resource("apiservices"), service.Name, fmt.Errorf("another backend has it"))
 	}
@@ -185,8 +190,8 @@ func (r *Registrar) mayUpdate(service *apiregistrationv1.APIService) bool {
 	return owner == "" || r.backendOf(service) == owner // without an owner it is built in
 }
 
-// strangersMayStay is for how long an APIService stays at least whose backend is not configured here, or not for that group. Other aggregators may
-// have it already, or still, while they are replaced. The controller looks again at each resync.
+// strangersMayStay is for how long an APIService stays at least whose backend is not configured here, or not for that group. Other
+// aggregators may have it already, or still, while they are replaced. The controller looks again at each resync.
 const strangersMayStay = 5 * time.Minute
 
 func (r *Registrar) mayDelete(name string) bool {
@@ -196,7 +201,8 @@ func (r *Registrar) mayDelete(name string) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if ref := service.Spec.Service; ref != nil && ref.Namespace == trust.Namespace && (!r.Backends.Has(ref.Name) || !r.given(ref.Name, service.Spec.Group)) {
+	if ref := service.Spec.Service; ref != nil && ref.Namespace == trust.Namespace &&
+		(!r.Backends.Has(ref.Name) || !r.given(ref.Name, service.Spec.Group)) {
 		return time.Since(service.CreationTimestamp.Time) > strangersMayStay
 	}
 	return r.ownerOf(groupVersionOf(service)) == ""

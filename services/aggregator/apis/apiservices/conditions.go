@@ -17,7 +17,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
 )
 
-// Conflict is the type of the condition that is True while several backends claim the group-version of an APIService. Otherwise it is not there.
+// Conflict is the type of the condition that is True while several backends claim the group-version of an APIService. Otherwise it is not
+// there.
 const Conflict apiregistrationv1.APIServiceConditionType = "Conflict"
 
 // verdict is a judgement of an APIService.
@@ -33,7 +34,8 @@ type verdict struct {
 // applyTo makes the verdict a condition of an APIService.
 func (v *verdict) applyTo(service *apiregistrationv1.APIService) {
 	if v.status == "" {
-		service.Status.Conditions = slices.DeleteFunc(service.Status.Conditions, func(c apiregistrationv1.APIServiceCondition) bool { return c.Type == v.kind })
+		service.Status.Conditions = slices.DeleteFunc(service.Status.Conditions,
+			func(c apiregistrationv1.APIServiceCondition) bool { return c.Type == v.kind })
 		return
 	}
 	helper.SetAPIServiceCondition(service, apiregistrationv1.APIServiceCondition{
@@ -82,7 +84,8 @@ func ofBackend(name string, replicas []upstream.Replica) (verdict, bool) {
 func ofAggregated(s aggregated.State) (verdict, bool) {
 	if s.Problem != nil {
 		return verdict{
-			kind: apiregistrationv1.Available, status: s.Problem.Status, reason: s.Problem.Reason, message: s.Problem.Message, facts: s.Problem.Message,
+			kind: apiregistrationv1.Available, status: s.Problem.Status, reason: s.Problem.Reason, message: s.Problem.Message,
+			facts: s.Problem.Message,
 		}, true
 	}
 	failing := slices.DeleteFunc(slices.Clone(s.Replicas), func(r upstream.Replica) bool { return isReady(r) || isUnprobed(r) })

@@ -23,7 +23,8 @@ type Priority struct {
 // (k8s.io/kubernetes/pkg/controlplane/controller/crdregistration). They come after built-in groups.
 var crdPriority = Priority{Group: 1000, Version: 100}
 
-// PriorityOf returns the priority that kube-apiserver gives a group-version. Built-in ones are in a table; all others have the priority of CRDs.
+// PriorityOf returns the priority that kube-apiserver gives a group-version. Built-in ones are in a table; all others have the priority of
+// CRDs.
 func PriorityOf(gv schema.GroupVersion, backend string) Priority {
 	if priority, ok := apiVersionPriorities[gv]; ok && (backend == upstream.Core || backend == upstream.Extensions && gv == crdGroupVersion) {
 		return priority

@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apiservices registers an APIService for each group-version of the backends, as kube-apiserver does. It keeps the Available condition of
-// all APIServices, and the condition Conflict of those that several backends claim.
+// Package apiservices registers an APIService for each group-version of the backends, as kube-apiserver does. It keeps the Available
+// condition of all APIServices, and the condition Conflict of those that several backends claim.
 package apiservices
 
 import (
@@ -78,7 +78,8 @@ type RegistrarConfig struct {
 func NewRegistrar(config RegistrarConfig) (*Registrar, error) {
 	r := &Registrar{
 		RegistrarConfig: config,
-		pending:         map[string]bool{}, claims: map[string]map[schema.GroupVersion]bool{}, owners: map[schema.GroupVersion]string{}, said: map[string]bool{},
+		pending:         map[string]bool{}, claims: map[string]map[schema.GroupVersion]bool{}, owners: map[schema.GroupVersion]string{},
+		said: map[string]bool{},
 		core: make(chan struct{}), extensions: make(chan struct{}),
 	}
 	r.registration = config.Register(guard{config.Client, r})
@@ -96,8 +97,9 @@ func NewRegistrar(config RegistrarConfig) (*Registrar, error) {
 	return r, err
 }
 
-// Run registers APIServices until the channel closes. It waits until core and extensions have reported all their group-versions, because APIServices
-// that are missing from an incomplete list would be deleted. It does not wait for other backends: what is stored of them stays until they report.
+// Run registers APIServices until the channel closes. It waits until core and extensions have reported all their group-versions, because
+// APIServices that are missing from an incomplete list would be deleted. It does not wait for other backends: what is stored of them stays
+// until they report.
 func (r *Registrar) Run(stop <-chan struct{}) {
 	for _, reported := range []chan struct{}{r.core, r.extensions} {
 		select {
@@ -122,8 +124,9 @@ func (r *Registrar) Subscribe(notify func(apiService string)) {
 	r.subscribers = append(r.subscribers, notify)
 }
 
-// Set registers the group-versions that a backend serves, and removes those that it no longer serves. As in kube-apiserver, group-versions of core
-// without a priority in its table get no APIService. Others get none in a group of core: by claiming one, a compromised service would get requests for core.
+// Set registers the group-versions that a backend serves, and removes those that it no longer serves. As in kube-apiserver, group-versions
+// of core without a priority in its table get no APIService. Others get none in a group of core: by claiming one, a compromised service
+// would get requests for core.
 func (r *Registrar) Set(backend string, served []schema.GroupVersion) {
 	for _, gv := range served {
 		_, known := apiVersionPriorities[gv]
@@ -215,8 +218,8 @@ func (r *Registrar) follow(gv schema.GroupVersion) {
 	}
 }
 
-// customAPIService returns the APIService of a group-version that is not built in. If extensions serves it in a group of core, it names no backend,
-// because requests for that group never go to extensions. kube-apiserver does the same.
+// customAPIService returns the APIService of a group-version that is not built in. If extensions serves it in a group of core, it names no
+// backend, because requests for that group never go to extensions. kube-apiserver does the same.
 func (r *Registrar) customAPIService(gv schema.GroupVersion, owner string) *apiregistrationv1.APIService {
 	service := r.apiService(gv, owner)
 	if r.ofCore[gv.Group] {

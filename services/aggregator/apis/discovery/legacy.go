@@ -55,7 +55,8 @@ func (l *Legacy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 func (l *Legacy) write(w http.ResponseWriter, req *http.Request, obj runtime.Object) {
-	responsewriters.WriteObjectNegotiated(l.serializer, negotiation.DefaultEndpointRestrictions, schema.GroupVersion{}, w, req, http.StatusOK, obj, false)
+	responsewriters.WriteObjectNegotiated(l.serializer, negotiation.DefaultEndpointRestrictions, schema.GroupVersion{}, w, req, http.StatusOK,
+		obj, false)
 }
 
 // list returns all groups by priority, the aggregator's own first.

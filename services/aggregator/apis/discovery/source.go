@@ -46,8 +46,8 @@ const (
 	retryInterval = 250 * time.Millisecond
 )
 
-// maxParts bounds the parts of a document: each object and element may become a struct of 300 bytes. A resource has about 20 of them, and 45 values, so there
-// is room for 10,000.
+// maxParts bounds the parts of a document: each object and element may become a struct of 300 bytes. A resource has about 20 of them, and
+// 45 values, so there is room for 10,000.
 var maxParts = parts.Limits{Values: 500_000, Elements: 200_000}
 
 // kickSchedule are the pauses between the fetches after a Kick, which can come before the backend has
@@ -123,9 +123,9 @@ func (s *Source) Seen() bool {
 // awaitTimeout bounds the time for which one form of discovery waits for another.
 const awaitTimeout = time.Second
 
-// Await waits until the merged document has what the backend now says of a group-version that it serves, but not longer than awaitTimeout. A
-// client that finds a resource in one form of discovery expects it in the other. A group-version that is there may lack a new resource, so
-// Await always waits for a fetch that begins after the call.
+// Await waits until the merged document has what the backend now says of a group-version that it serves, but not longer than awaitTimeout.
+// A client that finds a resource in one form of discovery expects it in the other. A group-version that is there may lack a new resource,
+// so Await always waits for a fetch that begins after the call.
 func (s *Source) Await(ctx context.Context, gv schema.GroupVersion) {
 	ctx, cancel := context.WithTimeout(ctx, awaitTimeout)
 	defer cancel()

@@ -38,8 +38,8 @@ type answers struct {
 // all is where a server says how all of its checks are.
 func all(root string) *url.URL { return &url.URL{Path: root, RawQuery: "verbose"} }
 
-// ask returns the answers of the backends, in their order. It asks them all at once, unless it has recent answers. Several clients may wait for the
-// answers, so no client's context ends the requests.
+// ask returns the answers of the backends, in their order. It asks them all at once, unless it has recent answers. Several clients may wait
+// for the answers, so no client's context ends the requests.
 func (h *Handler) ask(where *url.URL) []remoteAnswer {
 	known, _ := h.said.LoadOrStore(where.String(), &answers{})
 	said := known.(*answers)

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// limits are the group-versions that clients may find in the documents of an API service of others. It could otherwise document paths and kinds of
-// others: clients look for the schema of a kind by x-kubernetes-group-version-kind, under whichever name.
+// limits are the group-versions that clients may find in the documents of an API service of others. It could otherwise document paths and
+// kinds of others: clients look for the schema of a kind by x-kubernetes-group-version-kind, under whichever name.
 type limits struct {
 	shown  map[schema.GroupVersion]bool
 	groups map[string]bool
@@ -49,7 +49,8 @@ var (
 	formProtobuf = form{namedInProtobuf, limitProtobuf}
 )
 
-// ofPath returns the group, and the version if there is one, that a path such as /apis/apps/v1/deployments is about. A name such as apis/apps/v1 will do.
+// ofPath returns the group, and the version if there is one, that a path such as /apis/apps/v1/deployments is about. A name such as
+// apis/apps/v1 will do.
 func ofPath(path string) (gv schema.GroupVersion, ok bool) {
 	parts := strings.SplitN(strings.TrimPrefix(path, "/"), "/", 4)
 	if len(parts) < 2 || parts[0] != "apis" || parts[1] == "" {

@@ -48,12 +48,12 @@ const (
 	maxDocument = 64 << 20
 )
 
-// maxNames bounds the paths, definitions and parameters of a document of v2, and what is directly below them, which are decoded into maps. A
-// CustomResourceDefinition has 40 of them.
+// maxNames bounds the paths, definitions and parameters of a document of v2, and what is directly below them, which are decoded into maps.
+// A CustomResourceDefinition has 40 of them.
 var maxNames = parts.Limits{Values: 500_000, Within: 3}
 
-// maxMerged bounds the size of a document merged from some. It leaves room for one of the largest size from every server, and for what other forms need
-// more: nobody's document takes the place of another's.
+// maxMerged bounds the size of a document merged from some. It leaves room for one of the largest size from every server, and for what
+// other forms need more: nobody's document takes the place of another's.
 func maxMerged(documents int) int64 { return int64(documents+1) * maxDocument }
 
 // part is what one server contributes to a document. It keeps the last document that it got.
@@ -132,7 +132,8 @@ type reader = func(document io.Reader, last *version) (*version, error)
 func partsOf[B Backend](backends []B, path, accept string, read reader) []*part {
 	parts := make([]*part, len(backends))
 	for i, b := range backends {
-		parts[i] = &part{name: b.Name(), path: path, accept: accept, read: read, fetch: b.AsAggregator().RoundTrip, serves: b.Serves, limited: b.Limited()}
+		parts[i] = &part{name: b.Name(), path: path, accept: accept, read: read, fetch: b.AsAggregator().RoundTrip, serves: b.Serves,
+			limited: b.Limited()}
 	}
 	return parts
 }

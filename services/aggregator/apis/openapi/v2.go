@@ -166,7 +166,8 @@ func (d *document) named(v *version) []schema.GroupVersion {
 	return v.named
 }
 
-// remake merges versions of the backends' documents, and of the local one, which is the last. Of limited ones, it takes what is to be shown.
+// remake merges versions of the backends' documents, and of the local one, which is the last. Of limited ones, it takes what is to be
+// shown.
 func (d *document) remake(versions []*version, shown []limits) error {
 	documents := make([][]byte, len(versions))
 	for i, v := range versions {

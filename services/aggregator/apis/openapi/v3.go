@@ -36,8 +36,8 @@ func NewV3[B Backend](backends []B, local http.Handler) *V3 {
 	return &V3{parts: append(partsOf(backends, pathV3, mediaJSON, readIndex), handlerPart("aggregator", pathV3, local, readLocal))}
 }
 
-// shows reports whether clients may find a document of the server. They may not if it is about a group-version that another server serves. Of a limited
-// server, they find nothing else either.
+// shows reports whether clients may find a document of the server. They may not if it is about a group-version that another server serves.
+// Of a limited server, they find nothing else either.
 func (p *part) shows(name string, l limits) bool {
 	if p.limited {
 		return l.path(name)
@@ -152,8 +152,8 @@ var ownHeaders = []string{
 	envelope.ServedHeader,
 }
 
-// proxy passes requests for the document of that name on in the aggregator's own name: it has authorized them. The hash is the one that the client
-// asks for, or empty. The header is that of the answer.
+// proxy passes requests for the document of that name on in the aggregator's own name: it has authorized them. The hash is the one that the
+// client asks for, or empty. The header is that of the answer.
 func (p *part) proxy(header http.Header, name, hash string) http.Handler {
 	return &httputil.ReverseProxy{
 		Rewrite: func(pr *httputil.ProxyRequest) {
@@ -184,9 +184,9 @@ func (p *part) proxy(header http.Header, name, hash string) http.Handler {
 	}
 }
 
-// atHash makes the answer with a document one to a request for the document with a hash, as k8s.io/kube-openapi/pkg/handler3 does: if the document
-// has the hash, clients may keep it for ever, and otherwise they are redirected to its present hash. The aggregator decides that itself, because a
-// client follows a redirect with its credentials, so no server may send it one.
+// atHash makes the answer with a document one to a request for the document with a hash, as k8s.io/kube-openapi/pkg/handler3 does: if the
+// document has the hash, clients may keep it for ever, and otherwise they are redirected to its present hash. The aggregator decides that
+// itself, because a client follows a redirect with its credentials, so no server may send it one.
 func atHash(header http.Header, resp *http.Response, name, hash string) {
 	etag, err := strconv.Unquote(resp.Header.Get("Etag"))
 	if err != nil || resp.StatusCode >= http.StatusBadRequest {

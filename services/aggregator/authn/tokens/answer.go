@@ -85,7 +85,8 @@ func (a *answer) hasEnded(now time.Time) bool {
 	return !a.ends.IsZero() && !now.Before(a.ends)
 }
 
-// heldAt reports whether the answer held at a time at which it was in the cache. If core tells of revocations, it is as good as a fresh one.
+// heldAt reports whether the answer held at a time at which it was in the cache. If core tells of revocations, it is as good as a fresh
+// one.
 func (a *answer) heldAt(at time.Time) bool {
 	return a.told || at.Before(a.freshUntil)
 }

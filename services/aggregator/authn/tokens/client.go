@@ -23,8 +23,8 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// questionTimeout bounds the time for the answer to one question, with a second try. It is long, because core may be busy: kube-apiserver, which judges
-// tokens itself, lets such requests wait as well.
+// questionTimeout bounds the time for the answer to one question, with a second try. It is long, because core may be busy: kube-apiserver,
+// which judges tokens itself, lets such requests wait as well.
 const questionTimeout = 30 * time.Second
 
 // Config says which core to ask.

@@ -130,7 +130,8 @@ func (f *follower) listen(stream grpc.ServerStreamingClient[identityv1.WatchResp
 
 var errSearching = errors.New("none was found yet")
 
-// followed returns the replica that is followed. It waits for a search to end: until then there is no evidence that no replica can be followed.
+// followed returns the replica that is followed. It waits for a search to end: until then there is no evidence that no replica can be
+// followed.
 func (f *follower) followed(ctx context.Context) (*replica, error) {
 	s := f.search.Load()
 	select {

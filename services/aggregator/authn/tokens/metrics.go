@@ -84,7 +84,8 @@ var (
 	entriesDesc  = newDesc("cache_entries", "Tokens in the cache.")
 	followedDesc = newDesc("followed", "1 while a replica of core is followed, else 0.")
 	graceDesc    = newDesc("grace", "1 while no replica of core is followed and tokens in the cache are let in all the same, else 0.")
-	lagDesc      = newDesc("lag_seconds", "Time since the last message of the replica of core that is followed, or was last. It sends one every second.")
+	lagDesc      = newDesc("lag_seconds", "Time since the last message of the replica of core that is followed, or was last. It sends one "+
+		"every second.")
 )
 
 // stateCollector tells how the cache is when it is asked.

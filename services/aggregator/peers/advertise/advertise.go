@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package advertise makes this aggregator an endpoint of the kubernetes Service. It tells every replica of core its address (tripod.endpoints.v1)
-// for as long as it serves.
+// Package advertise makes this aggregator an endpoint of the kubernetes Service. It tells every replica of core its address
+// (tripod.endpoints.v1) for as long as it serves.
 package advertise
 
 import (
@@ -80,7 +80,8 @@ func (a *Advertiser) update(ctx context.Context) {
 	}
 }
 
-// Leave announces that the aggregator is about to stop. It returns when all replicas of core have removed the address, or when the context ends.
+// Leave announces that the aggregator is about to stop. It returns when all replicas of core have removed the address, or when the context
+// ends.
 func (a *Advertiser) Leave(ctx context.Context) {
 	a.leave()
 	a.updating.Lock()   // wait for an update in progress; later ones do nothing

@@ -76,7 +76,8 @@ func (r *resolver) resolve(ref apiregistrationv1.ServiceReference) ([]string, *P
 	}
 	endpoints := endpointsOf(service, port.Name, slices)
 	if len(endpoints) == 0 {
-		return nil, problem("MissingEndpoints", "endpointslices for service/%s in %q have no addresses with port name %q", ref.Name, ref.Namespace, port.Name)
+		return nil, problem("MissingEndpoints", "endpointslices for service/%s in %q have no addresses with port name %q", ref.Name,
+			ref.Namespace, port.Name)
 	}
 	return endpoints, nil
 }
@@ -96,7 +97,8 @@ func check(ref apiregistrationv1.ServiceReference, service *corev1.Service, all 
 	case len(all) == 0:
 		return problem("EndpointsNotFound", "cannot find endpointslices for service/%s in %q", ref.Name, ref.Namespace)
 	case !slices.ContainsFunc(all, func(s *discoveryv1.EndpointSlice) bool { return len(addressesOf(s, port.Name)) > 0 }):
-		return problem("MissingEndpoints", "endpointslices for service/%s in %q have no addresses with port name %q", ref.Name, ref.Namespace, port.Name)
+		return problem("MissingEndpoints", "endpointslices for service/%s in %q have no addresses with port name %q", ref.Name, ref.Namespace,
+			port.Name)
 	}
 	return nil
 }

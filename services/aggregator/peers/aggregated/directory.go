@@ -1,9 +1,9 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package aggregated finds the aggregated API servers and checks their health. Each APIService has a backend (package upstream), whose replicas are
-// the endpoints of its Service. The aggregator checks each endpoint by the discovery document of the group-version. kube-aggregator checks the
-// Service as a whole.
+// Package aggregated finds the aggregated API servers and checks their health. Each APIService has a backend (package upstream), whose
+// replicas are the endpoints of its Service. The aggregator checks each endpoint by the discovery document of the group-version.
+// kube-aggregator checks the Service as a whole.
 package aggregated
 
 import (

@@ -45,8 +45,8 @@ var (
 	registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(differences, unknown) })
 )
 
-// Comparison compares the encryption, audit and admission settings of all replicas. It only reports. Serving with one of two configurations is no
-// worse than not serving, and a changed file reaches replicas one after the other.
+// Comparison compares the encryption, audit and admission settings of all replicas. It only reports. Serving with one of two configurations
+// is no worse than not serving, and a changed file reaches replicas one after the other.
 type Comparison struct {
 	// ownedByExtensions reports whether a name in an EncryptionConfiguration may mean resources in extensions.
 	ownedByExtensions func(resource string) bool
@@ -150,7 +150,8 @@ func (c *Comparison) compare() result {
 			firsts = append(firsts, *first)
 		}
 	}
-	// This aggregator does not take part in the comparison of encryption. It stores only APIServices, and needs no keys if these are not encrypted.
+	// This aggregator does not take part in the comparison of encryption. It stores only APIServices, and needs no keys if these are not
+	// encrypted.
 	for i, a := range firsts {
 		for _, b := range firsts[i+1:] {
 			add(betweenServices, a, b, func(resource string) bool { return i > 0 && c.ownedByExtensions(resource) })
@@ -174,8 +175,8 @@ func (r result) error() error {
 	return errors.New(strings.Join(says, "; "))
 }
 
-// Agree returns nil if all services have the same configuration. Otherwise the error lists the differences, and the replicas that do not report
-// one.
+// Agree returns nil if all services have the same configuration. Otherwise the error lists the differences, and the replicas that do not
+// report one.
 func (c *Comparison) Agree() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

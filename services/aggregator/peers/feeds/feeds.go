@@ -3,8 +3,8 @@
 
 // Package feeds follows what the replicas of a backend report about themselves (tripod.backend.v1).
 //
-// A feed reports at once what probes and polls would find later: a replica drains or is lost, serves other group-versions, or is the first with a
-// new custom resource. If a feed is lost, nothing becomes unavailable.
+// A feed reports at once what probes and polls would find later: a replica drains or is lost, serves other group-versions, or is the first
+// with a new custom resource. If a feed is lost, nothing becomes unavailable.
 package feeds
 
 import (
@@ -49,8 +49,8 @@ type Config struct {
 	Settings *backendv1.Settings
 	// Comparison receives the configuration of replicas. It may be nil.
 	Comparison *Comparison
-	// OnServed receives all group-versions that the backend serves: the first time when one replica has reported all of its own, and then after
-	// each change.
+	// OnServed receives all group-versions that the backend serves: the first time when one replica has reported all of its own, and then
+	// after each change.
 	OnServed func([]schema.GroupVersion)
 	// FirstReplicas receives which replica had a custom resource first. It may be nil.
 	FirstReplicas *FirstReplicas
@@ -86,8 +86,8 @@ type replica struct {
 	lost time.Time
 }
 
-// catalogLifetime is how long a catalog counts after its feed is lost, while the feeds of other replicas are live. A replica that is away longer
-// may have missed a change.
+// catalogLifetime is how long a catalog counts after its feed is lost, while the feeds of other replicas are live. A replica that is away
+// longer may have missed a change.
 const catalogLifetime = 30 * time.Second
 
 // counts reports whether the catalog counts while other feeds are live.
@@ -148,8 +148,8 @@ func (f *Follower) remove(address string, r *replica) {
 	f.tell()
 }
 
-// CallsWebhookAt reports whether a replica will call the conversion webhook of a CustomResourceDefinition at a path of the kubernetes Service.
-// heard is false if no replica has reported its webhooks.
+// CallsWebhookAt reports whether a replica will call the conversion webhook of a CustomResourceDefinition at a path of the kubernetes
+// Service. heard is false if no replica has reported its webhooks.
 func (f *Follower) CallsWebhookAt(path string) (calls, heard bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -218,8 +218,8 @@ func (f *Follower) lose(address string, r *replica) {
 	}
 }
 
-// tell calls OnServed if the group-versions changed that any replica serves, or served less than catalogLifetime ago. While no feed is live,
-// nothing changes.
+// tell calls OnServed if the group-versions changed that any replica serves, or served less than catalogLifetime ago. While no feed is
+// live, nothing changes.
 func (f *Follower) tell() {
 	f.telling.Lock()
 	defer f.telling.Unlock()

@@ -31,14 +31,15 @@ func refuse(catalog *backendv1.Catalog) error {
 	}
 	for _, gv := range catalog.GetGroupVersions() {
 		if group, version := len(gv.GetGroup()), len(gv.GetVersion()); group > maxGroup || version > maxVersion {
-			return fmt.Errorf("the replica claims a group-version with names of %d and %d characters; they may have %d and %d", group, version, maxGroup, maxVersion)
+			return fmt.Errorf("the replica claims a group-version with names of %d and %d characters; they may have %d and %d", group, version,
+				maxGroup, maxVersion)
 		}
 	}
 	return nil
 }
 
-// follow reads the feed of the replica at an address until the context ends. The replica serves its feed at another port. The follower may learn
-// that port late, and it may change.
+// follow reads the feed of the replica at an address until the context ends. The replica serves its feed at another port. The follower may
+// learn that port late, and it may change.
 func (f *Follower) follow(ctx context.Context, address string, r *replica) {
 	stream := follow.Stream{
 		Name: "feed of " + f.config.Backend.Name(),

@@ -10,8 +10,9 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 )
 
-// Locator returns a function that returns the gRPC address of a replica. servers and grpcAddresses have the same order. A URL, https://host:port,
-// pairs with host:port. A DNS name, dns:///name:port, pairs with dns:///name:port. Without grpcAddresses no replica serves gRPC.
+// Locator returns a function that returns the gRPC address of a replica. servers and grpcAddresses have the same order. A URL,
+// https://host:port, pairs with host:port. A DNS name, dns:///name:port, pairs with dns:///name:port. Without grpcAddresses no replica
+// serves gRPC.
 func Locator(servers, grpcAddresses []string) (func(address string) (string, bool), error) {
 	if len(grpcAddresses) == 0 {
 		return func(string) (string, bool) { return "", false }, nil

@@ -1,11 +1,12 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package balance chooses the replica for a request. It knows replicas only by their load. The caller decides which of them can take requests at
-// all.
+// Package balance chooses the replica for a request. It knows replicas only by their load. The caller decides which of them can take
+// requests at all.
 //
 //   - TwoChoices compares two random replicas and takes the one with less load. Every replica gets a fair share of all requests.
-//   - Rendezvous takes the same replica for the same key, unless that replica has too much load. When a replica comes or goes, only its share of
+//   - Rendezvous takes the same replica for the same key, unless that replica has too much load. When a replica comes or goes, only its
+//     share of
 //     the keys moves.
 package balance
 
@@ -15,7 +16,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Kind is the kind of load that a request is. Policies count the kinds apart, because a thousand watches cost nothing until something happens.
+// Kind is the kind of load that a request is. Policies count the kinds apart, because a thousand watches cost nothing until something
+// happens.
 type Kind int
 
 const (
@@ -92,8 +94,8 @@ func (e *Endpoint) InFlight(kind Kind) int64 { return e.inFlight[kind].Load() }
 // Penalize makes the endpoint look busier for a moment, because it rejected or failed a request.
 func (e *Endpoint) Penalize() { e.penalty.add() }
 
-// load is the load with one more request of this kind. Adding one makes a penalty count for an idle endpoint too. Otherwise an endpoint that fails
-// fast would look idle.
+// load is the load with one more request of this kind. Adding one makes a penalty count for an idle endpoint too. Otherwise an endpoint
+// that fails fast would look idle.
 func (e *Endpoint) load(kind Kind) float64 {
 	return float64(e.InFlight(kind)+1) * (1 + e.penalty.now())
 }

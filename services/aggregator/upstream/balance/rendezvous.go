@@ -5,16 +5,16 @@ package balance
 
 import "math"
 
-// imbalance limits the load of an endpoint, as a multiple of its fair share. Above it, requests go to the next endpoint in the order of their key
-// ("consistent hashing with bounded loads", Mirrokni, Thorup, Zadimoghaddam 2016).
+// imbalance limits the load of an endpoint, as a multiple of its fair share. Above it, requests go to the next endpoint in the order of
+// their key ("consistent hashing with bounded loads", Mirrokni, Thorup, Zadimoghaddam 2016).
 const imbalance = 1.25
 
-// freely is the load that every endpoint may have, whatever the others have. With little load in all, a fair share would be less than one request,
-// and every second request would move.
+// freely is the load that every endpoint may have, whatever the others have. With little load in all, a fair share would be less than one
+// request, and every second request would move.
 var freely = [kinds]float64{Short: 16, Watch: 64}
 
-// Rendezvous orders the endpoints anew for each key (highest random weight). It takes the first one whose load is not too high. TwoChoices picks
-// for requests without a key.
+// Rendezvous orders the endpoints anew for each key (highest random weight). It takes the first one whose load is not too high. TwoChoices
+// picks for requests without a key.
 type Rendezvous struct{ unkeyed TwoChoices }
 
 // Pick implements Policy.

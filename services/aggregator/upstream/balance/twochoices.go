@@ -5,8 +5,8 @@ package balance
 
 import "math/rand/v2"
 
-// TwoChoices compares two random endpoints and takes the one with less load. If every aggregator took the best of all endpoints, that one would
-// soon be the worst.
+// TwoChoices compares two random endpoints and takes the one with less load. If every aggregator took the best of all endpoints, that one
+// would soon be the worst.
 type TwoChoices struct{}
 
 // Pick implements Policy.

@@ -36,8 +36,10 @@ const (
 	Reset
 )
 
-var reasons = [...]string{Unknown: "unknown", Unreachable: "unreachable", Unsent: "unsent", Refused: "refused", Full: "full", TooLarge: "too_large",
-	Unsupported: "unsupported", Broken: "broken", Reset: "reset"}
+var reasons = [...]string{
+	Unknown: "unknown", Unreachable: "unreachable", Unsent: "unsent", Refused: "refused", Full: "full", TooLarge: "too_large",
+	Unsupported: "unsupported", Broken: "broken", Reset: "reset",
+}
 
 // String returns the name of the reason in metrics.
 func (r Reason) String() string { return reasons[r] }
@@ -97,8 +99,8 @@ func Silent(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || (errors.As(err, &timeout) && timeout.Timeout())
 }
 
-// Texts of errors that x/net/http2 does not export. They mean that a request was not processed. If a text changes, tests fail, and the aggregator
-// retries fewer requests, never more.
+// Texts of errors that x/net/http2 does not export. They mean that a request was not processed. If a text changes, tests fail, and the
+// aggregator retries fewer requests, never more.
 const (
 	// goAway is the error of streams above the last one that the server processed.
 	goAway = "http2: Transport received Server's graceful shutdown GOAWAY"

@@ -81,8 +81,8 @@ func (e *exclusive) init(p *Pool) {
 
 var errFull = errors.New("too many requests of this kind")
 
-// suits reports whether the replica speaks HTTP/1.1 on a connection, as far as is known. A server that agrees on HTTP/2 and does not agree on HTTP/1.1
-// may close such a connection when it gets a request.
+// suits reports whether the replica speaks HTTP/1.1 on a connection, as far as is known. A server that agrees on HTTP/2 and does not agree
+// on HTTP/1.1 may close such a connection when it gets a request.
 func (e *exclusive) suits(c *connection) bool {
 	if c.agreed || !e.pool.speaksHTTP2.Load() {
 		return true
@@ -91,8 +91,8 @@ func (e *exclusive) suits(c *connection) bool {
 	return false
 }
 
-// get returns a connection for one request. The error is errHTTP2Only if the replica speaks only HTTP/2. A request that is not for Few gets a connection
-// even if it does not suit, because only HTTP/1.1 has tunnels.
+// get returns a connection for one request. The error is errHTTP2Only if the replica speaks only HTTP/2. A request that is not for Few gets
+// a connection even if it does not suit, because only HTTP/1.1 has tunnels.
 func (e *exclusive) get(ctx context.Context, few bool) (*connection, error) {
 	if !few {
 		if c := e.take(); c != nil {

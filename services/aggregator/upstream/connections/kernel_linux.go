@@ -21,7 +21,9 @@ func askKernel(conn net.Conn) (state kernelState, ok bool) {
 		return kernelState{}, false
 	}
 	var info *unix.TCPInfo
-	if failed := raw.Control(func(fd uintptr) { info, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) }); failed != nil || err != nil {
+	if failed := raw.Control(func(fd uintptr) {
+		info, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	}); failed != nil || err != nil {
 		return kernelState{}, false
 	}
 	return kernelState{

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A replica that answers late may be busy, frozen or lost. Time alone does not tell which. This file has the evidence: whether bytes arrive from the
-// replica, and what the kernel says about a connection.
+// A replica that answers late may be busy, frozen or lost. Time alone does not tell which. This file has the evidence: whether bytes arrive
+// from the replica, and what the kernel says about a connection.
 
 const (
 	// pingAfter is the time without traffic after which a connection sends a ping, so that the kernel has something to be acknowledged.
@@ -20,8 +20,8 @@ const (
 	// aloneTimeout is how long a connection may be silent while others to the same replica are not, or if the kernel says nothing about it.
 	aloneTimeout = 30 * time.Second
 
-	// A connection is lost if the kernel has sent the same data so often again, and nothing was acknowledged for so long. The kernel of the other end
-	// acknowledges data, however busy or frozen the process is. With the pauses of Linux, that is after 3 to 6 s.
+	// A connection is lost if the kernel has sent the same data so often again, and nothing was acknowledged for so long. The kernel of the
+	// other end acknowledges data, however busy or frozen the process is. With the pauses of Linux, that is after 3 to 6 s.
 	lostAttempts = 4
 	lostAfter    = 3 * time.Second
 )
@@ -37,8 +37,8 @@ type kernelState struct {
 // Received returns a number that grows whenever bytes from the replica were read.
 func (p *Pool) Received() uint64 { return p.received.Load() }
 
-// HeardSince reports whether the kernel got data from the replica after that time, on a connection from before. This process may be too busy to
-// read them.
+// HeardSince reports whether the kernel got data from the replica after that time, on a connection from before. This process may be too
+// busy to read them.
 func (p *Pool) HeardSince(since time.Time) bool {
 	return slices.ContainsFunc(p.allSockets(), func(s *socket) bool {
 		state, ok := askKernel(s.Conn)
@@ -78,8 +78,8 @@ type silence struct {
 // maxCount is how much of the time since the last check counts. If it was longer, this process stood still, and may have bytes to read.
 const maxCount = time.Second
 
-// check pings a silent connection, and closes it if it is lost. It is called twice a second. net/http2 would close a connection that does not
-// answer a ping in time.
+// check pings a silent connection, and closes it if it is lost. It is called twice a second. net/http2 would close a connection that does
+// not answer a ping in time.
 func (c *shared) check(received uint64) {
 	now, reads := time.Now(), c.socket.reads.Load()
 	if reads != c.silence.reads || c.silence.checked.IsZero() {

@@ -19,18 +19,18 @@ const (
 	expectContinueTimeout = 10 * time.Second
 	// maxFrame lets a replica send lists in large frames. With the default of 16 KiB they cost a fifth more processor time.
 	maxFrame = 256 << 10
-	// Window is how many bytes of an answer a replica may send before the client has received them. It limits the memory of a client that does not
-	// read. The connection as a whole has no limit, because one slow request would then block the others.
+	// Window is how many bytes of an answer a replica may send before the client has received them. It limits the memory of a client that does
+	// not read. The connection as a whole has no limit, because one slow request would then block the others.
 	Window = 256 << 10
 )
 
-// multiplexed has the HTTP/2 connections of a pool. It makes another one when a replica accepts no more requests on the others (API servers accept
-// 100 by default).
+// multiplexed has the HTTP/2 connections of a pool. It makes another one when a replica accepts no more requests on the others (API servers
+// accept 100 by default).
 type multiplexed struct {
 	pool      *Pool
 	transport *http2.Transport
-	// awaitsSettings makes a connection usable only when the settings of the replica are known. Until then nothing tells which headers are too large
-	// for the replica, which would close the connection.
+	// awaitsSettings makes a connection usable only when the settings of the replica are known. Until then nothing tells which headers are too
+	// large for the replica, which would close the connection.
 	awaitsSettings bool
 
 	mu    sync.Mutex
@@ -80,8 +80,8 @@ func (m *multiplexed) roundTrip(c *shared, req *http.Request) (*http.Response, e
 // reserve takes a place for a request on the connection. It returns false if the connection is full.
 func (c *shared) reserve() bool { return c.ReserveNewRequest() }
 
-// get returns a usable connection for which suits returns true, and makes one if necessary. The error is errHTTP1Only if the replica speaks only
-// HTTP/1.1.
+// get returns a usable connection for which suits returns true, and makes one if necessary. The error is errHTTP1Only if the replica speaks
+// only HTTP/1.1.
 func (m *multiplexed) get(ctx context.Context, suits func(*shared) bool) (*shared, error) {
 	for {
 		if m.pool.http1Only.Load() {

@@ -27,16 +27,16 @@ const (
 	// connectTimeout and handshakeTimeout limit how long a request waits for a connection and its handshake if another replica is better.
 	connectTimeout   = 2 * time.Second
 	handshakeTimeout = 2 * time.Second
-	// longConnectTimeout and longHandshakeTimeout take their place if none is. The kernel of the host accepts connections, however busy the replica is,
-	// so a host that does not is lost. A handshake may take long, and a busy replica gets more to do if it must begin anew.
+	// longConnectTimeout and longHandshakeTimeout take their place if none is. The kernel of the host accepts connections, however busy the
+	// replica is, so a host that does not is lost. A handshake may take long, and a busy replica gets more to do if it must begin anew.
 	longConnectTimeout   = 10 * time.Second
 	longHandshakeTimeout = time.Minute
 	// patientInterval is the time between two questions which of them counts.
 	patientInterval = 500 * time.Millisecond
 	// keepAlive is the time between TCP keep-alive probes.
 	keepAlive = 30 * time.Second
-	// idleTimeout is how long a connection may stay unused. It is shorter than an API server's 90 s, so that a request seldom meets a connection
-	// that the server is closing.
+	// idleTimeout is how long a connection may stay unused. It is shorter than an API server's 90 s, so that a request seldom meets a
+	// connection that the server is closing.
 	idleTimeout = 60 * time.Second
 )
 
@@ -78,8 +78,8 @@ type Pool struct {
 	apart, alone, few multiplexed
 	exclusive         exclusive
 
-	// http1Only is true after the replica turned out not to speak HTTP/2 (--disable-http2-serving), and http2Only after it turned out not to speak
-	// HTTP/1.1. speaksHTTP2 is true after it agreed on HTTP/2.
+	// http1Only is true after the replica turned out not to speak HTTP/2 (--disable-http2-serving), and http2Only after it turned out not to
+	// speak HTTP/1.1. speaksHTTP2 is true after it agreed on HTTP/2.
 	http1Only, http2Only, speaksHTTP2 atomic.Bool
 	// received counts reads of all connections.
 	received atomic.Uint64
@@ -291,10 +291,12 @@ func (p *Pool) connect(ctx context.Context, protocol string) (*socket, *tls.Conn
 	return s, conn, nil
 }
 
-// noProtocol ends the error of a handshake with a server that does not speak the protocol (RFC 7301, section 3.2). crypto/tls does not export it.
+// noProtocol ends the error of a handshake with a server that does not speak the protocol (RFC 7301, section 3.2). crypto/tls does not
+// export it.
 const noProtocol = "tls: no application protocol"
 
-// waiting returns a context for a step of making a connection. It ends after so much time, or after a longer one if no other replica is better.
+// waiting returns a context for a step of making a connection. It ends after so much time, or after a longer one if no other replica is
+// better.
 func (p *Pool) waiting(ctx context.Context, short, long time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	waited := short
@@ -380,7 +382,8 @@ func (p *Pool) Tidy() {
 	}
 }
 
-// Retire closes each connection when its requests are done, and makes no new ones. It returns when all are closed, or when the context ends.
+// Retire closes each connection when its requests are done, and makes no new ones. It returns when all are closed, or when the context
+// ends.
 func (p *Pool) Retire(ctx context.Context) {
 	p.mu.Lock()
 	p.retired = true

@@ -22,8 +22,8 @@ type Files struct {
 	Cert, Key string
 }
 
-// Trust has the TLS configuration for connections to the servers of one service. When the configuration changes, older connections take no new
-// requests.
+// Trust has the TLS configuration for connections to the servers of one service. When the configuration changes, older connections take no
+// new requests.
 type Trust struct {
 	current atomic.Pointer[material]
 

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// delayed is the sending half of an HTTP/2 connection. It holds WINDOW_UPDATE frames back until something else is sent, or updateDelay has passed.
-// By itself, x/net/http2 sends one for every 4 KiB that are read. For a watch that is one for three or four events, and each is a TLS record, a
-// write here and a read there. The replica does not notice the delay, because no window loses more than a half.
+// delayed is the sending half of an HTTP/2 connection. It holds WINDOW_UPDATE frames back until something else is sent, or updateDelay has
+// passed. By itself, x/net/http2 sends one for every 4 KiB that are read. For a watch that is one for three or four events, and each is a
+// TLS record, a write here and a read there. The replica does not notice the delay, because no window loses more than a half.
 type delayed struct {
 	*counted
 

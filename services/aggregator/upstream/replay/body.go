@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package replay lets the aggregator send the body of a request more than once, without delaying the first time. It records the body while it is
-// sent, up to a limit. It does not read ahead.
+// Package replay lets the aggregator send the body of a request more than once, without delaying the first time. It records the body while
+// it is sent, up to a limit. It does not read ahead.
 package replay
 
 import (
@@ -12,7 +12,8 @@ import (
 	"sync"
 )
 
-// Limit is how many bytes of a body are recorded. Nearly all objects are smaller. A longer body can be sent again only if none of it was read.
+// Limit is how many bytes of a body are recorded. Nearly all objects are smaller. A longer body can be sent again only if none of it was
+// read.
 const Limit = 64 << 10
 
 // Body is the body of a request, for several attempts one after the other. A nil Body is that of a request without a body.
@@ -91,8 +92,8 @@ func (b *Body) Next() io.ReadCloser {
 	return b.current
 }
 
-// Settle ends the recording, because the last attempt got an answer. This attempt may continue to read while the answer is sent. Closing it closes
-// the source.
+// Settle ends the recording, because the last attempt got an answer. This attempt may continue to read while the answer is sent. Closing it
+// closes the source.
 func (b *Body) Settle() {
 	if b == nil {
 		return
