@@ -97,26 +97,36 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (more bool, err err
 			}
 			return nil
 		})
-		if err != nil || n == 0 {
-			return err
+		if err == nil && n > 0 {
+			err = t.pruneChanges(ctx, last, lastAt, ended)
 		}
-		more = n == prunedAtOnce
-		if err := t.all(ctx, t.sql("UPDATE history SET pruned = ?, pruned_at = ? WHERE id = 1 AND pruned < ?", last, lastAt, last)); err != nil {
-			return err
-		}
-		err = t.forIDs(ctx, ended, func(revisions []int64) *statement {
-			return anyOf(t.sql("DELETE FROM versions WHERE revision"), revisions)
-		})
 		if err != nil {
 			return err
 		}
-		err = t.forIDs(ctx, ended, func(revisions []int64) *statement {
-			return anyOf(t.sql("DELETE FROM originals WHERE revision"), revisions)
-		})
-		if err != nil {
-			return err
-		}
-		return t.all(ctx, t.sql("DELETE FROM changes WHERE revision <= ?", last), t.sql("DELETE FROM namespaces WHERE uid = '' AND since <= ?", last))
+		names, err := t.pruneNamespaces(ctx)
+		more = n == prunedAtOnce || names == removedAtOnce
+		return err
 	})
 	return more, err
+}
+
+// pruneChanges removes the changes up to the last one that is to go, and the states that they have ended.
+func (t *transaction) pruneChanges(ctx context.Context, last, lastAt int64, ended []int64) error {
+	if err := t.all(ctx, t.sql("UPDATE history SET pruned = ?, pruned_at = ? WHERE id = 1 AND pruned < ?", last, lastAt, last)); err != nil {
+		return err
+	}
+	for _, table := range []string{"versions", "originals"} {
+		err := t.forIDs(ctx, ended, func(revisions []int64) *statement {
+			return anyOf(t.sql("DELETE FROM "+table+" WHERE revision"), revisions)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return t.all(ctx, t.sql("DELETE FROM changes WHERE revision <= ?", last))
+}
+
+// pruneNamespaces removes namespaces that were gone before the history begins, removedAtOnce at most. It returns how many these were.
+func (t *transaction) pruneNamespaces(ctx context.Context) (int64, error) {
+	return t.exec(ctx, t.deleteSome("namespaces", "name", "uid = '' AND since <= (SELECT pruned FROM history WHERE id = 1)"))
 }

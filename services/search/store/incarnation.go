@@ -6,6 +6,7 @@ package store
 import (
 	"context"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -50,13 +51,37 @@ func (w *writer) writeNamespaces(ctx context.Context) error {
 	return w.insert(ctx, "namespaces", []string{"cluster_id", "name", "uid", "since"}, w.namespaces, end)
 }
 
-// forgetNamespaces notes that the Namespaces are gone which a complete list does not have.
-func (t *transaction) forgetNamespaces(ctx context.Context, stream *Stream) error {
+// forgetNamespaces notes that the Namespaces are gone of which the store has no object, removedAtOnce at a time.
+func (s *Store) forgetNamespaces(ctx context.Context, stream *Stream) error {
 	// By an index: PostgreSQL would compare each name with each, if there are too many for its memory.
-	_, err := t.exec(ctx, t.sql("UPDATE namespaces SET uid = '', since = ("+lastRevision+") WHERE cluster_id = ? AND uid <> ''"+
-		" AND NOT EXISTS (SELECT 1 FROM objects o WHERE o.kind_id = ? AND o.cluster_id = ? AND o.namespace = '' AND o.name = namespaces.name)",
-		stream.clusterID, stream.kindID, stream.clusterID))
-	return err
+	const gone = "n.cluster_id = ? AND n.uid <> '' AND NOT EXISTS (SELECT 1 FROM objects o WHERE o.kind_id = ? AND o.cluster_id = ? AND o.namespace = '' AND o.name = n.name)"
+	for {
+		var names []string
+		err := s.reading(ctx, func(t *transaction) error {
+			find := t.sql("SELECT n.name FROM namespaces n WHERE "+gone+" ORDER BY n.name LIMIT ?", stream.clusterID, stream.kindID, stream.clusterID, removedAtOnce)
+			return t.each(ctx, find, func(scan func(...any) error) error {
+				names = append(names, "")
+				return scan(&names[len(names)-1])
+			})
+		})
+		if err != nil || len(names) == 0 {
+			return err
+		}
+		err = s.inTurn(ctx, func(t *transaction) (int, error) {
+			if _, err := t.revisions(ctx, 1); err != nil {
+				return 0, err
+			}
+			if err := t.hold(ctx, stream, time.Time{}); err != nil { // so nobody has written them since
+				return 0, err
+			}
+			set := t.sql("UPDATE namespaces SET uid = '', since = ("+lastRevision+") WHERE cluster_id = ? AND name IN ", stream.clusterID)
+			_, err := t.exec(ctx, list(set, names))
+			return len(names), err
+		})
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // ClusterUIDs returns what SetClusterUID was told, by the names of clusters.

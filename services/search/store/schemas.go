@@ -110,7 +110,7 @@ func (s *Store) PutSchema(ctx context.Context, cluster, path, version string, do
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
-		if err := t.removeSchemas(ctx, clusterID, []string{path}); err != nil {
+		if err := t.all(ctx, t.sql("DELETE FROM openapi WHERE cluster_id = ? AND path = ?", clusterID, path)); err != nil {
 			return err
 		}
 		_, err = t.exec(ctx, t.sql("INSERT INTO openapi (cluster_id, path, version, digest) VALUES (?, ?, ?, ?)", clusterID, path, version, digest))
@@ -142,12 +142,47 @@ func (s *Store) RemoveSchemas(ctx context.Context, cluster string, keep map[stri
 	if len(gone) == 0 {
 		return nil
 	}
-	return s.changeSchemas(ctx, cluster, func(t *transaction, clusterID int64) error {
-		if err := t.removeSchemas(ctx, clusterID, gone); err != nil {
+	return s.removeSchemas(ctx, cluster, gone)
+}
+
+// documentsAtOnce is how many documents one transaction removes. They may be large.
+const documentsAtOnce = 5
+
+// removeDocuments removes all documents of a cluster.
+func (s *Store) removeDocuments(ctx context.Context, cluster string) error {
+	known, err := s.SchemaVersions(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	return s.removeSchemas(ctx, cluster, slices.Collect(maps.Keys(known)))
+}
+
+// removeSchemas removes some documents of a cluster, and those of them that no other cluster has.
+func (s *Store) removeSchemas(ctx context.Context, cluster string, paths []string) error {
+	slices.Sort(paths)
+	for part := range slices.Chunk(paths, documentsAtOnce) {
+		err := s.inTurn(ctx, func(t *transaction) (int, error) {
+			if _, err := t.revisions(ctx, 0); err != nil { // as in changeSchemas
+				return 0, err
+			}
+			var digests []string
+			find := list(t.sql("SELECT digest FROM openapi WHERE "+ofCluster+" AND path IN ", cluster), part)
+			err := t.each(ctx, find, func(scan func(...any) error) error {
+				digests = append(digests, "")
+				return scan(&digests[len(digests)-1])
+			})
+			if err != nil || len(digests) == 0 {
+				return 0, err
+			}
+			return len(part), t.all(ctx,
+				list(t.sql("DELETE FROM openapi WHERE "+ofCluster+" AND path IN ", cluster), part),
+				list(t.sql("DELETE FROM documents WHERE digest IN "), digests).add(unnamed))
+		})
+		if err != nil {
 			return err
 		}
-		return t.removeDocuments(ctx)
-	})
+	}
+	return nil
 }
 
 // changeSchemas runs a function while no other transaction writes, so that no document goes which another one begins to name.
@@ -162,21 +197,6 @@ func (s *Store) changeSchemas(ctx context.Context, cluster string, change func(t
 		}
 		return change(t, clusterID)
 	})
-}
-
-func (t *transaction) removeSchemas(ctx context.Context, clusterID int64, paths []string) error {
-	for part := range slices.Chunk(paths, rowsAtOnce) {
-		if _, err := t.exec(ctx, list(t.sql("DELETE FROM openapi WHERE cluster_id = ? AND path IN ", clusterID), part)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// removeDocuments removes the documents that no cluster has any more.
-func (t *transaction) removeDocuments(ctx context.Context) error {
-	_, err := t.exec(ctx, t.sql("DELETE FROM documents WHERE 1 = 1"+unnamed))
-	return err
 }
 
 // Decompress returns a document as the cluster has sent it.

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -188,114 +187,6 @@ func (t *transaction) revisions(ctx context.Context, n int) (first int64, err er
 	}
 	last, err := value[int64](ctx, t, t.sql("SELECT last FROM revisions WHERE id = 1"))
 	return last - int64(n) + 1, err
-}
-
-// CloseStream removes a stream and its objects: the cluster does not serve the resource any more, or it is not to be searched. A writer of an
-// earlier epoch is refused.
-func (s *Store) CloseStream(ctx context.Context, stream *Stream) error {
-	return s.remove(ctx, stream, func(t *transaction, done bool) error {
-		if !done { // the next writer has to list again, if there is one
-			return t.all(ctx, t.sql("UPDATE streams SET resource_version = '' WHERE id = ?", stream.id))
-		}
-		if stream.rights {
-			if err := t.changeRightsOf(ctx, stream); err != nil {
-				return err
-			}
-		}
-		return t.removeStream(ctx, stream)
-	}, "")
-}
-
-// removeStream removes a stream that has no objects.
-func (t *transaction) removeStream(ctx context.Context, stream *Stream) error {
-	return t.all(ctx,
-		t.sql("DELETE FROM events WHERE cluster_id = ? AND EXISTS (SELECT 1 FROM kinds k WHERE k.id = ? AND k.resource = ?)",
-			stream.clusterID, stream.kindID, InvolvedEvents.Resource),
-		t.sql("DELETE FROM stream_states WHERE stream_id = ?", stream.id),
-		t.sql("DELETE FROM unreadable_rights WHERE stream_id = ?", stream.id),
-		t.sql("DELETE FROM streams WHERE id = ?", stream.id))
-}
-
-// RemoveCluster removes a cluster and all that is known of it, some objects at a time. From the beginning on, its RBAC shows nothing, and writers of its streams
-// are refused. If it fails, it may be called again.
-func (s *Store) RemoveCluster(ctx context.Context, name string) error {
-	const ofCluster = " WHERE cluster_id IN (SELECT id FROM clusters WHERE name = ?)"
-	err := s.inTurn(ctx, func(t *transaction) (int, error) {
-		if _, err := t.revisions(ctx, 1); err != nil {
-			return 0, err
-		}
-		return 0, inTurn(
-			func() error { return t.changePolicies(ctx) },
-			func() error {
-				return t.all(ctx, t.sql("DELETE FROM cluster_rights"+ofCluster, name), t.sql("UPDATE streams SET epoch = epoch + 1, resource_version = ''"+ofCluster, name))
-			})
-	})
-	for left := 1; left > 0 && err == nil; {
-		err = s.inTurn(ctx, func(t *transaction) (int, error) {
-			if _, err := t.revisions(ctx, 0); err != nil {
-				return 0, err
-			}
-			if left, err = value[int](ctx, t, t.sql("SELECT COUNT(*) FROM streams"+ofCluster, name)); err != nil || left > 0 {
-				return 0, err
-			}
-			if err := t.all(ctx,
-				t.sql("DELETE FROM cluster_rights"+ofCluster, name),
-				t.sql("DELETE FROM namespaces"+ofCluster, name),
-				t.sql("DELETE FROM openapi"+ofCluster, name),
-				t.sql("DELETE FROM clusters WHERE name = ?", name)); err != nil {
-				return 0, err
-			}
-			return 0, t.removeDocuments(ctx)
-		})
-		if err == nil && left > 0 {
-			err = s.removeStreams(ctx, name)
-		}
-	}
-	return err
-}
-
-// removeStreams removes the streams of a cluster.
-func (s *Store) removeStreams(ctx context.Context, cluster string) error {
-	var streams []*Stream
-	err := s.reading(ctx, func(t *transaction) error {
-		return t.each(ctx, t.sql("SELECT s.id, s.cluster_id, s.kind_id FROM streams s JOIN clusters c ON c.id = s.cluster_id WHERE c.name = ?", cluster),
-			func(scan func(...any) error) error {
-				stream := &Stream{cluster: cluster}
-				streams = append(streams, stream)
-				return scan(&stream.id, &stream.clusterID, &stream.kindID)
-			})
-	})
-	for _, stream := range streams {
-		if err == nil {
-			err = s.CloseStream(ctx, stream)
-		}
-	}
-	return err
-}
-
-// RemoveOtherStreams removes the streams of a cluster whose resources are neither among those given nor in a group that is given.
-func (s *Store) RemoveOtherStreams(ctx context.Context, cluster string, keep []Kind, groups []string) error {
-	kept := map[string]bool{}
-	for _, kind := range keep {
-		kept[kind.GroupVersionResource.String()] = true
-	}
-	known, err := s.allKinds(ctx, []string{cluster})
-	if err != nil {
-		return err
-	}
-	for _, kind := range known {
-		if kept[kind.GroupVersionResource.String()] || slices.Contains(groups, kind.Group) {
-			continue
-		}
-		stream, err := s.OpenStream(ctx, cluster, kind)
-		if err != nil {
-			return err
-		}
-		if err := s.CloseStream(ctx, stream); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (t *transaction) all(ctx context.Context, statements ...*statement) error {

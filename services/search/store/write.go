@@ -171,17 +171,23 @@ func (s *Store) endList(ctx context.Context, stream *Stream, listing int64, last
 		}
 		return last(t)
 	}
-	return s.remove(ctx, stream, then, " AND listing <> ?", listing)
+	const gone = " AND listing <> ?"
+	if stream.namespaces {
+		if err := s.remove(ctx, stream, func(*transaction, bool) error { return nil }, gone, listing); err != nil {
+			return err
+		}
+		if err := s.forgetNamespaces(ctx, stream); err != nil {
+			return err
+		}
+	}
+	return s.remove(ctx, stream, then, gone, listing)
 }
 
 // swept notes what the end of a list changes besides objects.
 func (t *transaction) swept(ctx context.Context, stream *Stream, listing int64) error {
 	switch {
 	case stream.namespaces:
-		if err := t.openRights(ctx, stream); err != nil {
-			return err
-		}
-		return t.forgetNamespaces(ctx, stream)
+		return t.openRights(ctx, stream)
 	case !stream.rights:
 		return nil
 	}
