@@ -153,6 +153,7 @@ func (s *search) newCollections(*apiservice.Environment) (registryrest.Storage, 
 	if err != nil {
 		return nil, fmt.Errorf("--database: %w", err)
 	}
+	opened = opened.WithHub(s.members.Hub)
 	s.store, s.rights = opened, rights.New(opened)
 	registerMetrics(opened)
 	s.budget = newBudget(s.answers)

@@ -14,8 +14,8 @@ import (
 )
 
 // The kind, the scope, the names and the columns of a resource belong to a stream: clusters may disagree about them. An answer about one cluster has those
-// of this cluster. An answer about several has those of most of them, and of equally many, those of the stream that was there first. So no cluster
-// changes what others show, unless most agree with it.
+// of this cluster. An answer about several has those of the hub if that is among them and has the resource. Otherwise, it has those of most of them, and of
+// equally many, those of the stream that was there first. So no cluster changes what others show, unless the hub lacks the resource and most agree with it.
 
 // kindColumns are the name of a kind and its scope, as the writer of the stream s has them. A version of search before schema 10 only writes those of k.
 const kindColumns = "COALESCE(s.kind, k.kind), COALESCE(s.namespaced, k.namespaced)"
@@ -23,8 +23,8 @@ const kindColumns = "COALESCE(s.kind, k.kind), COALESCE(s.namespaced, k.namespac
 // description is what some streams say about a resource.
 type description struct {
 	Kind
-	// streams is how many these are, and first the lowest of their IDs.
-	streams, first int64
+	// streams is how many these are, and first the lowest of their IDs. hub is 1 if that of the hub is one of them.
+	streams, first, hub int64
 }
 
 // Kinds returns the resources of clusters, or of all clusters if none is named.
@@ -41,7 +41,7 @@ func (s *Store) Kind(ctx context.Context, cluster string, resource schema.GroupV
 	}
 	var found []description
 	err := s.reading(ctx, func(t *transaction) error {
-		find := t.sql(findDescriptions+" AND k.api_group = ? AND k.version = ? AND k.resource = ?", resource.Group, resource.Version, resource.Resource)
+		find := t.sql(findDescriptions+" WHERE k.api_group = ? AND k.version = ? AND k.resource = ?", s.hub, resource.Group, resource.Version, resource.Resource)
 		if cluster != "" {
 			find.add(" AND s.cluster_id = (SELECT id FROM clusters WHERE name = ?)", cluster)
 		}
@@ -66,9 +66,9 @@ func (s *Store) allKinds(ctx context.Context, clusters []string) ([]Kind, error)
 	var found []description
 	err := s.reading(ctx, func(t *transaction) error {
 		for _, part := range parts(clusters) {
-			find := t.sql(findDescriptions)
+			find := t.sql(findDescriptions, s.hub)
 			if len(part) > 0 {
-				oneOf(find.add(" AND s.cluster_id IN (SELECT id FROM clusters WHERE name"), part)
+				oneOf(find.add(" WHERE s.cluster_id IN (SELECT id FROM clusters WHERE name"), part)
 				find.add(")")
 			}
 			some, err := t.descriptions(ctx, t.withoutColumns(find))
@@ -90,8 +90,10 @@ func parts(clusters []string) [][]string {
 	return slices.Collect(slices.Chunk(clusters, rowsAtOnce))
 }
 
+// findDescriptions has the name of the hub as its first value.
 const findDescriptions = "SELECT k.api_group, k.version, k.resource, COALESCE(s.kind, k.kind) AS kind, COALESCE(s.namespaced, k.namespaced) AS namespaced," +
-	" s.details, COUNT(*) AS streams, MIN(s.id) AS oldest FROM streams s JOIN kinds k ON k.id = s.kind_id WHERE 1 = 1"
+	" s.details, COUNT(*) AS streams, MIN(s.id) AS oldest, MAX(CASE WHEN c.name = ? THEN 1 ELSE 0 END) AS hub" +
+	" FROM streams s JOIN kinds k ON k.id = s.kind_id JOIN clusters c ON c.id = s.cluster_id"
 
 // byDescription follows findDescriptions and conditions.
 const byDescription = " GROUP BY k.api_group, k.version, k.resource, " + kindColumns + ", s.details"
@@ -102,7 +104,7 @@ func (d dialect) withoutColumns(find *statement) *statement {
 		sqlite: "json_remove(d.details, '$.columns')", postgres: "(CAST(d.details AS jsonb) - 'columns')", mysqlFamily: "JSON_REMOVE(d.details, '$.columns')",
 	}[d]
 	whole := d.statement()
-	whole.text.WriteString("SELECT d.api_group, d.version, d.resource, d.kind, d.namespaced, " + details + ", d.streams, d.oldest FROM (" + find.text.String() + byDescription + ") d")
+	whole.text.WriteString("SELECT d.api_group, d.version, d.resource, d.kind, d.namespaced, " + details + ", d.streams, d.oldest, d.hub FROM (" + find.text.String() + byDescription + ") d")
 	whole.args = find.args
 	return whole
 }
@@ -113,12 +115,12 @@ func (t *transaction) descriptions(ctx context.Context, find *statement) (found 
 	err = t.each(ctx, find, func(scan func(...any) error) error {
 		var d description
 		var details []byte
-		if err := scan(&d.Group, &d.Version, &d.Resource, &d.Name, &d.Namespaced, &details, &d.streams, &d.first); err != nil {
+		if err := scan(&d.Group, &d.Version, &d.Resource, &d.Name, &d.Namespaced, &details, &d.streams, &d.first, &d.hub); err != nil {
 			return err
 		}
 		key := fmt.Sprintf("%q %q %t %s", d.GroupVersionResource, d.Name, d.Namespaced, details)
 		if i, has := same[key]; has { // they differ in the columns only
-			found[i].streams, found[i].first = found[i].streams+d.streams, min(found[i].first, d.first)
+			found[i].streams, found[i].first, found[i].hub = found[i].streams+d.streams, min(found[i].first, d.first), max(found[i].hub, d.hub)
 			return nil
 		}
 		same[key] = len(found)
@@ -129,8 +131,8 @@ func (t *transaction) descriptions(ctx context.Context, find *statement) (found 
 	return found, err
 }
 
-// agreed returns each resource as most streams describe it, in the order of group, version and resource. Most count in the name and scope first, and then,
-// among those, in the details.
+// agreed returns each resource as the hub or else most streams describe it, in the order of group, version and resource. Most count in the name and scope first,
+// and then, among those, in the details.
 func agreed(found []description) []Kind {
 	type named struct {
 		schema.GroupVersionResource
@@ -144,11 +146,11 @@ func agreed(found []description) []Kind {
 		if !has || d.first < total.first {
 			total.first = d.first
 		}
-		total.streams += d.streams
+		total.streams, total.hub = total.streams+d.streams, max(total.hub, d.hub)
 		totals[of(d)] = total
 	}
 	more := func(a, b description) int {
-		return cmp.Or(cmp.Compare(b.streams, a.streams), cmp.Compare(a.first, b.first))
+		return cmp.Or(cmp.Compare(b.hub, a.hub), cmp.Compare(b.streams, a.streams), cmp.Compare(a.first, b.first))
 	}
 	slices.SortFunc(found, func(a, b description) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Resource, b.Resource),

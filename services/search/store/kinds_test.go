@@ -4,6 +4,7 @@
 package store
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -54,6 +55,41 @@ func TestEachClusterHasItsOwnKinds(t *testing.T) {
 		assert.Equal(t, thing("Thing", true, "now"), kind("a", false))
 		openStream(t, s, "a", first)
 		require.ErrorIs(t, s.Describe(t.Context(), stream, Details{}), ErrFenced)
+	})
+}
+
+// TestTheHubSaysWhatAKindIs holds against any number of clusters that agree about something else.
+func TestTheHubSaysWhatAKindIs(t *testing.T) {
+	each(t, func(t *testing.T, s *Store) {
+		own, other := thing("Thing", true, "th"), thing("Thing", true, "po")
+		for i := range 3 {
+			openStream(t, s, fmt.Sprint("a", i), other)
+			require.NoError(t, s.PutSchema(t.Context(), fmt.Sprint("a", i), "apis/example.com/v1", "1", []byte(`{"of":"others"}`)))
+		}
+		check := func(s *Store, want Kind, document string) {
+			t.Helper()
+			kinds, err := s.Kinds(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, []Kind{want}, kinds)
+			kind, err := s.Kind(t.Context(), "", own.GroupVersionResource, true)
+			require.NoError(t, err)
+			assert.Equal(t, want, kind)
+			digests, err := s.SchemaDigests(t.Context(), "")
+			require.NoError(t, err)
+			assert.Equal(t, map[string]string{"apis/example.com/v1": digestOf([]byte(document))}, digests)
+		}
+		check(s.WithHub("hub"), other, `{"of":"others"}`) // which the hub lacks
+		openStream(t, s, "hub", own)
+		require.NoError(t, s.PutSchema(t.Context(), "hub", "apis/example.com/v1", "1", []byte(`{"of":"hub"}`)))
+		check(s.WithHub("hub"), own, `{"of":"hub"}`)
+		check(s, other, `{"of":"others"}`)
+		kinds, err := s.WithHub("hub").Kinds(t.Context(), "a0", "a1")
+		require.NoError(t, err)
+		assert.Equal(t, []Kind{other}, kinds, "an answer that is not about the hub")
+		openStream(t, s, "hub", thing("Thingy", false))
+		kinds, err = s.WithHub("hub").Kinds(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, []Kind{thing("Thingy", false)}, kinds, "its name and scope, too")
 	})
 }
 

@@ -28,13 +28,14 @@ func (s *Store) SchemaVersions(ctx context.Context, cluster string) (map[string]
 }
 
 // SchemaDigests returns the digests of the documents of a cluster by path, or of all clusters if the name is empty. Of several clusters, that of the
-// one that was added first counts.
+// hub counts, or else that of the one that was added first.
 func (s *Store) SchemaDigests(ctx context.Context, cluster string) (map[string]string, error) {
 	if cluster != "" {
 		return s.schemas(ctx, "SELECT s.path, s.digest FROM openapi s JOIN clusters c ON c.id = s.cluster_id WHERE c.name = ? AND s.path <> ?", cluster, versionPath)
 	}
-	return s.schemas(ctx, "SELECT s.path, s.digest FROM openapi s JOIN (SELECT path, MIN(cluster_id) AS first FROM openapi GROUP BY path) f"+
-		" ON f.path = s.path AND f.first = s.cluster_id WHERE s.path <> ?", versionPath)
+	return s.schemas(ctx, "SELECT r.path, r.digest FROM (SELECT s.path, s.digest, ROW_NUMBER() OVER"+
+		" (PARTITION BY s.path ORDER BY CASE WHEN c.name = ? THEN 0 ELSE 1 END, s.cluster_id) AS place"+
+		" FROM openapi s JOIN clusters c ON c.id = s.cluster_id WHERE s.path <> ?) r WHERE r.place = 1", s.hub, versionPath)
 }
 
 func (s *Store) schemas(ctx context.Context, text string, values ...any) (found map[string]string, err error) {

@@ -21,6 +21,8 @@ type Store struct {
 	bounds Bounds
 	// turn is nil if nothing has to wait for others.
 	turn Turn
+	// hub is the cluster that says what a kind is for all clusters, or empty.
+	hub string
 }
 
 // Open returns the database at a URL: sqlite:FILE, postgres://USER:PASSWORD@HOST/DATABASE or mysql://USER:PASSWORD@HOST/DATABASE. It connects when
@@ -31,6 +33,13 @@ func Open(location string) (*Store, error) {
 		return nil, err
 	}
 	return &Store{dialect: d, write: write, read: read}, nil
+}
+
+// WithHub returns the store with a cluster that search is part of: what it says about a kind counts for all clusters. The name may be empty.
+func (s *Store) WithHub(cluster string) *Store {
+	of := *s
+	of.hub = cluster
+	return &of
 }
 
 // Close closes all connections.
