@@ -47,6 +47,8 @@ common name root. You can run the command at any time. Run it before an upgrade 
 	fs.StringArrayVar(&o.services, "service", nil,
 		"further API service and the directories that it may use, as in wardle=/registry/wardle.example.com; "+
 			"its user is tripod-NAME; can be repeated")
+	fs.StringArrayVar(&o.Administrators, "admin", nil,
+		"common name of a further certificate that may do everything, such as kube-etcd-healthcheck-client of kubeadm; can be repeated")
 	fs.StringVar(&o.Former, "former", "", "user of replicas from before, which keeps access to all keys when this run turns authentication on")
 	fs.StringVar(&o.Remove, "remove", "", "user of --former, to remove when no replica uses it any more")
 	fs.DurationVar(&o.timeout, "timeout", time.Minute, "how long to wait for etcd")
@@ -65,7 +67,7 @@ func (o *etcdAccess) run(ctx context.Context, out io.Writer) error {
 		o.Services = append(o.Services, service)
 	}
 	if o.commands {
-		_, err := io.WriteString(out, access.Commands(o.Prefix, o.Services...))
+		_, err := io.WriteString(out, access.Commands(o.Options))
 		return err
 	}
 	if len(o.endpoints) == 0 {

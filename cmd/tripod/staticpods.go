@@ -56,6 +56,9 @@ waits until each is ready, so that no request is lost. Several aggregators share
 	fs.StringToIntVar(&pods.Users, "users", nil,
 		fmt.Sprintf("IDs of the users and groups as which the services run, such as core=2001,extensions=0; 0 is root, and the others have %v",
 			kubeapiserver.DefaultUsers))
+	fs.StringVar(&pods.EtcdCAKey, "etcd-ca-key", "",
+		"key of the CA of etcd, which issues a client certificate of etcd for each service; "+
+			"the default is the key beside --etcd-cafile, if there is one; with "+kubeapiserver.NoEtcdCAKey+", all use kube-apiserver's certificate")
 	fs.StringVar(&pods.CertDir, "cert-dir", "/etc/kubernetes/pki/tripod",
 		"directory for the certificates by which the services trust each other, and for the copies of files")
 	for _, name := range []string{"manifest", "output"} {

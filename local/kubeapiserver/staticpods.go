@@ -53,6 +53,9 @@ type StaticPods struct {
 	Replicas map[string]int
 	// Users are the user IDs by service. A service without one has that of DefaultUsers. 0 is root.
 	Users map[string]int
+	// EtcdCAKey is the key of the CA in --etcd-cafile, by which each service gets a client certificate of its own. Empty means the key beside
+	// the CA, if there is one, and NoEtcdCAKey that all services use kube-apiserver's certificate.
+	EtcdCAKey string
 	// Running is the static pod that runs in place of that of kube-apiserver, if there is one.
 	Running []byte
 
@@ -117,7 +120,11 @@ func (p StaticPods) Make(ctx context.Context) (*Made, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := maker{StaticPods: p, apiserver: &pod, on: on, known: known, planned: planned, store: store, users: users}
+	etcd, err := p.ensureEtcdClients(store, planned.given)
+	if err != nil {
+		return nil, err
+	}
+	m := maker{StaticPods: p, apiserver: &pod, on: on, known: known, planned: planned, store: store, users: users, etcd: etcd}
 	made := &Made{}
 	for _, service := range services {
 		copies := &tree{root: filepath.Join(p.CertDir, string(service)), chown: p.chown,
@@ -135,6 +142,9 @@ func (p StaticPods) Make(ctx context.Context) (*Made, error) {
 		made.copies = append(made.copies, copies)
 	}
 	made.Notes = users.notes
+	if etcd.note != "" {
+		made.Notes = append(made.Notes, etcd.note)
+	}
 	for _, path := range unused(&pod, m.used) {
 		made.Notes = append(made.Notes, "no static pod mounts "+path+", because no flag names a file there")
 	}
@@ -151,6 +161,7 @@ type maker struct {
 	planned   *plan
 	store     *certs.Store
 	users     *podUsers
+	etcd      *etcdClients
 	// used are the paths of the replicas made so far.
 	used []*paths
 }
@@ -158,7 +169,7 @@ type maker struct {
 // replica makes the manifest of a replica, and the directories that it mounts. The files to copy for it are added to those of its service.
 func (m *maker) replica(r staticReplica, copies *tree) (Manifest, error) {
 	flags := m.planned.arguments(r.service, m.known, m.planned.certificate.CertKey, m.planned.auditLogFlags())
-	flags = append(flags, m.planned.inStaticPod(r, m.on, m.store)...)
+	flags = append(m.etcd.replace(r.service, flags), m.planned.inStaticPod(r, m.on, m.store)...)
 	used, err := pathsOf(r.service, flags)
 	if err != nil {
 		return Manifest{}, err

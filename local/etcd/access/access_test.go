@@ -185,3 +185,20 @@ func TestRunsRepairWhatDiffers(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"added user tripod", "gave user tripod role root", "turned authentication on"}, changes(t, root, o))
 }
+
+func TestAdministratorsMayDoEverything(t *testing.T) {
+	s := start(t)
+	const kubeadm = "kube-etcd-healthcheck-client"
+	o := Options{Prefix: "/registry", Administrators: []string{kubeadm}}
+	assert.Contains(t, changes(t, s.as(t, Root), o), "gave user "+kubeadm+" role root")
+	assert.Empty(t, changes(t, s.as(t, Root), o))
+	_, err := s.as(t, kubeadm).MemberAddAsLearner(t.Context(), []string{"http://127.0.0.1:1"})
+	require.NoError(t, err, "as kubeadm does when a control-plane node joins")
+	_, err = s.as(t, Core).MemberAddAsLearner(t.Context(), []string{"http://127.0.0.1:2"})
+	require.ErrorIs(t, err, rpctypes.ErrPermissionDenied)
+	assert.Contains(t, Commands(o), "etcdctl user grant-role "+kubeadm+" root\n")
+
+	err = Apply(t.Context(), s.as(t, Root), o)
+	require.ErrorContains(t, err, "is unknown")
+	assert.NotContains(t, err.Error(), "%!", "the member has no address that could have failed")
+}

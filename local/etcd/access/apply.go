@@ -35,6 +35,8 @@ type Options struct {
 	Prefix string
 	// Services are the further API services.
 	Services []Service
+	// Administrators are the common names of further certificates that may do everything, such as that of kubeadm.
+	Administrators []string
 	// Former is the common name of the certificate that services of an older release use. The run that turns authentication on gives this user
 	// access to all keys, so that replicas which have not restarted go on working. Empty means none.
 	Former string
@@ -77,8 +79,10 @@ func Apply(ctx context.Context, client *clientv3.Client, o Options) error {
 	if err := a.role(ctx, Role{Name: Root}, slices.Contains(roles, Root)); err != nil {
 		return err
 	}
-	if err := a.user(ctx, Root, Root, slices.Contains(users, Root)); err != nil {
-		return err
+	for _, name := range append([]string{Root}, o.Administrators...) {
+		if err := a.user(ctx, name, Root, slices.Contains(users, name)); err != nil {
+			return err
+		}
 	}
 	if slices.Contains(users, o.Remove) {
 		if err := a.do("removed user "+o.Remove, func() error { _, err := client.UserDelete(ctx, o.Remove); return err }); err != nil {

@@ -47,9 +47,10 @@ func checkMembers(ctx context.Context, client *clientv3.Client) error {
 		delete(silent, status.Header.MemberId)
 	}
 	if len(silent) > 0 {
-		return fmt.Errorf("nothing is changed, because the version of these members of etcd is unknown: "+
-			"%s; start them, or remove them from etcd: %w",
-			strings.Join(slices.Sorted(maps.Values(silent)), ", "), errors.Join(errs...))
+		// A member that was added and never started has no address to ask.
+		unknown := fmt.Errorf("nothing is changed, because the version of these members of etcd is unknown: "+
+			"%s; start them, or remove them from etcd", strings.Join(slices.Sorted(maps.Values(silent)), ", "))
+		return errors.Join(append([]error{unknown}, errs...)...)
 	}
 	return nil
 }

@@ -126,12 +126,12 @@ func without(whole Range, taken []Range) []Range {
 }
 
 // Commands returns commands of etcdctl that do the same as Apply, for an etcd that has neither users nor roles.
-func Commands(prefix string, services ...Service) string {
+func Commands(o Options) string {
 	var b strings.Builder
 	user := func(name, role string) {
 		fmt.Fprintf(&b, "etcdctl user add %s --no-password\netcdctl user grant-role %s %s\n", name, name, role)
 	}
-	for _, role := range Roles(prefix, services...) {
+	for _, role := range Roles(o.Prefix, o.Services...) {
 		fmt.Fprintf(&b, "etcdctl role add %s\n", role.Name)
 		for _, r := range role.Ranges {
 			kind := "readwrite"
@@ -143,7 +143,9 @@ func Commands(prefix string, services ...Service) string {
 		user(role.Name, role.Name)
 	}
 	fmt.Fprintf(&b, "etcdctl role add %s\n", Root)
-	user(Root, Root)
+	for _, name := range append([]string{Root}, o.Administrators...) {
+		user(name, Root)
+	}
 	b.WriteString("etcdctl auth enable\n")
 	return b.String()
 }

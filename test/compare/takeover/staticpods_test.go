@@ -29,7 +29,7 @@ import (
 )
 
 // TestStaticPodsRunWithWhatTheyMount runs the static pods without a kubelet: each program in a root directory with copies of its mounts, as its
-// user, without capabilities.
+// user, without capabilities, and with a certificate of etcd of its own, whose user reaches only the keys of the service.
 func TestStaticPodsRunWithWhatTheyMount(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root changes the root directory and the user of a process")
@@ -43,9 +43,11 @@ func TestStaticPodsRunWithWhatTheyMount(t *testing.T) {
 	port, err := strconv.Atoi(public.Port())
 	require.NoError(t, err)
 
-	made := filepath.Join(server.DataDir, "manifests")
+	etcd := withCertificates(t, environment, server)
+	made, certDir := filepath.Join(server.DataDir, "manifests"), filepath.Join(server.DataDir, "tripod")
 	require.NoError(t, os.Mkdir(made, 0o700))
-	flags := append(framework.StockFlags(server.PKI, server.EtcdURL, "127.0.0.1", port), "--audit-log-path=/logs/audit.log", "--audit-policy-file="+policy(t))
+	flags := append(framework.StockFlags(server.PKI, etcd.url, "127.0.0.1", port), "--audit-log-path=/logs/audit.log", "--audit-policy-file="+policy(t))
+	flags = append(flags, etcd.flags...)
 	stock := filepath.Join(server.DataDir, "stock.yaml")
 	require.NoError(t, os.WriteFile(stock, fmt.Appendf(nil, `kind: Pod
 spec:
@@ -54,7 +56,7 @@ spec:
   volumes: [{name: logs, hostPath: {path: %s}}]
 `, strings.Join(flags, `", "`), filepath.Join(server.DataDir, "logs")), 0o600))
 	output, err := exec.CommandContext(t.Context(), environment.Binary("tripod"), "static-pods", "--manifest", stock, "--output", made,
-		"--cert-dir", filepath.Join(server.DataDir, "tripod")).CombinedOutput()
+		"--cert-dir", certDir).CombinedOutput()
 	require.NoError(t, err, "%s", output)
 
 	ports := otherPorts(t)
@@ -90,8 +92,17 @@ spec:
 		}
 		return nil
 	})
-	output, err = exec.CommandContext(t.Context(), environment.Binary("tripod"), "check", "--kubeconfig", server.Kubeconfig).CombinedOutput()
+	check := func() {
+		output, err := exec.CommandContext(t.Context(), environment.Binary("tripod"), "check", "--kubeconfig", server.Kubeconfig).CombinedOutput()
+		require.NoError(t, err, "%s", output)
+	}
+	check()
+	output, err = exec.CommandContext(t.Context(), environment.Binary("tripod"), "etcd", "access", "--endpoints", etcd.url,
+		"--cacert", etcd.store.CertFile("ca"), "--cert", filepath.Join(certDir, "etcd-root.crt"), "--key", filepath.Join(certDir, "etcd-root.key"),
+		"--admin", "kube-etcd-healthcheck-client").CombinedOutput()
 	require.NoError(t, err, "%s", output)
+	check()
+	etcd.onlyOwnKeys(t, certDir)
 }
 
 // policy makes an audit policy.
