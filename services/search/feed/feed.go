@@ -126,10 +126,17 @@ func (f *Feed) start() {
 	}()
 }
 
+// Turn returns when the database may be read, and what to call after that.
+type Turn func(context.Context) (release func(), err error)
+
 // Next returns what follows a revision, but not more than about nextBytes: ask again from UpTo. If that is nothing, wait for the channel, and ask again. What
 // is not of interest may be among it, but Next does not read that from the database. Next returns store.ErrPruned, store.ErrFuture, ErrReplaced or ErrAway when
 // the watch has to end, and may return any error of the database, or of the bounds.
-func (s *Subscription) Next(ctx context.Context, after int64, about *store.Interest, bounds store.Bounds) (h store.History, news <-chan struct{}, err error) {
+//
+// If it has to read the database, it takes a turn before.
+func (s *Subscription) Next(
+	ctx context.Context, after int64, about *store.Interest, bounds store.Bounds, turn Turn,
+) (h store.History, news <-chan struct{}, err error) {
 	h, news, known, err := s.kept(after)
 	if known || err != nil {
 		if err == nil && bounds.Charge != nil && len(h.Transitions) > 0 {
@@ -137,6 +144,11 @@ func (s *Subscription) Next(ctx context.Context, after int64, about *store.Inter
 		}
 		return h, news, err
 	}
+	release, err := turn(ctx)
+	if err != nil {
+		return h, news, err
+	}
+	defer release()
 	h, err = s.feed.store.Within(bounds).Transitions(ctx, after, s.kinds, about)
 	return h, news, err
 }

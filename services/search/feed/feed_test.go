@@ -67,13 +67,16 @@ func (f *fixture) watch(t *testing.T, resources ...string) *Subscription {
 	return s
 }
 
+// always is a turn that is there.
+func always(context.Context) (release func(), err error) { return func() {}, nil }
+
 // until returns the revisions that follow a revision up to another one.
 func until(t *testing.T, s *Subscription, at, last int64) (revisions []int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for at < last {
-		h, news, err := s.Next(ctx, at, nil, store.Bounds{})
+		h, news, err := s.Next(ctx, at, nil, store.Bounds{}, always)
 		require.NoError(t, err)
 		for _, one := range h.Transitions {
 			revisions = append(revisions, one.Revision)
@@ -159,13 +162,13 @@ func TestWatchesEndIfTheDatabaseGoesBack(t *testing.T) {
 	_, err = raw.Exec("UPDATE revisions SET last = 1")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
-		_, _, err = s.Next(t.Context(), 3, nil, store.Bounds{})
+		_, _, err = s.Next(t.Context(), 3, nil, store.Bounds{}, always)
 		return err != nil
 	}, time.Minute, 5*time.Millisecond)
 	require.ErrorIs(t, err, ErrReplaced)
-	_, _, err = f.watch(t, "pods").Next(t.Context(), 3, nil, store.Bounds{})
+	_, _, err = f.watch(t, "pods").Next(t.Context(), 3, nil, store.Bounds{}, always)
 	assert.ErrorIs(t, err, store.ErrFuture)
-	h, _, err := f.watch(t, "pods").Next(t.Context(), 1, nil, store.Bounds{})
+	h, _, err := f.watch(t, "pods").Next(t.Context(), 1, nil, store.Bounds{}, always)
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, h.UpTo)
 }
@@ -176,12 +179,12 @@ func TestWatchesEndIfTheDatabaseIsAway(t *testing.T) {
 	s := f.watch(t, "pods")
 	f.write(t, "pods", 1)
 	until(t, s, 0, 1)
-	_, news, err := s.Next(t.Context(), 1, nil, store.Bounds{})
+	_, news, err := s.Next(t.Context(), 1, nil, store.Bounds{}, always)
 	require.NoError(t, err)
 	require.NoError(t, f.store.Close())
 	for err == nil {
 		<-news
-		_, news, err = s.Next(t.Context(), 1, nil, store.Bounds{})
+		_, news, err = s.Next(t.Context(), 1, nil, store.Bounds{}, always)
 	}
 	assert.ErrorIs(t, err, ErrAway)
 }

@@ -21,6 +21,9 @@ const (
 
 	// maxPaths is how many fields a requirement may name, and maxTexts how many texts it may look for.
 	maxPaths, maxTexts = 8, 32
+
+	// maxSteps bounds the paths of a selector in sum. A watch keeps 130 bytes for each step.
+	maxSteps = 512
 )
 
 // ParseFields parses a field selector. What Kubernetes accepts means the same here: requirements a=b, a==b and a!=b whose values reach up to the next comma,
@@ -34,6 +37,7 @@ const (
 func ParseFields(text string) ([]Field, error) {
 	p := &fieldParser{text: text}
 	var all []Field
+	paths, steps := 0, 0
 	for p.next() {
 		if len(all) == maxRequirements {
 			return nil, fmt.Errorf("more than %d requirements", maxRequirements)
@@ -41,6 +45,12 @@ func ParseFields(text string) ([]Field, error) {
 		field, err := p.requirement()
 		if err != nil {
 			return nil, fmt.Errorf("at %q: %w", p.text[p.at:], err)
+		}
+		for _, path := range field.Paths {
+			paths, steps = paths+1, steps+len(path)
+		}
+		if paths > maxRequirements || steps > maxSteps {
+			return nil, fmt.Errorf("more than %d fields, or %d steps to them", maxRequirements, maxSteps)
 		}
 		all = append(all, field)
 		if p.blanks(); p.more() && p.text[p.at] != ',' {

@@ -84,8 +84,24 @@ func (q *Query) CheckMatch() error {
 	return nil
 }
 
-// Matches reports whether a query asks for an object. It decides as the database does. Parts of the query that CheckMatch refuses do not count.
-func (q *Query) Matches(s *Subject) bool {
+// Matches reports whether a query asks for an object. It decides as the database does. Parts of the query that CheckMatch refuses do not count. A Matcher
+// is faster for several objects.
+func (q *Query) Matches(s *Subject) bool { return NewMatcher(q).Matches(s) }
+
+// Matcher says which objects a query asks for. It is for one goroutine.
+type Matcher struct {
+	q *Query
+	// kind is that of the last object, and plan how the fields of such objects are judged.
+	kind schema.GroupKind
+	plan *plan
+}
+
+// NewMatcher returns the matcher of a query.
+func NewMatcher(q *Query) *Matcher { return &Matcher{q: q} }
+
+// Matches reports whether the query asks for an object.
+func (m *Matcher) Matches(s *Subject) bool {
+	q := m.q
 	if !q.Clusters.Has(s.Cluster) || !q.Namespaces.Has(s.Namespace) || !q.Names.Has(s.Name) {
 		return false
 	}
@@ -104,7 +120,13 @@ func (q *Query) Matches(s *Subject) bool {
 	if q.Owner != nil && q.Owner.UID != "" && q.Owner.Seniority == 0 && !slices.Contains(s.Owners(), q.Owner.UID) {
 		return false
 	}
-	return !slices.ContainsFunc(q.Fields, func(f Field) bool { return !f.matches(s.kind(), s.JSON) })
+	if len(q.Fields) == 0 {
+		return true
+	}
+	if kind := s.kind(); m.plan == nil || m.kind != kind {
+		m.kind, m.plan = kind, newPlan(q.Fields, kind)
+	}
+	return m.plan.holds(s.JSON)
 }
 
 // Owners returns the UIDs of the owners of the object.
@@ -120,29 +142,10 @@ func (c Choice) Has(value string) bool {
 	return (len(c.In) == 0 || slices.Contains(c.In, value)) && !slices.Contains(c.NotIn, value) && (!c.Exists || value != "") && (!c.Missing || value == "")
 }
 
-// matches judges a field of an object.
-func (f Field) matches(kind schema.GroupKind, object jsontext.Value) bool {
-	one := slices.ContainsFunc(f.Alternatives(kind), func(all []Condition) bool {
-		return !slices.ContainsFunc(all, func(c Condition) bool { return !c.holds(object) })
-	})
-	return one != f.Negative()
-}
-
-// holds judges a condition as fields.Selector does, for which a field that is not there is "".
-func (c Condition) holds(object jsontext.Value) bool {
-	some := false
-	for value := range valuesAt(c.Path, object) {
-		if c.holdsFor(value) {
-			return true
-		}
-		some = true
-	}
-	return !some && !c.Every() && c.holdsFor(null)
-}
-
 // null is the value of a field that is not there.
 var null = jsontext.Value("null")
 
+// holdsFor judges a value of a field. The values of the condition are speakable.
 func (c Condition) holdsFor(value jsontext.Value) bool {
 	if c.Exists {
 		return value.Kind() != null.Kind()
@@ -152,7 +155,7 @@ func (c Condition) holdsFor(value jsontext.Value) bool {
 		text = lowered(text)
 	}
 	return scalar && slices.ContainsFunc(c.Values, func(value string) bool {
-		switch value = Speakable(value); c.Text {
+		switch c.Text {
 		case Contains:
 			return strings.Contains(text, value)
 		case StartsWith:

@@ -82,7 +82,7 @@ const (
 
 	maxSeniority = 8
 	maxNumber    = 1 << 53
-	// maxRequirements bounds the requirements of a selector. A statement has a condition for each of them.
+	// maxRequirements bounds the requirements of a selector, and the fields that these name. A statement has a condition for each of them.
 	maxRequirements = 64
 )
 

@@ -165,18 +165,26 @@ func valuesOf(object []byte) int {
 // largeObject is how many values, and largeText how many bytes an object has that is decoded alone. The largest that a member may send takes 60 MB then.
 const largeObject, largeText = 10_000, 256 << 10
 
-// largeObjects has room for the one that is being decoded.
-var largeObjects = make(chan struct{}, 1)
+// largeObjects has room for the one that is being decoded. Of each user, one waits for that, so many of a user do not keep others waiting.
+var (
+	largeObjects = make(chan struct{}, 1)
+	largeOfUser  = newTurns(1)
+)
 
 // decoding waits until an object may be decoded. Call done when what was decoded is not needed any more.
 func decoding(ctx context.Context, object []byte) (done func(), err error) {
 	if len(object) < largeText && valuesOf(object) < largeObject {
 		return func() {}, nil
 	}
+	leave, err := largeOfUser.take(ctx, writeTimeout)
+	if err != nil {
+		return nil, err
+	}
 	select {
 	case largeObjects <- struct{}{}:
-		return func() { <-largeObjects }, nil
+		return func() { <-largeObjects; leave() }, nil
 	case <-ctx.Done():
+		leave()
 		return nil, ctx.Err()
 	}
 }

@@ -61,17 +61,22 @@ func (e *eventWriter) flush() error {
 
 // write writes an event about an object of a cluster.
 func (e *eventWriter) write(event watch.EventType, cluster string, object []byte) error {
-	var err error
-	switch e.as {
-	case table:
-		object, err = e.row(cluster, object)
-	case metadataOnly:
-		object, err = tables.Metadata(object)
-	}
+	object, err := e.shown(cluster, object)
 	if err != nil {
 		return err
 	}
 	return e.raw(event, object)
+}
+
+// shown returns an object in the form in which the client gets it.
+func (e *eventWriter) shown(cluster string, object []byte) ([]byte, error) {
+	switch e.as {
+	case table:
+		return e.row(cluster, object)
+	case metadataOnly:
+		return tables.Metadata(object)
+	}
+	return object, nil
 }
 
 func (e *eventWriter) raw(event watch.EventType, object []byte) error {

@@ -31,11 +31,14 @@ type Handler struct {
 	rights *rights.Rights
 	feed   *feed.Feed
 	next   http.Handler
-	// decisionInterval and writeTimeout are the constants, except in tests.
-	decisionInterval, writeTimeout time.Duration
-	turns                          turns
-	watches                        crowd
-	budget                         *budget
+	// decisionInterval, writeTimeout and initialTime are the constants, except in tests.
+	decisionInterval, writeTimeout, initialTime time.Duration
+	// searches are turns at the database, and judged those of watches with objects that have changed.
+	searches, judged *turns
+	// patience is watchTurnTimeout, except in tests.
+	patience time.Duration
+	watches  *crowd
+	budget   *budget
 }
 
 // decisionInterval is how often a watch asks whether it is still allowed.
@@ -47,7 +50,17 @@ func NewHandler(s *store.Store, of *rights.Rights, next http.Handler) *Handler {
 }
 
 func newHandler(s *store.Store, of *rights.Rights, next http.Handler, b *budget) *Handler {
-	return &Handler{store: s, rights: of, feed: feed.New(s), next: next, decisionInterval: decisionInterval, writeTimeout: writeTimeout, budget: b}
+	return &Handler{
+		store: s, rights: of, feed: feed.New(s), next: next, decisionInterval: decisionInterval, writeTimeout: writeTimeout, initialTime: initialTime,
+		searches: newTurns(searchesOfUser), judged: newTurns(judgedOfUser), patience: watchTurnTimeout, watches: &crowd{}, budget: b,
+	}
+}
+
+// before returns the handler with another one for what it does not answer. Both share turns, watches and memory.
+func (h *Handler) before(next http.Handler) *Handler {
+	other := *h
+	other.next = next
+	return &other
 }
 
 // ServeHTTP implements http.Handler.
@@ -230,7 +243,7 @@ func (h *Handler) question(req *http.Request, n *Nested) (*query.Query, store.Ki
 func (h *Handler) search(req *http.Request, patterns []schema.GroupVersionResource, q *query.Query, memory *held) (answer, error) {
 	var a answer
 	var page store.Page
-	release, err := h.turns.take(req.Context())
+	release, err := h.searches.take(req.Context(), turnTimeout)
 	if err != nil {
 		return a, asStatus(err)
 	}

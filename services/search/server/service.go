@@ -66,9 +66,9 @@ type search struct {
 	answers int64
 
 	// store and rights are there before the first request.
-	store  *store.Store
-	rights *rights.Rights
-	budget *budget
+	store   *store.Store
+	rights  *rights.Rights
+	handler *Handler
 	// migrated is set once the database has the schema of this program.
 	migrated atomic.Bool
 }
@@ -99,7 +99,7 @@ func Service() apiservice.Service {
 				return NewAuthorizer(remember(next, clock.RealClock{}), func() *rights.Rights { return s.rights })
 			},
 			Handler: func(_ *apiservice.Environment, next http.Handler) http.Handler {
-				handler := sync.OnceValue(func() *Handler { return newHandler(s.store, s.rights, next, s.budget) })
+				handler := sync.OnceValue(func() *Handler { return s.handler.before(next) })
 				return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { handler().ServeHTTP(w, req) })
 			},
 		},
@@ -156,8 +156,8 @@ func (s *search) newCollections(*apiservice.Environment) (registryrest.Storage, 
 	opened = opened.WithHub(s.members.Hub)
 	s.store, s.rights = opened, rights.New(opened)
 	registerMetrics(opened)
-	s.budget = newBudget(s.answers)
-	return newCollections(newHandler(opened, s.rights, nil, s.budget)), nil
+	s.handler = newHandler(opened, s.rights, nil, newBudget(s.answers))
+	return newCollections(s.handler), nil
 }
 
 func checkRoles(roles []string) error {

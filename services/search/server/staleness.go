@@ -121,10 +121,15 @@ func (s *watching) checkAge(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(limit, time.Second)) // a later answer is too old
 	defer cancel()
+	release, err := s.turn(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
 	q := *s.q
 	q.WithStaleness = true
 	oldest := time.Now()
-	err := s.handler.asReader(ctx, func(_ *rights.Visible, from *store.Store) error {
+	err = s.handler.asReader(ctx, func(_ *rights.Visible, from *store.Store) error {
 		heard, err := from.Ages(ctx, []schema.GroupVersionResource{s.resource}, &q)
 		for _, at := range heard {
 			if at.Before(oldest) {

@@ -16,13 +16,23 @@ const (
 	searchesOfUser = 5
 	// turnTimeout is how long a search waits for others of its user.
 	turnTimeout = 10 * time.Second
+	// judgedOfUser is how many watches of a user look at an object at once. The others wait, and have no part of the processors meanwhile.
+	judgedOfUser = 1
+	// watchTurnTimeout is how long a watch waits for others of its user until it ends.
+	watchTurnTimeout = 30 * time.Second
 )
 
-// turns let each user have some searches at a time. Priority and fairness does not know how few a database can work on at once.
+// turns let each user have some of something at a time. Priority and fairness does not know how few searches a database can work on at once, and does not
+// count watches that have begun.
 type turns struct {
+	// most is how many turns a user has at a time.
+	most int
+
 	mu    sync.Mutex
 	users map[string]*queue
 }
+
+func newTurns(most int) *turns { return &turns{most: most, users: map[string]*queue{}} }
 
 // queue is of one user, as long as a search of this user runs or waits.
 type queue struct {
@@ -30,16 +40,13 @@ type queue struct {
 	in    int
 }
 
-// take returns when a user has a turn. Call release after it. The error is 429 if others of this user take too long.
-func (t *turns) take(ctx context.Context) (release func(), err error) {
+// take returns when a user has a turn. Call release after it. The error is 429 if others of this user take longer than a timeout.
+func (t *turns) take(ctx context.Context, timeout time.Duration) (release func(), err error) {
 	name := userOf(ctx)
 	t.mu.Lock()
-	if t.users == nil {
-		t.users = map[string]*queue{}
-	}
 	q := t.users[name]
 	if q == nil {
-		q = &queue{slots: make(chan struct{}, searchesOfUser)}
+		q = &queue{slots: make(chan struct{}, t.most)}
 		t.users[name] = q
 	}
 	q.in++
@@ -51,15 +58,21 @@ func (t *turns) take(ctx context.Context) (release func(), err error) {
 			delete(t.users, name)
 		}
 	}
-	late := time.NewTimer(turnTimeout)
+	release = func() { <-q.slots; leave() }
+	select {
+	case q.slots <- struct{}{}:
+		return release, nil
+	default:
+	}
+	late := time.NewTimer(timeout)
 	defer late.Stop()
 	select {
 	case q.slots <- struct{}{}:
-		return func() { <-q.slots; leave() }, nil
+		return release, nil
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-late.C:
-		err = apierrors.NewTooManyRequests("other searches of this user take long: wait for them", 1)
+		err = apierrors.NewTooManyRequests("other searches or watches of this user take long: wait for them, or ask for less", 1)
 	}
 	leave()
 	return nil, err

@@ -18,26 +18,26 @@ import (
 
 func TestAUserHasSomeSearchesAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := &turns{}
+		all := newTurns(searchesOfUser)
 		of := func(name string) context.Context { return request.WithUser(t.Context(), &user.DefaultInfo{Name: name}) }
 		var releases []func()
 		for range searchesOfUser {
-			release, err := all.take(of("greedy"))
+			release, err := all.take(of("greedy"), turnTimeout)
 			require.NoError(t, err)
 			releases = append(releases, release)
 		}
-		_, err := all.take(of("greedy"))
+		_, err := all.take(of("greedy"), turnTimeout)
 		assert.True(t, apierrors.IsTooManyRequests(err))
 		gone, cancel := context.WithCancel(of("greedy"))
 		cancel()
-		_, err = all.take(gone)
+		_, err = all.take(gone, turnTimeout)
 		require.ErrorIs(t, err, context.Canceled)
 
-		release, err := all.take(of("other"))
+		release, err := all.take(of("other"), turnTimeout)
 		require.NoError(t, err, "others have turns of their own")
 		release()
 		releases[0]()
-		again, err := all.take(of("greedy"))
+		again, err := all.take(of("greedy"), turnTimeout)
 		require.NoError(t, err)
 		for _, release := range append(releases[1:], again) {
 			release()

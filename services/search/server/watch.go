@@ -6,6 +6,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/internal/hop/envelope"
 	"github.com/tripod-k8s/tripod/services/search/feed"
 	"github.com/tripod-k8s/tripod/services/search/query"
 	"github.com/tripod-k8s/tripod/services/search/rights"
@@ -40,6 +42,7 @@ const (
 type watching struct {
 	handler *Handler
 	q       *query.Query
+	asked   *query.Matcher
 	options *metav1.ListOptions
 	// resource is what is watched, and kinds are the IDs of that.
 	resource schema.GroupVersionResource
@@ -90,13 +93,16 @@ func (h *Handler) watch(w http.ResponseWriter, req *http.Request, n *Nested) err
 	if err != nil {
 		return err
 	}
+	if err := checkRequest(req); err != nil {
+		return err
+	}
 	leave, err := h.watches.enter(req.Context())
 	if err != nil {
 		return err
 	}
 	defer leave()
 	s := &watching{
-		handler: h, q: q, options: options, resource: n.Resource(), kinds: kinds, visible: v, events: newEventWriter(w, req, as.form, kind), at: q.ResourceVersion,
+		handler: h, q: q, asked: query.NewMatcher(q), options: options, resource: n.Resource(), kinds: kinds, visible: v, events: newEventWriter(w, req, as.form, kind), at: q.ResourceVersion,
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), watchTimeout(options))
 	defer cancel()
@@ -104,6 +110,26 @@ func (h *Handler) watch(w http.ResponseWriter, req *http.Request, n *Nested) err
 	defer s.memory.release()
 	defer s.changing.release()
 	return s.serve(ctx)
+}
+
+// maxRequest is how many bytes a client may send for a watch, which keeps them, some of them several times.
+const maxRequest = 32 << 10
+
+// checkRequest refuses a watch whose request is too large. What the aggregator says about the user does not count.
+func checkRequest(req *http.Request) error {
+	size := len(req.RequestURI)
+	for name, values := range req.Header {
+		if name == envelope.Header {
+			continue
+		}
+		for _, value := range values {
+			size += len(name) + len(value)
+		}
+	}
+	if size > maxRequest {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the path, parameters and headers of a watch have more than %d KiB", maxRequest>>10))
+	}
+	return nil
 }
 
 func watchTimeout(options *metav1.ListOptions) time.Duration {
@@ -169,13 +195,16 @@ func (s *watching) follow(ctx context.Context, changes *feed.Subscription, next 
 	decisions := time.NewTicker(s.handler.decisionInterval)
 	defer decisions.Stop()
 	for {
-		if s.writeAll(next.Transitions) != nil {
-			return // the client is gone
-		}
-		if next.UpTo > s.at {
+		err := s.writeAll(ctx, next.Transitions)
+		switch {
+		case errors.Is(err, errGone):
+			return
+		case err != nil:
+			s.failUnlessOver(ctx, err)
+			return
+		case next.UpTo > s.at:
 			s.at, news = next.UpTo, more
 		}
-		var err error
 		select {
 		case <-shutdown:
 			return
@@ -204,11 +233,16 @@ func (s *watching) follow(ctx context.Context, changes *feed.Subscription, next 
 			err = s.checkRights(ctx, next.Rights)
 		}
 		if err != nil {
-			if ctx.Err() == nil {
-				s.fail(s.asStatus(err))
-			}
+			s.failUnlessOver(ctx, err)
 			return
 		}
+	}
+}
+
+// failUnlessOver writes why the watch ends, if it is not because of its time or its client.
+func (s *watching) failUnlessOver(ctx context.Context, err error) {
+	if ctx.Err() == nil {
+		s.fail(s.asStatus(err))
 	}
 }
 
@@ -216,7 +250,12 @@ func (s *watching) follow(ctx context.Context, changes *feed.Subscription, next 
 func (s *watching) next(ctx context.Context, changes *feed.Subscription) (store.History, <-chan struct{}, error) {
 	s.changing.release()
 	s.changes = 0
-	return changes.Next(ctx, s.at, s.interest(), store.Bounds{Page: freeBytes, Charge: s.charge})
+	return changes.Next(ctx, s.at, s.interest(), store.Bounds{Page: freeBytes, Charge: s.charge}, s.turn)
+}
+
+// turn takes a turn at the database. Watches that cannot keep up with what changes read it there.
+func (s *watching) turn(ctx context.Context) (release func(), err error) {
+	return s.handler.searches.take(ctx, s.handler.patience)
 }
 
 // charge takes memory for changes.
@@ -258,6 +297,11 @@ func (s *watching) checkRights(ctx context.Context, changed int64) error {
 
 // checkRightsSince returns errRights if rights may have changed since the revision that the client knows. What the reader saw at that revision is not known.
 func (s *watching) checkRightsSince(ctx context.Context) error {
+	release, err := s.turn(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
 	if !s.visible.IsEverything() || s.q.SameClusters {
 		same, err := s.handler.store.For(s.visible.Scope()).SameSince(ctx, s.at, s.resource.GroupResource(), s.q.Clusters)
 		if err == nil && !same {
@@ -354,43 +398,61 @@ func (s *watching) fail(err error) {
 	s.inTime(func() error { return s.events.fail(err) }) //nolint:errcheck // the watch ends
 }
 
-// writeAll writes those of some transitions that the client has asked for.
-func (s *watching) writeAll(transitions []*store.Transition) error {
-	if len(transitions) == 0 {
-		return nil
-	}
-	return s.inTime(func() error { return s.writeSome(transitions) })
-}
+// errGone ends a watch whose client takes nothing.
+var errGone = errors.New("the client of the watch is gone")
 
-func (s *watching) writeSome(transitions []*store.Transition) error {
+// writeAll writes those of some transitions that the client has asked for.
+func (s *watching) writeAll(ctx context.Context, transitions []*store.Transition) error {
 	wrote := false
 	for _, t := range transitions {
 		of := t.Subject()
 		if !s.visible.Allows(of.Cluster, s.resource.GroupResource(), of.Namespace, of.Name) {
 			continue
 		}
-		before, after := t.Before != nil && s.q.Matches(t.Before), t.After != nil && s.q.Matches(t.After)
-		var err error
+		event, object, err := s.judge(ctx, t)
 		switch {
-		case before && after:
-			err = s.events.write(watch.Modified, t.After.Cluster, t.After.JSON)
-		case after:
-			err = s.events.write(watch.Added, t.After.Cluster, t.After.JSON)
-		case before: // deleted, or not of the selection any more
-			err = s.events.write(watch.Deleted, t.Before.Cluster, store.WithRevision(t.Before.JSON, t.Revision))
-		default:
-			continue
-		}
-		if err != nil {
+		case err != nil:
 			return err
+		case event == "":
+			continue
+		case s.inTime(func() error { return s.events.raw(event, object) }) != nil:
+			return errGone
 		}
-		wrote = true
-		s.bookmarked = t.Revision
+		wrote, s.bookmarked = true, t.Revision
 	}
-	if !wrote {
-		return nil
+	if wrote && s.inTime(s.events.flush) != nil {
+		return errGone
 	}
-	return s.events.flush()
+	return nil
+}
+
+// judge returns the event that a transition is for the client, or none. It takes a turn for what needs a look at the whole object.
+func (s *watching) judge(ctx context.Context, t *store.Transition) (event watch.EventType, object []byte, err error) {
+	if len(s.q.Fields) > 0 || s.events.as != plain {
+		done, err := s.look(ctx)
+		if err != nil {
+			return "", nil, err
+		}
+		defer done()
+	}
+	before, after := t.Before != nil && s.asked.Matches(t.Before), t.After != nil && s.asked.Matches(t.After)
+	switch {
+	case before && after:
+		event, object = watch.Modified, t.After.JSON
+	case after:
+		event, object = watch.Added, t.After.JSON
+	case before: // deleted, or not of the selection any more
+		event, object = watch.Deleted, store.WithRevision(t.Before.JSON, t.Revision)
+	default:
+		return "", nil, nil
+	}
+	object, err = s.events.shown(t.Subject().Cluster, object)
+	return event, object, err
+}
+
+// look takes a turn for a look at a whole object, which may be large and cost many times what it costs to send it.
+func (s *watching) look(ctx context.Context) (done func(), err error) {
+	return s.handler.judged.take(ctx, s.handler.patience)
 }
 
 // asStatus returns what the client is told of an error.

@@ -5,7 +5,11 @@ package server
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
@@ -17,6 +21,9 @@ import (
 
 // initialObjects is how many objects a watch reads at once at its beginning, of which no more than a page of bytes is in memory.
 const initialObjects = 5000
+
+// initialTime is how long a watch may take for them, and for one page more. It has a seat of priority and fairness until then.
+const initialTime = 4 * time.Minute
 
 // initialPage is a part of the objects that a watch begins with.
 type initialPage struct {
@@ -30,7 +37,7 @@ func (s *watching) list(ctx context.Context, after *query.Position) (*initialPag
 	if !s.initial() {
 		page.Revision, err = s.handler.store.Revision(ctx)
 	} else {
-		release, failed := s.handler.turns.take(ctx)
+		release, failed := s.turn(ctx)
 		if failed != nil {
 			return nil, asStatus(failed)
 		}
@@ -66,24 +73,25 @@ func (s *watching) begin(ctx context.Context, first *initialPage) bool {
 	if s.inTime(s.events.begin) != nil {
 		return false // the client is gone
 	}
+	within, cancel := context.WithTimeoutCause(ctx, s.handler.initialTime, errInitial)
+	defer cancel()
 	for page := first; page != nil; {
-		if s.inTime(func() error { return s.writeInitial(page.objects) }) != nil {
-			return false
-		}
-		if !page.More {
+		err := s.writeInitial(within, page.objects)
+		s.memory.release()
+		if err == nil && !page.More {
 			break
 		}
-		after := page.Next
-		page.objects = nil
-		var err error
-		if page, err = s.list(ctx, after); err != nil {
-			if ctx.Err() == nil {
-				s.fail(err)
-			}
+		if err == nil {
+			err = context.Cause(within)
+		}
+		if err == nil {
+			page, err = s.list(within, page.Next)
+		}
+		if err != nil {
+			s.failInitial(ctx, within, err)
 			return false
 		}
 	}
-	s.memory.release()
 	utilflowcontrol.WatchInitialized(ctx)
 	s.bookmarked = s.at
 	return s.inTime(s.endInitial) == nil
@@ -99,11 +107,54 @@ func (s *watching) endInitial() error {
 	return s.events.flush()
 }
 
+// errInitial is why the objects that there are do not come to an end.
+var errInitial = apierrors.NewTimeoutError(fmt.Sprintf("the objects that the watch begins with take more than %s: "+
+	"name clusters or namespaces, read faster, or begin with a list in pages", initialTime), 1)
+
+// failInitial writes why the watch ends before its changes, unless the client is gone.
+func (s *watching) failInitial(ctx, within context.Context, err error) {
+	switch {
+	case errors.Is(err, errGone):
+		return
+	case within.Err() != nil:
+		err = context.Cause(within)
+	}
+	s.failUnlessOver(ctx, err)
+}
+
 // writeInitial writes a page, which holds memory until then.
-func (s *watching) writeInitial(objects []store.Found) error {
+func (s *watching) writeInitial(ctx context.Context, objects []store.Found) error {
+	if s.events.as != plain {
+		return s.writeShown(ctx, objects)
+	}
+	written := s.inTime(func() error {
+		for _, f := range objects {
+			if err := s.events.raw(watch.Added, f.JSON); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if written != nil {
+		return errGone
+	}
+	return nil
+}
+
+// writeShown writes a page in a form for which it takes a look at each object.
+func (s *watching) writeShown(ctx context.Context, objects []store.Found) error {
 	for _, f := range objects {
-		if err := s.events.write(watch.Added, f.Cluster, f.JSON); err != nil {
+		done, err := s.look(ctx)
+		if err != nil {
 			return err
+		}
+		object, err := s.events.shown(f.Cluster, f.JSON)
+		done()
+		if err != nil {
+			return err
+		}
+		if s.inTime(func() error { return s.events.raw(watch.Added, object) }) != nil {
+			return errGone
 		}
 	}
 	return nil

@@ -217,10 +217,10 @@ func (t *transaction) ended(ctx context.Context, b *search, needed int64, upTo *
 	if b.scope != nil && len(find.args) > maxValues {
 		return nil, 0, ErrScopeTooLarge
 	}
-	size, keptSize := int64(0), int64(0)
+	size, keptSize, asked := int64(0), int64(0), query.NewMatcher(b.q)
 	err = t.each(ctx, find, func(scan func(...any) error) error {
 		e, err := scanEnded(scan)
-		if err != nil || !b.allows(e) || !b.q.Matches(e.subject()) {
+		if err != nil || !b.allows(e) || !asked.Matches(e.subject()) {
 			return err
 		}
 		if err := e.readText(); err != nil {
