@@ -21,7 +21,7 @@ var ErrTooMany = errors.New("more than search follows")
 // Bounds are those of each target.
 type Bounds struct{ Objects, Bytes int }
 
-// Standard is enough for 5000 clusters with 6 KiB each.
+// Standard is enough for 5000 clusters with 6 KiB each, without what Trim removes.
 var Standard = Bounds{Objects: 10_000, Bytes: 32 << 20}
 
 func (b Bounds) check(objects, bytes int) error {
@@ -41,6 +41,7 @@ const (
 type source struct {
 	resource dynamic.ResourceInterface
 	choose   func(*metav1.ListOptions)
+	trim     func(*unstructured.Unstructured)
 	bounds   Bounds
 }
 
@@ -65,7 +66,7 @@ func (s *source) ListWithContext(ctx context.Context, options metav1.ListOptions
 		}
 		before := bytes
 		for i := range page.Items {
-			page.Items[i].SetManagedFields(nil)
+			s.trim(&page.Items[i])
 			bytes += sizeOf(page.Items[i].Object)
 		}
 		all.Object, all.Items = page.Object, append(all.Items, page.Items...)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -31,8 +30,9 @@ type Objects struct {
 	changed func()
 	// followers have an empty name for all objects of a resource.
 	followers map[target]*follower
-	// Bounds are Standard. Change them before anything is followed.
+	// Bounds are Standard, and Trim removes from objects of a resource what nobody needs. Change them before anything is followed.
 	Bounds Bounds
+	Trim   map[schema.GroupVersionResource]func(*unstructured.Unstructured)
 }
 
 type target struct {
@@ -127,9 +127,15 @@ type follower struct {
 }
 
 func (o *Objects) start(t target) *follower {
-	f := &follower{target: t, informer: newInformer(o.client, t, o.Bounds), sizes: map[string]int{}}
+	trim := o.trim(t.GroupVersionResource)
+	f := &follower{target: t, informer: newInformer(o.client, t, o.Bounds, trim), sizes: map[string]int{}}
 	// The informer has not started, so none of these can fail.
-	f.informer.SetTransform(withoutManagers)                                                            //nolint:errcheck // see above
+	f.informer.SetTransform(func(object any) (any, error) { //nolint:errcheck // see above
+		if one, is := object.(*unstructured.Unstructured); is {
+			trim(one)
+		}
+		return object, nil
+	})
 	f.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { //nolint:errcheck // see above
 		synced := f.informer.HasSynced()
 		f.mu.Lock()
@@ -166,14 +172,14 @@ func (o *Objects) start(t target) *follower {
 	return f
 }
 
-func newInformer(client dynamic.Interface, t target, bounds Bounds) cache.SharedIndexInformer {
+func newInformer(client dynamic.Interface, t target, bounds Bounds, trim func(*unstructured.Unstructured)) cache.SharedIndexInformer {
 	choose := func(*metav1.ListOptions) {}
 	if t.name != "" {
 		choose = func(options *metav1.ListOptions) {
 			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, t.name).String()
 		}
 	}
-	from := &source{resource: client.Resource(t.GroupVersionResource).Namespace(t.namespace), choose: choose, bounds: bounds}
+	from := &source{resource: client.Resource(t.GroupVersionResource).Namespace(t.namespace), choose: choose, trim: trim, bounds: bounds}
 	return cache.NewSharedIndexInformer(from, &unstructured.Unstructured{}, 0, cache.Indexers{})
 }
 
@@ -197,12 +203,14 @@ func (f *follower) count(object any, gone bool, bounds Bounds) bool {
 	return f.excess == nil
 }
 
-// withoutManagers saves the memory of managedFields, which no template needs.
-func withoutManagers(object any) (any, error) {
-	if accessor, err := meta.Accessor(object); err == nil {
-		accessor.SetManagedFields(nil)
+// trim returns what removes from objects what nobody needs: managedFields, and what Trim does.
+func (o *Objects) trim(resource schema.GroupVersionResource) func(*unstructured.Unstructured) {
+	more := o.Trim[resource]
+	return func(object *unstructured.Unstructured) {
+		if object.SetManagedFields(nil); more != nil {
+			more(object)
+		}
 	}
-	return object, nil
 }
 
 func (f *follower) stop() { f.end() }

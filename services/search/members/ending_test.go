@@ -7,6 +7,7 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -38,6 +39,8 @@ func TestAMemberThatDoesNotEndHoldsUpNoOther(t *testing.T) {
 	quick := make(chan struct{})
 	close(quick)
 	ended := []*int{add("a", quick), add("slow", slow), add("z", quick)}
+	t.Cleanup(m.objects.Stop)
+	require.Eventually(t, func() bool { _, _, err := m.read(); return err == nil }, time.Minute, 10*time.Millisecond)
 	m.reconcile(t.Context())
 	for _, ends := range ended {
 		assert.Equal(t, 1, *ends)

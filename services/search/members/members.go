@@ -7,21 +7,21 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/dynamic/dynamicinformer"
-	"k8s.io/client-go/informers"
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
@@ -47,9 +47,13 @@ type Members struct {
 	shards  *shards.Shards
 	client  dynamic.Interface
 
-	clusters, resources informers.GenericInformer
-	credentials         credentials
-	running             map[string]*running
+	// objects are PediaClusters and ClusterSyncResources, which several goroutines read.
+	mu          sync.Mutex
+	objects     *hub.Objects
+	credentials credentials
+	running     map[string]*running
+	// unread is why these could not be read, as the log has it.
+	unread string
 	// unknown are clusters in the store that had no PediaCluster when forget last looked.
 	unknown map[string]bool
 }
@@ -65,6 +69,8 @@ type running struct {
 	invalid    error
 	unresolved bool
 	apiServer  string
+	// told are the resources in the status that this replica has written last.
+	told []v1alpha2.GroupStatus
 	*member.Member
 	end  context.CancelFunc
 	done chan struct{}
@@ -84,12 +90,17 @@ type Options struct {
 
 // New returns the members that the PediaClusters of a cluster name.
 func New(client dynamic.Interface, o Options, shared member.Shared) *Members {
-	factory := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
-	return &Members{
+	m := &Members{
 		Options: o, copying: shared, store: shared.Store, shards: shared.Shards, client: client, running: map[string]*running{},
-		clusters: factory.ForResource(clusters), resources: factory.ForResource(resources),
-		credentials: credentials{objects: hub.New(client, func() {}), namespace: o.SecretNamespace},
+		objects: hub.New(client, func() {}), credentials: credentials{objects: hub.New(client, func() {}), namespace: o.SecretNamespace},
 	}
+	// A cluster with many resources, or one that lies, has a hundred times as much there as in its spec.
+	m.objects.Trim = map[schema.GroupVersionResource]func(*unstructured.Unstructured){
+		clusters: func(cluster *unstructured.Unstructured) {
+			unstructured.RemoveNestedField(cluster.Object, "status", "syncResources")
+		},
+	}
+	return m
 }
 
 // Run copies clusters until the context ends.
@@ -98,11 +109,10 @@ func (m *Members) Run(ctx context.Context) {
 	defer group.Wait()
 	defer m.stop()
 	defer m.credentials.objects.Stop()
-	for _, informer := range []informers.GenericInformer{m.clusters, m.resources} {
-		group.StartWithContext(ctx, informer.Informer().RunWithContext)
-	}
+	defer m.objects.Stop()
 	known := func(context.Context) (bool, error) {
-		return m.clusters.Informer().HasSynced() && m.resources.Informer().HasSynced(), nil
+		_, _, err := m.read()
+		return err == nil, nil
 	}
 	if wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, known) != nil {
 		return
@@ -119,7 +129,7 @@ func (m *Members) forget(ctx context.Context) {
 	names, err := m.store.Clusters(ctx)
 	unknown := map[string]bool{}
 	for _, name := range names {
-		if _, missing := m.clusters.Lister().Get(name); name == m.Hub || !apierrors.IsNotFound(missing) || !m.shards.Mine(name) {
+		if name == m.Hub || !m.isGone(name) || !m.shards.Mine(name) {
 			continue
 		}
 		if unknown[name] = true; m.unknown[name] && err == nil {
@@ -137,19 +147,9 @@ func (m *Members) reconcile(ctx context.Context) {
 	if m.Writable != nil && !m.Writable() {
 		return
 	}
-	objects, err := m.clusters.Lister().List(labels.Everything())
+	wanted, resources, err := m.read()
 	if err != nil {
-		klog.ErrorS(err, "Cannot list PediaClusters")
-		return
-	}
-	wanted := map[string]*v1alpha2.PediaCluster{}
-	for _, object := range objects {
-		var cluster v1alpha2.PediaCluster
-		if err := convert(object, &cluster); err != nil {
-			klog.ErrorS(err, "A PediaCluster cannot be read")
-			continue
-		}
-		wanted[cluster.Name] = &cluster
+		return // all stays as it is
 	}
 	states, err := m.store.States(ctx)
 	var unreadable map[string][]store.Unreadable
@@ -185,7 +185,7 @@ func (m *Members) reconcile(ctx context.Context) {
 		}
 		wanted := &running{}
 		var missing, unknown error
-		wanted.shared, missing = m.shared(cluster.Spec.SyncResourcesRefName)
+		wanted.shared, missing = shared(resources, cluster.Spec.SyncResourcesRefName)
 		wanted.spec, wanted.permit, unknown = m.credentials.resolve(name, cluster.Spec)
 		wanted.invalid = cmp.Or(missing, unknown)
 		if r := m.running[name]; r == nil || r.differs(wanted) {
@@ -210,16 +210,15 @@ func (r *running) differs(wanted *running) bool {
 }
 
 // shared returns the resources of a ClusterSyncResources.
-func (m *Members) shared(name string) ([]v1alpha2.GroupResources, error) {
+func shared(all map[string]*unstructured.Unstructured, name string) ([]v1alpha2.GroupResources, error) {
 	if name == "" {
 		return nil, nil
 	}
-	object, err := m.resources.Lister().Get(name)
-	if err != nil {
+	if all[name] == nil {
 		return nil, fmt.Errorf("syncResourcesRefName: there is no ClusterSyncResources %s", name)
 	}
 	var resources v1alpha2.ClusterSyncResources
-	if err := convert(object, &resources); err != nil {
+	if err := convert(all[name], &resources); err != nil {
 		return nil, fmt.Errorf("ClusterSyncResources %s: %w", name, err)
 	}
 	return resources.Spec.SyncResources, nil
@@ -298,10 +297,11 @@ func (m *Members) stop() {
 
 // tell writes the status of a cluster if it has changed. One replica does that for all that copy the cluster. States are nil if the database is away.
 func (m *Members) tell(ctx context.Context, cluster *v1alpha2.PediaCluster, states map[string]store.State, unreadable []store.Unreadable) {
+	r := m.running[cluster.Name]
 	if !m.shards.Mine(cluster.Name) {
+		r.told = nil
 		return
 	}
-	r := m.running[cluster.Name]
 	var health member.Health
 	var streams []member.Status
 	if r.Member != nil {
@@ -319,7 +319,8 @@ func (m *Members) tell(ctx context.Context, cluster *v1alpha2.PediaCluster, stat
 		setFresh(&status, cluster.Generation, state, known)
 		setReadable(&status, cluster, unreadable)
 	}
-	if equality.Semantic.DeepEqual(status, cluster.Status) {
+	without := status
+	if without.SyncResources = cluster.Status.SyncResources; r.told != nil && equality.Semantic.DeepEqual(status.SyncResources, r.told) && equality.Semantic.DeepEqual(without, cluster.Status) {
 		return
 	}
 	patch, err := json.Marshal(map[string]any{"status": status})
@@ -329,9 +330,60 @@ func (m *Members) tell(ctx context.Context, cluster *v1alpha2.PediaCluster, stat
 	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
 		klog.ErrorS(err, "Cannot tell the state of a cluster", "cluster", cluster.Name)
 	}
+	if r.told = nil; err == nil {
+		r.told = append([]v1alpha2.GroupStatus{}, status.SyncResources...)
+	}
+}
+
+// list returns all objects of a resource.
+func (m *Members) list(resource schema.GroupVersionResource) ([]*unstructured.Unstructured, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.objects.List(resource)
+}
+
+// isGone reports whether it is known that a PediaCluster does not exist.
+func (m *Members) isGone(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, err := m.objects.Of(clusters, "", name)
+	return errors.Is(err, hub.ErrNotFound)
+}
+
+// read returns the PediaClusters and the ClusterSyncResources. It fails if there are more than search follows: then nobody knows what they have become.
+func (m *Members) read() (wanted map[string]*v1alpha2.PediaCluster, shared map[string]*unstructured.Unstructured, err error) {
+	defer func() {
+		if err == nil {
+			m.unread = ""
+		} else if text := err.Error(); text != m.unread && errors.Is(err, hub.ErrTooMany) {
+			m.unread = text
+			klog.ErrorS(err, "Search copies what it has copied, and follows no change of PediaClusters")
+		}
+	}()
+	all, err := m.list(clusters)
+	if err != nil {
+		return nil, nil, err
+	}
+	wanted = map[string]*v1alpha2.PediaCluster{}
+	for _, object := range all {
+		var cluster v1alpha2.PediaCluster
+		if err := convert(object, &cluster); err != nil {
+			klog.ErrorS(err, "A PediaCluster cannot be read")
+			continue
+		}
+		wanted[cluster.Name] = &cluster
+	}
+	if all, err = m.list(resources); err != nil {
+		return nil, nil, err
+	}
+	shared = map[string]*unstructured.Unstructured{}
+	for _, object := range all {
+		shared[object.GetName()] = object
+	}
+	return wanted, shared, nil
 }
 
 // convert reads an object of an informer.
-func convert(object runtime.Object, into any) error {
-	return runtime.DefaultUnstructuredConverter.FromUnstructured(object.(*unstructured.Unstructured).Object, into)
+func convert(object *unstructured.Unstructured, into any) error {
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, into)
 }

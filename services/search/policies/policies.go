@@ -62,6 +62,9 @@ func New(client dynamic.Interface, questions discovery.DiscoveryInterface, limit
 		default:
 		}
 	})
+	p.objects.Trim = map[schema.GroupVersionResource]func(*unstructured.Unstructured){
+		clusterResource: func(cluster *unstructured.Unstructured) { unstructured.RemoveNestedField(cluster.Object, "status") },
+	}
 	return p
 }
 

@@ -48,10 +48,11 @@ type task struct {
 	YAML bool `json:"yaml,omitempty"`
 }
 
-// outcome is the answer to a task. Wrong is what is wrong with it.
+// outcome is the answer to a task. Wrong is what is wrong with it, and Took the processor time.
 type outcome struct {
-	Text  string `json:"text,omitempty"`
-	Wrong string `json:"wrong,omitempty"`
+	Text  string        `json:"text,omitempty"`
+	Wrong string        `json:"wrong,omitempty"`
+	Took  time.Duration `json:"took"`
 }
 
 // InterpretIfAsked makes this program an interpreter if it was started as one, and then does not return.
@@ -94,7 +95,8 @@ func interpret(limits Limits, from io.Reader, to io.Writer) error {
 		if err != nil {
 			return err
 		}
-		began.Store(int64(processorTime()))
+		start := processorTime()
+		began.Store(int64(start))
 		var asked task
 		var answer outcome
 		if err := json.Unmarshal(text, &asked); err != nil {
@@ -103,6 +105,7 @@ func interpret(limits Limits, from io.Reader, to io.Writer) error {
 		if answer.Text, err = asked.execute(); err != nil {
 			answer = outcome{Wrong: strings.ToValidUTF8(err.Error()[:min(len(err.Error()), maxWrong)], "")}
 		}
+		answer.Took = processorTime() - start
 		text, err = json.Marshal(answer)
 		if err != nil {
 			return err

@@ -54,7 +54,10 @@ type Templates struct {
 	// pauses and ownersPauses are those after templates that were stopped.
 	pauses, ownersPauses *flowcontrol.Backoff
 	failures             map[string]error
-	now                  func() time.Time
+	// budgets are by policy. atOnce is the constant, except in tests.
+	budgets map[string]*budget
+	atOnce  time.Duration
+	now     func() time.Time
 }
 
 // key is a hash of all that a result depends on.
@@ -78,6 +81,7 @@ func New(limits Limits) *Templates {
 	legacyregistry.Register(stops) //nolint:errcheck // it is registered
 	return &Templates{
 		limits: limits, made: map[key]*result{}, failures: map[string]error{}, now: time.Now,
+		budgets: map[string]*budget{}, atOnce: atOnce,
 		pauses: flowcontrol.NewBackOff(firstPause, lastPause), ownersPauses: flowcontrol.NewBackOff(firstOwnersPause, lastOwnersPause),
 	}
 }
@@ -150,6 +154,10 @@ func (t *Templates) execute(ctx context.Context, owner Owner, asked task) (answe
 	if t.ownersPauses.IsInBackOffSinceUpdate(owner.Policy, now) {
 		return answer, errors.New("it waits, because another template of its policy was stopped")
 	}
+	left := t.budgetOf(owner.Policy)
+	if asked.Data != nil && left.left <= 0 { // the syntax is always checked
+		return answer, errSpent
+	}
 	if t.process == nil {
 		if t.process, err = start(context.WithoutCancel(ctx), t.limits); err != nil {
 			return answer, err
@@ -159,9 +167,11 @@ func (t *Templates) execute(ctx context.Context, owner Owner, asked task) (answe
 	defer stop()
 	answer, err = t.process.ask(ctx, asked)
 	if err == nil {
+		left.left -= answer.Took
 		return answer, nil
 	}
 	t.process = nil
+	left.left -= t.limits.Time
 	var excess *stopped
 	if errors.As(err, &excess) {
 		stops.WithLabelValues(excess.reason).Inc()
@@ -181,6 +191,7 @@ func (t *Templates) Sweep() {
 		}
 		result.used = false
 	}
+	t.forgetBudgets()
 	t.pauses.GC()
 	t.ownersPauses.GC()
 	for one := range t.failures {

@@ -5,6 +5,7 @@ package templates
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -129,6 +130,43 @@ func TestAStoppedTemplateRunsAgainAfterLongerAndLongerPauses(t *testing.T) {
 	assert.False(t, runs(bad, endless, "5"))
 	clock.Step(firstPause)
 	assert.True(t, runs(bad, endless, "5"))
+}
+
+// TestASlowPolicyLeavesTheProcessorToOthers has templates that each take less than a template may, again and again.
+func TestASlowPolicyLeavesTheProcessorToOthers(t *testing.T) {
+	made, clock := newTemplates(t)
+	made.atOnce = 50 * time.Millisecond
+	made.limits.Time = 10 * time.Second
+	list := make([]any, 1000)
+	n := 0
+	render := func(policy string) error {
+		n++
+		_, err := made.Render(t.Context(), Owner{Policy: policy, Object: fmt.Sprint(n)}, "{{range .list}}{{range $.list}}{{end}}{{end}}{{.n}}", map[string]any{"list": list, "n": n})
+		return err
+	}
+	spend := func() (runs int) {
+		for ; render("slow") == nil; runs++ {
+			require.Less(t, runs, 1000)
+		}
+		return runs
+	}
+	assert.Positive(t, spend())
+	require.ErrorIs(t, render("slow"), errSpent)
+	require.NoError(t, render("other"))
+	require.NoError(t, made.Check(t.Context(), Owner{Policy: "slow"}, "{{.new}}"))
+	made.Sweep()
+	require.ErrorIs(t, render("slow"), errSpent, "the next turn is not too late")
+	clock.Step(time.Hour)
+	assert.Positive(t, spend())
+	clock.Step(time.Hour)
+	made.Sweep()
+	assert.Empty(t, made.budgets)
+
+	_, err := made.Render(t.Context(), Owner{Policy: "kept"}, "{{.a}}", map[string]any{"a": "1"})
+	require.NoError(t, err)
+	made.budgetOf("kept").left = 0
+	_, err = made.Render(t.Context(), Owner{Policy: "kept"}, "{{.a}}", map[string]any{"a": "1"})
+	assert.NoError(t, err, "what was made before costs nothing")
 }
 
 func TestResultsAreKeptWhileTheyAreUsed(t *testing.T) {
