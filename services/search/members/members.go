@@ -86,6 +86,8 @@ type Options struct {
 	SecretNamespace string
 	// Writable reports whether PediaClusters are as they were written, and can be written. Nil stands for yes.
 	Writable func() bool
+	// TooLarge says what of the RBAC of a cluster shows nothing because it takes too much memory. Nil stands for a process that does not know.
+	TooLarge func(cluster string) string
 }
 
 // New returns the members that the PediaClusters of a cluster name.
@@ -317,7 +319,11 @@ func (m *Members) tell(ctx context.Context, cluster *v1alpha2.PediaCluster, stat
 	status := statusOf(cluster.Status, cluster.Generation, r.apiServer, r.invalid, health, streams)
 	if state, known := states[cluster.Name]; states != nil && r.invalid == nil {
 		setFresh(&status, cluster.Generation, state, known)
-		setReadable(&status, cluster, unreadable)
+		tooLarge := ""
+		if m.TooLarge != nil {
+			tooLarge = m.TooLarge(cluster.Name)
+		}
+		setReadable(&status, cluster, unreadable, tooLarge)
 	}
 	without := status
 	if without.SyncResources = cluster.Status.SyncResources; r.told != nil && equality.Semantic.DeepEqual(status.SyncResources, r.told) && equality.Semantic.DeepEqual(without, cluster.Status) {

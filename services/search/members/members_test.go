@@ -110,15 +110,21 @@ func TestAClusterIsFreshIfAllOfItIs(t *testing.T) {
 func TestAConditionNamesTheObjectsThatCloseACluster(t *testing.T) {
 	var status v1alpha2.ClusterStatus
 	cluster := &v1alpha2.PediaCluster{}
-	setReadable(&status, cluster, nil)
+	setReadable(&status, cluster, nil, "")
 	assert.Empty(t, status.Conditions, "its RBAC does not count")
 	cluster.Spec.MemberRBAC = &v1alpha2.MemberRBAC{}
-	setReadable(&status, cluster, nil)
+	setReadable(&status, cluster, nil, "")
 	assert.True(t, meta.IsStatusConditionTrue(status.Conditions, v1alpha2.RBACRead))
-	setReadable(&status, cluster, []store.Unreadable{{Resource: "roles", Namespace: "a", Name: "x", Reason: "wrong"}, {Resource: "clusterroles", Name: "y", Reason: "odd"}})
+	setReadable(&status, cluster, []store.Unreadable{{Resource: "roles", Namespace: "a", Name: "x", Reason: "wrong"}, {Resource: "clusterroles", Name: "y", Reason: "odd"}}, "large")
 	assert.Contains(t, meta.FindStatusCondition(status.Conditions, v1alpha2.RBACRead).Message, "cannot be read: roles a/x: wrong; clusterroles y: odd")
+	setReadable(&status, cluster, []store.Unreadable{{Resource: "roles", Reason: "an object has more than 10Mi"}}, "")
+	assert.Contains(t, meta.FindStatusCondition(status.Conditions, v1alpha2.RBACRead).Message, "cannot be read: all roles: an object has more than 10Mi")
+	setReadable(&status, cluster, nil, "namespace a: too much")
+	assert.Equal(t, []string{"TooLarge", "namespace a: too much"}, []string{
+		meta.FindStatusCondition(status.Conditions, v1alpha2.RBACRead).Reason, meta.FindStatusCondition(status.Conditions, v1alpha2.RBACRead).Message,
+	})
 	cluster.Spec.MemberRBAC = nil
-	setReadable(&status, cluster, nil)
+	setReadable(&status, cluster, nil, "")
 	assert.Empty(t, status.Conditions)
 }
 

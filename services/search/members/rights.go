@@ -25,12 +25,16 @@ func policyOf(spec *v1alpha2.ClusterSpec) (string, error) {
 }
 
 // setReadable sets the condition that says which RBAC objects of a cluster cannot be read.
-func setReadable(status *v1alpha2.ClusterStatus, cluster *v1alpha2.PediaCluster, unreadable []store.Unreadable) {
+// tooLarge says what of its RBAC takes too much memory, and is empty if nothing does.
+func setReadable(status *v1alpha2.ClusterStatus, cluster *v1alpha2.PediaCluster, unreadable []store.Unreadable, tooLarge string) {
 	if cluster.Spec.MemberRBAC == nil {
 		meta.RemoveStatusCondition(&status.Conditions, v1alpha2.RBACRead)
 		return
 	}
 	read := metav1.Condition{Type: v1alpha2.RBACRead, Status: metav1.ConditionTrue, Reason: "Read", ObservedGeneration: cluster.Generation}
+	if tooLarge != "" {
+		read.Status, read.Reason, read.Message = metav1.ConditionFalse, "TooLarge", tooLarge
+	}
 	if len(unreadable) > 0 {
 		read.Status, read.Reason, read.Message = metav1.ConditionFalse, "Unreadable",
 			"the RBAC of these namespaces, and of the cluster if an object has none, shows nothing to anybody, because these objects cannot be read: "

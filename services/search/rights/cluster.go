@@ -29,6 +29,8 @@ type cluster struct {
 	// closed are namespaces whose RBAC objects decide nothing now, and why. recheck is set if they may have room again, which the next whole reading tells.
 	closed  map[string]string
 	recheck bool
+	// tooLarge are those among them that take too much memory.
+	tooLarge map[string]string
 
 	roles               map[[2]string]*rbacv1.Role
 	roleBindings        map[string][]*rbacv1.RoleBinding

@@ -14,6 +14,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-base/metrics/testutil"
 
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
@@ -118,12 +119,25 @@ func TestAClosedNamespaceIsReadAgainAfterAPause(t *testing.T) {
 	v := &Visible{reader: alice, verb: "list"}
 	names, v := w.foundAnew(r, v)
 	assert.Empty(t, names)
+	assert.Equal(t, "namespace a: its Roles and RoleBindings take more than 8 KiB", r.TooLarge("east"))
+	assert.Empty(t, r.TooLarge("west"))
+	assert.InDelta(t, 1, gauge(t, "namespace"), 0)
 	w.put("east", "roles", large, true)
 	names, v = w.foundAnew(r, v)
 	assert.Empty(t, names, "the namespace is left alone for the time of the pause")
 	r.members["east"].limits.pause = 0
 	names, _ = w.foundAnew(r, v)
 	assert.Equal(t, []string{"east/a/web"}, names)
+	assert.Empty(t, r.TooLarge("east"))
+	assert.Zero(t, gauge(t, "namespace"))
+}
+
+// gauge returns the value of the metric for what is closed.
+func gauge(t *testing.T, scope string) float64 {
+	t.Helper()
+	value, err := testutil.GetGaugeMetricValue(closedRights.WithLabelValues(scope))
+	require.NoError(t, err)
+	return value
 }
 
 // TestManyClosedNamespacesCloseTheCluster bounds what is kept of them.

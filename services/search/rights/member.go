@@ -109,6 +109,7 @@ func (r *Rights) read(m *member) error {
 	}
 	state.log(m.name, before)
 	m.state.Store(state)
+	r.countClosed()
 	r.grants.replace(m.name, state.serial)
 	if before != nil {
 		r.tell()
@@ -245,6 +246,7 @@ func (m *member) fill(state *cluster, from *store.RightsReading) {
 		state.unknown = "its policy of rights is wrong: " + err.Error()
 		return
 	}
+	state.tooLarge = maps.Clone(m.closed)
 	state.closed, state.recheck = maps.Clone(m.closed), len(m.closed) > 0 && m.whole.Before(state.began)
 	for _, o := range m.objects {
 		if o.wrong != "" {

@@ -169,6 +169,7 @@ func (r *Rights) take(now *index) {
 	r.mu.Unlock()
 	r.index.Store(now)
 	if gone > 0 {
+		r.countClosed()
 		r.tell()
 	}
 }

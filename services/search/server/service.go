@@ -250,7 +250,7 @@ func (s *search) start(ctx context.Context, e *apiservice.Environment) error {
 		group.StartWithContext(ctx, definitions.Run)
 		group.StartWithContext(ctx, policies.New(client, questions, s.templates, definitions.Complete).Run)
 		options := s.members
-		options.Writable = definitions.Complete
+		options.Writable, options.TooLarge = definitions.Complete, s.rights.TooLarge
 		members.New(client, options, shared).Run(ctx)
 		group.Wait()
 	}()
