@@ -27,6 +27,8 @@ type Resource interface {
 	served() []string
 	// stored reports whether the resource is kept in etcd.
 	stored() bool
+	// longRunning returns the subresources whose requests last, such as books/tail.
+	longRunning() []string
 	// storages returns what serves the resource and its subresources, by name.
 	storages(*Environment, Group, generic.RESTOptionsGetter) (map[string]rest.Storage, error)
 }
@@ -61,6 +63,9 @@ type Objects[T runtime.Object] struct {
 	UnconditionalUpdate bool
 	// Subresources are served beside the resource, by name. They may be nil.
 	Subresources map[string]func(*Environment) (rest.Storage, error)
+	// LongRunning names those of Subresources whose requests last until the client or the service ends them, such as streams and tunnels.
+	// Others end with --request-timeout. Storages end such a request when its context ends, as it does when the service stops.
+	LongRunning []string
 }
 
 // Custom is a resource that the author serves without etcd. A storage implements some of rest.Getter, rest.Lister, rest.Watcher and the
@@ -76,6 +81,9 @@ type Custom struct {
 	Example runtime.Object
 	// New makes the storage, once flags are parsed and before the service serves. An error ends the process.
 	New func(*Environment) (rest.Storage, error)
+	// LongRunning says that requests for the subresource last until the client or the service ends them, as [Objects] describes it. It
+	// is for subresources only.
+	LongRunning bool
 }
 
 // haveAll returns an error if a resource is to be served in a version that the group does not have.
@@ -92,6 +100,9 @@ func (c Custom) addHub(t *types, g Group) error {
 	if c.Example == nil || c.New == nil || c.Name == "" {
 		return errors.New("a Custom resource needs Name, Example and New")
 	}
+	if c.LongRunning && !isSubresource(c.Name) {
+		return fmt.Errorf("resource %s: LongRunning is for subresources", c.Name)
+	}
 	if err := g.haveAll(c.Name, c.Versions); err != nil {
 		return err
 	}
@@ -101,6 +112,13 @@ func (c Custom) addHub(t *types, g Group) error {
 func (c Custom) served() []string { return c.Versions }
 
 func (c Custom) stored() bool { return false }
+
+func (c Custom) longRunning() []string {
+	if !c.LongRunning {
+		return nil
+	}
+	return []string{c.Name}
+}
 
 func (c Custom) storages(e *Environment, _ Group, _ generic.RESTOptionsGetter) (map[string]rest.Storage, error) {
 	storage, err := c.New(e)
@@ -131,6 +149,11 @@ func (o Objects[T]) addHub(t *types, g Group) error {
 			}
 		}
 	}
+	for _, name := range o.LongRunning {
+		if o.Subresources[name] == nil {
+			return fmt.Errorf("resource %s: LongRunning names %q, which is not one of Subresources", o.Name, name)
+		}
+	}
 	if err := t.canStore(g, newOf[T]()); err != nil {
 		return fmt.Errorf("resource %s: %w", o.Name, err)
 	}
@@ -140,6 +163,14 @@ func (o Objects[T]) addHub(t *types, g Group) error {
 func (o Objects[T]) served() []string { return o.Versions }
 
 func (o Objects[T]) stored() bool { return true }
+
+func (o Objects[T]) longRunning() []string {
+	var names []string
+	for _, name := range o.LongRunning {
+		names = append(names, o.Name+"/"+name)
+	}
+	return names
+}
 
 func (o Objects[T]) storages(e *Environment, g Group, getter generic.RESTOptionsGetter) (map[string]rest.Storage, error) {
 	gvk, list, err := e.types.kindOf(g, newOf[T]())

@@ -50,6 +50,7 @@ func newConfig(ctx context.Context, o *completed) (*config, error) {
 			return nil, err
 		}
 		o.service.Requests.applyTo(&generic.Config, o.environment)
+		o.service.declared().applyTo(&generic.Config)
 		return &config{options: o, generic: generic}, nil
 	}
 	built, err := leg.NewConfig(ctx, &o.Options, o.neighbours, leg.Settings{
@@ -74,6 +75,7 @@ func newConfig(ctx context.Context, o *completed) (*config, error) {
 		return nil, err
 	}
 	o.service.Requests.applyTo(&built.Generic.Config, o.environment)
+	o.service.declared().applyTo(&built.Generic.Config)
 	return &config{options: o, generic: built.Generic, leg: built}, nil
 }
 
@@ -215,6 +217,7 @@ func (s *server) catalog() (*backendv1.Catalog, error) {
 	digest := sha256.New()
 	fmt.Fprintln(digest, service.Version)
 	slices.Sort(s.served)
+	lasting := s.options.service.declared()
 	var groupVersions []*backendv1.GroupVersion
 	for _, served := range s.served {
 		fmt.Fprintln(digest, served)
@@ -225,7 +228,9 @@ func (s *server) catalog() (*backendv1.Catalog, error) {
 		}
 		if last := len(groupVersions) - 1; last < 0 || groupVersions[last].GetGroup() != gv.Group ||
 			groupVersions[last].GetVersion() != gv.Version {
-			groupVersions = append(groupVersions, &backendv1.GroupVersion{Group: gv.Group, Version: gv.Version})
+			groupVersions = append(groupVersions, &backendv1.GroupVersion{
+				Group: gv.Group, Version: gv.Version, LongRunning: lasting.of(gv, s.served),
+			})
 		}
 	}
 	definitions := s.options.service.definitions(func(name string) spec.Ref { return spec.MustCreateRef("#/definitions/" + name) })

@@ -477,7 +477,11 @@ type GroupVersion struct {
 	// Group, such as apps.
 	Group string `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
 	// Version, such as v1.
-	Version       string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	// Subresources whose requests last until the client or the service ends them, such as books/tail, sorted. The aggregator gives these requests no
+	// deadline. It ignores entries of another form, and all entries of core and extensions. Empty: what lasts in kube-apiserver, such as any
+	// subresource log, and nothing else.
+	LongRunning   []string `protobuf:"bytes,3,rep,name=long_running,json=longRunning,proto3" json:"long_running,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -524,6 +528,13 @@ func (x *GroupVersion) GetVersion() string {
 		return x.Version
 	}
 	return ""
+}
+
+func (x *GroupVersion) GetLongRunning() []string {
+	if x != nil {
+		return x.LongRunning
+	}
+	return nil
 }
 
 // Established is a custom resource that is usable.
@@ -640,10 +651,11 @@ const file_backend_v1_backend_proto_rawDesc = "" +
 	"\x0egroup_versions\x18\x01 \x03(\v2\x1f.tripod.backend.v1.GroupVersionR\rgroupVersions\x12)\n" +
 	"\x10discovery_digest\x18\x02 \x01(\tR\x0fdiscoveryDigest\x12%\n" +
 	"\x0eopenapi_digest\x18\x03 \x01(\tR\ropenapiDigest\x12/\n" +
-	"\x13conversion_webhooks\x18\x04 \x03(\tR\x12conversionWebhooks\">\n" +
+	"\x13conversion_webhooks\x18\x04 \x03(\tR\x12conversionWebhooks\"a\n" +
 	"\fGroupVersion\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\tR\aversion\"Q\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\x12!\n" +
+	"\flong_running\x18\x03 \x03(\tR\vlongRunning\"Q\n" +
 	"\vEstablished\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1a\n" +
 	"\bresource\x18\x02 \x01(\tR\bresource\x12\x10\n" +

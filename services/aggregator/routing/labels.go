@@ -6,7 +6,6 @@ package routing
 import (
 	"net/http"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
@@ -26,11 +25,7 @@ func (r *Request) Labels() *request.RequestInfo {
 
 // has reports whether the owner serves a resource, as far as its discovery is known.
 func (t *Table) has(owner Owner, info *request.RequestInfo) bool {
-	gvr := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
-	if info.Subresource != "" {
-		gvr.Resource += "/" + info.Subresource
-	}
-	return t.current.Load().resources[owner][gvr]
+	return t.current.Load().resources[owner][subresourceOf(info)]
 }
 
 // LabelResolver is a request.RequestInfoResolver for filters that only count.

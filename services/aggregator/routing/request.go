@@ -28,7 +28,7 @@ type Request struct {
 	Kind Kind
 
 	// LongRunning is set if the request lasts until the client or the object ends it. The rule is kube-apiserver's, but
-	// further services may also nest watches.
+	// further services may also nest watches, and declare subresources of their own.
 	LongRunning bool
 	// Upgrade is set if the client says "Connection: Upgrade". By that alone kube-aggregator sends it to an aggregated API server.
 	Upgrade bool
@@ -62,7 +62,8 @@ const (
 	Object
 	// Watch requests get one event after another.
 	Watch
-	// PassedOn requests, like exec, are answered by a kubelet, pod or service.
+	// PassedOn requests, like exec, are answered by a kubelet, pod or service, or by a further service in a subresource that it declares
+	// as long-running.
 	PassedOn
 )
 
@@ -88,15 +89,21 @@ func Classify(req *http.Request, target Target) (*Request, error) {
 	if nestsWatch(req, target.Owner, info) {
 		r.Kind, r.LongRunning = Watch, true
 	}
+	r.complete(req)
+	return r, err
+}
+
+// complete sets what follows from the kind and the duration.
+func (r *Request) complete(req *http.Request) {
+	info := r.Info
 	r.Tunnel = r.Upgrade && req.Header.Get("Upgrade") != ""
 	r.Plain = (r.Kind == Object || r.Kind == Watch) &&
 		req.Header["Upgrade"] == nil && len(req.Header["Expect"]) == 0 && len(req.Trailer) == 0
 	r.Repeatable = onlyReads(req.Method) && !r.Tunnel && !acting.Has(info.Subresource)
 	r.Holdable = !r.LongRunning && !r.Tunnel
-	if info.IsResourceRequest && dividesResources(target.Owner, info.APIGroup) {
+	if info.IsResourceRequest && dividesResources(r.Owner, info.APIGroup) {
 		r.Resource = schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
 	}
-	return r, err
 }
 
 // nestsWatch reports whether a request is a watch inside of a request for a subresource. API services answer them that have the APIs of
@@ -159,7 +166,29 @@ func ambiguous(u *url.URL) bool {
 func (t *Table) classify(req *http.Request) (*Request, error) {
 	r, err := Classify(req, t.RouteURL(req.URL))
 	r.table = t
+	if !r.LongRunning && t.declared(r) {
+		r.Kind, r.LongRunning = PassedOn, true
+		r.complete(req)
+	}
 	return r, err
+}
+
+// declared reports whether the owner of a request has declared its subresource as long-running.
+func (t *Table) declared(r *Request) bool {
+	if !r.Info.IsResourceRequest || r.Info.Subresource == "" || !dividesResources(r.Owner, r.Info.APIGroup) {
+		return false
+	}
+	of := t.current.Load().longRunning[r.Owner]
+	return len(of) > 0 && of[subresourceOf(r.Info)]
+}
+
+// subresourceOf returns what a request is for, with the subresource in the form pods/log.
+func subresourceOf(info *request.RequestInfo) schema.GroupVersionResource {
+	gvr := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
+	if info.Subresource != "" {
+		gvr.Resource += "/" + info.Subresource
+	}
+	return gvr
 }
 
 type requestKey struct{}

@@ -18,6 +18,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
 // Targets of another form than a path would be read here in one way and, when an HTTP client has written them anew, by a backend in another.
@@ -203,4 +204,60 @@ func TestAWatchInsideOfARequestForAFurtherServiceLasts(t *testing.T) {
 			assert.Equal(t, !want, class.Holdable, "%s %s", owner, url)
 		}
 	}
+}
+
+func TestAFurtherServiceDeclaresWhatLasts(t *testing.T) {
+	table := NewTable(builtin, "books", "films")
+	for _, service := range []*apiregistrationv1.APIService{
+		apiService("", "v1", "tripod-system", "core"), apiService("apps", "v1", "tripod-system", "core"),
+		apiService("example.com", "v1", "tripod-system", "extensions"),
+		apiService("library.example.com", "v1", "tripod-system", "books"), apiService("library.example.com", "v2", "tripod-system", "books"),
+		apiService("films.example.com", "v1", "tripod-system", "films"),
+	} {
+		table.SetAPIService(service, nil)
+	}
+	table.SetAPIService(apiService("wardle.example.com", "v1", "wardle", "api"), http.NotFoundHandler())
+	table.SetCore([]schema.GroupVersion{{Version: "v1"}, {Group: "apps", Version: "v1"}})
+	table.SetComplete()
+	declared := map[schema.GroupVersionResource]bool{}
+	for _, group := range []string{"", "apps", "example.com", "library.example.com", "films.example.com", "wardle.example.com", "apiregistration.k8s.io"} {
+		gv := schema.GroupVersion{Group: group, Version: "v1"}
+		for _, name := range []string{"books/tail", "pods/tail", "things/tail", "*/tail", "books", "pods", "*"} {
+			declared[gv.WithResource(name)] = true
+		}
+	}
+	upgrade := http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}}
+	lasts := func(method, url string, header http.Header) bool {
+		t.Helper()
+		req := httptest.NewRequest(method, url, nil)
+		req.Header = header
+		class, err := table.classify(req)
+		require.NoError(t, err)
+		assert.Equal(t, !class.LongRunning && header == nil, class.Holdable, url)
+		if class.LongRunning {
+			assert.Equal(t, PassedOn, class.Kind, url)
+			assert.False(t, class.Plain, url)
+		}
+		return class.LongRunning
+	}
+	const tail = "/apis/library.example.com/v1/namespaces/a/books/b/tail"
+	require.False(t, lasts(http.MethodGet, tail, nil), "nothing is declared yet")
+	table.SetLongRunning("books", declared)
+	table.SetResources("books", declared)
+	table.SetAPIService(apiService("other.example.com", "v1", "tripod-system", "films"), nil)
+	for _, url := range []string{tail, tail + "/further/path?follow=true", "/apis/library.example.com/v1/books/b/tail"} {
+		assert.True(t, lasts(http.MethodGet, url, nil), url)
+		assert.True(t, lasts(http.MethodPost, url, upgrade), url)
+	}
+	for _, url := range []string{
+		"/apis/library.example.com/v1/books", "/apis/library.example.com/v1/namespaces/a/books/b", "/apis/library.example.com/v1/books/b/status",
+		"/apis/library.example.com/v2/namespaces/a/books/b/tail", "/apis/library.example.com/v1/magazines/b/tail", "/apis/library.example.com/v1",
+		"/api/v1/pods", "/api/v1/namespaces/a/pods/b", "/api/v1/namespaces/a/pods/b/tail", "/apis/apps/v1/namespaces/a/books/b/tail",
+		"/apis/example.com/v1/things/b/tail", "/apis/films.example.com/v1/books/b/tail", "/apis/wardle.example.com/v1/books/b/tail",
+		"/apis/apiregistration.k8s.io/v1/books/b/tail", "/metrics?service=books",
+	} {
+		assert.False(t, lasts(http.MethodGet, url, nil), url)
+	}
+	table.SetLongRunning("books", nil)
+	assert.False(t, lasts(http.MethodGet, tail, nil), "it is not declared any more")
 }

@@ -106,6 +106,8 @@ type snapshot struct {
 	complete bool
 	// resources holds what SetResources recorded.
 	resources map[Owner]map[schema.GroupVersionResource]bool
+	// longRunning holds what SetLongRunning recorded.
+	longRunning map[Owner]map[schema.GroupVersionResource]bool
 }
 
 // NewTable returns an empty table. builtin reports whether a core of this Kubernetes version may serve a group, so that the table
@@ -125,11 +127,12 @@ func (t *Table) update(change func(*snapshot)) {
 	defer t.mu.Unlock()
 	old := t.current.Load()
 	next := &snapshot{
-		services:  make(map[schema.GroupVersion]Target, len(old.services)+1),
-		groups:    make(map[string]int, len(old.groups)+1),
-		core:      old.core,
-		complete:  old.complete,
-		resources: old.resources,
+		services:    make(map[schema.GroupVersion]Target, len(old.services)+1),
+		groups:      make(map[string]int, len(old.groups)+1),
+		core:        old.core,
+		complete:    old.complete,
+		resources:   old.resources,
+		longRunning: old.longRunning,
 	}
 	for gv, target := range old.services {
 		next.services[gv] = target
@@ -179,13 +182,21 @@ func (t *Table) SetCore(served []schema.GroupVersion) {
 
 // SetResources records the resources of a backend, and subresources in the form pods/log.
 func (t *Table) SetResources(owner Owner, resources map[schema.GroupVersionResource]bool) {
-	t.update(func(s *snapshot) {
-		s.resources = maps.Clone(s.resources)
-		if s.resources == nil {
-			s.resources = map[Owner]map[schema.GroupVersionResource]bool{}
-		}
-		s.resources[owner] = resources
-	})
+	t.update(func(s *snapshot) { s.resources = with(s.resources, owner, resources) })
+}
+
+// SetLongRunning records subresources of a further backend whose requests last, in the form books/tail. They count where the table routes
+// their group-version to that backend, and nowhere else.
+func (t *Table) SetLongRunning(owner Owner, subresources map[schema.GroupVersionResource]bool) {
+	t.update(func(s *snapshot) { s.longRunning = with(s.longRunning, owner, subresources) })
+}
+
+// with returns a copy of a map with one more entry.
+func with[V any](m map[Owner]V, owner Owner, value V) map[Owner]V {
+	all := make(map[Owner]V, len(m)+1)
+	maps.Copy(all, m)
+	all[owner] = value
+	return all
 }
 
 // Route returns who answers a path.

@@ -192,6 +192,10 @@ func (c *Config) followBackends() error {
 		}
 		if b.further == 0 {
 			config.Comparison = c.comparison // an API service of others takes its configuration from whoever runs it
+		} else {
+			config.OnLongRunning = func(subresources map[schema.GroupVersionResource]bool) {
+				c.table.SetLongRunning(routing.Owner(b.Name()), subresources)
+			}
 		}
 		config.OnServed = func(served []schema.GroupVersion) {
 			if b == c.core {

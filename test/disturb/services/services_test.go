@@ -47,10 +47,13 @@ func TestMain(m *testing.M) {
 			}
 		}
 		unstored, flunderFile = filepath.Join(env.Dir, "unstored"), filepath.Join(env.Dir, "flunders")
+		streams = filepath.Join(env.Dir, "streams")
 		fleet, err = env.StartFleet(ctx, framework.FleetOptions{Replicas: []framework.ReplicaOptions{
 			{Name: "core-0"}, {Name: "extensions-0"}, {Name: "aggregator-0"}, {Name: "aggregator-1"},
+			{Name: "aggregator-2", Later: true, Args: []string{"--request-timeout=" + shortTimeout}},
 			service("wardle-0", true), service("wardle-1", true),
 			{Name: "unstored-0", Later: true, Binary: unstored, EtcdURL: "http://127.0.0.1:1", Args: []string{"--file=" + flunderFile}},
+			{Name: "streams-0", Later: true, Binary: streams, EtcdURL: "http://127.0.0.1:1", Args: []string{"--request-timeout=" + shortTimeout}},
 			service("mute-0", true, "--grpc-bind-address=127.0.0.1:0"), // no aggregator finds its feed
 			service("never-0", true), // never starts
 			service("false-0", true), // has the certificate of extensions
@@ -215,7 +218,7 @@ func TestAServiceIsPartOfTheAPI(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, want, answer.Code, path)
 			if want == http.StatusBadRequest {
-				assert.Contains(t, string(answer.Body), "must be aggregator, core, extensions, false, mute, never, unstored or wardle")
+				assert.Contains(t, string(answer.Body), "must be aggregator, core, extensions, false, mute, never, streams, unstored or wardle")
 			}
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,6 +53,9 @@ type Config struct {
 	// OnServed receives all group-versions that the backend serves: the first time when one replica has reported all of its own, and then
 	// after each change.
 	OnServed func([]schema.GroupVersion)
+	// OnLongRunning receives all subresources that the backend declares as long-running, such as books/tail, before OnServed and after
+	// each change. It may be nil.
+	OnLongRunning func(map[schema.GroupVersionResource]bool)
 	// FirstReplicas receives which replica had a custom resource first. It may be nil.
 	FirstReplicas *FirstReplicas
 	// OnDocuments is called when discovery or OpenAPI documents of a replica may have changed.
@@ -63,14 +67,13 @@ type Follower struct {
 	config  Config
 	changed chan struct{}
 
-	// telling keeps the calls of OnServed in order.
+	// telling keeps the calls of OnLongRunning and OnServed in order.
 	telling sync.Mutex
 
 	mu       sync.Mutex
 	replicas map[string]*replica
-	// served is the last argument of OnServed, and told is true once there was one. A backend may serve nothing.
-	served []schema.GroupVersion
-	told   bool
+	// told is the last union that was reported. It is nil before the first.
+	told *union
 	// agreed is true once a replica had the settings of this process.
 	agreed bool
 }
@@ -166,7 +169,7 @@ func (f *Follower) CallsWebhookAt(path string) (calls, heard bool) {
 func (f *Follower) Heard() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.told
+	return f.told != nil
 }
 
 // hear handles a message.
@@ -218,37 +221,64 @@ func (f *Follower) lose(address string, r *replica) {
 	}
 }
 
-// tell calls OnServed if the group-versions changed that any replica serves, or served less than catalogLifetime ago. While no feed is
-// live, nothing changes.
+// union is what any replica serves.
+type union struct {
+	served      []schema.GroupVersion
+	longRunning map[schema.GroupVersionResource]bool
+}
+
+// tell calls OnLongRunning and OnServed if something changed that any replica serves, or served less than catalogLifetime ago. While no
+// feed is live, nothing changes.
 func (f *Follower) tell() {
 	f.telling.Lock()
 	defer f.telling.Unlock()
-	if now, news := f.sum(); news {
-		f.config.OnServed(now)
+	before, now := f.renew()
+	if now == nil {
+		return
+	}
+	if f.config.OnLongRunning != nil && (before == nil || !maps.Equal(before.longRunning, now.longRunning)) {
+		f.config.OnLongRunning(now.longRunning)
+	}
+	if before == nil || !slices.Equal(before.served, now.served) {
+		f.config.OnServed(now.served)
 	}
 }
 
-// sum returns the group-versions that any replica serves, and whether OnServed must be called.
-func (f *Follower) sum() (now []schema.GroupVersion, news bool) {
+// renew returns the union from before and that of now. The latter is nil if no feed is live.
+func (f *Follower) renew() (before, now *union) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	served := map[schema.GroupVersion]bool{}
-	heard := false
+	served, longRunning, heard := map[schema.GroupVersion]bool{}, map[schema.GroupVersionResource]bool{}, false
 	for _, r := range f.replicas {
 		if !r.counts() {
 			continue
 		}
 		heard = heard || r.live
 		for _, gv := range r.catalog.GetGroupVersions() {
-			served[schema.GroupVersion{Group: gv.GetGroup(), Version: gv.GetVersion()}] = true
+			of := schema.GroupVersion{Group: gv.GetGroup(), Version: gv.GetVersion()}
+			served[of] = true
+			for _, name := range gv.GetLongRunning() {
+				if isSubresource(name) {
+					longRunning[of.WithResource(name)] = true
+				}
+			}
 		}
 	}
-	now = slices.SortedFunc(maps.Keys(served), func(a, b schema.GroupVersion) int {
-		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version))
-	})
-	news = heard && (!f.told || !slices.Equal(now, f.served))
-	if news {
-		f.served, f.told = now, true
+	if !heard {
+		return f.told, nil
 	}
-	return now, news
+	before = f.told
+	f.told = &union{
+		served: slices.SortedFunc(maps.Keys(served), func(a, b schema.GroupVersion) int {
+			return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version))
+		}),
+		longRunning: longRunning,
+	}
+	return before, f.told
+}
+
+// isSubresource reports whether a name has the form books/tail. A service cannot declare all requests for a resource as long-running.
+func isSubresource(name string) bool {
+	resource, subresource, _ := strings.Cut(name, "/")
+	return resource != "" && subresource != "" && !strings.Contains(subresource, "/")
 }

@@ -188,6 +188,8 @@ func catalog(digest string, groups ...string) *backendv1.Catalog {
 type heard struct {
 	served    []string
 	documents int
+	// lasting are the declarations of long-running subresources.
+	lasting []string
 }
 
 // followReplicas follows a backend with replicas at these addresses until the test ends.
@@ -212,6 +214,14 @@ func followReplicas(t *testing.T, addresses ...string) (*backend, *Follower, *he
 				groups = append(groups, gv.Group)
 			}
 			h.served = append(h.served, strings.Join(groups, " "))
+		},
+		OnLongRunning: func(subresources map[schema.GroupVersionResource]bool) {
+			var names []string
+			for gvr := range subresources {
+				names = append(names, gvr.Group+" "+gvr.Resource)
+			}
+			slices.Sort(names)
+			h.lasting = append(h.lasting, strings.Join(names, ", "))
 		},
 		OnDocuments: func() { h.documents++ },
 	})
@@ -270,6 +280,33 @@ func TestWhatIsServed(t *testing.T) {
 		b.replicas["b"].die(true)
 		time.Sleep(time.Hour)
 		expect(7, "x", "x y", "y", "y z", "y")
+	})
+}
+
+func TestWhatLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _, h := followReplicas(t, "old", "new")
+		say := func(address, digest string, names ...string) {
+			of := catalog(digest, "x")
+			of.GroupVersions[0].LongRunning = names
+			b.replicas[address].say(&backendv1.WatchResponse{Phase: serving, Catalog: of})
+			synctest.Wait()
+		}
+		say("old", "1") // it does not know the field
+		assert.Equal(t, []string{""}, h.lasting)
+		say("new", "2", "books/tail", "books", "", "/", "books/", "/tail", "books/tail/more", "*/tail")
+		assert.Equal(t, []string{"", "x */tail, x books/tail"}, h.lasting)
+		assert.Equal(t, []string{"x"}, h.served, "nothing else is served")
+		say("old", "1")
+		assert.Len(t, h.lasting, 2, "an old replica takes nothing away")
+		say("new", "3", "books/tail")
+		assert.Equal(t, "x books/tail", h.lasting[2])
+		b.replicas["new"].die(true)
+		synctest.Wait()
+		assert.Len(t, h.lasting, 3, "a replica that is lost may come back")
+		b.set("old")
+		synctest.Wait()
+		assert.Equal(t, []string{"", "x */tail, x books/tail", "x books/tail", ""}, h.lasting)
 	})
 }
 
@@ -434,6 +471,14 @@ func TestACatalogThatNoHonestReplicaSendsIsRefused(t *testing.T) {
 		"many":                {served: many, wrong: "claims 10001 group-versions"},
 		"a group that long":   {served: []*backendv1.GroupVersion{{Group: long, Version: "v1"}}, wrong: "names of 300 and 2 characters"},
 		"a version that long": {served: []*backendv1.GroupVersion{{Group: "a.example.com", Version: long}}, wrong: "names of 13 and 300 characters"},
+		"many subresources": {
+			served: []*backendv1.GroupVersion{{Group: "a.example.com", Version: "v1", LongRunning: make([]string, maxLongRunning+1)}},
+			wrong:  "claims 1001 long-running subresources",
+		},
+		"a subresource that long": {
+			served: []*backendv1.GroupVersion{{Group: "a.example.com", Version: "v1", LongRunning: []string{"a/b", long + "/" + long}}},
+			wrong:  "a name of 601 characters",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := refuse(&backendv1.Catalog{GroupVersions: test.served}); test.wrong == "" {

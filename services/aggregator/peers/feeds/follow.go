@@ -22,6 +22,9 @@ const (
 	maxGroupVersions = 10_000
 	maxGroup         = validation.DNS1123SubdomainMaxLength
 	maxVersion       = validation.DNS1035LabelMaxLength
+	// maxLongRunning limits the long-running subresources of a group-version, and maxSubresource the length of the name of one.
+	maxLongRunning = 1_000
+	maxSubresource = 2*validation.DNS1123SubdomainMaxLength + 1
 )
 
 // refuse returns an error for a catalog that no honest replica sends. The aggregator remembers what is in a catalog.
@@ -33,6 +36,15 @@ func refuse(catalog *backendv1.Catalog) error {
 		if group, version := len(gv.GetGroup()), len(gv.GetVersion()); group > maxGroup || version > maxVersion {
 			return fmt.Errorf("the replica claims a group-version with names of %d and %d characters; they may have %d and %d", group, version,
 				maxGroup, maxVersion)
+		}
+		if n := len(gv.GetLongRunning()); n > maxLongRunning {
+			return fmt.Errorf("the replica claims %d long-running subresources of a group-version, and may have %d", n, maxLongRunning)
+		}
+		for _, name := range gv.GetLongRunning() {
+			if len(name) > maxSubresource {
+				return fmt.Errorf("the replica claims a long-running subresource with a name of %d characters; it may have %d",
+					len(name), maxSubresource)
+			}
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ package feeds
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,6 +35,9 @@ func FuzzHear(f *testing.F) {
 		DiscoveryDigest: "a", ConversionWebhooks: []string{"/convert"},
 	}
 	seed(&backendv1.WatchResponse{Phase: serving, Catalog: catalog}, &backendv1.WatchResponse{Phase: draining})
+	seed(&backendv1.WatchResponse{Phase: serving, Catalog: &backendv1.Catalog{GroupVersions: []*backendv1.GroupVersion{
+		{Group: "example.com", Version: "v1", LongRunning: []string{"books/tail", "books"}},
+	}}}, &backendv1.WatchResponse{Phase: serving, Catalog: catalog})
 	seed(&backendv1.WatchResponse{Established: []*backendv1.Established{{Group: "a", Resource: "b", Uid: "c"}}}, &backendv1.WatchResponse{
 		Settings: &backendv1.Settings{BinaryVersion: "x", FeatureGates: map[string]bool{"A": true}},
 	})
@@ -42,12 +46,14 @@ func FuzzHear(f *testing.F) {
 	}}}, &backendv1.WatchResponse{Settings: &backendv1.Settings{Configuration: &backendv1.Configuration{Encryption: map[string]string{"secrets": "#,"}}}})
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		var told []schema.GroupVersion
+		var lasting map[schema.GroupVersionResource]bool
 		b := &backend{draining: map[string]bool{}, serves: map[string]bool{}}
 		firsts := NewFirstReplicas()
 		follower := New(Config{
 			Backend: b, FirstReplicas: firsts, OnDocuments: func() {}, Settings: &backendv1.Settings{},
-			Comparison: NewComparison(&backendv1.Configuration{Audit: "off"}, func(string) bool { return false }),
-			OnServed:   func(served []schema.GroupVersion) { told = served },
+			Comparison:    NewComparison(&backendv1.Configuration{Audit: "off"}, func(string) bool { return false }),
+			OnServed:      func(served []schema.GroupVersion) { told = served },
+			OnLongRunning: func(subresources map[schema.GroupVersionResource]bool) { lasting = subresources },
 		})
 		replicas := map[string]*replica{"a": {}, "b": {}}
 		want := map[schema.GroupVersion]bool{}
@@ -70,6 +76,9 @@ func FuzzHear(f *testing.F) {
 		require.Len(t, told, len(want))
 		for gv := range want {
 			require.True(t, slices.Contains(told, gv))
+		}
+		for gvr := range lasting {
+			require.True(t, want[gvr.GroupVersion()] && strings.Count(gvr.Resource, "/") == 1, "%s", gvr)
 		}
 		_ = follower.Agree() // both results are possible
 		for address, r := range replicas {
