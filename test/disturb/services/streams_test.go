@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -59,7 +58,9 @@ func startStreams(t *testing.T) (path string, http1, http2 *http.Client) {
 // open sends a request, and returns the answer.
 func open(t *testing.T, client *http.Client, url string, header http.Header) *http.Response {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // the aggregator may hold back an answer that it expects to end
+	t.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	require.NoError(t, err)
 	req.Header = header
 	resp, err := client.Do(req)
@@ -110,7 +111,7 @@ func TestWhatAServiceDeclaresLasts(t *testing.T) {
 		lasted, err := readTicks(bufio.NewScanner(slow.Body), cut)
 		require.Error(t, err, "a request that is not declared lasts for %v", lasted)
 	} else {
-		require.Equal(t, http.StatusGatewayTimeout, slow.StatusCode)
+		require.GreaterOrEqual(t, slow.StatusCode, http.StatusInternalServerError)
 	}
 	for protocol, stream := range streams {
 		_, err := readTicks(stream, cut)
