@@ -29,13 +29,6 @@ type Plugin struct {
 	New func(*Environment) (admission.Interface, error)
 }
 
-// Hook runs when the service has begun to serve, until the context ends. The service is not ready before the hook has returned, so what
-// goes on runs in a goroutine. An error ends the process.
-type Hook struct {
-	Name string
-	Run  func(context.Context, *Environment) error
-}
-
 // ReadyCheck is a condition without which a replica cannot serve, such as that its database answers. While somebody asks, as the
 // aggregators do, it runs once in half a second at most.
 type ReadyCheck struct {
@@ -115,7 +108,7 @@ func Follow[T runtime.Object](e *Environment, resource string) (*Followed[T], er
 }
 
 // install adds the hooks and checks of a service to its server.
-func (e *Environment) install(server *genericapiserver.GenericAPIServer, hooks []Hook, checks []ReadyCheck) error {
+func (e *Environment) install(server *genericapiserver.GenericAPIServer, hooks *hooks, checks []ReadyCheck) error {
 	err := server.AddPostStartHook("follow-own-objects", func(hook genericapiserver.PostStartHookContext) error {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -125,9 +118,12 @@ func (e *Environment) install(server *genericapiserver.GenericAPIServer, hooks [
 		}
 		return nil
 	})
-	for _, h := range hooks {
+	for _, h := range hooks.all {
 		if err == nil {
-			err = server.AddPostStartHook(h.Name, func(hook genericapiserver.PostStartHookContext) error { return h.Run(hook, e) })
+			err = server.AddPostStartHook(h.Name, func(hook genericapiserver.PostStartHookContext) error {
+				hooks.start(hook, h, e)
+				return nil
+			})
 		}
 	}
 	for _, c := range checks {

@@ -57,6 +57,7 @@ func newOptions(s *Service) *options {
 		environment: &Environment{types: t},
 	}
 	serving := genericoptions.NewSecureServingOptions()
+	serving.Required = true
 	// The aggregator, its client, sends many requests over one connection.
 	serving.HTTP2MaxStreamsPerConnection = 1000
 	o.Options = leg.NewOptions(s.Name, service.NewGenericOptions(newEtcdOptions(s, t), serving))
@@ -134,6 +135,11 @@ func (o *options) Validate() []error {
 		errs = append(errs, o.core.Validate()...)
 	} else {
 		errs = append(errs, o.Options.Validate()...)
+	}
+	if o.service.ValidateFlags != nil {
+		if err := o.service.ValidateFlags(); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	return append(errs, o.APIEnablement.Validate(o.types.scheme)...)
 }

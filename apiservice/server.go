@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -49,9 +50,7 @@ func newConfig(ctx context.Context, o *completed) (*config, error) {
 		if err != nil {
 			return nil, err
 		}
-		o.service.Requests.applyTo(&generic.Config, o.environment)
-		o.service.declared().applyTo(&generic.Config)
-		return &config{options: o, generic: generic}, nil
+		return prepare(ctx, &config{options: o, generic: generic})
 	}
 	built, err := leg.NewConfig(ctx, &o.Options, o.neighbours, leg.Settings{
 		API:    api,
@@ -74,9 +73,20 @@ func newConfig(ctx context.Context, o *completed) (*config, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.service.Requests.applyTo(&built.Generic.Config, o.environment)
-	o.service.declared().applyTo(&built.Generic.Config)
-	return &config{options: o, generic: built.Generic, leg: built}, nil
+	return prepare(ctx, &config{options: o, generic: built.Generic, leg: built})
+}
+
+// prepare has the service open what its parts share, now that the environment is complete, and closes it again if that fails.
+func prepare(ctx context.Context, c *config) (*config, error) {
+	service := c.options.service
+	if service.Prepare != nil {
+		if err := service.Prepare(ctx, c.options.environment); err != nil {
+			return nil, c.abandon(err)
+		}
+	}
+	service.Requests.applyTo(&c.generic.Config, c.options.environment)
+	service.declared().applyTo(&c.generic.Config)
+	return c, nil
 }
 
 // newDelegatedConfig returns the configuration of an aggregated API server as Kubernetes' documentation describes it.
@@ -132,11 +142,25 @@ func (t *types) serves(s *Service) func(schema.GroupVersion) bool {
 // server is a service before it serves.
 type server struct {
 	*config
-	api *genericapiserver.GenericAPIServer
-	leg *leg.Server
+	api   *genericapiserver.GenericAPIServer
+	leg   *leg.Server
+	hooks *hooks
 }
 
 func newServer(c *config) (*server, error) {
+	s, err := c.newServer()
+	if err != nil {
+		return nil, c.abandon(err)
+	}
+	return s, nil
+}
+
+// abandon frees what was opened for a server that does not come to be because of an error.
+func (c *config) abandon(err error) error {
+	return errors.Join(err, c.generic.SecureServing.Listener.Close(), c.options.service.close())
+}
+
+func (c *config) newServer() (*server, error) {
 	api, err := c.generic.Complete().New(c.options.service.Name, genericapiserver.NewEmptyDelegate())
 	if err != nil {
 		return nil, err
@@ -144,10 +168,10 @@ func newServer(c *config) (*server, error) {
 	if err := c.install(api); err != nil {
 		return nil, err
 	}
-	if err := c.options.environment.install(api, c.options.service.Hooks, c.options.service.ReadyChecks); err != nil {
+	s := &server{config: c, api: api, hooks: &hooks{all: c.options.service.Hooks}}
+	if err := c.options.environment.install(api, s.hooks, c.options.service.ReadyChecks); err != nil {
 		return nil, err
 	}
-	s := &server{config: c, api: api}
 	if c.leg != nil {
 		s.leg, err = c.leg.NewServer(api, nil)
 	}
@@ -196,8 +220,18 @@ func (c *config) serve(info *genericapiserver.APIGroupInfo, gv schema.GroupVersi
 	c.served = append(c.served, gv.String()+" "+name)
 }
 
-// Run implements service.Server.
+// Run implements service.Server. What Prepare has opened is closed at the end, when nothing uses it any more.
 func (s *server) Run(ctx context.Context, ports *service.Ports) error {
+	ctx, s.hooks.fail = context.WithCancelCause(ctx)
+	defer s.hooks.fail(nil)
+	err := s.serve(ctx, ports)
+	if failed := context.Cause(ctx); ctx.Err() != nil && !errors.Is(failed, ctx.Err()) {
+		err = errors.Join(failed, err)
+	}
+	return errors.Join(err, s.hooks.wait(), s.options.service.close())
+}
+
+func (s *server) serve(ctx context.Context, ports *service.Ports) error {
 	if s.leg == nil {
 		prepared := s.api.PrepareRun()
 		ports.Probes.Serve(s.api.Handler.NonGoRestfulMux)

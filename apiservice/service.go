@@ -5,6 +5,7 @@ package apiservice
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -38,14 +39,22 @@ type Service struct {
 	Plugins []Plugin
 	// EtcdPrefix is the default of --etcd-prefix. It is /registry if empty, where kube-apiserver keeps its objects, too.
 	EtcdPrefix string
-	// Hooks run when the service has begun to serve.
+	// Hooks run while the service serves.
 	Hooks []Hook
 	// ReadyChecks decide, besides those that every service has, whether a replica is ready. A replica that is not gets no requests.
 	ReadyChecks []ReadyCheck
 	// Requests changes how requests are read, authorized and answered. It may be nil.
 	Requests *Requests
-	// AddFlags adds flags of the service itself. It may be nil. Their values are there when plugins and storages are made.
+	// AddFlags adds flags of the service itself. It may be nil. Their values are there when ValidateFlags and Prepare are called.
 	AddFlags func(*pflag.FlagSet)
+	// ValidateFlags returns what is wrong with the values of these flags, before anything is opened or started. It may be nil.
+	ValidateFlags func() error
+	// Prepare opens what plugins, storages, Requests and Hooks share, such as a database, before they are made. It may be nil. It waits for
+	// nothing that may be away for long: a ReadyCheck says whether a database answers. An error ends the process.
+	Prepare func(context.Context, *Environment) error
+	// Close closes what Prepare has opened. It is called once, after the last request was answered and the last hook has returned, and also if
+	// Prepare or anything after it has failed. It may be nil.
+	Close func() error
 }
 
 // Group is an API group.
@@ -74,6 +83,22 @@ func Main(s Service) int {
 		return 1
 	}
 	return service.Main(s.Description, newOptions(&s), newConfig, newServer)
+}
+
+// Run runs the service with the arguments of a command line, such as --secure-port=8443, until the context ends. It is for tests in Go, and
+// for programs that do something besides. Feature gates and metrics belong to the process, so a process runs one service at a time.
+func Run(ctx context.Context, s Service, args ...string) error {
+	if err := s.Validate(); err != nil {
+		return fmt.Errorf("this service is wrong: %w", err)
+	}
+	return service.Run(ctx, args, s.Description, newOptions(&s), newConfig, newServer)
+}
+
+func (s *Service) close() error {
+	if s.Close == nil {
+		return nil
+	}
+	return s.Close()
 }
 
 var (
@@ -123,6 +148,11 @@ func (s *Service) validate() error {
 	for _, p := range s.Plugins {
 		if p.Name == "" || p.New == nil {
 			errs = append(errs, errors.New("a plugin needs Name and New"))
+		}
+	}
+	for _, h := range s.Hooks {
+		if h.Name == "" || h.Run == nil {
+			errs = append(errs, errors.New("a hook needs Name and Run"))
 		}
 	}
 	for _, c := range s.ReadyChecks {

@@ -8,9 +8,12 @@ import (
 	"net"
 	"os"
 
+	"github.com/spf13/cobra"
+
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	cliflag "k8s.io/component-base/cli/flag"
+	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 
@@ -43,7 +46,26 @@ func Main[Completed, Config any, S Server](
 	long string, o Flagged[Completed],
 	newConfig func(context.Context, Completed) (Config, error), newServer func(Config) (S, error),
 ) int {
-	cmd := NewCommand(Command{
+	return Execute(genericapiserver.SetupSignalContext(), commandOf(long, o, newConfig, newServer), os.Stderr)
+}
+
+// Run runs a service with the arguments of a command line until the context ends.
+func Run[Completed, Config any, S Server](
+	ctx context.Context, args []string, long string, o Flagged[Completed],
+	newConfig func(context.Context, Completed) (Config, error), newServer func(Config) (S, error),
+) error {
+	logsapi.ReapplyHandling = logsapi.ReapplyHandlingIgnoreUnchanged // a test runs one service after the other
+	cmd := commandOf(long, o, newConfig, newServer)
+	cmd.SilenceErrors = true
+	cmd.SetArgs(args)
+	return cmd.ExecuteContext(ctx)
+}
+
+func commandOf[Completed, Config any, S Server](
+	long string, o Flagged[Completed],
+	newConfig func(context.Context, Completed) (Config, error), newServer func(Config) (S, error),
+) *cobra.Command {
+	return NewCommand(Command{
 		Name:       o.Common().Program,
 		Long:       long,
 		Flags:      o.Flags(),
@@ -51,7 +73,6 @@ func Main[Completed, Config any, S Server](
 		Components: o.Common().ServerRun.ComponentGlobalsRegistry,
 		Run:        func(ctx context.Context) error { return run(ctx, o, newConfig, newServer) },
 	})
-	return Execute(genericapiserver.SetupSignalContext(), cmd, os.Stderr)
 }
 
 // run is the life of a service.

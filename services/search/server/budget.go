@@ -27,9 +27,6 @@ const (
 	budgetTimeout = 5 * time.Second
 )
 
-// standardAnswers is the memory of all answers in a process with 512 MiB.
-const standardAnswers = int64(96 << 20)
-
 var refusedAnswers = metrics.NewCounterVec(&metrics.CounterOpts{
 	Name: "tripod_search_answers_refused_total",
 	Help: "Answers that were refused, by what they had too much of: size of one answer, or memory of all.", StabilityLevel: metrics.ALPHA,

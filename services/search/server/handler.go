@@ -20,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tripod-k8s/tripod/services/search/feed"
+	"github.com/tripod-k8s/tripod/services/search/options"
 	"github.com/tripod-k8s/tripod/services/search/query"
 	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/store"
@@ -46,7 +47,7 @@ const decisionInterval = 10 * time.Second
 
 // NewHandler returns a handler that searches a store by the rights of readers. next answers requests that are not nested.
 func NewHandler(s *store.Store, of *rights.Rights, next http.Handler) *Handler {
-	return newHandler(s, of, next, newBudget(standardAnswers))
+	return newHandler(s, of, next, newBudget(options.StandardAnswerMemory))
 }
 
 func newHandler(s *store.Store, of *rights.Rights, next http.Handler, b *budget) *Handler {

@@ -1,12 +1,13 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package server
+package options
 
 import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -25,7 +26,7 @@ func TestTheDatabaseIsInAFile(t *testing.T) {
 		"in no such file": {flags: [2]string{"", file + "-missing"}, wrong: "--database-file: open "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := location(test.flags[0], test.flags[1])
+			got, err := (&Options{Database: test.flags[0], DatabaseFile: test.flags[1]}).Location()
 			if test.wrong != "" {
 				require.ErrorContains(t, err, test.wrong)
 				return
@@ -38,8 +39,18 @@ func TestTheDatabaseIsInAFile(t *testing.T) {
 
 func TestRoles(t *testing.T) {
 	for _, right := range [][]string{{"serve"}, {"sync"}, {"sync", "serve"}} {
-		assert.NoError(t, checkRoles(right))
+		assert.NoError(t, validateRoles(right))
 	}
-	assert.ErrorContains(t, checkRoles(nil), "--roles must name serve, sync or both")
-	assert.ErrorContains(t, checkRoles([]string{"serve", "copy"}), `--roles: "copy" is neither serve nor sync`)
+	assert.ErrorContains(t, validateRoles(nil), "--roles must name serve, sync or both")
+	assert.ErrorContains(t, validateRoles([]string{"serve", "copy"}), `--roles: "copy" is neither serve nor sync`)
+}
+
+func TestEveryWrongFlagIsNamed(t *testing.T) {
+	o := New()
+	assert.NoError(t, o.Validate())
+	o.Roles, o.AnswerMemory, o.HistoryTTL, o.Database, o.DatabaseFile = []string{"copy"}, 1, time.Second, "sqlite:x", "y"
+	err := o.Validate()
+	for _, flag := range []string{"--roles", "--answer-memory", "--history-ttl", "--database-file"} {
+		assert.ErrorContains(t, err, flag)
+	}
 }

@@ -1,0 +1,137 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package options has the flags of search.
+package options
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/tripod-k8s/tripod/services/search/member"
+	"github.com/tripod-k8s/tripod/services/search/members"
+	"github.com/tripod-k8s/tripod/services/search/templates"
+)
+
+// Role is something that a replica does.
+type Role string
+
+// The roles of a replica.
+const (
+	// Serve is to answer. A replica that does nothing else copies nothing.
+	Serve Role = "serve"
+	// Sync is to copy clusters.
+	Sync Role = "sync"
+)
+
+// StandardAnswerMemory is the memory of all answers in a process with 512 MiB.
+const StandardAnswerMemory = int64(96 << 20)
+
+const (
+	// minAnswerMemory has room for the largest object as a table.
+	minAnswerMemory = 48 << 20
+	// minHistoryTTL is how often watches are told how far they are.
+	minHistoryTTL = time.Minute
+)
+
+// Options are the flags of search besides those that every API service has.
+type Options struct {
+	// Database is where objects are kept, and DatabaseFile a file that has it.
+	Database, DatabaseFile string
+	// Roles are what the replica does.
+	Roles []string
+	// Members says which clusters are copied.
+	Members members.Options
+	// Limits are what search takes from a cluster.
+	Limits member.Limits
+	// Templates are the limits of templates of policies.
+	Templates templates.Limits
+	// EventsTTL is how long events of objects are kept, and HistoryTTL how long changes are.
+	EventsTTL, HistoryTTL time.Duration
+	// AnswerMemory is the memory in bytes for answers that are put together at the same time.
+	AnswerMemory int64
+}
+
+// New returns the defaults.
+func New() *Options {
+	return &Options{
+		Roles:   []string{string(Serve), string(Sync)},
+		Members: members.Options{Hub: "hub", HubRights: true}, Limits: member.Standard(), Templates: templates.Standard,
+		EventsTTL: 24 * time.Hour, HistoryTTL: 10 * time.Minute, AnswerMemory: StandardAnswerMemory,
+	}
+}
+
+// AddFlags adds the flags.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Database, "database", o.Database,
+		"Where the objects are kept: sqlite:FILE, postgres://USER:PASSWORD@HOST/DATABASE, or mysql://USER:PASSWORD@HOST/DATABASE for MySQL and MariaDB.")
+	fs.StringVar(&o.DatabaseFile, "database-file", o.DatabaseFile,
+		"File with the value of --database, which keeps a password out of the list of processes.")
+	fs.StringSliceVar(&o.Roles, "roles", o.Roles,
+		"What this replica does: serve answers searches, sync copies clusters. Replicas of both share a database, and each can be scaled alone.")
+	fs.StringVar(&o.Members.Hub, "hub-cluster", o.Members.Hub, "Name of the cluster that this service is part of. Its objects are copied, too. Empty copies none of them.")
+	fs.BoolVar(&o.Members.HubRights, "hub-rights", o.Members.HubRights,
+		"Show readers what they may read in the hub cluster itself by its RBAC. Turn it off if another authorizer denies what RBAC allows.")
+	fs.DurationVar(&o.EventsTTL, "events-ttl", o.EventsTTL, "How long events about objects are kept that PediaClusters name in eventsInvolvedResources.")
+	fs.DurationVar(&o.HistoryTTL, "history-ttl", o.HistoryTTL,
+		"How long changes of objects are kept. A watch can go on where it was as far as these go.")
+	fs.StringVar(&o.Members.SecretNamespace, "secret-namespace", o.Members.SecretNamespace,
+		"Namespace of the Secrets that PediaClusters may name in authenticationFrom. Bind the user system:tripod:search a role there. Empty reads no Secrets.")
+	fs.Int64Var(&o.AnswerMemory, "answer-memory", o.AnswerMemory,
+		"Memory in bytes for the answers that are put together at once. A user gets half of it at most, and no more than is still free. Others wait, and are refused with 429 after some seconds.")
+	o.Limits.AddFlags(fs)
+	fs.Int64Var(&o.Templates.Memory, "template-memory", o.Templates.Memory,
+		"How many bytes of memory a template of a ClusterImportPolicy may take. It runs in a process of its own.")
+	fs.DurationVar(&o.Templates.Time, "template-time", o.Templates.Time, "How long a template of a ClusterImportPolicy may run on a processor.")
+}
+
+// Validate returns everything that is wrong with the values of the flags.
+func (o *Options) Validate() error {
+	errs := []error{validateRoles(o.Roles), o.Limits.Validate(), o.Templates.Validate()}
+	if o.AnswerMemory < minAnswerMemory {
+		errs = append(errs, fmt.Errorf("--answer-memory must be at least 48Mi: %d", minAnswerMemory))
+	}
+	if o.HistoryTTL < minHistoryTTL {
+		errs = append(errs, errors.New("--history-ttl must be at least 1m: watches are told each minute how far they are"))
+	}
+	if _, err := o.Location(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func validateRoles(roles []string) error {
+	for _, role := range roles {
+		if Role(role) != Serve && Role(role) != Sync {
+			return fmt.Errorf("--roles: %q is neither %s nor %s", role, Serve, Sync)
+		}
+	}
+	if len(roles) == 0 {
+		return fmt.Errorf("--roles must name %s, %s or both", Serve, Sync)
+	}
+	return nil
+}
+
+// Has reports whether the replica has a role.
+func (o *Options) Has(role Role) bool { return slices.Contains(o.Roles, string(role)) }
+
+// Location returns where the database is.
+func (o *Options) Location() (string, error) {
+	if o.DatabaseFile == "" {
+		return o.Database, nil
+	}
+	if o.Database != "" {
+		return "", errors.New("--database-file takes the place of --database")
+	}
+	data, err := os.ReadFile(o.DatabaseFile)
+	if err != nil {
+		return "", fmt.Errorf("--database-file: %w", err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}
