@@ -34,8 +34,8 @@ const (
 // definitions are the CustomResourceDefinitions of a member, which have the printer columns of its custom resources.
 type definitions struct {
 	client rest.Interface
-	// single reads a document.
-	single func(context.Context, *rest.Request) ([]byte, error)
+	// single reads a document, and passes it on.
+	single func(ctx context.Context, request *rest.Request, use func(document []byte) error) error
 	next   time.Time
 	// versions are the resourceVersions of those whose columns are known, by name.
 	versions map[string]string
@@ -178,11 +178,7 @@ func (d *definitions) columnsOf(ctx context.Context, name string) (map[string][]
 }
 
 func (d *definitions) document(ctx context.Context, request *rest.Request, into any) error {
-	text, err := d.single(ctx, request)
-	if err == nil {
-		err = decode(text, into)
-	}
-	return err
+	return d.single(ctx, request, func(text []byte) error { return decode(text, into) })
 }
 
 // decode decodes a document that has no more values than memory could hold.

@@ -34,13 +34,16 @@ const (
 // Door is what the members of a process share: the limits, and the memory for what was read and is not written yet.
 type Door struct {
 	Limits
-	// memory is for batches. large is for objects that are not small, while they are read: each takes as much as the largest object may need.
+	// memory is for batches. large is for objects that are not small and for documents: each takes as much as the largest of them may need.
 	memory *semaphore.Weighted
 	large  chan struct{}
 }
 
 // memoryOfBatches is the part of the memory that is for batches. The other one is for large objects.
 func (l *Limits) memoryOfBatches() int64 { return l.Memory.Value() / 2 }
+
+// largest is the size of the largest object or document.
+func (l *Limits) largest() int64 { return max(l.ObjectSize.Value(), l.DocumentSize.Value()) }
 
 // NewDoor returns the door for all members of a process.
 func NewDoor(limits Limits) (*Door, error) {
@@ -49,7 +52,7 @@ func NewDoor(limits Limits) (*Door, error) {
 	}
 	half := limits.memoryOfBatches()
 	return &Door{
-		Limits: limits, memory: semaphore.NewWeighted(half), large: make(chan struct{}, max(1, half/(memoryOfText*limits.ObjectSize.Value()))),
+		Limits: limits, memory: semaphore.NewWeighted(half), large: make(chan struct{}, max(1, half/(memoryOfText*limits.largest()))),
 	}, nil
 }
 

@@ -19,7 +19,7 @@ import (
 type Limits struct {
 	// ObjectSize is of the JSON of an object, DocumentSize of a document: the version, discovery, OpenAPI. Both count after decompression.
 	ObjectSize, DocumentSize resource.Quantity
-	// Resources are the streams of a member, Objects its rows, and Size is of their JSON.
+	// Resources are the streams of a member, Objects its rows, and Size is theirs and that of documents.
 	Resources, Objects int
 	Size               resource.Quantity
 	// Changes are those in a second, in the long run.
@@ -61,7 +61,7 @@ func (l *Limits) AddFlags(fs *pflag.FlagSet) {
 	size(&l.DocumentSize, "member-max-document-size", "Largest document of a cluster about itself: its discovery and its OpenAPI documents.")
 	fs.IntVar(&l.Resources, "member-max-resources", l.Resources, "Resources that are copied of a cluster. More are not copied.")
 	fs.IntVar(&l.Objects, "member-max-objects", l.Objects, "Objects that are kept of a cluster. More are not copied.")
-	size(&l.Size, "member-max-size", "Size of the objects that are kept of a cluster, as JSON. More are not copied.")
+	size(&l.Size, "member-max-size", "Size of the objects and documents that are kept of a cluster, in the database. More are not copied.")
 	fs.IntVar(&l.Changes, "member-max-changes", l.Changes,
 		"Changes that are copied of a cluster in a second, in the long run; 200 times as many at once. More wait. A change of a large object counts more than once.")
 	fs.DurationVar(&l.Timeout, "member-timeout", l.Timeout, "How long a cluster may take for one object or document, and for the next bytes of a list.")
@@ -85,8 +85,8 @@ func (l *Limits) Validate() error {
 		return errors.New("--member-max-resources, --member-max-objects and --member-max-changes must be at least 1")
 	case l.Timeout < time.Second:
 		return errors.New("--member-timeout must be at least 1s")
-	case l.Memory.Value() < memoryOfText*l.ObjectSize.Value()*memoryShares:
-		return fmt.Errorf("--member-memory must be at least %d times --member-max-object-size", memoryOfText*memoryShares)
+	case l.Memory.Value() < memoryOfText*l.largest()*memoryShares:
+		return fmt.Errorf("--member-memory must be at least %d times --member-max-object-size and --member-max-document-size", memoryOfText*memoryShares)
 	}
 	return nil
 }

@@ -314,7 +314,7 @@ func TestAClusterThatIsTooLarge(t *testing.T) {
 	u := &usage{cluster: "east", store: s, limits: &door.Limits}
 	room, err := u.room(t.Context(), 1, 1<<20)
 	assert.Equal(t, store.RoomForNothing, room)
-	assert.ErrorContains(t, err, "the objects of the cluster have more than 1Mi (--member-max-size)")
+	assert.ErrorContains(t, err, "the objects and documents of the cluster have more than 1Mi (--member-max-size)")
 	put(room, 1, strings.Repeat("x", 2<<20))
 	assert.Equal(t, []string{"a"}, names(t, s), "nothing has changed")
 	put(room, 2, "small")

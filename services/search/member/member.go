@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,6 +56,8 @@ type Member struct {
 	checked int
 	streams map[schema.GroupVersionResource]*running
 	health  Health
+	// documentsFull is why documents have no room, or empty.
+	documentsFull string
 	// version is the last one that the member has told.
 	version version.Info
 
@@ -67,7 +70,7 @@ type Health struct {
 	Version string
 	// Failure is why the last question failed, or nil.
 	Failure error
-	// Limit says that the member has more resources than are copied, or is empty.
+	// Limit says that the member has more resources or documents than are copied, or is empty.
 	Limit string
 }
 
@@ -136,7 +139,9 @@ func (m *Member) Status() (Health, []Status) {
 	slices.SortFunc(all, func(a, b Status) int {
 		return cmp.Or(cmp.Compare(a.Kind.Group, b.Kind.Group), cmp.Compare(a.Kind.Resource, b.Kind.Resource), cmp.Compare(a.Kind.Version, b.Kind.Version))
 	})
-	return m.health, all
+	health := m.health
+	health.Limit = strings.Join(slices.DeleteFunc([]string{health.Limit, m.documentsFull}, func(text string) bool { return text == "" }), "; ")
+	return health, all
 }
 
 // Told returns the states of all streams of a member, whichever replicas copy them.

@@ -39,7 +39,7 @@ func TestManyPartsTakeLittleMemory(t *testing.T) {
 	}
 	document := func(read func(*definitions) error) func([]byte) error {
 		return func(text []byte) error {
-			return read(&definitions{client: client, single: func(context.Context, *rest.Request) ([]byte, error) { return text, nil }})
+			return read(&definitions{client: client, single: always(text)})
 		}
 	}
 	const metadata = `{"metadata":{"name":"a","namespace":"default"`
@@ -65,19 +65,31 @@ func TestManyPartsTakeLittleMemory(t *testing.T) {
 	}
 }
 
+// always answers all requests with a text.
+func always(text []byte) func(context.Context, *rest.Request, func([]byte) error) error {
+	return answeredBy(func(*rest.Request) []byte { return text })
+}
+
+// answeredBy answers requests with what a function returns.
+func answeredBy(answer func(*rest.Request) []byte) func(context.Context, *rest.Request, func([]byte) error) error {
+	return func(_ context.Context, request *rest.Request, use func([]byte) error) error {
+		return use(answer(request))
+	}
+}
+
 func TestColumnsOfADefinition(t *testing.T) {
 	client := newMember(t, &rest.Config{Host: "http://127.0.0.1:1"}, nil).client
-	d := &definitions{client: client, single: func(_ context.Context, request *rest.Request) ([]byte, error) {
+	d := &definitions{client: client, single: answeredBy(func(request *rest.Request) []byte {
 		switch query := request.URL().Query(); {
 		case query.Get("fieldSelector") == "metadata.name=things.example.com":
 			return []byte(`{"items":[{"spec":{"versions":[{"name":"v1","additionalPrinterColumns":[
 				{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"},
-				{"name":"N","type":"integer","format":"int32","description":"n","priority":1,"jsonPath":".n"}]}]}}]}`), nil
+				{"name":"N","type":"integer","format":"int32","description":"n","priority":1,"jsonPath":".n"}]}]}}]}`)
 		case query.Get("continue") == "":
-			return []byte(`{"metadata":{"continue":"c"},"items":[{"metadata":{"name":"others.example.com","uid":"u","resourceVersion":"1"}}]}`), nil
+			return []byte(`{"metadata":{"continue":"c"},"items":[{"metadata":{"name":"others.example.com","uid":"u","resourceVersion":"1"}}]}`)
 		}
-		return []byte(`{"metadata":{},"items":[{"metadata":{"name":"things.example.com","uid":"v","resourceVersion":"2"}}]}`), nil
-	}}
+		return []byte(`{"metadata":{},"items":[{"metadata":{"name":"things.example.com","uid":"v","resourceVersion":"2"}}]}`)
+	})}
 	kinds := []store.Kind{{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}, Name: "Thing"}}
 	require.NoError(t, d.describe(t.Context(), kinds))
 	assert.Equal(t, `[{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"},`+
@@ -94,7 +106,7 @@ func TestLittleIsKeptOfDefinitions(t *testing.T) {
 		{"metadata":{"name":"b","resourceVersion":"1"}},{"metadata":{"name":"c","resourceVersion":"` + strings.Repeat("1", maxVersion+1) + `"}}]}`
 	d := &definitions{
 		client: newMember(t, &rest.Config{Host: "http://127.0.0.1:1"}, nil).client,
-		single: func(context.Context, *rest.Request) ([]byte, error) { return []byte(answer), nil },
+		single: always([]byte(answer)),
 	}
 	versions, err := d.metadata(t.Context(), map[string]bool{"a": true, "c": true})
 	require.NoError(t, err)
@@ -112,16 +124,16 @@ func TestColumnsOfAMemberHaveALimit(t *testing.T) {
 	for i := range maxColumnsOfMember/each + 5 {
 		names = append(names, fmt.Sprintf("d%03d.example.com", i))
 	}
-	d.single = func(_ context.Context, request *rest.Request) ([]byte, error) {
+	d.single = answeredBy(func(request *rest.Request) []byte {
 		if request.URL().Query().Get("fieldSelector") != "" {
-			return fmt.Appendf(nil, `{"items":[{"spec":{"versions":[{"name":"v1","additionalPrinterColumns":[{"name":%q}]}]}}]}`, strings.Repeat("x", each)), nil
+			return fmt.Appendf(nil, `{"items":[{"spec":{"versions":[{"name":"v1","additionalPrinterColumns":[{"name":%q}]}]}}]}`, strings.Repeat("x", each))
 		}
 		var items []string
 		for _, name := range names {
 			items = append(items, fmt.Sprintf(`{"metadata":{"name":%q,"uid":"u","resourceVersion":"1"}}`, name))
 		}
-		return []byte(`{"metadata":{},"items":[` + strings.Join(items, ",") + `]}`), nil
-	}
+		return []byte(`{"metadata":{},"items":[` + strings.Join(items, ",") + `]}`)
+	})
 	read := func() (size int) {
 		t.Helper()
 		var kinds []store.Kind

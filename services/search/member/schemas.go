@@ -31,6 +31,8 @@ const (
 type schemas struct {
 	member *Member
 	next   time.Time
+	// full is why a document of this round has no room, or nil.
+	full *LimitError
 }
 
 // copy copies the documents that have changed, if it is time to look. A member without documents, or with wrong ones, is searched all the same.
@@ -44,19 +46,16 @@ func (s *schemas) copy(ctx context.Context, kinds []store.Kind) error {
 	if err := s.member.store.PutVersion(ctx, s.member.name, s.member.versionDocument()); err != nil {
 		return err
 	}
-	text, err := s.member.read(ctx, openAPI, "")
-	if apierrors.IsNotFound(err) {
-		return nil // Kubernetes before 1.24
-	}
-	if err != nil {
-		return err
-	}
 	var index struct {
 		Paths map[string]struct {
 			ServerRelativeURL string `json:"serverRelativeURL"`
 		} `json:"paths"`
 	}
-	if err := decode(text, &index); err != nil {
+	err := s.member.read(ctx, openAPI, "", func(text []byte) error { return decode(text, &index) })
+	if apierrors.IsNotFound(err) {
+		return nil // Kubernetes before 1.24
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", openAPI, err)
 	}
 	known, err := s.member.store.SchemaVersions(ctx, s.member.name)
@@ -65,6 +64,7 @@ func (s *schemas) copy(ctx context.Context, kinds []store.Kind) error {
 	}
 	keep := map[string]bool{}
 	var failed []error
+	s.full = nil
 	for _, kind := range kinds {
 		path := pathOf(kind)
 		document, has := index.Paths[path]
@@ -76,37 +76,55 @@ func (s *schemas) copy(ctx context.Context, kinds []store.Kind) error {
 			failed = append(failed, s.put(ctx, path, version))
 		}
 	}
-	return errors.Join(append(failed, s.member.store.RemoveSchemas(ctx, s.member.name, keep))...)
+	failed = append(failed, s.member.store.RemoveSchemas(ctx, s.member.name, keep))
+	s.member.tellFull(s.full)
+	return errors.Join(failed...)
 }
 
+// put copies a document, if the cluster does not have too much. Until it is written, it takes memory.
 func (s *schemas) put(ctx context.Context, path, version string) error {
-	document, err := s.member.read(ctx, openAPI+"/"+path, version)
-	if err != nil {
-		return err
-	}
-	if !jsontext.Value(document).IsValid(asSent) {
-		return fmt.Errorf("%s/%s is not JSON", openAPI, path)
-	}
-	return s.member.store.PutSchema(ctx, s.member.name, path, version, document)
+	return s.member.read(ctx, openAPI+"/"+path, version, func(document []byte) error {
+		if !jsontext.Value(document).IsValid(asSent) {
+			return fmt.Errorf("%s/%s is not JSON", openAPI, path)
+		}
+		if full := s.member.usage.takes(ctx, len(document)); full != nil {
+			s.full = full
+			return full
+		}
+		return s.member.door.write(ctx, func() error { return s.member.store.PutSchema(ctx, s.member.name, path, version, document) })
+	})
 }
 
-// read returns what a member answers at a path.
-func (m *Member) read(ctx context.Context, path, hash string) ([]byte, error) {
+// read passes on what a member answers at a path.
+func (m *Member) read(ctx context.Context, path, hash string, use func(document []byte) error) error {
 	request := m.client.Get().AbsPath(path).SetHeader("Accept", "application/json")
 	if hash != "" {
 		request.Param("hash", hash)
 	}
-	return m.single(ctx, request)
+	return m.single(ctx, request, use)
 }
 
-// single returns the answer to a request, as a document that takes memory while it is read.
-func (m *Member) single(ctx context.Context, request *rest.Request) ([]byte, error) {
+// single passes on the answer to a request, as a document that takes memory while it is read and used.
+func (m *Member) single(ctx context.Context, request *rest.Request, use func(document []byte) error) error {
 	release, err := m.door.holdLarge(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer release()
-	return request.DoRaw(expecting(ctx, single))
+	document, err := request.DoRaw(expecting(ctx, single))
+	if err != nil {
+		return err
+	}
+	return use(document)
+}
+
+// tellFull notes why documents have no room, or that they have.
+func (m *Member) tellFull(full *LimitError) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.documentsFull = ""; full != nil {
+		m.documentsFull = "OpenAPI documents: " + full.Error()
+	}
 }
 
 // pathOf returns the path of the document with a kind.

@@ -39,13 +39,27 @@ func (u *usage) room(ctx context.Context, changes, bytes int) (store.Room, error
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.isTooLarge(ctx, int64(bytes)) {
-		return store.RoomForNothing, limited("size", "member-max-size", "the objects of the cluster have more than %s", &u.limits.Size)
+		return store.RoomForNothing, u.tooLarge()
 	}
 	if u.hasTooMany(ctx) {
 		return store.RoomForKnown, limited("objects", "member-max-objects", "the cluster has more than %d objects", u.limits.Objects)
 	}
 	u.objects += int64(changes)
 	return store.RoomForAll, nil
+}
+
+// takes returns why a document has no room, or nil.
+func (u *usage) takes(ctx context.Context, bytes int) *LimitError {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.isTooLarge(ctx, int64(bytes)) {
+		return u.tooLarge()
+	}
+	return nil
+}
+
+func (u *usage) tooLarge() *LimitError {
+	return limited("size", "member-max-size", "the objects and documents of the cluster have more than %s", &u.limits.Size)
 }
 
 func (u *usage) hasTooMany(ctx context.Context) bool {
@@ -66,7 +80,7 @@ func (u *usage) isTooLarge(ctx context.Context, bytes int64) bool {
 	u.sinceMeasured += bytes
 	over := u.size+u.sinceMeasured > limit && time.Since(u.measured) > measureInterval
 	if u.sinceMeasured > limit/measureParts || over {
-		size, err := u.store.SizeOfObjects(ctx, u.cluster)
+		size, err := u.store.Size(ctx, u.cluster)
 		if err != nil {
 			klog.V(2).InfoS("The objects of a cluster cannot be measured", "cluster", u.cluster, "err", err)
 			size = u.size + u.sinceMeasured

@@ -26,11 +26,17 @@ func (s *Store) CountObjects(ctx context.Context, cluster string) (objects int64
 	return objects, err
 }
 
-// SizeOfObjects returns how many bytes the objects of a cluster have in the database. It has to look at each of them.
-func (s *Store) SizeOfObjects(ctx context.Context, cluster string) (size int64, err error) {
+// Size returns how many bytes the objects and the documents of a cluster have in the database. It has to look at each of them.
+func (s *Store) Size(ctx context.Context, cluster string) (size int64, err error) {
 	length := map[dialect]string{sqlite: "octet_length(o.object)", postgres: "pg_column_size(o.object)", mysqlFamily: "LENGTH(o.object)"}[s.dialect]
 	err = s.reading(ctx, func(t *transaction) error {
 		size, err = value[int64](ctx, t, t.sql("SELECT COALESCE(SUM("+length+"), 0) FROM objects o JOIN clusters c ON c.id = o.cluster_id WHERE c.name = ?", cluster))
+		if err != nil {
+			return err
+		}
+		documents, err := value[int64](ctx, t, t.sql("SELECT COALESCE(SUM(LENGTH(d.document)), 0) FROM openapi s JOIN documents d ON d.digest = s.digest"+
+			" JOIN clusters c ON c.id = s.cluster_id WHERE c.name = ?", cluster))
+		size += documents
 		return err
 	})
 	return size, err
