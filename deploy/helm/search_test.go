@@ -72,6 +72,27 @@ func TestSearchWithoutADatabaseIsOneReplicaWithAVolume(t *testing.T) {
 	}
 }
 
+// TestLimitsOfClustersAreThoseOfReplicasThatCopy has all of them, so that each is a flag of search.
+func TestLimitsOfClustersAreThoseOfReplicasThatCopy(t *testing.T) {
+	const values = "search: {members: {allow: [insecure-tls], limits: {max-object-size: 11Mi, max-document-size: 17Mi, max-resources: 7, " +
+		"max-objects: 3000000, max-size: 5Gi, max-changes: 9, timeout: 1m, memory: 600Mi}}, templates: {memory: 300000000, time: 2s}}"
+	want := []string{
+		"--member-allow=insecure-tls", "--member-max-object-size=11Mi", "--member-max-document-size=17Mi", "--member-max-resources=7",
+		"--member-max-objects=3000000", "--member-max-size=5Gi", "--member-max-changes=9", "--member-timeout=1m", "--member-memory=600Mi",
+		"--template-memory=300000000", "--template-time=2s",
+	}
+	r := render(t, merged(t, withDatabase, values))
+	checkAccepted(t, r)
+	args := func(r release, name string) []string {
+		return find(t, r, "Deployment", name, &appsv1.Deployment{}).Spec.Template.Spec.Containers[0].Args
+	}
+	assert.Subset(t, args(r, "tripod-search-sync"), want)
+	for _, flag := range want {
+		assert.NotContains(t, args(r, "tripod-search"), flag, "it copies nothing")
+	}
+	assert.Subset(t, args(render(t, merged(t, withSearch, values)), "tripod-search"), want)
+}
+
 func TestSearchWithPostgreSQLInTheRelease(t *testing.T) {
 	r := render(t, withPostgres)
 	checkAccepted(t, r)

@@ -21,6 +21,22 @@ SPDX-License-Identifier: Apache-2.0
 {{- ternary (dict "serve" "search") (dict "serve" "search" "sync" "search-sync") (eq (include "tripod.search.database" .) "sqlite") | toJson -}}
 {{- end -}}
 
+{{- /* The arguments of replicas that copy clusters, as JSON. Helm reads integers as floating-point numbers. */ -}}
+{{- define "tripod.search.copying" -}}
+{{- $args := list -}}
+{{- with .Values.search -}}
+{{- with .members.allow -}}{{- $args = append $args (printf "--member-allow=%s" (join "," .)) -}}{{- end -}}
+{{- $limits := dict -}}
+{{- range $name, $value := .members.limits -}}{{- $_ := set $limits (printf "member-%s" $name) $value -}}{{- end -}}
+{{- with .templates.memory -}}{{- $_ := set $limits "template-memory" . -}}{{- end -}}
+{{- with .templates.time -}}{{- $_ := set $limits "template-time" . -}}{{- end -}}
+{{- range $name, $value := $limits -}}
+{{- $args = append $args (printf "--%s=%s" $name (ternary (int64 $value | toString) (toString $value) (kindIs "float64" $value))) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $args -}}
+{{- end -}}
+
 {{- /* The values of one of them, as those of a further API service, as JSON: dict root, role. */ -}}
 {{- define "tripod.search.values" -}}
 {{- $search := .root.Values.search -}}
@@ -52,6 +68,7 @@ SPDX-License-Identifier: Apache-2.0
 {{- end -}}
 {{- $args = append $args (printf "--hub-cluster=%s" $search.hubCluster) -}}
 {{- with $search.secretNamespace -}}{{- $args = append $args (printf "--secret-namespace=%s" .) -}}{{- end -}}
+{{- if or (eq .role "sync") (eq $database "sqlite") -}}{{- $args = concat $args (include "tripod.search.copying" .root | fromJsonArray) -}}{{- end -}}
 {{- $image := include "tripod.image" (dict "root" .root "name" "tripod-search") -}}
 {{- $tag := include "tripod.tag" .root -}}
 {{- $_ := merge $values (dict
