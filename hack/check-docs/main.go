@@ -8,6 +8,7 @@
 //   - Each `make TARGET` on a page has a target. In CONTRIBUTING.md and test/README.md, each command has the packages, tests, benchmarks
 //     and files that it names.
 //   - The files and folders that a doc.go names exist.
+//   - docs/search-reference.md has each reason of the conditions of search.
 package main
 
 import (
@@ -78,7 +79,11 @@ func check() (problems []string, err error) {
 		return nil, err
 	}
 	lost, err := checkTours()
-	return slices.Concat(problems, unmapped, wrong, lost), err
+	if err != nil {
+		return nil, err
+	}
+	unexplained, err := checkReasons(texts)
+	return slices.Concat(problems, unmapped, wrong, lost, unexplained), err
 }
 
 // follow returns the error of a link of a page, or "".

@@ -38,3 +38,8 @@ func TestToursNameFilesThatExist(t *testing.T) {
 	source := "// Package x: main.go and commands.go, see ../check-docs/tours.go.\npackage x // gone.go\n// server/lost.go, gone.go\n// tools/nowhere does it.\n"
 	assert.Equal(t, []string{"server/lost.go", "gone.go", "tools/nowhere"}, missing(".", source))
 }
+
+func TestReasonsAreNamesThatAreTextsOfTheirOwn(t *testing.T) {
+	got := reasonsIn(`set(v1.Ready, false, "NotReady", "the cluster is not Ready"); object.SetKind("PediaCluster"); return "WaitResourceSynced"; "resource"; "NotReady"`)
+	assert.Equal(t, []string{"NotReady", "WaitResourceSynced"}, got)
+}
