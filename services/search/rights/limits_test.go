@@ -5,6 +5,7 @@ package rights
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,13 +54,13 @@ func TestTheRBACOfANamespaceClosesThatNamespaceOnly(t *testing.T) {
 			}, []string{"east/a/web"},
 		},
 		"a role with too many names for a namespace": {
-			limits{cluster: 1 << 20, namespace: 8 << 10, namespaces: 1 << 20, closed: 10},
+			limits{cluster: 1 << 20, namespace: 8 << 10, namespaces: 1 << 20, closed: 10, all: 1 << 20},
 			func(w *written, deleted bool) {
 				w.put("east", "roles", role("b", "x", readPods(manyNames(300)...)), deleted)
 			}, []string{"east/a/web"},
 		},
 		"many bindings": {
-			limits{cluster: 1 << 20, namespace: 8 << 10, namespaces: 1 << 20, closed: 10},
+			limits{cluster: 1 << 20, namespace: 8 << 10, namespaces: 1 << 20, closed: 10, all: 1 << 20},
 			func(w *written, deleted bool) {
 				for i := range 20 {
 					w.bind("east", "b", fmt.Sprint("group", i), deleted)
@@ -67,14 +68,14 @@ func TestTheRBACOfANamespaceClosesThatNamespaceOnly(t *testing.T) {
 			}, []string{"east/a/web"},
 		},
 		"more than all namespaces may have": {
-			limits{cluster: 1 << 20, namespace: 1 << 20, namespaces: 8 << 10, closed: 10},
+			limits{cluster: 1 << 20, namespace: 1 << 20, namespaces: 8 << 10, closed: 10, all: 1 << 20},
 			func(w *written, deleted bool) {
 				w.put("east", "roles", role("b", "x", readPods(manyNames(300)...)), deleted)
 			}, []string{"east/a/web"},
 		},
 		"a wrong cluster role": {defaultLimits, func(w *written, deleted bool) { wrong(w, "clusterroles", "", `"everything"`, deleted) }, nil},
 		"a cluster role that is too large": {
-			limits{cluster: 8 << 10, namespace: 1 << 20, namespaces: 1 << 20, closed: 10},
+			limits{cluster: 8 << 10, namespace: 1 << 20, namespaces: 1 << 20, closed: 10, all: 1 << 20},
 			func(w *written, deleted bool) {
 				w.put("east", "clusterroles", &rbacv1.ClusterRole{
 					ObjectMeta: metav1.ObjectMeta{Name: "x"}, Rules: []rbacv1.PolicyRule{readPods(manyNames(300)...)},
@@ -285,4 +286,68 @@ func TestWhatCannotBeReadOfAResourceClosesTheCluster(t *testing.T) {
 	require.NoError(t, w.RemoveUnlisted(t.Context(), w.streams["eastrolebindings"], 0))
 	names, _ = w.foundAnew(r, v)
 	assert.Equal(t, []string{"east/a/web", "west/a/web"}, names)
+}
+
+// TestTheLargestClusterGivesWay has some clusters write so many RBAC objects that all together have too many. Those with most show nothing then, for a while.
+// Others stay, and that of search itself.
+func TestTheLargestClusterGivesWay(t *testing.T) {
+	w := newStore(t)
+	for _, cluster := range []string{"west", "east", "north"} {
+		w.member(cluster)
+		w.bind(cluster, "a", "dev", false)
+	}
+	home, err := Policy{Home: true}.Encode()
+	require.NoError(t, err)
+	w.member("hub")
+	require.NoError(t, w.SetRights(t.Context(), "hub", home))
+	w.bind("hub", "a", "dev", false)
+	w.put("hub", "roles", role("b", "x", readPods(manyNames(300)...)), false) // of some 12 KiB
+	r := New(w.Store)
+	r.limits.all, r.limits.pause, r.limits.pauseOfAll = 64<<10, time.Hour, time.Hour
+	v := &Visible{reader: alice, verb: "list"}
+	var names []string
+
+	write := func(cluster string, n int, deleted bool) {
+		t.Helper()
+		for i := range n {
+			w.put(cluster, "roles", role(fmt.Sprint("n", i), "x", readPods(manyNames(300)...)), deleted)
+		}
+	}
+	finds := func(want ...string) {
+		t.Helper()
+		names, v = w.foundAnew(r, v)
+		require.Equal(t, want, slices.Sorted(slices.Values(names)))
+	}
+	write("east", 3, false)
+	finds("east/a/web", "hub/a/web", "north/a/web", "west/a/web")
+	write("north", 1, false)
+	finds("hub/a/web", "north/a/web", "west/a/web") // all have too much now, and east has most
+	assert.Contains(t, r.TooLarge("east"), "take more than 64 KiB, and this cluster has most")
+	assert.Empty(t, r.TooLarge("north"))
+	assert.InDelta(t, 1, gauge(t, "cluster"), 0)
+	write("north", 6, false)
+	finds("hub/a/web", "west/a/web") // it grows beyond all itself
+
+	write("east", 3, true)
+	write("north", 6, true)
+	finds("hub/a/web", "west/a/web") // they are left alone for the time of the pause
+	for _, name := range []string{"east", "north"} {
+		r.members[name].limits.pause, r.members[name].limits.pauseOfAll = 0, 0
+	}
+	finds("east/a/web", "hub/a/web", "north/a/web", "west/a/web")
+
+	sum := 0
+	for _, m := range r.members {
+		for _, bytes := range m.used {
+			sum += bytes
+		}
+	}
+	assert.Equal(t, sum, r.pool.used)
+	require.NoError(t, w.RemoveCluster(t.Context(), "east"))
+	finds("hub/a/web", "north/a/web", "west/a/web")
+	require.Eventually(t, func() bool {
+		r.pool.mu.Lock()
+		defer r.pool.mu.Unlock()
+		return len(r.pool.of) == 3
+	}, time.Minute, time.Millisecond)
 }

@@ -31,9 +31,14 @@ type limits struct {
 	closed int
 	// pause is how long what is closed for its size stays so: to look at it again, search reads the whole cluster.
 	pause time.Duration
+	// all is about those of all clusters. If they are more, the cluster with most is closed, for pauseOfAll.
+	all        int
+	pauseOfAll time.Duration
 }
 
-var defaultLimits = limits{cluster: 32 << 20, namespace: 16 << 20, namespaces: 64 << 20, closed: 1000, pause: 10 * time.Second}
+var defaultLimits = limits{
+	cluster: 32 << 20, namespace: 16 << 20, namespaces: 64 << 20, closed: 1000, pause: 10 * time.Second, all: 96 << 20, pauseOfAll: 5 * time.Minute,
+}
 
 // restOfReads bounds which part of the time reads of one cluster take a slot from others: after a read, a cluster waits as many times as long as it took.
 // maxRest bounds that, because readers with grants in the cluster wait for it.
@@ -52,7 +57,9 @@ type member struct {
 	// state is what was read last, or nil.
 	state atomic.Pointer[cluster]
 
-	// One read at a time uses the fields below.
+	place
+
+	// The fields below are those of who has locked own, and ended and took those of one read at a time.
 	clusterID int64
 	objects   map[int64]object
 	// used is the memory of the objects by namespace, and usedInAll that of all namespaces.
@@ -77,7 +84,7 @@ type object struct {
 // isOf reports whether a member is what the store had at a moment, or later.
 func (m *member) isOf(now *index) bool {
 	state := m.state.Load()
-	if state == nil || state.recheck && time.Since(state.began) > m.limits.pause {
+	if state == nil || state.recheck && time.Since(state.began) > m.pause() {
 		return false
 	}
 	return state.generation == now.Generations[m.name] || state.began.After(now.began)
@@ -87,6 +94,8 @@ func (m *member) isOf(now *index) bool {
 func (r *Rights) read(m *member) error {
 	time.Sleep(m.rest(time.Now()))
 	r.slots <- struct{}{}
+	m.own.Lock()
+	defer m.own.Unlock()
 	before := m.state.Load()
 	state := newCluster(r.serial.Add(1), nil)
 	state.began = time.Now()
@@ -103,7 +112,7 @@ func (r *Rights) read(m *member) error {
 		m.fill(state, from)
 		return nil
 	})
-	if err != nil {
+	if err != nil || !r.has(m) {
 		m.forget()
 		return err
 	}
@@ -124,17 +133,21 @@ func (m *member) rest(now time.Time) time.Duration {
 
 // forget has the next read begin from nothing.
 func (m *member) forget() {
+	for _, bytes := range m.used {
+		m.add(m, -bytes)
+	}
 	m.clusterID, m.objects, m.used, m.usedInAll, m.closed = 0, nil, nil, 0, nil
 }
 
 // update reads the objects that have changed since a state.
 func (m *member) update(before *cluster, from *store.RightsReading) error {
 	after := int64(0)
-	if before != nil && m.objects != nil && m.clusterID == from.ClusterID && (len(m.closed) == 0 || time.Since(m.whole) < m.limits.pause) {
+	if before != nil && m.objects != nil && m.clusterID == from.ClusterID && (len(m.closed) == 0 || time.Since(m.whole) < m.pause()) {
 		after = before.generation
 	}
 	if after == 0 {
 		m.forget()
+		m.givesWay.Store(false)
 		m.objects, m.used, m.closed, m.whole = map[int64]object{}, map[string]int{}, map[string]string{}, time.Now()
 	}
 	m.clusterID = from.ClusterID
@@ -166,6 +179,7 @@ func (m *member) remove(id int64) {
 		return
 	}
 	delete(m.objects, id)
+	m.add(m, -o.bytes)
 	if m.used[o.namespace] -= o.bytes; m.used[o.namespace] == 0 {
 		delete(m.used, o.namespace)
 	}
@@ -195,10 +209,14 @@ func (m *member) put(o store.RBACObject) {
 	}
 	m.objects[o.ID] = kept
 	m.used[namespace] += kept.bytes
+	m.add(m, kept.bytes)
 	if namespace != clusterWide {
 		m.usedInAll += kept.bytes
 	}
-	m.makeRoom(namespace)
+	if m.makeRoom(namespace); m.givesWay.Load() {
+		m.giveWay()
+	}
+	m.makeRoomOfAll()
 }
 
 // makeRoom closes a namespace that has too much, and those with most while all of them have too much.
@@ -247,7 +265,8 @@ func (m *member) fill(state *cluster, from *store.RightsReading) {
 		return
 	}
 	state.tooLarge = maps.Clone(m.closed)
-	state.closed, state.recheck = maps.Clone(m.closed), len(m.closed) > 0 && m.whole.Before(state.began)
+	state.closed, state.recheck = maps.Clone(m.closed), len(m.closed) > 0 && (m.whole.Before(state.began) || m.givesWay.Load())
+	m.home.Store(state.isHome())
 	for _, o := range m.objects {
 		if o.wrong != "" {
 			state.closed[o.namespace] = "an object cannot be read: " + o.wrong

@@ -54,6 +54,8 @@ type Rights struct {
 
 	mu      sync.Mutex
 	members map[string]*member
+	// pool is the memory of all of them.
+	pool *pool
 
 	// followers counts those who wait for Changed.
 	followers atomic.Int64
@@ -71,9 +73,11 @@ type index struct {
 // New returns the rights that a store has.
 func New(s *store.Store) *Rights {
 	const readsAtOnce = 4
-	return &Rights{
+	r := &Rights{
 		store: s, grants: newCache(maxGrants), limits: defaultLimits, slots: make(chan struct{}, readsAtOnce), members: map[string]*member{}, changed: make(chan struct{}),
 	}
+	r.pool = &pool{rights: r, of: map[*member]int{}}
+	return r
 }
 
 // Run follows the store until the context ends, as long as somebody waits for Changed. While nobody does, it leaves the database alone.
@@ -154,16 +158,21 @@ func (r *Rights) look(ctx context.Context, since time.Time) (*index, error) {
 func (r *Rights) take(now *index) {
 	r.mu.Lock()
 	gone := 0
-	for name := range r.members {
+	for name, m := range r.members {
 		if _, has := now.Generations[name]; !has {
 			delete(r.members, name)
+			go func() { // it may be being read
+				m.own.Lock()
+				defer m.own.Unlock()
+				m.forget()
+			}()
 			r.grants.replace(name, 0)
 			gone++
 		}
 	}
 	for name := range now.Generations {
 		if r.members[name] == nil {
-			r.members[name] = &member{name: name, limits: r.limits}
+			r.members[name] = &member{name: name, limits: r.limits, place: place{pool: r.pool}}
 		}
 	}
 	r.mu.Unlock()
@@ -183,6 +192,13 @@ func (r *Rights) begin(now *index) (behind []*member) {
 		}
 	}
 	return behind
+}
+
+// has reports whether a member is one that the store has, as far as this process knows.
+func (r *Rights) has(m *member) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.members[m.name] == m
 }
 
 func (r *Rights) all() []*member {
