@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +39,8 @@ const maxBlanks = 1 << 10
 type items struct {
 	*meter
 	json *jsontext.Decoder
+	// kept is what the decoder before this one had read, and this one has not.
+	kept bytes.Buffer
 }
 
 // newItems reads a body. end ends its request.
@@ -47,7 +50,7 @@ func newItems(ctx context.Context, door *entrance, body io.Reader, end context.C
 		end(&LimitError{Limit: limitTime, Flag: "member-timeout", Message: fmt.Sprintf("the answer stands still, or an object takes longer than %s", door.Timeout)})
 	})
 	m.slow.Stop()
-	return &items{m, jsontext.NewDecoder(m, asSent)}
+	return &items{meter: m, json: jsontext.NewDecoder(m, asSent)}
 }
 
 // object calls a function for each field of an object. It has to read the value.
@@ -118,11 +121,14 @@ func (i *items) admit() error {
 
 // beginning returns how much was read of what comes next. API servers end each event with a line break, which is nothing of the next one.
 func (i *items) beginning() int {
-	buffered := i.json.UnreadBuffer()
-	if len(buffered) > maxBlanks {
-		return len(buffered)
+	buffered, kept := i.json.UnreadBuffer(), i.kept.Bytes()
+	if all := len(buffered) + len(kept); all > maxBlanks {
+		return all
 	}
-	return len(withoutBlanks(buffered))
+	if buffered = withoutBlanks(buffered); len(buffered) == 0 {
+		kept = withoutBlanks(kept)
+	}
+	return len(buffered) + len(kept)
 }
 
 func withoutBlanks(text []byte) []byte { return bytes.TrimLeft(text, " \t\r\n") }
@@ -149,14 +155,17 @@ func (i *items) next(to func(item) error) error {
 	return err
 }
 
-// shrink gives the buffer of a large item back, with a reader that is at the same place: between two events, or in the array of a list.
+// shrink gives the buffer of a large item back, with a decoder that is at the same place: between two events, or in the array of a list. It reads nothing of the
+// member: an array of a text is complete without what follows, unlike that of a number.
 func (i *items) shrink() {
-	rest := io.MultiReader(bytes.NewReader(bytes.Clone(i.json.UnreadBuffer())), i.meter)
+	kept := slices.Concat(i.json.UnreadBuffer(), i.kept.Bytes())
+	i.kept = *bytes.NewBuffer(kept)
+	rest := io.MultiReader(&i.kept, i.meter)
 	if i.json.StackDepth() == 0 {
 		i.json = jsontext.NewDecoder(rest, asSent)
 		return
 	}
-	i.json = jsontext.NewDecoder(io.MultiReader(strings.NewReader(`{"":[0`), rest), asSent)
+	i.json = jsontext.NewDecoder(io.MultiReader(strings.NewReader(`{"":[""`), rest), asSent)
 	for range 4 {
 		i.json.ReadToken() //nolint:errcheck // they are above
 	}

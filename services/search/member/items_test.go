@@ -5,8 +5,10 @@ package member
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -69,4 +71,129 @@ func TestAListThatStandsStillEnds(t *testing.T) {
 			assert.True(t, isLimit(err), err)
 		})
 	}
+}
+
+// chunks reads a text in pieces that end at these places.
+type chunks struct {
+	text string
+	at   int
+	ends []int
+}
+
+func (c *chunks) Read(into []byte) (int, error) {
+	for len(c.ends) > 0 && c.ends[0] <= c.at {
+		c.ends = c.ends[1:]
+	}
+	end := len(c.text)
+	if len(c.ends) > 0 {
+		end = min(end, c.ends[0])
+	}
+	if c.at == len(c.text) {
+		return 0, io.EOF
+	}
+	n := copy(into, c.text[c.at:end])
+	c.at += n
+	return n, nil
+}
+
+// listOf returns a list with items of these sizes, and where a piece of it ends.
+func listOf(sizes []int) (text string, items []string, ends []int) {
+	text = `{"metadata":{"resourceVersion":"1"},"items":[`
+	ends = append(ends, len(text))
+	for i, size := range sizes {
+		if i > 0 {
+			text += ","
+		}
+		ends = append(ends, len(text))
+		items = append(items, fmt.Sprintf(`{"data":"%s"}`, strings.Repeat("x", size)))
+		text += items[i]
+		ends = append(ends, len(text))
+	}
+	return text + `],"kind":"List"}`, items, append(ends, len(text)+1)
+}
+
+// sameItems reads a list in pieces, and holds that they make no difference.
+func sameItems(t *testing.T, sizes, ends []int) {
+	t.Helper()
+	text, want, _ := listOf(sizes)
+	e := newDoor(t, nil).entrance()
+	i := newItems(t.Context(), e, &chunks{text: text, ends: ends}, func(error) {})
+	i.begin(0)
+	var got []string
+	err := i.object(func(name string) error {
+		if name != "items" {
+			return i.skip()
+		}
+		return i.array(func() error {
+			return i.next(func(one item) error {
+				got = append(got, string(one.text))
+				assert.Equal(t, one.release != nil, len(e.large) > 0, "only this item takes memory")
+				one.done()
+				return nil
+			})
+		})
+	})
+	i.close()
+	require.NoError(t, err, "pieces end at %v", ends)
+	require.True(t, slices.Equal(want, got), "pieces end at %v", ends)
+	assert.Empty(t, e.large)
+	assert.Empty(t, e.ownLong)
+}
+
+// TestPiecesOfAListMakeNoDifference has a list come in pieces that end before, in or after its objects, as those of an API server do that writes one by one.
+func TestPiecesOfAListMakeNoDifference(t *testing.T) {
+	for _, sizes := range [][]int{
+		{70_000, 70_000, 70_000}, {100_000, 10, 100_000, 150_000}, {10, 60_000, 66_000, 10, 300_000, 10}, {smallObject - 11, smallObject - 10, smallObject},
+	} {
+		_, _, ends := listOf(sizes)
+		for _, after := range []int{-2, -1, 0, 1, 2} {
+			var all []int
+			for _, end := range ends {
+				all = append(all, end+after)
+				sameItems(t, sizes, []int{end + after})
+			}
+			sameItems(t, sizes, all)
+		}
+	}
+}
+
+// TestAListThatStandsStillAfterALargeItemEnds holds that the time runs while nothing follows a large item, whether the list reads ahead or not.
+func TestAListThatStandsStillAfterALargeItemEnds(t *testing.T) {
+	m := hostile(t, nil, func(w http.ResponseWriter, req *http.Request) {
+		io.WriteString(w, `{"items":[{"data":"`+strings.Repeat("x", 2*smallObject)+`"}`) //nolint:errcheck // the client is gone
+		stop(w, req)
+	})
+	m.door.Timeout = time.Second
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	count := 0
+	_, _, _, err := m.source().page(ctx, "", func(i item) error {
+		count++
+		i.done()
+		return nil
+	})
+	require.NoError(t, ctx.Err(), "the list has ended by itself")
+	assert.True(t, isLimit(err), err)
+	assert.Equal(t, 1, count)
+	assert.Empty(t, m.door.large)
+}
+
+// FuzzPieces reads lists in any pieces.
+func FuzzPieces(f *testing.F) {
+	f.Add([]byte{70, 70, 70}, []byte{0, 255, 3})
+	f.Add([]byte{100, 1, 64, 65}, []byte{1, 2, 3, 200})
+	f.Fuzz(func(t *testing.T, kilobytes, pieces []byte) {
+		var sizes, ends []int
+		for _, k := range kilobytes[:min(len(kilobytes), 8)] {
+			sizes = append(sizes, int(k)*1024)
+		}
+		end := 0
+		for _, piece := range pieces[:min(len(pieces), 100)] { // of a few bytes, or of many
+			if end += 1 + int(piece); piece > 128 {
+				end += int(piece) << 8
+			}
+			ends = append(ends, end)
+		}
+		sameItems(t, sizes, ends)
+	})
 }
