@@ -69,23 +69,19 @@ type held struct {
 }
 
 func (b *budget) hold(ctx context.Context, copies int64) *held {
-	return &held{budget: b, ctx: ctx, user: ownerOf(userOf(ctx)), copies: copies}
+	return &held{budget: b, ctx: ctx, user: ownerOf(ctx), copies: copies}
 }
 
-// ownerOf returns whose memory a user takes.
-func ownerOf(user string) string {
-	if namespace, _, err := serviceaccount.SplitUsername(user); err == nil {
+// ownerOf returns the user that a request counts for: memory, watches and turns. It is empty in tests without a user.
+func ownerOf(ctx context.Context) string {
+	user, known := request.UserFrom(ctx)
+	if !known {
+		return ""
+	}
+	if namespace, _, err := serviceaccount.SplitUsername(user.GetName()); err == nil {
 		return serviceaccount.MakeNamespaceGroupName(namespace)
 	}
-	return user
-}
-
-// userOf returns the name of the user of a request. It is empty in tests without one.
-func userOf(ctx context.Context) string {
-	if user, known := request.UserFrom(ctx); known {
-		return user.GetName()
-	}
-	return ""
+	return user.GetName()
 }
 
 // bounds are those of a search. paged says that the client asks for the next page.
@@ -140,14 +136,17 @@ func (h *held) take(bytes int64) (freed <-chan struct{}, err error) {
 }
 
 // share returns how much a user may have.
-func (b *budget) share(user string) int64 {
-	free, others := b.max, int64(0)
-	for other, bytes := range b.users {
-		if other != user && bytes > b.max/smallShare {
-			free, others = free-bytes, others+1
+func (b *budget) share(user string) int64 { return shareOf(b.max, b.users, user) }
+
+// shareOf returns how much a user may have of something of which there is a maximum.
+func shareOf(most int64, users map[string]int64, user string) int64 {
+	free, others := most, int64(0)
+	for other, has := range users {
+		if other != user && has > most/smallShare {
+			free, others = free-has, others+1
 		}
 	}
-	return max(b.max/smallShare, free/(others+2))
+	return max(most/smallShare, free/(others+2))
 }
 
 // add changes how much is held.

@@ -195,14 +195,45 @@ func TestAUserHasSomeWatches(t *testing.T) {
 	_, err = c.enter(mallory)
 	require.NoError(t, err)
 	for _, name := range []string{"bob", "carol", "dave"} {
-		for err = nil; err == nil; {
-			_, err = c.enter(asUser(t, name))
-		}
-		assert.True(t, apierrors.IsTooManyRequests(err), err)
+		takeWatches(t, &c, name)
 	}
-	assert.Less(t, c.all, watchesOfAll)
 	_, err = c.enter(asUser(t, "erin"))
 	require.NoError(t, err, "some users have not taken all")
+}
+
+// takeWatches begins watches of a user until there may be no more.
+func takeWatches(t *testing.T, c *crowd, name string) (number int) {
+	t.Helper()
+	for {
+		if _, err := c.enter(asUser(t, name)); err != nil {
+			require.True(t, apierrors.IsTooManyRequests(err), err)
+			return number
+		}
+		number++
+	}
+}
+
+// TestUsersLeaveWatchesToOthers has users who take all watches that they may, again and again.
+func TestUsersLeaveWatchesToOthers(t *testing.T) {
+	for greedy := 1; greedy <= 7; greedy++ {
+		var c crowd
+		for range 3 {
+			for i := range greedy {
+				takeWatches(t, &c, fmt.Sprint("greedy-", i))
+			}
+		}
+		assert.LessOrEqual(t, int(c.all), watchesOfAll*greedy/(greedy+1), "%d users", greedy)
+		assert.GreaterOrEqual(t, takeWatches(t, &c, "modest"), watchesOfAll/smallShare)
+	}
+}
+
+func TestServiceAccountsOfANamespaceShareWatches(t *testing.T) {
+	var c crowd
+	for i := range 20 {
+		takeWatches(t, &c, fmt.Sprint("system:serviceaccount:team:", i))
+	}
+	assert.EqualValues(t, watchesOfUser, c.all)
+	assert.Greater(t, takeWatches(t, &c, "system:serviceaccount:others:one"), 500)
 }
 
 func asUser(t *testing.T, name string) context.Context {

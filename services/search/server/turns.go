@@ -22,7 +22,7 @@ const (
 	watchTurnTimeout = 30 * time.Second
 )
 
-// turns let each user have some of something at a time. Priority and fairness does not know how few searches a database can work on at once, and does not
+// turns let each user have some of something at a time, and count the ServiceAccounts of a namespace as one user. Priority and fairness does not know how few searches a database can work on at once, and does not
 // count watches that have begun.
 type turns struct {
 	// most is how many turns a user has at a time.
@@ -42,7 +42,7 @@ type queue struct {
 
 // take returns when a user has a turn. Call release after it. The error is 429 if others of this user take longer than a timeout.
 func (t *turns) take(ctx context.Context, timeout time.Duration) (release func(), err error) {
-	name := userOf(ctx)
+	name := ownerOf(ctx)
 	t.mu.Lock()
 	q := t.users[name]
 	if q == nil {

@@ -45,3 +45,17 @@ func TestAUserHasSomeSearchesAtATime(t *testing.T) {
 		assert.Empty(t, all.users)
 	})
 }
+
+func TestServiceAccountsOfANamespaceShareTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := newTurns(1)
+		release, err := all.take(asUser(t, "system:serviceaccount:team:one"), turnTimeout)
+		require.NoError(t, err)
+		defer release()
+		_, err = all.take(asUser(t, "system:serviceaccount:team:two"), turnTimeout)
+		assert.True(t, apierrors.IsTooManyRequests(err))
+		other, err := all.take(asUser(t, "system:serviceaccount:others:one"), turnTimeout)
+		require.NoError(t, err)
+		other()
+	})
+}
