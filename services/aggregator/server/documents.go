@@ -10,9 +10,12 @@ import (
 	"net/http"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
 
 	"github.com/tripod-k8s/tripod/internal/hop/parts"
+	"github.com/tripod-k8s/tripod/services/aggregator/apis/openapi"
 )
 
 const (
@@ -24,8 +27,10 @@ const (
 	indexValues = 4000
 )
 
-// documentsOf bounds the documents that kube-aggregator decodes of an aggregated API server: its controllers would decode anything.
+// documentsOf bounds the documents that kube-aggregator decodes of an aggregated API server, and leaves out what is about others than its
+// APIService: kube-aggregator would decode anything, and show all of it.
 func documentsOf(server http.Handler, name string) http.Handler {
+	gv := helper.APIServiceNameToGroupVersion(name)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		d := &document{header: http.Header{}, code: http.StatusOK}
 		// Only documents of OpenAPI v3 are for clients, and not decoded here. What the server says of its answer decides nothing.
@@ -36,17 +41,34 @@ func documentsOf(server http.Handler, name string) http.Handler {
 			d.counter = parts.Limits{Values: documentValues, Elements: documentElements}.Counter()
 		}
 		server.ServeHTTP(d, req)
+		text := d.body.Bytes()
+		if d.err == nil && d.code == http.StatusOK {
+			text, d.err = ofGroupVersion(req.URL.Path, text, gv)
+		}
 		if d.err != nil {
 			klog.InfoS("A document of an aggregated API server is not used", "APIService", name, "path", req.URL.Path, "err", d.err)
-			http.Error(w, "the document has too much: "+d.err.Error(), http.StatusBadGateway)
+			http.Error(w, "the document is not used: "+d.err.Error(), http.StatusBadGateway)
 			return
 		}
 		for key, values := range d.header {
-			w.Header()[key] = values
+			if key != "Content-Length" {
+				w.Header()[key] = values
+			}
 		}
 		w.WriteHeader(d.code)
-		w.Write(d.body.Bytes()) //nolint:errcheck // the caller is gone
+		w.Write(text) //nolint:errcheck // the caller is gone
 	})
+}
+
+// ofGroupVersion returns of a document of OpenAPI what is about a group-version.
+func ofGroupVersion(path string, text []byte, gv schema.GroupVersion) ([]byte, error) {
+	switch path {
+	case "/openapi/v2":
+		return openapi.OfGroupVersion(text, gv)
+	case "/openapi/v3":
+		return openapi.IndexOfGroupVersion(text, gv)
+	}
+	return text, nil
 }
 
 // document is an answer that is kept until it is known not to have too much.

@@ -11,6 +11,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/mux"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	openapiv3aggregator "k8s.io/kube-aggregator/pkg/controllers/openapiv3/aggregator"
 )
 
 func TestDocumentsOfAggregatedServersAreBounded(t *testing.T) {
@@ -56,4 +62,35 @@ func TestDocumentsOfAggregatedServersAreBounded(t *testing.T) {
 	answer := httptest.NewRecorder()
 	documentsOf(http.NotFoundHandler(), "v1.example.com").ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/apis", nil))
 	assert.Equal(t, http.StatusNotFound, answer.Code)
+}
+
+// TestNoAggregatedServerEndsTheAggregator has kube-aggregator take over documents that make its libraries panic, in goroutines of its own, and that name
+// documents of others.
+func TestNoAggregatedServerEndsTheAggregator(t *testing.T) {
+	answers := map[string]string{
+		"/openapi/v2": `{"swagger":"2.0","info":{"title":"x","version":"1"},"paths":{"/apis/example.com/v1/boats":{"get":{}}}}`,
+	}
+	server := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if answers[req.URL.Path] == "" {
+			http.NotFound(w, req)
+			return
+		}
+		io.WriteString(w, answers[req.URL.Path]) //nolint:errcheck // a recorder takes everything
+	})
+	services := mux.NewPathRecorderMux("openapi")
+	specs, err := openapiv3aggregator.BuildAndRegisterAggregator(openapiv3aggregator.NewDownloader(), genericapiserver.NewEmptyDelegate(), nil, nil, services)
+	require.NoError(t, err)
+	liar := &apiregistrationv1.APIService{}
+	liar.Name = "v1.example.com"
+	specs.AddUpdateAPIService(documentsOf(server, liar.Name), liar)
+	require.ErrorContains(t, specs.UpdateAPIServiceSpec(liar.Name), "502")
+
+	liar.Name = "v1.other.example.com"
+	specs.AddUpdateAPIService(documentsOf(server, liar.Name), liar)
+	answers["/openapi/v3"] = `{"paths":{"apis/other.example.com/v1":{"serverRelativeURL":"/openapi/v3/apis/other.example.com/v1?hash=1"},` +
+		`"apis/honest.example.com/v1":{"serverRelativeURL":"/openapi/v3/apis/honest.example.com/v1?hash=2"}}}`
+	require.NoError(t, specs.UpdateAPIServiceSpec(liar.Name))
+	answer := httptest.NewRecorder()
+	services.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/openapi/v3", nil))
+	assert.JSONEq(t, `{"paths":{"apis/other.example.com/v1":{"serverRelativeURL":"/openapi/v3/apis/other.example.com/v1?hash=1"}}}`, answer.Body.String())
 }

@@ -142,9 +142,9 @@ func limitJSON(document []byte, l limits) ([]byte, error) {
 
 // Fields of openapi.v2.Document and of the messages in it.
 const (
-	pathsField, definitionsField = 8, 9
-	valueField                   = 2 // of a named entry
-	extensionField, anyYAMLField = 31, 2
+	pathsField, definitionsField, parametersField = 8, 9, 10
+	valueField                                    = 2 // of a named entry
+	extensionField, anyYAMLField                  = 31, 2
 )
 
 func namedInProtobuf(document []byte) ([]schema.GroupVersion, error) {

@@ -6,6 +6,7 @@ package openapi
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -22,32 +23,41 @@ type object = map[string]json.RawMessage
 
 // mergeJSON merges documents by the names of their paths, definitions and parameters. An entry comes from the
 // first document that has it. So core's definitions of shared types (ObjectMeta, DeleteOptions, ...) win, which
-// name the kinds of all groups. Local definitions that differ from core's get another name.
+// name the kinds of all groups. Local definitions and parameters that differ from core's, or that another backend has, get another name.
 func mergeJSON(backends [][]byte, local []byte) ([]byte, error) {
 	core := backends[0]
-	if local != nil {
-		var err error
-		if local, err = renameConflicts(local, core); err != nil {
-			return nil, err
-		}
-	}
 	var merged object
 	if err := json.Unmarshal(core, &merged); err != nil {
 		return nil, fmt.Errorf("document of core: %w", err)
 	}
 	entries := map[string]object{}
-	for _, doc := range append(slices.Clone(backends), local) {
+	add := func(doc []byte) error {
 		if doc == nil {
-			continue
+			return nil
 		}
 		var top object
 		if err := json.Unmarshal(doc, &top); err != nil {
-			return nil, err
+			return err
 		}
 		for _, key := range mergedKeys {
 			if err := addMissing(entries, key, top[key]); err != nil {
-				return nil, err
+				return err
 			}
+		}
+		return nil
+	}
+	for _, doc := range backends {
+		if err := add(doc); err != nil {
+			return nil, err
+		}
+	}
+	if local != nil {
+		local, err := renameConflicts(local, core, func(section, name string) bool { return entries[section][name] != nil })
+		if err == nil {
+			err = add(local)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	for key, object := range entries {
@@ -90,40 +100,73 @@ func appendObject(b []byte, o object) []byte {
 	return append(b, '}')
 }
 
-// renameConflicts renames definitions of a local document if core has others of the same name, and the references
-// to them. kube-openapi does the same when it merges specs.
-func renameConflicts(local, core []byte) ([]byte, error) {
-	type definitions struct {
-		Definitions object `json:"definitions"`
-	}
-	var theirs, ours definitions
+// renameConflicts renames definitions and parameters of a local document if core has others of the same name, or if taken says that another
+// backend has one, and the references to them. kube-openapi does the same when it merges specs.
+func renameConflicts(local, core []byte, taken func(section, name string) bool) ([]byte, error) {
+	var theirs, ours object
 	if err := json.Unmarshal(local, &theirs); err != nil {
 		return nil, fmt.Errorf("documents of aggregated API servers: %w", err)
 	}
 	if err := json.Unmarshal(core, &ours); err != nil {
 		return nil, fmt.Errorf("document of core: %w", err)
 	}
-	for _, name := range slices.Sorted(maps.Keys(theirs.Definitions)) {
-		same, exists := ours.Definitions[name]
-		if !exists || equalButKinds(same, theirs.Definitions[name]) {
+	for _, section := range []string{"definitions", "parameters"} {
+		var their, our object
+		if err := errors.Join(unmarshalSome(theirs[section], &their), unmarshalSome(ours[section], &our)); err != nil {
+			return nil, fmt.Errorf("%s: %w", section, err)
+		}
+		renamed := map[string]string{}
+		for _, name := range slices.Sorted(maps.Keys(their)) {
+			same, exists := our[name]
+			if exists && !equalButKinds(same, their[name]) || !exists && taken(section, name) {
+				renamed[name] = freeName(name, func(name string) bool { return our[name] != nil || their[name] != nil || taken(section, name) })
+			}
+		}
+		if len(renamed) == 0 {
 			continue
 		}
-		renamed := freeName(name, ours.Definitions, theirs.Definitions)
-		local = bytes.ReplaceAll(local, quote("#/definitions/"+name), quote("#/definitions/"+renamed))
-		local = bytes.Replace(local, append(quote(name), ':'), append(quote(renamed), ':'), 1)
+		for name, free := range renamed {
+			their[free] = their[name]
+			delete(their, name)
+		}
+		theirs[section] = appendObject(nil, their)
+		for key, text := range theirs {
+			theirs[key] = renameReferences(text, "#/"+section+"/", renamed)
+		}
 	}
-	return local, nil
+	return appendObject(nil, theirs), nil
 }
 
-func quote(s string) []byte {
-	quoted, _ := json.Marshal(s) // a string can always be marshalled
-	return quoted
+func unmarshalSome(text json.RawMessage, into *object) error {
+	if text == nil {
+		return nil
+	}
+	return json.Unmarshal(text, into)
 }
 
-func freeName(name string, taken ...object) string {
+// renameReferences returns a text of JSON with other names in references.
+func renameReferences(text []byte, prefix string, renamed map[string]string) []byte {
+	begin, changed := []byte(`"`+prefix), make([]byte, 0, len(text))
+	for {
+		at := bytes.Index(text, begin)
+		if at < 0 {
+			return append(changed, text...)
+		}
+		at += len(begin)
+		changed, text = append(changed, text[:at]...), text[at:]
+		end := bytes.IndexByte(text, '"')
+		if end < 0 {
+			return append(changed, text...)
+		}
+		if name, known := renamed[string(text[:end])]; known {
+			changed, text = append(changed, name...), text[end:]
+		}
+	}
+}
+
+func freeName(name string, taken func(string) bool) string {
 	for i := 2; ; i++ {
-		candidate := fmt.Sprintf("%s_v%d", name, i)
-		if !slices.ContainsFunc(taken, func(o object) bool { _, exists := o[candidate]; return exists }) {
+		if candidate := fmt.Sprintf("%s_v%d", name, i); !taken(candidate) {
 			return candidate
 		}
 	}
@@ -199,6 +242,24 @@ func mergeProtobuf(documents ...[]byte) ([]byte, error) {
 		}
 	}
 	return merged, nil
+}
+
+// addNames adds the names of definitions and parameters of a document in protobuf to those of other documents, by section.
+func addNames(names map[string]map[string]bool, document []byte) error {
+	return eachField(document, func(field protowire.Number, _, value []byte) error {
+		section := names[map[protowire.Number]string{definitionsField: "definitions", parametersField: "parameters"}[field]]
+		if section == nil {
+			return nil
+		}
+		return eachField(value, func(number protowire.Number, _, entry []byte) error {
+			if number != entryFields[field] {
+				return nil
+			}
+			name, err := entryName(entry)
+			section[name] = true
+			return err
+		})
+	})
 }
 
 // readProtobuf keeps a protobuf document compressed, if it has not too many named entries.

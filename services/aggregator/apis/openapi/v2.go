@@ -195,6 +195,10 @@ func (d *document) remake(versions []*version, shown []limits) error {
 				documents[i] = nil
 			}
 		}
+		if _, wrong := d.merge(documents[:1], documents[local]); wrong != nil {
+			klog.ErrorS(wrong, "Leaving the OpenAPI v2 documents of aggregated API servers out")
+			documents[local] = nil
+		}
 		merged, err = d.merge(documents[:local], documents[local])
 	}
 	if err != nil {
@@ -219,7 +223,13 @@ func (v *V2) mergeProtobuf(backends [][]byte, local []byte) ([]byte, error) {
 		return nil, err
 	}
 	if first != nil {
-		if local, err = renameConflicts(local, first); err != nil {
+		names := map[string]map[string]bool{"definitions": {}, "parameters": {}}
+		for _, backend := range backends[1:] {
+			if err := addNames(names, backend); err != nil {
+				return nil, err
+			}
+		}
+		if local, err = renameConflicts(local, first, func(section, name string) bool { return names[section][name] }); err != nil {
 			return nil, err
 		}
 	}
