@@ -16,8 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tripod-k8s/tripod/admin/etcd/access/accesstest"
 	"github.com/tripod-k8s/tripod/e2e/release"
-	"github.com/tripod-k8s/tripod/local/etcd/access/accesstest"
 )
 
 // TestEtcdKeepsServicesApart attacks the etcd of the release with the certificate of each service: the image of etcd decides whether that holds.

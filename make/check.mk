@@ -61,7 +61,7 @@ release-proto: $(TOOLS)/buf ## Make verify-proto compare later contracts with th
 	$(TOOLS)/buf build proto --exclude-source-info --output $(PROTO_RELEASED)
 
 PRIORITIES := services/aggregator/apis/apiservices/priorities_generated.go
-ETCD_RANGES := local/etcd/access/builtin_generated.go
+ETCD_RANGES := admin/etcd/access/builtin_generated.go
 CODE_TOOLS := $(TOOLS)/deepcopy-gen $(TOOLS)/openapi-gen
 PROTO_TOOLS := $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc
 

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/tripod-k8s/tripod/admin/certs/secrets"
 	"github.com/tripod-k8s/tripod/internal/certs"
-	"github.com/tripod-k8s/tripod/local/certs/secrets"
 	"github.com/tripod-k8s/tripod/local/up"
 )
 

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/tripod-k8s/tripod/local/check"
+	"github.com/tripod-k8s/tripod/admin/check"
 	"github.com/tripod-k8s/tripod/local/up"
 )
 

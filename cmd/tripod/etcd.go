@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tripod-k8s/tripod/admin/etcd/snapshot"
 	"github.com/tripod-k8s/tripod/local/etcd/embedded"
-	"github.com/tripod-k8s/tripod/local/etcd/snapshot"
 )
 
 // revisionsBetween is more than most clusters write between taking a snapshot and restoring it.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tripod-k8s/tripod/local/etcd/access"
+	"github.com/tripod-k8s/tripod/admin/etcd/access"
 )
 
 // etcdAccess is what `tripod etcd access` is told.

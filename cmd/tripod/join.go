@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/version"
 
-	"github.com/tripod-k8s/tripod/local/join"
+	"github.com/tripod-k8s/tripod/admin/join"
 )
 
 func newJoinCommand() *cobra.Command {

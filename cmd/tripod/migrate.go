@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tripod-k8s/tripod/local/etcd/split"
+	"github.com/tripod-k8s/tripod/admin/etcd/split"
 )
 
 func newMigrateCommand() *cobra.Command {

@@ -13,7 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/mod/semver"
 
-	"github.com/tripod-k8s/tripod/local/scaffold"
+	"github.com/tripod-k8s/tripod/admin/scaffold"
+	"github.com/tripod-k8s/tripod/local/names"
 )
 
 func newNewCommand() *cobra.Command {
@@ -43,6 +44,9 @@ func newNewAPIServiceCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			service.Name, service.ClusterScoped = args[0], !namespaced
+			if err := names.ValidateService(service.Name); err != nil {
+				return err
+			}
 			if service.Versions, err = scaffoldVersions(); err != nil {
 				return err
 			}

@@ -228,3 +228,9 @@ func TestKubectlUsesTheInstanceUnlessAskedOtherwise(t *testing.T) {
 		})
 	}
 }
+
+func TestNoNewAPIServiceHasTheNameOfAProcess(t *testing.T) {
+	cmd := newRootCommand()
+	cmd.SetArgs([]string{"new", "api-service", "etcd", "--group", "library.example.com", "--kind", "Book", "--directory", t.TempDir()})
+	require.ErrorContains(t, cmd.ExecuteContext(t.Context()), `"etcd" is a process of tripod up: choose another name`)
+}

@@ -20,7 +20,7 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/tripod-k8s/tripod/local/certs/secrets"
+	"github.com/tripod-k8s/tripod/admin/certs/secrets"
 )
 
 const (

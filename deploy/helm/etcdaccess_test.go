@@ -23,10 +23,10 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	"github.com/tripod-k8s/tripod/admin/certs/secrets"
+	"github.com/tripod-k8s/tripod/admin/etcd/access"
+	"github.com/tripod-k8s/tripod/admin/etcd/access/accesstest"
 	"github.com/tripod-k8s/tripod/internal/certs"
-	"github.com/tripod-k8s/tripod/local/certs/secrets"
-	"github.com/tripod-k8s/tripod/local/etcd/access"
-	"github.com/tripod-k8s/tripod/local/etcd/access/accesstest"
 	"github.com/tripod-k8s/tripod/local/etcd/embedded"
 	"github.com/tripod-k8s/tripod/local/etcd/embedded/embeddedtest"
 )

@@ -23,7 +23,7 @@ import (
 	"k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/yaml"
 
-	"github.com/tripod-k8s/tripod/local/certs/secrets"
+	"github.com/tripod-k8s/tripod/admin/certs/secrets"
 )
 
 const withKonnectivity = "{join: {enabled: true, endpoint: 'api.example.com:443'}, konnectivity: {enabled: true, endpoint: 'tunnel.example.com:8132'}}"

@@ -19,7 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
-	"github.com/tripod-k8s/tripod/local/certs/secrets"
+	"github.com/tripod-k8s/tripod/admin/certs/secrets"
 )
 
 func TestPodsAreRestricted(t *testing.T) {

@@ -88,7 +88,7 @@ func makeTargets() (targets []string, err error) {
 		return nil, err
 	}
 	// The tutorials use the Makefile of a new API service, too.
-	for _, file := range append(files, "Makefile", "local/scaffold/templates/Makefile.tmpl") {
+	for _, file := range append(files, "Makefile", "admin/scaffold/templates/Makefile.tmpl") {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err

@@ -15,8 +15,11 @@ var (
 	comment = regexp.MustCompile(`(?m)^//(.*)$`)
 	// A file, such as server/config.go, or a folder of the repository, such as internal/hop/feed.
 	sourceFile = regexp.MustCompile(`[\w./-]+\.(?:go|proto|md|sh)\b`)
-	folder     = regexp.MustCompile(`\b(?:cmd|local|services|internal|lab|proto|apiservice|test|e2e|hack|tools|docs|deploy|examples)(?:/[\w-]+)+`)
+	folder     = regexp.MustCompile(`\b(?:` + folders + `)(?:/[\w-]+)+`)
 )
+
+// folders are those of the repository.
+const folders = "cmd|local|admin|services|internal|lab|proto|apiservice|test|e2e|hack|tools|docs|deploy|examples"
 
 // checkTours finds the files and folders that the package comments in doc.go files name and that do not exist.
 func checkTours() (problems []string, err error) {

@@ -28,7 +28,7 @@ import (
 var others = []string{"ranges", "masterleases", "peerserverleases"}
 
 func main() {
-	output := flag.String("output", "local/etcd/access/builtin_generated.go", "file to write")
+	output := flag.String("output", "admin/etcd/access/builtin_generated.go", "file to write")
 	flag.Parse()
 	content, err := render(builtIn())
 	if err == nil {

@@ -39,7 +39,7 @@ type Options struct {
 
 // keysOfALease is how many keys in etcd share a lease. If etcd has users, it checks all keys of the lease whenever it attaches another one,
 // in about 2 µs each: with kube-apiserver's 1,000 keys, a put takes up to four times as long as without users. With fewer keys than 50,
-// making leases would take longer than the checks. See the benchmark in local/etcd/access.
+// making leases would take longer than the checks. See the benchmark in admin/etcd/access.
 const keysOfALease = 50
 
 // NewOptions returns the options of a service. Unlike kube-apiserver's defaults, a shutdown loses no requests and ends watches, and fewer

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tripod-k8s/tripod/admin/etcd/access"
 	"github.com/tripod-k8s/tripod/internal/certs"
-	"github.com/tripod-k8s/tripod/local/etcd/access"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tripod-k8s/tripod/local/etcd/access"
+	"github.com/tripod-k8s/tripod/admin/etcd/access"
 )
 
 const (

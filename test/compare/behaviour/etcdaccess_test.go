@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/tripod-k8s/tripod/local/etcd/access"
+	"github.com/tripod-k8s/tripod/admin/etcd/access"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 

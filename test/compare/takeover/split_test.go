@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/tripod-k8s/tripod/local/etcd/split"
+	"github.com/tripod-k8s/tripod/admin/etcd/split"
 	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/inventory"
 )

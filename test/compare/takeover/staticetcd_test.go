@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/tripod-k8s/tripod/admin/etcd/access"
+	"github.com/tripod-k8s/tripod/admin/etcd/access/accesstest"
 	"github.com/tripod-k8s/tripod/internal/certs"
-	"github.com/tripod-k8s/tripod/local/etcd/access"
-	"github.com/tripod-k8s/tripod/local/etcd/access/accesstest"
 	"github.com/tripod-k8s/tripod/test/framework"
 )
 

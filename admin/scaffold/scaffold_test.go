@@ -41,7 +41,6 @@ func TestWrongInputIsRefused(t *testing.T) {
 		want   string
 	}{
 		{"name of a service of Tripod", func(s *APIService) { s.Name = "core" }, `"core" is a service of Tripod itself: choose another name`},
-		{"name of a process", func(s *APIService) { s.Name = "etcd" }, `"etcd" is a process of tripod up: choose another name`},
 		{"name that is no label", func(s *APIService) { s.Name = "My Books" }, `"My Books" is not the name of a service`},
 		{"no name", func(s *APIService) { s.Name = "" }, `"" is not the name of a service`},
 		{"group that is no domain", func(s *APIService) { s.Group = "Library.example.com" }, `--group "Library.example.com": a lowercase RFC 1123 subdomain`},

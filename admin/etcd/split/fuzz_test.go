@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tripod-k8s/tripod/local/etcd/access"
+	"github.com/tripod-k8s/tripod/admin/etcd/access"
 )
 
 // FuzzRecord reads whatever the target has as the record of an earlier run. All that the next run may delete from the source is extensions'.

@@ -16,7 +16,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/tripod-k8s/tripod/local/names"
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 )
 
 // APIService says what a module is to serve.
@@ -51,7 +51,7 @@ var (
 
 // Complete fills in what is not given, and returns the first thing that is wrong.
 func (s *APIService) Complete() error {
-	validateName := func() error { return names.ValidateService(s.Name) }
+	validateName := func() error { return addresses.ValidateName(s.Name) }
 	for _, validate := range []func() error{validateName, s.validateGroup, s.validateVersion, s.validateKind} {
 		if err := validate(); err != nil {
 			return err
