@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package parts counts the parts of JSON of others before it is decoded. Three bytes of JSON may become 300 in memory, so a bound of bytes
-// bounds no memory.
+// bounds no memory. In other formats the parts do not show, so only objects of JSON pass: decoders of Kubernetes recognize YAML, protobuf
+// and CBOR by the text alone, whatever its Content-Type says.
 package parts
 
 import (
@@ -26,7 +27,10 @@ const maxDepth = 256
 // ErrTooDeep is the error of a text with too many levels.
 var ErrTooDeep = errors.New("it is nested deeper than 256 levels")
 
-// Check returns an error if a text has more parts than the limits allow. It finds no other errors.
+// ErrNoObject is the error of a text that is no JSON object.
+var ErrNoObject = errors.New("it is no JSON object")
+
+// Check returns an error if a text has more parts than the limits allow, or does not begin as a JSON object. It finds no other errors.
 func (l Limits) Check(text []byte) error {
 	_, err := l.Counter().Write(text)
 	return err
@@ -39,6 +43,8 @@ func (l Limits) Counter() *Counter { return &Counter{limits: l} }
 type Counter struct {
 	limits           Limits
 	values, elements int
+	// opened is set once the text has begun.
+	opened bool
 	// lists says of each level whether it is a list.
 	lists [maxDepth]bool
 	depth int
@@ -47,7 +53,7 @@ type Counter struct {
 	quoted, escaped bool
 }
 
-// Write implements io.Writer. It fails when the text has too many parts.
+// Write implements io.Writer. It fails when the text has too many parts, or is no object.
 func (c *Counter) Write(text []byte) (int, error) {
 	for i, b := range text {
 		if c.quoted {
@@ -66,6 +72,12 @@ func (c *Counter) add(b byte) error {
 	switch b {
 	case ' ', '\t', '\r', '\n':
 		return nil
+	}
+	if !c.opened && b != '{' {
+		return ErrNoObject
+	}
+	c.opened = true
+	switch b {
 	case ',':
 		if err := c.value(); err != nil {
 			return err

@@ -14,18 +14,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// counted are texts, and how many values and elements they have. The whole counts as an element if it is an object.
+// counted are objects, and how many values and elements they have. The whole counts as an element.
 var counted = map[string]struct{ values, elements int }{
-	`1`:                                     {0, 0},
-	`{}`:                                    {0, 1},
-	`[]`:                                    {0, 0},
-	` [ ] `:                                 {0, 0},
-	`[1]`:                                   {1, 1},
-	`[ 1 , "a" , null , true , [ ] , { } ]`: {6, 6},
-	`[[],[[]]]`:                             {3, 3},
-	`{"a":1,"b":{},"c":{"d":[]}}`:           {4, 3},
-	`{"a":[{"b":1},{"b":2}]}`:               {5, 3},
-	`{"a,[{\"":"]},{[\\","b":"\\\","}`:      {2, 1},
+	`{}`:          {0, 1},
+	" \t\r\n{ } ": {0, 1},
+	`{"a":[]}`:    {1, 1},
+	`{"a":[1]}`:   {2, 2},
+	`{"a":[ 1 , "a" , null , true , [ ] , { } ]}`: {7, 7},
+	`{"a":[[],[[]]]}`:                  {4, 4},
+	`{"a":1,"b":{},"c":{"d":[]}}`:      {4, 3},
+	`{"a":[{"b":1},{"b":2}]}`:          {5, 3},
+	`{"a,[{\"":"]},{[\\","b":"\\\","}`: {2, 1},
+}
+
+func TestOnlyObjectsPass(t *testing.T) {
+	for name, text := range map[string]string{
+		"protobuf": "k8s\x00\n{},{}", "CBOR": "\xd9\xd9\xf7\xa1{", "YAML": "a: {}", "a YAML list": "- {}", "a YAML document": "---\n{}",
+		"gzip": "\x1f\x8b{", "a list": "[{}]", "a string": `"{}"`, "a number": "1", "a byte order mark": "\xef\xbb\xbf{}", "another blank": "\v{}",
+	} {
+		t.Run(name, func(t *testing.T) { assert.ErrorIs(t, Limits{}.Check([]byte(text)), ErrNoObject) })
+	}
 }
 
 func TestCounts(t *testing.T) {
@@ -60,8 +68,8 @@ func TestLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, test.within, test.limits.Check([]byte(text)) == nil) })
 	}
-	assert.NoError(t, Limits{}.Check([]byte(strings.Repeat("[", 256)+strings.Repeat("]", 256))))
-	assert.ErrorIs(t, Limits{}.Check([]byte(strings.Repeat("[", 257))), ErrTooDeep)
+	assert.NoError(t, Limits{}.Check([]byte(`{"a":`+strings.Repeat("[", 255)+strings.Repeat("]", 255)+"}")))
+	assert.ErrorIs(t, Limits{}.Check([]byte(`{"a":`+strings.Repeat("[", 256))), ErrTooDeep)
 }
 
 // FuzzCount compares the counts with those of decoded JSON.

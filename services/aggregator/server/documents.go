@@ -25,6 +25,8 @@ const (
 	documentValues, documentElements = 500_000, 200_000
 	// indexValues bound the index of its OpenAPI v3, of which each request for the index of all reads each name. 60 group-versions have 200.
 	indexValues = 4000
+	// maxError bounds what is kept of an answer that is no document. Errors of kube-aggregator quote it.
+	maxError = 1 << 10
 )
 
 // documentsOf bounds the documents that kube-aggregator decodes of an aggregated API server, and leaves out what is about others than its
@@ -71,7 +73,7 @@ func ofGroupVersion(path string, text []byte, gv schema.GroupVersion) ([]byte, e
 	return text, nil
 }
 
-// document is an answer that is kept until it is known not to have too much.
+// document is an answer that is kept until it is known to be JSON that does not have too much.
 type document struct {
 	header http.Header
 	code   int
@@ -95,9 +97,13 @@ func (d *document) WriteHeader(code int) {
 	}
 }
 
-// Write implements http.ResponseWriter. It fails for a document that has too much, so that no more of it is read.
+// Write implements http.ResponseWriter. It fails for a document that has too much or is no JSON, so that no more of it is read.
 func (d *document) Write(text []byte) (int, error) {
 	d.WriteHeader(http.StatusOK)
+	if d.code != http.StatusOK {
+		d.body.Write(text[:min(len(text), maxError-d.body.Len())])
+		return len(text), nil
+	}
 	if d.err == nil && d.body.Len()+len(text) > maxDocument {
 		d.err = errDocumentSize
 	}

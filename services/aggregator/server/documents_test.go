@@ -27,9 +27,14 @@ func TestDocumentsOfAggregatedServersAreBounded(t *testing.T) {
 	}{
 		"small":         {"/apis", kind, "{},", "{}]}", 100, http.StatusOK},
 		"parts":         {"/apis", kind, "{},", "{}]}", documentElements, http.StatusBadGateway},
-		"deep":          {"/openapi/v2", "", "[", "", 300, http.StatusBadGateway},
+		"deep":          {"/openapi/v2", `{"a":`, "[", "", 300, http.StatusBadGateway},
 		"index":         {"/openapi/v3", `{"paths":{`, `"a":{},`, `"a":{}}}`, indexValues, http.StatusBadGateway},
-		"long":          {"/apis", `"`, strings.Repeat("x", 1<<20), `"`, 17, http.StatusBadGateway},
+		"long":          {"/apis", `{"a":"`, strings.Repeat("x", 1<<20), `"}`, 17, http.StatusBadGateway},
+		"protobuf":      {"/apis", "k8s\x00", "\x12\x00", "", 3, http.StatusBadGateway},
+		"legacy":        {"/apis/example.com/v1", "k8s\x00", "\x1a\x00", "", 3, http.StatusBadGateway},
+		"CBOR":          {"/apis", "\xd9\xd9\xf7", "\xa0", "", 3, http.StatusBadGateway},
+		"YAML":          {"/apis", "kind: APIGroupDiscoveryList\nitems:\n", "- {}\n", "", 3, http.StatusBadGateway},
+		"compressed":    {"/openapi/v2", "\x1f\x8b\x08", "\x00", "", 3, http.StatusBadGateway},
 		"document":      {"/openapi/v3/apis/example.com/v1", "", "[,", "", documentValues, http.StatusOK},
 		"long document": {"/openapi/v3/apis/example.com/v1", "", strings.Repeat("x", 1<<20), "", 17, http.StatusBadGateway},
 	} {
@@ -59,9 +64,24 @@ func TestDocumentsOfAggregatedServersAreBounded(t *testing.T) {
 			assert.Less(t, written, test.times, "no more is read")
 		})
 	}
-	answer := httptest.NewRecorder()
-	documentsOf(http.NotFoundHandler(), "v1.example.com").ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/apis", nil))
-	assert.Equal(t, http.StatusNotFound, answer.Code)
+}
+
+// TestAnAnswerThatIsNoDocumentIsQuotedInPart: errors of kube-aggregator quote the whole.
+func TestAnAnswerThatIsNoDocumentIsQuotedInPart(t *testing.T) {
+	ask := func(server http.HandlerFunc) *httptest.ResponseRecorder {
+		answer := httptest.NewRecorder()
+		documentsOf(server, "v1.example.com").ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/apis/example.com/v1", nil))
+		return answer
+	}
+	assert.Equal(t, http.StatusNotFound, ask(http.NotFound).Code)
+	answer := ask(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		for range 20 {
+			io.WriteString(w, strings.Repeat("x", 700)) //nolint:errcheck // the recorder takes it
+		}
+	})
+	assert.Equal(t, http.StatusForbidden, answer.Code)
+	assert.Equal(t, maxError, answer.Body.Len())
 }
 
 // TestNoAggregatedServerEndsTheAggregator has kube-aggregator take over documents that make its libraries panic, in goroutines of its own, and that name

@@ -4,7 +4,9 @@
 package openapi
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -100,7 +102,15 @@ func (l limits) kinds(text []byte, unmarshal func([]byte, any) error) bool {
 	})
 }
 
-func unmarshalYAML(text []byte, into any) error { return yaml.Unmarshal(text, into) }
+var errAlias = errors.New("the list has an anchor or an alias")
+
+// unmarshalYAML refuses aliases, which make gigabytes of 64 KiB. No name of a kind has their characters.
+func unmarshalYAML(text []byte, into any) error {
+	if bytes.ContainsAny(text, "&*") {
+		return errAlias
+	}
+	return yaml.Unmarshal(text, into)
+}
 
 // documentJSON is what is merged of a document.
 type documentJSON struct {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -133,6 +134,19 @@ func TestKindsAreReadAsClientsReadThem(t *testing.T) {
 		assert.Equal(t, want, l.kinds([]byte(text), json.Unmarshal), "%.200s", text)
 		assert.Equal(t, want, l.kinds([]byte(text), unmarshalYAML), "%.200s in YAML", text)
 	}
+}
+
+// TestAliasesInYAMLTakeNoMemory: 16,000 aliases of 30 KiB are 64 KiB of YAML, and 480 MiB of JSON.
+func TestAliasesInYAMLTakeNoMemory(t *testing.T) {
+	l := limits{shown: map[schema.GroupVersion]bool{{Group: "wardle.example.com", Version: "v1"}: true}}
+	text := `[&a {group: wardle.example.com, version: v1, kind: "` + strings.Repeat("a", 30<<10) + `"}`
+	text += strings.Repeat(",*a", (maxKinds-len(text))/3-1) + "]"
+	require.Less(t, len(text), maxKinds)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	assert.False(t, l.kinds([]byte(text), unmarshalYAML))
+	runtime.ReadMemStats(&after)
+	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(16<<20), "bytes")
 }
 
 // FuzzLimits limits whatever a service may send. What is left is about what it serves, and is a document.
