@@ -66,6 +66,7 @@ func NewCommand(s Command) *cobra.Command {
 			}
 			// Warnings in answers are for the clients that sent the requests, not for the log.
 			rest.SetDefaultWarningHandler(rest.NoWarnings{})
+			limitLibraryLog()
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
