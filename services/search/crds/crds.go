@@ -45,7 +45,8 @@ func Apply(ctx context.Context, client dynamic.Interface) error {
 			return err
 		}
 		force := true
-		_, err = client.Resource(resource).Patch(ctx, names[file], types.ApplyYAMLPatchType, text, metav1.PatchOptions{FieldManager: fieldManager, Force: &force})
+		options := metav1.PatchOptions{FieldManager: fieldManager, Force: &force}
+		_, err = client.Resource(resource).Patch(ctx, names[file], types.ApplyYAMLPatchType, text, options)
 		if err != nil {
 			return fmt.Errorf("CustomResourceDefinition %s: %w", names[file], err)
 		}

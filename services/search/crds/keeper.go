@@ -27,8 +27,8 @@ var restored = metrics.NewCounter(&metrics.CounterOpts{
 	Help: "How often search has restored a CustomResourceDefinition of its own that lacked fields.", StabilityLevel: metrics.ALPHA,
 })
 
-// Keeper keeps the fields of the definitions. Somebody else's definitions of the same kinds, such as those of Clusterpedia, lack some. While they are in
-// force, whoever writes an object removes these fields from it.
+// Keeper keeps the fields of the definitions. Somebody else's definitions of the same kinds, such as those of Clusterpedia, lack some.
+// While they are in force, whoever writes an object removes these fields from it.
 type Keeper struct {
 	client  dynamic.Interface
 	objects *hub.Objects
@@ -82,7 +82,8 @@ func (k *Keeper) check(ctx context.Context) {
 	}
 	err := Apply(ctx, k.client)
 	if err != nil {
-		klog.ErrorS(err, "A CustomResourceDefinition of search lacks fields and cannot be restored, so search writes no PediaClusters", "name", lacking)
+		klog.ErrorS(err, "A CustomResourceDefinition of search lacks fields and cannot be restored, so search writes no PediaClusters",
+			"name", lacking)
 		return
 	}
 	restored.Inc()

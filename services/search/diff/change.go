@@ -42,7 +42,8 @@ type Change struct {
 	Time time.Time `json:"time"`
 	// Fields are the paths of what has changed.
 	Fields []string `json:"fields,omitempty"`
-	// Before and After are without what changes each time: resourceVersion, generation and managedFields. They are nil where the object was not.
+	// Before and After are without what changes each time: resourceVersion, generation and managedFields. They are nil where the object was
+	// not.
 	Before map[string]any `json:"before,omitempty"`
 	After  map[string]any `json:"after,omitempty"`
 }
@@ -67,7 +68,8 @@ func newObject(content map[string]any) object {
 	is := unstructured.Unstructured{Object: content}
 	annotations := is.GetAnnotations()
 	o := object{content: content, key: key{
-		Cluster: annotations[v1beta1.ClusterAnnotation], APIVersion: is.GetAPIVersion(), Kind: is.GetKind(), Namespace: is.GetNamespace(), Name: is.GetName(),
+		Cluster: annotations[v1beta1.ClusterAnnotation], APIVersion: is.GetAPIVersion(), Kind: is.GetKind(), Namespace: is.GetNamespace(),
+		Name: is.GetName(),
 	}}
 	o.changed, _ = time.Parse(time.RFC3339, annotations[v1beta1.ChangedAtAnnotation]) // a server without it tells no time
 	for _, name := range []string{v1beta1.ClusterAnnotation, v1beta1.ChangedAtAnnotation, v1beta1.ResourceVersionAnnotation} {
@@ -101,7 +103,8 @@ func changes(before, after map[key]object) []Change {
 		}
 	}
 	slices.SortFunc(all, func(a, b Change) int {
-		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind),
+		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Namespace, b.Namespace),
+			cmp.Compare(a.Kind, b.Kind),
 			cmp.Compare(a.Name, b.Name))
 	})
 	return all

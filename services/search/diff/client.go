@@ -36,8 +36,8 @@ type Question struct {
 	Resources []schema.GroupResource
 	// Cluster and Namespace are empty for all.
 	Cluster, Namespace string
-	// Owner is the name of an object, and OwnerResource its resource. Its own changes are shown, and those of what it owns, Generations down. It is
-	// empty if owners do not count.
+	// Owner is the name of an object, and OwnerResource its resource. Its own changes are shown, and those of what it owns, Generations down.
+	// It is empty if owners do not count.
 	Owner         string
 	OwnerResource schema.GroupResource
 	Generations   int
@@ -94,7 +94,9 @@ func (q Question) parameters() (all []url.Values) {
 	if len(q.Resources) > 0 {
 		common = url.Values{"resources": {names(q.Resources)}}
 	}
-	for name, value := range map[string]string{"clusters": q.Cluster, "namespaces": q.Namespace, "labelSelector": q.Labels, "fieldSelector": q.Fields} {
+	for name, value := range map[string]string{
+		"clusters": q.Cluster, "namespaces": q.Namespace, "labelSelector": q.Labels, "fieldSelector": q.Fields,
+	} {
 		if value != "" {
 			common.Set(name, value)
 		}

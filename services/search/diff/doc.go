@@ -3,6 +3,6 @@
 
 // Package diff tells what has changed in clusters between two moments, as a client of search.
 //
-// It asks for the objects that differ twice: as they were at the first moment, and as they were at the second. Both lists come in pages of one revision, by
-// the rights of the reader.
+// It asks for the objects that differ twice: as they were at the first moment, and as they were at the second. Both lists come in pages of
+// one revision, by the rights of the reader.
 package diff

@@ -3,8 +3,9 @@
 
 // Package feed hands the history of the database to watches.
 //
-// A replica reads the newest transitions once, whatever number of watches it has, and keeps some of them in memory. A watch asks for what follows a
-// revision. If memory does not go back that far, the watch reads the database. So a slow watch takes no memory, and misses nothing.
+// A replica reads the newest transitions once, whatever number of watches it has, and keeps some of them in memory. A watch asks for what
+// follows a revision. If memory does not go back that far, the watch reads the database. So a slow watch takes no memory, and misses
+// nothing.
 package feed
 
 import (
@@ -129,9 +130,9 @@ func (f *Feed) start() {
 // Turn returns when the database may be read, and what to call after that.
 type Turn func(context.Context) (release func(), err error)
 
-// Next returns what follows a revision, but not more than about nextBytes: ask again from UpTo. If that is nothing, wait for the channel, and ask again. What
-// is not of interest may be among it, but Next does not read that from the database. Next returns store.ErrPruned, store.ErrFuture, ErrReplaced or ErrAway when
-// the watch has to end, and may return any error of the database, or of the bounds.
+// Next returns what follows a revision, but not more than about nextBytes: ask again from UpTo. If that is nothing, wait for the channel,
+// and ask again. What is not of interest may be among it, but Next does not read that from the database. Next returns store.ErrPruned,
+// store.ErrFuture, ErrReplaced or ErrAway when the watch has to end, and may return any error of the database, or of the bounds.
 //
 // If it has to read the database, it takes a turn before.
 func (s *Subscription) Next(

@@ -153,7 +153,8 @@ func (o *Objects) start(t target) *follower {
 		o.changed()
 	}
 	f.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{ //nolint:errcheck // see above
-		AddFunc: func(object any) { heard(object, false) }, UpdateFunc: func(_, object any) { heard(object, false) }, DeleteFunc: func(object any) { heard(object, true) },
+		AddFunc: func(object any) { heard(object, false) }, UpdateFunc: func(_, object any) { heard(object, false) },
+		DeleteFunc: func(object any) { heard(object, true) },
 	})
 	done := make(chan struct{})
 	go func() {

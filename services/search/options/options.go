@@ -70,25 +70,31 @@ func New() *Options {
 // AddFlags adds the flags.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Database, "database", o.Database,
-		"Where the objects are kept: sqlite:FILE, postgres://USER:PASSWORD@HOST/DATABASE, or mysql://USER:PASSWORD@HOST/DATABASE for MySQL and MariaDB.")
+		"Where the objects are kept: sqlite:FILE, postgres://USER:PASSWORD@HOST/DATABASE, or mysql://USER:PASSWORD@HOST/DATABASE for MySQL and "+
+			"MariaDB.")
 	fs.StringVar(&o.DatabaseFile, "database-file", o.DatabaseFile,
 		"File with the value of --database, which keeps a password out of the list of processes.")
 	fs.StringSliceVar(&o.Roles, "roles", o.Roles,
 		"What this replica does: serve answers searches, sync copies clusters. Replicas of both share a database, and each can be scaled alone.")
-	fs.StringVar(&o.Members.Hub, "hub-cluster", o.Members.Hub, "Name of the cluster that this service is part of. Its objects are copied, too. Empty copies none of them.")
+	fs.StringVar(&o.Members.Hub, "hub-cluster", o.Members.Hub, "Name of the cluster that this service is part of. Its objects are copied, "+
+		"too. Empty copies none of them.")
 	fs.BoolVar(&o.Members.HubRights, "hub-rights", o.Members.HubRights,
 		"Show readers what they may read in the hub cluster itself by its RBAC. Turn it off if another authorizer denies what RBAC allows.")
-	fs.DurationVar(&o.EventsTTL, "events-ttl", o.EventsTTL, "How long events about objects are kept that PediaClusters name in eventsInvolvedResources.")
+	fs.DurationVar(&o.EventsTTL, "events-ttl", o.EventsTTL, "How long events about objects are kept that PediaClusters name in "+
+		"eventsInvolvedResources.")
 	fs.DurationVar(&o.HistoryTTL, "history-ttl", o.HistoryTTL,
 		"How long changes of objects are kept. A watch can go on where it was as far as these go.")
 	fs.StringVar(&o.Members.SecretNamespace, "secret-namespace", o.Members.SecretNamespace,
-		"Namespace of the Secrets that PediaClusters may name in authenticationFrom. Bind the user system:tripod:search a role there. Empty reads no Secrets.")
+		"Namespace of the Secrets that PediaClusters may name in authenticationFrom. Bind the user system:tripod:search a role there. Empty "+
+			"reads no Secrets.")
 	fs.Int64Var(&o.AnswerMemory, "answer-memory", o.AnswerMemory,
-		"Memory in bytes for the answers that are put together at once. A user gets half of it at most, and no more than is still free. Others wait, and are refused with 429 after some seconds.")
+		"Memory in bytes for the answers that are put together at once. A user gets half of it at most, and no more than is still free. Others "+
+			"wait, and are refused with 429 after some seconds.")
 	o.Limits.AddFlags(fs)
 	fs.Int64Var(&o.Templates.Memory, "template-memory", o.Templates.Memory,
 		"How many bytes of memory a template of a ClusterImportPolicy may take. It runs in a process of its own.")
-	fs.DurationVar(&o.Templates.Time, "template-time", o.Templates.Time, "How long a template of a ClusterImportPolicy may run on a processor.")
+	fs.DurationVar(&o.Templates.Time, "template-time", o.Templates.Time,
+		"How long a template of a ClusterImportPolicy may run on a processor.")
 }
 
 // Validate returns everything that is wrong with the values of the flags.

@@ -29,7 +29,8 @@ var errWaits = errors.New("the creation condition does not hold")
 
 // believe returns what a lifecycle is made of, or why it is not believed. It is not known if its policy may be late.
 //
-// Whoever may write lifecycles may name any owner. So a lifecycle counts only if a policy makes it of one of its sources in this turn, as it is.
+// Whoever may write lifecycles may name any owner. So a lifecycle counts only if a policy makes it of one of its sources in this turn, as
+// it is.
 func believe(lifecycle *v1alpha1.PediaClusterLifecycle, s *state) (made origin, known bool, err error) {
 	owner := metav1.GetControllerOf(lifecycle)
 	if owner == nil || owner.Kind != v1alpha1.PolicyKind || owner.APIVersion != v1alpha1.GroupVersion.String() {
@@ -46,8 +47,11 @@ func believe(lifecycle *v1alpha1.PediaClusterLifecycle, s *state) (made origin, 
 	}
 }
 
-// applyLifecycle makes the PediaCluster of a lifecycle, and returns its status if it is known. The reasons of the conditions are those of Clusterpedia.
-func (p *Policies) applyLifecycle(ctx context.Context, lifecycle *v1alpha1.PediaClusterLifecycle, s *state) (status v1alpha1.LifecycleStatus, known bool) {
+// applyLifecycle makes the PediaCluster of a lifecycle, and returns its status if it is known. The reasons of the conditions are those of
+// Clusterpedia.
+func (p *Policies) applyLifecycle(
+	ctx context.Context, lifecycle *v1alpha1.PediaClusterLifecycle, s *state,
+) (status v1alpha1.LifecycleStatus, known bool) {
 	made, known, err := believe(lifecycle, s)
 	if !known {
 		return status, false
@@ -82,15 +86,19 @@ type maker struct {
 	lifecycle *v1alpha1.PediaClusterLifecycle
 }
 
-// apply creates the PediaCluster, or changes the one that is there. It returns the references that it has read, and the reason of the condition.
-func (m *maker) apply(ctx context.Context, has *v1alpha2.PediaCluster, source *unstructured.Unstructured) ([]v1alpha1.Object, string, error) {
+// apply creates the PediaCluster, or changes the one that is there. It returns the references that it has read, and the reason of the
+// condition.
+func (m *maker) apply(
+	ctx context.Context, has *v1alpha2.PediaCluster, source *unstructured.Unstructured,
+) ([]v1alpha1.Object, string, error) {
 	data, read, reason, err := m.data(ctx, source)
 	switch {
 	case err != nil:
 	case has == nil:
 		reason, err = m.create(ctx, data)
 	case !m.mayChange(has):
-		reason, err = "PediaClusterNotOwned", fmt.Errorf("this PediaClusterLifecycle did not make PediaCluster %s, so it does not change how search reaches it: if it should, "+
+		reason, err = "PediaClusterNotOwned", fmt.Errorf("this PediaClusterLifecycle did not make PediaCluster %s, so it does not change how "+
+			"search reaches it: if it should, "+
 			"kubectl annotate pediacluster %s %s=%s", has.Name, has.Name, adoptAnnotation, m.policy)
 	default:
 		reason, err = m.update(ctx, has, data)
@@ -98,10 +106,12 @@ func (m *maker) apply(ctx context.Context, has *v1alpha2.PediaCluster, source *u
 	return read, reason, err
 }
 
-// adoptAnnotation of a PediaCluster names the policy that may change how it is reached, although no lifecycle of it has made the PediaCluster.
+// adoptAnnotation of a PediaCluster names the policy that may change how it is reached, although no lifecycle of it has made the
+// PediaCluster.
 const adoptAnnotation = "tripod-k8s.io/adopted-by"
 
-// mayChange reports whether the lifecycle has made a PediaCluster, or its writer has handed it over. Otherwise a policy could take the PediaCluster of others.
+// mayChange reports whether the lifecycle has made a PediaCluster, or its writer has handed it over. Otherwise a policy could take the
+// PediaCluster of others.
 func (m *maker) mayChange(has *v1alpha2.PediaCluster) bool {
 	return existing(m.lifecycle, has.OwnerReferences) == "PediaClusterCreated" || has.Annotations[adoptAnnotation] == m.policy
 }
@@ -115,7 +125,9 @@ func existing(lifecycle *v1alpha1.PediaClusterLifecycle, owners []metav1.OwnerRe
 }
 
 // data reads the references of a lifecycle. An error has the reason of a condition.
-func (m *maker) data(ctx context.Context, source *unstructured.Unstructured) (data map[string]any, read []v1alpha1.Object, reason string, err error) {
+func (m *maker) data(
+	ctx context.Context, source *unstructured.Unstructured,
+) (data map[string]any, read []v1alpha1.Object, reason string, err error) {
 	references := map[string]any{}
 	data = map[string]any{"source": source.Object, "references": references}
 	for _, r := range m.lifecycle.Spec.References {

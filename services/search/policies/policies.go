@@ -198,7 +198,8 @@ func (p *Policies) tell(ctx context.Context, resource schema.GroupVersionResourc
 	}
 }
 
-// collect removes what was made for a policy or a lifecycle that is gone. A garbage collector would do the same; not every cluster runs one.
+// collect removes what was made for a policy or a lifecycle that is gone. A garbage collector would do the same; not every cluster runs
+// one.
 func (p *Policies) collect(ctx context.Context, s state) {
 	policies := map[types.UID]bool{}
 	for _, policy := range s.policies {
@@ -216,7 +217,8 @@ func (p *Policies) collect(ctx context.Context, s state) {
 
 // collectOne deletes an object if it has owners, all are of one kind, and all are gone. known are those that exist.
 func (p *Policies) collectOne(
-	ctx context.Context, resource schema.GroupVersionResource, object *metav1.ObjectMeta, kind string, owners schema.GroupVersionResource, known map[types.UID]bool,
+	ctx context.Context, resource schema.GroupVersionResource, object *metav1.ObjectMeta, kind string, owners schema.GroupVersionResource,
+	known map[types.UID]bool,
 ) {
 	for _, owner := range object.OwnerReferences {
 		if owner.Kind != kind || owner.APIVersion != v1alpha1.GroupVersion.String() || known[owner.UID] {

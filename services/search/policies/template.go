@@ -34,7 +34,8 @@ func (p *Policies) validate(ctx context.Context, policy *v1alpha1.ClusterImportP
 	}
 	for _, r := range spec.References {
 		fields = append(fields,
-			field{"InvalidPolicy", "namespaceTemplate of " + r.Key, r.NamespaceTemplate}, field{"InvalidPolicy", "nameTemplate of " + r.Key, r.NameTemplate})
+			field{"InvalidPolicy", "namespaceTemplate of " + r.Key, r.NamespaceTemplate},
+			field{"InvalidPolicy", "nameTemplate of " + r.Key, r.NameTemplate})
 	}
 	for _, f := range fields {
 		if err := p.templates.Check(ctx, ownerOf(policy, nil), f.text); err != nil {

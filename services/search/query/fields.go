@@ -26,14 +26,15 @@ const (
 	maxSteps = 512
 )
 
-// ParseFields parses a field selector. What Kubernetes accepts means the same here: requirements a=b, a==b and a!=b whose values reach up to the next comma,
-// blanks and quotes included, and in which a backslash is before each comma, equals sign and backslash.
+// ParseFields parses a field selector. What Kubernetes accepts means the same here: requirements a=b, a==b and a!=b whose values reach up
+// to the next comma, blanks and quotes included, and in which a backslash is before each comma, equals sign and backslash.
 //
-// Beyond that, it has the operators "a in (b, c)", "a notin (b, c)", a, and !a, and "a contains (b, c)" and "a startswith (b, c)" for one of some texts in
-// a field, or at its beginning. With an i before them, A to Z are a to z, and with a ! before the field, no text must be there. "a|b" names several fields,
-// one of which must be as the requirement says. Paths are as in status.phase, metadata.annotations['example.com/a'],
-// spec.containers[0].image and spec.containers[].image. Blanks before an operator do not count, and then neither do those around a value. In parentheses,
-// a value may be in double quotes, which lets it have commas, blanks and parentheses, and a backslash lets any character be meant literally.
+// Beyond that, it has the operators "a in (b, c)", "a notin (b, c)", a, and !a, and "a contains (b, c)" and "a startswith (b, c)" for one
+// of some texts in a field, or at its beginning. With an i before them, A to Z are a to z, and with a ! before the field, no text must be
+// there. "a|b" names several fields, one of which must be as the requirement says. Paths are as in status.phase,
+// metadata.annotations['example.com/a'], spec.containers[0].image and spec.containers[].image. Blanks before an operator do not count, and
+// then neither do those around a value. In parentheses, a value may be in double quotes, which lets it have commas, blanks and parentheses,
+// and a backslash lets any character be meant literally.
 func ParseFields(text string) ([]Field, error) {
 	p := &fieldParser{text: text}
 	var all []Field

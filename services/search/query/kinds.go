@@ -86,14 +86,16 @@ func (f Field) ComputedKinds() (kinds []schema.GroupKind) {
 	return kinds
 }
 
-// computedLabel is a field label of Kubernetes whose value is not what is at its path. It is the first of some fields that is not empty, or else a text.
+// computedLabel is a field label of Kubernetes whose value is not what is at its path. It is the first of some fields that is not empty, or
+// else a text.
 type computedLabel struct {
 	from      [][]Step
 	otherwise string
 }
 
-// computed are the computed labels by kind and label. Kubernetes computes them in the strategies of its registries, which search does not link. Of all other
-// labels, the value is that at the path, or "" if it is not there. test/suites/search compares all of them with a kube-apiserver.
+// computed are the computed labels by kind and label. Kubernetes computes them in the strategies of its registries, which search does not
+// link. Of all other labels, the value is that at the path, or "" if it is not there. test/suites/search compares all of them with a
+// kube-apiserver.
 var computed = map[schema.GroupKind]map[string]*computedLabel{
 	{Kind: "Event"}:                 {"source": {from: names("source.component", "reportingComponent")}},
 	{Kind: "Node"}:                  {"spec.unschedulable": {from: names("spec.unschedulable"), otherwise: "false"}},

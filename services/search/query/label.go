@@ -29,8 +29,8 @@ func givenBy(r labels.Requirement, text string) (given, error) {
 	return g, nil
 }
 
-// inWrittenOrder returns the values of a requirement in the order of the text, which a parsed requirement does not keep. The text is valid, so values
-// consist of characters that separate nothing.
+// inWrittenOrder returns the values of a requirement in the order of the text, which a parsed requirement does not keep. The text is valid,
+// so values consist of characters that separate nothing.
 func inWrittenOrder(r labels.Requirement, text string) []string {
 	values := r.ValuesUnsorted()
 	slices.Sort(values)

@@ -20,8 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Subject is a state of an object, of which a query is to say whether it asks for it. Of its metadata, it keeps decoded what queries look at. It never
-// decodes the rest: an object may take 50 times as much memory then, and watches keep subjects.
+// Subject is a state of an object, of which a query is to say whether it asks for it. Of its metadata, it keeps decoded what queries look
+// at. It never decodes the rest: an object may take 50 times as much memory then, and watches keep subjects.
 type Subject struct {
 	Cluster, Namespace, Name string
 	// JSON is the whole object.
@@ -84,8 +84,8 @@ func (q *Query) CheckMatch() error {
 	return nil
 }
 
-// Matches reports whether a query asks for an object. It decides as the database does. Parts of the query that CheckMatch refuses do not count. A Matcher
-// is faster for several objects.
+// Matches reports whether a query asks for an object. It decides as the database does. Parts of the query that CheckMatch refuses do not
+// count. A Matcher is faster for several objects.
 func (q *Query) Matches(s *Subject) bool { return NewMatcher(q).Matches(s) }
 
 // Matcher says which objects a query asks for. It is for one goroutine.
@@ -139,7 +139,8 @@ func (s *Subject) Owners() (uids []string) {
 
 // Has reports whether a choice includes a value.
 func (c Choice) Has(value string) bool {
-	return (len(c.In) == 0 || slices.Contains(c.In, value)) && !slices.Contains(c.NotIn, value) && (!c.Exists || value != "") && (!c.Missing || value == "")
+	return (len(c.In) == 0 || slices.Contains(c.In, value)) && !slices.Contains(c.NotIn, value) && (!c.Exists || value != "") &&
+		(!c.Missing || value == "")
 }
 
 // null is the value of a field that is not there.
@@ -226,8 +227,8 @@ const (
 // speakable replaces NUL, which not every database can store, and Container.
 var speakable = strings.NewReplacer("\x00", unspeakable, Container, unspeakable)
 
-// Speakable returns a text as each database can store it: U+FFFD stands for NUL, for U+0001, and for what is not UTF-8. The values of fields are compared in
-// this form.
+// Speakable returns a text as each database can store it: U+FFFD stands for NUL, for U+0001, and for what is not UTF-8. The values of
+// fields are compared in this form.
 func Speakable(text string) string {
 	if !strings.ContainsAny(text, "\x00"+Container) && utf8.ValidString(text) {
 		return text

@@ -35,11 +35,12 @@ func ParseMoment(text string) (*Moment, error) {
 			return &Moment{Time: t}, nil
 		}
 	}
-	return nil, fmt.Errorf("%q is no moment: write a time such as 2006-01-02T15:04:05Z, how long ago, such as 10m, a revision such as 1234, or now", text)
+	return nil, fmt.Errorf("%q is no moment: write a time such as 2006-01-02T15:04:05Z, how long ago, such as 10m, a revision such as 1234, "+
+		"or now", text)
 }
 
-// Position is where a page of a list ends. All pages of a list are of one revision. A position names the last object by its ID in the database, so it tells
-// nothing of other objects.
+// Position is where a page of a list ends. All pages of a list are of one revision. A position names the last object by its ID in the
+// database, so it tells nothing of other objects.
 type Position struct {
 	Revision int64 `json:"revision"`
 	// DiffersFrom is the revision of Query.DiffersFrom, if there is one.
@@ -62,7 +63,8 @@ func (p *Position) String() string {
 func ParsePosition(token string) (*Position, error) {
 	var p Position
 	text, err := base64.RawURLEncoding.DecodeString(token)
-	if err != nil || json.Unmarshal(text, &p) != nil || p.Revision <= 0 || p.After <= 0 || p.Remaining != nil && *p.Remaining < 0 || p.DiffersFrom != nil && *p.DiffersFrom < 0 {
+	if err != nil || json.Unmarshal(text, &p) != nil || p.Revision <= 0 || p.After <= 0 || p.Remaining != nil && *p.Remaining < 0 ||
+		p.DiffersFrom != nil && *p.DiffersFrom < 0 {
 		return nil, errors.New("is neither a token of an earlier page nor a number of objects to leave out")
 	}
 	return &p, nil

@@ -46,7 +46,8 @@ func setOrder(q *Query, g given) error {
 	return nil
 }
 
-// parseSortable parses the path of a field that objects can be sorted by. A name alone needs a dot before it, so that a wrong column is an error.
+// parseSortable parses the path of a field that objects can be sorted by. A name alone needs a dot before it, so that a wrong column is an
+// error.
 func parseSortable(text string) ([]Step, error) {
 	p := &fieldParser{text: text}
 	path, err := p.path()
@@ -101,8 +102,8 @@ const AnyText = 1e300
 // RankLength is how many characters of a text count in an order. MySQL sorts by 1,024 bytes of a text.
 const RankLength = 256
 
-// NumberPattern matches texts that are sorted by their number: those of JSON, and quantities of Kubernetes such as 500m and 1.5Gi. Their groups are the number, and
-// what follows it. The databases use the same pattern.
+// NumberPattern matches texts that are sorted by their number: those of JSON, and quantities of Kubernetes such as 500m and 1.5Gi. Their
+// groups are the number, and what follows it. The databases use the same pattern.
 const (
 	NumberPattern = `^(` + numberPrefix + `)(` + numberSuffix + `)?$`
 	numberPrefix  = `-?[0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,2})?`

@@ -41,10 +41,18 @@ var parameters = []parameter{
 	{label: "clusters", query: "clusters", set: choice(func(q *Query) *Choice { return &q.Clusters })},
 	{label: "namespaces", query: "namespaces", set: choice(func(q *Query) *Choice { return &q.Namespaces })},
 	{label: "orderby", query: "orderby", set: setOrder},
-	{label: "owner-uid", query: "ownerUID", aliases: []string{"ownerID"}, set: one(func(q *Query, v string) error { q.owner().UID = v; return nil })},
+	{label: "owner-uid", query: "ownerUID", aliases: []string{"ownerID"}, set: one(func(q *Query, v string) error {
+		q.owner().UID = v
+		return nil
+	})},
 	{label: "owner-name", query: "ownerName", set: one(func(q *Query, v string) error { q.owner().Name = v; return nil })},
-	{label: "owner-gr", query: "ownerGR", set: one(func(q *Query, v string) error { q.owner().Resource = schema.ParseGroupResource(v); return nil })},
-	{label: "owner-seniority", query: "ownerSeniority", set: number(0, maxSeniority, func(q *Query, n int64) { q.owner().Seniority = int(n) })},
+	{label: "owner-gr", query: "ownerGR", set: one(func(q *Query, v string) error {
+		q.owner().Resource = schema.ParseGroupResource(v)
+		return nil
+	})},
+	{label: "owner-seniority", query: "ownerSeniority", set: number(0, maxSeniority, func(q *Query, n int64) {
+		q.owner().Seniority = int(n)
+	})},
 	{label: "since", query: "since", set: one(func(q *Query, v string) (err error) { q.Since, err = parseTime(v); return err })},
 	{label: "before", query: "before", set: one(func(q *Query, v string) (err error) { q.Before, err = parseTime(v); return err })},
 	{label: "limit", query: "limit", set: setLimit},
@@ -65,7 +73,8 @@ var parameters = []parameter{
 }
 
 // ignored are parameters of Kubernetes that change nothing of a list.
-var ignored = sets.New("labelSelector", "pretty", "timeoutSeconds", "timeout", "allowWatchBookmarks", "includeObject", "watch", "sendInitialEvents")
+var ignored = sets.New("labelSelector", "pretty", "timeoutSeconds", "timeout", "allowWatchBookmarks", "includeObject", "watch",
+	"sendInitialEvents")
 
 // refused are parameters that Clusterpedia has, and the reason why they are refused.
 var refused = map[string]string{
@@ -137,8 +146,8 @@ func Parse(values url.Values, extra ...string) (*Query, error) {
 	return q, nil
 }
 
-// meantBy returns the parameter that a name resembles, or nothing: another case, hyphens, the name of a label, or the singular. Without it, a search would
-// find too much. Kubernetes ignores all other names that it does not know, which some clients rely on.
+// meantBy returns the parameter that a name resembles, or nothing: another case, hyphens, the name of a label, or the singular. Without it,
+// a search would find too much. Kubernetes ignores all other names that it does not know, which some clients rely on.
 func meantBy(name string) string {
 	plain := func(name string) string {
 		return strings.TrimSuffix(strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(name)), "s")
@@ -402,7 +411,8 @@ func parseTime(text string) (time.Time, error) {
 			return time.UnixMilli(n), nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is no time: write 2006-01-02T15:04:05Z, 2006-01-02 15:04:05, 2006-01-02, or seconds or milliseconds since 1970", text)
+	return time.Time{}, fmt.Errorf("%q is no time: write 2006-01-02T15:04:05Z, 2006-01-02 15:04:05, 2006-01-02, or seconds or milliseconds "+
+		"since 1970", text)
 }
 
 func queryNames() (names []string) {

@@ -107,7 +107,8 @@ var columns = []Column{Cluster, Namespace, Name, UID, CreatedAt, ResourceVersion
 
 // Field is a requirement of a field of objects. A field that is not there, or null, is as one with the value "", but it does not exist.
 type Field struct {
-	// Paths are those of the field. If there are several, one of them must be as a positive operator says, and none may be what a negative one excludes.
+	// Paths are those of the field. If there are several, one of them must be as a positive operator says, and none may be what a negative one
+	// excludes.
 	Paths    [][]Step
 	Operator selection.Operator
 	Values   []string
@@ -127,8 +128,8 @@ const (
 type Step struct {
 	// Name is the name of a field. It is empty for an element of a list.
 	Name string
-	// Index is the place of an element in a list. Each element is meant if it is negative: one of them must be as a positive operator says, and none
-	// may be what a negative one excludes.
+	// Index is the place of an element in a list. Each element is meant if it is negative: one of them must be as a positive operator says,
+	// and none may be what a negative one excludes.
 	Index int
 }
 

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// cache keeps the grants of readers in clusters, those used last. A size bounds it rather than a number: a reader may have one rule or thousands.
+// cache keeps the grants of readers in clusters, those used last. A size bounds it rather than a number: a reader may have one rule or
+// thousands.
 type cache struct {
 	mu sync.Mutex
 	// size and most are in grants and namespaces.

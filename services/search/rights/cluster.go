@@ -26,7 +26,8 @@ type cluster struct {
 	*identities
 	// unknown is why the RBAC objects decide nothing now, or empty.
 	unknown string
-	// closed are namespaces whose RBAC objects decide nothing now, and why. recheck is set if they may have room again, which the next whole reading tells.
+	// closed are namespaces whose RBAC objects decide nothing now, and why. recheck is set if they may have room again, which the next whole
+	// reading tells.
 	closed  map[string]string
 	recheck bool
 	// tooLarge are those among them that take too much memory.

@@ -3,11 +3,12 @@
 
 // Package rights knows what readers of search may see by the RBAC of the clusters themselves.
 //
-// The RBAC objects of a cluster are copied like all others. They count only if the cluster has a [Policy], because a user name of one cluster may be somebody
-// else in another one. Kubernetes' own resolver decides which rules apply to a user.
+// The RBAC objects of a cluster are copied like all others. They count only if the cluster has a [Policy], because a user name of one
+// cluster may be somebody else in another one. Kubernetes' own resolver decides which rules apply to a user.
 //
-// [Rights] keeps the RBAC objects in memory. Each cluster has a generation, which the store changes in each transaction that changes a rule, a subject or a
-// role of a binding there. What a reader may see, [Visible], is of one generation of each cluster, and the store refuses to search by another one. So a
-// binding that is gone in the database is out of force at once. Clusters are read apart from one another: what one of them changes, has too much of or has
-// wrong concerns the readers of that cluster only, and Roles and RoleBindings those of their namespace only.
+// [Rights] keeps the RBAC objects in memory. Each cluster has a generation, which the store changes in each transaction that changes a
+// rule, a subject or a role of a binding there. What a reader may see, [Visible], is of one generation of each cluster, and the store
+// refuses to search by another one. So a binding that is gone in the database is out of force at once. Clusters are read apart from one
+// another: what one of them changes, has too much of or has wrong concerns the readers of that cluster only, and Roles and RoleBindings
+// those of their namespace only.
 package rights

@@ -30,7 +30,9 @@ const (
 )
 
 // rulesIn returns the different rules that apply to a reader in a namespace, or everywhere, and false if they are more than most.
-func rulesIn(ctx context.Context, by validation.AuthorizationRuleResolver, who user.Info, namespace string, most int) (found []*rbacv1.PolicyRule, ok bool) {
+func rulesIn(
+	ctx context.Context, by validation.AuthorizationRuleResolver, who user.Info, namespace string, most int,
+) (found []*rbacv1.PolicyRule, ok bool) {
 	seen, visits := sets.New[*rbacv1.PolicyRule](), 0
 	ok = true
 	by.VisitRulesFor(ctx, who, namespace, func(_ fmt.Stringer, rule *rbacv1.PolicyRule, _ error) bool {
@@ -81,7 +83,8 @@ func (c *cluster) inNamespaces(ctx context.Context, who user.Info) (all []rulesO
 	for _, namespace := range sets.List(namespaces) {
 		rules, ok := rulesIn(ctx, within, who, namespace, maxRulesOfNamespace)
 		if !ok {
-			klog.V(2).InfoS("The RBAC of a namespace has too many rules for a reader", "namespace", namespace, "user", who.GetName(), "limit", maxRulesOfNamespace)
+			klog.V(2).InfoS("The RBAC of a namespace has too many rules for a reader", "namespace", namespace, "user", who.GetName(), "limit",
+				maxRulesOfNamespace)
 			continue
 		}
 		all = append(all, rulesOf{namespace, rules})

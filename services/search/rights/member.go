@@ -19,7 +19,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
 
-// limits bound the memory of the RBAC objects of a cluster. Who may write Roles and RoleBindings in one namespace must not close others by too many of them.
+// limits bound the memory of the RBAC objects of a cluster. Who may write Roles and RoleBindings in one namespace must not close others by
+// too many of them.
 type limits struct {
 	// cluster is about ClusterRoles and ClusterRoleBindings. If they are more, the cluster is closed.
 	cluster int
@@ -37,11 +38,12 @@ type limits struct {
 }
 
 var defaultLimits = limits{
-	cluster: 32 << 20, namespace: 16 << 20, namespaces: 64 << 20, closed: 1000, pause: 10 * time.Second, all: 96 << 20, pauseOfAll: 5 * time.Minute,
+	cluster: 32 << 20, namespace: 16 << 20, namespaces: 64 << 20, closed: 1000, pause: 10 * time.Second, all: 96 << 20,
+	pauseOfAll: 5 * time.Minute,
 }
 
-// restOfReads bounds which part of the time reads of one cluster take a slot from others: after a read, a cluster waits as many times as long as it took.
-// maxRest bounds that, because readers with grants in the cluster wait for it.
+// restOfReads bounds which part of the time reads of one cluster take a slot from others: after a read, a cluster waits as many times as
+// long as it took. maxRest bounds that, because readers with grants in the cluster wait for it.
 const (
 	restOfReads = 5
 	maxRest     = 2 * time.Second
@@ -239,7 +241,8 @@ func (m *member) makeRoom(namespace string) {
 			least -= m.used[name]
 		}
 	}
-	m.close(fmt.Sprintf("the Roles and RoleBindings of all namespaces take more than %d KiB, and this one has most", m.limits.namespaces>>10), largest...)
+	m.close(fmt.Sprintf("the Roles and RoleBindings of all namespaces take more than %d KiB, and this one has most", m.limits.namespaces>>10),
+		largest...)
 }
 
 // close forgets the objects of namespaces.

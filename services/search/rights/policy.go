@@ -24,8 +24,8 @@ import (
 type Policy struct {
 	// Home is set for the cluster that search is part of. Its users are the readers as they are.
 	Home bool `json:"home,omitempty"`
-	// Username is an expression in CEL for the user name of a reader in the cluster. It is that of the reader if empty. The variable user has username, uid,
-	// groups and extra.
+	// Username is an expression in CEL for the user name of a reader in the cluster. It is that of the reader if empty. The variable user has
+	// username, uid, groups and extra.
 	Username string `json:"username,omitempty"`
 	// Groups is an expression in CEL for the groups of a reader. They are those of the reader if empty.
 	Groups string `json:"groups,omitempty"`
@@ -102,8 +102,8 @@ const (
 
 const systemPrefix = "system:"
 
-// of returns who a reader is in the cluster, or nil for nobody. Names of Kubernetes itself are those of another cluster, such as service accounts and nodes,
-// so they are nobody, unless an expression makes other names of them.
+// of returns who a reader is in the cluster, or nil for nobody. Names of Kubernetes itself are those of another cluster, such as service
+// accounts and nodes, so they are nobody, unless an expression makes other names of them.
 func (i *identities) of(ctx context.Context, reader user.Info) (user.Info, error) {
 	if i.policy.Home {
 		return reader, nil

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// pool is the memory of the RBAC objects of all clusters. If they take too much, the cluster that takes most is closed: who may write Roles somewhere, or adds
-// clusters, must not close others.
+// pool is the memory of the RBAC objects of all clusters. If they take too much, the cluster that takes most is closed: who may write Roles
+// somewhere, or adds clusters, must not close others.
 type pool struct {
 	rights *Rights
 
@@ -56,7 +56,8 @@ func (p *pool) largest(most int) (largest *member) {
 		return 0
 	}
 	for m := range p.of {
-		if largest == nil || cmp.Or(cmp.Compare(before(m), before(largest)), cmp.Compare(p.of[largest], p.of[m]), cmp.Compare(m.name, largest.name)) < 0 {
+		if largest == nil || cmp.Or(cmp.Compare(before(m), before(largest)), cmp.Compare(p.of[largest], p.of[m]),
+			cmp.Compare(m.name, largest.name)) < 0 {
 			largest = m
 		}
 	}

@@ -27,10 +27,11 @@ import (
 var ErrUnread = errors.New("the rights of readers cannot be read now: try again later")
 
 const (
-	// interval is how old the list of generations may be that decides about a request, and how often Run looks for changes. A search looks by itself, too. It is
-	// also how long a request waits for the changed rights of a cluster that it does not name.
+	// interval is how old the list of generations may be that decides about a request, and how often Run looks for changes. A search looks by
+	// itself, too. It is also how long a request waits for the changed rights of a cluster that it does not name.
 	interval = 100 * time.Millisecond
-	// recent is how old the rights of a cluster are at most that changes all the time, for requests that do not name it. These do not wait for it then.
+	// recent is how old the rights of a cluster are at most that changes all the time, for requests that do not name it. These do not wait for
+	// it then.
 	recent = time.Second
 	// firstWait is how long a request waits for rights that this replica has not read since its start.
 	firstWait = 5 * time.Second
@@ -74,7 +75,8 @@ type index struct {
 func New(s *store.Store) *Rights {
 	const readsAtOnce = 4
 	r := &Rights{
-		store: s, grants: newCache(maxGrants), limits: defaultLimits, slots: make(chan struct{}, readsAtOnce), members: map[string]*member{}, changed: make(chan struct{}),
+		store: s, grants: newCache(maxGrants), limits: defaultLimits, slots: make(chan struct{}, readsAtOnce), members: map[string]*member{},
+		changed: make(chan struct{}),
 	}
 	r.pool = &pool{rights: r, of: map[*member]int{}}
 	return r
@@ -221,8 +223,8 @@ func (r *Rights) await(ctx context.Context, m *member, now *index) {
 	}
 }
 
-// Visible returns what a reader may see with a verb by the RBAC of clusters, and by grants of the hub that are about clusters by name. If clusters are named,
-// it is by their rights as they are now. Those of other clusters may be as old as [recent].
+// Visible returns what a reader may see with a verb by the RBAC of clusters, and by grants of the hub that are about clusters by name. If
+// clusters are named, it is by their rights as they are now. Those of other clusters may be as old as [recent].
 func (r *Rights) Visible(ctx context.Context, reader user.Info, verb string, clusters ...string) (*Visible, error) {
 	now, err := r.look(ctx, time.Now().Add(-interval))
 	if err != nil {
@@ -282,7 +284,8 @@ func (r *Rights) visible(now *index, reader user.Info, verb string) *Visible {
 	return v
 }
 
-// Renew returns what a Visible comes to by the rights that the store has now, where it has shown something. What the hub was asked for stays.
+// Renew returns what a Visible comes to by the rights that the store has now, where it has shown something. What the hub was asked for
+// stays.
 func (r *Rights) Renew(ctx context.Context, v *Visible) (*Visible, error) {
 	if v.everything {
 		return v, nil

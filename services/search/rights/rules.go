@@ -19,8 +19,9 @@ import (
 // maxListed bounds the rules of Rules, and maxListedText their text: who may write Roles may name megabytes of objects.
 const maxListed, maxListedText = 10_000, 256 << 10
 
-// Rules returns the rules by which the reader may see objects in a namespace of a cluster, or of any for AllClusters: those of the cluster, and the grants of
-// the hub as if they were rules of the cluster. They are not all if complete is false. Grants that Granting has added are not among them.
+// Rules returns the rules by which the reader may see objects in a namespace of a cluster, or of any for AllClusters: those of the cluster,
+// and the grants of the hub as if they were rules of the cluster. They are not all if complete is false. Grants that Granting has added are
+// not among them.
 func (v *Visible) Rules(cluster, namespace string) (rules []rbacv1.PolicyRule, complete bool) {
 	clusters := []string{cluster}
 	if cluster == AllClusters {
@@ -55,7 +56,8 @@ func (v *Visible) Rules(cluster, namespace string) (rules []rbacv1.PolicyRule, c
 		}
 	}
 	for _, g := range v.hub {
-		if isAbout(g, cluster) || cluster == AllClusters && g.namespaces == nil && rbacv1helpers.APIGroupMatches(g.rule, v1beta1.GroupVersion.Group) {
+		if isAbout(g, cluster) || cluster == AllClusters && g.namespaces == nil &&
+			rbacv1helpers.APIGroupMatches(g.rule, v1beta1.GroupVersion.Group) {
 			for _, of := range grantedResources(g.rule) {
 				add(rbacv1.PolicyRule{Verbs: readingVerbs(g.rule), APIGroups: []string{of.Group}, Resources: []string{of.Resource}})
 			}

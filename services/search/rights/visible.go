@@ -30,7 +30,8 @@ type Visible struct {
 
 	// asOf is the last change of rights in any cluster that is known here, or -1.
 	asOf int64
-	// states are those of all clusters with rights, and evaluate returns what one grants the reader. It is called once for each cluster that is asked about.
+	// states are those of all clusters with rights, and evaluate returns what one grants the reader. It is called once for each cluster that
+	// is asked about.
 	states   map[string]*cluster
 	evaluate func(name string, state *cluster) grants
 	// home is the name of the hub, which has grants for other clusters, too. hub are these grants.
@@ -147,17 +148,19 @@ func (v *Visible) isGranted(cluster string, resource schema.GroupResource) bool 
 	}
 	return slices.ContainsFunc(v.hub, func(g grant) bool {
 		return isAbout(g, cluster) && rbacv1helpers.VerbMatches(g.rule, v.verb) &&
-			(rbacv1helpers.ResourceMatches(g.rule, Resource, "") || rbacv1helpers.ResourceMatches(g.rule, Resource+"/"+resource.String(), resource.String()))
+			(rbacv1helpers.ResourceMatches(g.rule, Resource, "") ||
+				rbacv1helpers.ResourceMatches(g.rule, Resource+"/"+resource.String(), resource.String()))
 	})
 }
 
 // isAbout reports whether a grant of the hub may be about the objects of a cluster.
 func isAbout(g grant, cluster string) bool {
-	return g.namespaces == nil && rbacv1helpers.APIGroupMatches(g.rule, v1beta1.GroupVersion.Group) && rbacv1helpers.ResourceNameMatches(g.rule, cluster)
+	return g.namespaces == nil && rbacv1helpers.APIGroupMatches(g.rule, v1beta1.GroupVersion.Group) &&
+		rbacv1helpers.ResourceNameMatches(g.rule, cluster)
 }
 
-// Resource is the resource of the hub that stands for the objects of clusters. Its names are those of clusters, and its subresources the resources of
-// the cluster, such as resources/deployments.apps.
+// Resource is the resource of the hub that stands for the objects of clusters. Its names are those of clusters, and its subresources the
+// resources of the cluster, such as resources/deployments.apps.
 const Resource = "resources"
 
 // AllClusters stands for all clusters among the names of clusters.
@@ -185,8 +188,8 @@ func (v *Visible) IsWhole(cluster string, resource schema.GroupResource) bool {
 	return v.everything || v.known(cluster, resource).whole
 }
 
-// Reaches reports whether the reader may see some object of a resource, in a cluster, or in any for AllClusters, and in a namespace, or in all if that is
-// empty.
+// Reaches reports whether the reader may see some object of a resource, in a cluster, or in any for AllClusters, and in a namespace, or in
+// all if that is empty.
 func (v *Visible) Reaches(cluster string, resource schema.GroupResource, namespace string) bool {
 	if v.everything {
 		return true

@@ -1,9 +1,9 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shards spreads work over the replicas that share a database. Each replica increases a number in the database from time to time, and watches
-// those of the others. A piece of work is the replica's for which a hash of both is highest (rendezvous hashing). So a replica that comes or goes moves
-// only its own share.
+// Package shards spreads work over the replicas that share a database. Each replica increases a number in the database from time to time,
+// and watches those of the others. A piece of work is the replica's for which a hash of both is highest (rendezvous hashing). So a replica
+// that comes or goes moves only its own share.
 //
 // Replicas may disagree for some seconds, so two may do the same work. The fences of the store see to it that only one of them writes.
 package shards

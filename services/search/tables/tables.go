@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tables shows objects of clusters as kubectl get does: built-in kinds with the columns of kube-apiserver, custom resources with those of their
-// definition. The first column is the cluster.
+// Package tables shows objects of clusters as kubectl get does: built-in kinds with the columns of kube-apiserver, custom resources with
+// those of their definition. The first column is the cluster.
 package tables
 
 import (
@@ -59,7 +59,8 @@ type Table struct {
 	include metav1.IncludeObjectPolicy
 }
 
-// New returns the table of a kind. columns are those of its CustomResourceDefinition, in JSON, or empty. include is that of metav1.TableOptions.
+// New returns the table of a kind. columns are those of its CustomResourceDefinition, in JSON, or empty. include is that of
+// metav1.TableOptions.
 func New(ctx context.Context, kind schema.GroupVersionKind, columns []byte, include metav1.IncludeObjectPolicy) (*Table, error) {
 	t := &Table{include: include}
 	var err error
@@ -80,8 +81,8 @@ func New(ctx context.Context, kind schema.GroupVersionKind, columns []byte, incl
 	return t, nil
 }
 
-// Row returns the row of an object. If its cells cannot be made, or would have more text than the object, it has those that its metadata gives: a member
-// may send an object that does not fit its kind, and columns that repeat it 64 times.
+// Row returns the row of an object. If its cells cannot be made, or would have more text than the object, it has those that its metadata
+// gives: a member may send an object that does not fit its kind, and columns that repeat it 64 times.
 func (t *Table) Row(ctx context.Context, cluster string, object []byte) (row metav1.TableRow, err error) {
 	var cells []any
 	if len(object)*len(t.Columns) <= mostRepeated {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A policy whose templates are always slow, or that has many objects which change all the time, must not keep other policies waiting: one goroutine executes the
-// templates of all.
+// A policy whose templates are always slow, or that has many objects which change all the time, must not keep other policies waiting: one
+// goroutine executes the templates of all.
 const (
 	// atOnce is the processor time that the templates of a policy may take at once, such as for all objects of a new policy.
 	atOnce = 10 * time.Second

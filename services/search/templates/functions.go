@@ -10,11 +10,12 @@ import (
 	"github.com/Masterminds/sprig/v3"
 )
 
-// functionNames are the functions of sprig that templates may call. Their results depend on their arguments alone: no environment, no network, no clock, no
-// randomness, no keys. So two replicas, and two turns, make the same of the same objects.
+// functionNames are the functions of sprig that templates may call. Their results depend on their arguments alone: no environment, no
+// network, no clock, no randomness, no keys. So two replicas, and two turns, make the same of the same objects.
 const functionNames = `
 abbrev abbrevboth cat contains hasPrefix hasSuffix indent initials kebabcase camelcase snakecase swapcase lower upper title untitle
-nindent nospace plural quote squote replace substr trim trimAll trimall trimPrefix trimSuffix trunc wrap wrapWith toString join sortAlpha split splitList splitn toStrings
+nindent nospace plural quote squote replace substr trim trimAll trimall trimPrefix trimSuffix trunc wrap wrapWith
+toString join sortAlpha split splitList splitn toStrings
 
 add add1 add1f addf biggest ceil div divf floor max maxf min minf mod mul mulf round sub subf atoi float64 int int64 toDecimal
 

@@ -37,7 +37,8 @@ type process struct {
 func start(ctx context.Context, limits Limits) (*process, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &process{limits: limits, cancel: cancel}
-	p.command = exec.CommandContext(ctx, self, command, strconv.FormatInt(limits.Memory, 10), limits.Time.String()) //nolint:gosec // it is this program
+	//nolint:gosec // it is this program
+	p.command = exec.CommandContext(ctx, self, command, strconv.FormatInt(limits.Memory, 10), limits.Time.String())
 	p.command.Env = []string{"GOMAXPROCS=1", "GOTRACEBACK=none"}
 	p.command.Dir = "/"
 	p.command.Stderr = &p.wrong
@@ -94,7 +95,8 @@ func (p *process) autopsy(ctx context.Context, cause error) error {
 		bytes.Contains(p.wrong.text, []byte("cannot allocate memory")):
 		return &stopped{"memory", fmt.Sprintf("it takes more than %d MiB of memory", p.limits.Memory>>20)}
 	default:
-		return &stopped{"other", fmt.Sprintf("the process for templates has ended: %v: %s", errors.Join(err, cause), bytes.TrimSpace(p.wrong.text))}
+		return &stopped{"other", fmt.Sprintf("the process for templates has ended: %v: %s", errors.Join(err, cause),
+			bytes.TrimSpace(p.wrong.text))}
 	}
 }
 

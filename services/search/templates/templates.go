@@ -36,7 +36,8 @@ func (l Limits) Validate() error {
 	return nil
 }
 
-// A template that was stopped runs again after a pause, which doubles each time. So does every other template of its owner that has new data, sooner.
+// A template that was stopped runs again after a pause, which doubles each time. So does every other template of its owner that has new
+// data, sooner.
 const (
 	firstPause, lastPause             = 30 * time.Second, 15 * time.Minute
 	firstOwnersPause, lastOwnersPause = 2 * time.Second, time.Minute

@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1alpha2 has the kinds of the API group cluster.clusterpedia.io: which clusters search copies, and which of their resources. Names and fields are those of
-// Clusterpedia 0.9.
+// Package v1alpha2 has the kinds of the API group cluster.clusterpedia.io: which clusters search copies, and which of their resources.
+// Names and fields are those of Clusterpedia 0.9.
 package v1alpha2
 
 import (
@@ -40,22 +40,24 @@ type ClusterSpec struct {
 	// SyncResourcesRefName names a ClusterSyncResources.
 	SyncResourcesRefName string `json:"syncResourcesRefName,omitempty"`
 
-	// MemberRBAC makes the RBAC of the cluster itself count: a reader finds what the cluster would let him read. Without it, only grants of the hub count.
+	// MemberRBAC makes the RBAC of the cluster itself count: a reader finds what the cluster would let him read. Without it, only grants of
+	// the hub count.
 	MemberRBAC *MemberRBAC `json:"memberRBAC,omitempty"`
 }
 
-// MemberRBAC says who readers are in a cluster. Both fields are expressions in CEL with the variable user. By default, readers have the same names there.
+// MemberRBAC says who readers are in a cluster. Both fields are expressions in CEL with the variable user. By default, readers have the
+// same names there.
 type MemberRBAC struct {
 	Username string `json:"username,omitempty"`
 	Groups   string `json:"groups,omitempty"`
 }
 
-// SecretAnnotation is the annotation of a Secret that lists the PediaClusters which may use it, and for which server: NAME=URL, with commas in between. NAME
-// is enough for a Secret with a kubeconfig, which has the server itself.
+// SecretAnnotation is the annotation of a Secret that lists the PediaClusters which may use it, and for which server: NAME=URL, with commas
+// in between. NAME is enough for a Secret with a kubeconfig, which has the server itself.
 const SecretAnnotation = "tripod-k8s.io/pediaclusters"
 
-// Authentication names the Secrets with the credentials of a cluster. Kubeconfig replaces the other fields, which need CA. Each Secret must have
-// SecretAnnotation.
+// Authentication names the Secrets with the credentials of a cluster. Kubeconfig replaces the other fields, which need CA. Each Secret must
+// have SecretAnnotation.
 type Authentication struct {
 	Kubeconfig *SecretKey `json:"kubeconfig,omitempty"`
 	CA         *SecretKey `json:"ca,omitempty"`
@@ -94,9 +96,11 @@ const (
 	Ready          = "Ready"
 	// Fresh is not of Clusterpedia. It is false while a resource was not heard for long, or its first list is not complete.
 	Fresh = "Fresh"
-	// WithinLimits is not of Clusterpedia. It is false while the cluster sends or has more than search takes, and names the limit and the resource.
+	// WithinLimits is not of Clusterpedia. It is false while the cluster sends or has more than search takes, and names the limit and the
+	// resource.
 	WithinLimits = "WithinLimits"
-	// RBACRead is not of Clusterpedia. It is false while an RBAC object of a cluster with memberRBAC cannot be read, which closes its namespace or the cluster.
+	// RBACRead is not of Clusterpedia. It is false while an RBAC object of a cluster with memberRBAC cannot be read, which closes its
+	// namespace or the cluster.
 	RBACRead = "RBACRead"
 )
 

@@ -1,8 +1,8 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1alpha1 has the kinds of the API group policy.clusterpedia.io: how PediaClusters are made of other objects. Names and fields are those of
-// Clusterpedia 0.9.
+// Package v1alpha1 has the kinds of the API group policy.clusterpedia.io: how PediaClusters are made of other objects. Names and fields are
+// those of Clusterpedia 0.9.
 package v1alpha1
 
 import (

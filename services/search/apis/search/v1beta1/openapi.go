@@ -51,11 +51,11 @@ func OpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPID
 		"remainingItemCount": *spec.Int64Property().WithDescription("How many items are after this page."),
 	}), object, resource, raw)
 	all[resource] = definition("CollectionResourceType is a resource, or all resources of a group.", map[string]spec.Schema{
-		"group": text("API group."), "version": text("Version."), "kind": text("Kind."), "resource": text("Plural name, or nothing for all resources of the group."),
+		"group": text("API group."), "version": text("Version."), "kind": text("Kind."),
+		"resource": text("Plural name, or nothing for all resources of the group."),
 	})
-	all[CollectionResourceList{}.OpenAPIModelName()] = definition("CollectionResourceList is a list of collections.", typeMeta(map[string]spec.Schema{
-		"metadata": *of(list), "items": *spec.ArrayProperty(of(collection)),
-	}), list, collection)
+	all[CollectionResourceList{}.OpenAPIModelName()] = definition("CollectionResourceList is a list of collections.",
+		typeMeta(map[string]spec.Schema{"metadata": *of(list), "items": *spec.ArrayProperty(of(collection))}), list, collection)
 	return all
 }
 
