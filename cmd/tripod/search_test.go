@@ -52,3 +52,14 @@ func TestSearchKubeconfigAddsClusters(t *testing.T) {
 		assert.Equal(t, "c", got.CurrentContext)
 	}
 }
+
+func TestSearchDiffRefusesWhatCannotBeMeant(t *testing.T) {
+	for want, args := range map[string][]string{
+		"write summary, diff or json": {"-o", "yaml"},
+		"none of the others can be":   {"--since", "1m", "--from", "5m"},
+	} {
+		cmd := newSearchDiffCommand()
+		cmd.SetArgs(args)
+		require.ErrorContains(t, cmd.ExecuteContext(t.Context()), want)
+	}
+}

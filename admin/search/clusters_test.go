@@ -1,7 +1,7 @@
 // Copyright The Tripod Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package search
 
 import (
 	"bytes"
@@ -49,8 +49,8 @@ func writeKubeconfig(t *testing.T, change func(*clientcmdapi.Config)) string {
 }
 
 func TestTheSpecOfAClusterHasOneContextAndNoFiles(t *testing.T) {
-	a := addition{kubeconfig: writeKubeconfig(t, func(*clientcmdapi.Config) {}), resources: []string{"pods", "deployments.apps", "*.example.com", "*.*"}}
-	spec, err := a.spec()
+	a := Addition{Kubeconfig: writeKubeconfig(t, func(*clientcmdapi.Config) {}), Resources: []string{"pods", "deployments.apps", "*.example.com", "*.*"}}
+	spec, err := a.Spec()
 	require.NoError(t, err)
 	config, err := clientcmd.Load(spec.Kubeconfig)
 	require.NoError(t, err)
@@ -63,20 +63,20 @@ func TestTheSpecOfAClusterHasOneContextAndNoFiles(t *testing.T) {
 		{Resources: []string{"pods"}}, {Group: "apps", Resources: []string{"deployments"}}, {Group: "example.com", Resources: []string{"*"}}, {Group: "*", Resources: []string{"*"}},
 	}, spec.SyncResources)
 
-	a.context = "b"
-	spec, err = a.spec()
+	a.Context = "b"
+	spec, err = a.Spec()
 	require.NoError(t, err)
 	assert.Contains(t, string(spec.Kubeconfig), "b.example.com")
 	assert.NotContains(t, string(spec.Kubeconfig), "secret")
 
-	a.context = "c"
-	_, err = a.spec()
+	a.Context = "c"
+	_, err = a.Spec()
 	require.ErrorContains(t, err, `has no context "c"`)
-	_, err = (&addition{kubeconfig: "missing"}).spec()
+	_, err = (&Addition{Kubeconfig: "missing"}).Spec()
 	require.ErrorContains(t, err, "--kubeconfig")
-	_, err = (&addition{kubeconfig: writeKubeconfig(t, func(c *clientcmdapi.Config) {
+	_, err = (&Addition{Kubeconfig: writeKubeconfig(t, func(c *clientcmdapi.Config) {
 		c.AuthInfos["jane"] = &clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{Command: "login", APIVersion: "client.authentication.k8s.io/v1"}}
-	})}).spec()
+	})}).Spec()
 	require.ErrorContains(t, err, "runs a program to log in")
 }
 
@@ -136,8 +136,8 @@ func TestAddingAClusterShowsProgress(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				var said []string
-				a := addition{name: "east", wait: !tc.noWait}
-				err := a.add(ctx, clusters, &v1alpha2.ClusterSpec{Kubeconfig: []byte("x")}, func(line string) { said = append(said, line) })
+				a := Addition{Name: "east", Wait: !tc.noWait}
+				err := a.Add(ctx, clusters, &v1alpha2.ClusterSpec{Kubeconfig: []byte("x")}, func(line string) { said = append(said, line) })
 				if tc.wrong == "" {
 					require.NoError(t, err)
 				} else {
@@ -152,7 +152,7 @@ func TestAddingAClusterShowsProgress(t *testing.T) {
 				require.NoError(t, err)
 				kubeconfig, _, _ := unstructured.NestedString(object.Object, "spec", "kubeconfig")
 				assert.Equal(t, "eA==", kubeconfig)
-				err = a.add(t.Context(), clusters, &v1alpha2.ClusterSpec{}, func(string) {})
+				err = a.Add(t.Context(), clusters, &v1alpha2.ClusterSpec{}, func(string) {})
 				require.ErrorContains(t, err, "there is a cluster east")
 			})
 		})
@@ -173,10 +173,10 @@ func TestClustersAreListedAndRemoved(t *testing.T) {
 		_, err := clusters.Create(t.Context(), object, metav1.CreateOptions{})
 		require.NoError(t, err)
 	}
-	all, err := listClusters(t.Context(), clusters)
+	all, err := List(t.Context(), clusters)
 	require.NoError(t, err)
 	var out bytes.Buffer
-	require.NoError(t, printClusters(&out, all))
+	require.NoError(t, Print(&out, all))
 	assert.Equal(t, `NAME     READY  VERSION  SERVER     MESSAGE
 east     true   v1       https://x  1 of 2 resources are copied, 1 cannot be copied (kubectl get pediaclusters -o yaml says why)
 failing  true   v1       https://x  all 2 resources are copied, 1 not kept up to date now (kubectl get pediaclusters -o yaml says why)
@@ -185,10 +185,10 @@ west     false                      search has not reached the cluster: connecti
 `, out.String())
 
 	out.Reset()
-	err = removeClusters(t.Context(), clusters, []string{"east", "north", "west", "lost", "failing"}, &out)
+	err = Remove(t.Context(), clusters, []string{"east", "north", "west", "lost", "failing"}, &out)
 	require.ErrorContains(t, err, "search was not told to copy a cluster north")
 	assert.Equal(t, "east is removed\nwest is removed\nlost is removed\nfailing is removed\n", out.String())
-	all, err = listClusters(t.Context(), clusters)
+	all, err = List(t.Context(), clusters)
 	require.NoError(t, err)
 	assert.Empty(t, all)
 }
