@@ -24,10 +24,6 @@ import (
 const (
 	// dialTimeout is for a connection, and handshakeTimeout for its TLS.
 	dialTimeout, handshakeTimeout = 15 * time.Second, 10 * time.Second
-	// headerSize bounds the header of an answer.
-	headerSize = 64 << 10
-	// streamBuffer and connectionBuffer are what a member may send before search reads it: for an answer, and for all answers on a connection.
-	streamBuffer, connectionBuffer = 256 << 10, 2 << 20
 )
 
 // CheckConfig refuses what an administrator has not allowed: who writes a PediaCluster says with it what search connects to.
@@ -115,10 +111,11 @@ func (e *entrance) transport(config *rest.Config) (http.RoundTripper, error) {
 				return nil, err
 			}
 			conn, err := dialer.DialContext(ctx, network, address)
-			if err == nil {
-				keepalive.Set(conn)
+			if err != nil {
+				return nil, err
 			}
-			return conn, err
+			keepalive.Set(conn)
+			return &wire{conn, e.overhead}, nil
 		},
 		HTTP2: &http.HTTP2Config{
 			MaxReceiveBufferPerStream: streamBuffer, MaxReceiveBufferPerConnection: connectionBuffer,

@@ -67,6 +67,8 @@ type entrance struct {
 	rate    *rate.Limiter
 	// dials bounds new connections.
 	dials *rate.Limiter
+	// overhead bounds what comes on all connections beside answers.
+	overhead *overhead
 	// kinds bounds resources that the member did not have before: the database keeps the name of each.
 	kinds *rate.Limiter
 	// round is what is left of the current round of discovery.
@@ -79,6 +81,7 @@ func (d *Door) entrance() *entrance {
 		Door: d, share: share, own: semaphore.NewWeighted(share), ownLong: make(chan struct{}, 1), writes: make(chan struct{}, writesAtOnce),
 		kinds: rate.NewLimiter(rate.Limit(kindsPerHour)/3600, 2*d.Resources),
 		rate:  rate.NewLimiter(rate.Limit(d.Changes), d.Changes*burst), dials: rate.NewLimiter(dialsPerSecond, d.Resources+spareDials),
+		overhead: newOverhead(d.Resources + spareDials),
 	}
 }
 

@@ -223,9 +223,8 @@ func (g *guard) send(req *http.Request) (*http.Response, error) {
 		resp.Body.Close() //nolint:errcheck // it is not read
 		return nil, errRedirect
 	}
-	// client-go waits as long as a Retry-After says, and logs each warning.
-	resp.Header.Del("Retry-After")
-	resp.Header.Del("Warning")
+	keepLittle(resp) // client-go also waits as long as a Retry-After says, and logs each warning
+	resp.Body = &wireBody{resp.Body, g.overhead}
 	switch encoding := resp.Header.Get("Content-Encoding"); encoding {
 	case "", "identity":
 	case "gzip":
