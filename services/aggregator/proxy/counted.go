@@ -23,8 +23,28 @@ type counted struct {
 	share *shares.Share
 }
 
+const (
+	// headerCost is what each value of a header takes, here and in the answer to the client.
+	headerCost = 256
+	// ordinaryHeader is what counts with the request.
+	ordinaryHeader = 16 << 10
+)
+
+// sizeOfHeader returns the memory that the header of an answer takes, or 0 if that is what every answer takes.
+func sizeOfHeader(header http.Header) (size int64) {
+	for name, values := range header {
+		for _, value := range values {
+			size += int64(len(name)+len(value)) + headerCost
+		}
+	}
+	if size <= ordinaryHeader {
+		return 0
+	}
+	return size
+}
+
 // RoundTrip sends the request. The answer of a write is never dropped: its client would not know that it was carried out. What passes
-// through a tunnel does not count. Any other answer to a request for a tunnel does.
+// through a tunnel does not count. Any other answer to a request for a tunnel does, and so does each large header.
 func (c counted) RoundTrip(req *http.Request) (*http.Response, error) {
 	stop := context.AfterFunc(req.Context(), func() {
 		if errors.Is(context.Cause(req.Context()), context.Canceled) { // and not for a deadline
@@ -33,11 +53,17 @@ func (c counted) RoundTrip(req *http.Request) (*http.Response, error) {
 	})
 	resp, err := c.RoundTripper.RoundTrip(req)
 	stop()
-	class := routing.Of(req)
-	if err != nil || class.LongRunning || resp.StatusCode == http.StatusSwitchingProtocols {
-		return resp, err
+	if err != nil {
+		return nil, err
 	}
-	bytes := upstream.Buffers(resp)
+	class := routing.Of(req)
+	bytes := sizeOfHeader(resp.Header)
+	switch {
+	case !class.LongRunning && resp.StatusCode != http.StatusSwitchingProtocols:
+		bytes += upstream.Buffers(resp)
+	case bytes == 0:
+		return resp, nil
+	}
 	if !class.Repeatable && (!class.Tunnel || req.Method != http.MethodGet) {
 		c.share.Add(bytes)
 		return resp, nil

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,6 +67,24 @@ func TestAnAnswerToARequestForATunnelCounts(t *testing.T) {
 				require.NoError(t, err)
 				_ = resp.Body.Close()
 				assert.Equal(t, want, resp.StatusCode, "%s with %d bytes, protocol %q", name, memory, protocol)
+			}
+		}
+	}
+}
+
+func TestALargeHeaderCounts(t *testing.T) {
+	large := func(w http.ResponseWriter, _ *http.Request) {
+		for i := range 2000 {
+			w.Header().Set("X"+strconv.Itoa(i), "")
+		}
+	}
+	for memory, want := range map[int64]int{little: http.StatusTooManyRequests, 1 << 30: http.StatusOK} {
+		for name, front := range frontsWith(t, shares.New(memory), large) {
+			for _, query := range []string{"", "?watch=true"} {
+				resp, err := http.DefaultClient.Get(front.URL + "/apis/third.example.com/v1/things" + query)
+				require.NoError(t, err)
+				_ = resp.Body.Close()
+				assert.Equal(t, want, resp.StatusCode, "%s with %d bytes, %s", name, memory, query)
 			}
 		}
 	}

@@ -56,7 +56,8 @@ func wireOf(r *routing.Request, anonymous, ordinary bool) connections.Wire {
 		// An API server closes the HTTP/2 connection of an anonymous request (CVE-2023-44487), and the aggregator closes its client's. Each new
 		// connection costs both sides a TLS handshake.
 		return connections.Few
-	case !ordinary:
+	case !ordinary, r.Kind == routing.PassedOn:
+		// The header of an answer that is too large may close the connection. A pod writes its own.
 		return connections.Apart
 	case r.Repeatable && r.Holdable:
 		return connections.Either

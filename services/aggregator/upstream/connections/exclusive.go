@@ -57,6 +57,8 @@ func (e *exclusive) init(p *Pool) {
 		// The transport must not add an Accept-Encoding to the client's.
 		DisableCompression:    true,
 		ExpectContinueTimeout: expectContinueTimeout,
+		// A longer one breaks the connection.
+		MaxResponseHeaderBytes: MaxHeader,
 		// The pool knows the address. The caller gets the connection and its parts.
 		DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			s, conn, err := p.dial(ctx, protocolHTTP1)
@@ -255,7 +257,9 @@ func (e *exclusive) roundTrip(c *connection, req *http.Request) (*http.Response,
 		req = withoutBlanks(req)
 	}
 	before := c.counted.sent.Load()
+	c.counted.awaitHeader()
 	resp, err := c.RoundTrip(req)
+	c.counted.awaiting.Store(false)
 	if err != nil {
 		sent := c.counted.sent.Load() != before
 		e.drop(c)

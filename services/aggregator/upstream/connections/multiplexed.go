@@ -22,6 +22,8 @@ const (
 	// Window is how many bytes of an answer a replica may send before the client has received them. It limits the memory of a client that does
 	// not read. The connection as a whole has no limit, because one slow request would then block the others.
 	Window = 256 << 10
+	// MaxHeader bounds the header of an answer, and trailers. By default it would be 10 MiB, which take twelve times as much memory.
+	MaxHeader = 256 << 10
 )
 
 // multiplexed has the HTTP/2 connections of a pool. It makes another one when a replica accepts no more requests on the others (API servers
@@ -64,6 +66,7 @@ func (m *multiplexed) init(p *Pool, awaitsSettings bool) {
 	m.transport.DisableCompression = true
 	m.transport.IdleConnTimeout = idleTimeout
 	m.transport.MaxReadFrameSize = maxFrame
+	m.transport.MaxHeaderListSize = MaxHeader
 }
 
 func (m *multiplexed) roundTrip(c *shared, req *http.Request) (*http.Response, error) {

@@ -5,6 +5,7 @@ package connections
 
 import (
 	"crypto/tls"
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -63,10 +64,32 @@ func (s *socket) breakOff() {
 // gone reports whether nothing can be sent any more.
 func (s *socket) gone() bool { return s.closed.Load() || s.broken.Load() }
 
-// counted is a TLS connection that counts the bytes sent by its user, without those of TLS itself.
+// counted is a TLS connection that counts the bytes of its user, without those of TLS itself.
 type counted struct {
 	*tls.Conn
 	sent atomic.Int64
+	// awaiting is true until the header of an answer is complete, and left is how much may come until then.
+	awaiting atomic.Bool
+	left     atomic.Int64
+}
+
+// maxInterim bounds the header of an answer together with interim answers (1xx) before it. By itself, net/http bounds each of them.
+const maxInterim = 2 * MaxHeader
+
+var errInterim = errors.New("the replica sends interim answers without end")
+
+// awaitHeader bounds what arrives until awaiting is false.
+func (c *counted) awaitHeader() {
+	c.left.Store(maxInterim)
+	c.awaiting.Store(true)
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.awaiting.Load() && c.left.Add(-int64(n)) < 0 {
+		return 0, errInterim
+	}
+	return n, err
 }
 
 func (c *counted) Write(p []byte) (int, error) {
