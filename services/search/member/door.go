@@ -5,6 +5,7 @@ package member
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"time"
 
@@ -37,6 +38,8 @@ type Door struct {
 	// memory is for batches. large is for objects that are not small and for documents: each takes as much as the largest of them may need.
 	memory *semaphore.Weighted
 	large  chan struct{}
+	// decoders is for what reads objects and takes a processor. It leaves one processor to all else: readers would wait for each of many members.
+	decoders chan struct{}
 }
 
 // memoryOfBatches is the part of the memory that is for batches. The other one is for large objects.
@@ -53,6 +56,7 @@ func NewDoor(limits Limits) (*Door, error) {
 	half := limits.memoryOfBatches()
 	return &Door{
 		Limits: limits, memory: semaphore.NewWeighted(half), large: make(chan struct{}, max(1, half/(memoryOfText*limits.largest()))),
+		decoders: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)),
 	}, nil
 }
 
@@ -133,6 +137,13 @@ func (e *entrance) holdLarge(ctx context.Context) (release func(), err error) {
 		<-e.large
 		<-e.ownLong
 	}), nil
+}
+
+// decode decodes something in turn. It must not wait for anything.
+func (d *Door) decode(do func()) {
+	d.decoders <- struct{}{}
+	defer func() { <-d.decoders }()
+	do()
 }
 
 // admit waits until a member that sends more changes than it may can send one more. Hold nothing meanwhile that others wait for.

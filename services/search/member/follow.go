@@ -115,7 +115,8 @@ const (
 // change returns what the store is to know of an object: nothing of an event about something that does not count, or of an object of a list that has no name.
 // A watch cannot go on after such an object, because any object of the store may be an older state of it.
 func (s *stream) change(object []byte, how occasion) (change *store.Change, resourceVersion string, err error) {
-	o, err := NewObject(s.cluster, s.kind, object)
+	var o store.Object
+	s.door.decode(func() { o, err = NewObject(s.cluster, s.kind, object) })
 	resourceVersion = o.ResourceVersion
 	if err == nil && resourceVersion == "" {
 		o.ResourceVersion = versionOfText(o.JSON)

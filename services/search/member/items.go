@@ -99,7 +99,7 @@ func (i *items) skip() error {
 	if err := i.admit(); err != nil {
 		return err
 	}
-	err := i.json.SkipValue()
+	err := i.working(i.json.SkipValue)
 	i.close()
 	i.begin(0) // what follows has to come in time, too
 	return err
@@ -138,7 +138,11 @@ func (i *items) next(to func(item) error) error {
 	if err := i.admit(); err != nil {
 		return err
 	}
-	text, err := i.json.ReadValue()
+	var text jsontext.Value
+	err := i.working(func() (err error) {
+		text, err = i.json.ReadValue()
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -185,6 +189,34 @@ type meter struct {
 	release func()
 	// unpaid are bytes that were read and count for nothing yet.
 	unpaid int
+	// works is set while the reader has a turn at the processors.
+	works bool
+}
+
+// working reads something in turn, but waits for the member without one.
+func (m *meter) working(read func() error) error {
+	if err := m.work(); err != nil {
+		return err
+	}
+	defer m.rest()
+	return read()
+}
+
+func (m *meter) work() error {
+	select {
+	case m.door.decoders <- struct{}{}:
+		m.works = true
+		return nil
+	case <-m.ctx.Done():
+		return context.Cause(m.ctx)
+	}
+}
+
+func (m *meter) rest() {
+	if m.works {
+		m.works = false
+		<-m.door.decoders
+	}
 }
 
 // paid counts bytes as part of what was admitted.
@@ -221,6 +253,18 @@ func (m *meter) close() {
 
 // Read implements io.Reader.
 func (m *meter) Read(into []byte) (int, error) {
+	if !m.works {
+		return m.read(into)
+	}
+	m.rest()
+	n, err := m.read(into)
+	if failed := m.work(); failed != nil {
+		return 0, failed
+	}
+	return n, err
+}
+
+func (m *meter) read(into []byte) (int, error) {
 	n, err := m.from.Read(into[:min(len(into), readAhead)])
 	m.count += int64(n)
 	m.unpaid += n

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -196,4 +197,48 @@ func FuzzPieces(f *testing.F) {
 		}
 		sameItems(t, sizes, ends)
 	})
+}
+
+// TestFewObjectsAreDecodedAtOnce has members send objects while all turns at the processors are taken, and members that do not go on within an object: these
+// have no turn meanwhile.
+func TestFewObjectsAreDecodedAtOnce(t *testing.T) {
+	door := newDoor(t, nil)
+	assert.Less(t, cap(door.decoders), max(2, runtime.GOMAXPROCS(0)))
+	read := func(body io.Reader) (ended chan error, end context.CancelFunc) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended = make(chan error, 1)
+		i := newItems(ctx, door.entrance(), body, func(error) {})
+		go func() {
+			defer i.close()
+			ended <- i.next(func(item) error { return nil })
+		}()
+		return ended, cancel
+	}
+	for range 100 { // more than there are turns
+		silent, write := io.Pipe()
+		_, end := read(silent)
+		_, err := write.Write([]byte(`{"kind":`)) // it was read
+		require.NoError(t, err)
+		defer func() {
+			end()
+			write.Close() //nolint:errcheck // it always succeeds
+		}()
+	}
+	ended, _ := read(strings.NewReader(`{}`))
+	require.NoError(t, <-ended)
+
+	for range cap(door.decoders) {
+		door.decoders <- struct{}{}
+	}
+	waiting, _ := read(strings.NewReader(`{}`))
+	gone, end := read(strings.NewReader(`{}`))
+	end()
+	require.ErrorIs(t, <-gone, context.Canceled)
+	select {
+	case err := <-waiting:
+		require.Fail(t, "it did not wait", "%v", err)
+	default:
+	}
+	<-door.decoders
+	require.NoError(t, <-waiting)
 }
