@@ -120,6 +120,7 @@ func (s *server) run(ctx context.Context, _ *apiservice.Environment) error {
 	share := s.copier.shared.Shards
 	group.StartWithContext(ctx, func(ctx context.Context) { s.analyze(ctx, share) })
 	group.StartWithContext(ctx, s.forgetEvents)
+	group.StartWithContext(ctx, func(ctx context.Context) { s.forgetKinds(ctx, share) })
 	group.StartWithContext(ctx, func(ctx context.Context) { s.prune(ctx, share) })
 	s.copier.run(ctx, s.options, s.rights.TooLarge)
 	return nil
@@ -158,6 +159,47 @@ func (s *server) analyze(ctx context.Context, share *shards.Shards) {
 			klog.ErrorS(err, "The database cannot look at its tables, so searches may be slow")
 		}
 	}
+}
+
+// kindsInterval is the time between two looks for kinds that no cluster has. They go after all watches that may know them, and after the history.
+const kindsInterval = 10 * time.Minute
+
+// forgetKinds removes kinds that no cluster has had for long. One of the replicas does it.
+func (s *server) forgetKinds(ctx context.Context, share *shards.Shards) {
+	var unused map[int64]time.Time // since when, as far as this replica knows
+	wait.JitterUntilWithContext(ctx, func(ctx context.Context) {
+		if !share.Mine("history") {
+			unused = nil
+			return
+		}
+		var err error
+		if unused, err = forgetKinds(ctx, s.store, unused, time.Now(), 2*maxWatchTime); err != nil && ctx.Err() == nil {
+			klog.ErrorS(err, "Cannot remove kinds that no cluster has")
+		}
+	}, kindsInterval, 0.5, true)
+}
+
+// forgetKinds removes the kinds that were unused for some time. It returns those that are unused now, and since when.
+func forgetKinds(ctx context.Context, from *store.Store, unused map[int64]time.Time, now time.Time, long time.Duration) (map[int64]time.Time, error) {
+	ids, err := from.UnusedKinds(ctx)
+	if err != nil {
+		return unused, err
+	}
+	still := map[int64]time.Time{}
+	var old []int64
+	for _, id := range ids {
+		since, known := unused[id]
+		if still[id] = now; known {
+			still[id] = since
+		}
+		if now.Sub(still[id]) >= long {
+			old = append(old, id)
+		}
+	}
+	if len(old) == 0 {
+		return still, nil
+	}
+	return still, from.ForgetKinds(ctx, old, now.Add(-long))
 }
 
 // forgetEvents removes old events from time to time.

@@ -6,6 +6,7 @@ package store
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -118,5 +119,35 @@ func TestAStreamOfAnotherFormIsListedAgain(t *testing.T) {
 		_, err = s.write.ExecContext(t.Context(), "UPDATE streams SET epoch = epoch + 1, counted = counted + 1")
 		require.NoError(t, err)
 		assert.Empty(t, openStream(t, s, "a", thing("Thing", false)).ResourceVersion, "an older version of search has written")
+	})
+}
+
+// TestAKindThatIsUsedIsNotForgotten has a stream of it open between the look for unused kinds and their removal.
+func TestAKindThatIsUsedIsNotForgotten(t *testing.T) {
+	each(t, func(t *testing.T, s *Store) {
+		for i := range 3 { // so that revisions are higher than IDs
+			require.NoError(t, s.Write(t.Context(), openStream(t, s, "east", pods), Batch{Changes: []Change{{Object: object("a", fmt.Sprint(i), "1")}}}))
+		}
+		stream := openStream(t, s, "east", thing("Thing", true))
+		require.NoError(t, s.CloseStream(t.Context(), stream))
+		require.NoError(t, s.Write(t.Context(), openStream(t, s, "east", pods), Batch{Changes: []Change{{Object: object("a", "x", "1")}, {Object: object("a", "y", "1")}}}))
+		unused, err := s.UnusedKinds(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []int64{stream.kindID}, unused)
+		require.NoError(t, s.ForgetKinds(t.Context(), unused, time.Now()), "the history goes back")
+		unused, err = s.UnusedKinds(t.Context())
+		require.NoError(t, err)
+		require.Len(t, unused, 1)
+		again := openStream(t, s, "east", thing("Thing", true))
+		require.Equal(t, stream.kindID, again.kindID)
+		require.NoError(t, s.ForgetKinds(t.Context(), unused, time.Now().Add(-time.Hour)))
+		_, err = s.Kind(t.Context(), "east", thing("Thing", true).GroupVersionResource, true)
+		require.NoError(t, err)
+		require.NoError(t, s.CloseStream(t.Context(), again))
+		require.NoError(t, s.ForgetKinds(t.Context(), unused, time.Now().Add(-time.Hour)))
+		unused, err = s.UnusedKinds(t.Context())
+		require.NoError(t, err)
+		assert.Empty(t, unused)
+		require.NotEqual(t, stream.kindID, openStream(t, s, "east", thing("Thing", true)).kindID)
 	})
 }

@@ -64,7 +64,10 @@ func (t *transaction) open(ctx context.Context, stream *Stream, kind Kind, detai
 	if stream.clusterID, err = t.clusterID(ctx, stream.cluster); err != nil {
 		return 0, false, err
 	}
-	if stream.kindID, err = t.kindID(ctx, kind); err != nil {
+	if stream.kindID, err = t.kindID(ctx, kind); err == nil {
+		err = t.holdKind(ctx, stream.kindID)
+	}
+	if err != nil {
 		return 0, false, err
 	}
 	stream.id, err = t.ensure(ctx,
@@ -101,9 +104,22 @@ func (t *transaction) clusterID(ctx context.Context, name string) (int64, error)
 }
 
 func (t *transaction) kindID(ctx context.Context, k Kind) (int64, error) {
-	return t.ensure(ctx,
-		t.sql("SELECT id FROM kinds WHERE api_group = ? AND version = ? AND resource = ?", k.Group, k.Version, k.Resource),
-		t.sql("INSERT INTO kinds (api_group, version, resource, kind, namespaced) VALUES (?, ?, ?, ?, ?)", k.Group, k.Version, k.Resource, k.Name, k.Namespaced))
+	find := t.sql("SELECT id FROM kinds WHERE api_group = ? AND version = ? AND resource = ?", k.Group, k.Version, k.Resource)
+	if t.dialect != sqlite {
+		return t.ensure(ctx, find,
+			t.sql("INSERT INTO kinds (api_group, version, resource, kind, namespaced) VALUES (?, ?, ?, ?, ?)", k.Group, k.Version, k.Resource, k.Name, k.Namespaced))
+	}
+	id, err := value[int64](ctx, t, find)
+	if !isNone(err) {
+		return id, err
+	}
+	// SQLite would give the ID of a kind that was forgotten to another one. Those that may be forgotten are lower than the last revision.
+	_, err = t.exec(ctx, t.sql("INSERT INTO kinds (id, api_group, version, resource, kind, namespaced)"+
+		" VALUES (1 + MAX(("+lastRevision+"), (SELECT COALESCE(MAX(id), 0) FROM kinds)), ?, ?, ?, ?, ?)", k.Group, k.Version, k.Resource, k.Name, k.Namespaced))
+	if err != nil {
+		return 0, err
+	}
+	return value[int64](ctx, t, find)
 }
 
 // renewForm makes the next writer of a stream list and write all objects again, if what the database has is not as this writer writes it: the kind had
