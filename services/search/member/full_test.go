@@ -59,8 +59,8 @@ func (s *stream) closed(t *testing.T) (why string) {
 	return why
 }
 
-// TestAFullClusterHearsOfRevokedRights has somebody write so many objects that search keeps no more of the cluster. Others lose rights all the same, without
-// another list: the watch goes on.
+// TestAFullClusterHearsOfRevokedRights has somebody write so many objects that search keeps no more of the cluster. Others lose rights all
+// the same, without another list: the watch goes on.
 func TestAFullClusterHearsOfRevokedRights(t *testing.T) {
 	for name, streaming := range map[string]bool{"by streaming lists": true, "by lists": false} {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +126,8 @@ func TestAListInAFullClusterIsFollowed(t *testing.T) {
 	t.Log("the copy was cancelled:", <-failed)
 }
 
-// TestWhatCannotBeReadClosesRights has somebody send what search does not read to its end. What has become of the rights that were copied before is not known.
+// TestWhatCannotBeReadClosesRights has somebody send what search does not read to its end. What has become of the rights that were copied
+// before is not known.
 func TestWhatCannotBeReadClosesRights(t *testing.T) {
 	f := newFakeMember(t)
 	f.put("a", "b")

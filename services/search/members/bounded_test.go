@@ -39,7 +39,8 @@ func boundedMembers(t *testing.T, n int, status, spec any) *Members {
 	return m
 }
 
-// TestTooManyPediaClustersChangeNothing holds for their number and for their bytes: search takes little memory, and goes on with what it copies.
+// TestTooManyPediaClustersChangeNothing holds for their number and for their bytes: search takes little memory, and goes on with what it
+// copies.
 func TestTooManyPediaClustersChangeNothing(t *testing.T) {
 	large := map[string]any{"apiserver": strings.Repeat("x", 2000)}
 	for name, m := range map[string]*Members{"many": boundedMembers(t, 11, nil, nil), "large": boundedMembers(t, 6, nil, large)} {

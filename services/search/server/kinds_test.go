@@ -17,8 +17,8 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store/storetest"
 )
 
-// TestKindsThatNoClusterHasGo has a cluster name other resources again and again. Their names go when they were unused for long, and the history has none of them.
-// A resource that returns has another ID.
+// TestKindsThatNoClusterHasGo has a cluster name other resources again and again. Their names go when they were unused for long, and the
+// history has none of them. A resource that returns has another ID.
 func TestKindsThatNoClusterHasGo(t *testing.T) {
 	s, err := store.Open(storetest.SQLite(t))
 	require.NoError(t, err)

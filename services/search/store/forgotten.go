@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Clusters name the resources that they have. So the names of those that none has any more go, once no change of the history and no watch can name them.
+// Clusters name the resources that they have. So the names of those that none has any more go, once no change of the history and no watch
+// can name them.
 
 // kindsAtOnce is how many kinds ForgetKinds looks at.
 const kindsAtOnce = 1000

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// CloseStream removes a stream and its objects: the cluster does not serve the resource any more, or it is not to be searched. A writer of an
-// earlier epoch is refused.
+// CloseStream removes a stream and its objects: the cluster does not serve the resource any more, or it is not to be searched. A writer of
+// an earlier epoch is refused.
 func (s *Store) CloseStream(ctx context.Context, stream *Stream) error {
 	if err := s.removeEvents(ctx, stream); err != nil {
 		return err
@@ -42,8 +42,8 @@ func (s *Store) removeEvents(ctx context.Context, stream *Stream) error {
 	return s.removeRows(ctx, stream, "events", "uid", ofStream, stream.clusterID, stream.kindID, InvolvedEvents.Resource)
 }
 
-// removeRows removes the rows of a table for which a condition holds, removedAtOnce at a time. cluster_id and another column are the key of the table. The stream
-// is nil, or one that no other writer may have opened since.
+// removeRows removes the rows of a table for which a condition holds, removedAtOnce at a time. cluster_id and another column are the key of
+// the table. The stream is nil, or one that no other writer may have opened since.
 func (s *Store) removeRows(ctx context.Context, stream *Stream, table, column, which string, values ...any) error {
 	for removed := int64(removedAtOnce); removed == removedAtOnce; {
 		err := s.inTurn(ctx, func(t *transaction) (int, error) {
@@ -78,8 +78,8 @@ func (d dialect) deleteSome(table, column, which string, values ...any) *stateme
 // ofCluster is the condition for rows of a cluster.
 const ofCluster = "cluster_id IN (SELECT id FROM clusters WHERE name = ?)"
 
-// RemoveCluster removes a cluster and all that is known of it, some rows at a time. From the beginning on, its RBAC shows nothing, and writers of its streams
-// are refused. If it fails, it may be called again.
+// RemoveCluster removes a cluster and all that is known of it, some rows at a time. From the beginning on, its RBAC shows nothing, and
+// writers of its streams are refused. If it fails, it may be called again.
 func (s *Store) RemoveCluster(ctx context.Context, name string) error {
 	err := s.inTurn(ctx, func(t *transaction) (int, error) {
 		if _, err := t.revisions(ctx, 1); err != nil {

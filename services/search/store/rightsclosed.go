@@ -10,14 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// RBAC only adds rights. So a reader may lack an RBAC object, but must not keep one that has changed or is gone. If the writer of a stream cannot read what has
-// become of the objects, it closes the rights that depend on all of them: a row of unreadable_rights without a name stands for the whole stream.
+// RBAC only adds rights. So a reader may lack an RBAC object, but must not keep one that has changed or is gone. If the writer of a stream
+// cannot read what has become of the objects, it closes the rights that depend on all of them: a row of unreadable_rights without a name
+// stands for the whole stream.
 
-// DecidesRights reports whether the objects of a resource decide what readers see: RBAC objects, and Namespaces, whose UIDs say whose the past is.
+// DecidesRights reports whether the objects of a resource decide what readers see: RBAC objects, and Namespaces, whose UIDs say whose the
+// past is.
 func DecidesRights(r schema.GroupVersionResource) bool { return isRBAC(r) || r == namespacesResource }
 
-// CloseRights notes that the writer of a stream does not know what has become of its objects, and why, until its next list ends. If they are RBAC objects, the
-// RBAC of the cluster decides nothing meanwhile. If they are Namespaces, rights show the past only where they have not changed since. The next writer lists.
+// CloseRights notes that the writer of a stream does not know what has become of its objects, and why, until its next list ends. If they
+// are RBAC objects, the RBAC of the cluster decides nothing meanwhile. If they are Namespaces, rights show the past only where they have
+// not changed since. The next writer lists.
 func (s *Store) CloseRights(ctx context.Context, stream *Stream, reason string) error {
 	return s.within(ctx, func(t *transaction) error {
 		if _, err := t.revisions(ctx, 1); err != nil {
