@@ -100,7 +100,7 @@ func TestTheTokenGoesNowhereElse(t *testing.T) {
 				w.WriteHeader(code)
 			}))
 			m := newMember(t, &rest.Config{Host: member.URL, BearerToken: "token", TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, nil)
-			s := source{m.client, m.door, configMaps}
+			s := source{client: m.client, door: m.door, resource: configMaps}
 			_, _, err := m.discover(t.Context())
 			require.ErrorIs(t, err, errRedirect)
 			_, _, _, err = s.page(t.Context(), "", nil)

@@ -60,7 +60,10 @@ func (b *batch) add(ctx context.Context, r read) error {
 	if r.release != nil {
 		b.large = append(b.large, r.item)
 	}
-	if b.Heard = time.Now(); r.resourceVersion != "" {
+	if b.Heard = time.Now(); !r.heard.IsZero() {
+		b.Heard = b.heardSince(r.heard)
+	}
+	if r.resourceVersion != "" {
 		b.ResourceVersion = r.resourceVersion
 	}
 	if r.change != nil {
@@ -104,6 +107,7 @@ func (b *batch) flush(ctx context.Context) error {
 	if full != nil || b.stream.full != nil { // the watch has to be able to go on from before, once there is room
 		b.ResourceVersion, b.Relist, b.Incomplete = "", b.staysWhenFull(), b.stream.full != nil
 	}
+	b.ResourceVersion = storable(b.ResourceVersion)
 	if err := b.write(ctx, b.Batch); err != nil {
 		return err
 	}

@@ -145,6 +145,7 @@ func (m *Member) check(ctx context.Context, at time.Time) (heard []*store.Stream
 	}
 	for s, f := range quiet {
 		if s.following.Load() == f && f.unwritten.Load() == 0 {
+			f.checked.Store(at.UnixNano())
 			heard = append(heard, f.target)
 		}
 	}
@@ -155,6 +156,9 @@ func (m *Member) check(ctx context.Context, at time.Time) (heard []*store.Stream
 func (s source) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
+	if len(s.namespaces) > 0 {
+		s = s.in(s.namespaces[0])
+	}
 	body, err := s.request(map[string]string{"limit": "1"}).
 		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json").Stream(expecting(ctx, streamed))
 	if err != nil {
@@ -171,4 +175,14 @@ type following struct {
 	target *store.Stream
 	// unwritten counts events that were read and are not in the store yet.
 	unwritten atomic.Int64
+	// checked is when the last check has found that the store had everything, in nanoseconds since 1970.
+	checked atomic.Int64
+}
+
+// heardSince returns up to when all namespaces were heard: since then, or when the last check was.
+func (f *following) heardSince(then time.Time) time.Time {
+	if checked := time.Unix(0, f.checked.Load()); checked.After(then) {
+		return checked
+	}
+	return then
 }

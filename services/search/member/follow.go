@@ -38,11 +38,14 @@ func (s *stream) follow(ctx context.Context, initial bool, listing int64) error 
 	failed := make(chan error, 1)
 	go func() {
 		defer close(events)
-		failed <- s.watch(ctx, s.target.ResourceVersion, initial, opened, func(e event) error {
+		failed <- s.watchAll(ctx, initial, opened, func(e event) error {
 			w.unwritten.Add(1)
 			r, err := s.read(e, inList)
 			if err != nil {
 				return err
+			}
+			if e.placed != nil {
+				r.resourceVersion, r.heard = e.placed(r.resourceVersion)
 			}
 			inList = inList && !r.listed
 			select {
@@ -67,7 +70,18 @@ func (s *stream) follow(ctx context.Context, initial bool, listing int64) error 
 		}
 		return err
 	}
-	return <-failed
+	if err := <-failed; !errors.Is(err, errSilent) {
+		return err
+	}
+	return nil
+}
+
+// watchAll watches the resource from where the store is, in all namespaces or in those that search copies.
+func (s *stream) watchAll(ctx context.Context, initial bool, opened func(), each func(event) error) error {
+	if len(s.namespaces) > 0 {
+		return s.watchNamespaces(ctx, s.target.ResourceVersion, s.silence, opened, each)
+	}
+	return s.watch(ctx, s.target.ResourceVersion, initial, opened, each)
 }
 
 // read is an event as the store takes it.
@@ -76,6 +90,8 @@ type read struct {
 	change *store.Change
 	// resourceVersion is where a watch goes on after the event.
 	resourceVersion string
+	// heard is up to when all namespaces were heard at least, if they are watched one by one. Otherwise it is zero.
+	heard time.Time
 	// listed is set at the end of a streaming list.
 	listed bool
 }

@@ -28,7 +28,7 @@ func roleBindings(t *testing.T, f *fakeMember, change func(*Limits)) *stream {
 	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Shared{Store: newStore(t), Door: newDoor(t, change)})
 	require.NoError(t, err)
 	require.NoError(t, m.store.SetRights(t.Context(), "east", "{}"))
-	return newStream("east", kindOfRoleBindings, source{m.client, m.door, kindOfRoleBindings.GroupVersionResource}, m.store)
+	return newStream("east", kindOfRoleBindings, source{client: m.client, door: m.door, resource: kindOfRoleBindings.GroupVersionResource}, m.store)
 }
 
 // fill has the cluster have two objects of another resource.

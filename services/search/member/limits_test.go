@@ -61,7 +61,7 @@ func shortFor(limit string) func(*Limits) {
 	return nil
 }
 
-func (m *Member) source() source { return source{m.client, m.door, configMaps} }
+func (m *Member) source() source { return source{client: m.client, door: m.door, resource: configMaps} }
 
 // readAll reads a list or a watch as far as it goes.
 func readAll(ctx context.Context, s source, path string) error {
@@ -277,7 +277,7 @@ func TestAClusterWithTooManyObjects(t *testing.T) {
 	f.put("a", "b")
 	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Shared{Store: s, Door: newDoor(t, func(l *Limits) { l.Objects = 3 })})
 	require.NoError(t, err)
-	stream := newStream("east", kindOfConfigMaps, source{m.client, m.door, configMaps}, s)
+	stream := newStream("east", kindOfConfigMaps, source{client: m.client, door: m.door, resource: configMaps}, s)
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
 	go func() { failed <- stream.copy(ctx) }()

@@ -22,7 +22,7 @@ func (s *stream) list(ctx context.Context, unwatched error) error {
 	s.tell(ctx)
 	s.full = nil
 	listing := time.Now().UnixNano()
-	if !s.plain && unwatched == nil {
+	if !s.plain && unwatched == nil && len(s.namespaces) == 0 {
 		err := s.follow(ctx, true, listing)
 		if s.complete == listing || err != nil && !refusesStreaming(err) && !standsStill(err) {
 			return err
@@ -58,7 +58,7 @@ func (s *stream) listed(ctx context.Context, listing int64, resourceVersion stri
 		if !s.staysWhenFull() {
 			return s.full
 		}
-	} else if err := s.keepTrying(ctx, func() error { return s.store.Sweep(ctx, s.target, listing, resourceVersion) }); err != nil {
+	} else if err := s.keepTrying(ctx, func() error { return s.store.Sweep(ctx, s.target, listing, storable(resourceVersion)) }); err != nil {
 		return err
 	}
 	s.endList()

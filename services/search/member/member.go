@@ -32,14 +32,16 @@ const discoveryInterval = 20 * time.Second
 
 // Member is a cluster whose objects are copied.
 type Member struct {
-	name      string
-	wanted    []Rule
-	store     *store.Store
-	shards    *shards.Shards
-	door      *entrance
-	usage     *usage
-	client    rest.Interface
-	discovery discovery.DiscoveryInterface
+	name   string
+	wanted []Rule
+	// namespaces are those that search copies, or none for all.
+	namespaces []string
+	store      *store.Store
+	shards     *shards.Shards
+	door       *entrance
+	usage      *usage
+	client     rest.Interface
+	discovery  discovery.DiscoveryInterface
 
 	checks *Checks
 	// underCheck is set while a check goes on.
@@ -72,6 +74,8 @@ type Health struct {
 	Failure error
 	// Limit says that the member has more resources or documents than are copied, or is empty.
 	Limit string
+	// LeftOut are the wanted resources that are not copied because only some namespaces are.
+	LeftOut []string
 }
 
 // running is a stream that runs until end is called.
@@ -126,6 +130,15 @@ func New(name string, config *rest.Config, wanted []Rule, shared Shared) (*Membe
 		return nil, fmt.Errorf("client of cluster %s: %w", name, err)
 	}
 	return m, nil
+}
+
+// Only makes Run copy some namespaces only, and nothing outside of namespaces. No namespaces stand for everything.
+func (m *Member) Only(namespaces ...string) error {
+	if err := checkNamespaces(namespaces); err != nil {
+		return err
+	}
+	m.namespaces = canonicalNamespaces(namespaces)
+	return nil
 }
 
 // Status returns the state of the member, and of its streams that this replica copies, in the order of their resources.
@@ -257,8 +270,14 @@ func (m *Member) discover(ctx context.Context) (kinds []store.Kind, missing []st
 	if err != nil {
 		return nil, nil, err
 	}
-	kinds, limit := limitKinds(selectKinds(m.name, groups, lists, m.wanted), m.door.Resources)
+	kinds = selectKinds(m.name, groups, lists, m.wanted)
+	var leftOut []string
+	if len(m.namespaces) > 0 {
+		kinds, leftOut = within(kinds)
+	}
+	kinds, limit := limitKinds(kinds, m.door.Resources/max(len(m.namespaces), 1)) // each has a watch in each namespace
 	m.mu.Lock()
+	m.health.LeftOut = leftOut
 	m.version = shortenedVersion(*told)
 	m.health.Version, m.health.Limit = m.version.GitVersion, ""
 	if limit != nil {
@@ -366,7 +385,7 @@ func (m *Member) set(resource schema.GroupVersionResource, r *running) {
 
 func (m *Member) start(ctx context.Context, kind store.Kind) {
 	ctx, end := context.WithCancel(ctx)
-	from := source{m.client, m.door, kind.GroupVersionResource}
+	from := source{client: m.client, door: m.door, resource: kind.GroupVersionResource, namespaces: m.namespaces}
 	if kind.GroupVersionResource == store.InvolvedEvents.GroupVersionResource {
 		from.resource = eventsResource
 	}

@@ -25,7 +25,7 @@ func runStream(t *testing.T, f *fakeMember, to *store.Store) *stream {
 	m, err := New("east", &rest.Config{Host: f.URL}, Everything, Shared{Store: to, Door: newDoor(t, nil)})
 	require.NoError(t, err)
 	kind := store.Kind{GroupVersionResource: configMaps, Name: "ConfigMap", Namespaced: true}
-	s := newStream("east", kind, source{m.client, m.door, configMaps}, to)
+	s := newStream("east", kind, source{client: m.client, door: m.door, resource: configMaps}, to)
 	s.listInterval = 1100 * time.Millisecond // less counts as a failure
 	ctx, cancel := contextFor(t)
 	done := make(chan struct{})

@@ -40,13 +40,20 @@ type source struct {
 	client   rest.Interface
 	door     *entrance
 	resource schema.GroupVersionResource
+	// namespaces are those that are read, each by itself. If there are none, one request reads all objects.
+	namespaces []string
+	// namespace is the one that requests are about, or empty.
+	namespace string
 }
 
 // event is an event of a watch.
 type event struct {
 	item `json:"-"`
 	// quiet allows pauses before the next event.
-	quiet  func()
+	quiet func()
+	// placed returns where a watch of several namespaces goes on after a resourceVersion of this event, and since when at least all of these
+	// namespaces were heard. It is nil for other watches.
+	placed func(resourceVersion string) (all string, heard time.Time)
 	Type   watch.EventType `json:"type"`
 	Object jsontext.Value  `json:"object"`
 }
@@ -61,7 +68,11 @@ func (s source) request(query map[string]string) *rest.Request {
 	if s.resource.Group == "" {
 		prefix = []string{"api"}
 	}
-	request := s.client.Get().AbsPath(append(prefix, s.resource.Version, s.resource.Resource)...).SetHeader("Accept", "application/json")
+	prefix = append(prefix, s.resource.Version)
+	if s.namespace != "" {
+		prefix = append(prefix, "namespaces", s.namespace)
+	}
+	request := s.client.Get().AbsPath(append(prefix, s.resource.Resource)...).SetHeader("Accept", "application/json")
 	for name, value := range query {
 		request.Param(name, value)
 	}
@@ -107,6 +118,9 @@ func (c *closing) Close() error {
 
 // page reads a page of a list, and calls a function for each of its objects as it comes. It returns how many there were.
 func (s source) page(ctx context.Context, token string, each func(item) error) (next, resourceVersion string, count int, err error) {
+	if len(s.namespaces) > 0 {
+		return s.pageOfNamespaces(ctx, token, each)
+	}
 	query := map[string]string{"limit": strconv.Itoa(pageSize)}
 	if token != "" {
 		query["continue"] = token

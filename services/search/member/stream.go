@@ -69,6 +69,8 @@ type stream struct {
 	opened atomic.Pointer[opening]
 	// details are those of the kind now.
 	details atomic.Pointer[store.Details]
+	// narrowed is set once the store has objects of the copied namespaces only.
+	narrowed bool
 	// following is nil unless a watch is open and its initial list is written.
 	following atomic.Pointer[following]
 	// silence is the constant, except in tests.
@@ -271,11 +273,18 @@ func (s *stream) copy(ctx context.Context) error {
 		if err != nil {
 			return storeError{err}
 		}
-		s.target, s.full = target, nil
+		s.target, s.full, s.narrowed = target, nil, len(s.namespaces) == 0
 		s.opened.Store(&opening{target, details})
 	}
+	if !s.narrowed { // what the spec does not name any more goes, also if the member refuses a list now
+		err := s.keepTrying(ctx, func() error { return s.store.RemoveOtherNamespaces(ctx, s.target, s.namespaces) })
+		if err != nil {
+			return err
+		}
+		s.narrowed = true
+	}
 	var err error
-	if !s.target.Listed || s.target.ResourceVersion == "" {
+	if !s.target.Listed || !s.goesOn(s.target.ResourceVersion) {
 		err = s.list(ctx, nil)
 	} else if err = s.follow(ctx, false, 0); expired(err) {
 		s.target.ResourceVersion = "" // the next turn lists

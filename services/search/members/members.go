@@ -226,6 +226,10 @@ func shared(all map[string]*unstructured.Unstructured, name string) ([]v1alpha2.
 	return resources.Spec.SyncResources, nil
 }
 
+// errLimitedRBAC refuses rights that search could read in part only: ClusterRoles say what many RoleBindings grant.
+var errLimitedRBAC = errors.New(
+	"memberRBAC needs the ClusterRoles of the cluster, which search does not read with namespaces: leave out one of them")
+
 // start starts a member, unless something is wrong with its spec.
 func (m *Members) start(ctx context.Context, name string, r *running) {
 	r.apiServer, r.unresolved = r.spec.APIServer, r.invalid != nil
@@ -244,11 +248,19 @@ func (m *Members) start(ctx context.Context, name string, r *running) {
 		r.apiServer = config.Host
 		_, r.invalid = policyOf(&r.spec)
 	}
+	if r.invalid == nil && r.spec.MemberRBAC != nil && len(r.spec.Namespaces) > 0 {
+		r.invalid = errLimitedRBAC
+	}
 	if r.invalid == nil {
 		r.invalid = m.copying.Door.CheckConfig(config)
 	}
 	if r.invalid == nil {
 		r.Member, r.invalid = member.New(name, config, rulesOf(&r.spec, r.shared), m.copying)
+	}
+	if r.invalid == nil {
+		if r.invalid = r.Only(r.spec.Namespaces...); r.invalid != nil {
+			r.Member = nil
+		}
 	}
 	if r.invalid != nil {
 		return

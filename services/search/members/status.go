@@ -45,7 +45,7 @@ func statusOf(old v1alpha2.ClusterStatus, generation int64, apiServer string, in
 	}
 	status.Version, status.SyncResources = cmp.Or(health.Version, old.Version), groupsOf(streams)
 	set(v1alpha2.Validated, true, "Validated", "")
-	trouble := troubleOf(streams)
+	trouble := strings.Join(slices.DeleteFunc([]string{troubleOf(streams), leftOut(health)}, func(s string) bool { return s == "" }), "; ")
 	switch {
 	case health.Version == "" && health.Failure == nil:
 		set(v1alpha2.ClusterHealthy, false, "NotReachable", "the cluster has not answered yet")
@@ -111,6 +111,14 @@ func troubleOf(streams []member.Status) string {
 		parts = append(parts, "without objects that are refused: "+strings.Join(missing, ", "))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// leftOut names the resources that are not copied because only some namespaces are.
+func leftOut(health member.Health) string {
+	if len(health.LeftOut) == 0 {
+		return ""
+	}
+	return "not copied, because they are in no namespace and spec.namespaces is set: " + strings.Join(health.LeftOut, ", ")
 }
 
 // limitsOf says which limits a cluster has reached, with which resources.

@@ -5,6 +5,7 @@ package store
 
 import (
 	"context"
+	"strings"
 	"time"
 )
 
@@ -67,4 +68,14 @@ func (s *Store) remove(ctx context.Context, stream *Stream, then func(t *transac
 		}
 	}
 	return nil
+}
+
+// RemoveOtherNamespaces removes the objects of a stream that are not in some namespaces, some at a time. If it fails, it may be called again.
+func (s *Store) RemoveOtherNamespaces(ctx context.Context, stream *Stream, keep []string) error {
+	values := make([]any, 0, len(keep))
+	for _, namespace := range keep {
+		values = append(values, namespace)
+	}
+	condition := " AND namespace NOT IN (" + strings.TrimSuffix(strings.Repeat("?, ", len(keep)), ", ") + ")"
+	return s.remove(ctx, stream, func(*transaction, bool) error { return nil }, condition, values...)
 }

@@ -46,6 +46,9 @@ var longWork = map[string]struct {
 	"a list that had no room": {func(ctx context.Context, s *Store, stream *Stream) error {
 		return s.RemoveUnlisted(ctx, stream, 7)
 	}, 0},
+	"namespaces that go": {func(ctx context.Context, s *Store, stream *Stream) error {
+		return s.RemoveOtherNamespaces(ctx, stream, []string{"b"})
+	}, 0},
 	"a resource that goes": {func(ctx context.Context, s *Store, stream *Stream) error { return s.CloseStream(ctx, stream) }, 0},
 	"a cluster that goes":  {func(ctx context.Context, s *Store, _ *Stream) error { return s.RemoveCluster(ctx, "east") }, 0},
 	"another scope": {func(ctx context.Context, s *Store, _ *Stream) error {
@@ -54,6 +57,28 @@ var longWork = map[string]struct {
 		_, err := s.OpenStream(ctx, "east", other)
 		return err
 	}, manyObjects},
+}
+
+func TestOtherNamespacesAreRemoved(t *testing.T) {
+	each(t, func(t *testing.T, s *Store) {
+		stream, other := openStream(t, s, "east", pods), openStream(t, s, "west", pods)
+		for _, to := range []*Stream{stream, other, openStream(t, s, "east", jobs)} {
+			var batch Batch
+			for _, namespace := range []string{"a", "A", "b", "ab", "c"} {
+				batch.Changes = append(batch.Changes, Change{Object: object(namespace, "x", "1")})
+			}
+			batch.ResourceVersion = "1"
+			require.NoError(t, s.Write(t.Context(), to, batch))
+		}
+		require.NoError(t, s.RemoveOtherNamespaces(t.Context(), stream, []string{"a", "c", "none"}))
+		found, _ := names(t, s, query.Query{Clusters: query.Choice{In: []string{"east"}}}, pods)
+		assert.Equal(t, []string{"east/a/x", "east/c/x"}, found)
+		found, _ = names(t, s, query.Query{Clusters: query.Choice{In: []string{"west"}}}, pods)
+		assert.Len(t, found, 5)
+		assert.Equal(t, 7, leftOf(t, s), "other resources stay")
+		openStream(t, s, "east", pods) // another writer
+		require.ErrorIs(t, s.RemoveOtherNamespaces(t.Context(), stream, []string{"a"}), ErrFenced)
+	})
 }
 
 // TestLongWorkLeavesTurnsToOthers holds that another cluster writes between the transactions of one that has many objects.

@@ -40,6 +40,10 @@ type ClusterSpec struct {
 	// SyncResourcesRefName names a ClusterSyncResources.
 	SyncResourcesRefName string `json:"syncResourcesRefName,omitempty"`
 
+	// Namespaces limits search to the objects in some namespaces. It copies nothing outside of namespaces then, and needs only Roles in
+	// these.
+	Namespaces []string `json:"namespaces,omitempty"`
+
 	// MemberRBAC makes the RBAC of the cluster itself count: a reader finds what the cluster would let him read. Without it, only grants of
 	// the hub count.
 	MemberRBAC *MemberRBAC `json:"memberRBAC,omitempty"`
