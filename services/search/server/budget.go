@@ -5,6 +5,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -63,8 +64,9 @@ type held struct {
 	user string
 	// copies is how often the form of the answer has its objects in memory.
 	copies int64
-	// bytes are held. ended is set if there can be no more.
-	bytes int64
+	// bytes are held: those that were charged, or more if some are reserved for a search that runs again. wanted is what it has asked for in vain.
+	bytes, charged, reserved, wanted int64
+	// ended is set if there can be no more.
 	ended bool
 }
 
@@ -84,22 +86,65 @@ func ownerOf(ctx context.Context) string {
 	return user.GetName()
 }
 
-// bounds are those of a search. paged says that the client asks for the next page.
+// bounds are those of a search that runs in search. paged says that the client asks for the next page.
 func (h *held) bounds(paged bool) store.Bounds {
-	bounds := store.Bounds{Charge: h.charge}
+	bounds := store.Bounds{Charge: h.chargeNow}
 	if paged {
 		bounds.Page = h.page / h.copies
 	}
 	return bounds
 }
 
-// charge takes memory for objects, or gives it back. The error is a Status.
-func (h *held) charge(bytes int64) error {
-	bytes *= h.copies
+// errMemory ends a search for which there is no memory now.
+var errMemory = errors.New("other answers take the memory for answers")
+
+// mostRuns is how often a search may run, if others leave it only a little more memory each time.
+const mostRuns = 8
+
+// search runs a search of the store. If others have the memory that it needs, the search ends, gives its connection back, and runs again once there is as much
+// memory as it has asked for: nobody waits for memory with a connection of the database, which all others need.
+func (h *held) search(run func() error) error {
+	before := h.charged
 	late := time.NewTimer(h.patience)
 	defer late.Stop()
+	for range mostRuns {
+		err := run()
+		if !errors.Is(err, errMemory) {
+			if err != nil {
+				h.reset(before)
+			}
+			h.settle()
+			return err
+		}
+		h.reset(before) // so that others can go on
+		if err := h.wait(late.C, h.takeWanted); err != nil {
+			return err
+		}
+	}
+	h.reset(before)
+	return refused()
+}
+
+// charge takes memory for objects, or gives it back. If others have it, charge waits. The error is a Status.
+func (h *held) charge(bytes int64) error {
+	late := time.NewTimer(h.patience)
+	defer late.Stop()
+	return h.wait(late.C, func() (<-chan struct{}, error) { return h.take(bytes * h.copies) })
+}
+
+// chargeNow is charge for the store. It returns errMemory rather than wait.
+func (h *held) chargeNow(bytes int64) error {
+	freed, err := h.take(bytes * h.copies)
+	if freed != nil {
+		return errMemory
+	}
+	return err
+}
+
+// wait calls take until it returns no channel, each time that memory was given back.
+func (h *held) wait(late <-chan time.Time, take func() (freed <-chan struct{}, err error)) error {
 	for {
-		freed, err := h.take(bytes)
+		freed, err := take()
 		if freed == nil || err != nil {
 			return err
 		}
@@ -107,33 +152,77 @@ func (h *held) charge(bytes int64) error {
 		case <-freed:
 		case <-h.ctx.Done():
 			return h.ctx.Err()
-		case <-late.C:
-			refusedAnswers.WithLabelValues("memory").Inc()
-			return apierrors.NewTooManyRequests("other answers take the memory for answers: try again later, or ask for smaller pages (limit)", 1)
+		case <-late:
+			return refused()
 		}
 	}
+}
+
+// refused is the error of an answer that has waited too long.
+func refused() error {
+	refusedAnswers.WithLabelValues("memory").Inc()
+	return apierrors.NewTooManyRequests("other answers take the memory for answers: try again later, or ask for smaller pages (limit)", 1)
 }
 
 // take takes memory, or returns a channel that is closed when it is worth another try.
 func (h *held) take(bytes int64) (freed <-chan struct{}, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	charged := h.charged + bytes
+	more := max(charged, h.reserved) - h.bytes
 	switch {
 	case h.ended:
 		return nil, context.Canceled
-	case bytes > 0 && h.bytes+bytes > h.largest:
+	case bytes > 0 && charged > h.largest:
 		refusedAnswers.WithLabelValues("size").Inc()
 		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusRequestEntityTooLarge, Reason: metav1.StatusReasonRequestEntityTooLarge,
 			Message: fmt.Sprintf("the answer has more than %d MiB of objects: ask for pages with limit=500 and withContinue=true, or name clusters or namespaces",
 				h.largest/h.copies>>20),
 		}}
-	case bytes > 0 && (h.used+bytes > h.max || h.users[h.user]+bytes > h.share(h.user)):
+	case more > h.free():
+		h.wanted = charged
 		return h.freed, nil
 	}
-	h.add(bytes)
+	h.charged = charged
+	h.add(more)
 	return nil, nil
 }
+
+// takeWanted takes the memory that a search has asked for, as take does. If there is more, it takes as much again, so that the search has enough soon.
+func (h *held) takeWanted() (freed <-chan struct{}, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	free := h.bytes + h.free()
+	switch {
+	case h.ended:
+		return nil, context.Canceled
+	case h.wanted > free:
+		return h.freed, nil
+	}
+	h.reserved = max(h.wanted, min(2*h.wanted, free, h.largest))
+	h.add(h.reserved - h.bytes)
+	return nil, nil
+}
+
+// reset gives back what was charged since.
+func (h *held) reset(charged int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.charged, h.reserved = charged, 0
+	h.add(h.charged - h.bytes)
+}
+
+// settle gives back what was reserved and not charged.
+func (h *held) settle() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.reserved = 0
+	h.add(h.charged - h.bytes)
+}
+
+// free returns how much more there is for an answer.
+func (h *held) free() int64 { return max(0, min(h.max-h.used, h.share(h.user)-h.users[h.user])) }
 
 // share returns how much a user may have.
 func (b *budget) share(user string) int64 { return shareOf(b.max, b.users, user) }
@@ -167,15 +256,20 @@ func (h *held) add(bytes int64) {
 func (h *held) release() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.add(-h.bytes)
+	h.giveBack()
 }
 
 // end gives all memory back, and lets an answer that is still being put together have no more.
 func (h *held) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.add(-h.bytes)
+	h.giveBack()
 	h.ended = true
+}
+
+func (h *held) giveBack() {
+	h.charged, h.reserved = 0, 0
+	h.add(-h.bytes)
 }
 
 // writeTimeout is how long an answer may take to be written. A client that reads slower keeps memory from others.

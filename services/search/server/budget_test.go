@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
 
+	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
 
@@ -119,6 +123,97 @@ func TestAnswersShareMemory(t *testing.T) {
 	<-released
 	require.Error(t, other.charge(1))
 	assert.Zero(t, h.budget.used)
+}
+
+// TestSearchesThatWaitForMemoryLeaveTheDatabaseToOthers has users whose searches wait for memory, and one whose search needs none.
+func TestSearchesThatWaitForMemoryLeaveTheDatabaseToOthers(t *testing.T) {
+	h, _, _ := newLarge(t)
+	h.budget.patience = time.Minute
+	all := h.budget.hold(t.Context(), 1)
+	require.NoError(t, all.charge(50_000))
+	more := h.budget.hold(asUser(t, "other"), 1)
+	more.add(50_000)
+	var waiting []func() int
+	for i := range 4 {
+		for range searchesOfUser {
+			waiting = append(waiting, later(h, largePath+"?limit=1", fmt.Sprint("mallory-", i)))
+		}
+	}
+	require.Eventually(t, func() bool {
+		h.searches.mu.Lock()
+		defer h.searches.mu.Unlock()
+		n := 0
+		for _, q := range h.searches.users {
+			n += q.in
+		}
+		return n == len(waiting)
+	}, time.Minute, time.Millisecond)
+	for range 30 {
+		assert.Equal(t, http.StatusOK, later(h, "resources/apis/apps/v1/namespaces/none/deployments", "alice")())
+	}
+	more.release()
+	all.release()
+	for _, code := range waiting {
+		assert.Equal(t, http.StatusOK, code())
+	}
+	assert.Zero(t, h.budget.used)
+	assert.Empty(t, h.budget.users)
+}
+
+// later asks for something as a user who may see everything. The result returns the code of the answer.
+func later(h http.Handler, path, name string) (code func() int) {
+	answered := make(chan int, 1)
+	go func() {
+		answer := &counted{header: http.Header{}}
+		req := httptest.NewRequest(http.MethodGet, "/apis/clusterpedia.io/v1beta1/"+path, nil)
+		reader := &user.DefaultInfo{Name: name}
+		ctx := withNote(request.WithUser(req.Context(), reader))
+		note(ctx, rights.Everything(reader))
+		h.ServeHTTP(answer, req.WithContext(request.WithRequestInfo(ctx, &request.RequestInfo{APIGroup: "clusterpedia.io", APIVersion: "v1beta1"})))
+		answered <- answer.code
+	}()
+	return func() int { return <-answered }
+}
+
+// TestASearchRunsAgainWithTheMemoryThatItHasAskedFor has a search that gets more memory each time that it runs.
+func TestASearchRunsAgainWithTheMemoryThatItHasAskedFor(t *testing.T) {
+	b := newBudget(1 << 20)
+	b.patience = time.Minute
+	others := b.hold(asUser(t, "other"), 1)
+	others.add(1<<20 - 1)
+	h, runs := b.hold(asUser(t, "reader"), 1), 0
+	require.NoError(t, h.search(func() error {
+		runs++
+		for i := range 100 {
+			if err := h.chargeNow(1 << 10); err != nil {
+				others.add(-(1 << 16)) // of which a third is for others
+				return err
+			}
+			assert.EqualValues(t, (i+1)<<10, h.charged)
+		}
+		return nil
+	}))
+	assert.Greater(t, runs, 2)
+	assert.LessOrEqual(t, runs, mostRuns)
+	assert.EqualValues(t, 100<<10, h.bytes, "it has what it needs")
+
+	runs, b.patience = 0, time.Millisecond
+	err := h.search(func() error {
+		runs++
+		others.add(-(1 << 10))
+		for range 1 << 10 {
+			if err := h.chargeNow(1 << 10); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	assert.True(t, apierrors.IsTooManyRequests(err), err)
+	assert.LessOrEqual(t, runs, mostRuns)
+	assert.EqualValues(t, 100<<10, h.bytes, "what it had before")
+	h.release()
+	others.release()
+	assert.Zero(t, b.used)
 }
 
 // TestUsersLeaveMemoryToOthers has users who take all that they may, one after the other, and then all of them again.

@@ -32,7 +32,11 @@ func (h *Handler) injectEvents(ctx context.Context, objects []store.Found, memor
 	for _, f := range objects {
 		ids = append(ids, f.ID)
 	}
-	events, err := h.store.Within(memory.bounds(false)).Events(ctx, ids)
+	var events map[int64][][]byte
+	err = memory.search(func() (err error) {
+		events, err = h.store.Within(memory.bounds(false)).Events(ctx, ids)
+		return err
+	})
 	if err != nil {
 		return err
 	}

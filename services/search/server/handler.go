@@ -160,13 +160,14 @@ func (h *Handler) get(w http.ResponseWriter, req *http.Request, n *Nested) error
 	memory := h.budget.hold(req.Context(), 1)
 	defer memory.release()
 	err = h.asReader(req.Context(), func(v *rights.Visible, s *store.Store) error {
-		memory.release()
 		s = s.Within(memory.bounds(false))
 		if !v.Allows(n.Cluster, resource.GroupResource(), namespace, n.Info.Name) { // since the request was authorized
 			return apierrors.NewForbidden(resource.GroupResource(), n.Info.Name, errors.New("the right was revoked"))
 		}
-		found, err = object(req, s, n.Cluster, resource, namespace, n.Info.Name)
-		return err
+		return memory.search(func() (err error) {
+			found, err = object(req, s, n.Cluster, resource, namespace, n.Info.Name)
+			return err
+		})
 	})
 	if errors.Is(err, store.ErrNotFound) {
 		return apierrors.NewNotFound(resource.GroupResource(), n.Info.Name)
@@ -249,14 +250,16 @@ func (h *Handler) search(req *http.Request, patterns []schema.GroupVersionResour
 		return a, asStatus(err)
 	}
 	defer release()
-	err = h.asReader(req.Context(), func(_ *rights.Visible, s *store.Store) (err error) {
-		a.objects = nil
-		memory.release()
-		page, err = s.Within(memory.bounds(follows(req, q))).List(req.Context(), patterns, q, func(f store.Found) error {
-			a.objects = append(a.objects, f)
-			return nil
+	err = h.asReader(req.Context(), func(_ *rights.Visible, s *store.Store) error {
+		s = s.Within(memory.bounds(follows(req, q)))
+		return memory.search(func() (err error) {
+			a.objects = nil
+			page, err = s.List(req.Context(), patterns, q, func(f store.Found) error {
+				a.objects = append(a.objects, f)
+				return nil
+			})
+			return err
 		})
-		return err
 	})
 	switch {
 	case err == nil:

@@ -247,10 +247,14 @@ func (s *watching) failUnlessOver(ctx context.Context, err error) {
 }
 
 // next returns changes, for which memory is held until the next call.
-func (s *watching) next(ctx context.Context, changes *feed.Subscription) (store.History, <-chan struct{}, error) {
+func (s *watching) next(ctx context.Context, changes *feed.Subscription) (h store.History, news <-chan struct{}, err error) {
 	s.changing.release()
-	s.changes = 0
-	return changes.Next(ctx, s.at, s.interest(), store.Bounds{Page: freeBytes, Charge: s.charge}, s.turn)
+	err = s.changing.search(func() (err error) {
+		s.changes = 0
+		h, news, err = changes.Next(ctx, s.at, s.interest(), store.Bounds{Page: freeBytes, Charge: s.charge}, s.turn)
+		return err
+	})
+	return h, news, err
 }
 
 // turn takes a turn at the database. Watches that cannot keep up with what changes read it there.
@@ -263,7 +267,7 @@ func (s *watching) charge(bytes int64) error {
 	before := max(s.changes, freeBytes)
 	s.changes += bytes
 	if over := max(s.changes, freeBytes) - before; over > 0 {
-		return s.changing.charge(over)
+		return s.changing.chargeNow(over)
 	}
 	return nil
 }

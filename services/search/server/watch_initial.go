@@ -47,16 +47,18 @@ func (s *watching) list(ctx context.Context, after *query.Position) (*initialPag
 		if after != nil {
 			part.After, part.At, part.MaxStaleness = after, &query.Moment{Revision: after.Revision}, 0
 		}
-		err = s.handler.asReader(ctx, func(v *rights.Visible, from *store.Store) (err error) {
-			s.memory.release()
-			if page.objects = nil; after == nil {
+		err = s.handler.asReader(ctx, func(v *rights.Visible, from *store.Store) error {
+			if after == nil {
 				s.visible = v
 			}
-			page.Page, err = from.Within(s.memory.bounds(true)).List(ctx, []schema.GroupVersionResource{s.resource}, &part, func(f store.Found) error {
-				page.objects = append(page.objects, f)
-				return nil
+			return s.memory.search(func() (err error) {
+				page.objects = nil
+				page.Page, err = from.Within(s.memory.bounds(true)).List(ctx, []schema.GroupVersionResource{s.resource}, &part, func(f store.Found) error {
+					page.objects = append(page.objects, f)
+					return nil
+				})
+				return err
 			})
-			return err
 		})
 	}
 	if err != nil {

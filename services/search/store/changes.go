@@ -97,7 +97,11 @@ func (s *Store) HistoryBegins(ctx context.Context) (revision int64, at time.Time
 // everything: call it again from UpTo. It returns ErrPruned or ErrFuture if the history does not have the revision. If about is not nil, it leaves out
 // what is of no interest. It ignores the scope of the store, and keeps to its bounds.
 func (s *Store) Transitions(ctx context.Context, after int64, kinds []int64, about *Interest) (h History, err error) {
-	err = s.reading(ctx, func(t *transaction) error {
+	read := s.reading
+	if about != nil { // for a watch, and not for all of them
+		read = s.searching
+	}
+	err = read(ctx, func(t *transaction) error {
 		h = History{}
 		last, err := t.checkRevision(ctx, after)
 		if err != nil {

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"runtime"
 	"strings"
 	"time"
 
@@ -36,10 +35,12 @@ const (
 // busyTimeout is how long a writer of SQLite waits for another one.
 const busyTimeout = 10 * time.Second
 
-// A process has this many connections to a database server at most. Searches have their own, so that they never keep what is copied waiting.
+// A process has this many connections to a database server at most. Readers have their own, so that they never keep what is copied waiting. Searches leave
+// some of these to what is read in no time, such as names and rights: all requests need that.
 const (
-	maxReaders = 12
-	maxWriters = 8
+	maxSearches = 12
+	maxReaders  = maxSearches + 3
+	maxWriters  = 8
 )
 
 // open returns a pool for writes and one for reads. Neither has a connection yet.
@@ -101,7 +102,7 @@ func openSQLite(path string) (write, read *sql.DB, err error) {
 	if read, err = sql.Open("sqlite", name); err != nil {
 		return nil, nil, err
 	}
-	read.SetMaxOpenConns(max(4, runtime.GOMAXPROCS(0)))
+	read.SetMaxOpenConns(maxReaders)
 	read.SetMaxIdleConns(4)
 	return write, read, nil
 }

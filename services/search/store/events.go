@@ -48,7 +48,7 @@ func (t *transaction) putEvents(ctx context.Context, stream *Stream, changes []C
 // Events returns the events of objects by Found.ID, the latest first.
 func (s *Store) Events(ctx context.Context, ids []int64) (map[int64][][]byte, error) {
 	events := map[int64][][]byte{}
-	err := s.reading(ctx, func(t *transaction) error {
+	err := s.searching(ctx, func(t *transaction) error {
 		for part := range slices.Chunk(ids, rowsAtOnce) {
 			find := t.sql(`SELECT f.id, e.event FROM (
 SELECT o.id, e.cluster_id, e.uid, ROW_NUMBER() OVER (PARTITION BY o.id ORDER BY e.seen_at DESC, e.uid) AS place FROM objects o JOIN kinds k ON k.id = o.kind_id

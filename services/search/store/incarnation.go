@@ -241,7 +241,7 @@ func (t *transaction) limitPast(ctx context.Context, b *search) (err error) {
 
 // SameSince reports whether what a scope shows of a resource belonged to the same namespaces and clusters already at a revision. A scope may be nil.
 func (s *Store) SameSince(ctx context.Context, revision int64, resource schema.GroupResource, clusters query.Choice) (same bool, err error) {
-	err = s.reading(ctx, func(t *transaction) error {
+	err = s.searching(ctx, func(t *transaction) error {
 		in, err := t.incarnationsAt(ctx, revision)
 		if err != nil {
 			return err

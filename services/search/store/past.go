@@ -340,7 +340,7 @@ func (t *transaction) entryAt(ctx context.Context, b *search, id int64) (*entry,
 
 // GetAt returns an object of a cluster as it was at a moment. One outside of the scope did not exist.
 func (s *Store) GetAt(ctx context.Context, m *query.Moment, cluster string, resource schema.GroupVersionResource, namespace, name string) (f Found, err error) {
-	err = s.reading(ctx, func(t *transaction) error {
+	err = s.searching(ctx, func(t *transaction) error {
 		if err := t.isCurrent(ctx, s.scope, cluster); err != nil {
 			return err
 		}
@@ -370,8 +370,11 @@ WHERE c.name = ? AND o.namespace = ? AND o.name = ? AND k.api_group = ? AND k.ve
 		if errors.Is(err, sql.ErrNoRows) {
 			return ErrNotFound
 		}
+		if err != nil {
+			return err
+		}
 		f = e.Found
-		return err
+		return s.bounds.charge(len(f.JSON))
 	})
 	return f, err
 }

@@ -73,7 +73,7 @@ func (f *Found) GroupResource() schema.GroupResource {
 // values. ErrUnknownKind says that there is none, and a *StaleError that a cluster is older than the query accepts. All is of one state of the database.
 func (s *Store) List(ctx context.Context, patterns []schema.GroupVersionResource, q *query.Query, found func(Found) error) (Page, error) {
 	page := Page{Remaining: -1}
-	err := s.reading(ctx, func(t *transaction) error {
+	err := s.searching(ctx, func(t *transaction) error {
 		var err error
 		if page.Revision, err = value[int64](ctx, t, t.sql("SELECT last FROM revisions WHERE id = 1")); err != nil {
 			return err
@@ -254,12 +254,30 @@ func (t *transaction) clusterNames(ctx context.Context) (names []string, err err
 	return names, err
 }
 
+// searching is reading for what may take long. It waits while others of that take the connections for it.
+func (s *Store) searching(ctx context.Context, do func(*transaction) error) error {
+	return s.inTime(ctx, func(ctx context.Context) error {
+		select {
+		case s.searches <- struct{}{}:
+			defer func() { <-s.searches }()
+			return s.readOnce(ctx, do)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+}
+
 // reading runs a function in a transaction that reads one state of the database.
 func (s *Store) reading(ctx context.Context, do func(*transaction) error) error {
+	return s.inTime(ctx, func(ctx context.Context) error { return s.readOnce(ctx, do) })
+}
+
+// inTime calls read, which may take as long as a search may.
+func (s *Store) inTime(ctx context.Context, read func(context.Context) error) error {
 	defer measure(reads)()
 	limited, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
-	err := s.readOnce(limited, do)
+	err := read(limited)
 	if err != nil && ctx.Err() == nil && (limited.Err() != nil || tookTooLong(err)) {
 		err = errors.Join(ErrTimeout, err)
 	}

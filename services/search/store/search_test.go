@@ -4,10 +4,13 @@
 package store
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -26,6 +29,47 @@ func TestAPartOfANameIsNoPattern(t *testing.T) {
 			assert.Len(t, found, len(want), part)
 			assert.Equal(t, "one//"+want[0], found[0])
 		}
+	})
+}
+
+// TestSearchesLeaveConnectionsToSmallReads has as many searches as there may be, none of which ends.
+func TestSearchesLeaveConnectionsToSmallReads(t *testing.T) {
+	each(t, func(t *testing.T, s *Store) {
+		require.NoError(t, s.Write(t.Context(), openStream(t, s, "one", nodes), Batch{Changes: []Change{{Object: object("", "a", "1")}}}))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		running, end := make(chan struct{}), make(chan struct{})
+		var group errgroup.Group
+		for range maxSearches {
+			group.Go(func() error {
+				_, err := s.List(ctx, []schema.GroupVersionResource{nodes.GroupVersionResource}, &query.Query{}, func(Found) error {
+					running <- struct{}{}
+					<-end
+					return nil
+				})
+				return err
+			})
+		}
+		for range maxSearches {
+			select {
+			case <-running:
+			case <-ctx.Done():
+				t.Fatal("they do not all run")
+			}
+		}
+		for range 10 {
+			clusters, err := s.Clusters(ctx)
+			require.NoError(t, err)
+			assert.Equal(t, []string{"one"}, clusters)
+			_, err = s.RightsIndex(ctx)
+			require.NoError(t, err)
+		}
+		brief, stop := context.WithTimeout(ctx, 10*time.Millisecond)
+		defer stop()
+		_, err := s.List(brief, []schema.GroupVersionResource{nodes.GroupVersionResource}, &query.Query{}, func(Found) error { return nil })
+		require.ErrorIs(t, err, context.DeadlineExceeded, "there is no room for another one")
+		close(end)
+		require.NoError(t, group.Wait())
 	})
 }
 

@@ -16,6 +16,8 @@ import (
 type Store struct {
 	dialect     dialect
 	write, read *sql.DB
+	// searches has room for those that run. Others wait for them without a connection.
+	searches chan struct{}
 	// scope is nil if everything is shown.
 	scope  Scope
 	bounds Bounds
@@ -32,7 +34,7 @@ func Open(location string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{dialect: d, write: write, read: read}, nil
+	return &Store{dialect: d, write: write, read: read, searches: make(chan struct{}, maxSearches)}, nil
 }
 
 // WithHub returns the store with a cluster that search is part of: what it says about a kind counts for all clusters. The name may be empty.
