@@ -62,17 +62,11 @@ type held struct {
 	*budget
 	ctx  context.Context
 	user string
-	// copies is how often the form of the answer has its objects in memory.
-	copies int64
 	// bytes are held: those that were charged, or more if some are reserved for a search that runs again. wanted is what it has asked for in vain.
 	bytes, charged, reserved, wanted int64
-	// ended is set if there can be no more.
-	ended bool
 }
 
-func (b *budget) hold(ctx context.Context, copies int64) *held {
-	return &held{budget: b, ctx: ctx, user: ownerOf(ctx), copies: copies}
-}
+func (b *budget) hold(ctx context.Context) *held { return &held{budget: b, ctx: ctx, user: ownerOf(ctx)} }
 
 // ownerOf returns the user that a request counts for: memory, watches and turns. It is empty in tests without a user.
 func ownerOf(ctx context.Context) string {
@@ -90,7 +84,7 @@ func ownerOf(ctx context.Context) string {
 func (h *held) bounds(paged bool) store.Bounds {
 	bounds := store.Bounds{Charge: h.chargeNow}
 	if paged {
-		bounds.Page = h.page / h.copies
+		bounds.Page = h.page
 	}
 	return bounds
 }
@@ -110,10 +104,10 @@ func (h *held) search(run func() error) error {
 	for range mostRuns {
 		err := run()
 		if !errors.Is(err, errMemory) {
-			if err != nil {
-				h.reset(before)
+			if err == nil {
+				before = h.charged
 			}
-			h.settle()
+			h.reset(before)
 			return err
 		}
 		h.reset(before) // so that others can go on
@@ -129,12 +123,12 @@ func (h *held) search(run func() error) error {
 func (h *held) charge(bytes int64) error {
 	late := time.NewTimer(h.patience)
 	defer late.Stop()
-	return h.wait(late.C, func() (<-chan struct{}, error) { return h.take(bytes * h.copies) })
+	return h.wait(late.C, func() (<-chan struct{}, error) { return h.take(bytes) })
 }
 
 // chargeNow is charge for the store. It returns errMemory rather than wait.
 func (h *held) chargeNow(bytes int64) error {
-	freed, err := h.take(bytes * h.copies)
+	freed, err := h.take(bytes)
 	if freed != nil {
 		return errMemory
 	}
@@ -171,14 +165,12 @@ func (h *held) take(bytes int64) (freed <-chan struct{}, err error) {
 	charged := h.charged + bytes
 	more := max(charged, h.reserved) - h.bytes
 	switch {
-	case h.ended:
-		return nil, context.Canceled
 	case bytes > 0 && charged > h.largest:
 		refusedAnswers.WithLabelValues("size").Inc()
 		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusRequestEntityTooLarge, Reason: metav1.StatusReasonRequestEntityTooLarge,
 			Message: fmt.Sprintf("the answer has more than %d MiB of objects: ask for pages with limit=500 and withContinue=true, or name clusters or namespaces",
-				h.largest/h.copies>>20),
+				h.largest>>20),
 		}}
 	case more > h.free():
 		h.wanted = charged
@@ -194,10 +186,7 @@ func (h *held) takeWanted() (freed <-chan struct{}, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	free := h.bytes + h.free()
-	switch {
-	case h.ended:
-		return nil, context.Canceled
-	case h.wanted > free:
+	if h.wanted > free {
 		return h.freed, nil
 	}
 	h.reserved = max(h.wanted, min(2*h.wanted, free, h.largest))
@@ -205,19 +194,11 @@ func (h *held) takeWanted() (freed <-chan struct{}, err error) {
 	return nil, nil
 }
 
-// reset gives back what was charged since.
+// reset gives back what was charged since, and what was reserved.
 func (h *held) reset(charged int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.charged, h.reserved = charged, 0
-	h.add(h.charged - h.bytes)
-}
-
-// settle gives back what was reserved and not charged.
-func (h *held) settle() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.reserved = 0
 	h.add(h.charged - h.bytes)
 }
 
@@ -253,24 +234,7 @@ func (h *held) add(bytes int64) {
 }
 
 // release gives all memory back.
-func (h *held) release() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.giveBack()
-}
-
-// end gives all memory back, and lets an answer that is still being put together have no more.
-func (h *held) end() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.giveBack()
-	h.ended = true
-}
-
-func (h *held) giveBack() {
-	h.charged, h.reserved = 0, 0
-	h.add(-h.bytes)
-}
+func (h *held) release() { h.reset(0) }
 
 // writeTimeout is how long an answer may take to be written. A client that reads slower keeps memory from others.
 const writeTimeout = time.Minute

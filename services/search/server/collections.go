@@ -5,6 +5,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -21,7 +22,6 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/query"
-	"github.com/tripod-k8s/tripod/services/search/rights"
 	"github.com/tripod-k8s/tripod/services/search/store"
 	"github.com/tripod-k8s/tripod/services/search/tables"
 )
@@ -46,40 +46,33 @@ func builtInGroups() (all []schema.GroupVersionResource) {
 	return all
 }
 
-// Collections serves collections.
-type Collections struct{ handler *Handler }
+// Collections is the storage of collectionresources. It lists them and makes discovery show them: Handler answers with each of them.
+type Collections struct{}
 
 var (
-	_ rest.Getter               = &Collections{}
-	_ rest.Lister               = &Collections{}
-	_ rest.Scoper               = &Collections{}
-	_ rest.SingularNameProvider = &Collections{}
+	_ rest.Getter               = Collections{}
+	_ rest.Lister               = Collections{}
+	_ rest.Scoper               = Collections{}
+	_ rest.SingularNameProvider = Collections{}
 )
 
-// NewCollections returns the storage of collectionresources over a store.
-func NewCollections(s *store.Store, of *rights.Rights) *Collections {
-	return newCollections(NewHandler(s, of, nil))
-}
-
-func newCollections(h *Handler) *Collections { return &Collections{h} }
-
 // New implements rest.Storage.
-func (c *Collections) New() runtime.Object { return &v1beta1.CollectionResource{} }
+func (Collections) New() runtime.Object { return &v1beta1.CollectionResource{} }
 
 // NewList implements rest.Lister.
-func (c *Collections) NewList() runtime.Object { return &v1beta1.CollectionResourceList{} }
+func (Collections) NewList() runtime.Object { return &v1beta1.CollectionResourceList{} }
 
 // Destroy implements rest.Storage.
-func (c *Collections) Destroy() {}
+func (Collections) Destroy() {}
 
 // NamespaceScoped implements rest.Scoper.
-func (c *Collections) NamespaceScoped() bool { return false }
+func (Collections) NamespaceScoped() bool { return false }
 
 // GetSingularName implements rest.SingularNameProvider.
-func (c *Collections) GetSingularName() string { return "collectionresource" }
+func (Collections) GetSingularName() string { return "collectionresource" }
 
 // List implements rest.Lister: it returns the collections without their objects.
-func (c *Collections) List(context.Context, *metainternal.ListOptions) (runtime.Object, error) {
+func (Collections) List(context.Context, *metainternal.ListOptions) (runtime.Object, error) {
 	list := &v1beta1.CollectionResourceList{}
 	for _, name := range []string{anyCollection, "workloads", "kuberesources"} {
 		collection := v1beta1.CollectionResource{ObjectMeta: metav1.ObjectMeta{Name: name}, ResourceTypes: []v1beta1.CollectionResourceType{}}
@@ -91,15 +84,31 @@ func (c *Collections) List(context.Context, *metainternal.ListOptions) (runtime.
 	return list, nil
 }
 
-// Get implements rest.Getter: it searches. The parameters are those of the request.
-func (c *Collections) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
+// Get implements rest.Getter. It is not reached: Handler answers with collections, object by object.
+func (Collections) Get(_ context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) { return nil, unknownCollection(name) }
+
+func unknownCollection(name string) error {
+	return apierrors.NewNotFound(v1beta1.GroupVersion.WithResource("collectionresources").GroupResource(), name)
+}
+
+// collectionIn returns the collection that a request is for, or nothing.
+func collectionIn(req *http.Request) (name string) {
+	name, of := strings.CutPrefix(req.URL.Path, collectionsPrefix)
+	if !of || req.Method != http.MethodGet || strings.Contains(name, "/") {
+		return ""
+	}
+	return name
+}
+
+// collection answers with the objects of a collection.
+func (h *Handler) collection(w http.ResponseWriter, req *http.Request, name string) error {
+	as, err := accepted(req)
+	if err != nil {
+		return err
+	}
 	patterns, known := collections[name]
 	if !known {
-		return nil, apierrors.NewNotFound(v1beta1.GroupVersion.WithResource("collectionresources").GroupResource(), name)
-	}
-	req, _ := ctx.Value(requestKey{}).(*http.Request)
-	if req == nil {
-		return nil, apierrors.NewInternalError(fmt.Errorf("no request in the context"))
+		return unknownCollection(name)
 	}
 	values := req.URL.Query()
 	q, err := query.Parse(values, "groups", "resources")
@@ -109,48 +118,62 @@ func (c *Collections) Get(ctx context.Context, name string, _ *metav1.GetOptions
 		err = fmt.Errorf("parameters groups and resources are only for the collection %s", anyCollection)
 	}
 	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
+		return apierrors.NewBadRequest(err.Error())
 	}
-	warnParameters(ctx, q)
-	if err := c.handler.warnClusters(ctx, q); err != nil {
-		return nil, err
+	warnParameters(req.Context(), q)
+	if err := h.warnClusters(req.Context(), q); err != nil {
+		return err
 	}
-	const copies = 3 // with those of the encoder, which writes the object after this
-	memory := c.handler.budget.hold(req.Context(), copies)
-	context.AfterFunc(req.Context(), memory.end)
-	a, err := c.handler.search(req, patterns, q, memory)
+	memory := h.budget.hold(req.Context())
+	defer memory.release()
+	a, err := h.search(req, patterns, q, memory)
 	if err != nil && !apierrors.IsNotFound(err) { // no cluster has such resources
-		return nil, err
+		return err
 	}
-	if header, _ := ctx.Value(headerKey{}).(http.Header); header != nil {
-		a.setHeader(header)
-	}
-	return a.collection(name, q.OnlyMetadata)
+	a.collection, a.onlyMetadata = name, q.OnlyMetadata
+	return as.write(w, req, a)
 }
 
-func (a *answer) collection(name string, onlyMetadata bool) (*v1beta1.CollectionResource, error) {
-	collection := &v1beta1.CollectionResource{
-		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: a.meta.ResourceVersion}, ResourceTypes: []v1beta1.CollectionResourceType{},
-		Continue: a.meta.Continue, RemainingItemCount: a.meta.RemainingItemCount,
+// ofCollection returns what is written of a collection.
+func (r representation) ofCollection(req *http.Request, a *answer) (d *document, err error) {
+	d = &document{number: len(a.objects), list: "items", item: func(i int) ([]byte, error) { return a.objects[i].JSON, nil }}
+	if a.onlyMetadata {
+		d.item = func(i int) ([]byte, error) { return tables.WithoutContent(a.objects[i].JSON) }
 	}
-	for _, f := range a.objects {
+	var head any
+	switch metadata := (metav1.ObjectMeta{Name: a.collection, ResourceVersion: a.meta.ResourceVersion}); r.form {
+	case table:
+		of := tables.OfSeveralKinds(metav1.IncludeObjectPolicy(req.URL.Query().Get("includeObject")))
+		d.list, d.item = "rows", func(i int) ([]byte, error) { return rowOf(req.Context(), of, a.objects[i].Cluster, a.objects[i].JSON) }
+		head = tableHead(metav1.ListMeta{}, of)
+	case metadataOnly: // that of the collection
+		only := metav1.PartialObjectMetadata{ObjectMeta: metadata}
+		only.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata"))
+		d.single, d.number, d.item = true, 1, func(int) ([]byte, error) { return json.Marshal(only) }
+	default:
+		collection := &v1beta1.CollectionResource{
+			ObjectMeta: metadata, ResourceTypes: resourceTypes(a.objects), Continue: a.meta.Continue, RemainingItemCount: a.meta.RemainingItemCount,
+		}
+		collection.APIVersion, collection.Kind = v1beta1.GroupVersion.WithKind("CollectionResource").ToAPIVersionAndKind()
+		head = collection
+	}
+	d.head, err = json.Marshal(head)
+	return d, err
+}
+
+// resourceTypes returns the resources of objects.
+func resourceTypes(objects []store.Found) []v1beta1.CollectionResourceType {
+	all := []v1beta1.CollectionResourceType{}
+	for _, f := range objects {
 		t := v1beta1.CollectionResourceType{Group: f.Kind.Group, Version: f.Kind.Version, Kind: f.Kind.Kind, Resource: f.Resource}
 		if kind := store.KindOf(f.JSON); kind != "" { // clusters may name it differently
 			t.Kind = kind
 		}
-		if !slices.Contains(collection.ResourceTypes, t) {
-			collection.ResourceTypes = append(collection.ResourceTypes, t)
+		if !slices.Contains(all, t) {
+			all = append(all, t)
 		}
-		raw := f.JSON
-		if onlyMetadata {
-			var err error
-			if raw, err = tables.WithoutContent(raw); err != nil {
-				return nil, err
-			}
-		}
-		collection.Items = append(collection.Items, runtime.RawExtension{Raw: raw})
 	}
-	return collection, nil
+	return all
 }
 
 // patternsOf returns the resources that the parameters groups and resources name, as Clusterpedia reads them: GROUP or GROUP/VERSION, and GROUP/RESOURCE
@@ -191,12 +214,9 @@ func patternsOf(values url.Values) (patterns []schema.GroupVersionResource, err 
 }
 
 // ConvertToTable implements rest.TableConvertor.
-func (c *Collections) ConvertToTable(ctx context.Context, object, _ runtime.Object) (*metav1.Table, error) {
-	switch o := object.(type) {
-	case *v1beta1.CollectionResource:
-		return tables.OfSeveralKinds(o.Items)
-	case *v1beta1.CollectionResourceList:
-		return tableOfCollections(o), nil
+func (Collections) ConvertToTable(_ context.Context, object, _ runtime.Object) (*metav1.Table, error) {
+	if list, of := object.(*v1beta1.CollectionResourceList); of {
+		return tableOfCollections(list), nil
 	}
 	return nil, fmt.Errorf("%T has no table", object)
 }
@@ -219,20 +239,6 @@ func tableOfCollections(list *v1beta1.CollectionResourceList) *metav1.Table {
 		table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{list.Items[i].Name, resources}, Object: runtime.RawExtension{Object: &list.Items[i]}})
 	}
 	return table
-}
-
-type requestKey struct{}
-
-// withQuery lets storages see the whole request, of which the API server hands them only what it knows.
-func withQuery(req *http.Request) *http.Request {
-	return req.WithContext(context.WithValue(req.Context(), requestKey{}, req))
-}
-
-type headerKey struct{}
-
-// withHeader lets storages add to the header of the answer.
-func withHeader(req *http.Request, header http.Header) *http.Request {
-	return req.WithContext(context.WithValue(req.Context(), headerKey{}, header))
 }
 
 // Resources is the storage of resources. It only makes discovery list them: Handler answers what is below them.

@@ -84,7 +84,7 @@ func (h *Handler) writeJSON(w http.ResponseWriter, req *http.Request, contentTyp
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	memory := h.budget.hold(req.Context(), 1)
+	memory := h.budget.hold(req.Context())
 	defer memory.release()
 	if err := memory.charge(int64(len(text))); err != nil {
 		return err

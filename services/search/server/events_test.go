@@ -61,7 +61,7 @@ func TestInjectedEventsTakeTheMemoryOfAnswers(t *testing.T) {
 		`{"metadata":{"name":"a"}}`: "", `{"metadata":{"annotations":{}}}`: "", `{"metadata":{"annotations":{"b":"c"}},"spec":{}}`: "c",
 		`{"metadata":{"annotations":{"b":"c","` + eventsAnnotation + `":"a lie"}}}`: "c",
 	} {
-		memory := newBudget(1<<20).hold(t.Context(), 1)
+		memory := newBudget(1<<20).hold(t.Context())
 		with, err := withEvents([]byte(object), events, memory)
 		require.NoError(t, err)
 		assert.Less(t, len(with), 3*1100, "no escapes that JSON does not need")
@@ -71,7 +71,7 @@ func TestInjectedEventsTakeTheMemoryOfAnswers(t *testing.T) {
 		assert.JSONEq(t, "["+string(events[0])+","+string(events[1])+"]", decoded.Annotations[eventsAnnotation])
 		assert.GreaterOrEqual(t, memory.bytes, int64(len(with)-len(object)))
 
-		_, err = withEvents([]byte(object), events, newBudget(1000).hold(t.Context(), 1))
+		_, err = withEvents([]byte(object), events, newBudget(1000).hold(t.Context()))
 		assert.True(t, apierrors.IsRequestEntityTooLargeError(err), err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/klog/v2"
 
+	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/feed"
 	"github.com/tripod-k8s/tripod/services/search/options"
 	"github.com/tripod-k8s/tripod/services/search/query"
@@ -26,7 +27,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
 
-// Handler answers nested requests, and hands all others on.
+// Handler answers nested requests and those for collections, and hands all others on.
 type Handler struct {
 	store  *store.Store
 	rights *rights.Rights
@@ -66,9 +67,15 @@ func (h *Handler) before(next http.Handler) *Handler {
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if name := collectionIn(req); name != "" {
+		if err := h.collection(w, req, name); err != nil {
+			writeError(w, req, v1beta1.GroupVersion.Group, v1beta1.GroupVersion.Version, err)
+		}
+		return
+	}
 	n := nestedIn(req.Method, req.URL.Path, isWatch(req.URL.Query()))
 	if n == nil {
-		h.next.ServeHTTP(w, withHeader(withQuery(req), w.Header()))
+		h.next.ServeHTTP(w, req)
 		return
 	}
 	if err := h.answer(w, req, n); err != nil {
@@ -157,7 +164,7 @@ func (h *Handler) get(w http.ResponseWriter, req *http.Request, n *Nested) error
 	}
 	resource, namespace := n.Resource(), n.Namespace()
 	var found store.Found
-	memory := h.budget.hold(req.Context(), 1)
+	memory := h.budget.hold(req.Context())
 	defer memory.release()
 	err = h.asReader(req.Context(), func(v *rights.Visible, s *store.Store) error {
 		s = s.Within(memory.bounds(false))
@@ -207,7 +214,7 @@ func (h *Handler) list(w http.ResponseWriter, req *http.Request, n *Nested) erro
 	if q.OnlyMetadata && as.form == plain {
 		as.form = metadataOnly
 	}
-	memory := h.budget.hold(req.Context(), 1)
+	memory := h.budget.hold(req.Context())
 	defer memory.release()
 	a, err := h.search(req, []schema.GroupVersionResource{n.Resource()}, q, memory)
 	if err != nil {

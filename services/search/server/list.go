@@ -31,6 +31,9 @@ type answer struct {
 	meta    metav1.ListMeta
 	// single is set if the answer is one object, not a list.
 	single bool
+	// collection is the name of the collection that the answer is, or empty. onlyMetadata is set if its objects have no content.
+	collection   string
+	onlyMetadata bool
 	// staleness is the value of stalenessHeader. It is empty if nobody asked.
 	staleness string
 }
@@ -144,8 +147,15 @@ type head struct {
 	Columns         []metav1.TableColumnDefinition `json:"columnDefinitions,omitempty"`
 }
 
+func tableHead(metadata metav1.ListMeta, of *tables.Table) head {
+	return head{Kind: "Table", APIVersion: metav1.SchemeGroupVersion.String(), ListMeta: metadata, Columns: of.Columns}
+}
+
 // document returns what is written of an answer.
 func (r representation) document(req *http.Request, a *answer) (*document, error) {
+	if a.collection != "" {
+		return r.ofCollection(req, a)
+	}
 	d := &document{number: len(a.objects), single: a.single && r.form != table}
 	d.item = func(i int) ([]byte, error) { return a.objects[i].JSON, nil }
 	apiVersion, kind := a.kind.GroupVersionKind().ToAPIVersionAndKind()
@@ -164,7 +174,7 @@ func (r representation) document(req *http.Request, a *answer) (*document, error
 		if a.single {
 			head.ListMeta = metav1.ListMeta{}
 		}
-		head.Kind, head.APIVersion, head.Columns, d.list = "Table", metav1.SchemeGroupVersion.String(), of.Columns, "rows"
+		head, d.list = tableHead(head.ListMeta, of), "rows"
 		d.item = func(i int) ([]byte, error) { return rowOf(ctx, of, a.objects[i].Cluster, a.objects[i].JSON) }
 	}
 	var err error

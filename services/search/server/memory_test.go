@@ -244,14 +244,14 @@ func asUser(t *testing.T, name string) context.Context {
 func TestAnswersOfManyPartsTakeLittleMemory(t *testing.T) {
 	s, _ := withThings(t, 16, manyParts)
 	h := NewHandler(s, nil, http.NotFoundHandler())
-	for _, of := range []struct{ parameters, accept string }{
-		{"", ""},
-		{"", "application/json;as=Table;g=meta.k8s.io;v=v1"},
-		{"?limit=500", "application/yaml"},
+	const list, collection, table = "resources/apis/example.com/v1/things", "collectionresources/any?groups=example.com&limit=500", "application/json;as=Table;g=meta.k8s.io;v=v1"
+	for _, of := range []struct{ path, accept string }{
+		{list, ""}, {list, table}, {list + "?limit=500", "application/yaml"},
+		{collection, ""}, {collection, table}, {collection, "application/yaml"}, {collection + "&onlyMetadata=true", "application/yaml"},
 	} {
 		code := 0
 		top := peak(func() {
-			req := httptest.NewRequest(http.MethodGet, "/apis/clusterpedia.io/v1beta1/resources/apis/example.com/v1/things"+of.parameters, nil)
+			req := httptest.NewRequest(http.MethodGet, "/apis/clusterpedia.io/v1beta1/"+of.path, nil)
 			req.Header.Set("Accept", of.accept)
 			info := &request.RequestInfo{APIGroup: "clusterpedia.io", APIVersion: "v1beta1"}
 			answer := &counted{header: http.Header{}}
@@ -259,7 +259,7 @@ func TestAnswersOfManyPartsTakeLittleMemory(t *testing.T) {
 			code = answer.code
 		})
 		assert.Equal(t, http.StatusOK, code)
-		assert.Less(t, top, 250, "%s: 11 MB of text, and one object that is decoded", of.accept)
+		assert.Less(t, top, 250, "%s as %s: 11 MB of text, and one object that is decoded", of.path, of.accept)
 	}
 }
 
@@ -336,7 +336,7 @@ func TestADocumentWaitsForTheMemoryOfOthers(t *testing.T) {
 	require.NoError(t, s.PutSchema(t.Context(), "west", "api/v1", "1", []byte(`{"of": "west"}`)))
 	h := newHandler(s, nil, nil, newBudget(1<<20))
 	h.budget.patience = time.Millisecond
-	others := h.budget.hold(t.Context(), 1)
+	others := h.budget.hold(t.Context())
 	others.add(1 << 20)
 	paths := []string{"resources/openapi/v3", "resources/openapi/v3/api/v1", "resources/apis", "resources/version", "resources/clusters"}
 	for _, path := range paths {

@@ -17,6 +17,8 @@ import (
 const (
 	resourcesPrefix = "/apis/clusterpedia.io/v1beta1/resources/"
 	clustersPrefix  = resourcesPrefix + "clusters/"
+
+	collectionsPrefix = "/apis/clusterpedia.io/v1beta1/collectionresources/"
 )
 
 // Nested is a request inside of another one, for the objects of clusters.

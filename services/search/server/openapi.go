@@ -37,7 +37,7 @@ func (h *Handler) openAPI(w http.ResponseWriter, req *http.Request, n *Nested) e
 		return h.writeJSON(w, req, jsonType, index(digests))
 	}
 	// Before it reads, it holds memory for a document of the largest size, 16 MiB by default, and then gives back what that did not need.
-	memory, most := h.budget.hold(req.Context(), 1), h.budget.largest/4
+	memory, most := h.budget.hold(req.Context()), h.budget.largest/4
 	defer memory.release()
 	if err := memory.charge(most); err != nil {
 		return err

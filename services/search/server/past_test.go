@@ -6,7 +6,6 @@ package server
 import (
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"testing"
 	"time"
@@ -87,10 +86,9 @@ func TestObjectsThatDifferSaySinceWhen(t *testing.T) {
 func TestPagesOfACollectionAreOfOneRevision(t *testing.T) {
 	s, write := opened(t)
 	page := func(values url.Values) *v1beta1.CollectionResource {
-		req := httptest.NewRequest(http.MethodGet, "/?"+values.Encode(), nil)
-		object, err := NewCollections(s, nil).Get(withQuery(req.WithContext(asAdministrator(req.Context()))).Context(), anyCollection, nil)
+		collection, err := collectionOf(t, NewHandler(s, nil, nil), anyCollection, values.Encode())
 		require.NoError(t, err)
-		return object.(*v1beta1.CollectionResource)
+		return collection
 	}
 	values := url.Values{"groups": {"*"}, "limit": {"2"}, "withContinue": {"true"}}
 	var names []string

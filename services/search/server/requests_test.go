@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"regexp"
@@ -151,13 +150,11 @@ func listed(items []metav1.PartialObjectMetadata, continued string, remaining *i
 func answerOf(t *testing.T, s *store.Store, path string, values url.Values, withCounts bool) string {
 	t.Helper()
 	if name, isCollection := strings.CutPrefix(path, "collectionresources/"); isCollection {
-		req := httptest.NewRequest(http.MethodGet, "/?"+values.Encode(), nil)
-		object, err := NewCollections(s, nil).Get(withQuery(req.WithContext(asAdministrator(req.Context()))).Context(), name, nil)
+		collection, err := collectionOf(t, NewHandler(s, nil, nil), name, values.Encode())
 		if err != nil {
 			status := err.(apierrors.APIStatus).Status()
 			return fmt.Sprintf("%d %s", status.Code, status.Message)
 		}
-		collection := object.(*v1beta1.CollectionResource)
 		items := make([]metav1.PartialObjectMetadata, len(collection.Items))
 		for i := range items {
 			require.NoError(t, json.Unmarshal(collection.Items[i].Raw, &items[i]))

@@ -140,15 +140,7 @@ func (c *cluster) answer(t *testing.T, name, path string, answer http.ResponseWr
 func (c *cluster) send(t *testing.T, name string, req *http.Request, answer http.ResponseWriter) (warnings []string) {
 	t.Helper()
 	reader, recorder := &user.DefaultInfo{Name: name, Groups: []string{user.AllAuthenticated}}, &recorded{}
-	handler := NewHandler(c.Store, c.rights, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { // in place of the storage of collections
-		info, _ := request.RequestInfoFrom(req.Context())
-		object, err := NewCollections(c.Store, c.rights).Get(req.Context(), info.Name, nil)
-		if err != nil {
-			writeError(w, req, "clusterpedia.io", "v1beta1", err)
-			return
-		}
-		assert.NoError(t, json.NewEncoder(w).Encode(object))
-	}))
+	handler := NewHandler(c.Store, c.rights, http.NotFoundHandler())
 	handler.decisionInterval = cmp.Or(c.decisionInterval, handler.decisionInterval)
 	chain := WithNotes(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		outer, err := infos.NewRequestInfo(req)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -288,16 +289,24 @@ func TestDiscovery(t *testing.T) {
 	assert.NotContains(t, answer.Body.String(), "deployments")
 }
 
-func TestCollections(t *testing.T) {
-	c := NewCollections(newStore(t), nil)
-	get := func(name, query string) (*v1beta1.CollectionResource, error) {
-		req := httptest.NewRequest(http.MethodGet, "/?"+query, nil)
-		object, err := c.Get(withQuery(req.WithContext(asAdministrator(req.Context()))).Context(), name, nil)
-		if err != nil {
-			return nil, err
-		}
-		return object.(*v1beta1.CollectionResource), nil
+// collectionOf asks for a collection.
+func collectionOf(t *testing.T, h http.Handler, name, parameters string) (*v1beta1.CollectionResource, error) {
+	t.Helper()
+	answer, _ := ask(t, h, http.MethodGet, "collectionresources/"+name+"?"+parameters, "")
+	if answer.Code != http.StatusOK {
+		var status metav1.Status
+		require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &status), "%s", answer.Body)
+		return nil, apierrors.FromObject(&status)
 	}
+	collection := &v1beta1.CollectionResource{}
+	require.NoError(t, json.Unmarshal(answer.Body.Bytes(), collection), "%s", answer.Body)
+	assert.Equal(t, "CollectionResource", collection.Kind)
+	return collection, nil
+}
+
+func TestCollections(t *testing.T) {
+	h := NewHandler(newStore(t), nil, nil)
+	get := func(name, query string) (*v1beta1.CollectionResource, error) { return collectionOf(t, h, name, query) }
 	for query, want := range map[string][]string{
 		"groups=*":                                 {"db", "web", "web", "web-1", "web-2", "n"},
 		"groups=apps":                              {"db", "web", "web"},
@@ -321,9 +330,9 @@ func TestCollections(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []v1beta1.CollectionResourceType{{Group: "apps", Version: "v1", Kind: "Deployment", Resource: "deployments"}}, got.ResourceTypes)
 	assert.NotContains(t, string(got.Items[0].Raw), "spec")
-	table, err := c.ConvertToTable(t.Context(), got, nil)
+	of, err := get("any", "resources=apps/v2/deployments")
 	require.NoError(t, err)
-	assert.Equal(t, []any{"east", "apps", "v1", "Deployment", "default", "db", "<unknown>"}, table.Rows[0].Cells)
+	assert.Empty(t, of.ResourceVersion, "no cluster has it")
 
 	for query, want := range map[string]string{"": "needs the parameter groups or resources", "groups=a/b/c": "neither GROUP nor", "resources=pods": "neither GROUP/RESOURCE", "groups=a" + strings.Repeat(",a", 1000): "more than 1000 values", "groups=*&cluster=y": "parameter cluster is unknown"} {
 		_, err := get("any", query)
@@ -334,20 +343,47 @@ func TestCollections(t *testing.T) {
 	_, err = get("others", "")
 	assert.ErrorContains(t, err, "not found")
 
+	c := Collections{}
 	list, err := c.List(context.Background(), nil)
 	require.NoError(t, err)
-	table, err = c.ConvertToTable(t.Context(), list, nil)
+	table, err := c.ConvertToTable(t.Context(), list, nil)
 	require.NoError(t, err)
 	assert.Equal(t, []any{"any", "*"}, table.Rows[0].Cells)
 	assert.Equal(t, []any{"workloads", "deployments.apps,daemonsets.apps,statefulsets.apps"}, table.Rows[1].Cells)
 }
 
+// TestCollectionsHaveTheFormsOfLists holds for JSON, YAML and tables, and the API server makes none of them.
+func TestCollectionsHaveTheFormsOfLists(t *testing.T) {
+	h := NewHandler(newStore(t), nil, nil)
+	const path = "collectionresources/workloads?clusters=east&limit=1&withContinue=true&withRemainingCount=true"
+	answer, _ := ask(t, h, http.MethodGet, path, "application/json")
+	want := answer.Body.String()
+	answer, _ = ask(t, h, http.MethodGet, path, "application/yaml")
+	assert.Equal(t, "application/yaml", answer.Header().Get("Content-Type"))
+	got, err := yaml.YAMLToJSON(answer.Body.Bytes())
+	require.NoError(t, err)
+	assert.JSONEq(t, want, string(got))
+	assert.Contains(t, want, `"continue":`)
+
+	for include, object := range map[string]string{"": `"kind":"PartialObjectMetadata"`, "None": `"object":null`, "Object": `"kind":"Deployment"`} {
+		answer, _ = ask(t, h, http.MethodGet, path+"&includeObject="+include, "application/json;as=Table;g=meta.k8s.io;v=v1")
+		var shown metav1.Table
+		require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &shown), "%s", answer.Body)
+		require.Len(t, shown.Rows, 1)
+		assert.Equal(t, []any{"east", "apps", "v1", "Deployment", "default", "db", "<unknown>"}, shown.Rows[0].Cells)
+		assert.Contains(t, answer.Body.String(), object)
+	}
+	answer, _ = ask(t, h, http.MethodGet, path, "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
+	assert.JSONEq(t, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"workloads","resourceVersion":"10"}}`, answer.Body.String())
+	answer, _ = ask(t, h, http.MethodGet, path, "application/vnd.kubernetes.protobuf")
+	assert.Equal(t, http.StatusNotAcceptable, answer.Code)
+}
+
 func TestOtherRequestsGoOn(t *testing.T) {
-	h := NewHandler(newStore(t), nil, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		assert.NotNil(t, req.Context().Value(requestKey{}))
+	h := NewHandler(newStore(t), nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusTeapot)
 	}))
-	for _, path := range []string{"collectionresources/any", "resources", "../v1/x"} {
+	for _, path := range []string{"collectionresources", "collectionresources/", "collectionresources/any/x", "resources", "../v1/x"} {
 		answer, _ := ask(t, h, http.MethodGet, path, "")
 		assert.Equal(t, http.StatusTeapot, answer.Code)
 	}
@@ -355,12 +391,7 @@ func TestOtherRequestsGoOn(t *testing.T) {
 
 // TestNamesThatMeanNothing holds that no misspelt name silently makes another answer than the client expects.
 func TestNamesThatMeanNothing(t *testing.T) {
-	s := newStore(t)
-	h := NewHandler(s, nil, nil)
-	h.next = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { // in place of the storage of collections
-		_, err := NewCollections(s, nil).Get(req.Context(), "any", nil)
-		assert.NoError(t, err)
-	})
+	h := NewHandler(newStore(t), nil, nil)
 	const deployments = "resources/apis/apps/v1/deployments"
 	for path, want := range map[string][]string{
 		deployments:                        nil,

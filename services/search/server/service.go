@@ -39,9 +39,7 @@ func Service() apiservice.Service {
 			Resources: []apiservice.Resource{
 				apiservice.Custom{
 					Name: "collectionresources", Example: &v1beta1.CollectionResource{},
-					New: func(*apiservice.Environment) (registryrest.Storage, error) {
-						return newCollections(s.handler), nil
-					},
+					New: func(*apiservice.Environment) (registryrest.Storage, error) { return Collections{}, nil },
 				},
 				apiservice.Custom{
 					Name: "resources", Example: &v1beta1.Resources{},

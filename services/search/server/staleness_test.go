@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -123,15 +122,11 @@ func TestAgesAreToldOnRequest(t *testing.T) {
 func TestCollectionsTellAndRefuseAsLists(t *testing.T) {
 	s := newStore(t)
 	age(t, s, "west", time.Hour)
-	collections, header := NewCollections(s, nil), http.Header{}
-	get := func(parameters string) error {
-		req := httptest.NewRequest(http.MethodGet, "/?groups=apps&"+parameters, nil)
-		_, err := collections.Get(withHeader(withQuery(req.WithContext(asAdministrator(req.Context()))), header).Context(), "any", nil)
-		return err
-	}
-	require.NoError(t, get("withStaleness=true"))
-	assert.Regexp(t, `^west=360\d\.\d, east=\d\.\d$`, header.Get("Search-Staleness"))
-	err := get("maxStaleness=1m")
+	h := NewHandler(s, nil, nil)
+	answer, _ := ask(t, h, http.MethodGet, "collectionresources/any?groups=apps&withStaleness=true", "")
+	assert.Equal(t, http.StatusOK, answer.Code)
+	assert.Regexp(t, `^west=360\d\.\d, east=\d\.\d$`, answer.Header().Get("Search-Staleness"))
+	_, err := collectionOf(t, h, "any", "groups=apps&maxStaleness=1m")
 	require.True(t, apierrors.IsServiceUnavailable(err), "%v", err)
 	assert.Len(t, err.(apierrors.APIStatus).Status().Details.Causes, 1)
 }

@@ -106,7 +106,7 @@ func (h *Handler) watch(w http.ResponseWriter, req *http.Request, n *Nested) err
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), watchTimeout(options))
 	defer cancel()
-	s.memory, s.changing = h.budget.hold(ctx, 1), h.budget.hold(ctx, 1)
+	s.memory, s.changing = h.budget.hold(ctx), h.budget.hold(ctx)
 	defer s.memory.release()
 	defer s.changing.release()
 	return s.serve(ctx)

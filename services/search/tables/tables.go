@@ -31,8 +31,6 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/storagemigration/install"
 	"k8s.io/kubernetes/pkg/printers"
 	"k8s.io/kubernetes/pkg/printers/internalversion"
-
-	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 )
 
 // builtIn has the columns of built-in kinds.
@@ -260,20 +258,14 @@ var severalKinds = []metav1.TableColumnDefinition{
 	{Name: "Namespace", Type: "string"}, {Name: "Name", Type: "string", Format: "name"}, {Name: "Age", Type: "string"},
 }
 
-// OfSeveralKinds returns the table of objects of several kinds. Each row has its object.
-func OfSeveralKinds(objects []runtime.RawExtension) (*metav1.Table, error) {
-	table := &metav1.Table{ColumnDefinitions: severalKinds}
-	for _, raw := range objects {
+// OfSeveralKinds returns the table of objects of several kinds.
+func OfSeveralKinds(include metav1.IncludeObjectPolicy) *Table {
+	return &Table{Columns: severalKinds, include: include, cells: func(_ context.Context, text []byte) ([]any, error) {
 		var object metav1.PartialObjectMetadata
-		if err := json.Unmarshal(raw.Raw, &object); err != nil {
+		if err := json.Unmarshal(text, &object); err != nil {
 			return nil, err
 		}
 		kind := object.GroupVersionKind()
-		table.Rows = append(table.Rows, metav1.TableRow{
-			Cells: []any{object.Annotations[v1beta1.ClusterAnnotation], kind.Group, kind.Version, kind.Kind, object.Namespace, object.Name,
-				metatable.ConvertToHumanReadableDateType(object.CreationTimestamp)},
-			Object: runtime.RawExtension{Object: &object},
-		})
-	}
-	return table, nil
+		return []any{kind.Group, kind.Version, kind.Kind, object.Namespace, object.Name, metatable.ConvertToHumanReadableDateType(object.CreationTimestamp)}, nil
+	}}
 }

@@ -91,11 +91,12 @@ func TestABuiltInKindWithoutColumnsOfItsOwn(t *testing.T) {
 }
 
 func TestObjectsOfSeveralKinds(t *testing.T) {
-	table, err := OfSeveralKinds([]runtime.RawExtension{{Raw: []byte(`{"kind": "Deployment", "apiVersion": "apps/v1",
-		"metadata": {"name": "web", "namespace": "default", "annotations": {"shadow.clusterpedia.io/cluster-name": "east"}}}`)}})
+	table := OfSeveralKinds("")
+	of, err := table.Row(t.Context(), "east", []byte(`{"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "web", "namespace": "default"}, "spec": {}}`))
 	require.NoError(t, err)
-	assert.Equal(t, []string{"Cluster", "Group", "Version", "Kind", "Namespace", "Name", "Age"}, headings(&Table{Columns: table.ColumnDefinitions}))
-	assert.Equal(t, []any{"east", "apps", "v1", "Deployment", "default", "web", "<unknown>"}, table.Rows[0].Cells)
+	assert.Equal(t, []string{"Cluster", "Group", "Version", "Kind", "Namespace", "Name", "Age"}, headings(table))
+	assert.Equal(t, []any{"east", "apps", "v1", "Deployment", "default", "web", "<unknown>"}, of.Cells)
+	assert.JSONEq(t, `{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "web", "namespace": "default"}}`, string(of.Object.Raw))
 }
 
 func TestIngressesHaveTheColumnsOfKubernetes(t *testing.T) {
