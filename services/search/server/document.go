@@ -171,9 +171,11 @@ var (
 	largeOfUser  = newTurns(1)
 )
 
+func isLarge(object []byte) bool { return len(object) >= largeText || valuesOf(object) >= largeObject }
+
 // decoding waits until an object may be decoded. Call done when what was decoded is not needed any more.
 func decoding(ctx context.Context, object []byte) (done func(), err error) {
-	if len(object) < largeText && valuesOf(object) < largeObject {
+	if !isLarge(object) {
 		return func() {}, nil
 	}
 	leave, err := largeOfUser.take(ctx, writeTimeout)

@@ -103,12 +103,7 @@ func (e *eventWriter) row(cluster string, object []byte) ([]byte, error) {
 		}
 		shown.ColumnDefinitions = e.table.Columns
 	}
-	done, err := decoding(e.req.Context(), object)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	row, err := e.table.Row(e.req.Context(), cluster, object)
+	row, err := largeRows.of(e.req.Context(), e, cluster, object)
 	if err != nil {
 		return nil, err
 	}
