@@ -15,6 +15,7 @@ import (
 // TLS record, a write here and a read there. The replica does not notice the delay, because no window loses more than a half.
 type delayed struct {
 	*counted
+	meter *meter
 
 	mu sync.Mutex
 	// frames knows where in a frame the last write ended.
@@ -38,7 +39,7 @@ const (
 )
 
 func newDelayed(conn *counted) *delayed {
-	d := &delayed{counted: conn, frames: frames{rest: len(preface)}}
+	d := &delayed{counted: conn, meter: newMeter(), frames: frames{rest: len(preface)}}
 	d.timer = time.AfterFunc(time.Hour, d.flush)
 	d.timer.Stop()
 	return d
@@ -51,7 +52,7 @@ func (d *delayed) Write(p []byte) (int, error) {
 	if d.err != nil {
 		return 0, d.err
 	}
-	if d.frames.pass(p) && d.mayHold(p) {
+	if d.frames.pass(p, d.meter.send) && d.mayHold(p) {
 		if len(d.held) == 0 {
 			d.timer.Reset(updateDelay)
 		}
@@ -107,6 +108,15 @@ func (d *delayed) Close() error {
 	return d.counted.Close()
 }
 
+// Read implements net.Conn. It fails once the replica has sent too much that belongs to no answer.
+func (d *delayed) Read(p []byte) (int, error) {
+	n, err := d.counted.Read(p)
+	if !d.meter.receive(p[:n]) {
+		return 0, errUnasked
+	}
+	return n, err
+}
+
 // frames follows the frame boundaries of an HTTP/2 connection (RFC 9113, section 4.1).
 type frames struct {
 	// rest is the number of bytes until the end of the current frame, or of the preface.
@@ -116,6 +126,13 @@ type frames struct {
 	have int
 }
 
+// frame is the header of a frame.
+type frame struct {
+	length      int
+	kind, flags byte
+	stream      uint32
+}
+
 const (
 	preface      = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	headLength   = 9
@@ -123,8 +140,9 @@ const (
 	windowUpdate = 0x8
 )
 
-// pass follows the bytes of a write. It reports whether they are whole WINDOW_UPDATE frames and nothing else.
-func (f *frames) pass(p []byte) (updates bool) {
+// pass follows the bytes of a write or read, and calls each with the header of each frame. It reports whether they are whole WINDOW_UPDATE
+// frames and nothing else.
+func (f *frames) pass(p []byte, each func(frame)) (updates bool) {
 	updates = f.rest == 0 && f.have == 0 && len(p) > 0
 	for len(p) > 0 {
 		if f.rest > 0 {
@@ -140,6 +158,7 @@ func (f *frames) pass(p []byte) (updates bool) {
 			f.have = 0
 			f.rest = int(binary.BigEndian.Uint32(f.head[:4]) >> 8) // three bytes of length, then one of type
 			updates = updates && f.head[3] == windowUpdate
+			each(frame{f.rest, f.head[3], f.head[4], binary.BigEndian.Uint32(f.head[5:]) &^ (1 << 31)})
 		}
 	}
 	return updates && f.rest == 0 && f.have == 0

@@ -23,6 +23,8 @@ func written(t *testing.T, write func(*http2.Framer) error) []byte {
 	return buffer.Bytes()
 }
 
+func ignore(frame) {}
+
 func TestFramesAreToldApart(t *testing.T) {
 	update := written(t, func(f *http2.Framer) error { return f.WriteWindowUpdate(3, 4096) })
 	both := append(bytes.Clone(update), update...)
@@ -50,9 +52,9 @@ func TestFramesAreToldApart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := frames{rest: len(preface)}
-			f.pass([]byte(preface))
-			f.pass(test.before)
-			assert.Equal(t, test.updates, f.pass(test.p), "it was updated")
+			f.pass([]byte(preface), ignore)
+			f.pass(test.before, ignore)
+			assert.Equal(t, test.updates, f.pass(test.p, ignore), "it was updated")
 		})
 	}
 }
@@ -83,7 +85,7 @@ func FuzzFrames(f *testing.F) {
 			require.NoError(t, err)
 		}
 		f := frames{rest: len(preface)}
-		f.pass([]byte(preface))
+		f.pass([]byte(preface), ignore)
 		for end, whole := 0, true; end < sent.Len(); whole = isWhole(sent.Bytes()[:end]) {
 			begin := end
 			end = sent.Len()
@@ -92,7 +94,7 @@ func FuzzFrames(f *testing.F) {
 			}
 			p := sent.Bytes()[begin:end]
 			want := len(p) > 0 && whole && isWhole(p, http2.FrameWindowUpdate)
-			require.Equal(t, want, f.pass(p), "it was updated")
+			require.Equal(t, want, f.pass(p, ignore), "it was updated")
 		}
 	})
 }
@@ -128,7 +130,7 @@ func TestUpdatesDoNotWaitForALargePartOfAWindow(t *testing.T) {
 		waits bool
 	}{{maxHeldGrants - 1, true}, {1, false}, {maxHeldGrants / 2, true}, {maxHeldGrants / 2, false}, {maxHeldGrants, false}} {
 		p := update(test.bytes)
-		if got := d.frames.pass(p) && d.mayHold(p); got != test.waits {
+		if got := d.frames.pass(p, ignore) && d.mayHold(p); got != test.waits {
 			t.Errorf("an update of %d bytes waits: %t", test.bytes, got)
 		}
 		if !test.waits {
