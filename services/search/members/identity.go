@@ -33,8 +33,7 @@ func (m *Members) identify(ctx, waiting context.Context, cluster *v1alpha2.Pedia
 			return false
 		}
 		klog.InfoS("A cluster has the name of another one, which is forgotten", "cluster", name)
-		if err := m.store.RemoveCluster(ctx, name); err != nil {
-			klog.ErrorS(err, "Cannot remove a cluster", "cluster", name)
+		if !m.removals.remove(ctx, waiting, name) {
 			return false
 		}
 	}

@@ -52,6 +52,7 @@ type Members struct {
 	objects     *hub.Objects
 	credentials credentials
 	running     map[string]*running
+	removals    *removals
 	// unread is why these could not be read, as the log has it.
 	unread string
 	// unknown are clusters in the store that had no PediaCluster when forget last looked.
@@ -96,6 +97,7 @@ func New(client dynamic.Interface, o Options, shared member.Shared) *Members {
 		Options: o, copying: shared, store: shared.Store, shards: shared.Shards, client: client, running: map[string]*running{},
 		objects: hub.New(client, func() {}), credentials: credentials{objects: hub.New(client, func() {}), namespace: o.SecretNamespace},
 	}
+	m.removals = newRemovals(func(ctx context.Context, cluster string) error { return m.store.RemoveCluster(ctx, cluster) })
 	// A cluster with many resources, or one that lies, has a hundred times as much there as in its spec.
 	m.objects.Trim = map[schema.GroupVersionResource]func(*unstructured.Unstructured){
 		clusters: func(cluster *unstructured.Unstructured) {
@@ -108,6 +110,7 @@ func New(client dynamic.Interface, o Options, shared member.Shared) *Members {
 // Run copies clusters until the context ends.
 func (m *Members) Run(ctx context.Context) {
 	var group wait.Group
+	defer m.removals.group.Wait()
 	defer group.Wait()
 	defer m.stop()
 	defer m.credentials.objects.Stop()
@@ -130,17 +133,21 @@ const forgetInterval = 20 * time.Second
 func (m *Members) forget(ctx context.Context) {
 	names, err := m.store.Clusters(ctx)
 	unknown := map[string]bool{}
+	var begun []*removal
 	for _, name := range names {
 		if name == m.Hub || !m.isGone(name) || !m.shards.Mine(name) {
 			continue
 		}
 		if unknown[name] = true; m.unknown[name] && err == nil {
-			err = m.store.RemoveCluster(ctx, name)
+			begun = append(begun, m.removals.begin(ctx, name))
 		}
 	}
 	m.unknown = unknown
+	for _, removal := range begun {
+		<-removal.done
+	}
 	if err != nil && ctx.Err() == nil {
-		klog.ErrorS(err, "Cannot remove clusters that are not searched any more")
+		klog.ErrorS(err, "It is not known which clusters are not searched any more")
 	}
 }
 
@@ -162,27 +169,23 @@ func (m *Members) reconcile(ctx context.Context) {
 		klog.V(2).InfoS("The states of clusters are not known", "err", err)
 		states = nil
 	}
-	waiting, cancel := context.WithTimeout(ctx, stopTime)
-	defer cancel()
-	for name, r := range m.running {
-		if wanted[name] != nil || !r.ended(waiting) {
-			continue
-		}
-		if name != m.Hub && m.shards.Mine(name) {
-			if err := m.store.RemoveCluster(ctx, name); err != nil {
-				klog.ErrorS(err, "Cannot remove a cluster", "cluster", name)
-				continue // the next time
-			}
-		}
-		delete(m.running, name)
-	}
 	uids, err := m.store.ClusterUIDs(ctx)
 	if err != nil {
 		klog.V(2).InfoS("It is not known which clusters the database has", "err", err)
 		uids = nil
 	}
+	m.setRights(ctx, wanted, uids) // first, as it may take rights away
+	waiting, cancel := context.WithTimeout(ctx, stopTime)
+	defer cancel()
+	var over []string
+	for name, r := range m.running {
+		if wanted[name] == nil && r.ended(waiting) {
+			over = append(over, name)
+		}
+	}
+	m.forgetMembers(ctx, over)
 	for name, cluster := range wanted {
-		if !m.identify(ctx, waiting, cluster, uids) {
+		if m.removals.going(name) || !m.identify(ctx, waiting, cluster, uids) {
 			continue
 		}
 		wanted := &running{}
@@ -199,8 +202,18 @@ func (m *Members) reconcile(ctx context.Context) {
 		}
 		m.tell(ctx, cluster, states, unreadable[name])
 	}
-	m.setRights(ctx, wanted)
 	m.credentials.objects.Sweep()
+}
+
+// forgetMembers removes clusters whose members have ended. What is not removed soon goes on beside all else.
+func (m *Members) forgetMembers(ctx context.Context, names []string) {
+	waiting, cancel := context.WithTimeout(ctx, stopTime)
+	defer cancel()
+	for _, name := range names {
+		if name == m.Hub || !m.shards.Mine(name) || m.removals.remove(ctx, waiting, name) {
+			delete(m.running, name)
+		}
+	}
 }
 
 // differs reports whether a member must be started anew to be as wanted.

@@ -57,8 +57,12 @@ func nameOf(one store.Unreadable) string {
 	return one.Resource + " " + strings.TrimPrefix(one.Namespace+"/"+one.Name, "/")
 }
 
-// setRights makes the store have the policies of clusters. One replica does that for each of them.
-func (m *Members) setRights(ctx context.Context, clusters map[string]*v1alpha2.PediaCluster) {
+// setRights makes the store have the policies of clusters. One replica does that for each of them. A policy does not count for objects of another cluster that had
+// the name before. uids are nil if the database is away.
+func (m *Members) setRights(ctx context.Context, clusters map[string]*v1alpha2.PediaCluster, uids map[string]string) {
+	if uids == nil {
+		return
+	}
 	has, err := m.store.RightsPolicies(ctx)
 	if err != nil {
 		klog.V(2).InfoS("The rights in clusters are not known", "err", err)
@@ -70,6 +74,9 @@ func (m *Members) setRights(ctx context.Context, clusters map[string]*v1alpha2.P
 		if err != nil {
 			klog.V(2).InfoS("The RBAC of a cluster does not count", "cluster", name, "err", err)
 			policy = ""
+		}
+		if former := uids[name]; former != "" && former != string(cluster.UID) || m.removals.going(name) {
+			policy = "" // until that one is forgotten
 		}
 		wanted[name] = policy
 	}
