@@ -6,7 +6,7 @@ package member
 import (
 	"context"
 	"runtime"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -40,6 +40,10 @@ type Door struct {
 	large  chan struct{}
 	// decoders is for what reads objects and takes a processor. It leaves one processor to all else: readers would wait for each of many members.
 	decoders chan struct{}
+	// slow is the one of large that all members have which have lost their pace.
+	slow chan struct{}
+	// patience is the constant, except in tests.
+	patience time.Duration
 }
 
 // memoryOfBatches is the part of the memory that is for batches. The other one is for large objects.
@@ -55,7 +59,8 @@ func NewDoor(limits Limits) (*Door, error) {
 	}
 	half := limits.memoryOfBatches()
 	return &Door{
-		Limits: limits, memory: semaphore.NewWeighted(half), large: make(chan struct{}, max(1, half/(memoryOfText*limits.largest()))),
+		Limits: limits, memory: semaphore.NewWeighted(half), large: make(chan struct{}, half/(memoryOfText*limits.largest())),
+		slow: make(chan struct{}, 1), patience: patience,
 		decoders: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)),
 	}, nil
 }
@@ -67,8 +72,10 @@ type entrance struct {
 	// memory, large and writes are those of this member. One that takes its time, or floods search, waits for itself and holds up no other.
 	own     *semaphore.Weighted
 	ownLong chan struct{}
-	writes  chan struct{}
-	rate    *rate.Limiter
+	// lostPace is when it has lost its pace with a large object, if ever.
+	lostPace atomic.Value
+	writes   chan struct{}
+	rate     *rate.Limiter
 	// dials bounds new connections.
 	dials *rate.Limiter
 	// overhead bounds what comes on all connections beside answers.
@@ -119,24 +126,6 @@ func (e *entrance) hold(ctx context.Context, n int64) error {
 func (e *entrance) release(n int64) {
 	e.memory.Release(n)
 	e.own.Release(n)
-}
-
-// holdLarge waits until a large object may be read. A member reads one at a time.
-func (e *entrance) holdLarge(ctx context.Context) (release func(), err error) {
-	for _, permits := range []chan struct{}{e.ownLong, e.large} {
-		select {
-		case permits <- struct{}{}:
-		case <-ctx.Done():
-			if permits == e.large {
-				<-e.ownLong
-			}
-			return nil, context.Cause(ctx)
-		}
-	}
-	return sync.OnceFunc(func() {
-		<-e.large
-		<-e.ownLong
-	}), nil
 }
 
 // decode decodes something in turn. It must not wait for anything.

@@ -63,7 +63,10 @@ type round struct {
 	// requests, objects and parts are those that may still come, and bytes have come.
 	requests, objects, parts int
 	bytes                    int64
-	release                  func()
+	permit                   *permit
+	// asking ends with the round, or when it loses its pace.
+	asking context.Context //nolint:containedctx // requests of client-go's discovery have no context
+	lost   context.CancelCauseFunc
 	// failure is the first limit that the round has reached.
 	failure *LimitError
 }
@@ -72,26 +75,31 @@ func (r *round) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.requests, r.objects, r.parts, r.bytes, r.failure = roundRequests, discoveryObjects, discoveryParts, 0, nil
+	r.asking, r.lost = context.WithCancelCause(context.Background())
 }
 
 // end gives memory back when all documents were decoded.
 func (r *round) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.release != nil {
-		r.release()
+	r.lost(nil)
+	if r.permit != nil {
+		r.permit.release()
 	}
-	r.release = nil
+	r.permit = nil
 }
 
 // failed returns the first limit that the round has reached, or nil. client-go may take it for the failure of a group.
 func (r *round) failed() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.failure == nil {
-		return nil
+	if r.failure != nil {
+		return r.failure
 	}
-	return r.failure
+	if lost := (*LimitError)(nil); errors.As(context.Cause(r.asking), &lost) {
+		return lost
+	}
+	return nil
 }
 
 // fail notes a limit, which a flag may set. The caller has locked the round.
@@ -102,20 +110,22 @@ func (r *round) fail(flag, message string, args ...any) error {
 	return r.failure
 }
 
-// ask counts a request, and refuses one too many.
-func (r *round) ask() error {
+// ask counts a request, and refuses one too many. The round ends the request if it loses its pace before stop is called.
+func (r *round) ask(end context.CancelCauseFunc) (stop func() bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.requests--; r.requests < 0 {
-		return r.fail("", "discovery has more than %d documents", roundRequests)
+		return nil, r.fail("", "discovery has more than %d documents", roundRequests)
 	}
-	return nil
+	asking := r.asking
+	return context.AfterFunc(asking, func() { end(context.Cause(asking)) }), nil
 }
 
 // read counts bytes as they come, and waits for memory once there are many.
 func (r *round) read(ctx context.Context, e *entrance, n int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.permit.came(n)
 	if r.bytes += int64(n); r.bytes > e.DocumentSize.Value() {
 		return r.fail("member-max-document-size", "discovery has more than %s", &e.DocumentSize)
 	}
@@ -124,8 +134,8 @@ func (r *round) read(ctx context.Context, e *entrance, n int) error {
 
 // hold waits for memory if a round is large. The caller has locked the round.
 func (r *round) hold(ctx context.Context, e *entrance, large bool) (err error) {
-	if large && r.release == nil {
-		r.release, err = e.holdLarge(ctx)
+	if large && r.permit == nil {
+		r.permit, err = e.holdLarge(ctx, r.lost)
 	}
 	return err
 }
@@ -167,6 +177,18 @@ func (r *roundReader) Read(into []byte) (int, error) {
 	return n, err
 }
 
+// permitReader reads a document by itself.
+type permitReader struct {
+	*permit
+	from io.Reader
+}
+
+func (r *permitReader) Read(into []byte) (int, error) {
+	n, err := r.from.Read(into)
+	r.came(n)
+	return n, err
+}
+
 // RoundTrip implements http.RoundTripper.
 func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	kind, _ := req.Context().Value(answerKey{}).(answer)
@@ -177,9 +199,14 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		&LimitError{Limit: limitTime, Flag: "member-timeout", Message: fmt.Sprintf("no answer about %s in %s", req.URL.Path, g.Timeout)})
 	defer cancel()
 	if kind == discovered {
-		if err := g.round.ask(); err != nil {
+		lasting, end := context.WithCancelCause(ctx)
+		defer end(nil)
+		stop, err := g.round.ask(end)
+		if err != nil {
 			return nil, err
 		}
+		defer stop()
+		ctx = lasting
 	}
 	resp, err := g.send(req.WithContext(ctx))
 	if err != nil {
@@ -189,6 +216,8 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	body := io.Reader(resp.Body)
 	if kind == discovered {
 		body = &roundReader{ctx, g.entrance, body}
+	} else if permit, _ := ctx.Value(permitKey{}).(*permit); permit != nil {
+		body = &permitReader{permit, body}
 	}
 	text, err := g.document(req.URL.Path, body)
 	if err == nil && kind == discovered && resp.StatusCode < 300 {

@@ -45,7 +45,7 @@ type items struct {
 
 // newItems reads a body. end ends its request.
 func newItems(ctx context.Context, door *entrance, body io.Reader, end context.CancelCauseFunc) *items {
-	m := &meter{ctx: ctx, door: door, from: body}
+	m := &meter{ctx: ctx, door: door, from: body, end: end}
 	m.slow = time.AfterFunc(door.Timeout, func() {
 		end(&LimitError{Limit: limitTime, Flag: "member-timeout", Message: fmt.Sprintf("the answer stands still, or an object takes longer than %s", door.Timeout)})
 	})
@@ -108,7 +108,7 @@ func (i *items) skip() error {
 // admit begins an item when the member may send more.
 func (i *items) admit() error {
 	i.slow.Stop() // waiting is not the fault of the member
-	if i.release != nil {
+	if i.permit != nil {
 		return limited("object-size", "", "there are more than %d blanks before an object", smallObject)
 	}
 	if err := i.door.admit(i.ctx); err != nil {
@@ -184,9 +184,11 @@ type meter struct {
 	quiet bool
 	slow  *time.Timer
 	// begun is set when an item has to end in time.
-	begun   bool
-	count   int64
-	release func()
+	begun bool
+	count int64
+	// permit is not nil if the item is large, and end ends the request.
+	permit *permit
+	end    context.CancelCauseFunc
 	// unpaid are bytes that were read and count for nothing yet.
 	unpaid int
 	// works is set while the reader has a turn at the processors.
@@ -241,7 +243,10 @@ func (m *meter) begin(read int) {
 // finish ends an item. The caller has to release what is not nil.
 func (m *meter) finish() (release func()) {
 	m.slow.Stop()
-	release, m.release = m.release, nil
+	if m.permit != nil {
+		m.permit.complete()
+		release, m.permit = m.permit.release, nil
+	}
 	return release
 }
 
@@ -268,18 +273,19 @@ func (m *meter) read(into []byte) (int, error) {
 	n, err := m.from.Read(into[:min(len(into), readAhead)])
 	m.count += int64(n)
 	m.unpaid += n
+	m.permit.came(n)
 	m.pay()
 	if !m.begun && (len(withoutBlanks(into[:n])) > 0 || m.count > maxBlanks) {
 		m.begun = true
 		m.slow.Reset(m.door.Timeout)
 	}
-	if m.count > smallObject && m.release == nil {
+	if m.count > smallObject && m.permit == nil {
 		m.slow.Stop() // waiting for others is not the fault of the member
-		release, failed := m.door.holdLarge(m.ctx)
+		permit, failed := m.door.holdLarge(m.ctx, m.end)
 		if failed != nil {
 			return 0, failed
 		}
-		m.release = release
+		m.permit = permit
 		m.slow.Reset(m.door.Timeout)
 	}
 	if failed := m.check(m.count - int64(n)); failed != nil {

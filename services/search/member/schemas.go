@@ -106,15 +106,18 @@ func (m *Member) read(ctx context.Context, path, hash string, use func(document 
 
 // single passes on the answer to a request, as a document that takes memory while it is read and used.
 func (m *Member) single(ctx context.Context, request *rest.Request, use func(document []byte) error) error {
-	release, err := m.door.holdLarge(ctx)
+	asking, lost := context.WithCancelCause(ctx)
+	defer lost(nil)
+	permit, err := m.door.holdLarge(ctx, lost)
 	if err != nil {
 		return err
 	}
-	defer release()
-	document, err := request.DoRaw(expecting(ctx, single))
+	defer permit.release()
+	document, err := request.DoRaw(holding(expecting(asking, single), permit))
 	if err != nil {
 		return err
 	}
+	permit.complete()
 	return use(document)
 }
 

@@ -1,0 +1,128 @@
+// Copyright The Tripod Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package member
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	// patience is how long a member may hold a permit between two looks at its pace, which is in bytes a second.
+	patience, pace = 2 * time.Second, 64 << 10
+	// distrust is for how long a member waits behind others with large objects after it has lost its pace.
+	distrust = 10 * time.Minute
+)
+
+// permit lets a member send a large object or document. All members share few of them, so a member has to keep a pace. The slow ones have one permit for all
+// of them, with which --member-timeout is their only limit.
+type permit struct {
+	door *entrance
+	// lost ends the request.
+	lost  context.CancelCauseFunc
+	looks *time.Timer
+
+	mu sync.Mutex
+	// bytes are those since the last look.
+	bytes int
+	// slow is set if the permit is the one for slow members. read is set when all has come.
+	slow, read, over bool
+}
+
+// holdLarge waits until a large object may be read. A member reads one at a time. lost ends the request of a member that loses its pace.
+func (e *entrance) holdLarge(ctx context.Context, lost context.CancelCauseFunc) (*permit, error) {
+	p := &permit{door: e, lost: lost}
+	last, hasLost := e.lostPace.Load().(time.Time)
+	p.slow = hasLost && time.Since(last) < distrust
+	held := 0
+	for _, from := range p.permits() {
+		select {
+		case from <- struct{}{}:
+			held++
+		case <-ctx.Done():
+			for _, from := range p.permits()[:held] {
+				<-from
+			}
+			return nil, context.Cause(ctx)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.looks = time.AfterFunc(e.patience, p.look)
+	return p, nil
+}
+
+// permits are those that the permit stands for, in the order in which they are taken.
+func (p *permit) permits() []chan struct{} {
+	if p.slow {
+		return []chan struct{}{p.door.ownLong, p.door.slow, p.door.large}
+	}
+	return []chan struct{}{p.door.ownLong, p.door.large}
+}
+
+// came counts bytes.
+func (p *permit) came(n int) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.bytes += n
+}
+
+// look takes the permit from a member that has lost its pace, unless it may be the one that is slow.
+func (p *permit) look() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.read {
+		return
+	}
+	keeps := float64(p.bytes) >= pace*p.door.patience.Seconds()
+	if p.bytes = 0; !keeps {
+		p.door.lostPace.Store(time.Now())
+		if !p.slow {
+			select {
+			case p.door.slow <- struct{}{}:
+				p.slow = true
+			default:
+				p.lost(&LimitError{
+					Limit: limitTime, Message: fmt.Sprintf("a large object comes with less than %d KiB a second, and search reads one at a time of those", pace>>10),
+				})
+				return
+			}
+		}
+	}
+	p.looks.Reset(p.door.patience)
+}
+
+// complete says that all of the object was read. The permit stays, as it is still in memory.
+func (p *permit) complete() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.looks.Stop()
+	p.read = true
+}
+
+// release gives the permit back. It may be called again.
+func (p *permit) release() {
+	p.complete()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over {
+		return
+	}
+	p.over = true
+	for _, to := range p.permits() {
+		<-to
+	}
+}
+
+type permitKey struct{}
+
+// holding returns a context for a request whose answer comes with a permit.
+func holding(ctx context.Context, p *permit) context.Context {
+	return context.WithValue(ctx, permitKey{}, p)
+}
