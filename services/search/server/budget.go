@@ -66,7 +66,9 @@ type held struct {
 	bytes, charged, reserved, wanted int64
 }
 
-func (b *budget) hold(ctx context.Context) *held { return &held{budget: b, ctx: ctx, user: ownerOf(ctx)} }
+func (b *budget) hold(ctx context.Context) *held {
+	return &held{budget: b, ctx: ctx, user: ownerOf(ctx)}
+}
 
 // ownerOf returns the user that a request counts for: memory, watches and turns. It is empty in tests without a user.
 func ownerOf(ctx context.Context) string {

@@ -85,7 +85,9 @@ func (Collections) List(context.Context, *metainternal.ListOptions) (runtime.Obj
 }
 
 // Get implements rest.Getter. It is not reached: Handler answers with collections, object by object.
-func (Collections) Get(_ context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) { return nil, unknownCollection(name) }
+func (Collections) Get(_ context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
+	return nil, unknownCollection(name)
+}
 
 func unknownCollection(name string) error {
 	return apierrors.NewNotFound(v1beta1.GroupVersion.WithResource("collectionresources").GroupResource(), name)

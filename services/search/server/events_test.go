@@ -61,7 +61,7 @@ func TestInjectedEventsTakeTheMemoryOfAnswers(t *testing.T) {
 		`{"metadata":{"name":"a"}}`: "", `{"metadata":{"annotations":{}}}`: "", `{"metadata":{"annotations":{"b":"c"}},"spec":{}}`: "c",
 		`{"metadata":{"annotations":{"b":"c","` + eventsAnnotation + `":"a lie"}}}`: "c",
 	} {
-		memory := newBudget(1<<20).hold(t.Context())
+		memory := newBudget(1 << 20).hold(t.Context())
 		with, err := withEvents([]byte(object), events, memory)
 		require.NoError(t, err)
 		assert.Less(t, len(with), 3*1100, "no escapes that JSON does not need")

@@ -266,6 +266,7 @@ func OfSeveralKinds(include metav1.IncludeObjectPolicy) *Table {
 			return nil, err
 		}
 		kind := object.GroupVersionKind()
-		return []any{kind.Group, kind.Version, kind.Kind, object.Namespace, object.Name, metatable.ConvertToHumanReadableDateType(object.CreationTimestamp)}, nil
+		age := metatable.ConvertToHumanReadableDateType(object.CreationTimestamp)
+		return []any{kind.Group, kind.Version, kind.Kind, object.Namespace, object.Name, age}, nil
 	}}
 }
