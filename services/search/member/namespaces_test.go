@@ -357,6 +357,9 @@ func TestANamespaceThatTheSpecForgetsGoesAtOnce(t *testing.T) {
 	_, stop := runOnly(t, g, s, "a", "b")
 	copied(t, s, "a/1", "b/1")
 	stop()
-	runOnly(t, g, s, "b", "refused")
+	_, stop = runOnly(t, g, s, "b", "refused")
 	copied(t, s, "b/1")
+	stop()
+	runOnly(t, g, s, "a", "b")
+	copied(t, s, "a/1", "b/1") // although the store had the place of these namespaces
 }

@@ -273,7 +273,7 @@ func (s *stream) copy(ctx context.Context) error {
 		if err != nil {
 			return storeError{err}
 		}
-		s.target, s.full, s.narrowed = target, nil, len(s.namespaces) == 0
+		s.target, s.full, s.narrowed = target, nil, len(s.namespaces) == 0 || s.goesOn(target.ResourceVersion)
 		s.opened.Store(&opening{target, details})
 	}
 	if !s.narrowed { // what the spec does not name any more goes, also if the member refuses a list now

@@ -70,12 +70,15 @@ func (s *Store) remove(ctx context.Context, stream *Stream, then func(t *transac
 	return nil
 }
 
-// RemoveOtherNamespaces removes the objects of a stream that are not in some namespaces, some at a time. If it fails, it may be called again.
+// RemoveOtherNamespaces removes the objects of a stream that are not in some namespaces, some at a time. If it fails, it may be called
+// again. The next writer lists, because it may want others.
 func (s *Store) RemoveOtherNamespaces(ctx context.Context, stream *Stream, keep []string) error {
 	values := make([]any, 0, len(keep))
 	for _, namespace := range keep {
 		values = append(values, namespace)
 	}
 	condition := " AND namespace NOT IN (" + strings.TrimSuffix(strings.Repeat("?, ", len(keep)), ", ") + ")"
-	return s.remove(ctx, stream, func(*transaction, bool) error { return nil }, condition, values...)
+	return s.remove(ctx, stream, func(t *transaction, _ bool) error {
+		return t.all(ctx, t.sql("UPDATE streams SET resource_version = '' WHERE id = ?", stream.id))
+	}, condition, values...)
 }
