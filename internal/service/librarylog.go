@@ -15,8 +15,8 @@ import (
 // libraryLinesAtOnce is how many lines libraries may write at once, and libraryLinesPerSecond in the long run.
 const libraryLinesAtOnce, libraryLinesPerSecond = 100, 5
 
-// libraryLog bounds what libraries write with the standard logger. The other end of a connection decides how much that is: HTTP/2 of Go writes a line for each
-// frame of an unknown type.
+// libraryLog bounds what libraries write with the standard logger. The other end of a connection decides how much that is: HTTP/2 of Go
+// writes a line for each frame of an unknown type.
 type libraryLog struct {
 	to  io.Writer
 	now func() time.Time

@@ -5,8 +5,8 @@
 //
 // # What it owns
 //
-// Search owns the API group clusterpedia.io. It copies the objects of clusters, its members, into a database, and answers searches from there. It needs
-// no etcd. The cluster that it is part of is a member, too.
+// Search owns the API group clusterpedia.io. It copies the objects of clusters, its members, into a database, and answers searches from
+// there. It needs no etcd. The cluster that it is part of is a member, too.
 //
 // # The way of an object
 //
