@@ -23,6 +23,8 @@ const (
 	maxDocument = 16 << 20
 	// documentValues and documentElements bound its parts.
 	documentValues, documentElements = 500_000, 200_000
+	// schemaElements bound those of its OpenAPI v2, of which each becomes a schema of 600 bytes, several times. kube-apiserver has 32,000.
+	schemaElements = 60_000
 	// indexValues bound the index of its OpenAPI v3, of which each request for the index of all reads each name. 60 group-versions have 200.
 	indexValues = 4000
 	// maxError bounds what is kept of an answer that is no document. Errors of kube-aggregator quote it.
@@ -39,6 +41,8 @@ func documentsOf(server http.Handler, name string) http.Handler {
 		switch {
 		case req.URL.Path == "/openapi/v3":
 			d.counter = parts.Limits{Values: indexValues}.Counter()
+		case req.URL.Path == "/openapi/v2":
+			d.counter = parts.Limits{Values: documentValues, Elements: schemaElements}.Counter()
 		case !strings.HasPrefix(req.URL.Path, "/openapi/v3/"):
 			d.counter = parts.Limits{Values: documentValues, Elements: documentElements}.Counter()
 		}

@@ -28,6 +28,7 @@ func TestDocumentsOfAggregatedServersAreBounded(t *testing.T) {
 		"small":         {"/apis", kind, "{},", "{}]}", 100, http.StatusOK},
 		"parts":         {"/apis", kind, "{},", "{}]}", documentElements, http.StatusBadGateway},
 		"deep":          {"/openapi/v2", `{"a":`, "[", "", 300, http.StatusBadGateway},
+		"schemas":       {"/openapi/v2", `{"definitions":{`, `"a":{},`, `"a":{}}}`, schemaElements, http.StatusBadGateway},
 		"index":         {"/openapi/v3", `{"paths":{`, `"a":{},`, `"a":{}}}`, indexValues, http.StatusBadGateway},
 		"long":          {"/apis", `{"a":"`, strings.Repeat("x", 1<<20), `"}`, 17, http.StatusBadGateway},
 		"protobuf":      {"/apis", "k8s\x00", "\x12\x00", "", 3, http.StatusBadGateway},

@@ -261,9 +261,6 @@ func (m *Members) start(ctx context.Context, name string, r *running) {
 		r.apiServer = config.Host
 		_, r.invalid = policyOf(&r.spec)
 	}
-	if r.invalid == nil && r.spec.MemberRBAC != nil && len(r.spec.Namespaces) > 0 {
-		r.invalid = errLimitedRBAC
-	}
 	if r.invalid == nil {
 		r.invalid = m.copying.Door.CheckConfig(config)
 	}

@@ -35,8 +35,11 @@ func TestARemovalHoldsUpNothing(t *testing.T) {
 			"spec": map[string]any{"apiserver": "https://127.0.0.1:1"},
 		}}
 	}
+	narrowed := pediaCluster("narrowed", "5")
+	require.NoError(t, unstructured.SetNestedMap(narrowed.Object, map[string]any{}, "spec", "memberRBAC"))
+	require.NoError(t, unstructured.SetNestedStringSlice(narrowed.Object, []string{"one"}, "spec", "namespaces"))
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
-		map[schema.GroupVersionResource]string{clusters: "PediaClusterList", resources: "ClusterSyncResourcesList"}, pediaCluster("kept", "1"), pediaCluster("again", "3"))
+		map[schema.GroupVersionResource]string{clusters: "PediaClusterList", resources: "ClusterSyncResourcesList"}, pediaCluster("kept", "1"), pediaCluster("again", "3"), narrowed)
 	door, err := member.NewDoor(member.Standard())
 	require.NoError(t, err)
 	m := New(client, Options{}, member.Shared{Store: s, Door: door})
@@ -47,8 +50,8 @@ func TestARemovalHoldsUpNothing(t *testing.T) {
 		return s.RemoveCluster(ctx, cluster)
 	}
 	t.Cleanup(m.objects.Stop)
-	require.Eventually(t, func() bool { wanted, _, err := m.read(); return err == nil && len(wanted) == 2 }, time.Minute, 10*time.Millisecond)
-	for name, uid := range map[string]string{"kept": "1", "again": "2", "gone": "4"} {
+	require.Eventually(t, func() bool { wanted, _, err := m.read(); return err == nil && len(wanted) == 3 }, time.Minute, 10*time.Millisecond)
+	for name, uid := range map[string]string{"kept": "1", "again": "2", "gone": "4", "narrowed": "5"} {
 		require.NoError(t, s.SetClusterUID(t.Context(), name, uid))
 		require.NoError(t, s.SetRights(t.Context(), name, `{"username":"user.name"}`))
 	}
@@ -59,6 +62,8 @@ func TestARemovalHoldsUpNothing(t *testing.T) {
 	require.NoError(t, err)
 	assert.NotContains(t, policies, "kept", "its rights end while others are removed")
 	assert.NotContains(t, policies, "again", "the former one of that name has no rights from now on")
+	assert.NotContains(t, policies, "gone", "the rights end before the removal has a turn")
+	assert.NotContains(t, policies, "narrowed", "the RBAC of a cluster is not followed in some namespaces only")
 	assert.Contains(t, m.running, "kept")
 	assert.NotContains(t, m.running, "again", "the former one of that name is being removed")
 	assert.Contains(t, m.running, "gone")
@@ -72,6 +77,6 @@ func TestARemovalHoldsUpNothing(t *testing.T) {
 	assert.Contains(t, m.running, "again")
 	uids, err := s.ClusterUIDs(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, map[string]string{"kept": "1", "again": "3"}, uids)
+	assert.Equal(t, map[string]string{"kept": "1", "again": "3", "narrowed": "5"}, uids)
 	m.stop()
 }

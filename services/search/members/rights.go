@@ -18,8 +18,11 @@ import (
 
 // policyOf returns the policy of rights of a cluster as the store keeps it. It is empty if only grants of the hub count.
 func policyOf(spec *v1alpha2.ClusterSpec) (string, error) {
-	if spec.MemberRBAC == nil {
+	switch {
+	case spec.MemberRBAC == nil:
 		return "", nil
+	case len(spec.Namespaces) > 0:
+		return "", errLimitedRBAC
 	}
 	return rights.Policy{Username: spec.MemberRBAC.Username, Groups: spec.MemberRBAC.Groups}.Encode()
 }
@@ -79,6 +82,11 @@ func (m *Members) setRights(ctx context.Context, clusters map[string]*v1alpha2.P
 			policy = "" // until that one is forgotten
 		}
 		wanted[name] = policy
+	}
+	for name := range has {
+		if clusters[name] == nil {
+			wanted[name] = "" // now, while its removal may wait for others
+		}
 	}
 	if m.Hub != "" {
 		if wanted[m.Hub] = ""; m.HubRights {

@@ -15,6 +15,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"sigs.k8s.io/yaml"
+
+	"github.com/tripod-k8s/tripod/internal/hop/parts"
 )
 
 // document is an object, or a list of items. It is written item by item, because an item that is decoded may take 50 times its bytes.
@@ -107,7 +109,7 @@ const mostValues, mostIndent = 50_000, 4 << 20
 
 // asYAML returns an object as YAML. One of very many parts stays JSON, which is YAML, too.
 func asYAML(ctx context.Context, object []byte) ([]byte, error) {
-	if valuesOf(object) > mostValues || indentOf(object) > mostIndent {
+	if valuesOf(object) > mostValues || parts.Blanks(object, 2) > mostIndent {
 		text, err := jsontext.AppendFormat(nil, object) // without escapes that YAML does not have
 		return append(readableAsYAML(text), '\n'), err
 	}
@@ -133,28 +135,6 @@ func readableAsYAML(text []byte) []byte {
 		}
 	}
 	return escaped
-}
-
-// indentOf returns about how many blanks an object has in YAML.
-func indentOf(object []byte) (blanks int) {
-	depth, quoted := 0, false
-	for i := 0; i < len(object); i++ {
-		switch c := object[i]; {
-		case c == '"':
-			quoted = !quoted
-		case c == '\\':
-			i++
-		case quoted:
-		case c == '{', c == '[':
-			depth++
-			blanks += 2 * depth
-		case c == '}', c == ']':
-			depth--
-		case c == ',':
-			blanks += 2 * depth
-		}
-	}
-	return blanks
 }
 
 // valuesOf returns about how many values an object has, or more.

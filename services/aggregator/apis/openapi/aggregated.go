@@ -5,9 +5,11 @@ package openapi
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/aggregator"
@@ -16,7 +18,14 @@ import (
 	openapispec "k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/tripod-k8s/tripod/internal/hop/foreign"
+	"github.com/tripod-k8s/tripod/internal/hop/parts"
 )
+
+// Values without a schema, such as extensions and defaults, are YAML in protobuf, in which each line begins with blanks for each level.
+// That of kube-apiserver would have 2 MiB of them if all of it were without a schema.
+const indentOfAny, maxBlanks = 4, 24 << 20
+
+var errDeepTexts = errors.New("its values have too many lines in too many levels")
 
 // OfGroupVersion returns of the OpenAPI v2 document of an aggregated API server what kube-aggregator may merge with the documents of others
 // for an APIService: its definitions name kinds of the group-version only, or clients would take them for those of others. It fails for a
@@ -24,6 +33,9 @@ import (
 // documents of all servers together.
 func OfGroupVersion(document []byte, gv schema.GroupVersion) (limited []byte, err error) {
 	defer foreign.Recover("OpenAPI v2 of "+gv.String(), &err)
+	if parts.Blanks(document, indentOfAny) > maxBlanks {
+		return nil, errDeepTexts
+	}
 	var top object
 	if err := json.Unmarshal(document, &top); err != nil {
 		return nil, err
@@ -118,8 +130,13 @@ func checkNames(top object) error {
 	return nil
 }
 
+// trying is locked while a document is tried: it may take 50 times its size.
+var trying sync.Mutex
+
 // tryMerge does with a document what kube-aggregator and the merge do.
 func tryMerge(document []byte) error {
+	trying.Lock()
+	defer trying.Unlock()
 	of, merged := &openapispec.Swagger{}, &openapispec.Swagger{}
 	if err := of.UnmarshalJSON(document); err != nil {
 		return err
