@@ -32,7 +32,7 @@ type limits struct {
 	closed int
 	// pause is how long what is closed for its size stays so: to look at it again, search reads the whole cluster.
 	pause time.Duration
-	// all is about those of all clusters. If they are more, the cluster with most is closed, for pauseOfAll.
+	// all is about those of all clusters. If they are more, the namespace with most is closed, for pauseOfAll.
 	all        int
 	pauseOfAll time.Duration
 }
@@ -64,9 +64,9 @@ type member struct {
 	// The fields below are those of who has locked own, and ended and took those of one read at a time.
 	clusterID int64
 	objects   map[int64]object
-	// used is the memory of the objects by namespace, and usedInAll that of all namespaces.
-	used      map[string]int
-	usedInAll int
+	// used is the memory of the objects by namespace, usedInAll that of all namespaces, and most that of the largest, or more.
+	used            map[string]int
+	usedInAll, most int
 	// closed are namespaces with too many objects, which are not kept. whole is when all objects were read last.
 	closed map[string]string
 	whole  time.Time
@@ -136,9 +136,9 @@ func (m *member) rest(now time.Time) time.Duration {
 // forget has the next read begin from nothing.
 func (m *member) forget() {
 	for _, bytes := range m.used {
-		m.add(m, -bytes)
+		m.add(m, -bytes, m.most)
 	}
-	m.clusterID, m.objects, m.used, m.usedInAll, m.closed = 0, nil, nil, 0, nil
+	m.clusterID, m.objects, m.used, m.usedInAll, m.most, m.closed = 0, nil, nil, 0, 0, nil
 }
 
 // update reads the objects that have changed since a state.
@@ -149,7 +149,7 @@ func (m *member) update(before *cluster, from *store.RightsReading) error {
 	}
 	if after == 0 {
 		m.forget()
-		m.givesWay.Store(false)
+		m.gaveWay.Store(false)
 		m.objects, m.used, m.closed, m.whole = map[int64]object{}, map[string]int{}, map[string]string{}, time.Now()
 	}
 	m.clusterID = from.ClusterID
@@ -172,6 +172,7 @@ func (m *member) update(before *cluster, from *store.RightsReading) error {
 	for _, id := range gone {
 		m.remove(id)
 	}
+	m.makeRoomOfAll() // others may have counted on it
 	return err
 }
 
@@ -181,7 +182,7 @@ func (m *member) remove(id int64) {
 		return
 	}
 	delete(m.objects, id)
-	m.add(m, -o.bytes)
+	m.add(m, -o.bytes, m.most)
 	if m.used[o.namespace] -= o.bytes; m.used[o.namespace] == 0 {
 		delete(m.used, o.namespace)
 	}
@@ -211,13 +212,12 @@ func (m *member) put(o store.RBACObject) {
 	}
 	m.objects[o.ID] = kept
 	m.used[namespace] += kept.bytes
-	m.add(m, kept.bytes)
+	m.most = max(m.most, m.used[namespace])
+	m.add(m, kept.bytes, m.most)
 	if namespace != clusterWide {
 		m.usedInAll += kept.bytes
 	}
-	if m.makeRoom(namespace); m.givesWay.Load() {
-		m.giveWay()
-	}
+	m.makeRoom(namespace)
 	m.makeRoomOfAll()
 }
 
@@ -267,21 +267,26 @@ func (m *member) fill(state *cluster, from *store.RightsReading) {
 		state.unknown = "its policy of rights is wrong: " + err.Error()
 		return
 	}
-	state.tooLarge = maps.Clone(m.closed)
-	state.closed, state.recheck = maps.Clone(m.closed), len(m.closed) > 0 && (m.whole.Before(state.began) || m.givesWay.Load())
 	m.home.Store(state.isHome())
+	unknown := ""
+	if missing := Resources.Clone().Delete(from.Listed...); len(missing) > 0 {
+		unknown = "its RBAC objects were not all received yet"
+	} else if from.Closed != "" {
+		unknown = "it is not known what has become of its RBAC objects: " + from.Closed
+	}
+	state.recheck = len(m.closed) > 0 && (m.whole.Before(state.began) || m.gaveWay.Load())
+	m.fillWith(state, unknown)
+}
+
+// fillWith makes a state of the objects that a member keeps. unknown says why nothing is known of the cluster, and is empty otherwise.
+func (m *member) fillWith(state *cluster, unknown string) {
+	state.tooLarge, state.closed = maps.Clone(m.closed), maps.Clone(m.closed)
 	for _, o := range m.objects {
 		if o.wrong != "" {
 			state.closed[o.namespace] = "an object cannot be read: " + o.wrong
 		}
 	}
-	if missing := Resources.Clone().Delete(from.Listed...); len(missing) > 0 {
-		state.unknown = "its RBAC objects were not all received yet"
-	} else if from.Closed != "" {
-		state.unknown = "it is not known what has become of its RBAC objects: " + from.Closed
-	} else {
-		state.unknown = state.closed[clusterWide]
-	}
+	state.unknown = cmp.Or(unknown, state.closed[clusterWide])
 	for _, o := range m.objects {
 		if state.closed[o.namespace] == "" {
 			state.add(o.Object)

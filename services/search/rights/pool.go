@@ -7,20 +7,25 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// pool is the memory of the RBAC objects of all clusters. If they take too much, the cluster that takes most is closed: who may write Roles
-// somewhere, or adds clusters, must not close others.
+// pool is the memory of the RBAC objects of all clusters. If they take too much, the namespace that takes most is closed, of whatever
+// cluster it is: who may write Roles somewhere must close nothing else. The ClusterRoles and ClusterRoleBindings of a cluster count like a
+// namespace here, and close the cluster.
 type pool struct {
 	rights *Rights
 
 	mu   sync.Mutex
 	used int
-	of   map[*member]int
+	of   map[*member]taken
 }
+
+// taken is what a member takes: all, and the most of a namespace, or more than that.
+type taken struct{ all, most int }
 
 // place is what a member has of the pool.
 type place struct {
@@ -29,68 +34,96 @@ type place struct {
 	own sync.Mutex
 	// home is set for the cluster that search is part of, which is the last to give way.
 	home atomic.Bool
-	// givesWay is set while the member is closed because it has most, or is to be.
-	givesWay atomic.Bool
+	// gaveWay is set while something of the member is closed because it had most.
+	gaveWay atomic.Bool
 }
 
-func (p *pool) add(m *member, bytes int) {
+// add counts memory of a member, whose namespaces take this much at most.
+func (p *pool) add(m *member, bytes, most int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.used += bytes
-	if p.of[m] += bytes; p.of[m] == 0 {
+	if all := p.of[m].all + bytes; all == 0 {
 		delete(p.of, m)
+	} else {
+		p.of[m] = taken{all, most}
 	}
 }
 
-// largest returns the member that has to give way, or nil if all have room.
-func (p *pool) largest(most int) (largest *member) {
+// over returns by how much all members together take too much, and then all members, the one that has to give way first.
+func (p *pool) over(limit int) (bytes int, members []*member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.used <= most {
-		return nil
+	if p.used <= limit {
+		return 0, nil
 	}
-	before := func(m *member) int { // those that give way already come last
-		if m.givesWay.Load() || m.home.Load() {
+	last := func(m *member) int {
+		if m.home.Load() {
 			return 1
 		}
 		return 0
 	}
-	for m := range p.of {
-		if largest == nil || cmp.Or(cmp.Compare(before(m), before(largest)), cmp.Compare(p.of[largest], p.of[m]),
-			cmp.Compare(m.name, largest.name)) < 0 {
-			largest = m
-		}
-	}
-	return largest
+	return p.used - limit, slices.SortedFunc(maps.Keys(p.of), func(a, b *member) int {
+		return cmp.Or(cmp.Compare(last(a), last(b)), cmp.Compare(p.of[b].most, p.of[a].most), cmp.Compare(a.name, b.name))
+	})
 }
 
-// makeRoomOfAll closes the clusters with most while all of them have too much. The caller has locked m.own.
+// makeRoomOfAll closes the namespaces with most if all clusters together have too much, until an eighth is free again. The caller has
+// locked m.own.
 func (m *member) makeRoomOfAll() {
+	if over, _ := m.over(m.limits.all); over == 0 {
+		return
+	}
+	locked, shown := map[*member]bool{m: true}, map[*member]bool{}
 	for {
-		largest := m.largest(m.limits.all)
-		switch {
-		case largest == nil:
-			return
-		case largest == m:
-			m.giveWay()
-			return
-		case largest.givesWay.Swap(true) || !largest.own.TryLock():
-			return // it is being read, and closes itself with its next object
+		over, members := m.over(m.limits.all - m.limits.all/8)
+		i := slices.IndexFunc(members, func(largest *member) bool { return locked[largest] || largest.own.TryLock() })
+		// One that is being read makes room at the end of that. Others close in its place only if an eighth too much is taken until then.
+		if i < 0 || i > 0 && over <= m.limits.all/4 {
+			if i > 0 {
+				locked[members[i]] = true
+			}
+			break
 		}
-		largest.giveWay()
-		m.rights.show(largest)
-		largest.own.Unlock()
+		locked[members[i]] = true
+		if members[i].giveWay() {
+			shown[members[i]] = true
+		}
+	}
+	delete(locked, m) // its reader does the rest
+	for other := range locked {
+		if shown[other] {
+			m.rights.show(other)
+		}
+		other.own.Unlock()
 	}
 }
 
-// giveWay closes a cluster. The caller has locked own.
-func (m *member) giveWay() {
-	m.givesWay.Store(true)
-	m.close(fmt.Sprintf("the RBAC objects of all clusters take more than %d KiB, and this cluster has most", m.limits.all>>10), clusterWide)
+// giveWay closes the namespace with most, or the cluster if its ClusterRoles and ClusterRoleBindings take most. It closes nothing, and
+// returns false, if the member was thought to have a larger one than it has. The caller has locked own.
+func (m *member) giveWay() bool {
+	thought, most := m.most, clusterWide
+	m.most = 0
+	for namespace, bytes := range m.used {
+		if bytes > m.most || bytes == m.most && namespace < most {
+			m.most, most = bytes, namespace
+		}
+	}
+	m.add(m, 0, m.most)
+	if m.most < thought {
+		return false
+	}
+	m.gaveWay.Store(true)
+	what := "this namespace"
+	if most == clusterWide {
+		what = "this cluster"
+	}
+	m.close(fmt.Sprintf("the RBAC objects of all clusters take more than %d KiB, and %s has most", m.limits.all>>10, what), most)
 	m.whole = time.Now()
+	return true
 }
 
-// show has readers see that a cluster was closed that is not being read.
+// show has readers see that something was closed in a cluster that is not being read.
 func (r *Rights) show(m *member) {
 	before := m.state.Load()
 	if before == nil {
@@ -98,7 +131,7 @@ func (r *Rights) show(m *member) {
 	}
 	state := newCluster(r.serial.Add(1), before.identities)
 	state.generation, state.began, state.recheck = before.generation, time.Now(), true
-	state.closed, state.tooLarge, state.unknown = maps.Clone(m.closed), maps.Clone(m.closed), m.closed[clusterWide]
+	m.fillWith(state, before.unknown)
 	state.log(m.name, before)
 	m.state.Store(state)
 	r.countClosed()
@@ -108,7 +141,7 @@ func (r *Rights) show(m *member) {
 
 // pause is how long what is closed stays so.
 func (m *member) pause() time.Duration {
-	if m.givesWay.Load() {
+	if m.gaveWay.Load() {
 		return max(m.limits.pause, m.limits.pauseOfAll)
 	}
 	return m.limits.pause

@@ -78,7 +78,7 @@ func New(s *store.Store) *Rights {
 		store: s, grants: newCache(maxGrants), limits: defaultLimits, slots: make(chan struct{}, readsAtOnce), members: map[string]*member{},
 		changed: make(chan struct{}),
 	}
-	r.pool = &pool{rights: r, of: map[*member]int{}}
+	r.pool = &pool{rights: r, of: map[*member]taken{}}
 	return r
 }
 
