@@ -270,7 +270,9 @@ func (m *meter) Read(into []byte) (int, error) {
 }
 
 func (m *meter) read(into []byte) (int, error) {
+	m.permit.works(false)
 	n, err := m.from.Read(into[:min(len(into), readAhead)])
+	m.permit.works(true)
 	m.count += int64(n)
 	m.unpaid += n
 	m.permit.came(n)

@@ -26,8 +26,10 @@ type permit struct {
 	looks *time.Timer
 
 	mu sync.Mutex
-	// bytes are those since the last look.
-	bytes int
+	// bytes are those since the last look. worked is the time since then that search itself took, and since is when it last began to work, or zero.
+	bytes  int
+	worked time.Duration
+	since  time.Time
 	// slow is set if the permit is the one for slow members. read is set when all has come.
 	slow, read, over bool
 }
@@ -73,6 +75,33 @@ func (p *permit) came(n int) {
 	p.bytes += n
 }
 
+// works says whether search itself works, or waits for its own processors, and the member for it. Nil permits it.
+func (p *permit) works(now bool) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.since.IsZero() {
+		p.worked += time.Since(p.since)
+	}
+	if p.since = (time.Time{}); now {
+		p.since = time.Now()
+	}
+}
+
+// askedFor returns how long the member could send since the last look.
+func (p *permit) askedFor() time.Duration {
+	if !p.since.IsZero() {
+		now := time.Now()
+		p.worked += now.Sub(p.since)
+		p.since = now
+	}
+	asked := p.door.patience - p.worked
+	p.worked = 0
+	return asked
+}
+
 // look takes the permit from a member that has lost its pace, unless it may be the one that is slow.
 func (p *permit) look() {
 	p.mu.Lock()
@@ -80,7 +109,8 @@ func (p *permit) look() {
 	if p.read {
 		return
 	}
-	keeps := float64(p.bytes) >= pace*p.door.patience.Seconds()
+	asked := p.askedFor() // a time in which search was busy for the most part says nothing
+	keeps := asked < p.door.patience/2 || float64(p.bytes) >= pace*asked.Seconds()
 	if p.bytes = 0; !keeps {
 		p.door.lostPace.Store(time.Now())
 		if !p.slow {

@@ -68,6 +68,31 @@ func TestAMemberWithoutPaceWaitsBehindOthers(t *testing.T) {
 	}
 }
 
+// A member is not slow because search has no processor for what it sends.
+func TestTheTimeOfSearchIsNotThatOfTheMember(t *testing.T) {
+	door := newDoor(t, nil)
+	door.patience = time.Hour // the test looks
+	other, honest := door.entrance(), door.entrance()
+	slow, err := other.holdLarge(t.Context(), nil)
+	require.NoError(t, err)
+	slow.look()
+	permit, err := honest.holdLarge(t.Context(), func(err error) { t.Error(err) })
+	require.NoError(t, err)
+	permit.works(true)
+	permit.since = time.Now().Add(-time.Hour)
+	permit.look()
+	permit.since = time.Now().Add(-40 * time.Minute)
+	permit.works(false)
+	permit.look()
+	assert.Nil(t, honest.lostPace.Load())
+	lost := false
+	permit.lost = func(error) { lost = true }
+	permit.look()
+	assert.True(t, lost, "now the member had all the time")
+	permit.release()
+	slow.release()
+}
+
 // TestMembersThatStopInLargeObjectsKeepNoOtherWaiting has many members take what all need to read large objects, documents and discovery, and then stop.
 func TestMembersThatStopInLargeObjectsKeepNoOtherWaiting(t *testing.T) {
 	large := strings.Repeat("x", 2*smallObject)
