@@ -114,6 +114,7 @@ func (e *entrance) transport(config *rest.Config) (http.RoundTripper, error) {
 			if err != nil {
 				return nil, err
 			}
+			e.dialed()
 			keepalive.Set(conn)
 			return &wire{conn, e.overhead}, nil
 		},

@@ -142,14 +142,17 @@ func (e *entrance) admit(ctx context.Context) error { return e.rate.Wait(ctx) }
 func (e *entrance) charge(changes int) { e.rate.ReserveN(time.Now(), min(changes, e.rate.Burst())) }
 
 // admitDial refuses a connection after too many. For one request, net/http opens connections without an end and without a pause, if the API server takes
-// each, and then no request on it.
+// each, and then no request on it. One that cannot be opened does not count: an API server that is away has sent nothing.
 func (e *entrance) admitDial() error {
-	if e.dials.Allow() {
+	if e.dials.Tokens() >= 1 {
 		return nil
 	}
 	return limited("connections", "", "the API server ends connections as soon as search opens them: there were %d, and then %d a second",
 		e.dials.Burst(), dialsPerSecond)
 }
+
+// dialed counts a connection.
+func (e *entrance) dialed() { e.dials.Allow() }
 
 // write runs a transaction in turn.
 func (e *entrance) write(ctx context.Context, do func() error) error {

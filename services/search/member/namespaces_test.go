@@ -363,3 +363,19 @@ func TestANamespaceThatTheSpecForgetsGoesAtOnce(t *testing.T) {
 	runOnly(t, g, s, "a", "b")
 	copied(t, s, "a/1", "b/1") // although the store had the place of these namespaces
 }
+
+// A watch that says nothing for long is opened again, and is no failure of the stream.
+func TestASilentNamespaceIsNoFailure(t *testing.T) {
+	g := newGuarded(t, "a", "b")
+	m, err := New("east", &rest.Config{Host: g.URL}, Everything, Shared{Store: newStore(t), Door: newDoor(t, nil)})
+	require.NoError(t, err)
+	s := m.source()
+	s.namespaces = []string{"a", "b"}
+	places := ""
+	for token := "begin"; token != ""; {
+		token, places, _, err = s.page(t.Context(), strings.TrimPrefix(token, "begin"), func(i item) error { i.done(); return nil })
+		require.NoError(t, err)
+	}
+	err = s.watchNamespaces(t.Context(), places, 50*time.Millisecond, func() {}, func(event) error { return nil })
+	assert.ErrorIs(t, err, errSilent)
+}
