@@ -288,6 +288,21 @@ func TestWhatCannotBeReadOfAResourceClosesTheCluster(t *testing.T) {
 	assert.Equal(t, []string{"east/a/web", "west/a/web"}, names)
 }
 
+// TestAMemberThatWasForgottenGivesNoWay has a member forgotten after others have chosen it to give way.
+func TestAMemberThatWasForgottenGivesNoWay(t *testing.T) {
+	w := newStore(t)
+	w.member("east")
+	w.bind("east", "a", "dev", false)
+	r := New(w.Store)
+	w.foundAnew(r, &Visible{reader: alice, verb: "list"})
+	m := r.members["east"]
+	m.own.Lock()
+	defer m.own.Unlock()
+	m.forget()
+	assert.False(t, m.giveWay())
+	assert.Zero(t, r.pool.used)
+}
+
 // TestTheLargestNamespacesGiveWay has somebody with a namespace in some clusters write so many RBAC objects there that all clusters together have too many.
 // These namespaces show nothing then, for a while. All else stays, also in a cluster with many small namespaces.
 func TestTheLargestNamespacesGiveWay(t *testing.T) {

@@ -78,14 +78,14 @@ func (m *member) makeRoomOfAll() {
 	for {
 		over, members := m.over(m.limits.all - m.limits.all/8)
 		i := slices.IndexFunc(members, func(largest *member) bool { return locked[largest] || largest.own.TryLock() })
-		// One that is being read makes room at the end of that. Others close in its place only if an eighth too much is taken until then.
-		if i < 0 || i > 0 && over <= m.limits.all/4 {
-			if i > 0 {
-				locked[members[i]] = true
-			}
+		if i < 0 {
 			break
 		}
 		locked[members[i]] = true
+		// One that is being read makes room at the end of that. Others close in its place only if an eighth too much is taken until then.
+		if i > 0 && over <= m.limits.all/4 {
+			break
+		}
 		if members[i].giveWay() {
 			shown[members[i]] = true
 		}
@@ -100,7 +100,7 @@ func (m *member) makeRoomOfAll() {
 }
 
 // giveWay closes the namespace with most, or the cluster if its ClusterRoles and ClusterRoleBindings take most. It closes nothing, and
-// returns false, if the member was thought to have a larger one than it has. The caller has locked own.
+// returns false, if the member has less than was thought. The caller has locked own.
 func (m *member) giveWay() bool {
 	thought, most := m.most, clusterWide
 	m.most = 0
@@ -110,7 +110,7 @@ func (m *member) giveWay() bool {
 		}
 	}
 	m.add(m, 0, m.most)
-	if m.most < thought {
+	if m.most < thought || m.most == 0 { // the latter was forgotten since it was chosen
 		return false
 	}
 	m.gaveWay.Store(true)
