@@ -34,13 +34,13 @@ const (
 //
 // If the hub has no opinion, the rights of the reader in the clusters decide, and with them the request sees a part of the objects. A request that names
 // clusters in its parameters is allowed if the reader may see something in each of them.
-func NewAuthorizer(next authorizer.Authorizer, of func() *rights.Rights) authorizer.Authorizer {
+func NewAuthorizer(next authorizer.Authorizer, of *rights.Rights) authorizer.Authorizer {
 	return &hubAuthorizer{next, of}
 }
 
 type hubAuthorizer struct {
 	next   authorizer.Authorizer
-	rights func() *rights.Rights
+	rights *rights.Rights
 }
 
 // Authorize implements authorizer.Authorizer. It notes what the reader may see.
@@ -92,7 +92,7 @@ func (h *hubAuthorizer) nested(ctx context.Context, a authorizer.Attributes, n *
 		return decision, reason, nil
 	}
 	clusters := append(named(n.Cluster), namedClusters(a)...)
-	visible, err := h.rights().Visible(ctx, a.GetUser(), a.GetVerb(), clusters...)
+	visible, err := h.rights.Visible(ctx, a.GetUser(), a.GetVerb(), clusters...)
 	if err != nil {
 		return authorizer.DecisionNoOpinion, "", err
 	}
@@ -153,7 +153,7 @@ func (h *hubAuthorizer) collection(ctx context.Context, a authorizer.Attributes,
 	if decision != authorizer.DecisionNoOpinion {
 		return decision, reason, nil
 	}
-	visible, err := h.rights().Visible(ctx, a.GetUser(), "list")
+	visible, err := h.rights.Visible(ctx, a.GetUser(), "list")
 	if err != nil || !visible.SeesAny() {
 		return decision, reason, err
 	}
@@ -164,7 +164,7 @@ func (h *hubAuthorizer) collection(ctx context.Context, a authorizer.Attributes,
 // discovery notes in which clusters the reader of a discovery document may see something. If that cannot be told, the document is for everybody who may
 // read such documents at all.
 func (h *hubAuthorizer) discovery(ctx context.Context, a authorizer.Attributes, cluster, reason string) (authorizer.Decision, string, error) {
-	visible, err := h.rights().Visible(ctx, a.GetUser(), "list", named(cluster)...)
+	visible, err := h.rights.Visible(ctx, a.GetUser(), "list", named(cluster)...)
 	if err != nil {
 		return authorizer.DecisionNoOpinion, "", err
 	}

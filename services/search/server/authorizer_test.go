@@ -82,7 +82,7 @@ func TestThePolicyOfTheHubDecidesAboutClusters(t *testing.T) {
 			attributes, err := genericapifilters.GetAuthorizerAttributes(ctx)
 			require.NoError(t, err)
 			policy := &rules{allowed: test.allowed}
-			decision, reason, err := NewAuthorizer(policy, func() *rights.Rights { return none }).Authorize(ctx, attributes)
+			decision, reason, err := NewAuthorizer(policy, none).Authorize(ctx, attributes)
 			require.NoError(t, err)
 			assert.Equal(t, test.want, decision == authorizer.DecisionAllow, "asked %q", policy.asked)
 			if !test.want {

@@ -183,7 +183,7 @@ func (j *judge) rules(ctx context.Context, reader user.Info, cluster, namespace 
 		status.ResourceRules = append(status.ResourceRules, whole)
 	}
 	if len(whole.Verbs) < len(rights.Verbs) {
-		visible, err := j.hubAuthorizer.rights().Visible(ctx, reader, "list", named(cluster)...)
+		visible, err := j.hubAuthorizer.rights.Visible(ctx, reader, "list", named(cluster)...)
 		if err != nil {
 			return status, err
 		}

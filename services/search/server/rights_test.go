@@ -148,7 +148,7 @@ func (c *cluster) send(t *testing.T, name string, req *http.Request, answer http
 		ctx := request.WithRequestInfo(request.WithUser(req.Context(), reader), RequestInfo(req, outer))
 		attributes, err := genericapifilters.GetAuthorizerAttributes(ctx)
 		require.NoError(t, err)
-		decision, reason, err := NewAuthorizer(c, func() *rights.Rights { return c.rights }).Authorize(ctx, attributes)
+		decision, reason, err := NewAuthorizer(c, c.rights).Authorize(ctx, attributes)
 		require.NoError(t, err)
 		if decision != authorizer.DecisionAllow {
 			http.Error(w, reason, http.StatusForbidden)
@@ -438,7 +438,7 @@ func TestNoWatchIsForEver(t *testing.T) {
 func TestErrorsOfRightsNameNoCluster(t *testing.T) {
 	c := newCluster(t)
 	require.NoError(t, c.Close())
-	hub := NewAuthorizer(c, func() *rights.Rights { return c.rights })
+	hub := NewAuthorizer(c, c.rights)
 	_, _, err := hub.Authorize(withNote(t.Context()), authorizer.AttributesRecord{
 		User: &user.DefaultInfo{Name: "eve"}, Verb: "list", Resource: "pods", APIVersion: "v1", ResourceRequest: true, Path: "/apis/clusterpedia.io/v1beta1/resources/api/v1/pods",
 	})

@@ -16,7 +16,6 @@ import (
 	"github.com/tripod-k8s/tripod/apiservice"
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/options"
-	"github.com/tripod-k8s/tripod/services/search/rights"
 )
 
 // Name is the name of the service.
@@ -51,7 +50,7 @@ func Service() apiservice.Service {
 			Info:   RequestInfo,
 			Around: WithNotes,
 			Authorizer: func(next authorizer.Authorizer) authorizer.Authorizer {
-				return NewAuthorizer(remember(next, clock.RealClock{}), func() *rights.Rights { return s.rights })
+				return NewAuthorizer(remember(next, clock.RealClock{}), s.rights)
 			},
 			Handler: func(_ *apiservice.Environment, next http.Handler) http.Handler { return s.handler.before(next) },
 		},
