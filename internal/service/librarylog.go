@@ -6,8 +6,10 @@ package service
 import (
 	"io"
 	"log"
-	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"k8s.io/klog/v2"
 )
@@ -21,39 +23,29 @@ type libraryLog struct {
 	to  io.Writer
 	now func() time.Time
 
-	mu sync.Mutex
-	// left are the lines that may still come, as of the time at.
-	left float64
-	at   time.Time
+	lines *rate.Limiter
 	// others are lines that were left out.
-	others int
+	others atomic.Int64
+}
+
+func newLibraryLog(to io.Writer, now func() time.Time) *libraryLog {
+	return &libraryLog{to: to, now: now, lines: rate.NewLimiter(libraryLinesPerSecond, libraryLinesAtOnce)}
 }
 
 // limitLibraryLog bounds the standard logger from now on. It may be called again.
 func limitLibraryLog() {
 	if _, limited := log.Writer().(*libraryLog); !limited {
-		log.SetOutput(&libraryLog{to: log.Writer(), now: time.Now, left: libraryLinesAtOnce})
+		log.SetOutput(newLibraryLog(log.Writer(), time.Now))
 	}
 }
 
 // Write implements io.Writer. It takes the lines that it leaves out, too: a library has no use for an error.
 func (l *libraryLog) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	now := l.now()
-	if !l.at.IsZero() {
-		l.left = min(l.left+now.Sub(l.at).Seconds()*libraryLinesPerSecond, libraryLinesAtOnce)
-	}
-	l.at = now
-	if l.left < 1 {
-		l.others++
-		l.mu.Unlock()
+	if !l.lines.AllowN(l.now(), 1) {
+		l.others.Add(1)
 		return len(line), nil
 	}
-	l.left--
-	others := l.others
-	l.others = 0
-	l.mu.Unlock()
-	if others > 0 {
+	if others := l.others.Swap(0); others > 0 {
 		klog.InfoS("Lines of libraries were left out", "lines", others)
 	}
 	return l.to.Write(line)

@@ -22,20 +22,20 @@ import (
 func TestLibrariesWriteFewLines(t *testing.T) {
 	var written bytes.Buffer
 	now := time.Now()
-	l := &libraryLog{to: &written, now: func() time.Time { return now }, left: libraryLinesAtOnce}
+	l := newLibraryLog(&written, func() time.Time { return now })
 	logger := log.New(l, "", 0)
 	for range 100_000 {
 		logger.Print("unhandled response frame type")
 	}
 	assert.Equal(t, libraryLinesAtOnce, bytes.Count(written.Bytes(), []byte("\n")))
-	assert.Equal(t, 100_000-libraryLinesAtOnce, l.others)
+	assert.EqualValues(t, 100_000-libraryLinesAtOnce, l.others.Load())
 	written.Reset()
 	for range 10 {
 		now = now.Add(time.Second)
 		logger.Print("now and then")
 	}
 	assert.Equal(t, 10, bytes.Count(written.Bytes(), []byte("\n")))
-	assert.Zero(t, l.others)
+	assert.Zero(t, l.others.Load())
 }
 
 // TestAServiceBoundsLinesOfLibraries holds that the command of a service sets the bound, after Kubernetes has set where lines go.
