@@ -80,17 +80,27 @@ func (l *Limits) control(_, address string, _ syscall.RawConn) error {
 
 // client returns an HTTP client for a member, and the configuration of what uses it. The transport of the hub's configuration knows by itself where to connect.
 func (e *entrance) client(config *rest.Config) (*http.Client, error) {
-	var transport http.RoundTripper
-	var err error
-	if config.Transport != nil {
-		transport, err = rest.TransportFor(config)
-	} else if transport, err = e.transport(config); err == nil {
-		transport, err = rest.HTTPWrappersForConfig(config, transport)
-	}
+	next, err := e.roundTripper(config)
 	if err != nil {
 		return nil, err
 	}
-	return &http.Client{Transport: &guard{entrance: e, next: transport}, CheckRedirect: refuseRedirect}, nil
+	bulk, err := e.roundTripper(config)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{Transport: &guard{entrance: e, next: next, bulk: bulk}, CheckRedirect: refuseRedirect}, nil
+}
+
+// roundTripper returns what sends requests with the credentials of a configuration, on connections of its own.
+func (e *entrance) roundTripper(config *rest.Config) (http.RoundTripper, error) {
+	if config.Transport != nil {
+		return rest.TransportFor(config)
+	}
+	transport, err := e.transport(config)
+	if err != nil {
+		return nil, err
+	}
+	return rest.HTTPWrappersForConfig(config, transport)
 }
 
 // transport is like that of client-go, without proxies from the environment, and with bounds.
@@ -119,8 +129,9 @@ func (e *entrance) transport(config *rest.Config) (http.RoundTripper, error) {
 			return &wire{conn, e.overhead}, nil
 		},
 		HTTP2: &http.HTTP2Config{
-			MaxReceiveBufferPerStream: streamBuffer, MaxReceiveBufferPerConnection: connectionBuffer,
-			SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second,
+			MaxReceiveBufferPerStream: streamBuffer, MaxReceiveBufferPerConnection: connectionBuffer(e.Resources + spareDials),
+			MaxReadFrameSize: frameSize,
+			SendPingTimeout:  30 * time.Second, PingTimeout: 15 * time.Second,
 		},
 	}
 	h2, err := http2.ConfigureTransports(transport)

@@ -35,7 +35,8 @@ const (
 // guard is between client-go and a member. It refuses redirects, decompresses with a limit, and bounds each answer.
 type guard struct {
 	*entrance
-	next http.RoundTripper
+	// next is for few requests, and bulk for those that copy objects: there may be many of these, and they may wait for long until search reads on.
+	next, bulk http.RoundTripper
 }
 
 // answer is how the answer to a request is read.
@@ -46,8 +47,9 @@ const (
 	discovered answer = iota
 	// single is a document by itself.
 	single
-	// streamed is read as it comes. The reader has limits of its own.
+	// streamed is read as it comes. The reader has limits of its own. inBulk is the same for objects that wait for others.
 	streamed
+	inBulk
 )
 
 type answerKey struct{}
@@ -192,8 +194,11 @@ func (r *permitReader) Read(into []byte) (int, error) {
 // RoundTrip implements http.RoundTripper.
 func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	kind, _ := req.Context().Value(answerKey{}).(answer)
-	if kind == streamed {
-		return g.send(req)
+	switch kind {
+	case inBulk:
+		return g.send(g.bulk, req)
+	case streamed:
+		return g.send(g.next, req)
 	}
 	ctx, cancel := context.WithTimeoutCause(req.Context(), g.Timeout,
 		&LimitError{Limit: limitTime, Flag: "member-timeout", Message: fmt.Sprintf("no answer about %s in %s", req.URL.Path, g.Timeout)})
@@ -208,7 +213,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		defer stop()
 		ctx = lasting
 	}
-	resp, err := g.send(req.WithContext(ctx))
+	resp, err := g.send(g.next, req.WithContext(ctx))
 	if err != nil {
 		return nil, cause(ctx, err)
 	}
@@ -241,10 +246,10 @@ func cause(ctx context.Context, err error) error {
 }
 
 // send sends a request, and decompresses the answer.
-func (g *guard) send(req *http.Request) (*http.Response, error) {
+func (g *guard) send(by http.RoundTripper, req *http.Request) (*http.Response, error) {
 	req = req.Clone(req.Context())
 	req.Header.Set("Accept-Encoding", "gzip") // so no transport decompresses by itself
-	resp, err := g.next.RoundTrip(req)
+	resp, err := by.RoundTrip(req)
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
+
+	"github.com/tripod-k8s/tripod/services/search/store"
 )
 
 const (
@@ -83,7 +85,11 @@ func (s source) request(query map[string]string) *rest.Request {
 func (s source) open(ctx context.Context, query map[string]string) (body io.ReadCloser, end context.CancelCauseFunc, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	slow := time.AfterFunc(firstByte, func() { cancel(fmt.Errorf("no answer in %s", firstByte)) })
-	body, err = s.request(query).Stream(expecting(ctx, streamed))
+	kind := inBulk
+	if store.DecidesRights(s.resource) {
+		kind = streamed
+	}
+	body, err = s.request(query).Stream(expecting(ctx, kind))
 	slow.Stop()
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {

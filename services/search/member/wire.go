@@ -14,8 +14,10 @@ import (
 const (
 	// headerSize bounds the header of an answer, and what follows its body. HTTP/2 counts 32 bytes more for each field.
 	headerSize = 8 << 10
-	// streamBuffer and connectionBuffer are what a member may send before search reads it: for an answer, and for all answers on a connection.
-	streamBuffer, connectionBuffer = 32 << 10, 1 << 20
+	// streamBuffer is what a member may send of an answer before search reads it.
+	streamBuffer = 32 << 10
+	// frameSize bounds a frame of HTTP/2, which has to be in memory as a whole.
+	frameSize = 16 << 10
 	// overheadAtOnce are the bytes that a member may send at once beside the bodies of answers, and overheadPerSecond in the long run.
 	overheadAtOnce, overheadPerSecond = 4 << 20, 64 << 10
 	// overheadShare is the part of the bodies that frames and TLS may take besides.
@@ -31,6 +33,10 @@ type overhead struct {
 	bytes float64
 	at    time.Time
 }
+
+// connectionBuffer returns what so many answers on one connection may send before search reads it. It has room for all of them: answers that wait for
+// memory must not keep others from coming.
+func connectionBuffer(answers int) int { return int(min(int64(answers)*streamBuffer, 1<<30)) }
 
 // newOverhead returns the overhead of a member with so many answers at once.
 func newOverhead(answers int) *overhead {

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/http2"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
 
@@ -118,5 +120,56 @@ func TestHeadersOfAMemberAreShort(t *testing.T) {
 			assert.Equal(t, http.Header{"Content-Type": {"application/json"}}, resp.Header)
 			resp.Body.Close() //nolint:errcheck // it is not read
 		}
+	}
+}
+
+// TestAnswersThatWaitKeepNoOtherFromComing has many streams of a member wait for what only one may have, with as much unread as they may send.
+func TestAnswersThatWaitKeepNoOtherFromComing(t *testing.T) {
+	const waiting = 60
+	var sent atomic.Int64
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if strings.HasPrefix(req.URL.Path, "/apis/large") {
+			io.WriteString(w, `{"items":[{"a":"`) //nolint:errcheck // the client is gone
+			for req.Context().Err() == nil {
+				n, _ := io.WriteString(w, strings.Repeat("x", 1<<10)) //nolint:errcheck // the client is gone
+				sent.Add(int64(n))
+			}
+			return
+		}
+		io.WriteString(w, `{"metadata":{"resourceVersion":"1"},"items":[{}]}`) //nolint:errcheck // the client is gone
+	}))
+	server.EnableHTTP2 = true
+	m := newMember(t, served(t, server), nil)
+	m.door.ownLong <- struct{}{} // another object is read
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	defer func() {
+		cancel()
+		for range waiting {
+			<-ended
+		}
+	}()
+	for i := range waiting {
+		go func() {
+			s := m.source()
+			s.resource = schema.GroupVersionResource{Group: "large", Version: "v1", Resource: fmt.Sprint("things", i)}
+			s.page(ctx, "", nil) //nolint:errcheck // the test ends it
+			ended <- struct{}{}
+		}()
+	}
+	// Each was read up to a large object, and has half of what it may send besides.
+	require.Eventually(t, func() bool { return sent.Load() > waiting*(smallObject+streamBuffer/2) }, time.Minute, 10*time.Millisecond)
+	for _, resource := range []schema.GroupVersionResource{
+		configMaps, {Version: "v1", Resource: "namespaces"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
+	} {
+		s := m.source()
+		s.resource = resource
+		within, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		_, _, count, err := s.page(within, "", func(i item) error { i.done(); return nil })
+		cancel()
+		require.NoError(t, err, resource)
+		assert.Equal(t, 1, count)
+		require.NoError(t, s.ask(t.Context()))
 	}
 }
