@@ -60,25 +60,26 @@ func (g grants) allow(namespace, name string) bool {
 
 // part returns what grants that are about a resource show of it.
 func (g grants) part(resource schema.GroupResource) *store.Part {
-	namespaces, names, objects := sets.New[string](), sets.New[string](), sets.New[[2]string]()
+	var namespaces, names []string
+	var objects [][2]string
 	for _, one := range g {
 		if one.namespaces == nil && len(one.rule.ResourceNames) == 0 {
 			return store.Whole
 		}
 		if one.namespaces == nil {
-			names.Insert(one.rule.ResourceNames...)
+			names = append(names, one.rule.ResourceNames...)
 		}
 		for namespace := range one.namespaces {
 			switch {
 			case isNamespaces(resource):
 				if rbacv1helpers.ResourceNameMatches(one.rule, namespace) {
-					objects.Insert([2]string{"", namespace})
+					objects = append(objects, [2]string{"", namespace})
 				}
 			case len(one.rule.ResourceNames) == 0:
-				namespaces.Insert(namespace)
+				namespaces = append(namespaces, namespace)
 			default:
 				for _, name := range one.rule.ResourceNames {
-					objects.Insert([2]string{namespace, name})
+					objects = append(objects, [2]string{namespace, name})
 				}
 			}
 		}

@@ -256,3 +256,17 @@ func TestGrantsOfTheHub(t *testing.T) {
 		assert.Equal(t, test.want != nil, v.Reaches(AllClusters, pods.GroupVersionResource.GroupResource(), ""), "%v", test.rule)
 	}
 }
+
+// BenchmarkManyNames finds what a rule with as many names as a member likes shows a reader, which each search does.
+func BenchmarkManyNames(b *testing.B) {
+	rule := &rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}}
+	for i := range 20_000 {
+		rule.ResourceNames = append(rule.ResourceNames, fmt.Sprint("web-", i))
+	}
+	for b.Loop() {
+		v := &Visible{verb: "list", states: map[string]*cluster{"east": {}}, evaluate: func(string, *cluster) grants { return grants{{rule: rule}} }}
+		if v.Part("east", schema.GroupResource{Resource: "pods"}) == nil {
+			b.Fatal("nothing is visible")
+		}
+	}
+}

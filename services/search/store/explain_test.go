@@ -104,10 +104,10 @@ func TestSearchesOfReadersUseAnIndex(t *testing.T) {
 			objects.Insert([2]string{fmt.Sprint("ns", n), fmt.Sprint("web-", n)})
 		}
 		for name, parts := range map[string]map[string]*Part{
-			"a namespace of a cluster":      {"east pods": NewPart(sets.New("ns1"), nil, nil)},
-			"a namespace of two clusters":   {"east pods": NewPart(sets.New("ns1"), nil, nil), "west pods": NewPart(sets.New("ns1"), nil, nil)},
-			"other namespaces of clusters":  {"east pods": NewPart(sets.New("ns1", "ns2"), nil, nil), "west pods": NewPart(sets.New("ns3"), nil, nil)},
-			"objects by namespace and name": {"east pods": NewPart(nil, nil, objects), "west pods": NewPart(nil, nil, objects)},
+			"a namespace of a cluster":      {"east pods": partOf(sets.New("ns1"), nil, nil)},
+			"a namespace of two clusters":   {"east pods": partOf(sets.New("ns1"), nil, nil), "west pods": partOf(sets.New("ns1"), nil, nil)},
+			"other namespaces of clusters":  {"east pods": partOf(sets.New("ns1", "ns2"), nil, nil), "west pods": partOf(sets.New("ns3"), nil, nil)},
+			"objects by namespace and name": {"east pods": partOf(nil, nil, objects), "west pods": partOf(nil, nil, objects)},
 		} {
 			for _, text := range []string{"", "labelSelector=app%3Da7", "ownerName=web-1&ownerSeniority=1"} {
 				values, err := url.ParseQuery(text)
@@ -172,7 +172,7 @@ func TestSearchesOfThePastReadOnlyWhatFollowed(t *testing.T) {
 		crowd(t, s)
 		last, err := s.Revision(t.Context())
 		require.NoError(t, err)
-		scope := given{asOf: lastRights(t, s), parts: map[string]*Part{"east pods": NewPart(sets.New("ns1", "ns2"), nil, nil)}}
+		scope := given{asOf: lastRights(t, s), parts: map[string]*Part{"east pods": partOf(sets.New("ns1", "ns2"), nil, nil)}}
 		require.NoError(t, s.reading(t.Context(), func(tx *transaction) error {
 			past := &past{revision: last - 50, last: last, from: -1}
 			b, err := tx.newSearch(t.Context(), s.For(scope), []schema.GroupVersionResource{pods.GroupVersionResource}, &query.Query{}, past)

@@ -63,7 +63,7 @@ func busyNeighbours(t *testing.T, s *Store) (before int64) {
 func TestASearchOfThePastReadsOnlyWhatItsReaderSees(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		before := busyNeighbours(t, s)
-		mine := NewPart(sets.New("mine"), nil, nil)
+		mine := partOf(sets.New("mine"), nil, nil)
 		scope := given{asOf: lastRights(t, s), parts: map[string]*Part{"east pods": mine, "east deployments.apps": mine, "gone pods": mine}}
 		for name, test := range map[string]struct {
 			kinds []Kind
@@ -124,9 +124,9 @@ func TestAWatchFromAnOldRevisionReadsOnlyItsOwnChanges(t *testing.T) {
 			clusters query.Choice
 			want     []string
 		}{
-			"a namespace":                            {map[string]*Part{"east pods": NewPart(sets.New("mine"), nil, nil)}, whole, []string{"east/mine/web true", "east/mine/web true"}},
-			"many namespaces":                        {map[string]*Part{"east pods": NewPart(names, nil, nil)}, whole, []string{"east/mine/web true", "east/mine/web true"}},
-			"a name":                                 {map[string]*Part{"gone pods": NewPart(nil, nil, sets.New([2]string{"mine", "web-7"}))}, whole, []string{"gone/mine/web-7 true", "gone/mine/web-7 true", "gone/mine/web-7 false"}},
+			"a namespace":                            {map[string]*Part{"east pods": partOf(sets.New("mine"), nil, nil)}, whole, []string{"east/mine/web true", "east/mine/web true"}},
+			"many namespaces":                        {map[string]*Part{"east pods": partOf(names, nil, nil)}, whole, []string{"east/mine/web true", "east/mine/web true"}},
+			"a name":                                 {map[string]*Part{"gone pods": partOf(nil, nil, sets.New([2]string{"mine", "web-7"}))}, whole, []string{"gone/mine/web-7 true", "gone/mine/web-7 true", "gone/mine/web-7 false"}},
 			"nothing":                                {nil, whole, nil},
 			"a cluster that the reader does not see": {map[string]*Part{"east pods": Whole}, query.Choice{In: []string{"gone"}}, nil},
 		} {

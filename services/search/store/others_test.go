@@ -58,7 +58,7 @@ func TestNamespacesOfAClusterCostNoOther(t *testing.T) {
 			}
 			require.NoError(t, s.Write(t.Context(), namespaces, batch))
 		}
-		scope := given{asOf: lastRights(t, s), parts: map[string]*Part{"honest pods": NewPart(sets.New("mine"), nil, nil)}}
+		scope := given{asOf: lastRights(t, s), parts: map[string]*Part{"honest pods": partOf(sets.New("mine"), nil, nil)}}
 		limited := s.For(scope)
 		var same bool
 		var err error

@@ -5,8 +5,10 @@ package store
 
 import (
 	"cmp"
-	"fmt"
+	"crypto/sha256"
+	"encoding/binary"
 	"slices"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 )
@@ -26,15 +28,19 @@ func (p *Part) size() int { return len(p.namespaces) + len(p.names) + 2*len(p.ob
 var Whole = &Part{all: true}
 
 // NewPart returns a part that has all objects of some namespaces, the objects with some names in any namespace, and others by namespace and name.
-// It is nil if it has nothing.
-func NewPart(namespaces, names sets.Set[string], objects sets.Set[[2]string]) *Part {
-	p := &Part{namespaces: sets.List(namespaces), names: sets.List(names)}
-	for object := range objects {
-		if !namespaces.Has(object[0]) && !names.Has(object[1]) {
-			p.objects = append(p.objects, object)
+// It is nil if it has nothing. It takes the slices, and sorts them.
+func NewPart(namespaces, names []string, objects [][2]string) *Part {
+	slices.Sort(namespaces)
+	slices.Sort(names)
+	slices.SortFunc(objects, comparePairs)
+	p := &Part{namespaces: slices.Compact(namespaces), names: slices.Compact(names)}
+	p.objects = slices.DeleteFunc(slices.Compact(objects), func(object [2]string) bool {
+		_, found := slices.BinarySearch(p.namespaces, object[0])
+		if !found {
+			_, found = slices.BinarySearch(p.names, object[1])
 		}
-	}
-	slices.SortFunc(p.objects, comparePairs)
+		return found
+	})
 	if len(p.namespaces)+len(p.names)+len(p.objects) == 0 {
 		return nil
 	}
@@ -112,12 +118,28 @@ func (p *Part) without(namespaces map[string]bool) *Part {
 	return less
 }
 
-// key is the same for equal parts only.
+// key is the same for equal parts only. Members choose the names, so it is a cryptographic hash.
 func (p *Part) key() string {
 	if p.all {
 		return ""
 	}
-	return fmt.Sprintf("%q%q%q", p.namespaces, p.names, p.objects)
+	sum := sha256.New()
+	text := make([]byte, 0, 256)
+	add := func(value string) {
+		text = append(append(binary.AppendUvarint(text[:0], uint64(len(value))), value...), 0)
+		sum.Write(text) // it returns no error
+	}
+	for _, values := range [][]string{p.namespaces, p.names} {
+		add(strconv.Itoa(len(values)))
+		for _, value := range values {
+			add(value)
+		}
+	}
+	for _, object := range p.objects {
+		add(object[0])
+		add(object[1])
+	}
+	return string(sum.Sum(nil))
 }
 
 // condition appends that a row of objects is in the part.

@@ -45,7 +45,7 @@ func BenchmarkScopes(b *testing.B) {
 			for n := range count {
 				some.Insert(fmt.Sprintf("ns%02d", (n*7+i*step)%namespaces))
 			}
-			scope.parts[cluster+" pods"] = NewPart(some, nil, nil)
+			scope.parts[cluster+" pods"] = partOf(some, nil, nil)
 		}
 		return scope
 	}
@@ -55,7 +55,7 @@ func BenchmarkScopes(b *testing.B) {
 		for n := range 200 {
 			objects.Insert([2]string{fmt.Sprintf("ns%02d", n%namespaces), fmt.Sprint("web-", n)})
 		}
-		named.parts[cluster+" pods"] = NewPart(nil, nil, objects)
+		named.parts[cluster+" pods"] = partOf(nil, nil, objects)
 	}
 	for _, q := range []struct {
 		name  string

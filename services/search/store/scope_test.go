@@ -61,7 +61,12 @@ func randomPart(r *rand.Rand, all []known) *Part {
 			objects.Insert([2]string{o.Namespace, o.Name}, [2]string{"default", o.Name})
 		}
 	}
-	return NewPart(namespaces, names, objects)
+	return partOf(namespaces, names, objects)
+}
+
+// partOf is NewPart for sets.
+func partOf(namespaces, names sets.Set[string], objects sets.Set[[2]string]) *Part {
+	return NewPart(namespaces.UnsortedList(), names.UnsortedList(), objects.UnsortedList())
 }
 
 // TestAScopeHidesTheRest holds that a search with a scope finds what it would find if the database had nothing else. Owners, counts and pages included.
@@ -210,7 +215,7 @@ func TestAClusterThatNamesTooMuchKeepsNobodyFromOthers(t *testing.T) {
 		return all
 	}
 	roles := Kind{GroupVersionResource: rbacv1.SchemeGroupVersion.WithResource("roles"), Name: "Role", Namespaced: true}
-	honest := NewPart(names(1000, "ns"), nil, nil)
+	honest := partOf(names(1000, "ns"), nil, nil)
 	each(t, func(t *testing.T, s *Store) {
 		for _, cluster := range []string{"honest", "liar", "twin"} {
 			for _, kind := range []Kind{pods, roles} {
@@ -218,8 +223,8 @@ func TestAClusterThatNamesTooMuchKeepsNobodyFromOthers(t *testing.T) {
 			}
 		}
 		for name, liar := range map[string][2]*Part{
-			"one resource":  {NewPart(names(maxValues, "x"), nil, nil), honest},
-			"two resources": {NewPart(names(maxValues/2, "x"), nil, nil), NewPart(nil, names(maxValues/2, "y"), nil)},
+			"one resource":  {partOf(names(maxValues, "x"), nil, nil), honest},
+			"two resources": {partOf(names(maxValues/2, "x"), nil, nil), partOf(nil, names(maxValues/2, "y"), nil)},
 		} {
 			scope := given{asOf: lastRights(t, s), parts: map[string]*Part{
 				"honest pods": honest, "honest roles.rbac.authorization.k8s.io": honest,
@@ -248,7 +253,7 @@ func TestANamespaceThatNamesTooManyObjectsKeepsNobodyFromOthers(t *testing.T) {
 			}
 		}
 		scope := given{asOf: lastRights(t, s), parts: map[string]*Part{
-			"east pods": NewPart(sets.New("ns3"), nil, objects), "west pods": NewPart(sets.New("ns2"), nil, sets.New([2]string{"ns1", "web"})),
+			"east pods": partOf(sets.New("ns3"), nil, objects), "west pods": partOf(sets.New("ns2"), nil, sets.New([2]string{"ns1", "web"})),
 		}}
 		for _, clusters := range [][]string{nil, {"east"}} {
 			var names []string
@@ -258,7 +263,7 @@ func TestANamespaceThatNamesTooManyObjectsKeepsNobodyFromOthers(t *testing.T) {
 			assert.Len(t, names, map[bool]int{true: 4, false: 2}[clusters == nil])
 			assert.Equal(t, []string{"east (objects by name in namespace ns2)"}, page.LeftOut)
 		}
-		scope.parts["east pods"] = NewPart(nil, nil, objects.Clone().Delete([2]string{"ns1", "web"}))
+		scope.parts["east pods"] = partOf(nil, nil, objects.Clone().Delete([2]string{"ns1", "web"}))
 		_, err := s.For(scope).List(t.Context(), []schema.GroupVersionResource{pods.GroupVersionResource}, &query.Query{Clusters: query.Choice{In: []string{"east"}}},
 			func(Found) error { return nil })
 		assert.ErrorIs(t, err, ErrScopeTooLarge, "nothing else is there")
@@ -273,7 +278,7 @@ func TestAScopeThatIsTooLargeIsRefused(t *testing.T) {
 	}
 	each(t, func(t *testing.T, s *Store) {
 		require.NoError(t, s.Write(t.Context(), openStream(t, s, "east", pods), Batch{Changes: []Change{{Object: object("ns7", "web", "1")}}}))
-		scope := given{asOf: lastRights(t, s), parts: map[string]*Part{"east pods": NewPart(namespaces, nil, nil)}}
+		scope := given{asOf: lastRights(t, s), parts: map[string]*Part{"east pods": partOf(namespaces, nil, nil)}}
 		ask := func(q query.Query) (n int, err error) {
 			_, err = s.For(scope).List(context.Background(), []schema.GroupVersionResource{pods.GroupVersionResource}, &q, func(Found) error { n++; return nil })
 			return n, err
@@ -283,7 +288,7 @@ func TestAScopeThatIsTooLargeIsRefused(t *testing.T) {
 		n, err := ask(query.Query{Namespaces: query.Choice{In: []string{"ns7"}}})
 		require.NoError(t, err)
 		assert.Equal(t, 1, n)
-		scope.parts["east pods"] = NewPart(sets.New(sets.List(namespaces)[:maxValues-10]...), nil, nil)
+		scope.parts["east pods"] = partOf(sets.New(sets.List(namespaces)[:maxValues-10]...), nil, nil)
 		n, err = ask(query.Query{})
 		require.NoError(t, err)
 		assert.Equal(t, 1, n, "as many as a statement can")
