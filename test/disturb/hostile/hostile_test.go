@@ -5,6 +5,7 @@ package hostile
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -28,6 +29,7 @@ import (
 )
 
 var (
+	apart    = flag.Bool("apart", false, "have a replica answer and another one copy, with PostgreSQL, as in the chart, rather than one do both with SQLite")
 	only     = flag.String("lies", "", "a regular expression of the lies to tell; all, if it is empty")
 	patience = flag.Duration("patience", 2*time.Minute, "how long search may take to show a lie; it only ends a test that would never end")
 )
@@ -135,19 +137,23 @@ func (s *scene) hear(t *testing.T, p *probe, lies []hostile.Lie) {
 		}
 		p.awaitRounds(t, 1)
 		assert.NoError(t, errors.Join(p.wrong()...), "answers about the honest clusters")
-		peak, err := s.Replica(search).Process().PeakMemory()
-		require.NoError(t, err)
-		t.Logf("%s: %d MiB", strings.Join(told, ","), peak>>20)
-		assert.Less(t, peak, uint64(memoryLimit), "the memory of search")
+		for _, name := range slices.Compact([]string{search, s.copier}) {
+			peak, err := s.Replica(name).Process().PeakMemory()
+			require.NoError(t, err)
+			t.Logf("%s: %s has taken %d MiB", strings.Join(told, ","), name, peak>>20)
+			assert.Less(t, peak, uint64(memoryLimit), "the memory of search")
+		}
 	})
 }
 
 // shows returns an error unless search says what it should about a cluster that lies.
 func (s *scene) shows(ctx context.Context, lie hostile.Lie, server *hostile.Server) error {
-	select {
-	case <-s.Replica(search).Process().Done():
-		return errors.New("search has ended")
-	default:
+	for _, name := range []string{search, s.copier} {
+		select {
+		case <-s.Replica(name).Process().Done():
+			return errors.New("search has ended")
+		default:
+		}
 	}
 	if server.Asked() == 0 {
 		return errors.New("the server was not asked yet")
@@ -167,7 +173,11 @@ func (s *scene) shows(ctx context.Context, lie hostile.Lie, server *hostile.Serv
 		return nil
 	}
 	text, err := get(ctx, s.Admin(), resources+"/clusters/"+lie.Name+"/api/v1/namespaces/default/configmaps?names="+hostile.Honest, "")
-	if err == nil && !strings.Contains(string(text), `"name":"`+hostile.Honest+`"`) {
+	var list answer
+	if err == nil {
+		err = json.Unmarshal(text, &list)
+	}
+	if err == nil && !slices.ContainsFunc(list.Items, func(o metav1.PartialObjectMetadata) bool { return o.Name == hostile.Honest }) {
 		err = fmt.Errorf("what is honest is not copied: %s (%s)", text, wrong)
 	}
 	return err
@@ -191,7 +201,7 @@ func (s *scene) awaitCopies(t *testing.T) {
 	t.Helper()
 	framework.Eventually(t, "search has copied the honest clusters", func(ctx context.Context) error {
 		for _, cluster := range []string{hub, member} {
-			missing, err := s.Metric(ctx, search, "tripod_search_cluster_resources", "cluster="+cluster, "state=incomplete")
+			missing, err := s.Metric(ctx, s.copier, "tripod_search_cluster_resources", "cluster="+cluster, "state=incomplete")
 			if err == nil && missing > 0 {
 				err = fmt.Errorf("%v resources of %s are not copied yet", missing, cluster)
 			}
@@ -205,7 +215,7 @@ func (s *scene) awaitCopies(t *testing.T) {
 
 func (s *scene) goroutines(t *testing.T) float64 {
 	t.Helper()
-	n, err := s.Metric(t.Context(), search, "go_goroutines")
+	n, err := s.Metric(t.Context(), s.copier, "go_goroutines")
 	require.NoError(t, err)
 	return n
 }

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/tripod-k8s/tripod/services/search/store/storetest"
 	"github.com/tripod-k8s/tripod/test/framework"
 	"github.com/tripod-k8s/tripod/test/framework/hostile"
 )
@@ -32,6 +33,8 @@ const (
 	memoryLimit = 512 << 20
 	goMemLimit  = "GOMEMLIMIT=510027366"
 	search      = "search-0"
+	// copier is the replica that copies clusters where another one answers.
+	copier = "search-1"
 	// member is the honest cluster besides the hub, which search is part of.
 	member = "member"
 	hub    = "hub"
@@ -43,23 +46,54 @@ type scene struct {
 	*framework.Fleet
 	stock    *framework.Stock
 	clusters dynamic.ResourceInterface
+	// copier is the name of the replica that copies clusters.
+	copier string
+}
+
+// limits make the work less for the machine: silence is over soon, and a flood is small.
+var limits = []string{"--member-allow=loopback", "--member-timeout=5s", "--member-max-changes=100"}
+
+// database starts PostgreSQL, and returns where an empty database is.
+func database(t *testing.T) string {
+	t.Helper()
+	storetest.Need(t, "postgres")
+	server, err := storetest.StartPostgres()
+	require.NoError(t, err)
+	t.Cleanup(func() { server.Stop() })
+	_, err = server.Admin.Exec("CREATE DATABASE hostile")
+	require.NoError(t, err)
+	return server.URL("hostile")
 }
 
 // start starts Tripod with search, and a kube-apiserver that search copies.
 func start(t *testing.T) *scene {
 	t.Helper()
 	env := framework.ForTest(t)
-	s := &scene{}
+	s := &scene{copier: search}
+	replicas := []framework.ReplicaOptions{
+		{Name: "core-0", Args: []string{"--disable-admission-plugins=ServiceAccount"}}, {Name: "extensions-0"}, {Name: "aggregator-0"},
+	}
+	if *apart {
+		s.copier = copier
+		location := "--database=" + database(t)
+		replicas = append(replicas,
+			framework.ReplicaOptions{
+				Name: search, Binary: env.Binary("tripod-search"), Env: []string{goMemLimit}, Args: []string{location, "--roles=serve"},
+			},
+			// It stands for a pod of its own: the processors of this machine are the other one's first.
+			framework.ReplicaOptions{
+				Name: copier, Binary: env.Binary("tripod-search"), Env: []string{goMemLimit}, Wrap: []string{"nice", "-n", "10"},
+				Args: append(limits, location, "--roles=sync"),
+			})
+	} else {
+		replicas = append(replicas, framework.ReplicaOptions{
+			Name: search, Binary: env.Binary("tripod-search"), Env: []string{goMemLimit},
+			Args: append(limits, "--database=sqlite:"+filepath.Join(env.Dir, "search.db")),
+		})
+	}
 	var starting errgroup.Group
 	starting.Go(func() (err error) {
-		s.Fleet, err = env.StartFleet(t.Context(), framework.FleetOptions{Replicas: []framework.ReplicaOptions{
-			{Name: "core-0", Args: []string{"--disable-admission-plugins=ServiceAccount"}}, {Name: "extensions-0"}, {Name: "aggregator-0"},
-			{Name: search, Binary: env.Binary("tripod-search"), Env: []string{goMemLimit}, Args: []string{
-				"--database=sqlite:" + filepath.Join(env.Dir, "search.db"), "--member-allow=loopback",
-				// silence is over soon, and a flood is less work for the machine
-				"--member-timeout=5s", "--member-max-changes=100",
-			}},
-		}})
+		s.Fleet, err = env.StartFleet(t.Context(), framework.FleetOptions{Replicas: replicas})
 		return err
 	})
 	starting.Go(func() (err error) {
@@ -68,7 +102,9 @@ func start(t *testing.T) *scene {
 	})
 	require.NoError(t, starting.Wait())
 	t.Cleanup(func() { // kube-apiserver waits a minute for the watches of search
-		assert.NoError(t, s.Replica(search).Stop())
+		for _, name := range slices.Compact([]string{search, s.copier}) {
+			assert.NoError(t, s.Replica(name).Stop())
+		}
 	})
 	for _, cluster := range []*framework.Cluster{s.Cluster, s.stock.Cluster} {
 		require.NoError(t, cluster.Create(t.Context(), objects))
