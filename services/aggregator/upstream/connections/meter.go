@@ -35,9 +35,13 @@ const (
 	creditPerSecond = 256 << 10
 	// headerCredit is what the headers of an answer may cost, interim answers and trailers included.
 	headerCredit = 2 * MaxHeader
-	// requestCredit is for window updates at the end of a request, and the like. contentCredit is for those that a frame of content needs:
-	// some servers send two for each 4 KiB. resetCredit is for what a replica had sent before it knew of a reset.
+	// requestCredit is for window updates at the end of a request, and the like. contentCredit is for those that a frame of content needs
+	// at least. resetCredit is for what a replica had sent before it knew of a reset.
 	requestCredit, contentCredit, resetCredit = 8 << 10, 4 << 10, Window + requestCredit
+	// contentPerCredit is how many bytes of content have credit for one: Go servers send two updates for each 4 KiB that they read.
+	contentPerCredit = 7
+	// maxPadding is the most padding that a frame can have.
+	maxPadding = 256
 )
 
 var errUnasked = errors.New("the replica sends too many frames that belong to no answer")
@@ -58,7 +62,7 @@ func (m *meter) send(f frame) {
 			m.add(requestCredit)
 		}
 	case http2.FrameData:
-		m.add(contentCredit)
+		m.add(contentCredit + f.length/contentPerCredit)
 	case http2.FrameRSTStream:
 		if _, open := m.open[f.stream]; open {
 			delete(m.open, f.stream)
@@ -88,8 +92,11 @@ func (m *meter) cost(f frame) int {
 	cost := frameCost + f.length
 	switch kind := http2.FrameType(f.kind); kind {
 	case http2.FrameData:
-		// x/net/http2 opens the window again at once for padding.
-		if open && f.length > 0 && f.flags&byte(http2.FlagDataPadded) == 0 {
+		switch padded := f.flags&byte(http2.FlagDataPadded) != 0; {
+		case !open || f.length == 0:
+		case padded: // x/net/http2 opens the window again at once for padding
+			cost = frameCost + min(f.length, maxPadding)
+		default:
 			cost = 0
 		}
 	case http2.FrameHeaders, http2.FrameContinuation:

@@ -115,7 +115,7 @@ func TestFramesThatBelongToNoAnswerEndTheConnection(t *testing.T) {
 // TestAnAnswerMayHaveManyFrames has answers in the smallest frames, also to clients that do not read yet, and requests of many frames.
 func TestAnAnswerMayHaveManyFrames(t *testing.T) {
 	pki := connectionstest.NewPKI(t)
-	const frames, length = 30_000, 8 << 20
+	const frames, length = 30_000, 64 << 20
 	written := make(chan struct{}, 150)
 	pool, open := newPool(t, pki, serve(t, pki, func(w http.ResponseWriter, req *http.Request) {
 		switch req.Method {
