@@ -18,13 +18,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/kube-openapi/pkg/common"
 
+	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/internal/service"
 )
 
 // Service is an API service.
 type Service struct {
-	// Name is the name of the service in Tripod: a DNS label that starts with a letter, not core, extensions or aggregator. Its certificates
-	// are for system:tripod:NAME.
+	// Name is the name of the service in Tripod: a DNS label that starts with a letter, and no name of a service that every instance has.
+	// Its certificates are for system:tripod:NAME.
 	Name string
 	// Description is the help text of the command.
 	Description string
@@ -101,10 +102,7 @@ func (s *Service) close() error {
 	return s.Close()
 }
 
-var (
-	reserved   = []string{"aggregator", "core", "extensions"}
-	apiVersion = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
-)
+var apiVersion = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
 
 // Validate returns what the author got wrong, and is for tests of the service. Main refuses such a service.
 func (s Service) Validate() error {
@@ -120,11 +118,8 @@ func (s Service) Validate() error {
 
 func (s *Service) validate() error {
 	var errs []error
-	if problems := validation.IsDNS1035Label(s.Name); len(problems) > 0 {
-		errs = append(errs, fmt.Errorf("Name %q is not a name of a service: %s", s.Name, problems[0]))
-	}
-	if slices.Contains(reserved, s.Name) {
-		errs = append(errs, fmt.Errorf("Name %q is that of a service of Tripod", s.Name))
+	if err := addresses.ValidateName(s.Name); err != nil {
+		errs = append(errs, fmt.Errorf("Name: %w", err))
 	}
 	if len(s.Groups) == 0 || s.Definitions == nil {
 		errs = append(errs, errors.New("Groups and Definitions are required"))

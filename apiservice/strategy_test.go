@@ -110,8 +110,8 @@ func TestWrongServices(t *testing.T) {
 		wrong  string
 	}{
 		"right":                        {func(*Service) {}, ""},
-		"a name that is no Service's":  {func(s *Service) { s.Name = "4wardle" }, `"4wardle" is not a name of a service`},
-		"a name of Tripod":             {func(s *Service) { s.Name = "core" }, "is that of a service of Tripod"},
+		"a name that is no Service's":  {func(s *Service) { s.Name = "4wardle" }, `"4wardle" is not the name of a service`},
+		"a name of Tripod":             {func(s *Service) { s.Name = "core" }, "is a service of Tripod itself"},
 		"no groups":                    {func(s *Service) { s.Groups = nil }, "Groups and Definitions are required"},
 		"no versions":                  {func(s *Service) { s.Groups = []Group{{Name: "apps"}} }, "group apps has no versions"},
 		"a version that is not one":    {func(s *Service) { s.Groups = []Group{{Name: "apps", Versions: []string{"1"}}} }, `"1" is not a version`},

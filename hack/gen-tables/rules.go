@@ -10,16 +10,16 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/services/list"
 )
 
 // rules renders what services may do in their own name.
 func rules() string {
 	var b strings.Builder
 	b.WriteString("\n| service | may | because |\n|---|---|---|\n")
-	for _, user := range trust.Services() {
+	for _, user := range list.Grantees() {
 		service := strings.TrimPrefix(user, "system:tripod:")
-		grants := trust.Grants(user)
+		grants := list.Rights().Of(user)
 		for _, grant := range grants {
 			fmt.Fprintf(&b, "| %s | %s | %s |\n", service, inWords(grant.Rule), grant.Why)
 		}

@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/services/list"
 )
 
 // unused lists the rights that tests need not use, and why services have them.
@@ -67,8 +67,8 @@ func main() {
 func check(directory string) error {
 	reasons := maps.Clone(unused)
 	var idle []string
-	for _, service := range trust.Services() {
-		for _, right := range trust.Rights(service) {
+	for _, service := range list.Grantees() {
+		for _, right := range list.Rights().Single(service) {
 			_, listed := reasons[right.String()]
 			delete(reasons, right.String())
 			_, err := os.Stat(filepath.Join(directory, right.File()))
@@ -84,7 +84,7 @@ func check(directory string) error {
 		return fmt.Errorf("these rights are listed here and nobody has them:\n%s", strings.Join(slices.Sorted(maps.Keys(reasons)), "\n"))
 	}
 	if len(idle) > 0 {
-		return fmt.Errorf("no test uses these rights, which internal/hop/trust gives; remove them, or list them here with a reason:\n%s",
+		return fmt.Errorf("no test uses these rights, which services/list gives; remove them, or list them here with a reason:\n%s",
 			strings.Join(idle, "\n"))
 	}
 	return nil

@@ -25,6 +25,8 @@ type BackendOptions struct {
 	Aggregator link.AggregatorOptions
 	// AllowDirectClients lets in clients that do not come through the aggregator.
 	AllowDirectClients bool
+	// Rights are what other services may do here. If nil, the service believes what the aggregator says about their requests.
+	Rights trust.Rights
 }
 
 // NewBackendOptions adds to the options of a service those of a backend.
@@ -50,7 +52,7 @@ func (o *BackendOptions) Validate() []error {
 // ApplyTrust makes the server believe the aggregator, as trust.BackendOptions does. refuseAnonymous refuses clients without credentials.
 func (o *BackendOptions) ApplyTrust(config *genericapiserver.Config, refuseAnonymous bool) error {
 	return (&trust.BackendOptions{
-		Options: o.ServiceTrust, AllowDirectClients: o.AllowDirectClients, RefuseAnonymous: refuseAnonymous,
+		Options: o.ServiceTrust, AllowDirectClients: o.AllowDirectClients, RefuseAnonymous: refuseAnonymous, Rights: o.Rights,
 	}).ApplyTo(config)
 }
 

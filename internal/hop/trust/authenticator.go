@@ -28,19 +28,15 @@ import (
 	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// User names of the services. They are the common names of their certificates.
+// User names of services. They are the common names of their certificates.
 const (
+	// Aggregator is the user name of the service that states who sent a request.
 	Aggregator = userPrefix + "aggregator"
-	Core       = userPrefix + "core"
-	Extensions = userPrefix + "extensions"
-	Search     = userPrefix + "search"
-	// AnyOther stands for every further API service in lists of rights. It is nobody's user name.
+	// AnyOther stands for every service without an entry in [Rights]. It is no service's user name.
 	AnyOther = userPrefix + "NAME"
 
 	userPrefix = "system:tripod:"
 )
-
-var services = []string{Aggregator, Core, Extensions, Search}
 
 // UserOf returns the user name of a service ("core", ...).
 func UserOf(service string) string { return userPrefix + service }
@@ -147,6 +143,8 @@ type sender struct {
 	user user.Info
 	// service is the user of a service that sent the request in its own name.
 	service *authenticator.Response
+	// decision is what the aggregator says about a request of service. It may be nil.
+	decision *identityv1.Decision
 	// refused says why the request is unauthorized.
 	refused error
 	// address is the client's address as the aggregator saw it, or empty.
@@ -199,7 +197,8 @@ func (s *senders) open(value string, aggregator *authenticator.Response) sender 
 	case name == "":
 		return sender{envelope: e, user: envelope.ToUser(e.GetUser()), address: e.GetClientAddress()}
 	case isBackend(name):
-		return sender{service: &authenticator.Response{User: newService(name, nil)}, address: e.GetClientAddress()}
+		response := &authenticator.Response{User: newService(name, nil)}
+		return sender{service: response, decision: e.GetDecision(), address: e.GetClientAddress()}
 	default:
 		return sender{refused: fmt.Errorf("%q is no service that sends requests by way of the aggregator", name)}
 	}

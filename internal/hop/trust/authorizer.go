@@ -4,53 +4,59 @@
 package trust
 
 import (
+	"bytes"
 	"context"
-	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/component-helpers/auth/rbac/validation"
+
+	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
-// NewAuthorizer returns an authorizer that allows other services what the rules list. self is the user name of this service, whose own
-// replicas get no rights. The authorizer never denies; it has no opinion on any other request. It recognises services by the users that
+// NewAuthorizer returns an authorizer that allows other services what they have the right to do. self is the user name of this service, whose
+// own replicas get no rights. The authorizer never denies; it has no opinion on any other request. It recognises services by the users that
 // [BackendOptions.ApplyTo] sets.
-func NewAuthorizer(self string) authorizer.Authorizer {
-	return &serviceAuthorizer{self: self, used: newUsedRights()}
+func NewAuthorizer(self string, rights Rights) authorizer.Authorizer {
+	return &serviceAuthorizer{self: self, rights: rights, used: newUsedRights()}
 }
 
-// serviceAuthorizer applies the rules to services, but not to users with the same names.
+// newStatedAuthorizer returns an authorizer for a service that does not know the rights of others. It allows them what the aggregator says
+// that they may do.
+func newStatedAuthorizer(self string) authorizer.Authorizer {
+	return &serviceAuthorizer{self: self, rights: Rights{Aggregator: AggregatorGrants()}, used: newUsedRights(), stated: true}
+}
+
+// serviceAuthorizer applies the rights to services, but not to users with the same names.
 type serviceAuthorizer struct {
-	self string
-	used *usedRights
+	self   string
+	rights Rights
+	used   *usedRights
+	// stated is set if decisions of the aggregator count.
+	stated bool
 }
 
-func (a *serviceAuthorizer) Authorize(_ context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
+const reasonAllowed = "the service needs it for its work"
+
+func (a *serviceAuthorizer) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
 	name := ServiceOf(attributes.GetUser())
-	if name == "" || name == a.self {
-		return authorizer.DecisionNoOpinion, "", nil
+	switch {
+	case name == "" || name == a.self:
+	case a.rights.Allow(name, attributes):
+		a.used.note(a.rights, attributes)
+		return authorizer.DecisionAllow, reasonAllowed, nil
+	case a.stated && isAllowedByAggregator(ctx, attributes):
+		return authorizer.DecisionAllow, reasonAllowed, nil
 	}
-	if withheld(name, attributes) {
-		return authorizer.DecisionNoOpinion, "", nil
-	}
-	if !allow(serviceRules[grantee(name)], attributes) {
-		return authorizer.DecisionNoOpinion, "", nil
-	}
-	a.used.note(attributes)
-	return authorizer.DecisionAllow, "the service needs it for its work", nil
+	return authorizer.DecisionNoOpinion, "", nil
 }
 
-// withheld reports whether a rule with a wildcard does not include what a service asks. In RBAC a wildcard includes subresources, such as
-// logs and proxies, which neither core nor search may read. Search does not copy Secrets.
-func withheld(service string, asked authorizer.Attributes) bool {
-	switch service {
-	case Core:
-		return asked.GetSubresource() != ""
-	case Search:
-		reads := slices.Contains(follow, asked.GetVerb())
-		return reads && (asked.GetSubresource() != "" || asked.GetAPIGroup() == "" && asked.GetResource() == "secrets")
-	}
-	return false
+// isAllowedByAggregator reports whether the aggregator says that the service that sent a request may do so. Unlike policy, the rights of
+// services do not change while a request waits.
+func isAllowedByAggregator(ctx context.Context, attributes authorizer.Attributes) bool {
+	from, _ := ctx.Value(senderKey{}).(sender)
+	return from.service != nil && from.decision.GetVerdict() == identityv1.Decision_VERDICT_ALLOW &&
+		isAbout(ctx, attributes, from.service.User) && bytes.Equal(from.decision.GetQuestion(), question(attributes))
 }
 
 // allow reports whether rules allow a request, by the rules of RBAC. (Kubernetes' own evaluator is not in a module that API services may

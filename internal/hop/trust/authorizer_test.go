@@ -4,13 +4,22 @@
 package trust
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	identityv1 "github.com/tripod-k8s/tripod/proto/identity/v1"
 )
 
 func resource(verb, group, name string) authorizer.AttributesRecord {
@@ -30,93 +39,108 @@ func path(verb, path string) authorizer.AttributesRecord {
 // wardle is a further API service.
 const wardle = userPrefix + "wardle"
 
+// rights are those of some services. "A" may read all but logs and Secrets, and all others may read namespaces.
+var rights = Rights{
+	Aggregator: AggregatorGrants(),
+	UserOf("a"): {{
+		Rule:   rbacv1.PolicyRule{Verbs: []string{"list", "watch"}, APIGroups: []string{"*"}, Resources: []string{"*"}},
+		Except: Except{Subresources: true, Resources: []schema.GroupResource{{Resource: "secrets"}}},
+	}, {
+		Rule: rbacv1.PolicyRule{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"pods/status"}},
+	}},
+	UserOf("none"): nil,
+	AnyOther:       {{Rule: rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"namespaces"}}}},
+}
+
 func TestAuthorizer(t *testing.T) {
-	tests := []struct {
-		name    string
-		user    string
-		request authorizer.AttributesRecord
-		allowed bool
+	for _, test := range []struct {
+		name, user string
+		request    authorizer.AttributesRecord
+		allowed    bool
 	}{
-		{"the aggregator checks no tokens", Aggregator, resource("create", "authentication.k8s.io", "tokenreviews"), false},
-		{"the aggregator watches role bindings", Aggregator, resource("watch", "rbac.authorization.k8s.io", "rolebindings"), true},
-		{"the aggregator does not write role bindings", Aggregator, resource("create", "rbac.authorization.k8s.io", "rolebindings"), false},
-		{"the aggregator watches Services", Aggregator, resource("watch", "", "services"), true},
-		{"the aggregator lists EndpointSlices", Aggregator, resource("list", "discovery.k8s.io", "endpointslices"), true},
-		{"the aggregator does not watch CRDs", Aggregator, resource("watch", "apiextensions.k8s.io", "customresourcedefinitions"), false},
 		{"the aggregator reads discovery", Aggregator, path("get", "/apis"), true},
 		{"the aggregator reads no discovery of a group", Aggregator, path("get", "/apis/apps/v1"), false},
-		{"the aggregator reads OpenAPI", Aggregator, path("get", "/openapi/v3/apis/apps/v1"), true},
-		{"the aggregator probes", Aggregator, path("get", "/readyz"), true},
-		{"the aggregator does not write CRDs", Aggregator, resource("update", "apiextensions.k8s.io", "customresourcedefinitions"), false},
-		{"the aggregator does not read Secrets", Aggregator, resource("get", "", "secrets"), false},
-		{"the aggregator does not read ConfigMaps", Aggregator, resource("list", "", "configmaps"), false},
-		{"the aggregator asks what nodes may do", Aggregator, resource("create", "authorization.k8s.io", "subjectaccessreviews"), true},
-		{"the aggregator does not ask what it may do itself", Aggregator, resource("create", "authorization.k8s.io", "selfsubjectaccessreviews"), false},
-		{"the aggregator does not impersonate", Aggregator, resource("impersonate", "", "users"), false},
 		{"the aggregator does not post to discovery", Aggregator, path("post", "/apis"), false},
-
-		{"extensions watches cluster roles", Extensions, resource("watch", "rbac.authorization.k8s.io", "clusterroles"), true},
-		{"extensions does not bind roles", Extensions, resource("bind", "rbac.authorization.k8s.io", "clusterroles"), false},
-		{"extensions asks what nodes may do", Extensions, resource("create", "authorization.k8s.io", "subjectaccessreviews"), true},
-		{"extensions does not ask for rules", Extensions, resource("create", "authorization.k8s.io", "selfsubjectrulesreviews"), false},
-		{"extensions gets namespaces", Extensions, resource("get", "", "namespaces"), true},
-		{"extensions watches webhooks", Extensions, resource("watch", "admissionregistration.k8s.io", "validatingwebhookconfigurations"), true},
-		{"extensions lists policies", Extensions, resource("list", "admissionregistration.k8s.io", "mutatingadmissionpolicies"), true},
-		{"extensions lists flow schemas", Extensions, resource("list", "flowcontrol.apiserver.k8s.io", "flowschemas"), true},
-		{"extensions patches the status of flow schemas", Extensions, subresource("patch", "flowcontrol.apiserver.k8s.io", "flowschemas", "status"), true},
-		{"extensions does not change flow schemas", Extensions, resource("patch", "flowcontrol.apiserver.k8s.io", "flowschemas"), false},
-		{"extensions does not check tokens", Extensions, resource("create", "authentication.k8s.io", "tokenreviews"), false},
-		{"extensions does not write namespaces", Extensions, resource("update", "", "namespaces"), false},
-		{"extensions does not read Secrets", Extensions, resource("list", "", "secrets"), false},
-
-		{"an API service does not read the policy", wardle, resource("watch", "rbac.authorization.k8s.io", "clusterroles"), false},
-		{"an API service gets namespaces", wardle, resource("get", "", "namespaces"), true},
-		{"an API service reads discovery", wardle, path("get", "/apis"), true},
-		{"an API service asks what nodes may do", wardle, resource("create", "authorization.k8s.io", "subjectaccessreviews"), true},
-		{"an API service creates no namespaces", wardle, resource("create", "", "namespaces"), false},
-		{"an API service reads no quotas", wardle, resource("list", "", "resourcequotas"), false},
-		{"an API service changes no quotas", wardle, subresource("update", "", "resourcequotas", "status"), false},
-		{"an API service does not read Secrets", wardle, resource("list", "", "secrets"), false},
-		{"an API service does not read custom resources", wardle, resource("list", "example.com", "widgets"), false},
-		{"an API service does not check tokens", wardle, resource("create", "authentication.k8s.io", "tokenreviews"), false},
-		{"an API service does not probe the whole", wardle, path("get", "/metrics"), false},
-		{"an API service without a name gets nothing", userPrefix, resource("get", "", "namespaces"), false},
-
-		{"search watches custom resources", Search, resource("watch", "example.com", "widgets"), true},
-		{"search lists pods", Search, resource("list", "", "pods"), true},
-		{"search watches services", Search, resource("watch", "", "services"), true},
-		{"search asks who may do what", Search, resource("create", "authorization.k8s.io", "subjectaccessreviews"), true},
-		{"search does not read Secrets", Search, resource("list", "", "secrets"), false},
-		{"search does not watch Secrets", Search, resource("watch", "", "secrets"), false},
-		{"search reads no logs", Search, subresource("list", "", "pods", "log"), false},
-		{"search defines no kinds of others", Search, resource("create", "apiextensions.k8s.io", "customresourcedefinitions"), false},
-		{"search tells how clusters are", Search, subresource("patch", "cluster.clusterpedia.io", "pediaclusters", "status"), true},
-		{"search adds clusters for policies", Search, resource("create", "cluster.clusterpedia.io", "pediaclusters"), true},
-		{"search writes no policies", Search, resource("update", "policy.clusterpedia.io", "clusterimportpolicies"), false},
-		{"search writes nothing", Search, resource("update", "example.com", "widgets"), false},
-
-		{"core watches custom resources", Core, resource("watch", "example.com", "widgets"), true},
-		{"core reads no subresources", Core, subresource("get", "", "nodes", "proxy"), false},
-		{"core writes nothing", Core, resource("create", "example.com", "widgets"), false},
-		{"core does not impersonate", Core, resource("impersonate", "", "users"), false},
-		{"core reads discovery", Core, path("get", "/apis"), true},
-		{"core reads no metrics", Core, path("get", "/metrics"), false},
+		{"the aggregator gets nothing of others", Aggregator, resource("get", "", "namespaces"), false},
+		{"a wildcard has all groups", UserOf("a"), resource("watch", "example.com", "widgets"), true},
+		{"a wildcard has no other verbs", UserOf("a"), resource("get", "example.com", "widgets"), false},
+		{"an exception of a resource", UserOf("a"), resource("list", "", "secrets"), false},
+		{"a resource of that name in another group", UserOf("a"), resource("list", "example.com", "secrets"), true},
+		{"an exception of subresources", UserOf("a"), subresource("list", "", "pods", "log"), false},
+		{"another rule names the subresource", UserOf("a"), subresource("list", "", "pods", "status"), true},
+		{"a listed service has no rights of others", UserOf("a"), resource("get", "", "namespaces"), false},
+		{"a listed service without rights", UserOf("none"), resource("get", "", "namespaces"), false},
+		{"a service that is not listed", wardle, resource("get", "", "namespaces"), true},
+		{"a service that is not listed has no rights of others", wardle, resource("list", "example.com", "widgets"), false},
+		{"a service without a name gets nothing", userPrefix, resource("get", "", "namespaces"), false},
 		{"others get nothing", "jane", resource("get", "", "namespaces"), false},
 		{"others do not read discovery by this", "jane", path("get", "/apis"), false},
-	}
-	a := NewAuthorizer("")
-	require.Subset(t, Services(), []string{Core, Extensions, Aggregator, AnyOther})
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			request := test.request
 			request.User = &service{user.DefaultInfo{Name: test.user, Groups: []string{user.AllAuthenticated}}}
-			decision, reason, err := a.Authorize(t.Context(), request)
+			decision, _, err := NewAuthorizer("", rights).Authorize(t.Context(), request)
 			require.NoError(t, err)
-			want := authorizer.DecisionNoOpinion
-			if test.allowed {
-				want = authorizer.DecisionAllow
+			assert.Equal(t, test.allowed, decision == authorizer.DecisionAllow)
+		})
+	}
+}
+
+func TestAServiceWithoutRightsOfOthersBelievesTheAggregator(t *testing.T) {
+	info := &apirequest.RequestInfo{
+		IsResourceRequest: true, Path: "/apis/example.com/v1/boats", Verb: "watch", APIPrefix: "apis", APIGroup: "example.com", APIVersion: "v1",
+		Resource: "boats",
+	}
+	sent := newService(UserOf("a"), nil)
+	about, err := genericapifilters.GetAuthorizerAttributes(apirequest.WithUser(apirequest.WithRequestInfo(t.Context(), info), sent))
+	require.NoError(t, err)
+	said := func(verdict identityv1.Decision_Verdict) *identityv1.Decision {
+		return &identityv1.Decision{Verdict: verdict, Question: question(about)}
+	}
+	allowed := said(identityv1.Decision_VERDICT_ALLOW)
+	other := said(identityv1.Decision_VERDICT_ALLOW)
+	other.Question = []byte("another")
+	for name, test := range map[string]struct {
+		decision *identityv1.Decision
+		self     string
+		as       user.Info
+		verb     string
+		rights   Rights
+		want     bool
+	}{
+		"allowed":                          {decision: allowed, want: true},
+		"denied":                           {decision: said(identityv1.Decision_VERDICT_DENY)},
+		"no opinion":                       {decision: said(identityv1.Decision_VERDICT_NO_OPINION)},
+		"nothing is said":                  {},
+		"about something else":             {decision: other},
+		"of the service itself":            {decision: allowed, self: UserOf("a")},
+		"another user":                     {decision: allowed, as: newService(UserOf("a"), nil)},
+		"a user with the name":             {decision: allowed, as: &user.DefaultInfo{Name: UserOf("a")}},
+		"another question":                 {decision: allowed, verb: "delete"},
+		"a service that knows rights":      {decision: allowed, rights: Rights{}},
+		"a service with rights allows too": {rights: rights, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			from := sender{service: &authenticator.Response{User: sent}, decision: test.decision}
+			ctx := apirequest.WithRequestInfo(context.WithValue(t.Context(), senderKey{}, from), info)
+			// It has waited for long, and the rights are the same.
+			ctx = apirequest.WithReceivedTimestamp(apirequest.WithUser(ctx, sent), time.Now().Add(-time.Hour))
+			attributes, err := genericapifilters.GetAuthorizerAttributes(ctx)
+			require.NoError(t, err)
+			asked := *attributes.(*authorizer.AttributesRecord)
+			if test.as != nil {
+				asked.User = test.as
 			}
-			assert.Equal(t, want, decision, "decision %v (%s), want %v", decision, reason, want)
+			if test.verb != "" {
+				asked.Verb = test.verb
+			}
+			a := newStatedAuthorizer(test.self)
+			if test.rights != nil {
+				a = NewAuthorizer(test.self, test.rights)
+			}
+			decision, _, err := a.Authorize(ctx, &asked)
+			require.NoError(t, err)
+			assert.Equal(t, test.want, decision == authorizer.DecisionAllow)
 		})
 	}
 }
@@ -125,7 +149,7 @@ func TestAuthorizerLeavesTheReasonToOthers(t *testing.T) {
 	for _, u := range []user.Info{nil, &user.DefaultInfo{Name: "jane"}, &user.DefaultInfo{Name: Aggregator}} {
 		request := resource("list", "", "services")
 		request.User = u
-		decision, reason, err := NewAuthorizer(Core).Authorize(t.Context(), request)
+		decision, reason, err := NewAuthorizer(Core, rights).Authorize(t.Context(), request)
 		if decision != authorizer.DecisionNoOpinion || reason != "" || err != nil {
 			t.Errorf("user %v: got (%v, %q, %v)", u, decision, reason, err)
 		}
@@ -133,13 +157,13 @@ func TestAuthorizerLeavesTheReasonToOthers(t *testing.T) {
 }
 
 func TestAServiceHasNothingToAskOfItself(t *testing.T) {
-	request := resource("list", "", "secrets")
-	request.User = newService(Core, nil)
+	request := resource("list", "", "pods")
+	request.User = newService(UserOf("a"), nil)
 	for at, want := range map[string]authorizer.Decision{
-		Core: authorizer.DecisionNoOpinion, Extensions: authorizer.DecisionAllow, Aggregator: authorizer.DecisionAllow,
+		UserOf("a"): authorizer.DecisionNoOpinion, UserOf("b"): authorizer.DecisionAllow, Aggregator: authorizer.DecisionAllow,
 	} {
-		if decision, _, err := NewAuthorizer(at).Authorize(t.Context(), request); decision != want || err != nil {
-			t.Errorf("core is told %v by %s, error %v; want %v", decision, at, err, want)
+		if decision, _, err := NewAuthorizer(at, rights).Authorize(t.Context(), request); decision != want || err != nil {
+			t.Errorf("a is told %v by %s, error %v; want %v", decision, at, err, want)
 		}
 	}
 }

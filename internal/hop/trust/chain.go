@@ -26,12 +26,14 @@ type BackendOptions struct {
 	// RefuseAnonymous refuses clients without credentials, even if the aggregator admitted them. Services need it that allow every request, or
 	// whose configuration forbids anonymous clients.
 	RefuseAnonymous bool
+	// Rights are what other services may do here. If nil, the service believes what the aggregator says about their requests.
+	Rights Rights
 }
 
 // ApplyTo makes the server believe the aggregator's envelopes. It refuses every other sender except other services and its own loopback
 // client. It does four more things:
 //
-//   - It puts the rules for services in front of config's authorizer.
+//   - It puts the rights of services in front of config's authorizer.
 //   - It exempts services from queueing behind users.
 //   - It makes the listener ask for certificates of the service CA. A client sends its certificate only if the server names the issuer as
 //     acceptable.
@@ -51,7 +53,11 @@ func (o *BackendOptions) ApplyTo(config *server.Config) error {
 	if err != nil {
 		return err
 	}
-	config.Authorization.Authorizer = authorizerunion.New(NewAuthorizer(self), config.Authorization.Authorizer)
+	services := newStatedAuthorizer(self)
+	if o.Rights != nil {
+		services = NewAuthorizer(self, o.Rights)
+	}
+	config.Authorization.Authorizer = authorizerunion.New(services, config.Authorization.Authorizer)
 	config.SecureServing.Listener = coalesce.Listener(config.SecureServing.Listener)
 	if senders.traced = areTraced(config.TracerProvider); senders.traced {
 		config.TracerProvider = Traces(config.TracerProvider)

@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"time"
 
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -50,7 +51,7 @@ type decided struct{ next authorizer.Authorizer }
 func (d decided) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
 	from, _ := ctx.Value(senderKey{}).(sender)
 	said := from.envelope.GetDecision()
-	if said == nil || hasWaited(ctx) || !isAbout(ctx, attributes, from) || !bytes.Equal(said.GetQuestion(), question(attributes)) {
+	if said == nil || hasWaited(ctx) || !isAbout(ctx, attributes, from.user) || !bytes.Equal(said.GetQuestion(), question(attributes)) {
 		return d.next.Authorize(ctx, attributes)
 	}
 	var err error
@@ -94,8 +95,8 @@ func question(asked authorizer.Attributes) []byte {
 }
 
 // isAbout reports whether attributes are those of the request itself, as its sender sent it.
-func isAbout(ctx context.Context, attributes authorizer.Attributes, from sender) bool {
-	if from.user == nil || attributes.GetUser() != from.user {
+func isAbout(ctx context.Context, attributes authorizer.Attributes, from user.Info) bool {
+	if from == nil || attributes.GetUser() != from {
 		return false // somebody else: the user whom the sender impersonates
 	}
 	own, err := genericapifilters.GetAuthorizerAttributes(ctx)

@@ -10,11 +10,12 @@
 //     without an
 //     envelope. So no mistake can turn a client's request into one of the aggregator. The aggregator's own requests have an envelope that
 //     names the aggregator.
-//   - On a connection of another service, the sender is that service. All services but Tripod's own have the rights of an API service.
+//   - On a connection of another service, the sender is that service.
 //   - The backend refuses all other connections, and envelopes on them. With --allow-direct-clients, its own authenticators judge clients
 //     without
 //     an envelope.
 //
-// A fixed list of rules says what a service may do in its own name (rules.go). [NewAuthorizer] evaluates it before the configured
-// authorizers. So the list holds in every authorization mode, and needs no object in etcd.
+// A service may do in its own name what the list of Tripod's services says ([Rights]). [NewAuthorizer] evaluates it before the configured
+// authorizers. So the list holds in every authorization mode, and needs no object in etcd. An API service that does not have the list believes
+// the aggregator, which has it, and states its decision in the envelope.
 package trust

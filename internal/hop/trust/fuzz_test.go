@@ -24,7 +24,8 @@ func FuzzSender(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	names := []string{"", "somebody", Core, Extensions, Aggregator}
+	services := []string{Core, Extensions, Aggregator}
+	names := append([]string{"", "somebody"}, services...)
 	for certificate := range names {
 		f.Add(uint8(certificate), envelope.Header, user, "X-Remote-User", "root")
 		f.Add(uint8(certificate), "tripod_envelope", user, envelope.Header, "")

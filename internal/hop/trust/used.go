@@ -26,19 +26,22 @@ type Right struct {
 	rule    rbacv1.PolicyRule
 }
 
-// Rights returns all rights of a service. service is a user name.
-func Rights(service string) []Right {
-	var rights []Right
-	for _, grant := range Grants(service) {
+// Single returns all rights of a service one by one. service is a user name.
+func (r Rights) Single(service string) []Right {
+	var single []Right
+	for _, grant := range r.Of(service) {
 		for _, resource := range grant.Rule.Resources {
-			rights = append(rights, Right{service, named(resources(grant.Rule.Verbs, grant.Rule.APIGroups[0], resource),
-				grant.Rule.ResourceNames...)})
+			rule := grant.Rule
+			rule.Resources = []string{resource}
+			single = append(single, Right{service, rule})
 		}
 		for _, path := range grant.Rule.NonResourceURLs {
-			rights = append(rights, Right{service, paths(grant.Rule.Verbs, path)})
+			rule := grant.Rule
+			rule.NonResourceURLs = []string{path}
+			single = append(single, Right{service, rule})
 		}
 	}
-	return rights
+	return single
 }
 
 // String returns the right in a form such as "aggregator: list, watch roles.rbac.authorization.k8s.io".
@@ -67,11 +70,11 @@ func newUsedRights() *usedRights {
 }
 
 // note records the rights that allowed a request. Further API services have them in common.
-func (u *usedRights) note(request authorizer.Attributes) {
+func (u *usedRights) note(rights Rights, request authorizer.Attributes) {
 	if u == nil {
 		return
 	}
-	for _, right := range Rights(grantee(request.GetUser().GetName())) {
+	for _, right := range rights.Single(rights.grantee(request.GetUser().GetName())) {
 		if !allow([]rbacv1.PolicyRule{right.rule}, request) {
 			continue
 		}

@@ -19,10 +19,9 @@ import (
 func TestRightsThatServicesUseAreNoted(t *testing.T) {
 	directory := t.TempDir()
 	t.Setenv(UsedRightsVariable, directory)
-	a := NewAuthorizer("")
+	a := NewAuthorizer("", rights)
 	for _, request := range []authorizer.AttributesRecord{
-		resource("watch", "rbac.authorization.k8s.io", "roles"),
-		resource("list", "rbac.authorization.k8s.io", "roles"),
+		path("get", "/apis"),
 		resource("create", "rbac.authorization.k8s.io", "roles"), // denied
 		path("get", "/openapi/v3/apis/apps/v1"),
 	} {
@@ -31,7 +30,7 @@ func TestRightsThatServicesUseAreNoted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	further := path("get", "/readyz")
+	further := resource("get", "", "namespaces")
 	further.User = &service{user.DefaultInfo{Name: UserOf("wardle")}}
 	_, _, err := a.Authorize(t.Context(), further)
 	require.NoError(t, err)
@@ -44,7 +43,7 @@ func TestRightsThatServicesUseAreNoted(t *testing.T) {
 		used = append(used, right)
 	}
 	slices.Sort(used)
-	assert.Equal(t, []string{"NAME: get /readyz", "aggregator: get /openapi/*", "aggregator: list, watch roles.rbac.authorization.k8s.io"}, used)
+	assert.Equal(t, []string{"NAME: get namespaces", "aggregator: get /apis", "aggregator: get /openapi/*"}, used)
 }
 
 func TestNothingIsNotedWithoutADirectory(t *testing.T) {

@@ -171,7 +171,8 @@ type Envelope struct {
 	// The service that sends the request in its own name, by way of the aggregator: the common name of its certificate. No
 	// client can be taken for it, whatever the client's name.
 	Service string `protobuf:"bytes,6,opt,name=service" json:"service,omitempty"`
-	// What the policy of the cluster says about this request, sent by that user without impersonation. Absent if the backend decides itself.
+	// What the policy of the cluster, or the list of the rights of services, says about this request, sent by that user without impersonation or by
+	// that service. Absent if the backend decides itself.
 	Decision *Decision `protobuf:"bytes,7,opt,name=decision" json:"decision,omitempty"`
 	// The aggregator passed on a deletion of the request's namespace less than 30 s ago. Admission must ask core for the namespace, because a cache may
 	// not show that it ends.

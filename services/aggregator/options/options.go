@@ -25,6 +25,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/internal/hop/addresses"
 	"github.com/tripod-k8s/tripod/internal/service"
+	services "github.com/tripod-k8s/tripod/services/list"
 	"github.com/tripod-k8s/tripod/services/shared/plugins"
 	"github.com/tripod-k8s/tripod/services/shared/policy"
 )
@@ -84,7 +85,7 @@ type Completed struct {
 func New() *Options {
 	generic := service.NewGenericOptions(newEtcdOptions(), newSecureServingOptions())
 	o := &Options{
-		Options:                   service.NewOptions("aggregator", generic),
+		Options:                   service.NewOptions(services.Aggregator, generic),
 		AccessOptions:             policy.NewAccessOptions(newAdmissionOptions(), plugins.ForAPIServices()),
 		Authentication:            NewAuthenticationOptions(),
 		IdentityGrace:             defaultIdentityGrace,

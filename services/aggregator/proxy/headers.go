@@ -29,11 +29,11 @@ func seal(req *http.Request, sender user.Info, decides authorizer.Authorizer, en
 	}
 	if e.Service = trust.ServiceOf(sender); e.Service == "" {
 		e.User = envelope.FromUser(sender)
-		if decides != nil {
-			var err error
-			if e.Decision, err = trust.Decide(req.Context(), decides); err != nil {
-				return "", err
-			}
+	}
+	if decides != nil {
+		var err error
+		if e.Decision, err = trust.Decide(req.Context(), decides); err != nil {
+			return "", err
 		}
 	}
 	if event := audit.AuditContextFrom(req.Context()); event != nil {

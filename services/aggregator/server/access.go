@@ -17,6 +17,7 @@ import (
 	"github.com/tripod-k8s/tripod/services/aggregator/authn"
 	"github.com/tripod-k8s/tripod/services/aggregator/authn/tokens"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
+	"github.com/tripod-k8s/tripod/services/list"
 	"github.com/tripod-k8s/tripod/services/shared/policy"
 )
 
@@ -79,6 +80,6 @@ func (c *Config) applyAuthorization(ctx context.Context) error {
 	c.webhooks = newWebhookCalls(
 		c.generic.SharedInformerFactory, &manifestWebhooks{next: kubeapiserveradmission.NewPluginInitializer()}, c.extensions.feed.CallsWebhookAt)
 	c.generic.Authorization.Authorizer = authorizerunion.New(
-		trust.NewAuthorizer(trust.Aggregator), c.webhooks, c.policy.UntilSynced(health), c.policy)
+		trust.NewAuthorizer(trust.Aggregator, list.Rights()), c.webhooks, c.policy.UntilSynced(health), c.policy)
 	return nil
 }

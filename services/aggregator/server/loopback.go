@@ -13,6 +13,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
+	"github.com/tripod-k8s/tripod/services/list"
 )
 
 // What other services want of what they do not serve themselves, for admission mostly, comes to the same address as the requests of
@@ -22,7 +23,7 @@ import (
 func (c *Config) serveServices() error {
 	files := c.options.ServiceTrust
 	own, err := dynamiccertificates.NewDynamicSNIContentFromFiles("service-cert", files.CertFile, files.KeyFile,
-		trust.ServerName("aggregator"))
+		trust.ServerName(list.Aggregator))
 	if err != nil {
 		return fmt.Errorf("--service-cert-file: %w", err)
 	}
@@ -47,7 +48,7 @@ func (c *webhookCalls) asKubeAPIServer(req *http.Request) *http.Request {
 	switch service := trust.ServiceOf(sender); service {
 	case "":
 		return req
-	case trust.Core, trust.Extensions:
+	case trust.UserOf(list.Core), trust.UserOf(list.Extensions):
 	default:
 		if calls, err := c.named(service, req.URL.Path); err != nil || !calls || req.Method != http.MethodPost {
 			return req
@@ -64,7 +65,7 @@ func (s *Server) untilSeen(discovery http.Handler) http.Handler {
 		service := trust.ServiceOf(sender)
 		for _, b := range s.backends {
 			// Core needs itself alone: its own kinds must be known while others are away.
-			needed := b == s.core || trust.UserOf(b.Name()) == service || b == s.extensions && service != trust.Core
+			needed := b == s.core || trust.UserOf(b.Name()) == service || b == s.extensions && service != trust.UserOf(list.Core)
 			if service != "" && needed && !b.discovery.Seen() {
 				proxy.Unavailable(s.generic.Serializer, w, req, "the API groups are not all known yet")
 				return

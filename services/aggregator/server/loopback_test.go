@@ -23,6 +23,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/trust/trusttest"
 	"github.com/tripod-k8s/tripod/services/aggregator/apis/discovery"
 	"github.com/tripod-k8s/tripod/services/aggregator/upstream"
+	"github.com/tripod-k8s/tripod/services/list"
 )
 
 func TestAggregatedServersSeeKubeAPIServerInPlaceOfServices(t *testing.T) {
@@ -33,9 +34,9 @@ func TestAggregatedServersSeeKubeAPIServerInPlaceOfServices(t *testing.T) {
 		sender user.Info
 		want   string
 	}{
-		{trusttest.Backend(t, trust.Core), "system:apiserver"},
+		{trusttest.Backend(t, trust.UserOf(list.Core)), "system:apiserver"},
 		{trusttest.Backend(t, trust.UserOf("wardle")), "system:tripod:wardle"},
-		{&user.DefaultInfo{Name: trust.Core}, trust.Core},
+		{&user.DefaultInfo{Name: trust.UserOf(list.Core)}, trust.UserOf(list.Core)},
 		{&user.DefaultInfo{Name: "jane"}, "jane"},
 	} {
 		req := httptest.NewRequestWithContext(request.WithUser(t.Context(), test.sender), http.MethodGet, "/", nil)
@@ -66,9 +67,9 @@ func TestServicesAreNotToldWhatIsNotWhole(t *testing.T) {
 		sender user.Info
 		want   int
 	}{
-		{trusttest.Backend(t, trust.Core), http.StatusServiceUnavailable},
+		{trusttest.Backend(t, trust.UserOf(list.Core)), http.StatusServiceUnavailable},
 		{trusttest.Backend(t, trust.UserOf("wardle")), http.StatusServiceUnavailable},
-		{&user.DefaultInfo{Name: trust.Core}, http.StatusOK},
+		{&user.DefaultInfo{Name: trust.UserOf(list.Core)}, http.StatusOK},
 		{&user.DefaultInfo{Name: "jane"}, http.StatusOK},
 		{nil, http.StatusOK},
 	} {

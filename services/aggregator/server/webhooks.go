@@ -20,6 +20,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/services/aggregator/proxy"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
+	"github.com/tripod-k8s/tripod/services/list"
 )
 
 // Informers of different services do not hear of a new webhook in the same moment.
@@ -54,7 +55,7 @@ func newWebhookCalls(
 // received reports whether all webhooks that a service may call were received once.
 func (c *webhookCalls) received(service string) bool {
 	_, heard := c.conversion("")
-	return c.mutating.Informer().HasSynced() && c.validating.Informer().HasSynced() && (heard || service != trust.Extensions)
+	return c.mutating.Informer().HasSynced() && c.validating.Informer().HasSynced() && (heard || service != trust.UserOf(list.Extensions))
 }
 
 // gate goes around the handler chain built from config. Until webhooks were received it answers 503 to services that call one: Authorize
@@ -102,7 +103,7 @@ func (c *webhookCalls) named(service, path string) (bool, error) {
 	if path == "" {
 		return false, nil
 	}
-	if there, _ := c.conversion(path); there && service == trust.Extensions {
+	if there, _ := c.conversion(path); there && service == trust.UserOf(list.Extensions) {
 		return true, nil
 	}
 	mutating, err := c.mutating.Lister().List(labels.Everything())

@@ -32,6 +32,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/internal/hop/trust/trusttest"
 	"github.com/tripod-k8s/tripod/services/aggregator/routing"
+	"github.com/tripod-k8s/tripod/services/list"
 )
 
 func atService(namespace, name, path string, port *int32) admissionregistrationv1.WebhookClientConfig {
@@ -49,7 +50,7 @@ func webhooks(configs ...admissionregistrationv1.WebhookClientConfig) *admission
 }
 
 func TestServicesMayCallWebhooksOnly(t *testing.T) {
-	core := trusttest.Backend(t, trust.Core)
+	core := trusttest.Backend(t, trust.UserOf(list.Core))
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(
 		webhooks(
 			atService("default", "kubernetes", "/apis/a/v1/reviews", nil),
@@ -70,7 +71,7 @@ func TestServicesMayCallWebhooksOnly(t *testing.T) {
 	factory.Start(t.Context().Done())
 	factory.WaitForCacheSync(t.Context().Done())
 
-	jane := &user.DefaultInfo{Name: trust.Core}
+	jane := &user.DefaultInfo{Name: trust.UserOf(list.Core)}
 	for _, test := range []struct {
 		name  string
 		user  user.Info
@@ -115,7 +116,7 @@ func ownedBy(ctx context.Context, owner routing.Owner) context.Context {
 
 func TestExtensionsAloneCallsConversionWebhooks(t *testing.T) {
 	const path = "/apis/a/v1/conversions"
-	for name, allowed := range map[string]bool{trust.Extensions: true, trust.Core: false} {
+	for name, allowed := range map[string]bool{trust.UserOf(list.Extensions): true, trust.UserOf(list.Core): false} {
 		service := trusttest.Backend(t, name)
 		synctest.Test(t, func(t *testing.T) {
 			calls := newWebhookCalls(informers.NewSharedInformerFactory(fake.NewClientset(), 0), &manifestWebhooks{},
@@ -132,7 +133,7 @@ func TestExtensionsAloneCallsConversionWebhooks(t *testing.T) {
 }
 
 func TestWebhooksOfFilesAreCalled(t *testing.T) {
-	core := trusttest.Backend(t, trust.Core)
+	core := trusttest.Backend(t, trust.UserOf(list.Core))
 	url := "https://kubernetes.default.svc/apis/a/v1/reviews"
 	configuration := webhooks(admissionregistrationv1.WebhookClientConfig{URL: &url})
 	manifests := &manifestWebhooks{next: loaders{&initializer.ManifestLoaders{
@@ -181,7 +182,7 @@ func (p *manifestPlugin) SetManifestLoaders(loaders *initializer.ManifestLoaders
 }
 
 func TestServicesWaitForWebhooks(t *testing.T) {
-	core, extensions := trusttest.Backend(t, trust.Core), trusttest.Backend(t, trust.Extensions)
+	core, extensions := trusttest.Backend(t, trust.UserOf(list.Core)), trusttest.Backend(t, trust.UserOf(list.Extensions))
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 	heard := false
 	calls := newWebhookCalls(factory, &manifestWebhooks{}, func(string) (bool, bool) { return false, heard })
@@ -218,7 +219,7 @@ func TestServicesWaitForWebhooks(t *testing.T) {
 }
 
 func TestAWebhookMayBeHeardOfALittleLater(t *testing.T) {
-	core := trusttest.Backend(t, trust.Core)
+	core := trusttest.Backend(t, trust.UserOf(list.Core))
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 	calls := newWebhookCalls(factory, &manifestWebhooks{}, noConversions)
 	synctest.Test(t, func(t *testing.T) {

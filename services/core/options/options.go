@@ -16,6 +16,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/internal/service"
 	"github.com/tripod-k8s/tripod/internal/service/settings"
+	"github.com/tripod-k8s/tripod/services/list"
 	"github.com/tripod-k8s/tripod/services/shared/policy"
 )
 
@@ -58,7 +59,8 @@ func New() *Options {
 		Features: kube.Features, APIEnablement: kube.APIEnablement, EgressSelector: kube.EgressSelector,
 		Traces: kube.Traces, Metrics: kube.Metrics, Logs: kube.Logs,
 	}
-	o := &Options{BackendOptions: service.NewBackendOptions(service.NewOptions("core", generic)), Kube: kube}
+	o := &Options{BackendOptions: service.NewBackendOptions(service.NewOptions(list.Core, generic)), Kube: kube}
+	o.Rights = list.Rights()
 	o.ServiceTrust.ClientCAFile = &kube.Authentication.ClientCert.ClientCA
 	o.ServiceTrust.RequestHeaderCAFile = &kube.Authentication.RequestHeader.ClientCAFile
 	return o

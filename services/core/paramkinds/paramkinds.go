@@ -25,6 +25,7 @@ import (
 	"k8s.io/component-base/featuregate"
 
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
+	"github.com/tripod-k8s/tripod/services/list"
 )
 
 // Another service may see a new policy a moment before this replica of core does. So a request waits before it is refused.
@@ -58,7 +59,7 @@ func New(factory informers.SharedInformerFactory, gates featuregate.FeatureGate)
 // Authorize implements authorizer.Authorizer. It never denies.
 func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
 	switch trust.ServiceOf(attributes.GetUser()) {
-	case "", trust.Core:
+	case "", trust.UserOf(list.Core):
 		return authorizer.DecisionNoOpinion, "", nil
 	}
 	if !attributes.IsResourceRequest() || attributes.GetSubresource() != "" || !slices.Contains(readVerbs, attributes.GetVerb()) {

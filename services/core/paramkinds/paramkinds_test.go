@@ -19,6 +19,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/internal/hop/trust/trusttest"
+	"github.com/tripod-k8s/tripod/services/list"
 )
 
 func read(verb, group, version, resource string) authorizer.AttributesRecord {
@@ -26,7 +27,7 @@ func read(verb, group, version, resource string) authorizer.AttributesRecord {
 }
 
 func TestServicesReadWhatPoliciesName(t *testing.T) {
-	extensions, core := trusttest.Backend(t, trust.Extensions), trusttest.Backend(t, trust.Core)
+	extensions, core := trusttest.Backend(t, trust.UserOf(list.Extensions)), trusttest.Backend(t, trust.UserOf(list.Core))
 	status := read("get", "", "v1", "secrets")
 	status.Subresource = "status"
 	for _, test := range []struct {
@@ -46,7 +47,7 @@ func TestServicesReadWhatPoliciesName(t *testing.T) {
 		{"a path", extensions, authorizer.AttributesRecord{Verb: "get", Path: "/api/v1/secrets"}, false},
 		{"a further API service", trusttest.Backend(t, trust.UserOf("wardle")), read("list", "", "v1", "secrets"), true},
 		{"core, which needs none of it", core, read("list", "", "v1", "secrets"), false},
-		{"a user", &user.DefaultInfo{Name: trust.Extensions}, read("list", "", "v1", "secrets"), false},
+		{"a user", &user.DefaultInfo{Name: trust.UserOf(list.Extensions)}, read("list", "", "v1", "secrets"), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // it waits for policies that it has not heard of
@@ -80,7 +81,7 @@ func TestServicesReadWhatPoliciesName(t *testing.T) {
 }
 
 func TestPoliciesMayBeHeardOfLate(t *testing.T) {
-	extensions := trusttest.Backend(t, trust.Extensions)
+	extensions := trusttest.Backend(t, trust.UserOf(list.Extensions))
 	synctest.Test(t, func(t *testing.T) {
 		factory := informers.NewSharedInformerFactory(nil, 0)
 		a := New(factory, utilfeature.DefaultFeatureGate)

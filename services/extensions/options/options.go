@@ -21,6 +21,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/leg"
 	"github.com/tripod-k8s/tripod/internal/service"
 	"github.com/tripod-k8s/tripod/internal/service/settings"
+	"github.com/tripod-k8s/tripod/services/list"
 	"github.com/tripod-k8s/tripod/services/shared/plugins"
 	"github.com/tripod-k8s/tripod/services/shared/policy"
 )
@@ -43,9 +44,10 @@ type Completed struct {
 func New() *Options {
 	generic := service.NewGenericOptions(newEtcdOptions(), genericoptions.NewSecureServingOptions())
 	o := &Options{
-		Options:       leg.NewOptions("extensions", generic),
+		Options:       leg.NewOptions(list.Extensions, generic),
 		AccessOptions: policy.NewAccessOptions(newAdmissionOptions(), plugins.ForCustomResources()),
 	}
+	o.Rights = list.Rights()
 	o.ServiceTrust.ClientCAFile = &o.ClientCert.ClientCA
 	return o
 }

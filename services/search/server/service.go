@@ -14,12 +14,13 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/tripod-k8s/tripod/apiservice"
+	"github.com/tripod-k8s/tripod/services/list"
 	"github.com/tripod-k8s/tripod/services/search/apis/search/v1beta1"
 	"github.com/tripod-k8s/tripod/services/search/options"
 )
 
 // Name is the name of the service.
-const Name = "search"
+const Name = list.Search
 
 // Service returns the service. Its life, in order: flags, prepare, requests and copyClusters, close.
 func Service() apiservice.Service {

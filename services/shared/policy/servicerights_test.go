@@ -12,23 +12,30 @@ import (
 
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 	"github.com/tripod-k8s/tripod/internal/hop/trust/trusttest"
+	services "github.com/tripod-k8s/tripod/services/list"
 )
 
 // What services may do is decided without Kubernetes' own evaluator of rules. Here that is the oracle.
 func TestRightsOfServicesAreThoseOfTheirRulesInRBAC(t *testing.T) {
 	authorizers := map[bool]int{}
-	for _, service := range []string{trust.Core, trust.Extensions} {
+	users := []string{trust.UserOf("wardle")}
+	for _, name := range services.Names() {
+		if name != services.Aggregator {
+			users = append(users, trust.UserOf(name))
+		}
+	}
+	for _, service := range users {
 		user := trusttest.Backend(t, service)
-		decides := trust.NewAuthorizer(trust.Aggregator)
+		decides := trust.NewAuthorizer("", services.Rights())
 		var rules []rbacv1.PolicyRule
-		for _, grant := range trust.Grants(service) {
+		for _, grant := range services.Rights().Of(service) {
 			rules = append(rules, grant.Rule)
 		}
 		for _, request := range requests(rules) {
 			request.User = user
 			want := rbac.RulesAllow(request, rules...)
-			if service == trust.Core && request.Subresource != "" {
-				want = false // the wildcard of core means resources alone
+			if excepted(service, request) {
+				want = false
 			}
 			decision, _, err := decides.Authorize(t.Context(), request)
 			if got := decision == authorizer.DecisionAllow; got != want || err != nil {
@@ -42,6 +49,19 @@ func TestRightsOfServicesAreThoseOfTheirRulesInRBAC(t *testing.T) {
 	}
 }
 
+// excepted reports whether the wildcard of a service leaves out a request. The wildcards of core and search mean resources alone, and that of
+// search no Secrets.
+func excepted(service string, request authorizer.AttributesRecord) bool {
+	switch service {
+	case trust.UserOf(services.Core):
+		return request.Subresource != ""
+	case trust.UserOf(services.Search):
+		reads := request.Verb == "list" || request.Verb == "watch"
+		return reads && (request.Subresource != "" || request.APIGroup == "" && request.Resource == "secrets")
+	}
+	return false
+}
+
 func describe(a authorizer.AttributesRecord) string {
 	return a.Verb + " " + a.Path + a.APIGroup + "/" + a.Resource + "/" + a.Subresource + " " + a.Name
 }
@@ -49,7 +69,7 @@ func describe(a authorizer.AttributesRecord) string {
 // requests are all combinations of what rules mention, and of what they do not.
 func requests(rules []rbacv1.PolicyRule) []authorizer.AttributesRecord {
 	verbs, groups := []string{"get", "list", "watch", "create", "update", "patch", "delete", "*", ""}, map[string]bool{"example.com": true, "": true, "*": true}
-	resources := map[[2]string]bool{{"things", ""}: true, {"things", "status"}: true, {"*", ""}: true, {"*", "status"}: true}
+	resources := map[[2]string]bool{{"secrets", ""}: true, {"things", ""}: true, {"things", "status"}: true, {"*", ""}: true, {"*", "status"}: true}
 	paths := map[string]bool{"": true, "/": true, "/apis/": true, "/apis/x": true, "/apisx": true, "/openapi/v3/apis": true, "*": true}
 	for _, rule := range rules {
 		for _, group := range rule.APIGroups {

@@ -18,7 +18,7 @@ import (
 	"github.com/tripod-k8s/tripod/internal/hop/trust"
 )
 
-// Backend returns the user that a certificate of core or extensions gives.
+// Backend returns the user that a certificate of a backend gives.
 func Backend(t *testing.T, name string) user.Info {
 	t.Helper()
 	store, err := certs.Open(t.TempDir())
