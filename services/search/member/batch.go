@@ -60,9 +60,7 @@ func (b *batch) add(ctx context.Context, r read) error {
 	if r.release != nil {
 		b.large = append(b.large, r.item)
 	}
-	if b.Heard = time.Now(); !r.heard.IsZero() {
-		b.Heard = b.heardSince(r.heard)
-	}
+	b.Heard = b.heardSince(r.heard)
 	if r.resourceVersion != "" {
 		b.ResourceVersion = r.resourceVersion
 	}
@@ -104,8 +102,9 @@ func (b *batch) flush(ctx context.Context) error {
 	resourceVersion := b.ResourceVersion
 	var full error
 	b.Room, full = b.usage.room(ctx, len(b.Changes), b.bytes)
+	b.Incomplete = b.Heard.IsZero()
 	if full != nil || b.stream.full != nil { // the watch has to be able to go on from before, once there is room
-		b.ResourceVersion, b.Relist, b.Incomplete = "", b.staysWhenFull(), b.stream.full != nil
+		b.ResourceVersion, b.Relist, b.Incomplete = "", b.staysWhenFull(), b.Incomplete || b.stream.full != nil
 	}
 	b.ResourceVersion = storable(b.ResourceVersion)
 	if err := b.write(ctx, b.Batch); err != nil {
@@ -146,7 +145,9 @@ func (s *stream) write(ctx context.Context, batch store.Batch) error {
 		return err
 	}
 	for _, change := range batch.Changes {
-		alone := store.Batch{Changes: []store.Change{change}, Listing: batch.Listing, Heard: batch.Heard, Room: batch.Room}
+		alone := store.Batch{
+			Changes: []store.Change{change}, Listing: batch.Listing, Heard: batch.Heard, Room: batch.Room, Incomplete: batch.Incomplete,
+		}
 		if err := s.put(ctx, alone); isRefusedByStore(err) {
 			err = s.replace(ctx, alone, err)
 			if err != nil {
@@ -156,7 +157,9 @@ func (s *stream) write(ctx context.Context, batch store.Batch) error {
 			return err
 		}
 	}
-	return s.put(ctx, store.Batch{ResourceVersion: batch.ResourceVersion, Listing: batch.Listing, Heard: batch.Heard})
+	return s.put(ctx, store.Batch{
+		ResourceVersion: batch.ResourceVersion, Listing: batch.Listing, Heard: batch.Heard, Incomplete: batch.Incomplete,
+	})
 }
 
 func (s *stream) put(ctx context.Context, batch store.Batch) error {

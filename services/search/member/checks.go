@@ -173,16 +173,16 @@ func (s source) ask(ctx context.Context) error {
 type following struct {
 	began  time.Time
 	target *store.Stream
-	// unwritten counts events that were read and are not in the store yet.
+	// unwritten counts events that were read and are not in the store yet, and watches of which something may have come that is not read to its end.
 	unwritten atomic.Int64
 	// checked is when the last check has found that the store had everything, in nanoseconds since 1970.
 	checked atomic.Int64
 }
 
-// heardSince returns up to when all namespaces were heard: since then, or when the last check was.
+// heardSince returns up to when all was heard: since then, or when the last check was. It is zero if neither is known.
 func (f *following) heardSince(then time.Time) time.Time {
-	if checked := time.Unix(0, f.checked.Load()); checked.After(then) {
-		return checked
+	if at := f.checked.Load(); at > 0 && time.Unix(0, at).After(then) {
+		return time.Unix(0, at)
 	}
 	return then
 }

@@ -5,6 +5,7 @@ package member
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -150,4 +151,67 @@ func TestASilentWatchIsOpenedAnew(t *testing.T) {
 	cancel()
 	<-done
 	assert.Equal(t, 1, f.count("initial"), "nothing is listed again")
+}
+
+// TestWhatAMemberHasSentIsMissingUntilItIsWritten has an event wait until its member may send more, and another one that has come in part.
+func TestWhatAMemberHasSentIsMissingUntilItIsWritten(t *testing.T) {
+	for name, hold := range map[string]func(f *fakeMember, m *Member){
+		"at the door": func(_ *fakeMember, m *Member) {
+			m.door.rate.SetBurst(1)
+			m.door.rate.SetLimit(1e-9)
+			m.door.rate.Allow()
+		},
+		"in part": func(f *fakeMember, _ *Member) { f.half = "c" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, s := newFakeMember(t), newStore(t)
+			f.put("a")
+			m, _ := run(t, f, s)
+			eventually(t, s, "a")
+			checks := NewChecks(s)
+			defer checks.add(m)()
+			at := time.Now().Add(time.Minute).Truncate(time.Millisecond)
+			require.Eventually(t, func() bool {
+				checks.roundAt(t.Context(), at)
+				return heardOf(t, s).Equal(at)
+			}, time.Minute, 10*time.Millisecond)
+			w := onlyStream(m).following.Load()
+			f.do(func() { hold(f, m) })
+			f.put("b", "c")
+			eventually(t, s, "a", "b")
+			require.Eventually(t, func() bool { return w.unwritten.Load() == 1 }, time.Minute, time.Millisecond, "b is written, c is not")
+			checks.roundAt(t.Context(), at.Add(time.Minute))
+			assert.True(t, heardOf(t, s).Before(at.Add(time.Minute)))
+		})
+	}
+}
+
+// TestWhatHasComeIsHeardWithItsLastEvent reads events that come together.
+func TestWhatHasComeIsHeardWithItsLastEvent(t *testing.T) {
+	for text, want := range map[string][]bool{
+		"{}|{}":           {true, true},
+		"{}{}":            {false, true},
+		"{}\n{}\n|\n":     {false, true},
+		`{}{"a":|1}`:      {false, true},
+		`{}{|"a":1}{}|{}`: {false, false, true, true},
+	} {
+		var ends []int
+		var all strings.Builder
+		for part := range strings.SplitSeq(text, "|") {
+			all.WriteString(part)
+			ends = append(ends, all.Len())
+		}
+		i := newItems(t.Context(), newDoor(t, nil).entrance(), &chunks{text: all.String(), ends: ends}, nil)
+		i.quiet, i.follows = true, &following{}
+		var got []bool
+		for range want {
+			before := i.heard
+			require.NoError(t, i.next(func(item) error { return nil }), text)
+			got = append(got, i.heard.After(before))
+		}
+		assert.Equal(t, want, got, text)
+		require.Error(t, i.next(func(item) error { return nil }))
+		i.close()
+		assert.Zero(t, i.follows.unwritten.Load())
+	}
 }

@@ -56,6 +56,8 @@ type fakeMember struct {
 	closed   bool
 	// wrong are objects that are none, by name.
 	wrong map[string]string
+	// half is an object of whose event it sends half.
+	half string
 }
 
 type fakeEvent struct {
@@ -218,8 +220,11 @@ func (f *fakeMember) watch(w http.ResponseWriter, resourceVersion string, initia
 		}
 	}
 	for !f.closed {
-		for ; at < len(f.events); at++ {
+		for ; at < len(f.events) && f.events[at].name != f.half; at++ {
 			send(f.events[at].typ, f.object(f.events[at].name, f.events[at].version))
+		}
+		if at < len(f.events) {
+			fmt.Fprint(w, `{"type": "ADDED"`)
 		}
 		w.(http.Flusher).Flush()
 		f.changed.Wait()

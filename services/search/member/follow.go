@@ -28,6 +28,8 @@ func (s *stream) follow(ctx context.Context, initial bool, listing int64) error 
 		}
 	}()
 	w := &following{target: s.target}
+	from := s.source
+	from.follows = w
 	opened := func() {
 		if w.began = time.Now(); !initial && s.full == nil {
 			s.following.Store(w)
@@ -38,13 +40,13 @@ func (s *stream) follow(ctx context.Context, initial bool, listing int64) error 
 	failed := make(chan error, 1)
 	go func() {
 		defer close(events)
-		failed <- s.watchAll(ctx, initial, opened, func(e event) error {
+		failed <- s.watchAll(ctx, from, initial, opened, func(e event) error {
 			w.unwritten.Add(1)
 			r, err := s.read(e, inList)
 			if err != nil {
 				return err
 			}
-			if e.placed != nil {
+			if r.heard = e.heard; e.placed != nil {
 				r.resourceVersion, r.heard = e.placed(r.resourceVersion)
 			}
 			inList = inList && !r.listed
@@ -77,11 +79,11 @@ func (s *stream) follow(ctx context.Context, initial bool, listing int64) error 
 }
 
 // watchAll watches the resource from where the store is, in all namespaces or in those that search copies.
-func (s *stream) watchAll(ctx context.Context, initial bool, opened func(), each func(event) error) error {
+func (s *stream) watchAll(ctx context.Context, from source, initial bool, opened func(), each func(event) error) error {
 	if len(s.namespaces) > 0 {
-		return s.watchNamespaces(ctx, s.target.ResourceVersion, s.silence, opened, each)
+		return from.watchNamespaces(ctx, s.target.ResourceVersion, s.silence, opened, each)
 	}
-	return s.watch(ctx, s.target.ResourceVersion, initial, opened, each)
+	return from.watch(ctx, s.target.ResourceVersion, initial, opened, each)
 }
 
 // read is an event as the store takes it.
@@ -90,7 +92,8 @@ type read struct {
 	change *store.Change
 	// resourceVersion is where a watch goes on after the event.
 	resourceVersion string
-	// heard is up to when all namespaces were heard at least, if they are watched one by one. Otherwise it is zero.
+	// heard is up to when the event and those before it are all that the member has said, in each namespace if they are watched one by one. It is zero if
+	// that is not known.
 	heard time.Time
 	// listed is set at the end of a streaming list.
 	listed bool
@@ -187,6 +190,9 @@ func (s *stream) writeAll(ctx context.Context, w *following, events <-chan read,
 				return err
 			}
 		case <-silent.C:
+			if w.unwritten.Load() > 0 { // the member waits for search, or its time for an item runs
+				continue
+			}
 			if b.listing != 0 {
 				return &LimitError{Limit: limitTime, Message: "the list stands still"}
 			}

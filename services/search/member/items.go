@@ -45,7 +45,7 @@ type items struct {
 
 // newItems reads a body. end ends its request.
 func newItems(ctx context.Context, door *entrance, body io.Reader, end context.CancelCauseFunc) *items {
-	m := &meter{ctx: ctx, door: door, from: body, end: end}
+	m := &meter{ctx: ctx, door: door, from: body, end: end, left: door.Timeout}
 	m.slow = time.AfterFunc(door.Timeout, func() {
 		end(&LimitError{Limit: limitTime, Flag: "member-timeout", Message: fmt.Sprintf("the answer stands still, or an object takes longer than %s", door.Timeout)})
 	})
@@ -107,7 +107,6 @@ func (i *items) skip() error {
 
 // admit begins an item when the member may send more.
 func (i *items) admit() error {
-	i.slow.Stop() // waiting is not the fault of the member
 	if i.permit != nil {
 		return limited("object-size", "", "there are more than %d blanks before an object", smallObject)
 	}
@@ -151,6 +150,7 @@ func (i *items) next(to func(item) error) error {
 	}
 	release := i.finish()
 	size := len(text)
+	i.caughtUp()
 	err = to(item{text, release})
 	if size > smallObject {
 		i.shrink()
@@ -175,6 +175,13 @@ func (i *items) shrink() {
 	}
 }
 
+// caughtUp notes if an item is the last of all that has come.
+func (i *items) caughtUp() {
+	if i.drained && len(withoutBlanks(i.json.UnreadBuffer())) == 0 && len(withoutBlanks(i.kept.Bytes())) == 0 {
+		i.heard = i.came
+	}
+}
+
 // meter counts the bytes of an item as they come. Those of the next one may be among them.
 type meter struct {
 	ctx  context.Context //nolint:containedctx // that of the stream
@@ -182,7 +189,9 @@ type meter struct {
 	from io.Reader
 	// quiet is set for watches, in which nothing needs to come between two items.
 	quiet bool
-	slow  *time.Timer
+	// slow ends the request. It runs while search waits for the member, and left is how long the member may still take for an item.
+	slow *time.Timer
+	left time.Duration
 	// begun is set when an item has to end in time.
 	begun bool
 	count int64
@@ -191,6 +200,12 @@ type meter struct {
 	end    context.CancelCauseFunc
 	// unpaid are bytes that were read and count for nothing yet.
 	unpaid int
+	// follows is the watch that the items are of, or nil. busy is set in it while there may be more to read.
+	follows *following
+	busy    bool
+	// drained is set if the last read has taken all that had come by then, which was at came. heard is up to when all was read that had come, or zero.
+	drained     bool
+	came, heard time.Time
 	// works is set while the reader has a turn at the processors.
 	works bool
 }
@@ -234,15 +249,24 @@ func (m *meter) pay() {
 
 // begin begins an item of which some bytes were read.
 func (m *meter) begin(read int) {
-	m.count = int64(read)
-	if m.begun = !m.quiet || read > 0; m.begun {
-		m.slow.Reset(m.door.Timeout)
+	m.count, m.left = int64(read), m.door.Timeout
+	m.begun = !m.quiet || read > 0
+}
+
+// setBusy says whether there may be more to read: some of an item, or something that has come while search did something else.
+func (m *meter) setBusy(busy bool) {
+	if m.follows == nil || m.busy == busy {
+		return
+	}
+	if m.busy = busy; busy {
+		m.follows.unwritten.Add(1)
+	} else {
+		m.follows.unwritten.Add(-1)
 	}
 }
 
 // finish ends an item. The caller has to release what is not nil.
 func (m *meter) finish() (release func()) {
-	m.slow.Stop()
 	if m.permit != nil {
 		m.permit.complete()
 		release, m.permit = m.permit.release, nil
@@ -251,6 +275,7 @@ func (m *meter) finish() (release func()) {
 }
 
 func (m *meter) close() {
+	m.setBusy(false)
 	if release := m.finish(); release != nil {
 		release()
 	}
@@ -270,28 +295,45 @@ func (m *meter) Read(into []byte) (int, error) {
 }
 
 func (m *meter) read(into []byte) (int, error) {
-	m.permit.works(false)
-	n, err := m.from.Read(into[:min(len(into), readAhead)])
-	m.permit.works(true)
+	n, err := m.await(into[:min(len(into), readAhead)])
 	m.count += int64(n)
 	m.unpaid += n
-	m.permit.came(n)
 	m.pay()
-	if !m.begun && (len(withoutBlanks(into[:n])) > 0 || m.count > maxBlanks) {
-		m.begun = true
-		m.slow.Reset(m.door.Timeout)
-	}
 	if m.count > smallObject && m.permit == nil {
-		m.slow.Stop() // waiting for others is not the fault of the member
 		permit, failed := m.door.holdLarge(m.ctx, m.end)
 		if failed != nil {
 			return 0, failed
 		}
 		m.permit = permit
-		m.slow.Reset(m.door.Timeout)
 	}
 	if failed := m.check(m.count - int64(n)); failed != nil {
 		return 0, failed
+	}
+	return n, err
+}
+
+// await waits for what the member sends. Only that takes the member's time.
+func (m *meter) await(into []byte) (int, error) {
+	m.permit.works(false)
+	began := time.Now()
+	if m.begun {
+		m.slow.Reset(m.left)
+	} else {
+		m.setBusy(false)
+	}
+	n, err := m.from.Read(into)
+	m.slow.Stop()
+	m.came, m.drained = time.Now(), n < len(into)
+	if m.begun {
+		m.left -= m.came.Sub(began)
+	}
+	m.permit.works(true)
+	m.permit.came(n)
+	if !m.begun && (len(withoutBlanks(into[:n])) > 0 || m.count+int64(n) > maxBlanks) {
+		m.begun = true
+	}
+	if m.begun {
+		m.setBusy(true)
 	}
 	return n, err
 }

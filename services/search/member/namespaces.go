@@ -149,7 +149,7 @@ type watches struct {
 	open chan struct{}
 
 	mu sync.Mutex
-	// places are where they go on, and heard is when each last said something.
+	// places are where they go on, and heard is up to when all is known that each has said, or zero.
 	places map[string]string
 	heard  map[string]time.Time
 }
@@ -193,7 +193,7 @@ func (s source) watchNamespaces(
 func (w *watches) opened(namespace string, all func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.heard[namespace] = time.Now(); len(w.heard) == len(w.places) {
+	if w.heard[namespace] = (time.Time{}); len(w.heard) == len(w.places) {
 		all()
 		close(w.open)
 	}
@@ -208,7 +208,7 @@ func (w *watches) pass(ctx context.Context, namespace string, e event, each func
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.heard[namespace] = time.Now()
+	w.heard[namespace] = e.heard
 	e.placed = func(resourceVersion string) (string, time.Time) {
 		if resourceVersion != "" {
 			w.places[namespace] = resourceVersion

@@ -327,10 +327,10 @@ func TestAStreamIsHeardWhenAllItsNamespacesAre(t *testing.T) {
 	w.opened("b", func() { opened++ })
 	assert.Equal(t, 1, opened)
 	began := time.Now()
-	w.heard["b"] = began.Add(-time.Minute)
 	var text string
 	var heard time.Time
-	require.NoError(t, w.pass(t.Context(), "a", event{}, func(e event) error {
+	require.NoError(t, w.pass(t.Context(), "b", event{heard: began.Add(-time.Minute)}, func(event) error { return nil }))
+	require.NoError(t, w.pass(t.Context(), "a", event{heard: began}, func(e event) error {
 		text, heard = e.placed("3")
 		return nil
 	}))

@@ -46,6 +46,8 @@ type source struct {
 	namespaces []string
 	// namespace is the one that requests are about, or empty.
 	namespace string
+	// follows is the watch that is read, or nil.
+	follows *following
 }
 
 // event is an event of a watch.
@@ -53,6 +55,8 @@ type event struct {
 	item `json:"-"`
 	// quiet allows pauses before the next event.
 	quiet func()
+	// heard is up to when all was read that had come, or zero.
+	heard time.Time
 	// placed returns where a watch of several namespaces goes on after a resourceVersion of this event, and since when at least all of these
 	// namespaces were heard. It is nil for other watches.
 	placed func(resourceVersion string) (all string, heard time.Time)
@@ -184,15 +188,16 @@ func (s source) watch(ctx context.Context, resourceVersion string, initial bool,
 		return err
 	}
 	defer body.Close() //nolint:errcheck // it ends here
-	opened()
 	items := newItems(ctx, s.door, body, end)
-	items.quiet = !initial
+	items.quiet, items.follows = !initial, s.follows
 	defer items.close()
 	items.begin(0)
+	items.setBusy(true)
+	opened()
 	for {
 		var failed error
 		err := items.next(func(i item) error {
-			e := event{item: i, quiet: func() { items.quiet = true }}
+			e := event{item: i, heard: items.heard, quiet: func() { items.quiet = true }}
 			if failed = e.decode(); failed == nil {
 				failed = each(e)
 			}

@@ -60,7 +60,7 @@ type Batch struct {
 	Heard time.Time
 	// Room says which changes are taken. Stream.LeftOut counts the others.
 	Room Room
-	// Incomplete says that earlier changes were left out: what the database has is not as new as Heard.
+	// Incomplete says that earlier changes were left out, or may come: what the database has is not as new as Heard.
 	Incomplete bool
 	// Relist makes the next writer of the stream list.
 	Relist bool
