@@ -13,6 +13,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -30,6 +31,8 @@ const (
 	roundRequests = 2000
 	// largeDiscovery are the bytes, and manyObjects the objects, of a round from which on it waits for memory.
 	largeDiscovery, manyObjects = 1 << 20, 10_000
+	// maxDelays is how many times the patience of search the answers of a round may take to begin in all.
+	maxDelays = 5
 )
 
 // guard is between client-go and a member. It refuses redirects, decompresses with a limit, and bounds each answer.
@@ -66,6 +69,8 @@ type round struct {
 	requests, objects, parts int
 	bytes                    int64
 	permit                   *permit
+	// delays are how long answers have taken to begin while the round had a permit.
+	delays time.Duration
 	// asking ends with the round, or when it loses its pace.
 	asking context.Context //nolint:containedctx // requests of client-go's discovery have no context
 	lost   context.CancelCauseFunc
@@ -73,11 +78,11 @@ type round struct {
 	failure *LimitError
 }
 
-func (r *round) begin() {
+func (r *round) begin(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.requests, r.objects, r.parts, r.bytes, r.failure = roundRequests, discoveryObjects, discoveryParts, 0, nil
-	r.asking, r.lost = context.WithCancelCause(context.Background())
+	r.requests, r.objects, r.parts, r.bytes, r.failure, r.delays = roundRequests, discoveryObjects, discoveryParts, 0, nil, 0
+	r.asking, r.lost = context.WithCancelCause(ctx)
 }
 
 // end gives memory back when all documents were decoded.
@@ -123,11 +128,41 @@ func (r *round) ask(end context.CancelCauseFunc) (stop func() bool, err error) {
 	return context.AfterFunc(asking, func() { end(context.Cause(asking)) }), nil
 }
 
+// awaits is called when a request is sent, and what it returns when the answer begins. A member of which search has a large document may take its time for
+// the beginning of few others: an API server behind it may be slow.
+func (r *round) awaits(patience time.Duration) (answered func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	permit, began := r.permit, time.Now()
+	if permit == nil {
+		return func() {}
+	}
+	free := patience
+	if r.delays > maxDelays*patience {
+		free = 0
+	}
+	counts := time.AfterFunc(free, permit.awaits)
+	return func() {
+		if !counts.Stop() {
+			permit.came(0)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.delays += time.Since(began)
+	}
+}
+
+// current returns the permit of the round, or nil.
+func (r *round) current() *permit {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.permit
+}
+
 // read counts bytes as they come, and waits for memory once there are many.
 func (r *round) read(ctx context.Context, e *entrance, n int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.permit.came(n)
 	if r.bytes += int64(n); r.bytes > e.DocumentSize.Value() {
 		return r.fail("member-max-document-size", "discovery has more than %s", &e.DocumentSize)
 	}
@@ -172,7 +207,10 @@ type roundReader struct {
 }
 
 func (r *roundReader) Read(into []byte) (int, error) {
+	permit := r.round.current()
+	permit.awaits()
 	n, err := r.from.Read(into)
+	permit.came(n)
 	if failed := r.round.read(r.ctx, r.entrance, n); failed != nil {
 		return 0, failed
 	}
@@ -186,6 +224,7 @@ type permitReader struct {
 }
 
 func (r *permitReader) Read(into []byte) (int, error) {
+	r.awaits()
 	n, err := r.from.Read(into)
 	r.came(n)
 	return n, err
@@ -200,29 +239,36 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	case streamed:
 		return g.send(g.next, req)
 	}
-	ctx, cancel := context.WithTimeoutCause(req.Context(), g.Timeout,
-		&LimitError{Limit: limitTime, Flag: "member-timeout", Message: fmt.Sprintf("no answer about %s in %s", req.URL.Path, g.Timeout)})
-	defer cancel()
+	ctx, end := context.WithCancelCause(req.Context())
+	defer end(nil)
+	slow := newClock(g.Timeout, func() {
+		end(&LimitError{Limit: limitTime, Flag: "member-timeout", Message: fmt.Sprintf("no answer about %s in %s", req.URL.Path, g.Timeout)})
+	})
+	answered := func() {}
 	if kind == discovered {
-		lasting, end := context.WithCancelCause(ctx)
-		defer end(nil)
 		stop, err := g.round.ask(end)
 		if err != nil {
 			return nil, err
 		}
 		defer stop()
-		ctx = lasting
+		answered = g.round.awaits(g.patience)
 	}
-	resp, err := g.send(g.next, req.WithContext(ctx))
+	var resp *http.Response
+	var err error
+	slow.wait(func() { resp, err = g.send(g.next, req.WithContext(ctx)) })
+	answered()
 	if err != nil {
 		return nil, cause(ctx, err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // it was read
-	body := io.Reader(resp.Body)
-	if kind == discovered {
+	body := io.Reader(&clockReader{slow, resp.Body})
+	if held, _ := ctx.Value(holderKey{}).(*holder); kind == discovered {
 		body = &roundReader{ctx, g.entrance, body}
-	} else if permit, _ := ctx.Value(permitKey{}).(*permit); permit != nil {
-		body = &permitReader{permit, body}
+	} else if held != nil {
+		if err := held.hold(ctx, g.entrance); err != nil {
+			return nil, cause(ctx, err)
+		}
+		body = &permitReader{held.permit, body}
 	}
 	text, err := g.document(req.URL.Path, body)
 	if err == nil && kind == discovered && resp.StatusCode < 300 {

@@ -45,11 +45,10 @@ type items struct {
 
 // newItems reads a body. end ends its request.
 func newItems(ctx context.Context, door *entrance, body io.Reader, end context.CancelCauseFunc) *items {
-	m := &meter{ctx: ctx, door: door, from: body, end: end, left: door.Timeout}
-	m.slow = time.AfterFunc(door.Timeout, func() {
+	m := &meter{ctx: ctx, door: door, from: body, end: end}
+	m.slow = newClock(door.Timeout, func() {
 		end(&LimitError{Limit: limitTime, Flag: "member-timeout", Message: fmt.Sprintf("the answer stands still, or an object takes longer than %s", door.Timeout)})
 	})
-	m.slow.Stop()
 	return &items{meter: m, json: jsontext.NewDecoder(m, asSent)}
 }
 
@@ -189,9 +188,8 @@ type meter struct {
 	from io.Reader
 	// quiet is set for watches, in which nothing needs to come between two items.
 	quiet bool
-	// slow ends the request. It runs while search waits for the member, and left is how long the member may still take for an item.
-	slow *time.Timer
-	left time.Duration
+	// slow is the time for an item.
+	slow *clock
 	// begun is set when an item has to end in time.
 	begun bool
 	count int64
@@ -249,7 +247,7 @@ func (m *meter) pay() {
 
 // begin begins an item of which some bytes were read.
 func (m *meter) begin(read int) {
-	m.count, m.left = int64(read), m.door.Timeout
+	m.count, m.slow.left = int64(read), m.door.Timeout
 	m.begun = !m.quiet || read > 0
 }
 
@@ -314,21 +312,17 @@ func (m *meter) read(into []byte) (int, error) {
 
 // await waits for what the member sends. Only that takes the member's time.
 func (m *meter) await(into []byte) (int, error) {
-	m.permit.works(false)
-	began := time.Now()
+	var n int
+	var err error
+	m.permit.awaits()
 	if m.begun {
-		m.slow.Reset(m.left)
+		m.slow.wait(func() { n, err = m.from.Read(into) })
 	} else {
 		m.setBusy(false)
+		n, err = m.from.Read(into)
 	}
-	n, err := m.from.Read(into)
-	m.slow.Stop()
-	m.came, m.drained = time.Now(), n < len(into)
-	if m.begun {
-		m.left -= m.came.Sub(began)
-	}
-	m.permit.works(true)
 	m.permit.came(n)
+	m.came, m.drained = time.Now(), n < len(into)
 	if !m.begun && (len(withoutBlanks(into[:n])) > 0 || m.count+int64(n) > maxBlanks) {
 		m.begun = true
 	}

@@ -250,7 +250,7 @@ func (m *Member) discover(ctx context.Context) (kinds []store.Kind, missing []st
 	if err := m.door.admit(ctx); err != nil { // documents count as changes, too
 		return nil, nil, err
 	}
-	m.door.round.begin()
+	m.door.round.begin(ctx)
 	defer m.door.round.end()
 	told, err := m.discovery.ServerVersion()
 	if err != nil {

@@ -26,10 +26,11 @@ type permit struct {
 	looks *time.Timer
 
 	mu sync.Mutex
-	// bytes are those since the last look. worked is the time since then that search itself took, and since is when it last began to work, or zero.
-	bytes  int
-	worked time.Duration
-	since  time.Time
+	// bytes are those since the last look. asked is for how long search has waited for the member since then, waits are the reads that do so now, and since
+	// is when they began.
+	bytes, waits int
+	asked        time.Duration
+	since        time.Time
 	// slow is set if the permit is the one for slow members. read is set when all has come.
 	slow, read, over bool
 }
@@ -65,41 +66,36 @@ func (p *permit) permits() []chan struct{} {
 	return []chan struct{}{p.door.ownLong, p.door.large}
 }
 
-// came counts bytes.
+// awaits says that a read begins to wait for the member, until came is called. Other time is that of search itself. Nil permits both.
+func (p *permit) awaits() {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.elapse()
+	p.waits++
+}
+
+// came counts the bytes of a read that has waited.
 func (p *permit) came(n int) {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.elapse()
+	p.waits--
 	p.bytes += n
 }
 
-// works says whether search itself works, or waits for its own processors, and the member for it. Nil permits it.
-func (p *permit) works(now bool) {
-	if p == nil {
-		return
+// elapse counts the time until now. The caller has locked the permit.
+func (p *permit) elapse() {
+	now := time.Now()
+	if p.waits > 0 {
+		p.asked += now.Sub(p.since)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.since.IsZero() {
-		p.worked += time.Since(p.since)
-	}
-	if p.since = (time.Time{}); now {
-		p.since = time.Now()
-	}
-}
-
-// askedFor returns how long the member could send since the last look.
-func (p *permit) askedFor() time.Duration {
-	if !p.since.IsZero() {
-		now := time.Now()
-		p.worked += now.Sub(p.since)
-		p.since = now
-	}
-	asked := p.door.patience - p.worked
-	p.worked = 0
-	return asked
+	p.since = now
 }
 
 // look takes the permit from a member that has lost its pace, unless it may be the one that is slow.
@@ -109,9 +105,10 @@ func (p *permit) look() {
 	if p.read {
 		return
 	}
-	asked := p.askedFor() // a time in which search was busy for the most part says nothing
-	keeps := asked < p.door.patience/2 || float64(p.bytes) >= pace*asked.Seconds()
-	if p.bytes = 0; !keeps {
+	p.elapse()
+	// A time in which search was busy for the most part says nothing.
+	keeps := p.asked < p.door.patience/2 || float64(p.bytes) >= pace*p.asked.Seconds()
+	if p.bytes, p.asked = 0, 0; !keeps {
 		p.door.lostPace.Store(time.Now())
 		if !p.slow {
 			select {
@@ -150,9 +147,29 @@ func (p *permit) release() {
 	}
 }
 
-type permitKey struct{}
+// holder takes a permit for a document when its member begins to send it.
+type holder struct {
+	permit *permit
+	lost   context.CancelCauseFunc
+}
+
+// hold waits for the permit.
+func (h *holder) hold(ctx context.Context, e *entrance) (err error) {
+	if h.permit == nil {
+		h.permit, err = e.holdLarge(ctx, h.lost)
+	}
+	return err
+}
+
+func (h *holder) release() {
+	if h.permit != nil {
+		h.permit.release()
+	}
+}
+
+type holderKey struct{}
 
 // holding returns a context for a request whose answer comes with a permit.
-func holding(ctx context.Context, p *permit) context.Context {
-	return context.WithValue(ctx, permitKey{}, p)
+func holding(ctx context.Context, h *holder) context.Context {
+	return context.WithValue(ctx, holderKey{}, h)
 }

@@ -21,6 +21,14 @@ import (
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
 
+// stand has search wait for the holder of a permit, and look at its pace.
+func stand(p *permit) {
+	p.awaits()
+	p.since = time.Now().Add(-p.door.patience)
+	p.look()
+	p.came(0)
+}
+
 // TestAMemberWithoutPaceWaitsBehindOthers has two members stop in a large object, beside one that does not.
 func TestAMemberWithoutPaceWaitsBehindOthers(t *testing.T) {
 	door := newDoor(t, nil)
@@ -36,12 +44,12 @@ func TestAMemberWithoutPaceWaitsBehindOthers(t *testing.T) {
 	}
 	one, err := first.holdLarge(t.Context(), end)
 	require.NoError(t, err)
-	one.look()
-	one.look()
+	stand(one)
+	stand(one)
 	assert.Zero(t, lost, "one may be slow")
 	two, err := second.holdLarge(t.Context(), end)
 	require.NoError(t, err)
-	two.look()
+	stand(two)
 	assert.Equal(t, 1, lost)
 	two.release()
 	_, err = second.holdLarge(ended, end)
@@ -49,7 +57,9 @@ func TestAMemberWithoutPaceWaitsBehindOthers(t *testing.T) {
 	quick, err := honest.holdLarge(t.Context(), end)
 	require.NoError(t, err)
 	for range 3 {
-		quick.came(int(pace * door.patience.Seconds()))
+		quick.awaits()
+		quick.since = time.Now().Add(-door.patience)
+		quick.came(int(1.01 * pace * door.patience.Seconds()))
 		quick.look()
 	}
 	quick.complete()
@@ -60,7 +70,7 @@ func TestAMemberWithoutPaceWaitsBehindOthers(t *testing.T) {
 	one.release()
 	two, err = second.holdLarge(t.Context(), end)
 	require.NoError(t, err)
-	two.look()
+	stand(two)
 	assert.Equal(t, 1, lost)
 	two.release()
 	for _, permits := range []chan struct{}{door.large, door.slow, first.ownLong, second.ownLong, honest.ownLong} {
@@ -75,19 +85,19 @@ func TestTheTimeOfSearchIsNotThatOfTheMember(t *testing.T) {
 	other, honest := door.entrance(), door.entrance()
 	slow, err := other.holdLarge(t.Context(), nil)
 	require.NoError(t, err)
-	slow.look()
-	permit, err := honest.holdLarge(t.Context(), func(err error) { t.Error(err) })
+	stand(slow)
+	lost := false
+	permit, err := honest.holdLarge(t.Context(), func(error) { lost = true })
 	require.NoError(t, err)
-	permit.works(true)
 	permit.since = time.Now().Add(-time.Hour)
 	permit.look()
-	permit.since = time.Now().Add(-40 * time.Minute)
-	permit.works(false)
+	permit.since = time.Now().Add(-time.Hour)
+	permit.awaits()
+	permit.since = time.Now().Add(-20 * time.Minute)
+	permit.came(0)
 	permit.look()
 	assert.Nil(t, honest.lostPace.Load())
-	lost := false
-	permit.lost = func(error) { lost = true }
-	permit.look()
+	stand(permit)
 	assert.True(t, lost, "now the member had all the time")
 	permit.release()
 	slow.release()
@@ -152,4 +162,100 @@ func TestMembersThatStopInLargeObjectsKeepNoOtherWaiting(t *testing.T) {
 			assert.Equal(t, 3, count)
 		})
 	}
+}
+
+// TestTheTimeOfOthersIsNotThatOfTheMember has members send what others have to make room for, for longer than a member may take for it.
+func TestTheTimeOfOthersIsNotThatOfTheMember(t *testing.T) {
+	large := strings.Repeat("x", largeDiscovery)
+	for name, ask := range map[string]func(m *Member) error{
+		"object": func(m *Member) error {
+			_, _, _, err := m.source().page(t.Context(), "", func(i item) error { i.done(); return nil })
+			return err
+		},
+		"document": func(m *Member) error {
+			return m.read(t.Context(), openAPI, "", func([]byte) error { return nil })
+		},
+		"discovery": func(m *Member) error {
+			_, _, err := m.discover(t.Context())
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := hostile(t, func(l *Limits) { l.DocumentSize.Set(8 << 20) }, func(w http.ResponseWriter, req *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				switch req.URL.Path {
+				case "/version":
+					fmt.Fprint(w, `{}`)
+				case "/api", "/apis":
+					fmt.Fprintf(w, `{"kind":"APIGroupList","versions":["%s"],"groups":[]}`, large)
+				default:
+					fmt.Fprintf(w, `{"metadata":{"resourceVersion":"1"},"items":[{"a":"%s"}]}`, large[:2*smallObject])
+				}
+			})
+			m.door.Timeout = 100 * time.Millisecond
+			for range cap(m.door.large) {
+				m.door.large <- struct{}{}
+			}
+			failed := make(chan error, 1)
+			go func() { failed <- ask(m) }()
+			require.Eventually(t, func() bool { return len(m.door.ownLong) == 1 }, time.Minute, time.Millisecond, "it waits")
+			select {
+			case err := <-failed:
+				require.Fail(t, "it did not wait", "%v", err)
+			case <-time.After(5 * m.door.Timeout):
+			}
+			for range cap(m.door.large) {
+				<-m.door.large
+			}
+			require.NoError(t, <-failed)
+			assert.Empty(t, m.door.large)
+		})
+	}
+}
+
+// TestAMemberHoldsNothingBeforeItAnswers has a member not answer when it is asked for a document.
+func TestAMemberHoldsNothingBeforeItAnswers(t *testing.T) {
+	asked, answers := make(chan struct{}), make(chan struct{})
+	m := hostile(t, nil, func(w http.ResponseWriter, _ *http.Request) {
+		asked <- struct{}{}
+		<-answers
+		fmt.Fprint(w, `{}`)
+	})
+	read := make(chan error, 1)
+	go func() {
+		read <- m.read(t.Context(), openAPI, "", func([]byte) error {
+			assert.Len(t, m.door.large, 1, "it is in memory")
+			return nil
+		})
+	}()
+	<-asked
+	assert.Empty(t, m.door.large)
+	close(answers)
+	require.NoError(t, <-read)
+	assert.Empty(t, m.door.large)
+}
+
+// TestAnswersOfDiscoveryBeginSoon holds that a round that takes memory may wait for the beginning of few answers.
+func TestAnswersOfDiscoveryBeginSoon(t *testing.T) {
+	door := newDoor(t, nil)
+	door.patience = time.Hour // the test looks
+	e := door.entrance()
+	e.round.begin(t.Context())
+	defer e.round.end()
+	e.round.awaits(door.patience)()
+	assert.Zero(t, e.round.delays, "it takes no memory yet")
+	require.NoError(t, e.round.hold(t.Context(), e, true))
+	answered := e.round.awaits(door.patience)
+	assert.Zero(t, e.round.permit.waits)
+	answered()
+	assert.Positive(t, e.round.delays)
+	e.round.delays = maxDelays*door.patience + 1
+	answered = e.round.awaits(door.patience)
+	require.Eventually(t, func() bool {
+		e.round.permit.mu.Lock()
+		defer e.round.permit.mu.Unlock()
+		return e.round.permit.waits == 1
+	}, time.Minute, time.Millisecond)
+	answered()
+	assert.Zero(t, e.round.permit.waits)
 }

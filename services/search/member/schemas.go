@@ -108,16 +108,12 @@ func (m *Member) read(ctx context.Context, path, hash string, use func(document 
 func (m *Member) single(ctx context.Context, request *rest.Request, use func(document []byte) error) error {
 	asking, lost := context.WithCancelCause(ctx)
 	defer lost(nil)
-	permit, err := m.door.holdLarge(ctx, lost)
+	held := &holder{lost: lost}
+	defer held.release()
+	document, err := request.DoRaw(holding(expecting(asking, single), held))
 	if err != nil {
 		return err
 	}
-	defer permit.release()
-	document, err := request.DoRaw(holding(expecting(asking, single), permit))
-	if err != nil {
-		return err
-	}
-	permit.complete()
 	return use(document)
 }
 
