@@ -37,10 +37,10 @@ type Keeper struct {
 }
 
 // NewKeeper returns a keeper of the definitions of a cluster, which Apply has created.
-func NewKeeper(client dynamic.Interface) *Keeper {
+func NewKeeper(client dynamic.Interface, memory *hub.Memory) *Keeper {
 	legacyregistry.Register(restored) //nolint:errcheck // it is registered
 	k := &Keeper{client: client, changed: make(chan struct{}, 1)}
-	k.objects = hub.New(client, func() {
+	k.objects = hub.New(client, memory, func() {
 		select {
 		case k.changed <- struct{}{}:
 		default:

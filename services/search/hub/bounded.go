@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,7 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// ErrTooMany says that a resource has more than may be kept. Nothing of it is known then.
+// ErrTooMany says that a resource has more than may be kept, by itself or beside others. Nothing of it is known then.
 var ErrTooMany = errors.New("more than search follows")
 
 // Bounds are those of each target.
@@ -31,6 +32,56 @@ func (b Bounds) check(objects, bytes int) error {
 	return fmt.Errorf("%w: it has more than %d objects or %d MiB", ErrTooMany, b.Objects, b.Bytes>>20)
 }
 
+// StandardMemory is the memory of a process for all that it follows, in bytes.
+const StandardMemory = 48 << 20
+
+// Memory is for all that a process follows. If it is used up, what takes most gives way: the objects of one party keep no other's from being known.
+type Memory struct {
+	limit int
+
+	mu   sync.Mutex
+	used int
+	of   map[*follower]int
+}
+
+// NewMemory returns memory of some bytes.
+func NewMemory(limit int) *Memory { return &Memory{limit: limit, of: map[*follower]int{}} }
+
+// set counts what a follower keeps, and what it has read of a list, and returns which one has to give way, if there is one, and why. A list gives way to
+// what is known, unless that has more than twice as much: of two that are too large together, the first one stays.
+func (m *Memory) set(f *follower, kept, read int) (gone *follower, why error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.put(f, kept+read); m.used <= m.limit {
+		return nil, nil
+	}
+	for other, has := range m.of {
+		if gone == nil || has > m.of[gone] {
+			gone = other
+		}
+	}
+	if read > 0 && m.of[gone] <= 2*m.of[f] {
+		gone = f
+		m.put(gone, kept)
+	} else {
+		m.put(gone, 0)
+	}
+	return gone, fmt.Errorf("%w: all that it follows takes more than %d MiB, and this has most", ErrTooMany, m.limit>>20)
+}
+
+func (m *Memory) forget(f *follower) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.put(f, 0)
+}
+
+func (m *Memory) put(f *follower, bytes int) {
+	m.used += bytes - m.of[f]
+	if m.of[f] = bytes; bytes == 0 {
+		delete(m.of, f)
+	}
+}
+
 const (
 	// firstPage and lastPage are how many objects a page has. An object may have 1.5 MiB, so pages grow while they are small.
 	firstPage, lastPage = 10, 500
@@ -43,6 +94,8 @@ type source struct {
 	choose   func(*metav1.ListOptions)
 	trim     func(*unstructured.Unstructured)
 	bounds   Bounds
+	// reads is told how many bytes of a list were read, and returns an error if they are too many.
+	reads func(bytes int) error
 }
 
 // IsWatchListSemanticsUnSupported keeps the informer from a watch that begins with all objects.
@@ -71,6 +124,9 @@ func (s *source) ListWithContext(ctx context.Context, options metav1.ListOptions
 		}
 		all.Object, all.Items = page.Object, append(all.Items, page.Items...)
 		if err := s.bounds.check(len(all.Items), bytes); err != nil {
+			return nil, err
+		}
+		if err := s.reads(bytes); err != nil {
 			return nil, err
 		}
 		if options.Continue = page.GetContinue(); options.Continue == "" {

@@ -27,6 +27,7 @@ var (
 // Objects follows objects from the moment when somebody first asks for them. Only one goroutine may use it.
 type Objects struct {
 	client  dynamic.Interface
+	memory  *Memory
 	changed func()
 	// followers have an empty name for all objects of a resource.
 	followers map[target]*follower
@@ -48,9 +49,9 @@ func (t target) String() string {
 	return fmt.Sprintf("%s %s", t.GroupResource(), cache.NewObjectName(t.namespace, t.name))
 }
 
-// New returns Objects that follow nothing. changed is called after each change, by any goroutine.
-func New(client dynamic.Interface, changed func()) *Objects {
-	return &Objects{client: client, changed: changed, followers: map[target]*follower{}, Bounds: Standard}
+// New returns Objects that follow nothing, and share memory with others. changed is called after each change, by any goroutine.
+func New(client dynamic.Interface, memory *Memory, changed func()) *Objects {
+	return &Objects{client: client, memory: memory, changed: changed, followers: map[target]*follower{}, Bounds: Standard}
 }
 
 // List returns all objects of a resource. It needs the right to list and watch them all.
@@ -121,14 +122,20 @@ type follower struct {
 	failure error
 	// excess is set once the target has become too large.
 	excess error
-	// sizes are of the objects that are kept, and bytes is their sum.
-	sizes map[string]int
-	bytes int
+	// sizes are of the objects that are kept, and bytes is their sum. listed is the size of the last list, which is kept before it is in sizes.
+	sizes         map[string]int
+	bytes, listed int
+	// memory counts it. changed and cancel tell of its end.
+	memory  *Memory
+	changed func()
+	cancel  context.CancelFunc
 }
 
 func (o *Objects) start(t target) *follower {
 	trim := o.trim(t.GroupVersionResource)
-	f := &follower{target: t, informer: newInformer(o.client, t, o.Bounds, trim), sizes: map[string]int{}}
+	ctx, cancel := context.WithCancel(context.Background())
+	f := &follower{target: t, sizes: map[string]int{}, memory: o.memory, changed: o.changed, cancel: cancel}
+	f.informer = newInformer(o.client, t, o.Bounds, trim, f.reads)
 	// The informer has not started, so none of these can fail.
 	f.informer.SetTransform(func(object any) (any, error) { //nolint:errcheck // see above
 		if one, is := object.(*unstructured.Unstructured); is {
@@ -145,7 +152,6 @@ func (o *Objects) start(t target) *follower {
 		f.mu.Unlock()
 		o.changed()
 	})
-	ctx, cancel := context.WithCancel(context.Background())
 	heard := func(object any, gone bool) {
 		if !f.count(object, gone, o.Bounds) {
 			cancel()
@@ -169,18 +175,19 @@ func (o *Objects) start(t target) *follower {
 	f.end = func() {
 		cancel()
 		<-done
+		o.memory.forget(f)
 	}
 	return f
 }
 
-func newInformer(client dynamic.Interface, t target, bounds Bounds, trim func(*unstructured.Unstructured)) cache.SharedIndexInformer {
+func newInformer(client dynamic.Interface, t target, bounds Bounds, trim func(*unstructured.Unstructured), reads func(int) error) cache.SharedIndexInformer {
 	choose := func(*metav1.ListOptions) {}
 	if t.name != "" {
 		choose = func(options *metav1.ListOptions) {
 			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, t.name).String()
 		}
 	}
-	from := &source{resource: client.Resource(t.GroupVersionResource).Namespace(t.namespace), choose: choose, trim: trim, bounds: bounds}
+	from := &source{resource: client.Resource(t.GroupVersionResource).Namespace(t.namespace), choose: choose, trim: trim, bounds: bounds, reads: reads}
 	return cache.NewSharedIndexInformer(from, &unstructured.Unstructured{}, 0, cache.Indexers{})
 }
 
@@ -191,7 +198,6 @@ func (f *follower) count(object any, gone bool, bounds Bounds) bool {
 		return true
 	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.bytes -= f.sizes[key]
 	delete(f.sizes, key)
 	if one, is := object.(*unstructured.Unstructured); is && !gone {
@@ -201,7 +207,41 @@ func (f *follower) count(object any, gone bool, bounds Bounds) bool {
 	if err := bounds.check(len(f.sizes), f.bytes); err != nil {
 		f.excess = err
 	}
-	return f.excess == nil
+	kept := max(f.bytes, f.listed)
+	f.mu.Unlock()
+	if gone, why := f.memory.set(f, kept, 0); gone != nil {
+		gone.giveWay(why)
+	}
+	return !f.excessive()
+}
+
+// reads counts what was read of a list. What was known before stays if the list is too large beside what others keep: the informer tries again.
+func (f *follower) reads(bytes int) error {
+	f.mu.Lock()
+	kept := f.bytes
+	f.listed = bytes
+	f.mu.Unlock()
+	gone, why := f.memory.set(f, kept, bytes)
+	if gone == nil {
+		return nil
+	}
+	if gone != f {
+		gone.giveWay(why)
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.listed = 0
+	return why
+}
+
+// giveWay forgets everything.
+func (f *follower) giveWay(why error) {
+	f.mu.Lock()
+	f.excess = why
+	f.mu.Unlock()
+	f.cancel()
+	f.changed()
 }
 
 // trim returns what removes from objects what nobody needs: managedFields, and what Trim does.

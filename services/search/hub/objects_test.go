@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/fake"
 )
 
@@ -32,7 +33,7 @@ func TestAResourceWithTooMuchIsNotKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{pods: "PodList"})
 			changed := make(chan struct{}, 1)
-			o := New(client, func() {
+			o := New(client, NewMemory(StandardMemory), func() {
 				select {
 				case changed <- struct{}{}:
 				default:
@@ -66,4 +67,58 @@ func TestAResourceWithTooMuchIsNotKept(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWhatTakesMostGivesWay holds whichever is known first, and when one grows.
+func TestWhatTakesMostGivesWay(t *testing.T) {
+	secrets := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+	secret := func(name string, bytes int) *unstructured.Unstructured {
+		object := pod(name, bytes)
+		object.SetKind("Secret")
+		return object
+	}
+	start := func(t *testing.T, objects ...runtime.Object) (*Objects, func(of schema.GroupVersionResource, holds func(error) bool), dynamic.Interface) {
+		client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+			map[schema.GroupVersionResource]string{pods: "PodList", secrets: "SecretList"}, objects...)
+		o := New(client, NewMemory(20_000), func() {})
+		t.Cleanup(o.Stop)
+		return o, func(of schema.GroupVersionResource, holds func(error) bool) {
+			require.Eventually(t, func() bool {
+				_, err := o.List(of)
+				return holds(err)
+			}, time.Minute, 5*time.Millisecond)
+		}, client
+	}
+	known := func(err error) bool { return err == nil }
+	tooMany := func(err error) bool { return err != nil && strings.Contains(err.Error(), ErrTooMany.Error()) }
+
+	t.Run("known first", func(t *testing.T) {
+		o, until, _ := start(t, pod("small", 4000), secret("large", 18_000))
+		until(secrets, known)
+		until(pods, known)
+		until(secrets, tooMany)
+		_, err := o.List(pods)
+		require.NoError(t, err)
+	})
+	t.Run("read later", func(t *testing.T) {
+		o, until, _ := start(t, pod("first", 12_000), secret("second", 14_000))
+		until(pods, known)
+		until(secrets, tooMany)
+		_, err := o.List(pods)
+		require.NoError(t, err)
+	})
+	t.Run("growing", func(t *testing.T) {
+		o, until, client := start(t, pod("small", 4000), secret("large", 10_000))
+		until(secrets, known)
+		until(pods, known)
+		n := 0
+		until(secrets, func(err error) bool {
+			_, failed := client.Resource(secrets).Namespace("a").Create(t.Context(), secret(fmt.Sprint(n), 3000), metav1.CreateOptions{})
+			require.NoError(t, failed)
+			n++
+			return tooMany(err)
+		})
+		_, err := o.List(pods)
+		require.NoError(t, err)
+	})
 }

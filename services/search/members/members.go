@@ -92,10 +92,11 @@ type Options struct {
 }
 
 // New returns the members that the PediaClusters of a cluster name.
-func New(client dynamic.Interface, o Options, shared member.Shared) *Members {
+func New(client dynamic.Interface, memory *hub.Memory, o Options, shared member.Shared) *Members {
 	m := &Members{
 		Options: o, copying: shared, store: shared.Store, shards: shared.Shards, client: client, running: map[string]*running{},
-		objects: hub.New(client, func() {}), credentials: credentials{objects: hub.New(client, func() {}), namespace: o.SecretNamespace},
+		objects:     hub.New(client, memory, func() {}),
+		credentials: credentials{objects: hub.New(client, memory, func() {}), namespace: o.SecretNamespace},
 	}
 	m.removals = newRemovals(func(ctx context.Context, cluster string) error { return m.store.RemoveCluster(ctx, cluster) })
 	// A cluster with many resources, or one that lies, has a hundred times as much there as in its spec.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 
 	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
+	"github.com/tripod-k8s/tripod/services/search/hub"
 	"github.com/tripod-k8s/tripod/services/search/member"
 	"github.com/tripod-k8s/tripod/services/search/store"
 )
@@ -42,7 +43,7 @@ func TestARemovalHoldsUpNothing(t *testing.T) {
 		map[schema.GroupVersionResource]string{clusters: "PediaClusterList", resources: "ClusterSyncResourcesList"}, pediaCluster("kept", "1"), pediaCluster("again", "3"), narrowed)
 	door, err := member.NewDoor(member.Standard())
 	require.NoError(t, err)
-	m := New(client, Options{}, member.Shared{Store: s, Door: door})
+	m := New(client, hub.NewMemory(hub.StandardMemory), Options{}, member.Shared{Store: s, Door: door})
 	free, begun := make(chan struct{}), make(chan string, 10)
 	m.removals.from = func(ctx context.Context, cluster string) error {
 		begun <- cluster

@@ -54,9 +54,11 @@ type Policies struct {
 }
 
 // New returns the policies of a cluster, whose templates have limits. While writable is false, they write nothing.
-func New(client dynamic.Interface, questions discovery.DiscoveryInterface, limits templates.Limits, writable func() bool) *Policies {
+func New(
+	client dynamic.Interface, questions discovery.DiscoveryInterface, memory *hub.Memory, limits templates.Limits, writable func() bool,
+) *Policies {
 	p := &Policies{client: client, discovery: questions, templates: templates.New(limits), writable: writable, changed: make(chan struct{}, 1)}
-	p.objects = hub.New(client, func() {
+	p.objects = hub.New(client, memory, func() {
 		select {
 		case p.changed <- struct{}{}:
 		default:

@@ -31,6 +31,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/services/search/apis/cluster/v1alpha2"
 	"github.com/tripod-k8s/tripod/services/search/apis/policy/v1alpha1"
+	"github.com/tripod-k8s/tripod/services/search/hub"
 	"github.com/tripod-k8s/tripod/services/search/templates"
 )
 
@@ -68,7 +69,7 @@ func newWorld(t *testing.T) *world {
 		{GroupVersion: "fleet.example.com/v1", APIResources: []metav1.APIResource{{Name: "clusters", Kind: "Cluster", Namespaced: true, Verbs: verbs}}},
 		{GroupVersion: "fleet.example.com/v1beta1", APIResources: []metav1.APIResource{{Name: "clusters", Kind: "Cluster", Namespaced: true, Verbs: verbs}}},
 	}}}
-	w := &world{T: t, Policies: New(client, questions, templates.Standard, func() bool { return true }), client: client}
+	w := &world{T: t, Policies: New(client, questions, hub.NewMemory(hub.StandardMemory), templates.Standard, func() bool { return true }), client: client}
 	t.Cleanup(w.objects.Stop)
 	t.Cleanup(w.templates.Sweep)
 	return w

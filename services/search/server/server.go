@@ -18,6 +18,7 @@ import (
 
 	"github.com/tripod-k8s/tripod/apiservice"
 	"github.com/tripod-k8s/tripod/services/search/crds"
+	"github.com/tripod-k8s/tripod/services/search/hub"
 	"github.com/tripod-k8s/tripod/services/search/member"
 	"github.com/tripod-k8s/tripod/services/search/members"
 	"github.com/tripod-k8s/tripod/services/search/options"
@@ -136,12 +137,13 @@ func (c *copier) run(ctx context.Context, o *options.Options, tooLarge func(clus
 		group.StartWithContext(ctx, c.hub.Run)
 	}
 	define(ctx, c.client)
-	definitions := crds.NewKeeper(c.client)
+	memory := hub.NewMemory(hub.StandardMemory)
+	definitions := crds.NewKeeper(c.client, memory)
 	group.StartWithContext(ctx, definitions.Run)
-	group.StartWithContext(ctx, policies.New(c.client, c.questions, o.Templates, definitions.Complete).Run)
+	group.StartWithContext(ctx, policies.New(c.client, c.questions, memory, o.Templates, definitions.Complete).Run)
 	clusters := o.Members
 	clusters.Writable, clusters.TooLarge = definitions.Complete, tooLarge
-	members.New(c.client, clusters, c.shared).Run(ctx)
+	members.New(c.client, memory, clusters, c.shared).Run(ctx)
 }
 
 // analyze lets the database look at its tables: soon, when a first list is complete, and then from time to time. One of the replicas does it.
