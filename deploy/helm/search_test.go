@@ -12,6 +12,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+
+	"github.com/tripod-k8s/tripod/services/search/options"
+	search "github.com/tripod-k8s/tripod/services/search/server"
 )
 
 func TestSearchWithADatabaseAnswersAndCopiesApart(t *testing.T) {
@@ -69,6 +72,24 @@ func TestSearchWithoutADatabaseIsOneReplicaWithAVolume(t *testing.T) {
 	assert.Contains(t, container.VolumeMounts, corev1.VolumeMount{Name: "database", MountPath: "/var/lib/tripod-search"})
 	for _, object := range r.objects {
 		assert.NotEqual(t, "tripod-search-sync", object.GetName())
+	}
+}
+
+// TestReplicasOfSearchHaveTheMemoryThatTheyMayTake compares the limits of pods with the budgets of their roles.
+func TestReplicasOfSearchHaveTheMemoryThatTheyMayTake(t *testing.T) {
+	for _, test := range []struct {
+		values, deployment string
+		roles              []string
+	}{
+		{withSearch, "tripod-search", []string{"serve", "sync"}},
+		{withDatabase, "tripod-search", []string{"serve"}},
+		{withDatabase, "tripod-search-sync", []string{"sync"}},
+	} {
+		pod := find(t, render(t, test.values), "Deployment", test.deployment, &appsv1.Deployment{}).Spec.Template.Spec
+		o := options.New()
+		o.Roles = test.roles
+		limit := pod.Containers[0].Resources.Limits.Memory().Value()
+		assert.LessOrEqual(t, search.Sum(search.Budgets(o)), limit*95/100, "GOMEMLIMIT of %s with %v", test.deployment, test.roles)
 	}
 }
 

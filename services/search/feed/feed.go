@@ -27,13 +27,14 @@ var ErrReplaced = errors.New("the database has gone back to an earlier state")
 // ErrAway says that the database does not answer.
 var ErrAway = errors.New("the database does not answer")
 
+// Memory is that of the changes that are kept for watches, in bytes.
+const Memory = 32 << 20
+
 const (
 	// interval is the time between two looks at the database.
 	interval = 50 * time.Millisecond
 	// awayAfter is how long the database may not answer until watches end.
 	awayAfter = 10 * time.Second
-	// keptBytes bounds the transitions in memory.
-	keptBytes = 32 << 20
 	// nextBytes bounds what Next returns from memory, which a slow watch keeps when memory has forgotten it.
 	nextBytes = 128 << 10
 )
@@ -41,7 +42,7 @@ const (
 // Feed follows the history. Make one with New.
 type Feed struct {
 	store *store.Store
-	// keptBytes and awayAfter are the constants, except in tests.
+	// keptBytes and awayAfter are Memory and the constant, except in tests.
 	keptBytes int
 	awayAfter time.Duration
 
@@ -72,7 +73,7 @@ type Feed struct {
 // New returns a feed from a store. It reads nothing until somebody subscribes.
 func New(s *store.Store) *Feed {
 	return &Feed{
-		store: s, keptBytes: keptBytes, awayAfter: awayAfter,
+		store: s, keptBytes: Memory, awayAfter: awayAfter,
 		watches: map[int64]int{}, since: map[int64]int64{}, top: -1, changed: make(chan struct{}),
 	}
 }

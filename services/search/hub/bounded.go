@@ -35,7 +35,8 @@ func (b Bounds) check(objects, bytes int) error {
 // StandardMemory is the memory of a process for all that it follows, in bytes.
 const StandardMemory = 48 << 20
 
-// Memory is for all that a process follows. If it is used up, what takes most gives way: the objects of one party keep no other's from being known.
+// Memory is for all that a process follows. If it is used up, what takes most gives way: the objects of one party keep no other's from
+// being known.
 type Memory struct {
 	limit int
 
@@ -47,8 +48,8 @@ type Memory struct {
 // NewMemory returns memory of some bytes.
 func NewMemory(limit int) *Memory { return &Memory{limit: limit, of: map[*follower]int{}} }
 
-// set counts what a follower keeps, and what it has read of a list, and returns which one has to give way, if there is one, and why. A list gives way to
-// what is known, unless that has more than twice as much: of two that are too large together, the first one stays.
+// set counts what a follower keeps, and what it has read of a list, and returns which one has to give way, if there is one, and why. A list
+// gives way to what is known, unless that has more than twice as much: of two that are too large together, the first one stays.
 func (m *Memory) set(f *follower, kept, read int) (gone *follower, why error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

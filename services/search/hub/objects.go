@@ -122,7 +122,8 @@ type follower struct {
 	failure error
 	// excess is set once the target has become too large.
 	excess error
-	// sizes are of the objects that are kept, and bytes is their sum. listed is the size of the last list, which is kept before it is in sizes.
+	// sizes are of the objects that are kept, and bytes is their sum. listed is the size of the last list, which is kept before it is in
+	// sizes.
 	sizes         map[string]int
 	bytes, listed int
 	// memory counts it. changed and cancel tell of its end.
@@ -180,14 +181,16 @@ func (o *Objects) start(t target) *follower {
 	return f
 }
 
-func newInformer(client dynamic.Interface, t target, bounds Bounds, trim func(*unstructured.Unstructured), reads func(int) error) cache.SharedIndexInformer {
+func newInformer(client dynamic.Interface, t target, bounds Bounds, trim func(*unstructured.Unstructured),
+	reads func(int) error) cache.SharedIndexInformer {
 	choose := func(*metav1.ListOptions) {}
 	if t.name != "" {
 		choose = func(options *metav1.ListOptions) {
 			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, t.name).String()
 		}
 	}
-	from := &source{resource: client.Resource(t.GroupVersionResource).Namespace(t.namespace), choose: choose, trim: trim, bounds: bounds, reads: reads}
+	from := &source{resource: client.Resource(t.GroupVersionResource).Namespace(t.namespace), choose: choose, trim: trim, bounds: bounds,
+		reads: reads}
 	return cache.NewSharedIndexInformer(from, &unstructured.Unstructured{}, 0, cache.Indexers{})
 }
 
@@ -215,7 +218,8 @@ func (f *follower) count(object any, gone bool, bounds Bounds) bool {
 	return !f.excessive()
 }
 
-// reads counts what was read of a list. What was known before stays if the list is too large beside what others keep: the informer tries again.
+// reads counts what was read of a list. What was known before stays if the list is too large beside what others keep: the informer tries
+// again.
 func (f *follower) reads(bytes int) error {
 	f.mu.Lock()
 	kept := f.bytes

@@ -503,7 +503,7 @@ func TestATemplateThatTakesTooMuchIsTold(t *testing.T) {
 	w.put(policyResource, strings.Replace(fleetPolicy, "{{ .references.kubeconfig.data.value }}", `{{ indent 1200000000 "x" }}`, 1))
 	w.put(fleetResource, fleetCluster("a", "True"))
 	lifecycle := w.lifecycleSays("fleet-prod-a", "Created=False FailedResolveAndDecodePediaCluster")
-	assert.Contains(t, lifecycle.Status.Conditions[0].Message, "it takes more than 128 MiB of memory")
+	assert.Contains(t, lifecycle.Status.Conditions[0].Message, "it takes more than 64 MiB of memory")
 
 	w.put(policyResource, fleetPolicy) // which is right at once
 	w.until("the cluster is there", func() bool { return w.cluster("fleet-prod-a") != nil })

@@ -50,8 +50,10 @@ func (c *cache) get(cluster, reader string, serial int64) (grants, bool) {
 	return e.Value.(*cached).grants, true
 }
 
+// bytesOfGrant is about the memory of a grant or of the name of a namespace.
+const bytesOfGrant = 32
+
 func (c *cache) add(one cached) {
-	const bytesOfGrant = 32
 	one.size = 8 + len(one.reader)/bytesOfGrant + one.grants.size()
 	c.mu.Lock()
 	defer c.mu.Unlock()

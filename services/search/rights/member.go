@@ -38,7 +38,7 @@ type limits struct {
 }
 
 var defaultLimits = limits{
-	cluster: 32 << 20, namespace: 16 << 20, namespaces: 64 << 20, closed: 1000, pause: 10 * time.Second, all: 96 << 20,
+	cluster: 32 << 20, namespace: 16 << 20, namespaces: 64 << 20, closed: 1000, pause: 10 * time.Second, all: Memory,
 	pauseOfAll: 5 * time.Minute,
 }
 

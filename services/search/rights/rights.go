@@ -37,6 +37,12 @@ const (
 	firstWait = 5 * time.Second
 )
 
+// The memory of a process, in bytes: of the RBAC objects of all clusters, and of the grants that are kept of readers.
+const (
+	Memory       = 96 << 20
+	GrantsMemory = maxGrants * bytesOfGrant
+)
+
 // maxGrants bounds the grants that are kept, of all readers in all clusters.
 const maxGrants = 1_000_000
 

@@ -110,6 +110,7 @@ func (s *server) run(ctx context.Context, _ *apiservice.Environment) error {
 	if !s.migrate(ctx) {
 		return nil
 	}
+	warnOfMemory(s.options)
 	var group wait.Group
 	defer group.Wait()
 	if s.options.Has(options.Serve) {

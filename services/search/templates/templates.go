@@ -26,7 +26,7 @@ type Limits struct {
 }
 
 // Standard are the limits by default.
-var Standard = Limits{Memory: 128 << 20, Time: time.Second}
+var Standard = Limits{Memory: 64 << 20, Time: time.Second}
 
 // Validate returns an error if nothing could be executed within the limits.
 func (l Limits) Validate() error {
@@ -43,8 +43,8 @@ const (
 	firstOwnersPause, lastOwnersPause = 2 * time.Second, time.Minute
 )
 
-// maxKept bounds the texts that are kept, in bytes.
-const maxKept = 64 << 20
+// Memory is that of the results that are kept, in bytes.
+const Memory = 16 << 20
 
 // Templates executes templates. It keeps what it has made as long as somebody asks for it in each turn. Only one goroutine may use it.
 type Templates struct {
@@ -125,7 +125,7 @@ func (t *Templates) run(ctx context.Context, owner Owner, asked task) (string, e
 			return "", err
 		}
 		known = &result{outcome: answer}
-		if size := len(answer.Text) + len(answer.Wrong); t.kept+size <= maxKept {
+		if size := len(answer.Text) + len(answer.Wrong); t.kept+size <= Memory {
 			t.kept += size
 			t.made[hash] = known
 		}

@@ -63,6 +63,8 @@ SPDX-License-Identifier: Apache-2.0
 {{- end -}}
 {{- $args = list "--database=sqlite:/var/lib/tripod-search/search.db" -}}
 {{- $_ := set $values "strategy" "Recreate" -}}
+{{- /* What it may take for answers and for copying together (docs/search-reference.md, Memory). */ -}}
+{{- $_ := set $values "resources" (merge (default dict $values.resources) (dict "limits" (dict "memory" "768Mi"))) -}}
 {{- $_ := set $volume "persistentVolumeClaim" (dict "claimName" (printf "%s-search" (include "tripod.fullname" .root))) -}}
 {{- $_ := set $mount "mountPath" "/var/lib/tripod-search" -}}
 {{- end -}}
